@@ -1,0 +1,120 @@
+// The floor: digests and generators against published vectors, draws against their definition, JSON and logs against
+// literals that a person can check.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/sha256.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+TEST(Sha256Test, PublishedVectors) {  // FIPS 180-4 examples
+  EXPECT_EQ(Sha256Hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(Sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Sha256Test, PiecesEqualTheWhole) {
+  Sha256Stream stream;
+  stream.Update("a");
+  stream.Update("bc");
+  EXPECT_EQ(stream.Finish(), Sha256("abc"));
+  Sha256Stream number;
+  number.UpdateU64(0x0102030405060708ULL);
+  EXPECT_EQ(number.Finish(), Sha256("\x08\x07\x06\x05\x04\x03\x02\x01"));
+}
+
+TEST(RandomTest, StreamsAreNamedAndRepeatable) {
+  Random a("x"), b("x"), c("y");
+  const uint64_t first = a.Next();
+  EXPECT_EQ(first, b.Next());
+  EXPECT_NE(first, c.Next());
+}
+
+TEST(RandomTest, BelowIsUniform) {
+  Random random("uniform");
+  int counts[7] = {};
+  constexpr int kDraws = 70000;
+  for (int i = 0; i < kDraws; ++i) ++counts[random.Below(7)];
+  // A binomial count of mean 10,000 has standard deviation 92.6; five of them is 463.
+  for (int count : counts) EXPECT_NEAR(count, kDraws / 7, 463);
+}
+
+TEST(RandomTest, SampleGivesDifferentIndices) {
+  Random random("sample");
+  for (size_t bound : {1u, 2u, 5u, 100u}) {
+    for (size_t count = 0; count <= bound; ++count) {
+      const auto picked = random.Sample(bound, count);
+      EXPECT_EQ(std::set<size_t>(picked.begin(), picked.end()).size(), count);
+      for (size_t index : picked) EXPECT_LT(index, bound);
+    }
+  }
+}
+
+TEST(RandomTest, ShuffleIsUniformOverPermutations) {
+  Random random("shuffle");
+  std::map<std::vector<int>, int> counts;
+  for (int i = 0; i < 6000; ++i) {
+    std::vector<int> items = {1, 2, 3};
+    random.Shuffle(items);
+    ++counts[items];
+  }
+  EXPECT_EQ(counts.size(), 6u);
+  for (const auto& [items, count] : counts) EXPECT_NEAR(count, 1000, 145);  // five standard deviations of 28.9
+}
+
+TEST(RandomTest, KeyedUniformDependsOnBothKeysOnly) {
+  EXPECT_EQ(KeyedUniform(1, 2), KeyedUniform(1, 2));
+  EXPECT_NE(KeyedUniform(1, 2), KeyedUniform(2, 1));
+  double sum = 0;
+  for (int i = 0; i < 10000; ++i) sum += KeyedUniform(7, i);
+  EXPECT_NEAR(sum / 10000, 0.5, 5 * 0.2887 / 100);  // five standard errors of a uniform's mean
+}
+
+TEST(JsonTest, RefusesWhatTwoReadersCouldReadDifferently) {
+  EXPECT_FALSE(ParseJson(R"({"a":1,"a":2})").ok());
+  EXPECT_FALSE(ParseJson(R"({"a":1} x)").ok());
+  EXPECT_FALSE(ParseJson("{\"a\":\"\xff\"}").ok());
+  EXPECT_FALSE(ParseJson("").ok());
+  EXPECT_FALSE(ParseJson(R"([NaN])").ok());
+  EXPECT_FALSE(ParseJson(std::string(300, '[') + std::string(300, ']')).ok());
+  EXPECT_TRUE(ParseJson(R"({"a":{"b":1},"c":{"b":2}})").ok()) << "the same key in two objects is fine";
+  EXPECT_EQ(ParseJson(R"({"a":1,"a":2})").status().message(), "the key \"a\" stands twice in one object");
+}
+
+TEST(JsonTest, GettersNameTheKey) {
+  const Json object = ParseJson(R"({"n":3,"x":1.5,"s":"t","b":true,"z":null,"big":18446744073709551615})").value();
+  EXPECT_EQ(GetInt(object, "n").value(), 3);
+  EXPECT_EQ(GetDouble(object, "n").value(), 3.0);
+  EXPECT_EQ(GetDouble(object, "x").value(), 1.5);
+  EXPECT_EQ(GetString(object, "s").value(), "t");
+  EXPECT_EQ(GetBool(object, "b").value(), true);
+  EXPECT_EQ(FindInt(object, "z").value(), std::nullopt);
+  EXPECT_EQ(GetInt(object, "q").status().message(), "\"q\" is missing");
+  EXPECT_EQ(GetInt(object, "x").status().message(), "\"x\" must be an integer, not number");
+  EXPECT_FALSE(GetInt(object, "big").ok());
+}
+
+TEST(JsonTest, DoublesReadBackTheSame) {
+  for (double x : {0.1, 1.0 / 3, 1e-300, 5e-324, 1.7976931348623157e308, -0.0}) {
+    EXPECT_EQ(ParseJson(DumpJson(Json(x)).value())->get<double>(), x);
+  }
+  EXPECT_FALSE(DumpJson(Json(std::numeric_limits<double>::quiet_NaN())).ok());
+  EXPECT_FALSE(DumpJson(Json::array({std::numeric_limits<double>::infinity()})).ok());
+}
+
+TEST(LogTest, ALineIsOneLine) {
+  EXPECT_EQ(FormatLogLine(LogLevel::kInfo, "done", {{"job", "jobs/1"}, {"n", 3}, {"text", "a b\n\"c\""}}),
+            "I done job=jobs/1 n=3 text=\"a b\\n\\\"c\\\"\"");
+}
+
+TEST(ClockTest, FormatsUtc) { EXPECT_EQ(FormatUtc(1'000'000'000'123'456), "2001-09-09T01:46:40.123Z"); }
+
+}  // namespace
+}  // namespace varifocal

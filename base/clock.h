@@ -1,0 +1,39 @@
+// Time as a dependency: wall time for records, monotonic time for durations, and a clock that moves only when told.
+//
+// Threads: all clocks may be shared.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace varifocal {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual int64_t WallMicros() const = 0;       // microseconds since 1970-01-01 UTC
+  virtual int64_t MonotonicMicros() const = 0;  // never goes back; only differences mean something
+
+  static const Clock& Real();
+};
+
+class FakeClock : public Clock {
+ public:
+  explicit FakeClock(int64_t wall_us = 1'700'000'000'000'000) : wall_us_(wall_us) {}
+  int64_t WallMicros() const override { return wall_us_; }
+  int64_t MonotonicMicros() const override { return monotonic_us_; }
+  void Advance(int64_t us) {
+    wall_us_ += us;
+    monotonic_us_ += us;
+  }
+
+ private:
+  std::atomic<int64_t> wall_us_;
+  std::atomic<int64_t> monotonic_us_{0};
+};
+
+// "2026-11-21T14:30:00.123Z"
+std::string FormatUtc(int64_t wall_us);
+
+}  // namespace varifocal

@@ -1,0 +1,23 @@
+// Files compiled into the program by varifocal_embed (cmake/VarifocalRoom.cmake): migrations, suites, word lists, assets.
+//
+// A room declares `EmbeddedFiles Embedded_NAME();` for the NAME it gave to varifocal_embed.
+#pragma once
+
+#include <cstddef>
+
+namespace varifocal {
+
+struct EmbeddedFile {
+  const char* name;  // file name without its folder
+  const char* data;  // bytes, with a terminating zero that size does not count
+  size_t size;
+};
+
+struct EmbeddedFiles {
+  const EmbeddedFile* files;
+  size_t count;
+  const EmbeddedFile* begin() const { return files; }
+  const EmbeddedFile* end() const { return files + count; }
+};
+
+}  // namespace varifocal

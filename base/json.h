@@ -1,0 +1,41 @@
+// JSON: a strict parser that refuses duplicate keys, typed getters that name the key in their error, stable output.
+//
+// nlohmann's parser keeps the last of two equal keys, which lets two readers of one file disagree; this one refuses.
+//
+// Errors: INVALID_ARGUMENT with the byte offset (parsing) or the key (getters).
+// Cost:   objects are sorted maps, so output is sorted and look-ups are O(log n).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+
+namespace varifocal {
+
+using Json = nlohmann::json;
+
+// Refuses duplicate keys, more than 256 levels, bytes after the value, invalid UTF-8.
+absl::StatusOr<Json> ParseJson(absl::string_view text);
+
+// Compact, keys sorted, doubles in the shortest form that reads back the same. INVALID_ARGUMENT when a number is not
+// finite (JSON has no word for it) or a string is not UTF-8.
+absl::StatusOr<std::string> DumpJson(const Json& value);
+
+// Values of an object by key. `Get*` fail when the key is missing or of another type; `Find*` give nothing when it is
+// missing or null, and fail only on another type.
+absl::StatusOr<std::string> GetString(const Json& object, absl::string_view key);
+absl::StatusOr<int64_t> GetInt(const Json& object, absl::string_view key);
+absl::StatusOr<double> GetDouble(const Json& object, absl::string_view key);
+absl::StatusOr<bool> GetBool(const Json& object, absl::string_view key);
+absl::StatusOr<std::optional<std::string>> FindString(const Json& object, absl::string_view key);
+absl::StatusOr<std::optional<int64_t>> FindInt(const Json& object, absl::string_view key);
+absl::StatusOr<std::optional<double>> FindDouble(const Json& object, absl::string_view key);
+absl::StatusOr<std::optional<bool>> FindBool(const Json& object, absl::string_view key);
+
+}  // namespace varifocal

@@ -1,0 +1,48 @@
+#include "base/log.h"
+
+#include <atomic>
+#include <cstdio>
+
+#include "absl/strings/escaping.h"
+#include "base/clock.h"
+
+namespace varifocal {
+namespace {
+
+std::atomic<LogLevel> g_level{LogLevel::kInfo};
+
+bool NeedsQuotes(absl::string_view value) {
+  if (value.empty()) return true;
+  for (unsigned char c : value) {
+    if (c <= ' ' || c == '"' || c == '\\' || c == 0x7f) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void SetLogLevel(LogLevel level) { g_level = level; }
+
+std::string FormatLogLine(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields) {
+  static constexpr char kLetters[] = "DIWE";
+  std::string line(1, kLetters[static_cast<int>(level)]);
+  absl::StrAppend(&line, " ", event);
+  for (const LogField& field : fields) {
+    absl::StrAppend(&line, " ", field.key, "=");
+    if (NeedsQuotes(field.value)) {
+      absl::StrAppend(&line, "\"", absl::Utf8SafeCEscape(field.value), "\"");
+    } else {
+      line += field.value;
+    }
+  }
+  return line;
+}
+
+void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields) {
+  if (level < g_level.load()) return;
+  const std::string line =
+      absl::StrCat(FormatUtc(Clock::Real().WallMicros()), " ", FormatLogLine(level, event, fields), "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);  // one call: stdio locks the stream, so lines do not mix
+}
+
+}  // namespace varifocal

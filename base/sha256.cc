@@ -1,0 +1,54 @@
+#include "base/sha256.h"
+
+#include <openssl/evp.h>
+
+#include "base/check.h"
+
+namespace varifocal {
+
+struct Sha256Stream::Context {
+  EVP_MD_CTX* evp = EVP_MD_CTX_new();
+  ~Context() { EVP_MD_CTX_free(evp); }
+};
+
+Sha256Stream::Sha256Stream() : context_(std::make_unique<Context>()) {
+  VF_CHECK(EVP_DigestInit_ex(context_->evp, EVP_sha256(), nullptr) == 1);
+}
+
+Sha256Stream::~Sha256Stream() = default;
+
+void Sha256Stream::Update(absl::string_view bytes) {
+  VF_CHECK(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1);
+}
+
+void Sha256Stream::UpdateU64(uint64_t value) {
+  char bytes[8];
+  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  Update(absl::string_view(bytes, 8));
+}
+
+Sha256Digest Sha256Stream::Finish() {
+  Sha256Digest digest;
+  unsigned size = 0;
+  VF_CHECK(EVP_DigestFinal_ex(context_->evp, digest.data(), &size) == 1 && size == digest.size());
+  return digest;
+}
+
+Sha256Digest Sha256(absl::string_view bytes) {
+  Sha256Stream stream;
+  stream.Update(bytes);
+  return stream.Finish();
+}
+
+std::string ToHex(const Sha256Digest& digest) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(64);
+  for (uint8_t byte : digest) {
+    hex.push_back(kDigits[byte >> 4]);
+    hex.push_back(kDigits[byte & 15]);
+  }
+  return hex;
+}
+
+}  // namespace varifocal

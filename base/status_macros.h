@@ -1,0 +1,34 @@
+// RETURN_IF_ERROR and ASSIGN_OR_RETURN over absl::Status, and a way to put a place in front of a message.
+#pragma once
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace varifocal {
+
+// The same code with "context: " in front of the message, e.g. a file name or "line 12".
+inline absl::Status Annotate(const absl::Status& status, absl::string_view context) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));
+}
+
+}  // namespace varifocal
+
+#define RETURN_IF_ERROR(expression)                        \
+  do {                                                     \
+    absl::Status vf_status_ = (expression);                \
+    if (!vf_status_.ok()) [[unlikely]] return vf_status_;  \
+  } while (false)
+
+#define VF_CONCAT_INNER_(a, b) a##b
+#define VF_CONCAT_(a, b) VF_CONCAT_INNER_(a, b)
+#define ASSIGN_OR_RETURN(left, expression) \
+  VF_ASSIGN_OR_RETURN_(VF_CONCAT_(vf_status_or_, __LINE__), left, expression)
+#define VF_ASSIGN_OR_RETURN_(temporary, left, expression)                \
+  auto temporary = (expression);                                         \
+  if (!temporary.ok()) [[unlikely]] return std::move(temporary).status(); \
+  left = std::move(temporary).value()

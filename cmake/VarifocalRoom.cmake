@@ -1,0 +1,64 @@
+# One folder, one room: a static library, its tests and its benchmarks.
+#
+#   varifocal_room(NAME tokenizer
+#     SOURCES bpe.cc tokenizer.cc            # sources of the library varifocal_tokenizer (header-only rooms list none)
+#     DEPS varifocal_base absl::status       # link targets, public; they are the dependency rule's second guard
+#     TESTS bpe_test.cc                      # one gtest program tokenizer_test, every case a ctest
+#     TEST_DEPS ...                          # link targets of the tests alone
+#     TEST_LABELS slow                       # optional ctest labels for the whole test program
+#     BENCHES bpe_bench.cc)                  # one Google Benchmark program each
+#
+# Tests run in the source root, so testdata paths are relative to the repository.
+function(varifocal_options target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-missing-field-initializers)
+  if(VARIFOCAL_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  # Contraction would let the compiler fuse a multiply-add in one build and not in another: same bits forbids it.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+  if(VARIFOCAL_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${VARIFOCAL_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${VARIFOCAL_SANITIZE})
+  endif()
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+endfunction()
+
+function(varifocal_room)
+  cmake_parse_arguments(R "" "NAME" "SOURCES;DEPS;TESTS;TEST_DEPS;TEST_LABELS;BENCHES" ${ARGN})
+  if(R_SOURCES)
+    add_library(varifocal_${R_NAME} STATIC ${R_SOURCES})
+    varifocal_options(varifocal_${R_NAME})
+    target_link_libraries(varifocal_${R_NAME} PUBLIC ${R_DEPS})
+  else()
+    add_library(varifocal_${R_NAME} INTERFACE)
+    target_link_libraries(varifocal_${R_NAME} INTERFACE ${R_DEPS})
+  endif()
+  if(R_TESTS AND TARGET GTest::gtest_main)
+    add_executable(${R_NAME}_test ${R_TESTS})
+    varifocal_options(${R_NAME}_test)
+    target_link_libraries(${R_NAME}_test PRIVATE varifocal_${R_NAME} ${R_TEST_DEPS} GTest::gmock GTest::gtest_main)
+    gtest_discover_tests(${R_NAME}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60
+                         TEST_PREFIX ${R_NAME}: PROPERTIES LABELS "${R_TEST_LABELS}" TIMEOUT 300)
+  endif()
+  foreach(bench ${R_BENCHES})
+    get_filename_component(bench_name ${bench} NAME_WE)
+    add_executable(${bench_name} ${bench})
+    varifocal_options(${bench_name})
+    target_link_libraries(${bench_name} PRIVATE varifocal_${R_NAME} ${R_TEST_DEPS} benchmark::benchmark_main)
+  endforeach()
+endfunction()
+
+# varifocal_embed(TARGET NAME FILES a b ...): the files as bytes in a generated NAME.h / NAME.cc:
+# `struct EmbeddedFile { const char* name; const char* data; unsigned long size; };` and a function `EmbeddedNAME()`.
+function(varifocal_embed)
+  cmake_parse_arguments(E "" "TARGET;NAME;NAMESPACE" "FILES" ${ARGN})
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/${E_NAME}.cc)
+  set(paths)
+  foreach(f ${E_FILES})
+    list(APPEND paths ${CMAKE_CURRENT_SOURCE_DIR}/${f})
+  endforeach()
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DNAME=${E_NAME} "-DFILES=${paths}" -P ${CMAKE_SOURCE_DIR}/cmake/Embed.cmake
+    DEPENDS ${paths} ${CMAKE_SOURCE_DIR}/cmake/Embed.cmake VERBATIM)
+  target_sources(${E_TARGET} PRIVATE ${out})
+endfunction()
