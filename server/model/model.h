@@ -1,0 +1,92 @@
+// A model ready to run: what its directory says, its weights on a backend, and who it is for the record.
+//
+// A directory has Hugging Face layout: config.json, weights, and optionally tokenizer.json and generation_config.json.
+// A directory without a tokenizer still scores and generates from ids. Everything in config.json is honoured or refused
+// by name. The SHA-256 of the weights is computed once and remembered outside the directory.
+//
+// Errors:  NOT_FOUND (no such file), INVALID_ARGUMENT (malformed, with file, key and value), UNIMPLEMENTED (well formed,
+//          not supported, by name), RESOURCE_EXHAUSTED (does not fit).
+// Threads: immutable once loaded; the backend inside is driven by one engine at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "server/model/config.h"
+
+namespace varifocal {
+
+class Tokenizer;
+class Transformer;
+
+namespace kernels {
+class Backend;
+}
+
+struct ModelOptions {
+  std::string device = "auto";  // auto, cpu, reference, cuda:N
+  std::string dtype;            // f32 or bf16; empty takes the backend's default
+  std::string cpu_isa;          // empty takes the best that the processor has
+  int threads = 0;              // 0 takes one per processor this process may use
+  // Where weight hashes are remembered; empty takes $XDG_CACHE_HOME/varifocal or ~/.cache/varifocal. A cache that cannot
+  // be read or written costs time, never an error.
+  std::string cache_directory;
+};
+
+// What a result must say about where it came from.
+struct ModelProvenance {
+  std::string backend;          // "cpu", "reference", "cuda"
+  std::string device;           // "cpu", "cuda:0"
+  std::string isa;              // instruction set or compute capability in use
+  std::string dtype;            // "f32", "bf16"
+  std::string kernels;          // names of the kernels chosen, one line
+  int threads = 0;
+  std::string weights_sha256;   // 64 hex characters
+  std::string tokenizer_sha256; // empty without a tokenizer
+  std::string attention;        // AttentionSetting::ToString()
+  int64_t page_bytes = 0;       // one page of 128 tokens, all layers
+  int64_t weight_bytes = 0;     // on the backend
+  int64_t parameter_count = 0;
+};
+
+class LoadedModel {
+ public:
+  ~LoadedModel();
+
+  const std::string& directory() const { return directory_; }
+  const ModelConfig& config() const { return config_; }
+  const AttentionSetting& attention() const { return config_.attention; }
+  const std::string& weights_sha256() const { return provenance_.weights_sha256; }
+  const ModelProvenance& provenance() const { return provenance_; }
+  // Null when the directory has none.
+  const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
+  // Tokens that end a generation: generation_config.json's, else config.json's; may be empty.
+  const std::vector<int32_t>& eos_token_ids() const { return eos_token_ids_; }
+
+  // The attention setting under a run-time temperature: one number or exactly L; INVALID_ARGUMENT when a number is not
+  // positive and finite, the count is wrong, or the model's tau is learned. An empty span gives the model's own setting.
+  absl::StatusOr<AttentionSetting> AttentionWith(absl::Span<const double> focal_temperature) const;
+
+  Transformer& transformer() const { return *transformer_; }
+
+ private:
+  friend absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& directory,
+                                                                      const ModelOptions& options);
+  LoadedModel();
+
+  std::string directory_;
+  ModelConfig config_;
+  ModelProvenance provenance_;
+  std::vector<int32_t> eos_token_ids_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<Transformer> transformer_;
+};
+
+absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& directory, const ModelOptions& options);
+
+}  // namespace varifocal
