@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# What a reviewer would run after the tests: sanitizers, CUDA compile gates where nvcc exists, clang-tidy on changed files.
+#
+#   deploy/checks.sh [asan] [tsan] [cuda] [tidy]      all four unless some are named
+set -euo pipefail
+cd "$(dirname "$0")/.."
+deploy/install.sh
+[ $# -gt 0 ] || set -- asan tsan cuda tidy
+
+# Rooms without gRPC: the only ones where ThreadSanitizer's word can be taken (Debian's gRPC is not instrumented).
+core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test server_model_test server_engine_test"
+
+build() {  # build PRESET TARGET...: those of the targets that exist
+  local preset=$1; shift
+  cmake --preset "$preset" -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
+  local known; known=$(ninja -C "build/$preset" -t targets all | sed -n 's/^\([a-z_]*_test\): phony$/\1/p')
+  local wanted=()
+  for target in "$@"; do grep -qx "$target" <<<"$known" && wanted+=("$target"); done
+  ninja -C "build/$preset" -j2 "${wanted[@]}"
+  for target in "${wanted[@]}"; do
+    echo "-- $preset: $target"
+    "build/$preset/bin/$target" --gtest_brief=1 --gtest_filter="${GTEST_FILTER:-*-*Slow*}"
+  done
+}
+
+for check in "$@"; do
+  case $check in
+    asan)
+      export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+      # shellcheck disable=SC2086
+      build asan $core_tests ;;
+    tsan)
+      export TSAN_OPTIONS=halt_on_error=1
+      build tsan base_test kernels_test server_engine_test eval_tasks_test ;;
+    cuda)
+      if [ -d kernels/cuda ] && command -v nvcc >/dev/null; then
+        cmake --preset cuda -DCMAKE_MESSAGE_LOG_LEVEL=WARNING && ninja -C build/cuda -j2 varifocal_kernels
+      else
+        echo "-- cuda: skipped, $([ -d kernels/cuda ] && echo 'nvcc is not on PATH' || echo 'there is no kernels/cuda yet')"
+      fi ;;
+    tidy)
+      if command -v clang-tidy >/dev/null; then
+        base=$(git merge-base HEAD origin/main 2>/dev/null || git rev-parse 'HEAD~1' 2>/dev/null || git rev-parse HEAD)
+        mapfile -t changed < <(git diff --name-only --diff-filter=AM "$base" -- '*.cc' | head -n 12)
+        [ "${#changed[@]}" -eq 0 ] || clang-tidy -p build/release --quiet "${changed[@]}"
+        echo "-- clang-tidy: ${#changed[@]} changed files"
+      else
+        echo "-- tidy: skipped, clang-tidy is not installed"
+      fi ;;
+    *) echo "error: unknown check '$check'; the checks are asan, tsan, cuda, tidy" >&2; exit 2 ;;
+  esac
+done
