@@ -1,0 +1,139 @@
+// Read-only look at a results database; works while a writer is active.
+//
+// Each call sees one consistent snapshot. Rows of the documented views come as structs with the view's columns in the
+// view's order (docs/formats.md, "The database"). Lists are paged by key, never by offset.
+//
+// Errors:  NOT_FOUND no such file, job, ...; FAILED_PRECONDITION empty file or newer version; DATA_LOSS not a database of
+//          ours, or damaged; PERMISSION_DENIED unreadable.
+// Threads: any; calls are serialised inside. Open one per thread to read in parallel.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "db/records.h"
+#include "db/writer.h"
+
+namespace varifocal::db {
+
+struct JobRow {
+  int64_t job_id = 0;
+  std::string suite;
+  std::string spec_json;
+  std::string spec_sha256;
+  int64_t data_seed = 0;
+  JobState state = JobState::kQueued;
+  std::string error;                     // for failed jobs
+  int64_t create_us = 0;
+  std::optional<int64_t> start_us;       // first start
+  std::optional<int64_t> end_us;         // last settled
+  int64_t planned_count = 0;             // samples over all cells; the rest is derived from generations
+  int64_t answered_count = 0;
+  int64_t failed_count = 0;
+  bool is_mixed = false;                 // answers of more than one (code version, backend, instruction set)
+};
+
+struct ExecutionRow {
+  int64_t execution_id = 0;
+  ExecutionRecord execution;
+  int64_t start_us = 0;
+  int64_t generation_count = 0;  // of the job asked for
+};
+
+struct ScoresByLengthRow {  // v_scores_by_length
+  int64_t job_id = 0;
+  std::string variant, task, metric;
+  int64_t context_length = 0, planned_count = 0, answered_count = 0, failed_count = 0;
+  std::optional<double> mean, mean_answered;
+};
+
+struct SampleRow {  // v_samples
+  int64_t job_id = 0;
+  std::string variant, task;
+  int64_t context_length = 0, sample_index = 0;
+  std::string question_id, cluster;
+  std::optional<int64_t> prompt_token_count;
+  std::string gold;  // JSON array
+  std::optional<std::string> answer;
+  std::string metric;
+  std::optional<double> value;
+  std::optional<std::string> error_code;
+};
+
+struct PairRow {  // v_pairs; a failed side counts as the metric's worst value, and has its error
+  int64_t job_id = 0;
+  std::string task, metric;
+  int64_t context_length = 0;
+  std::string question_id, cluster, baseline_variant, candidate_variant;
+  std::optional<double> baseline_value, candidate_value, difference;
+  std::optional<std::string> baseline_error, candidate_error;
+};
+
+struct ContentRow {  // v_content
+  int64_t data_seed = 0;
+  std::string variant, task, metric;
+  int64_t context_length = 0, sample_index = 0;
+  std::string question_id, cluster;
+  std::optional<std::string> token_ids_sha256, gold, finish_reason, answer_raw, answer, log_likelihoods, error_code;
+  std::optional<int64_t> new_token_count;
+  std::optional<double> value;
+};
+
+// Everything known of one answer, for a browser of samples and for provenance.
+struct SampleDetail {
+  int64_t generation_id = 0;  // key for paging; ascending
+  int64_t job_id = 0;
+  std::string variant;
+  SampleRecord sample;
+  GenerationRecord generation;
+  int64_t execution_id = 0;
+  int64_t attempt_count = 1;
+  int64_t record_us = 0;
+  std::vector<ScoreRecord> scores;  // by metric_index
+};
+
+struct SampleQuery {
+  int64_t job_id = 0;
+  std::optional<std::string> variant, task;
+  std::optional<int64_t> context_length;
+  std::optional<int64_t> sample_index;
+  bool only_failed = false;
+  int64_t after_id = 0;     // last generation_id of the previous page
+  int64_t limit = 100;
+};
+
+class Reader {
+ public:
+  static absl::StatusOr<std::unique_ptr<Reader>> Open(const std::string& path);
+  ~Reader();
+
+  // Newest first; before_id is the last job_id of the previous page, 0 for the first page.
+  absl::StatusOr<std::vector<JobRow>> Jobs(int64_t before_id = 0, int64_t limit = 100);
+  absl::StatusOr<JobRow> Job(int64_t job_id);
+  // The newest job that has all these variants (any job when empty). NOT_FOUND names the variants that do exist.
+  absl::StatusOr<JobRow> LatestJob(const std::vector<std::string>& variants = {});
+
+  absl::StatusOr<std::vector<VariantRecord>> Variants(int64_t job_id);
+  absl::StatusOr<std::vector<TaskMetricRecord>> Metrics(int64_t job_id);  // by task, metric_index
+  absl::StatusOr<std::vector<CellRow>> Cells(int64_t job_id);             // in running order
+  absl::StatusOr<std::vector<ExecutionRow>> Executions(int64_t job_id);   // those that have generations in the job
+
+  absl::StatusOr<std::vector<ScoresByLengthRow>> ScoresByLength(int64_t job_id);
+  absl::StatusOr<std::vector<SampleRow>> SampleRows(int64_t job_id, const std::string& variant);
+  absl::StatusOr<std::vector<PairRow>> Pairs(int64_t job_id, const std::string& baseline, const std::string& candidate);
+  absl::StatusOr<std::vector<SampleDetail>> Samples(const SampleQuery& query);
+
+  // Two variants of a job were asked through different tokenizers: their pairs share the question, not the prompt.
+  absl::StatusOr<bool> TokenizersDiffer(int64_t job_id, const std::string& baseline, const std::string& candidate);
+
+ private:
+  struct State;
+  explicit Reader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace varifocal::db

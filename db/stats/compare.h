@@ -1,0 +1,119 @@
+// Baseline against candidate: per task, metric and context length; over the whole suite per length; and whether the
+// difference grows with the length.
+//
+// Everything is computed from rows of v_pairs. A failed sample counts as the metric's worst value, so a sick run cannot
+// look better; it also makes the comparison incomplete until it is resumed or accepted. Differences are candidate minus
+// baseline.
+//
+// The primary endpoints, adjusted together by Holm's method, are the suite differences, one per length: the mean over
+// tasks of the difference of each task's primary metric. Everything else is exploratory and says so.
+//
+// Cost: dominated by the sign-flip draws, below 10 ms for each row of 500 clusters.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "db/reader.h"
+#include "db/stats/intervals.h"
+#include "db/stats/sign_flip.h"
+
+namespace varifocal::stats {
+
+struct CompareOptions {
+  double confidence = 0.95;
+  SignFlipOptions sign_flip;
+};
+
+struct Comparison {
+  std::string task, metric;
+  int64_t context_length = 0;
+  std::string baseline, candidate;
+  bool is_primary_metric = false;   // the task's first metric
+  int64_t planned_count = 0;
+  int64_t sample_count = 0;         // pairs compared
+  int64_t cluster_count = 0;
+  int64_t failed_count = 0;         // pairs with a failure on either side
+  bool is_incomplete = false;       // failures, or fewer pairs than planned
+  double baseline_mean = 0, candidate_mean = 0, difference = 0;
+  Interval baseline_interval, candidate_interval;
+  double low = 0, high = 0;         // of the difference
+  double p_value = 1;
+  std::string test;                 // "sign_flip_exact" or "sign_flip_sampled"
+  int64_t draws = 0;
+  uint64_t seed = 0;
+  int64_t gain_count = 0;           // pairs where the candidate is better, and where it is worse (v. best_value)
+  int64_t loss_count = 0;
+  std::optional<double> detectable_difference;  // none when every cluster differs alike
+};
+
+// One length, all tasks: the mean of the tasks' differences.
+struct SuiteComparison {
+  int64_t context_length = 0;
+  std::string baseline, candidate;
+  int64_t task_count = 0, sample_count = 0, cluster_count = 0, failed_count = 0;
+  bool is_incomplete = false;
+  double baseline_mean = 0, candidate_mean = 0, difference = 0;
+  double low = 0, high = 0;
+  double p_value = 1;
+  double p_holm = 1;                // adjusted over the lengths of this list
+  std::string test;
+  int64_t draws = 0;
+  uint64_t seed = 0;
+};
+
+// Does the difference grow from one length to another, on the same questions? task is "" for the mean over tasks.
+struct LengthContrast {
+  std::string task, metric;
+  int64_t short_length = 0, long_length = 0;
+  std::string baseline, candidate;
+  int64_t question_count = 0, cluster_count = 0;
+  double short_difference = 0, long_difference = 0;
+  double contrast = 0;              // long minus short
+  double low = 0, high = 0;
+  double p_value = 1;
+  std::string test;
+  int64_t draws = 0;
+  uint64_t seed = 0;
+};
+
+struct ComparisonReport {
+  std::vector<Comparison> comparisons;    // by task, metric_index, context_length
+  std::vector<SuiteComparison> suite;     // by context_length
+  std::vector<LengthContrast> contrasts;  // shortest against longest length, per task's primary metric, then ""
+  bool tokenizers_differ = false;         // pairs share the question, not the prompt
+  bool is_incomplete = false;
+};
+
+// What the numbers mean where the rows do not say it.
+struct MetricInfo {
+  bool is_binary = false;
+  bool is_primary = false;
+  int64_t planned_count = 0;
+  std::optional<double> worst_value, best_value;
+};
+
+// Pairs of one task, metric and length; at least one with both values.
+absl::StatusOr<Comparison> ComparePairs(const std::vector<db::PairRow>& pairs, const MetricInfo& info,
+                                        const CompareOptions& options = {});
+
+// The mean of one variant with its interval, from its own rows: for score-by-length figures.
+struct Estimate {
+  std::string variant, task, metric;
+  int64_t context_length = 0, planned_count = 0, answered_count = 0, failed_count = 0, cluster_count = 0;
+  bool is_incomplete = false;
+  std::optional<double> mean;           // failures at the worst value; none when there is no row or no worst value
+  std::optional<double> mean_answered;
+  std::optional<Interval> interval;     // of `mean`
+};
+
+absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, int64_t job_id, const std::string& baseline,
+                                                 const std::string& candidate, const CompareOptions& options = {});
+
+absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t job_id,
+                                                     const CompareOptions& options = {});
+
+}  // namespace varifocal::stats

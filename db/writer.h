@@ -1,0 +1,86 @@
+// The one process that may change a results database.
+//
+// Opening takes an operating-system lock on `<path>.lock` for as long as the Writer lives, so a second writer is
+// refused with the holder's pid, and a killed one leaves nothing to clean up. A missing database is made, an older one
+// is migrated. Everything that returns OK is durable: each call is one transaction with synchronous=FULL.
+//
+// Errors:  FAILED_PRECONDITION another writer holds the database, or it belongs to a newer version; DATA_LOSS it is
+//          damaged or no database of ours; NOT_FOUND / PERMISSION_DENIED the path; RESOURCE_EXHAUSTED the disk is full.
+// Threads: any; calls are serialised inside.
+// Cost:    one fsync per call.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "db/records.h"
+
+namespace varifocal::db {
+
+struct AddedJob {
+  int64_t job_id = 0;
+  bool is_existing = false;  // the request_id was seen before with the same body
+};
+
+enum class RecordResult {
+  kRecorded,
+  kReplacedFailure,  // an earlier failed attempt gave way
+  kAlreadyAnswered,  // an answer is there and stays; nothing was written
+};
+
+struct CellRow {
+  int64_t cell_id = 0;
+  int64_t job_id = 0;
+  CellRecord cell;
+  int64_t answered_count = 0;
+  int64_t failed_count = 0;
+};
+
+class Writer {
+ public:
+  static absl::StatusOr<std::unique_ptr<Writer>> Open(const std::string& path, const Clock& clock = Clock::Real());
+  ~Writer();
+
+  absl::StatusOr<int64_t> AddExecution(const ExecutionRecord& execution);
+
+  // The job, its variants, metrics and cells, in state queued. INVALID_ARGUMENT when request_id came before with
+  // another body.
+  absl::StatusOr<AddedJob> AddJob(const NewJob& job);
+
+  // Moves a job; FAILED_PRECONDITION names both states when the step is not one of
+  //   queued -> running, cancelled;  running -> queued, succeeded, failed, cancelling;  cancelling -> cancelled;
+  //   succeeded, failed, cancelled -> queued (resume).
+  // start and end times follow from the step. `error` is kept for failed and cleared otherwise.
+  absl::Status SetJobState(int64_t job_id, JobState state, const std::string& error = "");
+
+  // At start: what a killed process left running is queued again, what it was cancelling is cancelled.
+  absl::Status RecoverInterruptedJobs();
+  std::optional<int64_t> NextQueuedJob();  // the oldest one; none when there is none
+
+  // Refuses (FAILED_PRECONDITION, naming both sides) to continue a job whose answers came from another code version,
+  // backend or instruction set unless allow_mixed, and always when a variant's weights, tokenizer, attention or number
+  // format changed. `variants` are the variants as they would run now; those not listed are not compared.
+  absl::Status CheckResume(int64_t job_id, int64_t execution_id, const std::vector<VariantRecord>& variants,
+                           bool allow_mixed);
+
+  absl::StatusOr<std::vector<CellRow>> Cells(int64_t job_id);
+
+  // Sample indices of a cell still to do, ascending: never recorded, and failed ones too when retry_failed.
+  absl::StatusOr<std::vector<int64_t>> MissingSamples(int64_t cell_id, bool retry_failed = true);
+
+  // FAILED_PRECONDITION when the sample exists with another prompt (the task or the tokenizer changed under the job);
+  // INVALID_ARGUMENT when scores and metrics of the task do not match.
+  absl::StatusOr<RecordResult> RecordSample(const Outcome& outcome);
+
+ private:
+  struct State;
+  explicit Writer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace varifocal::db
