@@ -1,0 +1,65 @@
+// Text to token ids and back, as a Hugging Face `tokenizer.json` says.
+//
+// A file is a row of choices: normalizer, pre-tokenizer, model, post-processor, decoder, and added tokens that are cut
+// out of the text before anything else looks at it. Each choice is looked up in a table (normalizers.h,
+// pre_tokenizers.h, bpe.h, post_processors.h, decoders.h); what is in no table is refused by name, never skipped.
+//
+// Errors:  INVALID_ARGUMENT names the file, the key and the value; NOT_FOUND when there is no tokenizer.json.
+//          Text that is not UTF-8 is not an error: every ill-formed sequence becomes one U+FFFD (the maximal-subpart rule
+//          of the Unicode standard, which Python and Rust follow) and is counted. NUL bytes are ordinary text.
+// Threads: any number may use one Tokenizer; word caches are lent to one call at a time.
+// Cost:    linear in the text; a word of n characters that no pre-tokenizer cuts costs O(n log n) at most.
+// Source:  ids and text equal those of the `tokenizers` library (0.23), which the golden files come from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace varifocal {
+
+struct EncodeOptions {
+  bool add_special_tokens = true;        // what the post-processor puts around a text, e.g. the BOS token
+  bool special_tokens_as_text = false;   // "<|end|>" inside a text is seven characters, not one token
+  int64_t* invalid_utf8_count = nullptr;  // when set, the number of ill-formed sequences replaced is added to it
+};
+
+struct DecodeOptions {
+  bool keep_special_tokens = false;
+  bool ignore_unknown_ids = false;  // an id with no token (a padded embedding row) gives no text instead of an error
+};
+
+class Tokenizer {
+ public:
+  // A tokenizer.json, or a directory that holds one.
+  static absl::StatusOr<std::shared_ptr<const Tokenizer>> Load(const std::string& directory_or_file);
+  static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromJson(absl::string_view json);
+  ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text, const EncodeOptions& options = {}) const;
+  // The size of what Encode returns; repeated words cost a look-up.
+  absl::StatusOr<int64_t> CountTokens(absl::string_view text, const EncodeOptions& options = {}) const;
+  // Bytes that do not make up a character become U+FFFD, so the text is always UTF-8.
+  absl::StatusOr<std::string> Decode(absl::Span<const int32_t> ids, const DecodeOptions& options = {}) const;
+
+  std::optional<int32_t> TokenToId(absl::string_view token) const;
+  std::optional<std::string> IdToToken(int32_t id) const;  // the token as tokenizer.json spells it
+  bool IsSpecial(int32_t id) const;
+  int vocab_size() const;             // one more than the largest id
+  const std::string& sha256() const;  // hex, of tokenizer.json's bytes
+
+ private:
+  struct Parts;
+  explicit Tokenizer(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace varifocal
