@@ -1,0 +1,79 @@
+// What a user asked for: variants, tasks, lengths, one data seed, limits; validated, and written in one canonical way.
+//
+// A suite (suites/*.yaml, docs/formats.md) says what is asked; a job adds who is asked. Validation completes every
+// default, so that equal jobs have equal canonical JSON and equal digests, and so that a stored job does not change
+// its meaning when a default does.
+//
+// Errors: INVALID_ARGUMENT, one sentence that names the key, the value and the limit, with a suggestion for a near miss.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "eval_tasks/generator.h"
+
+namespace varifocal {
+
+inline constexpr int kContextLengthMax = 1 << 20;
+inline constexpr int kSampleCountMax = 100'000;
+inline constexpr int kInFlightMax = 1024;
+inline constexpr int kDefaultSampleCount = 48;  // 12 contexts of 4 questions
+
+// A model with an attention setting: "NAME", "NAME@t=0.7" or, one temperature a layer, "NAME@t=0.5,0.6".
+struct Variant {
+  std::string model;
+  std::vector<double> focal_temperatures;
+
+  std::string Name() const;  // canonical: shortest numbers that read back the same
+  friend bool operator==(const Variant&, const Variant&) = default;
+};
+
+absl::StatusOr<Variant> ParseVariant(absl::string_view text);
+// "a,b@t=0.5,0.6,c": a number after a comma continues the temperatures before it (a model name starts with a letter).
+absl::StatusOr<std::vector<Variant>> ParseVariantList(absl::string_view text);
+// Every variant as it is, followed, where it has no temperature of its own, by itself at each of `temperatures`.
+std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, const std::vector<double>& temperatures);
+
+struct TaskSpec {
+  std::string name;                               // unique in the suite; `kind` when left out
+  std::string kind;                               // a row of tasks.cc
+  std::map<std::string, std::string> parameters;  // of that kind; values as text
+  std::vector<std::string> metrics;               // the kind's own when empty; the first is the primary one
+  int samples = 0;                                // questions per length; 0: the suite's (jsonl: every row)
+};
+
+struct SuiteSpec {
+  std::string name;
+  std::string description;
+  int64_t seed = 1;                    // the one data seed
+  std::vector<int> lengths;            // context lengths in tokens
+  int samples = kDefaultSampleCount;   // questions per task and length
+  std::vector<TaskSpec> tasks;
+};
+
+struct JobSpec {
+  SuiteSpec suite;
+  std::vector<Variant> variants;
+  int limit = 0;                       // at most this many questions per task and length; 0: no limit
+  int in_flight = 8;                   // requests under way at once
+  bool keep_prompts = false;           // store whole prompts
+  DecodeSettings decode;               // greedy unless set
+};
+
+// The same, complete and canonical: names, parameters and metrics filled in, lengths sorted, sample counts settled.
+absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite);
+absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec);
+// Keeps only these tasks (by name) and lengths; empty keeps all. For --tasks and --lengths (which may name new lengths).
+absl::StatusOr<SuiteSpec> SelectFromSuite(SuiteSpec suite, const std::vector<std::string>& tasks,
+                                          const std::vector<int>& lengths);
+
+// Keys sorted, no spaces; of a validated spec. Sha256Hex of it names what was asked.
+std::string ToCanonicalJson(const JobSpec& spec);
+absl::StatusOr<JobSpec> FromCanonicalJson(absl::string_view json);
+
+}  // namespace varifocal

@@ -1,0 +1,48 @@
+// A metric: how an answer is judged. It turns one answer and its gold into one number.
+//
+// Text metrics follow HELMET's normalisation (eval_tasks/metrics/normalize.h) and take the best over the gold answers;
+// choice metrics look at log-likelihoods alone. The table is metrics.cc.
+//
+// Errors:  INVALID_ARGUMENT when the input lacks what the metric needs.
+// Threads: any.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace varifocal {
+
+// What a model gives for one continuation of a prompt.
+struct ContinuationScore {
+  double log_likelihood = 0;  // natural logarithm, summed over the continuation's tokens
+  int token_count = 0;
+  bool is_greedy = false;     // every token was the most likely one
+};
+
+struct MetricInput {
+  std::string prediction;                 // the processed answer (eval_tasks/answer.h)
+  std::vector<std::string> gold;          // any of these is right
+  std::vector<ContinuationScore> continuation_scores;
+  std::vector<std::string> continuations;
+  int gold_continuation_index = -1;
+};
+
+struct Metric {
+  std::string name;
+  std::string summary;
+  bool needs_continuations = false;  // judges log-likelihoods; otherwise judges the prediction
+  bool is_binary = true;             // every value is 0 or 1: decides which interval is drawn
+  double worst_value = 0;            // what a failed sample counts as
+  absl::StatusOr<double> (*score)(const MetricInput& input) = nullptr;
+
+  absl::StatusOr<double> Score(const MetricInput& input) const { return score(input); }
+};
+
+absl::Span<const Metric> Metrics();
+const Metric* FindMetric(absl::string_view name);  // null when unknown
+
+}  // namespace varifocal

@@ -1,0 +1,83 @@
+// The loop of a job: which samples are missing; make each, ask the generator, judge, record.
+//
+// The runner makes one context's samples when their turn comes (once per tokenizer, shared by the variants), keeps at
+// most `in_flight` requests under way, judges answers as they arrive and records each as it is judged. What is recorded
+// does not depend on the order in which answers arrive.
+//
+// Errors:  a sample's failure is a record, not an error of the run. UNAVAILABLE and, while others are under way,
+//          RESOURCE_EXHAUSTED put the sample back in the queue a bounded number of times. A sink's error stops the run.
+// Threads: Run blocks its caller, on whose thread samples are made, judged and recorded and hooks are called. Cancel may
+//          be called from any thread, before or during Run, once or more.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "eval_tasks/generator.h"
+#include "eval_tasks/grid.h"
+#include "eval_tasks/job_spec.h"
+#include "eval_tasks/sample_sink.h"
+#include "eval_tasks/token_counter.h"
+
+namespace varifocal {
+
+// Who answers for one variant.
+struct RunVariant {
+  Generator* generator = nullptr;                 // outlives the run
+  std::shared_ptr<const TokenCounter> tokenizer;  // of its model
+};
+
+struct CellProgress {
+  CellKey cell;
+  int planned_count = 0;
+  int done_count = 0;     // recorded or found already recorded, failed ones included
+  int failed_count = 0;   // of done_count, in this run
+};
+
+struct Progress {
+  int64_t planned_count = 0;
+  int64_t done_count = 0;
+  int64_t failed_count = 0;
+  int64_t skipped_count = 0;        // of done_count: already there when the run began
+  int64_t in_flight_count = 0;
+  int64_t prompt_token_count = 0;   // of answers that came in this run
+  int64_t cached_token_count = 0;
+  int64_t new_token_count = 0;
+  std::vector<CellProgress> cells;  // in Grid::cells order
+};
+
+struct RunnerHooks {
+  // After the grid is known, and after every record. Must be quick.
+  std::function<void(const Progress&)> on_progress;
+  // Called before a sample is asked again and nothing else is under way; sleeps as it sees fit (this room has no clock).
+  std::function<void(int attempt_count)> wait_before_retry;
+};
+
+struct RunnerOptions {
+  int attempts_max = 5;  // times one sample is asked before UNAVAILABLE becomes its result
+};
+
+enum class RunOutcome { kFinished, kCancelled };
+
+class Runner {
+ public:
+  // `variants` in spec.variants order; `spec` has passed ValidateJobSpec.
+  Runner(JobSpec spec, std::vector<RunVariant> variants, SampleSink* sink, RunnerHooks hooks = {},
+         RunnerOptions options = {});
+  ~Runner();
+
+  // Once. kCancelled: what was under way was cancelled and not recorded, so that it is missing for the next run; answers
+  // that had arrived are recorded.
+  absl::StatusOr<RunOutcome> Run();
+  void Cancel();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace varifocal

@@ -1,0 +1,55 @@
+// A sample sink: where results go. The database writer is one (server/jobs adapts it), tests have a vector.
+//
+// A record is everything about one sample of one cell; a sink stores it as one transaction, or not at all. A failed
+// sample is a record with an error and no score: never dropped, never a silent zero.
+//
+// Threads: the runner calls from one thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "eval_tasks/generator.h"
+#include "eval_tasks/task.h"
+
+namespace varifocal {
+
+// One point of the grid: variant x task x context length.
+struct CellKey {
+  std::string variant;  // canonical form, e.g. "baseline@t=0.7"
+  std::string task;     // TaskSpec::name
+  int context_length = 0;
+
+  friend bool operator==(const CellKey&, const CellKey&) = default;
+  friend auto operator<=>(const CellKey&, const CellKey&) = default;
+};
+
+struct MetricValue {
+  std::string metric;
+  double value = 0;
+};
+
+struct SampleRecord {
+  CellKey cell;
+  std::shared_ptr<const Sample> sample;   // never null; identity only (empty prompt) when it could not be made
+  absl::Status error;                     // not OK: the sample failed
+  std::optional<Generation> generation;   // absent when the sample failed
+  std::string answer;                     // what the metrics judged: the text, cut and stripped; or the chosen continuation
+  std::vector<MetricValue> scores;        // in Sample::metrics order; empty when the sample failed
+  int attempt_count = 0;                  // times the generator was asked
+};
+
+class SampleSink {
+ public:
+  virtual ~SampleSink() = default;
+  // Whether this sample needs no run. A sink that wants failed samples tried again says false for them.
+  virtual absl::StatusOr<bool> AlreadyDone(const CellKey& cell, int index) = 0;
+  // Replaces an earlier failed record of the same sample. An error stops the run.
+  virtual absl::Status Record(const SampleRecord& record) = 0;
+};
+
+}  // namespace varifocal

@@ -1,0 +1,144 @@
+// A task: what is asked. It turns (seed, index, context length, tokenizer) into a Sample: one prompt and its gold answer.
+//
+// Questions come in groups that share one context byte for byte, so that a prefix cache pays for the context once; the
+// native tasks ask four questions a context (`index / 4` is the group). Everything that a question is - its text, its
+// answer, its depth, its id - depends on (seed, task, index) alone; what surrounds it depends on the length as well
+// (eval_tasks/seeds.h). So one question can be compared across lengths, models and tokenizers.
+//
+// Length: prompt tokens (specials included) + max_new_tokens <= context_length. Of the questions of one group, the
+// longest is at most 16 below; the others are shorter only by the difference of their own question lines.
+//
+// Errors:  INVALID_ARGUMENT for a length too short for the task; OUT_OF_RANGE for a user's row that does not fit.
+// Threads: a Task is immutable.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "eval_tasks/token_counter.h"
+
+namespace varifocal {
+
+// A stretch of the prompt that holds what the answer needs: bytes [byte_begin, byte_end) of Sample::prompt and the
+// tokens that overlap them, [token_begin, token_end) of Sample::token_ids.
+struct EvidenceSpan {
+  int64_t byte_begin = 0;
+  int64_t byte_end = 0;
+  int64_t token_begin = 0;
+  int64_t token_end = 0;
+};
+
+// What had to give way so that a user's row fits; all zero when nothing was cut.
+struct Truncation {
+  int64_t cut_token_count = 0;    // tokens of the context that were left out
+  bool gold_survived = true;      // a gold answer that stood in the context before the cut still stands there
+};
+
+struct Sample {
+  // Identity: the same for every length (all but context_length) and every tokenizer (all but tokenizer_sha256).
+  std::string task;               // TaskSpec::name
+  int context_length = 0;
+  int index = 0;                  // 0-based among the task's questions
+  std::string row_id;             // a user's row id; the index for native tasks
+  std::string question_id;        // names the question whatever the length
+  std::string cluster;            // questions that share one context, whatever the length
+  std::string tokenizer_sha256;
+
+  // What is asked.
+  std::string prompt;
+  std::vector<int32_t> token_ids; // the whole prompt, specials included
+  int64_t shared_prefix_bytes = 0;          // of the prompt: byte for byte the same in the whole group
+  std::vector<std::string> stop_strings;    // for generation: the answer ends before the first of these
+  int max_new_tokens = 0;
+  std::vector<std::string> continuations;   // not empty: score these by log-likelihood instead of generating
+  uint64_t sampling_seed = 0;               // for a sampling temperature above zero
+
+  // How it is judged.
+  std::vector<std::string> gold;  // any of these is right; with continuations: the text of the right one
+  int gold_continuation_index = -1;
+  std::vector<std::string> metrics;         // the first is the primary one
+
+  // How it was made.
+  double depth = 0;               // asked relative position of the (first) evidence in the context, 0 start, 1 end
+  std::vector<EvidenceSpan> evidence;       // in prompt order; empty when a user's row does not tell
+  int shortfall_tokens = 0;       // context_length - prompt tokens - max_new_tokens
+  Truncation truncation;
+
+  int prompt_token_count() const { return static_cast<int>(token_ids.size()); }
+  std::string TokenIdsSha256() const;       // of the JSON array "[1,2,3]" without spaces
+};
+
+struct SampleRequest {
+  int64_t seed = 0;
+  int context_length = 0;
+  int index = 0;
+};
+
+// A run of indices that share one context.
+struct GroupRange {
+  int first_index = 0;
+  int count = 0;
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  virtual const std::string& name() const = 0;
+  // Questions there are: INT_MAX for tasks that make their own, the number of rows for a user's data.
+  virtual int question_count() const = 0;
+  // The group that `index` belongs to; index < question_count().
+  virtual GroupRange GroupOf(int index) const = 0;
+  // Identity alone, without prompt or tokens: it exists even when the sample cannot be made.
+  virtual Sample Identify(const SampleRequest& request) const = 0;
+  // All samples of the group of request.index, in index order.
+  virtual absl::StatusOr<std::vector<Sample>> MakeGroup(const SampleRequest& request,
+                                                        const TokenCounter& tokenizer) const = 0;
+  // Hex digest of the data a user's rows came from; empty for native tasks.
+  virtual std::string data_sha256() const { return ""; }
+
+  // One sample of its group. The group is made whole each time: whoever wants several calls MakeGroup.
+  absl::StatusOr<Sample> MakeSample(const SampleRequest& request, const TokenCounter& tokenizer) const;
+};
+
+// One setting of a task, for validation, `varifocal tasks` and docs/formats.md. Values travel as text.
+enum class ParameterType { kInteger, kNumber, kText, kChoice };
+
+struct ParameterInfo {
+  std::string name;
+  ParameterType type = ParameterType::kText;
+  std::string default_value;           // empty: no default (the parameter is optional, or required)
+  bool required = false;
+  double low = 0;                      // closed limits of numbers
+  double high = 0;
+  std::vector<std::string> choices;    // of kChoice
+  std::string help;
+};
+
+struct TaskSpec;
+
+// A row of the table in tasks.cc.
+struct TaskKind {
+  std::string name;
+  std::string summary;
+  std::vector<ParameterInfo> parameters;
+  bool native = true;                  // makes its own questions (a number of samples must be stated)
+  // Metrics the task can be judged by with these (complete) parameters; the default ones come first in `defaults`.
+  std::vector<std::string> (*default_metrics)(const std::map<std::string, std::string>& parameters) = nullptr;
+  bool (*scores_continuations)(const std::map<std::string, std::string>& parameters) = nullptr;
+  // `spec` has passed ValidateTaskSpec: complete parameters, known metrics.
+  absl::StatusOr<std::unique_ptr<Task>> (*make)(const TaskSpec& spec) = nullptr;
+};
+
+absl::Span<const TaskKind> TaskKinds();
+const TaskKind* FindTaskKind(absl::string_view name);  // null when unknown
+// The task a validated spec names; reads a user's file when there is one.
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TaskSpec& spec);
+
+}  // namespace varifocal

@@ -1,0 +1,33 @@
+// What a task may ask of a tokenizer: the ids of a text, and a name for the tokenizer that made them.
+//
+// Tasks see this and not Tokenizer, so that their tests can size prompts with a tokenizer of three lines.
+//
+// Threads: Encode may be called from several threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace varifocal {
+
+class Tokenizer;
+
+class TokenCounter {
+ public:
+  virtual ~TokenCounter() = default;
+  // The ids a model is given for `text` as a whole prompt: specials (such as a beginning-of-text token) included.
+  virtual absl::StatusOr<std::vector<int32_t>> EncodePrompt(absl::string_view text) const = 0;
+  // The ids of a piece of text, no specials added.
+  virtual absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const = 0;
+  // Hex digest of what defines the tokenizer; samples made with equal digests are the same sample.
+  virtual const std::string& sha256() const = 0;
+};
+
+std::shared_ptr<const TokenCounter> MakeTokenCounter(std::shared_ptr<const Tokenizer> tokenizer);
+
+}  // namespace varifocal
