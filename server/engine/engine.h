@@ -55,10 +55,10 @@ struct EngineRequest {
   std::variant<GenerateWork, ScoreContinuationsWork, ScoreTextWork> work;
 };
 
-enum class FinishReason { kNone, kEos, kLength, kStop, kCancelled };
-absl::string_view FinishReasonName(FinishReason reason);  // "eos", "length", "stop", "cancelled"; "" for kNone
+enum class EngineFinishReason { kNone, kEos, kLength, kStop, kCancelled };
+absl::string_view EngineFinishReasonName(EngineFinishReason reason);  // "eos", "length", "stop", "cancelled"; "" for kNone
 
-struct ContinuationScore {
+struct EngineContinuationScore {
   double log_likelihood = 0;             // sum over the continuation's tokens
   int64_t token_count = 0;
   bool is_greedy = false;                // every token is the argmax where it stands
@@ -71,9 +71,9 @@ struct EngineResult {
   std::vector<double> new_token_log_probs;  // under the model's own distribution, whatever the sampler did
   std::string text;                      // new tokens decoded, specials left out, cut before the stop string; "" without a tokenizer
   std::string matched_stop;              // the stop string found, when finish_reason is kStop
-  FinishReason finish_reason = FinishReason::kNone;  // kCancelled carries what was generated so far: not an answer
+  EngineFinishReason finish_reason = EngineFinishReason::kNone;  // kCancelled carries what was generated so far: not an answer
   // ScoreContinuationsWork, in the order asked
-  std::vector<ContinuationScore> continuations;
+  std::vector<EngineContinuationScore> continuations;
   // ScoreTextWork: one per token, the first is absent
   std::vector<std::optional<double>> token_log_probs;
   // both scoring works: the sum of what was scored
