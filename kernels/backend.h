@@ -1,0 +1,358 @@
+// A device that computes: buffers, packed weights, KV pages, and the fused operations of a transformer's step.
+//
+// The caller (server/model) walks the layers; a Backend makes each line of that walk one call. What lies inside a
+// Buffer, a Weight or a KV page belongs to the backend. A step is a batch of rows of several sequences, all in one
+// phase: kernels are chosen by phase, never by row count, and a row's bits depend on nothing but its own sequence.
+//
+//   Embed
+//   per layer:  RmsNorm  [FocalTau]  QkvRopeWrite  Attend  LinearResidual  RmsNorm  LinearGated  LinearResidual
+//   LmHead on the rows that need it
+//
+// Shapes:  T rows of a step in the order of Batch::sequences; residual stream f32 [T, M]; what feeds a matrix product
+//          or comes out of attention ("operands") in operand_dtype(): f32, or bf16 in a bf16 backend.
+// Errors:  kernels::Error; a step that returned one is discarded whole. Out-of-range indices are bugs (VF_CHECK).
+// Threads: factories may be called from any thread. A Workspace serves one thread at a time; two workspaces may run at
+//          the same time over one backend. On a device operations are queued in call order; Read, LmHead and
+//          AttentionProbabilities wait for them.
+// Cost:    nothing of size T x T or T x V; no allocation after CreateWorkspace.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/attention_variants.h"
+#include "kernels/tensor.h"
+
+namespace varifocal::kernels {
+
+// Tokens per KV page; also the block that prefix reuse is aligned to.
+inline constexpr int kPageTokens = 128;
+
+// Log-sum-exp of a row that sees no key; finite, so that merging partial results needs no special case.
+inline constexpr float kEmptyLse = -1e30f;
+
+// ---- Things a backend makes. All are freed by their destructor; the backend must outlive them. ----
+
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual size_t bytes() const = 0;
+};
+
+// Where a tensor starts. Rows follow each other without gaps.
+struct Slice {
+  Buffer* buffer = nullptr;
+  size_t offset_bytes = 0;
+};
+
+// A weight [N, K] in the backend's own order.
+class Weight {
+ public:
+  virtual ~Weight() = default;
+  virtual int64_t rows() const = 0;     // N, outputs
+  virtual int64_t columns() const = 0;  // K, inputs
+  virtual size_t bytes() const = 0;
+};
+
+// cos and sin per position, made by the host.
+class RopeTable {
+ public:
+  virtual ~RopeTable() = default;
+  virtual int position_count() const = 0;
+  virtual int rotary_dim() const = 0;
+};
+
+// Pages of one group of layers (all layers, or those that free pages together).
+class KvPool {
+ public:
+  virtual ~KvPool() = default;
+  virtual int page_count() const = 0;
+  virtual size_t bytes() const = 0;
+};
+
+// Scratch for steps up to a shape, and the batch being computed.
+class Workspace {
+ public:
+  virtual ~Workspace() = default;
+  virtual size_t bytes() const = 0;
+};
+
+// ---- Shapes told once. ----
+
+struct RopeTableSpec {
+  // [position_count, rotary_dim / 2] each, position-major. Attention factors (YaRN) are already inside.
+  std::span<const float> cosines;
+  std::span<const float> sines;
+  int position_count = 0;
+  int rotary_dim = 0;        // at most D; the rest of a head passes unrotated
+  bool interleaved = false;  // false: pairs (i, i + rotary_dim/2) as in Hugging Face; true: pairs (2i, 2i + 1)
+};
+
+struct KvShape {
+  int layer_count = 0;  // layers that share this pool's page numbers
+  int kv_head_count = 0;
+  int head_dim = 0;
+  bool has_tau_sums = false;    // pages keep the running sum of learned tau (float64 per token)
+  bool has_group_bits = false;  // pages keep 32 group bits per key
+};
+
+struct StepShape {
+  int row_count_max = 0;
+  int sequence_count_max = 0;
+  int head_row_count_max = 0;  // rows of one LmHead call
+  int context_length_max = 0;  // positions a sequence can reach
+  int model_dim = 0;           // M
+  int query_head_count = 0;    // H
+  int kv_head_count = 0;       // K
+  int head_dim = 0;            // D
+  int ffn_dim = 0;             // F
+  int vocab_size = 0;          // V
+};
+
+// ---- A batch. Host memory, alive until the step's last operation. ----
+
+enum class Phase {
+  kPrefill,  // prompt tokens and scored tokens, even a single one
+  kDecode,   // generated tokens: one row per sequence
+};
+
+struct SequenceRows {
+  int32_t row_count = 0;       // rows of this sequence in the step, at consecutive positions
+  int32_t first_position = 0;  // position of the first one
+  // page_tables[page group][position / 128]: page numbers of that group's pool; -1 where a window layer freed a page.
+  std::span<const std::span<const int32_t>> page_tables;
+  int32_t rope_table = 0;  // index into QkvRopeWriteArgs::rope_tables
+  // Positions that make the prompt: TauMean::kSequence averages over all of them, so a step that holds one must hold
+  // every one. Other modes do not look at it.
+  int32_t prompt_row_count = 0;
+};
+
+struct Batch {
+  Phase phase = Phase::kPrefill;
+  std::span<const SequenceRows> sequences;
+  // masks[mask_index][row]; sequences see their own keys only. Within a sequence begin and end never decrease.
+  std::span<const std::span<const RowInterval>> masks;
+  // Looked at between work items; may be null.
+  const std::atomic<bool>* cancelled = nullptr;
+};
+
+// ---- Arguments of the operations. ----
+
+struct EmbedArgs {
+  const Weight* table = nullptr;  // kEmbedding or kEmbeddingAndHead
+  std::span<const int32_t> tokens;
+  float multiplier = 1.0f;
+  Slice out;  // residual [T, M]
+};
+
+// out = x / sqrt(mean(x^2) + epsilon) * weight. With `delta`: x += delta first, and x keeps the sum.
+struct RmsNormArgs {
+  Slice x;      // residual [T, M]
+  Slice delta;  // optional: operands [T, M]
+  Slice weight;  // vector [M]
+  float epsilon = 0;
+  Slice out;  // operands [T, M]
+};
+
+// tau of one layer for every row, and 1 / tau where Attend will read it.
+struct FocalTauArgs {
+  Slice x;       // operands [T, M]: what q_proj sees
+  Slice weight;  // vector [M]
+  float bias = 0;
+  float tau_min = 0;
+  float tau_max = 0;
+  TauMean mean = TauMean::kCausal;
+  KvPool* pool = nullptr;  // has_tau_sums; the running sum at a page's end is read from the page before
+  int page_group = 0;
+  int layer = 0;     // within the pool
+  Slice row_scales;  // f32 [T]
+  Slice bound_counts;  // optional: uint32 [sequences, 2], rows with mean <= tau_min and >= tau_max are added
+};
+
+// [q; k; v] = weight x + bias, per-head norms where given, rotation, keys and values into their pages.
+struct QkvRopeWriteArgs {
+  Slice x;                         // operands [T, M]
+  const Weight* weight = nullptr;  // [(H + 2K) D, M], kPlain
+  Slice bias;                      // optional vector [(H + 2K) D]
+  Slice query_norm;                // optional vector [D], RMSNorm per head before the rotation
+  Slice key_norm;
+  float norm_epsilon = 0;
+  int query_head_count = 0;
+  std::span<const RopeTable* const> rope_tables;  // empty: no rotation
+  KvPool* pool = nullptr;
+  int page_group = 0;
+  int layer = 0;
+  Slice queries;  // f32 [T, H, D] out
+};
+
+// Near OR shared group: *position - key < window* or *query bits AND key bits*.
+struct GroupTest {
+  Slice query_bits;  // uint32 [T]
+  int32_t window = 0;
+};
+
+struct AttendArgs {
+  Slice queries;  // f32 [T, H, D]
+  int query_head_count = 0;
+  const KvPool* pool = nullptr;
+  int page_group = 0;
+  int layer = 0;
+  int mask_index = 0;
+  float scale = 1.0f;               // softmax(q.k * scale), unless
+  Slice row_scales;                 // f32 [T] says it per row
+  const GroupTest* groups = nullptr;  // refused by name where a backend has none
+  Slice out;                        // operands [T, H, D]; zeros where a row sees no key
+  Slice log_sum_exp;                // optional f32 [T, H], natural logarithm; kEmptyLse where a row sees no key
+};
+
+struct LinearArgs {
+  Slice x;                         // operands [T, K]
+  const Weight* weight = nullptr;  // [N, K], kPlain
+  Slice bias;                      // optional vector [N]
+  Slice out;                       // operands [T, N]
+};
+
+// residual += multiplier * (weight x + bias)
+struct LinearResidualArgs {
+  Slice x;
+  const Weight* weight = nullptr;
+  Slice bias;
+  float multiplier = 1.0f;
+  Slice residual;  // f32 [T, N]
+};
+
+enum class Activation { kSilu, kGeluTanh };
+
+// out = activation(gate x) * (up x)
+struct LinearGatedArgs {
+  Slice x;                         // operands [T, M]
+  const Weight* weight = nullptr;  // [2F, M]: gate rows, then up rows; kGateUp
+  Activation activation = Activation::kSilu;
+  Slice out;  // operands [T, F]
+};
+
+// One row whose next token is asked for. A row may stand here more than once, with different targets.
+struct HeadRow {
+  int32_t row = 0;           // of the step
+  int32_t target = -1;       // token whose log-probability is wanted
+  int32_t logits_slot = -1;  // >= 0: copy the V logits to LmHeadArgs::logits + slot * V
+};
+
+struct HeadResult {
+  float log_sum_exp = 0;
+  float target_log_probability = 0;  // 0 when no target was asked for
+  int32_t argmax = 0;                // lowest id among equals
+  float argmax_logit = 0;
+  float runner_up_logit = 0;  // the best of the others: the gap says how safe a greedy choice is
+  bool finite = true;         // false when a logit is NaN or infinite
+};
+
+// logits = weight * RMSNorm(residual row) * logit_multiplier, then soft-capped when logit_soft_cap > 0.
+struct LmHeadArgs {
+  Slice residual;  // f32 [T, M]
+  Slice norm_weight;
+  float norm_epsilon = 0;
+  const Weight* weight = nullptr;  // [V, M], kHead or kEmbeddingAndHead
+  float logit_multiplier = 1.0f;
+  float logit_soft_cap = 0;
+  std::span<const HeadRow> rows;
+  std::span<HeadResult> results;  // host; one per row
+  float* logits = nullptr;        // host; V floats per slot, of the rows that ask
+};
+
+// The attention of one query row and head over its visible keys, for people to look at.
+struct AttentionProbabilitiesArgs {
+  Slice queries;  // f32 [T, H, D]
+  int query_head_count = 0;
+  const KvPool* pool = nullptr;
+  int page_group = 0;
+  int layer = 0;
+  int mask_index = 0;
+  float scale = 1.0f;
+  Slice row_scales;
+  int row = 0;
+  int head = 0;
+  std::span<float> out;  // host; [interval end - interval begin]
+};
+
+// How a weight will be used; decides its packing.
+enum class WeightUse { kPlain, kGateUp, kEmbedding, kHead, kEmbeddingAndHead };
+
+struct BackendInfo {
+  std::string name;    // what provenance records, e.g. "cpu-avx512-f32": device, instruction set or kernel, format
+  std::string device;  // in words, e.g. the CPU's model name
+  DType dtype = DType::kF32;
+  int thread_count = 0;
+  std::vector<std::string> notes;  // one sentence each, to be logged once: what was chosen, what was odd
+};
+
+struct MemoryInfo {
+  size_t total_bytes = 0;
+  size_t free_bytes = 0;  // what the device says now
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual const BackendInfo& info() const = 0;
+  virtual DType operand_dtype() const = 0;
+  virtual MemoryInfo memory() const = 0;
+
+  // ---- memory ----
+  virtual Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;  // zeroed
+  virtual Error Write(Slice to, const void* from, size_t bytes) = 0;
+  virtual Error Read(void* to, Slice from, size_t bytes) = 0;
+  virtual Error Zero(Slice slice, size_t bytes) = 0;
+
+  // A vector [n] as f32: norm weights, biases, tau weights.
+  virtual Result<std::unique_ptr<Buffer>> CreateVector(const HostMatrix& vector) = 0;
+  // One weight from parts stacked along N (q, k, v; gate, up). Rounded to info().dtype.
+  virtual Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) = 0;
+  virtual Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) = 0;
+
+  // kUnsupported with the head dim when there is no kernel for it.
+  virtual Error CheckShape(const KvShape& shape) const = 0;
+  virtual size_t KvBytesPerPageAndLayer(const KvShape& shape) const = 0;
+  virtual Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) = 0;
+  // Rows [0, row_count) of a page as f32 [row_count, K, D] each; for tests and inspection.
+  virtual Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) = 0;
+
+  // Bytes CreateWorkspace will take; what admission counts beside weights, pages and the caller's own buffers.
+  virtual size_t WorkspaceBytes(const StepShape& shape) const = 0;
+  virtual Result<std::unique_ptr<Workspace>> CreateWorkspace(const StepShape& shape) = 0;
+
+  // ---- a step: Begin, then the operations in order ----
+  virtual Error BeginStep(Workspace& workspace, const Batch& batch) = 0;
+  virtual Error Embed(Workspace& workspace, const EmbedArgs& args) = 0;
+  virtual Error RmsNorm(Workspace& workspace, const RmsNormArgs& args) = 0;
+  virtual Error FocalTau(Workspace& workspace, const FocalTauArgs& args) = 0;
+  virtual Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) = 0;
+  virtual Error Attend(Workspace& workspace, const AttendArgs& args) = 0;
+  virtual Error Linear(Workspace& workspace, const LinearArgs& args) = 0;
+  virtual Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) = 0;
+  virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
+  virtual Error LmHead(Workspace& workspace, const LmHeadArgs& args) = 0;
+  virtual Error AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) = 0;
+};
+
+// ---- the table of backends (backends.cc) ----
+
+struct BackendOptions {
+  std::string device = "auto";  // auto, cpu, reference, cuda:N
+  DType dtype = DType::kF32;
+  int thread_count = 0;          // 0: one per core this process may use
+  std::string cpu_isa = "auto";  // auto, portable, avx2, avx512
+};
+
+// kUnsupported names what is missing: a device, an instruction set, a number format.
+Result<std::unique_ptr<Backend>> CreateBackend(const BackendOptions& options);
+
+// Device names that CreateBackend accepts in this build.
+std::vector<std::string> BackendNames();
+
+}  // namespace varifocal::kernels

@@ -1,0 +1,91 @@
+// Number formats, host views and the error type of the kernels.
+//
+// Kernels know no Abseil, so that they build on a bare GPU machine: an operation returns an Error, which is empty when
+// all went well, and a factory returns a Result. The server turns both into absl::Status in one place.
+//
+// Shapes:  a HostMatrix is [rows, columns], row-major, last axis contiguous; a vector has one row.
+// Threads: plain values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+
+namespace varifocal::kernels {
+
+enum class DType { kF32, kBF16, kF16 };
+
+inline const char* DTypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return "f32";
+    case DType::kBF16: return "bf16";
+    case DType::kF16: return "f16";
+  }
+  return "?";
+}
+
+inline size_t DTypeBytes(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
+
+enum class ErrorCode {
+  kNone,
+  kInvalidArgument,  // a value outside its limit
+  kUnsupported,      // right, but this backend or this CPU cannot
+  kOutOfMemory,
+  kCancelled,  // Batch::cancelled was seen; outputs of the step are undefined
+  kDevice,     // the device itself failed; a later call fails too
+};
+
+// One sentence with the value and the limit, or nothing when code is kNone.
+struct [[nodiscard]] Error {
+  ErrorCode code = ErrorCode::kNone;
+  std::string message;
+
+  bool ok() const { return code == ErrorCode::kNone; }
+};
+
+// A value or the Error that stood in its way.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit, as in StatusOr
+  Result(Error error) : error_(std::move(error)) { VF_CHECK(!error_.ok(), "a Result without a value needs an error"); }  // NOLINT
+
+  bool ok() const { return value_.has_value(); }
+  const Error& error() const { return error_; }
+  T& value() {
+    VF_CHECK(ok(), "the Result holds an error");
+    return *value_;
+  }
+  T& operator*() { return value(); }
+  T* operator->() { return &value(); }
+
+ private:
+  std::optional<T> value_;
+  Error error_;
+};
+
+// Host memory as it lies in a checkpoint: [rows, columns] of one format. Not owned; read during the call only.
+// `data` may have any alignment (a memory-mapped file).
+struct HostMatrix {
+  DType dtype = DType::kF32;
+  const void* data = nullptr;
+  int64_t rows = 0;
+  int64_t columns = 0;
+};
+
+// bf16 is the upper half of an f32; f16 is IEEE binary16. Both widen exactly.
+float WidenBF16(uint16_t bits);
+float WidenF16(uint16_t bits);
+// Round to nearest, ties to even; NaN stays NaN.
+uint16_t RoundToBF16(float value);
+
+// Element (row, column) widened to f32.
+float At(const HostMatrix& matrix, int64_t row, int64_t column);
+// One row widened to f32; `out` holds `columns` numbers.
+void WidenRow(const HostMatrix& matrix, int64_t row, float* out);
+
+}  // namespace varifocal::kernels
