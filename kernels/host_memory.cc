@@ -1,0 +1,135 @@
+#include "kernels/host_memory.h"
+
+#include <unistd.h>
+
+#include <fstream>
+
+namespace varifocal::kernels {
+
+Error OutOfHostMemory(const char* what, size_t bytes) {
+  return {ErrorCode::kOutOfMemory, std::string(what) + " needs " + std::to_string(bytes) +
+                                       " bytes of host memory and the system gave none"};
+}
+
+Result<std::unique_ptr<Buffer>> HostBuffer::Create(size_t bytes) {
+  auto data = AllocateAligned<char>(bytes);
+  if (data == nullptr) return OutOfHostMemory("a buffer", bytes);
+  return std::unique_ptr<Buffer>(new HostBuffer(std::move(data), bytes));
+}
+
+void FlatBatch::Reserve(const StepShape& shape) {
+  row_sequences.reserve(shape.row_count_max);
+  row_positions.reserve(shape.row_count_max);
+  first_rows.reserve(shape.sequence_count_max + 1);
+}
+
+Error FlatBatch::Assign(const Batch& from, const StepShape& shape) {
+  batch = from;
+  row_sequences.clear();
+  row_positions.clear();
+  first_rows.clear();
+  if (from.sequences.size() > static_cast<size_t>(shape.sequence_count_max)) {
+    return {ErrorCode::kInvalidArgument, "a step of " + std::to_string(from.sequences.size()) +
+                                             " sequences exceeds the planned " + std::to_string(shape.sequence_count_max)};
+  }
+  for (size_t s = 0; s < from.sequences.size(); ++s) {
+    const SequenceRows& sequence = from.sequences[s];
+    first_rows.push_back(row_count());
+    if (row_count() + static_cast<int64_t>(sequence.row_count) > shape.row_count_max) {
+      return {ErrorCode::kInvalidArgument,
+              "a step of " + std::to_string(row_count() + static_cast<int64_t>(sequence.row_count)) +
+                  " rows exceeds the planned " + std::to_string(shape.row_count_max)};
+    }
+    if (sequence.first_position + static_cast<int64_t>(sequence.row_count) > shape.context_length_max) {
+      return {ErrorCode::kInvalidArgument,
+              "a sequence of " + std::to_string(sequence.first_position + static_cast<int64_t>(sequence.row_count)) +
+                  " positions exceeds the planned " + std::to_string(shape.context_length_max)};
+    }
+    if (from.phase == Phase::kDecode && sequence.row_count != 1) {
+      return {ErrorCode::kInvalidArgument, "a decode step takes one row per sequence, not " + std::to_string(sequence.row_count)};
+    }
+    for (int32_t i = 0; i < sequence.row_count; ++i) {
+      row_sequences.push_back(static_cast<int32_t>(s));
+      row_positions.push_back(sequence.first_position + i);
+    }
+  }
+  first_rows.push_back(row_count());
+  for (const auto& mask : from.masks) VF_CHECK(mask.size() == static_cast<size_t>(row_count()), "a mask has one interval per row");
+  return {};
+}
+
+bool IsCancelled(const Batch& batch) {
+  return batch.cancelled != nullptr && batch.cancelled->load(std::memory_order_relaxed);
+}
+
+Error CancelledError() { return {ErrorCode::kCancelled, "the step was cancelled"}; }
+
+MemoryInfo HostMemory() {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return {page * static_cast<size_t>(sysconf(_SC_PHYS_PAGES)), page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES))};
+}
+
+std::string CpuModelName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) == 0) {
+      const size_t colon = line.find(": ");
+      if (colon != std::string::npos) return line.substr(colon + 2);
+    }
+  }
+  return "unknown CPU";
+}
+
+Result<std::unique_ptr<Buffer>> CreateHostVector(const HostMatrix& vector) {
+  const int64_t count = vector.rows * vector.columns;
+  auto buffer = HostBuffer::Create(static_cast<size_t>(count) * sizeof(float));
+  if (!buffer.ok()) return buffer;
+  float* out = HostData<float>({buffer->get(), 0}, static_cast<size_t>(count));
+  WidenRow({vector.dtype, vector.data, 1, count}, 0, out);
+  return buffer;
+}
+
+Result<int64_t> StackedRows(std::span<const HostMatrix> parts, WeightUse use) {
+  int64_t rows = 0;
+  for (const HostMatrix& part : parts) {
+    if (part.rows <= 0 || part.columns <= 0 || part.columns != parts[0].columns) {
+      return Error{ErrorCode::kInvalidArgument, "a weight part of " + std::to_string(part.rows) + " x " +
+                                                    std::to_string(part.columns) + " does not stack on " +
+                                                    std::to_string(parts[0].columns) + " columns"};
+    }
+    rows += part.rows;
+  }
+  if (rows == 0) return Error{ErrorCode::kInvalidArgument, "a weight has no parts"};
+  if (use == WeightUse::kGateUp && rows % 2 != 0) {
+    return Error{ErrorCode::kInvalidArgument, "gate and up have " + std::to_string(rows) + " rows together, an odd number"};
+  }
+  return rows;
+}
+
+std::pair<const HostMatrix*, int64_t> StackedRow(std::span<const HostMatrix> parts, int64_t row) {
+  for (const HostMatrix& part : parts) {
+    if (row < part.rows) return {&part, row};
+    row -= part.rows;
+  }
+  VF_CHECK(false, "the row lies outside the weight");
+  return {nullptr, 0};
+}
+
+Result<std::unique_ptr<RopeTable>> HostRopeTable::Create(const RopeTableSpec& spec) {
+  const size_t count = static_cast<size_t>(spec.position_count) * (spec.rotary_dim / 2);
+  if (spec.rotary_dim <= 0 || spec.rotary_dim % 2 != 0 || spec.cosines.size() != count || spec.sines.size() != count) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "a rope table of " + std::to_string(spec.position_count) + " positions and rotary width " +
+                     std::to_string(spec.rotary_dim) + " came with " + std::to_string(spec.cosines.size()) + " cosines and " +
+                     std::to_string(spec.sines.size()) + " sines"};
+  }
+  auto table = std::make_unique<HostRopeTable>();
+  table->cosines_.assign(spec.cosines.begin(), spec.cosines.end());
+  table->sines_.assign(spec.sines.begin(), spec.sines.end());
+  table->position_count_ = spec.position_count;
+  table->rotary_dim_ = spec.rotary_dim;
+  table->interleaved_ = spec.interleaved;
+  return std::unique_ptr<RopeTable>(std::move(table));
+}
+
+}  // namespace varifocal::kernels

@@ -1,0 +1,461 @@
+#include "kernels/reference/reference_backend.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/host_memory.h"
+
+namespace varifocal::kernels {
+namespace {
+
+class ReferenceWeight final : public Weight {
+ public:
+  ReferenceWeight(int64_t rows, int64_t columns) : data(rows * columns), rows_(rows), columns_(columns) {}
+  int64_t rows() const override { return rows_; }
+  int64_t columns() const override { return columns_; }
+  size_t bytes() const override { return data.size() * sizeof(float); }
+  const float* row(int64_t index) const { return data.data() + index * columns_; }
+  std::vector<float> data;
+
+ private:
+  int64_t rows_, columns_;
+};
+
+// keys[(layer * page_count + page) * P + token][K, D]
+class ReferencePool final : public KvPool {
+ public:
+  ReferencePool(const KvShape& shape, int page_count) : shape(shape), page_count_(page_count) {
+    const size_t tokens = static_cast<size_t>(shape.layer_count) * page_count * kPageTokens;
+    keys.resize(tokens * width());
+    values.resize(tokens * width());
+    if (shape.has_tau_sums) tau_sums.resize(tokens);
+  }
+  int page_count() const override { return page_count_; }
+  size_t bytes() const override { return (keys.size() + values.size() + tau_sums.size()) * sizeof(double); }
+  size_t width() const { return static_cast<size_t>(shape.kv_head_count) * shape.head_dim; }
+  size_t token(int layer, int page, int offset) const {
+    VF_CHECK(layer >= 0 && layer < shape.layer_count && page >= 0 && page < page_count_, "no such page");
+    return (static_cast<size_t>(layer) * page_count_ + page) * kPageTokens + offset;
+  }
+  const KvShape shape;
+  std::vector<double> keys, values, tau_sums;
+
+ private:
+  int page_count_;
+};
+
+class ReferenceWorkspace final : public Workspace {
+ public:
+  size_t bytes() const override { return 0; }
+  StepShape shape;
+  FlatBatch flat;
+};
+
+ReferenceWorkspace& Own(Workspace& workspace) { return static_cast<ReferenceWorkspace&>(workspace); }
+
+double Dot(const float* a, const float* b, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * b[i];
+  return sum;
+}
+
+// x / sqrt(mean(x^2) + epsilon) * weight
+template <typename T>
+void Normalize(const T* x, const float* weight, int64_t count, float epsilon, double* out) {
+  double squares = 0;
+  for (int64_t i = 0; i < count; ++i) squares += static_cast<double>(x[i]) * x[i];
+  const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(count) + static_cast<double>(epsilon));
+  for (int64_t i = 0; i < count; ++i) out[i] = x[i] * inverse * weight[i];
+}
+
+double Activate(Activation activation, double x) {
+  if (activation == Activation::kSilu) return x / (1.0 + std::exp(-x));
+  constexpr double kSqrt2OverPi = 0.79788456080286535588;
+  return 0.5 * x * (1.0 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)));
+}
+
+class ReferenceBackend final : public Backend {
+ public:
+  explicit ReferenceBackend(DType dtype) {
+    info_ = {std::string("reference-") + DTypeName(dtype), CpuModelName(), dtype, 1, {}};
+  }
+
+  const BackendInfo& info() const override { return info_; }
+  DType operand_dtype() const override { return DType::kF32; }
+  MemoryInfo memory() const override { return HostMemory(); }
+
+  Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override { return HostBuffer::Create(bytes); }
+  Error Write(Slice to, const void* from, size_t bytes) override {
+    std::memcpy(HostData<char>(to, bytes), from, bytes);
+    return {};
+  }
+  Error Read(void* to, Slice from, size_t bytes) override {
+    std::memcpy(to, HostData<char>(from, bytes), bytes);
+    return {};
+  }
+  Error Zero(Slice slice, size_t bytes) override {
+    std::memset(HostData<char>(slice, bytes), 0, bytes);
+    return {};
+  }
+
+  Result<std::unique_ptr<Buffer>> CreateVector(const HostMatrix& vector) override { return CreateHostVector(vector); }
+
+  Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) override {
+    auto rows = StackedRows(parts, use);
+    if (!rows.ok()) return rows.error();
+    auto weight = std::make_unique<ReferenceWeight>(*rows, parts[0].columns);
+    for (int64_t row = 0; row < *rows; ++row) {
+      const auto [part, inner] = StackedRow(parts, row);
+      float* out = weight->data.data() + row * parts[0].columns;
+      WidenRow(*part, inner, out);
+      if (info_.dtype == DType::kBF16) {
+        for (int64_t i = 0; i < part->columns; ++i) out[i] = WidenBF16(RoundToBF16(out[i]));
+      }
+    }
+    return std::unique_ptr<Weight>(std::move(weight));
+  }
+
+  Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) override {
+    return HostRopeTable::Create(spec);
+  }
+
+  Error CheckShape(const KvShape& shape) const override {
+    if (shape.has_group_bits) return {ErrorCode::kUnsupported, "the reference backend has no group test"};
+    return {};
+  }
+  size_t KvBytesPerPageAndLayer(const KvShape& shape) const override {
+    return kPageTokens * sizeof(double) *
+           (2 * static_cast<size_t>(shape.kv_head_count) * shape.head_dim + (shape.has_tau_sums ? 1 : 0));
+  }
+  Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
+    if (Error error = CheckShape(shape); !error.ok()) return error;
+    return std::unique_ptr<KvPool>(std::make_unique<ReferencePool>(shape, page_count));
+  }
+  Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) override {
+    const auto& own = static_cast<const ReferencePool&>(pool);
+    const size_t first = own.token(layer, page, 0) * own.width();
+    for (size_t i = 0; i < row_count * own.width(); ++i) {
+      keys[i] = static_cast<float>(own.keys[first + i]);
+      values[i] = static_cast<float>(own.values[first + i]);
+    }
+    return {};
+  }
+
+  size_t WorkspaceBytes(const StepShape&) const override { return 0; }
+  Result<std::unique_ptr<Workspace>> CreateWorkspace(const StepShape& shape) override {
+    auto workspace = std::make_unique<ReferenceWorkspace>();
+    workspace->shape = shape;
+    return std::unique_ptr<Workspace>(std::move(workspace));
+  }
+  Error BeginStep(Workspace& workspace, const Batch& batch) override {
+    return Own(workspace).flat.Assign(batch, Own(workspace).shape);
+  }
+
+  Error Embed(Workspace& workspace, const EmbedArgs& args) override {
+    const auto& table = static_cast<const ReferenceWeight&>(*args.table);
+    const int rows = Own(workspace).flat.row_count();
+    VF_CHECK(args.tokens.size() == static_cast<size_t>(rows), "one token per row");
+    float* out = HostData<float>(args.out, rows * table.columns());
+    for (int t = 0; t < rows; ++t) {
+      VF_CHECK(args.tokens[t] >= 0 && args.tokens[t] < table.rows(), "a token id outside the vocabulary");
+      for (int64_t i = 0; i < table.columns(); ++i) {
+        out[t * table.columns() + i] = table.row(args.tokens[t])[i] * args.multiplier;
+      }
+    }
+    return {};
+  }
+
+  Error RmsNorm(Workspace& workspace, const RmsNormArgs& args) override {
+    const int rows = Own(workspace).flat.row_count();
+    const int64_t width = Own(workspace).shape.model_dim;
+    float* x = HostData<float>(args.x, rows * width);
+    const float* delta = OptionalHostData<float>(args.delta, rows * width);
+    const float* weight = HostData<float>(args.weight, width);
+    float* out = HostData<float>(args.out, rows * width);
+    std::vector<double> normed(width);
+    for (int t = 0; t < rows; ++t, x += width, out += width) {
+      if (delta != nullptr) {
+        for (int64_t i = 0; i < width; ++i) x[i] += delta[t * width + i];
+      }
+      Normalize(x, weight, width, args.epsilon, normed.data());
+      for (int64_t i = 0; i < width; ++i) out[i] = static_cast<float>(normed[i]);
+    }
+    return {};
+  }
+
+  Error FocalTau(Workspace& workspace, const FocalTauArgs& args) override {
+    const FlatBatch& flat = Own(workspace).flat;
+    const int64_t width = Own(workspace).shape.model_dim;
+    auto& pool = static_cast<ReferencePool&>(*args.pool);
+    VF_CHECK(pool.shape.has_tau_sums, "learned tau needs a pool with has_tau_sums");
+    const float* x = HostData<float>(args.x, flat.row_count() * width);
+    const float* weight = HostData<float>(args.weight, width);
+    float* scales = HostData<float>(args.row_scales, flat.row_count());
+    uint32_t* counts = OptionalHostData<uint32_t>(args.bound_counts, flat.batch.sequences.size() * 2);
+    for (size_t s = 0; s < flat.batch.sequences.size(); ++s) {
+      const SequenceRows& sequence = flat.batch.sequences[s];
+      const int first = flat.first_rows[s];
+      if (args.mean == TauMean::kSequence && sequence.first_position < sequence.prompt_row_count &&
+          (sequence.first_position != 0 || sequence.row_count < sequence.prompt_row_count)) {
+        return {ErrorCode::kInvalidArgument, "tau over the whole sequence needs the prompt of " +
+                                                 std::to_string(sequence.prompt_row_count) + " rows in one step"};
+      }
+      const auto token = [&](int position) {
+        return pool.token(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens);
+      };
+      std::vector<double> raw(sequence.row_count);
+      double sum = sequence.first_position == 0 ? 0.0 : pool.tau_sums[token(sequence.first_position - 1)];
+      for (int i = 0; i < sequence.row_count; ++i) {
+        raw[i] = Dot(x + (first + i) * width, weight, width) + args.bias;
+        sum += raw[i];
+        pool.tau_sums[token(sequence.first_position + i)] = sum;
+      }
+      for (int i = 0; i < sequence.row_count; ++i) {
+        const int position = sequence.first_position + i;
+        double mean = raw[i];
+        if (args.mean != TauMean::kToken) {
+          const bool whole = args.mean == TauMean::kSequence && position < sequence.prompt_row_count;
+          const int last = whole ? sequence.prompt_row_count - 1 : position;
+          mean = pool.tau_sums[token(last)] / (last + 1);
+        }
+        scales[first + i] = TauScale(ClipTau(mean, args.tau_min, args.tau_max));
+        if (counts != nullptr) {
+          counts[2 * s] += static_cast<float>(mean) <= args.tau_min;
+          counts[2 * s + 1] += static_cast<float>(mean) >= args.tau_max;
+        }
+      }
+    }
+    return {};
+  }
+
+  Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) override {
+    const FlatBatch& flat = Own(workspace).flat;
+    auto& pool = static_cast<ReferencePool&>(*args.pool);
+    const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
+    const int dim = pool.shape.head_dim, kv_heads = pool.shape.kv_head_count;
+    const int heads = args.query_head_count + 2 * kv_heads;
+    VF_CHECK(weight.rows() == static_cast<int64_t>(heads) * dim, "the weight has (H + 2K) D rows");
+    const float* x = HostData<float>(args.x, flat.row_count() * weight.columns());
+    const float* bias = OptionalHostData<float>(args.bias, weight.rows());
+    const float* query_norm = OptionalHostData<float>(args.query_norm, dim);
+    const float* key_norm = OptionalHostData<float>(args.key_norm, dim);
+    float* queries = HostData<float>(args.queries, static_cast<size_t>(flat.row_count()) * args.query_head_count * dim);
+    std::vector<double> head(dim);
+    for (int t = 0; t < flat.row_count(); ++t) {
+      const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[t]];
+      const int position = flat.row_positions[t];
+      const size_t token = pool.token(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens);
+      for (int h = 0; h < heads; ++h) {
+        for (int i = 0; i < dim; ++i) {
+          const int64_t n = static_cast<int64_t>(h) * dim + i;
+          head[i] = Dot(weight.row(n), x + t * weight.columns(), weight.columns()) + (bias != nullptr ? bias[n] : 0.0f);
+        }
+        const bool is_query = h < args.query_head_count, is_key = !is_query && h < args.query_head_count + kv_heads;
+        const float* norm = is_query ? query_norm : is_key ? key_norm : nullptr;
+        if (norm != nullptr) Normalize(head.data(), norm, dim, args.norm_epsilon, head.data());
+        if ((is_query || is_key) && !args.rope_tables.empty()) {
+          Rotate(static_cast<const HostRopeTable&>(*args.rope_tables[sequence.rope_table]), position, head.data());
+        }
+        if (is_query) {
+          float* out = queries + (static_cast<size_t>(t) * args.query_head_count + h) * dim;
+          for (int i = 0; i < dim; ++i) out[i] = static_cast<float>(head[i]);
+        } else {
+          const int k = h - args.query_head_count - (is_key ? 0 : kv_heads);
+          double* out = (is_key ? pool.keys : pool.values).data() + token * pool.width() + static_cast<size_t>(k) * dim;
+          std::copy(head.begin(), head.end(), out);
+        }
+      }
+    }
+    return {};
+  }
+
+  Error Attend(Workspace& workspace, const AttendArgs& args) override {
+    if (args.groups != nullptr) return {ErrorCode::kUnsupported, "the reference backend has no group test"};
+    const FlatBatch& flat = Own(workspace).flat;
+    const auto& pool = static_cast<const ReferencePool&>(*args.pool);
+    const int dim = pool.shape.head_dim, heads = args.query_head_count;
+    const int group = heads / pool.shape.kv_head_count;
+    const float* queries = HostData<float>(args.queries, static_cast<size_t>(flat.row_count()) * heads * dim);
+    const float* row_scales = OptionalHostData<float>(args.row_scales, flat.row_count());
+    float* out = HostData<float>(args.out, static_cast<size_t>(flat.row_count()) * heads * dim);
+    float* lse = OptionalHostData<float>(args.log_sum_exp, static_cast<size_t>(flat.row_count()) * heads);
+    std::vector<double> scores, sums(dim);
+    for (int t = 0; t < flat.row_count(); ++t) {
+      if (IsCancelled(flat.batch)) return CancelledError();
+      const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[t]];
+      const RowInterval seen = flat.batch.masks[args.mask_index][t];
+      const double scale = row_scales != nullptr ? row_scales[t] : args.scale;
+      for (int h = 0; h < heads; ++h) {
+        const size_t row = static_cast<size_t>(t) * heads + h;
+        const auto at = [&](int key) {
+          return pool.token(args.layer, PageOf(sequence, args.page_group, key), key % kPageTokens) * pool.width() +
+                 static_cast<size_t>(h / group) * dim;
+        };
+        const double top = Scores(queries + row * dim, pool.keys.data(), at, seen, dim, scale, scores);
+        std::fill(sums.begin(), sums.end(), 0.0);
+        double total = 0;
+        for (int key = seen.begin; key < seen.end; ++key) {
+          const double p = std::exp(scores[key - seen.begin] - top);
+          total += p;
+          const double* value = pool.values.data() + at(key);
+          for (int i = 0; i < dim; ++i) sums[i] += p * value[i];
+        }
+        for (int i = 0; i < dim; ++i) out[row * dim + i] = total > 0 ? static_cast<float>(sums[i] / total) : 0.0f;
+        if (lse != nullptr) lse[row] = total > 0 ? static_cast<float>(top + std::log(total)) : kEmptyLse;
+      }
+    }
+    return {};
+  }
+
+  Error Linear(Workspace& workspace, const LinearArgs& args) override {
+    return Project(workspace, args.x, args.weight, args.bias, args.out, [](float* out, double y) { *out = static_cast<float>(y); });
+  }
+
+  Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {
+    return Project(workspace, args.x, args.weight, args.bias, args.residual,
+                   [&](float* out, double y) { *out = static_cast<float>(*out + args.multiplier * y); });
+  }
+
+  Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
+    const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
+    const int rows = Own(workspace).flat.row_count();
+    const int64_t width = weight.rows() / 2, inner = weight.columns();
+    const float* x = HostData<float>(args.x, rows * inner);
+    float* out = HostData<float>(args.out, rows * width);
+    for (int t = 0; t < rows; ++t) {
+      for (int64_t f = 0; f < width; ++f) {
+        const double gate = Dot(weight.row(f), x + t * inner, inner), up = Dot(weight.row(width + f), x + t * inner, inner);
+        out[t * width + f] = static_cast<float>(Activate(args.activation, gate) * up);
+      }
+    }
+    return {};
+  }
+
+  Error LmHead(Workspace& workspace, const LmHeadArgs& args) override {
+    const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
+    const int64_t width = weight.columns(), vocab = weight.rows();
+    const float* residual = HostData<float>(args.residual, Own(workspace).flat.row_count() * width);
+    const float* norm = HostData<float>(args.norm_weight, width);
+    VF_CHECK(args.results.size() == args.rows.size(), "one result per head row");
+    std::vector<double> normed(width), logits(vocab);
+    for (size_t r = 0; r < args.rows.size(); ++r) {
+      const HeadRow& row = args.rows[r];
+      Normalize(residual + row.row * width, norm, width, args.norm_epsilon, normed.data());
+      for (int64_t v = 0; v < vocab; ++v) {
+        double sum = 0;
+        for (int64_t i = 0; i < width; ++i) sum += weight.row(v)[i] * normed[i];
+        sum *= args.logit_multiplier;
+        if (args.logit_soft_cap > 0) sum = args.logit_soft_cap * std::tanh(sum / args.logit_soft_cap);
+        logits[v] = sum;
+      }
+      HeadResult& result = args.results[r];
+      result = {};
+      int64_t best = 0;
+      double runner_up = -std::numeric_limits<double>::infinity();
+      for (int64_t v = 0; v < vocab; ++v) {
+        result.finite = result.finite && std::isfinite(logits[v]);
+        if (v > 0 && logits[v] > logits[best]) {
+          runner_up = logits[best];
+          best = v;
+        } else if (v > 0) {
+          runner_up = std::max(runner_up, logits[v]);
+        }
+      }
+      double total = 0;
+      for (const double logit : logits) total += std::exp(logit - logits[best]);
+      const double lse = logits[best] + std::log(total);
+      result.log_sum_exp = static_cast<float>(lse);
+      result.argmax = static_cast<int32_t>(best);
+      result.argmax_logit = static_cast<float>(logits[best]);
+      result.runner_up_logit = static_cast<float>(runner_up);
+      if (row.target >= 0) result.target_log_probability = static_cast<float>(logits[row.target] - lse);
+      if (row.logits_slot >= 0) {
+        for (int64_t v = 0; v < vocab; ++v) args.logits[row.logits_slot * vocab + v] = static_cast<float>(logits[v]);
+      }
+    }
+    return {};
+  }
+
+  Error AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) override {
+    const FlatBatch& flat = Own(workspace).flat;
+    const auto& pool = static_cast<const ReferencePool&>(*args.pool);
+    const int dim = pool.shape.head_dim, heads = args.query_head_count;
+    const int group = heads / pool.shape.kv_head_count;
+    const float* queries = HostData<float>(args.queries, static_cast<size_t>(flat.row_count()) * heads * dim);
+    const float* row_scales = OptionalHostData<float>(args.row_scales, flat.row_count());
+    const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[args.row]];
+    const RowInterval seen = flat.batch.masks[args.mask_index][args.row];
+    const auto at = [&](int key) {
+      return pool.token(args.layer, PageOf(sequence, args.page_group, key), key % kPageTokens) * pool.width() +
+             static_cast<size_t>(args.head / group) * dim;
+    };
+    std::vector<double> scores;
+    const double scale = row_scales != nullptr ? row_scales[args.row] : args.scale;
+    const double top = Scores(queries + (static_cast<size_t>(args.row) * heads + args.head) * dim, pool.keys.data(), at,
+                              seen, dim, scale, scores);
+    double total = 0;
+    for (const double score : scores) total += std::exp(score - top);
+    VF_CHECK(args.out.size() == scores.size(), "one probability per visible key");
+    for (size_t i = 0; i < scores.size(); ++i) args.out[i] = static_cast<float>(std::exp(scores[i] - top) / total);
+    return {};
+  }
+
+ private:
+  static void Rotate(const HostRopeTable& table, int position, double* head) {
+    VF_CHECK(position < table.position_count(), "a position beyond the rope table");
+    const int half = table.rotary_dim() / 2;
+    for (int i = 0; i < half; ++i) {
+      double& a = head[table.interleaved() ? 2 * i : i];
+      double& b = head[table.interleaved() ? 2 * i + 1 : i + half];
+      const double c = table.cosines(position)[i], s = table.sines(position)[i];
+      const double rotated = a * c - b * s;
+      b = b * c + a * s;
+      a = rotated;
+    }
+  }
+
+  // Scaled scores of the visible keys; returns the largest (0 when there is none).
+  template <typename KeyOffset>
+  static double Scores(const float* query, const double* keys, const KeyOffset& at, RowInterval seen, int dim, double scale,
+                       std::vector<double>& scores) {
+    scores.clear();
+    double top = -std::numeric_limits<double>::infinity();
+    for (int key = seen.begin; key < seen.end; ++key) {
+      const double* k = keys + at(key);
+      double dot = 0;
+      for (int i = 0; i < dim; ++i) dot += query[i] * k[i];
+      scores.push_back(dot * scale);
+      top = std::max(top, scores.back());
+    }
+    return scores.empty() ? 0.0 : top;
+  }
+
+  template <typename Store>
+  Error Project(Workspace& workspace, Slice x_slice, const Weight* w, Slice bias_slice, Slice out_slice, const Store& store) {
+    const auto& weight = static_cast<const ReferenceWeight&>(*w);
+    const int rows = Own(workspace).flat.row_count();
+    const float* x = HostData<float>(x_slice, rows * weight.columns());
+    const float* bias = OptionalHostData<float>(bias_slice, weight.rows());
+    float* out = HostData<float>(out_slice, rows * weight.rows());
+    for (int t = 0; t < rows; ++t) {
+      for (int64_t n = 0; n < weight.rows(); ++n) {
+        const double y = Dot(weight.row(n), x + t * weight.columns(), weight.columns()) + (bias != nullptr ? bias[n] : 0.0f);
+        store(out + t * weight.rows() + n, y);
+      }
+    }
+    return {};
+  }
+
+  BackendInfo info_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> CreateReferenceBackend(const BackendOptions& options) {
+  if (options.dtype == DType::kF16) {
+    return Error{ErrorCode::kUnsupported, "the reference backend computes over f32 or bf16 weights, not f16"};
+  }
+  return std::unique_ptr<Backend>(std::make_unique<ReferenceBackend>(options.dtype));
+}
+
+}  // namespace varifocal::kernels
