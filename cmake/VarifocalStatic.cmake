@@ -1,0 +1,29 @@
+# Static linking of what Debian's CMake packages only offer as shared libraries (the `portable` preset).
+#
+# Debian ships the archives beside the shared libraries, but its imported targets name the latter. Every imported target
+# that has an archive is pointed at it, and gRPC gets the libraries that its shared form carries inside.
+option(VARIFOCAL_STATIC "Link programs statically, to carry them to a machine without our packages" OFF)
+
+function(varifocal_prefer_archives)
+  get_property(targets DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTY IMPORTED_TARGETS)
+  foreach(target ${targets})
+    get_target_property(type ${target} TYPE)
+    if(NOT type STREQUAL "SHARED_LIBRARY" AND NOT type STREQUAL "UNKNOWN_LIBRARY")
+      continue()
+    endif()
+    foreach(property IMPORTED_LOCATION IMPORTED_LOCATION_NONE IMPORTED_LOCATION_RELEASE)
+      get_target_property(location ${target} ${property})
+      if(location MATCHES "\\.so")
+        string(REGEX REPLACE "\\.so.*$" ".a" archive ${location})
+        if(EXISTS ${archive})
+          set_target_properties(${target} PROPERTIES ${property} ${archive} IMPORTED_SONAME_NONE "" IMPORTED_SONAME_RELEASE "")
+        endif()
+      endif()
+    endforeach()
+  endforeach()
+  file(GLOB abseil /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/libabsl_*.a)
+  set(inside grpc gpr upb address_sorting re2 cares z ssl crypto)
+  list(TRANSFORM inside PREPEND "-l")
+  set_property(TARGET gRPC::grpc++ APPEND PROPERTY INTERFACE_LINK_LIBRARIES
+               -Wl,--start-group ${inside} ${abseil} -Wl,--end-group)
+endfunction()
