@@ -18,8 +18,8 @@ namespace varifocal::db {
 struct ContentDifference {
   std::string variant, task, metric;
   int64_t data_seed = 0, context_length = 0, sample_index = 0;
-  std::string column;      // the first column that differs; "" when the row is on one side only
-  std::string a, b;        // its values as text; "(no row)" for the side that lacks the row
+  std::string column;  // the first column that differs; "" when the row is on one side only
+  std::string a, b;    // its values as text; "(no row)" for the side that lacks the row
 };
 
 struct ContentDiff {

@@ -3,8 +3,8 @@
 // Each call sees one consistent snapshot. Rows of the documented views come as structs with the view's columns in the
 // view's order (docs/formats.md, "The database"). Lists are paged by key, never by offset.
 //
-// Errors:  NOT_FOUND no such file, job, ...; FAILED_PRECONDITION empty file or newer version; DATA_LOSS not a database of
-//          ours, or damaged; PERMISSION_DENIED unreadable.
+// Errors:  NOT_FOUND no such file, job, ...; FAILED_PRECONDITION empty file or newer version; INVALID_ARGUMENT not a
+//          database of ours; DATA_LOSS damaged; PERMISSION_DENIED unreadable.
 // Threads: any; calls are serialised inside. Open one per thread to read in parallel.
 #pragma once
 
@@ -27,14 +27,14 @@ struct JobRow {
   std::string spec_sha256;
   int64_t data_seed = 0;
   JobState state = JobState::kQueued;
-  std::string error;                     // for failed jobs
+  std::string error;  // for failed jobs
   int64_t create_us = 0;
-  std::optional<int64_t> start_us;       // first start
-  std::optional<int64_t> end_us;         // last settled
-  int64_t planned_count = 0;             // samples over all cells; the rest is derived from generations
+  std::optional<int64_t> start_us;  // first start
+  std::optional<int64_t> end_us;    // last settled
+  int64_t planned_count = 0;        // samples over all cells; the rest is derived from generations
   int64_t answered_count = 0;
   int64_t failed_count = 0;
-  bool is_mixed = false;                 // answers of more than one (code version, backend, instruction set)
+  bool is_mixed = false;  // answers of more than one (code version, backend, instruction set)
 };
 
 struct ExecutionRow {
@@ -102,7 +102,7 @@ struct SampleQuery {
   std::optional<int64_t> context_length;
   std::optional<int64_t> sample_index;
   bool only_failed = false;
-  int64_t after_id = 0;     // last generation_id of the previous page
+  int64_t after_id = 0;  // last generation_id of the previous page
   int64_t limit = 100;
 };
 

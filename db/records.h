@@ -25,26 +25,28 @@ struct ExecutionRecord {
   std::string device;           // the processor or card by its name
   std::string host;
   int64_t thread_count = 0;
-  std::string command_line;     // how the process was started
+  std::string command_line;  // how the process was started
 };
 
 // A checkpoint as it was loaded. Rows are shared by every variant and job that used the same one.
 struct ModelRecord {
-  std::string name;               // as served, e.g. "baseline"
-  std::string architecture;       // "llama", ...
+  std::string name;          // as served, e.g. "baseline"
+  std::string architecture;  // "llama", ...
   std::string weights_sha256;
-  std::string tokenizer_sha256;   // of tokenizer.json's bytes; the hash of "" for a model without a tokenizer
-  std::string dtype;              // "f32" or "bf16"
-  std::string attention_json;     // the attention the checkpoint was trained with: the config's focal/focus keys, {} for baseline
-  int64_t context_length_max = 0;                        // max_position_embeddings (times the factor for dynamic RoPE)
-  std::optional<int64_t> trained_context_length;         // results beyond it are labelled extrapolated
+  std::string tokenizer_sha256;  // of tokenizer.json's bytes; the hash of "" for a model without a tokenizer
+  std::string dtype;             // "f32" or "bf16"
+  std::string
+      attention_json;  // the attention the checkpoint was trained with: the config's focal/focus keys, {} for baseline
+  int64_t context_length_max = 0;                 // max_position_embeddings (times the factor for dynamic RoPE)
+  std::optional<int64_t> trained_context_length;  // results beyond it are labelled extrapolated
 };
 
 // A model with a run-time setting: what is submitted, compared and drawn.
 struct VariantRecord {
-  std::string name;                                     // "baseline", "focal@t=0.7"
+  std::string name;  // "baseline", "focal@t=0.7"
   ModelRecord model;
-  std::optional<std::string> focal_temperature_json;    // run-time temperature, "0.7" or "[0.7,0.8,...]"; none: as trained
+  std::optional<std::string>
+      focal_temperature_json;  // run-time temperature, "0.7" or "[0.7,0.8,...]"; none: as trained
 };
 
 // A metric of a task. The first one of a task (metric_index 0) is its primary metric.
@@ -52,8 +54,8 @@ struct TaskMetricRecord {
   std::string task;
   std::string metric;
   int64_t metric_index = 0;
-  bool is_binary = false;                // values are 0 or 1
-  std::optional<double> worst_value;     // counted for a failed sample; none for an unbounded metric
+  bool is_binary = false;             // values are 0 or 1
+  std::optional<double> worst_value;  // counted for a failed sample; none for an unbounded metric
   std::optional<double> best_value;
 };
 
@@ -62,18 +64,18 @@ struct CellRecord {
   std::string variant;
   std::string task;
   int64_t context_length = 0;
-  int64_t planned_count = 0;             // sample indices 0 .. planned_count - 1
+  int64_t planned_count = 0;  // sample indices 0 .. planned_count - 1
 };
 
 struct NewJob {
-  std::string suite;                        // name of the suite or its path, for people
-  std::string spec_json;                    // canonical; its SHA-256 is computed here
+  std::string suite;      // name of the suite or its path, for people
+  std::string spec_json;  // canonical; its SHA-256 is computed here
   int64_t data_seed = 0;
-  std::optional<std::string> request_id;    // same id and same body: the earlier job; same id, other body: an error
-  std::string body_sha256;                  // of the request as the caller sent it; needed with request_id
-  std::vector<VariantRecord> variants;      // in the order they are shown
+  std::optional<std::string> request_id;  // same id and same body: the earlier job; same id, other body: an error
+  std::string body_sha256;                // of the request as the caller sent it; needed with request_id
+  std::vector<VariantRecord> variants;    // in the order they are shown
   std::vector<TaskMetricRecord> metrics;
-  std::vector<CellRecord> cells;            // in the order they run
+  std::vector<CellRecord> cells;  // in the order they run
 };
 
 struct ScoreRecord {
@@ -90,34 +92,35 @@ struct SampleRecord {
   std::string tokenizer_sha256;
   std::string question_id;
   std::string cluster;
-  std::string row_id;                               // a user's own row name; else ""
-  std::optional<std::string> token_ids_sha256;      // of "[1,2,3]"
-  std::optional<int64_t> prompt_token_count;        // specials included
-  int64_t new_token_count_max = 0;                  // tokens to generate
-  std::string gold_json;                            // array of strings
-  std::optional<std::string> continuations_json;    // array of strings, for samples judged by log-likelihood
-  std::optional<std::string> evidence_json;         // spans of the gold evidence
-  std::optional<std::string> truncation_json;       // what was cut and whether the evidence survived; none: nothing was cut
-  std::optional<std::string> excerpt;               // at most 4 KB around the evidence
-  std::optional<std::string> prompt;                // whole, only with --keep-prompts
+  std::string row_id;                             // a user's own row name; else ""
+  std::optional<std::string> token_ids_sha256;    // of "[1,2,3]"
+  std::optional<int64_t> prompt_token_count;      // specials included
+  int64_t new_token_count_max = 0;                // tokens to generate
+  std::string gold_json;                          // array of strings
+  std::optional<std::string> continuations_json;  // array of strings, for samples judged by log-likelihood
+  std::optional<std::string> evidence_json;       // spans of the gold evidence
+  std::optional<std::string> truncation_json;  // what was cut and whether the evidence survived; none: nothing was cut
+  std::optional<std::string> excerpt;          // at most 4 KB around the evidence
+  std::optional<std::string> prompt;           // whole, only with --keep-prompts
 };
 
 // What a variant said. Either error_code is empty and the generation counts, or it says why there is no answer and
 // there are no scores.
 struct GenerationRecord {
-  std::string finish_reason;                        // "eos", "length", "stop"; "scored" for log-likelihoods; "" when failed
-  std::optional<std::string> answer_raw;            // as generated
-  std::optional<std::string> answer;                // as judged
-  std::optional<std::string> log_likelihoods_json;  // one {"is_greedy", "log_likelihood", "token_count"} per continuation
+  std::string finish_reason;              // "eos", "length", "stop"; "scored" for log-likelihoods; "" when failed
+  std::optional<std::string> answer_raw;  // as generated
+  std::optional<std::string> answer;      // as judged
+  std::optional<std::string>
+      log_likelihoods_json;  // one {"is_greedy", "log_likelihood", "token_count"} per continuation
   int64_t new_token_count = 0;
-  int64_t cached_token_count = 0;                   // prompt tokens that came from the prefix cache
+  int64_t cached_token_count = 0;  // prompt tokens that came from the prefix cache
   int64_t queue_us = 0;
   int64_t prefill_us = 0;
   int64_t decode_us = 0;
-  std::optional<double> tau_low_share;              // learned focal: share of query rows at tau_min
-  std::optional<double> tau_high_share;             // and at tau_max
-  bool is_extrapolated = false;                     // beyond trained_context_length
-  std::string error_code;                           // "" when answered; else UPPER_SNAKE, e.g. "RESOURCE_EXHAUSTED"
+  std::optional<double> tau_low_share;   // learned focal: share of query rows at tau_min
+  std::optional<double> tau_high_share;  // and at tau_max
+  bool is_extrapolated = false;          // beyond trained_context_length
+  std::string error_code;                // "" when answered; else UPPER_SNAKE, e.g. "RESOURCE_EXHAUSTED"
   std::string error_message;
 };
 

@@ -4,8 +4,10 @@
 // refused with the holder's pid, and a killed one leaves nothing to clean up. A missing database is made, an older one
 // is migrated. Everything that returns OK is durable: each call is one transaction with synchronous=FULL.
 //
-// Errors:  FAILED_PRECONDITION another writer holds the database, or it belongs to a newer version; DATA_LOSS it is
-//          damaged or no database of ours; NOT_FOUND / PERMISSION_DENIED the path; RESOURCE_EXHAUSTED the disk is full.
+// Errors:  FAILED_PRECONDITION another writer holds the database, or it belongs to a newer version; INVALID_ARGUMENT it
+// is
+//          not a database of ours; DATA_LOSS it is damaged; NOT_FOUND / PERMISSION_DENIED the path; RESOURCE_EXHAUSTED
+//          the disk is full. A refused file is left as it was.
 // Threads: any; calls are serialised inside.
 // Cost:    one fsync per call.
 #pragma once
@@ -60,7 +62,7 @@ class Writer {
 
   // At start: what a killed process left running is queued again, what it was cancelling is cancelled.
   absl::Status RecoverInterruptedJobs();
-  std::optional<int64_t> NextQueuedJob();  // the oldest one; none when there is none
+  absl::StatusOr<std::optional<int64_t>> NextQueuedJob();  // the oldest one; none when nothing waits
 
   // Refuses (FAILED_PRECONDITION, naming both sides) to continue a job whose answers came from another code version,
   // backend or instruction set unless allow_mixed, and always when a variant's weights, tokenizer, attention or number

@@ -28,7 +28,7 @@ std::vector<Cluster> GroupByCluster(const std::vector<ClusteredValue>& values);
 
 struct ClusteredMean {
   double mean = 0;
-  double standard_error = 0;   // 0 when every cluster has the same mean, and for a single cluster
+  double standard_error = 0;  // 0 when every cluster has the same mean, and for a single cluster
   int64_t value_count = 0;
   int64_t cluster_count = 0;
 };

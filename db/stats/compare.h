@@ -32,20 +32,20 @@ struct Comparison {
   std::string task, metric;
   int64_t context_length = 0;
   std::string baseline, candidate;
-  bool is_primary_metric = false;   // the task's first metric
+  bool is_primary_metric = false;  // the task's first metric
   int64_t planned_count = 0;
-  int64_t sample_count = 0;         // pairs compared
+  int64_t sample_count = 0;  // pairs compared
   int64_t cluster_count = 0;
-  int64_t failed_count = 0;         // pairs with a failure on either side
-  bool is_incomplete = false;       // failures, or fewer pairs than planned
+  int64_t failed_count = 0;    // pairs with a failure on either side
+  bool is_incomplete = false;  // failures, or fewer pairs than planned
   double baseline_mean = 0, candidate_mean = 0, difference = 0;
   Interval baseline_interval, candidate_interval;
-  double low = 0, high = 0;         // of the difference
+  double low = 0, high = 0;  // of the difference
   double p_value = 1;
-  std::string test;                 // "sign_flip_exact" or "sign_flip_sampled"
+  std::string test;  // "sign_flip_exact" or "sign_flip_sampled"
   int64_t draws = 0;
   uint64_t seed = 0;
-  int64_t gain_count = 0;           // pairs where the candidate is better, and where it is worse (v. best_value)
+  int64_t gain_count = 0;  // pairs where the candidate is better, and where it is worse (v. best_value)
   int64_t loss_count = 0;
   std::optional<double> detectable_difference;  // none when every cluster differs alike
 };
@@ -59,7 +59,7 @@ struct SuiteComparison {
   double baseline_mean = 0, candidate_mean = 0, difference = 0;
   double low = 0, high = 0;
   double p_value = 1;
-  double p_holm = 1;                // adjusted over the lengths of this list
+  double p_holm = 1;  // adjusted over the lengths of this list
   std::string test;
   int64_t draws = 0;
   uint64_t seed = 0;
@@ -72,7 +72,7 @@ struct LengthContrast {
   std::string baseline, candidate;
   int64_t question_count = 0, cluster_count = 0;
   double short_difference = 0, long_difference = 0;
-  double contrast = 0;              // long minus short
+  double contrast = 0;  // long minus short
   double low = 0, high = 0;
   double p_value = 1;
   std::string test;
@@ -100,20 +100,7 @@ struct MetricInfo {
 absl::StatusOr<Comparison> ComparePairs(const std::vector<db::PairRow>& pairs, const MetricInfo& info,
                                         const CompareOptions& options = {});
 
-// The mean of one variant with its interval, from its own rows: for score-by-length figures.
-struct Estimate {
-  std::string variant, task, metric;
-  int64_t context_length = 0, planned_count = 0, answered_count = 0, failed_count = 0, cluster_count = 0;
-  bool is_incomplete = false;
-  std::optional<double> mean;           // failures at the worst value; none when there is no row or no worst value
-  std::optional<double> mean_answered;
-  std::optional<Interval> interval;     // of `mean`
-};
-
 absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, int64_t job_id, const std::string& baseline,
                                                  const std::string& candidate, const CompareOptions& options = {});
-
-absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t job_id,
-                                                     const CompareOptions& options = {});
 
 }  // namespace varifocal::stats

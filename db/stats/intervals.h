@@ -7,7 +7,8 @@
 // there is no variance to see, and the rule of three speaks: at most a share 3/clusters of clusters may be different,
 // and those as different as the range allows.
 //
-// Source: Wilson 1927; Korn and Graubard 1998 (effective sample size with the t correction for few clusters); Hanley and
+// Source: Wilson 1927; Korn and Graubard 1998 (effective sample size with the t correction for few clusters); Hanley
+// and
 //         Lippman-Hand 1983 (rule of three).
 #pragma once
 
@@ -37,6 +38,9 @@ Interval BinaryMeanInterval(const std::vector<Cluster>& clusters, double confide
 
 // The t interval cut to the range. For a single cluster: the whole range.
 Interval MeanInterval(const std::vector<Cluster>& clusters, Range range, double confidence = 0.95);
+
+// Whichever of the two suits the metric.
+Interval ScoreInterval(const std::vector<Cluster>& clusters, bool is_binary, Range range, double confidence = 0.95);
 
 // The smallest true difference that a test at level 0.05 would find four times out of five, given this standard error.
 double DetectableDifference(double standard_error, int64_t cluster_count);

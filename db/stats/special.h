@@ -1,7 +1,8 @@
 // The few special functions that intervals need: incomplete beta, Student's t, the normal quantile.
 //
 // Source: continued fraction of the incomplete beta function, DLMF 8.17.22, evaluated by the modified Lentz method
-//         (Thompson and Barnett 1986); quantiles by bisection on the distribution function, so they are as good as it is.
+//         (Thompson and Barnett 1986); quantiles by bisection on the distribution function, so they are as good as it
+//         is.
 // Cost:   microseconds; quantiles about 60 evaluations.
 #pragma once
 
@@ -10,7 +11,7 @@ namespace varifocal::stats {
 // I_x(a, b) for a, b > 0 and x in [0, 1]. Relative error about 1e-13 for a, b up to 1e5.
 double RegularizedIncompleteBeta(double a, double b, double x);
 
-double StudentTCdf(double t, double degrees);             // degrees > 0, need not be whole
+double StudentTCdf(double t, double degrees);                 // degrees > 0, need not be whole
 double StudentTQuantile(double probability, double degrees);  // probability in (0, 1)
 double NormalCdf(double z);
 double NormalQuantile(double probability);

@@ -1,0 +1,330 @@
+#include "db/reader.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "db/rows.h"
+#include "db/schema.h"
+#include "db/sqlite/database.h"
+
+namespace varifocal::db {
+
+using sqlite::Database;
+using sqlite::Statement;
+using sqlite::Transaction;
+
+struct Reader::State {
+  std::unique_ptr<Database> database;
+  std::mutex mutex;
+};
+
+namespace {
+
+// Counts are derived, never stored.
+constexpr char kSelectJobs[] =
+    "SELECT job_id, suite, spec_json, spec_sha256, data_seed, state, error, create_us, start_us, end_us,"
+    " (SELECT coalesce(sum(cells.planned_count), 0) FROM cells JOIN variants ON variants.variant_id = cells.variant_id"
+    "  WHERE variants.job_id = jobs.job_id),"
+    " (SELECT count(*) FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
+    "  JOIN variants ON variants.variant_id = cells.variant_id"
+    "  WHERE variants.job_id = jobs.job_id AND generations.error_code IS NULL),"
+    " (SELECT count(*) FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
+    "  JOIN variants ON variants.variant_id = cells.variant_id"
+    "  WHERE variants.job_id = jobs.job_id AND generations.error_code IS NOT NULL),"
+    " (SELECT count(*) FROM (SELECT DISTINCT executions.code_version, executions.backend, executions.instruction_set"
+    "  FROM executions WHERE execution_id IN (SELECT generations.execution_id FROM generations"
+    "  JOIN cells ON cells.cell_id = generations.cell_id JOIN variants ON variants.variant_id = cells.variant_id"
+    "  WHERE variants.job_id = jobs.job_id AND generations.error_code IS NULL)))"
+    " FROM jobs";
+constexpr char kJobsBefore[] = " WHERE job_id < ? ORDER BY job_id DESC LIMIT ?";
+constexpr char kJobById[] = " WHERE job_id = ?";
+
+constexpr char kSelectMetrics[] =
+    "SELECT task, metric, metric_index, is_binary, worst_value, best_value FROM task_metrics WHERE job_id = ?"
+    " ORDER BY task, metric_index";
+constexpr char kSelectExecutions[] =
+    "SELECT executions.execution_id, executions.code_version, executions.backend, executions.instruction_set,"
+    " executions.device, executions.host, executions.thread_count, executions.command_line, executions.start_us, "
+    "count(*)"
+    " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
+    " JOIN variants ON variants.variant_id = cells.variant_id"
+    " JOIN executions ON executions.execution_id = generations.execution_id"
+    " WHERE variants.job_id = ? GROUP BY executions.execution_id ORDER BY executions.execution_id";
+
+constexpr char kSelectScoresByLength[] =
+    "SELECT job_id, variant, task, metric, context_length, planned_count, answered_count, failed_count, mean,"
+    " mean_answered FROM v_scores_by_length WHERE job_id = ? ORDER BY variant, task, metric, context_length";
+constexpr char kSelectSampleRows[] =
+    "SELECT job_id, variant, task, context_length, sample_index, question_id, cluster, prompt_token_count, gold, "
+    "answer,"
+    " metric, value, error_code FROM v_samples WHERE job_id = ? AND variant = ?"
+    " ORDER BY task, metric, context_length, sample_index";
+constexpr char kSelectPairs[] =
+    "SELECT job_id, task, metric, context_length, question_id, cluster, baseline_variant, candidate_variant,"
+    " baseline_value, candidate_value, difference, baseline_error, candidate_error FROM v_pairs"
+    " WHERE job_id = ? AND baseline_variant = ? AND candidate_variant = ?"
+    " ORDER BY task, metric, context_length, question_id";
+
+constexpr char kSelectDetails[] =
+    "SELECT generations.generation_id, samples.job_id, variants.name, samples.task, samples.context_length,"
+    " samples.sample_index, samples.tokenizer_sha256, samples.question_id, samples.cluster, samples.row_id,"
+    " samples.token_ids_sha256, samples.prompt_token_count, samples.new_token_count_max, samples.gold_json,"
+    " samples.continuations_json, samples.evidence_json, samples.truncation_json, samples.excerpt, samples.prompt,"
+    " generations.finish_reason, generations.answer_raw, generations.answer, generations.log_likelihoods_json,"
+    " generations.new_token_count, generations.cached_token_count, generations.queue_us, generations.prefill_us,"
+    " generations.decode_us, generations.tau_low_share, generations.tau_high_share, generations.is_extrapolated,"
+    " generations.error_code, generations.error_message, generations.execution_id, generations.attempt_count,"
+    " generations.record_us"
+    " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
+    " JOIN variants ON variants.variant_id = cells.variant_id"
+    " JOIN samples ON samples.sample_id = generations.sample_id"
+    " WHERE generations.generation_id > ? AND variants.job_id = ?"
+    " AND (?3 IS NULL OR variants.name = ?3) AND (?4 IS NULL OR samples.task = ?4)"
+    " AND (?5 IS NULL OR samples.context_length = ?5) AND (?6 IS NULL OR samples.sample_index = ?6)"
+    " AND (NOT ?7 OR generations.error_code IS NOT NULL)"
+    " ORDER BY generations.generation_id LIMIT ?8";
+constexpr char kSelectScores[] =
+    "SELECT scores.metric, scores.value FROM scores"
+    " JOIN generations ON generations.generation_id = scores.generation_id"
+    " JOIN samples ON samples.sample_id = generations.sample_id"
+    " JOIN task_metrics ON task_metrics.job_id = samples.job_id AND task_metrics.task = samples.task"
+    " AND task_metrics.metric = scores.metric"
+    " WHERE scores.generation_id = ? ORDER BY task_metrics.metric_index";
+
+absl::StatusOr<JobRow> ToJob(const Statement& row) {
+  JobRow job;
+  job.job_id = row.Int(0);
+  job.suite = row.Text(1);
+  job.spec_json = row.Text(2);
+  job.spec_sha256 = row.Text(3);
+  job.data_seed = row.Int(4);
+  ASSIGN_OR_RETURN(job.state, ParseJobState(row.Text(5)));
+  job.error = row.Text(6);
+  job.create_us = row.Int(7);
+  job.start_us = row.OptionalInt(8);
+  job.end_us = row.OptionalInt(9);
+  job.planned_count = row.Int(10);
+  job.answered_count = row.Int(11);
+  job.failed_count = row.Int(12);
+  job.is_mixed = row.Int(13) > 1;
+  return job;
+}
+
+SampleDetail ToDetail(const Statement& row) {
+  SampleDetail detail;
+  detail.generation_id = row.Int(0);
+  detail.job_id = row.Int(1);
+  detail.variant = row.Text(2);
+  SampleRecord& sample = detail.sample;
+  sample.task = row.Text(3);
+  sample.context_length = row.Int(4);
+  sample.sample_index = row.Int(5);
+  sample.tokenizer_sha256 = row.Text(6);
+  sample.question_id = row.Text(7);
+  sample.cluster = row.Text(8);
+  sample.row_id = row.Text(9);
+  sample.token_ids_sha256 = row.OptionalText(10);
+  sample.prompt_token_count = row.OptionalInt(11);
+  sample.new_token_count_max = row.Int(12);
+  sample.gold_json = row.Text(13);
+  sample.continuations_json = row.OptionalText(14);
+  sample.evidence_json = row.OptionalText(15);
+  sample.truncation_json = row.OptionalText(16);
+  sample.excerpt = row.OptionalText(17);
+  sample.prompt = row.OptionalText(18);
+  GenerationRecord& said = detail.generation;
+  said.finish_reason = row.Text(19);
+  said.answer_raw = row.OptionalText(20);
+  said.answer = row.OptionalText(21);
+  said.log_likelihoods_json = row.OptionalText(22);
+  said.new_token_count = row.Int(23);
+  said.cached_token_count = row.Int(24);
+  said.queue_us = row.Int(25);
+  said.prefill_us = row.Int(26);
+  said.decode_us = row.Int(27);
+  said.tau_low_share = row.OptionalReal(28);
+  said.tau_high_share = row.OptionalReal(29);
+  said.is_extrapolated = row.Int(30) != 0;
+  said.error_code = row.Text(31);
+  said.error_message = row.Text(32);
+  detail.execution_id = row.Int(33);
+  detail.attempt_count = row.Int(34);
+  detail.record_us = row.Int(35);
+  return detail;
+}
+
+// All rows of a statement, each converted.
+template <typename Row, typename Convert>
+absl::StatusOr<std::vector<Row>> ReadAll(Statement& statement, const Convert& convert) {
+  std::vector<Row> rows;
+  while (true) {
+    ASSIGN_OR_RETURN(bool is_there, statement.Step());
+    if (!is_there) return rows;
+    rows.push_back(convert(statement));
+  }
+}
+
+absl::StatusOr<JobRow> ReadJob(Database& database, int64_t job_id) {
+  ASSIGN_OR_RETURN(Statement row, database.Prepare(absl::StrCat(kSelectJobs, kJobById)));
+  ASSIGN_OR_RETURN(bool is_there, row.BindAll(job_id).Step());
+  if (!is_there) return absl::NotFoundError(absl::StrCat(database.path(), ": no job ", job_id));
+  return ToJob(row);
+}
+
+}  // namespace
+
+Reader::Reader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Reader::~Reader() = default;
+
+absl::StatusOr<std::unique_ptr<Reader>> Reader::Open(const std::string& path) {
+  RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
+  auto state = std::make_unique<State>();
+  ASSIGN_OR_RETURN(state->database, Database::Open(path, {.read_only = true}));
+  RETURN_IF_ERROR(CheckSchema(*state->database));
+  return std::unique_ptr<Reader>(new Reader(std::move(state)));
+}
+
+absl::StatusOr<std::vector<JobRow>> Reader::Jobs(int64_t before_id, int64_t limit) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(absl::StrCat(kSelectJobs, kJobsBefore)));
+  row.BindAll(before_id == 0 ? INT64_MAX : before_id, limit);
+  std::vector<JobRow> jobs;
+  while (true) {
+    ASSIGN_OR_RETURN(bool is_there, row.Step());
+    if (!is_there) return jobs;
+    ASSIGN_OR_RETURN(JobRow job, ToJob(row));
+    jobs.push_back(std::move(job));
+  }
+}
+
+absl::StatusOr<JobRow> Reader::Job(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  return ReadJob(*state_->database, job_id);
+}
+
+absl::StatusOr<JobRow> Reader::LatestJob(const std::vector<std::string>& variants) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(Transaction snapshot, Transaction::Begin(database, Transaction::Kind::kRead));
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT job_id FROM jobs ORDER BY job_id DESC"));
+  std::vector<std::string> seen;
+  while (true) {
+    ASSIGN_OR_RETURN(bool is_there, row.Step());
+    if (!is_there) break;
+    ASSIGN_OR_RETURN(std::vector<VariantRecord> present, ReadVariants(database, row.Int(0)));
+    std::vector<std::string> names;
+    for (const VariantRecord& variant : present) names.push_back(variant.name);
+    bool has_all = std::all_of(variants.begin(), variants.end(), [&](const std::string& wanted) {
+      return std::find(names.begin(), names.end(), wanted) != names.end();
+    });
+    if (has_all) return ReadJob(database, row.Int(0));
+    for (const std::string& name : names) {
+      if (std::find(seen.begin(), seen.end(), name) == seen.end()) seen.push_back(name);
+    }
+  }
+  if (seen.empty()) return absl::NotFoundError(absl::StrCat(database.path(), ": the database holds no jobs"));
+  return absl::NotFoundError(absl::StrCat(database.path(), ": no job has the variants ",
+                                          absl::StrJoin(variants, " and "), " together; its variants are ",
+                                          absl::StrJoin(seen, ", ")));
+}
+
+absl::StatusOr<std::vector<VariantRecord>> Reader::Variants(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  return ReadVariants(*state_->database, job_id);
+}
+
+absl::StatusOr<std::vector<TaskMetricRecord>> Reader::Metrics(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectMetrics));
+  statement.BindAll(job_id);
+  return ReadAll<TaskMetricRecord>(statement, [](const Statement& row) {
+    return TaskMetricRecord{row.Text(0),     row.Text(1),         row.Int(2),
+                            row.Int(3) != 0, row.OptionalReal(4), row.OptionalReal(5)};
+  });
+}
+
+absl::StatusOr<std::vector<CellRow>> Reader::Cells(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  return ReadCells(*state_->database, job_id);
+}
+
+absl::StatusOr<std::vector<ExecutionRow>> Reader::Executions(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectExecutions));
+  statement.BindAll(job_id);
+  return ReadAll<ExecutionRow>(statement, [](const Statement& row) {
+    return ExecutionRow{row.Int(0),
+                        {row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Int(6), row.Text(7)},
+                        row.Int(8),
+                        row.Int(9)};
+  });
+}
+
+absl::StatusOr<std::vector<ScoresByLengthRow>> Reader::ScoresByLength(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectScoresByLength));
+  statement.BindAll(job_id);
+  return ReadAll<ScoresByLengthRow>(statement, [](const Statement& row) {
+    return ScoresByLengthRow{row.Int(0), row.Text(1), row.Text(2), row.Text(3),         row.Int(4),
+                             row.Int(5), row.Int(6),  row.Int(7),  row.OptionalReal(8), row.OptionalReal(9)};
+  });
+}
+
+absl::StatusOr<std::vector<SampleRow>> Reader::SampleRows(int64_t job_id, const std::string& variant) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectSampleRows));
+  statement.BindAll(job_id, variant);
+  return ReadAll<SampleRow>(statement, [](const Statement& row) {
+    return SampleRow{row.Int(0),   row.Text(1),          row.Text(2),         row.Int(3),  row.Int(4),
+                     row.Text(5),  row.Text(6),          row.OptionalInt(7),  row.Text(8), row.OptionalText(9),
+                     row.Text(10), row.OptionalReal(11), row.OptionalText(12)};
+  });
+}
+
+absl::StatusOr<std::vector<PairRow>> Reader::Pairs(int64_t job_id, const std::string& baseline,
+                                                   const std::string& candidate) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectPairs));
+  statement.BindAll(job_id, baseline, candidate);
+  return ReadAll<PairRow>(statement, [](const Statement& row) {
+    return PairRow{row.Int(0),          row.Text(1),         row.Text(2),          row.Int(3),
+                   row.Text(4),         row.Text(5),         row.Text(6),          row.Text(7),
+                   row.OptionalReal(8), row.OptionalReal(9), row.OptionalReal(10), row.OptionalText(11),
+                   row.OptionalText(12)};
+  });
+}
+
+absl::StatusOr<std::vector<SampleDetail>> Reader::Samples(const SampleQuery& query) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(Transaction snapshot, Transaction::Begin(database, Transaction::Kind::kRead));
+  ASSIGN_OR_RETURN(Statement statement, database.Prepare(kSelectDetails));
+  statement.BindAll(query.after_id, query.job_id, query.variant, query.task, query.context_length, query.sample_index,
+                    query.only_failed, query.limit);
+  ASSIGN_OR_RETURN(std::vector<SampleDetail> details, ReadAll<SampleDetail>(statement, ToDetail));
+  ASSIGN_OR_RETURN(Statement scores, database.Prepare(kSelectScores));
+  for (SampleDetail& detail : details) {
+    scores.Reset();
+    scores.BindAll(detail.generation_id);
+    ASSIGN_OR_RETURN(detail.scores, ReadAll<ScoreRecord>(scores, [](const Statement& row) {
+                       return ScoreRecord{row.Text(0), row.Real(1)};
+                     }));
+  }
+  return details;
+}
+
+absl::StatusOr<bool> Reader::TokenizersDiffer(int64_t job_id, const std::string& baseline,
+                                              const std::string& candidate) {
+  ASSIGN_OR_RETURN(std::vector<VariantRecord> variants, Variants(job_id));
+  std::string found[2];
+  for (const VariantRecord& variant : variants) {
+    if (variant.name == baseline) found[0] = variant.model.tokenizer_sha256;
+    if (variant.name == candidate) found[1] = variant.model.tokenizer_sha256;
+  }
+  return found[0] != found[1];
+}
+
+}  // namespace varifocal::db

@@ -1,0 +1,68 @@
+#include "db/rows.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace varifocal::db {
+namespace {
+
+constexpr const char* kStateNames[] = {"queued", "running", "cancelling", "succeeded", "failed", "cancelled"};
+
+constexpr char kSelectVariants[] =
+    "SELECT variants.name, variants.focal_temperature_json, models.name, models.architecture, models.weights_sha256,"
+    " models.tokenizer_sha256, models.dtype, models.attention_json, models.context_length_max,"
+    " models.trained_context_length"
+    " FROM variants JOIN models ON models.model_id = variants.model_id"
+    " WHERE variants.job_id = ? ORDER BY variants.variant_index";
+constexpr char kSelectCells[] =
+    "SELECT cells.cell_id, variants.job_id, variants.name, cells.task, cells.context_length, cells.planned_count,"
+    " (SELECT count(*) FROM generations WHERE generations.cell_id = cells.cell_id AND error_code IS NULL),"
+    " (SELECT count(*) FROM generations WHERE generations.cell_id = cells.cell_id AND error_code IS NOT NULL)"
+    " FROM cells JOIN variants ON variants.variant_id = cells.variant_id"
+    " WHERE variants.job_id = ? ORDER BY cells.cell_id";
+
+}  // namespace
+
+const char* JobStateName(JobState state) { return kStateNames[static_cast<int>(state)]; }
+
+absl::StatusOr<JobState> ParseJobState(const std::string& name) {
+  for (int i = 0; i < static_cast<int>(std::size(kStateNames)); ++i) {
+    if (name == kStateNames[i]) return static_cast<JobState>(i);
+  }
+  return absl::DataLossError(absl::StrCat("a job has the unknown state ", name));
+}
+
+absl::StatusOr<std::vector<VariantRecord>> ReadVariants(sqlite::Database& database, int64_t job_id) {
+  ASSIGN_OR_RETURN(sqlite::Statement row, database.Prepare(kSelectVariants));
+  row.BindAll(job_id);
+  std::vector<VariantRecord> variants;
+  while (true) {
+    ASSIGN_OR_RETURN(bool is_there, row.Step());
+    if (!is_there) return variants;
+    VariantRecord& variant = variants.emplace_back();
+    variant.name = row.Text(0);
+    variant.focal_temperature_json = row.OptionalText(1);
+    variant.model.name = row.Text(2);
+    variant.model.architecture = row.Text(3);
+    variant.model.weights_sha256 = row.Text(4);
+    variant.model.tokenizer_sha256 = row.Text(5);
+    variant.model.dtype = row.Text(6);
+    variant.model.attention_json = row.Text(7);
+    variant.model.context_length_max = row.Int(8);
+    variant.model.trained_context_length = row.OptionalInt(9);
+  }
+}
+
+absl::StatusOr<std::vector<CellRow>> ReadCells(sqlite::Database& database, int64_t job_id) {
+  ASSIGN_OR_RETURN(sqlite::Statement row, database.Prepare(kSelectCells));
+  row.BindAll(job_id);
+  std::vector<CellRow> cells;
+  while (true) {
+    ASSIGN_OR_RETURN(bool is_there, row.Step());
+    if (!is_there) return cells;
+    cells.push_back(
+        {row.Int(0), row.Int(1), {row.Text(2), row.Text(3), row.Int(4), row.Int(5)}, row.Int(6), row.Int(7)});
+  }
+}
+
+}  // namespace varifocal::db

@@ -1,0 +1,21 @@
+// Reading what both the writer and the reader need, and the spelling of job states.
+//
+// Threads: as the connection.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "db/records.h"
+#include "db/sqlite/database.h"
+#include "db/writer.h"
+
+namespace varifocal::db {
+
+absl::StatusOr<JobState> ParseJobState(const std::string& name);  // DATA_LOSS for an unknown one
+
+absl::StatusOr<std::vector<VariantRecord>> ReadVariants(sqlite::Database& database, int64_t job_id);
+absl::StatusOr<std::vector<CellRow>> ReadCells(sqlite::Database& database, int64_t job_id);
+
+}  // namespace varifocal::db

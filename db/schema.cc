@@ -1,0 +1,110 @@
+#include "db/schema.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "base/embedded.h"
+#include "base/status_macros.h"
+
+namespace varifocal {
+
+EmbeddedFiles Embedded_Migrations();
+
+namespace db {
+namespace {
+
+constexpr char kMagic[] = "SQLite format 3";  // with its terminating zero: the first 16 bytes of every SQLite file
+
+absl::Status ErrnoStatus(const std::string& path, int error) {
+  std::string message = absl::StrCat(path, ": ", std::strerror(error));
+  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
+  if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
+  return absl::InternalError(message);
+}
+
+struct Versions {
+  int64_t version = 0;  // 0: no schema yet
+  int64_t compatible_version = 0;
+};
+
+absl::StatusOr<Versions> ReadVersions(sqlite::Database& database) {
+  ASSIGN_OR_RETURN(std::optional<int64_t> table_count, database.QueryInt("SELECT count(*) FROM sqlite_schema"));
+  ASSIGN_OR_RETURN(int64_t application_id, database.ApplicationId());
+  if (*table_count == 0) return Versions{};
+  if (application_id != kApplicationId) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(database.path(), ": this SQLite database belongs to another program"));
+  }
+  ASSIGN_OR_RETURN(sqlite::Statement statement,
+                   database.Prepare("SELECT version, compatible_version FROM schema_version"));
+  ASSIGN_OR_RETURN(bool row, statement.Step());
+  if (!row) return absl::DataLossError(absl::StrCat(database.path(), ": the database is damaged: it has no version"));
+  return Versions{statement.Int(0), statement.Int(1)};
+}
+
+absl::Status RefuseNewer(const sqlite::Database& database, const Versions& found) {
+  if (found.compatible_version <= kSchemaVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(database.path(), ": the database has schema version ",
+                                                    found.version, ", usable from version ", found.compatible_version,
+                                                    " on, and this program knows version ", kSchemaVersion));
+}
+
+}  // namespace
+
+absl::Status CheckFile(const std::string& path, bool may_create) {
+  if (path.empty()) return absl::InvalidArgumentError("the path of the database is empty");
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT && may_create) return absl::OkStatus();
+    return ErrnoStatus(path, errno);
+  }
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a file"));
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(path, errno);
+  char head[sizeof(kMagic)] = {};
+  ssize_t count = read(fd, head, sizeof(head));
+  int error = errno;
+  close(fd);
+  if (count < 0) return ErrnoStatus(path, error);
+  if (count == 0) {
+    if (may_create) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(path, ": the database is empty (0 bytes)"));
+  }
+  if (std::memcmp(head, kMagic, sizeof(kMagic)) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not an SQLite database"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSchema(sqlite::Database& database) {
+  ASSIGN_OR_RETURN(Versions found, ReadVersions(database));
+  if (found.version == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(database.path(), ": the database is empty (no tables)"));
+  }
+  return RefuseNewer(database, found);
+}
+
+absl::Status MigrateSchema(sqlite::Database& database) {
+  ASSIGN_OR_RETURN(Versions found, ReadVersions(database));
+  RETURN_IF_ERROR(RefuseNewer(database, found));
+  for (const EmbeddedFile& file : Embedded_Migrations()) {
+    const int64_t number = std::atoi(file.name);  // "0001_first_schema.sql"
+    if (number <= found.version) continue;
+    ASSIGN_OR_RETURN(sqlite::Transaction transaction,
+                     sqlite::Transaction::Begin(database, sqlite::Transaction::Kind::kWrite));
+    RETURN_IF_ERROR(database.SetApplicationId(kApplicationId));
+    RETURN_IF_ERROR(Annotate(database.Execute(file.data), file.name));
+    RETURN_IF_ERROR(transaction.Commit());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace db
+}  // namespace varifocal

@@ -1,0 +1,218 @@
+#include "db/sqlite/database.h"
+
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace varifocal::sqlite {
+namespace {
+
+absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail) {
+  std::string message = absl::StrCat(path, ": ", detail);
+  switch (code & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+      return absl::OkStatus();
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+      return absl::DataLossError(message);
+    case SQLITE_FULL:
+    case SQLITE_NOMEM:
+    case SQLITE_TOOBIG:
+      return absl::ResourceExhaustedError(message);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::UnavailableError(message);
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+    case SQLITE_CANTOPEN:
+      return absl::PermissionDeniedError(message);
+    case SQLITE_CONSTRAINT:
+      return absl::FailedPreconditionError(message);
+    default:
+      return absl::InternalError(absl::StrCat(message, " (SQLite code ", code, ")"));
+  }
+}
+
+absl::Status LastError(sqlite3* connection, const std::string& path) {
+  return ToStatus(sqlite3_extended_errcode(connection), path, sqlite3_errmsg(connection));
+}
+
+bool FolderIsWritable(const std::string& path) {
+  size_t slash = path.rfind('/');
+  std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return access(folder.c_str(), W_OK) == 0;
+}
+
+bool FileHasBytes(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && info.st_size > 0;
+}
+
+// A path as a URI file name: everything but unreserved characters and '/' is percent-encoded.
+std::string ImmutableUri(const std::string& path) {
+  std::string uri = "file:";
+  for (unsigned char c : path) {
+    bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '/' || c == '.' ||
+                 c == '-' || c == '_';
+    uri += plain ? std::string(1, static_cast<char>(c)) : absl::StrCat("%", absl::Hex(c, absl::kZeroPad2));
+  }
+  return uri + "?mode=ro&immutable=1";
+}
+
+}  // namespace
+
+Statement::Statement(Statement&& other) noexcept
+    : statement_(std::exchange(other.statement_, nullptr)),
+      path_(std::move(other.path_)),
+      bound_count_(other.bound_count_),
+      bind_error_(other.bind_error_) {}
+
+Statement::~Statement() { sqlite3_finalize(statement_); }
+
+void Statement::Note(int code) {
+  if (code != SQLITE_OK && bind_error_ == SQLITE_OK) bind_error_ = code;
+}
+
+Statement& Statement::Bind(int64_t value) {
+  Note(sqlite3_bind_int64(statement_, ++bound_count_, value));
+  return *this;
+}
+Statement& Statement::Bind(double value) {
+  Note(sqlite3_bind_double(statement_, ++bound_count_, value));
+  return *this;
+}
+Statement& Statement::Bind(const std::string& value) {
+  Note(sqlite3_bind_text64(statement_, ++bound_count_, value.data(), value.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
+  return *this;
+}
+Statement& Statement::Bind(std::nullopt_t) {
+  Note(sqlite3_bind_null(statement_, ++bound_count_));
+  return *this;
+}
+
+absl::StatusOr<bool> Statement::Step() {
+  if (bind_error_ != SQLITE_OK) return ToStatus(bind_error_, path_, sqlite3_errstr(bind_error_));
+  VF_CHECK(bound_count_ == sqlite3_bind_parameter_count(statement_), "every parameter is bound");
+  int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  return LastError(sqlite3_db_handle(statement_), path_);
+}
+
+absl::Status Statement::Run() {
+  while (true) {
+    ASSIGN_OR_RETURN(bool row, Step());
+    if (!row) return absl::OkStatus();
+  }
+}
+
+void Statement::Reset() {
+  sqlite3_reset(statement_);
+  bound_count_ = 0;
+  bind_error_ = SQLITE_OK;
+}
+
+bool Statement::IsNull(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
+int64_t Statement::Int(int column) const { return sqlite3_column_int64(statement_, column); }
+double Statement::Real(int column) const { return sqlite3_column_double(statement_, column); }
+std::string Statement::Text(int column) const {
+  const unsigned char* text = sqlite3_column_text(statement_, column);
+  if (text == nullptr) return "";
+  return std::string(reinterpret_cast<const char*>(text), sqlite3_column_bytes(statement_, column));
+}
+std::optional<int64_t> Statement::OptionalInt(int column) const {
+  return IsNull(column) ? std::nullopt : std::optional(Int(column));
+}
+std::optional<double> Statement::OptionalReal(int column) const {
+  return IsNull(column) ? std::nullopt : std::optional(Real(column));
+}
+std::optional<std::string> Statement::OptionalText(int column) const {
+  return IsNull(column) ? std::nullopt : std::optional(Text(column));
+}
+
+absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, const OpenOptions& options) {
+  bool immutable = options.read_only && !FolderIsWritable(path) && !FileHasBytes(path + "-wal");
+  int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
+              (options.read_only ? SQLITE_OPEN_READONLY | (immutable ? SQLITE_OPEN_URI : 0)
+                                 : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  // A plain name goes to SQLite as "./name": ":memory:" and "file:x" are files here like any other.
+  std::string name = immutable ? ImmutableUri(path) : path[0] == '/' ? path : absl::StrCat("./", path);
+  sqlite3* connection = nullptr;
+  int code = sqlite3_open_v2(name.c_str(), &connection, flags, nullptr);
+  std::unique_ptr<Database> database(new Database(connection, path));
+  if (code != SQLITE_OK) {
+    return ToStatus(code, path, connection == nullptr ? "out of memory" : sqlite3_errmsg(connection));
+  }
+  sqlite3_busy_timeout(connection, options.busy_timeout_ms);
+  // A file from elsewhere must not be able to run anything: its schema is not trusted and writes to it are refused.
+  sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  RETURN_IF_ERROR(database->Execute("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"));
+  if (options.read_only) {
+    RETURN_IF_ERROR(database->Execute("PRAGMA query_only = ON"));
+    return database;
+  }
+  if (sqlite3_db_readonly(connection, "main") != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(path, ": the file cannot be written"));
+  }
+  RETURN_IF_ERROR(database->Execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"));
+  return database;
+}
+
+Database::~Database() { sqlite3_close_v2(connection_); }
+
+absl::StatusOr<Statement> Database::Prepare(absl::string_view sql) {
+  sqlite3_stmt* statement = nullptr;
+  int code = sqlite3_prepare_v2(connection_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
+  if (code != SQLITE_OK) return LastError(connection_, path_);
+  return Statement(statement, path_);
+}
+
+absl::Status Database::Execute(const std::string& sql) {
+  int code = sqlite3_exec(connection_, sql.c_str(), nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? absl::OkStatus() : LastError(connection_, path_);
+}
+
+int64_t Database::LastInsertId() const { return sqlite3_last_insert_rowid(connection_); }
+
+int64_t Database::ChangeCount() const { return sqlite3_changes64(connection_); }
+
+absl::Status Database::SetApplicationId(int64_t id) { return Execute(absl::StrCat("PRAGMA application_id = ", id)); }
+
+absl::StatusOr<int64_t> Database::ApplicationId() {
+  ASSIGN_OR_RETURN(std::optional<int64_t> id, QueryInt("PRAGMA application_id"));
+  return id.value_or(0);
+}
+
+absl::Status Database::QuickCheck() {
+  ASSIGN_OR_RETURN(Statement statement, Prepare("PRAGMA quick_check(1)"));
+  ASSIGN_OR_RETURN(bool row, statement.Step());
+  std::string found = row ? statement.Text(0) : "no answer";
+  if (found == "ok") return absl::OkStatus();
+  for (char& c : found) c = c == '\n' ? ' ' : c;
+  return absl::DataLossError(absl::StrCat(path_, ": the database is damaged: ", found));
+}
+
+absl::StatusOr<Transaction> Transaction::Begin(Database& database, Kind kind) {
+  RETURN_IF_ERROR(database.Execute(kind == Kind::kWrite ? "BEGIN IMMEDIATE" : "BEGIN"));
+  return Transaction(&database);
+}
+
+Transaction::~Transaction() {
+  // An error that already rolled back makes this one fail, which is what was wanted.
+  if (database_ != nullptr) database_->Execute("ROLLBACK").IgnoreError();
+}
+
+absl::Status Transaction::Commit() {
+  RETURN_IF_ERROR(database_->Execute("COMMIT"));
+  database_ = nullptr;
+  return absl::OkStatus();
+}
+
+}  // namespace varifocal::sqlite

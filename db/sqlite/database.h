@@ -1,0 +1,137 @@
+// SQLite as values with status: connection, statement, transaction. The only folder that includes sqlite3.h.
+//
+// A statement collects the first error of its binds and reports it on Step, so a caller checks once. Pragmas live here
+// and nowhere else.
+//
+// Errors:  DATA_LOSS corrupt or no database; RESOURCE_EXHAUSTED disk full or out of memory; UNAVAILABLE locked longer
+//          than the busy timeout; PERMISSION_DENIED read-only; FAILED_PRECONDITION a constraint; else INTERNAL.
+//          Messages start with the path.
+// Threads: one at a time for a connection and all that came from it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace varifocal::sqlite {
+
+class Statement {
+ public:
+  Statement(Statement&& other) noexcept;
+  Statement& operator=(Statement&&) = delete;
+  ~Statement();
+
+  // Parameters are bound from the left, one call or one argument each.
+  Statement& Bind(int64_t value);
+  Statement& Bind(int value) { return Bind(static_cast<int64_t>(value)); }
+  Statement& Bind(bool value) { return Bind(static_cast<int64_t>(value)); }
+  Statement& Bind(double value);
+  Statement& Bind(const std::string& value);
+  Statement& Bind(const char* value) { return Bind(std::string(value)); }
+  Statement& Bind(std::nullopt_t);
+  template <typename T>
+  Statement& Bind(const std::optional<T>& value) {
+    return value.has_value() ? Bind(*value) : Bind(std::nullopt);
+  }
+  template <typename... Values>
+  Statement& BindAll(const Values&... values) {
+    (Bind(values), ...);
+    return *this;
+  }
+
+  absl::StatusOr<bool> Step();  // true: a row is there
+  absl::Status Run();           // steps to the end, ignoring rows
+  void Reset();                 // to bind and run again
+
+  // The current row; columns from 0. The plain getters read NULL as 0 or "".
+  bool IsNull(int column) const;
+  int64_t Int(int column) const;
+  double Real(int column) const;
+  std::string Text(int column) const;
+  std::optional<int64_t> OptionalInt(int column) const;
+  std::optional<double> OptionalReal(int column) const;
+  std::optional<std::string> OptionalText(int column) const;
+
+ private:
+  friend class Database;
+  Statement(sqlite3_stmt* statement, std::string path) : statement_(statement), path_(std::move(path)) {}
+  void Note(int code);
+
+  sqlite3_stmt* statement_;
+  std::string path_;
+  int bound_count_ = 0;
+  int bind_error_ = 0;
+};
+
+struct OpenOptions {
+  bool read_only = false;  // otherwise the file is made when it is missing
+  int busy_timeout_ms = 5000;
+};
+
+class Database {
+ public:
+  // Writable: WAL, synchronous=FULL, foreign keys. Read-only: query_only; a file in a folder that cannot be written and
+  // without a write-ahead log is opened as immutable.
+  static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path, const OpenOptions& options);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  absl::StatusOr<Statement> Prepare(absl::string_view sql);
+  absl::Status Execute(const std::string& sql);  // any number of statements
+  template <typename... Values>
+  absl::Status Run(absl::string_view sql, const Values&... values) {
+    absl::StatusOr<Statement> statement = Prepare(sql);
+    if (!statement.ok()) return statement.status();
+    return statement->BindAll(values...).Run();
+  }
+  // The first column of the first row; nothing when there is no row or it is NULL.
+  template <typename... Values>
+  absl::StatusOr<std::optional<int64_t>> QueryInt(absl::string_view sql, const Values&... values) {
+    absl::StatusOr<Statement> statement = Prepare(sql);
+    if (!statement.ok()) return statement.status();
+    absl::StatusOr<bool> row = statement->BindAll(values...).Step();
+    if (!row.ok()) return row.status();
+    return *row ? statement->OptionalInt(0) : std::nullopt;
+  }
+
+  int64_t LastInsertId() const;
+  int64_t ChangeCount() const;  // rows the last INSERT, UPDATE or DELETE touched
+  absl::Status SetApplicationId(int64_t id);
+  absl::StatusOr<int64_t> ApplicationId();
+  absl::Status QuickCheck();  // DATA_LOSS with the first problem found; cost: reads the whole file
+
+  const std::string& path() const { return path_; }
+
+ private:
+  Database(sqlite3* connection, std::string path) : connection_(connection), path_(std::move(path)) {}
+
+  sqlite3* connection_;
+  std::string path_;
+};
+
+// Rolls back unless committed. Writing ones take the write lock at once: a read transaction that turns into a write
+// fails with BUSY_SNAPSHOT after any other commit, and no timeout helps.
+class Transaction {
+ public:
+  enum class Kind { kRead, kWrite };
+  static absl::StatusOr<Transaction> Begin(Database& database, Kind kind);
+  Transaction(Transaction&& other) noexcept : database_(std::exchange(other.database_, nullptr)) {}
+  ~Transaction();
+  absl::Status Commit();
+
+ private:
+  explicit Transaction(Database* database) : database_(database) {}
+  Database* database_;
+};
+
+}  // namespace varifocal::sqlite

@@ -1,0 +1,438 @@
+#include "db/writer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <mutex>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "db/rows.h"
+#include "db/schema.h"
+#include "db/sqlite/database.h"
+#include "db/writer_lock.h"
+
+namespace varifocal::db {
+
+using sqlite::Database;
+using sqlite::Statement;
+using sqlite::Transaction;
+
+struct Writer::State {
+  State(WriterLock lock, std::unique_ptr<Database> database, const Clock& clock)
+      : lock(std::move(lock)), database(std::move(database)), clock(clock) {}
+  WriterLock lock;  // given up last
+  std::unique_ptr<Database> database;
+  const Clock& clock;
+  std::mutex mutex;
+};
+
+namespace {
+
+constexpr char kInsertExecution[] =
+    "INSERT INTO executions (code_version, backend, instruction_set, device, host, thread_count, command_line, "
+    "start_us)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+
+constexpr char kFindModel[] =
+    "SELECT model_id FROM models WHERE name IS ? AND architecture IS ? AND weights_sha256 IS ? AND tokenizer_sha256 IS "
+    "?"
+    " AND dtype IS ? AND attention_json IS ? AND context_length_max IS ? AND trained_context_length IS ?";
+constexpr char kInsertModel[] =
+    "INSERT INTO models (name, architecture, weights_sha256, tokenizer_sha256, dtype, attention_json, "
+    "context_length_max,"
+    " trained_context_length) VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+
+constexpr char kFindRequest[] = "SELECT job_id, body_sha256 FROM jobs WHERE request_id = ?";
+constexpr char kInsertJob[] =
+    "INSERT INTO jobs (suite, spec_json, spec_sha256, data_seed, request_id, body_sha256, state, error, create_us,"
+    " start_us, end_us) VALUES (?, ?, ?, ?, ?, ?, 'queued', NULL, ?, NULL, NULL)";
+constexpr char kInsertVariant[] =
+    "INSERT INTO variants (job_id, variant_index, name, model_id, focal_temperature_json) VALUES (?, ?, ?, ?, ?)";
+constexpr char kInsertMetric[] =
+    "INSERT INTO task_metrics (job_id, task, metric, metric_index, is_binary, worst_value, best_value)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)";
+constexpr char kInsertCell[] =
+    "INSERT INTO cells (variant_id, task, context_length, planned_count)"
+    " SELECT variant_id, ?, ?, ? FROM variants WHERE job_id = ? AND name = ?";
+
+constexpr char kFindState[] = "SELECT state FROM jobs WHERE job_id = ?";
+constexpr char kUpdateState[] =
+    "UPDATE jobs SET state = ?, error = ?, start_us = coalesce(start_us, ?), end_us = ? WHERE job_id = ?";
+constexpr char kRequeueRunning[] = "UPDATE jobs SET state = 'queued' WHERE state = 'running'";
+constexpr char kFinishCancelling[] = "UPDATE jobs SET state = 'cancelled', end_us = ? WHERE state = 'cancelling'";
+constexpr char kNextQueued[] = "SELECT min(job_id) FROM jobs WHERE state = 'queued'";
+
+constexpr char kOtherExecution[] =
+    "SELECT earlier.code_version, earlier.backend, earlier.instruction_set, now.code_version, now.backend,"
+    " now.instruction_set"
+    " FROM executions AS now, executions AS earlier"
+    " WHERE now.execution_id = ? AND (earlier.code_version, earlier.backend, earlier.instruction_set)"
+    " IS NOT (now.code_version, now.backend, now.instruction_set)"
+    " AND EXISTS (SELECT 1 FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
+    " JOIN variants ON variants.variant_id = cells.variant_id"
+    " WHERE variants.job_id = ? AND generations.execution_id = earlier.execution_id AND generations.error_code IS NULL)"
+    " ORDER BY earlier.execution_id LIMIT 1";
+
+constexpr char kCellPlace[] =
+    "SELECT variants.job_id, cells.task, cells.context_length, cells.planned_count, models.tokenizer_sha256"
+    " FROM cells JOIN variants ON variants.variant_id = cells.variant_id"
+    " JOIN models ON models.model_id = variants.model_id WHERE cells.cell_id = ?";
+constexpr char kDoneSamples[] =
+    "SELECT samples.sample_index FROM generations JOIN samples ON samples.sample_id = generations.sample_id"
+    " WHERE generations.cell_id = ? AND (generations.error_code IS NULL OR NOT ?) ORDER BY samples.sample_index";
+constexpr char kMetricsOfTask[] = "SELECT metric FROM task_metrics WHERE job_id = ? AND task = ? ORDER BY metric_index";
+
+constexpr char kFindSample[] =
+    "SELECT sample_id, token_ids_sha256, question_id FROM samples WHERE job_id = ? AND task = ? AND context_length = ?"
+    " AND sample_index = ? AND tokenizer_sha256 = ?";
+constexpr char kInsertSample[] =
+    "INSERT INTO samples (job_id, task, context_length, sample_index, tokenizer_sha256, question_id, cluster, row_id,"
+    " token_ids_sha256, prompt_token_count, new_token_count_max, gold_json, continuations_json, evidence_json,"
+    " truncation_json, excerpt, prompt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+constexpr char kUpdateSample[] =
+    "UPDATE samples SET question_id = ?, cluster = ?, row_id = ?, token_ids_sha256 = ?, prompt_token_count = ?,"
+    " new_token_count_max = ?, gold_json = ?, continuations_json = ?, evidence_json = ?, truncation_json = ?, excerpt "
+    "= ?,"
+    " prompt = ? WHERE sample_id = ?";
+constexpr char kFindGeneration[] =
+    "SELECT generation_id, error_code, attempt_count FROM generations WHERE cell_id = ? AND sample_id = ?";
+constexpr char kDeleteGeneration[] = "DELETE FROM generations WHERE generation_id = ?";
+constexpr char kInsertGeneration[] =
+    "INSERT INTO generations (cell_id, sample_id, execution_id, attempt_count, record_us, finish_reason, answer_raw,"
+    " answer, log_likelihoods_json, new_token_count, cached_token_count, queue_us, prefill_us, decode_us, "
+    "tau_low_share,"
+    " tau_high_share, is_extrapolated, error_code, error_message)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+constexpr char kInsertScore[] = "INSERT INTO scores (generation_id, metric, value) VALUES (?, ?, ?)";
+
+// The steps a job may take; everything else is refused.
+bool IsAllowed(JobState from, JobState to) {
+  switch (to) {
+    case JobState::kRunning:
+      return from == JobState::kQueued;
+    case JobState::kSucceeded:
+    case JobState::kFailed:
+    case JobState::kCancelling:
+      return from == JobState::kRunning;
+    case JobState::kCancelled:
+      return from == JobState::kQueued || from == JobState::kCancelling;
+    case JobState::kQueued:
+      return from == JobState::kRunning || IsSettled(from);
+  }
+  return false;
+}
+
+absl::StatusOr<int64_t> ModelId(Database& database, const ModelRecord& model) {
+  ASSIGN_OR_RETURN(
+      std::optional<int64_t> found,
+      database.QueryInt(kFindModel, model.name, model.architecture, model.weights_sha256, model.tokenizer_sha256,
+                        model.dtype, model.attention_json, model.context_length_max, model.trained_context_length));
+  if (found.has_value()) return *found;
+  RETURN_IF_ERROR(database.Run(kInsertModel, model.name, model.architecture, model.weights_sha256,
+                               model.tokenizer_sha256, model.dtype, model.attention_json, model.context_length_max,
+                               model.trained_context_length));
+  return database.LastInsertId();
+}
+
+struct CellPlace {
+  int64_t job_id = 0;
+  std::string task;
+  int64_t context_length = 0;
+  int64_t planned_count = 0;
+  std::string tokenizer_sha256;
+};
+
+absl::StatusOr<CellPlace> FindCell(Database& database, int64_t cell_id) {
+  ASSIGN_OR_RETURN(Statement statement, database.Prepare(kCellPlace));
+  ASSIGN_OR_RETURN(bool row, statement.BindAll(cell_id).Step());
+  if (!row) return absl::NotFoundError(absl::StrCat("no cell ", cell_id));
+  return CellPlace{statement.Int(0), statement.Text(1), statement.Int(2), statement.Int(3), statement.Text(4)};
+}
+
+std::optional<std::string> NullIfEmpty(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+// The outcome must fit its cell: same task, length and tokenizer, and one finite score per metric, or none and an
+// error.
+absl::Status CheckOutcome(Database& database, const CellPlace& cell, const Outcome& outcome) {
+  const SampleRecord& sample = outcome.sample;
+  const std::string name =
+      absl::StrCat("sample ", sample.sample_index, " of task ", sample.task, " at ", sample.context_length, " tokens");
+  if (sample.task != cell.task || sample.context_length != cell.context_length) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " does not belong to cell ", outcome.cell_id, ", which is ",
+                                                   cell.task, " at ", cell.context_length));
+  }
+  if (sample.sample_index < 0 || sample.sample_index >= cell.planned_count) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " is beyond the ", cell.planned_count, " planned samples"));
+  }
+  if (sample.tokenizer_sha256 != cell.tokenizer_sha256) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " was made with tokenizer ", sample.tokenizer_sha256,
+                                                   ", but the variant's model has ", cell.tokenizer_sha256));
+  }
+  std::set<std::string> wanted;
+  if (outcome.generation.error_code.empty()) {
+    ASSIGN_OR_RETURN(Statement statement, database.Prepare(kMetricsOfTask));
+    statement.BindAll(cell.job_id, cell.task);
+    while (true) {
+      ASSIGN_OR_RETURN(bool row, statement.Step());
+      if (!row) break;
+      wanted.insert(statement.Text(0));
+    }
+  }
+  std::set<std::string> given;
+  for (const ScoreRecord& score : outcome.scores) {
+    if (!std::isfinite(score.value)) {
+      return absl::InvalidArgumentError(absl::StrCat(name, ": the score ", score.metric, " is not finite"));
+    }
+    given.insert(score.metric);
+  }
+  if (given != wanted || given.size() != outcome.scores.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " has scores [", absl::StrJoin(given, ", "), "] and needs [",
+                                                   absl::StrJoin(wanted, ", "), "]"));
+  }
+  return absl::OkStatus();
+}
+
+// The row of the question: found, completed (an earlier attempt had no prompt) or inserted.
+absl::StatusOr<int64_t> SampleId(Database& database, int64_t job_id, const SampleRecord& sample) {
+  ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindSample));
+  ASSIGN_OR_RETURN(
+      bool is_known,
+      find.BindAll(job_id, sample.task, sample.context_length, sample.sample_index, sample.tokenizer_sha256).Step());
+  if (!is_known) {
+    RETURN_IF_ERROR(database.Run(kInsertSample, job_id, sample.task, sample.context_length, sample.sample_index,
+                                 sample.tokenizer_sha256, sample.question_id, sample.cluster, sample.row_id,
+                                 sample.token_ids_sha256, sample.prompt_token_count, sample.new_token_count_max,
+                                 sample.gold_json, sample.continuations_json, sample.evidence_json,
+                                 sample.truncation_json, sample.excerpt, sample.prompt));
+    return database.LastInsertId();
+  }
+  const int64_t sample_id = find.Int(0);
+  const std::optional<std::string> earlier = find.OptionalText(1);
+  if (!sample.token_ids_sha256.has_value()) return sample_id;
+  if (!earlier.has_value()) {
+    RETURN_IF_ERROR(database.Run(kUpdateSample, sample.question_id, sample.cluster, sample.row_id,
+                                 sample.token_ids_sha256, sample.prompt_token_count, sample.new_token_count_max,
+                                 sample.gold_json, sample.continuations_json, sample.evidence_json,
+                                 sample.truncation_json, sample.excerpt, sample.prompt, sample_id));
+    return sample_id;
+  }
+  if (*earlier != *sample.token_ids_sha256 || find.Text(2) != sample.question_id) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("sample ", sample.sample_index, " of task ", sample.task, " at ", sample.context_length,
+                     " tokens has another prompt than before (ids hash ", *sample.token_ids_sha256, ", recorded ",
+                     *earlier, "): the task changed since the job began"));
+  }
+  return sample_id;
+}
+
+absl::Status CheckSameModel(const VariantRecord& then, const VariantRecord& now) {
+  const std::array<std::array<std::string, 3>, 5> facts = {{
+      {"weights", then.model.weights_sha256, now.model.weights_sha256},
+      {"tokenizer", then.model.tokenizer_sha256, now.model.tokenizer_sha256},
+      {"attention", then.model.attention_json, now.model.attention_json},
+      {"number format", then.model.dtype, now.model.dtype},
+      {"focal temperature", then.focal_temperature_json.value_or("as trained"),
+       now.focal_temperature_json.value_or("as trained")},
+  }};
+  for (const auto& [fact, before, after] : facts) {
+    if (before == after) continue;
+    return absl::FailedPreconditionError(absl::StrCat("variant ", then.name, " has another ", fact,
+                                                      " than when the job began: ", after, ", recorded ", before));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Writer::~Writer() = default;
+
+absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, const Clock& clock) {
+  RETURN_IF_ERROR(CheckFile(path, /*may_create=*/true));
+  ASSIGN_OR_RETURN(WriterLock lock, WriterLock::Take(path));
+  if (CheckFile(path, /*may_create=*/false).ok()) {
+    // First without touching it: a file that is refused is left as it was.
+    ASSIGN_OR_RETURN(std::unique_ptr<Database> look, Database::Open(path, {.read_only = true}));
+    absl::Status schema = CheckSchema(*look);
+    ASSIGN_OR_RETURN(std::optional<int64_t> table_count, look->QueryInt("SELECT count(*) FROM sqlite_schema"));
+    if (*table_count > 0) RETURN_IF_ERROR(schema);
+    RETURN_IF_ERROR(look->QuickCheck());
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path, {}));
+  RETURN_IF_ERROR(MigrateSchema(*database));
+  return std::unique_ptr<Writer>(new Writer(std::make_unique<State>(std::move(lock), std::move(database), clock)));
+}
+
+absl::StatusOr<int64_t> Writer::AddExecution(const ExecutionRecord& execution) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  RETURN_IF_ERROR(database.Run(kInsertExecution, execution.code_version, execution.backend, execution.instruction_set,
+                               execution.device, execution.host, execution.thread_count, execution.command_line,
+                               state_->clock.WallMicros()));
+  return database.LastInsertId();
+}
+
+absl::StatusOr<AddedJob> Writer::AddJob(const NewJob& job) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database, Transaction::Kind::kWrite));
+  if (job.request_id.has_value()) {
+    ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindRequest));
+    ASSIGN_OR_RETURN(bool is_known, find.BindAll(*job.request_id).Step());
+    if (is_known && find.Text(1) == job.body_sha256) return AddedJob{find.Int(0), true};
+    if (is_known) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("request_id ", *job.request_id, " was used for job ", find.Int(0), " with another request"));
+    }
+  }
+  std::optional<std::string> body;
+  if (job.request_id.has_value()) body = job.body_sha256;
+  RETURN_IF_ERROR(database.Run(kInsertJob, job.suite, job.spec_json, Sha256Hex(job.spec_json), job.data_seed,
+                               job.request_id, body, state_->clock.WallMicros()));
+  const int64_t job_id = database.LastInsertId();
+  for (size_t i = 0; i < job.variants.size(); ++i) {
+    const VariantRecord& variant = job.variants[i];
+    ASSIGN_OR_RETURN(int64_t model_id, ModelId(database, variant.model));
+    RETURN_IF_ERROR(database.Run(kInsertVariant, job_id, static_cast<int64_t>(i), variant.name, model_id,
+                                 variant.focal_temperature_json));
+  }
+  for (const TaskMetricRecord& metric : job.metrics) {
+    RETURN_IF_ERROR(database.Run(kInsertMetric, job_id, metric.task, metric.metric, metric.metric_index,
+                                 metric.is_binary, metric.worst_value, metric.best_value));
+  }
+  for (const CellRecord& cell : job.cells) {
+    RETURN_IF_ERROR(
+        database.Run(kInsertCell, cell.task, cell.context_length, cell.planned_count, job_id, cell.variant));
+    if (database.ChangeCount() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a cell names the variant ", cell.variant, ", which the job lacks"));
+    }
+  }
+  RETURN_IF_ERROR(transaction.Commit());
+  return AddedJob{job_id, false};
+}
+
+absl::Status Writer::SetJobState(int64_t job_id, JobState state, const std::string& error) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database, Transaction::Kind::kWrite));
+  {
+    ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindState));
+    ASSIGN_OR_RETURN(bool is_known, find.BindAll(job_id).Step());
+    if (!is_known) return absl::NotFoundError(absl::StrCat("no job ", job_id));
+    ASSIGN_OR_RETURN(JobState from, ParseJobState(find.Text(0)));
+    if (!IsAllowed(from, state)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", job_id, " is ", JobStateName(from), " and cannot become ", JobStateName(state)));
+    }
+  }
+  const int64_t now_us = state_->clock.WallMicros();
+  std::optional<std::string> kept_error;
+  if (state == JobState::kFailed) kept_error = error;
+  std::optional<int64_t> start_us, end_us;
+  if (state == JobState::kRunning) start_us = now_us;
+  if (IsSettled(state)) end_us = now_us;
+  RETURN_IF_ERROR(database.Run(kUpdateState, JobStateName(state), kept_error, start_us, end_us, job_id));
+  return transaction.Commit();
+}
+
+absl::Status Writer::RecoverInterruptedJobs() {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database, Transaction::Kind::kWrite));
+  RETURN_IF_ERROR(database.Run(kRequeueRunning));
+  RETURN_IF_ERROR(database.Run(kFinishCancelling, state_->clock.WallMicros()));
+  return transaction.Commit();
+}
+
+absl::StatusOr<std::optional<int64_t>> Writer::NextQueuedJob() {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  return state_->database->QueryInt(kNextQueued);
+}
+
+absl::Status Writer::CheckResume(int64_t job_id, int64_t execution_id, const std::vector<VariantRecord>& variants,
+                                 bool allow_mixed) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(std::vector<VariantRecord> recorded, ReadVariants(database, job_id));
+  for (const VariantRecord& now : variants) {
+    auto then = std::find_if(recorded.begin(), recorded.end(), [&](const auto& v) { return v.name == now.name; });
+    if (then == recorded.end()) return absl::NotFoundError(absl::StrCat("job ", job_id, " has no variant ", now.name));
+    RETURN_IF_ERROR(CheckSameModel(*then, now));
+  }
+  if (allow_mixed) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Statement other, database.Prepare(kOtherExecution));
+  ASSIGN_OR_RETURN(bool differs, other.BindAll(execution_id, job_id).Step());
+  if (!differs) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job_id, " has answers from code ", other.Text(0), " on ", other.Text(1), "/", other.Text(2),
+                   " and would continue with code ", other.Text(3), " on ", other.Text(4), "/", other.Text(5),
+                   "; allow mixed executions to continue, and the results will be labelled mixed"));
+}
+
+absl::StatusOr<std::vector<CellRow>> Writer::Cells(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  return ReadCells(*state_->database, job_id);
+}
+
+absl::StatusOr<std::vector<int64_t>> Writer::MissingSamples(int64_t cell_id, bool retry_failed) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(CellPlace cell, FindCell(database, cell_id));
+  ASSIGN_OR_RETURN(Statement statement, database.Prepare(kDoneSamples));
+  statement.BindAll(cell_id, retry_failed);
+  std::vector<int64_t> missing;
+  int64_t next = 0;
+  while (true) {
+    ASSIGN_OR_RETURN(bool row, statement.Step());
+    const int64_t done = row ? statement.Int(0) : cell.planned_count;
+    for (; next < done; ++next) missing.push_back(next);
+    next = done + 1;
+    if (!row) return missing;
+  }
+}
+
+absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database, Transaction::Kind::kWrite));
+  ASSIGN_OR_RETURN(CellPlace cell, FindCell(database, outcome.cell_id));
+  RETURN_IF_ERROR(CheckOutcome(database, cell, outcome));
+  ASSIGN_OR_RETURN(int64_t sample_id, SampleId(database, cell.job_id, outcome.sample));
+
+  RecordResult result = RecordResult::kRecorded;
+  int64_t attempt_count = 1;
+  {
+    ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindGeneration));
+    ASSIGN_OR_RETURN(bool is_known, find.BindAll(outcome.cell_id, sample_id).Step());
+    if (is_known) {
+      if (find.IsNull(1)) return RecordResult::kAlreadyAnswered;
+      result = RecordResult::kReplacedFailure;
+      attempt_count = find.Int(2) + 1;
+      // A failed row has no scores that could refer to it.
+      RETURN_IF_ERROR(database.Run(kDeleteGeneration, find.Int(0)));
+    }
+  }
+  const GenerationRecord& said = outcome.generation;
+  const bool failed = !said.error_code.empty();
+  RETURN_IF_ERROR(database.Run(
+      kInsertGeneration, outcome.cell_id, sample_id, outcome.execution_id, attempt_count, state_->clock.WallMicros(),
+      failed ? std::nullopt : std::optional(said.finish_reason), failed ? std::nullopt : said.answer_raw,
+      failed ? std::nullopt : said.answer, said.log_likelihoods_json, said.new_token_count, said.cached_token_count,
+      said.queue_us, said.prefill_us, said.decode_us, said.tau_low_share, said.tau_high_share, said.is_extrapolated,
+      NullIfEmpty(said.error_code), failed ? std::optional(said.error_message) : std::nullopt));
+  const int64_t generation_id = database.LastInsertId();
+  for (const ScoreRecord& score : outcome.scores) {
+    RETURN_IF_ERROR(database.Run(kInsertScore, generation_id, score.metric, score.value));
+  }
+  RETURN_IF_ERROR(transaction.Commit());
+  return result;
+}
+
+}  // namespace varifocal::db

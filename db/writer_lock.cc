@@ -1,0 +1,82 @@
+#include "db/writer_lock.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace varifocal::db {
+namespace {
+
+std::string Resolve(const std::string& path) {
+  char* real = realpath(path.c_str(), nullptr);
+  if (real == nullptr) return path;  // not there yet
+  std::string result = real;
+  std::free(real);
+  return result;
+}
+
+std::string HolderPid(int fd) {
+  // The holder writes its pid right after locking; give it a moment.
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    char text[32];
+    ssize_t count = pread(fd, text, sizeof(text) - 1, 0);
+    if (count > 1 && text[count - 1] == '\n') return std::string(text, count - 1);
+    usleep(5000);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+absl::StatusOr<WriterLock> WriterLock::Take(const std::string& database_path) {
+  const std::string path = Resolve(database_path) + ".lock";
+  // Again when the file was removed by its last holder between our open and our lock.
+  while (true) {
+    int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0) {
+      std::string message =
+          absl::StrCat(database_path, ": cannot make the lock file ", path, ": ", std::strerror(errno));
+      if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(message);
+      if (errno == ENOSPC || errno == EMFILE) return absl::ResourceExhaustedError(message);
+      return absl::PermissionDeniedError(message);
+    }
+    WriterLock lock(fd, path);
+    struct flock whole = {};
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    if (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
+      lock.path_.clear();  // not ours to remove
+      if (errno != EAGAIN && errno != EACCES) {
+        return absl::InternalError(absl::StrCat(path, ": cannot lock: ", std::strerror(errno)));
+      }
+      return absl::FailedPreconditionError(
+          absl::StrCat(database_path, ": the database is being written by process ", HolderPid(fd)));
+    }
+    struct stat ours, there;
+    if (fstat(fd, &ours) != 0 || stat(path.c_str(), &there) != 0 || ours.st_ino != there.st_ino ||
+        ours.st_dev != there.st_dev) {
+      lock.path_.clear();
+      continue;
+    }
+    std::string text = absl::StrCat(getpid(), "\n");
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+      return absl::ResourceExhaustedError(absl::StrCat(path, ": cannot write: ", std::strerror(errno)));
+    }
+    return lock;
+  }
+}
+
+WriterLock::~WriterLock() {
+  if (fd_ < 0) return;
+  if (!path_.empty()) unlink(path_.c_str());
+  close(fd_);
+}
+
+}  // namespace varifocal::db

@@ -1,0 +1,30 @@
+// The lock that makes one process the writer of a database: an open-file-description lock on `<path>.lock`.
+//
+// The kernel drops it when its holder ends, however it ends. The holder's pid stands in the file, for the message to
+// whoever is refused. The file is removed by a clean end; a left-over one means nothing.
+//
+// Errors:  FAILED_PRECONDITION held, with the holder's pid; NOT_FOUND / PERMISSION_DENIED the folder.
+// Threads: any.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace varifocal::db {
+
+class WriterLock {
+ public:
+  // Symbolic links are followed first, so that two names of one database share a lock.
+  static absl::StatusOr<WriterLock> Take(const std::string& database_path);
+  WriterLock(WriterLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+  ~WriterLock();
+
+ private:
+  WriterLock(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  int fd_;
+  std::string path_;
+};
+
+}  // namespace varifocal::db
