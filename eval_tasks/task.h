@@ -97,8 +97,8 @@ class Task {
   virtual GroupRange GroupOf(int index) const = 0;
   // Identity alone, without prompt or tokens: it exists even when the sample cannot be made.
   virtual Sample Identify(const SampleRequest& request) const = 0;
-  // All samples of the group of request.index, in index order.
-  virtual absl::StatusOr<std::vector<Sample>> MakeGroup(const SampleRequest& request,
+  // All samples of the group of request.index, in index order; each made, or the reason why not.
+  virtual std::vector<absl::StatusOr<Sample>> MakeGroup(const SampleRequest& request,
                                                         const TokenCounter& tokenizer) const = 0;
   // Hex digest of the data a user's rows came from; empty for native tasks.
   virtual std::string data_sha256() const { return ""; }
@@ -108,7 +108,7 @@ class Task {
 };
 
 // One setting of a task, for validation, `varifocal tasks` and docs/formats.md. Values travel as text.
-enum class ParameterType { kInteger, kNumber, kText, kChoice };
+enum class ParameterType { kInteger, kNumber, kText, kChoice, kTextList };  // a list: one text, or a JSON array of them
 
 struct ParameterInfo {
   std::string name;

@@ -1,0 +1,16 @@
+// From what a model wrote to what is judged: the text before the first stop string, without white space around it.
+//
+// Both are stored, so that a change here is a change of scoring and not of inference.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace varifocal {
+
+// The stop string that begins earliest wins, as in an engine that stops there; then ASCII white space is stripped.
+std::string ProcessAnswer(absl::string_view text, const std::vector<std::string>& stop_strings);
+
+}  // namespace varifocal

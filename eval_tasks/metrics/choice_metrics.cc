@@ -1,0 +1,65 @@
+#include "eval_tasks/metrics/choice_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "eval_tasks/metrics/normalize.h"
+
+namespace varifocal {
+namespace {
+
+absl::Status Check(const MetricInput& input) {
+  const size_t count = input.continuation_scores.size();
+  if (count < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(count, " continuations were scored; a choice needs at least 2"));
+  }
+  if (input.gold_continuation_index < 0 || static_cast<size_t>(input.gold_continuation_index) >= count) {
+    return absl::InvalidArgumentError(absl::StrCat("the gold continuation has index ", input.gold_continuation_index,
+                                                   "; there are ", count, " continuations"));
+  }
+  for (const ContinuationScore& score : input.continuation_scores) {
+    if (!std::isfinite(score.log_likelihood)) {
+      return absl::InvalidArgumentError(absl::StrCat("a log-likelihood is ", score.log_likelihood, ", not a finite number"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int IndexOfLargest(const std::vector<double>& values) {
+  return static_cast<int>(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+}  // namespace
+
+int ChosenContinuation(const MetricInput& input) {
+  std::vector<double> values;
+  for (const ContinuationScore& score : input.continuation_scores) values.push_back(score.log_likelihood);
+  return values.empty() ? -1 : IndexOfLargest(values);
+}
+
+absl::StatusOr<double> ScoreMultipleChoice(const MetricInput& input) {
+  RETURN_IF_ERROR(Check(input));
+  return ChosenContinuation(input) == input.gold_continuation_index ? 1.0 : 0.0;
+}
+
+absl::StatusOr<double> ScoreMultipleChoiceNormalized(const MetricInput& input) {
+  RETURN_IF_ERROR(Check(input));
+  if (input.continuations.size() != input.continuation_scores.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(input.continuation_scores.size(), " continuations were scored; ",
+                                                   input.continuations.size(), " texts were given"));
+  }
+  std::vector<double> values;
+  for (size_t i = 0; i < input.continuations.size(); ++i) {
+    const int64_t length = CountCharacters(absl::StripLeadingAsciiWhitespace(input.continuations[i]));
+    values.push_back(input.continuation_scores[i].log_likelihood / static_cast<double>(std::max<int64_t>(1, length)));
+  }
+  return IndexOfLargest(values) == input.gold_continuation_index ? 1.0 : 0.0;
+}
+
+}  // namespace varifocal

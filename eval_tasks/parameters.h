@@ -1,0 +1,34 @@
+// The parameters of a task: text from a suite file, checked against the kind's table and made canonical.
+//
+// Errors: INVALID_ARGUMENT naming the task, the parameter, its value and the limit.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "eval_tasks/task.h"
+
+namespace varifocal {
+
+using Parameters = std::map<std::string, std::string>;
+
+// Complete with defaults (parameters without value and default stay absent); numbers in shortest form.
+absl::StatusOr<Parameters> ValidateParameters(absl::string_view task, absl::Span<const ParameterInfo> known,
+                                              const Parameters& given);
+
+// Of validated parameters; nothing when absent.
+std::optional<double> FindNumber(const Parameters& parameters, absl::string_view name);
+int GetInteger(const Parameters& parameters, absl::string_view name);              // must be there
+const std::string& GetText(const Parameters& parameters, absl::string_view name);  // "" when absent
+std::vector<std::string> GetTextList(const Parameters& parameters, absl::string_view name);
+
+// The shortest decimal that reads back as `value`, e.g. "0.7"; integers without a point.
+std::string FormatNumber(double value);
+absl::StatusOr<double> ParseNumber(absl::string_view text);  // finite, the whole text
+
+}  // namespace varifocal

@@ -1,0 +1,28 @@
+// Where every draw of a native task comes from: digests of what the draw is for, so that questions keep their identity.
+//
+// item   SHA-256("item\n<seed>\n<task>\n<index>\n")     the question, its answer, its depth, its id
+// group  SHA-256("group\n<seed>\n<task>\n<group>\n")    what the four questions of a context share (e.g. the labels)
+// filler SHA-256("filler\n<group in hex>\n<length>\n")  what surrounds them at one context length
+//
+// `task` is the task's name in the suite; numbers are decimal. None but the filler knows the length, and none knows the
+// tokenizer: how many units fit is all that a tokenizer decides.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "base/sha256.h"
+
+namespace varifocal {
+
+Sha256Digest ItemSeed(int64_t seed, absl::string_view task, int index);
+Sha256Digest GroupSeed(int64_t seed, absl::string_view task, int group);
+Sha256Digest FillerSeed(const Sha256Digest& group_seed, int context_length);
+
+std::string QuestionId(absl::string_view task, int index, const Sha256Digest& item_seed);   // "recall_kv/7/0123abcd"
+std::string ClusterId(absl::string_view task, int group, const Sha256Digest& group_seed);  // "recall_kv/g1/0123abcd"
+// Seed of a sampled answer: the item's, so that lengths and variants draw alike.
+uint64_t SamplingSeed(const Sha256Digest& item_seed);
+
+}  // namespace varifocal

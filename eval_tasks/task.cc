@@ -1,0 +1,30 @@
+#include "eval_tasks/task.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/sha256.h"
+
+namespace varifocal {
+
+std::string Sample::TokenIdsSha256() const {
+  Sha256Stream stream;
+  stream.Update("[");
+  for (size_t i = 0; i < token_ids.size(); ++i) {
+    if (i > 0) stream.Update(",");
+    stream.Update(absl::StrCat(token_ids[i]));
+  }
+  stream.Update("]");
+  return ToHex(stream.Finish());
+}
+
+absl::StatusOr<Sample> Task::MakeSample(const SampleRequest& request, const TokenCounter& tokenizer) const {
+  const GroupRange range = GroupOf(request.index);
+  std::vector<absl::StatusOr<Sample>> group = MakeGroup(request, tokenizer);
+  const int place = request.index - range.first_index;
+  VF_CHECK(place >= 0 && place < static_cast<int>(group.size()));
+  return std::move(group[place]);
+}
+
+}  // namespace varifocal

@@ -1,0 +1,102 @@
+// The table of tasks. Adding one is a file in tasks/ and a row here.
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "eval_tasks/job_spec.h"
+#include "eval_tasks/suggest.h"
+#include "eval_tasks/task.h"
+#include "eval_tasks/tasks/jsonl.h"
+#include "eval_tasks/tasks/native_task.h"
+
+namespace varifocal {
+namespace {
+
+using Parameters = std::map<std::string, std::string>;
+
+ParameterInfo Integer(std::string name, std::string default_value, double low, double high, std::string help) {
+  return {std::move(name), ParameterType::kInteger, std::move(default_value), false, low, high, {}, std::move(help)};
+}
+ParameterInfo Depth() {
+  return {"depth", ParameterType::kNumber, "", false, 0, 1, {},
+          "where the evidence stands, 0 start to 1 end; when absent, question j of 4 has its own quarter"};
+}
+ParameterInfo Choice(std::string name, std::vector<std::string> choices, std::string help) {
+  std::string first = choices[0];
+  return {std::move(name), ParameterType::kChoice, std::move(first), false, 0, 0, std::move(choices), std::move(help)};
+}
+ParameterInfo Text(std::string name, bool required, std::string help) {
+  return {std::move(name), ParameterType::kText, "", required, 0, 0, {}, std::move(help)};
+}
+
+std::vector<std::string> ExactThenSubstring(const Parameters&) { return {"exact_match", "substring_exact_match"}; }
+std::vector<std::string> Exact(const Parameters&) { return {"exact_match"}; }
+std::vector<std::string> SubstringThenExact(const Parameters&) {
+  return {"substring_exact_match", "exact_match", "token_f1"};
+}
+std::vector<std::string> Choices() { return {"multiple_choice_accuracy", "multiple_choice_accuracy_normalized"}; }
+
+bool Never(const Parameters&) { return false; }
+bool IsMultipleChoiceStory(const Parameters& parameters) {
+  const auto format = parameters.find("format");
+  return format != parameters.end() && format->second == "multiple_choice";
+}
+bool HasChoices(const Parameters& parameters) { return parameters.count("choices") > 0; }
+
+std::vector<std::string> StoryMetrics(const Parameters& parameters) {
+  if (IsMultipleChoiceStory(parameters)) return Choices();
+  return {"exact_match", "substring_exact_match", "token_f1"};
+}
+std::vector<std::string> RowMetrics(const Parameters& parameters) {
+  if (HasChoices(parameters)) return Choices();
+  return {"exact_match", "substring_exact_match", "token_f1"};
+}
+
+const std::vector<TaskKind>& Table() {
+  static const std::vector<TaskKind> table = {
+      {"recall_kv", "find a key in a JSON object and copy its value", {Depth()}, true, &ExactThenSubstring, &Never,
+       &MakeRecallKv},
+      {"icl_labels", "label a line like the many labelled lines above it",
+       {Integer("classes", "8", 2, 50, "classes, each with five words and a number for a label"), Depth()}, true, &Exact,
+       &Never, &MakeIclLabels},
+      {"rag_facts", "answer from documents, one or two of them gold among hard distractors", {Depth()}, true,
+       &SubstringThenExact, &Never, &MakeRagFacts},
+      {"longqa_story", "say where a person is at the end of a long story",
+       {Choice("format", {"free_form", "multiple_choice"}, "write the answer, or choose among four by log-likelihood"),
+        Integer("names", "24", 4, 48, "people in the story"), Depth()},
+       true, &StoryMetrics, &IsMultipleChoiceStory, &MakeLongqaStory},
+      {"jsonl", "ask a user's own rows",
+       {Text("path", true, "file of one JSON object a line; relative to the suite file"),
+        Text("prompt", true, "template: {field} is replaced, {{ and }} are braces"),
+        Text("gold", true, "field with the right answer: a text, or a list of texts any of which is right"),
+        Text("choices", false, "field with a list of continuations to score instead of generating"),
+        Text("context", false, "field that several rows share; such rows are asked together, and only it may be cut"),
+        Text("cluster", false, "field that names rows that are not independent; the context when absent"),
+        Text("id", false, "field that names a row; its line number when absent"),
+        Integer("max_new_tokens", "32", 1, 65536, "tokens to generate"),
+        {"stop", ParameterType::kTextList, "[\"\\n\"]", false, 0, 0, {}, "the answer ends before the first of these"},
+        Choice("truncate", {"error", "end", "start", "middle"}, "which part of the context gives way when a row does not fit"),
+        Text("sha256", false, "digest the file must have; filled in when a job is submitted")},
+       false, &RowMetrics, &HasChoices, &MakeJsonlTask},
+  };
+  return table;
+}
+
+}  // namespace
+
+absl::Span<const TaskKind> TaskKinds() { return Table(); }
+
+const TaskKind* FindTaskKind(absl::string_view name) {
+  for (const TaskKind& kind : Table()) {
+    if (kind.name == name) return &kind;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TaskSpec& spec) {
+  const TaskKind* kind = FindTaskKind(spec.kind);
+  if (kind == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown task \"", spec.kind, "\""));
+  return kind->make(spec);
+}
+
+}  // namespace varifocal

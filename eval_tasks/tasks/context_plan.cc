@@ -1,0 +1,27 @@
+#include "eval_tasks/tasks/context_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace varifocal {
+
+std::vector<int> PlaceAtDepths(const std::vector<double>& depths, int count) {
+  const int planted_count = static_cast<int>(depths.size());
+  VF_CHECK(planted_count <= count);
+  std::vector<int> order(planted_count);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return depths[a] < depths[b]; });
+  std::vector<int> places(planted_count);
+  int next_free = 0;
+  for (int rank = 0; rank < planted_count; ++rank) {
+    const int wanted = static_cast<int>(depths[order[rank]] * count);
+    const int last_possible = count - (planted_count - rank);  // leaves a place for each that follows
+    places[order[rank]] = std::min(std::max(wanted, next_free), last_possible);
+    next_free = places[order[rank]] + 1;
+  }
+  return places;
+}
+
+}  // namespace varifocal

@@ -1,0 +1,48 @@
+// Fitting: as many units as a context length holds, measured by the tokenizer that will be used.
+//
+// Units are measured once each, on their own; what a tokenizer does across their borders is learnt from exact encodings
+// of whole prompts, and the last word is always an exact encoding of every prompt. When no further unit fits, filler
+// units are exchanged for longer ones until the gap is small.
+//
+// Errors:  INVALID_ARGUMENT when the length cannot hold the smallest context, or needs more units than there are.
+// Cost:    about two encodings of the prompt more than one for each question.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/sha256.h"
+#include "eval_tasks/task.h"
+#include "eval_tasks/tasks/context_plan.h"
+#include "eval_tasks/token_counter.h"
+
+namespace varifocal {
+
+inline constexpr int kShortfallMax = 16;  // of the longest question of a group
+
+struct FitRequest {
+  absl::string_view task;       // for messages
+  int context_length = 0;
+  int max_new_tokens = 0;
+  Sha256Digest filler_seed{};
+};
+
+struct FittedContext {
+  std::vector<Unit> units;
+  std::vector<size_t> unit_begin;               // byte of each unit in `shared`
+  std::string shared;                           // everything before the question lines
+  std::vector<std::vector<int32_t>> token_ids;  // of shared + question line, for each question
+};
+
+absl::StatusOr<FittedContext> FitContext(const ContextPlan& plan, const FitRequest& request,
+                                         const TokenCounter& tokenizer);
+
+// Fills token_begin and token_end of spans whose bytes are known; spans are in prompt order.
+absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer,
+                          std::vector<EvidenceSpan>& spans);
+
+}  // namespace varifocal

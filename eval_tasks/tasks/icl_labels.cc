@@ -1,0 +1,154 @@
+// icl_labels: label a line like the many labelled lines above it (docs/tasks.md).
+//
+// A class is a handful of words; its label is a number that says nothing about them, so that it can only be learnt from
+// the lines. Lines come in rounds that hold every class once: the labels are balanced wherever the context ends.
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "eval_tasks/parameters.h"
+#include "eval_tasks/tasks/lexicon.h"
+#include "eval_tasks/tasks/native_task.h"
+
+namespace varifocal {
+namespace {
+
+constexpr int kWordsPerClass = 5;
+
+// Three words: two of the line's class, one of another; as shown, in random order.
+struct Line {
+  int label_class = 0;
+  std::vector<int> class_words;  // the two, as indices into the context's words
+  std::vector<int> shown;
+};
+
+class IclLabelsPlan : public ContextPlan {
+ public:
+  IclLabelsPlan(const TaskSpec& spec, const GroupSeeds& seeds) : classes_(GetInteger(spec.parameters, "classes")) {
+    Random group(seeds.group);
+    std::vector<std::string> pool = TheLexicon().first;
+    pool.insert(pool.end(), TheLexicon().second.begin(), TheLexicon().second.end());
+    for (size_t index : group.Sample(pool.size(), static_cast<size_t>(classes_) * kWordsPerClass)) {
+      words_.push_back(pool[index]);
+    }
+    labels_.resize(classes_);
+    std::iota(labels_.begin(), labels_.end(), 0);
+    group.Shuffle(labels_);
+    for (size_t i = 0; i < seeds.items.size(); ++i) {
+      Random item(seeds.items[i]);
+      Line line;
+      do {
+        line = DrawLine(static_cast<int>(item.Below(classes_)), item);
+      } while (!asked_sets_.insert(WordSet(line)).second);
+      asked_.push_back(line);
+      PlannedQuestion question;
+      question.line = LineText(line);
+      question.gold = {absl::StrCat(labels_[line.label_class])};
+      question.depth = DrawDepth(spec, static_cast<int>(i), item);
+      questions_.push_back(std::move(question));
+    }
+  }
+
+  absl::string_view header() const override { return "Label the last line like the lines above it.\n\n"; }
+  absl::string_view footer() const override { return "\n"; }
+  absl::string_view SeparatorBefore(int) const override { return "\n"; }
+  int unit_count_min() const override { return classes_; }  // every label is seen
+  int unit_count_max() const override { return 1 << 22; }   // lines may repeat
+
+  std::vector<Unit> Build(int count, Random& filler) const override {
+    std::vector<Unit> units;
+    std::vector<int> round(classes_);
+    std::iota(round.begin(), round.end(), 0);
+    while (static_cast<int>(units.size()) < count) {
+      filler.Shuffle(round);
+      for (int label_class : round) {
+        if (static_cast<int>(units.size()) < count) units.push_back(Demonstration(label_class, filler));
+      }
+    }
+    return units;
+  }
+
+  std::optional<Unit> Alternative(const Unit& unit, Random& filler) const override {
+    return Demonstration(unit.notes[0], filler);
+  }
+
+  // For each of the two class words, the line of that class nearest to the asked depth that shows it; where the context
+  // is too short to show either, the nearest line of the class.
+  std::vector<UnitSpan> Evidence(const std::vector<Unit>& units, int question_index) const override {
+    const Line& asked = asked_[question_index];
+    const int target = static_cast<int>(questions_[question_index].depth * static_cast<double>(units.size()));
+    auto nearest = [&](int word) {
+      int best = -1;
+      for (int i = 0; i < static_cast<int>(units.size()); ++i) {
+        const std::vector<int>& notes = units[i].notes;
+        if (notes[0] != asked.label_class || (word >= 0 && notes[1] != word && notes[2] != word)) continue;
+        if (best < 0 || std::abs(i - target) < std::abs(best - target)) best = i;
+      }
+      return best;
+    };
+    std::set<int> lines;
+    for (int word : asked.class_words) lines.insert(nearest(word));
+    lines.erase(-1);
+    if (lines.empty()) lines.insert(nearest(-1));
+    std::vector<UnitSpan> spans;
+    for (int line : lines) spans.push_back({line, 0, units[line].text.size()});
+    return spans;
+  }
+
+ private:
+  Line DrawLine(int label_class, Random& random) const {
+    Line line;
+    line.label_class = label_class;
+    for (size_t index : random.Sample(kWordsPerClass, 2)) {
+      line.class_words.push_back(label_class * kWordsPerClass + static_cast<int>(index));
+    }
+    const int other = (label_class + 1 + static_cast<int>(random.Below(classes_ - 1))) % classes_;
+    line.shown = line.class_words;
+    line.shown.push_back(other * kWordsPerClass + static_cast<int>(random.Below(kWordsPerClass)));
+    random.Shuffle(line.shown);
+    return line;
+  }
+
+  static std::vector<int> WordSet(const Line& line) {
+    std::vector<int> words = line.shown;
+    std::sort(words.begin(), words.end());
+    return words;
+  }
+
+  std::string LineText(const Line& line) const {
+    return absl::StrCat("- ", words_[line.shown[0]], " ", words_[line.shown[1]], " ", words_[line.shown[2]], " =");
+  }
+
+  Unit Demonstration(int label_class, Random& filler) const {
+    Line line;
+    do {
+      line = DrawLine(label_class, filler);
+    } while (asked_sets_.contains(WordSet(line)));
+    return {absl::StrCat(LineText(line), " ", labels_[label_class]), -1,
+            {label_class, line.class_words[0], line.class_words[1]}};
+  }
+
+  int classes_;
+  std::vector<std::string> words_;  // kWordsPerClass for each class
+  std::vector<int> labels_;         // of each class
+  std::vector<Line> asked_;
+  std::set<std::vector<int>> asked_sets_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Task>> MakeIclLabels(const TaskSpec& spec) {
+  NativeFamily family;
+  family.stop_strings = {"\n"};
+  family.max_new_tokens = 4;
+  family.make_plan = [](const TaskSpec& task, const GroupSeeds& seeds) -> std::unique_ptr<ContextPlan> {
+    return std::make_unique<IclLabelsPlan>(task, seeds);
+  };
+  return std::make_unique<NativeTask>(spec, std::move(family));
+}
+
+}  // namespace varifocal

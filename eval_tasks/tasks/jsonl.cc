@@ -1,0 +1,415 @@
+#include "eval_tasks/tasks/jsonl.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "eval_tasks/parameters.h"
+#include "eval_tasks/seeds.h"
+
+namespace varifocal {
+namespace {
+
+// A piece of the prompt template: literal text, or the name of a field.
+struct TemplatePart {
+  bool is_field = false;
+  std::string text;
+};
+
+absl::StatusOr<std::vector<TemplatePart>> ParseTemplate(absl::string_view text) {
+  std::vector<TemplatePart> parts(1);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if ((c == '{' || c == '}') && i + 1 < text.size() && text[i + 1] == c) {
+      parts.back().text += c;
+      ++i;
+    } else if (c == '{') {
+      const size_t close = text.find('}', i);
+      if (close == absl::string_view::npos || close == i + 1) {
+        return absl::InvalidArgumentError(absl::StrCat("prompt: the brace at byte ", i, " opens no field name"));
+      }
+      parts.push_back({true, std::string(text.substr(i + 1, close - i - 1))});
+      parts.push_back({});
+      i = close;
+    } else if (c == '}') {
+      return absl::InvalidArgumentError(absl::StrCat("prompt: the brace at byte ", i, " closes nothing; write }}"));
+    } else {
+      parts.back().text += c;
+    }
+  }
+  return parts;
+}
+
+struct Row {
+  int line_number = 0;
+  std::string id;
+  std::string context;
+  std::string cluster;
+  std::vector<TemplatePart> prompt;  // fields replaced, but for the context, which stays a field
+  std::vector<std::string> gold;
+  std::vector<std::string> choices;
+};
+
+// A field as text: a text itself, or a number or truth value as JSON writes it.
+absl::StatusOr<std::string> FieldText(const Json& object, const std::string& field) {
+  const auto it = object.find(field);
+  if (it == object.end() || it->is_null()) return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is missing"));
+  if (it->is_string()) return it->get<std::string>();
+  if (it->is_number() || it->is_boolean()) return it->dump();
+  return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is ", it->type_name(), ", not a text"));
+}
+
+absl::StatusOr<std::vector<std::string>> FieldTexts(const Json& object, const std::string& field) {
+  std::vector<std::string> texts;
+  const auto it = object.find(field);
+  if (it != object.end() && it->is_array()) {
+    for (const Json& item : *it) {
+      ASSIGN_OR_RETURN(std::string text, FieldText(Json{{field, item}}, field));
+      texts.push_back(std::move(text));
+    }
+  } else {
+    ASSIGN_OR_RETURN(std::string text, FieldText(object, field));
+    texts.push_back(std::move(text));
+  }
+  if (texts.empty()) return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is an empty list"));
+  for (const std::string& text : texts) {
+    if (absl::StripAsciiWhitespace(text).empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is empty"));
+    }
+  }
+  return texts;
+}
+
+absl::StatusOr<Row> ParseRow(absl::string_view line, int line_number, const Parameters& parameters,
+                             const std::vector<TemplatePart>& prompt) {
+  ASSIGN_OR_RETURN(const Json object, ParseJson(line));
+  if (!object.is_object()) return absl::InvalidArgumentError(absl::StrCat("is ", object.type_name(), ", not a JSON object"));
+  Row row;
+  row.line_number = line_number;
+  const std::string& context_field = GetText(parameters, "context");
+  for (const TemplatePart& part : prompt) {
+    if (part.is_field && part.text != context_field) {
+      ASSIGN_OR_RETURN(std::string text, FieldText(object, part.text));
+      row.prompt.push_back({false, std::move(text)});
+    } else {
+      row.prompt.push_back(part);
+    }
+  }
+  if (!context_field.empty()) {
+    ASSIGN_OR_RETURN(row.context, FieldText(object, context_field));
+  }
+  ASSIGN_OR_RETURN(row.gold, FieldTexts(object, GetText(parameters, "gold")));
+  row.id = absl::StrCat(line_number);
+  if (!GetText(parameters, "id").empty()) {
+    ASSIGN_OR_RETURN(row.id, FieldText(object, GetText(parameters, "id")));
+    if (row.id.empty()) return absl::InvalidArgumentError(absl::StrCat("the field \"", GetText(parameters, "id"), "\" is empty"));
+  }
+  if (!GetText(parameters, "cluster").empty()) {
+    ASSIGN_OR_RETURN(row.cluster, FieldText(object, GetText(parameters, "cluster")));
+  }
+  if (!GetText(parameters, "choices").empty()) {
+    ASSIGN_OR_RETURN(row.choices, FieldTexts(object, GetText(parameters, "choices")));
+    if (row.choices.size() < 2) return absl::InvalidArgumentError("has 1 choice; at least 2 are needed");
+    if (std::find(row.choices.begin(), row.choices.end(), row.gold[0]) == row.choices.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("the gold answer \"", row.gold[0], "\" is not among the choices"));
+    }
+  }
+  return row;
+}
+
+// Largest k' <= k where a character begins (or the text ends).
+size_t CharacterStart(absl::string_view text, size_t k) {
+  while (k > 0 && k < text.size() && (static_cast<unsigned char>(text[k]) & 0xC0) == 0x80) --k;
+  return k;
+}
+
+// `keep` bytes of the context (fewer at character borders), the rest cut where the policy says.
+std::string CutContext(const std::string& context, size_t keep, absl::string_view policy) {
+  if (keep >= context.size()) return context;
+  if (policy == "start") return context.substr(CharacterStart(context, context.size() - keep));
+  if (policy == "end") return context.substr(0, CharacterStart(context, keep));
+  const size_t head = CharacterStart(context, keep / 2);
+  return absl::StrCat(context.substr(0, head), context.substr(CharacterStart(context, context.size() - (keep - keep / 2))));
+}
+
+bool HoldsAny(absl::string_view text, const std::vector<std::string>& needles) {
+  for (const std::string& needle : needles) {
+    if (text.find(needle) != absl::string_view::npos) return true;
+  }
+  return false;
+}
+
+size_t CommonPrefix(absl::string_view a, absl::string_view b) {
+  size_t size = 0;
+  while (size < std::min(a.size(), b.size()) && a[size] == b[size]) ++size;
+  return CharacterStart(a, size);
+}
+
+class JsonlTask : public Task {
+ public:
+  JsonlTask(TaskSpec spec, std::vector<Row> rows, std::string data_sha256)
+      : spec_(std::move(spec)), rows_(std::move(rows)), data_sha256_(std::move(data_sha256)) {
+    for (int i = 0; i < static_cast<int>(rows_.size()); ++i) {
+      const bool same = i > 0 && !rows_[i].context.empty() && rows_[i].context == rows_[i - 1].context;
+      group_begin_.push_back(same ? group_begin_.back() : i);
+    }
+  }
+
+  const std::string& name() const override { return spec_.name; }
+  int question_count() const override { return static_cast<int>(rows_.size()); }
+  std::string data_sha256() const override { return data_sha256_; }
+
+  GroupRange GroupOf(int index) const override {
+    const int begin = group_begin_[index];
+    int end = index + 1;
+    while (end < static_cast<int>(rows_.size()) && group_begin_[end] == begin) ++end;
+    return {begin, end - begin};
+  }
+
+  Sample Identify(const SampleRequest& request) const override {
+    const Row& row = rows_[request.index];
+    Sample sample;
+    sample.task = spec_.name;
+    sample.context_length = request.context_length;
+    sample.index = request.index;
+    sample.row_id = row.id;
+    sample.question_id = absl::StrCat(spec_.name, "/", row.id);
+    sample.cluster = row.cluster.empty() ? absl::StrCat(spec_.name, "/g", group_begin_[request.index])
+                                         : absl::StrCat(spec_.name, "/", row.cluster);
+    sample.stop_strings = GetTextList(spec_.parameters, "stop");
+    sample.max_new_tokens = GetInteger(spec_.parameters, "max_new_tokens");
+    sample.continuations = row.choices;
+    sample.sampling_seed = SamplingSeed(ItemSeed(request.seed, spec_.name, request.index));
+    sample.gold = row.gold;
+    if (!row.choices.empty()) {
+      const auto right = std::find(row.choices.begin(), row.choices.end(), row.gold[0]);
+      sample.gold_continuation_index = static_cast<int>(right - row.choices.begin());
+    }
+    sample.metrics = spec_.metrics;
+    return sample;
+  }
+
+  std::vector<absl::StatusOr<Sample>> MakeGroup(const SampleRequest& request,
+                                                const TokenCounter& tokenizer) const override {
+    const GroupRange range = GroupOf(request.index);
+    std::vector<absl::StatusOr<Sample>> group;
+    std::vector<Sample> too_long;
+    for (int index = range.first_index; index < range.first_index + range.count; ++index) {
+      group.push_back(Whole({request.seed, request.context_length, index}, tokenizer));
+      if (group.back().ok() && group.back()->shortfall_tokens < 0) too_long.push_back(*group.back());
+    }
+    if (!too_long.empty()) {
+      if (GetText(spec_.parameters, "truncate") == "error") {
+        for (const Sample& sample : too_long) group[sample.index - range.first_index] = DoesNotFit(sample, "");
+      } else {
+        Shorten(range, tokenizer, group);
+      }
+    }
+    MarkSharedPrefix(group);
+    return group;
+  }
+
+ private:
+  absl::StatusOr<Sample> Whole(const SampleRequest& request, const TokenCounter& tokenizer) const {
+    Sample sample = Identify(request);
+    sample.tokenizer_sha256 = tokenizer.sha256();
+    if (!sample.continuations.empty()) sample.max_new_tokens = 0;  // what is scored takes the place of what is written
+    for (const std::string& continuation : sample.continuations) {
+      ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.EncodePiece(continuation));
+      sample.max_new_tokens = std::max(sample.max_new_tokens, static_cast<int>(ids.size()));
+    }
+    RETURN_IF_ERROR(Render(rows_[request.index].context, tokenizer, sample));
+    return sample;
+  }
+
+  // The prompt with this context; a negative shortfall says how much too long it is.
+  absl::Status Render(absl::string_view context, const TokenCounter& tokenizer, Sample& sample) const {
+    sample.prompt.clear();
+    for (const TemplatePart& part : rows_[sample.index].prompt) {
+      absl::StrAppend(&sample.prompt, part.is_field ? context : absl::string_view(part.text));
+    }
+    ASSIGN_OR_RETURN(sample.token_ids, tokenizer.EncodePrompt(sample.prompt));
+    sample.shortfall_tokens = sample.context_length - sample.prompt_token_count() - sample.max_new_tokens;
+    return absl::OkStatus();
+  }
+
+  absl::Status DoesNotFit(const Sample& sample, absl::string_view why) const {
+    return absl::OutOfRangeError(absl::StrCat("row ", sample.row_id, " of task \"", spec_.name, "\" takes ",
+                                              sample.prompt_token_count(), " tokens and ", sample.max_new_tokens,
+                                              " for its answer; the limit is ", sample.context_length, why));
+  }
+
+  // Gives all rows of the group the longest part of the context with which the longest of them fits. Rows that do not
+  // fit without any context fail, and do not count.
+  void Shorten(const GroupRange& range, const TokenCounter& tokenizer,
+               std::vector<absl::StatusOr<Sample>>& group) const {
+    const std::string& context = rows_[range.first_index].context;
+    const std::string& policy = GetText(spec_.parameters, "truncate");
+    std::vector<Sample> cut;
+    for (absl::StatusOr<Sample>& sample : group) {
+      if (!sample.ok()) continue;
+      Sample bare = *sample;
+      const absl::Status rendered = Render("", tokenizer, bare);
+      if (!rendered.ok()) {
+        sample = rendered;
+      } else if (bare.shortfall_tokens < 0) {
+        sample = DoesNotFit(*sample, ", and its context is less than what would have to be cut");
+      } else {
+        cut.push_back(std::move(bare));
+      }
+    }
+    auto measure = [&](absl::string_view kept) -> absl::StatusOr<int> {
+      int room = INT_MAX;
+      for (Sample& sample : cut) {
+        RETURN_IF_ERROR(Render(kept, tokenizer, sample));
+        room = std::min(room, sample.shortfall_tokens);
+      }
+      return room;
+    };
+    const absl::StatusOr<std::string> kept = LongestThatFits(context, policy, measure);
+    for (Sample& sample : cut) {
+      absl::StatusOr<Sample>& whole = group[sample.index - range.first_index];
+      if (!kept.ok()) {
+        whole = kept.status();
+        continue;
+      }
+      sample.truncation.cut_token_count = whole->prompt_token_count() - sample.prompt_token_count();
+      sample.truncation.gold_survived = !HoldsAny(context, sample.gold) || HoldsAny(*kept, sample.gold);
+      whole = std::move(sample);
+    }
+  }
+
+  // By regula falsi on bytes, with a bisection now and then. Leaves the samples as measured with the result.
+  template <typename Measure>
+  static absl::StatusOr<std::string> LongestThatFits(const std::string& context, const std::string& policy,
+                                                     const Measure& measure) {
+    constexpr int kProbesMax = 24;
+    constexpr int kRoomAim = 8;  // tokens
+    size_t fits = 0, too_long = context.size();
+    ASSIGN_OR_RETURN(int room_at_fits, measure(""));
+    ASSIGN_OR_RETURN(int room, measure(context));
+    if (room >= 0) return context;
+    double excess = -room;
+    for (int probe = 0; probe < kProbesMax && too_long - fits > 1 && room_at_fits > kRoomAim; ++probe) {
+      const double share = probe % 4 == 3 ? 0.5 : room_at_fits / (room_at_fits + excess);
+      const size_t step = static_cast<size_t>(static_cast<double>(too_long - fits) * share);
+      const size_t keep = std::clamp(fits + step, fits + 1, too_long - 1);
+      ASSIGN_OR_RETURN(room, measure(CutContext(context, keep, policy)));
+      if (room < 0) {
+        too_long = keep;
+        excess = -room;
+      } else {
+        fits = keep;
+        room_at_fits = room;
+      }
+    }
+    std::string kept = CutContext(context, fits, policy);
+    ASSIGN_OR_RETURN(room, measure(kept));
+    VF_CHECK(room >= 0, "this part was measured before");
+    return kept;
+  }
+
+  static void MarkSharedPrefix(std::vector<absl::StatusOr<Sample>>& group) {
+    const Sample* first = nullptr;
+    size_t shared = 0;
+    int made_count = 0;
+    for (const absl::StatusOr<Sample>& sample : group) {
+      if (!sample.ok()) continue;
+      if (first == nullptr) {
+        first = &*sample;
+        shared = first->prompt.size();
+      }
+      shared = std::min(shared, CommonPrefix(first->prompt, sample->prompt));
+      ++made_count;
+    }
+    for (absl::StatusOr<Sample>& sample : group) {
+      if (sample.ok()) sample->shared_prefix_bytes = made_count > 1 ? static_cast<int64_t>(shared) : 0;
+    }
+  }
+
+  TaskSpec spec_;
+  std::vector<Row> rows_;
+  std::string data_sha256_;
+  std::vector<int> group_begin_;
+};
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (file == nullptr) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  std::string bytes;
+  char buffer[1 << 16];
+  size_t size = 0;
+  while ((size = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) bytes.append(buffer, size);
+  if (std::ferror(file.get()) != 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  return bytes;
+}
+
+// Rows of one context side by side, contexts in the order of their first rows.
+void GatherContexts(std::vector<Row>& rows) {
+  std::map<std::string, size_t> first_of;
+  std::vector<size_t> rank(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rank[i] = rows[i].context.empty() ? i : first_of.emplace(rows[i].context, i).first->second;
+  }
+  std::vector<size_t> order(rows.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank[a] < rank[b]; });
+  std::vector<Row> gathered;
+  gathered.reserve(rows.size());
+  for (size_t i : order) gathered.push_back(std::move(rows[i]));
+  rows = std::move(gathered);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec) {
+  const std::string& path = GetText(spec.parameters, "path");
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  return MakeJsonlTask(spec, path, bytes);
+}
+
+absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec, absl::string_view path,
+                                                    absl::string_view bytes) {
+  const std::string digest = Sha256Hex(bytes);
+  const std::string& expected = GetText(spec.parameters, "sha256");
+  if (!expected.empty() && expected != digest) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": the SHA-256 of the file is ", digest, ", not ", expected, " as the job says"));
+  }
+  ASSIGN_OR_RETURN(const std::vector<TemplatePart> prompt, ParseTemplate(GetText(spec.parameters, "prompt")));
+  std::vector<Row> rows;
+  std::map<std::string, int> line_of_id;
+  int line_number = 0;
+  for (size_t begin = 0; begin < bytes.size();) {
+    const size_t end = std::min(bytes.find('\n', begin), bytes.size());
+    const absl::string_view line = absl::StripAsciiWhitespace(bytes.substr(begin, end - begin));
+    begin = end + 1;
+    ++line_number;
+    if (line.empty()) continue;
+    absl::StatusOr<Row> row = ParseRow(line, line_number, spec.parameters, prompt);
+    const std::string place = absl::StrCat(path, ": row ", line_number);
+    if (!row.ok()) return Annotate(row.status(), place);
+    const auto [earlier, is_new] = line_of_id.emplace(row->id, line_number);
+    if (!is_new) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(place, ": the id \"", row->id, "\" is already that of row ", earlier->second));
+    }
+    rows.push_back(*std::move(row));
+  }
+  if (rows.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": has no rows; at least 1 is needed"));
+  GatherContexts(rows);
+  return std::make_unique<JsonlTask>(spec, std::move(rows), digest);
+}
+
+}  // namespace varifocal

@@ -1,0 +1,162 @@
+// longqa_story: a long story of people who go, take and leave, and where one of them is at its end (docs/tasks.md).
+//
+// Every sentence is a unit. An asked person has two moves somewhere before the last one, which stands at the asked
+// depth; filler may move that person before the last move, never after it.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "eval_tasks/parameters.h"
+#include "eval_tasks/tasks/lexicon.h"
+#include "eval_tasks/tasks/native_task.h"
+
+namespace varifocal {
+namespace {
+
+constexpr int kSentencesPerParagraph = 8;
+constexpr int kMovesPlanted = 3;  // two earlier ones and the last
+constexpr int kMoveNote = 1, kOtherNote = 0;
+
+std::string MoveText(int name, int place) {
+  return absl::StrCat(TheLexicon().names[name], " went to the ", TheLexicon().places[place], ".");
+}
+
+int Draw(size_t bound, Random& random) { return static_cast<int>(random.Below(bound)); }
+
+class LongqaStoryPlan : public ContextPlan {
+ public:
+  LongqaStoryPlan(const TaskSpec& spec, const GroupSeeds& seeds) {
+    Random group(seeds.group);
+    const size_t name_count = static_cast<size_t>(GetInteger(spec.parameters, "names"));
+    for (size_t name : group.Sample(TheLexicon().names.size(), name_count)) cast_.push_back(static_cast<int>(name));
+    for (size_t i = 0; i < seeds.items.size(); ++i) {
+      Random item(seeds.items[i]);
+      // The cast is in random order already; its first members are asked about.
+      Asked asked;
+      asked.name = cast_[i];
+      const std::vector<size_t> places = item.Sample(TheLexicon().places.size(), kMovesPlanted + 1);
+      for (int k = 0; k < kMovesPlanted; ++k) asked.places[k] = static_cast<int>(places[k]);
+      const double depth = DrawDepth(spec, static_cast<int>(i), item);
+      for (int k = 0; k + 1 < kMovesPlanted; ++k) depths_.push_back(depth * item.Uniform());
+      std::sort(depths_.end() - (kMovesPlanted - 1), depths_.end());
+      depths_.push_back(depth);
+
+      const std::string& name = TheLexicon().names[asked.name];
+      const std::string& answer = TheLexicon().places[asked.places[kMovesPlanted - 1]];
+      PlannedQuestion question;
+      question.line = absl::StrCat("Question: Where is ", name, "?\nAnswer: ", name, " is in the");
+      question.gold = {answer};
+      question.depth = depth;
+      if (GetText(spec.parameters, "format") == "multiple_choice") {
+        // The last place, the two before it, and one where this person is never planted.
+        std::vector<size_t> options = places;
+        item.Shuffle(options);
+        for (size_t place : options) question.continuations.push_back(absl::StrCat(" ", TheLexicon().places[place]));
+        const auto right = std::find(question.continuations.begin(), question.continuations.end(), " " + answer);
+        question.gold_continuation_index = static_cast<int>(right - question.continuations.begin());
+      }
+      asked_.push_back(asked);
+      questions_.push_back(std::move(question));
+    }
+  }
+
+  absl::string_view header() const override { return "Read the story and answer the question.\n\n"; }
+  absl::string_view footer() const override { return "\n\n"; }
+  absl::string_view SeparatorBefore(int unit_index) const override {
+    return unit_index % kSentencesPerParagraph == 0 ? "\n\n" : " ";
+  }
+  int unit_count_min() const override { return static_cast<int>(depths_.size()); }
+  int unit_count_max() const override { return 1 << 22; }  // sentences may repeat
+
+  std::vector<Unit> Build(int count, Random& filler) const override {
+    std::vector<Unit> units(count);
+    const std::vector<int> where = PlaceAtDepths(depths_, count);
+    std::vector<int> place_of(TheLexicon().names.size(), -1);
+    std::vector<int> last_move(TheLexicon().names.size(), count);  // no moves at or after this unit
+    for (size_t i = 0; i < where.size(); ++i) {
+      const Asked& asked = asked_[i / kMovesPlanted];
+      units[where[i]].planted = static_cast<int>(i);
+      last_move[asked.name] = where[i];  // the asked person's planted moves come in order
+    }
+    for (int i = 0; i < count; ++i) {
+      if (units[i].planted >= 0) {
+        const Asked& asked = asked_[units[i].planted / kMovesPlanted];
+        place_of[asked.name] = asked.places[units[i].planted % kMovesPlanted];
+        units[i].text = MoveText(asked.name, place_of[asked.name]);
+        continue;
+      }
+      const int name = filler.Choose(cast_);
+      if (filler.Coin() && i < last_move[name]) {
+        units[i] = Move(name, place_of, filler);
+      } else {
+        units[i] = Other(filler);
+      }
+    }
+    return units;
+  }
+
+  std::optional<Unit> Alternative(const Unit& unit, Random& filler) const override {
+    if (unit.planted >= 0 || unit.notes[0] == kMoveNote) return std::nullopt;
+    return Other(filler);
+  }
+
+  std::vector<UnitSpan> Evidence(const std::vector<Unit>& units, int question_index) const override {
+    const int last = question_index * kMovesPlanted + kMovesPlanted - 1;
+    for (size_t i = 0; i < units.size(); ++i) {
+      if (units[i].planted == last) return {{static_cast<int>(i), 0, units[i].text.size()}};
+    }
+    return {};
+  }
+
+ private:
+  struct Asked {
+    int name = 0;
+    std::array<int, kMovesPlanted> places{};
+  };
+
+  // To another place than where the person is.
+  static Unit Move(int name, std::vector<int>& place_of, Random& filler) {
+    const int place_count = static_cast<int>(TheLexicon().places.size());
+    place_of[name] = place_of[name] < 0 ? Draw(place_count, filler)
+                                        : (place_of[name] + 1 + Draw(place_count - 1, filler)) % place_count;
+    return {MoveText(name, place_of[name]), -1, {kMoveNote}};
+  }
+
+  // One of the three kinds of event that move nobody.
+  Unit Other(Random& filler) const {
+    const std::string& name = TheLexicon().names[filler.Choose(cast_)];
+    const std::string& object = filler.Choose(TheLexicon().objects);
+    std::string text;
+    switch (filler.Below(3)) {
+      case 0:
+        text = absl::StrCat(name, " took the ", object, ".");
+        break;
+      case 1:
+        text = absl::StrCat(name, " left the ", object, ".");
+        break;
+      default:
+        text = absl::StrCat("The ", object, " was ", filler.Choose(TheLexicon().first), ".");
+    }
+    return {std::move(text), -1, {kOtherNote}};
+  }
+
+  std::vector<int> cast_;       // names in the story
+  std::vector<Asked> asked_;
+  std::vector<double> depths_;  // of planted moves, kMovesPlanted for each question, in order
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Task>> MakeLongqaStory(const TaskSpec& spec) {
+  NativeFamily family;
+  family.stop_strings = {".", "\n"};
+  family.max_new_tokens = 8;
+  family.make_plan = [](const TaskSpec& task, const GroupSeeds& seeds) -> std::unique_ptr<ContextPlan> {
+    return std::make_unique<LongqaStoryPlan>(task, seeds);
+  };
+  return std::make_unique<NativeTask>(spec, std::move(family));
+}
+
+}  // namespace varifocal

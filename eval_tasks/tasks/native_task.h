@@ -1,0 +1,58 @@
+// The four native tasks as one: four questions a context, a plan of the family's own, fitted to the length.
+//
+// What a family adds is a function from the group's seeds to a ContextPlan; identity, seeds, sizing, evidence and
+// judging are the same for all.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/sha256.h"
+#include "eval_tasks/job_spec.h"
+#include "eval_tasks/task.h"
+#include "eval_tasks/tasks/context_plan.h"
+
+namespace varifocal {
+
+inline constexpr int kQuestionsPerContext = 4;
+
+struct GroupSeeds {
+  Sha256Digest group;
+  std::vector<Sha256Digest> items;  // kQuestionsPerContext of them
+};
+
+struct NativeFamily {
+  std::vector<std::string> stop_strings;
+  int max_new_tokens = 0;
+  std::unique_ptr<ContextPlan> (*make_plan)(const TaskSpec& spec, const GroupSeeds& seeds) = nullptr;
+};
+
+class NativeTask : public Task {
+ public:
+  NativeTask(TaskSpec spec, NativeFamily family);
+
+  const std::string& name() const override { return spec_.name; }
+  int question_count() const override;
+  GroupRange GroupOf(int index) const override;
+  Sample Identify(const SampleRequest& request) const override;
+  std::vector<absl::StatusOr<Sample>> MakeGroup(const SampleRequest& request,
+                                                const TokenCounter& tokenizer) const override;
+
+ private:
+  absl::StatusOr<std::vector<Sample>> FillGroup(const SampleRequest& request, const TokenCounter& tokenizer) const;
+
+  TaskSpec spec_;
+  NativeFamily family_;
+};
+
+// Depth of question `question_index`: the suite's, or drawn from its quarter of the context.
+double DrawDepth(const TaskSpec& spec, int question_index, Random& item);
+
+// The rows of tasks.cc.
+absl::StatusOr<std::unique_ptr<Task>> MakeRecallKv(const TaskSpec& spec);
+absl::StatusOr<std::unique_ptr<Task>> MakeIclLabels(const TaskSpec& spec);
+absl::StatusOr<std::unique_ptr<Task>> MakeRagFacts(const TaskSpec& spec);
+absl::StatusOr<std::unique_ptr<Task>> MakeLongqaStory(const TaskSpec& spec);
+
+}  // namespace varifocal
