@@ -1,0 +1,173 @@
+#include "tokenizer/added_tokens.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tokenizer/component.h"
+#include "tokenizer/unicode_classes.h"
+#include "tokenizer/utf8.h"
+
+namespace varifocal {
+namespace {
+
+uint64_t ChildKey(int node, uint8_t byte) { return static_cast<uint64_t>(node) << 8 | byte; }
+
+uint8_t ClassesBefore(absl::string_view text, size_t at, size_t* begin) {
+  *begin = at - 1;
+  while (*begin > 0 && (static_cast<uint8_t>(text[*begin]) & 0xC0) == 0x80) --*begin;
+  uint32_t point = 0;
+  ReadValidUtf8(text.data() + *begin, &point);
+  return UnicodeClasses()[point];
+}
+
+uint8_t ClassesAt(absl::string_view text, size_t at, size_t* end) {
+  uint32_t point = 0;
+  *end = at + ReadValidUtf8(text.data() + at, &point);
+  return UnicodeClasses()[point];
+}
+
+// Is the token at [begin, end) a word of its own?
+bool IsSingleWord(absl::string_view text, size_t begin, size_t end) {
+  size_t ignored = 0;
+  if (begin > 0 && (ClassesBefore(text, begin, &ignored) & kWord) != 0) return false;
+  return end == text.size() || (ClassesAt(text, end, &ignored) & kWord) == 0;
+}
+
+size_t SpacesBegin(absl::string_view text, size_t at) {
+  size_t begin = 0;
+  while (at > 0 && (ClassesBefore(text, at, &begin) & kSpace) != 0) at = begin;
+  return at;
+}
+
+size_t SpacesEnd(absl::string_view text, size_t at) {
+  size_t end = 0;
+  while (at < text.size() && (ClassesAt(text, at, &end) & kSpace) != 0) at = end;
+  return at;
+}
+
+absl::StatusOr<AddedToken> ReadAddedToken(const Json& json, size_t index) {
+  const std::string place = absl::StrCat("added_tokens[", index, "]");
+  RETURN_IF_ERROR(
+      CheckKeys(json, place, {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"}));
+  AddedToken token;
+  auto read = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(int64_t id, GetInt(json, "id"));
+    if (id < 0 || id >= 1 << 24) {
+      return absl::InvalidArgumentError(absl::StrCat("\"id\" is ", id, ", not between 0 and ", (1 << 24) - 1));
+    }
+    token.id = static_cast<int32_t>(id);
+    ASSIGN_OR_RETURN(token.content, GetString(json, "content"));
+    ASSIGN_OR_RETURN(token.single_word, GetBool(json, "single_word"));
+    ASSIGN_OR_RETURN(token.lstrip, GetBool(json, "lstrip"));
+    ASSIGN_OR_RETURN(token.rstrip, GetBool(json, "rstrip"));
+    ASSIGN_OR_RETURN(token.normalized, GetBool(json, "normalized"));
+    ASSIGN_OR_RETURN(token.special, GetBool(json, "special"));
+    if (token.content.empty()) return absl::InvalidArgumentError("\"content\" is empty");
+    return absl::OkStatus();
+  };
+  const absl::Status status = read();
+  if (!status.ok()) return Annotate(status, place);
+  return token;
+}
+
+}  // namespace
+
+absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Bpe& model, const Normalizers& normalizers) {
+  AddedTokens added;
+  if (list.is_null()) return added;
+  if (!list.is_array()) {
+    return absl::InvalidArgumentError(absl::StrCat("\"added_tokens\" must be a list, not ", list.type_name()));
+  }
+  int32_t id_max = -1;
+  for (size_t i = 0; i < list.size(); ++i) {
+    ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(list[i], i));
+    // The library numbers tokens that are not in the vocabulary itself, whatever the file says; we want both to agree.
+    const auto known = model.TokenToId(token.content);
+    const int32_t expected = known.value_or(std::max(static_cast<int32_t>(model.entry_count()), id_max + 1));
+    if (token.id != expected) {
+      return absl::InvalidArgumentError(absl::StrCat("added_tokens[", i, "] gives \"", token.content, "\" the id ", token.id,
+                                                     known.has_value() ? ", but \"vocab\" gives it " : ", but the next free id is ",
+                                                     expected));
+    }
+    id_max = std::max(id_max, token.id);
+    if (!added.by_id_.emplace(token.id, added.tokens_.size()).second ||
+        !added.by_content_.emplace(token.content, token.id).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("added_tokens[", i, "] repeats the id ", token.id, " or the content \"", token.content, "\""));
+    }
+    added.tokens_.push_back(std::move(token));
+  }
+  for (size_t i = 0; i < added.tokens_.size(); ++i) {
+    const AddedToken& token = added.tokens_[i];
+    std::string pattern = token.content;
+    if (token.normalized) RETURN_IF_ERROR(Normalize(normalizers, pattern));
+    added.tries_[token.normalized ? 1 : 0].Add(pattern, static_cast<int>(i));
+  }
+  return added;
+}
+
+void AddedTokens::Trie::Add(absl::string_view pattern, int token) {
+  if (pattern.empty()) return;  // normalized away: there is nothing to find
+  tokens.push_back(token);
+  starts[static_cast<uint8_t>(pattern[0])] = true;
+  int node = 0;
+  for (char byte : pattern) {
+    auto [found, is_new] = child.try_emplace(ChildKey(node, static_cast<uint8_t>(byte)), token_at.size());
+    if (is_new) token_at.push_back(-1);
+    node = found->second;
+  }
+  if (token_at[node] < 0) token_at[node] = token;
+}
+
+int AddedTokens::Trie::Match(absl::string_view text, size_t* size) const {
+  int node = 0, best = -1;
+  for (size_t i = 0; i < text.size(); ++i) {
+    auto found = child.find(ChildKey(node, static_cast<uint8_t>(text[i])));
+    if (found == child.end()) break;
+    node = found->second;
+    if (token_at[node] >= 0) {
+      best = token_at[node];
+      *size = i + 1;
+    }
+  }
+  return best;
+}
+
+void AddedTokens::Cut(absl::string_view text, bool after_normalization, bool special_tokens_as_text,
+                      std::vector<AddedTokenCut>& out) const {
+  const Trie& trie = tries_[after_normalization ? 1 : 0];
+  size_t done = 0;  // what precedes is in `out`
+  for (size_t at = 0; at < text.size() && !trie.tokens.empty();) {
+    size_t size = 0;
+    const int index = trie.starts[static_cast<uint8_t>(text[at])] ? trie.Match(text.substr(at), &size) : -1;
+    if (index < 0) {
+      ++at;
+      continue;
+    }
+    const AddedToken& token = tokens_[index];
+    size_t begin = at, end = at + size;
+    at = end;  // also when the match does not count: nothing inside it is looked for
+    if (special_tokens_as_text && token.special) continue;
+    if (token.single_word && !IsSingleWord(text, begin, end)) continue;
+    if (token.lstrip) begin = std::max(SpacesBegin(text, begin), done);
+    if (token.rstrip) end = SpacesEnd(text, end);
+    if (done < begin) out.push_back({std::nullopt, text.substr(done, begin - done)});
+    out.push_back({token.id, {}});
+    done = end;
+  }
+  if (done < text.size()) out.push_back({std::nullopt, text.substr(done)});
+}
+
+const AddedToken* AddedTokens::Find(int32_t id) const {
+  auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &tokens_[found->second];
+}
+
+std::optional<int32_t> AddedTokens::TokenToId(absl::string_view content) const {
+  auto found = by_content_.find(content);
+  if (found == by_content_.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace varifocal

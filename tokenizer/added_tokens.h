@@ -1,0 +1,71 @@
+// Added tokens: pieces of text that are one token by decree, e.g. "<|end|>", cut out before anything else.
+//
+// Two tries find them, leftmost first and longest first: one on the text as it is, one, for tokens marked "normalized",
+// on the normalized text between the first one's finds.
+//
+// Errors:  INVALID_ARGUMENT for an entry whose id contradicts the vocabulary, or that repeats another.
+// Threads: const use from any number of threads.
+// Cost:    linear in the text times the length of the longest added token at worst.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/json.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/normalizers.h"
+
+namespace varifocal {
+
+struct AddedToken {
+  int32_t id = 0;
+  std::string content;
+  bool single_word = false;  // not inside a longer word
+  bool lstrip = false;       // takes the spaces before it
+  bool rstrip = false;       // takes the spaces behind it
+  bool normalized = false;   // is looked for in the normalized text, itself normalized
+  bool special = false;
+};
+
+// A stretch of text, or an added token found in it.
+struct AddedTokenCut {
+  std::optional<int32_t> id;
+  absl::string_view text;  // when there is no id
+};
+
+class AddedTokens {
+ public:
+  // `list` is tokenizer.json's "added_tokens"; ids beyond the vocabulary continue it.
+  static absl::StatusOr<AddedTokens> FromJson(const Json& list, const Bpe& model, const Normalizers& normalizers);
+
+  // Cuts `text` at the tokens that are looked for before (or after) normalization.
+  void Cut(absl::string_view text, bool after_normalization, bool special_tokens_as_text,
+           std::vector<AddedTokenCut>& out) const;
+
+  bool has_normalized() const { return !tries_[1].tokens.empty(); }
+  const std::vector<AddedToken>& tokens() const { return tokens_; }
+  const AddedToken* Find(int32_t id) const;
+  std::optional<int32_t> TokenToId(absl::string_view content) const;
+
+ private:
+  struct Trie {
+    std::vector<int> tokens;                     // indices into tokens_
+    absl::flat_hash_map<uint64_t, int> child;    // (node, byte) -> node
+    std::vector<int> token_at = {-1};            // node -> index into tokens_, or -1
+    std::vector<bool> starts = std::vector<bool>(256);
+    void Add(absl::string_view pattern, int token);
+    // Longest pattern at the start of `text`: its token, and its length in *size; -1 when there is none.
+    int Match(absl::string_view text, size_t* size) const;
+  };
+  std::vector<AddedToken> tokens_;
+  absl::flat_hash_map<int32_t, int> by_id_;
+  absl::flat_hash_map<std::string, int32_t> by_content_;
+  Trie tries_[2];
+};
+
+}  // namespace varifocal

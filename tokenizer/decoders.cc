@@ -1,0 +1,189 @@
+#include "tokenizer/decoders.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "tokenizer/byte_level.h"
+#include "tokenizer/component.h"
+#include "tokenizer/utf8.h"
+
+namespace varifocal {
+namespace {
+
+using MadeDecoder = absl::StatusOr<std::unique_ptr<const Decoder>>;
+
+// All tokens become one text. A token with a character outside the alphabet stands for its own bytes.
+class ByteLevel : public Decoder {
+ public:
+  absl::Status Apply(std::vector<std::string>& tokens) const override {
+    std::string bytes, text;
+    for (const std::string& token : tokens) bytes += FromByteLevel(token).value_or(token);
+    AppendRepairedUtf8(bytes, text);
+    tokens.assign(1, std::move(text));
+    return absl::OkStatus();
+  }
+};
+
+class Fuse : public Decoder {
+ public:
+  absl::Status Apply(std::vector<std::string>& tokens) const override {
+    tokens.assign(1, absl::StrJoin(tokens, ""));
+    return absl::OkStatus();
+  }
+};
+
+class Replace : public Decoder {
+ public:
+  Replace(std::shared_ptr<const Regex> pattern, std::string content)
+      : pattern_(std::move(pattern)), content_(std::move(content)) {}
+  absl::Status Apply(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens) {
+      ASSIGN_OR_RETURN(std::vector<TextRange> found, pattern_->FindAll(token));
+      for (auto range = found.rbegin(); range != found.rend(); ++range) {
+        token.replace(range->begin, range->end - range->begin, content_);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::shared_ptr<const Regex> pattern_;
+  const std::string content_;
+};
+
+// Runs of <0xNN> become the text they spell, or one U+FFFD per byte when they spell none.
+class ByteFallback : public Decoder {
+ public:
+  absl::Status Apply(std::vector<std::string>& tokens) const override {
+    std::vector<std::string> out;
+    std::string bytes;
+    auto flush = [&] {
+      if (ValidUtf8Prefix(bytes) == bytes.size()) {
+        if (!bytes.empty()) out.push_back(bytes);
+      } else {
+        out.insert(out.end(), bytes.size(), "\xEF\xBF\xBD");
+      }
+      bytes.clear();
+    };
+    for (std::string& token : tokens) {
+      int byte = 0;
+      const absl::string_view view = token;
+      if (view.size() == 6 && view.substr(0, 3) == "<0x" && view[5] == '>' &&
+          absl::SimpleHexAtoi(view.substr(3, 2), &byte)) {
+        bytes.push_back(static_cast<char>(byte));
+        continue;
+      }
+      flush();
+      out.push_back(std::move(token));
+    }
+    flush();
+    tokens = std::move(out);
+    return absl::OkStatus();
+  }
+};
+
+// At most `start` and `stop` copies of a character are taken off each token.
+class Strip : public Decoder {
+ public:
+  Strip(std::string content, int64_t start, int64_t stop) : content_(std::move(content)), start_(start), stop_(stop) {}
+  absl::Status Apply(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens) {
+      absl::string_view rest = token;
+      for (int64_t i = 0; i < start_ && rest.substr(0, content_.size()) == content_; ++i) {
+        rest.remove_prefix(content_.size());
+      }
+      for (int64_t i = 0; i < stop_ && rest.size() >= content_.size() &&
+                          rest.substr(rest.size() - content_.size()) == content_;
+           ++i) {
+        rest.remove_suffix(content_.size());
+      }
+      token = std::string(rest);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string content_;
+  const int64_t start_, stop_;
+};
+
+MadeDecoder MakeByteLevel(const Json& json) {
+  RETURN_IF_ERROR(CheckKeys(json, "ByteLevel", {"add_prefix_space", "trim_offsets", "use_regex"}));
+  return std::make_unique<ByteLevel>();
+}
+
+MadeDecoder MakeFuse(const Json& json) {
+  RETURN_IF_ERROR(CheckKeys(json, "Fuse", {}));
+  return std::make_unique<Fuse>();
+}
+
+MadeDecoder MakeReplace(const Json& json) {
+  RETURN_IF_ERROR(CheckKeys(json, "Replace", {"pattern", "content"}));
+  ASSIGN_OR_RETURN(TextPattern pattern, GetPattern(json, "pattern"));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Regex> regex, CompilePattern(pattern));
+  ASSIGN_OR_RETURN(std::string content, GetString(json, "content"));
+  return std::make_unique<Replace>(std::move(regex), std::move(content));
+}
+
+MadeDecoder MakeByteFallback(const Json& json) {
+  RETURN_IF_ERROR(CheckKeys(json, "ByteFallback", {}));
+  return std::make_unique<ByteFallback>();
+}
+
+MadeDecoder MakeStrip(const Json& json) {
+  RETURN_IF_ERROR(CheckKeys(json, "Strip", {"content", "start", "stop"}));
+  ASSIGN_OR_RETURN(std::string content, GetString(json, "content"));
+  ASSIGN_OR_RETURN(int64_t start, GetInt(json, "start"));
+  ASSIGN_OR_RETURN(int64_t stop, GetInt(json, "stop"));
+  if (content.empty()) return absl::InvalidArgumentError("\"content\" is empty");
+  return std::make_unique<Strip>(std::move(content), start, stop);
+}
+
+struct DecoderRow {
+  absl::string_view type;
+  MadeDecoder (*make)(const Json&);
+};
+
+constexpr DecoderRow kDecoders[] = {
+    {"ByteLevel", MakeByteLevel}, {"ByteFallback", MakeByteFallback}, {"Fuse", MakeFuse},
+    {"Replace", MakeReplace},     {"Strip", MakeStrip},
+};
+
+absl::Status Add(const Json& json, Decoders& out) {
+  ASSIGN_OR_RETURN(absl::string_view type, GetComponentType(json, "decoder"));
+  if (type == "Sequence") {
+    RETURN_IF_ERROR(CheckKeys(json, "decoder", {"decoders"}));
+    ASSIGN_OR_RETURN(const Json* parts, GetMember(json, "decoders"));
+    if (!parts->is_array()) return absl::InvalidArgumentError("\"decoders\" must be a list");
+    for (const Json& part : *parts) RETURN_IF_ERROR(Add(part, out));
+    return absl::OkStatus();
+  }
+  std::string supported;
+  for (const DecoderRow& row : kDecoders) {
+    if (type == row.type) {
+      auto made = row.make(json);
+      if (!made.ok()) return Annotate(made.status(), absl::StrCat("decoder ", type));
+      out.steps.push_back(*std::move(made));
+      return absl::OkStatus();
+    }
+    absl::StrAppend(&supported, row.type, ", ");
+  }
+  return UnsupportedType("decoder", type, absl::StrCat(supported, "Sequence"));
+}
+
+}  // namespace
+
+absl::StatusOr<Decoders> MakeDecoders(const Json& decoder) {
+  Decoders out;
+  out.joins_with_spaces = decoder.is_null();
+  if (!decoder.is_null()) RETURN_IF_ERROR(Add(decoder, out));
+  return out;
+}
+
+absl::StatusOr<std::string> DecodeTokens(const Decoders& decoders, std::vector<std::string> tokens) {
+  for (const auto& step : decoders.steps) RETURN_IF_ERROR(step->Apply(tokens));
+  return absl::StrJoin(tokens, decoders.joins_with_spaces ? " " : "");
+}
+
+}  // namespace varifocal

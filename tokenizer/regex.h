@@ -1,0 +1,40 @@
+// Regular expressions of tokenizer.json, through PCRE2 in UTF and UCP mode.
+//
+// \s and \S are rewritten to White_Space, which is what the pattern's author meant: PCRE2's own also takes U+180E. Other
+// classes follow PCRE2's Unicode release (14 in Debian 12); the patterns that most files use have scanners instead.
+//
+// Errors:  INVALID_ARGUMENT with PCRE2's words and the offset when a pattern does not compile; RESOURCE_EXHAUSTED when a
+//          match needs more than PCRE2's limits (a pattern that backtracks without end).
+// Threads: const use from any number of threads.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace varifocal {
+
+struct TextRange {
+  size_t begin, end;
+};
+
+class Regex {
+ public:
+  static absl::StatusOr<std::shared_ptr<const Regex>> Compile(absl::string_view pattern);
+  // Finds the text itself, character by character.
+  static absl::StatusOr<std::shared_ptr<const Regex>> CompileLiteral(absl::string_view literal);
+  ~Regex();
+
+  // The matches that are not empty, left to right, without overlap. `text` is well-formed UTF-8.
+  absl::StatusOr<std::vector<TextRange>> FindAll(absl::string_view text) const;
+
+ private:
+  struct Code;
+  explicit Regex(std::unique_ptr<Code> code);
+  std::unique_ptr<Code> code_;
+};
+
+}  // namespace varifocal

@@ -1,0 +1,222 @@
+#include "tokenizer/tokenizer.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/component.h"
+#include "tokenizer/decoders.h"
+#include "tokenizer/normalizers.h"
+#include "tokenizer/post_processors.h"
+#include "tokenizer/pre_tokenizers.h"
+#include "tokenizer/utf8.h"
+
+namespace varifocal {
+namespace {
+
+// Word caches that are not in use. A call borrows one, so that words are looked up without a lock.
+class WordCachePool {
+ public:
+  std::unique_ptr<WordCache> Borrow() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (caches_.empty()) return std::make_unique<WordCache>();
+    auto cache = std::move(caches_.back());
+    caches_.pop_back();
+    return cache;
+  }
+  void Return(std::unique_ptr<WordCache> cache) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    caches_.push_back(std::move(cache));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<WordCache>> caches_;
+};
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  if (!file || !(bytes << file.rdbuf())) {
+    return absl::NotFoundError(absl::StrCat(path, " cannot be read: ", std::strerror(errno)));
+  }
+  return std::move(bytes).str();
+}
+
+}  // namespace
+
+struct Tokenizer::Parts {
+  explicit Parts(Bpe bpe) : model(std::move(bpe)) {}
+  Bpe model;
+  Normalizers normalizers;
+  PreTokenizers pre_tokenizers;
+  PostProcessor post_processor;
+  Decoders decoders;
+  AddedTokens added;
+  std::string sha256;
+  int vocab_size = 0;
+  WordCachePool caches;
+
+  // Ids of a text without added tokens that are looked for before normalization.
+  absl::Status EncodeStretch(absl::string_view text, bool special_tokens_as_text, WordCache& cache,
+                             std::vector<int32_t>& ids) const {
+    std::string normalized;
+    if (!normalizers.empty()) {
+      normalized = std::string(text);
+      RETURN_IF_ERROR(Normalize(normalizers, normalized));
+      text = normalized;
+    }
+    if (!added.has_normalized()) return EncodeWords(text, cache, ids);
+    std::vector<AddedTokenCut> cuts;
+    added.Cut(text, /*after_normalization=*/true, special_tokens_as_text, cuts);
+    for (const AddedTokenCut& cut : cuts) {
+      if (cut.id.has_value()) {
+        ids.push_back(*cut.id);
+      } else {
+        RETURN_IF_ERROR(EncodeWords(cut.text, cache, ids));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status EncodeWords(absl::string_view text, WordCache& cache, std::vector<int32_t>& ids) const {
+    if (text.empty()) return absl::OkStatus();
+    Words words;
+    words.words.push_back(text);
+    RETURN_IF_ERROR(PreTokenize(pre_tokenizers, words));
+    for (absl::string_view word : words.words) model.Encode(word, cache, ids);
+    return absl::OkStatus();
+  }
+};
+
+Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Tokenizer::~Tokenizer() = default;
+
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::string& directory_or_file) {
+  struct stat status;
+  const bool is_directory = stat(directory_or_file.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  const std::string path = is_directory ? directory_or_file + "/tokenizer.json" : directory_or_file;
+  ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
+  auto tokenizer = FromJson(bytes);
+  if (!tokenizer.ok()) return Annotate(tokenizer.status(), path);
+  return tokenizer;
+}
+
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::string_view text) {
+  ASSIGN_OR_RETURN(Json json, ParseJson(text));
+  RETURN_IF_ERROR(CheckKeys(json, "tokenizer.json", {"version", "truncation", "padding", "added_tokens", "normalizer",
+                                                     "pre_tokenizer", "post_processor", "decoder", "model"}));
+  for (const char* key : {"truncation", "padding"}) {
+    if (json.contains(key) && !json[key].is_null()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", key, "\" is set, which would change texts silently; it must be null"));
+    }
+  }
+  const Json null;
+  auto member = [&](const char* key) -> const Json& { return json.contains(key) ? json[key] : null; };
+  ASSIGN_OR_RETURN(const Json* model, GetMember(json, "model"));
+  ASSIGN_OR_RETURN(absl::string_view type, GetComponentType(*model, "model"));
+  if (type != "BPE") return UnsupportedType("model", type, "BPE");
+  ASSIGN_OR_RETURN(PreTokenizers pre_tokenizers, MakePreTokenizers(member("pre_tokenizer")));
+  auto bpe = Bpe::FromJson(*model, pre_tokenizers.words_are_bytes);
+  if (!bpe.ok()) return Annotate(bpe.status(), "model BPE");
+  auto parts = std::make_unique<Parts>(*std::move(bpe));
+  parts->pre_tokenizers = std::move(pre_tokenizers);
+  ASSIGN_OR_RETURN(parts->normalizers, MakeNormalizers(member("normalizer")));
+  ASSIGN_OR_RETURN(parts->post_processor, MakePostProcessor(member("post_processor")));
+  ASSIGN_OR_RETURN(parts->decoders, MakeDecoders(member("decoder")));
+  ASSIGN_OR_RETURN(parts->added, AddedTokens::FromJson(member("added_tokens"), parts->model, parts->normalizers));
+  parts->vocab_size = static_cast<int>(parts->model.tokens().size());
+  for (const AddedToken& token : parts->added.tokens()) parts->vocab_size = std::max(parts->vocab_size, token.id + 1);
+  parts->sha256 = Sha256Hex(text);
+  for (const auto* ids : {&parts->post_processor.before, &parts->post_processor.behind}) {
+    for (int32_t id : *ids) {
+      if (!parts->model.has_id(id) && parts->added.Find(id) == nullptr) {
+        return absl::InvalidArgumentError(absl::StrCat("post_processor: no token has the id ", id));
+      }
+    }
+  }
+  return std::shared_ptr<const Tokenizer>(new Tokenizer(std::move(parts)));
+}
+
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text, const EncodeOptions& options) const {
+  std::string repaired;
+  if (ValidUtf8Prefix(text) != text.size()) {
+    const int64_t count = AppendRepairedUtf8(text, repaired);
+    if (options.invalid_utf8_count != nullptr) *options.invalid_utf8_count += count;
+    text = repaired;
+  }
+  std::vector<int32_t> ids;
+  ids.reserve(text.size() / 3 + 8);
+  if (options.add_special_tokens) ids = parts_->post_processor.before;
+  std::vector<AddedTokenCut> cuts;
+  parts_->added.Cut(text, /*after_normalization=*/false, options.special_tokens_as_text, cuts);
+  auto cache = parts_->caches.Borrow();
+  absl::Status status;
+  for (const AddedTokenCut& cut : cuts) {
+    if (cut.id.has_value()) {
+      ids.push_back(*cut.id);
+    } else {
+      status = parts_->EncodeStretch(cut.text, options.special_tokens_as_text, *cache, ids);
+      if (!status.ok()) break;
+    }
+  }
+  parts_->caches.Return(std::move(cache));
+  RETURN_IF_ERROR(status);
+  if (options.add_special_tokens) {
+    ids.insert(ids.end(), parts_->post_processor.behind.begin(), parts_->post_processor.behind.end());
+  }
+  return ids;
+}
+
+absl::StatusOr<int64_t> Tokenizer::CountTokens(absl::string_view text, const EncodeOptions& options) const {
+  ASSIGN_OR_RETURN(std::vector<int32_t> ids, Encode(text, options));
+  return static_cast<int64_t>(ids.size());
+}
+
+absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const int32_t> ids, const DecodeOptions& options) const {
+  std::vector<std::string> tokens;
+  tokens.reserve(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    auto token = IdToToken(ids[i]);
+    if (!token.has_value()) {
+      if (options.ignore_unknown_ids) continue;
+      return absl::InvalidArgumentError(absl::StrCat("token ", i, " has the id ", ids[i],
+                                                     ", which no token has; the vocabulary ends at ", vocab_size() - 1));
+    }
+    if (!options.keep_special_tokens && IsSpecial(ids[i])) continue;
+    tokens.push_back(*std::move(token));
+  }
+  return DecodeTokens(parts_->decoders, std::move(tokens));
+}
+
+std::optional<int32_t> Tokenizer::TokenToId(absl::string_view token) const {
+  const auto added = parts_->added.TokenToId(token);
+  return added.has_value() ? added : parts_->model.TokenToId(token);
+}
+
+std::optional<std::string> Tokenizer::IdToToken(int32_t id) const {
+  if (const AddedToken* token = parts_->added.Find(id); token != nullptr) return token->content;
+  if (!parts_->model.has_id(id)) return std::nullopt;
+  return parts_->model.tokens()[id];
+}
+
+bool Tokenizer::IsSpecial(int32_t id) const {
+  const AddedToken* token = parts_->added.Find(id);
+  return token != nullptr && token->special;
+}
+
+int Tokenizer::vocab_size() const { return parts_->vocab_size; }
+const std::string& Tokenizer::sha256() const { return parts_->sha256; }
+
+}  // namespace varifocal
