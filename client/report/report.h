@@ -1,0 +1,43 @@
+// What `varifocal report` writes: estimates of one job as a page for people, or the comparison table for papers.
+//
+// The page is one file that needs no network: figures are SVG written here, the sample browser is a few lines of script
+// over rows that are already in the page (it reads well without it). Everything is computed from the database at the
+// moment of writing; the same database gives the same bytes.
+//
+// Errors:  those of db::Reader (NOT_FOUND, FAILED_PRECONDITION for an empty file, ...); INVALID_ARGUMENT for a variant
+//          that the job does not have; PERMISSION_DENIED when the file cannot be written. Nothing is left half-written.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace varifocal {
+
+enum class ReportFormat { kHtml, kCsv, kMarkdown, kLatex };
+
+// "html", "csv", "markdown", "latex"; INVALID_ARGUMENT lists them.
+absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name);
+
+struct ReportOptions {
+  std::string database_path;
+  std::string output_path;             // written whole or not at all
+  ReportFormat format = ReportFormat::kHtml;
+  std::optional<int64_t> job_id;       // the newest job otherwise
+  std::string baseline;                // the job's first variant when empty
+  std::vector<std::string> candidates; // all other variants when empty
+  double confidence = 0.95;
+  int64_t browser_sample_count_max = 240;  // samples in the page's browser, spread over tasks, lengths and outcomes
+};
+
+// The bytes of the report.
+absl::StatusOr<std::string> RenderReport(const ReportOptions& options);
+
+absl::Status WriteReport(const ReportOptions& options);
+
+}  // namespace varifocal
