@@ -106,12 +106,17 @@ struct EngineCallbacks {
 };
 
 // Breaks promises on purpose, so that the tests of the promises can be seen to fail. Never set outside tests.
-enum class EngineSabotage { kNone, kSplitByBatch, kChunkAlignedKeys };
+enum class EngineSabotage {
+  kNone,
+  kPhaseByRowCount,   // a single row takes the decode kernels even when it is prompt, several the prefill kernels
+  kReplayByPrefill,   // a preempted sequence runs what it had generated through prefill
+};
 
 struct EngineOptions {
   int64_t prefill_chunk_tokens = 512;  // >= 1; a memory and latency setting, never a result setting
   int64_t batch_size_max = 16;         // sequences that decode together
-  int64_t kv_cache_bytes = 0;          // 0 takes a quarter of the memory this process may use, at least one full context
+  // 0 takes what batch_size_max full contexts need, but at most a quarter of the memory that is free.
+  int64_t kv_cache_bytes = 0;
   int64_t queue_length_max = 4096;
   bool prefix_cache = true;
   EngineSabotage sabotage = EngineSabotage::kNone;

@@ -9,7 +9,7 @@ namespace {
 
 absl::Status ReadLlama(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.attention_bias, reader.Bool("attention_bias", false));
-  ASSIGN_OR_RETURN(config.mlp_bias, reader.Bool("mlp_bias", false));
+  RETURN_IF_ERROR(reader.Only("mlp_bias", false));
   RETURN_IF_ERROR(reader.Only("hidden_act", "silu"));
   RETURN_IF_ERROR(reader.Only("partial_rotary_factor", 1.0));
   RETURN_IF_ERROR(reader.Only("rope_interleaved", false));

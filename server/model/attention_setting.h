@@ -10,13 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "kernels/attention_variants.h"
 #include "server/model/config_reader.h"
 
 namespace varifocal {
 
 enum class AttentionMode { kBaseline, kFocalConstant, kFocalLearned };
-// Over which rows tau's mean runs: rows up to the query; the query's row alone; the whole prompt (not causal).
-enum class TauMean { kCausal, kToken, kSequence };
+// Over which rows tau's mean runs: kCausal, kToken, kSequence (not causal).
+using kernels::TauMean;
 absl::string_view TauMeanName(TauMean mean);
 
 // One per model, or per request when a run-time temperature replaces it.

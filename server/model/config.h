@@ -34,7 +34,6 @@ struct ModelConfig {
   double rms_norm_epsilon = 1e-6;
   bool tied_embeddings = false;
   bool attention_bias = false;
-  bool mlp_bias = false;
   RopeConfig rope;
   int64_t max_position = 0;                      // prompt and generated tokens together never exceed it
   std::optional<int64_t> trained_context_length; // beyond it a result is labelled extrapolated

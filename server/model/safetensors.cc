@@ -54,11 +54,11 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
   tensor.name = name;
   const Json& dtype = entry["dtype"];
   if (dtype == "F32") {
-    tensor.type = WeightType::kF32;
+    tensor.type = kernels::DType::kF32;
   } else if (dtype == "F16") {
-    tensor.type = WeightType::kF16;
+    tensor.type = kernels::DType::kF16;
   } else if (dtype == "BF16") {
-    tensor.type = WeightType::kBF16;
+    tensor.type = kernels::DType::kBF16;
   } else {
     return absl::InvalidArgumentError(absl::StrCat(who, " has dtype ", Quoted(dtype.is_string() ? dtype.get<std::string>() : dtype.type_name()),
                                                    "; F32, F16 and BF16 are supported"));
@@ -66,7 +66,7 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
   const Json& shape = entry["shape"];
   if (!shape.is_array()) return absl::InvalidArgumentError(absl::StrCat(who, " has a shape that is not a list but ", shape.type_name()));
   if (shape.size() > 8) return absl::InvalidArgumentError(absl::StrCat(who, " has ", shape.size(), " axes; the limit is 8"));
-  int64_t byte_count = WeightTypeBytes(tensor.type);
+  int64_t byte_count = static_cast<int64_t>(kernels::DTypeBytes(tensor.type));
   for (const Json& extent : shape) {
     ASSIGN_OR_RETURN(const int64_t value, NonNegative(extent, absl::StrCat(who, ": an extent of its shape")));
     tensor.shape.push_back(value);
@@ -88,7 +88,7 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
   }
   if (end - *begin != byte_count) {
     return absl::InvalidArgumentError(absl::StrCat(who, " has ", end - *begin, " bytes; its shape ", ShapeToString(tensor.shape),
-                                                   " of ", WeightTypeName(tensor.type), " needs ", byte_count));
+                                                   " of ", dtype.get<std::string>(), " needs ", byte_count));
   }
   tensor.bytes = data.substr(static_cast<size_t>(*begin), static_cast<size_t>(byte_count));
   return tensor;

@@ -17,17 +17,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/sha256.h"
+#include "kernels/tensor.h"
 #include "server/model/mapped_file.h"
 
 namespace varifocal {
 
-enum class WeightType { kF32, kF16, kBF16 };
-absl::string_view WeightTypeName(WeightType type);  // as safetensors spells it: "F32"
-int64_t WeightTypeBytes(WeightType type);
-
 struct TensorView {
   std::string name;
-  WeightType type = WeightType::kF32;
+  kernels::DType type = kernels::DType::kF32;
   std::vector<int64_t> shape;
   absl::string_view bytes;  // inside the mapped file
 
@@ -36,10 +33,8 @@ struct TensorView {
 
 std::string ShapeToString(absl::Span<const int64_t> shape);  // "[2048, 64]"
 
-// Rounds nothing: every supported type is exact in f32. `out` holds element_count() numbers.
-void ConvertToF32(const TensorView& tensor, float* out);
-// Nearest even for f32 and f16; bf16 is copied.
-void ConvertToBF16(const TensorView& tensor, uint16_t* out);
+// The tensor as the kernels take it: a vector is one row, a matrix [rows, columns].
+kernels::HostMatrix ToHostMatrix(const TensorView& tensor);
 // Index of the first element that is NaN or infinite, or -1.
 int64_t FirstNotFinite(const TensorView& tensor);
 
