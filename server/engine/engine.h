@@ -24,6 +24,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/model/model.h"
@@ -172,6 +174,14 @@ class Engine {
   virtual absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count) = 0;
   // Forgets cached prefixes that no sequence is using.
   virtual void DropPrefixCache() = 0;
+
+ protected:
+  static absl::StatusOr<EngineResult> WaitFor(absl::FunctionRef<absl::StatusOr<Handle>(EngineCallbacks)> start);
 };
+
+// A word that a program can switch on, or "": EMPTY_PROMPT, BAD_TOKEN_ID, PROMPT_TOO_LONG, BAD_DECODE_SETTING,
+// BAD_CONTINUATION, BAD_FOCAL_TEMPERATURE, MODEL_WITHOUT_TOKENIZER, KV_CACHE_TOO_SMALL, QUEUE_FULL, SHUTTING_DOWN,
+// NUMERIC_ERROR.
+std::string EngineErrorReason(const absl::Status& status);
 
 }  // namespace varifocal

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
+#include "server/engine/request_check.h"
 #include "server/engine/sampler.h"
 #include "server/engine/scheduler.h"
 #include "tokenizer/tokenizer.h"
@@ -21,7 +22,9 @@ using kernels::kPageTokens;
 absl::Status CheckFinite(std::span<const HeadResult> head, int64_t position) {
   for (const HeadResult& result : head) {
     if (!result.finite) {
-      return absl::DataLossError(absl::StrCat("NUMERIC_ERROR: logits at or after position ", position, " hold a value that is not finite"));
+      return WithReason(absl::DataLossError(absl::StrCat("NUMERIC_ERROR: logits at or after position ", position,
+                                                         " hold a value that is not finite")),
+                        "NUMERIC_ERROR");
     }
   }
   return absl::OkStatus();
