@@ -15,17 +15,17 @@ struct RopeRow {
   // Reads the keys of this scaling.
   absl::Status (*read)(ConfigReader& reader, RopeConfig& rope);
   // The frequency that replaces `frequency`.
-  float (*scale)(const RopeConfig& rope, float frequency);
+  double (*scale)(const RopeConfig& rope, double frequency);
 };
 
 absl::Status ReadNothing(ConfigReader&, RopeConfig&) { return absl::OkStatus(); }
-float KeepFrequency(const RopeConfig&, float frequency) { return frequency; }
+double KeepFrequency(const RopeConfig&, double frequency) { return frequency; }
 
 absl::Status ReadLinear(ConfigReader& reader, RopeConfig& rope) {
   ASSIGN_OR_RETURN(rope.factor, reader.Positive("factor"));
   return absl::OkStatus();
 }
-float ScaleLinear(const RopeConfig& rope, float frequency) { return frequency / static_cast<float>(rope.factor); }
+double ScaleLinear(const RopeConfig& rope, double frequency) { return frequency / rope.factor; }
 
 absl::Status ReadLlama3(ConfigReader& reader, RopeConfig& rope) {
   ASSIGN_OR_RETURN(rope.factor, reader.Positive("factor"));
@@ -40,16 +40,12 @@ absl::Status ReadLlama3(ConfigReader& reader, RopeConfig& rope) {
 }
 
 // Long waves are slowed down by the factor, short ones kept, those between blended.
-float ScaleLlama3(const RopeConfig& rope, float frequency) {
-  const float wavelength = static_cast<float>(2 * std::numbers::pi) / frequency;
-  const float low_wavelength = static_cast<float>(rope.original_max_position / rope.low_freq_factor);
-  const float high_wavelength = static_cast<float>(rope.original_max_position / rope.high_freq_factor);
-  const float factor = static_cast<float>(rope.factor);
-  if (wavelength < high_wavelength) return frequency;
-  if (wavelength > low_wavelength) return frequency / factor;
-  const float smooth = (static_cast<float>(rope.original_max_position) / wavelength - static_cast<float>(rope.low_freq_factor)) /
-                       static_cast<float>(rope.high_freq_factor - rope.low_freq_factor);
-  return (1 - smooth) * frequency / factor + smooth * frequency;
+double ScaleLlama3(const RopeConfig& rope, double frequency) {
+  const double wavelength = 2 * std::numbers::pi / frequency;
+  if (wavelength < rope.original_max_position / rope.high_freq_factor) return frequency;
+  if (wavelength > rope.original_max_position / rope.low_freq_factor) return frequency / rope.factor;
+  const double smooth = (rope.original_max_position / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+  return (1 - smooth) * frequency / rope.factor + smooth * frequency;
 }
 
 constexpr RopeRow kRows[] = {
@@ -124,19 +120,18 @@ std::string RopeConfig::ToString() const {
   return text;
 }
 
-std::vector<float> RopeFrequencies(const RopeConfig& rope, int64_t head_width) {
-  std::vector<float> frequencies;
+std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width) {
+  std::vector<double> frequencies;
   for (int64_t i = 0; i < head_width; i += 2) {
-    // frequency = 1 / theta^(i/D), each step rounded to f32 as the training code rounds it
-    const float exponent = static_cast<float>(i) / static_cast<float>(head_width);
-    const float power = static_cast<float>(std::pow(rope.theta, static_cast<double>(exponent)));
-    frequencies.push_back(RowOf(rope.kind).scale(rope, 1.0f / power));
+    // frequency = theta^(-i/D)
+    const double frequency = std::pow(rope.theta, -static_cast<double>(i) / static_cast<double>(head_width));
+    frequencies.push_back(RowOf(rope.kind).scale(rope, frequency));
   }
   return frequencies;
 }
 
 RopeTable MakeRopeTable(const RopeConfig& rope, int64_t head_width, int64_t position_count) {
-  const std::vector<float> frequencies = RopeFrequencies(rope, head_width);
+  const std::vector<double> frequencies = RopeFrequencies(rope, head_width);
   RopeTable table;
   table.position_count = position_count;
   table.half_width = head_width / 2;
@@ -144,10 +139,10 @@ RopeTable MakeRopeTable(const RopeConfig& rope, int64_t head_width, int64_t posi
   table.sin.resize(table.cos.size());
   for (int64_t position = 0; position < position_count; ++position) {
     for (int64_t i = 0; i < table.half_width; ++i) {
-      const float angle = static_cast<float>(position) * frequencies[static_cast<size_t>(i)];
+      const double angle = static_cast<double>(position) * frequencies[static_cast<size_t>(i)];
       const size_t at = static_cast<size_t>(position * table.half_width + i);
-      table.cos[at] = static_cast<float>(std::cos(static_cast<double>(angle)));
-      table.sin[at] = static_cast<float>(std::sin(static_cast<double>(angle)));
+      table.cos[at] = static_cast<float>(std::cos(angle));
+      table.sin[at] = static_cast<float>(std::sin(angle));
     }
   }
   return table;

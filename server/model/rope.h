@@ -1,7 +1,7 @@
 // Where a key is: rotary position embedding as a table made on the host, so that kernels never change with the scaling.
 //
-// Row p holds cos and sin of p times each frequency. Frequencies and angles are rounded to f32 where Hugging Face rounds
-// them, because a checkpoint was trained with those angles and at 32K positions the difference shows.
+// Row p holds cos and sin of p times each frequency, in float64 and rounded once to f32. Hugging Face rounds frequencies
+// and angles to f32, which moves angles by up to 2e-3 at position 32K: its noise, not the model's definition.
 //
 // Shapes:  cos and sin are [positions, D/2]; pairs are (i, i + D/2).
 // Errors:  INVALID_ARGUMENT naming the key; UNIMPLEMENTED naming the scaling.
@@ -32,8 +32,8 @@ struct RopeConfig {
 // Reads `rope_theta` + `rope_scaling`, or `rope_parameters`; both when they agree.
 absl::Status ReadRope(ConfigReader& reader, RopeConfig& rope);
 
-// [D/2], each rounded to f32.
-std::vector<float> RopeFrequencies(const RopeConfig& rope, int64_t head_width);
+// [D/2], radians per position.
+std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width);
 
 struct RopeTable {
   int64_t position_count = 0;
