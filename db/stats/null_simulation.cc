@@ -1,0 +1,66 @@
+#include "db/stats/null_simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "db/stats/compare.h"
+#include "db/stats/special.h"
+
+namespace varifocal::stats {
+namespace {
+
+// Box and Muller, one of the pair.
+double Normal(Random& random) {
+  const double radius = std::sqrt(-2 * std::log(1 - random.Uniform()));
+  return radius * std::cos(2 * std::numbers::pi * random.Uniform());
+}
+
+}  // namespace
+
+NullRates SimulateNull(const NullDesign& design, int64_t experiment_count, int64_t draws, uint64_t seed) {
+  const double threshold = -NormalQuantile(design.flip_share);
+  const double shared = std::sqrt(design.correlation);
+  const double own = std::sqrt(1 - design.correlation);
+  MetricInfo info{design.is_binary, true, design.cluster_count * design.cluster_size, 0.0, 1.0};
+  std::vector<db::PairRow> pairs(design.cluster_count * design.cluster_size);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const size_t cluster = design.ignore_clusters ? i : i / design.cluster_size;
+    pairs[i].cluster = absl::StrCat(cluster);
+  }
+  Random random(absl::StrCat("null ", seed));
+  NullRates rates;
+  rates.experiment_count = experiment_count;
+  for (int64_t experiment = 0; experiment < experiment_count; ++experiment) {
+    double latent = 0;
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      if (i % design.cluster_size == 0) latent = Normal(random);
+      const double z = shared * latent + own * Normal(random);
+      double baseline = 0.5;
+      double candidate = std::clamp(0.5 + z / 10, 0.0, 1.0);
+      if (design.is_binary) {
+        baseline = z < -threshold ? 1 : 0;
+        candidate = z > threshold ? 1 : 0;
+      }
+      pairs[i].baseline_value = baseline;
+      pairs[i].candidate_value = candidate;
+      pairs[i].difference = candidate - baseline;
+    }
+    CompareOptions options;
+    options.sign_flip = {draws, seed + static_cast<uint64_t>(experiment)};
+    absl::StatusOr<Comparison> row = ComparePairs(pairs, info, options);
+    VF_CHECK(row.ok());
+    rates.sign_flip += row->p_value <= 0.05;
+    rates.interval += row->low > 0 || row->high < 0;
+  }
+  rates.sign_flip /= static_cast<double>(experiment_count);
+  rates.interval /= static_cast<double>(experiment_count);
+  return rates;
+}
+
+}  // namespace varifocal::stats

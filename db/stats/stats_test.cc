@@ -1,0 +1,171 @@
+// The arithmetic of evidence: special functions, intervals, tests. Method: golden numbers from scipy and from plain
+// enumeration (recipes/goldens/make_db_statistics.py), and cases a person can check.
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "base/json.h"
+#include "base/random.h"
+#include "db/stats/clusters.h"
+#include "db/stats/holm.h"
+#include "db/stats/intervals.h"
+#include "db/stats/sign_flip.h"
+#include "db/stats/special.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal::stats {
+namespace {
+
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+
+const Json& Golden() {
+  static const Json* golden = [] {
+    std::ifstream file("tests/testdata/goldens/db_statistics.json");
+    std::stringstream text;
+    text << file.rdbuf();
+    return new Json(*ParseJson(text.str()));
+  }();
+  return *golden;
+}
+
+// Both sides carry the error of lgamma at large arguments: lgamma(4e4) is near 4e5, so one rounding of it (2^-53
+// relative) is 4e-11 absolute, which the exponential turns into 4e-11 relative.
+constexpr double kBetaTolerance = 1e-10;
+
+TEST(Special, IncompleteBetaIsScipys) {
+  for (const Json& c : Golden()["incomplete_beta"]) {
+    const double expected = c["value"].get<double>();
+    EXPECT_NEAR(RegularizedIncompleteBeta(c["a"].get<double>(), c["b"].get<double>(), c["x"].get<double>()), expected,
+                kBetaTolerance * std::max(expected, 1e-20))
+        << c.dump();
+  }
+}
+
+TEST(Special, QuantilesAreScipys) {
+  for (const Json& c : Golden()["student_t"]) {
+    const double expected = c["quantile"].get<double>();
+    EXPECT_NEAR(StudentTQuantile(c["probability"].get<double>(), c["degrees"].get<double>()), expected,
+                1e-9 * (1 + std::abs(expected)))
+        << c.dump();
+  }
+  for (const Json& c : Golden()["normal"]) {
+    EXPECT_NEAR(NormalQuantile(c["probability"].get<double>()), c["quantile"].get<double>(), 1e-12) << c.dump();
+  }
+  EXPECT_DOUBLE_EQ(StudentTCdf(0, 5), 0.5);
+  EXPECT_NEAR(StudentTCdf(1, 1), 0.75, 1e-15) << "Cauchy: 1/2 + atan(1)/pi";
+}
+
+TEST(Intervals, WilsonIsScipys) {
+  for (const Json& c : Golden()["wilson"]) {
+    const double count = c["count"].get<double>();
+    const Interval interval = WilsonInterval(c["successes"].get<double>() / count, count);
+    EXPECT_NEAR(interval.low, c["low"].get<double>(), 1e-12) << c.dump();
+    EXPECT_NEAR(interval.high, c["high"].get<double>(), 1e-12) << c.dump();
+  }
+}
+
+TEST(Intervals, ClusteredMeansAreNumpys) {
+  for (const Json& c : Golden()["clustered_mean"]) {
+    std::vector<Cluster> clusters;
+    for (size_t i = 0; i < c["counts"].size(); ++i) {
+      clusters.push_back({c["sums"][i].get<double>(), c["counts"][i].get<int64_t>()});
+    }
+    const ClusteredMean mean = MeanOfClusters(clusters);
+    EXPECT_NEAR(mean.mean, c["mean"].get<double>(), 1e-14);
+    EXPECT_NEAR(mean.standard_error, c["standard_error"].get<double>(), 1e-14);
+    const Interval interval = MeanInterval(clusters, {-10, 10});
+    EXPECT_NEAR(interval.low, c["low"].get<double>(), 1e-12);
+    EXPECT_NEAR(interval.high, c["high"].get<double>(), 1e-12);
+  }
+}
+
+TEST(Intervals, EffectiveSampleCountCountsWhatIsIndependent) {
+  std::vector<Cluster> alike, singles, perfect;
+  for (int i = 0; i < 20; ++i) {
+    alike.push_back({i % 2 ? 4.0 : 0.0, 4});  // a cluster stands or falls as one
+    singles.push_back({i % 2 ? 1.0 : 0.0, 1});
+    perfect.push_back({4.0, 4});
+  }
+  EXPECT_NEAR(EffectiveSampleCount(singles), 20, 1e-9) << "clusters of one are independent values";
+  // Twenty values that come as eighty: design effect 4 * (79/80) * (20/19).
+  EXPECT_NEAR(EffectiveSampleCount(alike), 80 / (4 * 79.0 / 80 * 20 / 19), 1e-9);
+  EXPECT_EQ(EffectiveSampleCount(perfect), 20) << "nothing is known of how failures would cluster";
+  EXPECT_EQ(EffectiveSampleCount({{3, 4}}), 1);
+  std::vector<Cluster> balanced(20, Cluster{2, 4});  // less spread than chance would give is not more evidence
+  EXPECT_EQ(EffectiveSampleCount(balanced), 80);
+}
+
+TEST(Intervals, RuleOfThreeWhereNoVarianceIsSeen) {
+  const double share = -std::log(0.05) / 12;  // 0.2496, "three over twelve"
+  EXPECT_NEAR(share, 3.0 / 12, 5e-4);
+  Interval zero = MeanInterval(std::vector<Cluster>(12, Cluster{0, 4}), {-1, 1});
+  EXPECT_DOUBLE_EQ(zero.low, -share);
+  EXPECT_DOUBLE_EQ(zero.high, share);
+  Interval all = MeanInterval(std::vector<Cluster>(12, Cluster{4, 4}), {-1, 1});
+  EXPECT_DOUBLE_EQ(all.low, 1 - 2 * share);
+  EXPECT_EQ(all.high, 1);
+  Interval lone = MeanInterval({{2, 4}}, {-1, 1});
+  EXPECT_EQ(lone.low, -1);
+  EXPECT_EQ(lone.high, 1);
+  // Means that are equal on paper only (0.1 + 0.2 against 0.3) show no variance either.
+  EXPECT_EQ(MeanOfClusters({{0.1 + 0.2, 1}, {0.3, 1}, {0.3, 1}}).standard_error, 0);
+}
+
+TEST(Clusters, OrderOfRowsDoesNotMatter) {
+  std::vector<ClusteredValue> values;
+  Random random("order");
+  for (int i = 0; i < 400; ++i) values.push_back({std::string(1, static_cast<char>('a' + i % 7)), random.Uniform()});
+  const ClusteredMean one = MeanOfClusters(GroupByCluster(values));
+  random.Shuffle(values);
+  const ClusteredMean two = MeanOfClusters(GroupByCluster(values));
+  EXPECT_EQ(one.mean, two.mean);
+  EXPECT_EQ(one.standard_error, two.standard_error);
+}
+
+TEST(SignFlip, ExactIsEnumeration) {
+  for (const Json& c : Golden()["sign_flip"]) {
+    const SignFlipResult result = SignFlipTest(c["sums"].get<std::vector<double>>());
+    EXPECT_EQ(result.test, "sign_flip_exact");
+    EXPECT_NEAR(result.p_value, c["p_value"].get<double>(), 1e-12) << c.dump();
+  }
+  EXPECT_DOUBLE_EQ(SignFlipTest({1, 1, 1, 1, 1, 0, 0}).p_value, 2.0 / 32) << "all five one way, two tails";
+  EXPECT_EQ(SignFlipTest({}).p_value, 1);
+}
+
+TEST(SignFlip, SampledAgreesWithTheNormalLimitAndNeverReachesZero) {
+  // 400 differences of size 1, 30 more one way than the other: z = 30/20 = 1.5; ties at exactly 30 count, so the tail
+  // starts at 29 (sums are even): P(|Z| > 29/20) = 0.1470. Twenty thousand draws: one standard error is 0.0025.
+  std::vector<double> sums(400, -1);
+  for (int i = 0; i < 215; ++i) sums[i] = 1;
+  const SignFlipResult result = SignFlipTest(sums, {.draws = 20'000, .seed = 3});
+  EXPECT_EQ(result.test, "sign_flip_sampled");
+  EXPECT_NEAR(result.p_value, 0.1470, 4 * 0.0025);
+  EXPECT_EQ(result.p_value, SignFlipTest(sums, {.draws = 20'000, .seed = 3}).p_value) << "seeded";
+  EXPECT_NE(result.p_value, SignFlipTest(sums, {.draws = 20'000, .seed = 4}).p_value);
+  const SignFlipResult extreme = SignFlipTest(std::vector<double>(40, 1), {.draws = 10'000});
+  EXPECT_DOUBLE_EQ(extreme.p_value, 1.0 / 10'001) << "the +1 rule";
+}
+
+TEST(SignFlip, SampledAndExactAgreeAtTheBoundary) {
+  // The same twenty differences twice: exact, and with one tiny extra cluster that forces sampling.
+  std::vector<double> sums;
+  Random random("boundary");
+  for (int i = 0; i < 20; ++i) sums.push_back(random.Uniform() - 0.3);
+  const double exact = SignFlipTest(sums).p_value;
+  sums.push_back(1e-12);
+  const SignFlipResult sampled = SignFlipTest(sums, {.draws = 200'000});
+  EXPECT_EQ(sampled.test, "sign_flip_sampled");
+  EXPECT_NEAR(sampled.p_value, exact, 4 * std::sqrt(exact * (1 - exact) / 200'000));
+}
+
+TEST(Holm, StepsDown) {
+  // 0.01 * 3 = 0.03; max(0.03, 0.02 * 2) = 0.04; max(0.04, 0.9) = 0.9
+  EXPECT_THAT(HolmAdjust({0.9, 0.01, 0.02}), ElementsAre(DoubleEq(0.9), DoubleEq(0.03), DoubleEq(0.04)));
+  EXPECT_THAT(HolmAdjust({0.6, 0.7}), ElementsAre(1, 1));
+  EXPECT_THAT(HolmAdjust({}), ElementsAre());
+}
+
+}  // namespace
+}  // namespace varifocal::stats

@@ -1,0 +1,262 @@
+// The writer: what a caller is told is there, once; failures give way to answers and never the other way round; jobs
+// move only along their states. Method: a real database per test, checked through MissingSamples, the reader and the
+// message of each refusal.
+#include "db/writer.h"
+
+#include <unistd.h>
+#include <cmath>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "db/fakes/fake_results.h"
+#include "db/reader.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal::db {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class WriterTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = Writer::Open(path_, clock_);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    writer_ = *std::move(opened);
+    execution_id_ = *writer_->AddExecution(FakeExecution());
+  }
+  int64_t Add(const NewJob& job) {
+    auto added = writer_->AddJob(job);
+    EXPECT_TRUE(added.ok()) << added.status();
+    return added->job_id;
+  }
+  std::unique_ptr<Reader> Read() {
+    auto reader = Reader::Open(path_);
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    return *std::move(reader);
+  }
+
+  testing_support::TemporaryDirectory directory_;
+  std::string path_ = directory_.File("results.db");
+  FakeClock clock_;
+  std::unique_ptr<Writer> writer_;
+  int64_t execution_id_ = 0;
+};
+
+TEST_F(WriterTest, ARequestIdNamesOneJob) {
+  NewJob job = FakeJob();
+  job.request_id = "6f1c";
+  job.body_sha256 = "body one";
+  auto first = writer_->AddJob(job);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_FALSE(first->is_existing);
+  auto again = writer_->AddJob(job);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->is_existing);
+  EXPECT_EQ(again->job_id, first->job_id);
+  job.body_sha256 = "body two";
+  absl::Status other = writer_->AddJob(job).status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(other.message(), HasSubstr("6f1c"));
+  job.request_id.reset();
+  EXPECT_NE(Add(job), Add(job)) << "without an id every request is a job";
+}
+
+TEST_F(WriterTest, NothingOfARefusedJobStays) {
+  NewJob job = FakeJob();
+  job.cells.push_back({"unknown", "recall", 1024, 4});
+  EXPECT_EQ(writer_->AddJob(job).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Read()->Jobs()->size(), 0u);
+}
+
+TEST_F(WriterTest, JobsMoveAlongTheirStates) {
+  const int64_t job_id = Add(FakeJob());
+  using S = JobState;
+  // Every pair of states: reach `from` on a fresh job, then try `to`.
+  const std::vector<std::vector<S>> roads = {
+      {},                             // queued
+      {S::kRunning},                  // running
+      {S::kRunning, S::kCancelling},  // cancelling
+      {S::kRunning, S::kSucceeded},
+      {S::kRunning, S::kFailed},
+      {S::kCancelled},
+  };
+  const char* allowed[] = {"queued>running", "queued>cancelled",   "running>queued",       "running>succeeded",
+                           "running>failed", "running>cancelling", "cancelling>cancelled", "succeeded>queued",
+                           "failed>queued",  "cancelled>queued"};
+  for (size_t from = 0; from < roads.size(); ++from) {
+    for (S to : {S::kQueued, S::kRunning, S::kCancelling, S::kSucceeded, S::kFailed, S::kCancelled}) {
+      const int64_t id = Add(FakeJob());
+      for (S step : roads[from]) ASSERT_TRUE(writer_->SetJobState(id, step, "broken").ok());
+      const std::string edge = absl::StrCat(JobStateName(static_cast<S>(from)), ">", JobStateName(to));
+      absl::Status status = writer_->SetJobState(id, to, "broken");
+      const bool expected = std::find(std::begin(allowed), std::end(allowed), edge) != std::end(allowed);
+      EXPECT_EQ(status.ok(), expected) << edge << " " << status;
+      if (!expected) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << edge;
+      }
+    }
+  }
+  EXPECT_EQ(writer_->SetJobState(9999, S::kRunning).code(), absl::StatusCode::kNotFound);
+
+  clock_.Advance(5);
+  ASSERT_TRUE(writer_->SetJobState(job_id, S::kRunning).ok());
+  ASSERT_TRUE(writer_->SetJobState(job_id, S::kFailed, "no more memory").ok());
+  JobRow row = *Read()->Job(job_id);
+  EXPECT_EQ(row.state, S::kFailed);
+  EXPECT_EQ(row.error, "no more memory");
+  EXPECT_EQ(*row.start_us, row.create_us + 5);
+}
+
+TEST_F(WriterTest, RecoveryRequeuesWhatAKilledProcessLeft) {
+  const int64_t first = Add(FakeJob());
+  const int64_t second = Add(FakeJob());
+  const int64_t third = Add(FakeJob());
+  ASSERT_TRUE(writer_->SetJobState(first, JobState::kRunning).ok());
+  ASSERT_TRUE(writer_->SetJobState(second, JobState::kRunning).ok());
+  ASSERT_TRUE(writer_->SetJobState(second, JobState::kCancelling).ok());
+  EXPECT_EQ(**writer_->NextQueuedJob(), third);
+  ASSERT_TRUE(writer_->RecoverInterruptedJobs().ok());
+  EXPECT_EQ(Read()->Job(first)->state, JobState::kQueued);
+  EXPECT_EQ(Read()->Job(second)->state, JobState::kCancelled);
+  EXPECT_EQ(**writer_->NextQueuedJob(), first);
+}
+
+TEST_F(WriterTest, FailuresGiveWayToAnswersAndAnswersStay) {
+  const NewJob job = FakeJob({.planned_count = 3});
+  const CellRow cell = (*writer_->Cells(Add(job)))[0];
+  EXPECT_THAT(*writer_->MissingSamples(cell.cell_id), ElementsAre(0, 1, 2));
+
+  EXPECT_EQ(*writer_->RecordSample(FakeFailure(cell, job, execution_id_, 1)), RecordResult::kRecorded);
+  EXPECT_EQ(*writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 2)), RecordResult::kRecorded);
+  EXPECT_THAT(*writer_->MissingSamples(cell.cell_id, true), ElementsAre(0, 1));
+  EXPECT_THAT(*writer_->MissingSamples(cell.cell_id, false), ElementsAre(0));
+
+  EXPECT_EQ(*writer_->RecordSample(FakeFailure(cell, job, execution_id_, 1)), RecordResult::kReplacedFailure);
+  EXPECT_EQ(*writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 1)), RecordResult::kReplacedFailure);
+  EXPECT_EQ(*writer_->RecordSample(FakeFailure(cell, job, execution_id_, 1)), RecordResult::kAlreadyAnswered);
+  Outcome other = FakeOutcome(cell, job, execution_id_, 1);
+  other.generation.answer = "something else";
+  EXPECT_EQ(*writer_->RecordSample(other), RecordResult::kAlreadyAnswered);
+
+  std::vector<SampleDetail> rows = *Read()->Samples({.job_id = cell.job_id, .sample_index = 1});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].generation.answer, FakeOutcome(cell, job, execution_id_, 1).generation.answer);
+  EXPECT_EQ(rows[0].attempt_count, 3);
+  EXPECT_EQ(rows[0].scores.size(), 2u);
+  CellRow after = (*writer_->Cells(cell.job_id))[0];
+  EXPECT_EQ(after.answered_count, 2);
+  EXPECT_EQ(after.failed_count, 0);
+}
+
+TEST_F(WriterTest, OutcomesThatDoNotFitAreRefusedWhole) {
+  const NewJob job = FakeJob({.planned_count = 3});
+  const CellRow cell = (*writer_->Cells(Add(job)))[0];
+  const Outcome good = FakeOutcome(cell, job, execution_id_, 0);
+  struct Case {
+    std::string message;
+    std::function<void(Outcome&)> spoil;
+  };
+  const std::vector<Case> cases = {
+      {"does not belong to cell", [](Outcome& o) { o.sample.task = "icl"; }},
+      {"does not belong to cell", [](Outcome& o) { o.sample.context_length = 2048; }},
+      {"beyond the 3 planned", [](Outcome& o) { o.sample.sample_index = 3; }},
+      {"was made with tokenizer", [](Outcome& o) { o.sample.tokenizer_sha256 = std::string(64, 'a'); }},
+      {"needs [exact_match, token_f1]", [](Outcome& o) { o.scores.pop_back(); }},
+      {"needs [exact_match, token_f1]", [](Outcome& o) { o.scores[1].metric = "exact_match"; }},
+      {"not finite", [](Outcome& o) { o.scores[1].value = NAN; }},
+      {"needs []", [](Outcome& o) { o.generation.error_code = "INTERNAL"; }},
+      {"no cell 77", [](Outcome& o) { o.cell_id = 77; }},
+      {"FOREIGN KEY", [](Outcome& o) { o.execution_id = 77; }},
+      {"json_valid", [](Outcome& o) { o.sample.gold_json = "[amber]"; }},
+      {"excerpt", [](Outcome& o) { o.sample.excerpt = std::string(4097, 'x'); }},
+  };
+  for (const Case& c : cases) {
+    Outcome bad = good;
+    c.spoil(bad);
+    absl::Status status = writer_->RecordSample(bad).status();
+    EXPECT_FALSE(status.ok()) << c.message;
+    EXPECT_THAT(status.message(), HasSubstr(c.message));
+  }
+  EXPECT_EQ(Read()->Job(cell.job_id)->answered_count, 0);
+  EXPECT_EQ(*writer_->RecordSample(good), RecordResult::kRecorded);
+
+  // The other variant must have been asked the same prompt.
+  const CellRow focal = (*writer_->Cells(cell.job_id))[1];
+  Outcome moved = FakeOutcome(focal, job, execution_id_, 0);
+  moved.sample.token_ids_sha256 = std::string(64, 'b');
+  EXPECT_EQ(writer_->RecordSample(moved).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(WriterTest, ASampleWithoutAPromptIsCompletedLater) {
+  const NewJob job = FakeJob({.planned_count = 1});
+  const CellRow cell = (*writer_->Cells(Add(job)))[0];
+  Outcome failure = FakeFailure(cell, job, execution_id_, 0);
+  failure.sample.token_ids_sha256.reset();
+  failure.sample.prompt_token_count.reset();
+  ASSERT_TRUE(writer_->RecordSample(failure).ok());
+  ASSERT_TRUE(writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 0)).ok());
+  EXPECT_EQ((*Read()->Samples({.job_id = cell.job_id}))[0].sample.prompt_token_count, 1014);
+}
+
+TEST_F(WriterTest, ResumeNeedsTheSameModelsAndTheSameMachineCode) {
+  const NewJob job = FakeJob({.planned_count = 2});
+  const int64_t job_id = Add(job);
+  const CellRow cell = (*writer_->Cells(job_id))[0];
+  ASSERT_TRUE(writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 0)).ok());
+  struct Case {
+    const char* what;
+    void (*change)(ExecutionRecord&);
+    bool is_same;
+  };
+  const Case cases[] = {
+      {"threads", [](ExecutionRecord& e) { e.thread_count = 64; }, true},
+      {"device", [](ExecutionRecord& e) { e.device = "another of the kind"; }, true},
+      {"code", [](ExecutionRecord& e) { e.code_version = "0.2.0"; }, false},
+      {"backend", [](ExecutionRecord& e) { e.backend = "cuda"; }, false},
+      {"instruction set", [](ExecutionRecord& e) { e.instruction_set = "sse2"; }, false},
+  };
+  for (const Case& c : cases) {
+    ExecutionRecord execution = FakeExecution();
+    c.change(execution);
+    const int64_t id = *writer_->AddExecution(execution);
+    absl::Status status = writer_->CheckResume(job_id, id, job.variants, false);
+    EXPECT_EQ(status.ok(), c.is_same) << c.what << status;
+    if (!c.is_same) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << c.what;
+    }
+    EXPECT_TRUE(writer_->CheckResume(job_id, id, job.variants, true).ok()) << c.what;
+  }
+  std::vector<VariantRecord> changed = job.variants;
+  changed[1].model.weights_sha256 = std::string(64, 'c');
+  absl::Status other = writer_->CheckResume(job_id, execution_id_, changed, true);
+  EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(other.message(), HasSubstr("weights"));
+
+  // Allowed, it is labelled.
+  EXPECT_FALSE(Read()->Job(job_id)->is_mixed);
+  ExecutionRecord cuda = FakeExecution();
+  cuda.backend = "cuda";
+  ASSERT_TRUE(writer_->RecordSample(FakeOutcome(cell, job, *writer_->AddExecution(cuda), 1)).ok());
+  EXPECT_TRUE(Read()->Job(job_id)->is_mixed);
+  EXPECT_EQ(Read()->Executions(job_id)->size(), 2u);
+}
+
+TEST_F(WriterTest, ASecondWriterIsRefusedWithTheHoldersPid) {
+  absl::Status refused = Writer::Open(path_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("process ", getpid())));
+  // By another name too.
+  const std::string alias = directory_.File("alias.db");
+  ASSERT_EQ(symlink(path_.c_str(), alias.c_str()), 0);
+  EXPECT_FALSE(Writer::Open(alias).ok());
+  writer_.reset();
+  EXPECT_TRUE(Writer::Open(alias).ok());
+  EXPECT_EQ(testing_support::ReadFile(path_ + ".lock"), "") << "a clean end removes the lock file";
+}
+
+}  // namespace
+}  // namespace varifocal::db
