@@ -151,8 +151,8 @@ struct EmbedArgs {
 
 // out = x / sqrt(mean(x^2) + epsilon) * weight. With `delta`: x += delta first, and x keeps the sum.
 struct RmsNormArgs {
-  Slice x;      // residual [T, M]
-  Slice delta;  // optional: operands [T, M]
+  Slice x;       // residual [T, M]
+  Slice delta;   // optional: operands [T, M]
   Slice weight;  // vector [M]
   float epsilon = 0;
   Slice out;  // operands [T, M]
@@ -168,8 +168,8 @@ struct FocalTauArgs {
   TauMean mean = TauMean::kCausal;
   KvPool* pool = nullptr;  // has_tau_sums; the running sum at a page's end is read from the page before
   int page_group = 0;
-  int layer = 0;     // within the pool
-  Slice row_scales;  // f32 [T]
+  int layer = 0;       // within the pool
+  Slice row_scales;    // f32 [T]
   Slice bound_counts;  // optional: uint32 [sequences, 2], rows with mean <= tau_min and >= tau_max are added
 };
 
@@ -202,11 +202,11 @@ struct AttendArgs {
   int page_group = 0;
   int layer = 0;
   int mask_index = 0;
-  float scale = 1.0f;               // softmax(q.k * scale), unless
-  Slice row_scales;                 // f32 [T] says it per row
+  float scale = 1.0f;                 // softmax(q.k * scale), unless
+  Slice row_scales;                   // f32 [T] says it per row
   const GroupTest* groups = nullptr;  // refused by name where a backend has none
-  Slice out;                        // operands [T, H, D]; zeros where a row sees no key
-  Slice log_sum_exp;                // optional f32 [T, H], natural logarithm; kEmptyLse where a row sees no key
+  Slice out;                          // operands [T, H, D]; zeros where a row sees no key
+  Slice log_sum_exp;                  // optional f32 [T, H], natural logarithm; kEmptyLse where a row sees no key
 };
 
 struct LinearArgs {

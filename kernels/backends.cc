@@ -1,6 +1,7 @@
 // The table of backends. A new device is a row here and a folder beside this file.
 
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace varifocal::kernels {
@@ -12,7 +13,9 @@ struct BackendRow {
   Result<std::unique_ptr<Backend>> (*create)(const BackendOptions&);
 };
 
+// The first row is what "auto" means on a host without a device.
 const BackendRow kBackends[] = {
+    {"cpu", "cpu", CreateCpuBackend},
     {"reference", "reference", CreateReferenceBackend},
 };
 

@@ -7,8 +7,8 @@
 namespace varifocal::kernels {
 
 Error OutOfHostMemory(const char* what, size_t bytes) {
-  return {ErrorCode::kOutOfMemory, std::string(what) + " needs " + std::to_string(bytes) +
-                                       " bytes of host memory and the system gave none"};
+  return {ErrorCode::kOutOfMemory,
+          std::string(what) + " needs " + std::to_string(bytes) + " bytes of host memory and the system gave none"};
 }
 
 Result<std::unique_ptr<Buffer>> HostBuffer::Create(size_t bytes) {
@@ -30,15 +30,16 @@ Error FlatBatch::Assign(const Batch& from, const StepShape& shape) {
   first_rows.clear();
   if (from.sequences.size() > static_cast<size_t>(shape.sequence_count_max)) {
     return {ErrorCode::kInvalidArgument, "a step of " + std::to_string(from.sequences.size()) +
-                                             " sequences exceeds the planned " + std::to_string(shape.sequence_count_max)};
+                                             " sequences exceeds the planned " +
+                                             std::to_string(shape.sequence_count_max)};
   }
   for (size_t s = 0; s < from.sequences.size(); ++s) {
     const SequenceRows& sequence = from.sequences[s];
     first_rows.push_back(row_count());
     if (row_count() + static_cast<int64_t>(sequence.row_count) > shape.row_count_max) {
-      return {ErrorCode::kInvalidArgument,
-              "a step of " + std::to_string(row_count() + static_cast<int64_t>(sequence.row_count)) +
-                  " rows exceeds the planned " + std::to_string(shape.row_count_max)};
+      return {ErrorCode::kInvalidArgument, "a step of " +
+                                               std::to_string(row_count() + static_cast<int64_t>(sequence.row_count)) +
+                                               " rows exceeds the planned " + std::to_string(shape.row_count_max)};
     }
     if (sequence.first_position + static_cast<int64_t>(sequence.row_count) > shape.context_length_max) {
       return {ErrorCode::kInvalidArgument,
@@ -46,7 +47,8 @@ Error FlatBatch::Assign(const Batch& from, const StepShape& shape) {
                   " positions exceeds the planned " + std::to_string(shape.context_length_max)};
     }
     if (from.phase == Phase::kDecode && sequence.row_count != 1) {
-      return {ErrorCode::kInvalidArgument, "a decode step takes one row per sequence, not " + std::to_string(sequence.row_count)};
+      return {ErrorCode::kInvalidArgument,
+              "a decode step takes one row per sequence, not " + std::to_string(sequence.row_count)};
     }
     for (int32_t i = 0; i < sequence.row_count; ++i) {
       row_sequences.push_back(static_cast<int32_t>(s));
@@ -54,7 +56,8 @@ Error FlatBatch::Assign(const Batch& from, const StepShape& shape) {
     }
   }
   first_rows.push_back(row_count());
-  for (const auto& mask : from.masks) VF_CHECK(mask.size() == static_cast<size_t>(row_count()), "a mask has one interval per row");
+  for (const auto& mask : from.masks)
+    VF_CHECK(mask.size() == static_cast<size_t>(row_count()), "a mask has one interval per row");
   return {};
 }
 
@@ -101,7 +104,8 @@ Result<int64_t> StackedRows(std::span<const HostMatrix> parts, WeightUse use) {
   }
   if (rows == 0) return Error{ErrorCode::kInvalidArgument, "a weight has no parts"};
   if (use == WeightUse::kGateUp && rows % 2 != 0) {
-    return Error{ErrorCode::kInvalidArgument, "gate and up have " + std::to_string(rows) + " rows together, an odd number"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "gate and up have " + std::to_string(rows) + " rows together, an odd number"};
   }
   return rows;
 }
@@ -118,10 +122,10 @@ std::pair<const HostMatrix*, int64_t> StackedRow(std::span<const HostMatrix> par
 Result<std::unique_ptr<RopeTable>> HostRopeTable::Create(const RopeTableSpec& spec) {
   const size_t count = static_cast<size_t>(spec.position_count) * (spec.rotary_dim / 2);
   if (spec.rotary_dim <= 0 || spec.rotary_dim % 2 != 0 || spec.cosines.size() != count || spec.sines.size() != count) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "a rope table of " + std::to_string(spec.position_count) + " positions and rotary width " +
-                     std::to_string(spec.rotary_dim) + " came with " + std::to_string(spec.cosines.size()) + " cosines and " +
-                     std::to_string(spec.sines.size()) + " sines"};
+    return Error{ErrorCode::kInvalidArgument, "a rope table of " + std::to_string(spec.position_count) +
+                                                  " positions and rotary width " + std::to_string(spec.rotary_dim) +
+                                                  " came with " + std::to_string(spec.cosines.size()) +
+                                                  " cosines and " + std::to_string(spec.sines.size()) + " sines"};
   }
   auto table = std::make_unique<HostRopeTable>();
   table->cosines_.assign(spec.cosines.begin(), spec.cosines.end());

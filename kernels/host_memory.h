@@ -66,9 +66,9 @@ T* OptionalHostData(const Slice& slice, size_t count) {
 // A batch, row by row.
 struct FlatBatch {
   Batch batch;
-  std::vector<int32_t> row_sequences;   // [T]
-  std::vector<int32_t> row_positions;   // [T]
-  std::vector<int32_t> first_rows;      // [sequences + 1]
+  std::vector<int32_t> row_sequences;  // [T]
+  std::vector<int32_t> row_positions;  // [T]
+  std::vector<int32_t> first_rows;     // [sequences + 1]
   int row_count() const { return static_cast<int>(row_positions.size()); }
   void Reserve(const StepShape& shape);
   // kInvalidArgument when the batch is larger than the shape or breaks the rules of Batch.
@@ -99,7 +99,9 @@ class HostRopeTable final : public RopeTable {
   int position_count() const override { return position_count_; }
   int rotary_dim() const override { return rotary_dim_; }
   bool interleaved() const { return interleaved_; }
-  const float* cosines(int position) const { return cosines_.data() + static_cast<size_t>(position) * (rotary_dim_ / 2); }
+  const float* cosines(int position) const {
+    return cosines_.data() + static_cast<size_t>(position) * (rotary_dim_ / 2);
+  }
   const float* sines(int position) const { return sines_.data() + static_cast<size_t>(position) * (rotary_dim_ / 2); }
 
  private:

@@ -21,9 +21,12 @@ enum class DType { kF32, kBF16, kF16 };
 
 inline const char* DTypeName(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "f32";
-    case DType::kBF16: return "bf16";
-    case DType::kF16: return "f16";
+    case DType::kF32:
+      return "f32";
+    case DType::kBF16:
+      return "bf16";
+    case DType::kF16:
+      return "f16";
   }
   return "?";
 }
@@ -52,7 +55,9 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit, as in StatusOr
-  Result(Error error) : error_(std::move(error)) { VF_CHECK(!error_.ok(), "a Result without a value needs an error"); }  // NOLINT
+  Result(Error error) : error_(std::move(error)) {
+    VF_CHECK(!error_.ok(), "a Result without a value needs an error");
+  }  // NOLINT
 
   bool ok() const { return value_.has_value(); }
   const Error& error() const { return error_; }

@@ -308,7 +308,8 @@ class ReferenceBackend final : public Backend {
   }
 
   Error Linear(Workspace& workspace, const LinearArgs& args) override {
-    return Project(workspace, args.x, args.weight, args.bias, args.out, [](float* out, double y) { *out = static_cast<float>(y); });
+    return Project(workspace, args.x, args.weight, args.bias, args.out,
+                   [](float* out, double y) { *out = static_cast<float>(y); });
   }
 
   Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {
@@ -324,7 +325,8 @@ class ReferenceBackend final : public Backend {
     float* out = HostData<float>(args.out, rows * width);
     for (int t = 0; t < rows; ++t) {
       for (int64_t f = 0; f < width; ++f) {
-        const double gate = Dot(weight.row(f), x + t * inner, inner), up = Dot(weight.row(width + f), x + t * inner, inner);
+        const double gate = Dot(weight.row(f), x + t * inner, inner),
+                     up = Dot(weight.row(width + f), x + t * inner, inner);
         out[t * width + f] = static_cast<float>(Activate(args.activation, gate) * up);
       }
     }
@@ -416,8 +418,8 @@ class ReferenceBackend final : public Backend {
 
   // Scaled scores of the visible keys; returns the largest (0 when there is none).
   template <typename KeyOffset>
-  static double Scores(const float* query, const double* keys, const KeyOffset& at, RowInterval seen, int dim, double scale,
-                       std::vector<double>& scores) {
+  static double Scores(const float* query, const double* keys, const KeyOffset& at, RowInterval seen, int dim,
+                       double scale, std::vector<double>& scores) {
     scores.clear();
     double top = -std::numeric_limits<double>::infinity();
     for (int key = seen.begin; key < seen.end; ++key) {
@@ -431,7 +433,8 @@ class ReferenceBackend final : public Backend {
   }
 
   template <typename Store>
-  Error Project(Workspace& workspace, Slice x_slice, const Weight* w, Slice bias_slice, Slice out_slice, const Store& store) {
+  Error Project(Workspace& workspace, Slice x_slice, const Weight* w, Slice bias_slice, Slice out_slice,
+                const Store& store) {
     const auto& weight = static_cast<const ReferenceWeight&>(*w);
     const int rows = Own(workspace).flat.row_count();
     const float* x = HostData<float>(x_slice, rows * weight.columns());
@@ -439,7 +442,8 @@ class ReferenceBackend final : public Backend {
     float* out = HostData<float>(out_slice, rows * weight.rows());
     for (int t = 0; t < rows; ++t) {
       for (int64_t n = 0; n < weight.rows(); ++n) {
-        const double y = Dot(weight.row(n), x + t * weight.columns(), weight.columns()) + (bias != nullptr ? bias[n] : 0.0f);
+        const double y =
+            Dot(weight.row(n), x + t * weight.columns(), weight.columns()) + (bias != nullptr ? bias[n] : 0.0f);
         store(out + t * weight.rows() + n, y);
       }
     }

@@ -1,0 +1,42 @@
+#include "kernels/conformance/cases.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace varifocal::kernels {
+
+std::vector<ConformanceCase> AllCases() {
+  std::vector<ConformanceCase> all = ModelCases();
+  for (auto& more : {AttentionCases(), SameBitsCases()}) all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::vector<TestedBackend> TestedBackends() {
+  std::vector<TestedBackend> tested;
+  for (const char* isa : {"portable", "avx2", "avx512"}) {
+    BackendOptions options{.device = "cpu", .thread_count = 2, .cpu_isa = isa};
+    if (CreateBackend(options).ok()) tested.push_back({std::string("cpu_") + isa, options});
+  }
+  return tested;
+}
+
+std::string CompareWithin(const std::vector<float>& got, const std::vector<float>& want, double tolerance,
+                          const std::string& what) {
+  size_t worst = 0;
+  double worst_error = -1;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double error = std::isfinite(got[i]) ? std::fabs(static_cast<double>(got[i]) - want[i]) : INFINITY;
+    if (error > worst_error) {
+      worst_error = error;
+      worst = i;
+    }
+  }
+  if (worst_error <= tolerance) return "";
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "%s: element %zu is %.9g where the oracle has %.9g; the difference %.3g exceeds %.3g", what.c_str(),
+                worst, static_cast<double>(got[worst]), static_cast<double>(want[worst]), worst_error, tolerance);
+  return text;
+}
+
+}  // namespace varifocal::kernels

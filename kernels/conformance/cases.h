@@ -1,0 +1,38 @@
+// The table of conformance cases: what every backend must compute, checked against the reference backend.
+//
+// Each row runs one operation on a tested backend and on the oracle with the same repeatable inputs and compares within
+// a tolerance derived from the number format and the length of the sums, or compares a backend with itself bit by bit.
+// The table is run by GoogleTest (conformance_test.cc) and by selfcheck.cc on a bare machine.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/conformance/rig.h"
+
+namespace varifocal::kernels {
+
+struct ConformanceCase {
+  std::string name;
+  // Empty when the tested backend conforms; otherwise one sentence with the worst value and its limit.
+  std::function<std::string(Backend& tested, Backend& oracle)> check;
+};
+
+std::vector<ConformanceCase> AttentionCases();  // cases_attention.cc
+std::vector<ConformanceCase> SameBitsCases();   // cases_same_bits.cc
+std::vector<ConformanceCase> ModelCases();      // cases_model.cc: everything but attention
+std::vector<ConformanceCase> AllCases();
+
+// Every way to compute that this build and this machine have: "cpu/avx2/2" and the like, the oracle left out.
+struct TestedBackend {
+  std::string name;
+  BackendOptions options;
+};
+std::vector<TestedBackend> TestedBackends();
+
+// |got - want| <= tolerance everywhere, and every number finite.
+std::string CompareWithin(const std::vector<float>& got, const std::vector<float>& want, double tolerance,
+                          const std::string& what);
+
+}  // namespace varifocal::kernels

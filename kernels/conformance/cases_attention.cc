@@ -1,0 +1,143 @@
+// Attention against the oracle, at every boundary: pages, tiles, splits, grouped heads, windows, scales.
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/conformance/cases.h"
+
+namespace varifocal::kernels {
+namespace {
+
+// The bound on |out - oracle| for weights p_i = exp(s_i) / sum and values in [-1, 1].
+//
+// A score is a sum of D products and a scaling, so it errs by at most (D + 2) u |q| |k| scale; a weight errs relatively
+// by twice that (its own score and the largest one) plus 3e-7 of exp2; sums of n terms add n u each, above and below
+// the fraction. Values are at most 1, so the relative error of the weights is the absolute error of the output.
+double Tolerance(const AttentionCase& c) {
+  int longest = 1;
+  for (const auto& s : c.sequences) longest = std::max(longest, s.prefill + s.decode);
+  const double norm = c.amplitude * std::sqrt(static_cast<double>(c.head_dim));
+  double scale = 0;
+  for (int position = 0; position < longest; ++position) scale = std::max<double>(scale, RowScale(c, 0, position));
+  const double score = (c.head_dim + 2) * kUnit * norm * norm * scale;
+  return 2 * score + 3e-7 + 2 * longest * kUnit;
+}
+
+// The best and the second score of a row before scaling, from the inputs.
+double TopGap(const AttentionCase& c, int sequence, int position, int head) {
+  const std::vector<float> row = AttentionInput(c, sequence, position);
+  double best = -1e300, second = -1e300;
+  for (int key = 0; key <= position; ++key) {
+    const std::vector<float> other = AttentionInput(c, sequence, key);
+    const size_t k = static_cast<size_t>(c.query_heads + head / (c.query_heads / c.kv_heads)) * c.head_dim;
+    double dot = 0;
+    for (int i = 0; i < c.head_dim; ++i) dot += static_cast<double>(row[head * c.head_dim + i]) * other[k + i];
+    if (dot > best) {
+      second = best;
+      best = dot;
+    } else {
+      second = std::max(second, dot);
+    }
+  }
+  return best - second;
+}
+
+std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend& oracle) {
+  const AttentionRun got = RunAttentionCase(tested, c, {}), want = RunAttentionCase(oracle, c, {});
+  const double tolerance = Tolerance(c);
+  for (size_t s = 0; s < got.outs.size(); ++s) {
+    std::string error = CompareWithin(got.outs[s], want.outs[s], tolerance, "out of sequence " + std::to_string(s));
+    // The log-sum-exp is a score plus a logarithm: its own rounding is relative to its size.
+    double size = 1;
+    for (const float lse : want.log_sum_exps[s]) size = std::max<double>(size, lse > kEmptyLse ? std::fabs(lse) : 1);
+    if (error.empty()) {
+      error = CompareWithin(got.log_sum_exps[s], want.log_sum_exps[s], tolerance + 2 * kUnit * size,
+                            "log-sum-exp of sequence " + std::to_string(s));
+    }
+    if (!error.empty()) return error;
+  }
+  return "";
+}
+
+// Scales so large that all weight falls on one key: wherever the best key leads by more than the rounding of a score,
+// the answer is that key's value.
+std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle) {
+  const AttentionRun got = RunAttentionCase(tested, c, {}), want = RunAttentionCase(oracle, c, {});
+  const double rounding = 2 * (c.head_dim + 2) * kUnit * c.head_dim;
+  int compared = 0;
+  for (size_t s = 0; s < c.sequences.size(); ++s) {
+    for (size_t i = 0; i < got.outs[s].size(); i += c.head_dim) {
+      const int position = static_cast<int>(i / (static_cast<size_t>(c.query_heads) * c.head_dim));
+      const int head = static_cast<int>(i / c.head_dim) % c.query_heads;
+      const std::vector<float> a(got.outs[s].begin() + i, got.outs[s].begin() + i + c.head_dim);
+      std::vector<float> b(want.outs[s].begin() + i, want.outs[s].begin() + i + c.head_dim);
+      const bool clear = position == 0 || TopGap(c, static_cast<int>(s), position, head) > rounding;
+      if (!clear) b = a;  // finite is all that can be asked
+      compared += clear;
+      if (std::string error = CompareWithin(a, b, 1e-6, "row " + std::to_string(position)); !error.empty())
+        return error;
+    }
+  }
+  return compared > 0 ? "" : "no row had a clear best key";
+}
+
+std::vector<AttentionCase> Table() {
+  std::vector<AttentionCase> table;
+  // Lengths around pages (128), key tiles (8, 16), query lanes (16, 48).
+  for (const int length : {1, 2, 7, 8, 9, 15, 16, 17, 47, 48, 49, 127, 128, 129, 255, 257, 300}) {
+    table.push_back({.name = "length_" + std::to_string(length), .sequences = {{length, 3}}});
+  }
+  for (const int dim : {16, 32, 48, 64, 80, 96, 112, 128, 256}) {
+    table.push_back({.name = "head_dim_" + std::to_string(dim),
+                     .head_dim = dim,
+                     .query_heads = 2,
+                     .kv_heads = 1,
+                     .sequences = {{140, 2}}});
+  }
+  for (const auto& [heads, kv] : {std::pair{1, 1}, {4, 4}, {4, 1}, {6, 2}, {8, 1}, {7, 1}, {16, 4}}) {
+    table.push_back({.name = "heads_" + std::to_string(heads) + "_over_" + std::to_string(kv),
+                     .head_dim = 16,
+                     .query_heads = heads,
+                     .kv_heads = kv,
+                     .sequences = {{131, 2}}});
+  }
+  for (const int window : {1, 2, 8, 9, 100, 127, 128, 129, 1000}) {
+    table.push_back({.name = "window_" + std::to_string(window), .sequences = {{290, 4}}, .window = window});
+  }
+  table.push_back({.name = "several_sequences", .sequences = {{1, 2}, {130, 3}, {17, 1}, {256, 0}, {3, 5}}});
+  table.push_back({.name = "scale_per_row", .sequences = {{200, 3}, {50, 3}}, .row_scales = true});
+  table.push_back({.name = "rows_that_see_nothing", .sequences = {{140, 1}}, .blind_rows = 20});
+  table.push_back({.name = "large_scores", .sequences = {{260, 2}}, .amplitude = 8.0f});
+  table.push_back({.name = "tiny_scores", .sequences = {{260, 2}}, .amplitude = 1e-20f});
+  table.push_back({.name = "temperature_0.4", .sequences = {{260, 2}}, .scale = 0.17677669529663687 / 0.4});
+  table.push_back({.name = "temperature_1e30", .sequences = {{260, 2}}, .scale = 0.17677669529663687 / 1e30});
+  // Decode over three splits of 2,048 keys.
+  table.push_back({.name = "decode_across_splits",
+                   .head_dim = 16,
+                   .query_heads = 2,
+                   .kv_heads = 1,
+                   .sequences = {{4095, 3}, {2047, 2}}});
+  return table;
+}
+
+}  // namespace
+
+std::vector<ConformanceCase> AttentionCases() {
+  std::vector<ConformanceCase> cases;
+  for (const AttentionCase& c : Table()) {
+    cases.push_back({"attention_" + c.name,
+                     [c](Backend& tested, Backend& oracle) { return CheckAgainstOracle(c, tested, oracle); }});
+  }
+  for (const auto& [name, temperature] : {std::pair{"1e-30", 1e-30}, {"1e-12", 1e-12}, {"1e-45", 1e-45}}) {
+    const AttentionCase c{.name = name,
+                          .query_heads = 2,
+                          .kv_heads = 1,
+                          .sequences = {{150, 2}},
+                          .scale = 0.17677669529663687 / temperature};
+    cases.push_back({"attention_temperature_" + c.name,
+                     [c](Backend& tested, Backend& oracle) { return CheckSharp(c, tested, oracle); }});
+  }
+  return cases;
+}
+
+}  // namespace varifocal::kernels

@@ -1,0 +1,145 @@
+// Same bits: nothing about how a computation is cut, batched, threaded or placed may change a result.
+//
+// The control asks the decode kernels for the prompt rows, which is what choosing a kernel by row count would do; its
+// bits must differ, or the comparison proves nothing.
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/conformance/cases.h"
+
+namespace varifocal::kernels {
+namespace {
+
+AttentionCase MixedCase(bool windowed) {
+  return {.name = "mixed",
+          .head_dim = 32,
+          .query_heads = 4,
+          .kv_heads = 2,
+          .sequences = {{300, 4}, {129, 2}, {1, 3}, {128, 1}, {62, 0}},
+          .window = windowed ? 100 : 0,
+          .row_scales = true,
+          .amplitude = 6.0f};  // references move often
+}
+
+std::string Verdict(size_t different, const std::string& what) {
+  return different == 0 ? "" : what + " changed " + std::to_string(different) + " numbers, where 0 may change";
+}
+
+std::string CheckWalks(bool windowed, Backend& tested) {
+  const AttentionCase c = MixedCase(windowed);
+  const AttentionRun base = RunAttentionCase(tested, c, {});
+  for (const int chunk : {1, 2, 7, 16, 47, 48, 49, 100, 128, 129}) {
+    const size_t different = CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = chunk}));
+    if (different != 0) return Verdict(different, "chunks of " + std::to_string(chunk));
+  }
+  AttentionWalk alone{.one_sequence_at_a_time = true, .page_order_seed = 9};
+  if (auto error = Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, on other pages");
+      !error.empty())
+    return error;
+  alone.chunk_rows = 33;
+  return Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, in chunks of 33");
+}
+
+std::string CheckThreads(Backend& tested, const BackendOptions& base_options) {
+  const AttentionCase c = MixedCase(false);
+  const AttentionRun base = RunAttentionCase(tested, c, {});
+  for (const int threads : {1, 2, 3}) {
+    BackendOptions options = base_options;
+    options.thread_count = threads;
+    auto other = CreateBackend(options);
+    if (!other.ok()) return other.error().message;
+    const size_t different = CountDifferentBits(base, RunAttentionCase(**other, c, {.chunk_rows = 64}));
+    if (different != 0) return Verdict(different, std::to_string(threads) + " threads");
+  }
+  return "";
+}
+
+// Sequences that take their first page from another one, against the same tokens computed in full by each.
+std::string CheckSharedPage(Backend& tested) {
+  const AttentionCase c{
+      .name = "shared", .sequences = {{200, 2}, {300, 2}, {129, 3}}, .amplitude = 4.0f, .same_first_page = true};
+  AttentionRun full = RunAttentionCase(tested, c, {});
+  for (size_t s = 1; s < full.outs.size(); ++s) {
+    // A sharing run does not compute these rows.
+    std::fill_n(full.outs[s].begin(), kPageTokens * c.query_heads * c.head_dim, 0.0f);
+    std::fill_n(full.log_sum_exps[s].begin(), kPageTokens * c.query_heads, 0.0f);
+  }
+  for (const int chunk : {1 << 20, 50, 1}) {
+    const AttentionWalk walk{.chunk_rows = chunk, .one_sequence_at_a_time = chunk == 50, .share_first_page = true};
+    const size_t different = CountDifferentBits(full, RunAttentionCase(tested, c, walk));
+    if (different != 0) return Verdict(different, "a shared first page, chunks of " + std::to_string(chunk));
+  }
+  return "";
+}
+
+std::string CheckControl(Backend& tested) {
+  const AttentionCase c = MixedCase(false);
+  const size_t different = CountDifferentBits(RunAttentionCase(tested, c, {}),
+                                              RunAttentionCase(tested, c, {.decode_kernels_for_prompt = true}));
+  return different > 0 ? "" : "decode kernels gave the prompt rows the same bits, so the comparison proves nothing";
+}
+
+// Temperature 1 is the baseline: the same scale, so the same bits; a neighbouring scale is not.
+std::string CheckTemperatureOne(Backend& tested) {
+  AttentionCase baseline = MixedCase(false), focal = baseline;
+  baseline.row_scales = focal.row_scales = false;
+  baseline.scale = 0.17677669529663687;
+  focal.scale = static_cast<double>(FocalScale(0.17677669529663687, 1.0));
+  const AttentionRun base = RunAttentionCase(tested, baseline, {});
+  if (auto error = Verdict(CountDifferentBits(base, RunAttentionCase(tested, focal, {})), "temperature 1");
+      !error.empty())
+    return error;
+  focal.scale = 0.17677669529663687 / 0.9999;
+  return CountDifferentBits(base, RunAttentionCase(tested, focal, {})) > 0 ? "" : "temperature 0.9999 changed nothing";
+}
+
+// Rows of matrix products, norms and the LM head do not know their neighbours.
+std::string CheckRows(Backend& tested) {
+  const int width = 100, outputs = 150, rows = 99;
+  const std::vector<float> weights = UniformVector(3, static_cast<size_t>(width) * outputs),
+                           x = UniformVector(4, static_cast<size_t>(rows) * width);
+  const HostMatrix matrix = MatrixOf(weights, outputs, width);
+  auto weight = tested.CreateWeight({&matrix, 1}, WeightUse::kPlain);
+  if (!weight.ok()) return weight.error().message;
+  const auto product = [&](int first, int count) {
+    PlainStep step(tested, {.model_dim = width}, count);
+    auto in = Upload(tested, {x.begin() + first * width, x.begin() + (first + count) * width});
+    auto out = Empty(tested, static_cast<size_t>(count) * outputs);
+    const Error error =
+        tested.Linear(*step.workspace, {.x = {in.get(), 0}, .weight = weight->get(), .out = {out.get(), 0}});
+    VF_CHECK(error.ok(), "a valid product");
+    return Download(tested, *out, static_cast<size_t>(count) * outputs);
+  };
+  const std::vector<float> all = product(0, rows);
+  for (const auto& [first, count] : {std::pair{0, 1}, {50, 1}, {98, 1}, {3, 5}, {1, 97}}) {
+    const std::vector<float> part = product(first, count);
+    if (std::memcmp(part.data(), all.data() + first * outputs, part.size() * sizeof(float)) != 0) {
+      return "rows " + std::to_string(first) + "+" + std::to_string(count) + " of a product have other bits alone";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<ConformanceCase> SameBitsCases() {
+  return {
+      {"same_bits_causal", [](Backend& tested, Backend&) { return CheckWalks(false, tested); }},
+      {"same_bits_window", [](Backend& tested, Backend&) { return CheckWalks(true, tested); }},
+      {"same_bits_threads",
+       [](Backend& tested, Backend&) {
+         for (const TestedBackend& row : TestedBackends()) {
+           auto same = CreateBackend(row.options);
+           if (same.ok() && (*same)->info().name == tested.info().name) return CheckThreads(tested, row.options);
+         }
+         return std::string("the backend is not in the table");
+       }},
+      {"same_bits_shared_page", [](Backend& tested, Backend&) { return CheckSharedPage(tested); }},
+      {"same_bits_control_differs", [](Backend& tested, Backend&) { return CheckControl(tested); }},
+      {"same_bits_temperature_one", [](Backend& tested, Backend&) { return CheckTemperatureOne(tested); }},
+      {"same_bits_rows", [](Backend& tested, Backend&) { return CheckRows(tested); }},
+  };
+}
+
+}  // namespace varifocal::kernels

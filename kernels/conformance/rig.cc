@@ -1,0 +1,275 @@
+#include "kernels/conformance/rig.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+namespace varifocal::kernels {
+
+uint64_t Mix(uint64_t seed, uint64_t counter) {
+  uint64_t z = seed * 0x9E3779B97F4A7C15u + (counter + 1) * 0xD1B54A32D192ED03u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+float Uniform(uint64_t seed, uint64_t counter) {
+  return static_cast<float>(static_cast<int64_t>(Mix(seed, counter) >> 40) - (1 << 23)) * 0x1p-23f;
+}
+
+std::vector<float> UniformVector(uint64_t seed, size_t count, float amplitude) {
+  std::vector<float> data(count);
+  for (size_t i = 0; i < count; ++i) data[i] = amplitude * Uniform(seed, i);
+  return data;
+}
+
+std::unique_ptr<Buffer> Empty(Backend& backend, size_t floats) {
+  auto buffer = backend.Allocate(floats * sizeof(float));
+  VF_CHECK(buffer.ok(), "a small buffer must be had");
+  return std::move(*buffer);
+}
+
+std::unique_ptr<Buffer> Upload(Backend& backend, const std::vector<float>& data) {
+  auto buffer = Empty(backend, data.size());
+  VF_CHECK(backend.Write({buffer.get(), 0}, data.data(), data.size() * sizeof(float)).ok(),
+           "a write inside the buffer");
+  return buffer;
+}
+
+std::vector<float> Download(Backend& backend, Buffer& buffer, size_t floats) {
+  std::vector<float> data(floats);
+  VF_CHECK(backend.Read(data.data(), {&buffer, 0}, floats * sizeof(float)).ok(), "a read inside the buffer");
+  return data;
+}
+
+PlainStep::PlainStep(Backend& backend, StepShape shape, int row_count) {
+  shape.row_count_max = row_count;
+  shape.sequence_count_max = 1;
+  shape.context_length_max = row_count;
+  auto created = backend.CreateWorkspace(shape);
+  VF_CHECK(created.ok(), "a small workspace must be had");
+  workspace = std::move(*created);
+  sequence_.row_count = row_count;
+  VF_CHECK(backend.BeginStep(*workspace, {.sequences = {&sequence_, 1}}).ok(), "the step fits its shape");
+}
+
+std::vector<float> AttentionInput(const AttentionCase& c, int sequence, int position) {
+  if (c.same_first_page && position < kPageTokens) sequence = 0;
+  const size_t qk = static_cast<size_t>(c.query_heads + c.kv_heads) * c.head_dim,
+               v = static_cast<size_t>(c.kv_heads) * c.head_dim;
+  std::vector<float> row = UniformVector(1000 + 7919 * sequence + position, qk + v);
+  for (size_t i = 0; i < qk; ++i) row[i] *= c.amplitude;
+  return row;
+}
+
+float RowScale(const AttentionCase& c, int sequence, int position) {
+  if (!c.row_scales) return c.scale != 0 ? FocalScale(c.scale, 1.0) : FocalScale(1.0 / std::sqrt(c.head_dim), 1.0);
+  return TauScale(6.0f + 3.0f * Uniform(77 + sequence, position));
+}
+
+namespace {
+
+// The pieces of a step and the memory its spans point to.
+struct Step {
+  std::vector<SequenceRows> sequences;
+  std::vector<int> sequence_ids;
+  std::vector<RowInterval> mask;
+  std::vector<float> inputs, scales;
+  int row_count = 0;
+};
+
+class Walker {
+ public:
+  Walker(Backend& backend, const AttentionCase& c, const AttentionWalk& walk)
+      : backend_(backend), case_(c), walk_(walk) {
+    const int heads = c.query_heads + 2 * c.kv_heads, width = heads * c.head_dim;
+    int rows_max = 0, longest = 0, pages = 0;
+    for (const auto& s : c.sequences) {
+      const int tokens = s.prefill + s.decode;
+      rows_max += std::max(tokens, 1);
+      longest = std::max(longest, tokens);
+      pages += (tokens + kPageTokens - 1) / kPageTokens;
+    }
+    shape_ = {.row_count_max = rows_max,
+              .sequence_count_max = static_cast<int>(c.sequences.size()),
+              .head_row_count_max = 1,
+              .context_length_max = longest,
+              .model_dim = width,
+              .query_head_count = c.query_heads,
+              .kv_head_count = c.kv_heads,
+              .head_dim = c.head_dim,
+              .ffn_dim = 16,
+              .vocab_size = 16};
+    workspace_ = Take(backend.CreateWorkspace(shape_));
+    // Two layers, of which the second is used, and pages in a shuffled order: addresses must come out right.
+    pool_ =
+        Take(backend.CreateKvPool({.layer_count = 2, .kv_head_count = c.kv_heads, .head_dim = c.head_dim}, pages + 3));
+    std::vector<int32_t> order(pages + 3);
+    std::iota(order.begin(), order.end(), 0);
+    for (size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[Mix(walk.page_order_seed, i) % (i + 1)]);
+    size_t next = 0;
+    for (const auto& s : c.sequences) {
+      std::vector<int32_t> table;
+      for (int p = 0; p * kPageTokens < s.prefill + s.decode; ++p) {
+        table.push_back(p == 0 && walk.share_first_page && !tables_.empty() ? tables_[0][0] : order[next++]);
+      }
+      tables_.push_back(table);
+    }
+    for (const auto& table : tables_) table_spans_.push_back({std::span<const int32_t>(table)});
+    std::vector<float> identity(static_cast<size_t>(width) * width);
+    for (int i = 0; i < width; ++i) identity[static_cast<size_t>(i) * width + i] = 1.0f;
+    const HostMatrix matrix = MatrixOf(identity, width, width);
+    weight_ = Take(backend.CreateWeight({&matrix, 1}, WeightUse::kPlain));
+    x_ = Empty(backend, static_cast<size_t>(rows_max) * width);
+    queries_ = Empty(backend, static_cast<size_t>(rows_max) * c.query_heads * c.head_dim);
+    out_ = Empty(backend, static_cast<size_t>(rows_max) * c.query_heads * c.head_dim);
+    lse_ = Empty(backend, static_cast<size_t>(rows_max) * c.query_heads);
+    scales_ = Empty(backend, rows_max);
+    for (const auto& s : c.sequences) {
+      const size_t tokens = s.prefill + s.decode;
+      run_.outs.emplace_back(tokens * c.query_heads * c.head_dim);
+      run_.log_sum_exps.emplace_back(tokens * c.query_heads);
+    }
+  }
+
+  AttentionRun Run() {
+    std::vector<int> done(case_.sequences.size());
+    if (walk_.share_first_page) {
+      // The first sequence fills the shared page; the others begin behind it.
+      Advance(Phase::kPrefill, {0}, {kPageTokens}, done);
+      for (size_t s = 1; s < done.size(); ++s) done[s] = kPageTokens;
+    }
+    if (walk_.one_sequence_at_a_time) {
+      for (int s = 0; s < static_cast<int>(done.size()); ++s) Finish({s}, done);
+    } else {
+      std::vector<int> all(done.size());
+      std::iota(all.begin(), all.end(), 0);
+      Finish(all, done);
+    }
+    return run_;
+  }
+
+ private:
+  template <typename T>
+  static T Take(Result<T> result) {
+    VF_CHECK(result.ok(), "the case fits the backend");
+    return std::move(*result);
+  }
+
+  void Finish(const std::vector<int>& ids, std::vector<int>& done) {
+    const Phase prompt_phase = walk_.decode_kernels_for_prompt ? Phase::kDecode : Phase::kPrefill;
+    for (bool more = true; more;) {
+      std::vector<int> active, rows;
+      for (const int s : ids) {
+        const int left = case_.sequences[s].prefill - done[s];
+        if (left > 0) {
+          active.push_back(s);
+          rows.push_back(prompt_phase == Phase::kDecode ? 1 : std::min(left, walk_.chunk_rows));
+        }
+      }
+      more = !active.empty();
+      if (more) Advance(prompt_phase, active, rows, done);
+    }
+    for (bool more = true; more;) {
+      std::vector<int> active, rows;
+      for (const int s : ids) {
+        if (done[s] < case_.sequences[s].prefill + case_.sequences[s].decode) {
+          active.push_back(s);
+          rows.push_back(1);
+        }
+      }
+      more = !active.empty();
+      if (more) Advance(Phase::kDecode, active, rows, done);
+    }
+  }
+
+  void Advance(Phase phase, const std::vector<int>& ids, const std::vector<int>& rows, std::vector<int>& done) {
+    Step step;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      step.sequences.push_back(
+          {.row_count = rows[i], .first_position = done[ids[i]], .page_tables = {&table_spans_[ids[i]][0], 1}});
+      for (int r = 0; r < rows[i]; ++r) {
+        const int position = done[ids[i]] + r;
+        RowInterval seen = case_.window > 0 ? WindowInterval(position, case_.window) : CausalInterval(position);
+        // The blind rows come first and see an empty interval, so begin and end still never decrease.
+        if (position < case_.blind_rows) seen = {0, 0};
+        step.mask.push_back(seen);
+        const std::vector<float> input = AttentionInput(case_, ids[i], position);
+        step.inputs.insert(step.inputs.end(), input.begin(), input.end());
+        step.scales.push_back(RowScale(case_, ids[i], position));
+      }
+      step.row_count += rows[i];
+    }
+    Execute(phase, step);
+    const std::vector<float> outs =
+        Download(backend_, *out_, static_cast<size_t>(step.row_count) * case_.query_heads * case_.head_dim);
+    const std::vector<float> lses = Download(backend_, *lse_, static_cast<size_t>(step.row_count) * case_.query_heads);
+    size_t row = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const size_t width = static_cast<size_t>(case_.query_heads) * case_.head_dim;
+      std::copy_n(outs.begin() + row * width, rows[i] * width, run_.outs[ids[i]].begin() + done[ids[i]] * width);
+      std::copy_n(lses.begin() + row * case_.query_heads, rows[i] * case_.query_heads,
+                  run_.log_sum_exps[ids[i]].begin() + done[ids[i]] * case_.query_heads);
+      row += rows[i];
+      done[ids[i]] += rows[i];
+    }
+  }
+
+  void Execute(Phase phase, const Step& step) {
+    const std::span<const RowInterval> mask = step.mask;
+    Must(backend_.BeginStep(*workspace_, {.phase = phase, .sequences = step.sequences, .masks = {&mask, 1}}));
+    Must(backend_.Write({x_.get(), 0}, step.inputs.data(), step.inputs.size() * sizeof(float)));
+    Must(backend_.Write({scales_.get(), 0}, step.scales.data(), step.scales.size() * sizeof(float)));
+    Must(backend_.QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
+                                             .weight = weight_.get(),
+                                             .query_head_count = case_.query_heads,
+                                             .pool = pool_.get(),
+                                             .layer = 1,
+                                             .queries = {queries_.get(), 0}}));
+    AttendArgs attend{.queries = {queries_.get(), 0},
+                      .query_head_count = case_.query_heads,
+                      .pool = pool_.get(),
+                      .layer = 1,
+                      .scale = step.scales[0],
+                      .out = {out_.get(), 0},
+                      .log_sum_exp = {lse_.get(), 0}};
+    if (case_.row_scales) attend.row_scales = {scales_.get(), 0};
+    Must(backend_.Attend(*workspace_, attend));
+  }
+
+  static void Must(const Error& error) { VF_CHECK(error.ok(), "an operation of a valid case"); }
+
+  Backend& backend_;
+  const AttentionCase& case_;
+  const AttentionWalk& walk_;
+  StepShape shape_;
+  std::unique_ptr<Workspace> workspace_;
+  std::unique_ptr<KvPool> pool_;
+  std::unique_ptr<Weight> weight_;
+  std::vector<std::vector<int32_t>> tables_;
+  std::vector<std::vector<std::span<const int32_t>>> table_spans_;
+  std::unique_ptr<Buffer> x_, queries_, out_, lse_, scales_;
+  AttentionRun run_;
+};
+
+}  // namespace
+
+AttentionRun RunAttentionCase(Backend& backend, const AttentionCase& c, const AttentionWalk& walk) {
+  return Walker(backend, c, walk).Run();
+}
+
+size_t CountDifferentBits(const AttentionRun& a, const AttentionRun& b) {
+  size_t different = 0;
+  const auto count = [&](const std::vector<std::vector<float>>& x, const std::vector<std::vector<float>>& y) {
+    VF_CHECK(x.size() == y.size(), "runs of one case");
+    for (size_t s = 0; s < x.size(); ++s) {
+      for (size_t i = 0; i < x[s].size(); ++i) different += std::memcmp(&x[s][i], &y[s][i], sizeof(float)) != 0;
+    }
+  };
+  count(a.outs, b.outs);
+  count(a.log_sum_exps, b.log_sum_exps);
+  return different;
+}
+
+}  // namespace varifocal::kernels

@@ -1,0 +1,85 @@
+// What conformance cases are built from: repeatable numbers, tensors on a backend, and whole attention runs.
+//
+// Keys and values enter pages only through QkvRopeWrite, so a run feeds rows through an identity weight: q, k and v are
+// then exactly the numbers the case chose, on every backend.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace varifocal::kernels {
+
+// Half the distance from 1 to the next float: one rounding's relative error.
+inline constexpr double kUnit = 0x1p-24;
+
+// SplitMix64 (Steele, Lea and Flood 2014), as a hash of a seed and a counter.
+uint64_t Mix(uint64_t seed, uint64_t counter);
+// In [-1, 1), by seed and counter.
+float Uniform(uint64_t seed, uint64_t counter);
+std::vector<float> UniformVector(uint64_t seed, size_t count, float amplitude = 1.0f);
+
+inline HostMatrix MatrixOf(const std::vector<float>& data, int64_t rows, int64_t columns) {
+  return {DType::kF32, data.data(), rows, columns};
+}
+
+// A buffer on the backend holding these numbers, and back again.
+std::unique_ptr<Buffer> Upload(Backend& backend, const std::vector<float>& data);
+std::unique_ptr<Buffer> Empty(Backend& backend, size_t floats);
+std::vector<float> Download(Backend& backend, Buffer& buffer, size_t floats);
+
+// One batch of one sequence from position 0, for operations that do not look at positions.
+struct PlainStep {
+  PlainStep(Backend& backend, StepShape shape, int row_count);
+  std::unique_ptr<Workspace> workspace;
+
+ private:
+  SequenceRows sequence_;
+};
+
+struct AttentionCase {
+  std::string name;
+  int head_dim = 32;
+  int query_heads = 4;
+  int kv_heads = 2;
+  // Tokens of each sequence that go through prefill, then through decode.
+  struct Sequence {
+    int prefill = 0;
+    int decode = 0;
+  };
+  std::vector<Sequence> sequences;
+  int window = 0;                // 0: causal
+  int blind_rows = 0;            // the first rows of every sequence see no key
+  double scale = 0;              // 0: 1/sqrt(D)
+  bool row_scales = false;       // 1/tau per row, tau in [3, 9), instead
+  float amplitude = 1.0f;        // of q and k
+  bool same_first_page = false;  // every sequence begins with the first one's 128 tokens
+};
+
+// How to walk a case; none of it may change a bit of the answer.
+struct AttentionWalk {
+  int chunk_rows = 1 << 20;
+  bool one_sequence_at_a_time = false;
+  uint64_t page_order_seed = 1;   // which pages of the pool a sequence gets
+  bool share_first_page = false;  // with same_first_page: later sequences use the first one's page and start behind it
+  bool decode_kernels_for_prompt = false;  // breaks the promise on purpose
+};
+
+struct AttentionRun {
+  // [sequence][position * H * D + ...], [sequence][position * H + h]
+  std::vector<std::vector<float>> outs, log_sum_exps;
+};
+
+// Input row of a case: q [H, D], k [K, D], v [K, D].
+std::vector<float> AttentionInput(const AttentionCase& c, int sequence, int position);
+float RowScale(const AttentionCase& c, int sequence, int position);
+
+AttentionRun RunAttentionCase(Backend& backend, const AttentionCase& c, const AttentionWalk& walk);
+
+// Number of floats whose bits differ, NaNs included.
+size_t CountDifferentBits(const AttentionRun& a, const AttentionRun& b);
+
+}  // namespace varifocal::kernels

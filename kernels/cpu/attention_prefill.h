@@ -1,0 +1,242 @@
+// Prefill attention of one block: up to 48 query rows in vector lanes, one KV head, any interval of keys per row.
+//
+// Scores are made transposed, keys by queries, so that the softmax statistics are vertical and no score leaves the
+// registers before it is a weight. The running reference of a row is a whole power of two that moves only when a score
+// passes it by 20, and only between tiles of 8 keys aligned to absolute position; rescaling is then exact and rare.
+// Every lane does the same operations in key order whatever shares its block, so a row's bits do not depend on
+// chunking, neighbours, threads or the number of vectors.
+//
+// Shapes:  scratch holds Q^T [D][lanes], O^T [D][lanes], P^T [128][lanes], reference [lanes], sum [lanes].
+// Cost:    4 D flops per visible (row, key) and about 14 operations for its weight.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/vector_math.h"
+
+namespace varifocal::kernels::cpu {
+
+inline constexpr int kTileKeys = 8;
+
+template <typename S, int kVectors>
+struct PrefillLanes {
+  static constexpr int kWidth = kVectors * kLanes;
+  float* queries;     // [D][kWidth], scaled by scale * log2(e)
+  float* outs;        // [D][kWidth]
+  float* weights;     // [128][kWidth], keys of the current page
+  float* references;  // [kWidth]
+  float* sums;        // [kWidth]
+  float begins[kWidth], ends[kWidth];
+
+  PrefillLanes(float* scratch, int dim) {
+    queries = scratch;
+    outs = queries + dim * kWidth;
+    weights = outs + dim * kWidth;
+    references = weights + kPageTokens * kWidth;
+    sums = references + kWidth;
+  }
+};
+
+template <typename S, int kVectors>
+inline void LoadQueries(const PrefillBlock& block, PrefillLanes<S, kVectors>& lanes) {
+  constexpr int kWidth = kVectors * kLanes;
+  for (int lane = 0; lane < kWidth; ++lane) {
+    // Idle lanes repeat the first row's interval, so that they never make a full tile a partial one.
+    const int from = lane < block.lane_count ? lane : 0;
+    lanes.begins[lane] = static_cast<float>(block.seen[from].begin);
+    lanes.ends[lane] = static_cast<float>(block.seen[from].end);
+    float factor = 0;
+    if (lane < block.lane_count) {
+      float largest = 0;
+      for (int i = 0; i < block.head_dim; ++i) largest = std::max(largest, std::fabs(block.queries[lane][i]));
+      factor = block.scales[lane] * kLog2E;
+      if (factor * largest > kScaledQueryMax) factor = kScaledQueryMax / largest;
+    }
+    const float* query = block.queries[from];
+    for (int i = 0; i < block.head_dim; ++i) lanes.queries[i * kWidth + lane] = query[i] * factor;
+    lanes.references[lane] = kNoReference;
+    lanes.sums[lane] = 0;
+  }
+  std::fill(lanes.outs, lanes.outs + block.head_dim * kWidth, 0.0f);
+}
+
+// O^T += V^T P^T over keys [from, to) of one page.
+template <typename S, int kVectors>
+inline void AccumulateValues(const float* values, int dim, int from, int to, PrefillLanes<S, kVectors>& lanes) {
+  constexpr int kWidth = kVectors * kLanes;
+  constexpr int kDims = S::kValueDims;
+  if (from >= to) return;
+  for (int d = 0; d < dim; d += kDims) {
+    const float* column = values + (d / kTile) * kPageTokens * kTile + d % kTile;
+    float* out = lanes.outs + d * kWidth;
+    typename S::V sum[kDims][kVectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < kDims; ++i) {
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = S::Load(out + i * kWidth + v * kLanes);
+    }
+    for (int key = from; key < to; ++key) {
+      typename S::V weight[kVectors];
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) weight[v] = S::Load(lanes.weights + key * kWidth + v * kLanes);
+#pragma GCC unroll 8
+      for (int i = 0; i < kDims; ++i) {
+        const typename S::V value = S::Set1(column[key * kTile + i]);
+#pragma GCC unroll 3
+        for (int v = 0; v < kVectors; ++v) sum[i][v] = S::Fma(value, weight[v], sum[i][v]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kDims; ++i) {
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) S::Store(out + i * kWidth + v * kLanes, sum[i][v]);
+    }
+  }
+}
+
+// Moves the reference of the lanes whose score passed it; the others are multiplied by 2^0.
+template <typename S, int kVectors>
+inline void MoveReferences(const typename S::V* tops, int dim, PrefillLanes<S, kVectors>& lanes) {
+  constexpr int kWidth = kVectors * kLanes;
+  for (int v = 0; v < kVectors; ++v) {
+    const typename S::V old = S::Load(lanes.references + v * kLanes);
+    const typename S::V moved =
+        S::SelectGreater(tops[v], S::Add(old, S::Set1(kReferenceSlack)), S::Round(tops[v]), old);
+    const typename S::V factor = S::Scale2(S::Set1(1.0f), S::Sub(old, moved));
+    S::Store(lanes.references + v * kLanes, moved);
+    S::Store(lanes.sums + v * kLanes, S::Mul(S::Load(lanes.sums + v * kLanes), factor));
+    for (int i = 0; i < dim; ++i) {
+      float* out = lanes.outs + i * kWidth + v * kLanes;
+      S::Store(out, S::Mul(S::Load(out), factor));
+    }
+  }
+}
+
+// Scores of 8 keys from `keys` ([D][16] columns) against all lanes.
+template <typename S, int kVectors>
+inline void ScoreTile(const float* keys, int dim, const float* queries, typename S::V (&score)[kTileKeys][kVectors]) {
+  constexpr int kWidth = kVectors * kLanes;
+#pragma GCC unroll 4
+  for (int first = 0; first < kTileKeys; first += S::kScoreKeys) {
+    typename S::V sum[S::kScoreKeys][kVectors];
+#pragma GCC unroll 8
+    for (int j = 0; j < S::kScoreKeys; ++j) {
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) sum[j][v] = S::Zero();
+    }
+    for (int i = 0; i < dim; ++i) {
+      typename S::V query[kVectors];
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) query[v] = S::Load(queries + i * kWidth + v * kLanes);
+#pragma GCC unroll 8
+      for (int j = 0; j < S::kScoreKeys; ++j) {
+        const typename S::V key = S::Set1(keys[i * kTile + first + j]);
+#pragma GCC unroll 3
+        for (int v = 0; v < kVectors; ++v) sum[j][v] = S::Fma(key, query[v], sum[j][v]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < S::kScoreKeys; ++j) {
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) score[first + j][v] = sum[j][v];
+    }
+  }
+}
+
+template <typename S, int kVectors>
+void AttendPrefillBlock(const PrefillBlock& block, float* scratch) {
+  constexpr int kWidth = kVectors * kLanes;
+  const int dim = block.head_dim;
+  PrefillLanes<S, kVectors> lanes(scratch, dim);
+  LoadQueries<S, kVectors>(block, lanes);
+
+  int first = block.seen[0].begin, last = block.seen[0].end;            // some row sees it
+  int full_first = block.seen[0].begin, full_last = block.seen[0].end;  // every row sees it
+  for (int lane = 1; lane < block.lane_count; ++lane) {
+    first = std::min(first, block.seen[lane].begin);
+    last = std::max(last, block.seen[lane].end);
+    full_first = std::max(full_first, block.seen[lane].begin);
+    full_last = std::min(full_last, block.seen[lane].end);
+  }
+  first = first / kTileKeys * kTileKeys;
+
+  for (int page_first = first / kPageTokens * kPageTokens; page_first < last; page_first += kPageTokens) {
+    const int page_index = page_first / kPageTokens;
+    const float* keys = block.kv.keys(page_index);
+    const float* values = block.kv.values(page_index, dim);
+    const int page_last = std::min(page_first + kPageTokens, last);
+    int pending = std::max(page_first, first);  // weights from here on are not in the sums yet
+    for (int key = pending; key < page_last; key += kTileKeys) {
+      const int offset = key - page_first;
+      typename S::V score[kTileKeys][kVectors];
+      ScoreTile<S, kVectors>(keys + (offset / kTile) * dim * kTile + offset % kTile, dim, lanes.queries, score);
+
+      if (key < full_first || key + kTileKeys > full_last) {
+        for (int v = 0; v < kVectors; ++v) {
+          const typename S::V begin = S::Load(lanes.begins + v * kLanes), end = S::Load(lanes.ends + v * kLanes);
+#pragma GCC unroll 8
+          for (int j = 0; j < kTileKeys; ++j) {
+            score[j][v] =
+                S::SelectBetween(S::Set1(static_cast<float>(key + j)), begin, end, score[j][v], S::Set1(kMaskedScore));
+          }
+        }
+      }
+
+      typename S::V top[kVectors];
+      bool passed = false;
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) {
+        top[v] = S::Max(S::Max(S::Max(score[0][v], score[1][v]), S::Max(score[2][v], score[3][v])),
+                        S::Max(S::Max(score[4][v], score[5][v]), S::Max(score[6][v], score[7][v])));
+        passed |= S::AnyGreater(top[v], S::Add(S::Load(lanes.references + v * kLanes), S::Set1(kReferenceSlack)));
+      }
+      if (passed) [[unlikely]] {
+        AccumulateValues<S, kVectors>(values, dim, pending - page_first, offset, lanes);
+        pending = key;
+        MoveReferences<S, kVectors>(top, dim, lanes);
+      }
+
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) {
+        const typename S::V reference = S::Load(lanes.references + v * kLanes);
+        typename S::V weight[kTileKeys];
+#pragma GCC unroll 8
+        for (int j = 0; j < kTileKeys; ++j) {
+          weight[j] = Exp2Against<S>(score[j][v], reference);
+          S::Store(lanes.weights + (offset + j) * kWidth + v * kLanes, weight[j]);
+        }
+        const typename S::V sum = S::Add(S::Add(S::Add(weight[0], weight[1]), S::Add(weight[2], weight[3])),
+                                         S::Add(S::Add(weight[4], weight[5]), S::Add(weight[6], weight[7])));
+        S::Store(lanes.sums + v * kLanes, S::Add(S::Load(lanes.sums + v * kLanes), sum));
+      }
+    }
+    // Not beyond the last key some row sees: what lies there may be left from another sequence.
+    AccumulateValues<S, kVectors>(values, dim, pending - page_first, page_last - page_first, lanes);
+  }
+
+  for (int lane = 0; lane < block.lane_count; ++lane) {
+    const float sum = lanes.sums[lane];
+    const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
+    for (int i = 0; i < dim; ++i) block.outs[lane][i] = lanes.outs[i * kWidth + lane] * inverse;
+    if (block.log_sum_exps[lane] != nullptr) {
+      *block.log_sum_exps[lane] =
+          sum > 0 ? static_cast<float>((lanes.references[lane] + std::log2(static_cast<double>(sum))) / kLog2EDouble)
+                  : kEmptyLse;
+    }
+  }
+}
+
+// Fewer vectors where fewer lanes are in use; the bits are the same.
+template <typename S>
+void AttendPrefill(const PrefillBlock& block, float* scratch) {
+  if constexpr (S::kLaneVectors >= 3) {
+    if (block.lane_count > 2 * kLanes) return AttendPrefillBlock<S, 3>(block, scratch);
+  }
+  if constexpr (S::kLaneVectors >= 2) {
+    if (block.lane_count > kLanes) return AttendPrefillBlock<S, 2>(block, scratch);
+  }
+  AttendPrefillBlock<S, 1>(block, scratch);
+}
+
+}  // namespace varifocal::kernels::cpu

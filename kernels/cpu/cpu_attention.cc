@@ -1,0 +1,218 @@
+#include "kernels/cpu/cpu_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/page_pool.h"
+
+namespace varifocal::kernels::cpu {
+namespace {
+
+// What every work item of one call reads.
+struct Call {
+  const KernelTable& kernels;
+  const CpuWorkspace& workspace;
+  const AttendArgs& args;
+  const PagePool& pages;
+  int dim, heads, group;  // group: query heads per KV head
+  const float* queries;
+  const float* row_scales;
+  float* out;
+  float* log_sum_exp;
+
+  float scale(int row) const { return row_scales != nullptr ? row_scales[row] : args.scale; }
+  RowInterval seen(int row) const { return workspace.flat.batch.masks[args.mask_index][row]; }
+  KeyValues kv(const AttentionItem& item) const {
+    const SequenceRows& sequence = workspace.flat.batch.sequences[item.sequence];
+    return pages.ForHead(args.layer, item.kv_head, sequence.page_tables[args.page_group].data());
+  }
+};
+
+int64_t Width(RowInterval seen) { return std::max(0, seen.end - seen.begin); }
+
+// Equal costs keep a fixed order, so that the list is the same every time.
+void SortHeaviestFirst(std::vector<AttentionItem>& items) {
+  std::sort(items.begin(), items.end(), [](const AttentionItem& a, const AttentionItem& b) {
+    if (a.cost != b.cost) return a.cost > b.cost;
+    if (a.sequence != b.sequence) return a.sequence < b.sequence;
+    if (a.kv_head != b.kv_head) return a.kv_head < b.kv_head;
+    if (a.first_lane != b.first_lane) return a.first_lane < b.first_lane;
+    return a.split < b.split;
+  });
+}
+
+void PlanPrefill(const Call& call, std::vector<AttentionItem>& items) {
+  const FlatBatch& flat = call.workspace.flat;
+  items.clear();
+  for (size_t s = 0; s < flat.batch.sequences.size(); ++s) {
+    const int lanes = flat.batch.sequences[s].row_count * call.group;
+    for (int first = 0; first < lanes; first += call.kernels.query_lanes) {
+      const int last = std::min(lanes, first + call.kernels.query_lanes) - 1;
+      const RowInterval a = call.seen(flat.first_rows[s] + first / call.group),
+                        b = call.seen(flat.first_rows[s] + last / call.group);
+      for (int head = 0; head < call.pages.shape().kv_head_count; ++head) {
+        items.push_back(
+            {static_cast<int32_t>(s), head, first, 0, Width({std::min(a.begin, b.begin), std::max(a.end, b.end)})});
+      }
+    }
+  }
+  SortHeaviestFirst(items);
+}
+
+// Lane n of a block is row n / group, head n % group.
+void RunPrefillItem(const Call& call, const AttentionItem& item, float* scratch) {
+  const FlatBatch& flat = call.workspace.flat;
+  PrefillBlock block;
+  block.kv = call.kv(item);
+  block.head_dim = call.dim;
+  block.lane_count =
+      std::min(call.kernels.query_lanes, flat.batch.sequences[item.sequence].row_count * call.group - item.first_lane);
+  for (int i = 0; i < block.lane_count; ++i) {
+    const int lane = item.first_lane + i;
+    const int row = flat.first_rows[item.sequence] + lane / call.group;
+    const size_t at = static_cast<size_t>(row) * call.heads + item.kv_head * call.group + lane % call.group;
+    block.queries[i] = call.queries + at * call.dim;
+    block.scales[i] = call.scale(row);
+    block.seen[i] = call.seen(row);
+    block.outs[i] = call.out + at * call.dim;
+    block.log_sum_exps[i] = call.log_sum_exp == nullptr ? nullptr : call.log_sum_exp + at;
+  }
+  call.kernels.attend_prefill(block, scratch);
+}
+
+void PlanDecode(const Call& call, std::vector<AttentionItem>& items) {
+  const FlatBatch& flat = call.workspace.flat;
+  items.clear();
+  for (int row = 0; row < flat.row_count(); ++row) {
+    const RowInterval seen = call.seen(row);
+    for (int split = seen.begin / kSplitTokens; split * kSplitTokens < seen.end; ++split) {
+      const int64_t keys =
+          Width({std::max(seen.begin, split * kSplitTokens), std::min(seen.end, (split + 1) * kSplitTokens)});
+      for (int head = 0; head < call.pages.shape().kv_head_count; ++head) {
+        items.push_back({flat.row_sequences[row], head, row, split, keys});
+      }
+    }
+  }
+  SortHeaviestFirst(items);
+}
+
+// partials[row][kv head][split][group][D + 2]
+float* Partials(const Call& call, int row, int kv_head, int split) {
+  const int kv_heads = call.pages.shape().kv_head_count;
+  const size_t index = (static_cast<size_t>(row) * kv_heads + kv_head) * call.workspace.split_count() + split;
+  return call.workspace.partials.get() + index * call.group * (call.dim + 2);
+}
+
+void RunDecodeItem(const Call& call, const AttentionItem& item, float* scratch) {
+  const int row = item.first_lane;
+  const RowInterval seen = call.seen(row);
+  call.kernels.attend_decode(
+      {.kv = call.kv(item),
+       .head_dim = call.dim,
+       .head_count = call.group,
+       .queries = call.queries + (static_cast<size_t>(row) * call.heads + item.kv_head * call.group) * call.dim,
+       .scale = call.scale(row),
+       .seen = {std::max(seen.begin, item.split * kSplitTokens), std::min(seen.end, (item.split + 1) * kSplitTokens)},
+       .partials = Partials(call, row, item.kv_head, item.split)},
+      scratch);
+}
+
+// Sum over splits in key order, each brought to the largest reference by a power of two.
+void MergeSplits(const Call& call, int row) {
+  const RowInterval seen = call.seen(row);
+  const int first = seen.begin / kSplitTokens, last = seen.end > seen.begin ? (seen.end - 1) / kSplitTokens : first - 1;
+  const size_t stride = static_cast<size_t>(call.group) * (call.dim + 2);
+  for (int head = 0; head < call.heads; ++head) {
+    const size_t at = static_cast<size_t>(row) * call.heads + head;
+    float* out = call.out + at * call.dim;
+    std::fill(out, out + call.dim, 0.0f);
+    float reference = kNoReference, sum = 0;
+    const float* partials = Partials(call, row, head / call.group, 0) + (head % call.group) * (call.dim + 2);
+    for (int split = first; split <= last; ++split)
+      reference = std::max(reference, partials[split * stride + call.dim]);
+    for (int split = first; split <= last; ++split) {
+      const float* partial = partials + split * stride;
+      const float factor = static_cast<float>(std::exp2(static_cast<double>(partial[call.dim]) - reference));
+      for (int i = 0; i < call.dim; ++i) out[i] += partial[i] * factor;
+      sum += partial[call.dim + 1] * factor;
+    }
+    const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
+    for (int i = 0; i < call.dim; ++i) out[i] *= inverse;
+    if (call.log_sum_exp != nullptr) {
+      call.log_sum_exp[at] =
+          sum > 0 ? static_cast<float>((reference + std::log2(static_cast<double>(sum))) / kLog2EDouble) : kEmptyLse;
+    }
+  }
+}
+
+}  // namespace
+
+bool RunAttention(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& workspace, const AttendArgs& args) {
+  const auto& pages = static_cast<const PagePool&>(*args.pool);
+  const FlatBatch& flat = workspace.flat;
+  const int dim = pages.shape().head_dim, heads = args.query_head_count;
+  VF_CHECK(heads % pages.shape().kv_head_count == 0, "query heads are a multiple of KV heads");
+  VF_CHECK(dim <= workspace.shape.head_dim && heads <= workspace.shape.query_head_count,
+           "the workspace was planned for this model");
+  const size_t values = static_cast<size_t>(flat.row_count()) * heads;
+  const Call call{kernels,
+                  workspace,
+                  args,
+                  pages,
+                  dim,
+                  heads,
+                  heads / pages.shape().kv_head_count,
+                  HostData<float>(args.queries, values * dim),
+                  OptionalHostData<float>(args.row_scales, flat.row_count()),
+                  HostData<float>(args.out, values * dim),
+                  OptionalHostData<float>(args.log_sum_exp, values)};
+  std::vector<AttentionItem>& items = workspace.items;
+  const std::atomic<bool>* cancelled = flat.batch.cancelled;
+  if (flat.batch.phase == Phase::kPrefill) {
+    PlanPrefill(call, items);
+    return pool.Run(static_cast<int>(items.size()), cancelled,
+                    [&](int index, int thread) { RunPrefillItem(call, items[index], workspace.scratch(thread)); });
+  }
+  PlanDecode(call, items);
+  return pool.Run(static_cast<int>(items.size()), cancelled, [&](int index, int thread) {
+    RunDecodeItem(call, items[index], workspace.scratch(thread));
+  }) && pool.Run(flat.row_count(), cancelled, [&](int row, int) { MergeSplits(call, row); });
+}
+
+void ExplainAttention(const CpuWorkspace& workspace, const AttentionProbabilitiesArgs& args) {
+  const auto& pages = static_cast<const PagePool&>(*args.pool);
+  const FlatBatch& flat = workspace.flat;
+  const int dim = pages.shape().head_dim, group = args.query_head_count / pages.shape().kv_head_count;
+  const float* query =
+      HostData<float>(args.queries, static_cast<size_t>(flat.row_count()) * args.query_head_count * dim) +
+      (static_cast<size_t>(args.row) * args.query_head_count + args.head) * dim;
+  const float* row_scales = OptionalHostData<float>(args.row_scales, flat.row_count());
+  const double scale = row_scales != nullptr ? row_scales[args.row] : args.scale;
+  const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[args.row]];
+  const RowInterval seen = flat.batch.masks[args.mask_index][args.row];
+  VF_CHECK(args.out.size() == static_cast<size_t>(Width(seen)), "one probability per visible key");
+  float key[kHeadDimMax];
+  // Twice through the keys: the largest score and the sum first, so that nothing but the answer is stored.
+  const auto score_of = [&](int position) {
+    pages.ReadKey(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens, args.head / group,
+                  key);
+    double score = 0;
+    for (int i = 0; i < dim; ++i) score += static_cast<double>(query[i]) * key[i];
+    return score * scale;
+  };
+  double top = -std::numeric_limits<double>::infinity(), total = 0;
+  for (int position = seen.begin; position < seen.end; ++position) {
+    const double score = score_of(position);
+    if (score > top) {
+      total *= std::exp(top - score);
+      top = score;
+    }
+    total += std::exp(score - top);
+  }
+  for (int position = seen.begin; position < seen.end; ++position) {
+    args.out[position - seen.begin] = static_cast<float>(std::exp(score_of(position) - top) / total);
+  }
+}
+
+}  // namespace varifocal::kernels::cpu

@@ -1,0 +1,16 @@
+// Work items of attention: (KV head, block of query lanes) in prefill, (KV head, row, split of keys) in decode, the
+// heaviest first; every output row is made by one thread, decode splits are merged in key order.
+#pragma once
+
+#include "kernels/cpu/cpu_workspace.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace varifocal::kernels::cpu {
+
+// False when cancelled.
+bool RunAttention(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& workspace, const AttendArgs& args);
+
+// The weights of one row and head, in float64 from the stored keys.
+void ExplainAttention(const CpuWorkspace& workspace, const AttentionProbabilitiesArgs& args);
+
+}  // namespace varifocal::kernels::cpu

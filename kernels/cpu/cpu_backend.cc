@@ -1,0 +1,330 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/cpu_attention.h"
+#include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/cpu_lm_head.h"
+#include "kernels/cpu/cpu_matmul.h"
+#include "kernels/cpu/cpu_workspace.h"
+#include "kernels/cpu/packed_weight.h"
+#include "kernels/cpu/page_pool.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace varifocal::kernels {
+namespace cpu {
+namespace {
+
+// Rows of one work item where a row is little work.
+constexpr int kRowsPerItem = 16;
+constexpr int kThreadsMax = 1024;
+
+CpuWorkspace& Own(Workspace& workspace) { return static_cast<CpuWorkspace&>(workspace); }
+const PackedWeight& Own(const Weight& weight) { return static_cast<const PackedWeight&>(weight); }
+
+Error OkUnlessCancelled(bool finished) { return finished ? Error{} : CancelledError(); }
+
+void Rotate(const HostRopeTable& table, int position, float* head) {
+  const int half = table.rotary_dim() / 2;
+  const float* cosines = table.cosines(position);
+  const float* sines = table.sines(position);
+  const int step = table.interleaved() ? 2 : 1, apart = table.interleaved() ? 1 : half;
+  for (int i = 0; i < half; ++i) {
+    const float a = head[i * step], b = head[i * step + apart];
+    head[i * step] = a * cosines[i] - b * sines[i];
+    head[i * step + apart] = b * cosines[i] + a * sines[i];
+  }
+}
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const KernelTable& kernels, const BackendOptions& options, int threads)
+      : kernels_(kernels), pool_(threads) {
+    info_.name = std::string("cpu-") + kernels.isa + "-" + DTypeName(options.dtype);
+    info_.device = CpuModelName();
+    info_.dtype = options.dtype;
+    info_.thread_count = threads;
+    info_.notes.push_back("computing with " + std::string(kernels.isa) + " in " + DTypeName(options.dtype) + " on " +
+                          std::to_string(threads) + (threads == 1 ? " thread" : " threads"));
+    if (threads > UsableCores()) {
+      info_.notes.push_back(std::to_string(threads) + " threads are more than the " + std::to_string(UsableCores()) +
+                            " cores this process may use; expect it to be slower");
+    }
+  }
+
+  const BackendInfo& info() const override { return info_; }
+  DType operand_dtype() const override { return DType::kF32; }
+  MemoryInfo memory() const override { return HostMemory(); }
+
+  Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override { return HostBuffer::Create(bytes); }
+  Error Write(Slice to, const void* from, size_t bytes) override {
+    std::memcpy(HostData<char>(to, bytes), from, bytes);
+    return {};
+  }
+  Error Read(void* to, Slice from, size_t bytes) override {
+    std::memcpy(to, HostData<char>(from, bytes), bytes);
+    return {};
+  }
+  Error Zero(Slice slice, size_t bytes) override {
+    std::memset(HostData<char>(slice, bytes), 0, bytes);
+    return {};
+  }
+
+  Result<std::unique_ptr<Buffer>> CreateVector(const HostMatrix& vector) override { return CreateHostVector(vector); }
+  Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) override {
+    return PackedWeight::Create(parts, use);
+  }
+  Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) override {
+    return HostRopeTable::Create(spec);
+  }
+
+  Error CheckShape(const KvShape& shape) const override {
+    if (shape.has_group_bits) return {ErrorCode::kUnsupported, "the cpu backend has no group test"};
+    if (shape.head_dim < kTile || shape.head_dim > kHeadDimMax || shape.head_dim % kTile != 0) {
+      return {ErrorCode::kUnsupported, "the cpu backend has no kernel for head dim " + std::to_string(shape.head_dim) +
+                                           ", only for multiples of 16 up to " + std::to_string(kHeadDimMax)};
+    }
+    return {};
+  }
+  size_t KvBytesPerPageAndLayer(const KvShape& shape) const override { return PagePool::BytesPerPageAndLayer(shape); }
+  Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
+    if (Error error = CheckShape(shape); !error.ok()) return error;
+    return PagePool::Create(shape, page_count);
+  }
+  Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) override {
+    const auto& own = static_cast<const PagePool&>(pool);
+    const KvShape& shape = own.shape();
+    for (int row = 0; row < row_count; ++row) {
+      for (int head = 0; head < shape.kv_head_count; ++head) {
+        const size_t to = (static_cast<size_t>(row) * shape.kv_head_count + head) * shape.head_dim;
+        own.ReadKey(layer, page, row, head, keys + to);
+        own.ReadValue(layer, page, row, head, values + to);
+      }
+    }
+    return {};
+  }
+
+  size_t WorkspaceBytes(const StepShape& shape) const override {
+    return CpuWorkspace::SizesFor(shape).total_bytes(pool_.thread_count());
+  }
+  Result<std::unique_ptr<Workspace>> CreateWorkspace(const StepShape& shape) override {
+    return CpuWorkspace::Create(shape, pool_.thread_count());
+  }
+  Error BeginStep(Workspace& workspace, const Batch& batch) override {
+    return Own(workspace).flat.Assign(batch, Own(workspace).shape);
+  }
+
+  Error Embed(Workspace& workspace, const EmbedArgs& args) override {
+    const PackedWeight& table = Own(*args.table);
+    const FlatBatch& flat = Own(workspace).flat;
+    VF_CHECK(args.tokens.size() == static_cast<size_t>(flat.row_count()), "one token per row");
+    float* out = HostData<float>(args.out, flat.row_count() * table.columns());
+    return EachRow(flat, [&](int row, int) {
+      VF_CHECK(args.tokens[row] >= 0 && args.tokens[row] < table.rows(), "a token id outside the vocabulary");
+      float* to = out + row * table.columns();
+      table.ReadRow(args.tokens[row], to);
+      if (args.multiplier != 1.0f) {
+        for (int64_t i = 0; i < table.columns(); ++i) to[i] *= args.multiplier;
+      }
+    });
+  }
+
+  Error RmsNorm(Workspace& workspace, const RmsNormArgs& args) override {
+    const FlatBatch& flat = Own(workspace).flat;
+    const int64_t width = Own(workspace).shape.model_dim;
+    float* x = HostData<float>(args.x, flat.row_count() * width);
+    const float* delta = OptionalHostData<float>(args.delta, flat.row_count() * width);
+    const float* weight = HostData<float>(args.weight, width);
+    float* out = HostData<float>(args.out, flat.row_count() * width);
+    return EachRow(flat, [&](int row, int) {
+      kernels_.rms_norm(x + row * width, delta == nullptr ? nullptr : delta + row * width, weight, width, args.epsilon,
+                        out + row * width);
+    });
+  }
+
+  Error FocalTau(Workspace& workspace, const FocalTauArgs& args) override;
+  Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) override;
+
+  Error Attend(Workspace& workspace, const AttendArgs& args) override {
+    if (args.groups != nullptr) return {ErrorCode::kUnsupported, "the cpu backend has no group test"};
+    return OkUnlessCancelled(RunAttention(kernels_, pool_, Own(workspace), args));
+  }
+
+  Error Linear(Workspace& workspace, const LinearArgs& args) override {
+    const PackedWeight& weight = Own(*args.weight);
+    const int rows = Own(workspace).flat.row_count();
+    return Multiply(workspace, {.x = HostData<float>(args.x, rows * weight.columns()),
+                                .weight = &weight,
+                                .row_count = rows,
+                                .epilogue = Epilogue::kStore,
+                                .bias = OptionalHostData<float>(args.bias, weight.rows()),
+                                .out = HostData<float>(args.out, rows * weight.rows())});
+  }
+  Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {
+    const PackedWeight& weight = Own(*args.weight);
+    const int rows = Own(workspace).flat.row_count();
+    return Multiply(workspace, {.x = HostData<float>(args.x, rows * weight.columns()),
+                                .weight = &weight,
+                                .row_count = rows,
+                                .epilogue = Epilogue::kResidual,
+                                .bias = OptionalHostData<float>(args.bias, weight.rows()),
+                                .multiplier = args.multiplier,
+                                .out = HostData<float>(args.residual, rows * weight.rows())});
+  }
+  Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
+    const PackedWeight& weight = Own(*args.weight);
+    VF_CHECK(weight.gated(), "LinearGated needs a kGateUp weight");
+    const int rows = Own(workspace).flat.row_count();
+    return Multiply(workspace, {.x = HostData<float>(args.x, rows * weight.columns()),
+                                .weight = &weight,
+                                .row_count = rows,
+                                .epilogue = Epilogue::kGated,
+                                .activation = args.activation,
+                                .out = HostData<float>(args.out, rows * weight.rows() / 2)});
+  }
+
+  Error LmHead(Workspace& workspace, const LmHeadArgs& args) override {
+    if (args.rows.size() > static_cast<size_t>(Own(workspace).shape.head_row_count_max)) {
+      return {ErrorCode::kInvalidArgument, "an LM head call of " + std::to_string(args.rows.size()) +
+                                               " rows exceeds the planned " +
+                                               std::to_string(Own(workspace).shape.head_row_count_max)};
+    }
+    return OkUnlessCancelled(RunLmHead(kernels_, pool_, Own(workspace), args));
+  }
+
+  Error AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) override {
+    ExplainAttention(Own(workspace), args);
+    return {};
+  }
+
+ private:
+  // item(row, thread) for every row of the step.
+  template <typename Item>
+  Error EachRow(const FlatBatch& flat, const Item& item) {
+    const int rows = flat.row_count(), items = (rows + kRowsPerItem - 1) / kRowsPerItem;
+    return OkUnlessCancelled(pool_.Run(items, flat.batch.cancelled, [&](int index, int thread) {
+      const int last = std::min(rows, (index + 1) * kRowsPerItem);
+      for (int row = index * kRowsPerItem; row < last; ++row) item(row, thread);
+    }));
+  }
+
+  Error Multiply(Workspace& workspace, const MatmulArgs& args) {
+    return OkUnlessCancelled(RunMatmul(kernels_, pool_, args, Own(workspace).flat.batch.cancelled));
+  }
+
+  const KernelTable& kernels_;
+  ThreadPool pool_;
+  BackendInfo info_;
+};
+
+Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
+  const FlatBatch& flat = Own(workspace).flat;
+  const int64_t width = Own(workspace).shape.model_dim;
+  auto& pool = static_cast<PagePool&>(*args.pool);
+  const float* x = HostData<float>(args.x, flat.row_count() * width);
+  const float* weight = HostData<float>(args.weight, width);
+  float* scales = HostData<float>(args.row_scales, flat.row_count());
+  uint32_t* counts = OptionalHostData<uint32_t>(args.bound_counts, flat.batch.sequences.size() * 2);
+  float* raw = Own(workspace).taus.get();
+  if (Error error =
+          EachRow(flat, [&](int row, int) { raw[row] = kernels_.dot(x + row * width, weight, width) + args.bias; });
+      !error.ok()) {
+    return error;
+  }
+  for (size_t s = 0; s < flat.batch.sequences.size(); ++s) {
+    const SequenceRows& sequence = flat.batch.sequences[s];
+    const int first = flat.first_rows[s];
+    if (args.mean == TauMean::kSequence && sequence.first_position < sequence.prompt_row_count &&
+        (sequence.first_position != 0 || sequence.row_count < sequence.prompt_row_count)) {
+      return {ErrorCode::kInvalidArgument, "tau over the whole sequence needs the prompt of " +
+                                               std::to_string(sequence.prompt_row_count) + " rows in one step"};
+    }
+    const auto sum_at = [&](int position) {
+      return pool.tau_sum(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens);
+    };
+    // Added one by one in position order, so that the sum at a position does not depend on where steps begin.
+    double sum = sequence.first_position == 0 ? 0.0 : *sum_at(sequence.first_position - 1);
+    for (int i = 0; i < sequence.row_count; ++i) {
+      sum += static_cast<double>(raw[first + i]);
+      *sum_at(sequence.first_position + i) = sum;
+    }
+    for (int i = 0; i < sequence.row_count; ++i) {
+      const int position = sequence.first_position + i;
+      double mean = raw[first + i];
+      if (args.mean != TauMean::kToken) {
+        const bool whole = args.mean == TauMean::kSequence && position < sequence.prompt_row_count;
+        const int last = whole ? sequence.prompt_row_count - 1 : position;
+        mean = *sum_at(last) / (last + 1);
+      }
+      scales[first + i] = TauScale(ClipTau(mean, args.tau_min, args.tau_max));
+      if (counts != nullptr) {
+        counts[2 * s] += static_cast<float>(mean) <= args.tau_min;
+        counts[2 * s + 1] += static_cast<float>(mean) >= args.tau_max;
+      }
+    }
+  }
+  return {};
+}
+
+Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) {
+  CpuWorkspace& own = Own(workspace);
+  const FlatBatch& flat = own.flat;
+  const PackedWeight& weight = Own(*args.weight);
+  auto& pool = static_cast<PagePool&>(*args.pool);
+  const int dim = pool.shape().head_dim, kv_heads = pool.shape().kv_head_count, query_heads = args.query_head_count;
+  const int width = (query_heads + 2 * kv_heads) * dim;
+  VF_CHECK(weight.rows() == width &&
+               width <= (own.shape.query_head_count + 2 * own.shape.kv_head_count) * own.shape.head_dim,
+           "the weight has (H + 2K) D rows");
+  const int rows = flat.row_count();
+  if (Error error = Multiply(workspace, {.x = HostData<float>(args.x, rows * weight.columns()),
+                                         .weight = &weight,
+                                         .row_count = rows,
+                                         .epilogue = Epilogue::kStore,
+                                         .bias = OptionalHostData<float>(args.bias, width),
+                                         .out = own.projected.get()});
+      !error.ok()) {
+    return error;
+  }
+  const float* query_norm = OptionalHostData<float>(args.query_norm, dim);
+  const float* key_norm = OptionalHostData<float>(args.key_norm, dim);
+  float* queries = HostData<float>(args.queries, static_cast<size_t>(rows) * query_heads * dim);
+  return EachRow(flat, [&](int row, int) {
+    float* projected = own.projected.get() + static_cast<size_t>(row) * width;
+    const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[row]];
+    const int position = flat.row_positions[row];
+    const HostRopeTable* rope =
+        args.rope_tables.empty() ? nullptr : static_cast<const HostRopeTable*>(args.rope_tables[sequence.rope_table]);
+    VF_CHECK(rope == nullptr || position < rope->position_count(), "a position beyond the rope table");
+    for (int h = 0; h < query_heads + kv_heads; ++h) {
+      float* head = projected + h * dim;
+      const float* norm = h < query_heads ? query_norm : key_norm;
+      if (norm != nullptr) kernels_.rms_norm(head, nullptr, norm, dim, args.norm_epsilon, head);
+      if (rope != nullptr) Rotate(*rope, position, head);
+    }
+    std::memcpy(queries + static_cast<size_t>(row) * query_heads * dim, projected, sizeof(float) * query_heads * dim);
+    pool.WriteToken(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens,
+                    projected + query_heads * dim, projected + (query_heads + kv_heads) * dim);
+  });
+}
+
+}  // namespace
+}  // namespace cpu
+
+Result<std::unique_ptr<Backend>> CreateCpuBackend(const BackendOptions& options) {
+  if (options.dtype != DType::kF32) {
+    return Error{ErrorCode::kUnsupported, std::string("the cpu backend computes in f32, not ") +
+                                              DTypeName(options.dtype) + " (weights of any format are widened)"};
+  }
+  if (options.thread_count < 0 || options.thread_count > cpu::kThreadsMax) {
+    return Error{ErrorCode::kInvalidArgument, "a thread count of " + std::to_string(options.thread_count) +
+                                                  " is outside 0.." + std::to_string(cpu::kThreadsMax)};
+  }
+  auto kernels = cpu::ChooseKernels(options.cpu_isa);
+  if (!kernels.ok()) return kernels.error();
+  const int threads = options.thread_count == 0 ? cpu::UsableCores() : options.thread_count;
+  return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(**kernels, options, threads));
+}
+
+}  // namespace varifocal::kernels

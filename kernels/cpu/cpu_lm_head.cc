@@ -1,0 +1,110 @@
+#include "kernels/cpu/cpu_lm_head.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace varifocal::kernels::cpu {
+namespace {
+
+// Logits of rows [first_row, last_row) over one slice, in `logits` [rows][kSliceColumns].
+void SliceLogits(const KernelTable& kernels, const CpuWorkspace& workspace, const LmHeadArgs& args, int first_row,
+                 int last_row, int slice, float* logits) {
+  const auto& weight = static_cast<const PackedWeight&>(*args.weight);
+  const int64_t width = weight.columns();
+  constexpr int kPanels = kSliceColumns / kPanel;
+  for (int p = slice * kPanels; p < std::min(weight.panel_count(), (slice + 1) * kPanels); ++p) {
+    kernels.gemm_panel({.x = workspace.head_rows.get() + first_row * width,
+                        .x_stride = static_cast<size_t>(width),
+                        .row_count = last_row - first_row,
+                        .panel = weight.panel(p),
+                        .inner = width,
+                        .out = logits + (p - slice * kPanels) * kPanel,
+                        .out_stride = kSliceColumns,
+                        .columns = weight.columns_of_panel(p)});
+  }
+}
+
+void AdjustLogits(const LmHeadArgs& args, float* logits, int count) {
+  if (args.logit_multiplier != 1.0f) {
+    for (int i = 0; i < count; ++i) logits[i] *= args.logit_multiplier;
+  }
+  if (args.logit_soft_cap > 0) {
+    for (int i = 0; i < count; ++i) logits[i] = args.logit_soft_cap * std::tanh(logits[i] / args.logit_soft_cap);
+  }
+}
+
+HeadResult MergeSlices(const SliceStats* stats, int slices) {
+  HeadResult result;
+  double top = stats[0].top, runner_up = stats[0].runner_up;
+  result.argmax = stats[0].argmax;
+  result.finite = stats[0].finite;
+  for (int s = 1; s < slices; ++s) {
+    const SliceStats& slice = stats[s];
+    result.finite = result.finite && slice.finite;
+    if (slice.top > top) {
+      runner_up = std::max<double>(top, slice.runner_up);
+      top = slice.top;
+      result.argmax = s * kSliceColumns + slice.argmax;
+    } else {
+      runner_up = std::max<double>(runner_up, slice.top);
+    }
+  }
+  double sum = 0;
+  for (int s = 0; s < slices; ++s) sum += stats[s].sum * std::exp(static_cast<double>(stats[s].top) - top);
+  result.argmax_logit = static_cast<float>(top);
+  result.runner_up_logit = static_cast<float>(runner_up);
+  result.log_sum_exp = static_cast<float>(top + std::log(sum));
+  return result;
+}
+
+}  // namespace
+
+bool RunLmHead(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& workspace, const LmHeadArgs& args) {
+  const auto& weight = static_cast<const PackedWeight&>(*args.weight);
+  const int64_t width = weight.columns(), vocab = weight.rows();
+  const int rows = static_cast<int>(args.rows.size()), slices = CpuWorkspace::SliceCount(vocab);
+  VF_CHECK(args.results.size() == args.rows.size(), "one result per head row");
+  VF_CHECK(width <= workspace.shape.model_dim && vocab <= workspace.shape.vocab_size,
+           "the workspace was planned for this model");
+  float* residual = HostData<float>(args.residual, workspace.flat.row_count() * width);
+  const float* norm = HostData<float>(args.norm_weight, width);
+  const std::atomic<bool>* cancelled = workspace.flat.batch.cancelled;
+  const bool normed = pool.Run(rows, cancelled, [&](int r, int) {
+    kernels.rms_norm(residual + args.rows[r].row * width, nullptr, norm, width, args.norm_epsilon,
+                     workspace.head_rows.get() + r * width);
+  });
+  if (!normed) return false;
+
+  const int blocks = (rows + kSliceRows - 1) / kSliceRows;
+  const bool sliced = pool.Run(blocks * slices, cancelled, [&](int index, int thread) {
+    const int slice = index % slices, first_token = slice * kSliceColumns;
+    const int first_row = index / slices * kSliceRows, last_row = std::min(rows, first_row + kSliceRows);
+    const int count = static_cast<int>(std::min<int64_t>(kSliceColumns, vocab - first_token));
+    float* scratch = workspace.scratch(thread);
+    SliceLogits(kernels, workspace, args, first_row, last_row, slice, scratch);
+    for (int r = first_row; r < last_row; ++r) {
+      float* logits = scratch + (r - first_row) * kSliceColumns;
+      AdjustLogits(args, logits, count);
+      workspace.slice_stats[static_cast<size_t>(r) * slices + slice] = kernels.slice_stats(logits, count);
+      const HeadRow& row = args.rows[r];
+      // The log-sum-exp is subtracted once it is known.
+      if (row.target >= first_token && row.target < first_token + count) {
+        workspace.target_logits[r] = logits[row.target - first_token];
+      }
+      if (row.logits_slot >= 0) {
+        std::memcpy(args.logits + row.logits_slot * vocab + first_token, logits, count * sizeof(float));
+      }
+    }
+  });
+  if (!sliced) return false;
+  for (int r = 0; r < rows; ++r) {
+    HeadResult result = MergeSlices(workspace.slice_stats.get() + static_cast<size_t>(r) * slices, slices);
+    VF_CHECK(args.rows[r].target < vocab, "a target outside the vocabulary");
+    if (args.rows[r].target >= 0) result.target_log_probability = workspace.target_logits[r] - result.log_sum_exp;
+    args.results[r] = result;
+  }
+  return true;
+}
+
+}  // namespace varifocal::kernels::cpu

@@ -1,0 +1,46 @@
+#include "kernels/cpu/cpu_matmul.h"
+
+#include <algorithm>
+
+namespace varifocal::kernels::cpu {
+namespace {
+
+// A multiple of every register tile's rows; 96 rows of a few hundred inputs stay in the second-level cache beside a
+// panel.
+constexpr int kBlockRows = 96;
+// Panels of one item: enough to pay for handing it out, few enough to balance.
+constexpr size_t kItemBytes = 128 << 10;
+
+}  // namespace
+
+bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& args,
+               const std::atomic<bool>* cancelled) {
+  const PackedWeight& weight = *args.weight;
+  const int64_t inner = weight.columns();
+  const int outputs = weight.panel_outputs();
+  const size_t out_stride = static_cast<size_t>(weight.gated() ? weight.rows() / 2 : weight.rows());
+  const int per_item = static_cast<int>(std::max<size_t>(1, kItemBytes / (inner * kPanel * sizeof(float))));
+  const int groups = (weight.panel_count() + per_item - 1) / per_item;
+  const int blocks = (args.row_count + kBlockRows - 1) / kBlockRows;
+  return pool.Run(blocks * groups, cancelled, [&](int index, int) {
+    const int first_row = index / groups * kBlockRows;
+    const int first_panel = index % groups * per_item;
+    const int last_panel = std::min(weight.panel_count(), first_panel + per_item);
+    for (int p = first_panel; p < last_panel; ++p) {
+      kernels.gemm_panel({.x = args.x + first_row * inner,
+                          .x_stride = static_cast<size_t>(inner),
+                          .row_count = std::min(kBlockRows, args.row_count - first_row),
+                          .panel = weight.panel(p),
+                          .inner = inner,
+                          .epilogue = args.epilogue,
+                          .activation = args.activation,
+                          .bias = args.bias == nullptr ? nullptr : args.bias + p * outputs,
+                          .multiplier = args.multiplier,
+                          .out = args.out + first_row * out_stride + p * outputs,
+                          .out_stride = out_stride,
+                          .columns = weight.columns_of_panel(p)});
+    }
+  });
+}
+
+}  // namespace varifocal::kernels::cpu

@@ -1,0 +1,24 @@
+// Work items of a matrix product: blocks of rows times groups of panels, from one counter.
+#pragma once
+
+#include "kernels/cpu/packed_weight.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace varifocal::kernels::cpu {
+
+struct MatmulArgs {
+  const float* x = nullptr;  // [rows, K]
+  const PackedWeight* weight = nullptr;
+  int row_count = 0;
+  Epilogue epilogue = Epilogue::kStore;
+  Activation activation = Activation::kSilu;
+  const float* bias = nullptr;
+  float multiplier = 1.0f;
+  float* out = nullptr;  // [rows, outputs]
+};
+
+// False when cancelled.
+bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& args,
+               const std::atomic<bool>* cancelled);
+
+}  // namespace varifocal::kernels::cpu

@@ -1,0 +1,48 @@
+#include "kernels/cpu/cpu_workspace.h"
+
+#include <algorithm>
+
+namespace varifocal::kernels::cpu {
+
+CpuWorkspace::Sizes CpuWorkspace::SizesFor(const StepShape& shape) {
+  const size_t rows = shape.row_count_max, dim = shape.head_dim;
+  const size_t splits = (shape.context_length_max + kSplitTokens - 1) / kSplitTokens;
+  Sizes sizes{};
+  sizes.projected = rows * (shape.query_head_count + 2 * shape.kv_head_count) * dim;
+  sizes.scratch_per_thread = std::max({PrefillScratchFloats(shape.head_dim), DecodeScratchFloats(shape.head_dim),
+                                       static_cast<size_t>(kSliceRows) * kSliceColumns});
+  sizes.partials = static_cast<size_t>(shape.sequence_count_max) * shape.query_head_count * splits * (dim + 2);
+  sizes.taus = rows;
+  sizes.head_rows = static_cast<size_t>(shape.head_row_count_max) * shape.model_dim;
+  sizes.targets = shape.head_row_count_max;
+  sizes.slice_stats = static_cast<size_t>(shape.head_row_count_max) * SliceCount(shape.vocab_size);
+  return sizes;
+}
+
+Result<std::unique_ptr<Workspace>> CpuWorkspace::Create(const StepShape& shape, int thread_count) {
+  auto workspace = std::make_unique<CpuWorkspace>();
+  workspace->shape = shape;
+  workspace->sizes_ = SizesFor(shape);
+  const Sizes& sizes = workspace->sizes_;
+  workspace->bytes_ = sizes.total_bytes(thread_count);
+  workspace->flat.Reserve(shape);
+  workspace->projected = AllocateAligned<float>(sizes.projected);
+  workspace->scratch_ = AllocateAligned<float>(sizes.scratch_per_thread * thread_count);
+  workspace->partials = AllocateAligned<float>(sizes.partials);
+  workspace->taus = AllocateAligned<float>(sizes.taus);
+  workspace->head_rows = AllocateAligned<float>(sizes.head_rows);
+  workspace->target_logits = AllocateAligned<float>(sizes.targets);
+  workspace->slice_stats = AllocateAligned<SliceStats>(sizes.slice_stats);
+  if (!workspace->projected || !workspace->scratch_ || !workspace->partials || !workspace->taus ||
+      !workspace->head_rows || !workspace->target_logits || !workspace->slice_stats) {
+    return OutOfHostMemory("the workspace", workspace->bytes_);
+  }
+  // Prefill blocks of 16 lanes per KV head at the smallest, a rest per sequence; decode splits per sequence and KV
+  // head.
+  const size_t lanes = static_cast<size_t>(shape.row_count_max) * shape.query_head_count;
+  const size_t per_sequence = static_cast<size_t>(shape.kv_head_count) * (1 + workspace->split_count());
+  workspace->items.reserve(lanes / kTile + shape.sequence_count_max * per_sequence);
+  return std::unique_ptr<Workspace>(std::move(workspace));
+}
+
+}  // namespace varifocal::kernels::cpu

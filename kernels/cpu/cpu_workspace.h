@@ -1,0 +1,55 @@
+// Scratch of the CPU backend for steps up to a shape, all of it allocated once.
+#pragma once
+
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/host_memory.h"
+
+namespace varifocal::kernels::cpu {
+
+// Logit columns of one work item of the LM head, and its rows.
+inline constexpr int kSliceColumns = 1024;
+inline constexpr int kSliceRows = 24;
+
+// A block of query lanes, or one decode row; `cost` in visible (row, key) pairs.
+struct AttentionItem {
+  int32_t sequence = 0;
+  int32_t kv_head = 0;
+  int32_t first_lane = 0;  // prefill: of the sequence's rows * group; decode: the row
+  int32_t split = 0;       // decode: index of the key range
+  int64_t cost = 0;
+};
+
+class CpuWorkspace final : public Workspace {
+ public:
+  struct Sizes {
+    size_t projected, scratch_per_thread, partials, taus, head_rows, targets, slice_stats;
+    size_t total_bytes(int thread_count) const {
+      return (projected + scratch_per_thread * thread_count + partials + taus + head_rows + targets) * sizeof(float) +
+             slice_stats * sizeof(SliceStats);
+    }
+  };
+  static Sizes SizesFor(const StepShape& shape);
+  static Result<std::unique_ptr<Workspace>> Create(const StepShape& shape, int thread_count);
+
+  size_t bytes() const override { return bytes_; }
+  float* scratch(int thread) const { return scratch_.get() + thread * sizes_.scratch_per_thread; }
+  int split_count() const { return (shape.context_length_max + kSplitTokens - 1) / kSplitTokens; }
+  static int SliceCount(int64_t vocab) { return static_cast<int>((vocab + kSliceColumns - 1) / kSliceColumns); }
+
+  StepShape shape;
+  FlatBatch flat;
+  std::vector<AttentionItem> items;
+  AlignedArray<float> projected;         // [T, (H + 2K) D]: q, k, v before norms and rotation
+  AlignedArray<float> partials;          // [sequences, H, splits, D + 2]
+  AlignedArray<float> taus;              // [T]
+  AlignedArray<float> head_rows;         // [head rows, M]
+  AlignedArray<float> target_logits;     // [head rows]
+  AlignedArray<SliceStats> slice_stats;  // [head rows, slices]
+
+ private:
+  Sizes sizes_{};
+  size_t bytes_ = 0;
+  AlignedArray<float> scratch_;
+};
+
+}  // namespace varifocal::kernels::cpu

@@ -1,0 +1,111 @@
+// Matrix products over packed weights: a few rows times one panel of 64 columns, the whole inner dimension in one tile.
+//
+// Every output is one chain of fused multiply-adds over k = 0, 1, ..., so its bits depend on its row and its column
+// alone: not on how many rows stand beside it, and not on the phase.
+//
+// Shapes:  panel [K][64]; a register tile is kGemmRows x kGemmVectors vectors.
+#pragma once
+
+#include "kernels/cpu/vector_math.h"
+
+namespace varifocal::kernels::cpu {
+
+// tile[kRows][64] = x [kRows, K] times panel.
+template <typename S, int kRows>
+inline void PanelTile(const float* x, size_t x_stride, const float* panel, int64_t inner, float* tile) {
+  constexpr int kVectors = S::kGemmVectors;
+  for (int column = 0; column < kPanel; column += kVectors * kLanes) {
+    typename S::V sum[kRows][kVectors];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = S::Zero();
+    }
+    const float* from = panel + column;
+    for (int64_t k = 0; k < inner; ++k, from += kPanel) {
+      typename S::V weight[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) weight[v] = S::Load(from + v * kLanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const typename S::V input = S::Set1(x[r * x_stride + k]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = S::Fma(input, weight[v], sum[r][v]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) S::Store(tile + r * kPanel + column + v * kLanes, sum[r][v]);
+    }
+  }
+}
+
+template <typename S>
+inline void PanelTileRows(int rows, const float* x, size_t x_stride, const float* panel, int64_t inner, float* tile) {
+  static_assert(S::kGemmRows <= 6);
+  switch (rows) {
+    case 1:
+      return PanelTile<S, 1>(x, x_stride, panel, inner, tile);
+    case 2:
+      return PanelTile<S, 2>(x, x_stride, panel, inner, tile);
+    case 3:
+      return PanelTile<S, 3>(x, x_stride, panel, inner, tile);
+    case 4:
+      return PanelTile<S, 4>(x, x_stride, panel, inner, tile);
+    case 5:
+      return PanelTile<S, 5>(x, x_stride, panel, inner, tile);
+    default:
+      return PanelTile<S, 6>(x, x_stride, panel, inner, tile);
+  }
+}
+
+template <typename S>
+inline typename S::V Activated(Activation activation, typename S::V x) {
+  const typename S::V one = S::Set1(1.0f);
+  if (activation == Activation::kSilu) return S::Div(x, S::Add(one, Exp<S>(S::Sub(S::Zero(), x))));
+  // x/2 (1 + tanh u) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3)
+  const typename S::V cubic = S::Mul(S::Mul(x, x), S::Mul(x, S::Set1(0.044715f)));
+  const typename S::V u = S::Mul(S::Add(x, cubic), S::Set1(-2.0f * 0.797884561f));
+  return S::Div(x, S::Add(one, Exp<S>(u)));
+}
+
+// One tile row into `out`; `row` holds 64 sums, `columns` outputs exist.
+template <typename S>
+inline void FinishRow(const GemmPanel& args, float* row, float* out) {
+  const int width = args.epilogue == Epilogue::kGated ? kPanel / 2 : kPanel;
+  float partial[kPanel];
+  const bool whole = args.columns == width;
+  float* to = whole ? out : partial;
+  if (!whole && args.epilogue == Epilogue::kResidual) {
+    for (int i = 0; i < args.columns; ++i) partial[i] = out[i];
+    for (int i = args.columns; i < kPanel; ++i) partial[i] = 0;
+  }
+  if (args.bias != nullptr) {
+    for (int i = 0; i < args.columns; ++i) row[i] += args.bias[i];
+  }
+  for (int i = 0; i < width; i += kLanes) {
+    typename S::V y = S::Load(row + i);
+    if (args.epilogue == Epilogue::kGated) {
+      y = S::Mul(Activated<S>(args.activation, y), S::Load(row + i + kPanel / 2));
+    } else if (args.epilogue == Epilogue::kResidual) {
+      y = S::Fma(S::Set1(args.multiplier), y, S::Load(to + i));
+    }
+    S::Store(to + i, y);
+  }
+  if (!whole) {
+    for (int i = 0; i < args.columns; ++i) out[i] = partial[i];
+  }
+}
+
+template <typename S>
+void MultiplyPanel(const GemmPanel& args) {
+  alignas(64) float tile[S::kGemmRows * kPanel];
+  for (int row = 0; row < args.row_count; row += S::kGemmRows) {
+    const int rows = args.row_count - row < S::kGemmRows ? args.row_count - row : S::kGemmRows;
+    PanelTileRows<S>(rows, args.x + row * args.x_stride, args.x_stride, args.panel, args.inner, tile);
+    for (int r = 0; r < rows; ++r) FinishRow<S>(args, tile + r * kPanel, args.out + (row + r) * args.out_stride);
+  }
+}
+
+}  // namespace varifocal::kernels::cpu

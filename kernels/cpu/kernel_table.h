@@ -1,0 +1,131 @@
+// What one instruction set computes: plain functions over plain arguments, and the layouts they agree on.
+//
+// The backend plans work items and calls through this table; the bodies are templates over sixteen float lanes,
+// compiled once per instruction set. Same lanes, same order, same fused multiply-adds: AVX2 and AVX-512 give the same
+// bits.
+//
+// Shapes:  a KV page of one KV head is one contiguous tile, K [128/16][D][16] and then V [D/16][128][16].
+//          a weight is panels [N/64][K][64], its last panel filled with zeros.
+// Threads: functions write only through their arguments and `scratch`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/backend.h"
+
+namespace varifocal::kernels::cpu {
+
+// One vector of key lanes, and of value lanes.
+inline constexpr int kTile = 16;
+// Output columns of a weight panel.
+inline constexpr int kPanel = 64;
+// Query lanes of one prefill block, the most any instruction set takes.
+inline constexpr int kQueryLanesMax = 48;
+// Keys of one decode split; partial results are merged in split order, whatever the number of threads.
+inline constexpr int kSplitTokens = 16 * kPageTokens;
+inline constexpr int kHeadDimMax = 256;
+
+inline constexpr double kLog2EDouble = 1.4426950408889634;
+inline constexpr float kLog2E = static_cast<float>(kLog2EDouble);
+// See vector_math.h.
+inline constexpr float kExp2Coefficients[5] = {6.931470037e-01f, 2.402224243e-01f, 5.550733581e-02f, 9.671512991e-03f,
+                                               1.326472731e-03f};
+
+// A score no visible key can have, and the reference of a row that has seen none: far enough apart that a masked key
+// weighs an exact zero against either.
+inline constexpr float kMaskedScore = -3e38f;
+inline constexpr float kNoReference = -1e37f;
+// The reference moves when a score passes it by this much; 2^20 x 2^20 keys stays far inside the range of f32.
+inline constexpr float kReferenceSlack = 20.0f;
+// Scale x log2(e) is held so that no element of a scaled query passes this; then no score overflows for keys below
+// 2^50, and a temperature so small has long since given all the weight to one key.
+inline constexpr float kScaledQueryMax = 0x1p60f;
+
+// Where the pages of one sequence, layer and KV head lie: page p's K tile at base + pages[p] * page_stride, V after it.
+struct KeyValues {
+  const float* base = nullptr;
+  size_t page_stride = 0;  // floats
+  const int32_t* pages = nullptr;
+  const float* keys(int page_index) const { return base + static_cast<size_t>(pages[page_index]) * page_stride; }
+  const float* values(int page_index, int head_dim) const { return keys(page_index) + kPageTokens * head_dim; }
+};
+
+// Up to kQueryLanesMax (query row, head) pairs that read one KV head of one sequence.
+struct PrefillBlock {
+  KeyValues kv;
+  int head_dim = 0;
+  int lane_count = 0;
+  const float* queries[kQueryLanesMax];  // [D] each
+  float scales[kQueryLanesMax];
+  RowInterval seen[kQueryLanesMax];
+  float* outs[kQueryLanesMax];          // [D] each
+  float* log_sum_exps[kQueryLanesMax];  // null where not asked
+};
+
+inline size_t PrefillScratchFloats(int head_dim) {
+  return static_cast<size_t>(kQueryLanesMax) * (2 * head_dim + kPageTokens + 2);
+}
+
+// One query row, the heads of one KV group, the keys of one split.
+struct DecodeSplit {
+  KeyValues kv;
+  int head_dim = 0;
+  int head_count = 0;
+  const float* queries = nullptr;  // [heads, D]
+  float scale = 1;
+  RowInterval seen;           // already cut to the split
+  float* partials = nullptr;  // [heads, D + 2]: sums of p v; then the reference; then the sum of p
+};
+
+inline size_t DecodeScratchFloats(int head_dim) { return static_cast<size_t>(5) * head_dim + kPageTokens; }
+
+enum class Epilogue { kStore, kResidual, kGated };
+
+// rows x one panel.
+struct GemmPanel {
+  const float* x = nullptr;  // [rows, K]
+  size_t x_stride = 0;
+  int row_count = 0;
+  const float* panel = nullptr;  // [K][64]
+  int64_t inner = 0;             // K
+  Epilogue epilogue = Epilogue::kStore;
+  Activation activation = Activation::kSilu;
+  const float* bias = nullptr;  // [columns], or null
+  float multiplier = 1;         // of kResidual
+  float* out = nullptr;         // first column of the panel; kGated: 32 outputs per panel
+  size_t out_stride = 0;
+  int columns = kPanel;  // outputs that exist: less than 64 (kGated: 32) in the last panel
+};
+
+// Logits of one row over one slice of the vocabulary.
+struct SliceStats {
+  float top = 0;
+  float runner_up = 0;
+  int32_t argmax = 0;  // within the slice
+  float sum = 0;       // of exp(logit - top)
+  bool finite = true;
+};
+
+struct KernelTable {
+  const char* isa;
+  int query_lanes;  // lanes of a full prefill block
+  void (*attend_prefill)(const PrefillBlock& block, float* scratch);
+  void (*attend_decode)(const DecodeSplit& split, float* scratch);
+  void (*gemm_panel)(const GemmPanel& args);
+  // out = x / sqrt(mean(x^2) + epsilon) * weight, after x += delta when delta is not null.
+  void (*rms_norm)(float* x, const float* delta, const float* weight, int64_t width, float epsilon, float* out);
+  float (*dot)(const float* a, const float* b, int64_t count);
+  SliceStats (*slice_stats)(const float* logits, int count);
+  // 2 flops per lane and step over registers alone; for measuring the machine.
+  float (*multiply_add_peak)(int64_t steps);
+};
+
+// Flops of one step of multiply_add_peak.
+inline constexpr double kPeakFlopsPerStep = 2.0 * 12 * kTile;
+
+const KernelTable* PortableKernels();
+const KernelTable* Avx2Kernels();  // null on other architectures
+const KernelTable* Avx512Kernels();
+
+}  // namespace varifocal::kernels::cpu

@@ -1,0 +1,42 @@
+#include "kernels/cpu/packed_weight.h"
+
+#include <algorithm>
+
+namespace varifocal::kernels::cpu {
+
+Result<std::unique_ptr<Weight>> PackedWeight::Create(std::span<const HostMatrix> parts, WeightUse use) {
+  auto rows = StackedRows(parts, use);
+  if (!rows.ok()) return rows.error();
+  auto weight = std::make_unique<PackedWeight>();
+  weight->rows_ = *rows;
+  weight->columns_ = parts[0].columns;
+  weight->gated_ = use == WeightUse::kGateUp;
+  const int64_t outputs = weight->gated_ ? *rows / 2 : *rows;
+  const int per_panel = weight->panel_outputs();
+  weight->panel_count_ = static_cast<int>((outputs + per_panel - 1) / per_panel);
+  weight->data_ = AllocateAligned<float>(weight->bytes() / sizeof(float));
+  if (weight->data_ == nullptr) return OutOfHostMemory("a packed weight", weight->bytes());
+  std::vector<float> row(weight->columns_);
+  for (int64_t n = 0; n < *rows; ++n) {
+    const auto [part, inner] = StackedRow(parts, n);
+    WidenRow(*part, inner, row.data());
+    const bool up = weight->gated_ && n >= outputs;
+    const int64_t output = up ? n - outputs : n;
+    float* to = weight->data_.get() + static_cast<size_t>(output / per_panel) * weight->columns_ * kPanel +
+                output % per_panel + (up ? kPanel / 2 : 0);
+    for (int64_t k = 0; k < weight->columns_; ++k) to[k * kPanel] = row[k];
+  }
+  return std::unique_ptr<Weight>(std::move(weight));
+}
+
+int PackedWeight::columns_of_panel(int index) const {
+  const int64_t outputs = gated_ ? rows_ / 2 : rows_;
+  return static_cast<int>(std::min<int64_t>(panel_outputs(), outputs - static_cast<int64_t>(index) * panel_outputs()));
+}
+
+void PackedWeight::ReadRow(int64_t index, float* out) const {
+  const float* from = panel(static_cast<int>(index / kPanel)) + index % kPanel;
+  for (int64_t k = 0; k < columns_; ++k) out[k] = from[k * kPanel];
+}
+
+}  // namespace varifocal::kernels::cpu

@@ -1,0 +1,67 @@
+// Sixteen floats in two AVX2 registers. Include between the target pragmas of kernels_avx2.cc only.
+//
+// The lanes do what those of AVX-512 do, so results have the same bits.
+#pragma once
+
+#include <immintrin.h>
+
+namespace varifocal::kernels::cpu {
+
+struct Avx2 {
+  struct V {
+    __m256 a, b;
+  };
+  // Register tiles: 16 registers hold 8 to 12 accumulators, 2 operands and a broadcast.
+  static constexpr int kLaneVectors = 1;
+  static constexpr int kScoreKeys = 4;
+  static constexpr int kValueDims = 4;
+  static constexpr int kGemmRows = 6;
+  static constexpr int kGemmVectors = 1;
+
+  static V Load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+  static void Store(float* to, V v) {
+    _mm256_storeu_ps(to, v.a);
+    _mm256_storeu_ps(to + 8, v.b);
+  }
+  static V Set1(float x) {
+    const __m256 v = _mm256_set1_ps(x);
+    return {v, v};
+  }
+  static V Zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+  static V Add(V x, V y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+  static V Sub(V x, V y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+  static V Mul(V x, V y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+  static V Div(V x, V y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+  static V Fma(V x, V y, V z) { return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
+  static V Max(V x, V y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
+  static V Min(V x, V y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+  static V Round(V v) { return {RoundHalf(v.a), RoundHalf(v.b)}; }
+  static V Scale2(V x, V exponent) {
+    return {_mm256_mul_ps(x.a, Power2(exponent.a)), _mm256_mul_ps(x.b, Power2(exponent.b))};
+  }
+  static bool AnyGreater(V x, V y) {
+    return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(x.a, y.a, _CMP_GT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_GT_OQ))) !=
+           0;
+  }
+  static V SelectGreater(V x, V y, V yes, V no) {
+    return {_mm256_blendv_ps(no.a, yes.a, _mm256_cmp_ps(x.a, y.a, _CMP_GT_OQ)),
+            _mm256_blendv_ps(no.b, yes.b, _mm256_cmp_ps(x.b, y.b, _CMP_GT_OQ))};
+  }
+  static V SelectBetween(V x, V low, V high, V yes, V no) {
+    return {_mm256_blendv_ps(no.a, yes.a, Inside(x.a, low.a, high.a)),
+            _mm256_blendv_ps(no.b, yes.b, Inside(x.b, low.b, high.b))};
+  }
+
+ private:
+  static __m256 RoundHalf(__m256 v) { return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static __m256 Inside(__m256 x, __m256 low, __m256 high) {
+    return _mm256_and_ps(_mm256_cmp_ps(low, x, _CMP_LE_OQ), _mm256_cmp_ps(x, high, _CMP_LT_OQ));
+  }
+  // The exponent field of 2^e; zero, and so the float 0, at -127 and below.
+  static __m256 Power2(__m256 e) {
+    const __m256i whole = _mm256_cvtps_epi32(_mm256_max_ps(e, _mm256_set1_ps(-127.0f)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(whole, _mm256_set1_epi32(127)), 23));
+  }
+};
+
+}  // namespace varifocal::kernels::cpu

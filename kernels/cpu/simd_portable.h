@@ -1,0 +1,85 @@
+// Sixteen floats as an array: for a CPU without AVX2, and as the plain reading of the other two.
+//
+// Without a fused multiply-add its results differ from theirs in the last bits.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace varifocal::kernels::cpu {
+
+struct Portable {
+  struct V {
+    float x[16];
+  };
+  static constexpr int kLaneVectors = 1;
+  static constexpr int kScoreKeys = 2;
+  static constexpr int kValueDims = 2;
+  static constexpr int kGemmRows = 2;
+  static constexpr int kGemmVectors = 1;
+
+  template <typename F>
+  static V Each(const F& f) {
+    V v;
+    for (int i = 0; i < 16; ++i) v.x[i] = f(i);
+    return v;
+  }
+  static V Load(const float* from) {
+    return Each([&](int i) { return from[i]; });
+  }
+  static void Store(float* to, const V& v) {
+    for (int i = 0; i < 16; ++i) to[i] = v.x[i];
+  }
+  static V Set1(float x) {
+    return Each([&](int) { return x; });
+  }
+  static V Zero() { return Set1(0.0f); }
+  static V Add(const V& a, const V& b) {
+    return Each([&](int i) { return a.x[i] + b.x[i]; });
+  }
+  static V Sub(const V& a, const V& b) {
+    return Each([&](int i) { return a.x[i] - b.x[i]; });
+  }
+  static V Mul(const V& a, const V& b) {
+    return Each([&](int i) { return a.x[i] * b.x[i]; });
+  }
+  static V Div(const V& a, const V& b) {
+    return Each([&](int i) { return a.x[i] / b.x[i]; });
+  }
+  static V Fma(const V& a, const V& b, const V& c) {
+    return Each([&](int i) { return a.x[i] * b.x[i] + c.x[i]; });
+  }
+  static V Max(const V& a, const V& b) {
+    return Each([&](int i) { return a.x[i] > b.x[i] ? a.x[i] : b.x[i]; });
+  }
+  static V Min(const V& a, const V& b) {
+    return Each([&](int i) { return a.x[i] < b.x[i] ? a.x[i] : b.x[i]; });
+  }
+  static V Round(const V& v) {
+    // Adding 2^23 leaves no bits for a fraction; floats from there on are whole.
+    return Each([&](int i) {
+      const float size = std::fabs(v.x[i]);
+      return size < 0x1p23f ? std::copysign((size + 0x1p23f) - 0x1p23f, v.x[i]) : v.x[i];
+    });
+  }
+  static V Scale2(const V& x, const V& exponent) {
+    return Each([&](int i) {
+      const float e = exponent.x[i] > -127.0f ? exponent.x[i] : -127.0f;
+      return x.x[i] * std::bit_cast<float>(static_cast<uint32_t>(static_cast<int32_t>(e) + 127) << 23);
+    });
+  }
+  static bool AnyGreater(const V& a, const V& b) {
+    bool any = false;
+    for (int i = 0; i < 16; ++i) any |= a.x[i] > b.x[i];
+    return any;
+  }
+  static V SelectGreater(const V& a, const V& b, const V& yes, const V& no) {
+    return Each([&](int i) { return a.x[i] > b.x[i] ? yes.x[i] : no.x[i]; });
+  }
+  static V SelectBetween(const V& x, const V& low, const V& high, const V& yes, const V& no) {
+    return Each([&](int i) { return low.x[i] <= x.x[i] && x.x[i] < high.x[i] ? yes.x[i] : no.x[i]; });
+  }
+};
+
+}  // namespace varifocal::kernels::cpu

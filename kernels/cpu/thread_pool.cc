@@ -1,0 +1,112 @@
+#include "kernels/cpu/thread_pool.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace varifocal::kernels::cpu {
+namespace {
+
+// About 50 microseconds: longer than the gap between two operations of a step, shorter than anybody minds.
+constexpr int kSpinPauses = 4000;
+
+void Pause() {
+#if defined(__SSE2__)
+  _mm_pause();
+#endif
+}
+
+}  // namespace
+
+ScopedFlushDenormals::ScopedFlushDenormals() {
+#if defined(__SSE2__)
+  constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
+  saved_ = _mm_getcsr();
+  _mm_setcsr(saved_ | kFlushToZero | kDenormalsAreZero);
+#endif
+}
+
+ScopedFlushDenormals::~ScopedFlushDenormals() {
+#if defined(__SSE2__)
+  _mm_setcsr(saved_);
+#endif
+}
+
+ThreadPool::ThreadPool(int thread_count) {
+  for (int i = 1; i < thread_count; ++i) workers_.emplace_back([this, i] { Work(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(sleep_mutex_);
+    stopping_.store(true);
+  }
+  wake_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+bool ThreadPool::RunErased(int count, const std::atomic<bool>* cancelled, const void* context, Call call) {
+  std::lock_guard job(one_job_);
+  call_ = call;
+  context_ = context;
+  count_ = count;
+  cancelled_ = cancelled;
+  skipped_.store(false, std::memory_order_relaxed);
+  next_.store(0, std::memory_order_relaxed);
+  const bool alone = workers_.empty() || count <= 1;
+  if (!alone) {
+    open_.store(true, std::memory_order_seq_cst);
+    generation_.fetch_add(1, std::memory_order_seq_cst);
+    // A worker raises sleepers_ before it looks at generation_ a last time, so one of us sees the other.
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+      std::lock_guard lock(sleep_mutex_);
+      wake_.notify_all();
+    }
+  }
+  DoItems(0);
+  if (!alone) {
+    open_.store(false, std::memory_order_seq_cst);
+    for (int i = 0; inside_.load(std::memory_order_seq_cst) != 0; ++i) {
+      if (i < kSpinPauses) {
+        Pause();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  }
+  return !skipped_.load(std::memory_order_relaxed);
+}
+
+void ThreadPool::DoItems(int thread) {
+  ScopedFlushDenormals flush;
+  for (;;) {
+    const int index = next_.fetch_add(1, std::memory_order_relaxed);
+    if (index >= count_) return;
+    if (cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed)) {
+      skipped_.store(true, std::memory_order_relaxed);
+      return;
+    }
+    call_(context_, index, thread);
+  }
+}
+
+void ThreadPool::Work(int thread) {
+  uint64_t seen = 0;
+  for (;;) {
+    for (int i = 0; i < kSpinPauses && generation_.load(std::memory_order_acquire) == seen && !stopping_.load(); ++i)
+      Pause();
+    if (generation_.load(std::memory_order_acquire) == seen) {
+      std::unique_lock lock(sleep_mutex_);
+      sleepers_.fetch_add(1, std::memory_order_seq_cst);
+      wake_.wait(lock, [&] { return generation_.load(std::memory_order_seq_cst) != seen || stopping_.load(); });
+      sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    if (stopping_.load()) return;
+    seen = generation_.load(std::memory_order_acquire);
+    inside_.fetch_add(1, std::memory_order_seq_cst);
+    if (open_.load(std::memory_order_seq_cst)) DoItems(thread);
+    inside_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+}
+
+}  // namespace varifocal::kernels::cpu

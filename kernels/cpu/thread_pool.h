@@ -1,0 +1,80 @@
+// A blocking thread pool for the work items of one operation.
+//
+// Run hands out items 0..count-1 from one counter, in order, to the caller and the workers; it returns when every item
+// is done. Workers spin briefly between operations, for a step is hundreds of them in a row, then sleep, so that an
+// idle daemon costs nothing. Denormals are flushed to zero while items run, on every thread alike, and the caller's
+// mode is restored.
+//
+// Threads: Run may be called from several threads; one job runs at a time and the others wait.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace varifocal::kernels::cpu {
+
+// Flush-to-zero and denormals-are-zero for the life of the object.
+class ScopedFlushDenormals {
+ public:
+  ScopedFlushDenormals();
+  ~ScopedFlushDenormals();
+  ScopedFlushDenormals(const ScopedFlushDenormals&) = delete;
+  ScopedFlushDenormals& operator=(const ScopedFlushDenormals&) = delete;
+
+ private:
+  unsigned saved_ = 0;
+};
+
+class ThreadPool {
+ public:
+  // `thread_count` includes the caller: 1 means no workers.
+  explicit ThreadPool(int thread_count);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int thread_count() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls item(index, thread) for every index; `thread` is below thread_count() and held by one item at a time. When
+  // `cancelled` turns true, items not yet begun are skipped and Run returns false.
+  template <typename Item>
+  bool Run(int count, const std::atomic<bool>* cancelled, const Item& item) {
+    return RunErased(count, cancelled, &item, [](const void* context, int index, int thread) {
+      (*static_cast<const Item*>(context))(index, thread);
+    });
+  }
+
+ private:
+  using Call = void (*)(const void* context, int index, int thread);
+
+  bool RunErased(int count, const std::atomic<bool>* cancelled, const void* context, Call call);
+  void Work(int thread);
+  void DoItems(int thread);
+
+  std::vector<std::thread> workers_;
+  std::mutex one_job_;
+
+  // The current job. Written while open_ is false and nobody is inside; a worker enters by raising inside_ first and
+  // looking at open_ second, the caller leaves by clearing open_ first and waiting for inside_ second, so that a worker
+  // the system has put to sleep never holds a job up.
+  Call call_ = nullptr;
+  const void* context_ = nullptr;
+  int count_ = 0;
+  const std::atomic<bool>* cancelled_ = nullptr;
+  std::atomic<int> next_{0};
+  std::atomic<bool> open_{false};
+  std::atomic<int> inside_{0};
+  std::atomic<bool> skipped_{false};
+
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<bool> stopping_{false};
+  std::atomic<int> sleepers_{0};
+  std::mutex sleep_mutex_;
+  std::condition_variable wake_;
+};
+
+}  // namespace varifocal::kernels::cpu
