@@ -1,0 +1,56 @@
+// The daemon's server inside this process, behind a gRPC channel that never touches a socket.
+//
+// So a verb that needs a model is a plain gRPC client, wherever the model is. Only embedded.cc knows the server.
+//
+// Errors:  from Start: what a database or a model directory is refused for, in one sentence.
+// Threads: any.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace varifocal {
+class Server;
+}
+
+namespace varifocal::client {
+
+// What varifocald takes as flags; unset leaves the choice to the server.
+struct EmbeddedOptions {
+  struct NamedModel {
+    std::string name;
+    std::string directory;
+  };
+
+  std::string database_path;  // empty: models only
+  std::vector<NamedModel> models;
+  std::string device = "auto";
+  std::optional<std::string> dtype, cpu_isa;
+  std::optional<int> threads;
+  std::optional<int64_t> prefill_chunk_tokens, kv_cache_bytes, batch_size_max;
+  std::optional<bool> prefix_cache;
+  std::optional<int> in_flight;
+};
+
+class EmbeddedServer {
+ public:
+  static absl::StatusOr<std::unique_ptr<EmbeddedServer>> Start(const EmbeddedOptions& options);
+  ~EmbeddedServer();  // a running job goes back to the queue
+
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+
+ private:
+  explicit EmbeddedServer(std::unique_ptr<Server> server);
+
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace varifocal::client
