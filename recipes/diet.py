@@ -80,6 +80,11 @@ def copy(rng, w, length):
     return out.done(length)
 
 
+def context_share(rng, length, low):
+    """The part of a sequence that is context; the rest is questions. Long contexts are mostly context."""
+    return 1 - rng.random() ** 2 * 0.6 if length > 600 else rng.uniform(low, 0.8)
+
+
 def keys(rng, w, n):
     """n distinct (first, second) pairs from as few words as make them share words often, or from all."""
     side = int(np.ceil(np.sqrt(n) * rng.uniform(1.05, 3.0))) + 1
@@ -91,10 +96,10 @@ def keys(rng, w, n):
     return pa[flat // b], pb[flat % b]
 
 
-def recall_kv(rng, w, length, easy):
+def recall_kv(rng, w, length, easy, share=None):
     e, out = w.enc, Out()
     out.put(e("Find the key in the JSON object and copy its value.\n\n{\""))
-    share = 1 - rng.random() ** 2 * 0.6 if length > 600 else rng.uniform(0.3, 0.8)
+    share = share or context_share(rng, length, 0.3)
     n = max(2, int((length * share - 30) / 5))
     if rng.random() < easy:
         n = min(n, int(rng.integers(2, 9)))
@@ -119,10 +124,10 @@ def recall_kv(rng, w, length, easy):
     return out.done(length)
 
 
-def icl_labels(rng, w, length, easy):
+def icl_labels(rng, w, length, easy, share=None):
     e, out = w.enc, Out()
     out.put(e("Label the last line like the lines above it.\n"))
-    classes = 8 if rng.random() < 0.7 and rng.random() >= easy else int(rng.integers(2, 9))
+    classes = 8 if share or rng.random() < 0.7 and rng.random() >= easy else int(rng.integers(2, 9))
     pool = np.concatenate([w.first_sp, w.second_sp])
     owned = pool[pick(rng, len(pool), classes * 5)].reshape(classes, 5)
     label = w.digits[rng.permutation(classes)]
@@ -138,10 +143,10 @@ def icl_labels(rng, w, length, easy):
     return out.done(length)
 
 
-def rag_facts(rng, w, length, easy):
+def rag_facts(rng, w, length, easy, share=None):
     e, out = w.enc, Out()
     out.put(e("Answer the question from the documents."))
-    share = 1 - rng.random() ** 2 * 0.6 if length > 600 else rng.uniform(0.3, 0.8)
+    share = share or context_share(rng, length, 0.3)
     n = max(2, int((length * share - 20) / 33))
     if rng.random() < easy:
         n = min(n, int(rng.integers(1, 4)))
@@ -166,7 +171,7 @@ def rag_facts(rng, w, length, easy):
             out.one(w.one("The") if j == 0 else the)
             out.one(w.one(" friend") if what == 3 else w.attributes_sp[a[what]])
             out.one(of)
-            out.put(name, 1)
+            out.put(name)
             out.one(is_)
             if what == 3:
                 out.put([int(w.first_sp[k1[friend[i]]]), int(w.second_sp[k2[friend[i]]])])
@@ -193,10 +198,10 @@ def rag_facts(rng, w, length, easy):
     return out.done(length)
 
 
-def longqa_story(rng, w, length, easy):
+def longqa_story(rng, w, length, easy, share=None):
     e, out = w.enc, Out()
     out.put(e("Read the story and answer the question.") + e("\n\n"))
-    share = 1 - rng.random() ** 2 * 0.6 if length > 600 else rng.uniform(0.4, 0.8)
+    share = share or context_share(rng, length, 0.4)
     sentences = max(4, int((length * share - 12) / 6.05))
     if rng.random() < easy:
         sentences = min(sentences, int(rng.integers(4, 20)))
@@ -236,7 +241,7 @@ def longqa_story(rng, w, length, easy):
         out.one(dot)
     known = np.flatnonzero(place >= 0)
     if len(known) == 0:
-        return longqa_story(rng, w, length, easy)
+        return longqa_story(rng, w, length, easy, share)
     while len(out.ids) < length:
         who = int(known[rng.integers(len(known))])
         out.put(nl + e("Question: Where is") + [int(w.names_sp[names[who]])] + e("?") + e("\nAnswer:"))

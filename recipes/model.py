@@ -145,7 +145,8 @@ class Block(nn.Module):
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
-STRENGTH = 2.0
+STRENGTH = 0.8
+BAGW = 1.0
 
 
 class Llama(nn.Module):
@@ -163,9 +164,9 @@ class Llama(nn.Module):
     def initialize(self, mimetic):
         """Normal weights of variance 1/fan-in, and two structures that spare the long wait for induction.
 
-        Each query starts close to its key (mimetic initialization, Trockman and Kolter 2023), so that tokens look for
-        their like from the first step. All embeddings share a direction, and the first layer's head h reads it as
-        "look 1 + h mod 3 tokens back": position alone decides there, at first.
+        Without them the matching of words emerges only after millions of tokens. Each query starts close to its key and
+        each output close to its value's transpose (mimetic initialization, Trockman and Kolter 2023); the first layer
+        starts looking back, the next two start finding again. All of it is trained from there, the same in every arm.
         """
         c = self.config
         nn.init.normal_(self.embed_tokens.weight, std=c.hidden_size**-0.5)
@@ -173,7 +174,7 @@ class Llama(nn.Module):
             a, m = layer.self_attn, layer.mlp
             for w in (a.q_proj, a.k_proj, a.v_proj, a.o_proj, m.gate_proj, m.up_proj, m.down_proj):
                 nn.init.normal_(w.weight, std=w.weight.shape[1] ** -0.5)
-            m.down_proj.weight *= 0.3
+            m.down_proj.weight *= 0.2
             for w in (a.o_proj, m.down_proj):
                 w.weight /= math.sqrt(2 * c.num_hidden_layers)
             if mimetic:
@@ -181,10 +182,10 @@ class Llama(nn.Module):
                 k = a.k_proj.weight.view(c.num_key_value_heads, c.head_dim, -1).repeat_interleave(group, 0)
                 a.q_proj.weight.copy_(0.8 * k.reshape(-1, c.hidden_size) + 0.6 * a.q_proj.weight)
             if mimetic and layer is self.layers[0]:
-                self.look_back(a)
-            if mimetic and layer is self.layers[1]:
-                self.find_again(self.layers[0].self_attn, a)
-            if mimetic and layer is not self.layers[0]:
+                slow, own, back = self.look_back(a)
+            elif mimetic and layer is not self.layers[-1]:
+                self.find_again(a, slow, own, back, (0, 1, 2) if layer is self.layers[1] else (0, 2, 3), STRENGTH)
+            elif mimetic:
                 v = a.v_proj.weight.view(c.num_key_value_heads, c.head_dim, -1).repeat_interleave(group, 0)
                 a.o_proj.weight.copy_(0.5 * a.o_proj.weight + 0.5 * v.reshape(-1, c.hidden_size).T)
             if hasattr(a, "tau_proj"):
@@ -193,48 +194,75 @@ class Llama(nn.Module):
 
     @torch.no_grad()
     def look_back(self, attention, strength=8.0):
-        """q.k * head_dim^-1/2 = strength * sum over bands of cos((distance - offset) * frequency) at the start."""
+        """Head h of the first layer looks h + 1 tokens back, by position alone, and passes on what stands there.
+
+        The stream is parted at the start: one direction that all embeddings share, a few dozen for the words, and one
+        part for each head's word. Read through the shared direction, q.k * head_dim^-1/2 starts as strength times the
+        sum over bands of cos((distance - offset) * frequency). Returns how to read P(d), the word d places back, as
+        rows that are in use in every head: those of the bands that hardly turn within the training length.
+        """
         c = self.config
-        shared = F.normalize(torch.randn(c.hidden_size), dim=0)
-        table = self.embed_tokens.weight
-        table -= (table @ shared)[:, None] * shared
-        table.copy_(F.normalize(table, dim=1) + shared)
+        frequency = c.rope_theta ** (-torch.arange(0, c.head_dim, 2, dtype=torch.float64) / c.head_dim)
+        slow = (frequency < 1e-3).repeat(2).nonzero().squeeze(1)
+        parts = torch.linalg.qr(torch.randn(c.hidden_size, c.hidden_size))[0]
+        shared, rest = parts[:, 0], parts[:, 1:]
+        written = [rest[:, h * len(slow) : (h + 1) * len(slow)] for h in range(c.num_attention_heads)]
+        own = rest[:, c.num_attention_heads * len(slow) :]
+        table = F.normalize(torch.randn(c.vocab_size, own.shape[1]), dim=1)
+        self.embed_tokens.weight.copy_(table @ own.T + shared)
+        code = torch.linalg.qr(torch.randn(own.shape[1], len(slow)))[0].T @ own.T
         # After the norm an embedding has length sqrt(M), half of its square along the shared direction.
         along = math.sqrt(c.hidden_size / 2)
         amplitude = math.sqrt(strength * math.sqrt(c.head_dim)) / along
-        frequency = c.rope_theta ** (-torch.arange(0, c.head_dim, 2, dtype=torch.float64) / c.head_dim)
-        q = attention.q_proj.weight.view(c.num_attention_heads, c.head_dim, -1)
-        k = attention.k_proj.weight.view(c.num_key_value_heads, c.head_dim, -1)
-        attention.q_proj.weight *= 0.1
-        attention.k_proj.weight *= 0.1
+        q, k, v, o = self.by_head(attention)
+        for w in (q, k, v, o):
+            w *= 0.1
         ones = torch.cat([torch.ones(c.head_dim // 2), torch.zeros(c.head_dim // 2)])
         k += amplitude * ones[None, :, None] * shared
+        v[:, slow] = code
         for head in range(c.num_attention_heads):
-            phase = frequency * (1 + head % 3)
+            phase = frequency * (1 + head)
             q[head] += amplitude * torch.cat([phase.cos(), -phase.sin()]).float()[:, None] * shared
-        v = attention.v_proj.weight
-        v -= (v @ shared)[:, None] * shared
-        attention.o_proj.weight *= 0.4
+            o[:, head, slow] = written[head] / along * math.sqrt(own.shape[1] / len(slow))
+        return slow, own, [code * math.sqrt(own.shape[1] / len(slow))] + [w.T for w in written]
 
     @torch.no_grad()
-    def find_again(self, first, second, strength=None):
-        """The second layer's queries start as the first layer's values, its keys read what a look-back-by-one head
-        wrote, and its outputs are its values transposed: a token finds where it stood before and copies what followed.
+    def find_again(self, attention, slow, own, back, places, strength):
+        """A later layer finds where the same words stood before, and copies what followed them there.
+
+        Half of the heads compare P(d) here with P(d + 1) there, place by place (an induction head of several words);
+        the other half compare P(1..3) here with P(2..4) there as a bag, where the word before agrees.
         """
         c = self.config
+        turn = [torch.linalg.qr(torch.randn(len(slow), len(slow)))[0] for _ in range(5)]
+        in_bag = turn[4]
+        words_q = sum(turn[d] @ back[d] for d in places)
+        words_k = sum(turn[d] @ back[d + 1] for d in places)
+        bag_q = sum(in_bag @ back[d] for d in (1, 2, 3)) + BAGW * turn[0] @ back[0]
+        bag_k = sum(in_bag @ back[d] for d in (2, 3, 4)) + turn[0] @ back[1]
+        q, k, v, o = self.by_head(attention)
+        for w in (q, k, v, o):
+            w *= 0.1
         group = c.num_attention_heads // c.num_key_value_heads
-        strength = strength or STRENGTH
-        v0 = first.v_proj.weight.view(c.num_key_value_heads, c.head_dim, -1)
-        o0 = first.o_proj.weight.view(c.hidden_size, c.num_attention_heads, c.head_dim)
-        q1 = second.q_proj.weight.view(c.num_attention_heads, c.head_dim, -1)
-        k1 = second.k_proj.weight.view(c.num_key_value_heads, c.head_dim, -1)
-        for head in range(c.num_attention_heads):
-            g = head // group
-            writer = [h for h in range(g * group, (g + 1) * group) if h % 3 == 0][0]
-            q1[head] = 0.1 * q1[head] + strength * v0[g]
-            if head % group == 0:
-                key = o0[:, writer].T
-                k1[g] = 0.1 * k1[g] + strength * key / key.norm(dim=1, keepdim=True)
+        for g in range(c.num_key_value_heads):
+            as_bag = g % 2 == 1
+            k[g, slow] += strength * (bag_k if as_bag else words_k)
+            width = min(c.head_dim, own.shape[1])
+            copy = torch.linalg.qr(torch.randn(own.shape[1], width))[0].T @ own.T
+            v[g, :width] += 0.5 * copy
+            for head in range(g * group, (g + 1) * group):
+                q[head, slow] += strength * (bag_q if as_bag else words_q)
+                o[:, head, :width] += 0.5 * copy.T / math.sqrt(group)
+
+    def by_head(self, attention):
+        """Views of the four projections: q [H, D, M], k and v [K, D, M], o [M, H, D]."""
+        c = self.config
+        return (
+            attention.q_proj.weight.data.view(c.num_attention_heads, c.head_dim, -1),
+            attention.k_proj.weight.data.view(c.num_key_value_heads, c.head_dim, -1),
+            attention.v_proj.weight.data.view(c.num_key_value_heads, c.head_dim, -1),
+            attention.o_proj.weight.data.view(c.hidden_size, c.num_attention_heads, c.head_dim),
+        )
 
     def hidden(self, ids):
         t = ids.shape[1]

@@ -1,0 +1,119 @@
+"""Golden values for the statistics: scipy's special functions, intervals from them, and enumerated sign flips.
+
+    python recipes/goldens/make_statistics.py        (writes tests/testdata/goldens/statistics/golden.json)
+"""
+
+import itertools
+import json
+import pathlib
+from fractions import Fraction
+
+import numpy as np
+from scipy import special, stats
+
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens/statistics"
+
+
+def incomplete_beta():
+    shapes = [0.5, 1.0, 2.0, 3.5, 10.0, 47.5, 300.0, 5000.0, 1e5]
+    points = [0.0, 1e-6, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0]
+    rows = [{"a": a, "b": b, "x": x, "value": float(special.betainc(a, b, x))} for a in shapes for b in shapes for x in points]
+    return [r for r in rows if r["value"] == 0 or r["value"] > 1e-250]
+
+
+def student_t():
+    degrees = [1, 2, 3, 4.5, 7, 11, 12, 24, 30.25, 99, 1000, 1e6]
+    cdf = [{"t": t, "degrees": d, "value": float(stats.t.cdf(t, d))} for d in degrees for t in (-8, -2.5, -1, -0.1, 0, 0.3, 1.96, 4, 30)]
+    levels = (0.0005, 0.01, 0.025, 0.1, 0.5, 0.8, 0.95, 0.975, 0.995, 0.9999)
+    return cdf, [{"probability": p, "degrees": d, "value": float(stats.t.ppf(p, d))} for d in degrees for p in levels]
+
+
+def wilson(k, n, confidence):
+    """Wilson's formula; scipy's own for whole counts, checked below to be the same."""
+    z = stats.norm.ppf(0.5 + confidence / 2)
+    p = k / n
+    middle, half = p + z * z / (2 * n), z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
+
+
+def wilson_rows():
+    rows = []
+    for n in (1, 3, 12, 48, 100, 2500):
+        for k in sorted({0, 1, n // 3, n // 2, n - 1, n}):
+            for confidence in (0.9, 0.95, 0.99):
+                exact = stats.binomtest(k, n).proportion_ci(confidence, method="wilson")
+                low, high = wilson(k, n, confidence)
+                assert abs(low - exact.low) < 1e-12 and abs(high - exact.high) < 1e-12
+                rows.append({"mean": k / n, "effective_count": n, "confidence": confidence, "low": float(exact.low), "high": float(exact.high)})
+    for mean, n in ((0.25, 7.3), (0.9, 22.75), (0.5, 1.0), (0.031, 160.4), (1.0, 9.6), (0.0, 2.2)):
+        low, high = wilson(mean * n, n, 0.95)
+        rows.append({"mean": mean, "effective_count": n, "confidence": 0.95, "low": float(low), "high": float(high)})
+    return rows
+
+
+def t_intervals():
+    rng, rows = np.random.default_rng(3), []
+    for n in (2, 3, 12, 25, 60):
+        x = np.round(rng.normal(0.05, 0.3, n), 4)
+        low, high = stats.t.interval(0.95, n - 1, loc=x.mean(), scale=x.std(ddof=1) / np.sqrt(n))
+        p = float(stats.ttest_1samp(x, 0).pvalue)
+        rows.append({"differences": x.tolist(), "mean": float(x.mean()), "low": float(low), "high": float(high), "t_test_p": p})
+    return rows
+
+
+def sign_flips():
+    """Two-sided, all assignments, in exact arithmetic: how many sums are at least as large as the one seen."""
+    vectors = [
+        [1], [1, 1], [1, 1, 1, 1, 1], [1, -1], [0, 0, 0], [0, 1, 0, 1], [4, 3, 2, 1], [1, 2, -3], [4, -1, 2, 2, 3, -2, 1],
+        [1, 1, 1, 1, -1, 1, 1, 1, 2, 1, 1, 1], [1, -2, 3, -4, 5, -6, 7, -8, 9, 10], [2, 2, 2, 0, 0, -1, 1, 3, 1, 1, 4, 2, 1, 1],
+    ]
+    rng = np.random.default_rng(11)
+    vectors += [rng.integers(-4, 5, n).tolist() for n in (6, 9, 13, 16)]
+    rows = []
+    for quarters in vectors:
+        values = [Fraction(v, 4) for v in quarters]
+        nonzero = [abs(v) for v in values if v]
+        seen = abs(sum(values))
+        count = sum(abs(sum(s * v for s, v in zip(signs, nonzero))) >= seen for signs in itertools.product((1, -1), repeat=len(nonzero)))
+        p = Fraction(count, 2 ** len(nonzero))
+        if len(values) <= 13 and len(nonzero) > 1:
+            ours = stats.permutation_test(
+                (np.array(quarters) / 4,), np.sum, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
+            ).pvalue
+            assert abs(ours - float(p)) < 1e-12, (quarters, ours, p)
+        rows.append({"differences": [v / 4 for v in quarters], "as_extreme_count": count, "assignment_count": 2 ** len(nonzero), "p": float(p)})
+    return rows
+
+
+def flip_sums(row):
+    nonzero = [abs(v) for v in row["differences"] if v]
+    return np.array([sum(s * v for s, v in zip(signs, nonzero)) for signs in itertools.product((1, -1), repeat=len(nonzero))])
+
+
+def main():
+    OUT.mkdir(parents=True, exist_ok=True)
+    cdf, quantiles = student_t()
+    z = [1e-9, 0.001, 0.025, 0.3, 0.5, 0.8, 0.975, 0.995, 1 - 1e-9]
+    tables = {
+        "incomplete_beta": incomplete_beta(),
+        "student_t_cdf": cdf,
+        "student_t_quantile": quantiles,
+        "normal_quantile": [{"probability": p, "value": float(special.ndtri(p))} for p in z],
+        "wilson": wilson_rows(),
+        "t_interval": t_intervals(),
+        "sign_flip": sign_flips(),
+    }
+    body = ",\n".join(f'"{k}": [\n' + ",\n".join("  " + json.dumps(r) for r in rows) + "\n]" for k, rows in tables.items())
+    (OUT / "golden.json").write_text("{" + body + "}\n")
+    print({k: len(v) for k, v in tables.items()})
+    # Teeth: plain mistakes must be seen at the printed digits.
+    normal_for_t = max(abs(r["value"] - special.ndtri(r["probability"])) for r in quantiles if r["degrees"] <= 30)
+    flips = tables["sign_flip"]
+    one_sided = sum(sum(flip_sums(r) >= abs(sum(r["differences"]))) != r["as_extreme_count"] for r in flips)
+    wald = max(abs(r["mean"] - 1.96 * np.sqrt(r["mean"] * (1 - r["mean"]) / r["effective_count"]) - r["low"]) for r in tables["wilson"])
+    zeros = sum(0 in r["differences"] and r["assignment_count"] < 2 ** len(r["differences"]) for r in flips)
+    print(f"normal for t moves {normal_for_t:.2g}; one-sided flips move {one_sided} rows; Wald for Wilson moves {wald:.2g}; {zeros} rows hold zeros")
+
+
+if __name__ == "__main__":
+    main()
