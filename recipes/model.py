@@ -283,7 +283,9 @@ class Llama(nn.Module):
 
         directory = pathlib.Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
+        # tau_proj is one vector [M], not a matrix of one row.
         tensors = {"model." + k: v.detach().float().contiguous() for k, v in self.state_dict().items()}
+        tensors = {k: v.squeeze(0) if k.endswith("tau_proj.weight") else v for k, v in tensors.items()}
         save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
         (directory / "config.json").write_text(json.dumps(self.config.to_json(), indent=2) + "\n")
 
@@ -296,11 +298,11 @@ def load(directory):
     names = {f.name for f in dataclasses.fields(Config)}
     config = Config(**{k: v for k, v in raw.items() if k in names}, focal=raw.get("focal_attention"))
     model = Llama(config)
-    model.load_state_dict({k.removeprefix("model."): v for k, v in load_file(directory / "model.safetensors").items()})
+    tensors = {k.removeprefix("model."): v for k, v in load_file(directory / "model.safetensors").items()}
+    model.load_state_dict({k: v.view(1, -1) if k.endswith("tau_proj.weight") else v for k, v in tensors.items()})
     return model
 
 
-D_SQRT = math.sqrt(32)
 ARMS = {
     "baseline": None,
     "focal-constant": {"mode": "constant", "temperature": 0.4},
