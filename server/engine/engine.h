@@ -24,6 +24,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/model/model.h"
@@ -106,12 +108,17 @@ struct EngineCallbacks {
 };
 
 // Breaks promises on purpose, so that the tests of the promises can be seen to fail. Never set outside tests.
-enum class EngineSabotage { kNone, kSplitByBatch, kChunkAlignedKeys };
+enum class EngineSabotage {
+  kNone,
+  kPhaseByRowCount,   // a single row takes the decode kernels even when it is prompt, several the prefill kernels
+  kReplayByPrefill,   // a preempted sequence runs what it had generated through prefill
+};
 
 struct EngineOptions {
   int64_t prefill_chunk_tokens = 512;  // >= 1; a memory and latency setting, never a result setting
   int64_t batch_size_max = 16;         // sequences that decode together
-  int64_t kv_cache_bytes = 0;          // 0 takes a quarter of the memory this process may use, at least one full context
+  // 0 takes what batch_size_max full contexts need, but at most a quarter of the memory that is free.
+  int64_t kv_cache_bytes = 0;
   int64_t queue_length_max = 4096;
   bool prefix_cache = true;
   EngineSabotage sabotage = EngineSabotage::kNone;
@@ -167,6 +174,14 @@ class Engine {
   virtual absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count) = 0;
   // Forgets cached prefixes that no sequence is using.
   virtual void DropPrefixCache() = 0;
+
+ protected:
+  static absl::StatusOr<EngineResult> WaitFor(absl::FunctionRef<absl::StatusOr<Handle>(EngineCallbacks)> start);
 };
+
+// A word that a program can switch on, or "": EMPTY_PROMPT, BAD_TOKEN_ID, PROMPT_TOO_LONG, BAD_DECODE_SETTING,
+// BAD_CONTINUATION, BAD_FOCAL_TEMPERATURE, MODEL_WITHOUT_TOKENIZER, KV_CACHE_TOO_SMALL, QUEUE_FULL, SHUTTING_DOWN,
+// NUMERIC_ERROR.
+std::string EngineErrorReason(const absl::Status& status);
 
 }  // namespace varifocal

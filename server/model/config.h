@@ -16,39 +16,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/json.h"
+#include "server/model/attention_setting.h"
+#include "server/model/rope.h"
 
 namespace varifocal {
-
-enum class AttentionMode { kBaseline, kFocalConstant, kFocalLearned };
-enum class TauMean { kCausal, kToken, kSequence };
-
-// How sharply queries look: one per model, or per request when a run-time temperature replaces it.
-struct AttentionSetting {
-  AttentionMode mode = AttentionMode::kBaseline;
-  std::vector<double> temperatures;  // constant: one per layer; softmax(q.k * base / t)
-  double tau_min = 0;                // learned: softmax(q.k / tau), tau within [tau_min, tau_max]
-  double tau_max = 0;
-  TauMean tau_mean = TauMean::kCausal;
-
-  // "baseline", "focal t=0.4", "focal t=0.4,0.5,..", "focal tau=[3.5,8] causal"; numbers round-trip. Names the setting in
-  // records and in the key of the prefix cache.
-  std::string ToString() const;
-  // True when the mean over the whole prompt is needed before any row can attend: no chunks, no prefix reuse.
-  bool NeedsWholePrompt() const { return mode == AttentionMode::kFocalLearned && tau_mean == TauMean::kSequence; }
-};
-
-enum class RopeKind { kDefault, kLinear, kLlama3 };
-
-// Where a key is. Lengths and bases as in Hugging Face's rope_parameters.
-struct RopeConfig {
-  RopeKind kind = RopeKind::kDefault;
-  double theta = 10000;
-  double factor = 1;                      // linear, llama3
-  double low_freq_factor = 1;             // llama3
-  double high_freq_factor = 4;            // llama3
-  double original_max_position = 8192;    // llama3
-  std::string ToString() const;
-};
 
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"
@@ -63,7 +34,6 @@ struct ModelConfig {
   double rms_norm_epsilon = 1e-6;
   bool tied_embeddings = false;
   bool attention_bias = false;
-  bool mlp_bias = false;
   RopeConfig rope;
   int64_t max_position = 0;                      // prompt and generated tokens together never exceed it
   std::optional<int64_t> trained_context_length; // beyond it a result is labelled extrapolated
@@ -77,6 +47,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text);
 
 // The eos ids of generation_config.json, when it names any; other generation settings there are decoding defaults that
 // varifocal never applies silently, and are checked for being well formed only.
-absl::StatusOr<std::optional<std::vector<int32_t>>> ParseGenerationConfigEos(absl::string_view json_text);
+absl::StatusOr<std::optional<std::vector<int32_t>>> ParseGenerationConfigEos(absl::string_view json_text,
+                                                                             int64_t vocabulary_size);
 
 }  // namespace varifocal

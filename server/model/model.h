@@ -24,10 +24,6 @@ namespace varifocal {
 class Tokenizer;
 class Transformer;
 
-namespace kernels {
-class Backend;
-}
-
 struct ModelOptions {
   std::string device = "auto";  // auto, cpu, reference, cuda:N
   std::string dtype;            // f32 or bf16; empty takes the backend's default
@@ -40,17 +36,18 @@ struct ModelOptions {
 
 // What a result must say about where it came from.
 struct ModelProvenance {
-  std::string backend;          // "cpu", "reference", "cuda"
-  std::string device;           // "cpu", "cuda:0"
-  std::string isa;              // instruction set or compute capability in use
-  std::string dtype;            // "f32", "bf16"
-  std::string kernels;          // names of the kernels chosen, one line
+  std::string backend;           // "cpu", "reference", "cuda"
+  std::string isa;               // instruction set or kernel family, e.g. "avx512"; may be empty
+  std::string kernels;           // the whole choice in one name, e.g. "cpu-avx512-f32"; equal names give equal bits
+  std::string device;            // in words, e.g. the processor's model name
+  std::string dtype;             // "f32", "bf16"
   int threads = 0;
-  std::string weights_sha256;   // 64 hex characters
-  std::string tokenizer_sha256; // empty without a tokenizer
-  std::string attention;        // AttentionSetting::ToString()
-  int64_t page_bytes = 0;       // one page of 128 tokens, all layers
-  int64_t weight_bytes = 0;     // on the backend
+  std::string weights_sha256;    // 64 hex characters
+  std::string tokenizer_sha256;  // empty without a tokenizer
+  std::string attention;         // AttentionSetting::ToString()
+  std::string rope;              // RopeConfig::ToString()
+  int64_t page_bytes = 0;        // one page of 128 tokens, all layers
+  int64_t weight_bytes = 0;      // on the backend
   int64_t parameter_count = 0;
 };
 

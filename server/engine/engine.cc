@@ -1,0 +1,380 @@
+// The engine's thread: takes requests in, runs the steps that the scheduler plans, hands results out.
+#include "server/engine/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "server/engine/estimate.h"
+#include "server/engine/request_check.h"
+#include "server/engine/scheduler.h"
+#include "server/model/forward.h"
+#include "server/model/kernel_status.h"
+#include "server/model/transformer.h"
+
+namespace varifocal {
+namespace {
+
+using kernels::kPageTokens;
+
+// Full contexts that the cache holds unless told otherwise: one running, one starting, one remembered.
+constexpr int64_t kContextsInCache = 3;
+// Rows whose logits are made in one call of the head: enough to use the processor, small beside the weights.
+constexpr int64_t kHeadRowsMax = 64;
+
+absl::Status CheckOptions(const EngineOptions& options) {
+  auto at_least_one = [](absl::string_view name, int64_t value) {
+    if (value >= 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; it must be at least 1"));
+  };
+  RETURN_IF_ERROR(at_least_one("prefill_chunk_tokens", options.prefill_chunk_tokens));
+  RETURN_IF_ERROR(at_least_one("batch_size_max", options.batch_size_max));
+  RETURN_IF_ERROR(at_least_one("queue_length_max", options.queue_length_max));
+  if (options.kv_cache_bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("kv_cache_bytes is ", options.kv_cache_bytes, "; it must be at least 0"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ChoosePageCount(const LoadedModel& model, const EngineOptions& options) {
+  const int64_t page_bytes = model.transformer().PageBytes();
+  int64_t bytes = options.kv_cache_bytes;
+  if (bytes == 0) {
+    const int64_t context_pages = (model.config().max_position + kPageTokens - 1) / kPageTokens;
+    const int64_t free_bytes = static_cast<int64_t>(model.transformer().backend().memory().free_bytes);
+    bytes = std::max(std::min(free_bytes / 4, kContextsInCache * context_pages * page_bytes), page_bytes);
+  }
+  const int64_t page_count = bytes / page_bytes;
+  if (page_count < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("kv_cache_bytes is ", bytes, "; one page of ", kPageTokens, " tokens takes ", page_bytes));
+  }
+  return std::min<int64_t>(page_count, INT32_MAX);
+}
+
+class EngineThread final : public Engine {
+ public:
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(std::shared_ptr<const LoadedModel> model, EngineOptions options);
+  ~EngineThread() override;
+
+  absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override;
+  void Cancel(Handle handle) override;
+  const LoadedModel& model() const override { return *model_; }
+  EngineDescription Describe() const override;
+  EngineStatus Status() const override;
+  absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count) override;
+  void DropPrefixCache() override;
+
+ private:
+  EngineThread(std::shared_ptr<const LoadedModel> model, const EngineOptions& options, int64_t page_count)
+      : model_(std::move(model)), options_(options), page_count_(page_count),
+        scheduler_(*model_, options_, page_count, Clock::Real()) {}
+  absl::Status Allocate();
+  RequestLimits Limits() const;
+  absl::StatusOr<Handle> Submit(EngineRequest request, EngineCallbacks callbacks, bool timing_only);
+  absl::StatusOr<EngineResult> TimeShortRequest(EngineRequest request);
+
+  void Loop();
+  bool TakeOrders();
+  void RunStep(const StepPlan& plan);
+  absl::Status RunForward(const StepPlan& plan);
+  void Deliver();
+
+  const std::shared_ptr<const LoadedModel> model_;
+  const EngineOptions options_;
+  const int64_t page_count_;
+
+  // The engine thread's own.
+  std::unique_ptr<kernels::RopeTable> rope_;
+  std::unique_ptr<kernels::KvPool> pool_;
+  std::unique_ptr<Forward> forward_;
+  Scheduler scheduler_;
+  ForwardOutput output_;
+  std::vector<float> logits_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  // Guarded by mutex_.
+  std::vector<std::unique_ptr<Sequence>> arrived_;
+  std::vector<Handle> cancels_;
+  std::vector<Handle> in_step_;  // of the prefill step being computed
+  bool drop_prefix_cache_ = false;
+  bool stopping_ = false;
+  Handle next_handle_ = 1;
+  EngineStatus status_;
+
+  std::atomic<bool> step_cancelled_{false};
+  std::mutex estimate_mutex_;
+  std::optional<CostRates> rates_;  // guarded by estimate_mutex_
+  std::thread thread_;
+};
+
+absl::StatusOr<std::unique_ptr<Engine>> EngineThread::Create(std::shared_ptr<const LoadedModel> model, EngineOptions options) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  options.prefill_chunk_tokens = std::min(options.prefill_chunk_tokens, model->config().max_position);
+  ASSIGN_OR_RETURN(const int64_t page_count, ChoosePageCount(*model, options));
+  auto engine = std::unique_ptr<EngineThread>(new EngineThread(std::move(model), options, page_count));
+  RETURN_IF_ERROR(engine->Allocate());
+  engine->thread_ = std::thread([raw = engine.get()] { raw->Loop(); });
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+absl::Status EngineThread::Allocate() {
+  const Transformer& transformer = model_->transformer();
+  const int64_t context_max = std::min(model_->config().max_position, page_count_ * kPageTokens);
+  ASSIGN_OR_RETURN(rope_, transformer.CreateRopeTable(context_max));
+  ASSIGN_OR_RETURN(pool_, ToStatusOr(transformer.backend().CreateKvPool(transformer.KvShape(), static_cast<int>(page_count_))));
+  ASSIGN_OR_RETURN(forward_, Forward::Create(transformer, *rope_, {.row_count_max = std::max(options_.prefill_chunk_tokens, options_.batch_size_max),
+                                                                   .sequence_count_max = options_.batch_size_max,
+                                                                   .head_row_count_max = kHeadRowsMax,
+                                                                   .context_length_max = context_max}));
+  return absl::OkStatus();
+}
+
+EngineThread::~EngineThread() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+    step_cancelled_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+// ---- Any thread ----
+
+RequestLimits EngineThread::Limits() const {
+  return {.page_count = page_count_,
+          .page_bytes = model_->transformer().PageBytes(),
+          .step_rows_max = std::max(options_.prefill_chunk_tokens, options_.batch_size_max),
+          .prefix_cache = options_.prefix_cache};
+}
+
+absl::StatusOr<Engine::Handle> EngineThread::Start(EngineRequest request, EngineCallbacks callbacks) {
+  return Submit(std::move(request), std::move(callbacks), false);
+}
+
+absl::StatusOr<Engine::Handle> EngineThread::Submit(EngineRequest request, EngineCallbacks callbacks, bool timing_only) {
+  VF_CHECK(callbacks.on_done != nullptr, "a request needs on_done");
+  RequestLimits limits = Limits();
+  if (timing_only) limits.prefix_cache = false;
+  ASSIGN_OR_RETURN(std::unique_ptr<Sequence> sequence, CheckRequest(*model_, limits, std::move(request)));
+  sequence->callbacks = std::move(callbacks);
+  sequence->timing_only = timing_only;
+  sequence->arrival_us = Clock::Real().MonotonicMicros();
+  Handle handle = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stopping_) return WithReason(absl::UnavailableError("the engine is shutting down"), "SHUTTING_DOWN");
+    const int64_t queued = status_.queued_count + static_cast<int64_t>(arrived_.size());
+    if (queued >= options_.queue_length_max) {
+      return WithReason(absl::ResourceExhaustedError(absl::StrCat(queued, " requests are waiting; the limit is ", options_.queue_length_max)),
+                        "QUEUE_FULL");
+    }
+    handle = next_handle_++;
+    sequence->handle = handle;
+    arrived_.push_back(std::move(sequence));
+  }
+  wake_.notify_all();
+  return handle;
+}
+
+void EngineThread::Cancel(Handle handle) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    cancels_.push_back(handle);
+    if (std::find(in_step_.begin(), in_step_.end(), handle) != in_step_.end()) step_cancelled_ = true;
+  }
+  wake_.notify_all();
+}
+
+void EngineThread::DropPrefixCache() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    drop_prefix_cache_ = true;
+  }
+  wake_.notify_all();
+}
+
+EngineDescription EngineThread::Describe() const {
+  return {.model = model_->provenance(),
+          .prefill_chunk_tokens = options_.prefill_chunk_tokens,
+          .batch_size_max = options_.batch_size_max,
+          .kv_cache_bytes = page_count_ * model_->transformer().PageBytes(),
+          .page_count = page_count_,
+          .prefix_cache = options_.prefix_cache};
+}
+
+EngineStatus EngineThread::Status() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  EngineStatus status = status_;
+  status.queued_count += static_cast<int64_t>(arrived_.size());
+  return status;
+}
+
+absl::StatusOr<EngineResult> EngineThread::TimeShortRequest(EngineRequest request) {
+  return WaitFor([&](EngineCallbacks callbacks) { return Submit(std::move(request), std::move(callbacks), true); });
+}
+
+absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count, int64_t new_token_count) {
+  RETURN_IF_ERROR(CheckLength(model_->config(), prompt_token_count, new_token_count));
+  std::lock_guard<std::mutex> lock(estimate_mutex_);
+  if (!rates_.has_value()) {
+    ASSIGN_OR_RETURN(rates_, MeasureCostRates(model_->config(), model_->provenance().parameter_count, page_count_ * kPageTokens,
+                                              [&](EngineRequest request) { return TimeShortRequest(std::move(request)); }));
+  }
+  EngineEstimate estimate;
+  estimate.cache_bytes = BytesNeeded(*model_, Limits(), model_->attention(), prompt_token_count, new_token_count);
+  estimate.cache_bytes_limit = page_count_ * model_->transformer().PageBytes();
+  estimate.fits = estimate.cache_bytes <= estimate.cache_bytes_limit;
+  estimate.seconds = EstimateSeconds(*rates_, prompt_token_count, new_token_count);
+  return estimate;
+}
+
+// ---- The engine thread ----
+
+// New requests and cancellations reach the scheduler between steps. False when it is time to stop.
+bool EngineThread::TakeOrders() {
+  std::vector<std::unique_ptr<Sequence>> arrived;
+  std::vector<Handle> cancels;
+  bool drop = false;
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    wake_.wait(lock, [&] { return stopping_ || !arrived_.empty() || !cancels_.empty() || drop_prefix_cache_ || !scheduler_.idle(); });
+    if (stopping_) return false;
+    arrived.swap(arrived_);
+    cancels.swap(cancels_);
+    drop = std::exchange(drop_prefix_cache_, false);
+    // Counted as queued until the scheduler's own count is published: the limit holds in between.
+    status_.queued_count += static_cast<int64_t>(arrived.size());
+  }
+  if (drop) scheduler_.DropPrefixCache();
+  for (auto& sequence : arrived) scheduler_.Enqueue(std::move(sequence));
+  for (const Handle handle : cancels) scheduler_.Cancel(handle);
+  return true;
+}
+
+void EngineThread::Loop() {
+  while (TakeOrders()) {
+    const StepPlan plan = scheduler_.NextStep();
+    if (!plan.empty()) RunStep(plan);
+    Deliver();
+  }
+  const absl::Status status = WithReason(absl::UnavailableError("the engine shut down before the request was done"), "SHUTTING_DOWN");
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& sequence : arrived_) scheduler_.Enqueue(std::move(sequence));
+    arrived_.clear();
+  }
+  scheduler_.FailAll(status);
+  Deliver();
+}
+
+void EngineThread::RunStep(const StepPlan& plan) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    step_cancelled_ = stopping_;
+    // A decode step is short: it runs to its end. A prefill step is not.
+    if (plan.phase == kernels::Phase::kPrefill) {
+      for (const StepEntry& entry : plan.entries) {
+        in_step_.push_back(entry.sequence->handle);
+        if (std::find(cancels_.begin(), cancels_.end(), entry.sequence->handle) != cancels_.end()) step_cancelled_ = true;
+      }
+    }
+  }
+  const absl::Status status = RunForward(plan);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    in_step_.clear();
+  }
+  if (status.ok()) {
+    scheduler_.Apply(plan, output_, logits_);
+  } else if (!absl::IsCancelled(status)) {  // a cancelled step is void; whoever is left runs again
+    Log(LogLevel::kError, "step_failed", {{"rows", plan.tokens.size()}, {"error", status.message()}});
+    scheduler_.Fail(plan, status);
+  }
+}
+
+absl::Status EngineThread::RunForward(const StepPlan& plan) {
+  logits_.resize(static_cast<size_t>(plan.logits_slot_count * model_->config().vocabulary_size));
+  const ForwardStep step{.phase = plan.phase,
+                         .tokens = plan.tokens,
+                         .sequences = plan.rows,
+                         .attention = &plan.entries.front().sequence->attention,
+                         .head_rows = plan.head_rows,
+                         .logits = logits_.data(),
+                         .cancelled = &step_cancelled_};
+  const int64_t row_count = static_cast<int64_t>(plan.tokens.size());
+  if (row_count <= Limits().step_rows_max) return forward_->Run(*pool_, step, &output_);
+  VF_CHECK(plan.whole_prompt, "only a whole prompt exceeds a step");
+  // Its memory was counted at admission and is given back at once: such prompts are rare.
+  ASSIGN_OR_RETURN(const std::unique_ptr<Forward> large,
+                   Forward::Create(model_->transformer(), *rope_, {.row_count_max = row_count,
+                                                                   .sequence_count_max = 1,
+                                                                   .head_row_count_max = kHeadRowsMax,
+                                                                   .context_length_max = row_count}));
+  return large->Run(*pool_, step, &output_);
+}
+
+void EngineThread::Deliver() {
+  std::vector<Finished> finished = scheduler_.TakeFinished();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    scheduler_.Fill(&status_);
+  }
+  for (Finished& done : finished) {
+    auto on_done = std::move(done.sequence->callbacks.on_done);
+    if (done.status.ok()) {
+      on_done(std::move(done.sequence->result));
+    } else {
+      on_done(done.status);
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::shared_ptr<const LoadedModel> model, const EngineOptions& options) {
+  return EngineThread::Create(std::move(model), options);
+}
+
+absl::StatusOr<EngineResult> Engine::WaitFor(absl::FunctionRef<absl::StatusOr<Handle>(EngineCallbacks)> start) {
+  std::mutex mutex;
+  std::condition_variable done;
+  std::optional<absl::StatusOr<EngineResult>> outcome;
+  EngineCallbacks callbacks;
+  callbacks.on_done = [&](absl::StatusOr<EngineResult> result) {
+    std::lock_guard<std::mutex> lock(mutex);
+    outcome = std::move(result);
+    done.notify_all();  // under the lock: the waiter may free `done` as soon as it is released
+  };
+  RETURN_IF_ERROR(start(std::move(callbacks)).status());
+  std::unique_lock<std::mutex> lock(mutex);
+  done.wait(lock, [&] { return outcome.has_value(); });
+  return *std::move(outcome);
+}
+
+absl::StatusOr<EngineResult> Engine::Run(EngineRequest request) {
+  return WaitFor([&](EngineCallbacks callbacks) { return Start(std::move(request), std::move(callbacks)); });
+}
+
+absl::string_view EngineFinishReasonName(EngineFinishReason reason) {
+  switch (reason) {
+    case EngineFinishReason::kNone: return "";
+    case EngineFinishReason::kEos: return "eos";
+    case EngineFinishReason::kLength: return "length";
+    case EngineFinishReason::kStop: return "stop";
+    case EngineFinishReason::kCancelled: return "cancelled";
+  }
+  return "";
+}
+
+}  // namespace varifocal

@@ -1,0 +1,28 @@
+// How long a request will take on this machine, from one short timed request and the operation count.
+//
+// Cost of a row = 2 operations per weight + 4 per key position, head and width; the rate is measured, not assumed. A rough
+// number for plans, good to a factor of about two: attention and matrix products do not run at the same rate.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "server/engine/engine.h"
+#include "server/model/config.h"
+
+namespace varifocal {
+
+struct CostRates {
+  double weight_operations = 0;         // per row
+  double key_operations = 0;            // per row and visible key
+  double prefill_operations_per_s = 0;
+  double decode_operations_per_s = 0;
+};
+
+// `run` executes a request alone; `cache_tokens` is what fits in the key-value cache.
+absl::StatusOr<CostRates> MeasureCostRates(const ModelConfig& config, int64_t parameter_count, int64_t cache_tokens,
+                                           absl::FunctionRef<absl::StatusOr<EngineResult>(EngineRequest)> run);
+double EstimateSeconds(const CostRates& rates, int64_t prompt_token_count, int64_t new_token_count);
+
+}  // namespace varifocal

@@ -1,0 +1,54 @@
+// Who holds which page of the key-value pool.
+//
+// A page is free or held by one or more: sequences that read or write it, and the prefix cache. Pages are handed out
+// lowest index first, which keeps runs repeatable.
+//
+// Threads: not thread-safe; owned by the engine thread.
+// Cost:    O(log pages) per page taken or freed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "base/check.h"
+
+namespace varifocal {
+
+class PageAllocator {
+ public:
+  explicit PageAllocator(int64_t page_count) : holders_(static_cast<size_t>(page_count), 0) {
+    for (int64_t page = 0; page < page_count; ++page) free_.push(static_cast<int32_t>(page));
+  }
+
+  // The free page of lowest index, now with one holder; nothing when none is free.
+  std::optional<int32_t> Take() {
+    if (free_.empty()) return std::nullopt;
+    const int32_t page = free_.top();
+    free_.pop();
+    holders_[Index(page)] = 1;
+    return page;
+  }
+  void Hold(int32_t page) {
+    VF_CHECK(holders_[Index(page)] > 0, "only a page in use gets another holder");
+    ++holders_[Index(page)];
+  }
+  void Release(int32_t page) {
+    VF_CHECK(holders_[Index(page)] > 0, "a page is released once per holder");
+    if (--holders_[Index(page)] == 0) free_.push(page);
+  }
+
+  int32_t holders(int32_t page) const { return holders_[Index(page)]; }
+  int64_t free_count() const { return static_cast<int64_t>(free_.size()); }
+  int64_t page_count() const { return static_cast<int64_t>(holders_.size()); }
+
+ private:
+  static size_t Index(int32_t page) { return static_cast<size_t>(page); }
+
+  std::vector<int32_t> holders_;
+  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> free_;
+};
+
+}  // namespace varifocal

@@ -1,0 +1,258 @@
+#include "server/engine/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "kernels/backend.h"
+
+namespace varifocal {
+namespace {
+
+using kernels::kPageTokens;
+
+int64_t PagesFor(int64_t token_count) { return (token_count + kPageTokens - 1) / kPageTokens; }
+
+// Positions that scoring writes beyond the prompt: the longest continuation without its last token, which nothing follows.
+int64_t ScoredRowsMax(const Sequence& sequence) {
+  int64_t rows = 0;
+  if (const ScoreContinuationsWork* work = sequence.continuations()) {
+    for (const auto& continuation : work->continuations) rows = std::max(rows, static_cast<int64_t>(continuation.size()) - 1);
+  }
+  return rows;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const LoadedModel& model, const EngineOptions& options, int64_t page_count, const Clock& clock)
+    : model_(model), options_(options), clock_(clock), allocator_(page_count), cache_(&allocator_) {}
+
+void Scheduler::Enqueue(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
+
+// ---- Admission and pages ----
+
+bool Scheduler::MustWaitForPrefix(const Sequence& sequence) const {
+  // The first page that is not cached: is somebody computing it?
+  int64_t next = 0;
+  while (next < sequence.reusable_page_count && cache_.Contains(sequence.page_names[static_cast<size_t>(next)])) ++next;
+  if (next == sequence.reusable_page_count) return false;
+  const Sha256Digest& wanted = sequence.page_names[static_cast<size_t>(next)];
+  return std::any_of(running_.begin(), running_.end(), [&](const std::unique_ptr<Sequence>& other) {
+    return !other->prompt_finished && static_cast<int64_t>(other->page_names.size()) > next &&
+           other->page_names[static_cast<size_t>(next)] == wanted;
+  });
+}
+
+bool Scheduler::TryAdmit(Sequence& sequence) {
+  const auto reusable = absl::MakeConstSpan(sequence.page_names).subspan(0, static_cast<size_t>(sequence.reusable_page_count));
+  sequence.pages = cache_.Acquire(reusable, sequence.request.token_ids);
+  const int64_t cached = static_cast<int64_t>(sequence.pages.size());
+  const int64_t wanted = PagesFor(sequence.prompt_length() + ScoredRowsMax(sequence)) - cached;
+  // One page in hand for each running sequence, so that admitting does not at once lead to giving back.
+  if (AvailablePages() < wanted + static_cast<int64_t>(running_.size())) {
+    GiveBackPages(sequence);
+    return false;
+  }
+  for (int64_t i = 0; i < wanted; ++i) VF_CHECK(GetPage(sequence), "availability was just checked");
+  sequence.rows_done = cached * kPageTokens;
+  sequence.result.cached_token_count = sequence.rows_done;
+  totals_.cached_tokens += sequence.rows_done;
+  totals_.prompt_tokens_done += sequence.rows_done;
+  if (sequence.first_step_us < 0) sequence.first_step_us = clock_.MonotonicMicros();
+  return true;
+}
+
+void Scheduler::Admit() {
+  for (size_t i = 0; i < waiting_.size() && static_cast<int64_t>(running_.size()) < options_.batch_size_max;) {
+    if (MustWaitForPrefix(*waiting_[i])) {
+      ++i;  // others may pass: it waits for a neighbour, not for memory
+      continue;
+    }
+    if (!TryAdmit(*waiting_[i])) return;  // nobody passes a request that waits for memory
+    running_.push_back(std::move(waiting_[i]));
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// One more page for `sequence`, from the free ones or the cache.
+bool Scheduler::GetPage(Sequence& sequence) {
+  std::optional<int32_t> page = allocator_.Take();
+  if (!page.has_value() && cache_.EvictOne()) page = allocator_.Take();
+  if (!page.has_value()) return false;
+  sequence.pages.push_back(*page);
+  return true;
+}
+
+void Scheduler::GiveBackPages(Sequence& sequence) {
+  for (const int32_t page : sequence.pages) allocator_.Release(page);
+  sequence.pages.clear();
+}
+
+// Takes the youngest running sequence off its pages; true when that was not `sequence` itself.
+bool Scheduler::Preempt(Sequence& sequence) {
+  VF_CHECK(running_.size() > 1, "a sequence alone has all the pages it was promised");
+  std::unique_ptr<Sequence> victim = std::move(running_.back());
+  running_.pop_back();
+  const bool other = victim.get() != &sequence;
+  GiveBackPages(*victim);
+  victim->rows_done = 0;
+  victim->prompt_finished = false;
+  victim->continuation_index = 0;
+  victim->continuation_done = 0;
+  victim->result.continuations.clear();
+  victim->result.token_log_probs.clear();
+  ++totals_.preemption_count;
+  waiting_.push_front(std::move(victim));
+  return other;
+}
+
+// ---- Planning ----
+
+StepPlan Scheduler::NextStep() {
+  Admit();
+  StepPlan plan = prefill_next_ ? PlanPrefill() : PlanDecode();
+  if (plan.empty()) plan = prefill_next_ ? PlanDecode() : PlanPrefill();
+  prefill_next_ = plan.phase == kernels::Phase::kDecode;
+  if (!plan.empty() && options_.sabotage == EngineSabotage::kPhaseByRowCount && !plan.whole_prompt) {
+    const bool single = std::all_of(plan.entries.begin(), plan.entries.end(), [](const StepEntry& e) { return e.row_count == 1; });
+    plan.phase = single && plan.entries.size() == 1 ? kernels::Phase::kDecode : kernels::Phase::kPrefill;
+  }
+  return plan;
+}
+
+StepPlan Scheduler::PlanDecode() {
+  StepPlan plan;
+  plan.phase = kernels::Phase::kDecode;
+  // Every sequence that is about to decode gets its page first: preemption may take sequences away.
+  for (auto it = running_.begin(); it != running_.end();) {
+    Sequence& sequence = **it;
+    const bool needs_page = sequence.prompt_finished && PagesFor(sequence.rows_done + 1) > static_cast<int64_t>(sequence.pages.size());
+    if (!needs_page || GetPage(sequence)) {
+      ++it;
+      continue;
+    }
+    if (!Preempt(sequence)) break;  // it was the youngest, and is gone
+  }
+  // Settings take turns when there are several.
+  std::vector<Sequence*> ready;
+  for (const auto& sequence : running_) {
+    if (sequence->prompt_finished) ready.push_back(sequence.get());
+  }
+  if (ready.empty()) return plan;
+  const std::string& name = ready[decode_turn_++ % ready.size()]->attention_name;
+  for (Sequence* sequence : ready) {
+    if (sequence->attention_name != name) continue;
+    const size_t fed = static_cast<size_t>(sequence->fed_count());
+    const std::vector<int32_t>& ids = sequence->result.new_token_ids;
+    plan.AddRows(sequence, std::span(ids).subspan(fed, 1), sequence->rows_done);
+    if (fed + 1 == ids.size()) plan.AskHead(0, -1, sequence->generate()->sampling_temperature > 0);
+  }
+  return plan;
+}
+
+StepPlan Scheduler::PlanPrefill() {
+  StepPlan plan;
+  int64_t left = options_.prefill_chunk_tokens;
+  const std::string* name = nullptr;
+  for (const auto& sequence : running_) {
+    if (sequence->prompt_finished || left <= 0) continue;
+    if (name != nullptr && sequence->attention_name != *name) continue;
+    if (sequence->attention.NeedsWholePrompt() && sequence->rows_done == 0) {
+      if (!plan.empty()) continue;
+      plan.whole_prompt = true;
+      AddPrefillRows(*sequence, sequence->prompt_length(), plan);
+      return plan;
+    }
+    const size_t before = plan.tokens.size();
+    AddPrefillRows(*sequence, left, plan);
+    name = &sequence->attention_name;
+    left -= static_cast<int64_t>(plan.tokens.size() - before);
+  }
+  return plan;
+}
+
+void Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPlan& plan) {
+  const std::span<const int32_t> prompt(sequence.request.token_ids);
+  const int64_t length = sequence.prompt_length();
+  if (sequence.rows_done < length) {
+    const int64_t count = std::min(row_count_max, length - sequence.rows_done);
+    plan.AddRows(&sequence, prompt.subspan(static_cast<size_t>(sequence.rows_done), static_cast<size_t>(count)), sequence.rows_done);
+    const bool last = sequence.rows_done + count == length;
+    if (sequence.scores_text()) {
+      for (int64_t row = 0; row < count; ++row) {
+        const int64_t next = sequence.rows_done + row + 1;
+        if (next < length) plan.AskHead(row, prompt[static_cast<size_t>(next)], false);
+      }
+    } else if (last && sequence.continuations() != nullptr) {
+      for (const auto& continuation : sequence.continuations()->continuations) plan.AskHead(count - 1, continuation[0], false);
+    } else if (last && sequence.result.new_token_ids.empty()) {
+      plan.AskHead(count - 1, -1, sequence.generate()->sampling_temperature > 0);
+    }
+    return;
+  }
+  if (sequence.generate() != nullptr) {  // only when sabotaged: generated tokens again, as if they were prompt
+    const std::vector<int32_t>& ids = sequence.result.new_token_ids;
+    const int64_t fed = sequence.fed_count();
+    const int64_t count = std::min(row_count_max, static_cast<int64_t>(ids.size()) - 1 - fed);
+    plan.AddRows(&sequence, std::span(ids).subspan(static_cast<size_t>(fed), static_cast<size_t>(count)), sequence.rows_done);
+    return;
+  }
+  const std::vector<int32_t>& continuation = sequence.continuations()->continuations[sequence.continuation_index];
+  const int64_t done = sequence.continuation_done;
+  const int64_t count = std::min(row_count_max, static_cast<int64_t>(continuation.size()) - 1 - done);
+  plan.AddRows(&sequence, std::span(continuation).subspan(static_cast<size_t>(done), static_cast<size_t>(count)), length + done);
+  for (int64_t row = 0; row < count; ++row) plan.AskHead(row, continuation[static_cast<size_t>(done + row + 1)], false);
+}
+
+// ---- Endings ----
+
+void Scheduler::Finish(Sequence* sequence, absl::Status status) {
+  GiveBackPages(*sequence);
+  std::unique_ptr<Sequence> owned;
+  auto is_it = [&](const std::unique_ptr<Sequence>& held) { return held.get() == sequence; };
+  if (auto it = std::find_if(running_.begin(), running_.end(), is_it); it != running_.end()) {
+    owned = std::move(*it);
+    running_.erase(it);
+  } else if (auto at = std::find_if(waiting_.begin(), waiting_.end(), is_it); at != waiting_.end()) {
+    owned = std::move(*at);
+    waiting_.erase(at);
+  }
+  VF_CHECK(owned != nullptr, "only a known sequence ends");
+  if (!owned->timing_only) ++totals_.requests_done;
+  Complete(*owned);
+  finished_.push_back({std::move(owned), std::move(status)});
+}
+
+void Scheduler::Cancel(Engine::Handle handle) {
+  auto matches = [&](const std::unique_ptr<Sequence>& sequence) { return sequence->handle == handle; };
+  Sequence* found = nullptr;
+  if (auto it = std::find_if(running_.begin(), running_.end(), matches); it != running_.end()) found = it->get();
+  if (auto it = std::find_if(waiting_.begin(), waiting_.end(), matches); it != waiting_.end()) found = it->get();
+  if (found == nullptr) return;
+  found->result.finish_reason = EngineFinishReason::kCancelled;
+  Finish(found, found->generate() != nullptr ? absl::OkStatus() : absl::CancelledError("the request was cancelled"));
+}
+
+void Scheduler::Fail(const StepPlan& plan, const absl::Status& status) {
+  for (const StepEntry& entry : plan.entries) Finish(entry.sequence, status);
+}
+
+void Scheduler::FailAll(const absl::Status& status) {
+  while (!running_.empty()) Finish(running_.front().get(), status);
+  while (!waiting_.empty()) Finish(waiting_.front().get(), status);
+}
+
+std::vector<Finished> Scheduler::TakeFinished() { return std::exchange(finished_, {}); }
+
+void Scheduler::Fill(EngineStatus* status) const {
+  *status = totals_;
+  status->queued_count = static_cast<int64_t>(waiting_.size());
+  status->running_count = static_cast<int64_t>(running_.size());
+  status->pages_cached = cache_.evictable_count();
+  status->pages_used = allocator_.page_count() - allocator_.free_count() - status->pages_cached;
+}
+
+}  // namespace varifocal

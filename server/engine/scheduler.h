@@ -1,0 +1,105 @@
+// Decides what the next step computes, and what its results mean.
+//
+// Sequences wait in a queue until their pages can be had; then they run: prompt in chunks, scored tokens in chunks,
+// generated tokens one a step. Decode and prefill steps take turns, so that neither starves. A sequence whose next
+// prompt page is just being computed by another waits for it instead of computing it again. When pages run out during
+// generation the youngest sequence gives its pages back and starts over later, replaying what it had generated through
+// the same kernels.
+//
+//   while (!(plan = scheduler.NextStep()).empty()) { run it; scheduler.Apply(plan, output, logits) }
+//
+// Threads: not thread-safe; owned by the engine thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "server/engine/page_allocator.h"
+#include "server/engine/prefix_cache.h"
+#include "server/engine/sequence.h"
+#include "server/engine/step_plan.h"
+#include "server/model/model.h"
+
+namespace varifocal {
+
+// A sequence that is done, one way or the other; its pages are already free.
+struct Finished {
+  std::unique_ptr<Sequence> sequence;
+  absl::Status status;  // when not ok, the result does not count
+};
+
+// Cuts `text` before the first of `stops` that it contains.
+bool CutAtStop(const std::vector<std::string>& stops, std::string* text, std::string* matched);
+
+class Scheduler {
+ public:
+  Scheduler(const LoadedModel& model, const EngineOptions& options, int64_t page_count, const Clock& clock);
+
+  void Enqueue(std::unique_ptr<Sequence> sequence);
+  // Ends a sequence that waits or runs; between steps only.
+  void Cancel(Engine::Handle handle);
+  void FailAll(const absl::Status& status);
+  void DropPrefixCache() { cache_.Clear(); }
+
+  // Empty when there is nothing to do.
+  StepPlan NextStep();
+  // The step's results: tokens, scores, pages that may be shared. `logits` holds V floats per slot.
+  void Apply(const StepPlan& plan, const ForwardOutput& output, std::span<const float> logits);
+  // The step failed: its sequences end with `status`.
+  void Fail(const StepPlan& plan, const absl::Status& status);
+  // What ended since the last call, in order.
+  std::vector<Finished> TakeFinished();
+
+  bool idle() const { return waiting_.empty() && running_.empty(); }
+  void Fill(EngineStatus* status) const;
+
+ private:
+  using Running = std::list<std::unique_ptr<Sequence>>;
+
+  void Admit();
+  bool TryAdmit(Sequence& sequence);
+  bool MustWaitForPrefix(const Sequence& sequence) const;
+  StepPlan PlanDecode();
+  StepPlan PlanPrefill();
+  void AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPlan& plan);
+  bool GetPage(Sequence& sequence);
+  bool Preempt(Sequence& sequence);
+  void GiveBackPages(Sequence& sequence);
+  int64_t AvailablePages() const { return allocator_.free_count() + cache_.evictable_count(); }
+
+  absl::Status ApplyPrefill(const StepEntry& entry, std::span<const kernels::HeadResult> head, const StepPlan& plan,
+                            std::span<const float> logits);
+  absl::Status ApplyPrompt(const StepEntry& entry, std::span<const kernels::HeadResult> head, const StepPlan& plan,
+                           std::span<const float> logits);
+  void ApplyContinuation(const StepEntry& entry, std::span<const kernels::HeadResult> head);
+  absl::Status ApplyDecode(const StepEntry& entry, std::span<const kernels::HeadResult> head, const StepPlan& plan,
+                           std::span<const float> logits);
+  absl::Status AddToken(Sequence& sequence, const kernels::HeadRow& row, const kernels::HeadResult& head,
+                        std::span<const float> logits);
+  void ShareFinishedPages(Sequence& sequence, int64_t rows_before);
+  // Moves on to the next thing to score when there is one.
+  bool IsFinished(Sequence& sequence) const;
+  void Finish(Sequence* sequence, absl::Status status);
+  void Complete(Sequence& sequence);
+
+  const LoadedModel& model_;
+  const EngineOptions options_;
+  const Clock& clock_;
+  PageAllocator allocator_;
+  PrefixCache cache_;
+  std::deque<std::unique_ptr<Sequence>> waiting_;
+  Running running_;  // in order of admission
+  std::vector<Finished> finished_;
+  bool prefill_next_ = true;
+  size_t decode_turn_ = 0;
+  EngineStatus totals_;
+};
+
+}  // namespace varifocal

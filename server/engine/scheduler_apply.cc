@@ -1,0 +1,228 @@
+// What a step's results mean for its sequences: the second half of the scheduler.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "kernels/backend.h"
+#include "server/engine/request_check.h"
+#include "server/engine/sampler.h"
+#include "server/engine/scheduler.h"
+#include "tokenizer/tokenizer.h"
+
+namespace varifocal {
+namespace {
+
+using kernels::HeadResult;
+using kernels::kPageTokens;
+
+absl::Status CheckFinite(std::span<const HeadResult> head, int64_t position) {
+  for (const HeadResult& result : head) {
+    if (!result.finite) {
+      return WithReason(absl::DataLossError(absl::StrCat("NUMERIC_ERROR: logits at or after position ", position,
+                                                         " hold a value that is not finite")),
+                        "NUMERIC_ERROR");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output, std::span<const float> logits) {
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    const StepEntry& entry = plan.entries[i];
+    Sequence& sequence = *entry.sequence;
+    sequence.tau_at_min_count += output.tau_bound_counts[2 * i];
+    sequence.tau_at_max_count += output.tau_bound_counts[2 * i + 1];
+    sequence.tau_row_count += static_cast<uint64_t>(entry.row_count * model_.config().layer_count);
+
+    const auto head = std::span(output.head).subspan(entry.head_begin, entry.head_count);
+    absl::Status status = CheckFinite(head, plan.rows[i].first_position);
+    if (status.ok() && !sequence.prompt_finished) {
+      status = ApplyPrefill(entry, head, plan, logits);
+    } else if (status.ok()) {
+      status = ApplyDecode(entry, head, plan, logits);
+    }
+    if (!status.ok() || IsFinished(sequence)) Finish(&sequence, std::move(status));
+  }
+}
+
+absl::Status Scheduler::ApplyPrefill(const StepEntry& entry, std::span<const HeadResult> head, const StepPlan& plan,
+                                     std::span<const float> logits) {
+  Sequence& sequence = *entry.sequence;
+  const int64_t length = sequence.prompt_length();
+  if (sequence.rows_done >= length && sequence.generate() != nullptr) {  // sabotaged replay
+    sequence.rows_done += entry.row_count;
+  } else if (sequence.rows_done < length) {
+    RETURN_IF_ERROR(ApplyPrompt(entry, head, plan, logits));
+  } else {
+    ApplyContinuation(entry, head);
+  }
+  if (sequence.rows_done < length) return absl::OkStatus();
+  if (sequence.generate() != nullptr) {
+    const bool replays = options_.sabotage == EngineSabotage::kReplayByPrefill &&
+                         sequence.fed_count() + 1 < static_cast<int64_t>(sequence.result.new_token_ids.size());
+    sequence.prompt_finished = !replays;
+  }
+  if (sequence.prompt_done_us < 0) sequence.prompt_done_us = clock_.MonotonicMicros();
+  return absl::OkStatus();
+}
+
+absl::Status Scheduler::ApplyPrompt(const StepEntry& entry, std::span<const HeadResult> head, const StepPlan& plan,
+                                    std::span<const float> logits) {
+  Sequence& sequence = *entry.sequence;
+  const int64_t rows_before = sequence.rows_done;
+  sequence.rows_done += entry.row_count;
+  if (!sequence.timing_only) totals_.prompt_tokens_done += entry.row_count;
+  ShareFinishedPages(sequence, rows_before);
+  if (sequence.scores_text()) {
+    if (sequence.result.token_log_probs.empty()) sequence.result.token_log_probs.push_back(std::nullopt);
+    for (const HeadResult& result : head) sequence.result.token_log_probs.push_back(result.target_log_probability);
+  } else if (sequence.rows_done == sequence.prompt_length() && sequence.continuations() != nullptr) {
+    const auto& continuations = sequence.continuations()->continuations;
+    VF_CHECK(head.size() == continuations.size(), "the last row was asked once per continuation");
+    for (size_t i = 0; i < continuations.size(); ++i) {
+      sequence.result.continuations.push_back({.is_greedy = head[i].argmax == continuations[i][0],
+                                               .token_log_probs = {head[i].target_log_probability}});
+    }
+  } else if (!head.empty()) {
+    RETURN_IF_ERROR(AddToken(sequence, plan.head_rows[entry.head_begin], head[0], logits));
+  }
+  if (sequence.callbacks.on_progress) {
+    sequence.callbacks.on_progress({.prompt_token_count = sequence.prompt_length(), .prompt_tokens_done = sequence.rows_done,
+                                    .new_token_count = static_cast<int64_t>(sequence.result.new_token_ids.size())});
+  }
+  return absl::OkStatus();
+}
+
+void Scheduler::ApplyContinuation(const StepEntry& entry, std::span<const HeadResult> head) {
+  Sequence& sequence = *entry.sequence;
+  const std::vector<int32_t>& tokens = sequence.continuations()->continuations[sequence.continuation_index];
+  EngineContinuationScore& score = sequence.result.continuations[sequence.continuation_index];
+  for (size_t i = 0; i < head.size(); ++i) {
+    score.token_log_probs.push_back(head[i].target_log_probability);
+    score.is_greedy = score.is_greedy && head[i].argmax == tokens[static_cast<size_t>(sequence.continuation_done) + i + 1];
+  }
+  sequence.continuation_done += entry.row_count;
+}
+
+absl::Status Scheduler::ApplyDecode(const StepEntry& entry, std::span<const HeadResult> head, const StepPlan& plan,
+                                    std::span<const float> logits) {
+  Sequence& sequence = *entry.sequence;
+  ++sequence.rows_done;
+  if (head.empty()) return absl::OkStatus();  // a replayed token
+  return AddToken(sequence, plan.head_rows[entry.head_begin], head[0], logits);
+}
+
+absl::Status Scheduler::AddToken(Sequence& sequence, const kernels::HeadRow& row, const HeadResult& head,
+                                 std::span<const float> logits) {
+  const GenerateWork& work = *sequence.generate();
+  int32_t token = head.argmax;
+  double log_prob = static_cast<double>(head.argmax_logit) - static_cast<double>(head.log_sum_exp);
+  if (work.sampling_temperature > 0) {
+    const size_t vocabulary_size = static_cast<size_t>(model_.config().vocabulary_size);
+    const std::span<const float> own = logits.subspan(static_cast<size_t>(row.logits_slot) * vocabulary_size, vocabulary_size);
+    const int64_t position = sequence.prompt_length() + static_cast<int64_t>(sequence.result.new_token_ids.size());
+    token = SampleToken(own, {.temperature = work.sampling_temperature, .top_p = work.top_p, .seed = work.seed}, position);
+    log_prob = static_cast<double>(own[static_cast<size_t>(token)]) - static_cast<double>(head.log_sum_exp);
+  }
+  EngineResult& result = sequence.result;
+  result.new_token_ids.push_back(token);
+  result.new_token_log_probs.push_back(log_prob);
+  if (!sequence.timing_only) ++totals_.new_tokens;
+  if (sequence.callbacks.on_token) sequence.callbacks.on_token(token, log_prob);
+
+  const std::vector<int32_t>& eos = model_.eos_token_ids();
+  if (!work.ignore_eos && std::find(eos.begin(), eos.end(), token) != eos.end()) {
+    result.finish_reason = EngineFinishReason::kEos;
+  } else if (!work.stop.empty()) {
+    ASSIGN_OR_RETURN(result.text, model_.tokenizer()->Decode(result.new_token_ids, {.ignore_unknown_ids = true}));
+    if (CutAtStop(work.stop, &result.text, &result.matched_stop)) result.finish_reason = EngineFinishReason::kStop;
+  }
+  if (result.finish_reason == EngineFinishReason::kNone && static_cast<int64_t>(result.new_token_ids.size()) >= work.max_new_tokens) {
+    result.finish_reason = EngineFinishReason::kLength;
+  }
+  return absl::OkStatus();
+}
+
+// Whole pages of the prompt that this chunk completed may serve others from now on.
+void Scheduler::ShareFinishedPages(Sequence& sequence, int64_t rows_before) {
+  const int64_t whole = std::min(sequence.rows_done / kPageTokens, static_cast<int64_t>(sequence.page_names.size()));
+  const absl::Span<const int32_t> ids = sequence.request.token_ids;
+  for (int64_t page = rows_before / kPageTokens; page < whole; ++page) {
+    const size_t at = static_cast<size_t>(page);
+    cache_.Insert(sequence.page_names[at], page, ids.subspan(at * kPageTokens, kPageTokens), sequence.pages[at]);
+  }
+}
+
+bool Scheduler::IsFinished(Sequence& sequence) const {
+  if (sequence.generate() != nullptr) return sequence.result.finish_reason != EngineFinishReason::kNone;
+  if (sequence.rows_done < sequence.prompt_length()) return false;
+  if (sequence.scores_text()) return true;
+  // Continuations of one token were scored by the prompt's last row.
+  const auto& continuations = sequence.continuations()->continuations;
+  while (sequence.continuation_index < continuations.size() &&
+         sequence.continuation_done + 1 >= static_cast<int64_t>(continuations[sequence.continuation_index].size())) {
+    ++sequence.continuation_index;
+    sequence.continuation_done = 0;
+  }
+  return sequence.continuation_index == continuations.size();
+}
+
+// The parts of a result that are known only at the end.
+void Scheduler::Complete(Sequence& sequence) {
+  const int64_t now_us = clock_.MonotonicMicros();
+  EngineResult& result = sequence.result;
+  result.prompt_token_count = sequence.prompt_length();
+  int64_t longest = sequence.prompt_length() + static_cast<int64_t>(result.new_token_ids.size());
+  if (const ScoreContinuationsWork* work = sequence.continuations()) {
+    for (const auto& tokens : work->continuations) {
+      longest = std::max(longest, sequence.prompt_length() + static_cast<int64_t>(tokens.size()));
+    }
+  }
+  const std::optional<int64_t>& trained = model_.config().trained_context_length;
+  result.extrapolated = trained.has_value() && longest > *trained;
+  for (EngineContinuationScore& score : result.continuations) {
+    score.token_count = static_cast<int64_t>(score.token_log_probs.size());
+    score.log_likelihood = 0;
+    for (const double log_prob : score.token_log_probs) score.log_likelihood += log_prob;
+    result.log_likelihood += score.log_likelihood;
+  }
+  for (const std::optional<double>& log_prob : result.token_log_probs) result.log_likelihood += log_prob.value_or(0);
+  if (sequence.generate() != nullptr && sequence.generate()->stop.empty() && model_.tokenizer() != nullptr) {
+    absl::StatusOr<std::string> text = model_.tokenizer()->Decode(result.new_token_ids, {.ignore_unknown_ids = true});
+    if (text.ok()) result.text = *std::move(text);
+  }
+  if (sequence.attention.NeedsWholePrompt()) {
+    result.notes = "tau_mean is sequence: the prompt ran in one step, without chunks and without prefix reuse";
+  }
+  if (sequence.tau_row_count > 0 && sequence.attention.mode == AttentionMode::kFocalLearned) {
+    result.tau_at_min_share = static_cast<double>(sequence.tau_at_min_count) / static_cast<double>(sequence.tau_row_count);
+    result.tau_at_max_share = static_cast<double>(sequence.tau_at_max_count) / static_cast<double>(sequence.tau_row_count);
+  }
+  const int64_t started_us = sequence.first_step_us < 0 ? now_us : sequence.first_step_us;
+  const int64_t prompt_us = sequence.prompt_done_us < 0 || sequence.generate() == nullptr ? now_us : sequence.prompt_done_us;
+  result.queue_us = started_us - sequence.arrival_us;
+  result.prefill_us = prompt_us - started_us;
+  result.decode_us = now_us - prompt_us;
+}
+
+bool CutAtStop(const std::vector<std::string>& stops, std::string* text, std::string* matched) {
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops) {
+    const size_t at = text->find(stop);
+    if (at < first) {
+      first = at;
+      *matched = stop;
+    }
+  }
+  if (first == std::string::npos) return false;
+  text->resize(first);
+  return true;
+}
+
+}  // namespace varifocal

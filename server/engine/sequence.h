@@ -1,0 +1,47 @@
+// One request on its way through the engine: what it asks, which pages it has, how far it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/sha256.h"
+#include "server/engine/engine.h"
+
+namespace varifocal {
+
+struct Sequence {
+  Engine::Handle handle = 0;
+  EngineRequest request;
+  EngineCallbacks callbacks;
+  AttentionSetting attention;
+  std::string attention_name;             // sequences that share it may share a step
+  std::vector<Sha256Digest> page_names;   // whole pages of the prompt; empty when prefixes are not shared
+  int64_t reusable_page_count = 0;        // of page_names, those that may come from the cache
+  bool timing_only = false;               // the engine's own: keeps out of the prefix cache
+
+  // Pages in order of position; held by this sequence.
+  std::vector<int32_t> pages;
+  int64_t rows_done = 0;        // positions whose keys and values are in pages
+  size_t continuation_index = 0;
+  int64_t continuation_done = 0;  // tokens of that continuation that were fed
+  bool prompt_finished = false;
+
+  EngineResult result;
+  uint64_t tau_at_min_count = 0;
+  uint64_t tau_at_max_count = 0;
+  uint64_t tau_row_count = 0;   // (layer, row) pairs behind the two
+  int64_t arrival_us = 0;
+  int64_t first_step_us = -1;
+  int64_t prompt_done_us = -1;
+
+  int64_t prompt_length() const { return static_cast<int64_t>(request.token_ids.size()); }
+  const GenerateWork* generate() const { return std::get_if<GenerateWork>(&request.work); }
+  const ScoreContinuationsWork* continuations() const { return std::get_if<ScoreContinuationsWork>(&request.work); }
+  bool scores_text() const { return std::holds_alternative<ScoreTextWork>(request.work); }
+  // Generated tokens that have gone through decode; the last one never needs to.
+  int64_t fed_count() const { return rows_done - prompt_length(); }
+};
+
+}  // namespace varifocal

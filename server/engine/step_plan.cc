@@ -1,0 +1,26 @@
+#include "server/engine/step_plan.h"
+
+#include "base/check.h"
+
+namespace varifocal {
+
+void StepPlan::AddRows(Sequence* sequence, std::span<const int32_t> token_ids, int64_t first_position) {
+  VF_CHECK(!token_ids.empty(), "an entry has rows");
+  tokens.insert(tokens.end(), token_ids.begin(), token_ids.end());
+  rows.push_back({.row_count = static_cast<int64_t>(token_ids.size()),
+                  .first_position = first_position,
+                  .prompt_length = sequence->prompt_length(),
+                  .pages = sequence->pages});
+  entries.push_back({.sequence = sequence, .row_count = static_cast<int64_t>(token_ids.size()), .head_begin = head_rows.size()});
+}
+
+void StepPlan::AskHead(int64_t row, int32_t target, bool wants_logits) {
+  StepEntry& entry = entries.back();
+  const int64_t first_row = static_cast<int64_t>(tokens.size()) - entry.row_count;
+  head_rows.push_back({.row = static_cast<int32_t>(first_row + row),
+                       .target = target,
+                       .logits_slot = wants_logits ? static_cast<int32_t>(logits_slot_count++) : -1});
+  ++entry.head_count;
+}
+
+}  // namespace varifocal

@@ -1,0 +1,36 @@
+// What one step computes: rows of some sequences, all prefill or all decode, all under one attention setting.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "server/engine/sequence.h"
+#include "server/model/forward.h"
+
+namespace varifocal {
+
+struct StepEntry {
+  Sequence* sequence = nullptr;
+  int64_t row_count = 0;
+  size_t head_begin = 0;  // its head rows
+  size_t head_count = 0;
+};
+
+struct StepPlan {
+  kernels::Phase phase = kernels::Phase::kPrefill;
+  bool whole_prompt = false;  // one sequence, its whole prompt: longer than a chunk
+  std::vector<int32_t> tokens;
+  std::vector<ForwardSequence> rows;
+  std::vector<kernels::HeadRow> head_rows;
+  int64_t logits_slot_count = 0;
+  std::vector<StepEntry> entries;
+
+  bool empty() const { return entries.empty(); }
+  // Appends rows of `sequence` at positions from `first_position` on.
+  void AddRows(Sequence* sequence, std::span<const int32_t> token_ids, int64_t first_position);
+  // Asks for the logits of the entry added last, at `row` of its rows.
+  void AskHead(int64_t row, int32_t target, bool wants_logits);
+};
+
+}  // namespace varifocal

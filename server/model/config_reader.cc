@@ -1,0 +1,105 @@
+#include "server/model/config_reader.h"
+
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+namespace varifocal {
+namespace {
+
+// A value as it stands in the file, short enough for a message.
+std::string Shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > 60) text = absl::StrCat(text.substr(0, 60), "..");
+  return text;
+}
+
+}  // namespace
+
+std::string ConfigReader::Name(absl::string_view key) const {
+  return absl::StrCat("\"", place_, place_.empty() ? "" : ".", key, "\"");
+}
+
+bool ConfigReader::Has(absl::string_view key) const {
+  auto it = json_.find(std::string(key));
+  return it != json_.end() && !it->is_null();
+}
+
+const Json* ConfigReader::Take(absl::string_view key) {
+  read_.emplace(key);
+  auto it = json_.find(std::string(key));
+  return it == json_.end() || it->is_null() ? nullptr : &*it;
+}
+
+absl::StatusOr<int64_t> ConfigReader::Int(absl::string_view key, IntRange range, std::optional<int64_t> fallback) {
+  const Json* value = Take(key);
+  if (value == nullptr) {
+    if (fallback.has_value()) return *fallback;
+    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is missing"));
+  }
+  if (!value->is_number_integer()) {
+    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", Shown(*value), "; it must be an integer"));
+  }
+  const bool too_large = value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(range.high);
+  if (too_large || value->get<int64_t>() < range.low || value->get<int64_t>() > range.high) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Name(key), " is ", Shown(*value), "; it must lie in ", range.low, "..", range.high));
+  }
+  return value->get<int64_t>();
+}
+
+absl::StatusOr<double> ConfigReader::Positive(absl::string_view key, std::optional<double> fallback) {
+  const Json* value = Take(key);
+  if (value == nullptr) {
+    if (fallback.has_value()) return *fallback;
+    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is missing"));
+  }
+  const double number = value->is_number() ? value->get<double>() : std::numeric_limits<double>::quiet_NaN();
+  if (!std::isfinite(number) || number <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", Shown(*value), "; it must be a positive, finite number"));
+  }
+  return number;
+}
+
+absl::StatusOr<bool> ConfigReader::Bool(absl::string_view key, bool fallback) {
+  const Json* value = Take(key);
+  if (value == nullptr) return fallback;
+  if (!value->is_boolean()) {
+    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", Shown(*value), "; it must be true or false"));
+  }
+  return value->get<bool>();
+}
+
+absl::StatusOr<std::string> ConfigReader::String(absl::string_view key, std::optional<std::string> fallback) {
+  const Json* value = Take(key);
+  if (value == nullptr) {
+    if (fallback.has_value()) return *fallback;
+    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is missing"));
+  }
+  if (!value->is_string()) {
+    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", Shown(*value), "; it must be a string"));
+  }
+  return value->get<std::string>();
+}
+
+absl::Status ConfigReader::Only(absl::string_view key, const Json& value) {
+  const Json* found = Take(key);
+  if (found == nullptr || *found == value) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(Name(key), " is ", Shown(*found), "; only ", Shown(value), " is supported"));
+}
+
+void ConfigReader::Ignore(absl::Span<const char* const> keys) {
+  for (const char* key : keys) read_.emplace(key);
+}
+
+absl::Status ConfigReader::RefuseUnread() const {
+  for (const auto& [key, value] : json_.items()) {
+    if (!read_.contains(key)) {
+      return absl::UnimplementedError(absl::StrCat(Name(key), " is ", Shown(value), "; this key is not known and would be ignored"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace varifocal

@@ -1,0 +1,56 @@
+// Reads one JSON object key by key and remembers which keys were read, so that what nobody read can be refused by name.
+//
+//   ConfigReader reader(json, "rope_scaling");
+//   ASSIGN_OR_RETURN(double factor, reader.Positive("factor"));
+//   RETURN_IF_ERROR(reader.RefuseUnread());
+//
+// A getter with a fallback gives it when the key is missing or null; one without fails then.
+// Errors: INVALID_ARGUMENT with key, value and limit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/json.h"
+
+namespace varifocal {
+
+struct IntRange {
+  int64_t low = 1;
+  int64_t high = 1;
+};
+
+class ConfigReader {
+ public:
+  // `json` must outlive the reader; `place` stands in front of keys in messages ("rope_scaling.factor"), "" at the top.
+  ConfigReader(const Json& json, absl::string_view place) : json_(json), place_(place) {}
+
+  bool Has(absl::string_view key) const;  // present and not null
+  // The raw value, now counted as read; null when missing or null.
+  const Json* Take(absl::string_view key);
+
+  absl::StatusOr<int64_t> Int(absl::string_view key, IntRange range, std::optional<int64_t> fallback = std::nullopt);
+  absl::StatusOr<double> Positive(absl::string_view key, std::optional<double> fallback = std::nullopt);  // finite too
+  absl::StatusOr<bool> Bool(absl::string_view key, bool fallback);
+  absl::StatusOr<std::string> String(absl::string_view key, std::optional<std::string> fallback = std::nullopt);
+
+  // A key whose only supported value (or absence) is `value`; anything else is UNIMPLEMENTED by name.
+  absl::Status Only(absl::string_view key, const Json& value);
+  void Ignore(absl::Span<const char* const> keys);
+  absl::Status RefuseUnread() const;
+
+  std::string Name(absl::string_view key) const;  // "\"rope_scaling.factor\""
+
+ private:
+  const Json& json_;
+  std::string place_;
+  std::set<std::string, std::less<>> read_;
+};
+
+}  // namespace varifocal

@@ -1,0 +1,193 @@
+#include "server/model/forward.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "server/model/kernel_status.h"
+
+namespace varifocal {
+namespace {
+
+using kernels::Slice;
+
+kernels::StepShape ToStepShape(const ModelConfig& config, const ForwardLimits& limits) {
+  return {.row_count_max = static_cast<int>(limits.row_count_max),
+          .sequence_count_max = static_cast<int>(limits.sequence_count_max),
+          .head_row_count_max = static_cast<int>(limits.head_row_count_max),
+          .context_length_max = static_cast<int>(limits.context_length_max),
+          .model_dim = static_cast<int>(config.width),
+          .query_head_count = static_cast<int>(config.head_count),
+          .kv_head_count = static_cast<int>(config.kv_head_count),
+          .head_dim = static_cast<int>(config.head_width),
+          .ffn_dim = static_cast<int>(config.feed_forward_width),
+          .vocab_size = static_cast<int>(config.vocabulary_size)};
+}
+
+struct BufferBytes {
+  size_t residual, normed, queries, attended, hidden, row_scales, bound_counts;
+  size_t total() const { return residual + normed + queries + attended + hidden + row_scales + bound_counts; }
+};
+
+BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
+  const ModelConfig& config = model.config();
+  const size_t rows = static_cast<size_t>(limits.row_count_max);
+  const size_t operand = kernels::DTypeBytes(model.backend().operand_dtype());
+  const size_t width = static_cast<size_t>(config.width);
+  const size_t query_width = static_cast<size_t>(config.head_count * config.head_width);
+  return {.residual = rows * width * sizeof(float),
+          .normed = rows * width * operand,
+          .queries = rows * query_width * sizeof(float),
+          .attended = rows * query_width * operand,
+          .hidden = rows * static_cast<size_t>(config.feed_forward_width) * operand,
+          .row_scales = rows * sizeof(float),
+          .bound_counts = static_cast<size_t>(limits.sequence_count_max) * 2 * sizeof(uint32_t)};
+}
+
+Slice Whole(const std::unique_ptr<kernels::Buffer>& buffer) { return {buffer.get(), 0}; }
+
+}  // namespace
+
+int64_t Forward::BytesNeeded(const Transformer& model, const ForwardLimits& limits) {
+  return static_cast<int64_t>(SizeBuffers(model, limits).total() +
+                              model.backend().WorkspaceBytes(ToStepShape(model.config(), limits)));
+}
+
+Forward::Forward(const Transformer& model, const kernels::RopeTable& rope, const ForwardLimits& limits)
+    : model_(model), rope_(&rope), limits_(limits) {
+  mask_.reserve(static_cast<size_t>(limits.row_count_max));
+  page_tables_.reserve(static_cast<size_t>(limits.sequence_count_max));
+  rows_.reserve(static_cast<size_t>(limits.sequence_count_max));
+}
+
+absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& model, const kernels::RopeTable& rope,
+                                                         const ForwardLimits& limits) {
+  auto forward = std::unique_ptr<Forward>(new Forward(model, rope, limits));
+  kernels::Backend& backend = model.backend();
+  const BufferBytes bytes = SizeBuffers(model, limits);
+  ASSIGN_OR_RETURN(forward->workspace_, ToStatusOr(backend.CreateWorkspace(ToStepShape(model.config(), limits))));
+  ASSIGN_OR_RETURN(forward->residual_, ToStatusOr(backend.Allocate(bytes.residual)));
+  ASSIGN_OR_RETURN(forward->normed_, ToStatusOr(backend.Allocate(bytes.normed)));
+  ASSIGN_OR_RETURN(forward->queries_, ToStatusOr(backend.Allocate(bytes.queries)));
+  ASSIGN_OR_RETURN(forward->attended_, ToStatusOr(backend.Allocate(bytes.attended)));
+  ASSIGN_OR_RETURN(forward->hidden_, ToStatusOr(backend.Allocate(bytes.hidden)));
+  ASSIGN_OR_RETURN(forward->row_scales_, ToStatusOr(backend.Allocate(bytes.row_scales)));
+  ASSIGN_OR_RETURN(forward->bound_counts_, ToStatusOr(backend.Allocate(bytes.bound_counts)));
+  return forward;
+}
+
+absl::Status Forward::Run(kernels::KvPool& pool, const ForwardStep& step, ForwardOutput* output) {
+  kernels::Backend& backend = model_.backend();
+  VF_CHECK(static_cast<int64_t>(step.tokens.size()) <= limits_.row_count_max, "a step has at most row_count_max rows");
+  VF_CHECK(static_cast<int64_t>(step.sequences.size()) <= limits_.sequence_count_max, "a step has at most sequence_count_max sequences");
+  mask_.clear();
+  page_tables_.clear();
+  rows_.clear();
+  for (const ForwardSequence& sequence : step.sequences) {
+    for (int64_t i = 0; i < sequence.row_count; ++i) {
+      mask_.push_back(kernels::CausalInterval(static_cast<int32_t>(sequence.first_position + i)));
+    }
+    page_tables_.push_back(sequence.pages);
+    rows_.push_back({.row_count = static_cast<int32_t>(sequence.row_count),
+                     .first_position = static_cast<int32_t>(sequence.first_position),
+                     .page_tables = std::span(&page_tables_.back(), 1),
+                     .prompt_row_count = static_cast<int32_t>(sequence.prompt_length)});
+  }
+  VF_CHECK(mask_.size() == step.tokens.size(), "rows of the sequences and tokens agree");
+  const std::span<const kernels::RowInterval> mask(mask_);
+  const kernels::Batch batch{.phase = step.phase, .sequences = rows_, .masks = std::span(&mask, 1), .cancelled = step.cancelled};
+  const bool learned = step.attention->mode == AttentionMode::kFocalLearned;
+
+  RETURN_IF_ERROR(ToStatus(backend.BeginStep(*workspace_, batch)));
+  if (learned) RETURN_IF_ERROR(ToStatus(backend.Zero(Whole(bound_counts_), bound_counts_->bytes())));
+  RETURN_IF_ERROR(ToStatus(backend.Embed(
+      *workspace_, {.table = &model_.embedding(), .tokens = step.tokens, .out = Whole(residual_)})));
+  for (int64_t layer = 0; layer < model_.config().layer_count; ++layer) {
+    if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {
+      return absl::CancelledError("the step was cancelled between layers");
+    }
+    RETURN_IF_ERROR(RunLayer(layer, pool, *step.attention));
+  }
+  RETURN_IF_ERROR(RunHead(step, output));
+  output->tau_bound_counts.assign(step.sequences.size() * 2, 0);
+  if (learned) {
+    RETURN_IF_ERROR(ToStatus(backend.Read(output->tau_bound_counts.data(), Whole(bound_counts_),
+                                          output->tau_bound_counts.size() * sizeof(uint32_t))));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Forward::RunLayer(int64_t index, kernels::KvPool& pool, const AttentionSetting& attention) {
+  kernels::Backend& backend = model_.backend();
+  kernels::Workspace& workspace = *workspace_;
+  const ModelConfig& config = model_.config();
+  const LayerWeights& layer = model_.layers()[static_cast<size_t>(index)];
+  const int layer_index = static_cast<int>(index);
+  const float epsilon = static_cast<float>(config.rms_norm_epsilon);
+
+  // softmax(q.k * base / t), or softmax(q.k / tau) with tau per row
+  const double base = 1.0 / std::sqrt(static_cast<double>(config.head_width));
+  float scale = kernels::FocalScale(base, 1.0);
+  Slice row_scales;
+  RETURN_IF_ERROR(ToStatus(backend.RmsNorm(workspace, {.x = Whole(residual_), .weight = Whole(layer.input_norm),
+                                                       .epsilon = epsilon, .out = Whole(normed_)})));
+  if (attention.mode == AttentionMode::kFocalConstant) {
+    scale = kernels::FocalScale(base, attention.temperatures[static_cast<size_t>(index)]);
+  } else if (attention.mode == AttentionMode::kFocalLearned) {
+    row_scales = Whole(row_scales_);
+    RETURN_IF_ERROR(ToStatus(backend.FocalTau(workspace, {.x = Whole(normed_),
+                                                          .weight = Whole(layer.tau_weight),
+                                                          .bias = layer.tau_bias,
+                                                          .tau_min = static_cast<float>(attention.tau_min),
+                                                          .tau_max = static_cast<float>(attention.tau_max),
+                                                          .mean = attention.tau_mean,
+                                                          .pool = &pool,
+                                                          .layer = layer_index,
+                                                          .row_scales = row_scales,
+                                                          .bound_counts = Whole(bound_counts_)})));
+  }
+  RETURN_IF_ERROR(ToStatus(backend.QkvRopeWrite(workspace, {.x = Whole(normed_),
+                                                            .weight = layer.query_key_value.get(),
+                                                            .bias = Whole(layer.query_key_value_bias),
+                                                            .query_head_count = static_cast<int>(config.head_count),
+                                                            .rope_tables = std::span(&rope_, 1),
+                                                            .pool = &pool,
+                                                            .layer = layer_index,
+                                                            .queries = Whole(queries_)})));
+  RETURN_IF_ERROR(ToStatus(backend.Attend(workspace, {.queries = Whole(queries_),
+                                                      .query_head_count = static_cast<int>(config.head_count),
+                                                      .pool = &pool,
+                                                      .layer = layer_index,
+                                                      .scale = scale,
+                                                      .row_scales = row_scales,
+                                                      .out = Whole(attended_)})));
+  RETURN_IF_ERROR(ToStatus(backend.LinearResidual(workspace, {.x = Whole(attended_),
+                                                              .weight = layer.attention_output.get(),
+                                                              .bias = Whole(layer.attention_output_bias),
+                                                              .residual = Whole(residual_)})));
+  RETURN_IF_ERROR(ToStatus(backend.RmsNorm(workspace, {.x = Whole(residual_), .weight = Whole(layer.post_attention_norm),
+                                                       .epsilon = epsilon, .out = Whole(normed_)})));
+  RETURN_IF_ERROR(ToStatus(backend.LinearGated(workspace, {.x = Whole(normed_), .weight = layer.gate_up.get(),
+                                                           .activation = kernels::Activation::kSilu, .out = Whole(hidden_)})));
+  return ToStatus(backend.LinearResidual(workspace, {.x = Whole(hidden_), .weight = layer.down.get(), .residual = Whole(residual_)}));
+}
+
+absl::Status Forward::RunHead(const ForwardStep& step, ForwardOutput* output) {
+  output->head.assign(step.head_rows.size(), {});
+  const size_t block = static_cast<size_t>(limits_.head_row_count_max);
+  for (size_t begin = 0; begin < step.head_rows.size(); begin += block) {
+    const size_t count = std::min(block, step.head_rows.size() - begin);
+    RETURN_IF_ERROR(ToStatus(model_.backend().LmHead(
+        *workspace_, {.residual = Whole(residual_),
+                      .norm_weight = {&model_.final_norm(), 0},
+                      .norm_epsilon = static_cast<float>(model_.config().rms_norm_epsilon),
+                      .weight = &model_.head(),
+                      .rows = step.head_rows.subspan(begin, count),
+                      .results = std::span(output->head).subspan(begin, count),
+                      .logits = step.logits})));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace varifocal

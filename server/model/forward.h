@@ -1,0 +1,90 @@
+// One step of the forward pass: a batch of rows of several sequences, through every layer, to the logits that are asked.
+//
+// This is the only description of the pass; architectures differ by the weights they have and the numbers in their
+// config. A step is all prefill (prompt and scored tokens) or all decode (generated tokens), under one attention setting.
+//
+//   x = embed(tokens)
+//   each layer:  x += attention(norm(x));  x += mlp(norm(x))
+//   logits = head(norm(x)) of the rows asked
+//
+// Shapes:  T rows in the order of the step's sequences.
+// Errors:  CANCELLED (the flag was seen between layers or inside attention; the step is void and may be run again),
+//          INTERNAL (the device failed).
+// Threads: one at a time.
+// Cost:    no allocation in Run; nothing of size T x T or T x V.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "server/model/transformer.h"
+
+namespace varifocal {
+
+struct ForwardLimits {
+  int64_t row_count_max = 0;
+  int64_t sequence_count_max = 0;
+  int64_t head_row_count_max = 0;  // of one call of the head; more rows take more calls
+  int64_t context_length_max = 0;
+};
+
+struct ForwardSequence {
+  int64_t row_count = 0;
+  int64_t first_position = 0;
+  int64_t prompt_length = 0;        // TauMean::kSequence averages over it
+  std::span<const int32_t> pages;   // page of position p at p / 128
+};
+
+struct ForwardStep {
+  kernels::Phase phase = kernels::Phase::kPrefill;
+  std::span<const int32_t> tokens;  // [T]
+  std::span<const ForwardSequence> sequences;
+  const AttentionSetting* attention = nullptr;
+  std::span<const kernels::HeadRow> head_rows;  // rows are indices into the step
+  float* logits = nullptr;                      // V floats per logits slot
+  const std::atomic<bool>* cancelled = nullptr;
+};
+
+struct ForwardOutput {
+  std::vector<kernels::HeadResult> head;     // one per head row
+  std::vector<uint32_t> tau_bound_counts;    // [sequences, 2], summed over layers: at the minimum, at the maximum
+};
+
+class Forward {
+ public:
+  // What Create will take on the backend.
+  static int64_t BytesNeeded(const Transformer& model, const ForwardLimits& limits);
+  // `model` and `rope` must outlive it.
+  static absl::StatusOr<std::unique_ptr<Forward>> Create(const Transformer& model, const kernels::RopeTable& rope,
+                                                         const ForwardLimits& limits);
+
+  absl::Status Run(kernels::KvPool& pool, const ForwardStep& step, ForwardOutput* output);
+
+ private:
+  Forward(const Transformer& model, const kernels::RopeTable& rope, const ForwardLimits& limits);
+  absl::Status RunLayer(int64_t index, kernels::KvPool& pool, const AttentionSetting& attention);
+  absl::Status RunHead(const ForwardStep& step, ForwardOutput* output);
+
+  const Transformer& model_;
+  const kernels::RopeTable* rope_;
+  const ForwardLimits limits_;
+  std::unique_ptr<kernels::Workspace> workspace_;
+  std::unique_ptr<kernels::Buffer> residual_;      // f32 [T, M]
+  std::unique_ptr<kernels::Buffer> normed_;        // operands [T, M]
+  std::unique_ptr<kernels::Buffer> queries_;       // f32 [T, H, D]
+  std::unique_ptr<kernels::Buffer> attended_;      // operands [T, H, D]
+  std::unique_ptr<kernels::Buffer> hidden_;        // operands [T, F]
+  std::unique_ptr<kernels::Buffer> row_scales_;    // f32 [T], learned tau
+  std::unique_ptr<kernels::Buffer> bound_counts_;  // uint32 [sequences, 2]
+  std::vector<kernels::RowInterval> mask_;         // [T]
+  std::vector<std::span<const int32_t>> page_tables_;
+  std::vector<kernels::SequenceRows> rows_;
+};
+
+}  // namespace varifocal

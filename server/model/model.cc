@@ -1,0 +1,130 @@
+#include "server/model/model.h"
+
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "kernels/backend.h"
+#include "server/model/kernel_status.h"
+#include "server/model/transformer.h"
+#include "server/model/weight_source.h"
+#include "tokenizer/tokenizer.h"
+
+namespace varifocal {
+namespace {
+
+constexpr int64_t kConfigBytesMax = 16 << 20;
+
+// One backend for all models of the same options: one set of threads, one account of the device's memory.
+absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::BackendOptions& options) {
+  static std::mutex mutex;
+  static auto& backends = *new std::map<std::tuple<std::string, kernels::DType, int, std::string>, std::weak_ptr<kernels::Backend>>;
+  std::lock_guard<std::mutex> lock(mutex);
+  std::weak_ptr<kernels::Backend>& slot = backends[{options.device, options.dtype, options.thread_count, options.cpu_isa}];
+  if (std::shared_ptr<kernels::Backend> backend = slot.lock()) return backend;
+  ASSIGN_OR_RETURN(std::shared_ptr<kernels::Backend> backend, ToStatusOr(kernels::CreateBackend(options)));
+  for (const std::string& note : backend->info().notes) Log(LogLevel::kInfo, "backend", {{"note", note}});
+  slot = backend;
+  return backend;
+}
+
+absl::StatusOr<kernels::BackendOptions> ToBackendOptions(const ModelOptions& options) {
+  kernels::BackendOptions to;
+  to.device = options.device.empty() ? "auto" : options.device;
+  if (options.dtype == "bf16") {
+    to.dtype = kernels::DType::kBF16;
+  } else if (!options.dtype.empty() && options.dtype != "f32") {
+    return absl::InvalidArgumentError(absl::StrCat("dtype is \"", options.dtype, "\"; it must be f32 or bf16"));
+  }
+  if (options.threads < 0 || options.threads > 1024) {
+    return absl::InvalidArgumentError(absl::StrCat("threads is ", options.threads, "; it must lie in 0..1024"));
+  }
+  to.thread_count = options.threads;
+  if (!options.cpu_isa.empty()) to.cpu_isa = options.cpu_isa;
+  return to;
+}
+
+absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
+  const std::string path = absl::StrCat(directory, "/config.json");
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kConfigBytesMax));
+  absl::StatusOr<ModelConfig> config = ParseModelConfig(text);
+  if (!config.ok()) return Annotate(config.status(), path);
+  return config;
+}
+
+absl::StatusOr<std::vector<int32_t>> ReadEos(const std::string& directory, const ModelConfig& config) {
+  const std::string path = absl::StrCat(directory, "/generation_config.json");
+  if (!FileExists(path)) return config.eos_token_ids;
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kConfigBytesMax));
+  absl::StatusOr<std::optional<std::vector<int32_t>>> ids = ParseGenerationConfigEos(text, config.vocabulary_size);
+  if (!ids.ok()) return Annotate(ids.status(), path);
+  return ids->value_or(config.eos_token_ids);
+}
+
+absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string& directory, const ModelConfig& config) {
+  if (!FileExists(absl::StrCat(directory, "/tokenizer.json"))) return std::shared_ptr<const Tokenizer>();
+  ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(directory));
+  if (tokenizer->vocab_size() > config.vocabulary_size) {
+    return absl::InvalidArgumentError(absl::StrCat(directory, ": the tokenizer has ", tokenizer->vocab_size(), " ids; the model's vocab_size is ",
+                                                   config.vocabulary_size));
+  }
+  return tokenizer;
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel() = default;
+LoadedModel::~LoadedModel() = default;
+
+absl::StatusOr<AttentionSetting> LoadedModel::AttentionWith(absl::Span<const double> focal_temperature) const {
+  AttentionSetting setting = config_.attention;
+  if (focal_temperature.empty()) return setting;
+  if (setting.mode == AttentionMode::kFocalLearned) {
+    return absl::InvalidArgumentError("focal_temperature is set, but this model's temperature is learned and cannot be replaced");
+  }
+  RETURN_IF_ERROR(SetTemperatures(focal_temperature, config_.layer_count, "focal_temperature", setting));
+  return setting;
+}
+
+absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& directory, const ModelOptions& options) {
+  ASSIGN_OR_RETURN(const kernels::BackendOptions backend_options, ToBackendOptions(options));
+  auto model = std::shared_ptr<LoadedModel>(new LoadedModel);
+  model->directory_ = directory;
+  ASSIGN_OR_RETURN(model->config_, ReadConfig(directory));
+  ASSIGN_OR_RETURN(model->eos_token_ids_, ReadEos(directory, model->config_));
+  ASSIGN_OR_RETURN(model->tokenizer_, ReadTokenizer(directory, model->config_));
+  ASSIGN_OR_RETURN(const std::unique_ptr<WeightSource> source, OpenWeights(directory));
+  ASSIGN_OR_RETURN(std::shared_ptr<kernels::Backend> backend, SharedBackend(backend_options));
+  const std::string cache = options.cache_directory.empty() ? DefaultCacheDirectory() : options.cache_directory;
+  ModelProvenance& provenance = model->provenance_;
+  provenance.weights_sha256 = HashWeights(*source, cache);
+
+  const Architecture* architecture = FindArchitecture(model->config_.model_type);
+  absl::StatusOr<std::unique_ptr<Transformer>> transformer = Transformer::Load(*architecture, model->config_, *source, backend);
+  if (!transformer.ok()) return Annotate(transformer.status(), directory);
+  model->transformer_ = *std::move(transformer);
+
+  const kernels::BackendInfo& info = backend->info();
+  const std::vector<std::string> name_parts = absl::StrSplit(info.name, '-');
+  provenance.backend = name_parts.front();
+  provenance.isa = name_parts.size() > 2 ? name_parts[1] : "";
+  provenance.kernels = info.name;
+  provenance.device = info.device;
+  provenance.dtype = kernels::DTypeName(info.dtype);
+  provenance.threads = info.thread_count;
+  provenance.tokenizer_sha256 = model->tokenizer_ == nullptr ? "" : model->tokenizer_->sha256();
+  provenance.attention = model->config_.attention.ToString();
+  provenance.rope = model->config_.rope.ToString();
+  provenance.page_bytes = model->transformer_->PageBytes();
+  provenance.weight_bytes = model->transformer_->weight_bytes();
+  provenance.parameter_count = model->transformer_->parameter_count();
+  return std::shared_ptr<const LoadedModel>(std::move(model));
+}
+
+}  // namespace varifocal

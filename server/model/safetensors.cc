@@ -1,0 +1,227 @@
+#include "server/model/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "base/status_macros.h"
+
+namespace varifocal {
+namespace {
+
+constexpr char kSingleFile[] = "model.safetensors";
+constexpr char kIndexFile[] = "model.safetensors.index.json";
+constexpr int64_t kIndexBytesMax = 100'000'000;
+
+// A name from a file, made printable and short: it goes into an error message.
+std::string Quoted(absl::string_view name) {
+  std::string text = absl::CHexEscape(name.substr(0, 80));
+  return absl::StrCat("\"", text, name.size() > 80 ? "..\"" : "\"");
+}
+
+absl::StatusOr<int64_t> NonNegative(const Json& value, absl::string_view what) {
+  if (!value.is_number_integer()) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " is not an integer but ", value.type_name()));
+  }
+  if (value.is_number_unsigned() ? value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())
+                                 : value.get<int64_t>() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " is ", value.dump(), "; it must lie in 0..2^63-1"));
+  }
+  return value.get<int64_t>();
+}
+
+absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry, absl::string_view data,
+                                      int64_t* begin) {
+  const std::string who = absl::StrCat("tensor ", Quoted(name));
+  if (!entry.is_object()) return absl::InvalidArgumentError(absl::StrCat(who, " is described by ", entry.type_name(), ", not by an object"));
+  for (const auto& [key, value] : entry.items()) {
+    if (key != "dtype" && key != "shape" && key != "data_offsets") {
+      return absl::InvalidArgumentError(absl::StrCat(who, " has the unknown key ", Quoted(key)));
+    }
+  }
+  for (const char* key : {"dtype", "shape", "data_offsets"}) {
+    if (!entry.contains(key)) return absl::InvalidArgumentError(absl::StrCat(who, " has no ", key));
+  }
+  TensorView tensor;
+  tensor.name = name;
+  const Json& dtype = entry["dtype"];
+  if (dtype == "F32") {
+    tensor.type = kernels::DType::kF32;
+  } else if (dtype == "F16") {
+    tensor.type = kernels::DType::kF16;
+  } else if (dtype == "BF16") {
+    tensor.type = kernels::DType::kBF16;
+  } else {
+    return absl::InvalidArgumentError(absl::StrCat(who, " has dtype ", Quoted(dtype.is_string() ? dtype.get<std::string>() : dtype.type_name()),
+                                                   "; F32, F16 and BF16 are supported"));
+  }
+  const Json& shape = entry["shape"];
+  if (!shape.is_array()) return absl::InvalidArgumentError(absl::StrCat(who, " has a shape that is not a list but ", shape.type_name()));
+  if (shape.size() > 8) return absl::InvalidArgumentError(absl::StrCat(who, " has ", shape.size(), " axes; the limit is 8"));
+  int64_t byte_count = static_cast<int64_t>(kernels::DTypeBytes(tensor.type));
+  for (const Json& extent : shape) {
+    ASSIGN_OR_RETURN(const int64_t value, NonNegative(extent, absl::StrCat(who, ": an extent of its shape")));
+    tensor.shape.push_back(value);
+    if (__builtin_mul_overflow(byte_count, value, &byte_count)) {
+      return absl::InvalidArgumentError(absl::StrCat(who, " has a shape whose size overflows 2^63 bytes"));
+    }
+  }
+  const Json& offsets = entry["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2) {
+    return absl::InvalidArgumentError(absl::StrCat(who, " has data_offsets that are not a pair"));
+  }
+  ASSIGN_OR_RETURN(*begin, NonNegative(offsets[0], absl::StrCat(who, ": data_offsets[0]")));
+  ASSIGN_OR_RETURN(const int64_t end, NonNegative(offsets[1], absl::StrCat(who, ": data_offsets[1]")));
+  if (end < *begin) {
+    return absl::InvalidArgumentError(absl::StrCat(who, " ends at byte ", end, " before it begins at ", *begin));
+  }
+  if (static_cast<uint64_t>(end) > data.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(who, " ends at byte ", end, "; the file has ", data.size(), " bytes of data"));
+  }
+  if (end - *begin != byte_count) {
+    return absl::InvalidArgumentError(absl::StrCat(who, " has ", end - *begin, " bytes; its shape ", ShapeToString(tensor.shape),
+                                                   " of ", dtype.get<std::string>(), " needs ", byte_count));
+  }
+  tensor.bytes = data.substr(static_cast<size_t>(*begin), static_cast<size_t>(byte_count));
+  return tensor;
+}
+
+absl::Status CheckMetadata(const Json& metadata) {
+  if (!metadata.is_object()) return absl::InvalidArgumentError(absl::StrCat("__metadata__ is not an object but ", metadata.type_name()));
+  for (const auto& [key, value] : metadata.items()) {
+    if (!value.is_string()) {
+      return absl::InvalidArgumentError(absl::StrCat("__metadata__ entry ", Quoted(key), " is not a string but ", value.type_name()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file) {
+  if (file.size() < 8) {
+    return absl::InvalidArgumentError(absl::StrCat("the file has ", file.size(), " bytes; a safetensors file has at least 8"));
+  }
+  uint64_t header_bytes = 0;
+  for (int i = 7; i >= 0; --i) header_bytes = header_bytes << 8 | static_cast<uint8_t>(file[i]);
+  if (header_bytes > static_cast<uint64_t>(kSafetensorsHeaderBytesMax)) {
+    return absl::InvalidArgumentError(absl::StrCat("the header length is ", header_bytes, " bytes; the limit is ", kSafetensorsHeaderBytesMax));
+  }
+  if (header_bytes > file.size() - 8) {
+    return absl::InvalidArgumentError(absl::StrCat("the header length is ", header_bytes, " bytes; the file has ", file.size() - 8, " after it"));
+  }
+  const absl::string_view header = file.substr(8, header_bytes);
+  const absl::string_view data = file.substr(8 + header_bytes);
+  if (header.empty() || header[0] != '{') return absl::InvalidArgumentError("the header does not begin with {");
+  absl::StatusOr<Json> json = ParseJson(header);
+  if (!json.ok()) return Annotate(json.status(), "the header");
+  if (!json->is_object()) return absl::InvalidArgumentError("the header is not an object");
+
+  std::vector<std::pair<int64_t, TensorView>> found;
+  for (const auto& [name, entry] : json->items()) {
+    if (name == "__metadata__") {
+      RETURN_IF_ERROR(CheckMetadata(entry));
+      continue;
+    }
+    int64_t begin = 0;
+    ASSIGN_OR_RETURN(TensorView tensor, ReadTensor(name, entry, data, &begin));
+    found.emplace_back(begin, std::move(tensor));
+  }
+  // Empty tensors sort before the one that begins at the same byte.
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first, a.second.bytes.size()) < std::pair(b.first, b.second.bytes.size());
+  });
+  int64_t covered = 0;
+  std::vector<TensorView> tensors;
+  for (auto& [begin, tensor] : found) {
+    if (begin != covered) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(tensor.name), " begins at byte ", begin, "; the one before it ends at ",
+                                                     covered, begin < covered ? " (overlap)" : " (gap)"));
+    }
+    covered += static_cast<int64_t>(tensor.bytes.size());
+    tensors.push_back(std::move(tensor));
+  }
+  if (static_cast<uint64_t>(covered) != data.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the tensors cover ", covered, " bytes; the file has ", data.size(), " bytes of data"));
+  }
+  return tensors;
+}
+
+bool HasSafetensors(const std::string& directory) {
+  return FileExists(absl::StrCat(directory, "/", kSingleFile)) || FileExists(absl::StrCat(directory, "/", kIndexFile));
+}
+
+namespace {
+
+// File name -> names of its tensors, from the index.
+absl::StatusOr<std::map<std::string, std::set<std::string>>> ReadIndex(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kIndexBytesMax));
+  absl::StatusOr<Json> json = ParseJson(text);
+  if (!json.ok()) return Annotate(json.status(), path);
+  if (!json->is_object() || !json->contains("weight_map") || !(*json)["weight_map"].is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": there is no object weight_map"));
+  }
+  std::map<std::string, std::set<std::string>> shards;
+  for (const auto& [tensor, file] : (*json)["weight_map"].items()) {
+    if (!file.is_string()) return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map entry ", Quoted(tensor), " is not a string"));
+    const std::string name = file.get<std::string>();
+    if (name.find('/') != std::string::npos || !absl::EndsWith(name, ".safetensors") || name.find('\0') != std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map names the file ", Quoted(name),
+                                                     "; shards are *.safetensors files beside the index"));
+    }
+    shards[name].insert(tensor);
+  }
+  if (shards.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map is empty"));
+  return shards;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(const std::string& directory) {
+  const std::string index_path = absl::StrCat(directory, "/", kIndexFile);
+  const bool sharded = !FileExists(absl::StrCat(directory, "/", kSingleFile));
+  std::map<std::string, std::set<std::string>> shards;
+  if (sharded) {
+    ASSIGN_OR_RETURN(shards, ReadIndex(index_path));
+  } else {
+    shards[kSingleFile];
+  }
+  std::map<std::string, TensorView, std::less<>> tensors;
+  std::vector<std::unique_ptr<MappedFile>> files;
+  for (const auto& [file_name, expected] : shards) {
+    const std::string path = absl::StrCat(directory, "/", file_name);
+    ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, MappedFile::Open(path));
+    absl::StatusOr<std::vector<TensorView>> views = ParseSafetensors(file->bytes());
+    if (!views.ok()) return Annotate(views.status(), path);
+    size_t matched = 0;
+    for (TensorView& view : *views) {
+      if (sharded && !expected.contains(view.name)) {
+        return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", Quoted(view.name), " is not in the index for this file"));
+      }
+      ++matched;
+      const std::string name = view.name;
+      if (!tensors.emplace(name, std::move(view)).second) {
+        return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", Quoted(name), " is in two shards"));
+      }
+    }
+    if (sharded && matched != expected.size()) {
+      for (const std::string& name : expected) {
+        if (!tensors.contains(name)) {
+          return absl::InvalidArgumentError(absl::StrCat(path, ": the index promises tensor ", Quoted(name), ", which is not there"));
+        }
+      }
+    }
+    files.push_back(std::move(file));
+  }
+  return std::make_unique<WeightSource>(std::move(tensors), std::move(files));
+}
+
+}  // namespace varifocal

@@ -1,0 +1,69 @@
+// A model's weights on a backend, named by what they do.
+//
+// Loading takes exactly the tensors that the architecture's row names, with exactly the shapes that the config implies:
+// what is missing and what is left over are both errors. Values are checked to be finite.
+//
+// Errors:  INVALID_ARGUMENT naming tensors (the first five and their count), shapes and places; what the backend says.
+// Threads: immutable once loaded.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "server/model/architectures.h"
+#include "server/model/config.h"
+#include "server/model/weight_source.h"
+
+namespace varifocal {
+
+// Null where the architecture has none.
+struct LayerWeights {
+  std::unique_ptr<kernels::Buffer> input_norm;           // [M]
+  std::unique_ptr<kernels::Weight> query_key_value;      // [(H + 2K) D, M]
+  std::unique_ptr<kernels::Buffer> query_key_value_bias;
+  std::unique_ptr<kernels::Weight> attention_output;     // [M, H D]
+  std::unique_ptr<kernels::Buffer> attention_output_bias;
+  std::unique_ptr<kernels::Buffer> post_attention_norm;  // [M]
+  std::unique_ptr<kernels::Weight> gate_up;              // [2F, M]
+  std::unique_ptr<kernels::Weight> down;                 // [M, F]
+  std::unique_ptr<kernels::Buffer> tau_weight;           // [M], learned focal models
+  float tau_bias = 0;
+};
+
+class Transformer {
+ public:
+  static absl::StatusOr<std::unique_ptr<Transformer>> Load(const Architecture& architecture, const ModelConfig& config,
+                                                           const WeightSource& source,
+                                                           std::shared_ptr<kernels::Backend> backend);
+
+  const ModelConfig& config() const { return config_; }
+  kernels::Backend& backend() const { return *backend_; }
+  const std::vector<LayerWeights>& layers() const { return layers_; }
+  const kernels::Weight& embedding() const { return *embedding_; }
+  const kernels::Weight& head() const { return head_ != nullptr ? *head_ : *embedding_; }
+  kernels::Buffer& final_norm() const { return *final_norm_; }
+  int64_t weight_bytes() const { return weight_bytes_; }
+  int64_t parameter_count() const { return parameter_count_; }
+
+  kernels::KvShape KvShape() const;  // of all layers together
+  int64_t PageBytes() const;         // one page of 128 tokens, all layers
+  absl::StatusOr<std::unique_ptr<kernels::RopeTable>> CreateRopeTable(int64_t position_count) const;
+
+ private:
+  Transformer() = default;
+
+  ModelConfig config_;
+  std::shared_ptr<kernels::Backend> backend_;  // outlives the weights below
+  std::vector<LayerWeights> layers_;
+  std::unique_ptr<kernels::Weight> embedding_;
+  std::unique_ptr<kernels::Weight> head_;  // null: tied
+  std::unique_ptr<kernels::Buffer> final_norm_;
+  int64_t weight_bytes_ = 0;
+  int64_t parameter_count_ = 0;
+};
+
+}  // namespace varifocal

@@ -1,0 +1,50 @@
+#include "server/model/weight_source.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+
+namespace varifocal {
+namespace {
+
+// Memory may be unaligned: numbers are moved by bytes. Exponent bits all ones means NaN or infinity.
+template <typename T>
+int64_t FirstWithExponent(absl::string_view bytes, T mask) {
+  const int64_t count = static_cast<int64_t>(bytes.size() / sizeof(T));
+  for (int64_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    if ((value & mask) == mask) return i;
+  }
+  return -1;
+}
+
+}  // namespace
+
+int64_t TensorView::element_count() const {
+  return static_cast<int64_t>(bytes.size() / kernels::DTypeBytes(type));
+}
+
+std::string ShapeToString(absl::Span<const int64_t> shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
+kernels::HostMatrix ToHostMatrix(const TensorView& tensor) {
+  VF_CHECK(tensor.shape.size() == 1 || tensor.shape.size() == 2, "shapes are checked before");
+  const bool is_vector = tensor.shape.size() == 1;
+  return {.dtype = tensor.type,
+          .data = tensor.bytes.data(),
+          .rows = is_vector ? 1 : tensor.shape[0],
+          .columns = is_vector ? tensor.shape[0] : tensor.shape[1]};
+}
+
+int64_t FirstNotFinite(const TensorView& tensor) {
+  switch (tensor.type) {
+    case kernels::DType::kF32: return FirstWithExponent<uint32_t>(tensor.bytes, 0x7f800000u);
+    case kernels::DType::kF16: return FirstWithExponent<uint16_t>(tensor.bytes, 0x7c00u);
+    case kernels::DType::kBF16: return FirstWithExponent<uint16_t>(tensor.bytes, 0x7f80u);
+  }
+  return -1;
+}
+
+}  // namespace varifocal

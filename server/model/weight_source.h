@@ -1,0 +1,69 @@
+// Where tensors come from: a named, typed view of a checkpoint's weights, whatever the file format.
+//
+// The table in weight_formats.cc lists the formats, tried in order on a directory; safetensors is its first row.
+//
+// Shapes:  as stored, row-major, last axis contiguous; data may be unaligned.
+// Errors:  INVALID_ARGUMENT naming the file, the tensor, the value and the limit; NOT_FOUND when no format is present.
+// Threads: immutable.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/sha256.h"
+#include "kernels/tensor.h"
+#include "server/model/mapped_file.h"
+
+namespace varifocal {
+
+struct TensorView {
+  std::string name;
+  kernels::DType type = kernels::DType::kF32;
+  std::vector<int64_t> shape;
+  absl::string_view bytes;  // inside the mapped file
+
+  int64_t element_count() const;
+};
+
+std::string ShapeToString(absl::Span<const int64_t> shape);  // "[2048, 64]"
+
+// The tensor as the kernels take it: a vector is one row, a matrix [rows, columns].
+kernels::HostMatrix ToHostMatrix(const TensorView& tensor);
+// Index of the first element that is NaN or infinite, or -1.
+int64_t FirstNotFinite(const TensorView& tensor);
+
+class WeightSource {
+ public:
+  WeightSource(std::map<std::string, TensorView, std::less<>> tensors, std::vector<std::unique_ptr<MappedFile>> files)
+      : tensors_(std::move(tensors)), files_(std::move(files)) {}
+
+  const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
+  const std::vector<std::unique_ptr<MappedFile>>& files() const { return files_; }  // in file name order
+
+ private:
+  std::map<std::string, TensorView, std::less<>> tensors_;
+  std::vector<std::unique_ptr<MappedFile>> files_;
+};
+
+struct WeightFormat {
+  const char* name;
+  const char* file_names;  // what it looks for, for the error message
+  bool (*present)(const std::string& directory);
+  absl::StatusOr<std::unique_ptr<WeightSource>> (*open)(const std::string& directory);
+};
+absl::Span<const WeightFormat> WeightFormats();
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& directory);
+
+// SHA-256 of one file's bytes; of several, SHA-256 over their digests in file name order. Remembered in
+// `cache_directory` (empty: none) under path, inode, size and modification time; a cache that fails only costs time.
+std::string HashWeights(const WeightSource& source, const std::string& cache_directory);
+// $XDG_CACHE_HOME/varifocal, else ~/.cache/varifocal, else "".
+std::string DefaultCacheDirectory();
+
+}  // namespace varifocal
