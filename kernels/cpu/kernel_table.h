@@ -117,12 +117,9 @@ struct KernelTable {
   void (*rms_norm)(float* x, const float* delta, const float* weight, int64_t width, float epsilon, float* out);
   float (*dot)(const float* a, const float* b, int64_t count);
   SliceStats (*slice_stats)(const float* logits, int count);
-  // 2 flops per lane and step over registers alone; for measuring the machine.
-  float (*multiply_add_peak)(int64_t steps);
+  // Multiply-adds over registers alone, for measuring the machine: does some flops and says how many.
+  double (*multiply_add_peak)(int64_t steps, float* sink);
 };
-
-// Flops of one step of multiply_add_peak.
-inline constexpr double kPeakFlopsPerStep = 2.0 * 12 * kTile;
 
 const KernelTable* PortableKernels();
 const KernelTable* Avx2Kernels();  // null on other architectures

@@ -57,17 +57,23 @@ SliceStats LogitSliceStats(const float* logits, int count) {
   return stats;
 }
 
+// Multiply-adds over registers alone, as many chains as a product tile has; returns the flops done.
 template <typename S>
-float MultiplyAddPeak(int64_t steps) {
-  typename S::V sum[12];
-  for (int i = 0; i < 12; ++i) sum[i] = S::Set1(static_cast<float>(i));
-  typename S::V a = S::Set1(0.999f), b = S::Set1(0.001f);
+double MultiplyAddPeak(int64_t steps, float* sink) {
+  constexpr int kChains = S::kGemmRows * S::kGemmVectors;
+  typename S::V sum[kChains];
+#pragma GCC unroll 24
+  for (int i = 0; i < kChains; ++i) sum[i] = S::Set1(static_cast<float>(i));
+  const typename S::V a = S::Set1(0.999f), b = S::Set1(0.001f);
   for (int64_t step = 0; step < steps; ++step) {
-#pragma GCC unroll 12
-    for (int i = 0; i < 12; ++i) sum[i] = S::Fma(sum[i], a, b);
+#pragma GCC unroll 24
+    for (int i = 0; i < kChains; ++i) sum[i] = S::Fma(sum[i], a, b);
   }
-  for (int i = 1; i < 12; ++i) sum[0] = S::Add(sum[0], sum[i]);
-  return SumLanes<S>(sum[0]);
+  typename S::V total = S::Zero();
+#pragma GCC unroll 24
+  for (int i = 0; i < kChains; ++i) total = S::Add(total, sum[i]);
+  *sink = SumLanes<S>(total);
+  return 2.0 * kChains * kLanes * static_cast<double>(steps);
 }
 
 }  // namespace varifocal::kernels::cpu

@@ -1,0 +1,31 @@
+// The machine's own multiply-add peak of one thread, measured beside a benchmark, so that its figures are ratios.
+#pragma once
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "kernels/cpu/cpu_features.h"
+
+namespace varifocal::kernels::cpu {
+
+// CPU seconds of this thread: on a shared machine the honest clock for code that does not wait.
+inline double ThreadSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Flops per second of one thread: the best of several short runs.
+inline double PeakOf(const KernelTable& kernels) {
+  double best = 0;
+  float sink = 0;
+  for (int i = 0; i < 20; ++i) {
+    const double start = ThreadSeconds();
+    const double flops = kernels.multiply_add_peak(1 << 17, &sink);
+    best = std::max(best, flops / (ThreadSeconds() - start));
+  }
+  return sink == 12345.0f ? 0 : best;
+}
+
+}  // namespace varifocal::kernels::cpu
