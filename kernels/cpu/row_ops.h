@@ -61,9 +61,12 @@ SliceStats LogitSliceStats(const float* logits, int count) {
 template <typename S>
 double MultiplyAddPeak(int64_t steps, float* sink) {
   constexpr int kChains = S::kGemmRows * S::kGemmVectors;
+  // No two lanes alike, or the compiler would compute them once.
+  float first[kChains * kLanes];
+  for (int i = 0; i < kChains * kLanes; ++i) first[i] = static_cast<float>(i);
   typename S::V sum[kChains];
 #pragma GCC unroll 24
-  for (int i = 0; i < kChains; ++i) sum[i] = S::Set1(static_cast<float>(i));
+  for (int i = 0; i < kChains; ++i) sum[i] = S::Load(first + i * kLanes);
   const typename S::V a = S::Set1(0.999f), b = S::Set1(0.001f);
   for (int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 24
