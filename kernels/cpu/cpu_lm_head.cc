@@ -34,7 +34,8 @@ void AdjustLogits(const LmHeadArgs& args, float* logits, int count) {
   }
 }
 
-HeadResult MergeSlices(const SliceStats* stats, int slices) {
+// `log_sum_exp` in float64, so that a log-probability rounds once.
+HeadResult MergeSlices(const SliceStats* stats, int slices, double& log_sum_exp) {
   HeadResult result;
   double top = stats[0].top, runner_up = stats[0].runner_up;
   result.argmax = stats[0].argmax;
@@ -54,7 +55,8 @@ HeadResult MergeSlices(const SliceStats* stats, int slices) {
   for (int s = 0; s < slices; ++s) sum += stats[s].sum * std::exp(static_cast<double>(stats[s].top) - top);
   result.argmax_logit = static_cast<float>(top);
   result.runner_up_logit = static_cast<float>(runner_up);
-  result.log_sum_exp = static_cast<float>(top + std::log(sum));
+  log_sum_exp = top + std::log(sum);
+  result.log_sum_exp = static_cast<float>(log_sum_exp);
   return result;
 }
 
@@ -99,9 +101,12 @@ bool RunLmHead(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& works
   });
   if (!sliced) return false;
   for (int r = 0; r < rows; ++r) {
-    HeadResult result = MergeSlices(workspace.slice_stats.get() + static_cast<size_t>(r) * slices, slices);
+    double log_sum_exp = 0;
+    HeadResult result = MergeSlices(workspace.slice_stats.get() + static_cast<size_t>(r) * slices, slices, log_sum_exp);
     VF_CHECK(args.rows[r].target < vocab, "a target outside the vocabulary");
-    if (args.rows[r].target >= 0) result.target_log_probability = workspace.target_logits[r] - result.log_sum_exp;
+    if (args.rows[r].target >= 0) {
+      result.target_log_probability = static_cast<float>(workspace.target_logits[r] - log_sum_exp);
+    }
     args.results[r] = result;
   }
   return true;

@@ -1,0 +1,184 @@
+// What the conformance table does not ask of the CPU backend: its choices and refusals, agreement of the instruction
+// sets bit by bit, memory it states against memory it takes, and the accuracy of exp2.
+
+#include "kernels/cpu/cpu_backend.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/conformance/rig.h"
+#include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/packed_weight.h"
+#include "kernels/cpu/page_pool.h"
+#include "kernels/cpu/simd_portable.h"
+#include "kernels/cpu/vector_math.h"
+
+namespace varifocal::kernels {
+namespace {
+
+Error CreationError(const BackendOptions& options) {
+  auto backend = CreateBackend(options);
+  return backend.ok() ? Error{} : backend.error();
+}
+
+TEST(CpuBackendTest, RefusesByNameWithTheValue) {
+  EXPECT_EQ(CreationError({.device = "tpu"}).message, "this build has no device \"tpu\", only auto, cpu, reference");
+  EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = "mmx"}).message,
+            "\"mmx\" is no instruction set: auto, portable, avx2 or avx512");
+  EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = "mmx"}).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(CreationError({.device = "cpu", .dtype = DType::kF16}).code, ErrorCode::kUnsupported);
+  EXPECT_EQ(CreationError({.device = "cpu", .thread_count = -1}).message, "a thread count of -1 is outside 0..1024");
+  for (const char* isa : {"avx2", "avx512"}) {
+    const auto available = cpu::AvailableIsas();
+    if (std::find(available.begin(), available.end(), isa) != available.end()) continue;
+    EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = isa}).message,
+              "this CPU lacks the instruction set \"" + std::string(isa) + "\"");
+  }
+}
+
+TEST(CpuBackendTest, RefusesHeadDimsWithoutAKernel) {
+  auto backend = std::move(*CreateBackend({.device = "cpu", .thread_count = 1}));
+  for (const int dim : {0, 8, 40, 272, 512}) {
+    const Error error = backend->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim});
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+    EXPECT_NE(error.message.find(" " + std::to_string(dim) + ","), std::string::npos) << error.message;
+    EXPECT_FALSE(backend->CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}, 1).ok());
+  }
+  for (int dim = 16; dim <= 256; dim += 16) {
+    EXPECT_TRUE(backend->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}).ok());
+  }
+}
+
+TEST(CpuBackendTest, SaysWhatItChoseAndWarnsOfTooManyThreads) {
+  auto backend = std::move(*CreateBackend({.device = "cpu"}));
+  EXPECT_EQ(backend->info().name, "cpu-" + cpu::AvailableIsas().back() + "-f32");
+  EXPECT_EQ(backend->info().thread_count, cpu::UsableCores());
+  EXPECT_EQ(backend->info().notes.size(), 1u);
+  auto crowded = std::move(*CreateBackend({.device = "cpu", .thread_count = cpu::UsableCores() + 1}));
+  EXPECT_EQ(crowded->info().notes.size(), 2u);
+}
+
+TEST(CpuBackendTest, Avx2AndAvx512GiveTheSameBits) {
+  const auto available = cpu::AvailableIsas();
+  if (available.back() != "avx512") GTEST_SKIP() << "this CPU has no AVX-512";
+  const AttentionCase c{.sequences = {{260, 3}, {70, 2}}, .row_scales = true, .amplitude = 5.0f};
+  auto narrow = std::move(*CreateBackend({.device = "cpu", .cpu_isa = "avx2"}));
+  auto wide = std::move(*CreateBackend({.device = "cpu", .cpu_isa = "avx512"}));
+  EXPECT_EQ(CountDifferentBits(RunAttentionCase(*narrow, c, {}), RunAttentionCase(*wide, c, {})), 0u);
+}
+
+TEST(CpuBackendTest, StatesTheMemoryItTakes) {
+  const StepShape shape{.row_count_max = 100,
+                        .sequence_count_max = 4,
+                        .head_row_count_max = 7,
+                        .context_length_max = 5000,
+                        .model_dim = 64,
+                        .query_head_count = 4,
+                        .kv_head_count = 2,
+                        .head_dim = 32,
+                        .ffn_dim = 100,
+                        .vocab_size = 2000};
+  auto backend = std::move(*CreateBackend({.device = "cpu", .thread_count = 3}));
+  auto workspace = std::move(*backend->CreateWorkspace(shape));
+  EXPECT_EQ(workspace->bytes(), backend->WorkspaceBytes(shape));
+  // 128 tokens x (K and V of 2 heads of 32 in 4 bytes, and a float64 sum).
+  const KvShape kv{.layer_count = 3, .kv_head_count = 2, .head_dim = 32, .has_tau_sums = true};
+  EXPECT_EQ(backend->KvBytesPerPageAndLayer(kv), 128u * (2 * 2 * 32 * 4 + 8));
+  auto pool = std::move(*backend->CreateKvPool(kv, 10));
+  EXPECT_EQ(pool->bytes(), 3u * 10 * backend->KvBytesPerPageAndLayer(kv));
+}
+
+TEST(CpuBackendTest, AMemoryRequestBeyondTheMachineIsAnError) {
+  auto backend = std::move(*CreateBackend({.device = "cpu", .thread_count = 1}));
+  auto pool = backend->CreateKvPool({.layer_count = 1000, .kv_head_count = 64, .head_dim = 256}, 1 << 30);
+  ASSERT_FALSE(pool.ok());
+  EXPECT_EQ(pool.error().code, ErrorCode::kOutOfMemory);
+}
+
+// Relative error of exp2 over one octave and far from it, against libm in float64.
+TEST(VectorMathTest, Exp2IsWithinItsStatedError) {
+  using S = cpu::Portable;
+  double worst = 0;
+  for (double x = -100; x < 20; x += 0.00317) {
+    float lanes[cpu::kLanes];
+    S::Store(lanes, cpu::Exp2Against<S>(S::Set1(static_cast<float>(x)), S::Zero()));
+    const double exact = std::exp2(static_cast<double>(static_cast<float>(x)));
+    worst = std::max(worst, std::fabs(lanes[0] / exact - 1));
+  }
+  EXPECT_LT(worst, 3e-7);
+  EXPECT_GT(worst, 1e-9) << "the comparison compares nothing";
+}
+
+TEST(VectorMathTest, MovingTheReferenceScalesByExactlyAPowerOfTwo) {
+  using S = cpu::Portable;
+  for (float x = -60; x < 60; x += 0.731f) {
+    float a[cpu::kLanes], b[cpu::kLanes];
+    S::Store(a, cpu::Exp2Against<S>(S::Set1(x), S::Set1(3)));
+    S::Store(b, cpu::Exp2Against<S>(S::Set1(x), S::Set1(10)));
+    EXPECT_EQ(a[0], b[0] * 128.0f);
+  }
+  float masked[cpu::kLanes];
+  S::Store(masked, cpu::Exp2Against<S>(S::Set1(cpu::kMaskedScore), S::Set1(cpu::kNoReference)));
+  EXPECT_EQ(masked[0], 0.0f);
+}
+
+TEST(PackedWeightTest, ReadsBackEveryRow) {
+  const std::vector<float> data = UniformVector(9, 130 * 7);
+  const HostMatrix parts[] = {{DType::kF32, data.data(), 100, 7}, {DType::kF32, data.data() + 700, 30, 7}};
+  auto weight = std::move(*cpu::PackedWeight::Create(parts, WeightUse::kPlain));
+  const auto& packed = static_cast<const cpu::PackedWeight&>(*weight);
+  EXPECT_EQ(packed.panel_count(), 3);
+  EXPECT_EQ(packed.columns_of_panel(2), 2);
+  for (int n = 0; n < 130; ++n) {
+    float row[7];
+    packed.ReadRow(n, row);
+    for (int k = 0; k < 7; ++k) EXPECT_EQ(row[k], data[n * 7 + k]);
+  }
+}
+
+// The page layout is an agreement between its writer and two kernels; its formula once more, in the header's words.
+TEST(PagePoolTest, PagesLieAsTheHeaderSays) {
+  const int dim = 48;
+  auto pool = std::move(*cpu::PagePool::Create({.layer_count = 2, .kv_head_count = 2, .head_dim = dim}, 3));
+  auto& pages = static_cast<cpu::PagePool&>(*pool);
+  std::vector<float> keys(2 * dim), values(2 * dim);
+  for (int i = 0; i < 2 * dim; ++i) {
+    keys[i] = static_cast<float>(1000 + i);
+    values[i] = static_cast<float>(2000 + i);
+  }
+  pages.WriteToken(1, 2, 37, keys.data(), values.data());
+  const int32_t table[] = {2};
+  const cpu::KeyValues kv = pages.ForHead(1, 1, table);
+  for (int i = 0; i < dim; ++i) {
+    EXPECT_EQ(kv.keys(0)[(37 / 16) * dim * 16 + i * 16 + 37 % 16], 1000 + dim + i);
+    EXPECT_EQ(kv.values(0, dim)[(i / 16) * 128 * 16 + 37 * 16 + i % 16], 2000 + dim + i);
+  }
+}
+
+TEST(FocalScaleTest, TemperatureOneIsTheBaseAndExtremesStayFinite) {
+  const double base = 1.0 / std::sqrt(80.0);
+  EXPECT_EQ(FocalScale(base, 1.0), static_cast<float>(base));
+  EXPECT_EQ(FocalScale(base, 0.4), static_cast<float>(base / 0.4));
+  EXPECT_TRUE(std::isfinite(FocalScale(base, 1e-300)));
+  EXPECT_EQ(FocalScale(base, 1e300), 0.0f);
+}
+
+TEST(TensorTest, WidensAndRoundsHalfFormats) {
+  EXPECT_EQ(WidenBF16(0x3F80), 1.0f);
+  EXPECT_EQ(WidenF16(0x3C00), 1.0f);
+  EXPECT_EQ(WidenF16(0xC000), -2.0f);
+  EXPECT_EQ(WidenF16(0x0001), 0x1p-24f);
+  EXPECT_EQ(WidenF16(0x03FF), 1023 * 0x1p-24f);
+  EXPECT_EQ(WidenF16(0x7BFF), 65504.0f);
+  EXPECT_TRUE(std::isinf(WidenF16(0x7C00)));
+  EXPECT_TRUE(std::isnan(WidenF16(0x7E00)));
+  EXPECT_EQ(RoundToBF16(1.0f), 0x3F80);
+  EXPECT_EQ(RoundToBF16(1.0f + 0x1p-8f), 0x3F80) << "a tie goes to even";
+  EXPECT_EQ(RoundToBF16(1.0f + 0x1.8p-7f), 0x3F82) << "a tie goes to even";
+  EXPECT_EQ(RoundToBF16(1.0f + 0x1.1p-8f), 0x3F81);
+  EXPECT_TRUE(std::isnan(WidenBF16(RoundToBF16(NAN))));
+}
+
+}  // namespace
+}  // namespace varifocal::kernels
