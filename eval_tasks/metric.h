@@ -20,12 +20,12 @@ namespace varifocal {
 struct ContinuationScore {
   double log_likelihood = 0;  // natural logarithm, summed over the continuation's tokens
   int token_count = 0;
-  bool is_greedy = false;     // every token was the most likely one
+  bool is_greedy = false;  // every token was the most likely one
 };
 
 struct MetricInput {
-  std::string prediction;                 // the processed answer (eval_tasks/answer.h)
-  std::vector<std::string> gold;          // any of these is right
+  std::string prediction;         // the processed answer (eval_tasks/answer.h)
+  std::vector<std::string> gold;  // any of these is right
   std::vector<ContinuationScore> continuation_scores;
   std::vector<std::string> continuations;
   int gold_continuation_index = -1;

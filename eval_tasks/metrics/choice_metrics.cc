@@ -16,8 +16,7 @@ namespace {
 absl::Status Check(const MetricInput& input) {
   const size_t count = input.continuation_scores.size();
   if (count < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(count, " continuations were scored; a choice needs at least 2"));
+    return absl::InvalidArgumentError(absl::StrCat(count, " continuations were scored; a choice needs at least 2"));
   }
   if (input.gold_continuation_index < 0 || static_cast<size_t>(input.gold_continuation_index) >= count) {
     return absl::InvalidArgumentError(absl::StrCat("the gold continuation has index ", input.gold_continuation_index,
@@ -25,7 +24,8 @@ absl::Status Check(const MetricInput& input) {
   }
   for (const ContinuationScore& score : input.continuation_scores) {
     if (!std::isfinite(score.log_likelihood)) {
-      return absl::InvalidArgumentError(absl::StrCat("a log-likelihood is ", score.log_likelihood, ", not a finite number"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a log-likelihood is ", score.log_likelihood, ", not a finite number"));
     }
   }
   return absl::OkStatus();

@@ -32,7 +32,9 @@ std::string ToUtf8(const std::vector<int32_t>& points, size_t begin, size_t end)
   return text;
 }
 
-bool IsCased(int32_t point) { return utf8proc_isupper(point) || utf8proc_islower(point) || utf8proc_category(point) == UTF8PROC_CATEGORY_LT; }
+bool IsCased(int32_t point) {
+  return utf8proc_isupper(point) || utf8proc_islower(point) || utf8proc_category(point) == UTF8PROC_CATEGORY_LT;
+}
 
 // Default_Ignorable for casing (Unicode 3.13, D136): marks, formats, modifiers, and the mid-word punctuation.
 bool IsCaseIgnorable(int32_t point) {
@@ -47,8 +49,23 @@ bool IsCaseIgnorable(int32_t point) {
       break;
   }
   switch (point) {
-    case '\'': case '.': case ':': case 0xB7: case 0x387: case 0x55F: case 0x5F4: case 0x2018: case 0x2019: case 0x2024:
-    case 0x2027: case 0xFE13: case 0xFE52: case 0xFE55: case 0xFF07: case 0xFF0E: case 0xFF1A:
+    case '\'':
+    case '.':
+    case ':':
+    case 0xB7:
+    case 0x387:
+    case 0x55F:
+    case 0x5F4:
+    case 0x2018:
+    case 0x2019:
+    case 0x2024:
+    case 0x2027:
+    case 0xFE13:
+    case 0xFE52:
+    case 0xFE55:
+    case 0xFF07:
+    case 0xFF0E:
+    case 0xFF1A:
       return true;
     default:
       return false;
@@ -90,8 +107,14 @@ bool IsAsciiPunctuation(int32_t point) {
 
 bool IsWordCharacter(int32_t point) {
   switch (utf8proc_category(point)) {
-    case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT: case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO: case UTF8PROC_CATEGORY_ND: case UTF8PROC_CATEGORY_NL: case UTF8PROC_CATEGORY_NO:
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
       return true;
     default:
       return point == '_';
