@@ -20,7 +20,7 @@ Sha256Digest ItemSeed(int64_t seed, absl::string_view task, int index);
 Sha256Digest GroupSeed(int64_t seed, absl::string_view task, int group);
 Sha256Digest FillerSeed(const Sha256Digest& group_seed, int context_length);
 
-std::string QuestionId(absl::string_view task, int index, const Sha256Digest& item_seed);   // "recall_kv/7/0123abcd"
+std::string QuestionId(absl::string_view task, int index, const Sha256Digest& item_seed);  // "recall_kv/7/0123abcd"
 std::string ClusterId(absl::string_view task, int group, const Sha256Digest& group_seed);  // "recall_kv/g1/0123abcd"
 // Seed of a sampled answer: the item's, so that lengths and variants draw alike.
 uint64_t SamplingSeed(const Sha256Digest& item_seed);

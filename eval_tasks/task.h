@@ -1,4 +1,5 @@
-// A task: what is asked. It turns (seed, index, context length, tokenizer) into a Sample: one prompt and its gold answer.
+// A task: what is asked. It turns (seed, index, context length, tokenizer) into a Sample: one prompt and its gold
+// answer.
 //
 // Questions come in groups that share one context byte for byte, so that a prefix cache pays for the context once; the
 // native tasks ask four questions a context (`index / 4` is the group). Everything that a question is - its text, its
@@ -36,42 +37,42 @@ struct EvidenceSpan {
 
 // What had to give way so that a user's row fits; all zero when nothing was cut.
 struct Truncation {
-  int64_t cut_token_count = 0;    // tokens of the context that were left out
-  bool gold_survived = true;      // a gold answer that stood in the context before the cut still stands there
+  int64_t cut_token_count = 0;  // tokens of the context that were left out
+  bool gold_survived = true;    // a gold answer that stood in the context before the cut still stands there
 };
 
 struct Sample {
   // Identity: the same for every length (all but context_length) and every tokenizer (all but tokenizer_sha256).
-  std::string task;               // TaskSpec::name
+  std::string task;  // TaskSpec::name
   int context_length = 0;
-  int index = 0;                  // 0-based among the task's questions
-  std::string row_id;             // a user's row id; the index for native tasks
-  std::string question_id;        // names the question whatever the length
-  std::string cluster;            // questions that share one context, whatever the length
+  int index = 0;            // 0-based among the task's questions
+  std::string row_id;       // a user's row id; the index for native tasks
+  std::string question_id;  // names the question whatever the length
+  std::string cluster;      // questions that share one context, whatever the length
   std::string tokenizer_sha256;
 
   // What is asked.
   std::string prompt;
-  std::vector<int32_t> token_ids; // the whole prompt, specials included
-  int64_t shared_prefix_bytes = 0;          // of the prompt: byte for byte the same in the whole group
-  std::vector<std::string> stop_strings;    // for generation: the answer ends before the first of these
+  std::vector<int32_t> token_ids;         // the whole prompt, specials included
+  int64_t shared_prefix_bytes = 0;        // of the prompt: byte for byte the same in the whole group
+  std::vector<std::string> stop_strings;  // for generation: the answer ends before the first of these
   int max_new_tokens = 0;
-  std::vector<std::string> continuations;   // not empty: score these by log-likelihood instead of generating
-  uint64_t sampling_seed = 0;               // for a sampling temperature above zero
+  std::vector<std::string> continuations;  // not empty: score these by log-likelihood instead of generating
+  uint64_t sampling_seed = 0;              // for a sampling temperature above zero
 
   // How it is judged.
   std::vector<std::string> gold;  // any of these is right; with continuations: the text of the right one
   int gold_continuation_index = -1;
-  std::vector<std::string> metrics;         // the first is the primary one
+  std::vector<std::string> metrics;  // the first is the primary one
 
   // How it was made.
-  double depth = 0;               // asked relative position of the (first) evidence in the context, 0 start, 1 end
-  std::vector<EvidenceSpan> evidence;       // in prompt order; empty when a user's row does not tell
-  int shortfall_tokens = 0;       // context_length - prompt tokens - max_new_tokens
+  double depth = 0;                    // asked relative position of the (first) evidence in the context, 0 start, 1 end
+  std::vector<EvidenceSpan> evidence;  // in prompt order; empty when a user's row does not tell
+  int shortfall_tokens = 0;            // context_length - prompt tokens - max_new_tokens
   Truncation truncation;
 
   int prompt_token_count() const { return static_cast<int>(token_ids.size()); }
-  std::string TokenIdsSha256() const;       // of the JSON array "[1,2,3]" without spaces
+  std::string TokenIdsSha256() const;  // of the JSON array "[1,2,3]" without spaces
 };
 
 struct SampleRequest {
@@ -113,11 +114,11 @@ enum class ParameterType { kInteger, kNumber, kText, kChoice, kTextList };  // a
 struct ParameterInfo {
   std::string name;
   ParameterType type = ParameterType::kText;
-  std::string default_value;           // empty: no default (the parameter is optional, or required)
+  std::string default_value;  // empty: no default (the parameter is optional, or required)
   bool required = false;
-  double low = 0;                      // closed limits of numbers
+  double low = 0;  // closed limits of numbers
   double high = 0;
-  std::vector<std::string> choices;    // of kChoice
+  std::vector<std::string> choices;  // of kChoice
   std::string help;
 };
 
@@ -128,7 +129,7 @@ struct TaskKind {
   std::string name;
   std::string summary;
   std::vector<ParameterInfo> parameters;
-  bool native = true;                  // makes its own questions (a number of samples must be stated)
+  bool native = true;  // makes its own questions (a number of samples must be stated)
   // Metrics the task can be judged by with these (complete) parameters; the default ones come first in `defaults`.
   std::vector<std::string> (*default_metrics)(const std::map<std::string, std::string>& parameters) = nullptr;
   bool (*scores_continuations)(const std::map<std::string, std::string>& parameters) = nullptr;

@@ -18,8 +18,10 @@ ParameterInfo Integer(std::string name, std::string default_value, double low, d
   return {std::move(name), ParameterType::kInteger, std::move(default_value), false, low, high, {}, std::move(help)};
 }
 ParameterInfo Depth() {
-  return {"depth", ParameterType::kNumber, "", false, 0, 1, {},
-          "where the evidence stands, 0 start to 1 end; when absent, question j of 4 has its own quarter"};
+  return {"depth", ParameterType::kNumber,
+          "",      false,
+          0,       1,
+          {},      "where the evidence stands, 0 start to 1 end; when absent, question j of 4 has its own quarter"};
 }
 ParameterInfo Choice(std::string name, std::vector<std::string> choices, std::string help) {
   std::string first = choices[0];
@@ -54,18 +56,37 @@ std::vector<std::string> RowMetrics(const Parameters& parameters) {
 
 const std::vector<TaskKind>& Table() {
   static const std::vector<TaskKind> table = {
-      {"recall_kv", "find a key in a JSON object and copy its value", {Depth()}, true, &ExactThenSubstring, &Never,
+      {"recall_kv",
+       "find a key in a JSON object and copy its value",
+       {Depth()},
+       true,
+       &ExactThenSubstring,
+       &Never,
        &MakeRecallKv},
-      {"icl_labels", "label a line like the many labelled lines above it",
-       {Integer("classes", "8", 2, 50, "classes, each with five words and a number for a label"), Depth()}, true, &Exact,
-       &Never, &MakeIclLabels},
-      {"rag_facts", "answer from documents, one or two of them gold among hard distractors", {Depth()}, true,
-       &SubstringThenExact, &Never, &MakeRagFacts},
-      {"longqa_story", "say where a person is at the end of a long story",
+      {"icl_labels",
+       "label a line like the many labelled lines above it",
+       {Integer("classes", "8", 2, 50, "classes, each with five words and a number for a label"), Depth()},
+       true,
+       &Exact,
+       &Never,
+       &MakeIclLabels},
+      {"rag_facts",
+       "answer from documents, one or two of them gold among hard distractors",
+       {Depth()},
+       true,
+       &SubstringThenExact,
+       &Never,
+       &MakeRagFacts},
+      {"longqa_story",
+       "say where a person is at the end of a long story",
        {Choice("format", {"free_form", "multiple_choice"}, "write the answer, or choose among four by log-likelihood"),
         Integer("names", "24", 4, 48, "people in the story"), Depth()},
-       true, &StoryMetrics, &IsMultipleChoiceStory, &MakeLongqaStory},
-      {"jsonl", "ask a user's own rows",
+       true,
+       &StoryMetrics,
+       &IsMultipleChoiceStory,
+       &MakeLongqaStory},
+      {"jsonl",
+       "ask a user's own rows",
        {Text("path", true, "file of one JSON object a line; relative to the suite file"),
         Text("prompt", true, "template: {field} is replaced, {{ and }} are braces"),
         Text("gold", true, "field with the right answer: a text, or a list of texts any of which is right"),
@@ -75,9 +96,13 @@ const std::vector<TaskKind>& Table() {
         Text("id", false, "field that names a row; its line number when absent"),
         Integer("max_new_tokens", "32", 1, 65536, "tokens to generate"),
         {"stop", ParameterType::kTextList, "[\"\\n\"]", false, 0, 0, {}, "the answer ends before the first of these"},
-        Choice("truncate", {"error", "end", "start", "middle"}, "which part of the context gives way when a row does not fit"),
+        Choice("truncate", {"error", "end", "start", "middle"},
+               "which part of the context gives way when a row does not fit"),
         Text("sha256", false, "digest the file must have; filled in when a job is submitted")},
-       false, &RowMetrics, &HasChoices, &MakeJsonlTask},
+       false,
+       &RowMetrics,
+       &HasChoices,
+       &MakeJsonlTask},
   };
   return table;
 }

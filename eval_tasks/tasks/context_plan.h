@@ -17,7 +17,7 @@
 namespace varifocal {
 
 struct PlannedQuestion {
-  std::string line;                        // what follows the shared context
+  std::string line;  // what follows the shared context
   std::vector<std::string> gold;
   std::vector<std::string> continuations;  // for multiple choice
   int gold_continuation_index = -1;

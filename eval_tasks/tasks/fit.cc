@@ -6,17 +6,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
 
-constexpr int kProbeUnits = 64;         // enough to see what a unit costs in company
-constexpr int kRoundsMax = 12;          // of changing the number of units
-constexpr int kGapAim = 4;              // tokens; exchanging units stops here
+constexpr int kProbeUnits = 64;  // enough to see what a unit costs in company
+constexpr int kRoundsMax = 12;   // of changing the number of units
+constexpr int kGapAim = 8;       // tokens; exchanging units stops here: every exchange bends the mix of units
 constexpr int kExchangedUnitsMax = 256;
 constexpr int kAlternativesPerUnit = 8;
+constexpr int kClosingPassesMax = 4;  // units gain in company what they gain alone with most tokenizers: one pass does
 
 // One number of units, rendered and measured with the longest question line.
 struct Attempt {
@@ -29,13 +31,18 @@ struct Attempt {
 class Fitter {
  public:
   Fitter(const ContextPlan& plan, const FitRequest& request, const TokenCounter& tokenizer)
-      : plan_(plan), request_(request), tokenizer_(tokenizer), budget_(request.context_length - request.max_new_tokens) {}
+      : plan_(plan),
+        request_(request),
+        tokenizer_(tokenizer),
+        budget_(request.context_length - request.max_new_tokens) {}
 
   absl::StatusOr<FittedContext> Fit() {
     RETURN_IF_ERROR(FindLongestQuestion());
     ASSIGN_OR_RETURN(Attempt best, LargestThatFits());
     for (;;) {
-      RETURN_IF_ERROR(CloseGap(best));
+      for (int pass = 0; pass < kClosingPassesMax && budget_ - best.token_count > kGapAim; ++pass) {
+        RETURN_IF_ERROR(CloseGap(best, pass));
+      }
       ASSIGN_OR_RETURN(std::optional<FittedContext> fitted, Finish(best));
       if (fitted.has_value()) return *std::move(fitted);
       // Another question line turned out longer in place: measure with that one, with one unit fewer.
@@ -75,9 +82,8 @@ class Fitter {
   }
 
   absl::Status Measure(Attempt& attempt) const {
-    ASSIGN_OR_RETURN(
-        const std::vector<int32_t> ids,
-        tokenizer_.EncodePrompt(absl::StrCat(attempt.shared, plan_.questions()[longest_question_].line)));
+    ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
+                     tokenizer_.EncodePrompt(absl::StrCat(attempt.shared, plan_.questions()[longest_question_].line)));
     attempt.token_count = static_cast<int64_t>(ids.size());
     return absl::OkStatus();
   }
@@ -93,9 +99,9 @@ class Fitter {
   }
 
   absl::Status TooShort(int64_t needed) const {
-    return absl::InvalidArgumentError(absl::StrCat("context_length ", request_.context_length, " is too short for task \"",
-                                                   request_.task, "\": its smallest context takes ",
-                                                   needed + request_.max_new_tokens, " tokens with this tokenizer"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "context_length ", request_.context_length, " is too short for task \"", request_.task,
+        "\": its smallest context takes ", needed + request_.max_new_tokens, " tokens with this tokenizer"));
   }
 
   absl::StatusOr<Attempt> LargestThatFits() const {
@@ -106,8 +112,8 @@ class Fitter {
     // What a unit costs in company, from a small context against the smallest.
     const int probe_count = std::min(low_limit + kProbeUnits, high_limit);
     ASSIGN_OR_RETURN(Attempt probe, Try(probe_count));
-    double unit_cost = std::max(1.0, static_cast<double>(probe.token_count - best.token_count) /
-                                         std::max(1, probe_count - low_limit));
+    double unit_cost =
+        std::max(1.0, static_cast<double>(probe.token_count - best.token_count) / std::max(1, probe_count - low_limit));
     int too_many = high_limit + 1;  // the smallest number known not to fit
     Attempt latest = std::move(probe);
     for (int round = 0; round < kRoundsMax; ++round) {
@@ -129,19 +135,18 @@ class Fitter {
     }
     const double gap = static_cast<double>(budget_ - best.token_count);
     if (static_cast<int>(best.units.size()) == high_limit && gap > unit_cost + kShortfallMax) {
-      return absl::InvalidArgumentError(absl::StrCat("context_length ", request_.context_length, " is too long for task \"",
-                                                     request_.task, "\": its lexicon gives ", high_limit,
-                                                     " different units, ", best.token_count + request_.max_new_tokens,
-                                                     " tokens with this tokenizer"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("context_length ", request_.context_length, " is too long for task \"", request_.task,
+                       "\": its lexicon gives ", high_limit, " different units, ",
+                       best.token_count + request_.max_new_tokens, " tokens with this tokenizer"));
     }
     return best;
   }
 
   // Exchanges filler units, in random order, for the alternative that comes nearest to the gap without passing it.
-  absl::Status CloseGap(Attempt& attempt) const {
+  absl::Status CloseGap(Attempt& attempt, int pass) const {
     int64_t gap = budget_ - attempt.token_count;
-    if (gap <= kGapAim) return absl::OkStatus();
-    Random random(Sha256(absl::StrCat("exchange\n", ToHex(request_.filler_seed))));
+    Random random(Sha256(absl::StrCat("exchange\n", ToHex(request_.filler_seed), "\n", pass, "\n")));
     const size_t count = attempt.units.size();
     struct Exchange {
       size_t index;
@@ -219,8 +224,9 @@ absl::StatusOr<FittedContext> FitContext(const ContextPlan& plan, const FitReque
 
 absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer,
                           std::vector<EvidenceSpan>& spans) {
-  // Where token borders fall on the spans' borders, the pieces between them have the prompt's own ids, and one pass over
-  // the prompt finds every border. (Leading specials are found by looking for the first piece a few ids further on.)
+  // Where token borders fall on the spans' borders, the pieces between them have the prompt's own ids, and one pass
+  // over the prompt finds every border. (Leading specials are found by looking for the first piece a few ids further
+  // on.)
   constexpr size_t kLeadingSpecialsMax = 4;
   size_t byte = 0, token = 0;
   bool piecewise = true;

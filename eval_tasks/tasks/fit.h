@@ -25,7 +25,7 @@ namespace varifocal {
 inline constexpr int kShortfallMax = 16;  // of the longest question of a group
 
 struct FitRequest {
-  absl::string_view task;       // for messages
+  absl::string_view task;  // for messages
   int context_length = 0;
   int max_new_tokens = 0;
   Sha256Digest filler_seed{};

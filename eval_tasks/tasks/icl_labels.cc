@@ -128,7 +128,8 @@ class IclLabelsPlan : public ContextPlan {
     do {
       line = DrawLine(label_class, filler);
     } while (asked_sets_.contains(WordSet(line)));
-    return {absl::StrCat(LineText(line), " ", labels_[label_class]), -1,
+    return {absl::StrCat(LineText(line), " ", labels_[label_class]),
+            -1,
             {label_class, line.class_words[0], line.class_words[1]}};
   }
 

@@ -64,7 +64,8 @@ struct Row {
 // A field as text: a text itself, or a number or truth value as JSON writes it.
 absl::StatusOr<std::string> FieldText(const Json& object, const std::string& field) {
   const auto it = object.find(field);
-  if (it == object.end() || it->is_null()) return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is missing"));
+  if (it == object.end() || it->is_null())
+    return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is missing"));
   if (it->is_string()) return it->get<std::string>();
   if (it->is_number() || it->is_boolean()) return it->dump();
   return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is ", it->type_name(), ", not a text"));
@@ -94,7 +95,8 @@ absl::StatusOr<std::vector<std::string>> FieldTexts(const Json& object, const st
 absl::StatusOr<Row> ParseRow(absl::string_view line, int line_number, const Parameters& parameters,
                              const std::vector<TemplatePart>& prompt) {
   ASSIGN_OR_RETURN(const Json object, ParseJson(line));
-  if (!object.is_object()) return absl::InvalidArgumentError(absl::StrCat("is ", object.type_name(), ", not a JSON object"));
+  if (!object.is_object())
+    return absl::InvalidArgumentError(absl::StrCat("is ", object.type_name(), ", not a JSON object"));
   Row row;
   row.line_number = line_number;
   const std::string& context_field = GetText(parameters, "context");
@@ -113,7 +115,8 @@ absl::StatusOr<Row> ParseRow(absl::string_view line, int line_number, const Para
   row.id = absl::StrCat(line_number);
   if (!GetText(parameters, "id").empty()) {
     ASSIGN_OR_RETURN(row.id, FieldText(object, GetText(parameters, "id")));
-    if (row.id.empty()) return absl::InvalidArgumentError(absl::StrCat("the field \"", GetText(parameters, "id"), "\" is empty"));
+    if (row.id.empty())
+      return absl::InvalidArgumentError(absl::StrCat("the field \"", GetText(parameters, "id"), "\" is empty"));
   }
   if (!GetText(parameters, "cluster").empty()) {
     ASSIGN_OR_RETURN(row.cluster, FieldText(object, GetText(parameters, "cluster")));
@@ -140,7 +143,8 @@ std::string CutContext(const std::string& context, size_t keep, absl::string_vie
   if (policy == "start") return context.substr(CharacterStart(context, context.size() - keep));
   if (policy == "end") return context.substr(0, CharacterStart(context, keep));
   const size_t head = CharacterStart(context, keep / 2);
-  return absl::StrCat(context.substr(0, head), context.substr(CharacterStart(context, context.size() - (keep - keep / 2))));
+  return absl::StrCat(context.substr(0, head),
+                      context.substr(CharacterStart(context, context.size() - (keep - keep / 2))));
 }
 
 bool HoldsAny(absl::string_view text, const std::vector<std::string>& needles) {

@@ -142,7 +142,7 @@ class LongqaStoryPlan : public ContextPlan {
     return {std::move(text), -1, {kOtherNote}};
   }
 
-  std::vector<int> cast_;       // names in the story
+  std::vector<int> cast_;  // names in the story
   std::vector<Asked> asked_;
   std::vector<double> depths_;  // of planted moves, kMovesPlanted for each question, in order
 };

@@ -44,9 +44,7 @@ NativeTask::NativeTask(TaskSpec spec, NativeFamily family) : spec_(std::move(spe
 
 int NativeTask::question_count() const { return INT_MAX; }
 
-GroupRange NativeTask::GroupOf(int index) const {
-  return {index - index % kQuestionsPerContext, kQuestionsPerContext};
-}
+GroupRange NativeTask::GroupOf(int index) const { return {index - index % kQuestionsPerContext, kQuestionsPerContext}; }
 
 Sample NativeTask::Identify(const SampleRequest& request) const {
   const Sha256Digest item_seed = ItemSeed(request.seed, spec_.name, request.index);

@@ -44,8 +44,9 @@ std::string EntityText(const Entity& entity) {
 
 std::string FactText(const Entity& entity, const Fact& fact) {
   const bool is_friend = fact.attribute == kFriend;
-  return absl::StrCat("The ", is_friend ? "friend" : TheLexicon().attributes[fact.attribute], " of ", EntityText(entity),
-                      " is ", is_friend ? EntityText(fact.whose_friend) : TheLexicon().second[fact.value], ".");
+  return absl::StrCat("The ", is_friend ? "friend" : TheLexicon().attributes[fact.attribute], " of ",
+                      EntityText(entity), " is ",
+                      is_friend ? EntityText(fact.whose_friend) : TheLexicon().second[fact.value], ".");
 }
 
 std::string DocumentText(const Document& document) {
@@ -161,7 +162,8 @@ class RagFactsPlan : public ContextPlan {
         const Document& document = planted_[planted];
         for (const Fact& fact : document.facts) {
           const bool names_the_friend = fact.attribute == kFriend;
-          const bool answers = planted == evidence_[question_index].back() && fact.attribute == attributes_[question_index];
+          const bool answers =
+              planted == evidence_[question_index].back() && fact.attribute == attributes_[question_index];
           if (!names_the_friend && !answers) continue;
           const std::string sentence = FactText(document.entity, fact);
           spans.push_back({static_cast<int>(i), units[i].text.find(sentence), sentence.size()});
@@ -201,7 +203,7 @@ class RagFactsPlan : public ContextPlan {
 
   struct Distractor {
     Entity entity{};
-    int target = -1;          // of a hard one
+    int target = -1;           // of a hard one
     Entity possible_friend{};  // another entity of the context
   };
 
@@ -218,15 +220,17 @@ class RagFactsPlan : public ContextPlan {
       }
     }
     if (with_friend) document.facts[filler.Choose(replaceable)] = {kFriend, 0, what.possible_friend};
-    return {DocumentText(document), -1,
-            {what.entity.first, what.entity.second, what.target, what.possible_friend.first, what.possible_friend.second}};
+    return {
+        DocumentText(document),
+        -1,
+        {what.entity.first, what.entity.second, what.target, what.possible_friend.first, what.possible_friend.second}};
   }
 
   std::vector<Document> planted_;
-  std::vector<double> depths_;             // of planted_
-  std::vector<std::vector<int>> evidence_; // planted documents of each question, the one with the answer last
-  std::vector<int> attributes_;            // asked by each question
-  std::vector<Target> targets_;            // of hard distractors
+  std::vector<double> depths_;              // of planted_
+  std::vector<std::vector<int>> evidence_;  // planted documents of each question, the one with the answer last
+  std::vector<int> attributes_;             // asked by each question
+  std::vector<Target> targets_;             // of hard distractors
   std::set<Entity> planted_entities_;
 };
 
