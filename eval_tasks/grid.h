@@ -17,9 +17,9 @@ namespace varifocal {
 
 struct GridCell {
   CellKey key;
-  int variant_index = 0;     // in JobSpec::variants
-  int task_index = 0;        // in JobSpec::suite.tasks
-  int planned_count = 0;     // samples of this cell
+  int variant_index = 0;  // in JobSpec::variants
+  int task_index = 0;     // in JobSpec::suite.tasks
+  int planned_count = 0;  // samples of this cell
 };
 
 // All questions of one context for one task and length, for every variant.
@@ -27,7 +27,7 @@ struct GridGroup {
   int task_index = 0;
   int context_length = 0;
   int first_index = 0;
-  int count = 0;             // fewer than the task's group when a limit cuts it
+  int count = 0;  // fewer than the task's group when a limit cuts it
 };
 
 struct Grid {
@@ -35,7 +35,7 @@ struct Grid {
   std::vector<GridCell> cells;               // variant-major within task and length
   std::vector<GridGroup> groups;             // in running order
 
-  int64_t SampleCount() const;               // over all cells
+  int64_t SampleCount() const;  // over all cells
 };
 
 // `spec` has passed ValidateJobSpec. Reads users' files, so it can fail.

@@ -4,7 +4,8 @@
 // default, so that equal jobs have equal canonical JSON and equal digests, and so that a stored job does not change
 // its meaning when a default does.
 //
-// Errors: INVALID_ARGUMENT, one sentence that names the key, the value and the limit, with a suggestion for a near miss.
+// Errors: INVALID_ARGUMENT, one sentence that names the key, the value and the limit, with a suggestion for a near
+// miss.
 #pragma once
 
 #include <cstdint>
@@ -50,25 +51,26 @@ struct TaskSpec {
 struct SuiteSpec {
   std::string name;
   std::string description;
-  int64_t seed = 1;                    // the one data seed
-  std::vector<int> lengths;            // context lengths in tokens
-  int samples = kDefaultSampleCount;   // questions per task and length
+  int64_t seed = 1;                   // the one data seed
+  std::vector<int> lengths;           // context lengths in tokens
+  int samples = kDefaultSampleCount;  // questions per task and length
   std::vector<TaskSpec> tasks;
 };
 
 struct JobSpec {
   SuiteSpec suite;
   std::vector<Variant> variants;
-  int limit = 0;                       // at most this many questions per task and length; 0: no limit
-  int in_flight = 8;                   // requests under way at once
-  bool keep_prompts = false;           // store whole prompts
-  DecodeSettings decode;               // greedy unless set
+  int limit = 0;              // at most this many questions per task and length; 0: no limit
+  int in_flight = 8;          // requests under way at once
+  bool keep_prompts = false;  // store whole prompts
+  DecodeSettings decode;      // greedy unless set
 };
 
 // The same, complete and canonical: names, parameters and metrics filled in, lengths sorted, sample counts settled.
 absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite);
 absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec);
-// Keeps only these tasks (by name) and lengths; empty keeps all. For --tasks and --lengths (which may name new lengths).
+// Keeps only these tasks (by name) and lengths; empty keeps all. For --tasks and --lengths (which may name new
+// lengths).
 absl::StatusOr<SuiteSpec> SelectFromSuite(SuiteSpec suite, const std::vector<std::string>& tasks,
                                           const std::vector<int>& lengths);
 

@@ -52,8 +52,7 @@ absl::StatusOr<std::string> Canonical(absl::string_view task, const ParameterInf
       for (const std::string& choice : info.choices) {
         if (choice == value) return value;
       }
-      return Refuse(task, info.name, value,
-                    absl::StrCat("it must be one of ", absl::StrJoin(info.choices, ", ")));
+      return Refuse(task, info.name, value, absl::StrCat("it must be one of ", absl::StrJoin(info.choices, ", ")));
     case ParameterType::kTextList: {
       const absl::StatusOr<std::vector<std::string>> list = ParseTextList(value);
       if (!list.ok()) return Refuse(task, info.name, value, "it must be a text or a JSON list of texts");
@@ -88,7 +87,8 @@ absl::StatusOr<Parameters> ValidateParameters(absl::string_view task, absl::Span
     if (it != given.end()) {
       ASSIGN_OR_RETURN(complete[info.name], Canonical(task, info, it->second));
     } else if (info.required) {
-      return absl::InvalidArgumentError(absl::StrCat("task \"", task, "\": the parameter \"", info.name, "\" is missing"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("task \"", task, "\": the parameter \"", info.name, "\" is missing"));
     } else if (!info.default_value.empty()) {
       ASSIGN_OR_RETURN(complete[info.name], Canonical(task, info, info.default_value));
     }

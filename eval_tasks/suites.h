@@ -9,7 +9,7 @@
 
 namespace varifocal {
 
-std::vector<std::string> BuiltInSuiteNames();                                // "quick", "standard"
+std::vector<std::string> BuiltInSuiteNames();                               // "quick", "standard"
 std::optional<absl::string_view> BuiltInSuiteText(absl::string_view name);  // YAML; nothing when unknown
 
 }  // namespace varifocal

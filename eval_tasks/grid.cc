@@ -1,0 +1,50 @@
+#include "eval_tasks/grid.h"
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace varifocal {
+namespace {
+
+int PlannedCount(const JobSpec& spec, const TaskSpec& task_spec, const Task& task) {
+  int count = std::min(task_spec.samples > 0 ? task_spec.samples : INT_MAX, task.question_count());
+  return spec.limit > 0 ? std::min(count, spec.limit) : count;
+}
+
+}  // namespace
+
+int64_t Grid::SampleCount() const {
+  int64_t count = 0;
+  for (const GridCell& cell : cells) count += cell.planned_count;
+  return count;
+}
+
+absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
+  Grid grid;
+  for (size_t t = 0; t < spec.suite.tasks.size(); ++t) {
+    const TaskSpec& task_spec = spec.suite.tasks[t];
+    ASSIGN_OR_RETURN(std::unique_ptr<Task> task, MakeTask(task_spec));
+    const int planned_count = PlannedCount(spec, task_spec, *task);
+    for (int length : spec.suite.lengths) {
+      for (size_t v = 0; v < spec.variants.size(); ++v) {
+        grid.cells.push_back({{spec.variants[v].Name(), task_spec.name, length},
+                              static_cast<int>(v),
+                              static_cast<int>(t),
+                              planned_count});
+      }
+      for (int first = 0; first < planned_count;) {
+        const GroupRange range = task->GroupOf(first);
+        const int end = std::min(range.first_index + range.count, planned_count);
+        grid.groups.push_back({static_cast<int>(t), length, first, end - first});
+        first = end;
+      }
+    }
+    grid.tasks.push_back(std::move(task));
+  }
+  return grid;
+}
+
+}  // namespace varifocal

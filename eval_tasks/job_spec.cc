@@ -1,0 +1,349 @@
+#include "eval_tasks/job_spec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/check.h"
+#include "base/json.h"
+#include "base/status_macros.h"
+#include "eval_tasks/metric.h"
+#include "eval_tasks/parameters.h"
+#include "eval_tasks/suggest.h"
+#include "eval_tasks/task.h"
+
+namespace varifocal {
+namespace {
+
+constexpr size_t kNameSizeMax = 63;
+constexpr size_t kTaskCountMax = 64;
+constexpr size_t kLengthCountMax = 64;
+constexpr size_t kVariantCountMax = 64;
+constexpr absl::string_view kTemperatureMark = "@t=";
+
+bool IsName(absl::string_view text) {
+  if (text.empty() || text.size() > kNameSizeMax || !absl::ascii_isalpha(static_cast<unsigned char>(text[0])))
+    return false;
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
+  });
+}
+
+absl::Status CheckName(absl::string_view what, absl::string_view name) {
+  if (IsName(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the ", what, " name \"", name, "\" must be a letter and at most ",
+                                                 kNameSizeMax - 1, " more letters, digits, \"_\", \"-\" or \".\""));
+}
+
+absl::Status CheckRange(absl::string_view key, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(key, " is ", value, "; it must be from ", low, " to ", high));
+}
+
+absl::Status CheckTemperature(double temperature, absl::string_view variant) {
+  if (std::isfinite(temperature) && temperature > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the focal temperature of \"", variant, "\" is ", temperature,
+                                                 "; it must be a finite number above 0"));
+}
+
+std::string Temperatures(const std::vector<double>& temperatures) {
+  return absl::StrJoin(temperatures, ",", [](std::string* out, double t) { out->append(FormatNumber(t)); });
+}
+
+absl::Status ValidateLengths(std::vector<int>& lengths) {
+  if (lengths.empty() || lengths.size() > kLengthCountMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lengths has ", lengths.size(), " values; it must have from 1 to ", kLengthCountMax));
+  }
+  std::sort(lengths.begin(), lengths.end());
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    RETURN_IF_ERROR(CheckRange("lengths", lengths[i], 1, kContextLengthMax));
+    if (i > 0 && lengths[i] == lengths[i - 1]) {
+      return absl::InvalidArgumentError(absl::StrCat("lengths has ", lengths[i], " twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateMetrics(const TaskKind& kind, TaskSpec& task) {
+  if (task.metrics.empty()) task.metrics = kind.default_metrics(task.parameters);
+  const bool scores_continuations = kind.scores_continuations(task.parameters);
+  std::set<std::string> seen;
+  for (const std::string& name : task.metrics) {
+    const Metric* metric = FindMetric(name);
+    if (metric == nullptr) {
+      std::vector<std::string> names;
+      for (const Metric& known : Metrics()) names.push_back(known.name);
+      return absl::InvalidArgumentError(
+          absl::StrCat("task \"", task.name, "\": unknown metric \"", name, "\"", DidYouMean(name, names)));
+    }
+    if (metric->needs_continuations != scores_continuations) {
+      return absl::InvalidArgumentError(absl::StrCat("task \"", task.name, "\": the metric \"", name, "\" judges ",
+                                                     metric->needs_continuations ? "choices" : "written answers",
+                                                     ", and this task has none"));
+    }
+    if (!seen.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("task \"", task.name, "\": the metric \"", name, "\" stands twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task) {
+  if (task.kind.empty()) task.kind = task.name;
+  if (task.name.empty()) task.name = task.kind;
+  const TaskKind* kind = FindTaskKind(task.kind);
+  if (kind == nullptr) {
+    std::vector<std::string> names;
+    for (const TaskKind& known : TaskKinds()) names.push_back(known.name);
+    return absl::InvalidArgumentError(absl::StrCat("unknown task \"", task.kind, "\"", DidYouMean(task.kind, names)));
+  }
+  RETURN_IF_ERROR(CheckName("task", task.name));
+  ASSIGN_OR_RETURN(task.parameters, ValidateParameters(task.name, kind->parameters, task.parameters));
+  RETURN_IF_ERROR(ValidateMetrics(*kind, task));
+  if (task.samples == 0 && kind->native) task.samples = suite.samples;
+  return CheckRange(absl::StrCat("task \"", task.name, "\": samples"), task.samples, kind->native ? 1 : 0,
+                    kSampleCountMax);
+}
+
+Json ToJson(const TaskSpec& task) {
+  return {{"name", task.name},
+          {"kind", task.kind},
+          {"parameters", task.parameters},
+          {"metrics", task.metrics},
+          {"samples", task.samples}};
+}
+
+absl::StatusOr<std::vector<std::string>> Texts(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  if (it == object.end() || !it->is_array())
+    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be a list"));
+  std::vector<std::string> texts;
+  for (const Json& item : *it) {
+    if (!item.is_string()) return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be a list of texts"));
+    texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+absl::StatusOr<int> Int(const Json& object, const char* key) {
+  ASSIGN_OR_RETURN(const int64_t value, GetInt(object, key));
+  if (value < INT32_MIN || value > INT32_MAX) return CheckRange(key, value, INT32_MIN, INT32_MAX);
+  return static_cast<int>(value);
+}
+
+absl::StatusOr<TaskSpec> TaskFromJson(const Json& object) {
+  TaskSpec task;
+  ASSIGN_OR_RETURN(task.name, GetString(object, "name"));
+  ASSIGN_OR_RETURN(task.kind, GetString(object, "kind"));
+  ASSIGN_OR_RETURN(task.metrics, Texts(object, "metrics"));
+  ASSIGN_OR_RETURN(task.samples, Int(object, "samples"));
+  const auto parameters = object.find("parameters");
+  if (parameters == object.end() || !parameters->is_object()) {
+    return absl::InvalidArgumentError("\"parameters\" must be an object");
+  }
+  for (const auto& [name, value] : parameters->items()) {
+    ASSIGN_OR_RETURN(task.parameters[name], GetString(*parameters, name));
+  }
+  return task;
+}
+
+absl::StatusOr<SuiteSpec> SuiteFromJson(const Json& object) {
+  SuiteSpec suite;
+  ASSIGN_OR_RETURN(suite.name, GetString(object, "name"));
+  ASSIGN_OR_RETURN(suite.description, GetString(object, "description"));
+  ASSIGN_OR_RETURN(suite.seed, GetInt(object, "seed"));
+  ASSIGN_OR_RETURN(suite.samples, Int(object, "samples"));
+  const auto lengths = object.find("lengths");
+  const auto tasks = object.find("tasks");
+  if (lengths == object.end() || !lengths->is_array() || tasks == object.end() || !tasks->is_array()) {
+    return absl::InvalidArgumentError("\"lengths\" and \"tasks\" must be lists");
+  }
+  for (const Json& length : *lengths) {
+    ASSIGN_OR_RETURN(const int value, Int(Json{{"lengths", length}}, "lengths"));
+    suite.lengths.push_back(value);
+  }
+  for (const Json& task : *tasks) {
+    ASSIGN_OR_RETURN(TaskSpec spec, TaskFromJson(task));
+    suite.tasks.push_back(std::move(spec));
+  }
+  return suite;
+}
+
+}  // namespace
+
+std::string Variant::Name() const {
+  return focal_temperatures.empty() ? model : absl::StrCat(model, kTemperatureMark, Temperatures(focal_temperatures));
+}
+
+absl::StatusOr<Variant> ParseVariant(absl::string_view text) {
+  Variant variant;
+  const size_t at = text.find('@');
+  variant.model = std::string(text.substr(0, at));
+  RETURN_IF_ERROR(CheckName("model", variant.model));
+  if (at == absl::string_view::npos) return variant;
+  absl::string_view rest = text.substr(at);
+  if (rest.substr(0, kTemperatureMark.size()) != kTemperatureMark) {
+    return absl::InvalidArgumentError(absl::StrCat("the variant \"", text, "\" must be NAME or NAME@t=TEMPERATURE"));
+  }
+  rest.remove_prefix(kTemperatureMark.size());
+  for (absl::string_view piece : absl::StrSplit(rest, ',')) {
+    const absl::StatusOr<double> temperature = ParseNumber(piece);
+    if (!temperature.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("the focal temperature of \"", text, "\" is \"", piece,
+                                                     "\"; it must be a finite number above 0"));
+    }
+    RETURN_IF_ERROR(CheckTemperature(*temperature, text));
+    variant.focal_temperatures.push_back(*temperature);
+  }
+  return variant;
+}
+
+absl::StatusOr<std::vector<Variant>> ParseVariantList(absl::string_view text) {
+  std::vector<std::string> pieces;
+  for (absl::string_view piece : absl::StrSplit(text, ',')) {
+    const bool is_name =
+        !piece.empty() && absl::ascii_isalpha(static_cast<unsigned char>(piece[0])) && piece != "inf" && piece != "nan";
+    if (is_name || pieces.empty() || !absl::StrContains(pieces.back(), kTemperatureMark)) {
+      pieces.emplace_back(piece);
+    } else {
+      absl::StrAppend(&pieces.back(), ",", piece);
+    }
+  }
+  std::vector<Variant> variants;
+  for (const std::string& piece : pieces) {
+    ASSIGN_OR_RETURN(Variant variant, ParseVariant(piece));
+    variants.push_back(std::move(variant));
+  }
+  return variants;
+}
+
+std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, const std::vector<double>& temperatures) {
+  std::vector<Variant> all;
+  auto add = [&](const Variant& variant) {
+    if (std::find(all.begin(), all.end(), variant) == all.end()) all.push_back(variant);
+  };
+  for (const Variant& variant : variants) {
+    add(variant);
+    if (!variant.focal_temperatures.empty()) continue;
+    for (double temperature : temperatures) add({variant.model, {temperature}});
+  }
+  return all;
+}
+
+absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
+  RETURN_IF_ERROR(CheckName("suite", suite.name));
+  RETURN_IF_ERROR(CheckRange("samples", suite.samples, 1, kSampleCountMax));
+  RETURN_IF_ERROR(ValidateLengths(suite.lengths));
+  if (suite.tasks.empty() || suite.tasks.size() > kTaskCountMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tasks has ", suite.tasks.size(), " entries; it must have from 1 to ", kTaskCountMax));
+  }
+  std::set<std::string> names;
+  for (TaskSpec& task : suite.tasks) {
+    RETURN_IF_ERROR(ValidateTask(suite, task));
+    if (!names.insert(task.name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("two tasks are named \"", task.name, "\"; give one another name"));
+    }
+  }
+  return suite;
+}
+
+absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
+  ASSIGN_OR_RETURN(spec.suite, ValidateSuiteSpec(std::move(spec.suite)));
+  if (spec.variants.empty() || spec.variants.size() > kVariantCountMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variants has ", spec.variants.size(), " entries; it must have from 1 to ", kVariantCountMax));
+  }
+  std::set<std::string> names;
+  for (const Variant& variant : spec.variants) {
+    RETURN_IF_ERROR(CheckName("model", variant.model));
+    for (double temperature : variant.focal_temperatures) RETURN_IF_ERROR(CheckTemperature(temperature, variant.model));
+    if (!names.insert(variant.Name()).second) {
+      return absl::InvalidArgumentError(absl::StrCat("the variant \"", variant.Name(), "\" stands twice"));
+    }
+  }
+  RETURN_IF_ERROR(CheckRange("limit", spec.limit, 0, kSampleCountMax));
+  RETURN_IF_ERROR(CheckRange("in_flight", spec.in_flight, 1, kInFlightMax));
+  const double temperature = spec.decode.sampling_temperature.value_or(0);
+  if (!std::isfinite(temperature) || temperature < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sampling_temperature is ", temperature, "; it must be a finite number, 0 or above"));
+  }
+  const double top_p = spec.decode.top_p.value_or(1);
+  if (!(top_p > 0 && top_p <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("top_p is ", top_p, "; it must be above 0 and at most 1"));
+  }
+  return spec;
+}
+
+absl::StatusOr<SuiteSpec> SelectFromSuite(SuiteSpec suite, const std::vector<std::string>& tasks,
+                                          const std::vector<int>& lengths) {
+  if (!lengths.empty()) suite.lengths = lengths;
+  if (tasks.empty()) return suite;
+  std::vector<TaskSpec> kept;
+  std::vector<std::string> names;
+  for (const TaskSpec& task : suite.tasks) names.push_back(task.name.empty() ? task.kind : task.name);
+  for (const std::string& name : tasks) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the suite \"", suite.name, "\" has no task \"", name, "\"", DidYouMean(name, names)));
+    }
+    kept.push_back(suite.tasks[found - names.begin()]);
+  }
+  suite.tasks = std::move(kept);
+  return suite;
+}
+
+std::string ToCanonicalJson(const JobSpec& spec) {
+  Json tasks = Json::array();
+  for (const TaskSpec& task : spec.suite.tasks) tasks.push_back(ToJson(task));
+  Json variants = Json::array();
+  for (const Variant& variant : spec.variants) variants.push_back(variant.Name());
+  Json decode = Json::object();
+  if (spec.decode.sampling_temperature.has_value()) decode["sampling_temperature"] = *spec.decode.sampling_temperature;
+  if (spec.decode.top_p.has_value()) decode["top_p"] = *spec.decode.top_p;
+  const Json job = {{"suite",
+                     {{"name", spec.suite.name},
+                      {"description", spec.suite.description},
+                      {"seed", spec.suite.seed},
+                      {"lengths", spec.suite.lengths},
+                      {"samples", spec.suite.samples},
+                      {"tasks", tasks}}},
+                    {"variants", variants},
+                    {"limit", spec.limit},
+                    {"in_flight", spec.in_flight},
+                    {"keep_prompts", spec.keep_prompts},
+                    {"decode", decode}};
+  absl::StatusOr<std::string> text = DumpJson(job);
+  VF_CHECK(text.ok(), "a validated spec has finite numbers and UTF-8 texts");
+  return *std::move(text);
+}
+
+absl::StatusOr<JobSpec> FromCanonicalJson(absl::string_view json) {
+  ASSIGN_OR_RETURN(const Json object, ParseJson(json));
+  if (!object.is_object() || !object.contains("suite") || !object.contains("decode")) {
+    return absl::InvalidArgumentError("a job must be an object with \"suite\" and \"decode\"");
+  }
+  JobSpec spec;
+  ASSIGN_OR_RETURN(spec.suite, SuiteFromJson(object["suite"]));
+  ASSIGN_OR_RETURN(const std::vector<std::string> variants, Texts(object, "variants"));
+  for (const std::string& name : variants) {
+    ASSIGN_OR_RETURN(Variant variant, ParseVariant(name));
+    spec.variants.push_back(std::move(variant));
+  }
+  ASSIGN_OR_RETURN(spec.limit, Int(object, "limit"));
+  ASSIGN_OR_RETURN(spec.in_flight, Int(object, "in_flight"));
+  ASSIGN_OR_RETURN(spec.keep_prompts, GetBool(object, "keep_prompts"));
+  ASSIGN_OR_RETURN(spec.decode.sampling_temperature, FindDouble(object["decode"], "sampling_temperature"));
+  ASSIGN_OR_RETURN(spec.decode.top_p, FindDouble(object["decode"], "top_p"));
+  return ValidateJobSpec(std::move(spec));
+}
+
+}  // namespace varifocal

@@ -1,0 +1,239 @@
+// Job specs: defaults are completed, equal jobs have equal JSON, and every wrong value is one sentence with its limit;
+// variants, suggestions, suites and the grid's order by literals.
+#include <limits>
+
+#include "base/sha256.h"
+#include "eval_tasks/grid.h"
+#include "eval_tasks/job_spec.h"
+#include "eval_tasks/parameters.h"
+#include "eval_tasks/suggest.h"
+#include "eval_tasks/suites.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+SuiteSpec SmallSuite() {
+  SuiteSpec suite;
+  suite.name = "small";
+  suite.lengths = {2048, 1024};
+  suite.samples = 6;
+  suite.tasks = {{"", "recall_kv", {}, {}, 0}, {"story", "longqa_story", {{"format", "multiple_choice"}}, {}, 2}};
+  return suite;
+}
+
+JobSpec SmallJob() {
+  JobSpec spec;
+  spec.suite = SmallSuite();
+  spec.variants = {{"baseline", {}}, {"focal", {0.70}}};
+  return spec;
+}
+
+TEST(VariantTest, ParsesAndWritesCanonically) {
+  EXPECT_EQ(ParseVariant("baseline")->Name(), "baseline");
+  EXPECT_EQ(ParseVariant("m@t=0.70")->Name(), "m@t=0.7");
+  EXPECT_EQ(ParseVariant("m@t=1")->Name(), "m@t=1");
+  EXPECT_EQ(ParseVariant("m@t=5e-1,0.6")->Name(), "m@t=0.5,0.6");
+  EXPECT_EQ(ParseVariant("m@t=0.1")->focal_temperatures[0], 0.1);
+  for (const char* wrong : {"", "1x", "a b", "m@", "m@t", "m@t=", "m@x=1", "m@t=0", "m@t=-1", "m@t=nan", "m@t=inf",
+                            "m@t=1e999", "m@t=0.5,", "m@t=0.5x", "m@t= 1"}) {
+    EXPECT_EQ(ParseVariant(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+  }
+  EXPECT_EQ(ParseVariant("m@t=-1").status().message(),
+            "the focal temperature of \"m@t=-1\" is -1; it must be a finite number above 0");
+  EXPECT_EQ(ParseVariant("m@t=inf").status().message(),
+            "the focal temperature of \"m@t=inf\" is \"inf\"; it must be a finite number above 0");
+}
+
+TEST(VariantTest, ANumberInAListContinuesTheTemperatures) {
+  const auto list = ParseVariantList("a,b@t=0.5,0.6,c,d@t=2").value();
+  ASSERT_EQ(list.size(), 4u);
+  EXPECT_EQ(list[1].Name(), "b@t=0.5,0.6");
+  EXPECT_EQ(list[2].Name(), "c");
+  EXPECT_FALSE(ParseVariantList("a,0.5").ok()) << "0.5 follows no temperature";
+  EXPECT_FALSE(ParseVariantList("a,,b").ok());
+  EXPECT_FALSE(ParseVariantList("").ok());
+}
+
+TEST(VariantTest, TemperaturesMultiplyPlainVariants) {
+  const auto all = WithTemperatures({{"a", {}}, {"b", {0.5}}}, {0.5, 0.7});
+  std::vector<std::string> names;
+  for (const Variant& variant : all) names.push_back(variant.Name());
+  EXPECT_THAT(names, ElementsAre("a", "a@t=0.5", "a@t=0.7", "b@t=0.5"));
+}
+
+TEST(JobSpecTest, ValidationCompletesDefaults) {
+  const JobSpec spec = ValidateJobSpec(SmallJob()).value();
+  EXPECT_THAT(spec.suite.lengths, ElementsAre(1024, 2048));
+  EXPECT_EQ(spec.suite.tasks[0].name, "recall_kv");
+  EXPECT_EQ(spec.suite.tasks[0].samples, 6);
+  EXPECT_EQ(spec.suite.tasks[1].samples, 2);
+  EXPECT_THAT(spec.suite.tasks[0].metrics, ElementsAre("exact_match", "substring_exact_match"));
+  EXPECT_THAT(spec.suite.tasks[1].metrics,
+              ElementsAre("multiple_choice_accuracy", "multiple_choice_accuracy_normalized"));
+  EXPECT_EQ(spec.suite.tasks[1].parameters.at("names"), "24");
+}
+
+TEST(JobSpecTest, CanonicalJsonIsAFixedPointAndTellsJobsApart) {
+  const JobSpec spec = ValidateJobSpec(SmallJob()).value();
+  const std::string json = ToCanonicalJson(spec);
+  EXPECT_EQ(ToCanonicalJson(FromCanonicalJson(json).value()), json);
+  JobSpec spelled = SmallJob();
+  spelled.suite.lengths = {1024, 2048};
+  spelled.suite.tasks[0].name = "recall_kv";
+  spelled.suite.tasks[1].parameters["names"] = "024";
+  EXPECT_EQ(ToCanonicalJson(ValidateJobSpec(spelled).value()), json) << "the same job, spelled out";
+  spelled.suite.seed = 2;
+  EXPECT_NE(ToCanonicalJson(ValidateJobSpec(spelled).value()), json);
+  JobSpec sampled = SmallJob();
+  sampled.decode.sampling_temperature = 0;
+  EXPECT_NE(ToCanonicalJson(ValidateJobSpec(sampled).value()), json) << "unset is not zero";
+  EXPECT_THAT(json, HasSubstr("\"variants\":[\"baseline\",\"focal@t=0.7\"]"));
+  for (const char* wrong : {"", "[]", "{}", "{\"suite\":{}}", "{\"suite\":{},\"decode\":{}}"}) {
+    EXPECT_FALSE(FromCanonicalJson(wrong).ok()) << wrong;
+  }
+}
+
+struct WrongJob {
+  const char* label;
+  void (*spoil)(JobSpec&);
+  const char* message;
+};
+
+TEST(JobSpecTest, EveryWrongValueIsOneSentence) {
+  const WrongJob cases[] = {
+      {"unknown task", [](JobSpec& s) { s.suite.tasks[0].kind = "recal_kv"; },
+       "unknown task \"recal_kv\"; did you mean \"recall_kv\"?"},
+      {"no such task", [](JobSpec& s) { s.suite.tasks[0].kind = "chess"; },
+       "unknown task \"chess\"; known are recall_kv, icl_labels, rag_facts, longqa_story, jsonl"},
+      {"unknown metric", [](JobSpec& s) { s.suite.tasks[0].metrics = {"exact_mach"}; },
+       "task \"recall_kv\": unknown metric \"exact_mach\"; did you mean \"exact_match\"?"},
+      {"metric of the other sort", [](JobSpec& s) { s.suite.tasks[0].metrics = {"multiple_choice_accuracy"}; },
+       "task \"recall_kv\": the metric \"multiple_choice_accuracy\" judges choices, and this task has none"},
+      {"metric twice",
+       [](JobSpec& s) {
+         s.suite.tasks[0].metrics = {"token_f1", "token_f1"};
+       },
+       "task \"recall_kv\": the metric \"token_f1\" stands twice"},
+      {"unknown parameter", [](JobSpec& s) { s.suite.tasks[0].parameters["dept"] = "1"; },
+       "task \"recall_kv\": unknown parameter \"dept\"; did you mean \"depth\"?"},
+      {"depth", [](JobSpec& s) { s.suite.tasks[0].parameters["depth"] = "1.5"; },
+       "task \"recall_kv\": depth is \"1.5\"; it must be a number from 0 to 1"},
+      {"depth nan", [](JobSpec& s) { s.suite.tasks[0].parameters["depth"] = "nan"; },
+       "task \"recall_kv\": depth is \"nan\"; it must be a number from 0 to 1"},
+      {"names", [](JobSpec& s) { s.suite.tasks[1].parameters["names"] = "3"; },
+       "task \"story\": names is \"3\"; it must be a whole number from 4 to 48"},
+      {"format", [](JobSpec& s) { s.suite.tasks[1].parameters["format"] = "free"; },
+       "task \"story\": format is \"free\"; it must be one of free_form, multiple_choice"},
+      {"missing parameter",
+       [](JobSpec& s) {
+         s.suite.tasks[0] = {"mine", "jsonl", {{"path", "x"}}, {}, 0};
+       },
+       "task \"mine\": the parameter \"prompt\" is missing"},
+      {"two names", [](JobSpec& s) { s.suite.tasks[1].name = "recall_kv"; },
+       "two tasks are named \"recall_kv\"; give one another name"},
+      {"task name", [](JobSpec& s) { s.suite.tasks[1].name = "a/b"; },
+       "the task name \"a/b\" must be a letter and at most 62 more letters, digits, \"_\", \"-\" or \".\""},
+      {"no tasks", [](JobSpec& s) { s.suite.tasks.clear(); }, "tasks has 0 entries; it must have from 1 to 64"},
+      {"no lengths", [](JobSpec& s) { s.suite.lengths.clear(); }, "lengths has 0 values; it must have from 1 to 64"},
+      {"length zero", [](JobSpec& s) { s.suite.lengths = {0}; }, "lengths is 0; it must be from 1 to 1048576"},
+      {"length twice",
+       [](JobSpec& s) {
+         s.suite.lengths = {8192, 8192};
+       },
+       "lengths has 8192 twice"},
+      {"samples", [](JobSpec& s) { s.suite.samples = 0; }, "samples is 0; it must be from 1 to 100000"},
+      {"task samples", [](JobSpec& s) { s.suite.tasks[0].samples = -1; },
+       "task \"recall_kv\": samples is -1; it must be from 1 to 100000"},
+      {"limit", [](JobSpec& s) { s.limit = -1; }, "limit is -1; it must be from 0 to 100000"},
+      {"in flight", [](JobSpec& s) { s.in_flight = 0; }, "in_flight is 0; it must be from 1 to 1024"},
+      {"no variants", [](JobSpec& s) { s.variants.clear(); }, "variants has 0 entries; it must have from 1 to 64"},
+      {"variant twice", [](JobSpec& s) { s.variants[1] = s.variants[0]; }, "the variant \"baseline\" stands twice"},
+      {"temperature 0", [](JobSpec& s) { s.variants[1].focal_temperatures = {0}; },
+       "the focal temperature of \"focal\" is 0; it must be a finite number above 0"},
+      {"temperature nan",
+       [](JobSpec& s) { s.variants[1].focal_temperatures = {std::numeric_limits<double>::quiet_NaN()}; },
+       "the focal temperature of \"focal\" is nan; it must be a finite number above 0"},
+      {"temperature inf",
+       [](JobSpec& s) {
+         s.variants[1].focal_temperatures = {1, std::numeric_limits<double>::infinity()};
+       },
+       "the focal temperature of \"focal\" is inf; it must be a finite number above 0"},
+      {"sampling", [](JobSpec& s) { s.decode.sampling_temperature = -0.5; },
+       "sampling_temperature is -0.5; it must be a finite number, 0 or above"},
+      {"top_p", [](JobSpec& s) { s.decode.top_p = 0; }, "top_p is 0; it must be above 0 and at most 1"},
+  };
+  for (const WrongJob& wrong : cases) {
+    JobSpec spec = SmallJob();
+    wrong.spoil(spec);
+    const auto result = ValidateJobSpec(spec);
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << wrong.label;
+    EXPECT_EQ(result.status().message(), wrong.message) << wrong.label;
+  }
+}
+
+TEST(JobSpecTest, SelectsTasksAndLengths) {
+  const SuiteSpec some = SelectFromSuite(SmallSuite(), {"story"}, {512}).value();
+  EXPECT_EQ(some.tasks.size(), 1u);
+  EXPECT_THAT(some.lengths, ElementsAre(512));
+  EXPECT_EQ(SelectFromSuite(SmallSuite(), {"stori"}, {}).status().message(),
+            "the suite \"small\" has no task \"stori\"; did you mean \"story\"?");
+}
+
+TEST(ParametersTest, NumbersAndListsAreCanonical) {
+  EXPECT_EQ(FormatNumber(0.1), "0.1");
+  EXPECT_EQ(FormatNumber(8), "8");
+  EXPECT_EQ(ParseNumber("1e-3").value(), 0.001);
+  EXPECT_FALSE(ParseNumber("1e999").ok());
+  EXPECT_FALSE(ParseNumber("").ok());
+  const ParameterInfo stop = {"stop", ParameterType::kTextList, "[\"\\n\"]", false, 0, 0, {}, ""};
+  EXPECT_EQ(ValidateParameters("t", {stop}, {})->at("stop"), "[\"\\n\"]");
+  const Parameters one = ValidateParameters("t", {stop}, {{"stop", "END"}}).value();
+  EXPECT_EQ(one.at("stop"), "[\"END\"]");
+  EXPECT_THAT(GetTextList(one, "stop"), ElementsAre("END"));
+  const Parameters two = ValidateParameters("t", {stop}, {{"stop", "[ \".\", \"\\n\" ]"}}).value();
+  EXPECT_THAT(GetTextList(two, "stop"), ElementsAre(".", "\n"));
+  EXPECT_FALSE(ValidateParameters("t", {stop}, {{"stop", "[1]"}}).ok());
+}
+
+TEST(SuggestTest, OnlyWhatIsNear) {
+  const std::vector<std::string> words = {"report", "resume", "compare"};
+  EXPECT_EQ(Nearest("reprot", words), "report");
+  EXPECT_EQ(Nearest("resum", words), "resume");
+  EXPECT_EQ(Nearest("comapre", words), "compare");
+  EXPECT_EQ(Nearest("zebra", words), "");
+  EXPECT_EQ(Nearest(std::string(100000, 'x'), words), "");
+  EXPECT_EQ(DidYouMean("x", {}), "");
+}
+
+TEST(SuitesTest, AreCompiledIn) {
+  EXPECT_THAT(BuiltInSuiteNames(), ElementsAre("quick", "standard"));
+  EXPECT_THAT(std::string(*BuiltInSuiteText("quick")), HasSubstr("name: quick"));
+  EXPECT_FALSE(BuiltInSuiteText("quik").has_value());
+}
+
+TEST(GridTest, QuestionsOfAContextAreAdjacentAndVariantsAdvanceTogether) {
+  const Grid grid = MakeGrid(ValidateJobSpec(SmallJob()).value()).value();
+  ASSERT_EQ(grid.cells.size(), 8u);  // 2 tasks x 2 lengths x 2 variants
+  EXPECT_EQ(grid.cells[0].key, (CellKey{"baseline", "recall_kv", 1024}));
+  EXPECT_EQ(grid.cells[1].key, (CellKey{"focal@t=0.7", "recall_kv", 1024}));
+  EXPECT_EQ(grid.cells[2].key, (CellKey{"baseline", "recall_kv", 2048}));
+  EXPECT_EQ(grid.cells[7].key, (CellKey{"focal@t=0.7", "story", 2048}));
+  EXPECT_EQ(grid.SampleCount(), 2 * 2 * 6 + 2 * 2 * 2);
+  std::vector<std::string> order;
+  for (const GridGroup& group : grid.groups) {
+    order.push_back(
+        absl::StrCat(group.task_index, "/", group.context_length, "/", group.first_index, "+", group.count));
+  }
+  EXPECT_THAT(order, ElementsAre("0/1024/0+4", "0/1024/4+2", "0/2048/0+4", "0/2048/4+2", "1/1024/0+2", "1/2048/0+2"));
+  JobSpec limited = SmallJob();
+  limited.limit = 3;
+  EXPECT_EQ(MakeGrid(ValidateJobSpec(limited).value())->cells[0].planned_count, 3);
+}
+
+}  // namespace
+}  // namespace varifocal

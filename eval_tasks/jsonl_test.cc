@@ -1,0 +1,207 @@
+// A user's rows: templates, grouping and cutting by literals over a byte tokenizer; every malformed row by name.
+#include "eval_tasks/tasks/jsonl.h"
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/sha256.h"
+#include "eval_tasks/fakes.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+const TokenCounter& Bytes() {
+  static const FakeTokenizer tokenizer = FakeTokenizer::Bytes();
+  return tokenizer;
+}
+
+TaskSpec Spec(std::map<std::string, std::string> more = {}) {
+  more.insert({{"path", "rows.jsonl"}, {"prompt", "{q}?"}, {"gold", "a"}});
+  SuiteSpec suite;
+  suite.name = "s";
+  suite.lengths = {64};
+  suite.tasks = {{"mine", "jsonl", std::move(more), {}, 0}};
+  return ValidateSuiteSpec(suite).value().tasks[0];
+}
+
+std::unique_ptr<Task> Make(absl::string_view rows, std::map<std::string, std::string> more = {}) {
+  return MakeJsonlTask(Spec(std::move(more)), "rows.jsonl", rows).value();
+}
+
+TEST(JsonlTest, FillsTheTemplateAndNamesTheRow) {
+  const auto task = Make(R"({"q":"who","a":"me","id":"r1"})"
+                         "\n\n"
+                         R"({"q":5,"a":["x","y"],"id":"r2"})"
+                         "\n",
+                         {{"prompt", "{{Q}} {q}?\nA:"}, {"id", "id"}, {"max_new_tokens", "3"}});
+  EXPECT_EQ(task->question_count(), 2);
+  const Sample first = task->MakeSample({1, 64, 0}, Bytes()).value();
+  EXPECT_EQ(first.prompt, "{Q} who?\nA:");
+  EXPECT_EQ(first.row_id, "r1");
+  EXPECT_EQ(first.question_id, "mine/r1");
+  EXPECT_EQ(first.gold, std::vector<std::string>{"me"});
+  EXPECT_EQ(first.stop_strings, std::vector<std::string>{"\n"});
+  EXPECT_EQ(first.shortfall_tokens, 64 - (1 + 11) - 3);
+  const Sample second = task->MakeSample({1, 64, 1}, Bytes()).value();
+  EXPECT_EQ(second.prompt, "{Q} 5?\nA:");
+  EXPECT_EQ(second.gold, (std::vector<std::string>{"x", "y"}));
+  EXPECT_NE(first.cluster, second.cluster);
+  EXPECT_EQ(task->data_sha256().size(), 64u);
+}
+
+TEST(JsonlTest, RowsOfOneContextAreAskedTogether) {
+  const auto task = Make(R"({"c":"book one","q":"1","a":"x"})"
+                         "\n"
+                         R"({"c":"book two","q":"2","a":"x"})"
+                         "\n"
+                         R"({"c":"book one","q":"3","a":"x"})"
+                         "\n",
+                         {{"prompt", "{c} | {q}"}, {"context", "c"}});
+  EXPECT_EQ(task->GroupOf(0).count, 2);
+  EXPECT_EQ(task->GroupOf(1).first_index, 0);
+  EXPECT_EQ(task->GroupOf(2).count, 1);
+  const auto group = task->MakeGroup({1, 64, 1}, Bytes());
+  ASSERT_EQ(group.size(), 2u);
+  EXPECT_EQ(group[0]->prompt, "book one | 1");
+  EXPECT_EQ(group[1]->prompt, "book one | 3");
+  EXPECT_EQ(group[1]->row_id, "3") << "rows keep their line numbers";
+  EXPECT_EQ(group[0]->shared_prefix_bytes, 11);
+  EXPECT_EQ(group[0]->cluster, group[1]->cluster);
+}
+
+TEST(JsonlTest, ChoicesAreScored) {
+  const auto task = Make(R"({"q":"w","a":"no","o":["yes","no","well"]})", {{"choices", "o"}});
+  const Sample sample = task->MakeSample({1, 64, 0}, Bytes()).value();
+  EXPECT_EQ(sample.continuations, (std::vector<std::string>{"yes", "no", "well"}));
+  EXPECT_EQ(sample.gold_continuation_index, 1);
+  EXPECT_EQ(sample.max_new_tokens, 4) << "the longest continuation's place is kept";
+  EXPECT_EQ(sample.metrics[0], "multiple_choice_accuracy");
+}
+
+TEST(JsonlTest, ARowThatDoesNotFitFailsForItselfWithBothCounts) {
+  const std::string context(40, 'x');
+  const auto task = Make(absl::StrCat(R"({"c":")", context, R"(","q":"1","a":"g"})", "\n", R"({"c":")", context,
+                                      R"(","q":"a much longer question","a":"g"})"),
+                         {{"prompt", "{c} {q}"}, {"context", "c"}, {"max_new_tokens", "8"}});
+  const auto group = task->MakeGroup({1, 60, 0}, Bytes());
+  EXPECT_TRUE(group[0].ok());
+  EXPECT_EQ(group[1].status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(group[1].status().message(),
+            "row 2 of task \"mine\" takes 64 tokens and 8 for its answer; the limit is 60");
+}
+
+TEST(JsonlTest, TheContextGivesWayWhereTheSpecSays) {
+  std::string context;
+  for (int i = 0; i < 1000; ++i) absl::StrAppend(&context, i % 10);
+  context.replace(500, 6, "NEEDLE");
+  const std::string rows = absl::StrCat(R"({"c":")", context, R"(","q":"1","a":"NEEDLE"})", "\n", R"({"c":")", context,
+                                        R"(","q":"longer question","a":"012"})");
+  struct Case {
+    const char* policy;
+    bool needle_survives;
+  };
+  for (const Case& c : {Case{"end", false}, Case{"start", false}, Case{"middle", false}}) {
+    const auto task = Make(rows, {{"prompt", "<{c}> {q}"}, {"context", "c"}, {"truncate", c.policy}});
+    const auto group = task->MakeGroup({1, 400, 0}, Bytes());
+    for (const auto& sample : group) {
+      ASSERT_TRUE(sample.ok()) << sample.status();
+      EXPECT_GE(sample->shortfall_tokens, 0);
+      EXPECT_GT(sample->truncation.cut_token_count, 600);
+    }
+    EXPECT_LE(group[1]->shortfall_tokens, 16);
+    EXPECT_EQ(group[0]->truncation.gold_survived, c.needle_survives) << c.policy;
+    EXPECT_TRUE(group[1]->truncation.gold_survived);
+    EXPECT_EQ(group[0]->truncation.cut_token_count, group[1]->truncation.cut_token_count) << "the same cut for all";
+    EXPECT_EQ(absl::StartsWith(group[0]->prompt, "<0123"), absl::string_view(c.policy) != "start");
+    EXPECT_EQ(absl::StrContains(group[0]->prompt, "6789> 1"), absl::string_view(c.policy) != "end");
+  }
+  const auto whole =
+      Make(rows, {{"prompt", "<{c}> {q}"}, {"context", "c"}, {"truncate", "end"}})->MakeSample({1, 4096, 0}, Bytes());
+  EXPECT_EQ(whole->truncation.cut_token_count, 0);
+  const auto hopeless =
+      Make(rows, {{"prompt", "<{c}> {q}"}, {"context", "c"}, {"truncate", "end"}})->MakeSample({1, 20, 1}, Bytes());
+  EXPECT_EQ(hopeless.status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST(JsonlTest, CutsBetweenCharacters) {
+  std::string context;
+  for (int i = 0; i < 300; ++i) context += "é";
+  for (const char* policy : {"end", "start", "middle"}) {
+    const auto task = Make(absl::StrCat(R"({"c":")", context, R"(","a":"x"})"),
+                           {{"prompt", "{c}"}, {"context", "c"}, {"truncate", policy}});
+    for (int length = 100; length < 110; ++length) {
+      const Sample sample = task->MakeSample({1, length, 0}, Bytes()).value();
+      EXPECT_EQ(sample.prompt.size() % 2, 0u) << policy << length;
+      EXPECT_LE(sample.shortfall_tokens, 16);
+    }
+  }
+}
+
+TEST(JsonlTest, MalformedDataIsRefusedWithTheRow) {
+  struct Case {
+    const char* label;
+    std::string rows;
+    const char* message;
+  };
+  const std::string good = R"({"q":"w","a":"x","i":"1","o":["x","y"],"c":"k"})"
+                           "\n";
+  const Case cases[] = {
+      {"bad JSON", good + "{\"q\":", "rows.jsonl: row 2: not JSON at byte 6"},
+      {"not an object", "[1]", "rows.jsonl: row 1: is array, not a JSON object"},
+      {"key twice", R"({"q":"w","q":"v"})", "rows.jsonl: row 1: the key \"q\" stands twice in one object"},
+      {"missing field", good + R"({"a":"x","i":"2"})", "rows.jsonl: row 2: the field \"q\" is missing"},
+      {"null field", R"({"q":null,"a":"x"})", "rows.jsonl: row 1: the field \"q\" is missing"},
+      {"field of another type", R"({"q":{},"a":"x"})", "rows.jsonl: row 1: the field \"q\" is object, not a text"},
+      {"missing gold", R"({"q":"w","c":"k"})", "rows.jsonl: row 1: the field \"a\" is missing"},
+      {"empty gold", R"({"q":"w","c":"k","a":" "})", "rows.jsonl: row 1: the field \"a\" is empty"},
+      {"no gold", R"({"q":"w","c":"k","a":[]})", "rows.jsonl: row 1: the field \"a\" is an empty list"},
+      {"one empty gold", R"({"q":"w","c":"k","a":["x",""]})", "rows.jsonl: row 1: the field \"a\" is empty"},
+      {"missing id", R"({"q":"w","a":"x","c":"k"})", "rows.jsonl: row 1: the field \"i\" is missing"},
+      {"duplicate id", good + "\n" + good, "rows.jsonl: row 3: the id \"1\" is already that of row 1"},
+      {"missing cluster", R"({"q":"w","a":"x","i":"1"})", "rows.jsonl: row 1: the field \"c\" is missing"},
+      {"one choice", R"({"q":"w","a":"x","i":"1","c":"k","o":["x"]})",
+       "rows.jsonl: row 1: has 1 choice; at least 2 are needed"},
+      {"gold is no choice", R"({"q":"w","a":"z","i":"1","c":"k","o":["x","y"]})",
+       "rows.jsonl: row 1: the gold answer \"z\" is not among the choices"},
+      {"no rows", "\n \n", "rows.jsonl: has no rows; at least 1 is needed"},
+      {"bad UTF-8", "{\"q\":\"\xff\",\"a\":\"x\"}", "rows.jsonl: row 1: not JSON at byte 7"},
+  };
+  for (const Case& c : cases) {
+    const auto task = MakeJsonlTask(Spec({{"id", "i"}, {"cluster", "c"}, {"choices", "o"}}), "rows.jsonl", c.rows);
+    EXPECT_EQ(task.status().code(), absl::StatusCode::kInvalidArgument) << c.label;
+    EXPECT_EQ(task.status().message(), c.message) << c.label;
+  }
+}
+
+TEST(JsonlTest, MalformedTemplatesAndFilesAreRefused) {
+  const std::string row = R"({"q":"w","a":"x"})";
+  for (const char* prompt : {"{q", "q}", "{}", "{q}}"}) {
+    const auto task = MakeJsonlTask(Spec({{"prompt", prompt}}), "rows.jsonl", row);
+    EXPECT_EQ(task.status().code(), absl::StatusCode::kInvalidArgument) << prompt;
+  }
+  EXPECT_EQ(MakeJsonlTask(Spec({{"path", "/nowhere/rows.jsonl"}})).status().message(),
+            "/nowhere/rows.jsonl: No such file or directory");
+  EXPECT_FALSE(MakeJsonlTask(Spec({{"path", "."}})).ok()) << "a directory";
+  EXPECT_EQ(MakeJsonlTask(Spec({{"sha256", "00"}}), "rows.jsonl", row).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(MakeJsonlTask(Spec({{"sha256", Sha256Hex(row)}}), "rows.jsonl", row).ok());
+}
+
+TEST(JsonlTest, ReadsAFile) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/varifocal_jsonl_test.jsonl");
+  std::ofstream(path) << R"({"q":"w","a":"x"})"
+                      << "\r\n"
+                      << R"({"q":"v","a":"y"})";
+  EXPECT_EQ(MakeTask(Spec({{"path", path}})).value()->question_count(), 2);
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace varifocal
