@@ -35,23 +35,23 @@ struct GenerationRequest {
   std::shared_ptr<const Sample> sample;    // prompt, token ids, stop strings, continuations, sampling seed
   std::vector<double> focal_temperatures;  // empty: as the model is; one for all layers, or one a layer
   DecodeSettings decode;
-  std::string variant;                     // for logs
+  std::string variant;  // for logs
 };
 
 struct Generation {
-  std::string text;                        // as decoded, before any cutting; a stop string may be in it
-  std::vector<int32_t> token_ids;          // new ones, the EOS that stopped it included
-  std::vector<double> token_log_probs;     // of token_ids; empty when not asked for
+  std::string text;                                    // as decoded, before any cutting; a stop string may be in it
+  std::vector<int32_t> token_ids;                      // new ones, the EOS that stopped it included
+  std::vector<double> token_log_probs;                 // of token_ids; empty when not asked for
   std::vector<ContinuationScore> continuation_scores;  // one for each Sample::continuations
   FinishReason finish_reason = FinishReason::kNone;
   int prompt_token_count = 0;
-  int cached_token_count = 0;              // of the prompt, taken from the prefix cache
+  int cached_token_count = 0;  // of the prompt, taken from the prefix cache
   int64_t queue_us = 0;
   int64_t prefill_us = 0;
   int64_t decode_us = 0;
-  std::optional<double> tau_min_share;     // learned focal temperature: share of rows at either bound
+  std::optional<double> tau_min_share;  // learned focal temperature: share of rows at either bound
   std::optional<double> tau_max_share;
-  bool extrapolated = false;               // longer than trained_context_length
+  bool extrapolated = false;  // longer than trained_context_length
 };
 
 class Generator {

@@ -6,7 +6,8 @@
 //
 // Errors:  a sample's failure is a record, not an error of the run. UNAVAILABLE and, while others are under way,
 //          RESOURCE_EXHAUSTED put the sample back in the queue a bounded number of times. A sink's error stops the run.
-// Threads: Run blocks its caller, on whose thread samples are made, judged and recorded and hooks are called. Cancel may
+// Threads: Run blocks its caller, on whose thread samples are made, judged and recorded and hooks are called. Cancel
+// may
 //          be called from any thread, before or during Run, once or more.
 #pragma once
 
@@ -34,17 +35,17 @@ struct RunVariant {
 struct CellProgress {
   CellKey cell;
   int planned_count = 0;
-  int done_count = 0;     // recorded or found already recorded, failed ones included
-  int failed_count = 0;   // of done_count, in this run
+  int done_count = 0;    // recorded or found already recorded, failed ones included
+  int failed_count = 0;  // of done_count, in this run
 };
 
 struct Progress {
   int64_t planned_count = 0;
   int64_t done_count = 0;
   int64_t failed_count = 0;
-  int64_t skipped_count = 0;        // of done_count: already there when the run began
+  int64_t skipped_count = 0;  // of done_count: already there when the run began
   int64_t in_flight_count = 0;
-  int64_t prompt_token_count = 0;   // of answers that came in this run
+  int64_t prompt_token_count = 0;  // of answers that came in this run
   int64_t cached_token_count = 0;
   int64_t new_token_count = 0;
   std::vector<CellProgress> cells;  // in Grid::cells order
@@ -53,7 +54,8 @@ struct Progress {
 struct RunnerHooks {
   // After the grid is known, and after every record. Must be quick.
   std::function<void(const Progress&)> on_progress;
-  // Called before a sample is asked again and nothing else is under way; sleeps as it sees fit (this room has no clock).
+  // Called before a sample is asked again and nothing else is under way; sleeps as it sees fit (this room has no
+  // clock).
   std::function<void(int attempt_count)> wait_before_retry;
 };
 
@@ -70,8 +72,8 @@ class Runner {
          RunnerOptions options = {});
   ~Runner();
 
-  // Once. kCancelled: what was under way was cancelled and not recorded, so that it is missing for the next run; answers
-  // that had arrived are recorded.
+  // Once. kCancelled: what was under way was cancelled and not recorded, so that it is missing for the next run;
+  // answers that had arrived are recorded.
   absl::StatusOr<RunOutcome> Run();
   void Cancel();
 

@@ -35,12 +35,12 @@ struct MetricValue {
 
 struct SampleRecord {
   CellKey cell;
-  std::shared_ptr<const Sample> sample;   // never null; identity only (empty prompt) when it could not be made
-  absl::Status error;                     // not OK: the sample failed
-  std::optional<Generation> generation;   // absent when the sample failed
-  std::string answer;                     // what the metrics judged: the text, cut and stripped; or the chosen continuation
-  std::vector<MetricValue> scores;        // in Sample::metrics order; empty when the sample failed
-  int attempt_count = 0;                  // times the generator was asked
+  std::shared_ptr<const Sample> sample;  // never null; identity only (empty prompt) when it could not be made
+  absl::Status error;                    // not OK: the sample failed
+  std::optional<Generation> generation;  // absent when the sample failed
+  std::string answer;               // what the metrics judged: the text, cut and stripped; or the chosen continuation
+  std::vector<MetricValue> scores;  // in Sample::metrics order; empty when the sample failed
+  int attempt_count = 0;            // times the generator was asked
 };
 
 class SampleSink {

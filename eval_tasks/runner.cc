@@ -1,0 +1,400 @@
+#include "eval_tasks/runner.h"
+
+#include <condition_variable>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "eval_tasks/answer.h"
+#include "eval_tasks/metric.h"
+#include "eval_tasks/metrics/choice_metrics.h"
+
+namespace varifocal {
+namespace {
+
+// One sample of one cell, on its way.
+struct WorkItem {
+  int cell_index = 0;
+  std::shared_ptr<const Sample> sample;
+  absl::Status make_error;  // why the sample could not be made
+  int attempt_count = 0;
+  int retry_count = 0;  // of those that the options bound
+};
+
+MetricInput JudgedInput(const Sample& sample, const Generation& generation, std::string& answer) {
+  MetricInput input;
+  input.gold = sample.gold;
+  input.continuations = sample.continuations;
+  input.continuation_scores = generation.continuation_scores;
+  input.gold_continuation_index = sample.gold_continuation_index;
+  if (sample.continuations.empty()) {
+    answer = ProcessAnswer(generation.text, sample.stop_strings);
+  } else {
+    const int chosen = ChosenContinuation(input);
+    const bool known = chosen >= 0 && static_cast<size_t>(chosen) < sample.continuations.size();
+    answer = known ? ProcessAnswer(sample.continuations[chosen], {}) : "";
+  }
+  input.prediction = answer;
+  return input;
+}
+
+absl::Status CheckComplete(const Sample& sample, const Generation& generation) {
+  if (generation.continuation_scores.size() == sample.continuations.size()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the generator scored ", generation.continuation_scores.size(), " of ",
+                                          sample.continuations.size(), " continuations"));
+}
+
+}  // namespace
+
+class Runner::Impl {
+ public:
+  Impl(JobSpec spec, std::vector<RunVariant> variants, SampleSink* sink, RunnerHooks hooks, RunnerOptions options)
+      : spec_(std::move(spec)),
+        variants_(std::move(variants)),
+        sink_(sink),
+        hooks_(std::move(hooks)),
+        options_(options),
+        mailbox_(std::make_shared<Mailbox>()) {
+    VF_CHECK(variants_.size() == spec_.variants.size());
+  }
+
+  absl::StatusOr<RunOutcome> Run() {
+    ASSIGN_OR_RETURN(grid_, MakeGrid(spec_));
+    RETURN_IF_ERROR(FindMissing());
+    Report();
+    const absl::Status status = Loop();
+    // Whatever ended the loop, nobody is left who would call us.
+    CancelInFlight();
+    const absl::Status drained = Drain(/*record=*/status.ok());
+    RETURN_IF_ERROR(status);
+    RETURN_IF_ERROR(drained);
+    return Cancelled() && progress_.done_count < progress_.planned_count ? RunOutcome::kCancelled
+                                                                         : RunOutcome::kFinished;
+  }
+
+  void Cancel() {
+    const std::lock_guard<std::mutex> lock(mailbox_->mutex);
+    mailbox_->cancelled = true;
+    mailbox_->changed.notify_all();
+  }
+
+ private:
+  struct Arrival {
+    uint64_t ticket = 0;
+    absl::StatusOr<Generation> result;
+  };
+
+  // What other threads touch; shared with the callbacks, which may outlive an abandoned run by a moment.
+  struct Mailbox {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Arrival> arrivals;
+    bool cancelled = false;
+  };
+
+  struct InFlight {
+    WorkItem item;
+    Generator* generator = nullptr;
+    Generator::Id id = 0;
+  };
+
+  bool Cancelled() const {
+    const std::lock_guard<std::mutex> lock(mailbox_->mutex);
+    return mailbox_->cancelled;
+  }
+
+  int CellIndex(const GridGroup& group, int variant_index) const {
+    const size_t lengths = spec_.suite.lengths.size();
+    size_t length_index = 0;
+    while (spec_.suite.lengths[length_index] != group.context_length) ++length_index;
+    return static_cast<int>((group.task_index * lengths + length_index) * variants_.size()) + variant_index;
+  }
+
+  // Asks the sink about every sample once; keeps what is missing, by group.
+  absl::Status FindMissing() {
+    for (const GridCell& cell : grid_.cells) {
+      progress_.cells.push_back({cell.key, cell.planned_count, 0, 0});
+      progress_.planned_count += cell.planned_count;
+    }
+    for (const GridGroup& group : grid_.groups) {
+      std::vector<std::vector<int>> missing(variants_.size());
+      bool any = false;
+      for (size_t v = 0; v < variants_.size(); ++v) {
+        const int cell_index = CellIndex(group, static_cast<int>(v));
+        for (int index = group.first_index; index < group.first_index + group.count; ++index) {
+          ASSIGN_OR_RETURN(const bool done, sink_->AlreadyDone(grid_.cells[cell_index].key, index));
+          if (!done) {
+            missing[v].push_back(index);
+            any = true;
+            continue;
+          }
+          ++progress_.cells[cell_index].done_count;
+          ++progress_.done_count;
+          ++progress_.skipped_count;
+        }
+      }
+      if (any) waiting_groups_.push_back({group, std::move(missing)});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Loop() {
+    while (!Cancelled()) {
+      RETURN_IF_ERROR(Fill());
+      if (in_flight_.empty()) return absl::OkStatus();
+      ASSIGN_OR_RETURN(const bool arrived, TakeArrivals(/*wait=*/true));
+      if (!arrived) return absl::OkStatus();  // cancelled
+    }
+    return absl::OkStatus();
+  }
+
+  // Starts requests until the bound is reached or nothing is left to ask. What was refused for now counts against the
+  // bound, so that a crowded generator does not make us prepare ever more samples.
+  absl::Status Fill() {
+    while (!Cancelled()) {
+      if (in_flight_.empty() && !again_.empty()) {
+        // Nothing is under way, so no answer will make room: wait for time to pass.
+        if (hooks_.wait_before_retry) hooks_.wait_before_retry(again_.front().attempt_count);
+        AskAgain();
+      }
+      if (in_flight_.size() + again_.size() >= static_cast<size_t>(spec_.in_flight)) return absl::OkStatus();
+      if (ready_.empty()) MakeNextGroup();
+      if (ready_.empty()) return absl::OkStatus();
+      WorkItem item = std::move(ready_.front());
+      ready_.pop_front();
+      if (item.make_error.ok()) {
+        Start(std::move(item));
+      } else {
+        RETURN_IF_ERROR(Finish(item, item.make_error));
+      }
+      RETURN_IF_ERROR(TakeArrivals(/*wait=*/false).status());
+    }
+    return absl::OkStatus();
+  }
+
+  // What was refused goes before anything new.
+  void AskAgain() {
+    ready_.insert(ready_.begin(), std::make_move_iterator(again_.begin()), std::make_move_iterator(again_.end()));
+    again_.clear();
+  }
+
+  void MakeNextGroup() {
+    if (waiting_groups_.empty()) return;
+    const WaitingGroup waiting = std::move(waiting_groups_.front());
+    waiting_groups_.pop_front();
+    const GridGroup& group = waiting.group;
+    const Task& task = *grid_.tasks[group.task_index];
+    const SampleRequest request = {spec_.suite.seed, group.context_length, group.first_index};
+    const int group_first = task.GroupOf(group.first_index).first_index;
+    std::map<std::string, std::vector<WorkItem>> made;  // by tokenizer
+    for (size_t v = 0; v < variants_.size(); ++v) {
+      if (waiting.missing[v].empty()) continue;
+      const TokenCounter& tokenizer = *variants_[v].tokenizer;
+      const auto [it, is_new] = made.try_emplace(tokenizer.sha256());
+      if (is_new) it->second = MakeItems(task, request, group_first, tokenizer);
+      for (int index : waiting.missing[v]) {
+        WorkItem item = it->second[index - group_first];
+        item.cell_index = CellIndex(group, static_cast<int>(v));
+        ready_.push_back(std::move(item));
+      }
+    }
+  }
+
+  static std::vector<WorkItem> MakeItems(const Task& task, SampleRequest request, int group_first,
+                                         const TokenCounter& tokenizer) {
+    std::vector<WorkItem> items;
+    for (absl::StatusOr<Sample>& sample : task.MakeGroup(request, tokenizer)) {
+      WorkItem item;
+      if (sample.ok()) {
+        item.sample = std::make_shared<const Sample>(*std::move(sample));
+      } else {
+        request.index = group_first + static_cast<int>(items.size());
+        Sample identity = task.Identify(request);
+        identity.tokenizer_sha256 = tokenizer.sha256();
+        item.sample = std::make_shared<const Sample>(std::move(identity));
+        item.make_error = sample.status();
+      }
+      items.push_back(std::move(item));
+    }
+    return items;
+  }
+
+  void Start(WorkItem item) {
+    const int variant_index = grid_.cells[item.cell_index].variant_index;
+    GenerationRequest request;
+    request.sample = item.sample;
+    request.focal_temperatures = spec_.variants[variant_index].focal_temperatures;
+    request.decode = spec_.decode;
+    request.variant = grid_.cells[item.cell_index].key.variant;
+    ++item.attempt_count;
+    const uint64_t ticket = next_ticket_++;
+    InFlight& entry = in_flight_[ticket];
+    entry.item = std::move(item);
+    entry.generator = variants_[variant_index].generator;
+    entry.id = entry.generator->Start(request, [mailbox = mailbox_, ticket](absl::StatusOr<Generation> result) {
+      const std::lock_guard<std::mutex> lock(mailbox->mutex);
+      mailbox->arrivals.push_back({ticket, std::move(result)});
+      mailbox->changed.notify_all();
+    });
+  }
+
+  // Handles what has arrived. With `wait`, first waits for something; false when cancellation came instead.
+  absl::StatusOr<bool> TakeArrivals(bool wait) {
+    std::deque<Arrival> arrivals;
+    {
+      std::unique_lock<std::mutex> lock(mailbox_->mutex);
+      if (wait) mailbox_->changed.wait(lock, [&] { return !mailbox_->arrivals.empty() || mailbox_->cancelled; });
+      arrivals.swap(mailbox_->arrivals);
+    }
+    for (Arrival& arrival : arrivals) RETURN_IF_ERROR(Handle(std::move(arrival)));
+    return !arrivals.empty();
+  }
+
+  absl::Status Handle(Arrival arrival) {
+    WorkItem item = Land(arrival);
+    if (!arrival.result.ok() && IsOfTheMoment(arrival.result.status())) {
+      if (Cancelled()) return absl::OkStatus();  // missing for the next run
+      if (MayRetry(arrival.result.status(), item)) {
+        again_.push_back(std::move(item));
+        return absl::OkStatus();
+      }
+    }
+    RETURN_IF_ERROR(Finish(item, std::move(arrival.result)));
+    AskAgain();  // an answer made room
+    return absl::OkStatus();
+  }
+
+  // Takes the item back from what is under way; an answer that was cut off by a cancellation becomes that error.
+  WorkItem Land(Arrival& arrival) {
+    const auto it = in_flight_.find(arrival.ticket);
+    VF_CHECK(it != in_flight_.end(), "a generator calls done once for each request");
+    WorkItem item = std::move(it->second.item);
+    in_flight_.erase(it);
+    if (arrival.result.ok() && arrival.result->finish_reason == FinishReason::kCancelled) {
+      arrival.result = absl::CancelledError("the generator cancelled the request");
+    }
+    return item;
+  }
+
+  // Errors that say something about the moment and not about the sample.
+  static bool IsOfTheMoment(const absl::Status& status) {
+    return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) || absl::IsCancelled(status) ||
+           absl::IsAborted(status);
+  }
+
+  // While others are under way, a full generator is no fault of the sample's: their answers will make room.
+  bool MayRetry(const absl::Status& status, WorkItem& item) const {
+    if (absl::IsResourceExhausted(status) && !in_flight_.empty()) return true;
+    return ++item.retry_count < options_.attempts_max;
+  }
+
+  absl::Status Finish(const WorkItem& item, absl::StatusOr<Generation> result) {
+    SampleRecord record;
+    record.cell = grid_.cells[item.cell_index].key;
+    record.sample = item.sample;
+    record.attempt_count = item.attempt_count;
+    if (result.ok()) {
+      record.error = CheckComplete(*item.sample, *result);
+      progress_.prompt_token_count += result->prompt_token_count;
+      progress_.cached_token_count += result->cached_token_count;
+      progress_.new_token_count += static_cast<int64_t>(result->token_ids.size());
+    } else {
+      record.error = result.status();
+    }
+    if (record.error.ok()) record.error = Judge(*item.sample, *result, record);
+    if (record.error.ok()) {
+      record.generation = *std::move(result);
+    } else {
+      record.scores.clear();
+      record.answer.clear();
+    }
+    RETURN_IF_ERROR(sink_->Record(record));
+    CellProgress& cell = progress_.cells[item.cell_index];
+    ++cell.done_count;
+    ++progress_.done_count;
+    if (!record.error.ok()) {
+      ++cell.failed_count;
+      ++progress_.failed_count;
+    }
+    Report();
+    return absl::OkStatus();
+  }
+
+  static absl::Status Judge(const Sample& sample, const Generation& generation, SampleRecord& record) {
+    const MetricInput input = JudgedInput(sample, generation, record.answer);
+    for (const std::string& name : sample.metrics) {
+      const Metric* metric = FindMetric(name);
+      VF_CHECK(metric != nullptr, "metrics are validated with the spec");
+      ASSIGN_OR_RETURN(const double value, metric->Score(input));
+      record.scores.push_back({name, value});
+    }
+    return absl::OkStatus();
+  }
+
+  void CancelInFlight() {
+    for (const auto& [ticket, entry] : in_flight_) entry.generator->Cancel(entry.id);
+  }
+
+  // Waits for every request that is under way; with `record`, keeps those that came to a result all the same.
+  absl::Status Drain(bool record) {
+    absl::Status status;
+    while (!in_flight_.empty()) {
+      std::deque<Arrival> arrivals;
+      {
+        std::unique_lock<std::mutex> lock(mailbox_->mutex);
+        mailbox_->changed.wait(lock, [&] { return !mailbox_->arrivals.empty(); });
+        arrivals.swap(mailbox_->arrivals);
+      }
+      for (Arrival& arrival : arrivals) {
+        const WorkItem item = Land(arrival);
+        const bool is_result = arrival.result.ok() || !IsOfTheMoment(arrival.result.status());
+        if (record && status.ok() && is_result) status = Finish(item, std::move(arrival.result));
+      }
+    }
+    return status;
+  }
+
+  void Report() {
+    progress_.in_flight_count = static_cast<int64_t>(in_flight_.size());
+    if (hooks_.on_progress) hooks_.on_progress(progress_);
+  }
+
+  struct WaitingGroup {
+    GridGroup group;
+    std::vector<std::vector<int>> missing;  // indices, for each variant
+  };
+
+  const JobSpec spec_;
+  const std::vector<RunVariant> variants_;
+  SampleSink* const sink_;
+  const RunnerHooks hooks_;
+  const RunnerOptions options_;
+
+  Grid grid_;
+  Progress progress_;
+  std::deque<WaitingGroup> waiting_groups_;
+  std::deque<WorkItem> ready_;  // to be started, in order
+  std::deque<WorkItem> again_;  // refused for now
+  std::map<uint64_t, InFlight> in_flight_;
+  uint64_t next_ticket_ = 1;
+  std::shared_ptr<Mailbox> mailbox_;
+};
+
+Runner::Runner(JobSpec spec, std::vector<RunVariant> variants, SampleSink* sink, RunnerHooks hooks,
+               RunnerOptions options)
+    : impl_(std::make_unique<Impl>(std::move(spec), std::move(variants), sink, std::move(hooks), options)) {}
+
+Runner::~Runner() = default;
+
+absl::StatusOr<RunOutcome> Runner::Run() { return impl_->Run(); }
+
+void Runner::Cancel() { impl_->Cancel(); }
+
+}  // namespace varifocal

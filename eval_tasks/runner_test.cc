@@ -1,0 +1,325 @@
+// The runner against fakes: answers in any order give the same records; failures become records; refusals are asked
+// again within bounds; cancellation leaves exactly the unanswered samples missing; the in-flight bound holds.
+#include "eval_tasks/runner.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "eval_tasks/fakes.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+JobSpec Spec(int samples = 6, int in_flight = 3) {
+  JobSpec spec;
+  spec.suite.name = "small";
+  spec.suite.lengths = {512, 1024};
+  spec.suite.samples = samples;
+  spec.suite.tasks = {{"", "recall_kv", {}, {}, 0}, {"", "longqa_story", {{"format", "multiple_choice"}}, {}, 0}};
+  spec.variants = {{"baseline", {}}, {"focal", {0.5}}};
+  spec.in_flight = in_flight;
+  return ValidateJobSpec(spec).value();
+}
+constexpr int kCells = 8;
+
+std::vector<RunVariant> Both(Generator* generator) {
+  static const auto tokenizer = std::make_shared<const FakeTokenizer>(FakeTokenizer::Words());
+  return {{generator, tokenizer}, {generator, tokenizer}};
+}
+
+// Lets go of held requests in an order drawn from `seed` once `hold` of them wait.
+void ReleaseInRandomOrder(FakeGenerator& generator, Random& random, size_t hold) {
+  while (generator.held().size() >= hold && !generator.held().empty()) {
+    const auto& held = generator.held()[random.Below(generator.held().size())];
+    generator.Release(held.id, FakeGenerator::Answer(held.request));
+  }
+}
+
+std::string Describe(const FakeSink& sink) {
+  std::string text;
+  for (const auto& [key, record] : sink.records) {
+    absl::StrAppend(&text, key.first.variant, " ", key.first.task, " ", key.first.context_length, " ", key.second, " ",
+                    record.sample->question_id, " ", record.sample->TokenIdsSha256().substr(0, 8), " ", record.answer,
+                    " ", record.error.ToString());
+    for (const MetricValue& score : record.scores) absl::StrAppend(&text, " ", score.metric, "=", score.value);
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
+}
+
+TEST(RunnerTest, RecordsDoNotDependOnTheOrderOfAnswers) {
+  std::string first;
+  for (int seed = 0; seed < 20; ++seed) {
+    Random random(absl::StrCat("order ", seed));
+    FakeGenerator generator;
+    const size_t hold = 1 + random.Below(3);
+    generator.on_start = [&](FakeGenerator& g) { ReleaseInRandomOrder(g, random, hold); };
+    FakeSink sink;
+    RunnerHooks hooks;
+    // With fewer left than are held back, nothing starts any more: let the rest go.
+    Progress last;
+    hooks.on_progress = [&](const Progress& progress) {
+      last = progress;
+      if (progress.in_flight_count + progress.done_count == progress.planned_count)
+        ReleaseInRandomOrder(generator, random, 1);
+    };
+    Runner runner(Spec(), Both(&generator), &sink, hooks);
+    ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
+    EXPECT_EQ(sink.records.size(), static_cast<size_t>(kCells * 6));
+    EXPECT_EQ(sink.order.size(), sink.records.size()) << "each once";
+    EXPECT_EQ(last.done_count, kCells * 6);
+    EXPECT_EQ(last.failed_count, 0);
+    EXPECT_GT(last.prompt_token_count, 0);
+    for (const CellProgress& cell : last.cells) EXPECT_EQ(cell.done_count, 6);
+    const std::string description = Describe(sink);
+    if (first.empty()) first = description;
+    EXPECT_EQ(description, first) << seed;
+  }
+  EXPECT_NE(first.find("exact_match=1"), std::string::npos);
+  EXPECT_NE(first.find("multiple_choice_accuracy=0"), std::string::npos);
+}
+
+TEST(RunnerTest, AsksTheQuestionsOfAContextSideBySideWithinTheBound) {
+  FakeGenerator generator;
+  std::vector<std::string> asked;
+  size_t most = 0;
+  generator.on_start = [&](FakeGenerator& g) {
+    most = std::max(most, g.held().size());
+    asked.push_back(absl::StrCat(g.held().back().request.variant, " ", g.held().back().request.sample->index));
+    if (g.held().size() == 3 || g.started_count() == kCells * 4) {
+      while (!g.held().empty()) g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
+    }
+  };
+  FakeSink sink;
+  Runner runner(Spec(4, 3), Both(&generator), &sink);
+  ASSERT_TRUE(runner.Run().ok());
+  EXPECT_EQ(most, 3u);
+  const std::vector<std::string> start(asked.begin(), asked.begin() + 9);
+  EXPECT_EQ(start, (std::vector<std::string>{"baseline 0", "baseline 1", "baseline 2", "baseline 3", "focal@t=0.5 0",
+                                             "focal@t=0.5 1", "focal@t=0.5 2", "focal@t=0.5 3", "baseline 0"}));
+}
+
+TEST(RunnerTest, VariantsShareTheSampleAndGetTheirTemperatures) {
+  FakeGenerator generator;
+  std::map<std::string, std::set<const Sample*>> samples;
+  generator.on_start = [&](FakeGenerator& g) {
+    const GenerationRequest request = g.held()[0].request;
+    EXPECT_EQ(request.focal_temperatures,
+              request.variant == "baseline" ? std::vector<double>{} : std::vector<double>{0.5});
+    samples[absl::StrCat(request.sample->task, request.sample->context_length, request.sample->index)].insert(
+        request.sample.get());
+    g.Release(g.held()[0].id, FakeGenerator::Answer(request));
+  };
+  FakeSink sink;
+  Runner runner(Spec(), Both(&generator), &sink);
+  ASSERT_TRUE(runner.Run().ok());
+  for (const auto& [name, made] : samples) EXPECT_EQ(made.size(), 1u) << name << " is made once for both variants";
+}
+
+TEST(RunnerTest, AFailureIsARecordWithoutScoresAndIsMissingForTheNextRun) {
+  FakeGenerator generator;
+  bool broken = true;
+  generator.on_start = [&](FakeGenerator& g) {
+    const GenerationRequest request = g.held()[0].request;
+    if (broken && request.sample->index == 1) {
+      g.Release(g.held()[0].id, absl::InternalError("a logit is not finite"));
+    } else {
+      g.Release(g.held()[0].id, FakeGenerator::Answer(request));
+    }
+  };
+  FakeSink sink;
+  Progress last;
+  RunnerHooks hooks;
+  hooks.on_progress = [&](const Progress& progress) { last = progress; };
+  {
+    Runner runner(Spec(), Both(&generator), &sink, hooks);
+    ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
+  }
+  EXPECT_EQ(last.failed_count, kCells);
+  EXPECT_EQ(last.done_count, kCells * 6);
+  for (const auto& [key, record] : sink.records) {
+    EXPECT_EQ(record.error.ok(), key.second != 1);
+    EXPECT_EQ(record.scores.empty(), key.second == 1);
+    EXPECT_EQ(record.generation.has_value(), key.second != 1);
+    EXPECT_FALSE(record.sample->prompt.empty()) << "the prompt was made";
+  }
+  broken = false;
+  const int before = generator.started_count();
+  Runner again(Spec(), Both(&generator), &sink, hooks);
+  ASSERT_EQ(again.Run().value(), RunOutcome::kFinished);
+  EXPECT_EQ(generator.started_count() - before, kCells) << "exactly the failed ones";
+  EXPECT_EQ(last.skipped_count, kCells * 5);
+  EXPECT_EQ(last.failed_count, 0);
+}
+
+TEST(RunnerTest, WhatCannotBeJudgedIsAFailure) {
+  FakeGenerator generator;
+  generator.on_start = [&](FakeGenerator& g) {
+    Generation generation = FakeGenerator::Answer(g.held()[0].request);
+    if (!generation.continuation_scores.empty()) generation.continuation_scores.pop_back();
+    g.Release(g.held()[0].id, generation);
+  };
+  FakeSink sink;
+  Runner runner(Spec(), Both(&generator), &sink);
+  ASSERT_TRUE(runner.Run().ok());
+  for (const auto& [key, record] : sink.records) {
+    EXPECT_EQ(record.error.message(), key.first.task == "recall_kv" ? "" : "the generator scored 3 of 4 continuations");
+  }
+}
+
+TEST(RunnerTest, ASampleThatCannotBeMadeIsARecordOfEveryVariant) {
+  JobSpec spec = Spec();
+  spec.suite.lengths = {30, 1024};
+  FakeGenerator generator;
+  generator.on_start = [&](FakeGenerator& g) { g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request)); };
+  FakeSink sink;
+  Runner runner(spec, Both(&generator), &sink);
+  ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
+  EXPECT_EQ(sink.records.size(), static_cast<size_t>(kCells * 6));
+  for (const auto& [key, record] : sink.records) {
+    EXPECT_EQ(record.error.ok(), key.first.context_length == 1024);
+    EXPECT_FALSE(record.sample->question_id.empty());
+    EXPECT_EQ(record.sample->prompt.empty(), !record.error.ok());
+    EXPECT_EQ(record.attempt_count, record.error.ok() ? 1 : 0);
+  }
+}
+
+TEST(RunnerTest, UnavailableIsAskedAgainWithinTheBound) {
+  for (const int failures : {2, 100}) {
+    FakeGenerator generator;
+    std::map<const Sample*, int> refused;
+    generator.on_start = [&](FakeGenerator& g) {
+      const GenerationRequest request = g.held()[0].request;
+      if (request.sample->index == 2 && request.variant == "baseline" && refused[request.sample.get()]++ < failures) {
+        g.Release(g.held()[0].id, absl::UnavailableError("the daemon restarts"));
+      } else {
+        g.Release(g.held()[0].id, FakeGenerator::Answer(request));
+      }
+    };
+    FakeSink sink;
+    int waits = 0;
+    RunnerHooks hooks;
+    hooks.wait_before_retry = [&](int) { ++waits; };
+    Runner runner(Spec(), Both(&generator), &sink, hooks, {.attempts_max = 4});
+    ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
+    EXPECT_GT(waits, 0);
+    for (const auto& [key, record] : sink.records) {
+      const bool troubled = key.second == 2 && key.first.variant == "baseline";
+      EXPECT_EQ(record.attempt_count, !troubled ? 1 : failures == 2 ? 3 : 4);
+      EXPECT_EQ(record.error.code(),
+                troubled && failures == 100 ? absl::StatusCode::kUnavailable : absl::StatusCode::kOk);
+    }
+  }
+}
+
+TEST(RunnerTest, AFullGeneratorIsAskedAgainWhenAnAnswerMadeRoom) {
+  // Room for two: whatever comes while two are held is refused, and then one of the two answers.
+  FakeGenerator generator;
+  FakeSink sink;
+  int refusals = 0;
+  generator.on_start = [&](FakeGenerator& g) {
+    if (g.held().size() > 2) {
+      ++refusals;
+      g.Release(g.held().back().id, absl::ResourceExhaustedError("no page is free"));
+      g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
+    }
+    // The last two have nobody coming after them.
+    const bool last = sink.records.size() + g.held().size() == static_cast<size_t>(kCells * 6);
+    while (last && !g.held().empty()) g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
+  };
+  Runner runner(Spec(6, 8), Both(&generator), &sink);
+  ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
+  EXPECT_GT(refusals, 0);
+  EXPECT_EQ(sink.records.size(), static_cast<size_t>(kCells * 6));
+  for (const auto& [key, record] : sink.records) EXPECT_TRUE(record.error.ok());
+}
+
+TEST(RunnerTest, TooLargeEvenAloneIsAFailure) {
+  FakeGenerator generator;
+  generator.on_start = [&](FakeGenerator& g) {
+    g.Release(g.held()[0].id, absl::ResourceExhaustedError("the prompt needs 9 pages; there are 8"));
+  };
+  FakeSink sink;
+  Runner runner(Spec(2, 4), Both(&generator), &sink);
+  ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
+  for (const auto& [key, record] : sink.records) {
+    EXPECT_EQ(record.error.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(record.attempt_count, RunnerOptions().attempts_max);
+  }
+}
+
+TEST(RunnerTest, CancellationLeavesExactlyTheUnansweredMissing) {
+  std::string unbroken;
+  for (int stop_after = 0; stop_after <= 48; stop_after += 4) {
+    FakeSink sink;
+    {
+      FakeGenerator generator;
+      Runner* running = nullptr;
+      generator.on_start = [&](FakeGenerator& g) {
+        if (g.started_count() > stop_after) {
+          running->Cancel();
+        } else {
+          g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
+        }
+      };
+      Runner runner(Spec(), Both(&generator), &sink);
+      running = &runner;
+      const RunOutcome outcome = runner.Run().value();
+      EXPECT_EQ(outcome, stop_after >= kCells * 6 ? RunOutcome::kFinished : RunOutcome::kCancelled);
+      EXPECT_TRUE(generator.held().empty()) << "what was under way was cancelled";
+      EXPECT_EQ(sink.records.size(), static_cast<size_t>(std::min(stop_after, kCells * 6)));
+      for (const auto& [key, record] : sink.records) EXPECT_TRUE(record.error.ok());
+    }
+    FakeGenerator generator;
+    generator.on_start = [&](FakeGenerator& g) {
+      g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
+    };
+    Runner rest(Spec(), Both(&generator), &sink);
+    ASSERT_EQ(rest.Run().value(), RunOutcome::kFinished);
+    EXPECT_EQ(generator.started_count(), kCells * 6 - std::min(stop_after, kCells * 6));
+    if (unbroken.empty()) unbroken = Describe(sink);
+    EXPECT_EQ(Describe(sink), unbroken) << "broken after " << stop_after;
+  }
+}
+
+TEST(RunnerTest, CancelledBeforeItRunsAsksNothing) {
+  FakeGenerator generator;
+  FakeSink sink;
+  Runner runner(Spec(), Both(&generator), &sink);
+  runner.Cancel();
+  EXPECT_EQ(runner.Run().value(), RunOutcome::kCancelled);
+  EXPECT_EQ(generator.started_count(), 0);
+}
+
+TEST(RunnerTest, CancelsFromAnotherThreadWhileWaiting) {
+  FakeGenerator generator;  // never answers
+  FakeSink sink;
+  Runner runner(Spec(), Both(&generator), &sink);
+  std::thread other([&] { runner.Cancel(); });
+  EXPECT_EQ(runner.Run().value(), RunOutcome::kCancelled);
+  other.join();
+  EXPECT_TRUE(sink.records.empty());
+}
+
+TEST(RunnerTest, ASinkThatFailsStopsTheRun) {
+  FakeGenerator generator;
+  generator.on_start = [&](FakeGenerator& g) {
+    if (g.held().size() == 3) g.Release(g.held()[1].id, FakeGenerator::Answer(g.held()[1].request));
+  };
+  FakeSink sink;
+  sink.failure = absl::DataLossError("disk full");
+  sink.fail_after = 2;
+  Runner runner(Spec(), Both(&generator), &sink);
+  EXPECT_EQ(runner.Run().status().message(), "disk full");
+  EXPECT_EQ(sink.records.size(), 2u);
+  EXPECT_TRUE(generator.held().empty()) << "what was under way was cancelled";
+}
+
+}  // namespace
+}  // namespace varifocal
