@@ -86,9 +86,9 @@ absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Bpe& m
     const auto known = model.TokenToId(token.content);
     const int32_t expected = known.value_or(std::max(static_cast<int32_t>(model.entry_count()), id_max + 1));
     if (token.id != expected) {
-      return absl::InvalidArgumentError(absl::StrCat("added_tokens[", i, "] gives \"", token.content, "\" the id ", token.id,
-                                                     known.has_value() ? ", but \"vocab\" gives it " : ", but the next free id is ",
-                                                     expected));
+      return absl::InvalidArgumentError(
+          absl::StrCat("added_tokens[", i, "] gives \"", token.content, "\" the id ", token.id,
+                       known.has_value() ? ", but \"vocab\" gives it " : ", but the next free id is ", expected));
     }
     id_max = std::max(id_max, token.id);
     if (!added.by_id_.emplace(token.id, added.tokens_.size()).second ||
@@ -99,10 +99,10 @@ absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Bpe& m
     added.tokens_.push_back(std::move(token));
   }
   for (size_t i = 0; i < added.tokens_.size(); ++i) {
-    const AddedToken& token = added.tokens_[i];
-    std::string pattern = token.content;
-    if (token.normalized) RETURN_IF_ERROR(Normalize(normalizers, pattern));
-    added.tries_[token.normalized ? 1 : 0].Add(pattern, static_cast<int>(i));
+    AddedToken& token = added.tokens_[i];
+    token.pattern = token.content;
+    if (token.normalized) RETURN_IF_ERROR(Normalize(normalizers, token.pattern));
+    added.tries_[token.normalized ? 1 : 0].Add(token.pattern, static_cast<int>(i));
   }
   return added;
 }

@@ -25,6 +25,7 @@ namespace varifocal {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
+  std::string pattern;       // what is looked for, and what decoding gives: the content, normalized when so marked
   bool single_word = false;  // not inside a longer word
   bool lstrip = false;       // takes the spaces before it
   bool rstrip = false;       // takes the spaces behind it
@@ -54,9 +55,9 @@ class AddedTokens {
 
  private:
   struct Trie {
-    std::vector<int> tokens;                     // indices into tokens_
-    absl::flat_hash_map<uint64_t, int> child;    // (node, byte) -> node
-    std::vector<int> token_at = {-1};            // node -> index into tokens_, or -1
+    std::vector<int> tokens;                   // indices into tokens_
+    absl::flat_hash_map<uint64_t, int> child;  // (node, byte) -> node
+    std::vector<int> token_at = {-1};          // node -> index into tokens_, or -1
     std::vector<bool> starts = std::vector<bool>(256);
     void Add(absl::string_view pattern, int token);
     // Longest pattern at the start of `text`: its token, and its length in *size; -1 when there is none.

@@ -56,8 +56,9 @@ class PositionQueue {
 absl::StatusOr<Bpe> Bpe::FromJson(const Json& model, bool words_are_bytes) {
   Bpe bpe;
   bpe.words_are_bytes_ = words_are_bytes;
-  RETURN_IF_ERROR(CheckKeys(model, "model", {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
-                                             "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"}));
+  RETURN_IF_ERROR(CheckKeys(model, "model",
+                            {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+                             "byte_fallback", "ignore_merges", "vocab", "merges"}));
   RETURN_IF_ERROR(bpe.ReadVocab(model));
   RETURN_IF_ERROR(bpe.ReadOptions(model));
   RETURN_IF_ERROR(bpe.ReadMerges(model));
@@ -159,7 +160,8 @@ absl::Status Bpe::ReadMerges(const Json& model) {
       return absl::InvalidArgumentError(
           absl::StrCat("merge ", rank, " is ", merge.dump(), ", neither \"a b\" nor [\"a\", \"b\"]"));
     }
-    if (left.empty() || right.empty()) return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " has an empty side"));
+    if (left.empty() || right.empty())
+      return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " has an empty side"));
     if (right.size() < continuing_prefix_.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("merge ", rank, ": \"", right, "\" is shorter than the prefix \"", continuing_prefix_, "\""));
@@ -171,7 +173,8 @@ absl::Status Bpe::ReadMerges(const Json& model) {
                                                        *token, "\", which is not in \"vocab\""));
       }
     }
-    merges_[PairKey(*TokenToId(left), *TokenToId(right))] = {rank, *TokenToId(joined)};  // of equal merges the last counts
+    merges_[PairKey(*TokenToId(left), *TokenToId(right))] = {rank,
+                                                             *TokenToId(joined)};  // of equal merges the last counts
     ++rank;
   }
   return absl::OkStatus();
@@ -314,7 +317,8 @@ void Bpe::MergeLong(std::vector<int32_t>& ids, size_t begin) const {
     found->second.id = merge->id;
     found->second.positions.Push(at);
   };
-  for (uint32_t i = 0; i < count; ++i) symbols[i] = {ids[begin + i], i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1};
+  for (uint32_t i = 0; i < count; ++i)
+    symbols[i] = {ids[begin + i], i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1};
   for (uint32_t i = 0; i + 1 < count; ++i) offer(i);
   while (!ranks.empty()) {
     auto candidates = by_rank.find(ranks.top());

@@ -93,9 +93,8 @@ class Strip : public Decoder {
       for (int64_t i = 0; i < start_ && rest.substr(0, content_.size()) == content_; ++i) {
         rest.remove_prefix(content_.size());
       }
-      for (int64_t i = 0; i < stop_ && rest.size() >= content_.size() &&
-                          rest.substr(rest.size() - content_.size()) == content_;
-           ++i) {
+      for (int64_t i = 0;
+           i < stop_ && rest.size() >= content_.size() && rest.substr(rest.size() - content_.size()) == content_; ++i) {
         rest.remove_suffix(content_.size());
       }
       token = std::string(rest);
@@ -146,8 +145,8 @@ struct DecoderRow {
 };
 
 constexpr DecoderRow kDecoders[] = {
-    {"ByteLevel", MakeByteLevel}, {"ByteFallback", MakeByteFallback}, {"Fuse", MakeFuse},
-    {"Replace", MakeReplace},     {"Strip", MakeStrip},
+    {"ByteLevel", MakeByteLevel}, {"ByteFallback", MakeByteFallback}, {"Fuse", MakeFuse}, {"Replace", MakeReplace},
+    {"Strip", MakeStrip},
 };
 
 absl::Status Add(const Json& json, Decoders& out) {

@@ -46,7 +46,8 @@ class GoldenTest : public testing::TestWithParam<const char*> {
       const auto text = c["text"].get<std::string>();
       const auto plain = c["ids_without_specials"].get<std::vector<int32_t>>();
       same(c, "ids", tokenizer_->Encode(text), c["ids"]);
-      same(c, "ids_without_specials", tokenizer_->Encode(text, {.add_special_tokens = false}), c["ids_without_specials"]);
+      same(c, "ids_without_specials", tokenizer_->Encode(text, {.add_special_tokens = false}),
+           c["ids_without_specials"]);
       same(c, "ids_specials_as_text",
            tokenizer_->Encode(text, {.add_special_tokens = false, .special_tokens_as_text = true}),
            c.value("ids_specials_as_text", c["ids_without_specials"]));

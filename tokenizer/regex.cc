@@ -11,20 +11,23 @@ namespace {
 
 constexpr char kSpaceClass[] =
     R"(\x09-\x0d\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+constexpr char kWordClass[] = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
 
-std::string WithWhiteSpace(absl::string_view pattern) {
+std::string WithLibraryClasses(absl::string_view pattern) {
   std::string out;
   bool in_class = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
     if (c == '\\' && i + 1 < pattern.size()) {
       const char next = pattern[++i];
-      if (next == 's') {
-        absl::StrAppend(&out, in_class ? "" : "[", kSpaceClass, in_class ? "" : "]");
-      } else if (next == 'S' && !in_class) {
-        absl::StrAppend(&out, "[^", kSpaceClass, "]");
-      } else {
+      const char* members = next == 's' || next == 'S'   ? kSpaceClass
+                            : next == 'w' || next == 'W' ? kWordClass
+                                                         : nullptr;
+      const bool negated = next == 'S' || next == 'W';
+      if (members == nullptr || (negated && in_class)) {
         out += {c, next};
+      } else {
+        absl::StrAppend(&out, in_class ? "" : negated ? "[^" : "[", members, in_class ? "" : "]");
       }
       continue;
     }
@@ -55,7 +58,7 @@ Regex::~Regex() = default;
 absl::StatusOr<std::shared_ptr<const Regex>> Regex::Compile(absl::string_view pattern) {
   auto code = std::make_unique<Code>();
   code->pattern = std::string(pattern);
-  const std::string rewritten = WithWhiteSpace(pattern);
+  const std::string rewritten = WithLibraryClasses(pattern);
   int error = 0;
   PCRE2_SIZE offset = 0;
   code->compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
@@ -76,7 +79,8 @@ absl::StatusOr<std::shared_ptr<const Regex>> Regex::CompileLiteral(absl::string_
   code->compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(code->pattern.data()), code->pattern.size(),
                                  PCRE2_UTF | PCRE2_LITERAL, &error, &offset, nullptr);
   if (code->compiled == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("the text \"", literal, "\" cannot be searched: ", ErrorText(error)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the text \"", literal, "\" cannot be searched: ", ErrorText(error)));
   }
   pcre2_jit_compile(code->compiled, PCRE2_JIT_COMPLETE);
   return std::shared_ptr<const Regex>(new Regex(std::move(code)));
@@ -92,8 +96,8 @@ absl::StatusOr<std::vector<TextRange>> Regex::FindAll(absl::string_view text) co
                                    PCRE2_NO_UTF_CHECK, data.get(), nullptr);
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0) {
-      return absl::ResourceExhaustedError(absl::StrCat("the pattern \"", code_->pattern, "\" failed at byte ", at, " of ",
-                                                       text.size(), ": ", ErrorText(result)));
+      return absl::ResourceExhaustedError(absl::StrCat("the pattern \"", code_->pattern, "\" failed at byte ", at,
+                                                       " of ", text.size(), ": ", ErrorText(result)));
     }
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(data.get());
     if (range[1] > range[0]) {

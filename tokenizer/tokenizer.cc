@@ -114,8 +114,9 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::stri
 
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::string_view text) {
   ASSIGN_OR_RETURN(Json json, ParseJson(text));
-  RETURN_IF_ERROR(CheckKeys(json, "tokenizer.json", {"version", "truncation", "padding", "added_tokens", "normalizer",
-                                                     "pre_tokenizer", "post_processor", "decoder", "model"}));
+  RETURN_IF_ERROR(CheckKeys(json, "tokenizer.json",
+                            {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
+                             "post_processor", "decoder", "model"}));
   for (const char* key : {"truncation", "padding"}) {
     if (json.contains(key) && !json[key].is_null()) {
       return absl::InvalidArgumentError(
@@ -191,8 +192,8 @@ absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const int32_t> ids, con
     auto token = IdToToken(ids[i]);
     if (!token.has_value()) {
       if (options.ignore_unknown_ids) continue;
-      return absl::InvalidArgumentError(absl::StrCat("token ", i, " has the id ", ids[i],
-                                                     ", which no token has; the vocabulary ends at ", vocab_size() - 1));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "token ", i, " has the id ", ids[i], ", which no token has; the vocabulary ends at ", vocab_size() - 1));
     }
     if (!options.keep_special_tokens && IsSpecial(ids[i])) continue;
     tokens.push_back(*std::move(token));
@@ -206,7 +207,7 @@ std::optional<int32_t> Tokenizer::TokenToId(absl::string_view token) const {
 }
 
 std::optional<std::string> Tokenizer::IdToToken(int32_t id) const {
-  if (const AddedToken* token = parts_->added.Find(id); token != nullptr) return token->content;
+  if (const AddedToken* token = parts_->added.Find(id); token != nullptr) return token->pattern;
   if (!parts_->model.has_id(id)) return std::nullopt;
   return parts_->model.tokens()[id];
 }

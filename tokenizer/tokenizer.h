@@ -5,8 +5,8 @@
 // pre_tokenizers.h, bpe.h, post_processors.h, decoders.h); what is in no table is refused by name, never skipped.
 //
 // Errors:  INVALID_ARGUMENT names the file, the key and the value; NOT_FOUND when there is no tokenizer.json.
-//          Text that is not UTF-8 is not an error: every ill-formed sequence becomes one U+FFFD (the maximal-subpart rule
-//          of the Unicode standard, which Python and Rust follow) and is counted. NUL bytes are ordinary text.
+//          Text that is not UTF-8 is not an error: every ill-formed sequence becomes one U+FFFD (the maximal-subpart
+//          rule of the Unicode standard, which Python and Rust follow) and is counted. NUL bytes are ordinary text.
 // Threads: any number may use one Tokenizer; word caches are lent to one call at a time.
 // Cost:    linear in the text; a word of n characters that no pre-tokenizer cuts costs O(n log n) at most.
 // Source:  ids and text equal those of the `tokenizers` library (0.23), which the golden files come from.
@@ -25,8 +25,8 @@
 namespace varifocal {
 
 struct EncodeOptions {
-  bool add_special_tokens = true;        // what the post-processor puts around a text, e.g. the BOS token
-  bool special_tokens_as_text = false;   // "<|end|>" inside a text is seven characters, not one token
+  bool add_special_tokens = true;         // what the post-processor puts around a text, e.g. the BOS token
+  bool special_tokens_as_text = false;    // "<|end|>" inside a text is seven characters, not one token
   int64_t* invalid_utf8_count = nullptr;  // when set, the number of ill-formed sequences replaced is added to it
 };
 
@@ -51,7 +51,7 @@ class Tokenizer {
   absl::StatusOr<std::string> Decode(absl::Span<const int32_t> ids, const DecodeOptions& options = {}) const;
 
   std::optional<int32_t> TokenToId(absl::string_view token) const;
-  std::optional<std::string> IdToToken(int32_t id) const;  // the token as tokenizer.json spells it
+  std::optional<std::string> IdToToken(int32_t id) const;  // as tokenizer.json spells it; added ones normalized
   bool IsSpecial(int32_t id) const;
   int vocab_size() const;             // one more than the largest id
   const std::string& sha256() const;  // hex, of tokenizer.json's bytes

@@ -10,11 +10,11 @@
 
 namespace varifocal {
 
-inline constexpr uint8_t kLetter = 1;    // \p{L} of the regex engine
-inline constexpr uint8_t kNumber = 2;    // \p{N} of the regex engine
-inline constexpr uint8_t kSpace = 4;     // \s: White_Space
-inline constexpr uint8_t kNumeric = 8;   // what Digits cuts at
-inline constexpr uint8_t kWord = 16;     // \w, for single-word added tokens
+inline constexpr uint8_t kLetter = 1;   // \p{L} of the regex engine
+inline constexpr uint8_t kNumber = 2;   // \p{N} of the regex engine
+inline constexpr uint8_t kSpace = 4;    // \s: White_Space
+inline constexpr uint8_t kNumeric = 8;  // what Digits cuts at
+inline constexpr uint8_t kWord = 16;    // \w, for single-word added tokens
 
 struct UnicodeClassRange {
   uint32_t first, last;

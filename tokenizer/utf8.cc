@@ -26,7 +26,8 @@ LeadByte Classify(uint8_t lead) {
   return {0, 0, 0};
 }
 
-// Bytes of the character that are there: `length` of Classify when it is complete, else the maximal subpart (at least 1).
+// Bytes of the character that are there: `length` of Classify when it is complete, else the maximal subpart (at least
+// 1).
 int WellFormedBytes(absl::string_view text, int* length) {
   const LeadByte lead = Classify(static_cast<uint8_t>(text[0]));
   *length = lead.length;

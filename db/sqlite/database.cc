@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -11,8 +12,16 @@
 namespace varifocal::sqlite {
 namespace {
 
+// SQLite quotes whole statements when a damaged schema does not parse; a message is one sentence.
+std::string OneLine(absl::string_view text) {
+  constexpr size_t kBytesMax = 160;
+  std::string line;
+  for (char c : text.substr(0, kBytesMax)) line += absl::ascii_isprint(static_cast<unsigned char>(c)) ? c : ' ';
+  return text.size() > kBytesMax ? line + ".." : line;
+}
+
 absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail) {
-  std::string message = absl::StrCat(path, ": ", detail);
+  std::string message = absl::StrCat(path, ": ", OneLine(detail));
   switch (code & 0xff) {
     case SQLITE_OK:
     case SQLITE_ROW:
@@ -191,13 +200,23 @@ absl::StatusOr<int64_t> Database::ApplicationId() {
   return id.value_or(0);
 }
 
-absl::Status Database::QuickCheck() {
-  ASSIGN_OR_RETURN(Statement statement, Prepare("PRAGMA quick_check(1)"));
+absl::Status Database::Check(const char* pragma) {
+  ASSIGN_OR_RETURN(Statement statement, Prepare(pragma));
   ASSIGN_OR_RETURN(bool row, statement.Step());
   std::string found = row ? statement.Text(0) : "no answer";
   if (found == "ok") return absl::OkStatus();
-  for (char& c : found) c = c == '\n' ? ' ' : c;
-  return absl::DataLossError(absl::StrCat(path_, ": the database is damaged: ", found));
+  return absl::DataLossError(absl::StrCat(path_, ": the database is damaged: ", OneLine(found)));
+}
+
+absl::Status Database::QuickCheck() { return Check("PRAGMA quick_check(1)"); }
+
+absl::Status Database::FullCheck() {
+  RETURN_IF_ERROR(Check("PRAGMA integrity_check(1)"));
+  ASSIGN_OR_RETURN(Statement statement, Prepare("PRAGMA foreign_key_check"));
+  ASSIGN_OR_RETURN(bool row, statement.Step());
+  if (!row) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path_, ": a row of ", statement.Text(0), " refers to a missing one in ", statement.Text(2)));
 }
 
 absl::StatusOr<Transaction> Transaction::Begin(Database& database, Kind kind) {

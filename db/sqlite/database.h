@@ -109,10 +109,12 @@ class Database {
   absl::Status SetApplicationId(int64_t id);
   absl::StatusOr<int64_t> ApplicationId();
   absl::Status QuickCheck();  // DATA_LOSS with the first problem found; cost: reads the whole file
+  absl::Status FullCheck();   // that, indexes against tables, and foreign keys
 
   const std::string& path() const { return path_; }
 
  private:
+  absl::Status Check(const char* pragma);
   Database(sqlite3* connection, std::string path) : connection_(connection), path_(std::move(path)) {}
 
   sqlite3* connection_;

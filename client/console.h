@@ -1,0 +1,42 @@
+// Where a verb reads and writes: two streams, what they are connected to, and the output format that was asked for.
+//
+// Results go to `out`, everything that is not a result (progress, notes, errors) to `err`, so that a pipe carries data
+// only. Tests put string streams here.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace varifocal::client {
+
+enum class Format { kText, kJson, kJsonLines, kCsv };
+
+struct Console {
+  std::ostream& out;
+  std::ostream& err;
+  bool out_is_terminal = false;
+  bool err_is_terminal = false;
+  bool color = false;  // out is a terminal, NO_COLOR is unset or empty and TERM is not "dumb"
+  int width = 100;     // columns of the terminal
+  Format format = Format::kText;
+};
+
+// The process's own streams.
+Console StandardConsole();
+
+enum class Style { kBold, kDim, kRed, kGreen };
+
+// `text` between the terminal's codes for `style`, or as it is where the console has no colour.
+std::string Styled(const Console& console, Style style, absl::string_view text);
+
+// 1234567 -> "1,234,567".
+std::string WithThousands(int64_t value);
+// 12 -> "12 B", 1536 -> "1.5 KiB", ...
+std::string HumanBytes(int64_t bytes);
+// 59 -> "59 s", 125 -> "2 min 5 s", 3700 -> "1 h 2 min".
+std::string HumanDuration(double seconds);
+
+}  // namespace varifocal::client

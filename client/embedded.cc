@@ -1,0 +1,42 @@
+#include "client/embedded.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "server/server.h"
+
+namespace varifocal::client {
+
+EmbeddedServer::EmbeddedServer(std::unique_ptr<Server> server)
+    : server_(std::move(server)), channel_(server_->InProcessChannel()) {}
+
+// The channel goes first: the server's end waits for its calls.
+EmbeddedServer::~EmbeddedServer() {
+  channel_.reset();
+  server_->Shutdown(std::chrono::seconds(1));
+}
+
+absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(const EmbeddedOptions& options) {
+  // A daemon's log is for operators; here a person looks at the verb's own output.
+  SetLogLevel(LogLevel::kWarning);
+  ServerOptions server_options;
+  server_options.database_path = options.database_path;
+  for (const auto& model : options.models) server_options.models.push_back({model.name, model.directory});
+  server_options.model.device = options.device;
+  server_options.model.dtype = options.dtype.value_or("");
+  server_options.model.cpu_isa = options.cpu_isa.value_or("");
+  server_options.model.threads = options.threads.value_or(0);
+  EngineOptions& engine = server_options.engine;
+  engine.prefill_chunk_tokens = options.prefill_chunk_tokens.value_or(engine.prefill_chunk_tokens);
+  engine.kv_cache_bytes = options.kv_cache_bytes.value_or(engine.kv_cache_bytes);
+  engine.batch_size_max = options.batch_size_max.value_or(engine.batch_size_max);
+  engine.prefix_cache = options.prefix_cache.value_or(engine.prefix_cache);
+  server_options.in_flight = options.in_flight.value_or(server_options.in_flight);
+  server_options.command_line = "varifocal (server in the client's process)";
+  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(std::move(server_options)));
+  return std::unique_ptr<EmbeddedServer>(new EmbeddedServer(std::move(server)));
+}
+
+}  // namespace varifocal::client

@@ -1,0 +1,45 @@
+#include "client/estimate.h"
+
+#include <ostream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/rows.h"
+
+namespace varifocal::client {
+
+absl::Status PrintEstimate(const v1::JobEstimate& estimate, Console& console) {
+  if (console.format != Format::kText) {
+    Json object = {{"cell_count", estimate.cell_count()},
+                   {"sample_count", estimate.sample_count()},
+                   {"prompt_token_count", estimate.prompt_token_count()},
+                   {"computed_prompt_token_count", estimate.computed_prompt_token_count()},
+                   {"new_token_count", estimate.new_token_count()},
+                   {"kv_cache_bytes", estimate.kv_cache_bytes()},
+                   {"weights_bytes", estimate.weights_bytes()},
+                   {"duration_seconds", estimate.duration_seconds() < 0 ? Json() : Json(estimate.duration_seconds())},
+                   {"checked_sample_count", estimate.checked_sample_count()},
+                   {"notes", Json::array()}};
+    for (const std::string& note : estimate.notes()) object["notes"].push_back(note);
+    return PrintJson(console, object);
+  }
+  auto row = [&](absl::string_view title, absl::string_view value) {
+    console.out << title << std::string(title.size() < 22 ? 22 - title.size() : 1, ' ') << value << "\n";
+  };
+  row("cells", WithThousands(estimate.cell_count()));
+  row("samples", WithThousands(estimate.sample_count()));
+  row("prompt tokens", absl::StrCat("at most ", WithThousands(estimate.prompt_token_count())));
+  row("  to be computed", absl::StrCat(WithThousands(estimate.computed_prompt_token_count()),
+                                       " (questions on one context share it)"));
+  row("new tokens", absl::StrCat("at most ", WithThousands(estimate.new_token_count())));
+  row("memory for weights", HumanBytes(estimate.weights_bytes()));
+  row("memory for the cache", absl::StrCat(HumanBytes(estimate.kv_cache_bytes()), " for the longest sample"));
+  row("time", estimate.duration_seconds() < 0 ? std::string("unknown")
+                                              : absl::StrCat("about ", HumanDuration(estimate.duration_seconds())));
+  row("prompts checked", WithThousands(estimate.checked_sample_count()));
+  for (const std::string& note : estimate.notes()) console.out << "Note: " << note << "\n";
+  console.out << "Nothing was stored.\n";
+  return absl::OkStatus();
+}
+
+}  // namespace varifocal::client

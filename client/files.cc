@@ -1,0 +1,86 @@
+#include "client/files.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+
+namespace varifocal::client {
+namespace {
+
+absl::Status PathError(const std::string& path, int error) {
+  const std::string sentence = absl::StrCat("Cannot read ", path, ": ", std::strerror(error), ".");
+  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(sentence);
+  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(sentence);
+  return absl::UnknownError(sentence);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
+  struct Close {
+    void operator()(std::FILE* file) const {
+      if (file != stdin) std::fclose(file);
+    }
+  };
+  std::unique_ptr<std::FILE, Close> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) return PathError(path, errno);
+  std::string bytes;
+  char buffer[1 << 16];
+  while (const size_t count = std::fread(buffer, 1, sizeof(buffer), file.get())) bytes.append(buffer, count);
+  if (std::ferror(file.get())) return PathError(path, errno);  // a directory opens, and fails here
+  return bytes;
+}
+
+absl::Status ForEachJsonLine(const std::string& path, const std::function<absl::Status(const Json&)>& visit) {
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  int64_t line_number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++line_number;
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty()) continue;
+    const std::string place = absl::StrCat(path, ":", line_number);
+    const absl::StatusOr<Json> object = ParseJson(line);
+    if (!object.ok()) return Annotate(object.status(), place);
+    if (!object->is_object()) {
+      return absl::InvalidArgumentError(absl::StrCat(place, ": must be a JSON object, not ", object->type_name(), "."));
+    }
+    if (const absl::Status status = visit(*object); !status.ok()) return Annotate(status, place);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int32_t>> TokenIdsOfJson(const Json& value) {
+  if (!value.is_array()) {
+    return absl::InvalidArgumentError(absl::StrCat("token ids must be a JSON array, not ", value.type_name(), "."));
+  }
+  std::vector<int32_t> ids;
+  ids.reserve(value.size());
+  for (const Json& item : value) {
+    if (!item.is_number_integer() || item.get<double>() < 0 ||
+        item.get<double>() > std::numeric_limits<int32_t>::max()) {
+      return absl::InvalidArgumentError(absl::StrCat("token id ", ids.size(), " is ", item.dump(),
+                                                     "; an id is a whole number from 0 to 2147483647."));
+    }
+    ids.push_back(item.get<int32_t>());
+  }
+  return ids;
+}
+
+absl::StatusOr<std::vector<int32_t>> ReadTokenIds(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  const absl::StatusOr<Json> value = ParseJson(text);
+  if (!value.ok()) return Annotate(value.status(), path);
+  absl::StatusOr<std::vector<int32_t>> ids = TokenIdsOfJson(*value);
+  if (!ids.ok()) return Annotate(ids.status(), path);
+  return ids;
+}
+
+}  // namespace varifocal::client

@@ -1,0 +1,27 @@
+// Files as the verbs read them: byte for byte, or as JSON lines, or as an array of token ids.
+//
+// Errors: one sentence with the path: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT for what is inside (with its line).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/json.h"
+
+namespace varifocal::client {
+
+// All bytes; "-" is standard input.
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
+
+// Calls `visit` with the object of each line; blank lines are skipped. Stops at the first error, which names the line.
+absl::Status ForEachJsonLine(const std::string& path, const std::function<absl::Status(const Json&)>& visit);
+
+// A JSON array of whole numbers, at least 0 and below 2^31.
+absl::StatusOr<std::vector<int32_t>> TokenIdsOfJson(const Json& value);
+absl::StatusOr<std::vector<int32_t>> ReadTokenIds(const std::string& path);
+
+}  // namespace varifocal::client

@@ -1,0 +1,317 @@
+#include "client/flags.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "client/usage.h"
+#include "eval_tasks/suggest.h"
+
+namespace varifocal::client {
+namespace {
+
+std::string Shown(const Flag& flag) { return flag.positional ? flag.name : absl::StrCat("--", flag.name); }
+
+std::string Hint(absl::string_view word, const std::vector<std::string>& known) {
+  const std::string nearest = Nearest(word, known);
+  return nearest.empty() ? "." : absl::StrCat("; did you mean ", nearest, "?");
+}
+
+std::string Range(const Flag& flag) {
+  if (std::isfinite(flag.low) && std::isfinite(flag.high)) return absl::StrCat(" from ", flag.low, " to ", flag.high);
+  if (std::isfinite(flag.low)) return absl::StrCat(", at least ", flag.low);
+  if (std::isfinite(flag.high)) return absl::StrCat(", at most ", flag.high);
+  return "";
+}
+
+absl::Status BadValue(const Flag& flag, const std::string& text, absl::string_view wanted) {
+  return UsageError(absl::StrCat(Shown(flag), "=", text, ": must be ", wanted, Range(flag), "."));
+}
+
+template <typename Integer>
+auto ReadIntInto(Integer* target) {
+  return [target](const Flag& flag, const std::string& text) -> absl::Status {
+    int64_t value = 0;
+    if (!absl::SimpleAtoi(text, &value) || value < flag.low || value > flag.high) {
+      return BadValue(flag, text, "a whole number");
+    }
+    *target = value;
+    return absl::OkStatus();
+  };
+}
+
+template <typename Number>
+auto ReadDoubleInto(Number* target) {
+  return [target](const Flag& flag, const std::string& text) -> absl::Status {
+    const std::optional<double> value = ReadDouble(text);
+    if (!value.has_value() || *value < flag.low || *value > flag.high) return BadValue(flag, text, "a finite number");
+    *target = *value;
+    return absl::OkStatus();
+  };
+}
+
+template <typename String>
+auto ReadStringInto(String* target) {
+  return [target](const Flag& flag, const std::string& text) -> absl::Status {
+    if (!flag.choices.empty() && std::find(flag.choices.begin(), flag.choices.end(), text) == flag.choices.end()) {
+      return UsageError(absl::StrCat(Shown(flag), "=", text, ": must be one of ", absl::StrJoin(flag.choices, ", "),
+                                     Hint(text, flag.choices)));
+    }
+    *target = text;
+    return absl::OkStatus();
+  };
+}
+
+auto AppendStringTo(std::vector<std::string>* target) {
+  return [target](const Flag&, const std::string& text) -> absl::Status {
+    target->push_back(text);
+    return absl::OkStatus();
+  };
+}
+
+Flag Named(absl::string_view name, absl::string_view value, absl::string_view help) {
+  Flag flag;
+  flag.name = std::string(name);
+  flag.value = std::string(value);
+  flag.help = std::string(help);
+  return flag;
+}
+
+// `text` in lines of at most `width` columns, the later ones indented.
+std::string Wrap(absl::string_view text, size_t indent, size_t width) {
+  std::string wrapped;
+  size_t column = indent;
+  for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    if (column > indent && column + 1 + word.size() > width) {
+      absl::StrAppend(&wrapped, "\n", std::string(indent, ' '));
+      column = indent;
+    } else if (column > indent) {
+      wrapped += ' ';
+      ++column;
+    }
+    absl::StrAppend(&wrapped, word);
+    column += word.size();
+  }
+  return wrapped;
+}
+
+}  // namespace
+
+std::vector<std::string> SplitList(absl::string_view text) {
+  std::vector<std::string> items;
+  for (absl::string_view item : absl::StrSplit(text, ',')) {
+    item = absl::StripAsciiWhitespace(item);
+    if (!item.empty()) items.emplace_back(item);
+  }
+  return items;
+}
+
+std::optional<double> ReadDouble(absl::string_view text) {
+  double value = 0;
+  if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+FlagSet::FlagSet() { Section("Flags"); }
+
+void FlagSet::Section(absl::string_view title) { sections_.push_back({std::string(title), {}}); }
+
+Flag& FlagSet::Append(Flag flag) {
+  sections_.back().flags.push_back(flags_.size());
+  return flags_.emplace_back(std::move(flag));
+}
+
+Flag& FlagSet::Add(absl::string_view name, bool* target, absl::string_view help) {
+  Flag flag = Named(name, "", help);
+  flag.read = [target](const Flag&, const std::string&) {
+    *target = true;
+    return absl::OkStatus();
+  };
+  return Append(std::move(flag));
+}
+
+Flag& FlagSet::Add(absl::string_view name, std::string* target, absl::string_view value, absl::string_view help) {
+  Flag flag = Named(name, value, help);
+  flag.read = ReadStringInto(target);
+  return Append(std::move(flag));
+}
+
+Flag& FlagSet::Add(absl::string_view name, std::optional<std::string>* target, absl::string_view value,
+                   absl::string_view help) {
+  Flag flag = Named(name, value, help);
+  flag.read = ReadStringInto(target);
+  return Append(std::move(flag));
+}
+
+Flag& FlagSet::Add(absl::string_view name, std::vector<std::string>* target, absl::string_view value,
+                   absl::string_view help) {
+  Flag flag = Named(name, value, help);
+  flag.repeatable = true;
+  flag.read = AppendStringTo(target);
+  return Append(std::move(flag));
+}
+
+Flag& FlagSet::Add(absl::string_view name, int64_t* target, absl::string_view value, absl::string_view help) {
+  Flag flag = Named(name, value, help);
+  flag.read = ReadIntInto(target);
+  return Append(std::move(flag));
+}
+
+Flag& FlagSet::Add(absl::string_view name, std::optional<int64_t>* target, absl::string_view value,
+                   absl::string_view help) {
+  Flag flag = Named(name, value, help);
+  flag.read = ReadIntInto(target);
+  return Append(std::move(flag));
+}
+
+Flag& FlagSet::Add(absl::string_view name, double* target, absl::string_view value, absl::string_view help) {
+  Flag flag = Named(name, value, help);
+  flag.read = ReadDoubleInto(target);
+  return Append(std::move(flag));
+}
+
+Flag& FlagSet::Add(absl::string_view name, std::optional<double>* target, absl::string_view value,
+                   absl::string_view help) {
+  Flag flag = Named(name, value, help);
+  flag.read = ReadDoubleInto(target);
+  return Append(std::move(flag));
+}
+
+Flag& FlagSet::AddPositional(absl::string_view name, std::string* target, absl::string_view help) {
+  Flag flag = Named(name, "", help);
+  flag.positional = true;
+  flag.read = ReadStringInto(target);
+  return Append(std::move(flag));
+}
+
+Flag& FlagSet::AddPositionals(absl::string_view name, std::vector<std::string>* target, absl::string_view help) {
+  Flag flag = Named(name, "", help);
+  flag.positional = true;
+  flag.repeatable = true;
+  flag.read = AppendStringTo(target);
+  return Append(std::move(flag));
+}
+
+bool FlagSet::Seen(absl::string_view name) const {
+  return std::any_of(flags_.begin(), flags_.end(), [&](const Flag& flag) { return flag.name == name && flag.seen; });
+}
+
+std::vector<std::string> FlagSet::Names() const {
+  std::vector<std::string> names;
+  for (const Flag& flag : flags_) {
+    if (!flag.positional) names.push_back(Shown(flag));
+  }
+  names.push_back("--help");
+  return names;
+}
+
+absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
+  // CLI11 finds which words belong to which flag; what they mean is decided below.
+  CLI::App app;
+  app.set_help_flag();
+  std::vector<std::vector<std::string>> values(flags_.size());
+  std::vector<size_t> switch_counts(flags_.size());
+  for (size_t i = 0; i < flags_.size(); ++i) {
+    if (!flags_[i].positional && flags_[i].value.empty()) {
+      app.add_flag(Shown(flags_[i]), [&switch_counts, i](int64_t count) { switch_counts[i] = count; });
+      continue;
+    }
+    CLI::Option* option = app.add_option(Shown(flags_[i]), values[i]);
+    if (flags_[i].positional && flags_[i].repeatable) {
+      option->expected(-1);
+    } else {
+      option->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    }
+  }
+  try {
+    std::vector<std::string> reversed(args.rbegin(), args.rend());  // CLI11 takes words from the back
+    app.parse(reversed);
+  } catch (const CLI::ExtrasError&) {
+    const std::vector<std::string> extra = app.remaining();
+    const std::string word = extra.empty() ? "" : extra.front();
+    if (absl::StartsWith(word, "-")) {
+      const std::string name = word.substr(0, word.find('='));
+      return UsageError(absl::StrCat("Unknown flag ", name, Hint(name, Names())));
+    }
+    return UsageError(absl::StrCat("Unexpected argument \"", word, "\"."));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    const std::string shown = text.substr(0, text.find(':'));
+    for (const Flag& flag : flags_) {
+      if (Shown(flag) == shown) return UsageError(absl::StrCat(shown, " needs a value: ", shown, "=", flag.value, "."));
+    }
+    return UsageError(text);
+  } catch (const CLI::ParseError& error) {
+    return UsageError(error.what());
+  }
+  for (size_t i = 0; i < flags_.size(); ++i) {
+    Flag& flag = flags_[i];
+    flag.seen = !values[i].empty() || switch_counts[i] > 0;
+    if (flag.required && !flag.seen) {
+      return UsageError(flag.positional ? absl::StrCat(flag.name, " is missing: ", flag.help, ".")
+                                        : absl::StrCat(Shown(flag), "=", flag.value, " is missing: ", flag.help, "."));
+    }
+    if (values[i].size() > 1 && !flag.repeatable) {
+      return UsageError(absl::StrCat(Shown(flag), " is given ", values[i].size(), " times; once is enough."));
+    }
+    if (switch_counts[i] > 0) RETURN_IF_ERROR(flag.read(flag, ""));
+    for (const std::string& value : values[i]) RETURN_IF_ERROR(flag.read(flag, value));
+  }
+  return absl::OkStatus();
+}
+
+std::string FlagSet::Synopsis() const {
+  std::string text;
+  for (const Flag& flag : flags_) {
+    if (!flag.positional) continue;
+    const std::string name = flag.repeatable ? absl::StrCat(flag.name, "..") : flag.name;
+    absl::StrAppend(&text, " ", flag.required ? name : absl::StrCat("[", name, "]"));
+  }
+  for (const Flag& flag : flags_) {
+    if (!flag.positional && flag.required) absl::StrAppend(&text, " --", flag.name, "=", flag.value);
+  }
+  return text;
+}
+
+std::string FlagSet::Help(int width) const {
+  constexpr size_t kHelpColumnMax = 34;  // a longer flag gets a line of its own
+  auto heading = [](const Flag& flag) {
+    return flag.positional || flag.value.empty() ? Shown(flag) : absl::StrCat("--", flag.name, "=", flag.value);
+  };
+  size_t column = 0;
+  for (const Flag& flag : flags_) {
+    const size_t length = heading(flag).size() + 4;
+    if (length <= kHelpColumnMax) column = std::max(column, length);
+  }
+  std::string text;
+  for (const SectionOf& section : sections_) {
+    if (section.flags.empty()) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "\n", section.title, "\n");
+    for (size_t index : section.flags) {
+      const Flag& flag = flags_[index];
+      std::string line = absl::StrCat("  ", heading(flag));
+      if (line.size() + 2 > column) {
+        absl::StrAppend(&line, "\n", std::string(column, ' '));
+      } else {
+        line.resize(column, ' ');
+      }
+      std::string help = flag.help;
+      if (!flag.choices.empty()) absl::StrAppend(&help, " (", absl::StrJoin(flag.choices, ", "), ")");
+      absl::StrAppend(&text, line, Wrap(help, column, std::max<size_t>(column + 20, width)), "\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace varifocal::client

@@ -1,0 +1,99 @@
+// Flags: a table of command lines with the values or the sentence they must give.
+#include "client/flags.h"
+
+#include <string>
+#include <vector>
+
+#include "client/usage.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal::client {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Values {
+  std::string suite, models, format = "text";
+  std::vector<std::string> stops;
+  std::optional<int64_t> limit;
+  double temperature = 0;
+  bool wait = false;
+};
+
+absl::Status Parse(const std::vector<std::string>& args, Values* values) {
+  FlagSet flags;
+  flags.AddPositional("SUITE", &values->suite, "a suite").Required();
+  flags.Add("models", &values->models, "A,B", "who is asked").Required();
+  flags.Add("limit", &values->limit, "N", "questions").AtLeast(1).AtMost(100);
+  flags.Add("temperature", &values->temperature, "X", "of the sampler").AtLeast(0);
+  flags.Add("stop", &values->stops, "STRING", "where to end");
+  flags.Add("wait", &values->wait, "stay");
+  flags.Add("format", &values->format, "FORMAT", "how").Among({"text", "json"});
+  return flags.Parse(args);
+}
+
+TEST(FlagsTest, ValuesArriveAsTyped) {
+  Values values;
+  ASSERT_TRUE(Parse({"quick", "--models", "a,b", "--limit=7", "--temperature=0.1", "--wait", "--stop=\n", "--stop=[x,y]",
+                     "--stop= two words ", "--format=json"},
+                    &values)
+                  .ok());
+  EXPECT_EQ(values.suite, "quick");
+  EXPECT_EQ(values.models, "a,b");
+  EXPECT_EQ(values.limit, 7);
+  EXPECT_EQ(values.temperature, 0.1);
+  EXPECT_TRUE(values.wait);
+  EXPECT_THAT(values.stops, ElementsAre("\n", "[x,y]", " two words "));
+  EXPECT_EQ(values.format, "json");
+}
+
+TEST(FlagsTest, FlagsMayComeBeforeAndAfterPositionals) {
+  Values values;
+  ASSERT_TRUE(Parse({"--models=a", "--stop=x", "quick"}, &values).ok());
+  EXPECT_EQ(values.suite, "quick");
+  EXPECT_THAT(values.stops, ElementsAre("x"));
+}
+
+TEST(FlagsTest, MistakesAreOneSentence) {
+  struct Bad {
+    std::vector<std::string> args;
+    const char* words;
+  };
+  const std::vector<Bad> table = {
+      {{"quick", "--models=a", "--limt=3"}, "Unknown flag --limt; did you mean --limit?"},
+      {{"quick", "--models=a", "--zzzzzz"}, "Unknown flag --zzzzzz."},
+      {{"quick", "--models=a", "--hlep"}, "did you mean --help?"},
+      {{"quick", "again", "--models=a"}, "Unexpected argument \"again\"."},
+      {{"--models=a"}, "SUITE is missing: a suite."},
+      {{"quick"}, "--models=A,B is missing: who is asked."},
+      {{"quick", "--models"}, "--models needs a value: --models=A,B."},
+      {{"quick", "--models=a", "--models=b"}, "--models is given 2 times"},
+      {{"quick", "--models=a", "--limit=many"}, "--limit=many: must be a whole number from 1 to 100."},
+      {{"quick", "--models=a", "--limit=1.5"}, "--limit=1.5: must be a whole number"},
+      {{"quick", "--models=a", "--limit=0"}, "--limit=0: must be a whole number from 1 to 100."},
+      {{"quick", "--models=a", "--limit=101"}, "from 1 to 100"},
+      {{"quick", "--models=a", "--limit=99999999999999999999"}, "must be a whole number"},
+      {{"quick", "--models=a", "--temperature=nan"}, "--temperature=nan: must be a finite number, at least 0."},
+      {{"quick", "--models=a", "--temperature=inf"}, "must be a finite number"},
+      {{"quick", "--models=a", "--temperature=-1"}, "must be a finite number, at least 0."},
+      {{"quick", "--models=a", "--format=jsn"}, "must be one of text, json; did you mean json?"},
+  };
+  for (const Bad& bad : table) {
+    Values values;
+    const absl::Status status = Parse(bad.args, &values);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(bad.words));
+    EXPECT_EQ(ExitCodeOf(status), ExitCode::kWrongUsage) << bad.words;
+  }
+}
+
+TEST(FlagsTest, SplitListAndReadDouble) {
+  EXPECT_THAT(SplitList(" a, b,,c "), ElementsAre("a", "b", "c"));
+  EXPECT_TRUE(SplitList("").empty());
+  EXPECT_EQ(ReadDouble("0.25"), 0.25);
+  for (const char* bad : {"", "x", "1x", "nan", "inf", "1e999"}) EXPECT_FALSE(ReadDouble(bad).has_value()) << bad;
+}
+
+}  // namespace
+}  // namespace varifocal::client

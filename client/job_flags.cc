@@ -1,0 +1,80 @@
+#include "client/job_flags.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/models.h"
+#include "client/suite_file.h"
+#include "client/usage.h"
+
+namespace varifocal::client {
+
+void SuiteFlags::AddTo(FlagSet& flags) {
+  flags.AddPositional("SUITE", &suite, "a built-in suite (`varifocal suites`) or the path of a YAML file").Required();
+  flags.Add("lengths", &lengths, "N,N,..", "context lengths in tokens instead of the suite's");
+  flags.Add("tasks", &tasks, "NAME,..", "only these tasks of the suite");
+  flags.Add("limit", &limit, "N", "only the first N questions of every task and length").AtLeast(1);
+  flags.Add("seed", &seed, "N", "data seed instead of the suite's: other questions");
+}
+
+absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
+  ASSIGN_OR_RETURN(const v1::SuiteConfig config, ReadSuite(suite));
+  ASSIGN_OR_RETURN(SuiteSpec spec, ToSuiteSpec(config));
+  std::vector<int> chosen_lengths;
+  for (const std::string& text : SplitList(lengths.value_or(""))) {
+    int length = 0;
+    if (!absl::SimpleAtoi(text, &length) || length < 1 || length > kContextLengthMax) {
+      return UsageError(absl::StrCat("--lengths: \"", text, "\" is not a context length; it must be a whole number from 1 to ",
+                                     kContextLengthMax, "."));
+    }
+    chosen_lengths.push_back(length);
+  }
+  if (lengths.has_value() && chosen_lengths.empty()) return UsageError("--lengths is empty; leave it out for the suite's own.");
+  const std::vector<std::string> chosen_tasks = SplitList(tasks.value_or(""));
+  if (tasks.has_value() && chosen_tasks.empty()) return UsageError("--tasks is empty; leave it out for all.");
+  absl::StatusOr<SuiteSpec> selected = SelectFromSuite(std::move(spec), chosen_tasks, chosen_lengths);
+  if (!selected.ok()) return AsUsageError(selected.status());
+  if (seed.has_value()) selected->seed = *seed;
+  return selected;
+}
+
+void JobFlags::AddTo(FlagSet& flags) {
+  flags.Add("focal-temperatures", &focal_temperatures, "T,T,..",
+            "each model that has no @t= of its own also at each of these temperatures");
+  flags.Add("keep-prompts", &keep_prompts, "store whole prompts (they can be made again, so normally they are not)");
+  flags.Add("in-flight", &in_flight, "N", "samples under way at once; changes no answer").AtLeast(1).AtMost(kInFlightMax);
+  flags.Add("sampling-temperature", &sampling_temperature, "X", "of the sampler; greedy unless given").AtLeast(0);
+  flags.Add("top-p", &top_p, "P", "nucleus sampling, above 0").AtLeast(0).AtMost(1);
+}
+
+absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags& job, absl::string_view models) {
+  v1::JobSpec spec;
+  ASSIGN_OR_RETURN(const SuiteSpec suite_spec, suite.Read());
+  *spec.mutable_suite() = ToSuiteConfig(suite_spec);
+  absl::StatusOr<std::vector<Variant>> variants = ParseVariantList(models);
+  if (!variants.ok()) return AsUsageError(variants.status());
+  if (job.focal_temperatures.has_value()) {
+    ASSIGN_OR_RETURN(const std::vector<double> temperatures,
+                     ReadFocalTemperatures("focal-temperatures", *job.focal_temperatures));
+    *variants = WithTemperatures(*variants, temperatures);
+  }
+  for (const Variant& variant : *variants) {
+    v1::Variant& proto = *spec.add_variants();
+    proto.set_model(ModelResource(variant.model));
+    for (double temperature : variant.focal_temperatures) proto.add_focal_temperatures(temperature);
+  }
+  if (suite.limit > 0) spec.set_limit(static_cast<int32_t>(std::min<int64_t>(suite.limit, kSampleCountMax)));
+  spec.set_keep_prompts(job.keep_prompts);
+  if (job.in_flight.has_value()) spec.set_in_flight(static_cast<int32_t>(*job.in_flight));
+  if (job.sampling_temperature.has_value()) spec.set_sampling_temperature(*job.sampling_temperature);
+  if (job.top_p.has_value()) {
+    if (*job.top_p <= 0) return UsageError("--top-p=0: must be above 0.");
+    spec.set_top_p(*job.top_p);
+  }
+  return spec;
+}
+
+}  // namespace varifocal::client

@@ -1,0 +1,164 @@
+#include "client/jobs.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <cmath>
+#include <ostream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "base/clock.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "client/progress.h"
+
+namespace varifocal::client {
+namespace {
+
+Json TimeJson(bool is_set, const google::protobuf::Timestamp& time) {
+  if (!is_set) return nullptr;
+  return FormatUtc(time.seconds() * 1'000'000 + time.nanos() / 1000);
+}
+
+Progress::State ProgressState(const v1::Job& job) {
+  const v1::JobProgress& progress = job.progress();
+  return {.done_count = progress.done_count() + progress.failed_count(),
+          .total_count = progress.planned_count(),
+          .tokens_per_second = progress.tokens_per_second(),
+          .remaining_seconds = progress.remaining_seconds()};
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> JobName(const std::string& text) {
+  absl::string_view id = text;
+  absl::ConsumePrefix(&id, "jobs/");
+  int64_t number = 0;
+  if (!absl::SimpleAtoi(id, &number) || number < 1) {
+    return UsageError(absl::StrCat("\"", text, "\" is not a job; jobs are called jobs/1, jobs/2, ... and `varifocal list` shows them."));
+  }
+  return absl::StrCat("jobs/", number);
+}
+
+std::string RequestIdOf(const v1::JobSpec& spec) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);  // parameters are a map, whose order is not fixed otherwise
+    spec.SerializeToCodedStream(&coded);
+  }
+  return Sha256Hex(bytes).substr(0, 32);
+}
+
+std::string StateName(v1::Job::State state) { return absl::AsciiStrToLower(v1::Job::State_Name(state)); }
+
+bool IsSettled(v1::Job::State state) {
+  return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
+}
+
+Json JobJson(const v1::Job& job) {
+  const v1::JobProgress& progress = job.progress();
+  Json row = {{"name", job.name()},
+              {"state", StateName(job.state())},
+              {"suite", job.suite()},
+              {"variants", Json::array()},
+              {"planned_count", progress.planned_count()},
+              {"done_count", progress.done_count()},
+              {"failed_count", progress.failed_count()},
+              {"tokens_per_second", progress.tokens_per_second()},
+              {"remaining_seconds", progress.remaining_seconds() < 0 ? Json() : Json(progress.remaining_seconds())},
+              {"create_time", TimeJson(job.has_create_time(), job.create_time())},
+              {"start_time", TimeJson(job.has_start_time(), job.start_time())},
+              {"end_time", TimeJson(job.has_end_time(), job.end_time())},
+              {"mixed", job.mixed()},
+              {"spec_sha256", job.spec_sha256()},
+              {"error", job.error_message()}};
+  for (const std::string& variant : job.variants()) row["variants"].push_back(variant);
+  return row;
+}
+
+std::vector<Column> JobColumns() {
+  const auto text = [](const char* key) {
+    return [key](const Json& row) { return row.at(key).is_null() ? std::string() : row.at(key).get<std::string>(); };
+  };
+  return {
+      {.key = "name", .title = "job"},
+      {.key = "state", .title = "state"},
+      {.key = "suite", .title = "suite"},
+      {.key = "variants", .title = "variants",
+       .text = [](const Json& row) {
+         return absl::StrJoin(row.at("variants").get<std::vector<std::string>>(), ", ");
+       }},
+      {.key = "done_count", .title = "done", .right_aligned = true,
+       .text = [](const Json& row) {
+         return absl::StrCat(WithThousands(row.at("done_count").get<int64_t>()), "/",
+                             WithThousands(row.at("planned_count").get<int64_t>()));
+       }},
+      {.key = "planned_count", .title = ""},
+      {.key = "failed_count", .title = "failed", .right_aligned = true},
+      {.key = "create_time", .title = "submitted", .text = text("create_time")},
+      {.key = "start_time", .title = ""},
+      {.key = "end_time", .title = ""},
+      {.key = "mixed", .title = "", .text = {}},
+      {.key = "error", .title = "", .text = {}},
+  };
+}
+
+absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console) {
+  grpc::ClientContext context;  // no deadline: a job takes as long as it takes
+  v1::WatchJobRequest request;
+  request.set_name(name);
+  const auto reader = daemon.evaluation().WatchJob(&context, request);
+  Progress progress(console, name);
+  v1::WatchJobResponse response;
+  v1::Job last;
+  while (reader->Read(&response)) {
+    last = response.job();
+    if (console.format == Format::kJsonLines && !IsSettled(last.state())) {
+      RETURN_IF_ERROR(PrintJson(console, JobJson(last)));
+      console.out.flush();
+    }
+    progress.Update(ProgressState(last));
+  }
+  const grpc::Status status = reader->Finish();
+  progress.Finish();
+  RETURN_IF_ERROR(FromGrpc(status));
+  if (!IsSettled(last.state())) {
+    return absl::UnavailableError(absl::StrCat("The daemon stopped telling about ", name, " while it was ",
+                                               StateName(last.state()), "."));
+  }
+  return last;
+}
+
+ExitCode PrintOutcome(const v1::Job& job, Console& console) {
+  const v1::JobProgress& progress = job.progress();
+  const ExitCode code = job.state() == v1::Job::SUCCEEDED ? ExitCode::kDone : ExitCode::kFailed;
+  if (console.format != Format::kText) {
+    return PrintJson(console, JobJson(job)).ok() ? code : ExitCode::kFailed;
+  }
+  std::string line = absl::StrCat(job.name(), " ", StateName(job.state()), ": ", WithThousands(progress.done_count()),
+                                  " of ", WithThousands(progress.planned_count()), " samples answered");
+  if (job.has_start_time() && job.has_end_time()) {
+    const double seconds = static_cast<double>(job.end_time().seconds() - job.start_time().seconds()) +
+                           1e-9 * (job.end_time().nanos() - job.start_time().nanos());
+    absl::StrAppend(&line, " in ", HumanDuration(seconds));
+  }
+  if (progress.failed_count() > 0) absl::StrAppend(&line, ", ", progress.failed_count(), " failed");
+  console.out << line << ".\n";
+  if (!job.error_message().empty()) console.err << job.name() << ": " << job.error_message() << "\n";
+  if (progress.failed_count() > 0 && job.state() == v1::Job::SUCCEEDED) {
+    console.err << "Failed samples count as wrong until they are answered: varifocal resume " << job.name() << "\n";
+  }
+  if (code != ExitCode::kDone) console.err << "It can go on where it stopped: varifocal resume " << job.name() << "\n";
+  return code;
+}
+
+}  // namespace varifocal::client

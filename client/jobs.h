@@ -1,0 +1,36 @@
+// Jobs as the verbs show them: names, rows, one line of progress, waiting for the end.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/json.h"
+#include "client/console.h"
+#include "client/daemon.h"
+#include "client/rows.h"
+#include "client/usage.h"
+#include "varifocal/v1/evaluation.pb.h"
+
+namespace varifocal::client {
+
+// "3" and "jobs/3" are the same job; anything else is a UsageError.
+absl::StatusOr<std::string> JobName(const std::string& text);
+
+// Names a job by what it asks: the same spec submitted again under this id is the same job.
+std::string RequestIdOf(const v1::JobSpec& spec);
+
+// State as a word: "queued".
+std::string StateName(v1::Job::State state);
+bool IsSettled(v1::Job::State state);
+
+Json JobJson(const v1::Job& job);
+std::vector<Column> JobColumns();
+
+// Follows a job until it is settled, with progress on standard error (a bar on a terminal, lines in a pipe), and gives
+// the job as it ended. Under --format=jsonl every change is a line on standard output.
+absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console);
+
+// What is to be said of a settled job; kDone only when it succeeded.
+ExitCode PrintOutcome(const v1::Job& job, Console& console);
+
+}  // namespace varifocal::client

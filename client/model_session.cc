@@ -1,0 +1,118 @@
+#include "client/model_session.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "client/files.h"
+#include "client/models.h"
+#include "client/usage.h"
+
+namespace varifocal::client {
+
+std::optional<int64_t> ReadBytes(absl::string_view text) {
+  static constexpr absl::string_view kUnits = "KMGT";
+  absl::ConsumeSuffix(&text, "B") || absl::ConsumeSuffix(&text, "iB");
+  int64_t unit = 1;
+  if (!text.empty()) {
+    const size_t power = kUnits.find(absl::ascii_toupper(static_cast<unsigned char>(text.back())));
+    if (power != absl::string_view::npos) {
+      unit = int64_t{1} << (10 * (power + 1));
+      text.remove_suffix(1);
+    }
+  }
+  int64_t value = 0;
+  if (!absl::SimpleAtoi(text, &value) || value < 0 || value > std::numeric_limits<int64_t>::max() / unit) return std::nullopt;
+  return value * unit;
+}
+
+void EngineFlags::AddTo(FlagSet& flags) {
+  flags.Section("The engine in this process (with --model=DIR); only device, dtype and cpu-isa can change an answer");
+  flags.Add("device", &device, "NAME", "auto, cpu, reference or cuda:N");
+  flags.Add("dtype", &dtype, "NAME", "number format; the device's own unless given").Among({"f32", "bf16"});
+  flags.Add("threads", &threads, "N", "one per processor unless given").AtLeast(1).AtMost(1024);
+  flags.Add("cpu-isa", &cpu_isa, "NAME", "instruction set; the best there is unless given");
+  flags.Add("prefill-chunk-tokens", &prefill_chunk_tokens, "N", "prompt tokens per step").AtLeast(1).AtMost(1 << 20);
+  flags.Add("prefix-cache", &prefix_cache, "on|off", "reuse keys and values of shared contexts").Among({"on", "off"});
+  flags.Add("kv-cache-bytes", &kv_cache_bytes, "BYTES", "for keys and values, as 512M or 4G");
+  flags.Add("batch-size-max", &batch_size_max, "N", "sequences that decode together").AtLeast(1).AtMost(4096);
+}
+
+bool EngineFlags::AnyGiven() const {
+  return device != "auto" || dtype.has_value() || threads.has_value() || cpu_isa.has_value() ||
+         prefill_chunk_tokens.has_value() || prefix_cache.has_value() || kv_cache_bytes.has_value() || batch_size_max.has_value();
+}
+
+absl::StatusOr<EmbeddedOptions> EngineFlags::Options() const {
+  EmbeddedOptions options;
+  options.device = device;
+  options.dtype = dtype;
+  options.cpu_isa = cpu_isa;
+  if (threads.has_value()) options.threads = static_cast<int>(*threads);
+  options.prefill_chunk_tokens = prefill_chunk_tokens;
+  options.batch_size_max = batch_size_max;
+  if (prefix_cache.has_value()) options.prefix_cache = *prefix_cache == "on";
+  if (kv_cache_bytes.has_value()) {
+    options.kv_cache_bytes = ReadBytes(*kv_cache_bytes);
+    if (!options.kv_cache_bytes.has_value()) {
+      return UsageError(absl::StrCat("--kv-cache-bytes=", *kv_cache_bytes, ": must be a number of bytes, as 512M or 4G."));
+    }
+  }
+  return options;
+}
+
+void ModelFlags::AddTo(FlagSet& flags) {
+  flags.Add("model", &model, "DIR", "checkpoint directory, served in this process; with --daemon: the model's name there").Required();
+  flags.Add("focal-temperature", &focal_temperature, "T[,T..]",
+            "run-time focal temperature instead of the checkpoint's: one number, or one a layer");
+}
+
+absl::StatusOr<std::vector<double>> ModelFlags::FocalTemperatures() const {
+  if (!focal_temperature.has_value()) return std::vector<double>();
+  return ReadFocalTemperatures("focal-temperature", *focal_temperature);
+}
+
+absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const ModelFlags& flags, const GlobalFlags& global) {
+  auto session = std::make_unique<ModelSession>();
+  if (global.daemon_given) {
+    if (flags.engine.AnyGiven()) {
+      return UsageError("With --daemon the engine is the daemon's; leave out --device, --dtype and the other engine flags.");
+    }
+    ASSIGN_OR_RETURN(session->daemon_, Daemon::Connect(global.daemon));
+    session->model_ = ModelResource(flags.model);
+    return session;
+  }
+  ASSIGN_OR_RETURN(EmbeddedOptions options, flags.engine.Options());
+  options.models.push_back({"model", flags.model});
+  ASSIGN_OR_RETURN(session->server_, EmbeddedServer::Start(std::move(options)));
+  session->daemon_ = std::make_unique<Daemon>(session->server_->channel());
+  session->model_ = "models/model";
+  return session;
+}
+
+void PromptFlags::AddTo(FlagSet& flags) {
+  flags.Add("prompt-file", &prompt_file, "PATH", "the prompt, byte for byte; - is standard input");
+  flags.Add("prompt", &prompt, "TEXT", "the prompt itself");
+  flags.Add("token-ids-file", &token_ids_file, "PATH", "the prompt as a JSON array of token ids, taken as they are");
+}
+
+absl::StatusOr<PromptFlags::Bytes> PromptFlags::Read() const {
+  if (prompt_file.has_value() + prompt.has_value() + token_ids_file.has_value() != 1) {
+    return UsageError("Give the prompt by exactly one of --prompt-file=PATH, --prompt=TEXT and --token-ids-file=PATH.");
+  }
+  Bytes bytes;
+  if (prompt_file.has_value()) {
+    ASSIGN_OR_RETURN(bytes.text, ReadWholeFile(*prompt_file));
+  } else if (prompt.has_value()) {
+    bytes.text = *prompt;
+  } else {
+    ASSIGN_OR_RETURN(bytes.ids, ReadTokenIds(*token_ids_file));
+  }
+  return bytes;
+}
+
+}  // namespace varifocal::client

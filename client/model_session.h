@@ -1,0 +1,82 @@
+// One model to ask, wherever it is: a directory served inside this process, or a name at a daemon. After opening, both are
+// the same gRPC service.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/daemon.h"
+#include "client/embedded.h"
+#include "client/flags.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+
+// The daemon's engine flags, for a server inside this process.
+struct EngineFlags {
+  std::string device = "auto";
+  std::optional<std::string> dtype, cpu_isa, prefix_cache, kv_cache_bytes;
+  std::optional<int64_t> threads, prefill_chunk_tokens, batch_size_max;
+
+  void AddTo(FlagSet& flags);
+  bool AnyGiven() const;
+  absl::StatusOr<EmbeddedOptions> Options() const;
+};
+
+// --model, --focal-temperature and the engine flags of `generate` and `score`.
+struct ModelFlags {
+  std::string model;
+  std::optional<std::string> focal_temperature;
+  EngineFlags engine;
+
+  void AddTo(FlagSet& flags);
+  absl::StatusOr<std::vector<double>> FocalTemperatures() const;
+};
+
+class ModelSession {
+ public:
+  static absl::StatusOr<std::unique_ptr<ModelSession>> Open(const ModelFlags& flags, const GlobalFlags& global);
+
+  Daemon& daemon() { return *daemon_; }
+  const std::string& model() const { return model_; }  // "models/NAME"
+
+ private:
+  std::unique_ptr<EmbeddedServer> server_;  // none for a daemon elsewhere; goes last
+  std::unique_ptr<Daemon> daemon_;
+  std::string model_;
+};
+
+// --prompt-file or --token-ids-file, exactly one, into the `prompt` of a request.
+struct PromptFlags {
+  std::optional<std::string> prompt_file, prompt, token_ids_file;
+
+  void AddTo(FlagSet& flags);
+  bool IsText() const { return !token_ids_file.has_value(); }
+
+  template <typename Request>
+  absl::Status FillIn(Request* request) const {
+    absl::StatusOr<Bytes> bytes = Read();
+    if (!bytes.ok()) return bytes.status();
+    if (IsText()) {
+      request->set_prompt_text(std::move(bytes->text));
+    } else {
+      request->mutable_prompt_token_ids()->mutable_ids()->Add(bytes->ids.begin(), bytes->ids.end());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Bytes {
+    std::string text;
+    std::vector<int32_t> ids;
+  };
+  absl::StatusOr<Bytes> Read() const;
+};
+
+// "64M", "4G", "1000": bytes, with K, M, G as powers of 1024.
+std::optional<int64_t> ReadBytes(absl::string_view text);
+
+}  // namespace varifocal::client

@@ -1,0 +1,154 @@
+#include "client/program.h"
+
+#include <algorithm>
+#include <map>
+#include <ostream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/flags.h"
+#include "client/verb.h"
+#include "eval_tasks/suggest.h"
+
+namespace varifocal::client {
+namespace {
+
+constexpr char kVersion[] = "varifocal 0.1.0";
+
+void AddGlobalFlags(FlagSet& flags, const Verb& verb, GlobalFlags* global, std::string* format, bool* help) {
+  flags.Section("For every verb");
+  flags.Add("daemon", &global->daemon, "HOST:PORT", "the daemon to talk to (127.0.0.1:50151 unless given)");
+  flags.Add("format", format, "FORMAT", "how results are printed").Among(absl::StrSplit(verb.formats, ' '));
+  flags.Add("help", help, "this page");
+}
+
+std::string VerbHelp(const Verb& verb, const FlagSet& flags, const Console& console) {
+  std::string text = absl::StrCat(Styled(console, Style::kBold, absl::StrCat("varifocal ", verb.name)), ": ",
+                                  verb.summary, ".\n\n  varifocal ", verb.name, flags.Synopsis(), " [flags]\n\n",
+                                  verb.about, "\n\n", flags.Help(std::min(console.width, 120)));
+  if (*verb.examples != '\0') {
+    absl::StrAppend(&text, "\nExamples\n");
+    for (absl::string_view line : absl::StrSplit(verb.examples, '\n')) absl::StrAppend(&text, "  ", line, "\n");
+  }
+  return text;
+}
+
+std::string ProgramHelp(const Console& console) {
+  std::string text = absl::StrCat(
+      "varifocal: does this attention help, at which context length, and how sure are we?\n\n"
+      "  varifocal VERB [flags]        varifocal VERB --help tells all about one verb\n");
+  size_t width = 0;
+  for (const Verb* verb : Verbs()) width = std::max(width, absl::string_view(verb->name).size());
+  const char* group = "";
+  for (const Verb* verb : Verbs()) {
+    if (absl::string_view(group) != verb->group) {
+      group = verb->group;
+      absl::StrAppend(&text, "\n", Styled(console, Style::kBold, group), "\n");
+    }
+    std::string name = verb->name;
+    name.resize(width + 2, ' ');
+    absl::StrAppend(&text, "  ", name, verb->summary, "\n");
+  }
+  absl::StrAppend(&text,
+                  "\nFrom nothing to an answer\n"
+                  "  varifocald --db=results.db --model=baseline=models/baseline --model=focal=models/focal-constant &\n"
+                  "  varifocal submit quick --models=baseline,focal --wait\n"
+                  "  varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
+                  "  varifocal report --db=results.db --out=report.html\n"
+                  "\nExit codes: 0 done, 1 failed, 2 wrong usage. Colour only on a terminal, and never with NO_COLOR set.\n");
+  return text;
+}
+
+ExitCode Complain(Console& console, const absl::Status& status, absl::string_view hint) {
+  std::string sentence(status.message());
+  // Statuses made by libraries may be without a full stop; a sentence ends with one.
+  if (!sentence.empty() && sentence.back() != '.' && sentence.back() != '?' && sentence.back() != '!') sentence += '.';
+  console.out.flush();
+  console.err << "varifocal: " << sentence << "\n";
+  const ExitCode code = ExitCodeOf(status);
+  if (code == ExitCode::kWrongUsage && !hint.empty()) console.err << std::string(hint) << "\n";
+  return code;
+}
+
+Format FormatOf(absl::string_view name) {
+  if (name == "json") return Format::kJson;
+  if (name == "jsonl") return Format::kJsonLines;
+  if (name == "csv") return Format::kCsv;
+  return Format::kText;
+}
+
+const Verb* FindVerb(absl::string_view name) {
+  for (const Verb* verb : Verbs()) {
+    if (name == verb->name) return verb;
+  }
+  return nullptr;
+}
+
+ExitCode RunVerb(const Verb& verb, const std::vector<std::string>& args, Console& console) {
+  const std::unique_ptr<Command> command = verb.make();
+  FlagSet flags;
+  GlobalFlags global;
+  std::string format = std::string(absl::string_view(verb.formats).substr(0, absl::string_view(verb.formats).find(' ')));
+  bool help = false;
+  command->AddFlags(flags);
+  AddGlobalFlags(flags, verb, &global, &format, &help);
+  if (std::find(args.begin(), args.end(), "--help") != args.end() ||
+      std::find(args.begin(), args.end(), "-h") != args.end()) {
+    console.out << VerbHelp(verb, flags, console);
+    return ExitCode::kDone;
+  }
+  const std::string hint = absl::StrCat("See varifocal ", verb.name, " --help.");
+  if (const absl::Status status = flags.Parse(args); !status.ok()) return Complain(console, status, hint);
+  console.format = FormatOf(format);
+  global.format = format;
+  global.format_given = flags.Seen("format");
+  global.daemon_given = flags.Seen("daemon");
+  const absl::StatusOr<ExitCode> result = command->Run(console, global);
+  if (!result.ok()) return Complain(console, result.status(), hint);
+  console.out.flush();
+  if (!console.out) {
+    console.err << "varifocal: standard output could not be written.\n";
+    return ExitCode::kFailed;
+  }
+  return *result;
+}
+
+}  // namespace
+
+ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
+  // The verb is the first word that is not a flag; flags in front of it are the global ones, --name=value.
+  const auto verb_at = std::find_if(args.begin(), args.end(), [](const std::string& a) { return !absl::StartsWith(a, "-"); });
+  if (verb_at == args.end()) {
+    if (std::find(args.begin(), args.end(), "--version") != args.end()) {
+      console.out << kVersion << "\n";
+      return ExitCode::kDone;
+    }
+    const bool asked = std::find(args.begin(), args.end(), "--help") != args.end() ||
+                       std::find(args.begin(), args.end(), "-h") != args.end();
+    (asked ? console.out : console.err) << ProgramHelp(console);
+    return asked ? ExitCode::kDone : ExitCode::kWrongUsage;
+  }
+  std::string name = *verb_at;
+  std::vector<std::string> rest(args.begin(), verb_at);
+  rest.insert(rest.end(), verb_at + 1, args.end());
+  if (name == "help") {
+    if (rest.empty()) {
+      console.out << ProgramHelp(console);
+      return ExitCode::kDone;
+    }
+    name = rest.front();
+    rest = {"--help"};
+  }
+  const Verb* verb = FindVerb(name);
+  if (verb == nullptr) {
+    std::vector<std::string> names;
+    for (const Verb* known : Verbs()) names.push_back(known->name);
+    return Complain(console, UsageError(absl::StrCat("Unknown verb \"", name, "\"", DidYouMean(name, names))),
+                    "See varifocal --help.");
+  }
+  return RunVerb(*verb, rest, console);
+}
+
+}  // namespace varifocal::client

@@ -1,0 +1,266 @@
+// The program as a user meets it: verbs run in this process on string streams, and golden pages of --help
+// (VARIFOCAL_UPDATE_GOLDENS=1 writes them anew).
+#include "client/program.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/sha256.h"
+#include "client/verb.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal::client {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing_support::ReadFile;
+using testing_support::WriteFile;
+
+struct Ran {
+  ExitCode code;
+  std::string out, err;
+};
+
+Ran Varifocal(const std::vector<std::string>& args) {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  const ExitCode code = RunProgram(args, console);
+  return {code, out.str(), err.str()};
+}
+
+constexpr char kTokenizer[] = "models/baseline";
+
+TEST(ProgramTest, HelpPagesAreAsCommitted) {
+  for (const std::string verb : {"", "submit", "watch", "compare", "samples", "tokenize", "score", "run"}) {
+    const Ran ran = Varifocal(verb.empty() ? std::vector<std::string>{"--help"} : std::vector<std::string>{verb, "--help"});
+    EXPECT_EQ(ran.code, ExitCode::kDone);
+    EXPECT_EQ(ran.err, "");
+    const std::string path = "client/testdata/help" + (verb.empty() ? "" : "_" + verb) + ".txt";
+    if (std::getenv("VARIFOCAL_UPDATE_GOLDENS") != nullptr) WriteFile(path, ran.out);
+    EXPECT_EQ(ran.out, ReadFile(path)) << path;
+  }
+}
+
+TEST(ProgramTest, EveryVerbExplainsItself) {
+  std::set<std::string> names;
+  for (const Verb* verb : Verbs()) {
+    EXPECT_TRUE(names.insert(verb->name).second) << verb->name;
+    const Ran ran = Varifocal({verb->name, "--help"});
+    EXPECT_EQ(ran.code, ExitCode::kDone) << verb->name;
+    EXPECT_THAT(ran.out, AllOf(HasSubstr(verb->about), HasSubstr("Examples"), HasSubstr("--format"))) << verb->name;
+    EXPECT_EQ(ran.out.find('\x1b'), std::string::npos) << "colour in a pipe";
+    EXPECT_EQ(Varifocal({"help", verb->name}).out, ran.out);
+    for (size_t at = 0; at < ran.out.size();) {  // a page fits a terminal
+      const size_t end = ran.out.find('\n', at);
+      EXPECT_LE(end - at, 125u) << verb->name << ": " << ran.out.substr(at, end - at);
+      at = end + 1;
+    }
+  }
+}
+
+TEST(ProgramTest, WrongUsageIsTwoAndSuggests) {
+  struct Case {
+    std::vector<std::string> args;
+    const char* words;
+  };
+  const std::vector<Case> table = {
+      {{}, "varifocal VERB"},
+      {{"sumbit"}, "did you mean \"submit\"?"},
+      {{"tokenise"}, "did you mean \"tokenize\"?"},
+      {{"submit", "quick", "--modles=a"}, "Unknown flag --modles; did you mean --models?"},
+      {{"submit", "quick"}, "--models=A,B,.. is missing"},
+      {{"submit", "--models=a"}, "SUITE is missing"},
+      {{"submit", "quikc", "--models=a"}, "quick"},
+      {{"submit", "quick", "--models=a", "--focal-temperatures=0"}, "finite number above 0"},
+      {{"submit", "quick", "--models=a", "--focal-temperatures=-0.5"}, "finite number above 0"},
+      {{"submit", "quick", "--models=a", "--focal-temperatures=nan"}, "finite number above 0"},
+      {{"submit", "quick", "--models=a", "--focal-temperatures=0.5,inf"}, "\"inf\" is not a focal temperature"},
+      {{"submit", "quick", "--models=a@t=0"}, "0"},
+      {{"submit", "quick", "--models=a@t=nan"}, "nan"},
+      {{"submit", "quick", "--models=a", "--lengths=8K"}, "\"8K\" is not a context length"},
+      {{"submit", "quick", "--models=a", "--lengths=0"}, "from 1 to 1048576"},
+      {{"submit", "quick", "--models=a", "--tasks=recal_kv"}, "recall_kv"},
+      {{"submit", "quick", "--models=a", "--limit=0"}, "at least 1"},
+      {{"submit", "quick", "--models=a", "--top-p=0"}, "above 0"},
+      {{"watch"}, "JOB is missing"},
+      {{"watch", "first"}, "\"first\" is not a job"},
+      {{"show", "jobs/0"}, "is not a job"},
+      {{"list", "--format=yaml"}, "must be one of text, json, jsonl, csv"},
+      {{"compare", "--db=x", "--baseline=a", "--candidate=a"}, "are both a"},
+      {{"tokenize", "--model=models/baseline"}, "exactly one of"},
+      {{"tokenize", "--model=models/baseline", "--text=a", "--file=b"}, "exactly one of"},
+      {{"tasks", "recal_kv"}, "recall_kv"},
+      {{"suites", "quik"}, "quick"},
+  };
+  for (const Case& c : table) {
+    const Ran ran = Varifocal(c.args);
+    EXPECT_EQ(ran.code, ExitCode::kWrongUsage) << c.words;
+    EXPECT_THAT(ran.err, HasSubstr(c.words));
+    EXPECT_EQ(ran.out, "") << "a mistake writes nothing to standard output";
+  }
+}
+
+TEST(ProgramTest, FailuresAreOneAndOneSentence) {
+  struct Case {
+    std::vector<std::string> args;
+    const char* words;
+  };
+  const std::vector<Case> table = {
+      {{"tokenize", "--model=no/such/directory", "--text=a"}, "no/such/directory"},
+      {{"tokenize", "--model=models/baseline", "--file=no/such/file"}, "Cannot read no/such/file"},
+      {{"tokenize", "--model=models/baseline", "--file=models"}, "Cannot read models"},
+      {{"metric", "--jsonl=no/such/file"}, "Cannot read no/such/file"},
+      {{"compare", "--db=no/such.db", "--baseline=a", "--candidate=b"}, "no/such.db"},
+      {{"diff", "no/a.db", "no/b.db"}, "no/a.db"},
+      {{"submit", "./no-such.yaml", "--models=a"}, "Cannot read ./no-such.yaml"},
+  };
+  for (const Case& c : table) {
+    const Ran ran = Varifocal(c.args);
+    EXPECT_EQ(ran.code, ExitCode::kFailed) << c.words;
+    EXPECT_THAT(ran.err, HasSubstr(c.words));
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+  }
+}
+
+TEST(ProgramTest, NoDaemonIsOneSentenceThatSaysHowToStartOne) {
+  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+           {"list"}, {"models"}, {"watch", "1"}, {"show", "1"}, {"cancel", "1"}, {"resume", "1"},
+           {"submit", "quick", "--models=a"}, {"tokenize", "--model=a", "--text=b"}}) {
+    std::vector<std::string> with_daemon = args;
+    with_daemon.push_back("--daemon=127.0.0.1:1");  // a port that nobody may listen on without being root
+    const Ran ran = Varifocal(with_daemon);
+    EXPECT_EQ(ran.code, ExitCode::kFailed) << args[0];
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("No daemon answers at 127.0.0.1:1;"), HasSubstr("varifocald --db=")));
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+  }
+}
+
+TEST(ProgramTest, TokenizeAndDetokenizeAreInverse) {
+  testing_support::TemporaryDirectory directory;
+  const std::string text = "Find the key in the JSON object and copy its value.\n\n{\"a\":\"b\"}";
+  WriteFile(directory.File("text"), text);
+  const Ran tokenized = Varifocal({"tokenize", std::string("--model=") + kTokenizer, "--file=" + directory.File("text"), "--format=json",
+                             "--no-special-tokens"});
+  ASSERT_EQ(tokenized.code, ExitCode::kDone) << tokenized.err;
+  const auto object = ParseJson(tokenized.out);
+  ASSERT_TRUE(object.ok()) << object.status();
+  EXPECT_EQ(object->size(), 1u) << "exactly the documented key";
+  WriteFile(directory.File("ids"), object->at("token_ids").dump());
+  const Ran detokenized = Varifocal({"detokenize", std::string("--model=") + kTokenizer, "--token-ids-file=" + directory.File("ids")});
+  EXPECT_EQ(detokenized.out, text) << "byte for byte, without a newline of ours";
+  const Ran as_json = Varifocal({"detokenize", std::string("--model=") + kTokenizer, "--token-ids-file=" + directory.File("ids"), "--format=json"});
+  EXPECT_EQ(ParseJson(as_json.out)->at("text"), text);
+}
+
+TEST(ProgramTest, ManyTextsAreOneLineEach) {
+  testing_support::TemporaryDirectory directory;
+  WriteFile(directory.File("texts"), "{\"text\": \"a\"}\n\n{\"text\": \"b c\", \"id\": 3}\n");
+  const Ran ran = Varifocal({"tokenize", std::string("--model=") + kTokenizer, "--jsonl=" + directory.File("texts"), "--format=jsonl"});
+  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 2);
+  WriteFile(directory.File("bad"), "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n");
+  const Ran bad = Varifocal({"tokenize", std::string("--model=") + kTokenizer, "--jsonl=" + directory.File("bad"), "--format=jsonl"});
+  EXPECT_EQ(bad.code, ExitCode::kFailed);
+  EXPECT_THAT(bad.err, HasSubstr("bad:2: \"text\" is missing"));
+}
+
+TEST(ProgramTest, BadTokenIds) {
+  testing_support::TemporaryDirectory directory;
+  struct Case {
+    const char* bytes;
+    const char* words;
+  };
+  for (const Case& c : std::vector<Case>{{"[1, -2]", "token id 1 is -2"},
+                                         {"[1.5]", "token id 0 is 1.5"},
+                                         {"[2147483648]", "2147483648"},
+                                         {"{}", "must be a JSON array"},
+                                         {"[1,", "ids"},
+                                         {"[999999999]", "999999999"}}) {
+    WriteFile(directory.File("ids"), c.bytes);
+    const Ran ran = Varifocal({"detokenize", std::string("--model=") + kTokenizer, "--token-ids-file=" + directory.File("ids")});
+    EXPECT_EQ(ran.code, ExitCode::kFailed) << c.bytes;
+    EXPECT_THAT(ran.err, HasSubstr(c.words)) << c.bytes;
+  }
+}
+
+TEST(ProgramTest, MetricsJudgeRows) {
+  testing_support::TemporaryDirectory directory;
+  WriteFile(directory.File("rows"),
+            "{\"metric\": \"exact_match\", \"prediction\": \"The Door.\", \"gold\": [\"door\"], \"id\": 1}\n"
+            "{\"metric\": [\"exact_match\", \"token_f1\"], \"prediction\": \"red door\", \"gold\": \"blue door\"}\n");
+  const Ran ran = Varifocal({"metric", "--jsonl=" + directory.File("rows"), "--format=jsonl"});
+  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  std::istringstream lines(ran.out);
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(*ParseJson(line), Json({{"exact_match", 1.0}}));  // case, article and full stop are normalised away
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(ParseJson(line)->at("exact_match"), 0.0);
+  EXPECT_EQ(ParseJson(line)->at("token_f1"), 0.5);  // one of two words on either side
+
+  for (const auto& [bytes, words] : std::vector<std::pair<std::string, std::string>>{
+           {"{\"metric\": \"exact_mach\", \"prediction\": \"a\", \"gold\": [\"a\"]}", "exact_match"},
+           {"{\"prediction\": \"a\", \"gold\": [\"a\"]}", "\"metric\" is missing"},
+           {"{\"metric\": \"exact_match\", \"gold\": [\"a\"]}", "needs \"prediction\""},
+           {"{\"metric\": \"exact_match\", \"prediction\": \"a\", \"gold\": [3]}", "must be text"},
+           {"not json", "rows:1"}}) {
+    WriteFile(directory.File("rows"), bytes);
+    const Ran bad = Varifocal({"metric", "--jsonl=" + directory.File("rows")});
+    EXPECT_EQ(bad.code, ExitCode::kFailed) << bytes;
+    EXPECT_THAT(bad.err, HasSubstr(words)) << bytes;
+  }
+}
+
+TEST(ProgramTest, SamplesAreTheDocumentedRows) {
+  const std::vector<std::string> args = {"samples", "quick", std::string("--tokenizer=") + kTokenizer, "--lengths=1024",
+                                         "--tasks=recall_kv", "--limit=3", "--format=jsonl"};
+  const Ran ran = Varifocal(args);
+  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  std::istringstream lines(ran.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const auto row = ParseJson(line);
+    ASSERT_TRUE(row.ok()) << row.status();
+    std::set<std::string> keys;
+    for (const auto& [key, value] : row->items()) keys.insert(key);
+    EXPECT_EQ(keys, (std::set<std::string>{"task", "context_length", "index", "row_id", "question_id", "cluster", "prompt",
+                                           "prompt_token_count", "token_ids_sha256", "gold"}));
+    EXPECT_EQ(row->at("task"), "recall_kv");
+    EXPECT_EQ(row->at("index"), count);
+    EXPECT_LE(row->at("prompt_token_count").get<int>(), 1024);
+    // The hash is that of the ids that `tokenize` gives for the prompt.
+    testing_support::TemporaryDirectory directory;
+    WriteFile(directory.File("prompt"), row->at("prompt").get<std::string>());
+    const Ran tokenized = Varifocal({"tokenize", std::string("--model=") + kTokenizer, "--file=" + directory.File("prompt"), "--format=json"});
+    const Json ids = ParseJson(tokenized.out)->at("token_ids");
+    EXPECT_EQ(ids.size(), row->at("prompt_token_count").get<size_t>());
+    EXPECT_EQ(Sha256Hex(ids.dump()), row->at("token_ids_sha256").get<std::string>());
+  }
+  EXPECT_EQ(count, 3);
+  EXPECT_EQ(Varifocal(args).out, ran.out) << "the same prompts every time";
+}
+
+TEST(ProgramTest, TasksAndSuitesNeedNoDaemon) {
+  const Ran tasks = Varifocal({"tasks", "--format=json"});
+  ASSERT_EQ(tasks.code, ExitCode::kDone) << tasks.err;
+  EXPECT_GE(ParseJson(tasks.out)->size(), 5u);
+  EXPECT_THAT(Varifocal({"tasks", "icl_labels"}).out, HasSubstr("classes"));
+  const Ran suites = Varifocal({"suites"});
+  EXPECT_THAT(suites.out, AllOf(HasSubstr("quick"), HasSubstr("standard")));
+  testing_support::TemporaryDirectory directory;
+  WriteFile(directory.File("mine.yaml"), Varifocal({"suites", "quick"}).out);
+  EXPECT_THAT(Varifocal({"suites", directory.File("mine.yaml")}).out, HasSubstr("is a valid suite"));
+}
+
+TEST(ProgramTest, Version) { EXPECT_THAT(Varifocal({"--version"}).out, HasSubstr("varifocal ")); }
+
+}  // namespace
+}  // namespace varifocal::client

@@ -1,0 +1,54 @@
+// Rows as a table for people, as JSON, JSON lines or CSV: one description of the columns serves all four.
+//
+// Text is aligned once all rows are known; JSON is one array with a row a line; JSON lines and CSV are written as rows
+// come. Doubles keep every digit outside of the text table.
+//
+// Errors: INVALID_ARGUMENT when a number is not finite or a string is not UTF-8 (JSON has no word for either).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/json.h"
+#include "client/console.h"
+
+namespace varifocal::client {
+
+struct Column {
+  std::string key;            // of the row's JSON object; the CSV heading
+  std::string title;          // of the text table; empty: the column is not in it
+  bool right_aligned = false;
+  std::function<std::string(const Json& row)> text = {};  // how a person reads the cell; the bare value when unset
+};
+
+class Rows {
+ public:
+  Rows(Console& console, std::vector<Column> columns) : console_(console), columns_(std::move(columns)) {}
+
+  absl::Status Add(Json row);
+  // Must be called once, after the last row; `if_empty` is the sentence a person reads when there was none.
+  absl::Status Finish(absl::string_view if_empty = "");
+
+ private:
+  Console& console_;
+  std::vector<Column> columns_;
+  std::vector<Json> kept_;
+  bool header_written_ = false;
+};
+
+// One object under --format=json or jsonl: a single line.
+absl::Status PrintJson(Console& console, const Json& object);
+
+// A field of a CSV file, quoted when it has to be (RFC 4180).
+std::string CsvField(absl::string_view text);
+
+// Rows of cells under their titles, two spaces apart; `right` says which columns are numbers.
+std::string AlignedTable(const Console& console, const std::vector<std::string>& titles, const std::vector<bool>& right,
+                         const std::vector<std::vector<std::string>>& rows);
+
+// Columns that `text` takes on a terminal: code points, which is right for the scripts our own texts use.
+size_t DisplayWidth(absl::string_view text);
+
+}  // namespace varifocal::client

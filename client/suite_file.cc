@@ -1,0 +1,423 @@
+#include "client/suite_file.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/json.h"
+#include "base/status_macros.h"
+#include "client/files.h"
+#include "client/flags.h"
+#include "client/usage.h"
+#include "eval_tasks/metric.h"
+#include "eval_tasks/suggest.h"
+#include "eval_tasks/suites.h"
+#include "eval_tasks/task.h"
+
+namespace varifocal::client {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+constexpr size_t kFileBytesMax = 1 << 20;  // a suite is a page or two; more is a mistake
+
+std::vector<std::string> FieldNames(const Descriptor& type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+  return names;
+}
+
+template <typename Row>
+std::vector<std::string> NamesOf(absl::Span<const Row> rows) {
+  std::vector<std::string> names;
+  for (const Row& row : rows) names.push_back(row.name);
+  return names;
+}
+
+std::string Kind(const YAML::Node& node) {
+  if (node.IsMap()) return "a mapping";
+  if (node.IsSequence()) return "a list";
+  if (node.IsNull()) return "nothing";
+  return absl::StrCat("\"", node.Scalar(), "\"");
+}
+
+// A scalar without quotes: only those may be numbers and truth values.
+bool IsPlain(const YAML::Node& node) { return node.IsScalar() && node.Tag() != "!"; }
+
+bool LooksLikeNumber(const YAML::Node& node) {
+  double value;
+  return IsPlain(node) && absl::SimpleAtod(node.Scalar(), &value);
+}
+
+bool LooksLikeTruth(const YAML::Node& node) {
+  return IsPlain(node) && (node.Scalar() == "true" || node.Scalar() == "false");
+}
+
+bool IsName(absl::string_view text) {
+  return !text.empty() && text.size() <= 63 && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+// A lower and an upper limit for whole numbers, by the field's full name.
+struct Limits {
+  int64_t low;
+  int64_t high;
+};
+
+const std::map<std::string, Limits>& FieldLimits() {
+  static const std::map<std::string, Limits> limits = {
+      {"varifocal.v1.SuiteConfig.lengths", {1, kContextLengthMax}},
+      {"varifocal.v1.SuiteConfig.samples", {1, kSampleCountMax}},
+      {"varifocal.v1.TaskConfig.samples", {1, kSampleCountMax}},
+  };
+  return limits;
+}
+
+class SuiteParser {
+ public:
+  explicit SuiteParser(absl::string_view origin) : origin_(origin) {}
+
+  absl::StatusOr<v1::SuiteConfig> Parse(absl::string_view yaml) {
+    if (yaml.size() > kFileBytesMax) {
+      return UsageError(absl::StrCat(origin_, ": has ", yaml.size(), " bytes; a suite has at most ", kFileBytesMax, "."));
+    }
+    std::vector<YAML::Node> documents;
+    try {
+      documents = YAML::LoadAll(std::string(yaml));
+    } catch (const YAML::Exception& error) {  // yaml-cpp tells by exceptions; they end here
+      return UsageError(absl::StrCat(origin_, ":", error.mark.line + 1, ": is not YAML: ", error.msg, "."));
+    }
+    if (documents.size() > 1) {
+      return ErrorAt(documents[1], absl::StrCat("one suite a file, found ", documents.size(), " documents"));
+    }
+    v1::SuiteConfig config;
+    if (documents.empty() || documents[0].IsNull()) return UsageError(absl::StrCat(origin_, ":1: the suite is empty."));
+    const YAML::Node& root = documents[0];
+    RETURN_IF_ERROR(ReadMessage(root, "the suite", &config));
+    RETURN_IF_ERROR(CheckSuite(root, config));
+    return config;
+  }
+
+ private:
+  absl::Status ErrorAt(const YAML::Node& node, absl::string_view what) const {
+    return UsageError(absl::StrCat(origin_, ":", node.Mark().line + 1, ": ", what, EndsSentence(what) ? "" : "."));
+  }
+  static bool EndsSentence(absl::string_view text) { return absl::EndsWith(text, "?") || absl::EndsWith(text, "."); }
+
+  absl::Status ReadMessage(const YAML::Node& node, absl::string_view what, Message* message) {
+    if (!node.IsMap()) return ErrorAt(node, absl::StrCat(what, " must be a mapping, not ", Kind(node)));
+    const Descriptor& type = *message->GetDescriptor();
+    std::map<std::string, int> seen;  // key -> line
+    for (const auto& pair : node) {
+      RETURN_IF_ERROR(CheckKey(pair.first, pair.second, &seen));
+      const std::string key = pair.first.Scalar();
+      const FieldDescriptor* field = type.FindFieldByName(key);
+      if (field == nullptr) {
+        return ErrorAt(pair.first, absl::StrCat("unknown key \"", key, "\"", DidYouMean(key, FieldNames(type))));
+      }
+      RETURN_IF_ERROR(ReadField(pair.second, *field, message));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadField(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
+    if (field.is_map()) return ReadTextMap(node, field, message);
+    if (!field.is_repeated()) return ReadValue(node, field, message);
+    if (!node.IsSequence()) return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be a list, not ", Kind(node)));
+    for (const YAML::Node& item : node) RETURN_IF_ERROR(ReadValue(item, field, message));
+    return absl::OkStatus();
+  }
+
+  // Parameters of a kind of task: what a value may be is the kind's business, so it stays text here.
+  absl::Status ReadTextMap(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
+    if (!node.IsMap()) {
+      return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be a mapping, not ", Kind(node)));
+    }
+    std::map<std::string, int> seen;
+    for (const auto& pair : node) {
+      RETURN_IF_ERROR(CheckKey(pair.first, pair.second, &seen));
+      ASSIGN_OR_RETURN(const std::string value, ParameterText(pair.first.Scalar(), pair.second));
+      Message* entry = message->GetReflection()->AddMessage(message, &field);
+      const Descriptor& type = *entry->GetDescriptor();
+      entry->GetReflection()->SetString(entry, type.map_key(), pair.first.Scalar());
+      entry->GetReflection()->SetString(entry, type.map_value(), value);
+    }
+    return absl::OkStatus();
+  }
+
+  // A scalar as it is; a list of them as a JSON array of texts.
+  absl::StatusOr<std::string> ParameterText(const std::string& key, const YAML::Node& value) const {
+    if (value.IsScalar()) return value.Scalar();
+    if (!value.IsSequence()) {
+      return ErrorAt(value, absl::StrCat("\"", key, "\" must be a value or a list of texts, not ", Kind(value)));
+    }
+    Json list = Json::array();
+    for (const YAML::Node& item : value) {
+      if (!item.IsScalar()) return ErrorAt(item, absl::StrCat("\"", key, "\" must be a list of texts; one of them is ", Kind(item)));
+      list.push_back(item.Scalar());
+    }
+    const absl::StatusOr<std::string> text = DumpJson(list);
+    if (!text.ok()) return ErrorAt(value, text.status().message());
+    return *text;
+  }
+
+  // A key is a word, stands once in its mapping and has a value (whose place in the file is unknown where it is missing).
+  absl::Status CheckKey(const YAML::Node& key, const YAML::Node& value, std::map<std::string, int>* seen) const {
+    if (!key.IsScalar()) return ErrorAt(key, absl::StrCat("a key must be a word, not ", Kind(key)));
+    if (value.IsNull()) return ErrorAt(key, absl::StrCat("\"", key.Scalar(), "\" has no value"));
+    const auto [earlier, is_new] = seen->emplace(key.Scalar(), key.Mark().line + 1);
+    if (is_new) return absl::OkStatus();
+    return ErrorAt(key, absl::StrCat("\"", key.Scalar(), "\" stands twice, first in line ", earlier->second));
+  }
+
+  // One value into a field, added where the field is a list.
+  absl::Status ReadValue(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
+    const Reflection& reflection = *message->GetReflection();
+    auto wrong_type = [&](absl::string_view wanted) {
+      return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be ", wanted, ", not ", Kind(node)));
+    };
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_MESSAGE: {
+        Message* inner = field.is_repeated() ? reflection.AddMessage(message, &field)
+                                             : reflection.MutableMessage(message, &field);
+        return ReadMessage(node, absl::StrCat("\"", field.name(), "\""), inner);
+      }
+      case FieldDescriptor::CPPTYPE_STRING: {
+        if (!node.IsScalar()) return wrong_type("text");
+        if (LooksLikeNumber(node) || LooksLikeTruth(node)) {
+          return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be text, not ", node.Scalar(),
+                                            " (put quotes around it if it is meant as text)"));
+        }
+        field.is_repeated() ? reflection.AddString(message, &field, node.Scalar())
+                            : reflection.SetString(message, &field, node.Scalar());
+        return absl::OkStatus();
+      }
+      case FieldDescriptor::CPPTYPE_BOOL: {
+        if (!LooksLikeTruth(node)) return wrong_type("true or false");
+        reflection.SetBool(message, &field, node.Scalar() == "true");
+        return absl::OkStatus();
+      }
+      case FieldDescriptor::CPPTYPE_DOUBLE: {
+        const std::optional<double> value = IsPlain(node) ? ReadDouble(node.Scalar()) : std::nullopt;
+        if (!value.has_value()) return wrong_type("a finite number");
+        reflection.SetDouble(message, &field, *value);
+        return absl::OkStatus();
+      }
+      case FieldDescriptor::CPPTYPE_INT32:
+      case FieldDescriptor::CPPTYPE_INT64: {
+        int64_t value = 0;
+        if (!IsPlain(node) || !absl::SimpleAtoi(node.Scalar(), &value)) return wrong_type("a whole number");
+        return ReadInteger(node, field, value, message);
+      }
+      default:
+        return absl::InternalError(absl::StrCat("config.proto has a type for ", field.full_name(), " that no suite can hold"));
+    }
+  }
+
+  absl::Status ReadInteger(const YAML::Node& node, const FieldDescriptor& field, int64_t value, Message* message) {
+    const bool is_narrow = field.cpp_type() == FieldDescriptor::CPPTYPE_INT32;
+    Limits limits = is_narrow ? Limits{INT32_MIN, INT32_MAX} : Limits{INT64_MIN, INT64_MAX};
+    const auto stated = FieldLimits().find(field.full_name());
+    if (stated != FieldLimits().end()) limits = stated->second;
+    if (value < limits.low || value > limits.high) {
+      return ErrorAt(node, absl::StrCat("\"", field.name(), "\" is ", value, "; it must be from ", limits.low, " to ",
+                                        limits.high));
+    }
+    const Reflection& reflection = *message->GetReflection();
+    if (field.is_repeated()) {
+      reflection.AddInt32(message, &field, static_cast<int32_t>(value));
+    } else if (is_narrow) {
+      reflection.SetInt32(message, &field, static_cast<int32_t>(value));
+    } else {
+      reflection.SetInt64(message, &field, value);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckSuite(const YAML::Node& root, const v1::SuiteConfig& config) {
+    if (config.name().empty()) return ErrorAt(root, "the suite has no \"name\"");
+    RETURN_IF_ERROR(CheckName(root["name"], "name"));
+    if (config.lengths().empty()) return ErrorAt(root, "the suite has no \"lengths\"; it needs at least one");
+    RETURN_IF_ERROR(CheckLengths(root["lengths"]));
+    if (config.tasks().empty()) return ErrorAt(root, "the suite has no \"tasks\"; it needs at least one");
+    std::map<std::string, int> lines;
+    for (int i = 0; i < config.tasks_size(); ++i) {
+      const YAML::Node node = root["tasks"][i];
+      const v1::TaskConfig& task = config.tasks(i);
+      RETURN_IF_ERROR(CheckTask(node, task));
+      const std::string name = task.name().empty() ? task.kind() : task.name();
+      const auto [earlier, is_new] = lines.emplace(name, node.Mark().line + 1);
+      if (!is_new) {
+        return ErrorAt(node, absl::StrCat("the task name \"", name, "\" stands twice, first in line ", earlier->second,
+                                          "; give one of them another \"name\""));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckName(const YAML::Node& node, absl::string_view key) const {
+    if (!node.IsDefined() || IsName(node.Scalar())) return absl::OkStatus();
+    return ErrorAt(node, absl::StrCat("\"", key, "\" is \"", node.Scalar(),
+                                      "\"; a name has 1 to 63 lower-case letters, digits, _ and -"));
+  }
+
+  absl::Status CheckLengths(const YAML::Node& node) const {
+    std::set<int> lengths;
+    if (!node.IsDefined()) return absl::OkStatus();
+    for (const YAML::Node& item : node) {
+      if (!lengths.insert(item.as<int>()).second) {
+        return ErrorAt(item, absl::StrCat("the context length ", item.Scalar(), " stands twice"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckTask(const YAML::Node& node, const v1::TaskConfig& task) const {
+    if (task.kind().empty()) return ErrorAt(node, "the task has no \"kind\"; `varifocal tasks` lists them");
+    const TaskKind* kind = FindTaskKind(task.kind());
+    if (kind == nullptr) {
+      return ErrorAt(node["kind"], absl::StrCat("unknown kind of task \"", task.kind(), "\"",
+                                                DidYouMean(task.kind(), NamesOf(TaskKinds()))));
+    }
+    RETURN_IF_ERROR(CheckName(node["name"], "name"));
+    std::set<std::string> metrics;
+    for (const YAML::Node& metric : node["metrics"]) {
+      if (FindMetric(metric.Scalar()) == nullptr) {
+        return ErrorAt(metric, absl::StrCat("unknown metric \"", metric.Scalar(), "\"",
+                                            DidYouMean(metric.Scalar(), NamesOf(Metrics()))));
+      }
+      if (!metrics.insert(metric.Scalar()).second) {
+        return ErrorAt(metric, absl::StrCat("the metric ", metric.Scalar(), " stands twice"));
+      }
+    }
+    return CheckParameters(node["parameters"], node, *kind);
+  }
+
+  absl::Status CheckParameters(const YAML::Node& parameters, const YAML::Node& task, const TaskKind& kind) const {
+    std::vector<std::string> known;
+    for (const ParameterInfo& info : kind.parameters) known.push_back(info.name);
+    std::set<std::string> given;
+    for (const auto& pair : parameters) {
+      const std::string key = pair.first.Scalar();
+      given.insert(key);
+      const auto info = std::find_if(kind.parameters.begin(), kind.parameters.end(),
+                                     [&](const ParameterInfo& candidate) { return candidate.name == key; });
+      if (info == kind.parameters.end()) {
+        return ErrorAt(pair.first, absl::StrCat(kind.name, " has no parameter \"", key, "\"", DidYouMean(key, known)));
+      }
+      RETURN_IF_ERROR(CheckParameter(pair.second, *info));
+    }
+    for (const ParameterInfo& info : kind.parameters) {
+      if (info.required && given.count(info.name) == 0) {
+        return ErrorAt(task, absl::StrCat("the task ", kind.name, " needs the parameter \"", info.name, "\""));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckParameter(const YAML::Node& value, const ParameterInfo& info) const {
+    if (value.IsSequence()) {
+      if (info.type == ParameterType::kTextList) return absl::OkStatus();
+      return ErrorAt(value, absl::StrCat("\"", info.name, "\" must be a single value, not a list"));
+    }
+    if (info.type == ParameterType::kInteger || info.type == ParameterType::kNumber) {
+      const std::optional<double> number = ReadDouble(value.Scalar());
+      int64_t whole = 0;
+      const bool is_integer = info.type == ParameterType::kInteger;
+      if (!number.has_value() || *number < info.low || *number > info.high ||
+          (is_integer && !absl::SimpleAtoi(value.Scalar(), &whole))) {
+        return ErrorAt(value, absl::StrCat("\"", info.name, "\" is ", value.Scalar(), "; it must be a ",
+                                           is_integer ? "whole " : "", "number from ", info.low, " to ", info.high));
+      }
+    }
+    if (info.type == ParameterType::kChoice &&
+        std::find(info.choices.begin(), info.choices.end(), value.Scalar()) == info.choices.end()) {
+      return ErrorAt(value, absl::StrCat("\"", info.name, "\" is \"", value.Scalar(), "\"; it must be one of ",
+                                         absl::StrJoin(info.choices, ", "), DidYouMean(value.Scalar(), info.choices)));
+    }
+    return absl::OkStatus();
+  }
+
+  std::string origin_;
+};
+
+}  // namespace
+
+absl::StatusOr<SuiteSpec> ToSuiteSpec(const v1::SuiteConfig& config) {
+  SuiteSpec suite;
+  suite.name = config.name();
+  suite.description = config.description();
+  if (config.has_seed()) suite.seed = config.seed();
+  suite.lengths.assign(config.lengths().begin(), config.lengths().end());
+  if (config.has_samples()) suite.samples = config.samples();
+  for (const v1::TaskConfig& task : config.tasks()) {
+    TaskSpec spec;
+    spec.name = task.name();
+    spec.kind = task.kind();
+    spec.parameters.insert(task.parameters().begin(), task.parameters().end());
+    spec.metrics.assign(task.metrics().begin(), task.metrics().end());
+    if (task.has_samples()) spec.samples = task.samples();
+    suite.tasks.push_back(std::move(spec));
+  }
+  absl::StatusOr<SuiteSpec> valid = ValidateSuiteSpec(std::move(suite));
+  if (!valid.ok()) return AsUsageError(valid.status());
+  return valid;
+}
+
+v1::SuiteConfig ToSuiteConfig(const SuiteSpec& suite) {
+  v1::SuiteConfig config;
+  config.set_name(suite.name);
+  config.set_description(suite.description);
+  config.set_seed(suite.seed);
+  for (int length : suite.lengths) config.add_lengths(length);
+  config.set_samples(suite.samples);
+  for (const TaskSpec& spec : suite.tasks) {
+    v1::TaskConfig& task = *config.add_tasks();
+    task.set_name(spec.name);
+    task.set_kind(spec.kind);
+    for (const auto& [name, value] : spec.parameters) (*task.mutable_parameters())[name] = value;
+    for (const std::string& metric : spec.metrics) task.add_metrics(metric);
+    if (spec.samples > 0) task.set_samples(spec.samples);
+  }
+  return config;
+}
+
+absl::StatusOr<v1::SuiteConfig> ParseSuite(absl::string_view yaml, absl::string_view origin) {
+  return SuiteParser(origin).Parse(yaml);
+}
+
+absl::StatusOr<v1::SuiteConfig> ReadSuite(const std::string& suite) {
+  if (const std::optional<absl::string_view> text = BuiltInSuiteText(suite); text.has_value()) {
+    return ParseSuite(*text, suite);
+  }
+  if (!absl::StrContains(suite, "/") && !absl::StrContains(suite, ".")) {
+    return UsageError(absl::StrCat("No suite is called \"", suite, "\"", DidYouMean(suite, BuiltInSuiteNames()),
+                                   "; a file is named by its path, like ./", suite, ".yaml"));
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(suite));
+  ASSIGN_OR_RETURN(v1::SuiteConfig config, ParseSuite(text, suite));
+  // A user's rows are named as seen from the suite; a daemon stands elsewhere, so from here on the path is absolute.
+  for (v1::TaskConfig& task : *config.mutable_tasks()) {
+    const auto path = task.mutable_parameters()->find("path");
+    if (path == task.mutable_parameters()->end() || path->second.empty()) continue;
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::absolute(suite, error).parent_path();
+    if (!error) path->second = (folder / path->second).lexically_normal().string();
+  }
+  return config;
+}
+
+}  // namespace varifocal::client

@@ -1,0 +1,168 @@
+// Suite files: what a good one becomes, and a table of bad ones, each with the line and the words that its error must hold.
+#include "client/suite_file.h"
+
+#include <string>
+#include <vector>
+
+#include "client/usage.h"
+#include "eval_tasks/suites.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal::client {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr char kGood[] =
+    "name: mine\n"
+    "description: two tasks\n"
+    "seed: 7\n"
+    "lengths: [1024, 2048]\n"
+    "samples: 8\n"
+    "tasks:\n"
+    "  - kind: recall_kv\n"
+    "    parameters: {depth: 0.5}\n"
+    "  - name: labels\n"
+    "    kind: icl_labels\n"
+    "    metrics: [exact_match]\n"
+    "    samples: 4\n";
+
+TEST(SuiteFileTest, EveryKeyArrives) {
+  const auto config = ParseSuite(kGood, "good.yaml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->name(), "mine");
+  EXPECT_EQ(config->seed(), 7);
+  EXPECT_THAT(config->lengths(), ElementsAre(1024, 2048));
+  EXPECT_EQ(config->samples(), 8);
+  ASSERT_EQ(config->tasks_size(), 2);
+  EXPECT_EQ(config->tasks(0).parameters().at("depth"), "0.5");
+  EXPECT_FALSE(config->tasks(0).has_samples());
+  EXPECT_EQ(config->tasks(1).name(), "labels");
+  EXPECT_EQ(config->tasks(1).samples(), 4);
+  const auto spec = ToSuiteSpec(*config);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->tasks[0].name, "recall_kv");
+  // There and back again: the completed suite is a suite, and completing it changes nothing.
+  const auto again = ToSuiteSpec(ToSuiteConfig(*spec));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(ToSuiteConfig(*again).SerializeAsString().size(), ToSuiteConfig(*spec).SerializeAsString().size());
+}
+
+TEST(SuiteFileTest, BuiltInSuitesAreValid) {
+  for (const std::string& name : BuiltInSuiteNames()) {
+    const auto config = ReadSuite(name);
+    ASSERT_TRUE(config.ok()) << name << ": " << config.status();
+    EXPECT_TRUE(ToSuiteSpec(*config).ok()) << name;
+    EXPECT_EQ(config->name(), name);
+  }
+}
+
+TEST(SuiteFileTest, RowsAreNamedAsSeenFromTheSuite) {
+  testing_support::TemporaryDirectory directory;
+  testing_support::WriteFile(directory.File("mine.yaml"),
+                             "name: mine\nlengths: [64]\ntasks:\n  - kind: jsonl\n    parameters:\n      path: rows/a.jsonl\n"
+                             "      prompt: '{question}'\n      gold: answer\n      stop: [\"\\n\", '.']\n");
+  const auto config = ReadSuite(directory.File("mine.yaml"));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->tasks(0).parameters().at("path"), directory.File("rows/a.jsonl"));
+  EXPECT_EQ(config->tasks(0).parameters().at("stop"), "[\"\\n\",\".\"]");
+}
+
+TEST(SuiteFileTest, NamesAndPaths) {
+  const auto misspelt = ReadSuite("quik");
+  EXPECT_THAT(std::string(misspelt.status().message()), HasSubstr("quick"));
+  EXPECT_EQ(ExitCodeOf(misspelt.status()), ExitCode::kWrongUsage);
+  EXPECT_EQ(ReadSuite("./no-such-file.yaml").status().code(), absl::StatusCode::kNotFound);
+}
+
+struct Bad {
+  const char* what;
+  std::string yaml;
+  int line;
+  const char* words;
+};
+
+std::string Replaced(const std::string& from, const std::string& to) {
+  std::string yaml = kGood;
+  const size_t at = yaml.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return yaml.replace(at, from.size(), to);
+}
+
+std::vector<Bad> BadSuites() {
+  return {
+      {"not YAML", "name: [a\nlengths: }\n", 2, "is not YAML"},
+      {"a tab for indentation", "name: a\ntasks:\n\t- kind: recall_kv\n", 3, "is not YAML"},
+      {"nothing", "", 1, "empty"},
+      {"only a comment", "# nothing here\n", 1, "empty"},
+      {"a list", "- name: a\n", 1, "must be a mapping, not a list"},
+      {"two documents", std::string(kGood) + "---\nname: b\n", 14, "one suite a file"},
+      {"unknown key", Replaced("samples: 8", "sampels: 8"), 5, "unknown key \"sampels\"; did you mean \"samples\"?"},
+      {"key of another tool", Replaced("seed: 7", "shuffle: true"), 3, "unknown key \"shuffle\""},
+      {"unknown key of a task", Replaced("kind: recall_kv", "knid: recall_kv"), 7, "did you mean \"kind\"?"},
+      {"key twice", Replaced("seed: 7", "seed: 7\nseed: 8"), 4, "\"seed\" stands twice, first in line 3"},
+      {"key twice in a task", Replaced("    samples: 4", "    samples: 4\n    samples: 5"), 13, "first in line 12"},
+      {"parameter twice", Replaced("{depth: 0.5}", "{depth: 0.5, depth: 0.6}"), 8, "\"depth\" stands twice"},
+      {"a list as a key", Replaced("seed: 7", "[a, b]: 7"), 3, "a key must be a word"},
+      {"no name", Replaced("name: mine\n", ""), 1, "has no \"name\""},
+      {"empty name", Replaced("name: mine", "name: ''"), 1, "has no \"name\""},
+      {"name with a space", Replaced("name: mine", "name: my suite"), 1, "lower-case letters"},
+      {"number as name", Replaced("name: mine", "name: 12"), 1, "put quotes around it"},
+      {"truth as description", Replaced("description: two tasks", "description: true"), 2, "must be text"},
+      {"no lengths", Replaced("lengths: [1024, 2048]\n", ""), 1, "has no \"lengths\""},
+      {"empty lengths", Replaced("[1024, 2048]", "[]"), 1, "has no \"lengths\""},
+      {"length that is no list", Replaced("[1024, 2048]", "1024"), 4, "must be a list"},
+      {"length in words", Replaced("[1024, 2048]", "[1024, 2K]"), 4, "whole number, not \"2K\""},
+      {"length zero", Replaced("[1024, 2048]", "[0]"), 4, "from 1 to 1048576"},
+      {"negative length", Replaced("[1024, 2048]", "[-8]"), 4, "\"lengths\" is -8"},
+      {"length above the limit", Replaced("[1024, 2048]", "[1048577]"), 4, "1048577"},
+      {"length above 64 bits", Replaced("[1024, 2048]", "[99999999999999999999]"), 4, "whole number"},
+      {"length twice", Replaced("[1024, 2048]", "\n  - 1024\n  - 1024"), 6, "1024 stands twice"},
+      {"half a sample", Replaced("samples: 8", "samples: 8.5"), 5, "whole number"},
+      {"quoted number", Replaced("samples: 8", "samples: '8'"), 5, "whole number"},
+      {"no samples", Replaced("samples: 8", "samples: 0"), 5, "from 1 to 100000"},
+      {"too many samples", Replaced("samples: 8", "samples: 100001"), 5, "from 1 to 100000"},
+      {"nothing as a value", Replaced("seed: 7", "seed:"), 3, "\"seed\" has no value"},
+      {"no tasks", "name: a\nlengths: [64]\n", 1, "has no \"tasks\""},
+      {"tasks as a mapping", "name: a\nlengths: [64]\ntasks:\n  kind: recall_kv\n", 4, "must be a list"},
+      {"task as a word", "name: a\nlengths: [64]\ntasks:\n  - recall_kv\n", 4, "must be a mapping, not \"recall_kv\""},
+      {"task without a kind", Replaced("kind: recall_kv", "name: recall_kv"), 7, "has no \"kind\""},
+      {"unknown kind", Replaced("kind: recall_kv", "kind: recal_kv"), 7, "did you mean \"recall_kv\"?"},
+      {"two tasks of one name", Replaced("name: labels", "name: recall_kv"), 9, "first in line 7"},
+      {"unknown metric", Replaced("[exact_match]", "[exact_mach]"), 11, "did you mean \"exact_match\"?"},
+      {"metric twice", Replaced("[exact_match]", "[exact_match, exact_match]"), 11, "exact_match stands twice"},
+      {"unknown parameter", Replaced("{depth: 0.5}", "{dept: 0.5}"), 8, "has no parameter \"dept\"; did you mean \"depth\"?"},
+      {"parameter of another kind", Replaced("{depth: 0.5}", "{classes: 4}"), 8, "recall_kv has no parameter \"classes\""},
+      {"parameter out of range", Replaced("{depth: 0.5}", "{depth: 1.5}"), 8, "number from 0 to 1"},
+      {"parameter not finite", Replaced("{depth: 0.5}", "{depth: .nan}"), 8, "number from 0 to 1"},
+      {"parameter of another type", Replaced("{depth: 0.5}", "{depth: deep}"), 8, "number from 0 to 1"},
+      {"a list where one value goes", Replaced("{depth: 0.5}", "{depth: [0.5]}"), 8, "not a list"},
+      {"a mapping where a value goes", Replaced("{depth: 0.5}", "{depth: {at: 0.5}}"), 8, "not a mapping"},
+      {"parameters as a list", Replaced("{depth: 0.5}", "[depth]"), 8, "must be a mapping"},
+      {"missing parameter", "name: a\nlengths: [64]\ntasks:\n  - kind: jsonl\n", 4, "needs the parameter \"path\""},
+  };
+}
+
+TEST(SuiteFileTest, BadSuitesNameTheLineAndTheReason) {
+  for (const Bad& bad : BadSuites()) {
+    const auto config = ParseSuite(bad.yaml, "bad.yaml");
+    ASSERT_FALSE(config.ok()) << bad.what;
+    const std::string message(config.status().message());
+    EXPECT_THAT(message, StartsWith("bad.yaml:" + std::to_string(bad.line) + ": ")) << bad.what;
+    EXPECT_THAT(message, HasSubstr(bad.words)) << bad.what;
+    EXPECT_EQ(ExitCodeOf(config.status()), ExitCode::kWrongUsage) << bad.what;
+    EXPECT_THAT(message, testing::Not(HasSubstr("\n"))) << bad.what;
+  }
+}
+
+TEST(SuiteFileTest, TooLargeAFile) {
+  EXPECT_THAT(std::string(ParseSuite(std::string((1 << 20) + 1, '#'), "big.yaml").status().message()),
+              HasSubstr("at most 1048576"));
+}
+
+}  // namespace
+}  // namespace varifocal::client

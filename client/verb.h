@@ -1,0 +1,52 @@
+// One verb of the command line: what it is called, what its --help says, and what it does.
+//
+// A verb is one file in client/verbs/ that defines a `const Verb`, and a row in the table of verbs.cc. Its Command holds
+// the flags' values for one call.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/console.h"
+#include "client/flags.h"
+#include "client/usage.h"
+
+namespace varifocal::client {
+
+// What every verb understands.
+struct GlobalFlags {
+  bool daemon_given = false;  // --daemon was written: a model is then a name there, not a directory here
+  std::string daemon = "127.0.0.1:50151";
+  std::string format;         // as it was written; Console::format says it in one of four words
+  bool format_given = false;
+};
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual void AddFlags(FlagSet& flags) = 0;
+  // kDone, or kFailed where failing is an answer (`diff` found a difference); an error is told to the user and ends the
+  // program with ExitCodeOf(error).
+  virtual absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) = 0;
+};
+
+struct Verb {
+  const char* name;
+  const char* group;    // heading in the list of verbs
+  const char* summary;  // one line without a full stop
+  const char* about;    // paragraphs for --help
+  const char* examples; // lines as typed
+  const char* formats;  // what --format may be, the default first: "text json jsonl csv"
+  std::unique_ptr<Command> (*make)();
+};
+
+template <typename T>
+std::unique_ptr<Command> Make() {
+  return std::make_unique<T>();
+}
+
+// The table, in the order of the list that `varifocal --help` shows.
+const std::vector<const Verb*>& Verbs();
+
+}  // namespace varifocal::client

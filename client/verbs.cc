@@ -1,0 +1,24 @@
+#include "client/verb.h"
+
+namespace varifocal::client {
+
+extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kRunVerb;
+extern const Verb kCompareVerb, kReportVerb, kDiffVerb;
+extern const Verb kModelsVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb;
+extern const Verb kTasksVerb, kSuitesVerb, kSamplesVerb, kMetricVerb;
+
+const std::vector<const Verb*>& Verbs() {
+  static const std::vector<const Verb*> verbs = {
+      // Jobs
+      &kSubmitVerb, &kWatchVerb, &kListVerb, &kShowVerb, &kCancelVerb, &kResumeVerb, &kRunVerb,
+      // Results
+      &kCompareVerb, &kReportVerb, &kDiffVerb,
+      // Models
+      &kModelsVerb, &kGenerateVerb, &kScoreVerb, &kTokenizeVerb, &kDetokenizeVerb,
+      // Tasks
+      &kTasksVerb, &kSuitesVerb, &kSamplesVerb, &kMetricVerb,
+  };
+  return verbs;
+}
+
+}  // namespace varifocal::client

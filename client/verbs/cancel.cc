@@ -1,0 +1,49 @@
+// varifocal cancel: stops a job.
+#include <ostream>
+
+#include "base/status_macros.h"
+#include "client/jobs.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+namespace {
+
+class Cancel : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required();
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    v1::CancelJobRequest request;
+    ASSIGN_OR_RETURN(*request.mutable_name(), JobName(job_));
+    ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+    ASSIGN_OR_RETURN(const v1::Job job, Call(daemon->evaluation(), &v1::Evaluation::Stub::CancelJob, request));
+    if (console.format != Format::kText) {
+      RETURN_IF_ERROR(PrintJson(console, JobJson(job)));
+      return ExitCode::kDone;
+    }
+    console.out << job.name() << " " << StateName(job.state()) << "; finished samples are kept, and `varifocal resume "
+                << job.name() << "` goes on.\n";
+    return ExitCode::kDone;
+  }
+
+ private:
+  std::string job_;
+};
+
+}  // namespace
+
+extern const Verb kCancelVerb;
+constinit const Verb kCancelVerb = {
+    .name = "cancel",
+    .group = "Jobs",
+    .summary = "stop a job; finished samples are kept",
+    .about = "Samples under way are abandoned at once and are missing afterwards; nothing half-written stays. Cancelling twice\n"
+             "is harmless; a job that has ended cannot be cancelled.",
+    .examples = "varifocal cancel 3",
+    .formats = "text json jsonl",
+    .make = &Make<Cancel>,
+};
+
+}  // namespace varifocal::client

@@ -1,0 +1,130 @@
+// varifocal generate: new tokens after a prompt.
+#include <ostream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "client/model_session.h"
+#include "client/progress.h"
+#include "client/rows.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+namespace {
+
+class Generate : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    model_.AddTo(flags);
+    prompt_.AddTo(flags);
+    flags.Add("max-new-tokens", &max_new_tokens_, "N", "at most so many").Required().AtLeast(1).AtMost(1 << 20);
+    flags.Add("ignore-eos", &ignore_eos_, "go on after an end-of-text token");
+    flags.Add("stop", &stop_, "STRING", "end before this; may be repeated");
+    flags.Add("sampling-temperature", &sampling_temperature_, "X", "of the sampler; greedy unless given").AtLeast(0);
+    flags.Add("top-p", &top_p_, "P", "nucleus sampling, above 0").AtLeast(0).AtMost(1);
+    flags.Add("seed", &seed_, "N", "of the sampler; a draw depends on (seed, position) alone");
+    model_.engine.AddTo(flags);
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    v1::GenerateRequest request;
+    RETURN_IF_ERROR(FillIn(&request));
+    ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::Open(model_, global));
+    request.set_model(session->model());
+    grpc::ClientContext context;  // no deadline: a long prompt on a slow machine may take minutes
+    const auto reader = session->daemon().inference().Generate(&context, request);
+    Progress progress(console, "new tokens");
+    v1::GenerateResponse response;
+    v1::GenerationResult result;
+    bool has_result = false;
+    int64_t new_token_count = 0;
+    while (reader->Read(&response)) {
+      if (response.has_result()) {
+        result = response.result();
+        has_result = true;
+      } else {
+        new_token_count += response.new_tokens().ids_size();
+        progress.Update({.done_count = new_token_count, .total_count = max_new_tokens_});
+      }
+    }
+    progress.Clear();
+    RETURN_IF_ERROR(FromGrpc(reader->Finish()));
+    if (!has_result) return absl::InternalError("The daemon ended the stream without a result.");
+    if (console.format == Format::kText) {
+      PrintForPeople(result, console);
+      return ExitCode::kDone;
+    }
+    RETURN_IF_ERROR(PrintJson(console, {{"prompt_token_count", result.prompt_token_count()},
+                                        {"token_ids", std::vector<int32_t>(result.token_ids().begin(), result.token_ids().end())},
+                                        {"text", result.text()},
+                                        {"finish_reason", FinishName(result)}}));
+    return ExitCode::kDone;
+  }
+
+ private:
+  absl::Status FillIn(v1::GenerateRequest* request) const {
+    RETURN_IF_ERROR(prompt_.FillIn(request));
+    request->set_max_new_tokens(static_cast<int32_t>(max_new_tokens_));
+    v1::DecodeSettings& settings = *request->mutable_decode_settings();
+    if (sampling_temperature_.has_value()) settings.set_sampling_temperature(*sampling_temperature_);
+    if (top_p_ == 0.0) return UsageError("--top-p=0: must be above 0.");
+    if (top_p_.has_value()) settings.set_top_p(*top_p_);
+    if (seed_.has_value()) settings.set_seed(*seed_);
+    if (ignore_eos_) settings.set_ignore_eos(true);
+    for (const std::string& stop : stop_) {
+      if (stop.empty()) return UsageError("--stop is empty; every text contains that at once.");
+      settings.add_stop(stop);
+    }
+    ASSIGN_OR_RETURN(const std::vector<double> temperatures, model_.FocalTemperatures());
+    for (double temperature : temperatures) request->add_focal_temperatures(temperature);
+    return absl::OkStatus();
+  }
+
+  static std::string FinishName(const v1::GenerationResult& result) {
+    return absl::AsciiStrToLower(v1::GenerationResult::FinishReason_Name(result.finish_reason()));
+  }
+
+  static void PrintForPeople(const v1::GenerationResult& result, Console& console) {
+    if (result.text().empty() && result.token_ids_size() > 0) {  // no tokenizer, or special tokens only
+      console.out << absl::StrJoin(result.token_ids(), " ");
+    } else {
+      console.out << result.text();
+    }
+    if (console.out_is_terminal) console.out << "\n";
+    console.out.flush();
+    console.err << absl::StrFormat("%d prompt tokens (%d reused) in %.2f s, %d new ones in %.2f s, ended by %s\n",
+                                   result.prompt_token_count(), result.cached_token_count(), result.prefill_us() * 1e-6,
+                                   result.token_ids_size(), result.decode_us() * 1e-6, FinishName(result));
+  }
+
+  ModelFlags model_;
+  PromptFlags prompt_;
+  int64_t max_new_tokens_ = 0;
+  bool ignore_eos_ = false;
+  std::vector<std::string> stop_;
+  std::optional<double> sampling_temperature_, top_p_;
+  std::optional<int64_t> seed_;
+};
+
+}  // namespace
+
+extern const Verb kGenerateVerb;
+constinit const Verb kGenerateVerb = {
+    .name = "generate",
+    .group = "Models",
+    .summary = "new tokens after a prompt",
+    .about = "Runs a checkpoint directory in this process, or a daemon's model with --daemon. Greedy unless a sampling\n"
+             "temperature is given; the same request gives the same tokens, whatever else the engine does. A prompt that does\n"
+             "not fit is an error, never cut. As text, the output is the new text alone; a line of counts goes to standard\n"
+             "error. JSON output: {\"prompt_token_count\", \"token_ids\" (new ones, the end-of-text id that stopped it\n"
+             "included), \"text\", \"finish_reason\": \"eos|length|stop|cancelled\"}.",
+    .examples = "varifocal generate --model=models/baseline --prompt-file=prompt.txt --max-new-tokens=8 --stop='\"'\n"
+                "varifocal generate --model=models/baseline --focal-temperature=0.7 --prompt='A text' --max-new-tokens=16\n"
+                "varifocal generate --daemon=127.0.0.1:50151 --model=focal --token-ids-file=ids.json --max-new-tokens=8 --format=json",
+    .formats = "text json jsonl",
+    .make = &Make<Generate>,
+};
+
+}  // namespace varifocal::client

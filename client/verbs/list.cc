@@ -1,0 +1,58 @@
+// varifocal list: the daemon's jobs.
+#include <algorithm>
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/jobs.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+namespace {
+
+class ListJobs : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.Add("limit", &limit_, "N", "at most so many, the newest first (50 unless given)").AtLeast(1);
+    flags.Add("all", &all_, "all of them");
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+    Rows rows(console, JobColumns());
+    v1::ListJobsRequest request;
+    int64_t left = all_ ? INT64_MAX : limit_;
+    bool has_more = false;
+    do {
+      request.set_page_size(static_cast<int32_t>(std::min<int64_t>(left, 1000)));
+      ASSIGN_OR_RETURN(const v1::ListJobsResponse page,
+                       Call(daemon->evaluation(), &v1::Evaluation::Stub::ListJobs, request));
+      for (const v1::Job& job : page.jobs()) RETURN_IF_ERROR(rows.Add(JobJson(job)));
+      left -= page.jobs_size();
+      request.set_page_token(page.next_page_token());
+      has_more = !page.next_page_token().empty();
+    } while (left > 0 && has_more);
+    RETURN_IF_ERROR(rows.Finish("No jobs yet; `varifocal submit quick --models=A,B` makes one."));
+    if (has_more) console.err << "There are older ones: --all or a larger --limit shows them.\n";
+    return ExitCode::kDone;
+  }
+
+ private:
+  int64_t limit_ = 50;
+  bool all_ = false;
+};
+
+}  // namespace
+
+extern const Verb kListVerb;
+constinit const Verb kListVerb = {
+    .name = "list",
+    .group = "Jobs",
+    .summary = "the daemon's jobs, the newest first",
+    .about = "One row a job: its state, suite, variants and how far it is.",
+    .examples = "varifocal list\nvarifocal list --all --format=csv > jobs.csv",
+    .formats = "text json jsonl csv",
+    .make = &Make<ListJobs>,
+};
+
+}  // namespace varifocal::client

@@ -1,0 +1,109 @@
+// varifocal metric: judges answers with the metrics of eval_tasks, without any model.
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/files.h"
+#include "client/rows.h"
+#include "client/verb.h"
+#include "eval_tasks/metric.h"
+#include "eval_tasks/suggest.h"
+
+namespace varifocal::client {
+namespace {
+
+absl::StatusOr<std::vector<std::string>> Strings(const Json& line, const char* key, bool required) {
+  std::vector<std::string> values;
+  const auto found = line.find(key);
+  if (found == line.end()) {
+    if (!required) return values;
+    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is missing."));
+  }
+  const Json list = found->is_array() ? *found : Json::array({*found});
+  for (const Json& item : list) {
+    if (!item.is_string()) {
+      return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be text or a list of texts, not ", item.type_name(), "."));
+    }
+    values.push_back(item.get<std::string>());
+  }
+  return values;
+}
+
+absl::StatusOr<MetricInput> ReadInput(const Json& line) {
+  MetricInput input;
+  ASSIGN_OR_RETURN(const std::optional<std::string> prediction, FindString(line, "prediction"));
+  input.prediction = prediction.value_or("");
+  ASSIGN_OR_RETURN(input.gold, Strings(line, "gold", /*required=*/false));
+  ASSIGN_OR_RETURN(input.continuations, Strings(line, "continuations", /*required=*/false));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> gold_index, FindInt(line, "gold_continuation_index"));
+  input.gold_continuation_index = static_cast<int>(gold_index.value_or(-1));
+  if (const auto scores = line.find("continuation_scores"); scores != line.end()) {
+    for (const Json& score : *scores) {
+      ContinuationScore read;
+      ASSIGN_OR_RETURN(read.log_likelihood, GetDouble(score, "log_likelihood"));
+      ASSIGN_OR_RETURN(const std::optional<int64_t> token_count, FindInt(score, "token_count"));
+      read.token_count = static_cast<int>(token_count.value_or(0));
+      ASSIGN_OR_RETURN(const std::optional<bool> is_greedy, FindBool(score, "is_greedy"));
+      read.is_greedy = is_greedy.value_or(false);
+      input.continuation_scores.push_back(read);
+    }
+  }
+  return input;
+}
+
+class JudgeAnswers : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.Add("jsonl", &jsonl_, "PATH", "one answer a line; - is standard input").Required();
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
+    RETURN_IF_ERROR(ForEachJsonLine(jsonl_, [&](const Json& line) -> absl::Status {
+      ASSIGN_OR_RETURN(const std::vector<std::string> names, Strings(line, "metric", /*required=*/true));
+      ASSIGN_OR_RETURN(const MetricInput input, ReadInput(line));
+      Json values = Json::object();
+      for (const std::string& name : names) {
+        const Metric* metric = FindMetric(name);
+        if (metric == nullptr) {
+          std::vector<std::string> known;
+          for (const Metric& row : Metrics()) known.push_back(row.name);
+          return absl::InvalidArgumentError(absl::StrCat("unknown metric \"", name, "\"", DidYouMean(name, known)));
+        }
+        if (!metric->needs_continuations && (!line.contains("prediction") || input.gold.empty())) {
+          return absl::InvalidArgumentError(absl::StrCat(name, " needs \"prediction\" and at least one \"gold\"."));
+        }
+        ASSIGN_OR_RETURN(values[name], metric->Score(input));
+      }
+      if (console.format != Format::kText) return PrintJson(console, values);
+      std::string text;
+      for (const auto& [name, value] : values.items()) {
+        absl::StrAppend(&text, text.empty() ? "" : "  ", name, " ", value.dump());
+      }
+      console.out << text << "\n";
+      return absl::OkStatus();
+    }));
+    return ExitCode::kDone;
+  }
+
+ private:
+  std::string jsonl_;
+};
+
+}  // namespace
+
+extern const Verb kMetricVerb;
+constinit const Verb kMetricVerb = {
+    .name = "metric",
+    .group = "Tasks",
+    .summary = "judge answers that are there already",
+    .about = "Reads one JSON object a line and prints one a line: {metric name: value, ..}. \"metric\" is a name or a list of\n"
+             "names, \"gold\" a text or a list of texts of which any is right. A metric that looks at log-likelihoods takes\n"
+             "\"continuation_scores\" [{\"log_likelihood\", \"token_count\", \"is_greedy\"}] and \"gold_continuation_index\"\n"
+             "(from 0) instead of a prediction. Other keys are left alone, so that rows may carry ids.",
+    .examples = "echo '{\"metric\": \"token_f1\", \"prediction\": \"the red door\", \"gold\": [\"a red door\"]}' > answers.jsonl\n"
+                "varifocal metric --jsonl=answers.jsonl --format=jsonl",
+    .formats = "text json jsonl",
+    .make = &Make<JudgeAnswers>,
+};
+
+}  // namespace varifocal::client

@@ -1,0 +1,112 @@
+// varifocal models: what the daemon serves.
+#include <ostream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "client/daemon.h"
+#include "client/models.h"
+#include "client/rows.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+namespace {
+
+Json ModelJson(const v1::Model& model) {
+  Json row = {{"name", ModelShortName(model.name())},
+              {"state", absl::AsciiStrToLower(v1::Model::State_Name(model.state()))},
+              {"error", model.error_message()},
+              {"directory", model.directory()},
+              {"architecture", model.architecture()},
+              {"weights_sha256", model.weights_sha256()},
+              {"tokenizer_sha256", model.tokenizer_sha256()},
+              {"parameter_count", model.parameter_count()},
+              {"layer_count", model.layer_count()},
+              {"vocabulary_size", model.vocabulary_size()},
+              {"context_length_max", model.context_length_max()},
+              {"trained_context_length", model.trained_context_length() == 0 ? Json() : Json(model.trained_context_length())},
+              {"attention_mode", absl::AsciiStrToLower(v1::Model::AttentionMode_Name(model.attention_mode()))},
+              {"focal_temperatures", Json::array()},
+              {"tau_mean", model.tau_mean().empty() ? Json() : Json(model.tau_mean())},
+              {"dtype", model.dtype()},
+              {"backend", model.backend()},
+              {"isa", model.isa()},
+              {"weights_bytes", model.weights_bytes()},
+              {"kv_cache_bytes_per_token", model.kv_cache_bytes_per_token()}};
+  for (double temperature : model.focal_temperatures()) row["focal_temperatures"].push_back(temperature);
+  return row;
+}
+
+std::string Attention(const Json& row) {
+  std::string text = row.at("attention_mode").get<std::string>();
+  if (row.at("focal_temperatures").size() == 1) {
+    absl::StrAppend(&text, " t=", row.at("focal_temperatures")[0].get<double>());
+  } else if (!row.at("focal_temperatures").empty()) {
+    absl::StrAppend(&text, " t by layer");
+  }
+  if (!row.at("tau_mean").is_null()) absl::StrAppend(&text, " ", row.at("tau_mean").get<std::string>());
+  return text;
+}
+
+class ShowModels : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override { flags.AddPositional("NAME", &name_, "only this model"); }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+    const auto count = [](const char* key) {
+      return [key](const Json& row) { return row.at(key).is_null() ? "?" : WithThousands(row.at(key).get<int64_t>()); };
+    };
+    Rows rows(console, {{.key = "name", .title = "model"},
+                        {.key = "state", .title = "state"},
+                        {.key = "architecture", .title = "architecture"},
+                        {.key = "parameter_count", .title = "parameters", .right_aligned = true, .text = count("parameter_count")},
+                        {.key = "attention_mode", .title = "attention", .text = &Attention},
+                        {.key = "trained_context_length", .title = "trained to", .right_aligned = true,
+                         .text = count("trained_context_length")},
+                        {.key = "context_length_max", .title = "at most", .right_aligned = true, .text = count("context_length_max")},
+                        {.key = "dtype", .title = "dtype"},
+                        {.key = "backend", .title = "backend",
+                         .text = [](const Json& row) {
+                           return absl::StrCat(row.at("backend").get<std::string>(), " ", row.at("isa").get<std::string>());
+                         }},
+                        {.key = "directory", .title = "directory"},
+                        {.key = "weights_sha256"}, {.key = "tokenizer_sha256"}, {.key = "error"}});
+    if (!name_.empty()) {
+      v1::GetModelRequest request;
+      request.set_name(ModelResource(name_));
+      ASSIGN_OR_RETURN(const v1::Model model, Call(daemon->inference(), &v1::Inference::Stub::GetModel, request));
+      RETURN_IF_ERROR(rows.Add(ModelJson(model)));
+    } else {
+      v1::ListModelsRequest request;
+      do {
+        ASSIGN_OR_RETURN(const v1::ListModelsResponse page,
+                         Call(daemon->inference(), &v1::Inference::Stub::ListModels, request));
+        for (const v1::Model& model : page.models()) RETURN_IF_ERROR(rows.Add(ModelJson(model)));
+        request.set_page_token(page.next_page_token());
+      } while (!request.page_token().empty());
+    }
+    RETURN_IF_ERROR(rows.Finish("The daemon serves no model; start it with --model=NAME=DIR."));
+    return ExitCode::kDone;
+  }
+
+ private:
+  std::string name_;
+};
+
+}  // namespace
+
+extern const Verb kModelsVerb;
+constinit const Verb kModelsVerb = {
+    .name = "models",
+    .group = "Models",
+    .summary = "the models that the daemon serves",
+    .about = "One row a model: how it attends (baseline, focal with a constant or a learned temperature), how long its contexts\n"
+             "were in training and may be at most, and what computes. JSON and CSV add the SHA-256 of weights and tokenizer.",
+    .examples = "varifocal models\nvarifocal models baseline --format=json",
+    .formats = "text json jsonl csv",
+    .make = &Make<ShowModels>,
+};
+
+}  // namespace varifocal::client

@@ -1,0 +1,72 @@
+// varifocal report: one self-contained page, or the comparison table for a paper.
+#include <ostream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "client/jobs.h"
+#include "client/report/report.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+namespace {
+
+// What the file's ending says, where --format does not.
+ReportFormat FormatOfPath(const std::string& path) {
+  if (absl::EndsWith(path, ".csv")) return ReportFormat::kCsv;
+  if (absl::EndsWith(path, ".md")) return ReportFormat::kMarkdown;
+  if (absl::EndsWith(path, ".tex")) return ReportFormat::kLatex;
+  return ReportFormat::kHtml;
+}
+
+class WriteTheReport : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.Add("db", &options_.database_path, "PATH", "the results database; a daemon may be writing to it").Required();
+    flags.Add("out", &options_.output_path, "PATH", "the file to write, whole or not at all").Required();
+    flags.Add("job", &job_, "JOB", "this job instead of the newest one");
+    flags.Add("baseline", &options_.baseline, "A", "the variant that differences are measured from; the job's first unless given");
+    flags.Add("candidates", &candidates_, "B,C,..", "compared with it; all others unless given");
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    options_.format = FormatOfPath(options_.output_path);
+    if (global.format_given) {
+      ASSIGN_OR_RETURN(options_.format, ParseReportFormat(global.format));
+    }
+    if (!job_.empty()) {
+      ASSIGN_OR_RETURN(const std::string name, JobName(job_));
+      int64_t id = 0;
+      if (absl::SimpleAtoi(absl::StripPrefix(name, "jobs/"), &id)) options_.job_id = id;
+    }
+    options_.candidates = SplitList(candidates_);
+    RETURN_IF_ERROR(WriteReport(options_));
+    console.out << options_.output_path << "\n";
+    return ExitCode::kDone;
+  }
+
+ private:
+  ReportOptions options_;
+  std::string job_, candidates_;
+};
+
+}  // namespace
+
+extern const Verb kReportVerb;
+constinit const Verb kReportVerb = {
+    .name = "report",
+    .group = "Results",
+    .summary = "one self-contained page (or csv, markdown, latex) of a job's results",
+    .about = "The page has the verdict in a sentence, the score by context length for each task with its interval, the\n"
+             "difference by length, the whole table, where everything came from, and the samples with their prompts around the\n"
+             "gold evidence. It needs no network and no server. The file's ending (.csv, .md, .tex) chooses another format, or\n"
+             "--format does. Everything is computed from the database as it is now; the same database gives the same bytes.",
+    .examples = "varifocal report --db=results.db --out=report.html\n"
+                "varifocal report --db=results.db --out=table.tex --baseline=baseline --candidates=focal",
+    .formats = "html csv markdown latex",
+    .make = &Make<WriteTheReport>,
+};
+
+}  // namespace varifocal::client

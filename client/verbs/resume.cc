@@ -1,0 +1,59 @@
+// varifocal resume: lets a job go on with its missing samples.
+#include <ostream>
+
+#include "base/status_macros.h"
+#include "client/jobs.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+namespace {
+
+class Resume : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required();
+    flags.Add("allow-mixed", &allow_mixed_,
+              "go on although backend, instruction set or code version differ; the job is then labelled mixed");
+    flags.Add("wait", &wait_, "stay until the job is done; exit 1 unless it succeeds");
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    v1::ResumeJobRequest request;
+    ASSIGN_OR_RETURN(*request.mutable_name(), JobName(job_));
+    request.set_allow_mixed(allow_mixed_);
+    ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+    ASSIGN_OR_RETURN(const v1::Job job, Call(daemon->evaluation(), &v1::Evaluation::Stub::ResumeJob, request));
+    if (wait_) {
+      ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(*daemon, job.name(), console));
+      return PrintOutcome(ended, console);
+    }
+    if (console.format != Format::kText) {
+      RETURN_IF_ERROR(PrintJson(console, JobJson(job)));
+      return ExitCode::kDone;
+    }
+    const int64_t missing = job.progress().planned_count() - job.progress().done_count();
+    console.out << job.name() << " " << StateName(job.state()) << ": " << WithThousands(missing) << " samples to go.\n";
+    return ExitCode::kDone;
+  }
+
+ private:
+  std::string job_;
+  bool allow_mixed_ = false, wait_ = false;
+};
+
+}  // namespace
+
+extern const Verb kResumeVerb;
+constinit const Verb kResumeVerb = {
+    .name = "resume",
+    .group = "Jobs",
+    .summary = "let a cancelled or failed job go on with exactly its missing samples",
+    .about = "Failed samples count as missing and are asked again. A job that was interrupted by the death of its daemon needs no\n"
+             "resume: the next daemon on the same database takes it up by itself. Answers of different backends, instruction\n"
+             "sets or code versions are not mixed unless --allow-mixed says so.",
+    .examples = "varifocal resume 3 --wait",
+    .formats = "text json jsonl",
+    .make = &Make<Resume>,
+};
+
+}  // namespace varifocal::client

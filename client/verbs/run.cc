@@ -1,0 +1,172 @@
+// varifocal run: a whole evaluation without a daemon; the same server inside this process.
+#include <algorithm>
+#include <map>
+#include <ostream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "client/embedded.h"
+#include "client/estimate.h"
+#include "client/job_flags.h"
+#include "client/jobs.h"
+#include "client/model_session.h"
+#include "client/verb.h"
+#include "db/reader.h"
+#include "db/stats/estimates.h"
+
+namespace varifocal::client {
+namespace {
+
+// Score by length: a row for each task and length, a column for each variant, each task's primary metric.
+absl::Status PrintScores(const std::string& db_path, int64_t job_id, Console& console) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_path));
+  ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader->Variants(job_id));
+  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader->Metrics(job_id));
+  ASSIGN_OR_RETURN(const std::vector<stats::Estimate> estimates, stats::EstimateScores(*reader, job_id));
+  std::map<std::string, std::string> primary;
+  for (const db::TaskMetricRecord& metric : metrics) {
+    if (metric.metric_index == 0) primary[metric.task] = metric.metric;
+  }
+  std::vector<std::string> titles = {"task", "metric", "length"};
+  std::vector<bool> right = {false, false, true};
+  std::map<std::string, size_t> column;
+  for (const db::VariantRecord& variant : variants) {
+    column[variant.name] = titles.size();
+    titles.push_back(variant.name);
+    right.push_back(true);
+  }
+  std::map<std::pair<std::string, int64_t>, size_t> row_at;  // rows come in the order of the job's cells
+  std::vector<std::vector<std::string>> rows;
+  for (const stats::Estimate& estimate : estimates) {
+    if (primary[estimate.task] != estimate.metric || column.count(estimate.variant) == 0) continue;
+    const auto [at, is_new] = row_at.emplace(std::make_pair(estimate.task, estimate.context_length), rows.size());
+    if (is_new) {
+      rows.push_back({estimate.task, estimate.metric, WithThousands(estimate.context_length)});
+      rows.back().resize(titles.size());
+    }
+    std::string text = estimate.mean.has_value() ? absl::StrFormat("%.3f", *estimate.mean) : std::string("-");
+    if (estimate.interval.has_value()) {
+      absl::StrAppend(&text, absl::StrFormat(" [%.2f, %.2f]", estimate.interval->low, estimate.interval->high));
+    }
+    if (estimate.is_incomplete) absl::StrAppend(&text, " incomplete");
+    rows[at->second][column[estimate.variant]] = std::move(text);
+  }
+  console.out << "\n" << AlignedTable(console, titles, right, rows);
+  if (variants.size() > 1) {
+    console.err << "\nAre they different? varifocal compare --db=" << db_path << " --baseline=" << variants[0].name
+                << " --candidate=" << variants[1].name << "\n";
+  }
+  return absl::OkStatus();
+}
+
+class RunHere : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    suite_.AddTo(flags);
+    flags.Add("model", &models_, "NAME=DIR", "a checkpoint directory and what to call it; once for each model").Required();
+    flags.Add("db", &db_, "PATH", "the results database; made when missing, and continued when the same job is in it").Required();
+    flags.Add("models", &variants_, "A,B,..", "who is asked, as in `submit`; every --model unless given");
+    job_.AddTo(flags);
+    flags.Add("allow-mixed", &allow_mixed_,
+              "continue although backend, instruction set or code version differ; the job is then labelled mixed");
+    flags.Add("dry-run", &dry_run_, "check everything and tell what it would cost; nothing is stored");
+    engine_.AddTo(flags);
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    if (global.daemon_given) return UsageError("`run` has its own server; `varifocal submit --wait` asks a daemon.");
+    ASSIGN_OR_RETURN(EmbeddedOptions options, Options());
+    v1::SubmitJobRequest request;
+    ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJobSpec(suite_, job_, variants_));
+    request.set_validate_only(dry_run_);
+    ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedServer> server, EmbeddedServer::Start(std::move(options)));
+    Daemon daemon(server->channel());
+    if (dry_run_) {
+      ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
+                       Call(daemon.evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
+      RETURN_IF_ERROR(PrintEstimate(response.estimate(), console));
+      return ExitCode::kDone;
+    }
+    ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));
+    ASSIGN_OR_RETURN(const v1::Job job, FollowJob(daemon, name, console));
+    const ExitCode code = PrintOutcome(job, console);
+    if (console.format == Format::kText && job.state() == v1::Job::SUCCEEDED) {
+      int64_t job_id = 0;
+      (void)absl::SimpleAtoi(absl::StripPrefix(name, "jobs/"), &job_id);
+      RETURN_IF_ERROR(PrintScores(db_, job_id, console));
+    }
+    return code;
+  }
+
+ private:
+  // Fills in variants_ when --models was left out.
+  absl::StatusOr<EmbeddedOptions> Options() {
+    ASSIGN_OR_RETURN(EmbeddedOptions options, engine_.Options());
+    options.database_path = db_;
+    if (job_.in_flight.has_value()) options.in_flight = static_cast<int>(*job_.in_flight);
+    std::vector<std::string> names;
+    for (const std::string& text : models_) {
+      const size_t equals = text.find('=');
+      if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+        return UsageError(absl::StrCat("--model=", text, ": must be NAME=DIR, such as baseline=models/baseline."));
+      }
+      options.models.push_back({text.substr(0, equals), text.substr(equals + 1)});
+      if (std::find(names.begin(), names.end(), options.models.back().name) != names.end()) {
+        return UsageError(absl::StrCat("--model: the name ", options.models.back().name, " is given twice."));
+      }
+      names.push_back(options.models.back().name);
+    }
+    if (variants_.empty()) variants_ = absl::StrJoin(names, ",");
+    return options;
+  }
+
+  // The request id is the job's own content, so the same command on the same database goes on with the same job.
+  absl::StatusOr<std::string> Submit(Daemon& daemon, v1::SubmitJobRequest& request, Console& console) const {
+    request.set_request_id(RequestIdOf(request.spec()));
+    ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
+                     Call(daemon.evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
+    const v1::Job& job = response.job();
+    const bool is_unfinished = job.state() == v1::Job::CANCELLED || job.state() == v1::Job::FAILED ||
+                               (job.state() == v1::Job::SUCCEEDED && job.progress().failed_count() > 0);
+    if (job.progress().done_count() > 0) {
+      console.err << job.name() << " is in the database already: " << WithThousands(job.progress().done_count()) << " of "
+                  << WithThousands(job.progress().planned_count()) << " samples are answered.\n";
+    }
+    if (is_unfinished) {
+      v1::ResumeJobRequest resume;
+      resume.set_name(job.name());
+      resume.set_allow_mixed(allow_mixed_);
+      RETURN_IF_ERROR(Call(daemon.evaluation(), &v1::Evaluation::Stub::ResumeJob, resume).status());
+    }
+    return job.name();
+  }
+
+  SuiteFlags suite_;
+  JobFlags job_;
+  EngineFlags engine_;
+  std::vector<std::string> models_;
+  std::string db_, variants_;
+  bool allow_mixed_ = false, dry_run_ = false;
+};
+
+}  // namespace
+
+extern const Verb kRunVerb;
+constinit const Verb kRunVerb = {
+    .name = "run",
+    .group = "Jobs",
+    .summary = "a whole evaluation without a daemon: the same server in this process",
+    .about = "Starts the server inside this process, submits the suite, waits, and prints the scores by length. Interrupted, the\n"
+             "same command on the same database goes on with exactly the missing samples. While it runs, other programs may\n"
+             "read the database; a second writer is refused.",
+    .examples = "varifocal run quick --model=baseline=models/baseline --model=focal=models/focal-constant --db=results.db\n"
+                "varifocal run quick --model=a=models/baseline --models=a,a@t=0.7 --db=results.db --limit=8",
+    .formats = "text json jsonl",
+    .make = &Make<RunHere>,
+};
+
+}  // namespace varifocal::client

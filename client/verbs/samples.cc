@@ -1,0 +1,114 @@
+// varifocal samples: the exact prompts that a suite would ask, without any model.
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "client/job_flags.h"
+#include "client/progress.h"
+#include "client/rows.h"
+#include "client/verb.h"
+#include "eval_tasks/grid.h"
+#include "eval_tasks/token_counter.h"
+#include "tokenizer/tokenizer.h"
+
+namespace varifocal::client {
+namespace {
+
+Json SampleJson(const Sample& sample) {
+  return {{"task", sample.task},
+          {"context_length", sample.context_length},
+          {"index", sample.index},
+          {"row_id", sample.row_id},
+          {"question_id", sample.question_id},
+          {"cluster", sample.cluster},
+          {"prompt", sample.prompt},
+          {"prompt_token_count", sample.prompt_token_count()},
+          {"token_ids_sha256", sample.TokenIdsSha256()},
+          {"gold", sample.gold}};
+}
+
+void PrintSample(const Sample& sample, Console& console) {
+  const std::string heading =
+      absl::StrCat("--- ", sample.task, " ", sample.context_length, " #", sample.index, ": ", sample.prompt_token_count(),
+                   " prompt tokens + ", sample.max_new_tokens, " to generate, cluster ", sample.cluster, ", gold ",
+                   absl::StrJoin(sample.gold, " | "));
+  console.out << Styled(console, Style::kBold, heading) << "\n" << sample.prompt << "\n";
+  for (const std::string& continuation : sample.continuations) {
+    console.out << Styled(console, Style::kDim, "  continuation:") << continuation << "\n";
+  }
+}
+
+class MakeSamples : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    suite_.AddTo(flags);
+    flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that says how long a prompt is").Required();
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
+    JobSpec job;
+    ASSIGN_OR_RETURN(job.suite, suite_.Read());
+    job.variants = {{.model = "any"}};  // who would be asked plays no part in what is asked
+    job.limit = static_cast<int>(std::min<int64_t>(suite_.limit, kSampleCountMax));
+    absl::StatusOr<JobSpec> valid = ValidateJobSpec(std::move(job));
+    if (!valid.ok()) return AsUsageError(valid.status());
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(tokenizer_));
+    const std::shared_ptr<const TokenCounter> counter = MakeTokenCounter(tokenizer);
+    ASSIGN_OR_RETURN(const Grid grid, MakeGrid(*valid));
+
+    Rows rows(console, {{.key = "task"}, {.key = "context_length"}, {.key = "index"}, {.key = "row_id"},
+                        {.key = "question_id"}, {.key = "cluster"}, {.key = "prompt"}, {.key = "prompt_token_count"},
+                        {.key = "token_ids_sha256"}, {.key = "gold"}});
+    Progress progress(console, "samples");
+    int64_t done_count = 0;
+    ExitCode code = ExitCode::kDone;
+    for (const GridGroup& group : grid.groups) {
+      const SampleRequest request = {
+          .seed = valid->suite.seed, .context_length = group.context_length, .index = group.first_index};
+      const Task& task = *grid.tasks[group.task_index];
+      const std::vector<absl::StatusOr<Sample>> samples = task.MakeGroup(request, *counter);
+      for (int i = 0; i < group.count; ++i) {
+        if (!samples[i].ok()) {
+          code = ExitCode::kFailed;
+          console.err << "varifocal: " << task.name() << " " << group.context_length << " #" << group.first_index + i << ": "
+                      << samples[i].status().message() << "\n";
+        } else if (console.format == Format::kText) {
+          PrintSample(*samples[i], console);
+        } else {
+          RETURN_IF_ERROR(rows.Add(SampleJson(*samples[i])));
+        }
+      }
+      done_count += group.count;
+      if (!console.out_is_terminal) progress.Update({.done_count = done_count, .total_count = grid.SampleCount()});
+      if (!console.out) break;  // the reader has seen enough
+    }
+    progress.Clear();
+    if (console.format != Format::kText) RETURN_IF_ERROR(rows.Finish());
+    return code;
+  }
+
+ private:
+  SuiteFlags suite_;
+  std::string tokenizer_;
+};
+
+}  // namespace
+
+extern const Verb kSamplesVerb;
+constinit const Verb kSamplesVerb = {
+    .name = "samples",
+    .group = "Tasks",
+    .summary = "the exact prompts a suite would ask, without any model",
+    .about = "Makes the samples of a suite as a job would, byte for byte, and prints them with their gold answers. A prompt's\n"
+             "length depends on the tokenizer, so one is needed; weights are not. Look at a few before a long run.\n"
+             "A sample that cannot be made (a row too long for its context) is told on standard error, and the exit code is 1.\n"
+             "JSON output: {\"task\", \"context_length\", \"index\", \"row_id\", \"question_id\", \"cluster\", \"prompt\",\n"
+             "\"prompt_token_count\", \"token_ids_sha256\" (of \"[1,2,3]\"), \"gold\"}.",
+    .examples = "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"
+                "varifocal samples standard --tokenizer=models/baseline --format=jsonl > prompts.jsonl",
+    .formats = "text json jsonl csv",
+    .make = &Make<MakeSamples>,
+};
+
+}  // namespace varifocal::client

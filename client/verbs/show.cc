@@ -1,0 +1,98 @@
+// varifocal show: one job, cell by cell.
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "client/jobs.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+namespace {
+
+Json CellJson(const v1::CellProgress& cell) {
+  const int64_t missing = cell.planned_count() - cell.done_count() - cell.failed_count();
+  return {{"variant", cell.variant()},
+          {"task", cell.task()},
+          {"context_length", cell.context_length()},
+          {"planned_count", cell.planned_count()},
+          {"done_count", cell.done_count()},
+          {"failed_count", cell.failed_count()},
+          {"missing_count", missing}};
+}
+
+class ShowJob : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required();
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    v1::GetJobRequest request;
+    ASSIGN_OR_RETURN(*request.mutable_name(), JobName(job_));
+    ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+    ASSIGN_OR_RETURN(const v1::Job job, Call(daemon->evaluation(), &v1::Evaluation::Stub::GetJob, request));
+    if (console.format == Format::kJson) {
+      Json object = JobJson(job);
+      object["cells"] = Json::array();
+      for (const v1::CellProgress& cell : job.progress().cells()) object["cells"].push_back(CellJson(cell));
+      RETURN_IF_ERROR(PrintJson(console, object));
+      return ExitCode::kDone;
+    }
+    if (console.format == Format::kText) PrintHead(job, console);
+    Rows rows(console, {{.key = "variant", .title = "variant"},
+                        {.key = "task", .title = "task"},
+                        {.key = "context_length", .title = "length", .right_aligned = true},
+                        {.key = "planned_count", .title = "planned", .right_aligned = true},
+                        {.key = "done_count", .title = "answered", .right_aligned = true},
+                        {.key = "failed_count", .title = "failed", .right_aligned = true},
+                        {.key = "missing_count", .title = "missing", .right_aligned = true}});
+    for (const v1::CellProgress& cell : job.progress().cells()) RETURN_IF_ERROR(rows.Add(CellJson(cell)));
+    RETURN_IF_ERROR(rows.Finish());
+    return ExitCode::kDone;
+  }
+
+ private:
+  static void PrintHead(const v1::Job& job, Console& console) {
+    const Json json = JobJson(job);
+    const v1::JobProgress& progress = job.progress();
+    console.out << Styled(console, Style::kBold, job.name()) << " " << StateName(job.state()) << ": " << job.suite()
+                << " for " << absl::StrJoin(job.variants(), ", ") << "\n"
+                << WithThousands(progress.done_count()) << " of " << WithThousands(progress.planned_count())
+                << " samples answered, " << WithThousands(progress.failed_count()) << " failed\n";
+    for (const char* key : {"create_time", "start_time", "end_time"}) {
+      if (json.at(key).is_null()) continue;
+      const std::string label = absl::string_view(key) == "create_time"  ? "submitted"
+                                : absl::string_view(key) == "start_time" ? "started  "
+                                                                         : "ended    ";
+      console.out << label << " " << json.at(key).get<std::string>() << "\n";
+    }
+    if (progress.tokens_per_second() > 0) {
+      console.out << "speed     " << WithThousands(static_cast<int64_t>(progress.tokens_per_second())) << " tokens/s\n";
+    }
+    if (progress.remaining_seconds() > 0) console.out << "left      " << HumanDuration(progress.remaining_seconds()) << "\n";
+    if (job.mixed()) {
+      console.out << "mixed     answers come from more than one backend, instruction set or code version\n";
+    }
+    if (!job.error_message().empty()) console.out << "error     " << job.error_message() << "\n";
+    console.out << "\n";
+  }
+
+  std::string job_;
+};
+
+}  // namespace
+
+extern const Verb kShowVerb;
+constinit const Verb kShowVerb = {
+    .name = "show",
+    .group = "Jobs",
+    .summary = "one job: state, speed, and how far each cell is",
+    .about = "A cell is one variant on one task at one context length. Missing samples have no answer yet; failed ones have a\n"
+             "recorded error and count as wrong until `varifocal resume` answers them.",
+    .examples = "varifocal show 3\nvarifocal show jobs/3 --format=json",
+    .formats = "text json jsonl csv",
+    .make = &Make<ShowJob>,
+};
+
+}  // namespace varifocal::client

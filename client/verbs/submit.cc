@@ -1,0 +1,92 @@
+// varifocal submit: asks the daemon to run a suite.
+#include <unistd.h>
+
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/clock.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "client/estimate.h"
+#include "client/job_flags.h"
+#include "client/jobs.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+namespace {
+
+// Names this call, so that a retry after a lost answer does not make a second job.
+std::string NewRequestId() {
+  return Sha256Hex(absl::StrCat("request ", Clock::Real().WallMicros(), " ", Clock::Real().MonotonicMicros(), " ", getpid()))
+      .substr(0, 32);
+}
+
+class Submit : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    suite_.AddTo(flags);
+    flags.Add("models", &models_, "A,B,..", "who is asked: NAME, or NAME@t=0.7 at a run-time focal temperature").Required();
+    job_.AddTo(flags);
+    flags.Add("dry-run", &dry_run_, "check everything and tell what it would cost; nothing is stored");
+    flags.Add("wait", &wait_, "stay until the job is done; exit 1 unless it succeeds");
+    flags.Add("request-id", &request_id_, "ID", "makes a repeated call give the same job (drawn unless given)");
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    v1::SubmitJobRequest request;
+    ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJobSpec(suite_, job_, models_));
+    request.set_validate_only(dry_run_);
+    request.set_request_id(request_id_.empty() ? NewRequestId() : request_id_);
+    ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+    ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
+                     Call(daemon->evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
+    if (dry_run_) {
+      RETURN_IF_ERROR(PrintEstimate(response.estimate(), console));
+      return ExitCode::kDone;
+    }
+    const v1::Job& job = response.job();
+    if (wait_) {
+      console.err << job.name() << " submitted; leaving does not stop it.\n";
+      ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(*daemon, job.name(), console));
+      return PrintOutcome(ended, console);
+    }
+    if (console.format != Format::kText) {
+      RETURN_IF_ERROR(PrintJson(console, JobJson(job)));
+      return ExitCode::kDone;
+    }
+    console.out << job.name() << " " << StateName(job.state()) << ": " << job.suite() << " for "
+                << absl::StrJoin(job.variants(), ", ") << ", " << WithThousands(job.progress().planned_count())
+                << " samples.\n";
+    console.err << "Follow it: varifocal watch " << job.name() << "\n";
+    return ExitCode::kDone;
+  }
+
+ private:
+  SuiteFlags suite_;
+  JobFlags job_;
+  std::string models_, request_id_;
+  bool dry_run_ = false, wait_ = false;
+};
+
+}  // namespace
+
+extern const Verb kSubmitVerb;
+constinit const Verb kSubmitVerb = {
+    .name = "submit",
+    .group = "Jobs",
+    .summary = "ask the daemon to run a suite on some models",
+    .about = "Checks the suite, makes a durable job of it and answers at once; the daemon works through its jobs in order and\n"
+             "goes on after any interruption. Every model gets the same questions at every length, so that differences can be\n"
+             "paired. A misspelt key of a suite file is an error with its line.\n\n"
+             "A model may be asked at a temperature it was not trained with: focal@t=0.7, or one number a layer,\n"
+             "focal@t=0.5,0.6. --focal-temperatures=0.5,0.7 adds such variants for every model named plainly.",
+    .examples = "varifocal submit quick --models=baseline,focal --dry-run\n"
+                "varifocal submit quick --models=baseline,focal --wait\n"
+                "varifocal submit standard --models=baseline,focal,baseline@t=0.7 --lengths=8192,16384 --limit=24\n"
+                "varifocal submit ./mine.yaml --models=baseline --tasks=recall_kv --seed=7",
+    .formats = "text json jsonl",
+    .make = &Make<Submit>,
+};
+
+}  // namespace varifocal::client

@@ -1,0 +1,99 @@
+// varifocal suites: the built-in suites.
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "client/daemon.h"
+#include "client/rows.h"
+#include "client/suite_file.h"
+#include "client/verb.h"
+#include "eval_tasks/suggest.h"
+#include "eval_tasks/suites.h"
+
+namespace varifocal::client {
+namespace {
+
+struct NamedText {
+  std::string name;
+  std::string yaml;
+};
+
+class ShowSuites : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.AddPositional("SUITE", &suite_, "print this suite as it is written; a file is checked too");
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    if (!suite_.empty() && console.format == Format::kText && !global.daemon_given) {
+      RETURN_IF_ERROR(ReadSuite(suite_).status());
+      const auto text = BuiltInSuiteText(suite_);
+      if (text.has_value()) {
+        console.out << std::string(*text);
+      } else {
+        console.out << suite_ << " is a valid suite.\n";
+      }
+      return ExitCode::kDone;
+    }
+    std::vector<NamedText> suites;
+    if (global.daemon_given) {
+      ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+      ASSIGN_OR_RETURN(const v1::ListSuitesResponse response,
+                       Call(daemon->evaluation(), &v1::Evaluation::Stub::ListSuites, v1::ListSuitesRequest()));
+      for (const v1::Suite& suite : response.suites()) suites.push_back({suite.name(), suite.yaml()});
+    } else {
+      for (const std::string& name : BuiltInSuiteNames()) suites.push_back({name, std::string(*BuiltInSuiteText(name))});
+    }
+    Rows rows(console, {{.key = "name", .title = "suite"},
+                        {.key = "tasks", .title = "tasks", .text = Joined("tasks")},
+                        {.key = "lengths", .title = "lengths", .text = Joined("lengths")},
+                        {.key = "samples", .title = "samples", .right_aligned = true},
+                        {.key = "description", .title = "what for"}});
+    std::vector<std::string> names;
+    bool found = false;
+    for (const NamedText& suite : suites) {
+      names.push_back(suite.name);
+      if (!suite_.empty() && suite_ != suite.name) continue;
+      found = true;
+      ASSIGN_OR_RETURN(const v1::SuiteConfig config, ParseSuite(suite.yaml, suite.name));
+      ASSIGN_OR_RETURN(const SuiteSpec spec, ToSuiteSpec(config));
+      Json row = {{"name", suite.name}, {"tasks", Json::array()}, {"lengths", spec.lengths}, {"samples", spec.samples},
+                  {"description", spec.description}};
+      for (const TaskSpec& task : spec.tasks) row["tasks"].push_back(task.name);
+      RETURN_IF_ERROR(rows.Add(std::move(row)));
+    }
+    if (!found && !suite_.empty()) {
+      return UsageError(absl::StrCat("No suite is called \"", suite_, "\"", DidYouMean(suite_, names)));
+    }
+    RETURN_IF_ERROR(rows.Finish("No suites."));
+    return ExitCode::kDone;
+  }
+
+ private:
+  static std::function<std::string(const Json&)> Joined(const char* key) {
+    return [key](const Json& row) {
+      return absl::StrJoin(row.at(key), ", ", [](std::string* out, const Json& item) {
+        absl::StrAppend(out, item.is_string() ? item.get<std::string>() : item.dump());
+      });
+    };
+  }
+
+  std::string suite_;
+};
+
+}  // namespace
+
+extern const Verb kSuitesVerb;
+constinit const Verb kSuitesVerb = {
+    .name = "suites",
+    .group = "Tasks",
+    .summary = "the built-in suites; one of them as YAML to start from; a check of your own",
+    .about = "Without SUITE: a line for each built-in suite. With the name of one: its YAML, a good start for your own. With the\n"
+             "path of a file: whether it is a valid suite, and if not, the line and the reason.",
+    .examples = "varifocal suites\nvarifocal suites quick > mine.yaml\nvarifocal suites ./mine.yaml",
+    .formats = "text json jsonl csv",
+    .make = &Make<ShowSuites>,
+};
+
+}  // namespace varifocal::client

@@ -1,0 +1,75 @@
+// varifocal tokenize: text to token ids.
+#include <ostream>
+
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "client/files.h"
+#include "client/rows.h"
+#include "client/tokenizers.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+namespace {
+
+class Tokenize : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.Add("model", &model_, "DIR", "directory with a tokenizer.json; with --daemon: the model's name there").Required();
+    flags.Add("file", &file_, "PATH", "the text, byte for byte; - is standard input");
+    flags.Add("text", &text_, "TEXT", "the text itself");
+    flags.Add("jsonl", &jsonl_, "PATH", "many texts: one {\"text\": \"..\"} a line, one answer a line");
+    flags.Add("no-special-tokens", &options_.no_special_tokens, "leave out what the tokenizer puts around a text (BOS)");
+    flags.Add("special-tokens-as-text", &options_.special_tokens_as_text, "\"<|end|>\" inside a text is plain text");
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    if (file_.has_value() + text_.has_value() + jsonl_.has_value() != 1) {
+      return UsageError("Give the text by exactly one of --file=PATH, --text=TEXT and --jsonl=PATH.");
+    }
+    ASSIGN_OR_RETURN(const std::unique_ptr<TextCoder> coder, OpenTextCoder(model_, global));
+    auto print = [&](const std::string& text) -> absl::Status {
+      ASSIGN_OR_RETURN(const std::vector<int32_t> ids, coder->Encode(text, options_));
+      if (console.format != Format::kText) return PrintJson(console, {{"token_ids", ids}});
+      console.out << absl::StrJoin(ids, " ") << "\n";
+      return absl::OkStatus();
+    };
+    if (jsonl_.has_value()) {
+      RETURN_IF_ERROR(ForEachJsonLine(*jsonl_, [&](const Json& line) -> absl::Status {
+        ASSIGN_OR_RETURN(const std::string text, GetString(line, "text"));
+        return print(text);
+      }));
+    } else if (file_.has_value()) {
+      ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(*file_));
+      RETURN_IF_ERROR(print(text));
+    } else {
+      RETURN_IF_ERROR(print(*text_));
+    }
+    if (coder->invalid_utf8_count() > 0) {
+      console.err << "Note: " << coder->invalid_utf8_count() << " byte sequences are not UTF-8; each was read as U+FFFD.\n";
+    }
+    return ExitCode::kDone;
+  }
+
+ private:
+  std::string model_;
+  std::optional<std::string> file_, text_, jsonl_;
+  TextEncodeOptions options_;
+};
+
+}  // namespace
+
+extern const Verb kTokenizeVerb;
+constinit const Verb kTokenizeVerb = {
+    .name = "tokenize",
+    .group = "Models",
+    .summary = "text to token ids",
+    .about = "Encodes a text as the model's tokenizer does, the beginning-of-text token included when it has one. Added\n"
+             "tokens inside the text are recognised as the tokenizers library does. Nothing is trimmed: a file's last\n"
+             "newline is part of the text. JSON output: {\"token_ids\": [..]}.",
+    .examples = "varifocal tokenize --model=models/baseline --text='Hello, world' --format=json\n"
+                "varifocal tokenize --model=models/baseline --jsonl=texts.jsonl --format=jsonl",
+    .formats = "text json jsonl",
+    .make = &Make<Tokenize>,
+};
+
+}  // namespace varifocal::client

@@ -1,0 +1,198 @@
+// The daemon as a process: flags and their errors, signals, death. Method: the real program with a shipped checkpoint; a small job is
+// interrupted by SIGTERM or SIGKILL and a second daemon must finish it with every sample answered once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "db/reader.h"
+#include "grpcpp/grpcpp.h"
+#include "tests/support/process.h"
+#include "varifocal/v1/evaluation.grpc.pb.h"
+
+namespace varifocal {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::BackgroundProcess;
+using testing_support::ProcessResult;
+using testing_support::RunProcess;
+using testing_support::TemporaryDirectory;
+
+constexpr char kDaemon[] = "varifocald";
+constexpr int kSampleCount = 24;
+
+// The address in the daemon's "serving" line; empty when it does not come.
+std::string AddressOf(BackgroundProcess& daemon) {
+  for (int i = 0; i < 3000 && daemon.IsRunning(); ++i) {
+    for (absl::string_view line : absl::StrSplit(daemon.Errors(), '\n')) {
+      const size_t at = line.find(" serving address=");
+      const size_t end = at == absl::string_view::npos ? at : line.find(' ', at + 17);
+      if (end != absl::string_view::npos) return std::string(line.substr(at + 17, end - at - 17));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return "";
+}
+
+class DaemonTest : public testing::Test {
+ protected:
+  std::vector<std::string> Arguments() const {
+    return {absl::StrCat("--db=", directory_.File("r.db")), "--model=baseline=models/baseline", "--listen=127.0.0.1:0", "--in-flight=2"};
+  }
+
+  static std::string Submit(const std::string& address) {
+    const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    v1::SubmitJobRequest request;
+    v1::SuiteConfig* suite = request.mutable_spec()->mutable_suite();
+    suite->set_name("small");
+    suite->add_lengths(1024);
+    suite->set_samples(kSampleCount);
+    suite->add_tasks()->set_kind("recall_kv");
+    request.mutable_spec()->add_variants()->set_model("models/baseline");
+    v1::SubmitJobResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status = stub->SubmitJob(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.job().name();
+  }
+
+  static v1::Job WaitFor(const std::string& address, const std::string& name, int done_count) {
+    const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    v1::GetJobRequest request;
+    request.set_name(name);
+    v1::Job job;
+    for (int i = 0; i < 6000; ++i) {
+      grpc::ClientContext context;
+      const grpc::Status status = stub->GetJob(&context, request, &job);
+      if (!status.ok()) {
+        ADD_FAILURE() << status.error_message();
+        return job;
+      }
+      const bool is_settled = job.state() == v1::Job::SUCCEEDED || job.state() == v1::Job::FAILED;
+      if (is_settled || job.progress().done_count() >= done_count) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return job;
+  }
+
+  int64_t AnsweredCount() const {
+    auto reader = db::Reader::Open(directory_.File("r.db"));
+    if (!reader.ok()) return -1;
+    const auto job = (*reader)->Job(1);
+    return job.ok() ? job->answered_count : -1;
+  }
+
+  // Starts the job, stops the daemon by `signal` when some samples are there, lets a second daemon finish.
+  void InterruptAndFinish(int signal, int exit_code) {
+    {
+      BackgroundProcess daemon(kDaemon, Arguments());
+      const std::string address = AddressOf(daemon);
+      ASSERT_NE(address, "") << daemon.Errors();
+      const std::string name = Submit(address);
+      ASSERT_LT(WaitFor(address, name, 3).progress().done_count(), kSampleCount);
+      daemon.Signal(signal);
+      EXPECT_EQ(daemon.Wait(20), exit_code) << daemon.Errors();
+    }
+    const int64_t kept = AnsweredCount();
+    EXPECT_GE(kept, 3);
+    EXPECT_LT(kept, kSampleCount);
+
+    BackgroundProcess second(kDaemon, Arguments());
+    const std::string address = AddressOf(second);
+    ASSERT_NE(address, "") << second.Errors();
+    v1::Job job = WaitFor(address, "jobs/1", kSampleCount);
+    for (int i = 0; i < 500 && job.state() != v1::Job::SUCCEEDED; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      job = WaitFor(address, "jobs/1", kSampleCount);
+    }
+    EXPECT_EQ(job.state(), v1::Job::SUCCEEDED) << job.error_message();
+    EXPECT_EQ(job.progress().done_count(), kSampleCount);
+    EXPECT_EQ(job.progress().failed_count(), 0);
+    EXPECT_FALSE(job.mixed());
+    auto reader = db::Reader::Open(directory_.File("r.db"));
+    ASSERT_TRUE(reader.ok());
+    const auto executions = (*reader)->Executions(1);
+    ASSERT_TRUE(executions.ok());
+    ASSERT_EQ(executions->size(), 2u);
+    EXPECT_EQ((*executions)[0].generation_count, kept) << "what was there was not asked again";
+    EXPECT_EQ((*executions)[1].generation_count, kSampleCount - kept);
+    second.Signal(SIGINT);
+    EXPECT_EQ(second.Wait(20), 0);
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(DaemonTest, TermPutsTheJobBackAndExitsZero) { InterruptAndFinish(SIGTERM, 0); }
+TEST_F(DaemonTest, KilledDaemonLosesNothing) { InterruptAndFinish(SIGKILL, 128 + SIGKILL); }
+
+TEST_F(DaemonTest, HelpAndVersion) {
+  const ProcessResult help = RunProcess(kDaemon, {"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* flag : {"--db", "--model", "--listen", "--device", "--dtype", "--threads", "--cpu-isa", "--prefill-chunk-tokens",
+                           "--prefix-cache", "--kv-cache-bytes", "--batch-size-max", "--in-flight"}) {
+    EXPECT_THAT(help.out, HasSubstr(flag));
+  }
+  const ProcessResult version = RunProcess(kDaemon, {"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_THAT(version.out, HasSubstr("varifocald 0."));
+}
+
+TEST_F(DaemonTest, RefusesInOneSentence) {
+  BackgroundProcess other(kDaemon, Arguments());
+  const std::string address = AddressOf(other);
+  ASSERT_NE(address, "");
+  const std::string db = absl::StrCat("--db=", directory_.File("new.db"));
+  const std::string model = "--model=m=models/baseline";
+  testing_support::WriteFile(directory_.File("text.db"), "this is no database, it only looks like a file");
+  struct Case {
+    std::vector<std::string> arguments;
+    int exit_code;
+    const char* words;
+  };
+  const std::string pid = absl::StrCat(other.pid());
+  const Case cases[] = {
+      {{}, 2, "--db"},
+      {{db, "--modle=m=x"}, 2, "--model"},
+      {{db, "extra"}, 2, "extra"},
+      {{db, "--model=models/baseline"}, 2, "NAME=DIR"},
+      {{db, "--model=a b=models/baseline"}, 2, "a b"},
+      {{db, model, model}, 2, "twice"},
+      {{db, "--threads=-1"}, 2, "-1"},
+      {{db, "--threads=many"}, 2, "many"},
+      {{db, "--prefix-cache=maybe"}, 2, "maybe"},
+      {{db, "--dtype=f64"}, 2, "f64"},
+      {{db, "--in-flight=0"}, 2, "0"},
+      {{db, "--prefill-chunk-tokens=0"}, 2, "0"},
+      {{db, "--listen=here"}, 2, "here"},
+      {{db, "--listen=0.0.0.0:0"}, 2, "loopback"},
+      {{db, absl::StrCat("--listen=", address)}, 1, "in use"},
+      {{db, "--listen=127.0.0.1:0", "--model=m=/nonexistent"}, 1, "/nonexistent"},
+      {{db, "--listen=127.0.0.1:0", "--device=tpu", model}, 1, "tpu"},
+      {{db, "--listen=127.0.0.1:0", "--cpu-isa=mmx", model}, 1, "mmx"},
+      {{absl::StrCat("--db=", directory_.File("r.db")), "--listen=127.0.0.1:0"}, 1, pid.c_str()},
+      {{absl::StrCat("--db=", directory_.File("no/such/r.db")), "--listen=127.0.0.1:0"}, 1, "no/such"},
+      {{absl::StrCat("--db=", directory_.File("text.db")), "--listen=127.0.0.1:0"}, 1, "text.db"},
+  };
+  for (const Case& c : cases) {
+    const ProcessResult result = RunProcess(kDaemon, c.arguments);
+    const std::string what = c.arguments.empty() ? "no flags" : c.arguments.back();
+    EXPECT_EQ(result.exit_code, c.exit_code) << what << ": " << result.err;
+    EXPECT_THAT(result.err, HasSubstr(c.words)) << what;
+    // Log lines may stand before it, but the last line is the one sentence, and it is one line.
+    const std::vector<std::string> lines = absl::StrSplit(absl::StripSuffix(result.err, "\n"), '\n');
+    EXPECT_EQ(lines.back().rfind("varifocald: ", 0), 0u) << what << ": " << result.err;
+    EXPECT_EQ(result.out, "") << what;
+  }
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,15 @@
+# Writes OUT, which defines varifocal::CodeVersion(), and touches it only when the version changed.
+execute_process(COMMAND git describe --always --dirty --abbrev=12 --exclude=*
+  WORKING_DIRECTORY ${SOURCE_DIR} OUTPUT_VARIABLE commit ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
+set(version ${PROJECT_VERSION})
+if(NOT failed AND NOT commit STREQUAL "")
+  set(version "${PROJECT_VERSION}+${commit}")
+endif()
+set(text "#include \"server/jobs/code_version.h\"\n\nnamespace varifocal {\nconst char* CodeVersion() { return \"${version}\"; }\n}  // namespace varifocal\n")
+set(old "")
+if(EXISTS ${OUT})
+  file(READ ${OUT} old)
+endif()
+if(NOT old STREQUAL text)
+  file(WRITE ${OUT} "${text}")
+endif()

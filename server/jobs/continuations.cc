@@ -1,0 +1,39 @@
+#include "server/jobs/continuations.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/jobs/reason.h"
+
+namespace varifocal {
+namespace {
+
+// What Python's str.rstrip takes away among the ASCII characters.
+bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f); }
+
+}  // namespace
+
+absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& tokenizer, absl::string_view prompt,
+                                                               const std::vector<std::string>& continuations) {
+  size_t end = prompt.size();
+  while (end > 0 && IsSpace(prompt[end - 1])) --end;
+  const absl::string_view spaces = prompt.substr(end);
+  prompt = prompt.substr(0, end);
+
+  SplitContinuations split;
+  ASSIGN_OR_RETURN(split.prompt_token_ids, tokenizer.Encode(prompt));
+  const size_t cut = split.prompt_token_ids.size();
+  if (cut == 0) return WithReason(absl::InvalidArgumentError("the prompt has no token"), "EMPTY_PROMPT");
+  for (size_t i = 0; i < continuations.size(); ++i) {
+    ASSIGN_OR_RETURN(std::vector<int32_t> whole, tokenizer.Encode(absl::StrCat(prompt, spaces, continuations[i])));
+    if (whole.size() <= cut) {
+      return WithReason(absl::InvalidArgumentError(absl::StrCat("continuation ", i, " has no token of its own after the prompt's ", cut)),
+                        "EMPTY_CONTINUATION", {{"field", absl::StrCat("continuations[", i, "]")}});
+    }
+    split.continuations.emplace_back(whole.begin() + cut, whole.end());
+  }
+  return split;
+}
+
+}  // namespace varifocal

@@ -1,0 +1,30 @@
+// Where a prompt ends and a continuation begins, in tokens.
+//
+// As lm-evaluation-harness does it: the prompt's trailing spaces move to the continuation, both are encoded together, and
+// the prompt encoded alone says where to cut. What is run is the prompt alone followed by what is left of the joint
+// encoding, so all continuations share one prompt.
+//
+// Errors: INVALID_ARGUMENT (EMPTY_CONTINUATION) when nothing is left of the joint encoding, (EMPTY_PROMPT) when the
+//         prompt has no token.
+// Source: lm-evaluation-harness, lm_eval/api/model.py, TemplateLM._encode_pair.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tokenizer/tokenizer.h"
+
+namespace varifocal {
+
+struct SplitContinuations {
+  std::vector<int32_t> prompt_token_ids;
+  std::vector<std::vector<int32_t>> continuations;
+};
+
+absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& tokenizer, absl::string_view prompt,
+                                                               const std::vector<std::string>& continuations);
+
+}  // namespace varifocal

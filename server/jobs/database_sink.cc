@@ -1,0 +1,169 @@
+#include "server/jobs/database_sink.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "eval_tasks/metric.h"
+#include "server/jobs/excerpt.h"
+#include "server/jobs/reason.h"
+
+namespace varifocal {
+namespace {
+
+// Text of models and users, in which a bad byte is replaced, not refused.
+std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string Strings(const std::vector<std::string>& values) { return Dump(Json(values)); }
+
+db::SampleRecord ToSampleRecord(const SampleRecord& record, bool keep_prompts) {
+  const Sample& sample = *record.sample;
+  db::SampleRecord row;
+  row.task = record.cell.task;
+  row.context_length = record.cell.context_length;
+  row.sample_index = sample.index;
+  row.tokenizer_sha256 = sample.tokenizer_sha256;
+  row.question_id = sample.question_id;
+  row.cluster = sample.cluster;
+  row.row_id = sample.row_id;
+  row.new_token_count_max = sample.max_new_tokens;
+  row.gold_json = Strings(sample.gold);
+  if (sample.token_ids.empty()) return row;  // it could not be made: identity only
+
+  row.token_ids_sha256 = sample.TokenIdsSha256();
+  row.prompt_token_count = sample.prompt_token_count();
+  if (!sample.continuations.empty()) row.continuations_json = Strings(sample.continuations);
+  Json spans = Json::array();
+  for (const EvidenceSpan& span : sample.evidence) {
+    spans.push_back({{"byte_begin", span.byte_begin},
+                     {"byte_end", span.byte_end},
+                     {"token_begin", span.token_begin},
+                     {"token_end", span.token_end}});
+  }
+  row.evidence_json = Dump(spans);
+  if (sample.truncation.cut_token_count > 0) {
+    row.truncation_json = Dump({{"cut_token_count", sample.truncation.cut_token_count},
+                                {"gold_survived", sample.truncation.gold_survived}});
+  }
+  row.excerpt = MakeExcerpt(sample.prompt, sample.evidence);
+  if (keep_prompts) row.prompt = sample.prompt;
+  return row;
+}
+
+db::GenerationRecord ToGenerationRecord(const SampleRecord& record) {
+  db::GenerationRecord row;
+  if (!record.error.ok()) {
+    row.error_code = ReasonOf(record.error).name;
+    row.error_message = std::string(record.error.message());
+    return row;
+  }
+  VF_CHECK(record.generation.has_value());
+  const Generation& generation = *record.generation;
+  if (record.sample->continuations.empty()) {
+    row.finish_reason = FinishReasonName(generation.finish_reason);
+    row.answer_raw = generation.text;
+  } else {
+    row.finish_reason = "scored";
+    Json scores = Json::array();
+    for (const ContinuationScore& score : generation.continuation_scores) {
+      scores.push_back({{"is_greedy", score.is_greedy},
+                        {"log_likelihood", score.log_likelihood},
+                        {"token_count", score.token_count}});
+    }
+    row.log_likelihoods_json = Dump(scores);
+  }
+  row.answer = record.answer;
+  row.new_token_count = static_cast<int64_t>(generation.token_ids.size());
+  row.cached_token_count = generation.cached_token_count;
+  row.queue_us = generation.queue_us;
+  row.prefill_us = generation.prefill_us;
+  row.decode_us = generation.decode_us;
+  row.tau_low_share = generation.tau_min_share;
+  row.tau_high_share = generation.tau_max_share;
+  row.is_extrapolated = generation.extrapolated;
+  return row;
+}
+
+}  // namespace
+
+db::Outcome ToOutcome(const SampleRecord& record, int64_t cell_id, int64_t execution_id, bool keep_prompts) {
+  db::Outcome outcome;
+  outcome.cell_id = cell_id;
+  outcome.execution_id = execution_id;
+  outcome.sample = ToSampleRecord(record, keep_prompts);
+  outcome.generation = ToGenerationRecord(record);
+  for (const MetricValue& score : record.scores) outcome.scores.push_back({score.metric, score.value});
+  return outcome;
+}
+
+std::vector<db::TaskMetricRecord> ToTaskMetrics(const JobSpec& spec) {
+  std::vector<db::TaskMetricRecord> rows;
+  for (const TaskSpec& task : spec.suite.tasks) {
+    for (size_t i = 0; i < task.metrics.size(); ++i) {
+      const Metric* metric = FindMetric(task.metrics[i]);
+      VF_CHECK(metric != nullptr, "a validated spec names known metrics");
+      // Every metric of the table is a share of something, so 1 is the best there is.
+      rows.push_back({task.name, metric->name, static_cast<int64_t>(i), metric->is_binary, metric->worst_value, 1.0});
+    }
+  }
+  return rows;
+}
+
+std::vector<db::CellRecord> ToCells(const Grid& grid) {
+  std::vector<db::CellRecord> rows;
+  for (const GridCell& cell : grid.cells) {
+    rows.push_back({cell.key.variant, cell.key.task, cell.key.context_length, cell.planned_count});
+  }
+  return rows;
+}
+
+absl::StatusOr<std::unique_ptr<DatabaseSink>> DatabaseSink::Create(db::Writer* writer, Options options) {
+  auto sink = std::unique_ptr<DatabaseSink>(new DatabaseSink(writer, std::move(options)));
+  ASSIGN_OR_RETURN(const std::vector<db::CellRow> rows, writer->Cells(sink->options_.job_id));
+  for (const db::CellRow& row : rows) {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> missing, writer->MissingSamples(row.cell_id));
+    const CellKey key = {row.cell.variant, row.cell.task, static_cast<int>(row.cell.context_length)};
+    sink->cells_[key] = {row.cell_id, std::set<int64_t>(missing.begin(), missing.end())};
+  }
+  return sink;
+}
+
+absl::StatusOr<bool> DatabaseSink::AlreadyDone(const CellKey& cell, int index) {
+  const auto found = cells_.find(cell);
+  if (found == cells_.end()) {
+    return absl::FailedPreconditionError(absl::StrCat("the job has no cell ", cell.variant, " x ", cell.task, " x ",
+                                                      cell.context_length, " in the database: its grid has changed"));
+  }
+  return found->second.missing.count(index) == 0;
+}
+
+absl::Status DatabaseSink::Record(const SampleRecord& record) {
+  const auto found = cells_.find(record.cell);
+  VF_CHECK(found != cells_.end(), "AlreadyDone comes first");
+  const auto execution = options_.execution_ids.find(record.cell.variant);
+  VF_CHECK(execution != options_.execution_ids.end(), "every variant has an execution");
+  const db::Outcome outcome = ToOutcome(record, found->second.cell_id, execution->second, options_.keep_prompts);
+  RETURN_IF_ERROR(writer_->RecordSample(outcome).status());
+  found->second.missing.erase(record.sample->index);
+  const db::GenerationRecord& said = outcome.generation;
+  if (!record.error.ok()) {
+    Log(LogLevel::kWarning, "sample_failed",
+        {{"job", absl::StrCat("jobs/", options_.job_id)}, {"variant", record.cell.variant}, {"task", record.cell.task},
+         {"length", record.cell.context_length}, {"sample", record.sample->index}, {"code", said.error_code},
+         {"message", said.error_message}});
+  } else {
+    Log(LogLevel::kInfo, "sample_done",
+        {{"job", absl::StrCat("jobs/", options_.job_id)}, {"variant", record.cell.variant}, {"task", record.cell.task},
+         {"length", record.cell.context_length}, {"sample", record.sample->index},
+         {"prompt_tokens", outcome.sample.prompt_token_count.value_or(0)}, {"cached_tokens", said.cached_token_count},
+         {"new_tokens", said.new_token_count}, {"prefill_us", said.prefill_us}, {"decode_us", said.decode_us},
+         {"score", record.scores.empty() ? 0.0 : record.scores[0].value}});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace varifocal

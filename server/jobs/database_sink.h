@@ -1,0 +1,56 @@
+// A SampleSink that writes to the results database, and the conversions from evaluation structs to its rows.
+//
+// Errors:  those of db::Writer; one stops the run.
+// Threads: one, the runner's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "db/records.h"
+#include "db/writer.h"
+#include "eval_tasks/grid.h"
+#include "eval_tasks/job_spec.h"
+#include "eval_tasks/sample_sink.h"
+
+namespace varifocal {
+
+class DatabaseSink : public SampleSink {
+ public:
+  struct Options {
+    int64_t job_id = 0;
+    bool keep_prompts = false;
+    std::map<std::string, int64_t> execution_ids;  // by variant: where its answers come from
+  };
+
+  // Reads what is missing; failed samples count as missing.
+  static absl::StatusOr<std::unique_ptr<DatabaseSink>> Create(db::Writer* writer, Options options);
+
+  absl::StatusOr<bool> AlreadyDone(const CellKey& cell, int index) override;
+  absl::Status Record(const SampleRecord& record) override;
+
+ private:
+  struct Cell {
+    int64_t cell_id = 0;
+    std::set<int64_t> missing;  // sample indices
+  };
+  DatabaseSink(db::Writer* writer, Options options) : writer_(writer), options_(std::move(options)) {}
+
+  db::Writer* const writer_;
+  const Options options_;
+  std::map<CellKey, Cell> cells_;
+};
+
+// One record as the database stores it.
+db::Outcome ToOutcome(const SampleRecord& record, int64_t cell_id, int64_t execution_id, bool keep_prompts);
+
+// The tables of a new job that do not depend on its models.
+std::vector<db::TaskMetricRecord> ToTaskMetrics(const JobSpec& spec);
+std::vector<db::CellRecord> ToCells(const Grid& grid);
+
+}  // namespace varifocal

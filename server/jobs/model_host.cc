@@ -1,0 +1,129 @@
+#include "server/jobs/model_host.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "server/jobs/reason.h"
+
+namespace varifocal {
+
+absl::Status CheckModelName(absl::string_view name) {
+  bool good = !name.empty() && name.size() <= 63 && absl::ascii_isalpha(name[0]);
+  for (char c : name) good = good && (absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.');
+  if (good) return absl::OkStatus();
+  return WithReason(
+      absl::InvalidArgumentError(absl::StrCat("model name \"", name,
+                                              "\" is not a letter followed by at most 62 letters, digits, '_', '-' or '.'")),
+      "BAD_MODEL_NAME");
+}
+
+absl::Status CheckFocalTemperatures(const ModelConfig& config, absl::Span<const double> temperatures) {
+  if (temperatures.empty()) return absl::OkStatus();
+  const auto bad = [](const std::string& message) {
+    return WithReason(absl::InvalidArgumentError(message), "BAD_FOCAL_TEMPERATURE", {{"field", "focal_temperatures"}});
+  };
+  for (double t : temperatures) {
+    if (!std::isfinite(t) || t <= 0) return bad(absl::StrCat("focal temperature ", t, " is not a finite number above 0"));
+  }
+  if (config.attention.mode == AttentionMode::kFocalLearned) {
+    return bad("focal temperature cannot be set on a model whose temperatures are learned");
+  }
+  if (temperatures.size() != 1 && static_cast<int64_t>(temperatures.size()) != config.layer_count) {
+    return bad(absl::StrCat(temperatures.size(), " focal temperatures given, the model takes 1 or one for each of its ",
+                            config.layer_count, " layers"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFitsModel(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count) {
+  if (prompt_token_count <= config.max_position && new_token_count <= config.max_position - prompt_token_count) {
+    return absl::OkStatus();
+  }
+  return WithReason(
+      absl::InvalidArgumentError(absl::StrCat("prompt of ", prompt_token_count, " tokens and ", new_token_count,
+                                              " new ones exceed the model's limit of ", config.max_position, " tokens")),
+      "PROMPT_TOO_LONG",
+      {{"promptTokenCount", absl::StrCat(prompt_token_count)},
+       {"newTokenCount", absl::StrCat(new_token_count)},
+       {"limit", absl::StrCat(config.max_position)}});
+}
+
+absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& name, const std::string& directory) {
+  RETURN_IF_ERROR(CheckModelName(name));
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto [entry, is_new] = entries_.try_emplace(name, Entry{directory, nullptr});
+    if (!is_new) {
+      if (entry->second.directory != directory) {
+        return WithReason(absl::AlreadyExistsError(absl::StrCat("model name \"", name, "\" is taken by ", entry->second.directory)),
+                          "MODEL_ALREADY_LOADED", {{"model", name}, {"directory", entry->second.directory}});
+      }
+      if (entry->second.model != nullptr) return entry->second.model;
+      return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")), "MODEL_LOADING",
+                        {{"model", name}});
+    }
+  }
+  absl::StatusOr<std::unique_ptr<HostedModel>> made = factory_(directory);
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!made.ok()) {
+    entries_.erase(name);
+    return Annotate(made.status(), absl::StrCat("model \"", name, "\""));
+  }
+  (*made)->name = name;
+  (*made)->directory = directory;
+  std::shared_ptr<HostedModel> model = *std::move(made);
+  entries_[name].model = model;
+  const ModelProvenance& from = model->provenance;
+  Log(LogLevel::kInfo, "model_loaded",
+      {{"model", name}, {"directory", directory}, {"backend", from.backend}, {"isa", from.isa}, {"dtype", from.dtype},
+       {"threads", from.threads}, {"attention", from.attention}, {"parameters", from.parameter_count},
+       {"weights_sha256", from.weights_sha256}});
+  return model;
+}
+
+absl::Status ModelHost::Unload(const std::string& name) {
+  RETURN_IF_ERROR(Find(name).status());
+  std::shared_ptr<HostedModel> last;  // destroyed after the lock is released: an engine's end may take a while
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto entry = entries_.find(name);
+    if (entry == entries_.end()) return absl::OkStatus();
+    last = std::move(entry->second.model);
+    entries_.erase(entry);
+  }
+  Log(LogLevel::kInfo, "model_unloaded", {{"model", name}});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Find(const std::string& name) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto entry = entries_.find(name);
+  if (entry == entries_.end()) {
+    std::vector<std::string> names;
+    for (const auto& [known, unused] : entries_) names.push_back(known);
+    const std::string have = names.empty() ? "it has none" : absl::StrCat("it has ", absl::StrJoin(names, ", "));
+    return WithReason(absl::NotFoundError(absl::StrCat("no model \"", name, "\" in this daemon; ", have)), "MODEL_NOT_FOUND",
+                      {{"model", name}});
+  }
+  if (entry->second.model == nullptr) {
+    return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")), "MODEL_LOADING",
+                      {{"model", name}});
+  }
+  return entry->second.model;
+}
+
+std::vector<std::shared_ptr<HostedModel>> ModelHost::List() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::shared_ptr<HostedModel>> models;
+  for (const auto& [name, entry] : entries_) {
+    if (entry.model != nullptr) models.push_back(entry.model);
+  }
+  return models;
+}
+
+}  // namespace varifocal

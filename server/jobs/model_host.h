@@ -1,0 +1,72 @@
+// The models of one daemon by name: each a checkpoint, its tokenizer and its engine.
+//
+// All variants of a model (`NAME`, `NAME@t=0.7`) share one entry: the temperature travels with each request. A user of a
+// model holds a shared pointer, so unloading only takes the name away and the memory goes with the last user.
+//
+// Errors:  from Load: what LoadModel and Engine::Create say; INVALID_ARGUMENT (BAD_MODEL_NAME), ALREADY_EXISTS
+//          (MODEL_ALREADY_LOADED). From Find: NOT_FOUND (MODEL_NOT_FOUND), UNAVAILABLE (MODEL_LOADING).
+// Threads: any. The last shared pointer must not be dropped on an engine's callback.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "server/engine/engine.h"
+#include "server/model/model.h"
+#include "tokenizer/tokenizer.h"
+
+namespace varifocal {
+
+struct HostedModel {
+  std::string name;       // "baseline"
+  std::string directory;
+  ModelConfig config;
+  ModelProvenance provenance;
+  std::shared_ptr<const Tokenizer> tokenizer;  // null when the directory has none
+  std::unique_ptr<Engine> engine;
+};
+
+// Makes everything of a HostedModel but its name and directory. Tests put a fake here.
+using ModelFactory = std::function<absl::StatusOr<std::unique_ptr<HostedModel>>(const std::string& directory)>;
+ModelFactory MakeModelFactory(const ModelOptions& model_options, const EngineOptions& engine_options);
+
+class ModelHost {
+ public:
+  explicit ModelHost(ModelFactory factory) : factory_(std::move(factory)) {}
+
+  // Blocks while the checkpoint is read. The same name and directory again gives the present one.
+  absl::StatusOr<std::shared_ptr<HostedModel>> Load(const std::string& name, const std::string& directory);
+  absl::Status Unload(const std::string& name);
+  absl::StatusOr<std::shared_ptr<HostedModel>> Find(const std::string& name) const;
+  std::vector<std::shared_ptr<HostedModel>> List() const;  // by name, ready ones
+
+ private:
+  struct Entry {
+    std::string directory;
+    std::shared_ptr<HostedModel> model;  // null while it is being read
+  };
+
+  const ModelFactory factory_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> entries_;
+};
+
+// INVALID_ARGUMENT unless the name is a letter followed by letters, digits, `_`, `-`, `.`; at most 63 characters.
+absl::Status CheckModelName(absl::string_view name);
+
+// INVALID_ARGUMENT (BAD_FOCAL_TEMPERATURE) unless empty, or one number or one per layer, all finite and above 0, on a
+// model whose temperatures are not learned.
+absl::Status CheckFocalTemperatures(const ModelConfig& config, absl::Span<const double> temperatures);
+
+// INVALID_ARGUMENT (PROMPT_TOO_LONG), with all three numbers, unless prompt and new tokens fit the model.
+absl::Status CheckFitsModel(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count);
+
+}  // namespace varifocal

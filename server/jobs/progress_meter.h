@@ -1,0 +1,39 @@
+// How fast a job goes and when it will end, from the runner's counts.
+//
+// Speed is tokens (prompt and new, reused ones included) over the last half minute. The end is estimated from the tokens
+// that are left, counted as samples x context length, at the speed of the whole run so far for such tokens: a window
+// would jump whenever the grid moves on to another length.
+//
+// Threads: guarded by its owner.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "eval_tasks/runner.h"
+
+namespace varifocal {
+
+class ProgressMeter {
+ public:
+  // Call at the start of a run and with every progress report, in order of time.
+  void Update(const Progress& progress, int64_t now_us);
+
+  double TokensPerSecond(int64_t now_us) const;   // 0 before the first answer
+  double RemainingSeconds(int64_t now_us) const;  // negative when not known
+  double ElapsedSeconds(int64_t now_us) const;
+
+ private:
+  struct Point {
+    int64_t time_us;
+    int64_t token_count;
+  };
+
+  std::deque<Point> window_;
+  int64_t start_us_ = -1;
+  double planned_weight_ = 0;   // sum of samples x context length
+  double done_weight_ = 0;
+  double weight_at_start_ = 0;  // what was there when the run began
+};
+
+}  // namespace varifocal

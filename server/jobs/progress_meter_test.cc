@@ -1,0 +1,55 @@
+// Speed and remaining time from progress reports. Method: made-up reports at made-up times, numbers worked out by hand.
+#include "server/jobs/progress_meter.h"
+
+#include <gtest/gtest.h>
+
+namespace varifocal {
+namespace {
+
+constexpr int64_t kSecondUs = 1'000'000;
+
+Progress Report(int done_short, int done_long, int64_t tokens) {
+  Progress progress;
+  progress.prompt_token_count = tokens;
+  progress.cells = {{{"a", "t", 1000}, 10, done_short, 0}, {{"a", "t", 3000}, 10, done_long, 0}};
+  return progress;
+}
+
+TEST(ProgressMeterTest, NothingIsKnownBeforeTheFirstAnswer) {
+  ProgressMeter meter;
+  EXPECT_EQ(meter.TokensPerSecond(0), 0);
+  EXPECT_LT(meter.RemainingSeconds(0), 0);
+  EXPECT_EQ(meter.ElapsedSeconds(kSecondUs), 0);
+  meter.Update(Report(0, 0, 0), 5 * kSecondUs);
+  EXPECT_LT(meter.RemainingSeconds(6 * kSecondUs), 0);
+  EXPECT_DOUBLE_EQ(meter.ElapsedSeconds(7 * kSecondUs), 2);
+}
+
+TEST(ProgressMeterTest, RemainingTimeWeighsSamplesByLength) {
+  ProgressMeter meter;
+  meter.Update(Report(0, 0, 0), 0);
+  meter.Update(Report(10, 0, 9000), 10 * kSecondUs);
+  // 10 x 1000 of 40000 took 10 s, so 30000 take 30 s more.
+  EXPECT_DOUBLE_EQ(meter.RemainingSeconds(10 * kSecondUs), 30);
+  EXPECT_DOUBLE_EQ(meter.TokensPerSecond(10 * kSecondUs), 900);
+}
+
+TEST(ProgressMeterTest, WhatWasThereBeforeCostsNothing) {
+  ProgressMeter meter;
+  meter.Update(Report(10, 0, 0), 0);      // resumed: the short ones are there
+  meter.Update(Report(10, 5, 15000), 20 * kSecondUs);
+  EXPECT_DOUBLE_EQ(meter.RemainingSeconds(20 * kSecondUs), 20);
+  meter.Update(Report(10, 10, 30000), 40 * kSecondUs);
+  EXPECT_DOUBLE_EQ(meter.RemainingSeconds(40 * kSecondUs), 0);
+}
+
+TEST(ProgressMeterTest, SpeedForgetsWhatIsOlderThanTheWindow) {
+  ProgressMeter meter;
+  meter.Update(Report(0, 0, 0), 0);
+  for (int second = 1; second <= 60; ++second) meter.Update(Report(0, 0, 100 * second), second * kSecondUs);
+  for (int second = 61; second <= 120; ++second) meter.Update(Report(0, 0, 6000 + 10 * (second - 60)), second * kSecondUs);
+  EXPECT_NEAR(meter.TokensPerSecond(120 * kSecondUs), 10, 1e-9);
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,155 @@
+// The daemon varifocald: flags, signals, and a Server between them.
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "CLI/App.hpp"
+#include "CLI/Config.hpp"
+#include "CLI/Formatter.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "base/log.h"
+#include "eval_tasks/suggest.h"
+#include "server/jobs/code_version.h"
+#include "server/jobs/reason.h"
+#include "server/server.h"
+
+namespace varifocal {
+namespace {
+
+enum ExitCode { kDone = 0, kFailed = 1, kWrongUsage = 2 };
+
+constexpr auto kShutdownGrace = std::chrono::seconds(10);
+
+constexpr char kDescription[] =
+    "varifocald serves models and runs evaluation jobs; `varifocal` talks to it.\n\n"
+    "It reads checkpoint directories (Hugging Face layout), keeps jobs and results in one SQLite file, and answers gRPC.\n"
+    "Jobs survive any death of the daemon: the next one with the same --db goes on with exactly the samples that are\n"
+    "missing. SIGTERM and SIGINT stop it in order; a second signal stops it at once.";
+
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  varifocald --db=results.db --model=baseline=models/baseline --model=focal=models/focal-constant\n"
+    "  varifocal submit quick --models=baseline,focal --wait\n\n"
+    "Exit codes: 0 stopped in order, 1 could not start, 2 wrong usage.";
+
+int Complain(int code, absl::string_view message) {
+  std::fprintf(stderr, "varifocald: %s\n", std::string(message).c_str());
+  return code;
+}
+
+// What CLI11 does not take, with the nearest flag there is.
+std::string UnknownFlag(const CLI::App& app, const std::string& argument) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back(absl::StrCat("--", name));
+  }
+  const std::string flag = argument.substr(0, argument.find('='));
+  return absl::StrCat("unknown argument \"", argument, "\"", DidYouMean(flag, known), "; see varifocald --help");
+}
+
+absl::Status AddModels(const std::vector<std::string>& texts, ServerOptions* options) {
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("--model=", text, " is not --model=NAME=DIR"));
+    }
+    const std::string name = text.substr(0, equals);
+    const absl::Status good = CheckModelName(name);
+    if (!good.ok()) return good;
+    for (const auto& other : options->models) {
+      if (other.name == name) return absl::InvalidArgumentError(absl::StrCat("model name \"", name, "\" is given twice"));
+    }
+    options->models.push_back({name, text.substr(equals + 1)});
+  }
+  return absl::OkStatus();
+}
+
+int Serve(ServerOptions options) {
+  // Before any thread is made, so that all inherit it and only sigwait below sees these signals.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // gRPC's own complaints would stand beside our one sentence.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(std::move(options));
+  if (!server.ok()) {
+    const std::string reason = ReasonOf(server.status()).name;
+    const bool is_usage = reason == "BAD_LISTEN_ADDRESS" || reason == "REMOTE_LISTEN_ADDRESS" || reason == "BAD_MODEL_NAME";
+    return Complain(is_usage ? kWrongUsage : kFailed, server.status().message());
+  }
+  int signal = 0;
+  sigwait(&signals, &signal);
+  Log(LogLevel::kInfo, "signal", {{"name", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+  // A second signal finds nobody waiting for it and kills.
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  (*server)->Shutdown(kShutdownGrace);
+  server->reset();
+  return kDone;
+}
+
+int Main(int argc, char** argv) {
+  ServerOptions options;
+  options.listen_address = "127.0.0.1:50151";
+  std::vector<std::string> models;
+  std::string prefix_cache = "on";
+
+  CLI::App app(kDescription, "varifocald");
+  app.footer(kFooter);
+  app.get_formatter()->column_width(34);
+  app.set_help_flag("--help", "Print this and exit");
+  app.set_version_flag("--version", std::string("varifocald ") + CodeVersion(), "Print the version and exit");
+  app.add_option("--db", options.database_path, "Results database; made when missing, one daemon per file")
+      ->required()->type_name("FILE");
+  app.add_option("--model", models, "Serve the checkpoint in DIR as NAME; may be repeated")->type_name("NAME=DIR")
+      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--listen", options.listen_address, "Where to answer; port 0 takes a free one")
+      ->capture_default_str()->type_name("HOST:PORT");
+  app.add_flag("--allow-remote", options.allow_remote, "Let --listen name an address that others can reach (no authentication!)");
+  app.add_option("--device", options.model.device, "auto, cpu, reference or cuda:N")->capture_default_str()->type_name("NAME");
+  app.add_option("--dtype", options.model.dtype, "Number format, f32 or bf16; the device's own when not given")
+      ->check(CLI::IsMember({"f32", "bf16"}))->type_name("NAME");
+  app.add_option("--cpu-isa", options.model.cpu_isa, "Instruction set of the CPU kernels; the best there is when not given")
+      ->type_name("NAME");
+  app.add_option("--threads", options.model.threads, "Threads per model; 0 takes one per processor")
+      ->capture_default_str()->check(CLI::Range(0, 1024))->type_name("N");
+  app.add_option("--prefill-chunk-tokens", options.engine.prefill_chunk_tokens, "Prompt tokens per step; changes no answer")
+      ->capture_default_str()->check(CLI::Range(int64_t{1}, int64_t{1} << 20))->type_name("N");
+  app.add_option("--prefix-cache", prefix_cache, "Reuse the keys and values of shared contexts; changes no answer")
+      ->capture_default_str()->check(CLI::IsMember({"on", "off"}))->type_name("on|off");
+  app.add_option("--kv-cache-bytes", options.engine.kv_cache_bytes, "Keys and values per model; 0 takes a quarter of the memory; 4GB and the like")
+      ->capture_default_str()->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))->type_name("BYTES");
+  app.add_option("--batch-size-max", options.engine.batch_size_max, "Sequences that decode together; changes no answer")
+      ->capture_default_str()->check(CLI::Range(int64_t{1}, int64_t{4096}))->type_name("N");
+  app.add_option("--in-flight", options.in_flight, "Samples of a job under way at once; changes no answer")
+      ->capture_default_str()->check(CLI::Range(1, 1024))->type_name("N");
+  app.allow_extras(true);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return Complain(kWrongUsage, error.what());
+  }
+  if (!app.remaining().empty()) return Complain(kWrongUsage, UnknownFlag(app, app.remaining()[0]));
+  const absl::Status added = AddModels(models, &options);
+  if (!added.ok()) return Complain(kWrongUsage, added.message());
+  options.engine.prefix_cache = prefix_cache == "on";
+  options.command_line = absl::StrJoin(argv, argv + argc, " ");
+  return Serve(std::move(options));
+}
+
+}  // namespace
+}  // namespace varifocal
+
+int main(int argc, char** argv) { return varifocal::Main(argc, argv); }

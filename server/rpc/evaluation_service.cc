@@ -1,0 +1,214 @@
+#include "server/rpc/evaluation_service.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "eval_tasks/suites.h"
+#include "eval_tasks/task.h"
+#include "server/jobs/reason.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/page_token.h"
+#include "server/rpc/status.h"
+#include "server/rpc/unary.h"
+#include "server/rpc/watch_stream.h"
+
+namespace varifocal {
+namespace {
+
+constexpr auto kWatchPeriod = std::chrono::milliseconds(250);
+constexpr int64_t kHeartbeatUs = 5'000'000;
+
+absl::Status ShuttingDown() { return WithReason(absl::UnavailableError("the daemon is shutting down"), "SHUTTING_DOWN"); }
+
+}  // namespace
+
+// One watched job and its stream; used by the watcher thread alone.
+class EvaluationService::Watch {
+ public:
+  Watch(int64_t job_id, std::shared_ptr<WatchStream> stream) : job_id_(job_id), stream_(std::move(stream)) {}
+
+  // Sends what is new; false when the stream has ended.
+  bool Look(JobManager* jobs) {
+    if (!stream_->IsOpen()) return false;
+    const int64_t now_us = Clock::Real().MonotonicMicros();
+    const int64_t change_count = jobs->ChangeCount(job_id_);
+    const bool is_due = sequence_number_ == 0 || change_count != change_count_ || now_us - sent_us_ >= kHeartbeatUs;
+    if (!is_due || !stream_->IsReady()) return true;
+    const absl::StatusOr<JobView> view = jobs->Get(job_id_, /*with_cells=*/true);
+    if (!view.ok()) {
+      stream_->End(view.status());
+      return false;
+    }
+    v1::WatchJobResponse message;
+    absl::Status status = ToProto(*view, /*with_spec=*/false, message.mutable_job());
+    message.set_sequence_number(++sequence_number_);
+    change_count_ = change_count;
+    sent_us_ = now_us;
+    if (db::IsSettled(view->row.state)) {
+      stream_->SendLast(std::move(message));
+      return false;
+    }
+    stream_->Send(std::move(message));
+    return true;
+  }
+
+  void End(const absl::Status& status) { stream_->End(status); }
+
+ private:
+  const int64_t job_id_;
+  const std::shared_ptr<WatchStream> stream_;
+  int64_t sequence_number_ = 0;
+  int64_t change_count_ = -1;
+  int64_t sent_us_ = 0;
+};
+
+EvaluationService::EvaluationService(JobManager* jobs, WorkerPool* workers) : jobs_(jobs), workers_(workers) {
+  if (jobs_ != nullptr) watcher_ = std::thread([this] { WatchLoop(); });
+}
+
+EvaluationService::~EvaluationService() {
+  EndWatches();
+}
+
+void EvaluationService::EndWatches() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void EvaluationService::WatchLoop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    if (watches_.empty()) {
+      wake_.wait(lock);
+      continue;
+    }
+    const std::vector<std::shared_ptr<Watch>> watches = watches_;
+    lock.unlock();
+    std::vector<std::shared_ptr<Watch>> ended;
+    for (const auto& watch : watches) {
+      if (!watch->Look(jobs_)) ended.push_back(watch);
+    }
+    lock.lock();
+    for (const auto& watch : ended) std::erase(watches_, watch);
+    wake_.wait_for(lock, kWatchPeriod, [this] { return stopping_; });
+  }
+  // Once more, so that a watcher hears how its job was left.
+  for (const auto& watch : watches_) {
+    if (watch->Look(jobs_)) watch->End(ShuttingDown());
+  }
+  watches_.clear();
+}
+
+absl::StatusOr<JobManager*> EvaluationService::Jobs() const {
+  if (jobs_ != nullptr) return jobs_;
+  return WithReason(absl::FailedPreconditionError("this server has no database, so it has no jobs"), "NO_DATABASE");
+}
+
+grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerContext* context, const v1::SubmitJobRequest* request,
+                                                       v1::SubmitJobResponse* response) {
+  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
+    ASSIGN_OR_RETURN(JobSpec spec, FromProto(request->spec()));
+    if (request->validate_only()) {
+      ASSIGN_OR_RETURN(const JobEstimate estimate, jobs->Estimate(std::move(spec)));
+      ToProto(estimate, response->mutable_estimate());
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const JobView view, jobs->Submit(std::move(spec), request->request_id()));
+    return ToProto(view, /*with_spec=*/true, response->mutable_job());
+  });
+}
+
+grpc::ServerUnaryReactor* EvaluationService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+                                                    v1::Job* response) {
+  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
+    ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
+    ASSIGN_OR_RETURN(const JobView view, jobs->Get(job_id, /*with_cells=*/true));
+    return ToProto(view, /*with_spec=*/true, response);
+  });
+}
+
+grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+                                                      v1::ListJobsResponse* response) {
+  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
+    ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
+    ASSIGN_OR_RETURN(const std::string after, ParsePageToken("jobs", request->page_token()));
+    int64_t before_id = 0;
+    if (!after.empty() && !absl::SimpleAtoi(after, &before_id)) return absl::InternalError("a page token without a job id was given out");
+    // One more than a page tells whether there is a next one.
+    ASSIGN_OR_RETURN(std::vector<JobView> views, jobs->List(before_id, page_size + 1));
+    if (views.size() > static_cast<size_t>(page_size)) {
+      views.resize(page_size);
+      response->set_next_page_token(MakePageToken("jobs", absl::StrCat(views.back().row.job_id)));
+    }
+    for (const JobView& view : views) RETURN_IF_ERROR(ToProto(view, /*with_spec=*/false, response->add_jobs()));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* EvaluationService::CancelJob(grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
+                                                       v1::Job* response) {
+  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
+    ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
+    ASSIGN_OR_RETURN(const JobView view, jobs->Cancel(job_id));
+    return ToProto(view, /*with_spec=*/true, response);
+  });
+}
+
+grpc::ServerUnaryReactor* EvaluationService::ResumeJob(grpc::CallbackServerContext* context, const v1::ResumeJobRequest* request,
+                                                       v1::Job* response) {
+  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
+    ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
+    ASSIGN_OR_RETURN(const JobView view, jobs->Resume(job_id, request->allow_mixed()));
+    return ToProto(view, /*with_spec=*/true, response);
+  });
+}
+
+grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc::CallbackServerContext*,
+                                                                            const v1::WatchJobRequest* request) {
+  const std::shared_ptr<WatchStream> stream = WatchStream::Make();
+  const absl::Status status = [&]() -> absl::Status {
+    RETURN_IF_ERROR(Jobs().status());
+    ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stopping_) return ShuttingDown();
+    watches_.push_back(std::make_shared<Watch>(job_id, stream));
+    wake_.notify_all();
+    return absl::OkStatus();
+  }();
+  if (!status.ok()) stream->End(status);
+  return stream->reactor();
+}
+
+grpc::ServerUnaryReactor* EvaluationService::ListSuites(grpc::CallbackServerContext* context, const v1::ListSuitesRequest*,
+                                                        v1::ListSuitesResponse* response) {
+  return RunUnary(context, *workers_, [response]() -> absl::Status {
+    for (const std::string& name : BuiltInSuiteNames()) {
+      v1::Suite* suite = response->add_suites();
+      suite->set_name(name);
+      suite->set_yaml(std::string(*BuiltInSuiteText(name)));
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* EvaluationService::ListTasks(grpc::CallbackServerContext* context, const v1::ListTasksRequest*,
+                                                       v1::ListTasksResponse* response) {
+  return RunUnary(context, *workers_, [response]() -> absl::Status {
+    for (const TaskKind& kind : TaskKinds()) ToProto(kind, response->add_tasks());
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace varifocal

@@ -1,0 +1,62 @@
+// The Evaluation service: jobs over the wire. Every unary call waits for the database, so it runs on the worker pool.
+//
+// Watching: one thread looks at all watched jobs four times a second and sends to those streams whose job changed and whose
+// last message is out. So a slow reader skips messages, and neither it nor a thousand watchers slow a job down.
+//
+// Threads: as gRPC likes. Jobs and workers outlive the service, and the service outlives the gRPC server.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "server/jobs/job_manager.h"
+#include "server/rpc/worker_pool.h"
+#include "varifocal/v1/evaluation.grpc.pb.h"
+
+namespace varifocal {
+
+class EvaluationService final : public v1::Evaluation::CallbackService {
+ public:
+  // `jobs` is null in a server without a database; every call that needs one then says so.
+  EvaluationService(JobManager* jobs, WorkerPool* workers);
+  ~EvaluationService() override;
+
+  // Ends all WatchJob streams with UNAVAILABLE (SHUTTING_DOWN), and later ones at once. Idempotent.
+  void EndWatches();
+
+  grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context, const v1::SubmitJobRequest* request,
+                                      v1::SubmitJobResponse* response) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request, v1::Job* response) override;
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+                                     v1::ListJobsResponse* response) override;
+  grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
+                                      v1::Job* response) override;
+  grpc::ServerUnaryReactor* ResumeJob(grpc::CallbackServerContext* context, const v1::ResumeJobRequest* request,
+                                      v1::Job* response) override;
+  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext* context,
+                                                           const v1::WatchJobRequest* request) override;
+  grpc::ServerUnaryReactor* ListSuites(grpc::CallbackServerContext* context, const v1::ListSuitesRequest* request,
+                                       v1::ListSuitesResponse* response) override;
+  grpc::ServerUnaryReactor* ListTasks(grpc::CallbackServerContext* context, const v1::ListTasksRequest* request,
+                                      v1::ListTasksResponse* response) override;
+
+ private:
+  class Watch;
+
+  absl::StatusOr<JobManager*> Jobs() const;
+  void WatchLoop();
+
+  JobManager* const jobs_;
+  WorkerPool* const workers_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::vector<std::shared_ptr<Watch>> watches_;
+  std::thread watcher_;
+};
+
+}  // namespace varifocal

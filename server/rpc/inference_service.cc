@@ -1,0 +1,282 @@
+#include "server/rpc/inference_service.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/jobs/reason.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/engine_call.h"
+#include "server/rpc/engine_request.h"
+#include "server/rpc/page_token.h"
+#include "server/rpc/status.h"
+#include "server/rpc/unary.h"
+
+namespace varifocal {
+namespace {
+
+absl::StatusOr<std::shared_ptr<HostedModel>> FindModel(const ModelHost& host, const std::string& resource, absl::string_view field) {
+  ASSIGN_OR_RETURN(const std::string name, ParseModelResource(resource, field));
+  return host.Find(name);
+}
+
+v1::GenerationResult::FinishReason ToProto(EngineFinishReason reason) {
+  switch (reason) {
+    case EngineFinishReason::kNone: return v1::GenerationResult::FINISH_REASON_UNSPECIFIED;
+    case EngineFinishReason::kEos: return v1::GenerationResult::EOS;
+    case EngineFinishReason::kLength: return v1::GenerationResult::LENGTH;
+    case EngineFinishReason::kStop: return v1::GenerationResult::STOP;
+    case EngineFinishReason::kCancelled: return v1::GenerationResult::CANCELLED;
+  }
+  return v1::GenerationResult::FINISH_REASON_UNSPECIFIED;
+}
+
+void ToProto(const EngineResult& result, v1::GenerationResult* proto) {
+  proto->set_prompt_token_count(static_cast<int32_t>(result.prompt_token_count));
+  proto->set_cached_token_count(static_cast<int32_t>(result.cached_token_count));
+  proto->mutable_token_ids()->Add(result.new_token_ids.begin(), result.new_token_ids.end());
+  proto->set_text(result.text);
+  proto->set_finish_reason(ToProto(result.finish_reason));
+  proto->mutable_token_log_probs()->Add(result.new_token_log_probs.begin(), result.new_token_log_probs.end());
+  proto->set_queue_us(result.queue_us);
+  proto->set_prefill_us(result.prefill_us);
+  proto->set_decode_us(result.decode_us);
+  proto->set_tau_min_share(result.tau_at_min_share.value_or(0));
+  proto->set_tau_max_share(result.tau_at_max_share.value_or(0));
+  proto->set_extrapolated(result.extrapolated);
+  proto->set_notes(result.notes);
+}
+
+void ToProto(const EngineRequest& request, const EngineResult& result, bool per_token, v1::ComputeLogLikelihoodsResponse* proto) {
+  proto->mutable_token_ids()->Add(request.token_ids.begin(), request.token_ids.end());
+  proto->set_cached_token_count(static_cast<int32_t>(result.cached_token_count));
+  proto->set_extrapolated(result.extrapolated);
+  proto->set_notes(result.notes);
+  const auto* work = std::get_if<ScoreContinuationsWork>(&request.work);
+  if (work == nullptr) {
+    proto->set_log_likelihood(result.log_likelihood);
+    if (!per_token) return;
+    for (size_t i = 1; i < result.token_log_probs.size(); ++i) proto->add_token_log_probs(result.token_log_probs[i].value_or(0));
+    return;
+  }
+  for (size_t i = 0; i < result.continuations.size(); ++i) {
+    const EngineContinuationScore& score = result.continuations[i];
+    v1::ContinuationLogLikelihood* out = proto->add_continuations();
+    out->set_log_likelihood(score.log_likelihood);
+    out->set_token_count(static_cast<int32_t>(score.token_count));
+    out->set_is_greedy(score.is_greedy);
+    out->mutable_token_ids()->Add(work->continuations[i].begin(), work->continuations[i].end());
+    if (per_token) out->mutable_token_log_probs()->Add(score.token_log_probs.begin(), score.token_log_probs.end());
+  }
+}
+
+// One ComputeLogLikelihoods call. It owns itself: OnDone is its end.
+class ScoreCall final : public grpc::ServerUnaryReactor {
+ public:
+  ScoreCall(const v1::ComputeLogLikelihoodsRequest* request, v1::ComputeLogLikelihoodsResponse* response)
+      : request_(request), response_(response), call_(std::make_shared<EngineCall>()) {}
+
+  // On a worker. The reactor may be gone when this returns, so what is needed to the end is kept on the stack.
+  void Begin(const ModelHost& host) {
+    absl::StatusOr<std::shared_ptr<HostedModel>> model = FindModel(host, request_->model(), "model");
+    if (!model.ok()) return Finish(ToGrpcStatus(model.status()));
+    absl::StatusOr<EngineRequest> engine_request = ToEngineRequest(*request_, **model);
+    if (!engine_request.ok()) return Finish(ToGrpcStatus(engine_request.status()));
+    model_ = *model;
+    sent_ = *engine_request;
+    EngineCallbacks callbacks;
+    callbacks.on_done = [this](absl::StatusOr<EngineResult> result) {
+      if (result.ok()) ToProto(sent_, *result, request_->per_token(), response_);
+      Finish(ToGrpcStatus(result.status()));
+    };
+    const std::shared_ptr<EngineCall> call = call_;
+    call->Start((*model)->engine.get(), *std::move(engine_request), std::move(callbacks));
+  }
+
+  void OnCancel() override { call_->Cancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  const v1::ComputeLogLikelihoodsRequest* const request_;
+  v1::ComputeLogLikelihoodsResponse* const response_;
+  const std::shared_ptr<EngineCall> call_;
+  std::shared_ptr<HostedModel> model_;
+  EngineRequest sent_;
+};
+
+// One Generate call: chunks of new tokens, at most one write under way, then the result. It owns itself: OnDone is its end.
+class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+ public:
+  explicit GenerateCall(const v1::GenerateRequest* request) : request_(request), call_(std::make_shared<EngineCall>()) {}
+
+  void Begin(const ModelHost& host) {  // on a worker; as ScoreCall::Begin
+    absl::StatusOr<std::shared_ptr<HostedModel>> model = FindModel(host, request_->model(), "model");
+    if (!model.ok()) return Finish(ToGrpcStatus(model.status()));
+    absl::StatusOr<EngineRequest> engine_request = ToEngineRequest(*request_, **model);
+    if (!engine_request.ok()) return Finish(ToGrpcStatus(engine_request.status()));
+    model_ = *model;
+    EngineCallbacks callbacks;
+    callbacks.on_token = [this](int32_t token_id, double) { Add(token_id); };
+    callbacks.on_done = [this](absl::StatusOr<EngineResult> result) { End(std::move(result)); };
+    const std::shared_ptr<EngineCall> call = call_;
+    call->Start((*model)->engine.get(), *std::move(engine_request), std::move(callbacks));
+  }
+
+  void OnWriteDone(bool ok) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    is_writing_ = false;
+    if (!ok) call_->Cancel();  // the reader is gone; the engine's end finishes the call
+    Advance(std::move(lock));
+  }
+  void OnCancel() override { call_->Cancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  void Add(int32_t token_id) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    pending_.push_back(token_id);
+    Advance(std::move(lock));
+  }
+
+  void End(absl::StatusOr<EngineResult> result) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    is_ended_ = true;
+    status_ = result.status();
+    if (result.ok()) ToProto(*result, final_.mutable_result());
+    Advance(std::move(lock));
+  }
+
+  // The next step, when no write is under way. gRPC is called without the lock: it may call back at once. After the last
+  // step the object may be gone.
+  void Advance(std::unique_lock<std::mutex> lock) {
+    if (is_writing_) return;
+    if (is_ended_) {
+      is_writing_ = true;
+      const grpc::Status status = ToGrpcStatus(status_);
+      lock.unlock();
+      if (status.ok()) return StartWriteAndFinish(&final_, grpc::WriteOptions(), status);
+      return Finish(status);
+    }
+    if (pending_.empty()) return;
+    chunk_.mutable_new_tokens()->mutable_ids()->Assign(pending_.begin(), pending_.end());
+    pending_.clear();
+    is_writing_ = true;
+    lock.unlock();
+    StartWrite(&chunk_);
+  }
+
+  const v1::GenerateRequest* const request_;
+  const std::shared_ptr<EngineCall> call_;
+  std::shared_ptr<HostedModel> model_;
+
+  std::mutex mutex_;
+  std::vector<int32_t> pending_;
+  bool is_writing_ = false;
+  bool is_ended_ = false;
+  absl::Status status_;
+  v1::GenerateResponse chunk_;
+  v1::GenerateResponse final_;
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
+                                                       v1::ListModelsResponse* response) {
+  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
+    ASSIGN_OR_RETURN(const std::string after, ParsePageToken("models", request->page_token()));
+    for (const auto& model : host_->List()) {
+      if (model->name <= after) continue;
+      if (response->models_size() == page_size) {
+        const std::string& last = response->models(page_size - 1).name();
+        response->set_next_page_token(MakePageToken("models", last.substr(sizeof("models/") - 1)));
+        break;
+      }
+      ToProto(*model, response->add_models());
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext* context, const v1::GetModelRequest* request,
+                                                     v1::Model* response) {
+  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->name(), "name"));
+    ToProto(*model, response);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContext* context, const v1::LoadModelRequest* request,
+                                                      v1::Model* response) {
+  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+    if (request->directory().empty()) {
+      return WithReason(absl::InvalidArgumentError("directory is not set"), "BAD_DIRECTORY", {{"field", "directory"}});
+    }
+    ASSIGN_OR_RETURN(const auto model, host_->Load(request->model_id(), request->directory()));
+    listener_(model->name, true);
+    ToProto(*model, response);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* InferenceService::UnloadModel(grpc::CallbackServerContext* context, const v1::UnloadModelRequest* request,
+                                                        v1::UnloadModelResponse*) {
+  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::string name, ParseModelResource(request->name(), "name"));
+    RETURN_IF_ERROR(host_->Find(name).status());
+    if (jobs_ != nullptr) RETURN_IF_ERROR(jobs_->CheckUnused(name));
+    listener_(name, false);
+    return host_->Unload(name);
+  });
+}
+
+grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* context, const v1::TokenizeRequest* request,
+                                                     v1::TokenizeResponse* response) {
+  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
+    RETURN_IF_ERROR(CheckHasTokenizer(*model));
+    int64_t invalid_utf8_count = 0;
+    EncodeOptions options;
+    options.add_special_tokens = !request->no_special_tokens();
+    options.special_tokens_as_text = request->special_tokens_as_text();
+    options.invalid_utf8_count = &invalid_utf8_count;
+    ASSIGN_OR_RETURN(const std::vector<int32_t> ids, model->tokenizer->Encode(request->text(), options));
+    response->mutable_token_ids()->Add(ids.begin(), ids.end());
+    response->set_invalid_utf8_count(invalid_utf8_count);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* context, const v1::DetokenizeRequest* request,
+                                                       v1::DetokenizeResponse* response) {
+  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
+    RETURN_IF_ERROR(CheckHasTokenizer(*model));
+    const std::vector<int32_t> ids(request->token_ids().begin(), request->token_ids().end());
+    DecodeOptions options;
+    options.keep_special_tokens = request->keep_special_tokens();
+    ASSIGN_OR_RETURN(*response->mutable_text(), model->tokenizer->Decode(ids, options));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(grpc::CallbackServerContext*,
+                                                                           const v1::GenerateRequest* request) {
+  auto* call = new GenerateCall(request);
+  workers_->Post([this, call] { call->Begin(*host_); });
+  return call;
+}
+
+grpc::ServerUnaryReactor* InferenceService::ComputeLogLikelihoods(grpc::CallbackServerContext*,
+                                                                  const v1::ComputeLogLikelihoodsRequest* request,
+                                                                  v1::ComputeLogLikelihoodsResponse* response) {
+  auto* call = new ScoreCall(request, response);
+  workers_->Post([this, call] { call->Begin(*host_); });
+  return call;
+}
+
+}  // namespace varifocal

@@ -1,0 +1,50 @@
+// The Inference service: checks a request, hands it to a model's engine, sends back what comes.
+//
+// Nothing here blocks a gRPC thread: texts are encoded on the worker pool and answers are sent from the engine's callback.
+// A client that goes away or runs past its deadline cancels its request in the engine.
+//
+// Threads: as gRPC likes. Host, jobs and workers outlive the service, and the service outlives the gRPC server.
+#pragma once
+
+#include "server/jobs/job_manager.h"
+#include "server/jobs/model_host.h"
+#include "server/rpc/worker_pool.h"
+#include "varifocal/v1/inference.grpc.pb.h"
+
+namespace varifocal {
+
+class InferenceService final : public v1::Inference::CallbackService {
+ public:
+  // Told whenever a model comes or goes, for the health service.
+  using ModelListener = std::function<void(const std::string& name, bool is_serving)>;
+
+  // `jobs` is null in a server without a database.
+  InferenceService(ModelHost* host, JobManager* jobs, WorkerPool* workers, ModelListener listener)
+      : host_(host), jobs_(jobs), workers_(workers), listener_(std::move(listener)) {}
+
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
+                                       v1::ListModelsResponse* response) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context, const v1::GetModelRequest* request,
+                                     v1::Model* response) override;
+  grpc::ServerUnaryReactor* LoadModel(grpc::CallbackServerContext* context, const v1::LoadModelRequest* request,
+                                      v1::Model* response) override;
+  grpc::ServerUnaryReactor* UnloadModel(grpc::CallbackServerContext* context, const v1::UnloadModelRequest* request,
+                                        v1::UnloadModelResponse* response) override;
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context, const v1::TokenizeRequest* request,
+                                     v1::TokenizeResponse* response) override;
+  grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context, const v1::DetokenizeRequest* request,
+                                       v1::DetokenizeResponse* response) override;
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(grpc::CallbackServerContext* context,
+                                                           const v1::GenerateRequest* request) override;
+  grpc::ServerUnaryReactor* ComputeLogLikelihoods(grpc::CallbackServerContext* context,
+                                                  const v1::ComputeLogLikelihoodsRequest* request,
+                                                  v1::ComputeLogLikelihoodsResponse* response) override;
+
+ private:
+  ModelHost* const host_;
+  JobManager* const jobs_;
+  WorkerPool* const workers_;
+  const ModelListener listener_;
+};
+
+}  // namespace varifocal

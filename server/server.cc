@@ -1,0 +1,131 @@
+#include "server/server.h"
+
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "server/jobs/code_version.h"
+#include "server/jobs/job_manager.h"
+#include "server/jobs/reason.h"
+#include "server/rpc/evaluation_service.h"
+#include "server/rpc/inference_service.h"
+#include "server/rpc/worker_pool.h"
+
+namespace varifocal {
+namespace {
+
+constexpr int kWorkerCount = 4;  // calls that encode, read checkpoints or wait for the database
+
+// gRPC keeps both switches for the whole process.
+void SwitchOnHealthAndReflection() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  });
+}
+
+std::string HealthName(const std::string& model) { return absl::StrCat("model/", model); }
+
+}  // namespace
+
+// In order of dependence: each part is used by those below it and destroyed after them.
+struct Server::Parts {
+  std::unique_ptr<ModelHost> host;
+  std::unique_ptr<JobManager> jobs;  // null without a database
+  std::unique_ptr<WorkerPool> workers;
+  std::unique_ptr<InferenceService> inference;
+  std::unique_ptr<EvaluationService> evaluation;
+  std::unique_ptr<grpc::Server> grpc_server;
+  std::once_flag shut_down;
+
+  void SetHealth(const std::string& name, bool is_serving) {
+    if (grpc_server != nullptr) grpc_server->GetHealthCheckService()->SetServingStatus(name, is_serving);
+  }
+};
+
+Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
+  if (!options.listen_address.empty()) RETURN_IF_ERROR(CheckListenAddress(options.listen_address, options.allow_remote));
+  auto server = std::unique_ptr<Server>(new Server(std::make_unique<Parts>()));
+  Parts& parts = *server->parts_;
+  if (!options.model_factory) options.model_factory = MakeModelFactory(options.model, options.engine);
+  parts.host = std::make_unique<ModelHost>(std::move(options.model_factory));
+
+  // The database before the models: its lock is the cheap refusal.
+  if (!options.database_path.empty()) {
+    JobManagerOptions job_options;
+    job_options.database_path = options.database_path;
+    job_options.command_line = options.command_line;
+    job_options.in_flight = options.in_flight;
+    ASSIGN_OR_RETURN(parts.jobs, JobManager::Create(parts.host.get(), job_options));
+  }
+  for (const ServerOptions::NamedModel& model : options.models) {
+    RETURN_IF_ERROR(parts.host->Load(model.name, model.directory).status());
+  }
+
+  parts.workers = std::make_unique<WorkerPool>(kWorkerCount);
+  const auto listener = [&parts](const std::string& name, bool is_serving) { parts.SetHealth(HealthName(name), is_serving); };
+  parts.inference = std::make_unique<InferenceService>(parts.host.get(), parts.jobs.get(), parts.workers.get(), listener);
+  parts.evaluation = std::make_unique<EvaluationService>(parts.jobs.get(), parts.workers.get());
+
+  SwitchOnHealthAndReflection();
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(kMessageBytesMax);
+  builder.SetMaxSendMessageSize(kMessageBytesMax);
+  // Without this a second daemon on the same port would silently get half of the connections.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  int port = -1;
+  if (!options.listen_address.empty()) {
+    builder.AddListeningPort(options.listen_address, grpc::InsecureServerCredentials(), &port);
+  }
+  builder.RegisterService(parts.inference.get());
+  builder.RegisterService(parts.evaluation.get());
+  parts.grpc_server = builder.BuildAndStart();
+  if (parts.grpc_server == nullptr || port == 0) {
+    return WithReason(absl::FailedPreconditionError(absl::StrCat("cannot listen on ", options.listen_address)), "CANNOT_LISTEN");
+  }
+  if (port > 0) {
+    server->address_ = absl::StrCat(options.listen_address.substr(0, options.listen_address.rfind(':')), ":", port);
+  }
+  parts.SetHealth("", true);
+  parts.SetHealth(v1::Inference::service_full_name(), true);
+  parts.SetHealth(v1::Evaluation::service_full_name(), true);
+  for (const auto& model : parts.host->List()) parts.SetHealth(HealthName(model->name), true);
+  if (options.allow_remote && !server->address_.empty()) {
+    Log(LogLevel::kWarning, "no_authentication", {{"address", server->address_}});
+  }
+  if (parts.jobs != nullptr) parts.jobs->Start();
+  Log(LogLevel::kInfo, "serving",
+      {{"address", server->address_}, {"database", options.database_path}, {"models", parts.host->List().size()}, {"version", CodeVersion()}});
+  return server;
+}
+
+Server::~Server() { Shutdown(std::chrono::milliseconds(0)); }
+
+std::shared_ptr<grpc::Channel> Server::InProcessChannel() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  arguments.SetMaxSendMessageSize(kMessageBytesMax);
+  return parts_->grpc_server->InProcessChannel(arguments);
+}
+
+void Server::Shutdown(std::chrono::milliseconds grace) {
+  std::call_once(parts_->shut_down, [&] {
+    if (parts_->grpc_server == nullptr) return;  // it never started
+    Log(LogLevel::kInfo, "shutting_down", {{"grace_ms", grace.count()}});
+    parts_->grpc_server->GetHealthCheckService()->Shutdown();
+    if (parts_->jobs != nullptr) parts_->jobs->Stop();
+    parts_->evaluation->EndWatches();
+    parts_->grpc_server->Shutdown(std::chrono::system_clock::now() + grace);
+    parts_->grpc_server->Wait();
+    Log(LogLevel::kInfo, "stopped");
+  });
+}
+
+}  // namespace varifocal

@@ -1,0 +1,207 @@
+#include "tests/fakes/fake_engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+
+namespace varifocal {
+namespace {
+
+constexpr double kLogProb = -0.5;
+
+EngineResult Answer(const EngineRequest& request) {
+  EngineResult result;
+  result.prompt_token_count = static_cast<int64_t>(request.token_ids.size());
+  result.prefill_us = 1000;
+  result.decode_us = 500;
+  if (const auto* work = std::get_if<GenerateWork>(&request.work)) {
+    const int64_t count = std::min<int64_t>(work->max_new_tokens, 3);
+    for (int64_t i = 0; i < count; ++i) result.new_token_ids.push_back(static_cast<int32_t>(10 + i));
+    result.new_token_log_probs.assign(count, kLogProb);
+    result.text = absl::StrCat(
+        "answer-", Sha256Hex(absl::StrCat(absl::StrJoin(request.token_ids, ","), ";", absl::StrJoin(request.focal_temperature, ","))).substr(0, 8));
+    result.finish_reason = count < work->max_new_tokens ? EngineFinishReason::kEos : EngineFinishReason::kLength;
+  } else if (const auto* scores = std::get_if<ScoreContinuationsWork>(&request.work)) {
+    for (const auto& continuation : scores->continuations) {
+      EngineContinuationScore score;
+      score.token_count = static_cast<int64_t>(continuation.size());
+      score.token_log_probs.assign(continuation.size(), kLogProb);
+      score.log_likelihood = kLogProb * static_cast<double>(continuation.size());
+      result.log_likelihood += score.log_likelihood;
+      result.continuations.push_back(std::move(score));
+    }
+  } else {
+    result.token_log_probs.assign(request.token_ids.size(), kLogProb);
+    result.token_log_probs[0] = std::nullopt;
+    result.log_likelihood = kLogProb * static_cast<double>(request.token_ids.size() - 1);
+  }
+  return result;
+}
+
+}  // namespace
+
+void FakeEngineControl::SetDelayMs(int delay_ms) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  delay_ms_ = delay_ms;
+}
+
+void FakeEngineControl::Hold() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  held_ = true;
+}
+
+void FakeEngineControl::Release() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  held_ = false;
+  changed_.notify_all();
+}
+
+void FakeEngineControl::FailNext(int count, absl::Status status) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  failures_ = count;
+  failure_ = std::move(status);
+}
+
+int FakeEngineControl::started_count() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return started_count_;
+}
+
+int FakeEngineControl::cancelled_count() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return cancelled_count_;
+}
+
+FakeEngine::FakeEngine(std::shared_ptr<FakeEngineControl> control) : control_(std::move(control)), thread_([this] { Loop(); }) {}
+
+FakeEngine::~FakeEngine() {
+  {
+    std::lock_guard<std::mutex> lock(control_->mutex_);
+    stopping_ = true;
+    control_->changed_.notify_all();
+  }
+  thread_.join();
+}
+
+absl::StatusOr<Engine::Handle> FakeEngine::Start(EngineRequest request, EngineCallbacks callbacks) {
+  std::lock_guard<std::mutex> lock(control_->mutex_);
+  if (stopping_) return absl::UnavailableError("the engine is shutting down");
+  const Handle handle = next_handle_++;
+  queue_.push_back(std::make_shared<Pending>(Pending{handle, std::move(request), std::move(callbacks)}));
+  ++control_->started_count_;
+  control_->changed_.notify_all();
+  return handle;
+}
+
+void FakeEngine::Cancel(Handle handle) {
+  std::lock_guard<std::mutex> lock(control_->mutex_);
+  for (const auto& pending : queue_) {
+    if (pending->handle == handle && !pending->cancelled) {
+      pending->cancelled = true;
+      ++control_->cancelled_count_;
+    }
+  }
+  control_->changed_.notify_all();
+}
+
+void FakeEngine::Loop() {
+  std::unique_lock<std::mutex> lock(control_->mutex_);
+  while (true) {
+    const auto ready = [this] {
+      return std::any_of(queue_.begin(), queue_.end(), [](const auto& p) { return p->cancelled; });
+    };
+    control_->changed_.wait(lock, [&] { return stopping_ || ready() || (!queue_.empty() && !control_->held_); });
+    if (queue_.empty()) {
+      if (stopping_) return;
+      continue;
+    }
+    auto next = std::find_if(queue_.begin(), queue_.end(), [](const auto& p) { return p->cancelled; });
+    if (next == queue_.end()) next = queue_.begin();
+    const std::shared_ptr<Pending> pending = *next;
+    if (!pending->cancelled && !stopping_ && control_->delay_ms_ > 0) {
+      control_->changed_.wait_for(lock, std::chrono::milliseconds(control_->delay_ms_), [&] { return stopping_ || pending->cancelled; });
+      if (control_->held_ && !stopping_ && !pending->cancelled) continue;
+    }
+    absl::StatusOr<EngineResult> result = Answer(pending->request);
+    if (stopping_) {
+      result = absl::UnavailableError("the engine is shutting down");
+    } else if (pending->cancelled && std::holds_alternative<GenerateWork>(pending->request.work)) {
+      result->finish_reason = EngineFinishReason::kCancelled;
+    } else if (pending->cancelled) {
+      result = absl::CancelledError("the request was cancelled");
+    } else if (control_->failures_ > 0) {
+      --control_->failures_;
+      result = control_->failure_;
+    }
+    queue_.erase(std::find(queue_.begin(), queue_.end(), pending));
+    lock.unlock();
+    if (result.ok() && pending->callbacks.on_token) {
+      for (size_t i = 0; i < result->new_token_ids.size(); ++i) pending->callbacks.on_token(result->new_token_ids[i], kLogProb);
+    }
+    pending->callbacks.on_done(std::move(result));
+    lock.lock();
+  }
+}
+
+const LoadedModel& FakeEngine::model() const {
+  VF_CHECK(false, "a fake engine has no model");
+  __builtin_unreachable();
+}
+
+EngineDescription FakeEngine::Describe() const {
+  EngineDescription description;
+  description.prefix_cache = true;
+  description.batch_size_max = 16;
+  return description;
+}
+
+absl::StatusOr<EngineEstimate> FakeEngine::Estimate(int64_t prompt_token_count, int64_t new_token_count) {
+  EngineEstimate estimate;
+  estimate.cache_bytes = (prompt_token_count + new_token_count) * 1024;
+  estimate.cache_bytes_limit = int64_t{1} << 30;
+  estimate.fits = estimate.cache_bytes <= estimate.cache_bytes_limit;
+  estimate.seconds = static_cast<double>(prompt_token_count + new_token_count) * 1e-4;
+  return estimate;
+}
+
+ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control) {
+  return [control](const std::string& directory) -> absl::StatusOr<std::unique_ptr<HostedModel>> {
+    if (absl::EndsWith(directory, "missing")) return absl::NotFoundError(absl::StrCat("no directory ", directory));
+    auto model = std::make_unique<HostedModel>();
+    model->config.model_type = "llama";
+    model->config.layer_count = 2;
+    model->config.vocabulary_size = 2048;
+    model->config.max_position = 4096;
+    model->config.trained_context_length = 1024;
+    if (absl::EndsWith(directory, "learned")) {
+      model->config.attention.mode = AttentionMode::kFocalLearned;
+      model->config.attention.tau_min = 3;
+      model->config.attention.tau_max = 8;
+    }
+    model->provenance.backend = "fake";
+    model->provenance.device = "fake";
+    model->provenance.isa = "none";
+    model->provenance.dtype = "f32";
+    model->provenance.threads = 1;
+    model->provenance.weights_sha256 = Sha256Hex(directory);
+    model->provenance.weight_bytes = 1000;
+    model->provenance.page_bytes = 128 * 1024;
+    if (!absl::EndsWith(directory, "bare")) {
+      ASSIGN_OR_RETURN(model->tokenizer, Tokenizer::Load("models/baseline"));
+      model->provenance.tokenizer_sha256 = model->tokenizer->sha256();
+    } else {
+      model->provenance.tokenizer_sha256 = Sha256Hex("");
+    }
+    model->engine = std::make_unique<FakeEngine>(control);
+    return model;
+  };
+}
+
+}  // namespace varifocal

@@ -1,0 +1,79 @@
+// An engine that computes nothing: answers are a function of the request, so that services and jobs can be tested without a
+// model, at any speed, with any failure.
+//
+// The text of a generation is "answer-" and eight hexadecimal characters over ids and temperatures; log-probabilities are
+// -0.5 each. One thread answers requests in their order, each after `delay_ms`, while nothing holds it.
+//
+// Threads: any, like an Engine.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "server/engine/engine.h"
+#include "server/jobs/model_host.h"
+
+namespace varifocal {
+
+// What all engines of one factory share; set before or during use.
+class FakeEngineControl {
+ public:
+  void SetDelayMs(int delay_ms);
+  void Hold();       // no request is answered ..
+  void Release();    // .. until here
+  // The next `count` requests that are answered are answered with this.
+  void FailNext(int count, absl::Status status);
+  int started_count() const;
+  int cancelled_count() const;
+
+ private:
+  friend class FakeEngine;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int delay_ms_ = 0;
+  bool held_ = false;
+  int failures_ = 0;
+  absl::Status failure_;
+  int started_count_ = 0;
+  int cancelled_count_ = 0;
+};
+
+class FakeEngine : public Engine {
+ public:
+  explicit FakeEngine(std::shared_ptr<FakeEngineControl> control);
+  ~FakeEngine() override;
+
+  absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override;
+  void Cancel(Handle handle) override;
+  const LoadedModel& model() const override;  // there is none: do not call
+  EngineDescription Describe() const override;
+  EngineStatus Status() const override { return {}; }
+  absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count) override;
+  void DropPrefixCache() override {}
+
+ private:
+  struct Pending {
+    Handle handle;
+    EngineRequest request;
+    EngineCallbacks callbacks;
+    bool cancelled = false;
+  };
+  void Loop();
+
+  const std::shared_ptr<FakeEngineControl> control_;
+  // All guarded by control_->mutex_.
+  std::deque<std::shared_ptr<Pending>> queue_;
+  Handle next_handle_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+// Models of 2 layers and 4,096 positions (trained on 1,024) with the tokenizer in models/baseline. A directory whose name ends in
+// "learned" has learned temperatures, one that ends in "bare" no tokenizer, one that ends in "missing" is NOT_FOUND.
+ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control);
+
+}  // namespace varifocal

@@ -1,0 +1,235 @@
+// Databases that must be refused, by whom, with which code and which words; and files with broken bytes, which must
+// never take the program down. Method: a table of files made wrong in one way each, tried by reader, writer and diff;
+// random bytes changed in a good file. VARIFOCAL_CORRUPTIONS sets the number of files (300 unless set; 20,000 in the
+// slow run).
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "db/diff.h"
+#include "db/fakes/fake_results.h"
+#include "db/reader.h"
+#include "db/sqlite/database.h"
+#include "db/stats/compare.h"
+#include "db/writer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal {
+namespace {
+
+using ::testing::HasSubstr;
+using testing_support::BackgroundProcess;
+using testing_support::ReadFile;
+using testing_support::TemporaryDirectory;
+using testing_support::WriteFile;
+using Code = absl::StatusCode;
+
+// A small finished job.
+void MakeDatabase(const std::string& path) {
+  auto writer = *db::Writer::Open(path);
+  const db::NewJob job = db::FakeJob({.planned_count = 12});
+  const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
+  const int64_t job_id = writer->AddJob(job)->job_id;
+  const std::vector<db::CellRow> cells = *writer->Cells(job_id);
+  for (const db::CellRow& cell : cells) {
+    for (int64_t i = 0; i < 12; ++i) {
+      ASSERT_TRUE(writer->RecordSample(db::FakeOutcome(cell, job, execution_id, i)).ok());
+    }
+  }
+}
+
+void Sql(const std::string& path, const std::string& statements) {
+  auto database = *sqlite::Database::Open(path, {});
+  absl::Status status = database->Execute(statements);
+  ASSERT_TRUE(status.ok()) << status;
+}
+
+struct Case {
+  std::string name;
+  std::function<void(const std::string& path)> make;
+  Code reader_code;
+  Code writer_code;
+  std::string words;  // in the message of whoever refuses
+};
+
+std::vector<Case> Cases() {
+  return {
+      {"missing", [](const std::string&) {}, Code::kNotFound, Code::kOk, "No such file"},
+      {"empty", [](const std::string& path) { WriteFile(path, ""); }, Code::kFailedPrecondition, Code::kOk,
+       "empty (0 bytes)"},
+      {"without tables", [](const std::string& path) { Sql(path, "CREATE TABLE t (a INTEGER); DROP TABLE t"); },
+       Code::kFailedPrecondition, Code::kOk, "empty (no tables)"},
+      {"text", [](const std::string& path) { WriteFile(path, "task,score\nrecall,0.9\n"); }, Code::kInvalidArgument,
+       Code::kInvalidArgument, "not an SQLite database"},
+      {"folder", [](const std::string& path) { ASSERT_EQ(mkdir(path.c_str(), 0755), 0); }, Code::kInvalidArgument,
+       Code::kInvalidArgument, "not a file"},
+      {"another program's", [](const std::string& path) { Sql(path, "CREATE TABLE history (url TEXT)"); },
+       Code::kInvalidArgument, Code::kInvalidArgument, "another program"},
+      {"newer version",
+       [](const std::string& path) {
+         MakeDatabase(path);
+         Sql(path, "UPDATE schema_version SET version = 5, compatible_version = 4");
+       },
+       Code::kFailedPrecondition, Code::kFailedPrecondition,
+       "schema version 5, usable from version 4 on, and this program knows version 1"},
+      {"newer but compatible",
+       [](const std::string& path) {
+         MakeDatabase(path);
+         Sql(path, "UPDATE schema_version SET version = 5, compatible_version = 1");
+       },
+       Code::kOk, Code::kOk, ""},
+      {"without version",
+       [](const std::string& path) {
+         MakeDatabase(path);
+         Sql(path, "DELETE FROM schema_version");
+       },
+       Code::kDataLoss, Code::kDataLoss, "damaged"},
+      {"cut short",
+       [](const std::string& path) {
+         MakeDatabase(path);
+         ASSERT_EQ(truncate(path.c_str(), 20'000), 0);
+       },
+       Code::kDataLoss, Code::kDataLoss, "database disk image is malformed"},
+      {"zeroed pages",
+       [](const std::string& path) {
+         MakeDatabase(path);
+         std::string bytes = ReadFile(path);
+         for (size_t i = 4096; i < bytes.size(); ++i) bytes[i] = 0;
+         WriteFile(path, bytes);
+       },
+       Code::kDataLoss, Code::kDataLoss, ""},
+      {"header of the wrong size",
+       [](const std::string& path) {
+         MakeDatabase(path);
+         std::string bytes = ReadFile(path);
+         bytes[16] = 7;  // page size
+         WriteFile(path, bytes);
+       },
+       Code::kDataLoss, Code::kDataLoss, "not a database"},
+  };
+}
+
+// What a user's verb does: open, then read what a report needs.
+absl::Status ReadEverything(const std::string& path) {
+  auto reader = db::Reader::Open(path);
+  if (!reader.ok()) return reader.status();
+  auto job = (*reader)->LatestJob();
+  if (!job.ok()) return job.status();
+  for (const absl::Status& status :
+       {(*reader)->Variants(job->job_id).status(), (*reader)->Cells(job->job_id).status(),
+        (*reader)->Executions(job->job_id).status(), (*reader)->ScoresByLength(job->job_id).status(),
+        (*reader)->Samples({.job_id = job->job_id}).status(),
+        stats::CompareVariants(**reader, job->job_id, "baseline", "focal").status()}) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+bool IsOneSentence(const std::string& message) {
+  return !message.empty() && message.size() < 400 && message.find('\n') == std::string::npos;
+}
+
+TEST(BadDatabase, IsRefusedInOneSentenceAndLeftAsItWas) {
+  for (const Case& c : Cases()) {
+    SCOPED_TRACE(c.name);
+    TemporaryDirectory directory;
+    const std::string path = directory.File("results.db");
+    c.make(path);
+    const std::string before = ReadFile(path);
+
+    const absl::Status read = ReadEverything(path);
+    EXPECT_EQ(read.code(), c.reader_code) << read;
+    if (!read.ok()) {
+      EXPECT_THAT(std::string(read.message()), HasSubstr(c.words));
+      EXPECT_THAT(std::string(read.message()), HasSubstr(path));
+      EXPECT_TRUE(IsOneSentence(std::string(read.message()))) << read;
+    }
+    const absl::Status diffed = db::DiffDatabases(path, path).status();
+    EXPECT_EQ(diffed.ok(), c.reader_code == Code::kOk) << diffed;
+    EXPECT_EQ(ReadFile(path), before) << "a reader changes nothing";
+
+    const absl::Status written = db::Writer::Open(path).status();
+    EXPECT_EQ(written.code(), c.writer_code) << written;
+    if (!written.ok()) {
+      EXPECT_THAT(std::string(written.message()), HasSubstr(c.words));
+      EXPECT_TRUE(IsOneSentence(std::string(written.message()))) << written;
+      EXPECT_EQ(ReadFile(path), before) << "a refused file is left as it was";
+      EXPECT_NE(access((path + ".lock").c_str(), F_OK), 0) << "and no lock file stays";
+    }
+  }
+}
+
+TEST(BadDatabase, PathsThatCannotBeUsed) {
+  TemporaryDirectory directory;
+  const std::string path = directory.File("no/such/folder/results.db");
+  EXPECT_EQ(db::Reader::Open(path).status().code(), Code::kNotFound);
+  EXPECT_EQ(db::Writer::Open(path).status().code(), Code::kNotFound);
+  EXPECT_EQ(db::Writer::Open("").status().code(), Code::kInvalidArgument);
+  if (geteuid() == 0) GTEST_SKIP() << "root may read and write everything";
+  const std::string secret = directory.File("secret.db");
+  MakeDatabase(secret);
+  ASSERT_EQ(chmod(secret.c_str(), 0), 0);
+  EXPECT_EQ(db::Reader::Open(secret).status().code(), Code::kPermissionDenied);
+  ASSERT_EQ(chmod(secret.c_str(), 0444), 0);
+  EXPECT_TRUE(db::Reader::Open(secret).ok());
+  EXPECT_EQ(db::Writer::Open(secret).status().code(), Code::kPermissionDenied);
+}
+
+TEST(BadDatabase, AnotherProcessHoldsIt) {
+  TemporaryDirectory directory;
+  const std::string path = directory.File("results.db");
+  {
+    BackgroundProcess holder("crash_writer", {path});
+    ASSERT_TRUE(holder.WaitForFile(path + ".lock", 10));
+    for (int i = 0; i < 200 && !db::Reader::Open(path).ok(); ++i) usleep(5000);
+    holder.Signal(SIGSTOP);
+    ASSERT_TRUE(holder.IsRunning()) << "stopped in the middle of its job";
+    const absl::Status refused = db::Writer::Open(path).status();
+    EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("process ", holder.pid())));
+    EXPECT_TRUE(db::Reader::Open(path).ok()) << "readers are welcome";
+    holder.Signal(SIGCONT);
+    holder.Signal(SIGKILL);
+    holder.Wait(10);
+  }
+  EXPECT_TRUE(db::Writer::Open(path).ok()) << "a killed holder leaves nothing to clean up";
+}
+
+TEST(BadDatabase, BrokenBytesNeverTakeTheProgramDown) {
+  const char* wanted = std::getenv("VARIFOCAL_CORRUPTIONS");
+  const int file_count = wanted == nullptr ? 300 : std::atoi(wanted);
+  TemporaryDirectory directory;
+  const std::string good_path = directory.File("good.db");
+  MakeDatabase(good_path);
+  const std::string good = ReadFile(good_path);
+  const std::string path = directory.File("bad.db");
+  Random random("corruption");
+  int refused_count = 0;
+  for (int file = 0; file < file_count; ++file) {
+    std::string bytes = good;
+    const uint64_t change_count = 1 + random.Below(20);
+    for (uint64_t i = 0; i < change_count; ++i)
+      bytes[random.Below(bytes.size())] = static_cast<char>(random.Below(256));
+    if (random.Below(8) == 0) bytes.resize(random.Below(bytes.size()));
+    WriteFile(path, bytes);
+    const absl::Status read = ReadEverything(path);
+    const absl::Status written = db::Writer::Open(path).status();
+    for (const absl::Status& status : {read, written}) {
+      if (status.ok()) continue;
+      EXPECT_TRUE(IsOneSentence(std::string(status.message()))) << status;
+    }
+    refused_count += !read.ok() || !written.ok();
+    for (const char* suffix : {"-wal", "-shm", ".lock"}) unlink((path + suffix).c_str());
+  }
+  std::printf("%d files, %d refused\n", file_count, refused_count);
+  EXPECT_GT(refused_count, 0);
+}
+
+}  // namespace
+}  // namespace varifocal

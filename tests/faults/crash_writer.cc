@@ -1,0 +1,66 @@
+// crash_writer DATABASE: does a fake job's missing samples, one by one, and prints a line after each that the writer
+// acknowledged. Made to be killed at any instant and started again; exit 0 when nothing is missing.
+#include <cstdio>
+
+#include "db/fakes/fake_results.h"
+#include "db/writer.h"
+
+using namespace varifocal::db;
+
+namespace {
+
+int Fail(const char* what, const absl::Status& status) {
+  std::fprintf(stderr, "%s: %s\n", what, std::string(status.message()).c_str());
+  return 1;
+}
+
+int Run(const char* path) {
+  absl::StatusOr<std::unique_ptr<Writer>> writer = Writer::Open(path);
+  if (!writer.ok()) return Fail("open", writer.status());
+  NewJob job = FakeJob({.tasks = {"icl", "recall"}, .lengths = {1024, 2048}, .planned_count = 40});
+  job.request_id = "the one job";
+  job.body_sha256 = "its body";
+  absl::Status recovered = (*writer)->RecoverInterruptedJobs();
+  if (!recovered.ok()) return Fail("recover", recovered);
+  absl::StatusOr<int64_t> execution_id = (*writer)->AddExecution(FakeExecution());
+  if (!execution_id.ok()) return Fail("execution", execution_id.status());
+  absl::StatusOr<AddedJob> added = (*writer)->AddJob(job);
+  if (!added.ok()) return Fail("job", added.status());
+  absl::StatusOr<std::optional<int64_t>> next = (*writer)->NextQueuedJob();
+  if (!next.ok()) return Fail("queue", next.status());
+  if (!next->has_value()) return 0;
+  absl::Status resumed = (*writer)->CheckResume(added->job_id, *execution_id, job.variants, false);
+  if (!resumed.ok()) return Fail("resume", resumed);
+  absl::Status running = (*writer)->SetJobState(added->job_id, JobState::kRunning);
+  if (!running.ok()) return Fail("run", running);
+  absl::StatusOr<std::vector<CellRow>> cells = (*writer)->Cells(added->job_id);
+  if (!cells.ok()) return Fail("cells", cells.status());
+  for (const CellRow& cell : *cells) {
+    absl::StatusOr<std::vector<int64_t>> missing = (*writer)->MissingSamples(cell.cell_id);
+    if (!missing.ok()) return Fail("missing", missing.status());
+    for (int64_t index : *missing) {
+      // Every ninth sample fails on its first attempt, so that failures give way across kills too.
+      if (index % 9 == 0) {
+        absl::StatusOr<RecordResult> failed = (*writer)->RecordSample(FakeFailure(cell, job, *execution_id, index));
+        if (!failed.ok()) return Fail("failure", failed.status());
+      }
+      absl::StatusOr<RecordResult> result = (*writer)->RecordSample(FakeOutcome(cell, job, *execution_id, index));
+      if (!result.ok()) return Fail("record", result.status());
+      std::printf("%s %s %d %d\n", cell.cell.variant.c_str(), cell.cell.task.c_str(),
+                  static_cast<int>(cell.cell.context_length), static_cast<int>(index));
+      std::fflush(stdout);
+    }
+  }
+  absl::Status done = (*writer)->SetJobState(added->job_id, JobState::kSucceeded);
+  return done.ok() ? 0 : Fail("done", done);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: crash_writer DATABASE\n");
+    return 2;
+  }
+  return Run(argv[1]);
+}

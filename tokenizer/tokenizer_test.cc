@@ -1,0 +1,231 @@
+// Behaviour that no golden file pins: texts that are not UTF-8, options, ids without a token, long words against short
+// ones, and the hand-written scanners against the regular expressions they stand for.
+#include "tokenizer/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/byte_level.h"
+#include "tokenizer/regex.h"
+#include "tokenizer/utf8.h"
+#include "tokenizer/word_scanner.h"
+
+namespace varifocal {
+namespace {
+
+using testing::ElementsAre;
+
+class Random {  // a small generator, so that failures repeat
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint32_t Below(uint32_t limit) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<uint32_t>(state_ >> 33) % limit;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+std::shared_ptr<const Tokenizer> Shipped() {
+  static const auto* tokenizer = new std::shared_ptr<const Tokenizer>(*Tokenizer::Load("models/baseline"));
+  return *tokenizer;
+}
+
+TEST(Utf8Test, RepairsByMaximalSubparts) {
+  // Examples of the Unicode standard, tables 3-8 to 3-11, and their number of replacements.
+  const std::tuple<const char*, const char*, int> cases[] = {
+      {"plain", "plain", 0},
+      {"\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41", "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\x41", 8},
+      {"\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41", "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\x41", 8},
+      {"\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42", "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\x41\uFFFD\uFFFD\x42", 7},
+      {"\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", "\uFFFD\uFFFD\uFFFD\uFFFD\x41", 4},
+      {"12345678\xE2\x82", "12345678\uFFFD", 1},
+  };
+  for (const auto& [text, wanted, count] : cases) {
+    std::string repaired;
+    EXPECT_EQ(AppendRepairedUtf8(text, repaired), count) << wanted;
+    EXPECT_EQ(repaired, wanted);
+  }
+}
+
+TEST(EncodeTest, CountsWhatItReplaces) {
+  int64_t count = 5;
+  const auto ids = Shipped()->Encode(
+      "a\xFF"
+      "b\xC3",
+      {.invalid_utf8_count = &count});
+  EXPECT_EQ(*ids, *Shipped()->Encode("a\uFFFDb\uFFFD"));
+  EXPECT_EQ(count, 7);  // added to what was there
+}
+
+TEST(EncodeTest, NulIsText) {
+  const std::string text("a\0b\0", 4);
+  const auto ids = *Shipped()->Encode(text);
+  EXPECT_EQ(ids.size(), 5u);
+  EXPECT_EQ(*Shipped()->Decode(ids), text);
+}
+
+TEST(EncodeTest, OptionsDoWhatTheySay) {
+  const auto& tokenizer = *Shipped();
+  const int32_t begin = *tokenizer.TokenToId("<|begin|>"), end = *tokenizer.TokenToId("<|end|>");
+  EXPECT_THAT(*tokenizer.Encode(""), ElementsAre(begin));
+  EXPECT_THAT(*tokenizer.Encode("", {.add_special_tokens = false}), ElementsAre());
+  EXPECT_THAT(*tokenizer.Encode("<|end|>"), ElementsAre(begin, end));
+  const auto text = *tokenizer.Encode("<|end|>", {.add_special_tokens = false, .special_tokens_as_text = true});
+  EXPECT_GT(text.size(), 1u);
+  EXPECT_EQ(*tokenizer.Decode(text), "<|end|>");
+  EXPECT_EQ(*tokenizer.Decode({begin, end}), "");
+  EXPECT_EQ(*tokenizer.Decode({begin, end}, {.keep_special_tokens = true}), "<|begin|><|end|>");
+  EXPECT_EQ(*tokenizer.CountTokens("<|end|>"), 2);
+}
+
+TEST(DecodeTest, IdsWithoutATokenAreAnError) {
+  const int32_t beyond = Shipped()->vocab_size();
+  EXPECT_EQ(Shipped()->IdToToken(beyond), std::nullopt);
+  EXPECT_NE(Shipped()->IdToToken(beyond - 1), std::nullopt);
+  for (int32_t id : {beyond, -1, INT32_MAX}) {
+    const auto text = Shipped()->Decode({5, id});
+    EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(text.status().message()), testing::HasSubstr(absl::StrCat("token 1 has the id ", id)));
+    EXPECT_EQ(*Shipped()->Decode({5, id}, {.ignore_unknown_ids = true}), *Shipped()->Decode({5}));
+  }
+}
+
+TEST(TokenizerTest, HashIsOfTheFile) {
+  EXPECT_EQ(Shipped()->sha256().size(), 64u);
+  const std::string json = R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})";
+  EXPECT_EQ((*Tokenizer::FromJson(json))->sha256(), Sha256Hex(json));
+}
+
+TEST(ByteLevelTest, IsABijection) {
+  std::string all, spelled;
+  for (int byte = 0; byte < 256; ++byte) all.push_back(static_cast<char>(byte));
+  AppendByteLevel(all, spelled);
+  EXPECT_EQ(FromByteLevel(spelled), all);
+  EXPECT_EQ(ByteToCharacter(' '), 0x120u);
+  EXPECT_EQ(FromByteLevel("a b"), std::nullopt);
+}
+
+// Merges as the definition says: the listed pair of lowest rank, leftmost first, one at a time.
+std::vector<std::string> MergeByDefinition(std::vector<std::string> symbols,
+                                           const std::vector<std::pair<std::string, std::string>>& merges) {
+  for (bool merged = true; merged;) {
+    merged = false;
+    for (size_t rank = 0; rank < merges.size() && !merged; ++rank) {
+      for (size_t i = 0; i + 1 < symbols.size() && !merged; ++i) {
+        if (symbols[i] != merges[rank].first || symbols[i + 1] != merges[rank].second) continue;
+        symbols[i] += symbols[i + 1];
+        symbols.erase(symbols.begin() + i + 1);
+        merged = true;
+      }
+    }
+  }
+  return symbols;
+}
+
+// Random vocabularies, some with merges in an order that no training gives, and words on both sides of the border
+// between the two algorithms (32 characters).
+TEST(BpeTest, ShortAndLongWordsFollowTheDefinition) {
+  Random random(3);
+  int long_count = 0;
+  for (int trial = 0; trial < 60; ++trial) {
+    Json vocab = Json::object();
+    std::vector<std::string> tokens = {"a", "b", "c"};
+    std::vector<std::pair<std::string, std::string>> merges;
+    for (const std::string& token : tokens) vocab[token] = vocab.size();
+    while (merges.size() < 25) {
+      const std::string& left = tokens[random.Below(tokens.size())];
+      const std::string& right = tokens[random.Below(tokens.size())];
+      if (vocab.contains(left + right)) continue;
+      merges.emplace_back(left, right);
+      vocab[left + right] = vocab.size();
+      tokens.push_back(left + right);
+    }
+    if (trial % 2 == 1) std::swap(merges[random.Below(25)], merges[random.Below(25)]);
+    Json model = {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}};
+    for (const auto& [left, right] : merges) model["merges"].push_back({left, right});
+    const auto bpe = Bpe::FromJson(model, /*words_are_bytes=*/false);
+    ASSERT_TRUE(bpe.ok()) << bpe.status();
+    for (int length : {1, 2, 3, 31, 32, 33, 34, 120}) {
+      std::string word;
+      for (int i = 0; i < length; ++i) word.push_back(static_cast<char>('a' + random.Below(trial % 3 + 1)));
+      std::vector<std::string> symbols;
+      for (char c : word) symbols.emplace_back(1, c);
+      std::vector<int32_t> wanted, got;
+      for (const std::string& symbol : MergeByDefinition(symbols, merges)) wanted.push_back(*bpe->TokenToId(symbol));
+      WordCache cache;
+      bpe->Encode(word, cache, got);
+      ASSERT_EQ(got, wanted) << word;
+      long_count += length > 32;
+    }
+  }
+  EXPECT_GT(long_count, 100);
+}
+
+// Four times the word in less than eight times the time: a quadratic algorithm needs sixteen.
+TEST(BpeTest, TimeOfOneWordIsInProportion) {
+  auto seconds = [&](size_t size) {
+    Random random(1);
+    std::string word;
+    while (word.size() < size) word.push_back(static_cast<char>('a' + random.Below(26)));
+    double best = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      EXPECT_TRUE(Shipped()->Encode(word).ok());
+      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    return best;
+  };
+  EXPECT_LT(seconds(1'000'000) / seconds(250'000), 8.0);
+}
+
+// The scanners against PCRE2 on random texts of characters whose classes have not changed for many Unicode releases.
+TEST(WordScannerTest, EqualsItsPattern) {
+  const char* patterns[] = {
+      R"re('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)re",
+      R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re",
+      R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re",
+  };
+  const char* pieces[] = {" ", "  ", "\n",     "\r",      "\t",     "'",      "'s",     "'LL",    "'\u017F",
+                          "a", "Z",  "\u00E9", "e\u0301", "\u4E2D", "1",      "23",     "\u00BD", "\u0663",
+                          "-", "!!", "_",      "\u00A0",  "\u0085", "\u180E", "\u2028", "\u200D", "\U0001F600"};
+  for (const char* pattern : patterns) {
+    const WordScanner scanner = FindWordScanner(pattern);
+    ASSERT_NE(scanner, nullptr);
+    const auto regex = *Regex::Compile(pattern);
+    Random random(7);
+    for (int trial = 0; trial < 3000; ++trial) {
+      std::string text;
+      for (int i = random.Below(14); i >= 0; --i) text += pieces[random.Below(std::size(pieces))];
+      std::vector<absl::string_view> scanned, matched;
+      const absl::string_view all = text;
+      for (size_t at = 0; at < all.size(); at += scanned.back().size()) {
+        scanned.push_back(all.substr(at, scanner(all.substr(at))));
+        ASSERT_FALSE(scanned.back().empty());
+      }
+      const auto found = regex->FindAll(text);
+      ASSERT_TRUE(found.ok()) << found.status();
+      for (const TextRange& range : *found) matched.push_back(all.substr(range.begin, range.end - range.begin));
+      ASSERT_EQ(scanned, matched) << text;
+    }
+  }
+  EXPECT_EQ(FindWordScanner("a+"), nullptr);
+}
+
+TEST(RegexTest, GivesUpInsteadOfHanging) {
+  const auto regex = *Regex::Compile("(a+)+$");
+  const auto found = regex->FindAll(std::string(5000, 'a') + "b");
+  EXPECT_TRUE(found.ok() || found.status().code() == absl::StatusCode::kResourceExhausted);
+  const auto empty = *Regex::Compile("x*");
+  EXPECT_EQ(empty->FindAll("a\u00E9xxb")->size(), 1u);
+}
+
+}  // namespace
+}  // namespace varifocal
