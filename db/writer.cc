@@ -1,5 +1,7 @@
 #include "db/writer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -257,8 +259,11 @@ absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, co
   RETURN_IF_ERROR(CheckFile(path, /*may_create=*/true));
   ASSIGN_OR_RETURN(WriterLock lock, WriterLock::Take(path));
   if (CheckFile(path, /*may_create=*/false).ok()) {
-    // First without touching it: a file that is refused is left as it was.
-    ASSIGN_OR_RETURN(std::unique_ptr<Database> look, Database::Open(path, {.read_only = true}));
+    // First without touching it: a file that is refused is left as it was. Only a rollback journal, which a process
+    // killed while it made the file leaves, has to be played back before anything can be read.
+    const bool has_journal = access((path + "-journal").c_str(), F_OK) == 0;
+    ASSIGN_OR_RETURN(std::unique_ptr<Database> look,
+                     Database::Open(path, {.read_only = !has_journal, .keep_as_it_is = true}));
     absl::Status schema = CheckSchema(*look);
     ASSIGN_OR_RETURN(std::optional<int64_t> table_count, look->QueryInt("SELECT count(*) FROM sqlite_schema"));
     if (*table_count > 0) RETURN_IF_ERROR(schema);

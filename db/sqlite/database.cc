@@ -22,6 +22,10 @@ std::string OneLine(absl::string_view text) {
 
 absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail) {
   std::string message = absl::StrCat(path, ": ", OneLine(detail));
+  if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_READONLY_RECOVERY) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": a write was cut off and the next writer must open the database first"));
+  }
   switch (code & 0xff) {
     case SQLITE_OK:
     case SQLITE_ROW:
@@ -171,6 +175,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   if (sqlite3_db_readonly(connection, "main") != 0) {
     return absl::PermissionDeniedError(absl::StrCat(path, ": the file cannot be written"));
   }
+  if (options.keep_as_it_is) return database;
   RETURN_IF_ERROR(database->Execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"));
   return database;
 }

@@ -73,7 +73,8 @@ class Statement {
 };
 
 struct OpenOptions {
-  bool read_only = false;  // otherwise the file is made when it is missing
+  bool read_only = false;      // otherwise the file is made when it is missing
+  bool keep_as_it_is = false;  // writable, but no change of journal: only what a cut-off write left is rolled back
   int busy_timeout_ms = 5000;
 };
 

@@ -111,7 +111,7 @@ TEST_P(FaultLoop, EveryOperationMayFail) {
   int64_t scenario_count = 0;
   for (int64_t at = 1;; at += stride) {
     ++scenario_count;
-    for (const char* suffix : {"", "-wal", "-shm", ".lock"}) unlink((path + suffix).c_str());
+    for (const char* suffix : {"", "-journal", "-wal", "-shm", ".lock"}) unlink((path + suffix).c_str());
     sqlite::ArmFault(kind, at, sticky);
     const Progress progress = RunScenario(path);
     sqlite::DisarmFaults();
