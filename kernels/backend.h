@@ -346,7 +346,7 @@ struct BackendOptions {
   std::string device = "auto";  // auto, cpu, reference, cuda:N
   DType dtype = DType::kF32;
   int thread_count = 0;          // 0: one per core this process may use
-  std::string cpu_isa = "auto";  // auto, portable, avx2, avx512
+  std::string cpu_isa = "auto";  // auto, portable, avx2, avx512, avx512bf16 (bf16 alone)
 };
 
 // kUnsupported names what is missing: a device, an instruction set, a number format.

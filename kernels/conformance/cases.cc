@@ -13,11 +13,19 @@ std::vector<ConformanceCase> AllCases() {
 
 std::vector<TestedBackend> TestedBackends() {
   std::vector<TestedBackend> tested;
-  for (const char* isa : {"portable", "avx2", "avx512"}) {
-    BackendOptions options{.device = "cpu", .thread_count = 2, .cpu_isa = isa};
-    if (CreateBackend(options).ok()) tested.push_back({std::string("cpu_") + isa, options});
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const char* isa : {"portable", "avx2", "avx512", "avx512bf16"}) {
+      BackendOptions options{.device = "cpu", .dtype = dtype, .thread_count = 2, .cpu_isa = isa};
+      if (CreateBackend(options).ok()) tested.push_back({std::string("cpu_") + isa + "_" + DTypeName(dtype), options});
+    }
   }
   return tested;
+}
+
+std::unique_ptr<Backend> MakeOracle(DType dtype) {
+  auto oracle = CreateBackend({.device = "reference", .dtype = dtype});
+  VF_CHECK(oracle.ok(), "the reference backend needs nothing");
+  return std::move(*oracle);
 }
 
 std::string CompareWithin(const std::vector<float>& got, const std::vector<float>& want, double tolerance,

@@ -24,12 +24,14 @@ std::vector<ConformanceCase> SameBitsCases();   // cases_same_bits.cc
 std::vector<ConformanceCase> ModelCases();      // cases_model.cc: everything but attention
 std::vector<ConformanceCase> AllCases();
 
-// Every way to compute that this build and this machine have: "cpu/avx2/2" and the like, the oracle left out.
+// Every way to compute that this build and this machine have: "cpu_avx2_f32" and the like, the oracle left out.
 struct TestedBackend {
   std::string name;
   BackendOptions options;
 };
 std::vector<TestedBackend> TestedBackends();
+// Float64 over weights of the tested backend's number format.
+std::unique_ptr<Backend> MakeOracle(DType dtype);
 
 // |got - want| <= tolerance everywhere, and every number finite.
 std::string CompareWithin(const std::vector<float>& got, const std::vector<float>& want, double tolerance,

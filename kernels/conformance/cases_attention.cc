@@ -12,15 +12,17 @@ namespace {
 //
 // A score is a sum of D products and a scaling, so it errs by at most (D + 2) u |q| |k| scale; a weight errs relatively
 // by twice that (its own score and the largest one) plus 3e-7 of exp2; sums of n terms add n u each, above and below
-// the fraction. Values are at most 1, so the relative error of the weights is the absolute error of the output.
-double Tolerance(const AttentionCase& c) {
+// the fraction. In bf16 the scaled query rounds once more (a score by |q| |k| scale 2^-9, Cauchy-Schwarz), and every
+// weight once before it meets its value. Values are at most 1, so the relative error of the weights is the absolute
+// error of the output.
+double Tolerance(const AttentionCase& c, double operand_unit) {
   int longest = 1;
   for (const auto& s : c.sequences) longest = std::max(longest, s.prefill + s.decode);
   const double norm = c.amplitude * std::sqrt(static_cast<double>(c.head_dim));
   double scale = 0;
   for (int position = 0; position < longest; ++position) scale = std::max<double>(scale, RowScale(c, 0, position));
-  const double score = (c.head_dim + 2) * kUnit * norm * norm * scale;
-  return 2 * score + 3e-7 + 2 * longest * kUnit;
+  const double score = ((c.head_dim + 2) * kUnit + operand_unit) * norm * norm * scale;
+  return 2 * score + 3e-7 + 2 * longest * kUnit + operand_unit;
 }
 
 // The best and the second score of a row before scaling, from the inputs.
@@ -44,7 +46,7 @@ double TopGap(const AttentionCase& c, int sequence, int position, int head) {
 
 std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend& oracle) {
   const AttentionRun got = RunAttentionCase(tested, c, {}), want = RunAttentionCase(oracle, c, {});
-  const double tolerance = Tolerance(c);
+  const double tolerance = Tolerance(c, OperandUnit(tested));
   for (size_t s = 0; s < got.outs.size(); ++s) {
     std::string error = CompareWithin(got.outs[s], want.outs[s], tolerance, "out of sequence " + std::to_string(s));
     // The log-sum-exp is a score plus a logarithm: its own rounding is relative to its size.
@@ -63,7 +65,8 @@ std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend&
 // the answer is that key's value.
 std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle) {
   const AttentionRun got = RunAttentionCase(tested, c, {}), want = RunAttentionCase(oracle, c, {});
-  const double rounding = 2 * (c.head_dim + 2) * kUnit * c.head_dim;
+  // The inputs of TopGap are not rounded: in bf16 q, k and the scaled q are, of both keys.
+  const double rounding = (2 * (c.head_dim + 2) * kUnit + 6 * OperandUnit(tested)) * c.head_dim;
   int compared = 0;
   for (size_t s = 0; s < c.sequences.size(); ++s) {
     for (size_t i = 0; i < got.outs[s].size(); i += c.head_dim) {
@@ -74,7 +77,8 @@ std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle)
       const bool clear = position == 0 || TopGap(c, static_cast<int>(s), position, head) > rounding;
       if (!clear) b = a;  // finite is all that can be asked
       compared += clear;
-      if (std::string error = CompareWithin(a, b, 1e-6, "row " + std::to_string(position)); !error.empty())
+      if (std::string error = CompareWithin(a, b, 1e-6 + OperandUnit(tested), "row " + std::to_string(position));
+          !error.empty())
         return error;
     }
   }

@@ -24,6 +24,15 @@ std::vector<float> UniformVector(uint64_t seed, size_t count, float amplitude) {
   return data;
 }
 
+double OperandUnit(const Backend& backend) { return backend.info().dtype == DType::kBF16 ? 0x1p-9 : 0.0; }
+
+std::vector<float> ProductInput(const Backend& backend, std::vector<float> data) {
+  if (backend.info().dtype == DType::kBF16) {
+    for (float& x : data) x = WidenBF16(RoundToBF16(x));
+  }
+  return data;
+}
+
 std::unique_ptr<Buffer> Empty(Backend& backend, size_t floats) {
   auto buffer = backend.Allocate(floats * sizeof(float));
   VF_CHECK(buffer.ok(), "a small buffer must be had");
@@ -195,7 +204,7 @@ class Walker {
         // The blind rows come first and see an empty interval, so begin and end still never decrease.
         if (position < case_.blind_rows) seen = {0, 0};
         step.mask.push_back(seen);
-        const std::vector<float> input = AttentionInput(case_, ids[i], position);
+        const std::vector<float> input = ProductInput(backend_, AttentionInput(case_, ids[i], position));
         step.inputs.insert(step.inputs.end(), input.begin(), input.end());
         step.scales.push_back(RowScale(case_, ids[i], position));
       }

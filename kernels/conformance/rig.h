@@ -16,6 +16,11 @@ namespace varifocal::kernels {
 // Half the distance from 1 to the next float: one rounding's relative error.
 inline constexpr double kUnit = 0x1p-24;
 
+// Relative rounding of a number that enters a product on this backend: nothing in f32, 2^-9 in bf16.
+double OperandUnit(const Backend& backend);
+// The numbers as a product will see them, so that a case's inputs are exact on every backend.
+std::vector<float> ProductInput(const Backend& backend, std::vector<float> data);
+
 // SplitMix64 (Steele, Lea and Flood 2014), as a hash of a seed and a counter.
 uint64_t Mix(uint64_t seed, uint64_t counter);
 // In [-1, 1), by seed and counter.

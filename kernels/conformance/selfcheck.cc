@@ -15,12 +15,12 @@ int main(int argc, char** argv) {
   int failed = 0;
   for (const TestedBackend& row : TestedBackends()) {
     auto tested = CreateBackend(row.options);
-    auto oracle = CreateBackend({.device = "reference"});
+    auto oracle = MakeOracle(row.options.dtype);
     int run = 0, wrong = 0;
     for (const ConformanceCase& c : AllCases()) {
       if (c.name.find(filter) == std::string::npos) continue;
       ++run;
-      const std::string verdict = c.check(**tested, **oracle);
+      const std::string verdict = c.check(**tested, *oracle);
       if (verdict.empty()) continue;
       ++wrong;
       std::printf("%s %s: %s\n", row.name.c_str(), c.name.c_str(), verdict.c_str());

@@ -23,8 +23,8 @@ struct Shape {
 // One sequence whose keys and values are in pages.
 class Bench {
  public:
-  Bench(const std::string& isa, const Shape& shape) : shape_(shape) {
-    backend_ = std::move(*CreateBackend({.device = "cpu", .thread_count = 1, .cpu_isa = isa}));
+  Bench(const std::string& isa, DType dtype, const Shape& shape) : shape_(shape) {
+    backend_ = std::move(*CreateBackend({.device = "cpu", .dtype = dtype, .thread_count = 1, .cpu_isa = isa}));
     constexpr int kInputs = 16;
     const int width = (shape.query_heads + 2 * shape.kv_heads) * shape.head_dim;
     workspace_ = std::move(*backend_->CreateWorkspace({.row_count_max = kChunk,
@@ -126,17 +126,18 @@ class Bench {
   SequenceRows sequence_;
 };
 
-// Values reach 16: an error of 1e-3 is 6e-5 of that, ten times what f32 shows and far below any mistake.
-constexpr double kErrorMax = 1e-3;
+// Values reach 16: an error of 1e-3 is 6e-5 of that, ten times what f32 shows and far below any mistake. In bf16 scaled
+// queries, keys, values and weights are rounded to 2^-9 and scores reach 30.
+double ErrorMax(DType dtype) { return dtype == DType::kBF16 ? 1.0 : 1e-3; }
 
-void Prefill(benchmark::State& state, const std::string& isa, const Shape& shape) {
-  Bench bench(isa, shape);
+void Prefill(benchmark::State& state, const std::string& isa, DType dtype, const Shape& shape) {
+  Bench bench(isa, dtype, shape);
   bench.Begin(Phase::kPrefill, shape.tokens - kChunk, kChunk);
   bench.Attend();
-  if (const double error = bench.ErrorOfRow(kChunk - 1, shape.tokens - 1); error > kErrorMax) {
+  if (const double error = bench.ErrorOfRow(kChunk - 1, shape.tokens - 1); error > ErrorMax(dtype)) {
     return state.SkipWithError("the answer is wrong");
   }
-  const double peak = cpu::PeakOf(**cpu::ChooseKernels(isa));
+  const double peak = cpu::PeakOf(**cpu::ChooseKernels(isa, dtype));
   double flops = 0, seconds = 0;
   for (auto _ : state) {
     const double start = cpu::ThreadSeconds();
@@ -151,11 +152,11 @@ void Prefill(benchmark::State& state, const std::string& isa, const Shape& shape
   state.counters["of_peak"] = flops / seconds / peak;
 }
 
-void Decode(benchmark::State& state, const std::string& isa, const Shape& shape) {
-  Bench bench(isa, shape);
+void Decode(benchmark::State& state, const std::string& isa, DType dtype, const Shape& shape) {
+  Bench bench(isa, dtype, shape);
   bench.Begin(Phase::kDecode, shape.tokens - 1, 1);
   bench.Attend();
-  if (const double error = bench.ErrorOfRow(0, shape.tokens - 1); error > kErrorMax) {
+  if (const double error = bench.ErrorOfRow(0, shape.tokens - 1); error > ErrorMax(dtype)) {
     return state.SkipWithError("the answer is wrong");
   }
   double bytes = 0, seconds = 0;
@@ -163,18 +164,21 @@ void Decode(benchmark::State& state, const std::string& isa, const Shape& shape)
     const double start = cpu::ThreadSeconds();
     bench.Attend();
     seconds += cpu::ThreadSeconds() - start;
-    bytes += 2.0 * sizeof(float) * shape.tokens * shape.kv_heads * shape.head_dim;
+    bytes += 2.0 * static_cast<double>(DTypeBytes(dtype)) * shape.tokens * shape.kv_heads * shape.head_dim;
   }
   state.counters["GB/s"] = bytes / seconds * 1e-9;
 }
 
 const int kRegistered = [] {
-  for (const std::string& isa : cpu::AvailableIsas()) {
+  for (const auto& [isa, dtype] : cpu::MeasuredKernels()) {
     for (const Shape& shape : {Shape{32, 4, 2, 8192}, {64, 8, 4, 8192}, {128, 4, 2, 4096}, {256, 4, 1, 4096}}) {
-      const std::string name = isa + "/d" + std::to_string(shape.head_dim) + "/h" + std::to_string(shape.query_heads) +
-                               "k" + std::to_string(shape.kv_heads) + "/" + std::to_string(shape.tokens);
-      benchmark::RegisterBenchmark(("prefill/" + name).c_str(), Prefill, isa, shape)->Unit(benchmark::kMillisecond);
-      benchmark::RegisterBenchmark(("decode/" + name).c_str(), Decode, isa, shape)->Unit(benchmark::kMicrosecond);
+      const std::string name = isa + "-" + DTypeName(dtype) + "/d" + std::to_string(shape.head_dim) + "/h" +
+                               std::to_string(shape.query_heads) + "k" + std::to_string(shape.kv_heads) + "/" +
+                               std::to_string(shape.tokens);
+      benchmark::RegisterBenchmark(("prefill/" + name).c_str(), Prefill, isa, dtype, shape)
+          ->Unit(benchmark::kMillisecond);
+      benchmark::RegisterBenchmark(("decode/" + name).c_str(), Decode, isa, dtype, shape)
+          ->Unit(benchmark::kMicrosecond);
     }
   }
   return 0;

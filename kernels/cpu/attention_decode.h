@@ -1,7 +1,8 @@
 // Decode attention of one query row and one KV group over one split of keys.
 //
 // Scores have keys in lanes and values have head dims in lanes, so both read the page as it lies. The reference is the
-// whole part of the largest score so far, moved between pages; values are summed in four chains by key modulo 4. Splits
+// whole part of the largest score so far, moved between pages; values are summed in four chains by word (a key, or a
+// pair of bf16 keys) modulo 4. Splits
 // are fixed ranges of absolute positions and are merged in order, so bits depend on the row alone.
 //
 // Shapes:  scratch holds the scaled query [D], the chains [4][D], the weights of a page [128].
@@ -16,43 +17,42 @@ namespace varifocal::kernels::cpu {
 
 inline constexpr int kChains = 4;
 
-// Scores of a page's 128 keys, four vectors of keys at a time.
+// Scores of a page's 128 keys, four vectors of keys at a time; the query in words.
 template <typename S>
-inline void ScorePage(const float* keys, int dim, const float* query, float* scores) {
+inline void ScorePage(const float* keys, int words, const float* query, float* scores) {
   for (int tile = 0; tile < kPageTokens / kTile; tile += 4) {
-    const float* from = keys + tile * dim * kTile;
+    const float* from = keys + tile * words * kTile;
     typename S::V sum[4] = {S::Zero(), S::Zero(), S::Zero(), S::Zero()};
-    for (int i = 0; i < dim; ++i) {
+    for (int i = 0; i < words; ++i) {
       const typename S::V q = S::Set1(query[i]);
 #pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) sum[j] = S::Fma(q, S::Load(from + (j * dim + i) * kTile), sum[j]);
+      for (int j = 0; j < 4; ++j) sum[j] = S::Dot(q, S::Load(from + (j * words + i) * kTile), sum[j]);
     }
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) S::Store(scores + (tile + j) * kTile, sum[j]);
   }
 }
 
-// chains[key % 4][D] += weights[key] * values[key] over keys [from, to) of a page.
+// chains[word % 4][D] += weights[word] * values[word] over the words that hold keys [from, to) of a page. Words before
+// them weigh zero; words behind them are not touched, for they may be left from another sequence.
 template <typename S>
 inline void AddValues(const float* values, int dim, const float* weights, int from, int to, float* chains) {
+  const int first = from / S::kPer / kChains * kChains, last = (to + S::kPer - 1) / S::kPer;
   for (int d = 0; d < dim; d += kTile) {
-    const float* column = values + (d / kTile) * kPageTokens * kTile;
+    const float* column = values + (d / kTile) * (kPageTokens / S::kPer) * kTile;
     typename S::V sum[kChains];
 #pragma GCC unroll 4
     for (int c = 0; c < kChains; ++c) sum[c] = S::Load(chains + c * dim + d);
-    int key = from;
-    const auto add = [&](int chain) {
-      sum[chain] = S::Fma(S::Set1(weights[key]), S::Load(column + key * kTile), sum[chain]);
-      ++key;
-    };
-    while (key < to && key % kChains != 0) add(key % kChains);
-    for (; key + kChains <= to; key += kChains) {
+    int word = first;
+    for (; word + kChains <= last; word += kChains) {
 #pragma GCC unroll 4
-      for (int c = 0; c < kChains; ++c) {
-        sum[c] = S::Fma(S::Set1(weights[key + c]), S::Load(column + (key + c) * kTile), sum[c]);
-      }
+      for (int c = 0; c < kChains; ++c)
+        sum[c] = S::Dot(S::Set1(weights[word + c]), S::Load(column + (word + c) * kTile), sum[c]);
     }
-    while (key < to) add(key % kChains);
+#pragma GCC unroll 4
+    for (int c = 0; c < kChains; ++c) {
+      if (word + c < last) sum[c] = S::Dot(S::Set1(weights[word + c]), S::Load(column + (word + c) * kTile), sum[c]);
+    }
 #pragma GCC unroll 4
     for (int c = 0; c < kChains; ++c) S::Store(chains + c * dim + d, sum[c]);
   }
@@ -60,7 +60,7 @@ inline void AddValues(const float* values, int dim, const float* weights, int fr
 
 template <typename S>
 void AttendDecode(const DecodeSplit& split, float* scratch) {
-  const int dim = split.head_dim;
+  const int dim = split.head_dim, words = dim / S::kPer;
   float* query = scratch;
   float* chains = query + dim;
   float* weights = chains + kChains * dim;
@@ -70,7 +70,9 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
     for (int i = 0; i < dim; ++i) largest = std::max(largest, std::fabs(from[i]));
     float factor = split.scale * kLog2E;
     if (factor * largest > kScaledQueryMax) factor = kScaledQueryMax / largest;
-    for (int i = 0; i < dim; ++i) query[i] = from[i] * factor;
+    for (int i = 0; i < dim; i += S::kPer) {
+      query[i / S::kPer] = S::kPer == 1 ? from[i] * factor : PairOf(from[i] * factor, from[i + 1] * factor);
+    }
     std::fill(chains, chains + kChains * dim, 0.0f);
     float reference = kNoReference;
     typename S::V sums = S::Zero();
@@ -78,7 +80,7 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
     for (int page_first = split.seen.begin / kPageTokens * kPageTokens; page_first < split.seen.end;
          page_first += kPageTokens) {
       const int page_index = page_first / kPageTokens;
-      ScorePage<S>(split.kv.keys(page_index), dim, query, weights);
+      ScorePage<S>(split.kv.keys(page_index), words, query, weights);
       const int first = std::max(split.seen.begin - page_first, 0),
                 last = std::min(split.seen.end - page_first, kPageTokens);
       std::fill(weights, weights + first, kMaskedScore);
@@ -100,7 +102,11 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
         sums = S::Add(sums, weight);
         S::Store(weights + k, weight);
       }
-      AddValues<S>(split.kv.values(page_index, dim), dim, weights, first, last, chains);
+      if constexpr (S::kPer == 2) {
+        for (int word = 0; word < kPageTokens / 2; ++word)
+          weights[word] = PairOf(weights[2 * word], weights[2 * word + 1]);
+      }
+      AddValues<S>(split.kv.values(page_index, words), dim, weights, first, last, chains);
     }
 
     float* partial = split.partials + head * (dim + 2);

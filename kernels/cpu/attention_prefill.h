@@ -6,7 +6,9 @@
 // Every lane does the same operations in key order whatever shares its block, so a row's bits do not depend on
 // chunking, neighbours, threads or the number of vectors.
 //
-// Shapes:  scratch holds Q^T [D][lanes], O^T [D][lanes], P^T [128][lanes], reference [lanes], sum [lanes].
+// In bf16 the words of Q^T, K, P^T and V are pairs along the axis that is summed over; everything else is f32.
+//
+// Shapes:  scratch holds Q^T [D/per][lanes], O^T [D][lanes], P^T [128/per][lanes], reference [lanes], sum [lanes].
 // Cost:    4 D flops per visible (row, key) and about 14 operations for its weight.
 #pragma once
 
@@ -22,9 +24,9 @@ inline constexpr int kTileKeys = 8;
 template <typename S, int kVectors>
 struct PrefillLanes {
   static constexpr int kWidth = kVectors * kLanes;
-  float* queries;     // [D][kWidth], scaled by scale * log2(e)
+  float* queries;     // words [D/per][kWidth], scaled by scale * log2(e)
   float* outs;        // [D][kWidth]
-  float* weights;     // [128][kWidth], keys of the current page
+  float* weights;     // words [128/per][kWidth], keys of the current page
   float* references;  // [kWidth]
   float* sums;        // [kWidth]
   float begins[kWidth], ends[kWidth];
@@ -54,7 +56,10 @@ inline void LoadQueries(const PrefillBlock& block, PrefillLanes<S, kVectors>& la
       if (factor * largest > kScaledQueryMax) factor = kScaledQueryMax / largest;
     }
     const float* query = block.queries[from];
-    for (int i = 0; i < block.head_dim; ++i) lanes.queries[i * kWidth + lane] = query[i] * factor;
+    for (int i = 0; i < block.head_dim; i += S::kPer) {
+      lanes.queries[i / S::kPer * kWidth + lane] =
+          S::kPer == 1 ? query[i] * factor : PairOf(query[i] * factor, query[i + 1] * factor);
+    }
     lanes.references[lane] = kNoReference;
     lanes.sums[lane] = 0;
   }
@@ -67,8 +72,10 @@ inline void AccumulateValues(const float* values, int dim, int from, int to, Pre
   constexpr int kWidth = kVectors * kLanes;
   constexpr int kDims = S::kValueDims;
   if (from >= to) return;
+  // Whole words: a key beyond the last one weighs zero, and its value is finite (see PagePool::WriteToken).
+  const int first_word = from / S::kPer, last_word = (to + S::kPer - 1) / S::kPer;
   for (int d = 0; d < dim; d += kDims) {
-    const float* column = values + (d / kTile) * kPageTokens * kTile + d % kTile;
+    const float* column = values + (d / kTile) * (kPageTokens / S::kPer) * kTile + d % kTile;
     float* out = lanes.outs + d * kWidth;
     typename S::V sum[kDims][kVectors];
 #pragma GCC unroll 8
@@ -76,15 +83,15 @@ inline void AccumulateValues(const float* values, int dim, int from, int to, Pre
 #pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) sum[i][v] = S::Load(out + i * kWidth + v * kLanes);
     }
-    for (int key = from; key < to; ++key) {
+    for (int word = first_word; word < last_word; ++word) {
       typename S::V weight[kVectors];
 #pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) weight[v] = S::Load(lanes.weights + key * kWidth + v * kLanes);
+      for (int v = 0; v < kVectors; ++v) weight[v] = S::Load(lanes.weights + word * kWidth + v * kLanes);
 #pragma GCC unroll 8
       for (int i = 0; i < kDims; ++i) {
-        const typename S::V value = S::Set1(column[key * kTile + i]);
+        const typename S::V value = S::Set1(column[word * kTile + i]);
 #pragma GCC unroll 3
-        for (int v = 0; v < kVectors; ++v) sum[i][v] = S::Fma(value, weight[v], sum[i][v]);
+        for (int v = 0; v < kVectors; ++v) sum[i][v] = S::Dot(value, weight[v], sum[i][v]);
       }
     }
 #pragma GCC unroll 8
@@ -113,9 +120,9 @@ inline void MoveReferences(const typename S::V* tops, int dim, PrefillLanes<S, k
   }
 }
 
-// Scores of 8 keys from `keys` ([D][16] columns) against all lanes.
+// Scores of 8 keys from `keys` ([D/per][16] columns) against all lanes.
 template <typename S, int kVectors>
-inline void ScoreTile(const float* keys, int dim, const float* queries, typename S::V (&score)[kTileKeys][kVectors]) {
+inline void ScoreTile(const float* keys, int words, const float* queries, typename S::V (&score)[kTileKeys][kVectors]) {
   constexpr int kWidth = kVectors * kLanes;
 #pragma GCC unroll 4
   for (int first = 0; first < kTileKeys; first += S::kScoreKeys) {
@@ -125,7 +132,7 @@ inline void ScoreTile(const float* keys, int dim, const float* queries, typename
 #pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) sum[j][v] = S::Zero();
     }
-    for (int i = 0; i < dim; ++i) {
+    for (int i = 0; i < words; ++i) {
       typename S::V query[kVectors];
 #pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) query[v] = S::Load(queries + i * kWidth + v * kLanes);
@@ -133,7 +140,7 @@ inline void ScoreTile(const float* keys, int dim, const float* queries, typename
       for (int j = 0; j < S::kScoreKeys; ++j) {
         const typename S::V key = S::Set1(keys[i * kTile + first + j]);
 #pragma GCC unroll 3
-        for (int v = 0; v < kVectors; ++v) sum[j][v] = S::Fma(key, query[v], sum[j][v]);
+        for (int v = 0; v < kVectors; ++v) sum[j][v] = S::Dot(key, query[v], sum[j][v]);
       }
     }
 #pragma GCC unroll 8
@@ -147,7 +154,7 @@ inline void ScoreTile(const float* keys, int dim, const float* queries, typename
 template <typename S, int kVectors>
 void AttendPrefillBlock(const PrefillBlock& block, float* scratch) {
   constexpr int kWidth = kVectors * kLanes;
-  const int dim = block.head_dim;
+  const int dim = block.head_dim, words = dim / S::kPer;
   PrefillLanes<S, kVectors> lanes(scratch, dim);
   LoadQueries<S, kVectors>(block, lanes);
 
@@ -164,13 +171,13 @@ void AttendPrefillBlock(const PrefillBlock& block, float* scratch) {
   for (int page_first = first / kPageTokens * kPageTokens; page_first < last; page_first += kPageTokens) {
     const int page_index = page_first / kPageTokens;
     const float* keys = block.kv.keys(page_index);
-    const float* values = block.kv.values(page_index, dim);
+    const float* values = block.kv.values(page_index, words);
     const int page_last = std::min(page_first + kPageTokens, last);
     int pending = std::max(page_first, first);  // weights from here on are not in the sums yet
     for (int key = pending; key < page_last; key += kTileKeys) {
       const int offset = key - page_first;
       typename S::V score[kTileKeys][kVectors];
-      ScoreTile<S, kVectors>(keys + (offset / kTile) * dim * kTile + offset % kTile, dim, lanes.queries, score);
+      ScoreTile<S, kVectors>(keys + (offset / kTile) * words * kTile + offset % kTile, words, lanes.queries, score);
 
       if (key < full_first || key + kTileKeys > full_last) {
         for (int v = 0; v < kVectors; ++v) {
@@ -204,7 +211,13 @@ void AttendPrefillBlock(const PrefillBlock& block, float* scratch) {
 #pragma GCC unroll 8
         for (int j = 0; j < kTileKeys; ++j) {
           weight[j] = Exp2Against<S>(score[j][v], reference);
-          S::Store(lanes.weights + (offset + j) * kWidth + v * kLanes, weight[j]);
+          if constexpr (S::kPer == 1) S::Store(lanes.weights + (offset + j) * kWidth + v * kLanes, weight[j]);
+        }
+        if constexpr (S::kPer == 2) {
+#pragma GCC unroll 4
+          for (int j = 0; j < kTileKeys; j += 2) {
+            S::Store(lanes.weights + (offset + j) / 2 * kWidth + v * kLanes, S::Pack(weight[j], weight[j + 1]));
+          }
         }
         const typename S::V sum = S::Add(S::Add(S::Add(weight[0], weight[1]), S::Add(weight[2], weight[3])),
                                          S::Add(S::Add(weight[4], weight[5]), S::Add(weight[6], weight[7])));

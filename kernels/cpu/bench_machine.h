@@ -9,6 +9,15 @@
 
 namespace varifocal::kernels::cpu {
 
+// Every instruction set this CPU has, in every number format it has kernels for.
+inline std::vector<std::pair<std::string, DType>> MeasuredKernels() {
+  std::vector<std::pair<std::string, DType>> measured;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const std::string& isa : AvailableIsas(dtype)) measured.emplace_back(isa, dtype);
+  }
+  return measured;
+}
+
 // CPU seconds of this thread: on a shared machine the honest clock for code that does not wait.
 inline double ThreadSeconds() {
   timespec now;

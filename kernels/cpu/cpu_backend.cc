@@ -73,7 +73,7 @@ class CpuBackend final : public Backend {
 
   Result<std::unique_ptr<Buffer>> CreateVector(const HostMatrix& vector) override { return CreateHostVector(vector); }
   Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) override {
-    return PackedWeight::Create(parts, use);
+    return PackedWeight::Create(parts, use, info_.dtype);
   }
   Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) override {
     return HostRopeTable::Create(spec);
@@ -87,10 +87,12 @@ class CpuBackend final : public Backend {
     }
     return {};
   }
-  size_t KvBytesPerPageAndLayer(const KvShape& shape) const override { return PagePool::BytesPerPageAndLayer(shape); }
+  size_t KvBytesPerPageAndLayer(const KvShape& shape) const override {
+    return PagePool::BytesPerPageAndLayer(shape, info_.dtype);
+  }
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
     if (Error error = CheckShape(shape); !error.ok()) return error;
-    return PagePool::Create(shape, page_count);
+    return PagePool::Create(shape, info_.dtype, page_count);
   }
   Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) override {
     const auto& own = static_cast<const PagePool&>(pool);
@@ -106,10 +108,10 @@ class CpuBackend final : public Backend {
   }
 
   size_t WorkspaceBytes(const StepShape& shape) const override {
-    return CpuWorkspace::SizesFor(shape).total_bytes(pool_.thread_count());
+    return CpuWorkspace::SizesFor(shape, kernels_).total_bytes(pool_.thread_count());
   }
   Result<std::unique_ptr<Workspace>> CreateWorkspace(const StepShape& shape) override {
-    return CpuWorkspace::Create(shape, pool_.thread_count());
+    return CpuWorkspace::Create(shape, kernels_, pool_.thread_count());
   }
   Error BeginStep(Workspace& workspace, const Batch& batch) override {
     return Own(workspace).flat.Assign(batch, Own(workspace).shape);
@@ -210,7 +212,11 @@ class CpuBackend final : public Backend {
   }
 
   Error Multiply(Workspace& workspace, const MatmulArgs& args) {
-    return OkUnlessCancelled(RunMatmul(kernels_, pool_, args, Own(workspace).flat.batch.cancelled));
+    CpuWorkspace& own = Own(workspace);
+    VF_CHECK(kernels_.per == 1 || args.weight->columns() <= std::max({own.shape.model_dim, own.shape.ffn_dim,
+                                                                      own.shape.query_head_count * own.shape.head_dim}),
+             "the workspace was planned for this model");
+    return OkUnlessCancelled(RunMatmul(kernels_, pool_, args, own.words.get(), own.flat.batch.cancelled));
   }
 
   const KernelTable& kernels_;
@@ -304,8 +310,9 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
       if (rope != nullptr) Rotate(*rope, position, head);
     }
     std::memcpy(queries + static_cast<size_t>(row) * query_heads * dim, projected, sizeof(float) * query_heads * dim);
+    const bool last = row + 1 == flat.first_rows[flat.row_sequences[row] + 1];
     pool.WriteToken(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens,
-                    projected + query_heads * dim, projected + (query_heads + kv_heads) * dim);
+                    projected + query_heads * dim, projected + (query_heads + kv_heads) * dim, last);
   });
 }
 
@@ -313,15 +320,15 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
 }  // namespace cpu
 
 Result<std::unique_ptr<Backend>> CreateCpuBackend(const BackendOptions& options) {
-  if (options.dtype != DType::kF32) {
-    return Error{ErrorCode::kUnsupported, std::string("the cpu backend computes in f32, not ") +
-                                              DTypeName(options.dtype) + " (weights of any format are widened)"};
+  if (options.dtype == DType::kF16) {
+    return Error{ErrorCode::kUnsupported,
+                 "the cpu backend computes in f32 or bf16, not f16 (f16 weights are converted)"};
   }
   if (options.thread_count < 0 || options.thread_count > cpu::kThreadsMax) {
     return Error{ErrorCode::kInvalidArgument, "a thread count of " + std::to_string(options.thread_count) +
                                                   " is outside 0.." + std::to_string(cpu::kThreadsMax)};
   }
-  auto kernels = cpu::ChooseKernels(options.cpu_isa);
+  auto kernels = cpu::ChooseKernels(options.cpu_isa, options.dtype);
   if (!kernels.ok()) return kernels.error();
   const int threads = options.thread_count == 0 ? cpu::UsableCores() : options.thread_count;
   return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(**kernels, options, threads));

@@ -25,12 +25,16 @@ Error CreationError(const BackendOptions& options) {
 TEST(CpuBackendTest, RefusesByNameWithTheValue) {
   EXPECT_EQ(CreationError({.device = "tpu"}).message, "this build has no device \"tpu\", only auto, cpu, reference");
   EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = "mmx"}).message,
-            "\"mmx\" is no instruction set: auto, portable, avx2 or avx512");
+            "\"mmx\" is no instruction set: auto, portable, avx2, avx512 or avx512bf16");
   EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = "mmx"}).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(CreationError({.device = "cpu", .dtype = DType::kF16}).code, ErrorCode::kUnsupported);
+  if (cpu::ChooseKernels("avx512bf16", DType::kBF16).ok()) {
+    EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = "avx512bf16"}).message,
+              "the instruction set \"avx512bf16\" has no kernels for the number format f32");
+  }
   EXPECT_EQ(CreationError({.device = "cpu", .thread_count = -1}).message, "a thread count of -1 is outside 0..1024");
   for (const char* isa : {"avx2", "avx512"}) {
-    const auto available = cpu::AvailableIsas();
+    const auto available = cpu::AvailableIsas(DType::kF32);
     if (std::find(available.begin(), available.end(), isa) != available.end()) continue;
     EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = isa}).message,
               "this CPU lacks the instruction set \"" + std::string(isa) + "\"");
@@ -52,7 +56,7 @@ TEST(CpuBackendTest, RefusesHeadDimsWithoutAKernel) {
 
 TEST(CpuBackendTest, SaysWhatItChoseAndWarnsOfTooManyThreads) {
   auto backend = std::move(*CreateBackend({.device = "cpu"}));
-  EXPECT_EQ(backend->info().name, "cpu-" + cpu::AvailableIsas().back() + "-f32");
+  EXPECT_EQ(backend->info().name, "cpu-" + cpu::AvailableIsas(DType::kF32).back() + "-f32");
   EXPECT_EQ(backend->info().thread_count, cpu::UsableCores());
   EXPECT_EQ(backend->info().notes.size(), 1u);
   auto crowded = std::move(*CreateBackend({.device = "cpu", .thread_count = cpu::UsableCores() + 1}));
@@ -60,11 +64,14 @@ TEST(CpuBackendTest, SaysWhatItChoseAndWarnsOfTooManyThreads) {
 }
 
 TEST(CpuBackendTest, Avx2AndAvx512GiveTheSameBits) {
-  const auto available = cpu::AvailableIsas();
+  const auto available = cpu::AvailableIsas(DType::kF32);
   if (available.back() != "avx512") GTEST_SKIP() << "this CPU has no AVX-512";
   const AttentionCase c{.sequences = {{260, 3}, {70, 2}}, .row_scales = true, .amplitude = 5.0f};
   auto narrow = std::move(*CreateBackend({.device = "cpu", .cpu_isa = "avx2"}));
   auto wide = std::move(*CreateBackend({.device = "cpu", .cpu_isa = "avx512"}));
+  EXPECT_EQ(CountDifferentBits(RunAttentionCase(*narrow, c, {}), RunAttentionCase(*wide, c, {})), 0u);
+  narrow = std::move(*CreateBackend({.device = "cpu", .dtype = DType::kBF16, .cpu_isa = "avx2"}));
+  wide = std::move(*CreateBackend({.device = "cpu", .dtype = DType::kBF16, .cpu_isa = "avx512"}));
   EXPECT_EQ(CountDifferentBits(RunAttentionCase(*narrow, c, {}), RunAttentionCase(*wide, c, {})), 0u);
 }
 
@@ -126,7 +133,7 @@ TEST(VectorMathTest, MovingTheReferenceScalesByExactlyAPowerOfTwo) {
 TEST(PackedWeightTest, ReadsBackEveryRow) {
   const std::vector<float> data = UniformVector(9, 130 * 7);
   const HostMatrix parts[] = {{DType::kF32, data.data(), 100, 7}, {DType::kF32, data.data() + 700, 30, 7}};
-  auto weight = std::move(*cpu::PackedWeight::Create(parts, WeightUse::kPlain));
+  auto weight = std::move(*cpu::PackedWeight::Create(parts, WeightUse::kPlain, DType::kF32));
   const auto& packed = static_cast<const cpu::PackedWeight&>(*weight);
   EXPECT_EQ(packed.panel_count(), 3);
   EXPECT_EQ(packed.columns_of_panel(2), 2);
@@ -140,19 +147,49 @@ TEST(PackedWeightTest, ReadsBackEveryRow) {
 // The page layout is an agreement between its writer and two kernels; its formula once more, in the header's words.
 TEST(PagePoolTest, PagesLieAsTheHeaderSays) {
   const int dim = 48;
-  auto pool = std::move(*cpu::PagePool::Create({.layer_count = 2, .kv_head_count = 2, .head_dim = dim}, 3));
+  auto pool =
+      std::move(*cpu::PagePool::Create({.layer_count = 2, .kv_head_count = 2, .head_dim = dim}, DType::kF32, 3));
   auto& pages = static_cast<cpu::PagePool&>(*pool);
   std::vector<float> keys(2 * dim), values(2 * dim);
   for (int i = 0; i < 2 * dim; ++i) {
     keys[i] = static_cast<float>(1000 + i);
     values[i] = static_cast<float>(2000 + i);
   }
-  pages.WriteToken(1, 2, 37, keys.data(), values.data());
+  pages.WriteToken(1, 2, 37, keys.data(), values.data(), true);
   const int32_t table[] = {2};
   const cpu::KeyValues kv = pages.ForHead(1, 1, table);
   for (int i = 0; i < dim; ++i) {
     EXPECT_EQ(kv.keys(0)[(37 / 16) * dim * 16 + i * 16 + 37 % 16], 1000 + dim + i);
     EXPECT_EQ(kv.values(0, dim)[(i / 16) * 128 * 16 + 37 * 16 + i % 16], 2000 + dim + i);
+  }
+}
+
+// In bf16 a word holds two head dims of a key, and two keys of a head dim; the last token's half-filled words are made
+// whole with zeros, whatever lay there.
+TEST(PagePoolTest, Bf16PagesHoldPairs) {
+  const int dim = 16;
+  auto pool =
+      std::move(*cpu::PagePool::Create({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}, DType::kBF16, 1));
+  auto& pages = static_cast<cpu::PagePool&>(*pool);
+  const std::vector<float> left_over(dim, 99.0f);
+  pages.WriteToken(0, 0, 5, left_over.data(), left_over.data(), true);
+  std::vector<float> keys(dim), values(dim);
+  for (int i = 0; i < dim; ++i) {
+    keys[i] = static_cast<float>(i);
+    values[i] = static_cast<float>(-i);
+  }
+  pages.WriteToken(0, 0, 4, keys.data(), values.data(), true);
+  const int32_t table[] = {0};
+  const cpu::KeyValues kv = pages.ForHead(0, 0, table);
+  for (int w = 0; w < dim / 2; ++w) {
+    const float word = kv.keys(0)[w * 16 + 4];
+    EXPECT_EQ(cpu::HalfOf(word, 0), 2 * w);
+    EXPECT_EQ(cpu::HalfOf(word, 1), 2 * w + 1);
+  }
+  for (int i = 0; i < dim; ++i) {
+    const float word = kv.values(0, dim / 2)[(4 / 2) * 16 + i];
+    EXPECT_EQ(cpu::HalfOf(word, 0), -i);
+    EXPECT_EQ(cpu::HalfOf(word, 1), 0.0f);
   }
 }
 

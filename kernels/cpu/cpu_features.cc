@@ -10,7 +10,7 @@ namespace {
 
 struct IsaRow {
   const char* name;
-  const KernelTable* (*kernels)();
+  const KernelTable* (*kernels)(DType dtype);
   bool (*supported)();
 };
 
@@ -34,33 +34,47 @@ bool HasAvx512() {
 #endif
 }
 
+bool HasAvx512Bf16() {
+#if defined(__x86_64__)
+  return HasAvx512() && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 // Worst first.
 const IsaRow kIsas[] = {
     {"portable", PortableKernels, Always},
     {"avx2", Avx2Kernels, HasAvx2},
     {"avx512", Avx512Kernels, HasAvx512},
+    {"avx512bf16", Avx512Bf16Kernels, HasAvx512Bf16},
 };
 
 }  // namespace
 
-Result<const KernelTable*> ChooseKernels(const std::string& isa) {
+Result<const KernelTable*> ChooseKernels(const std::string& isa, DType dtype) {
   const KernelTable* best = nullptr;
-  bool known = isa == "auto";
+  bool known = isa == "auto", lacking = false;
   for (const IsaRow& row : kIsas) {
-    known = known || isa == row.name;
-    if ((isa == "auto" || isa == row.name) && row.supported() && row.kernels() != nullptr) best = row.kernels();
+    if (isa != "auto" && isa != row.name) continue;
+    known = true;
+    lacking = !row.supported();
+    if (!lacking && row.kernels(dtype) != nullptr) best = row.kernels(dtype);
   }
+  if (best != nullptr) return best;
   if (!known) {
-    return Error{ErrorCode::kInvalidArgument, "\"" + isa + "\" is no instruction set: auto, portable, avx2 or avx512"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "\"" + isa + "\" is no instruction set: auto, portable, avx2, avx512 or avx512bf16"};
   }
-  if (best == nullptr) return Error{ErrorCode::kUnsupported, "this CPU lacks the instruction set \"" + isa + "\""};
-  return best;
+  if (lacking) return Error{ErrorCode::kUnsupported, "this CPU lacks the instruction set \"" + isa + "\""};
+  return Error{ErrorCode::kUnsupported,
+               "the instruction set \"" + isa + "\" has no kernels for the number format " + DTypeName(dtype)};
 }
 
-std::vector<std::string> AvailableIsas() {
+std::vector<std::string> AvailableIsas(DType dtype) {
   std::vector<std::string> names;
   for (const IsaRow& row : kIsas) {
-    if (row.supported() && row.kernels() != nullptr) names.push_back(row.name);
+    if (row.supported() && row.kernels(dtype) != nullptr) names.push_back(row.name);
   }
   return names;
 }

@@ -10,11 +10,11 @@
 
 namespace varifocal::kernels::cpu {
 
-// `isa`: auto, portable, avx2 or avx512.
-Result<const KernelTable*> ChooseKernels(const std::string& isa);
+// `isa`: auto, portable, avx2, avx512 or, for bf16 alone, avx512bf16.
+Result<const KernelTable*> ChooseKernels(const std::string& isa, DType dtype);
 
-// The names this CPU can run, the best last.
-std::vector<std::string> AvailableIsas();
+// The names this CPU can run for a number format, the best last.
+std::vector<std::string> AvailableIsas(DType dtype);
 
 // Cores this process may run on.
 int UsableCores();

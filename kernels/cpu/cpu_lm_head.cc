@@ -11,14 +11,15 @@ namespace {
 void SliceLogits(const KernelTable& kernels, const CpuWorkspace& workspace, const LmHeadArgs& args, int first_row,
                  int last_row, int slice, float* logits) {
   const auto& weight = static_cast<const PackedWeight&>(*args.weight);
-  const int64_t width = weight.columns();
+  const int64_t inner = weight.words();
+  const float* x = kernels.per == 1 ? workspace.head_rows.get() : workspace.words.get();
   constexpr int kPanels = kSliceColumns / kPanel;
   for (int p = slice * kPanels; p < std::min(weight.panel_count(), (slice + 1) * kPanels); ++p) {
-    kernels.gemm_panel({.x = workspace.head_rows.get() + first_row * width,
-                        .x_stride = static_cast<size_t>(width),
+    kernels.gemm_panel({.x = x + first_row * inner,
+                        .x_stride = static_cast<size_t>(inner),
                         .row_count = last_row - first_row,
                         .panel = weight.panel(p),
-                        .inner = width,
+                        .inner = inner,
                         .out = logits + (p - slice * kPanels) * kPanel,
                         .out_stride = kSliceColumns,
                         .columns = weight.columns_of_panel(p)});
@@ -73,8 +74,9 @@ bool RunLmHead(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& works
   const float* norm = HostData<float>(args.norm_weight, width);
   const std::atomic<bool>* cancelled = workspace.flat.batch.cancelled;
   const bool normed = pool.Run(rows, cancelled, [&](int r, int) {
-    kernels.rms_norm(residual + args.rows[r].row * width, nullptr, norm, width, args.norm_epsilon,
-                     workspace.head_rows.get() + r * width);
+    float* row = workspace.head_rows.get() + r * width;
+    kernels.rms_norm(residual + args.rows[r].row * width, nullptr, norm, width, args.norm_epsilon, row);
+    if (kernels.per != 1) kernels.pack_row(row, width, workspace.words.get() + r * weight.words());
   });
   if (!normed) return false;
 

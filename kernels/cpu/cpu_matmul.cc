@@ -11,12 +11,27 @@ constexpr int kBlockRows = 96;
 // Panels of one item: enough to pay for handing it out, few enough to balance.
 constexpr size_t kItemBytes = 128 << 10;
 
+// Rows packed by one item.
+constexpr int kPackRows = 32;
+
 }  // namespace
 
-bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& args,
+bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& args, float* words,
                const std::atomic<bool>* cancelled) {
   const PackedWeight& weight = *args.weight;
-  const int64_t inner = weight.columns();
+  const int64_t inner = weight.words();
+  const float* x = args.x;
+  if (kernels.per != 1) {
+    x = words;
+    const int items = (args.row_count + kPackRows - 1) / kPackRows;
+    const bool packed = pool.Run(items, cancelled, [&](int index, int) {
+      const int last = std::min(args.row_count, (index + 1) * kPackRows);
+      for (int row = index * kPackRows; row < last; ++row) {
+        kernels.pack_row(args.x + row * weight.columns(), weight.columns(), words + row * inner);
+      }
+    });
+    if (!packed) return false;
+  }
   const int outputs = weight.panel_outputs();
   const size_t out_stride = static_cast<size_t>(weight.gated() ? weight.rows() / 2 : weight.rows());
   const int per_item = static_cast<int>(std::max<size_t>(1, kItemBytes / (inner * kPanel * sizeof(float))));
@@ -27,7 +42,7 @@ bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& a
     const int first_panel = index % groups * per_item;
     const int last_panel = std::min(weight.panel_count(), first_panel + per_item);
     for (int p = first_panel; p < last_panel; ++p) {
-      kernels.gemm_panel({.x = args.x + first_row * inner,
+      kernels.gemm_panel({.x = x + first_row * inner,
                           .x_stride = static_cast<size_t>(inner),
                           .row_count = std::min(kBlockRows, args.row_count - first_row),
                           .panel = weight.panel(p),

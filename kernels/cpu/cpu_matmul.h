@@ -17,8 +17,8 @@ struct MatmulArgs {
   float* out = nullptr;  // [rows, outputs]
 };
 
-// False when cancelled.
-bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& args,
+// False when cancelled. In bf16 `words` takes the inputs, packed: [rows, K/2].
+bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& args, float* words,
                const std::atomic<bool>* cancelled);
 
 }  // namespace varifocal::kernels::cpu

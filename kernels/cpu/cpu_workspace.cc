@@ -4,7 +4,7 @@
 
 namespace varifocal::kernels::cpu {
 
-CpuWorkspace::Sizes CpuWorkspace::SizesFor(const StepShape& shape) {
+CpuWorkspace::Sizes CpuWorkspace::SizesFor(const StepShape& shape, const KernelTable& kernels) {
   const size_t rows = shape.row_count_max, dim = shape.head_dim;
   const size_t splits = (shape.context_length_max + kSplitTokens - 1) / kSplitTokens;
   Sizes sizes{};
@@ -15,14 +15,18 @@ CpuWorkspace::Sizes CpuWorkspace::SizesFor(const StepShape& shape) {
   sizes.taus = rows;
   sizes.head_rows = static_cast<size_t>(shape.head_row_count_max) * shape.model_dim;
   sizes.targets = shape.head_row_count_max;
+  const int inner = std::max({shape.model_dim, shape.query_head_count * shape.head_dim, shape.ffn_dim});
+  sizes.words =
+      kernels.per == 1 ? 0 : std::max(rows, static_cast<size_t>(shape.head_row_count_max)) * ((inner + 1) / 2);
   sizes.slice_stats = static_cast<size_t>(shape.head_row_count_max) * SliceCount(shape.vocab_size);
   return sizes;
 }
 
-Result<std::unique_ptr<Workspace>> CpuWorkspace::Create(const StepShape& shape, int thread_count) {
+Result<std::unique_ptr<Workspace>> CpuWorkspace::Create(const StepShape& shape, const KernelTable& kernels,
+                                                        int thread_count) {
   auto workspace = std::make_unique<CpuWorkspace>();
   workspace->shape = shape;
-  workspace->sizes_ = SizesFor(shape);
+  workspace->sizes_ = SizesFor(shape, kernels);
   const Sizes& sizes = workspace->sizes_;
   workspace->bytes_ = sizes.total_bytes(thread_count);
   workspace->flat.Reserve(shape);
@@ -31,10 +35,11 @@ Result<std::unique_ptr<Workspace>> CpuWorkspace::Create(const StepShape& shape, 
   workspace->partials = AllocateAligned<float>(sizes.partials);
   workspace->taus = AllocateAligned<float>(sizes.taus);
   workspace->head_rows = AllocateAligned<float>(sizes.head_rows);
+  workspace->words = AllocateAligned<float>(sizes.words);
   workspace->target_logits = AllocateAligned<float>(sizes.targets);
   workspace->slice_stats = AllocateAligned<SliceStats>(sizes.slice_stats);
   if (!workspace->projected || !workspace->scratch_ || !workspace->partials || !workspace->taus ||
-      !workspace->head_rows || !workspace->target_logits || !workspace->slice_stats) {
+      !workspace->head_rows || !workspace->words || !workspace->target_logits || !workspace->slice_stats) {
     return OutOfHostMemory("the workspace", workspace->bytes_);
   }
   // Prefill blocks of 16 lanes per KV head at the smallest, a rest per sequence; decode splits per sequence and KV

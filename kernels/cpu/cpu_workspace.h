@@ -22,14 +22,16 @@ struct AttentionItem {
 class CpuWorkspace final : public Workspace {
  public:
   struct Sizes {
-    size_t projected, scratch_per_thread, partials, taus, head_rows, targets, slice_stats;
+    size_t projected, scratch_per_thread, partials, taus, head_rows, targets, words, slice_stats;
     size_t total_bytes(int thread_count) const {
-      return (projected + scratch_per_thread * thread_count + partials + taus + head_rows + targets) * sizeof(float) +
+      return (projected + scratch_per_thread * thread_count + partials + taus + head_rows + targets + words) *
+                 sizeof(float) +
              slice_stats * sizeof(SliceStats);
     }
   };
-  static Sizes SizesFor(const StepShape& shape);
-  static Result<std::unique_ptr<Workspace>> Create(const StepShape& shape, int thread_count);
+  static Sizes SizesFor(const StepShape& shape, const KernelTable& kernels);
+  static Result<std::unique_ptr<Workspace>> Create(const StepShape& shape, const KernelTable& kernels,
+                                                   int thread_count);
 
   size_t bytes() const override { return bytes_; }
   float* scratch(int thread) const { return scratch_.get() + thread * sizes_.scratch_per_thread; }
@@ -43,6 +45,7 @@ class CpuWorkspace final : public Workspace {
   AlignedArray<float> partials;          // [sequences, H, splits, D + 2]
   AlignedArray<float> taus;              // [T]
   AlignedArray<float> head_rows;         // [head rows, M]
+  AlignedArray<float> words;             // bf16 alone: [rows, K/2] inputs of a product, packed
   AlignedArray<float> target_logits;     // [head rows]
   AlignedArray<SliceStats> slice_stats;  // [head rows, slices]
 

@@ -1,16 +1,16 @@
 // Matrix products over packed weights: a few rows times one panel of 64 columns, the whole inner dimension in one tile.
 //
-// Every output is one chain of fused multiply-adds over k = 0, 1, ..., so its bits depend on its row and its column
+// Every output is one chain of multiply-adds over words k = 0, 1, ..., so its bits depend on its row and its column
 // alone: not on how many rows stand beside it, and not on the phase.
 //
-// Shapes:  panel [K][64]; a register tile is kGemmRows x kGemmVectors vectors.
+// Shapes:  panel [K/per][64] in words; a register tile is kGemmRows x kGemmVectors vectors.
 #pragma once
 
 #include "kernels/cpu/vector_math.h"
 
 namespace varifocal::kernels::cpu {
 
-// tile[kRows][64] = x [kRows, K] times panel.
+// tile[kRows][64] = x [kRows, inner] times panel.
 template <typename S, int kRows>
 inline void PanelTile(const float* x, size_t x_stride, const float* panel, int64_t inner, float* tile) {
   constexpr int kVectors = S::kGemmVectors;
@@ -30,7 +30,7 @@ inline void PanelTile(const float* x, size_t x_stride, const float* panel, int64
       for (int r = 0; r < kRows; ++r) {
         const typename S::V input = S::Set1(x[r * x_stride + k]);
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) sum[r][v] = S::Fma(input, weight[v], sum[r][v]);
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = S::Dot(input, weight[v], sum[r][v]);
       }
     }
 #pragma GCC unroll 8

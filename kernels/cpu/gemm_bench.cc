@@ -17,10 +17,12 @@ struct Shape {
   int rows, inner, outputs;
 };
 
-void Product(benchmark::State& state, const std::string& isa, const Shape& shape) {
-  auto backend = std::move(*CreateBackend({.device = "cpu", .thread_count = 1, .cpu_isa = isa}));
-  const std::vector<float> weights = UniformVector(1, static_cast<size_t>(shape.inner) * shape.outputs);
-  const std::vector<float> inputs = UniformVector(2, static_cast<size_t>(shape.rows) * shape.inner);
+void Product(benchmark::State& state, const std::string& isa, DType dtype, const Shape& shape) {
+  auto backend = std::move(*CreateBackend({.device = "cpu", .dtype = dtype, .thread_count = 1, .cpu_isa = isa}));
+  const std::vector<float> weights =
+      ProductInput(*backend, UniformVector(1, static_cast<size_t>(shape.inner) * shape.outputs));
+  const std::vector<float> inputs =
+      ProductInput(*backend, UniformVector(2, static_cast<size_t>(shape.rows) * shape.inner));
   const HostMatrix matrix = MatrixOf(weights, shape.outputs, shape.inner);
   auto weight = std::move(*backend->CreateWeight({&matrix, 1}, WeightUse::kPlain));
   auto x = Upload(*backend, inputs), out = Empty(*backend, static_cast<size_t>(shape.rows) * shape.outputs);
@@ -37,7 +39,7 @@ void Product(benchmark::State& state, const std::string& isa, const Shape& shape
     if (std::fabs(want - got[i]) > 2 * kUnit * shape.inner * shape.inner)
       return state.SkipWithError("the answer is wrong");
   }
-  const double peak = cpu::PeakOf(**cpu::ChooseKernels(isa));
+  const double peak = cpu::PeakOf(**cpu::ChooseKernels(isa, dtype));
   double seconds = 0;
   for (auto _ : state) {
     const double start = cpu::ThreadSeconds();
@@ -45,13 +47,14 @@ void Product(benchmark::State& state, const std::string& isa, const Shape& shape
     seconds += cpu::ThreadSeconds() - start;
   }
   const double flops = 2.0 * shape.rows * shape.inner * shape.outputs * static_cast<double>(state.iterations());
+  const double bytes = static_cast<double>(DTypeBytes(dtype)) / (2.0 * shape.rows) * flops;
   state.counters["GF/s"] = flops / seconds * 1e-9;
   state.counters["of_peak"] = flops / seconds / peak;
-  if (shape.rows == 1) state.counters["GB/s"] = flops * 2 / seconds * 1e-9;
+  if (shape.rows == 1) state.counters["GB/s"] = bytes / seconds * 1e-9;
 }
 
 const int kRegistered = [] {
-  for (const std::string& isa : cpu::AvailableIsas()) {
+  for (const auto& [isa, dtype] : cpu::MeasuredKernels()) {
     for (const Shape& shape : {Shape{512, 128, 256},
                                {512, 128, 704},
                                {512, 352, 128},
@@ -61,9 +64,10 @@ const int kRegistered = [] {
                                {1, 512, 2816},
                                {1, 1408, 512},
                                {8, 512, 2816}}) {
-      const std::string name = isa + "/m" + std::to_string(shape.rows) + "k" + std::to_string(shape.inner) + "n" +
-                               std::to_string(shape.outputs);
-      benchmark::RegisterBenchmark(("product/" + name).c_str(), Product, isa, shape)->Unit(benchmark::kMicrosecond);
+      const std::string name = isa + "-" + DTypeName(dtype) + "/m" + std::to_string(shape.rows) + "k" +
+                               std::to_string(shape.inner) + "n" + std::to_string(shape.outputs);
+      benchmark::RegisterBenchmark(("product/" + name).c_str(), Product, isa, dtype, shape)
+          ->Unit(benchmark::kMicrosecond);
     }
   }
   return 0;

@@ -4,11 +4,15 @@
 // compiled once per instruction set. Same lanes, same order, same fused multiply-adds: AVX2 and AVX-512 give the same
 // bits.
 //
-// Shapes:  a KV page of one KV head is one contiguous tile, K [128/16][D][16] and then V [D/16][128][16].
-//          a weight is panels [N/64][K][64], its last panel filled with zeros.
+// Everything that enters a product is held in 32-bit words, typed float: an f32, or a pair of bf16 neighbours along the
+// axis that is summed over, the even one in the lower half. "per" is the number of products a word holds.
+//
+// Shapes:  a KV page of one KV head is one contiguous tile, K [128/16][D/per][16] and then V [D/16][128/per][16].
+//          a weight is panels [N/64][K/per][64], its last panel filled with zeros.
 // Threads: functions write only through their arguments and `scratch`.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -42,13 +46,30 @@ inline constexpr float kReferenceSlack = 20.0f;
 // 2^50, and a temperature so small has long since given all the weight to one key.
 inline constexpr float kScaledQueryMax = 0x1p60f;
 
+// Two numbers as a word of bf16, the even one in the lower half; to nearest, ties to even, for finite numbers.
+inline float PairOf(float even, float odd) {
+  const auto rounded = [](float x) {
+    const uint32_t bits = std::bit_cast<uint32_t>(x);
+    return bits + 0x7FFFu + ((bits >> 16) & 1u);
+  };
+  return std::bit_cast<float>((rounded(even) >> 16) | (rounded(odd) & 0xFFFF0000u));
+}
+
+// The even (0) or odd (1) number of such a word.
+inline float HalfOf(float word, int odd) {
+  const uint32_t bits = std::bit_cast<uint32_t>(word);
+  return std::bit_cast<float>(odd != 0 ? bits & 0xFFFF0000u : bits << 16);
+}
+
 // Where the pages of one sequence, layer and KV head lie: page p's K tile at base + pages[p] * page_stride, V after it.
 struct KeyValues {
   const float* base = nullptr;
-  size_t page_stride = 0;  // floats
+  size_t page_stride = 0;  // words
   const int32_t* pages = nullptr;
   const float* keys(int page_index) const { return base + static_cast<size_t>(pages[page_index]) * page_stride; }
-  const float* values(int page_index, int head_dim) const { return keys(page_index) + kPageTokens * head_dim; }
+  const float* values(int page_index, int words_per_key) const {
+    return keys(page_index) + kPageTokens * words_per_key;
+  }
 };
 
 // Up to kQueryLanesMax (query row, head) pairs that read one KV head of one sequence.
@@ -84,11 +105,11 @@ enum class Epilogue { kStore, kResidual, kGated };
 
 // rows x one panel.
 struct GemmPanel {
-  const float* x = nullptr;  // [rows, K]
+  const float* x = nullptr;  // words [rows, K/per]
   size_t x_stride = 0;
   int row_count = 0;
-  const float* panel = nullptr;  // [K][64]
-  int64_t inner = 0;             // K
+  const float* panel = nullptr;  // words [K/per][64]
+  int64_t inner = 0;             // words: K/per, rounded up
   Epilogue epilogue = Epilogue::kStore;
   Activation activation = Activation::kSilu;
   const float* bias = nullptr;  // [columns], or null
@@ -110,19 +131,24 @@ struct SliceStats {
 struct KernelTable {
   const char* isa;
   int query_lanes;  // lanes of a full prefill block
+  int per;          // products per word: 1 for f32, 2 for bf16
   void (*attend_prefill)(const PrefillBlock& block, float* scratch);
   void (*attend_decode)(const DecodeSplit& split, float* scratch);
   void (*gemm_panel)(const GemmPanel& args);
   // out = x / sqrt(mean(x^2) + epsilon) * weight, after x += delta when delta is not null.
   void (*rms_norm)(float* x, const float* delta, const float* weight, int64_t width, float epsilon, float* out);
+  // [count] f32 as ceil(count / per) words.
+  void (*pack_row)(const float* x, int64_t count, float* words);
   float (*dot)(const float* a, const float* b, int64_t count);
   SliceStats (*slice_stats)(const float* logits, int count);
   // Multiply-adds over registers alone, for measuring the machine: does some flops and says how many.
   double (*multiply_add_peak)(int64_t steps, float* sink);
 };
 
-const KernelTable* PortableKernels();
-const KernelTable* Avx2Kernels();  // null on other architectures
-const KernelTable* Avx512Kernels();
+// Null where the architecture or the compiler has none.
+const KernelTable* PortableKernels(DType dtype);
+const KernelTable* Avx2Kernels(DType dtype);
+const KernelTable* Avx512Kernels(DType dtype);
+const KernelTable* Avx512Bf16Kernels(DType dtype);  // bf16 alone
 
 }  // namespace varifocal::kernels::cpu

@@ -1,5 +1,5 @@
-// The kernels compiled for AVX2. Standard headers come before the target pragma, so that nothing shared with other
-// files is built for it.
+// The kernels compiled for AVX2 with FMA. Standard headers come before the target pragma, so that nothing shared with
+// other files is built for it.
 
 #include <algorithm>
 #include <cmath>
@@ -30,9 +30,9 @@
 
 namespace varifocal::kernels::cpu {
 
-const KernelTable* Avx2Kernels() {
-  static const KernelTable table = MakeKernelTable<Avx2>("avx2");
-  return &table;
+const KernelTable* Avx2Kernels(DType dtype) {
+  static const KernelTable f32 = MakeKernelTable<Avx2>("avx2"), bf16 = MakeKernelTable<Avx2Pairs>("avx2");
+  return dtype == DType::kF32 ? &f32 : &bf16;
 }
 
 }  // namespace varifocal::kernels::cpu
@@ -41,7 +41,7 @@ const KernelTable* Avx2Kernels() {
 
 namespace varifocal::kernels::cpu {
 
-const KernelTable* Avx2Kernels() { return nullptr; }
+const KernelTable* Avx2Kernels(DType) { return nullptr; }
 
 }  // namespace varifocal::kernels::cpu
 

@@ -1,5 +1,5 @@
-// The kernels compiled for AVX512. Standard headers come before the target pragma, so that nothing shared with other
-// files is built for it.
+// The kernels compiled for AVX-512. Standard headers come before the target pragma, so that nothing shared with
+// other files is built for it.
 
 #include <algorithm>
 #include <cmath>
@@ -33,9 +33,9 @@
 
 namespace varifocal::kernels::cpu {
 
-const KernelTable* Avx512Kernels() {
-  static const KernelTable table = MakeKernelTable<Avx512>("avx512");
-  return &table;
+const KernelTable* Avx512Kernels(DType dtype) {
+  static const KernelTable f32 = MakeKernelTable<Avx512>("avx512"), bf16 = MakeKernelTable<Avx512Pairs>("avx512");
+  return dtype == DType::kF32 ? &f32 : &bf16;
 }
 
 }  // namespace varifocal::kernels::cpu
@@ -44,7 +44,7 @@ const KernelTable* Avx512Kernels() {
 
 namespace varifocal::kernels::cpu {
 
-const KernelTable* Avx512Kernels() { return nullptr; }
+const KernelTable* Avx512Kernels(DType) { return nullptr; }
 
 }  // namespace varifocal::kernels::cpu
 

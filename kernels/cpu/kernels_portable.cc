@@ -5,9 +5,10 @@
 
 namespace varifocal::kernels::cpu {
 
-const KernelTable* PortableKernels() {
-  static const KernelTable table = MakeKernelTable<Portable>("portable");
-  return &table;
+const KernelTable* PortableKernels(DType dtype) {
+  static const KernelTable f32 = MakeKernelTable<Portable>("portable"),
+                           bf16 = MakeKernelTable<PortablePairs>("portable");
+  return dtype == DType::kF32 ? &f32 : &bf16;
 }
 
 }  // namespace varifocal::kernels::cpu

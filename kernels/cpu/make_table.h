@@ -10,8 +10,17 @@ namespace varifocal::kernels::cpu {
 
 template <typename S>
 KernelTable MakeKernelTable(const char* isa) {
-  return {isa,       S::kLaneVectors * kLanes, AttendPrefill<S>,  AttendDecode<S>, MultiplyPanel<S>, RmsNormRow<S>,
-          DotRow<S>, LogitSliceStats<S>,       MultiplyAddPeak<S>};
+  return {.isa = isa,
+          .query_lanes = S::kLaneVectors * kLanes,
+          .per = S::kPer,
+          .attend_prefill = AttendPrefill<S>,
+          .attend_decode = AttendDecode<S>,
+          .gemm_panel = MultiplyPanel<S>,
+          .rms_norm = RmsNormRow<S>,
+          .pack_row = PackRow<S>,
+          .dot = DotRow<S>,
+          .slice_stats = LogitSliceStats<S>,
+          .multiply_add_peak = MultiplyAddPeak<S>};
 }
 
 }  // namespace varifocal::kernels::cpu

@@ -4,12 +4,13 @@
 
 namespace varifocal::kernels::cpu {
 
-Result<std::unique_ptr<Weight>> PackedWeight::Create(std::span<const HostMatrix> parts, WeightUse use) {
+Result<std::unique_ptr<Weight>> PackedWeight::Create(std::span<const HostMatrix> parts, WeightUse use, DType dtype) {
   auto rows = StackedRows(parts, use);
   if (!rows.ok()) return rows.error();
   auto weight = std::make_unique<PackedWeight>();
   weight->rows_ = *rows;
   weight->columns_ = parts[0].columns;
+  weight->per_ = dtype == DType::kBF16 ? 2 : 1;
   weight->gated_ = use == WeightUse::kGateUp;
   const int64_t outputs = weight->gated_ ? *rows / 2 : *rows;
   const int per_panel = weight->panel_outputs();
@@ -22,9 +23,12 @@ Result<std::unique_ptr<Weight>> PackedWeight::Create(std::span<const HostMatrix>
     WidenRow(*part, inner, row.data());
     const bool up = weight->gated_ && n >= outputs;
     const int64_t output = up ? n - outputs : n;
-    float* to = weight->data_.get() + static_cast<size_t>(output / per_panel) * weight->columns_ * kPanel +
+    float* to = weight->data_.get() + static_cast<size_t>(output / per_panel) * weight->words() * kPanel +
                 output % per_panel + (up ? kPanel / 2 : 0);
-    for (int64_t k = 0; k < weight->columns_; ++k) to[k * kPanel] = row[k];
+    for (int64_t word = 0; word < weight->words(); ++word) {
+      const int64_t k = word * weight->per_;
+      to[word * kPanel] = weight->per_ == 1 ? row[k] : PairOf(row[k], k + 1 < weight->columns_ ? row[k + 1] : 0.0f);
+    }
   }
   return std::unique_ptr<Weight>(std::move(weight));
 }
@@ -36,7 +40,10 @@ int PackedWeight::columns_of_panel(int index) const {
 
 void PackedWeight::ReadRow(int64_t index, float* out) const {
   const float* from = panel(static_cast<int>(index / kPanel)) + index % kPanel;
-  for (int64_t k = 0; k < columns_; ++k) out[k] = from[k * kPanel];
+  for (int64_t k = 0; k < columns_; ++k) {
+    const float word = from[k / per_ * kPanel];
+    out[k] = per_ == 1 ? word : HalfOf(word, static_cast<int>(k % 2));
+  }
 }
 
 }  // namespace varifocal::kernels::cpu

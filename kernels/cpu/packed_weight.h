@@ -1,7 +1,8 @@
 // A weight in panels of 64 outputs, packed once at load; also read back row by row, so that a tied embedding is stored
 // once.
 //
-// Shapes:  [N/64][K][64], the last panel filled with zeros. Gate and up ([2F, K]) are interleaved, 32 gate columns then
+// Shapes:  [N/64][K/per][64] words, the last panel filled with zeros. Gate and up ([2F, K]) are interleaved, 32 gate
+// columns then
 //          their 32 up columns per panel, so that one tile holds both sides of the product.
 #pragma once
 
@@ -12,24 +13,26 @@ namespace varifocal::kernels::cpu {
 
 class PackedWeight final : public Weight {
  public:
-  static Result<std::unique_ptr<Weight>> Create(std::span<const HostMatrix> parts, WeightUse use);
+  static Result<std::unique_ptr<Weight>> Create(std::span<const HostMatrix> parts, WeightUse use, DType dtype);
 
   int64_t rows() const override { return rows_; }
   int64_t columns() const override { return columns_; }
-  size_t bytes() const override { return static_cast<size_t>(panel_count_) * columns_ * kPanel * sizeof(float); }
+  size_t bytes() const override { return static_cast<size_t>(panel_count_) * words() * kPanel * sizeof(float); }
 
+  // Words of one row of inputs.
+  int64_t words() const { return (columns_ + per_ - 1) / per_; }
   bool gated() const { return gated_; }
   int panel_count() const { return panel_count_; }
   // Outputs one panel makes, and how many of them exist in panel `index`.
   int panel_outputs() const { return gated_ ? kPanel / 2 : kPanel; }
   int columns_of_panel(int index) const;
-  const float* panel(int index) const { return data_.get() + static_cast<size_t>(index) * columns_ * kPanel; }
+  const float* panel(int index) const { return data_.get() + static_cast<size_t>(index) * words() * kPanel; }
   // out[K] = row `index` of the weight; not for gated ones.
   void ReadRow(int64_t index, float* out) const;
 
  private:
   int64_t rows_ = 0, columns_ = 0;
-  int panel_count_ = 0;
+  int panel_count_ = 0, per_ = 1;
   bool gated_ = false;
   AlignedArray<float> data_;
 };

@@ -5,13 +5,23 @@
 namespace varifocal::kernels::cpu {
 namespace {
 
-size_t TileBytes(const KvShape& shape) {
-  return static_cast<size_t>(2) * kPageTokens * shape.kv_head_count * shape.head_dim * sizeof(float);
+size_t TileBytes(const KvShape& shape, DType dtype) {
+  return static_cast<size_t>(2) * kPageTokens * shape.kv_head_count * shape.head_dim * DTypeBytes(dtype);
 }
 
-// Where (key, i) lies in a K tile, and (key, i) in a V tile.
-size_t KeyIndex(int dim, int key, int i) { return (static_cast<size_t>(key / kTile) * dim + i) * kTile + key % kTile; }
-size_t ValueIndex(int key, int i) { return (static_cast<size_t>(i / kTile) * kPageTokens + key) * kTile + i % kTile; }
+// The word of (key, i) in a K tile of `words` per key, and in a V tile.
+size_t KeyWord(int words, int key, int word) {
+  return (static_cast<size_t>(key / kTile) * words + word) * kTile + key % kTile;
+}
+size_t ValueWord(int per, int key, int i) {
+  return (static_cast<size_t>(i / kTile) * (kPageTokens / per) + key / per) * kTile + i % kTile;
+}
+
+// Half a word alone: the other half may be another thread's.
+void WriteHalf(float* word, int odd, float value) {
+  const uint16_t bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(PairOf(value, 0.0f)));
+  std::memcpy(reinterpret_cast<char*>(word) + 2 * odd, &bits, sizeof bits);
+}
 
 }  // namespace
 
@@ -28,16 +38,17 @@ bool MappedMemory::Map(size_t bytes) {
   return true;
 }
 
-size_t PagePool::BytesPerPageAndLayer(const KvShape& shape) {
-  return TileBytes(shape) + (shape.has_tau_sums ? kPageTokens * sizeof(double) : 0);
+size_t PagePool::BytesPerPageAndLayer(const KvShape& shape, DType dtype) {
+  return TileBytes(shape, dtype) + (shape.has_tau_sums ? kPageTokens * sizeof(double) : 0);
 }
 
-Result<std::unique_ptr<KvPool>> PagePool::Create(const KvShape& shape, int page_count) {
+Result<std::unique_ptr<KvPool>> PagePool::Create(const KvShape& shape, DType dtype, int page_count) {
   auto pool = std::make_unique<PagePool>();
   pool->shape_ = shape;
+  pool->dtype_ = dtype;
   pool->page_count_ = page_count;
   const size_t tiles = static_cast<size_t>(page_count) * shape.layer_count;
-  if (!pool->memory_.Map(tiles * TileBytes(shape)) ||
+  if (!pool->memory_.Map(tiles * TileBytes(shape, dtype)) ||
       !pool->tau_memory_.Map(shape.has_tau_sums ? tiles * kPageTokens * sizeof(double) : 0)) {
     return OutOfHostMemory("the KV pages", pool->bytes());
   }
@@ -47,31 +58,46 @@ Result<std::unique_ptr<KvPool>> PagePool::Create(const KvShape& shape, int page_
 float* PagePool::tile(int layer, int page, int head) const {
   VF_CHECK(layer >= 0 && layer < shape_.layer_count && page >= 0 && page < page_count_, "no such page");
   const size_t index = static_cast<size_t>(layer) * page_count_ + page;
-  return reinterpret_cast<float*>(memory_.data()) + (index * shape_.kv_head_count + head) * head_floats();
+  return reinterpret_cast<float*>(memory_.data()) + (index * shape_.kv_head_count + head) * head_words();
 }
 
 KeyValues PagePool::ForHead(int layer, int head, const int32_t* pages) const {
-  return {tile(layer, 0, head), shape_.kv_head_count * head_floats(), pages};
+  return {tile(layer, 0, head), shape_.kv_head_count * head_words(), pages};
 }
 
-void PagePool::WriteToken(int layer, int page, int offset, const float* keys, const float* values) {
+void PagePool::WriteToken(int layer, int page, int offset, const float* keys, const float* values, bool last) {
   const int dim = shape_.head_dim;
-  for (int head = 0; head < shape_.kv_head_count; ++head) {
+  for (int head = 0; head < shape_.kv_head_count; ++head, keys += dim, values += dim) {
     float* key_tile = tile(layer, page, head);
-    float* value_tile = key_tile + static_cast<size_t>(kPageTokens) * dim;
-    for (int i = 0; i < dim; ++i) key_tile[KeyIndex(dim, offset, i)] = keys[head * dim + i];
-    for (int i = 0; i < dim; ++i) value_tile[ValueIndex(offset, i)] = values[head * dim + i];
+    float* value_tile = key_tile + static_cast<size_t>(kPageTokens) * words();
+    if (per() == 1) {
+      for (int i = 0; i < dim; ++i) key_tile[KeyWord(dim, offset, i)] = keys[i];
+      for (int i = 0; i < dim; ++i) value_tile[ValueWord(1, offset, i)] = values[i];
+      continue;
+    }
+    for (int w = 0; w < words(); ++w) key_tile[KeyWord(words(), offset, w)] = PairOf(keys[2 * w], keys[2 * w + 1]);
+    for (int i = 0; i < dim; ++i) {
+      float* word = value_tile + ValueWord(2, offset, i);
+      WriteHalf(word, offset % 2, values[i]);
+      if (last && offset % 2 == 0) WriteHalf(word, 1, 0.0f);
+    }
   }
 }
 
 void PagePool::ReadKey(int layer, int page, int offset, int head, float* key) const {
   const float* from = tile(layer, page, head);
-  for (int i = 0; i < shape_.head_dim; ++i) key[i] = from[KeyIndex(shape_.head_dim, offset, i)];
+  for (int i = 0; i < shape_.head_dim; ++i) {
+    const float word = from[KeyWord(words(), offset, i / per())];
+    key[i] = per() == 1 ? word : HalfOf(word, i % 2);
+  }
 }
 
 void PagePool::ReadValue(int layer, int page, int offset, int head, float* value) const {
-  const float* from = tile(layer, page, head) + static_cast<size_t>(kPageTokens) * shape_.head_dim;
-  for (int i = 0; i < shape_.head_dim; ++i) value[i] = from[ValueIndex(offset, i)];
+  const float* from = tile(layer, page, head) + static_cast<size_t>(kPageTokens) * words();
+  for (int i = 0; i < shape_.head_dim; ++i) {
+    const float word = from[ValueWord(per(), offset, i)];
+    value[i] = per() == 1 ? word : HalfOf(word, offset % 2);
+  }
 }
 
 double* PagePool::tau_sum(int layer, int page, int offset) {

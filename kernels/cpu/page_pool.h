@@ -29,26 +29,31 @@ class MappedMemory {
 
 class PagePool final : public KvPool {
  public:
-  static size_t BytesPerPageAndLayer(const KvShape& shape);
-  static Result<std::unique_ptr<KvPool>> Create(const KvShape& shape, int page_count);
+  static size_t BytesPerPageAndLayer(const KvShape& shape, DType dtype);
+  static Result<std::unique_ptr<KvPool>> Create(const KvShape& shape, DType dtype, int page_count);
 
   int page_count() const override { return page_count_; }
-  size_t bytes() const override { return BytesPerPageAndLayer(shape_) * page_count_ * shape_.layer_count; }
+  size_t bytes() const override { return BytesPerPageAndLayer(shape_, dtype_) * page_count_ * shape_.layer_count; }
   const KvShape& shape() const { return shape_; }
 
   KeyValues ForHead(int layer, int head, const int32_t* pages) const;
-  // Keys and values [K, D] of one token into its page.
-  void WriteToken(int layer, int page, int offset, const float* keys, const float* values);
+  // Keys and values [K, D] of one token into its page. `last` says that no later token is written in this step: then a
+  // bf16 word it half fills is made whole with a zero, because kernels read whole words and zero weights must not meet
+  // what another sequence left there. Different tokens may be written at the same time.
+  void WriteToken(int layer, int page, int offset, const float* keys, const float* values, bool last);
   // keys[D] of one head.
   void ReadKey(int layer, int page, int offset, int head, float* key) const;
   void ReadValue(int layer, int page, int offset, int head, float* value) const;
   double* tau_sum(int layer, int page, int offset);
 
  private:
-  size_t head_floats() const { return static_cast<size_t>(2) * kPageTokens * shape_.head_dim; }
+  int per() const { return dtype_ == DType::kBF16 ? 2 : 1; }
+  int words() const { return shape_.head_dim / per(); }  // of one key
+  size_t head_words() const { return static_cast<size_t>(2) * kPageTokens * words(); }
   float* tile(int layer, int page, int head) const;
 
   KvShape shape_;
+  DType dtype_ = DType::kF32;
   int page_count_ = 0;
   MappedMemory memory_, tau_memory_;
 };

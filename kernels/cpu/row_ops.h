@@ -57,7 +57,18 @@ SliceStats LogitSliceStats(const float* logits, int count) {
   return stats;
 }
 
-// Multiply-adds over registers alone, as many chains as a product tile has; returns the flops done.
+template <typename S>
+void PackRow(const float* x, int64_t count, float* words) {
+  if constexpr (S::kPer == 1) {
+    for (int64_t i = 0; i < count; ++i) words[i] = x[i];
+  } else {
+    int64_t i = 0;
+    for (; i + 2 <= count; i += 2) words[i / 2] = PairOf(x[i], x[i + 1]);
+    if (i < count) words[i / 2] = PairOf(x[i], 0.0f);
+  }
+}
+
+// Products of words over registers alone, as many chains as a product tile has; returns the flops done.
 template <typename S>
 double MultiplyAddPeak(int64_t steps, float* sink) {
   constexpr int kChains = S::kGemmRows * S::kGemmVectors;
@@ -67,16 +78,16 @@ double MultiplyAddPeak(int64_t steps, float* sink) {
   typename S::V sum[kChains];
 #pragma GCC unroll 24
   for (int i = 0; i < kChains; ++i) sum[i] = S::Load(first + i * kLanes);
-  const typename S::V a = S::Set1(0.999f), b = S::Set1(0.001f);
+  const typename S::V a = S::Set1(0.999f), b = S::Load(first);
   for (int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 24
-    for (int i = 0; i < kChains; ++i) sum[i] = S::Fma(sum[i], a, b);
+    for (int i = 0; i < kChains; ++i) sum[i] = S::Dot(a, b, sum[i]);
   }
   typename S::V total = S::Zero();
 #pragma GCC unroll 24
   for (int i = 0; i < kChains; ++i) total = S::Add(total, sum[i]);
   *sink = SumLanes<S>(total);
-  return 2.0 * kChains * kLanes * static_cast<double>(steps);
+  return 2.0 * S::kPer * kChains * kLanes * static_cast<double>(steps);
 }
 
 }  // namespace varifocal::kernels::cpu

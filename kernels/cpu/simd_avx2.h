@@ -1,4 +1,5 @@
-// Sixteen floats in two AVX2 registers. Include between the target pragmas of kernels_avx2.cc only.
+// Sixteen floats in two AVX2 registers, and sixteen pairs of bf16. Include between the target pragmas of
+// kernels_avx2.cc only.
 //
 // The lanes do what those of AVX-512 do, so results have the same bits.
 #pragma once
@@ -17,6 +18,7 @@ struct Avx2 {
   static constexpr int kValueDims = 4;
   static constexpr int kGemmRows = 6;
   static constexpr int kGemmVectors = 1;
+  static constexpr int kPer = 1;  // products per word
 
   static V Load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
   static void Store(float* to, V v) {
@@ -33,6 +35,7 @@ struct Avx2 {
   static V Mul(V x, V y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
   static V Div(V x, V y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
   static V Fma(V x, V y, V z) { return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
+  static V Dot(V x, V y, V z) { return Fma(x, y, z); }
   static V Max(V x, V y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
   static V Min(V x, V y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
   static V Round(V v) { return {RoundHalf(v.a), RoundHalf(v.b)}; }
@@ -61,6 +64,33 @@ struct Avx2 {
   static __m256 Power2(__m256 e) {
     const __m256i whole = _mm256_cvtps_epi32(_mm256_max_ps(e, _mm256_set1_ps(-127.0f)));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(whole, _mm256_set1_epi32(127)), 23));
+  }
+};
+
+// Words are pairs of bf16, the even one in the lower half, widened in registers.
+struct Avx2Pairs : Avx2 {
+  static constexpr int kGemmRows = 4;
+  static constexpr int kPer = 2;
+
+  static V Dot(V x, V y, V z) { return Fma(Odd(x), Odd(y), Fma(Even(x), Even(y), z)); }
+  // Rounds both to bf16, to nearest, ties to even; for finite numbers.
+  static V Pack(V even, V odd) { return {PackHalf(even.a, odd.a), PackHalf(even.b, odd.b)}; }
+
+ private:
+  static __m256 EvenHalf(__m256 v) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(v), 16)); }
+  static __m256 OddHalf(__m256 v) {
+    return _mm256_castsi256_ps(_mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(-65536)));
+  }
+  static V Even(V v) { return {EvenHalf(v.a), EvenHalf(v.b)}; }
+  static V Odd(V v) { return {OddHalf(v.a), OddHalf(v.b)}; }
+  static __m256i Rounded(__m256 v) {
+    const __m256i bits = _mm256_castps_si256(v);
+    const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    return _mm256_add_epi32(bits, _mm256_add_epi32(last, _mm256_set1_epi32(0x7FFF)));
+  }
+  static __m256 PackHalf(__m256 even, __m256 odd) {
+    const __m256i low = _mm256_srli_epi32(Rounded(even), 16);
+    return _mm256_castsi256_ps(_mm256_or_si256(low, _mm256_and_si256(Rounded(odd), _mm256_set1_epi32(-65536))));
   }
 };
 

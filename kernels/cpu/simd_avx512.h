@@ -1,4 +1,5 @@
-// Sixteen floats in one AVX-512 register. Include between the target pragmas of kernels_avx512.cc only.
+// Sixteen floats in one AVX-512 register, and sixteen pairs of bf16. Include between the target pragmas of
+// kernels_avx512.cc only.
 #pragma once
 
 #include <immintrin.h>
@@ -13,6 +14,7 @@ struct Avx512 {
   static constexpr int kValueDims = 8;    // head dims of a P V tile
   static constexpr int kGemmRows = 6;
   static constexpr int kGemmVectors = 4;
+  static constexpr int kPer = 1;  // products per word
 
   static V Load(const float* from) { return _mm512_loadu_ps(from); }
   static void Store(float* to, V v) { _mm512_storeu_ps(to, v); }
@@ -23,6 +25,7 @@ struct Avx512 {
   static V Mul(V a, V b) { return _mm512_mul_ps(a, b); }
   static V Div(V a, V b) { return _mm512_div_ps(a, b); }
   static V Fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }  // a * b + c
+  static V Dot(V a, V b, V c) { return Fma(a, b, c); }
   static V Max(V a, V b) { return _mm512_max_ps(a, b); }
   static V Min(V a, V b) { return _mm512_min_ps(a, b); }
   // Nearest integer, ties to even.
@@ -40,5 +43,39 @@ struct Avx512 {
     return _mm512_mask_blend_ps(inside, no, yes);
   }
 };
+
+// Words are pairs of bf16, the even one in the lower half, widened in registers.
+struct Avx512Pairs : Avx512 {
+  static constexpr int kScoreKeys = 4;
+  static constexpr int kValueDims = 4;
+  static constexpr int kGemmVectors = 2;
+  static constexpr int kPer = 2;
+
+  static V Even(V v) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(v), 16)); }
+  static V Odd(V v) { return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(-65536))); }
+  static V Dot(V a, V b, V c) { return Fma(Odd(a), Odd(b), Fma(Even(a), Even(b), c)); }
+  // Rounds both to bf16, to nearest, ties to even; for finite numbers.
+  static V Pack(V even, V odd) {
+    const __m512i low = _mm512_srli_epi32(Rounded(even), 16);
+    return _mm512_castsi512_ps(_mm512_or_si512(low, _mm512_and_si512(Rounded(odd), _mm512_set1_epi32(-65536))));
+  }
+
+ private:
+  static __m512i Rounded(V v) {
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    return _mm512_add_epi32(bits, _mm512_add_epi32(last, _mm512_set1_epi32(0x7FFF)));
+  }
+};
+
+#if defined(VARIFOCAL_BF16_DOT)
+// The same words through VDPBF16PS, which multiplies and adds a pair at once, rounds by itself and flushes denormals.
+struct Avx512Bf16 : Avx512Pairs {
+  static constexpr int kScoreKeys = 8;
+  static constexpr int kValueDims = 8;
+  static constexpr int kGemmVectors = 4;
+  static V Dot(V a, V b, V c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
+};
+#endif
 
 }  // namespace varifocal::kernels::cpu

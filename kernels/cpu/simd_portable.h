@@ -18,6 +18,7 @@ struct Portable {
   static constexpr int kValueDims = 2;
   static constexpr int kGemmRows = 2;
   static constexpr int kGemmVectors = 1;
+  static constexpr int kPer = 1;  // products per word
 
   template <typename F>
   static V Each(const F& f) {
@@ -50,6 +51,7 @@ struct Portable {
   static V Fma(const V& a, const V& b, const V& c) {
     return Each([&](int i) { return a.x[i] * b.x[i] + c.x[i]; });
   }
+  static V Dot(const V& a, const V& b, const V& c) { return Fma(a, b, c); }
   static V Max(const V& a, const V& b) {
     return Each([&](int i) { return a.x[i] > b.x[i] ? a.x[i] : b.x[i]; });
   }
@@ -79,6 +81,28 @@ struct Portable {
   }
   static V SelectBetween(const V& x, const V& low, const V& high, const V& yes, const V& no) {
     return Each([&](int i) { return low.x[i] <= x.x[i] && x.x[i] < high.x[i] ? yes.x[i] : no.x[i]; });
+  }
+};
+
+// Words are pairs of bf16, the even one in the lower half.
+struct PortablePairs : Portable {
+  static constexpr int kPer = 2;
+
+  static float Even(float word) { return std::bit_cast<float>(std::bit_cast<uint32_t>(word) << 16); }
+  static float Odd(float word) { return std::bit_cast<float>(std::bit_cast<uint32_t>(word) & 0xFFFF0000u); }
+  static V Dot(const V& a, const V& b, const V& c) {
+    return Each([&](int i) { return Odd(a.x[i]) * Odd(b.x[i]) + (Even(a.x[i]) * Even(b.x[i]) + c.x[i]); });
+  }
+  // Rounds both to bf16, to nearest, ties to even; for finite numbers.
+  static V Pack(const V& even, const V& odd) {
+    return Each(
+        [&](int i) { return std::bit_cast<float>((Rounded(even.x[i]) >> 16) | (Rounded(odd.x[i]) & 0xFFFF0000u)); });
+  }
+
+ private:
+  static uint32_t Rounded(float x) {
+    const uint32_t bits = std::bit_cast<uint32_t>(x);
+    return bits + 0x7FFFu + ((bits >> 16) & 1u);
   }
 };
 
