@@ -47,4 +47,11 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
   return grid;
 }
 
+void PinData(const Grid& grid, JobSpec& spec) {
+  for (size_t t = 0; t < grid.tasks.size(); ++t) {
+    const std::string digest = grid.tasks[t]->data_sha256();
+    if (!digest.empty()) spec.suite.tasks[t].parameters["sha256"] = digest;
+  }
+}
+
 }  // namespace varifocal

@@ -41,4 +41,8 @@ struct Grid {
 // `spec` has passed ValidateJobSpec. Reads users' files, so it can fail.
 absl::StatusOr<Grid> MakeGrid(const JobSpec& spec);
 
+// Writes into `spec` the digests of the users' files that the grid was made from, so that the stored job is refused
+// when it resumes on other data.
+void PinData(const Grid& grid, JobSpec& spec);
+
 }  // namespace varifocal

@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/sha256.h"
 #include "eval_tasks/fakes.h"
+#include "eval_tasks/grid.h"
+#include "eval_tasks/job_spec.h"
 #include "gtest/gtest.h"
 
 namespace varifocal {
@@ -128,6 +130,41 @@ TEST(JsonlTest, TheContextGivesWayWhereTheSpecSays) {
   const auto hopeless =
       Make(rows, {{"prompt", "<{c}> {q}"}, {"context", "c"}, {"truncate", "end"}})->MakeSample({1, 20, 1}, Bytes());
   EXPECT_EQ(hopeless.status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST(JsonlTest, EvidenceIsFoundInThePromptAndMissedWhenCut) {
+  const std::string rows =
+      R"({"c":"aaaaaaaaaa the key is under the mat bbbbbbbbbb","q":"1","a":"mat","e":["under the mat","the key"]})";
+  std::map<std::string, std::string> parameters = {
+      {"prompt", "{c} {q}"}, {"context", "c"}, {"evidence", "e"}, {"truncate", "end"}, {"max_new_tokens", "1"}};
+  const Sample whole = Make(rows, parameters)->MakeSample({1, 64, 0}, Bytes()).value();
+  ASSERT_EQ(whole.evidence.size(), 2u);
+  EXPECT_EQ(whole.prompt.substr(whole.evidence[0].byte_begin, 7), "the key");
+  EXPECT_EQ(whole.evidence[0].token_begin, whole.evidence[0].byte_begin + 1) << "after the special in front";
+  EXPECT_EQ(whole.evidence[1].token_end, whole.evidence[1].byte_end + 1);
+  EXPECT_TRUE(whole.truncation.gold_survived);
+  const Sample cut = Make(rows, parameters)->MakeSample({1, 30, 0}, Bytes()).value();
+  EXPECT_EQ(cut.evidence.size(), 1u);
+  EXPECT_FALSE(cut.truncation.gold_survived);
+  parameters["evidence"] = "q";
+  EXPECT_EQ(MakeJsonlTask(Spec(parameters), "rows.jsonl", rows).status().message(),
+            "rows.jsonl: row 1: the evidence \"1\" does not stand in the context");
+}
+
+TEST(JsonlTest, AJobRemembersTheDigestOfItsData) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/varifocal_pinned_test.jsonl");
+  std::ofstream(path) << R"({"q":"w","a":"x"})";
+  JobSpec spec;
+  spec.suite.name = "s";
+  spec.suite.lengths = {64};
+  spec.suite.tasks = {Spec({{"path", path}})};
+  spec.variants = {{"m", {}}};
+  spec = ValidateJobSpec(spec).value();
+  PinData(MakeGrid(spec).value(), spec);
+  EXPECT_TRUE(MakeGrid(FromCanonicalJson(ToCanonicalJson(spec)).value()).ok());
+  std::ofstream(path) << R"({"q":"w","a":"y"})";
+  EXPECT_EQ(MakeGrid(spec).status().code(), absl::StatusCode::kFailedPrecondition);
+  std::remove(path.c_str());
 }
 
 TEST(JsonlTest, CutsBetweenCharacters) {

@@ -92,6 +92,7 @@ const std::vector<TaskKind>& Table() {
         Text("gold", true, "field with the right answer: a text, or a list of texts any of which is right"),
         Text("choices", false, "field with a list of continuations to score instead of generating"),
         Text("context", false, "field that several rows share; such rows are asked together, and only it may be cut"),
+        Text("evidence", false, "field with texts of the context that the answer rests on"),
         Text("cluster", false, "field that names rows that are not independent; the context when absent"),
         Text("id", false, "field that names a row; its line number when absent"),
         Integer("max_new_tokens", "32", 1, 65536, "tokens to generate"),

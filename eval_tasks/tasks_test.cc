@@ -247,7 +247,7 @@ TEST(SeedsTest, PromptsAreTheseForEver) {
       {"recall_kv", "d34dad559f8a0c1677bc255c0f8543f5de9140c87741c0efd63c9a470ad7fbe7"},
       {"icl_labels", "301a5e520658ae1bdbc2991434b9e3a189cf754e6058c6e4ccd1b1e03909c1e6"},
       {"rag_facts", "d8dee3e8f9a8336fc2992dd1ed03da76254ef2200af2bb510db6cc27bc81afdd"},
-      {"longqa_story", "bf1ccdd745547c776dbdf11afeb5a98e3d13f8bda5b17f56d5af2ffc61c8e0aa"},
+      {"longqa_story", "b3ee023b8dae6ef811d24e70252eb82acce1a307dff14f07e90ccf927f7b2ee3"},
   };
   for (const auto& [kind, digest] : digests) {
     std::string all;

@@ -5,131 +5,21 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
-#include <map>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/json.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/seeds.h"
+#include "eval_tasks/tasks/fit.h"
+#include "eval_tasks/tasks/jsonl_rows.h"
 
 namespace varifocal {
 namespace {
-
-// A piece of the prompt template: literal text, or the name of a field.
-struct TemplatePart {
-  bool is_field = false;
-  std::string text;
-};
-
-absl::StatusOr<std::vector<TemplatePart>> ParseTemplate(absl::string_view text) {
-  std::vector<TemplatePart> parts(1);
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if ((c == '{' || c == '}') && i + 1 < text.size() && text[i + 1] == c) {
-      parts.back().text += c;
-      ++i;
-    } else if (c == '{') {
-      const size_t close = text.find('}', i);
-      if (close == absl::string_view::npos || close == i + 1) {
-        return absl::InvalidArgumentError(absl::StrCat("prompt: the brace at byte ", i, " opens no field name"));
-      }
-      parts.push_back({true, std::string(text.substr(i + 1, close - i - 1))});
-      parts.push_back({});
-      i = close;
-    } else if (c == '}') {
-      return absl::InvalidArgumentError(absl::StrCat("prompt: the brace at byte ", i, " closes nothing; write }}"));
-    } else {
-      parts.back().text += c;
-    }
-  }
-  return parts;
-}
-
-struct Row {
-  int line_number = 0;
-  std::string id;
-  std::string context;
-  std::string cluster;
-  std::vector<TemplatePart> prompt;  // fields replaced, but for the context, which stays a field
-  std::vector<std::string> gold;
-  std::vector<std::string> choices;
-};
-
-// A field as text: a text itself, or a number or truth value as JSON writes it.
-absl::StatusOr<std::string> FieldText(const Json& object, const std::string& field) {
-  const auto it = object.find(field);
-  if (it == object.end() || it->is_null())
-    return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is missing"));
-  if (it->is_string()) return it->get<std::string>();
-  if (it->is_number() || it->is_boolean()) return it->dump();
-  return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is ", it->type_name(), ", not a text"));
-}
-
-absl::StatusOr<std::vector<std::string>> FieldTexts(const Json& object, const std::string& field) {
-  std::vector<std::string> texts;
-  const auto it = object.find(field);
-  if (it != object.end() && it->is_array()) {
-    for (const Json& item : *it) {
-      ASSIGN_OR_RETURN(std::string text, FieldText(Json{{field, item}}, field));
-      texts.push_back(std::move(text));
-    }
-  } else {
-    ASSIGN_OR_RETURN(std::string text, FieldText(object, field));
-    texts.push_back(std::move(text));
-  }
-  if (texts.empty()) return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is an empty list"));
-  for (const std::string& text : texts) {
-    if (absl::StripAsciiWhitespace(text).empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is empty"));
-    }
-  }
-  return texts;
-}
-
-absl::StatusOr<Row> ParseRow(absl::string_view line, int line_number, const Parameters& parameters,
-                             const std::vector<TemplatePart>& prompt) {
-  ASSIGN_OR_RETURN(const Json object, ParseJson(line));
-  if (!object.is_object())
-    return absl::InvalidArgumentError(absl::StrCat("is ", object.type_name(), ", not a JSON object"));
-  Row row;
-  row.line_number = line_number;
-  const std::string& context_field = GetText(parameters, "context");
-  for (const TemplatePart& part : prompt) {
-    if (part.is_field && part.text != context_field) {
-      ASSIGN_OR_RETURN(std::string text, FieldText(object, part.text));
-      row.prompt.push_back({false, std::move(text)});
-    } else {
-      row.prompt.push_back(part);
-    }
-  }
-  if (!context_field.empty()) {
-    ASSIGN_OR_RETURN(row.context, FieldText(object, context_field));
-  }
-  ASSIGN_OR_RETURN(row.gold, FieldTexts(object, GetText(parameters, "gold")));
-  row.id = absl::StrCat(line_number);
-  if (!GetText(parameters, "id").empty()) {
-    ASSIGN_OR_RETURN(row.id, FieldText(object, GetText(parameters, "id")));
-    if (row.id.empty())
-      return absl::InvalidArgumentError(absl::StrCat("the field \"", GetText(parameters, "id"), "\" is empty"));
-  }
-  if (!GetText(parameters, "cluster").empty()) {
-    ASSIGN_OR_RETURN(row.cluster, FieldText(object, GetText(parameters, "cluster")));
-  }
-  if (!GetText(parameters, "choices").empty()) {
-    ASSIGN_OR_RETURN(row.choices, FieldTexts(object, GetText(parameters, "choices")));
-    if (row.choices.size() < 2) return absl::InvalidArgumentError("has 1 choice; at least 2 are needed");
-    if (std::find(row.choices.begin(), row.choices.end(), row.gold[0]) == row.choices.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("the gold answer \"", row.gold[0], "\" is not among the choices"));
-    }
-  }
-  return row;
-}
 
 // Largest k' <= k where a character begins (or the text ends).
 size_t CharacterStart(absl::string_view text, size_t k) {
@@ -154,6 +44,13 @@ bool HoldsAny(absl::string_view text, const std::vector<std::string>& needles) {
   return false;
 }
 
+bool HoldsAll(absl::string_view text, const std::vector<std::string>& needles) {
+  for (const std::string& needle : needles) {
+    if (!absl::StrContains(text, needle)) return false;
+  }
+  return true;
+}
+
 size_t CommonPrefix(absl::string_view a, absl::string_view b) {
   size_t size = 0;
   while (size < std::min(a.size(), b.size()) && a[size] == b[size]) ++size;
@@ -162,7 +59,7 @@ size_t CommonPrefix(absl::string_view a, absl::string_view b) {
 
 class JsonlTask : public Task {
  public:
-  JsonlTask(TaskSpec spec, std::vector<Row> rows, std::string data_sha256)
+  JsonlTask(TaskSpec spec, std::vector<JsonlRow> rows, std::string data_sha256)
       : spec_(std::move(spec)), rows_(std::move(rows)), data_sha256_(std::move(data_sha256)) {
     for (int i = 0; i < static_cast<int>(rows_.size()); ++i) {
       const bool same = i > 0 && !rows_[i].context.empty() && rows_[i].context == rows_[i - 1].context;
@@ -182,7 +79,7 @@ class JsonlTask : public Task {
   }
 
   Sample Identify(const SampleRequest& request) const override {
-    const Row& row = rows_[request.index];
+    const JsonlRow& row = rows_[request.index];
     Sample sample;
     sample.task = spec_.name;
     sample.context_length = request.context_length;
@@ -221,6 +118,11 @@ class JsonlTask : public Task {
       }
     }
     MarkSharedPrefix(group);
+    for (absl::StatusOr<Sample>& sample : group) {
+      if (!sample.ok()) continue;
+      const absl::Status located = LocateEvidence(tokenizer, *sample);
+      if (!located.ok()) sample = located;
+    }
     return group;
   }
 
@@ -289,7 +191,11 @@ class JsonlTask : public Task {
         continue;
       }
       sample.truncation.cut_token_count = whole->prompt_token_count() - sample.prompt_token_count();
-      sample.truncation.gold_survived = !HoldsAny(context, sample.gold) || HoldsAny(*kept, sample.gold);
+      // What the row says the answer rests on, or else the answer itself.
+      const std::vector<std::string>& evidence = rows_[sample.index].evidence;
+      sample.truncation.gold_survived = evidence.empty()
+                                            ? !HoldsAny(context, sample.gold) || HoldsAny(*kept, sample.gold)
+                                            : HoldsAll(*kept, evidence);
       whole = std::move(sample);
     }
   }
@@ -324,6 +230,24 @@ class JsonlTask : public Task {
     return kept;
   }
 
+  // The first place of each evidence text in the prompt; a text that was cut away has none.
+  absl::Status LocateEvidence(const TokenCounter& tokenizer, Sample& sample) const {
+    for (const std::string& text : rows_[sample.index].evidence) {
+      const size_t at = sample.prompt.find(text);
+      if (at == std::string::npos) continue;
+      EvidenceSpan span;
+      span.byte_begin = static_cast<int64_t>(at);
+      span.byte_end = static_cast<int64_t>(at + text.size());
+      sample.evidence.push_back(span);
+    }
+    std::sort(sample.evidence.begin(), sample.evidence.end(),
+              [](const EvidenceSpan& a, const EvidenceSpan& b) { return a.byte_begin < b.byte_begin; });
+    if (!sample.evidence.empty()) {
+      sample.depth = static_cast<double>(sample.evidence[0].byte_begin) / static_cast<double>(sample.prompt.size());
+    }
+    return LocateTokens(sample.prompt, sample.token_ids, tokenizer, sample.evidence);
+  }
+
   static void MarkSharedPrefix(std::vector<absl::StatusOr<Sample>>& group) {
     const Sample* first = nullptr;
     size_t shared = 0;
@@ -343,7 +267,7 @@ class JsonlTask : public Task {
   }
 
   TaskSpec spec_;
-  std::vector<Row> rows_;
+  std::vector<JsonlRow> rows_;
   std::string data_sha256_;
   std::vector<int> group_begin_;
 };
@@ -357,22 +281,6 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   while ((size = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) bytes.append(buffer, size);
   if (std::ferror(file.get()) != 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
   return bytes;
-}
-
-// Rows of one context side by side, contexts in the order of their first rows.
-void GatherContexts(std::vector<Row>& rows) {
-  std::map<std::string, size_t> first_of;
-  std::vector<size_t> rank(rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    rank[i] = rows[i].context.empty() ? i : first_of.emplace(rows[i].context, i).first->second;
-  }
-  std::vector<size_t> order(rows.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank[a] < rank[b]; });
-  std::vector<Row> gathered;
-  gathered.reserve(rows.size());
-  for (size_t i : order) gathered.push_back(std::move(rows[i]));
-  rows = std::move(gathered);
 }
 
 }  // namespace
@@ -391,28 +299,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec, absl::
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": the SHA-256 of the file is ", digest, ", not ", expected, " as the job says"));
   }
-  ASSIGN_OR_RETURN(const std::vector<TemplatePart> prompt, ParseTemplate(GetText(spec.parameters, "prompt")));
-  std::vector<Row> rows;
-  std::map<std::string, int> line_of_id;
-  int line_number = 0;
-  for (size_t begin = 0; begin < bytes.size();) {
-    const size_t end = std::min(bytes.find('\n', begin), bytes.size());
-    const absl::string_view line = absl::StripAsciiWhitespace(bytes.substr(begin, end - begin));
-    begin = end + 1;
-    ++line_number;
-    if (line.empty()) continue;
-    absl::StatusOr<Row> row = ParseRow(line, line_number, spec.parameters, prompt);
-    const std::string place = absl::StrCat(path, ": row ", line_number);
-    if (!row.ok()) return Annotate(row.status(), place);
-    const auto [earlier, is_new] = line_of_id.emplace(row->id, line_number);
-    if (!is_new) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(place, ": the id \"", row->id, "\" is already that of row ", earlier->second));
-    }
-    rows.push_back(*std::move(row));
-  }
-  if (rows.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": has no rows; at least 1 is needed"));
-  GatherContexts(rows);
+  ASSIGN_OR_RETURN(std::vector<JsonlRow> rows, ParseJsonlRows(spec.parameters, path, bytes));
   return std::make_unique<JsonlTask>(spec, std::move(rows), digest);
 }
 

@@ -31,35 +31,28 @@ class LongqaStoryPlan : public ContextPlan {
     Random group(seeds.group);
     const size_t name_count = static_cast<size_t>(GetInteger(spec.parameters, "names"));
     for (size_t name : group.Sample(TheLexicon().names.size(), name_count)) cast_.push_back(static_cast<int>(name));
-    for (size_t i = 0; i < seeds.items.size(); ++i) {
-      Random item(seeds.items[i]);
+    std::vector<Random> items(seeds.items.begin(), seeds.items.end());
+    for (size_t i = 0; i < items.size(); ++i) {
       // The cast is in random order already; its first members are asked about.
       Asked asked;
       asked.name = cast_[i];
-      const std::vector<size_t> places = item.Sample(TheLexicon().places.size(), kMovesPlanted + 1);
+      const std::vector<size_t> places = items[i].Sample(TheLexicon().places.size(), kMovesPlanted);
       for (int k = 0; k < kMovesPlanted; ++k) asked.places[k] = static_cast<int>(places[k]);
-      const double depth = DrawDepth(spec, static_cast<int>(i), item);
-      for (int k = 0; k + 1 < kMovesPlanted; ++k) depths_.push_back(depth * item.Uniform());
+      const double depth = DrawDepth(spec, static_cast<int>(i), items[i]);
+      for (int k = 0; k + 1 < kMovesPlanted; ++k) depths_.push_back(depth * items[i].Uniform());
       std::sort(depths_.end() - (kMovesPlanted - 1), depths_.end());
       depths_.push_back(depth);
+      asked_.push_back(asked);
 
       const std::string& name = TheLexicon().names[asked.name];
-      const std::string& answer = TheLexicon().places[asked.places[kMovesPlanted - 1]];
       PlannedQuestion question;
       question.line = absl::StrCat("Question: Where is ", name, "?\nAnswer: ", name, " is in the");
-      question.gold = {answer};
+      question.gold = {TheLexicon().places[asked.places[kMovesPlanted - 1]]};
       question.depth = depth;
-      if (GetText(spec.parameters, "format") == "multiple_choice") {
-        // The last place, the two before it, and one where this person is never planted.
-        std::vector<size_t> options = places;
-        item.Shuffle(options);
-        for (size_t place : options) question.continuations.push_back(absl::StrCat(" ", TheLexicon().places[place]));
-        const auto right = std::find(question.continuations.begin(), question.continuations.end(), " " + answer);
-        question.gold_continuation_index = static_cast<int>(right - question.continuations.begin());
-      }
-      asked_.push_back(asked);
       questions_.push_back(std::move(question));
     }
+    if (GetText(spec.parameters, "format") != "multiple_choice") return;
+    for (size_t i = 0; i < items.size(); ++i) AddOptions(static_cast<int>(i), items[i]);
   }
 
   absl::string_view header() const override { return "Read the story and answer the question.\n\n"; }
@@ -115,6 +108,28 @@ class LongqaStoryPlan : public ContextPlan {
     int name = 0;
     std::array<int, kMovesPlanted> places{};
   };
+
+  // The last place, the two before it, and one where another asked person goes.
+  void AddOptions(int question_index, Random& item) {
+    const auto& own = asked_[question_index].places;
+    std::vector<int> options(own.begin(), own.end());
+    std::vector<int> others;
+    for (const Asked& asked : asked_) {
+      for (int place : asked.places) {
+        if (std::find(own.begin(), own.end(), place) == own.end()) others.push_back(place);
+      }
+    }
+    // Should the others have gone to the very same places, any other will do.
+    for (int place = 0; others.empty(); ++place) {
+      if (std::find(own.begin(), own.end(), place) == own.end()) others.push_back(place);
+    }
+    options.push_back(item.Choose(others));
+    item.Shuffle(options);
+    PlannedQuestion& question = questions_[question_index];
+    for (int place : options) question.continuations.push_back(absl::StrCat(" ", TheLexicon().places[place]));
+    const auto right = std::find(options.begin(), options.end(), own[kMovesPlanted - 1]);
+    question.gold_continuation_index = static_cast<int>(right - options.begin());
+  }
 
   // To another place than where the person is.
   static Unit Move(int name, std::vector<int>& place_of, Random& filler) {

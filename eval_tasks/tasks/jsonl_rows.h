@@ -1,0 +1,39 @@
+// The rows of a user's file: one JSON object a line, read against the parameters of a jsonl task.
+//
+// Errors: INVALID_ARGUMENT with the file and the row's line number, for the first bad row; a bad row refuses the file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "eval_tasks/parameters.h"
+
+namespace varifocal {
+
+// A piece of the prompt template: literal text, or the name of a field.
+struct TemplatePart {
+  bool is_field = false;
+  std::string text;
+};
+
+// {field} is a field; {{ and }} are braces.
+absl::StatusOr<std::vector<TemplatePart>> ParseTemplate(absl::string_view text);
+
+struct JsonlRow {
+  int line_number = 0;
+  std::string id;
+  std::string context;
+  std::string cluster;               // "" when no field names it
+  std::vector<TemplatePart> prompt;  // fields replaced, but for the context, which stays a field
+  std::vector<std::string> gold;
+  std::vector<std::string> choices;
+  std::vector<std::string> evidence;  // texts that stand in the context
+};
+
+// Rows of one context side by side, contexts in the order of their first rows. `path` is for messages.
+absl::StatusOr<std::vector<JsonlRow>> ParseJsonlRows(const Parameters& parameters, absl::string_view path,
+                                                     absl::string_view bytes);
+
+}  // namespace varifocal
