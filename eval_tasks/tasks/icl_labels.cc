@@ -95,6 +95,7 @@ class IclLabelsPlan : public ContextPlan {
     lines.erase(-1);
     if (lines.empty()) lines.insert(nearest(-1));
     std::vector<UnitSpan> spans;
+    spans.reserve(lines.size());
     for (int line : lines) spans.push_back({line, 0, units[line].text.size()});
     return spans;
   }
