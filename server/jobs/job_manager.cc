@@ -162,6 +162,7 @@ absl::StatusOr<JobManager::ResolvedJob> JobManager::Resolve(JobSpec spec) const 
   absl::StatusOr<Grid> grid = MakeGrid(job.spec);
   if (!grid.ok()) return WithReason(grid.status(), "BAD_JOB_SPEC");
   job.grid = *std::move(grid);
+  PinData(job.grid, job.spec);  // what is stored names the data it was asked on
   return job;
 }
 
