@@ -1,6 +1,7 @@
 #include "client/model_session.h"
 
 #include <limits>
+#include <ostream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -13,6 +14,11 @@
 #include "client/usage.h"
 
 namespace varifocal::client {
+
+void PrintNotes(bool is_extrapolated, const std::string& notes, Console& console) {
+  if (is_extrapolated) console.err << "Note: extrapolated, the text is longer than the model was trained on.\n";
+  if (!notes.empty()) console.err << "Note: " << notes << "\n";
+}
 
 std::optional<int64_t> ReadBytes(absl::string_view text) {
   static constexpr absl::string_view kUnits = "KMGT";

@@ -76,6 +76,9 @@ struct PromptFlags {
   absl::StatusOr<Bytes> Read() const;
 };
 
+// What the user should know of an answer, on standard error.
+void PrintNotes(bool is_extrapolated, const std::string& notes, Console& console);
+
 // "64M", "4G", "1000": bytes, with K, M, G as powers of 1024.
 std::optional<int64_t> ReadBytes(absl::string_view text);
 

@@ -43,6 +43,7 @@ class RemoteCoder : public TextCoder {
     request.set_special_tokens_as_text(options.special_tokens_as_text);
     ASSIGN_OR_RETURN(const v1::TokenizeResponse response,
                      Call(daemon_->inference(), &v1::Inference::Stub::Tokenize, request));
+    invalid_utf8_count_ += response.invalid_utf8_count();
     return std::vector<int32_t>(response.token_ids().begin(), response.token_ids().end());
   }
   absl::StatusOr<std::string> Decode(const std::vector<int32_t>& ids, bool keep_special_tokens) override {
@@ -54,10 +55,12 @@ class RemoteCoder : public TextCoder {
                      Call(daemon_->inference(), &v1::Inference::Stub::Detokenize, request));
     return std::move(*response.mutable_text());
   }
+  int64_t invalid_utf8_count() const override { return invalid_utf8_count_; }
 
  private:
   std::unique_ptr<Daemon> daemon_;
   std::string model_;
+  int64_t invalid_utf8_count_ = 0;
 };
 
 }  // namespace

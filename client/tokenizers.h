@@ -24,8 +24,8 @@ class TextCoder {
   virtual ~TextCoder() = default;
   virtual absl::StatusOr<std::vector<int32_t>> Encode(const std::string& text, const TextEncodeOptions& options) = 0;
   virtual absl::StatusOr<std::string> Decode(const std::vector<int32_t>& ids, bool keep_special_tokens) = 0;
-  // Ill-formed sequences replaced in all texts so far; 0 where a daemon refuses them instead.
-  virtual int64_t invalid_utf8_count() const { return 0; }
+  // Byte sequences that were not UTF-8, in all texts so far.
+  virtual int64_t invalid_utf8_count() const = 0;
 };
 
 // `model` is a directory, or the name of a daemon's model when --daemon was given.

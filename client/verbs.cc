@@ -12,7 +12,10 @@ const std::vector<const Verb*>& Verbs() {
       // Jobs
       &kSubmitVerb, &kWatchVerb, &kListVerb, &kShowVerb, &kCancelVerb, &kResumeVerb, &kRunVerb,
       // Results
-      &kCompareVerb, &kReportVerb, &kDiffVerb,
+      &kCompareVerb, &kDiffVerb,
+#ifndef VARIFOCAL_WITHOUT_REPORT
+      &kReportVerb,
+#endif
       // Models
       &kModelsVerb, &kGenerateVerb, &kScoreVerb, &kTokenizeVerb, &kDetokenizeVerb,
       // Tasks

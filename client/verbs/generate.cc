@@ -52,6 +52,7 @@ class Generate : public Command {
     progress.Clear();
     RETURN_IF_ERROR(FromGrpc(reader->Finish()));
     if (!has_result) return absl::InternalError("The daemon ended the stream without a result.");
+    PrintNotes(result.extrapolated(), result.notes(), console);
     if (console.format == Format::kText) {
       PrintForPeople(result, console);
       return ExitCode::kDone;

@@ -16,7 +16,6 @@ namespace {
 Json ModelJson(const v1::Model& model) {
   Json row = {{"name", ModelShortName(model.name())},
               {"state", absl::AsciiStrToLower(v1::Model::State_Name(model.state()))},
-              {"error", model.error_message()},
               {"directory", model.directory()},
               {"architecture", model.architecture()},
               {"weights_sha256", model.weights_sha256()},
@@ -72,7 +71,7 @@ class ShowModels : public Command {
                            return absl::StrCat(row.at("backend").get<std::string>(), " ", row.at("isa").get<std::string>());
                          }},
                         {.key = "directory", .title = "directory"},
-                        {.key = "weights_sha256"}, {.key = "tokenizer_sha256"}, {.key = "error"}});
+                        {.key = "weights_sha256"}, {.key = "tokenizer_sha256"}});
     if (!name_.empty()) {
       v1::GetModelRequest request;
       request.set_name(ModelResource(name_));

@@ -40,9 +40,12 @@ class Score : public Command {
     v1::ComputeLogLikelihoodsResponse prompt_response;
     if (per_token_ && request.continuations_size() > 0) {  // the prompt's own tokens are a question of their own
       request.clear_continuations();
+      // As it was cut: where trailing spaces moved to the continuations, they are no longer the prompt's.
+      *request.mutable_prompt_token_ids()->mutable_ids() = response.token_ids();
       ASSIGN_OR_RETURN(prompt_response, Ask(*session, request));
       text = &prompt_response;
     }
+    PrintNotes(response.extrapolated(), response.notes(), console);
     const bool has_text = per_token_ || response.continuations_size() == 0;
     if (console.format == Format::kText) {
       PrintForPeople(response, has_text ? text : nullptr, console);
