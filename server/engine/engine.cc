@@ -40,7 +40,8 @@ absl::Status CheckOptions(const EngineOptions& options) {
   RETURN_IF_ERROR(at_least_one("batch_size_max", options.batch_size_max));
   RETURN_IF_ERROR(at_least_one("queue_length_max", options.queue_length_max));
   if (options.kv_cache_bytes < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("kv_cache_bytes is ", options.kv_cache_bytes, "; it must be at least 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_cache_bytes is ", options.kv_cache_bytes, "; it must be at least 0"));
   }
   return absl::OkStatus();
 }
@@ -55,14 +56,16 @@ absl::StatusOr<int64_t> ChoosePageCount(const LoadedModel& model, const EngineOp
   }
   const int64_t page_count = bytes / page_bytes;
   if (page_count < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("kv_cache_bytes is ", bytes, "; one page of ", kPageTokens, " tokens takes ", page_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_cache_bytes is ", bytes, "; one page of ", kPageTokens, " tokens takes ", page_bytes));
   }
   return std::min<int64_t>(page_count, INT32_MAX);
 }
 
 class EngineThread final : public Engine {
  public:
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(std::shared_ptr<const LoadedModel> model, EngineOptions options);
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(std::shared_ptr<const LoadedModel> model,
+                                                        EngineOptions options);
   ~EngineThread() override;
 
   absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override;
@@ -75,7 +78,9 @@ class EngineThread final : public Engine {
 
  private:
   EngineThread(std::shared_ptr<const LoadedModel> model, const EngineOptions& options, int64_t page_count)
-      : model_(std::move(model)), options_(options), page_count_(page_count),
+      : model_(std::move(model)),
+        options_(options),
+        page_count_(page_count),
         scheduler_(*model_, options_, page_count, Clock::Real()) {}
   absl::Status Allocate();
   RequestLimits Limits() const;
@@ -117,7 +122,8 @@ class EngineThread final : public Engine {
   std::thread thread_;
 };
 
-absl::StatusOr<std::unique_ptr<Engine>> EngineThread::Create(std::shared_ptr<const LoadedModel> model, EngineOptions options) {
+absl::StatusOr<std::unique_ptr<Engine>> EngineThread::Create(std::shared_ptr<const LoadedModel> model,
+                                                             EngineOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
   options.prefill_chunk_tokens = std::min(options.prefill_chunk_tokens, model->config().max_position);
   ASSIGN_OR_RETURN(const int64_t page_count, ChoosePageCount(*model, options));
@@ -131,11 +137,14 @@ absl::Status EngineThread::Allocate() {
   const Transformer& transformer = model_->transformer();
   const int64_t context_max = std::min(model_->config().max_position, page_count_ * kPageTokens);
   ASSIGN_OR_RETURN(rope_, transformer.CreateRopeTable(context_max));
-  ASSIGN_OR_RETURN(pool_, ToStatusOr(transformer.backend().CreateKvPool(transformer.KvShape(), static_cast<int>(page_count_))));
-  ASSIGN_OR_RETURN(forward_, Forward::Create(transformer, *rope_, {.row_count_max = std::max(options_.prefill_chunk_tokens, options_.batch_size_max),
-                                                                   .sequence_count_max = options_.batch_size_max,
-                                                                   .head_row_count_max = kHeadRowsMax,
-                                                                   .context_length_max = context_max}));
+  ASSIGN_OR_RETURN(
+      pool_, ToStatusOr(transformer.backend().CreateKvPool(transformer.KvShape(), static_cast<int>(page_count_))));
+  ASSIGN_OR_RETURN(forward_,
+                   Forward::Create(transformer, *rope_,
+                                   {.row_count_max = std::max(options_.prefill_chunk_tokens, options_.batch_size_max),
+                                    .sequence_count_max = options_.batch_size_max,
+                                    .head_row_count_max = kHeadRowsMax,
+                                    .context_length_max = context_max}));
   return absl::OkStatus();
 }
 
@@ -162,7 +171,8 @@ absl::StatusOr<Engine::Handle> EngineThread::Start(EngineRequest request, Engine
   return Submit(std::move(request), std::move(callbacks), false);
 }
 
-absl::StatusOr<Engine::Handle> EngineThread::Submit(EngineRequest request, EngineCallbacks callbacks, bool timing_only) {
+absl::StatusOr<Engine::Handle> EngineThread::Submit(EngineRequest request, EngineCallbacks callbacks,
+                                                    bool timing_only) {
   VF_CHECK(callbacks.on_done != nullptr, "a request needs on_done");
   RequestLimits limits = Limits();
   if (timing_only) limits.prefix_cache = false;
@@ -176,7 +186,8 @@ absl::StatusOr<Engine::Handle> EngineThread::Submit(EngineRequest request, Engin
     if (stopping_) return WithReason(absl::UnavailableError("the engine is shutting down"), "SHUTTING_DOWN");
     const int64_t queued = status_.queued_count + static_cast<int64_t>(arrived_.size());
     if (queued >= options_.queue_length_max) {
-      return WithReason(absl::ResourceExhaustedError(absl::StrCat(queued, " requests are waiting; the limit is ", options_.queue_length_max)),
+      return WithReason(absl::ResourceExhaustedError(
+                            absl::StrCat(queued, " requests are waiting; the limit is ", options_.queue_length_max)),
                         "QUEUE_FULL");
     }
     handle = next_handle_++;
@@ -228,8 +239,9 @@ absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count
   RETURN_IF_ERROR(CheckLength(model_->config(), prompt_token_count, new_token_count));
   std::lock_guard<std::mutex> lock(estimate_mutex_);
   if (!rates_.has_value()) {
-    ASSIGN_OR_RETURN(rates_, MeasureCostRates(model_->config(), model_->provenance().parameter_count, page_count_ * kPageTokens,
-                                              [&](EngineRequest request) { return TimeShortRequest(std::move(request)); }));
+    ASSIGN_OR_RETURN(rates_,
+                     MeasureCostRates(model_->config(), model_->provenance().parameter_count, page_count_ * kPageTokens,
+                                      [&](EngineRequest request) { return TimeShortRequest(std::move(request)); }));
   }
   EngineEstimate estimate;
   estimate.cache_bytes = BytesNeeded(*model_, Limits(), model_->attention(), prompt_token_count, new_token_count);
@@ -248,7 +260,9 @@ bool EngineThread::TakeOrders() {
   bool drop = false;
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    wake_.wait(lock, [&] { return stopping_ || !arrived_.empty() || !cancels_.empty() || drop_prefix_cache_ || !scheduler_.idle(); });
+    wake_.wait(lock, [&] {
+      return stopping_ || !arrived_.empty() || !cancels_.empty() || drop_prefix_cache_ || !scheduler_.idle();
+    });
     if (stopping_) return false;
     arrived.swap(arrived_);
     cancels.swap(cancels_);
@@ -268,7 +282,8 @@ void EngineThread::Loop() {
     if (!plan.empty()) RunStep(plan);
     Deliver();
   }
-  const absl::Status status = WithReason(absl::UnavailableError("the engine shut down before the request was done"), "SHUTTING_DOWN");
+  const absl::Status status =
+      WithReason(absl::UnavailableError("the engine shut down before the request was done"), "SHUTTING_DOWN");
   {
     std::lock_guard<std::mutex> lock(mutex_);
     for (auto& sequence : arrived_) scheduler_.Enqueue(std::move(sequence));
@@ -286,7 +301,8 @@ void EngineThread::RunStep(const StepPlan& plan) {
     if (plan.phase == kernels::Phase::kPrefill) {
       for (const StepEntry& entry : plan.entries) {
         in_step_.push_back(entry.sequence->handle);
-        if (std::find(cancels_.begin(), cancels_.end(), entry.sequence->handle) != cancels_.end()) step_cancelled_ = true;
+        if (std::find(cancels_.begin(), cancels_.end(), entry.sequence->handle) != cancels_.end())
+          step_cancelled_ = true;
       }
     }
   }
@@ -316,11 +332,11 @@ absl::Status EngineThread::RunForward(const StepPlan& plan) {
   if (row_count <= Limits().step_rows_max) return forward_->Run(*pool_, step, &output_);
   VF_CHECK(plan.whole_prompt, "only a whole prompt exceeds a step");
   // Its memory was counted at admission and is given back at once: such prompts are rare.
-  ASSIGN_OR_RETURN(const std::unique_ptr<Forward> large,
-                   Forward::Create(model_->transformer(), *rope_, {.row_count_max = row_count,
-                                                                   .sequence_count_max = 1,
-                                                                   .head_row_count_max = kHeadRowsMax,
-                                                                   .context_length_max = row_count}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Forward> large, Forward::Create(model_->transformer(), *rope_,
+                                                                         {.row_count_max = row_count,
+                                                                          .sequence_count_max = 1,
+                                                                          .head_row_count_max = kHeadRowsMax,
+                                                                          .context_length_max = row_count}));
   return large->Run(*pool_, step, &output_);
 }
 
@@ -342,7 +358,8 @@ void EngineThread::Deliver() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::shared_ptr<const LoadedModel> model, const EngineOptions& options) {
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::shared_ptr<const LoadedModel> model,
+                                                       const EngineOptions& options) {
   return EngineThread::Create(std::move(model), options);
 }
 
@@ -368,11 +385,16 @@ absl::StatusOr<EngineResult> Engine::Run(EngineRequest request) {
 
 absl::string_view EngineFinishReasonName(EngineFinishReason reason) {
   switch (reason) {
-    case EngineFinishReason::kNone: return "";
-    case EngineFinishReason::kEos: return "eos";
-    case EngineFinishReason::kLength: return "length";
-    case EngineFinishReason::kStop: return "stop";
-    case EngineFinishReason::kCancelled: return "cancelled";
+    case EngineFinishReason::kNone:
+      return "";
+    case EngineFinishReason::kEos:
+      return "eos";
+    case EngineFinishReason::kLength:
+      return "length";
+    case EngineFinishReason::kStop:
+      return "stop";
+    case EngineFinishReason::kCancelled:
+      return "cancelled";
   }
   return "";
 }

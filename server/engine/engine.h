@@ -10,10 +10,11 @@
 // Errors:  from Start: INVALID_ARGUMENT (empty prompt, id outside the vocabulary, prompt too long: both counts; a bad
 //          focal or sampling setting), FAILED_PRECONDITION (stop strings without a tokenizer), RESOURCE_EXHAUSTED (can
 //          never fit in the cache, or the queue is full: both numbers), UNAVAILABLE (shutting down).
-//          from on_done: DATA_LOSS (a value that is not finite: message starts with "NUMERIC_ERROR"), CANCELLED (scoring
-//          that was cancelled), UNAVAILABLE (shut down before done), RESOURCE_EXHAUSTED, INTERNAL.
+//          from on_done: DATA_LOSS (a value that is not finite: message starts with "NUMERIC_ERROR"), CANCELLED
+//          (scoring that was cancelled), UNAVAILABLE (shut down before done), RESOURCE_EXHAUSTED, INTERNAL.
 // Threads: every method may be called from any thread. Callbacks run on the engine's thread: keep them short and never
-//          wait there for the engine; calling Start, Cancel, Describe from them is fine. Destruction waits for callbacks.
+//          wait there for the engine; calling Start, Cancel, Describe from them is fine. Destruction waits for
+//          callbacks.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +35,12 @@ namespace varifocal {
 
 // Generate tokens after the prompt. Randomness is keyed by (seed, position): the same request gives the same tokens.
 struct GenerateWork {
-  int64_t max_new_tokens = 0;       // >= 1
+  int64_t max_new_tokens = 0;  // >= 1
   bool ignore_eos = false;
   double sampling_temperature = 0;  // 0 is greedy; ties go to the lowest id
   double top_p = 1;                 // in (0, 1]; looked at when sampling_temperature > 0
   uint64_t seed = 0;
-  std::vector<std::string> stop;    // generation ends when its text contains one of them
+  std::vector<std::string> stop;  // generation ends when its text contains one of them
 };
 
 // Log-likelihood of each continuation after the same prompt; the prompt is run once.
@@ -58,22 +59,24 @@ struct EngineRequest {
 };
 
 enum class EngineFinishReason { kNone, kEos, kLength, kStop, kCancelled };
-absl::string_view EngineFinishReasonName(EngineFinishReason reason);  // "eos", "length", "stop", "cancelled"; "" for kNone
+absl::string_view EngineFinishReasonName(
+    EngineFinishReason reason);  // "eos", "length", "stop", "cancelled"; "" for kNone
 
 struct EngineContinuationScore {
-  double log_likelihood = 0;             // sum over the continuation's tokens
+  double log_likelihood = 0;  // sum over the continuation's tokens
   int64_t token_count = 0;
-  bool is_greedy = false;                // every token is the argmax where it stands
-  std::vector<double> token_log_probs;   // token_count of them
+  bool is_greedy = false;               // every token is the argmax where it stands
+  std::vector<double> token_log_probs;  // token_count of them
 };
 
 struct EngineResult {
   // GenerateWork
-  std::vector<int32_t> new_token_ids;    // the EOS that stopped it included
+  std::vector<int32_t> new_token_ids;       // the EOS that stopped it included
   std::vector<double> new_token_log_probs;  // under the model's own distribution, whatever the sampler did
-  std::string text;                      // new tokens decoded, specials left out, cut before the stop string; "" without a tokenizer
-  std::string matched_stop;              // the stop string found, when finish_reason is kStop
-  EngineFinishReason finish_reason = EngineFinishReason::kNone;  // kCancelled carries what was generated so far: not an answer
+  std::string text;  // new tokens decoded, specials left out, cut before the stop string; "" without a tokenizer
+  std::string matched_stop;  // the stop string found, when finish_reason is kStop
+  EngineFinishReason finish_reason =
+      EngineFinishReason::kNone;  // kCancelled carries what was generated so far: not an answer
   // ScoreContinuationsWork, in the order asked
   std::vector<EngineContinuationScore> continuations;
   // ScoreTextWork: one per token, the first is absent
@@ -82,13 +85,13 @@ struct EngineResult {
   double log_likelihood = 0;
 
   int64_t prompt_token_count = 0;
-  int64_t cached_token_count = 0;        // of the prompt, taken from the prefix cache
-  bool extrapolated = false;             // some position lies beyond trained_context_length
-  std::string notes;                     // one line for the report, e.g. why prefix reuse was refused; usually empty
+  int64_t cached_token_count = 0;  // of the prompt, taken from the prefix cache
+  bool extrapolated = false;       // some position lies beyond trained_context_length
+  std::string notes;               // one line for the report, e.g. why prefix reuse was refused; usually empty
 
-  int64_t queue_us = 0;                  // from Start to the first step
-  int64_t prefill_us = 0;                // from the first step to the end of the prompt (scoring included)
-  int64_t decode_us = 0;                 // from there to the last token
+  int64_t queue_us = 0;    // from Start to the first step
+  int64_t prefill_us = 0;  // from the first step to the end of the prompt (scoring included)
+  int64_t decode_us = 0;   // from there to the last token
 
   // Learned tau only: share of (layer, row) pairs of this request's computed rows that sat at either bound.
   std::optional<double> tau_at_min_share;
@@ -102,16 +105,16 @@ struct EngineProgress {
 };
 
 struct EngineCallbacks {
-  std::function<void(const EngineProgress&)> on_progress;             // optional; after each prefill chunk
-  std::function<void(int32_t token_id, double log_prob)> on_token;    // optional; each new token
-  std::function<void(absl::StatusOr<EngineResult>)> on_done;          // required; exactly once, maybe before Start returns
+  std::function<void(const EngineProgress&)> on_progress;           // optional; after each prefill chunk
+  std::function<void(int32_t token_id, double log_prob)> on_token;  // optional; each new token
+  std::function<void(absl::StatusOr<EngineResult>)> on_done;  // required; exactly once, maybe before Start returns
 };
 
 // Breaks promises on purpose, so that the tests of the promises can be seen to fail. Never set outside tests.
 enum class EngineSabotage {
   kNone,
-  kPhaseByRowCount,   // a single row takes the decode kernels even when it is prompt, several the prefill kernels
-  kReplayByPrefill,   // a preempted sequence runs what it had generated through prefill
+  kPhaseByRowCount,  // a single row takes the decode kernels even when it is prompt, several the prefill kernels
+  kReplayByPrefill,  // a preempted sequence runs what it had generated through prefill
 };
 
 struct EngineOptions {
@@ -128,7 +131,7 @@ struct EngineDescription {
   ModelProvenance model;
   int64_t prefill_chunk_tokens = 0;
   int64_t batch_size_max = 0;
-  int64_t kv_cache_bytes = 0;       // limit, whole pages
+  int64_t kv_cache_bytes = 0;  // limit, whole pages
   int64_t page_count = 0;
   bool prefix_cache = false;
 };
@@ -136,10 +139,10 @@ struct EngineDescription {
 struct EngineStatus {
   int64_t queued_count = 0;
   int64_t running_count = 0;
-  int64_t pages_used = 0;           // by running sequences
-  int64_t pages_cached = 0;         // held by the prefix cache alone
+  int64_t pages_used = 0;    // by running sequences
+  int64_t pages_cached = 0;  // held by the prefix cache alone
   int64_t requests_done = 0;
-  int64_t prompt_tokens_done = 0;   // computed or cached
+  int64_t prompt_tokens_done = 0;  // computed or cached
   int64_t cached_tokens = 0;
   int64_t new_tokens = 0;
   int64_t preemption_count = 0;
@@ -150,7 +153,7 @@ struct EngineEstimate {
   int64_t cache_bytes = 0;
   int64_t cache_bytes_limit = 0;
   bool fits = true;
-  double seconds = 0;               // from a short timed prefill on this machine, scaled by the operation count
+  double seconds = 0;  // from a short timed prefill on this machine, scaled by the operation count
 };
 
 class Engine {

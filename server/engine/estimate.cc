@@ -38,8 +38,10 @@ absl::StatusOr<CostRates> MeasureCostRates(const ModelConfig& config, int64_t pa
   request.work = GenerateWork{.max_new_tokens = fresh, .ignore_eos = true};
   RETURN_IF_ERROR(run(request).status());  // the first run warms caches and threads
   ASSIGN_OR_RETURN(const EngineResult result, run(request));
-  rates.prefill_operations_per_s = PrefillOperations(rates, prompt) / (1e-6 * static_cast<double>(std::max<int64_t>(result.prefill_us, 1)));
-  rates.decode_operations_per_s = DecodeOperations(rates, prompt, std::max<int64_t>(fresh, 2)) / (1e-6 * static_cast<double>(std::max<int64_t>(result.decode_us, 1)));
+  rates.prefill_operations_per_s =
+      PrefillOperations(rates, prompt) / (1e-6 * static_cast<double>(std::max<int64_t>(result.prefill_us, 1)));
+  rates.decode_operations_per_s = DecodeOperations(rates, prompt, std::max<int64_t>(fresh, 2)) /
+                                  (1e-6 * static_cast<double>(std::max<int64_t>(result.decode_us, 1)));
   return rates;
 }
 

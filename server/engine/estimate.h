@@ -1,7 +1,7 @@
 // How long a request will take on this machine, from one short timed request and the operation count.
 //
-// Cost of a row = 2 operations per weight + 4 per key position, head and width; the rate is measured, not assumed. A rough
-// number for plans, good to a factor of about two: attention and matrix products do not run at the same rate.
+// Cost of a row = 2 operations per weight + 4 per key position, head and width; the rate is measured, not assumed. A
+// rough number for plans, good to a factor of about two: attention and matrix products do not run at the same rate.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace varifocal {
 
 struct CostRates {
-  double weight_operations = 0;         // per row
-  double key_operations = 0;            // per row and visible key
+  double weight_operations = 0;  // per row
+  double key_operations = 0;     // per row and visible key
   double prefill_operations_per_s = 0;
   double decode_operations_per_s = 0;
 };

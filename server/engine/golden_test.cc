@@ -1,10 +1,10 @@
 // What the engine computes against golden files: log-probabilities and greedy text of tiny random llamas, baseline and
 // every focal mode, from transformers and a PyTorch implementation of the formulas in float64 (recipes/goldens).
 //
-// Tolerance. The oracle is float64 on the same rounded weights, so the difference is f32 rounding in our pass. The golden
-// file states how far the same formulas in f32 (PyTorch) lie from float64; our order of summation is another one, so the
-// bound is 8 times that, and never below 2^-24 (unit roundoff) times 64 (width of the longest sums, added over two or
-// three layers) times 8 (the largest logit, in round numbers).
+// Tolerance. The oracle is float64 on the same rounded weights, so the difference is f32 rounding in our pass. The
+// golden file states how far the same formulas in f32 (PyTorch) lie from float64; our order of summation is another
+// one, so the bound is 8 times that, and never below 2^-24 (unit roundoff) times 64 (width of the longest sums, added
+// over two or three layers) times 8 (the largest logit, in round numbers).
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -26,9 +26,9 @@ struct GoldenCase {
 };
 
 constexpr GoldenCase kCases[] = {
-    {"tied-d16-f32", false},          {"untied-d32-bf16", false},        {"llama3-rope-d64-f32", false},
-    {"sharded-d16-bf16", false},      {"focal-constant", false},         {"focal-per-layer", false},
-    {"focal-learned-causal", true},   {"focal-learned-token", true},     {"focal-learned-sequence", true},
+    {"tied-d16-f32", false},         {"untied-d32-bf16", false},    {"llama3-rope-d64-f32", false},
+    {"sharded-d16-bf16", false},     {"focal-constant", false},     {"focal-per-layer", false},
+    {"focal-learned-causal", true},  {"focal-learned-token", true}, {"focal-learned-sequence", true},
     {"focal-learned-no-bias", true},
 };
 
@@ -68,7 +68,8 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
     EXPECT_FALSE(scored->token_log_probs[0].has_value());
     double difference = 0;
     for (size_t i = 1; i < ids.size(); ++i) {
-      difference = std::max(difference, std::abs(*scored->token_log_probs[i] - run["token_log_probs"][i].get<double>()));
+      difference =
+          std::max(difference, std::abs(*scored->token_log_probs[i] - run["token_log_probs"][i].get<double>()));
     }
 
     // Every token as a continuation of one: the whole last row.
@@ -77,15 +78,17 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
     for (size_t id = 0; id < last.size(); ++id) every.continuations.push_back({static_cast<int32_t>(id)});
     auto row = (*engine)->Run({.token_ids = ids, .focal_temperature = temperatures, .work = every});
     ASSERT_TRUE(row.ok()) << row.status();
-    for (size_t id = 0; id < last.size(); ++id) difference = std::max(difference, std::abs(row->continuations[id].log_likelihood - last[id]));
+    for (size_t id = 0; id < last.size(); ++id)
+      difference = std::max(difference, std::abs(row->continuations[id].log_likelihood - last[id]));
     EXPECT_LE(difference, bound) << ids.size() << " tokens";
     largest = std::max(largest, difference);
 
     const std::vector<int32_t> continuation = run["continuation"];
     const std::vector<double> gaps = run["continuation_gaps"];
-    auto generated = (*engine)->Run({.token_ids = ids,
-                                     .focal_temperature = temperatures,
-                                     .work = GenerateWork{.max_new_tokens = static_cast<int64_t>(continuation.size()), .ignore_eos = true}});
+    auto generated = (*engine)->Run(
+        {.token_ids = ids,
+         .focal_temperature = temperatures,
+         .work = GenerateWork{.max_new_tokens = static_cast<int64_t>(continuation.size()), .ignore_eos = true}});
     ASSERT_TRUE(generated.ok()) << generated.status();
     ASSERT_EQ(generated->new_token_ids.size(), continuation.size());
     EXPECT_EQ(generated->finish_reason, EngineFinishReason::kLength);
@@ -103,8 +106,8 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
       EXPECT_NEAR(*scored->tau_at_min_share, run["tau_at_min_count"].get<double>() / count, 1.5 / count);
       EXPECT_NEAR(*scored->tau_at_max_share, run["tau_at_max_count"].get<double>() / count, 1.5 / count);
     }
-    std::printf("%-24s %-9s %4zu tokens: largest difference %.1e (bound %.1e), greedy steps compared %zu of %zu\n", GetParam().golden.name,
-                GetParam().device, ids.size(), difference, bound, compared, gaps.size());
+    std::printf("%-24s %-9s %4zu tokens: largest difference %.1e (bound %.1e), greedy steps compared %zu of %zu\n",
+                GetParam().golden.name, GetParam().device, ids.size(), difference, bound, compared, gaps.size());
   }
 }
 
@@ -116,11 +119,12 @@ std::vector<Setting> Settings() {
   return settings;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::ValuesIn(Settings()), [](const testing::TestParamInfo<Setting>& info) {
-  std::string name = std::string(info.param.golden.name) + "_" + info.param.device;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::ValuesIn(Settings()),
+                         [](const testing::TestParamInfo<Setting>& info) {
+                           std::string name = std::string(info.param.golden.name) + "_" + info.param.device;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace varifocal

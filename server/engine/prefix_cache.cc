@@ -45,11 +45,13 @@ std::vector<int32_t> PrefixCache::Acquire(absl::Span<const Sha256Digest> names, 
   return found;
 }
 
-void PrefixCache::Insert(const Sha256Digest& name, int64_t depth, absl::Span<const int32_t> page_token_ids, int32_t page) {
+void PrefixCache::Insert(const Sha256Digest& name, int64_t depth, absl::Span<const int32_t> page_token_ids,
+                         int32_t page) {
   VF_CHECK(page_token_ids.size() == kTokens, "a cached page is whole");
   if (entries_.contains(name)) return;
   pages_->Hold(page);
-  Entry entry{.page = page, .depth = depth, .used = ++tick_, .token_ids = {page_token_ids.begin(), page_token_ids.end()}};
+  Entry entry{
+      .page = page, .depth = depth, .used = ++tick_, .token_ids = {page_token_ids.begin(), page_token_ids.end()}};
   order_.insert(OrderOf(name, entry));
   entries_.emplace(name, std::move(entry));
 }
@@ -72,7 +74,8 @@ void PrefixCache::Clear() {
 }
 
 int64_t PrefixCache::evictable_count() const {
-  return std::count_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return pages_->holders(entry.second.page) == 1; });
+  return std::count_if(entries_.begin(), entries_.end(),
+                       [&](const auto& entry) { return pages_->holders(entry.second.page) == 1; });
 }
 
 }  // namespace varifocal

@@ -1,9 +1,9 @@
 // Pages of prompts that were seen before, found again by what they hold.
 //
-// The name of a page is a SHA-256 chain: over everything that decides its bits (weights, attention setting, RoPE, number
-// format, kernels: the root), then over the token ids of every page up to it. On a hit the ids are compared as well.
-// Pages leave in the order they were last used, later pages of a prompt before earlier ones; a page that a sequence uses
-// stays.
+// The name of a page is a SHA-256 chain: over everything that decides its bits (weights, attention setting, RoPE,
+// number format, kernels: the root), then over the token ids of every page up to it. On a hit the ids are compared as
+// well. Pages leave in the order they were last used, later pages of a prompt before earlier ones; a page that a
+// sequence uses stays.
 //
 // Threads: not thread-safe; owned by the engine thread.
 // Cost:    a look-up of n pages hashes nothing (names are made once per request) and compares 128 n ids.

@@ -28,7 +28,8 @@ absl::Status CheckIds(absl::Span<const int32_t> ids, absl::string_view what, int
   if (ids.empty()) return Invalid("EMPTY_PROMPT", absl::StrCat("the ", what, " has 0 tokens; it must have at least 1"));
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= vocabulary_size) {
-      return Invalid("BAD_TOKEN_ID", absl::StrCat("token ", i, " of the ", what, " is ", ids[i], "; ids must lie in 0..", vocabulary_size - 1));
+      return Invalid("BAD_TOKEN_ID", absl::StrCat("token ", i, " of the ", what, " is ", ids[i],
+                                                  "; ids must lie in 0..", vocabulary_size - 1));
     }
   }
   return absl::OkStatus();
@@ -36,22 +37,26 @@ absl::Status CheckIds(absl::Span<const int32_t> ids, absl::string_view what, int
 
 absl::Status CheckGenerate(const LoadedModel& model, const GenerateWork& work) {
   if (work.max_new_tokens < 1) {
-    return Invalid("BAD_DECODE_SETTING", absl::StrCat("max_new_tokens is ", work.max_new_tokens, "; it must be at least 1"));
+    return Invalid("BAD_DECODE_SETTING",
+                   absl::StrCat("max_new_tokens is ", work.max_new_tokens, "; it must be at least 1"));
   }
   if (!std::isfinite(work.sampling_temperature) || work.sampling_temperature < 0) {
-    return Invalid("BAD_DECODE_SETTING", absl::StrCat("sampling_temperature is ", work.sampling_temperature, "; it must be finite and at least 0"));
+    return Invalid("BAD_DECODE_SETTING", absl::StrCat("sampling_temperature is ", work.sampling_temperature,
+                                                      "; it must be finite and at least 0"));
   }
   if (!(work.top_p > 0 && work.top_p <= 1)) {
     return Invalid("BAD_DECODE_SETTING", absl::StrCat("top_p is ", work.top_p, "; it must be above 0 and at most 1"));
   }
   if (work.stop.size() > kStopsMax) {
-    return Invalid("BAD_DECODE_SETTING", absl::StrCat("there are ", work.stop.size(), " stop strings; the limit is ", kStopsMax));
+    return Invalid("BAD_DECODE_SETTING",
+                   absl::StrCat("there are ", work.stop.size(), " stop strings; the limit is ", kStopsMax));
   }
   for (const std::string& stop : work.stop) {
     if (stop.empty()) return Invalid("BAD_DECODE_SETTING", "a stop string is empty; it must have at least 1 byte");
   }
   if (!work.stop.empty() && model.tokenizer() == nullptr) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat("stop strings need a tokenizer, and ", model.directory(), " has none")),
+    return WithReason(absl::FailedPreconditionError(
+                          absl::StrCat("stop strings need a tokenizer, and ", model.directory(), " has none")),
                       "MODEL_WITHOUT_TOKENIZER");
   }
   return absl::OkStatus();
@@ -59,7 +64,8 @@ absl::Status CheckGenerate(const LoadedModel& model, const GenerateWork& work) {
 
 absl::Status CheckContinuations(const ScoreContinuationsWork& work, int64_t vocabulary_size) {
   if (work.continuations.empty() || work.continuations.size() > kContinuationsMax) {
-    return Invalid("BAD_CONTINUATION", absl::StrCat("there are ", work.continuations.size(), " continuations; there must be 1 to ", kContinuationsMax));
+    return Invalid("BAD_CONTINUATION", absl::StrCat("there are ", work.continuations.size(),
+                                                    " continuations; there must be 1 to ", kContinuationsMax));
   }
   for (size_t i = 0; i < work.continuations.size(); ++i) {
     RETURN_IF_ERROR(CheckIds(work.continuations[i], absl::StrCat("continuation ", i), vocabulary_size));
@@ -71,7 +77,8 @@ absl::Status CheckContinuations(const ScoreContinuationsWork& work, int64_t voca
 Sha256Digest PrefixRoot(const LoadedModel& model, const std::string& attention_name) {
   const ModelProvenance& provenance = model.provenance();
   std::string root;
-  for (const std::string& part : {provenance.weights_sha256, attention_name, provenance.rope, provenance.dtype, provenance.kernels}) {
+  for (const std::string& part :
+       {provenance.weights_sha256, attention_name, provenance.rope, provenance.dtype, provenance.kernels}) {
     absl::StrAppend(&root, part.size(), ":", part, "\n");
   }
   return Sha256(root);
@@ -90,13 +97,15 @@ std::string EngineErrorReason(const absl::Status& status) {
 }
 
 absl::Status CheckLength(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count) {
-  if (prompt_token_count <= config.max_position && new_token_count <= config.max_position - prompt_token_count) return absl::OkStatus();
-  return Invalid("PROMPT_TOO_LONG", absl::StrCat("the prompt has ", prompt_token_count, " tokens and ", new_token_count,
-                                                 " more were asked for; together the model's limit is ", config.max_position));
+  if (prompt_token_count <= config.max_position && new_token_count <= config.max_position - prompt_token_count)
+    return absl::OkStatus();
+  return Invalid("PROMPT_TOO_LONG",
+                 absl::StrCat("the prompt has ", prompt_token_count, " tokens and ", new_token_count,
+                              " more were asked for; together the model's limit is ", config.max_position));
 }
 
-int64_t BytesNeeded(const LoadedModel& model, const RequestLimits& limits, const AttentionSetting& attention, int64_t prompt_token_count,
-                    int64_t new_token_count) {
+int64_t BytesNeeded(const LoadedModel& model, const RequestLimits& limits, const AttentionSetting& attention,
+                    int64_t prompt_token_count, int64_t new_token_count) {
   const int64_t pages = (prompt_token_count + new_token_count + kernels::kPageTokens - 1) / kernels::kPageTokens;
   int64_t bytes = pages * limits.page_bytes;
   if (attention.NeedsWholePrompt() && prompt_token_count > limits.step_rows_max) {
@@ -108,7 +117,8 @@ int64_t BytesNeeded(const LoadedModel& model, const RequestLimits& limits, const
   return bytes;
 }
 
-absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model, const RequestLimits& limits, EngineRequest request) {
+absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model, const RequestLimits& limits,
+                                                       EngineRequest request) {
   const ModelConfig& config = model.config();
   auto sequence = std::make_unique<Sequence>();
   RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt", config.vocabulary_size));
@@ -118,26 +128,30 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
     new_tokens = generate->max_new_tokens;
   } else if (const auto* score = std::get_if<ScoreContinuationsWork>(&request.work)) {
     RETURN_IF_ERROR(CheckContinuations(*score, config.vocabulary_size));
-    for (const auto& continuation : score->continuations) new_tokens = std::max(new_tokens, static_cast<int64_t>(continuation.size()));
+    for (const auto& continuation : score->continuations)
+      new_tokens = std::max(new_tokens, static_cast<int64_t>(continuation.size()));
   }
   RETURN_IF_ERROR(CheckLength(config, static_cast<int64_t>(request.token_ids.size()), new_tokens));
   absl::StatusOr<AttentionSetting> attention = model.AttentionWith(request.focal_temperature);
   if (!attention.ok()) return WithReason(attention.status(), "BAD_FOCAL_TEMPERATURE");
   sequence->attention = *std::move(attention);
   sequence->attention_name = sequence->attention.ToString();
-  const int64_t needed = BytesNeeded(model, limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens);
+  const int64_t needed =
+      BytesNeeded(model, limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens);
   const int64_t limit = limits.page_count * limits.page_bytes;
   if (needed > limit) {
-    return WithReason(absl::ResourceExhaustedError(absl::StrCat("the request needs ", needed, " bytes of key-value cache for ",
-                                                                request.token_ids.size() + static_cast<size_t>(new_tokens),
-                                                                " tokens; the cache has ", limit, " bytes")),
-                      "KV_CACHE_TOO_SMALL");
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrCat("the request needs ", needed, " bytes of key-value cache for ",
+                                                  request.token_ids.size() + static_cast<size_t>(new_tokens),
+                                                  " tokens; the cache has ", limit, " bytes")),
+        "KV_CACHE_TOO_SMALL");
   }
   sequence->request = std::move(request);
   // Scoring the text itself needs every row, so nothing can be taken from the cache; its pages may still serve others.
   if (limits.prefix_cache && !sequence->attention.NeedsWholePrompt()) {
     const int64_t length = sequence->prompt_length();
-    sequence->page_names = NamePages(PrefixRoot(model, sequence->attention_name), sequence->request.token_ids, length / kernels::kPageTokens);
+    sequence->page_names = NamePages(PrefixRoot(model, sequence->attention_name), sequence->request.token_ids,
+                                     length / kernels::kPageTokens);
     // One row at least is computed: its logits are wanted.
     if (!sequence->scores_text()) sequence->reusable_page_count = (length - 1) / kernels::kPageTokens;
   }

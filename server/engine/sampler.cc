@@ -28,7 +28,8 @@ int32_t SampleToken(std::span<const float> logits, const SamplerSettings& settin
   });
   double kept = 0;
   size_t kept_count = 0;
-  while (kept_count < candidates.size() && (kept_count == 0 || kept < settings.top_p * total)) kept += candidates[kept_count++].weight;
+  while (kept_count < candidates.size() && (kept_count == 0 || kept < settings.top_p * total))
+    kept += candidates[kept_count++].weight;
 
   const double wanted = KeyedUniform(settings.seed, static_cast<uint64_t>(position)) * kept;
   double passed = 0;

@@ -16,11 +16,13 @@ using kernels::kPageTokens;
 
 int64_t PagesFor(int64_t token_count) { return (token_count + kPageTokens - 1) / kPageTokens; }
 
-// Positions that scoring writes beyond the prompt: the longest continuation without its last token, which nothing follows.
+// Positions that scoring writes beyond the prompt: the longest continuation without its last token, which nothing
+// follows.
 int64_t ScoredRowsMax(const Sequence& sequence) {
   int64_t rows = 0;
   if (const ScoreContinuationsWork* work = sequence.continuations()) {
-    for (const auto& continuation : work->continuations) rows = std::max(rows, static_cast<int64_t>(continuation.size()) - 1);
+    for (const auto& continuation : work->continuations)
+      rows = std::max(rows, static_cast<int64_t>(continuation.size()) - 1);
   }
   return rows;
 }
@@ -47,10 +49,15 @@ bool Scheduler::MustWaitForPrefix(const Sequence& sequence) const {
 }
 
 bool Scheduler::TryAdmit(Sequence& sequence) {
-  const auto reusable = absl::MakeConstSpan(sequence.page_names).subspan(0, static_cast<size_t>(sequence.reusable_page_count));
+  const auto reusable =
+      absl::MakeConstSpan(sequence.page_names).subspan(0, static_cast<size_t>(sequence.reusable_page_count));
   sequence.pages = cache_.Acquire(reusable, sequence.request.token_ids);
   const int64_t cached = static_cast<int64_t>(sequence.pages.size());
-  const int64_t wanted = PagesFor(sequence.prompt_length() + ScoredRowsMax(sequence)) - cached;
+  int64_t rows = sequence.prompt_length() + ScoredRowsMax(sequence);
+  if (options_.sabotage == EngineSabotage::kReplayByPrefill) {
+    rows += static_cast<int64_t>(sequence.result.new_token_ids.size());
+  }
+  const int64_t wanted = PagesFor(rows) - cached;
   // One page in hand for each running sequence, so that admitting does not at once lead to giving back.
   if (AvailablePages() < wanted + static_cast<int64_t>(running_.size())) {
     GiveBackPages(sequence);
@@ -117,7 +124,8 @@ StepPlan Scheduler::NextStep() {
   if (plan.empty()) plan = prefill_next_ ? PlanDecode() : PlanPrefill();
   prefill_next_ = plan.phase == kernels::Phase::kDecode;
   if (!plan.empty() && options_.sabotage == EngineSabotage::kPhaseByRowCount && !plan.whole_prompt) {
-    const bool single = std::all_of(plan.entries.begin(), plan.entries.end(), [](const StepEntry& e) { return e.row_count == 1; });
+    const bool single =
+        std::all_of(plan.entries.begin(), plan.entries.end(), [](const StepEntry& e) { return e.row_count == 1; });
     plan.phase = single && plan.entries.size() == 1 ? kernels::Phase::kDecode : kernels::Phase::kPrefill;
   }
   return plan;
@@ -129,7 +137,8 @@ StepPlan Scheduler::PlanDecode() {
   // Every sequence that is about to decode gets its page first: preemption may take sequences away.
   for (auto it = running_.begin(); it != running_.end();) {
     Sequence& sequence = **it;
-    const bool needs_page = sequence.prompt_finished && PagesFor(sequence.rows_done + 1) > static_cast<int64_t>(sequence.pages.size());
+    const bool needs_page =
+        sequence.prompt_finished && PagesFor(sequence.rows_done + 1) > static_cast<int64_t>(sequence.pages.size());
     if (!needs_page || GetPage(sequence)) {
       ++it;
       continue;
@@ -179,7 +188,8 @@ void Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPl
   const int64_t length = sequence.prompt_length();
   if (sequence.rows_done < length) {
     const int64_t count = std::min(row_count_max, length - sequence.rows_done);
-    plan.AddRows(&sequence, prompt.subspan(static_cast<size_t>(sequence.rows_done), static_cast<size_t>(count)), sequence.rows_done);
+    plan.AddRows(&sequence, prompt.subspan(static_cast<size_t>(sequence.rows_done), static_cast<size_t>(count)),
+                 sequence.rows_done);
     const bool last = sequence.rows_done + count == length;
     if (sequence.scores_text()) {
       for (int64_t row = 0; row < count; ++row) {
@@ -187,7 +197,8 @@ void Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPl
         if (next < length) plan.AskHead(row, prompt[static_cast<size_t>(next)], false);
       }
     } else if (last && sequence.continuations() != nullptr) {
-      for (const auto& continuation : sequence.continuations()->continuations) plan.AskHead(count - 1, continuation[0], false);
+      for (const auto& continuation : sequence.continuations()->continuations)
+        plan.AskHead(count - 1, continuation[0], false);
     } else if (last && sequence.result.new_token_ids.empty()) {
       plan.AskHead(count - 1, -1, sequence.generate()->sampling_temperature > 0);
     }
@@ -197,13 +208,15 @@ void Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPl
     const std::vector<int32_t>& ids = sequence.result.new_token_ids;
     const int64_t fed = sequence.fed_count();
     const int64_t count = std::min(row_count_max, static_cast<int64_t>(ids.size()) - 1 - fed);
-    plan.AddRows(&sequence, std::span(ids).subspan(static_cast<size_t>(fed), static_cast<size_t>(count)), sequence.rows_done);
+    plan.AddRows(&sequence, std::span(ids).subspan(static_cast<size_t>(fed), static_cast<size_t>(count)),
+                 sequence.rows_done);
     return;
   }
   const std::vector<int32_t>& continuation = sequence.continuations()->continuations[sequence.continuation_index];
   const int64_t done = sequence.continuation_done;
   const int64_t count = std::min(row_count_max, static_cast<int64_t>(continuation.size()) - 1 - done);
-  plan.AddRows(&sequence, std::span(continuation).subspan(static_cast<size_t>(done), static_cast<size_t>(count)), length + done);
+  plan.AddRows(&sequence, std::span(continuation).subspan(static_cast<size_t>(done), static_cast<size_t>(count)),
+               length + done);
   for (int64_t row = 0; row < count; ++row) plan.AskHead(row, continuation[static_cast<size_t>(done + row + 1)], false);
 }
 

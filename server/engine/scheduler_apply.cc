@@ -86,14 +86,15 @@ absl::Status Scheduler::ApplyPrompt(const StepEntry& entry, std::span<const Head
     const auto& continuations = sequence.continuations()->continuations;
     VF_CHECK(head.size() == continuations.size(), "the last row was asked once per continuation");
     for (size_t i = 0; i < continuations.size(); ++i) {
-      sequence.result.continuations.push_back({.is_greedy = head[i].argmax == continuations[i][0],
-                                               .token_log_probs = {head[i].target_log_probability}});
+      sequence.result.continuations.push_back(
+          {.is_greedy = head[i].argmax == continuations[i][0], .token_log_probs = {head[i].target_log_probability}});
     }
   } else if (!head.empty()) {
     RETURN_IF_ERROR(AddToken(sequence, plan.head_rows[entry.head_begin], head[0], logits));
   }
   if (sequence.callbacks.on_progress) {
-    sequence.callbacks.on_progress({.prompt_token_count = sequence.prompt_length(), .prompt_tokens_done = sequence.rows_done,
+    sequence.callbacks.on_progress({.prompt_token_count = sequence.prompt_length(),
+                                    .prompt_tokens_done = sequence.rows_done,
                                     .new_token_count = static_cast<int64_t>(sequence.result.new_token_ids.size())});
   }
   return absl::OkStatus();
@@ -105,7 +106,8 @@ void Scheduler::ApplyContinuation(const StepEntry& entry, std::span<const HeadRe
   EngineContinuationScore& score = sequence.result.continuations[sequence.continuation_index];
   for (size_t i = 0; i < head.size(); ++i) {
     score.token_log_probs.push_back(head[i].target_log_probability);
-    score.is_greedy = score.is_greedy && head[i].argmax == tokens[static_cast<size_t>(sequence.continuation_done) + i + 1];
+    score.is_greedy =
+        score.is_greedy && head[i].argmax == tokens[static_cast<size_t>(sequence.continuation_done) + i + 1];
   }
   sequence.continuation_done += entry.row_count;
 }
@@ -125,9 +127,11 @@ absl::Status Scheduler::AddToken(Sequence& sequence, const kernels::HeadRow& row
   double log_prob = static_cast<double>(head.argmax_logit) - static_cast<double>(head.log_sum_exp);
   if (work.sampling_temperature > 0) {
     const size_t vocabulary_size = static_cast<size_t>(model_.config().vocabulary_size);
-    const std::span<const float> own = logits.subspan(static_cast<size_t>(row.logits_slot) * vocabulary_size, vocabulary_size);
+    const std::span<const float> own =
+        logits.subspan(static_cast<size_t>(row.logits_slot) * vocabulary_size, vocabulary_size);
     const int64_t position = sequence.prompt_length() + static_cast<int64_t>(sequence.result.new_token_ids.size());
-    token = SampleToken(own, {.temperature = work.sampling_temperature, .top_p = work.top_p, .seed = work.seed}, position);
+    token =
+        SampleToken(own, {.temperature = work.sampling_temperature, .top_p = work.top_p, .seed = work.seed}, position);
     log_prob = static_cast<double>(own[static_cast<size_t>(token)]) - static_cast<double>(head.log_sum_exp);
   }
   EngineResult& result = sequence.result;
@@ -143,7 +147,8 @@ absl::Status Scheduler::AddToken(Sequence& sequence, const kernels::HeadRow& row
     ASSIGN_OR_RETURN(result.text, model_.tokenizer()->Decode(result.new_token_ids, {.ignore_unknown_ids = true}));
     if (CutAtStop(work.stop, &result.text, &result.matched_stop)) result.finish_reason = EngineFinishReason::kStop;
   }
-  if (result.finish_reason == EngineFinishReason::kNone && static_cast<int64_t>(result.new_token_ids.size()) >= work.max_new_tokens) {
+  if (result.finish_reason == EngineFinishReason::kNone &&
+      static_cast<int64_t>(result.new_token_ids.size()) >= work.max_new_tokens) {
     result.finish_reason = EngineFinishReason::kLength;
   }
   return absl::OkStatus();
@@ -201,11 +206,14 @@ void Scheduler::Complete(Sequence& sequence) {
     result.notes = "tau_mean is sequence: the prompt ran in one step, without chunks and without prefix reuse";
   }
   if (sequence.tau_row_count > 0 && sequence.attention.mode == AttentionMode::kFocalLearned) {
-    result.tau_at_min_share = static_cast<double>(sequence.tau_at_min_count) / static_cast<double>(sequence.tau_row_count);
-    result.tau_at_max_share = static_cast<double>(sequence.tau_at_max_count) / static_cast<double>(sequence.tau_row_count);
+    result.tau_at_min_share =
+        static_cast<double>(sequence.tau_at_min_count) / static_cast<double>(sequence.tau_row_count);
+    result.tau_at_max_share =
+        static_cast<double>(sequence.tau_at_max_count) / static_cast<double>(sequence.tau_row_count);
   }
   const int64_t started_us = sequence.first_step_us < 0 ? now_us : sequence.first_step_us;
-  const int64_t prompt_us = sequence.prompt_done_us < 0 || sequence.generate() == nullptr ? now_us : sequence.prompt_done_us;
+  const int64_t prompt_us =
+      sequence.prompt_done_us < 0 || sequence.generate() == nullptr ? now_us : sequence.prompt_done_us;
   result.queue_us = started_us - sequence.arrival_us;
   result.prefill_us = prompt_us - started_us;
   result.decode_us = now_us - prompt_us;

@@ -16,14 +16,14 @@ struct Sequence {
   EngineRequest request;
   EngineCallbacks callbacks;
   AttentionSetting attention;
-  std::string attention_name;             // sequences that share it may share a step
-  std::vector<Sha256Digest> page_names;   // whole pages of the prompt; empty when prefixes are not shared
-  int64_t reusable_page_count = 0;        // of page_names, those that may come from the cache
-  bool timing_only = false;               // the engine's own: keeps out of the prefix cache
+  std::string attention_name;            // sequences that share it may share a step
+  std::vector<Sha256Digest> page_names;  // whole pages of the prompt; empty when prefixes are not shared
+  int64_t reusable_page_count = 0;       // of page_names, those that may come from the cache
+  bool timing_only = false;              // the engine's own: keeps out of the prefix cache
 
   // Pages in order of position; held by this sequence.
   std::vector<int32_t> pages;
-  int64_t rows_done = 0;        // positions whose keys and values are in pages
+  int64_t rows_done = 0;  // positions whose keys and values are in pages
   size_t continuation_index = 0;
   int64_t continuation_done = 0;  // tokens of that continuation that were fed
   bool prompt_finished = false;
@@ -31,7 +31,7 @@ struct Sequence {
   EngineResult result;
   uint64_t tau_at_min_count = 0;
   uint64_t tau_at_max_count = 0;
-  uint64_t tau_row_count = 0;   // (layer, row) pairs behind the two
+  uint64_t tau_row_count = 0;  // (layer, row) pairs behind the two
   int64_t arrival_us = 0;
   int64_t first_step_us = -1;
   int64_t prompt_done_us = -1;

@@ -11,7 +11,8 @@ void StepPlan::AddRows(Sequence* sequence, std::span<const int32_t> token_ids, i
                   .first_position = first_position,
                   .prompt_length = sequence->prompt_length(),
                   .pages = sequence->pages});
-  entries.push_back({.sequence = sequence, .row_count = static_cast<int64_t>(token_ids.size()), .head_begin = head_rows.size()});
+  entries.push_back(
+      {.sequence = sequence, .row_count = static_cast<int64_t>(token_ids.size()), .head_begin = head_rows.size()});
 }
 
 void StepPlan::AskHead(int64_t row, int32_t target, bool wants_logits) {

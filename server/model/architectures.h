@@ -1,7 +1,7 @@
 // The table of architectures: what each model type says in its config.json, and where its tensors are.
 //
-// There is one forward pass (forward.h); a row states its differences as data. Adding an architecture is a row here, and
-// a block option there when it has one that nobody had before.
+// There is one forward pass (forward.h); a row states its differences as data. Adding an architecture is a row here,
+// and a block option there when it has one that nobody had before.
 #pragma once
 
 #include <string>

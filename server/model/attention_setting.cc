@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/json.h"
@@ -22,7 +22,8 @@ std::string Shortest(double value) {
 
 absl::Status CheckTemperature(double value, absl::string_view name, size_t index) {
   if (std::isfinite(value) && value > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, "[", index, "] is ", value, "; a temperature must be positive and finite"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, "[", index, "] is ", value, "; a temperature must be positive and finite"));
 }
 
 absl::Status ReadTemperatures(ConfigReader& reader, int64_t layer_count, AttentionSetting& setting) {
@@ -32,17 +33,20 @@ absl::Status ReadTemperatures(ConfigReader& reader, int64_t layer_count, Attenti
   if (value->is_array()) {
     for (const Json& item : *value) {
       if (!item.is_number()) {
-        return absl::InvalidArgumentError(absl::StrCat(reader.Name("temperature"), " has an entry that is ", item.type_name(), "; it must be a number"));
+        return absl::InvalidArgumentError(absl::StrCat(reader.Name("temperature"), " has an entry that is ",
+                                                       item.type_name(), "; it must be a number"));
       }
       given.push_back(item.get<double>());
     }
     if (static_cast<int64_t>(given.size()) != layer_count) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name("temperature"), " has ", given.size(), " entries; the model has ", layer_count, " layers"));
+      return absl::InvalidArgumentError(absl::StrCat(reader.Name("temperature"), " has ", given.size(),
+                                                     " entries; the model has ", layer_count, " layers"));
     }
   } else if (value->is_number()) {
     given.push_back(value->get<double>());
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("temperature"), " is ", value->type_name(), "; it must be a number or a list of numbers"));
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("temperature"), " is ", value->type_name(),
+                                                   "; it must be a number or a list of numbers"));
   }
   return SetTemperatures(given, layer_count, reader.Name("temperature"), setting);
 }
@@ -51,7 +55,8 @@ absl::Status ReadLearned(ConfigReader& reader, AttentionSetting& setting) {
   ASSIGN_OR_RETURN(setting.tau_min, reader.Positive("tau_min"));
   ASSIGN_OR_RETURN(setting.tau_max, reader.Positive("tau_max"));
   if (setting.tau_min > setting.tau_max) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("tau_min"), " is ", setting.tau_min, "; it must not exceed tau_max, ", setting.tau_max));
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("tau_min"), " is ", setting.tau_min,
+                                                   "; it must not exceed tau_max, ", setting.tau_max));
   }
   ASSIGN_OR_RETURN(const std::string mean, reader.String("tau_mean", "causal"));
   if (mean == "causal") {
@@ -61,7 +66,8 @@ absl::Status ReadLearned(ConfigReader& reader, AttentionSetting& setting) {
   } else if (mean == "sequence") {
     setting.tau_mean = TauMean::kSequence;
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("tau_mean"), " is \"", mean, "\"; it must be causal, token or sequence"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(reader.Name("tau_mean"), " is \"", mean, "\"; it must be causal, token or sequence"));
   }
   return absl::OkStatus();
 }
@@ -71,7 +77,8 @@ absl::Status ReadLearned(ConfigReader& reader, AttentionSetting& setting) {
 absl::Status SetTemperatures(absl::Span<const double> given, int64_t layer_count, absl::string_view name,
                              AttentionSetting& setting) {
   if (given.size() != 1 && static_cast<int64_t>(given.size()) != layer_count) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " has ", given.size(), " numbers; it must have 1 or ", layer_count, ", one per layer"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " has ", given.size(), " numbers; it must have 1 or ", layer_count, ", one per layer"));
   }
   for (size_t i = 0; i < given.size(); ++i) RETURN_IF_ERROR(CheckTemperature(given[i], name, i));
   setting.mode = AttentionMode::kFocalConstant;
@@ -87,7 +94,8 @@ absl::Status ReadAttentionSetting(ConfigReader& reader, int64_t layer_count, Att
   const Json* focal = reader.Take("focal_attention");
   if (focal == nullptr) return absl::OkStatus();
   if (!focal->is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"focal_attention\" is ", focal->type_name(), "; it must be an object"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"focal_attention\" is ", focal->type_name(), "; it must be an object"));
   }
   ConfigReader inner(*focal, "focal_attention");
   ASSIGN_OR_RETURN(const std::string mode, inner.String("mode"));
@@ -97,27 +105,34 @@ absl::Status ReadAttentionSetting(ConfigReader& reader, int64_t layer_count, Att
     setting.mode = AttentionMode::kFocalLearned;
     RETURN_IF_ERROR(ReadLearned(inner, setting));
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(inner.Name("mode"), " is \"", mode, "\"; it must be constant or learned"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(inner.Name("mode"), " is \"", mode, "\"; it must be constant or learned"));
   }
   return inner.RefuseUnread();
 }
 
 absl::string_view TauMeanName(TauMean mean) {
   switch (mean) {
-    case TauMean::kCausal: return "causal";
-    case TauMean::kToken: return "token";
-    case TauMean::kSequence: return "sequence";
+    case TauMean::kCausal:
+      return "causal";
+    case TauMean::kToken:
+      return "token";
+    case TauMean::kSequence:
+      return "sequence";
   }
   return "";
 }
 
 std::string AttentionSetting::ToString() const {
   switch (mode) {
-    case AttentionMode::kBaseline: return "baseline";
+    case AttentionMode::kBaseline:
+      return "baseline";
     case AttentionMode::kFocalConstant: {
-      const bool uniform = std::all_of(temperatures.begin(), temperatures.end(), [&](double t) { return t == temperatures[0]; });
+      const bool uniform =
+          std::all_of(temperatures.begin(), temperatures.end(), [&](double t) { return t == temperatures[0]; });
       if (uniform) return absl::StrCat("focal t=", Shortest(temperatures[0]));
-      return absl::StrCat("focal t=", absl::StrJoin(temperatures, ",", [](std::string* out, double t) { out->append(Shortest(t)); }));
+      return absl::StrCat(
+          "focal t=", absl::StrJoin(temperatures, ",", [](std::string* out, double t) { out->append(Shortest(t)); }));
     }
     case AttentionMode::kFocalLearned:
       return absl::StrCat("focal tau=[", Shortest(tau_min), ",", Shortest(tau_max), "] ", TauMeanName(tau_mean));

@@ -28,8 +28,8 @@ struct AttentionSetting {
   double tau_max = 0;
   TauMean tau_mean = TauMean::kCausal;
 
-  // "baseline", "focal t=0.4", "focal t=0.4,0.5,..", "focal tau=[3.5,8] causal"; numbers round-trip. Names the setting in
-  // records and in the key of the prefix cache.
+  // "baseline", "focal t=0.4", "focal t=0.4,0.5,..", "focal tau=[3.5,8] causal"; numbers round-trip. Names the setting
+  // in records and in the key of the prefix cache.
   std::string ToString() const;
   // True when the mean over the whole prompt is needed before any row can attend: no chunks, no prefix reuse.
   bool NeedsWholePrompt() const { return mode == AttentionMode::kFocalLearned && tau_mean == TauMean::kSequence; }

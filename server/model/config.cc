@@ -20,25 +20,73 @@ constexpr int64_t kPositionMax = int64_t{1} << 30;
 // Keys that say nothing about what the model computes here: where it came from, how it was trained, how other programs
 // hold it, defaults of other programs' text generation.
 constexpr const char* kHarmless[] = {
-    "_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache", "initializer_range", "attention_dropout",
-    "hidden_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "pad_token_id", "unk_token_id", "sep_token_id", "cls_token_id",
-    "mask_token_id", "decoder_start_token_id", "auto_map", "id2label", "label2id", "num_labels", "problem_type", "finetuning_task",
-    "task_specific_params", "tokenizer_class", "prefix", "return_dict", "output_attentions", "output_hidden_states",
-    "output_scores", "return_dict_in_generate", "torchscript", "use_bfloat16", "tf_legacy_loss", "chunk_size_feed_forward",
-    "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty",
-    "length_penalty", "no_repeat_ngram_size", "num_return_sequences", "attn_implementation", "_attn_implementation_autoset",
-    "use_flash_attention_2", "bad_words_ids", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values",
-    "suppress_tokens", "begin_suppress_tokens", "exponential_decay_length_penalty", 
+    "_name_or_path",
+    "transformers_version",
+    "torch_dtype",
+    "dtype",
+    "use_cache",
+    "initializer_range",
+    "attention_dropout",
+    "hidden_dropout",
+    "resid_pdrop",
+    "embd_pdrop",
+    "attn_pdrop",
+    "pad_token_id",
+    "unk_token_id",
+    "sep_token_id",
+    "cls_token_id",
+    "mask_token_id",
+    "decoder_start_token_id",
+    "auto_map",
+    "id2label",
+    "label2id",
+    "num_labels",
+    "problem_type",
+    "finetuning_task",
+    "task_specific_params",
+    "tokenizer_class",
+    "prefix",
+    "return_dict",
+    "output_attentions",
+    "output_hidden_states",
+    "output_scores",
+    "return_dict_in_generate",
+    "torchscript",
+    "use_bfloat16",
+    "tf_legacy_loss",
+    "chunk_size_feed_forward",
+    "max_length",
+    "min_length",
+    "do_sample",
+    "early_stopping",
+    "num_beams",
+    "num_beam_groups",
+    "diversity_penalty",
+    "length_penalty",
+    "no_repeat_ngram_size",
+    "num_return_sequences",
+    "attn_implementation",
+    "_attn_implementation_autoset",
+    "use_flash_attention_2",
+    "bad_words_ids",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "remove_invalid_values",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "exponential_decay_length_penalty",
 };
 
-absl::StatusOr<std::vector<int32_t>> ReadTokenIds(ConfigReader& reader, absl::string_view key, int64_t vocabulary_size) {
+absl::StatusOr<std::vector<int32_t>> ReadTokenIds(ConfigReader& reader, absl::string_view key,
+                                                  int64_t vocabulary_size) {
   std::vector<int32_t> ids;
   const Json* value = reader.Take(key);
   if (value == nullptr) return ids;
   const Json list = value->is_array() ? *value : Json::array({*value});
   for (const Json& item : list) {
     if (!item.is_number_integer() || item.get<int64_t>() < 0 || item.get<int64_t>() >= vocabulary_size) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is ", item.dump(-1, ' ', true, Json::error_handler_t::replace),
+      return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is ",
+                                                     item.dump(-1, ' ', true, Json::error_handler_t::replace),
                                                      "; a token id must lie in 0..", vocabulary_size - 1));
     }
     ids.push_back(item.get<int32_t>());
@@ -50,15 +98,17 @@ absl::StatusOr<const Architecture*> ReadArchitecture(ConfigReader& reader, Model
   ASSIGN_OR_RETURN(config.model_type, reader.String("model_type"));
   const Architecture* architecture = FindArchitecture(config.model_type);
   if (architecture == nullptr) {
-    return absl::UnimplementedError(absl::StrCat(
-        "\"model_type\" is \"", config.model_type, "\"; supported are ",
-        absl::StrJoin(Architectures(), ", ", [](std::string* out, const Architecture& row) { out->append(row.model_type); })));
+    return absl::UnimplementedError(
+        absl::StrCat("\"model_type\" is \"", config.model_type, "\"; supported are ",
+                     absl::StrJoin(Architectures(), ", ",
+                                   [](std::string* out, const Architecture& row) { out->append(row.model_type); })));
   }
   config.architecture = architecture->class_name;
   if (const Json* names = reader.Take("architectures"); names != nullptr) {
     if (!names->is_array() || names->size() != 1 || (*names)[0] != architecture->class_name) {
-      return absl::UnimplementedError(absl::StrCat("\"architectures\" is ", names->dump(-1, ' ', true, Json::error_handler_t::replace),
-                                                   "; a ", config.model_type, " must be [\"", architecture->class_name, "\"]"));
+      return absl::UnimplementedError(absl::StrCat("\"architectures\" is ",
+                                                   names->dump(-1, ' ', true, Json::error_handler_t::replace), "; a ",
+                                                   config.model_type, " must be [\"", architecture->class_name, "\"]"));
     }
   }
   return architecture;
@@ -76,16 +126,19 @@ absl::Status ReadSizes(ConfigReader& reader, ModelConfig& config) {
                                                    "; it must divide num_attention_heads, ", config.head_count));
   }
   if (!reader.Has("head_dim") && config.width % config.head_count != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("\"hidden_size\" is ", config.width, "; without head_dim it must be a multiple of num_attention_heads, ",
+    return absl::InvalidArgumentError(absl::StrCat("\"hidden_size\" is ", config.width,
+                                                   "; without head_dim it must be a multiple of num_attention_heads, ",
                                                    config.head_count));
   }
   ASSIGN_OR_RETURN(config.head_width, reader.Int("head_dim", {2, kHeadWidthMax}, config.width / config.head_count));
   if (config.head_width % 2 != 0 || config.head_width > kHeadWidthMax) {
-    return absl::InvalidArgumentError(absl::StrCat("the head width is ", config.head_width, "; it must be even and at most ", kHeadWidthMax));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the head width is ", config.head_width, "; it must be even and at most ", kHeadWidthMax));
   }
   if (config.head_count * config.head_width > kWidthMax) {
-    return absl::InvalidArgumentError(absl::StrCat("num_attention_heads times the head width is ", config.head_count * config.head_width,
-                                                   "; the limit is ", kWidthMax));
+    return absl::InvalidArgumentError(absl::StrCat("num_attention_heads times the head width is ",
+                                                   config.head_count * config.head_width, "; the limit is ",
+                                                   kWidthMax));
   }
   ASSIGN_OR_RETURN(config.max_position, reader.Int("max_position_embeddings", {1, kPositionMax}));
   if (reader.Has("trained_context_length")) {
@@ -99,11 +152,15 @@ absl::Status RefuseUnsupported(ConfigReader& reader) {
   const Json* window = reader.Take("sliding_window");
   RETURN_IF_ERROR(reader.Only("use_sliding_window", false));
   if (window != nullptr) {
-    return absl::UnimplementedError(absl::StrCat("\"sliding_window\" is ", window->dump(), "; window layers are not supported by this version"));
+    return absl::UnimplementedError(
+        absl::StrCat("\"sliding_window\" is ", window->dump(), "; window layers are not supported by this version"));
   }
   if (const Json* types = reader.Take("layer_types"); types != nullptr) {
-    const bool all_full = types->is_array() && std::all_of(types->begin(), types->end(), [](const Json& t) { return t == "full_attention"; });
-    if (!all_full) return absl::UnimplementedError("\"layer_types\" names layers other than full_attention; they are not supported by this version");
+    const bool all_full = types->is_array() && std::all_of(types->begin(), types->end(),
+                                                           [](const Json& t) { return t == "full_attention"; });
+    if (!all_full)
+      return absl::UnimplementedError(
+          "\"layer_types\" names layers other than full_attention; they are not supported by this version");
   }
   if (reader.Take("quantization_config") != nullptr) {
     return absl::UnimplementedError("\"quantization_config\" is set; quantized weights are not supported");
@@ -120,7 +177,8 @@ absl::Status RefuseUnsupported(ConfigReader& reader) {
 
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   ASSIGN_OR_RETURN(const Json json, ParseJson(json_text));
-  if (!json.is_object()) return absl::InvalidArgumentError(absl::StrCat("the file holds ", json.type_name(), ", not an object"));
+  if (!json.is_object())
+    return absl::InvalidArgumentError(absl::StrCat("the file holds ", json.type_name(), ", not an object"));
   ConfigReader reader(json, "");
   ModelConfig config;
   ASSIGN_OR_RETURN(const Architecture* architecture, ReadArchitecture(reader, config));
@@ -139,9 +197,11 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   return config;
 }
 
-absl::StatusOr<std::optional<std::vector<int32_t>>> ParseGenerationConfigEos(absl::string_view json_text, int64_t vocabulary_size) {
+absl::StatusOr<std::optional<std::vector<int32_t>>> ParseGenerationConfigEos(absl::string_view json_text,
+                                                                             int64_t vocabulary_size) {
   ASSIGN_OR_RETURN(const Json json, ParseJson(json_text));
-  if (!json.is_object()) return absl::InvalidArgumentError(absl::StrCat("the file holds ", json.type_name(), ", not an object"));
+  if (!json.is_object())
+    return absl::InvalidArgumentError(absl::StrCat("the file holds ", json.type_name(), ", not an object"));
   ConfigReader reader(json, "");
   if (!reader.Has("eos_token_id")) return std::optional<std::vector<int32_t>>();
   ASSIGN_OR_RETURN(std::vector<int32_t> ids, ReadTokenIds(reader, "eos_token_id", vocabulary_size));

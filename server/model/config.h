@@ -1,9 +1,9 @@
 // What config.json says, as numbers the forward pass can use.
 //
-// Reading is strict: a key that is neither honoured nor known to be harmless is an error that names it, because a setting
-// that is silently ignored makes every later number wrong. Which keys mean what is decided per architecture, by the
-// table in architectures.h; both generations of Hugging Face keys are read (`rope_theta` + `rope_scaling`, and the newer
-// `rope_parameters`).
+// Reading is strict: a key that is neither honoured nor known to be harmless is an error that names it, because a
+// setting that is silently ignored makes every later number wrong. Which keys mean what is decided per architecture, by
+// the table in architectures.h; both generations of Hugging Face keys are read (`rope_theta` + `rope_scaling`, and the
+// newer `rope_parameters`).
 //
 // Errors: INVALID_ARGUMENT naming the key, its value and the limit; UNIMPLEMENTED naming what is not supported.
 #pragma once
@@ -35,8 +35,8 @@ struct ModelConfig {
   bool tied_embeddings = false;
   bool attention_bias = false;
   RopeConfig rope;
-  int64_t max_position = 0;                      // prompt and generated tokens together never exceed it
-  std::optional<int64_t> trained_context_length; // beyond it a result is labelled extrapolated
+  int64_t max_position = 0;                       // prompt and generated tokens together never exceed it
+  std::optional<int64_t> trained_context_length;  // beyond it a result is labelled extrapolated
   AttentionSetting attention;
   std::vector<int32_t> eos_token_ids;
   std::optional<int32_t> bos_token_id;

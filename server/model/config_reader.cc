@@ -57,7 +57,8 @@ absl::StatusOr<double> ConfigReader::Positive(absl::string_view key, std::option
   }
   const double number = value->is_number() ? value->get<double>() : std::numeric_limits<double>::quiet_NaN();
   if (!std::isfinite(number) || number <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", Shown(*value), "; it must be a positive, finite number"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Name(key), " is ", Shown(*value), "; it must be a positive, finite number"));
   }
   return number;
 }
@@ -86,7 +87,8 @@ absl::StatusOr<std::string> ConfigReader::String(absl::string_view key, std::opt
 absl::Status ConfigReader::Only(absl::string_view key, const Json& value) {
   const Json* found = Take(key);
   if (found == nullptr || *found == value) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(Name(key), " is ", Shown(*found), "; only ", Shown(value), " is supported"));
+  return absl::UnimplementedError(
+      absl::StrCat(Name(key), " is ", Shown(*found), "; only ", Shown(value), " is supported"));
 }
 
 void ConfigReader::Ignore(absl::Span<const char* const> keys) {
@@ -96,7 +98,8 @@ void ConfigReader::Ignore(absl::Span<const char* const> keys) {
 absl::Status ConfigReader::RefuseUnread() const {
   for (const auto& [key, value] : json_.items()) {
     if (!read_.contains(key)) {
-      return absl::UnimplementedError(absl::StrCat(Name(key), " is ", Shown(value), "; this key is not known and would be ignored"));
+      return absl::UnimplementedError(
+          absl::StrCat(Name(key), " is ", Shown(value), "; this key is not known and would be ignored"));
     }
   }
   return absl::OkStatus();

@@ -80,7 +80,8 @@ absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& mode
 absl::Status Forward::Run(kernels::KvPool& pool, const ForwardStep& step, ForwardOutput* output) {
   kernels::Backend& backend = model_.backend();
   VF_CHECK(static_cast<int64_t>(step.tokens.size()) <= limits_.row_count_max, "a step has at most row_count_max rows");
-  VF_CHECK(static_cast<int64_t>(step.sequences.size()) <= limits_.sequence_count_max, "a step has at most sequence_count_max sequences");
+  VF_CHECK(static_cast<int64_t>(step.sequences.size()) <= limits_.sequence_count_max,
+           "a step has at most sequence_count_max sequences");
   mask_.clear();
   page_tables_.clear();
   rows_.clear();
@@ -96,13 +97,14 @@ absl::Status Forward::Run(kernels::KvPool& pool, const ForwardStep& step, Forwar
   }
   VF_CHECK(mask_.size() == step.tokens.size(), "rows of the sequences and tokens agree");
   const std::span<const kernels::RowInterval> mask(mask_);
-  const kernels::Batch batch{.phase = step.phase, .sequences = rows_, .masks = std::span(&mask, 1), .cancelled = step.cancelled};
+  const kernels::Batch batch{
+      .phase = step.phase, .sequences = rows_, .masks = std::span(&mask, 1), .cancelled = step.cancelled};
   const bool learned = step.attention->mode == AttentionMode::kFocalLearned;
 
   RETURN_IF_ERROR(ToStatus(backend.BeginStep(*workspace_, batch)));
   if (learned) RETURN_IF_ERROR(ToStatus(backend.Zero(Whole(bound_counts_), bound_counts_->bytes())));
-  RETURN_IF_ERROR(ToStatus(backend.Embed(
-      *workspace_, {.table = &model_.embedding(), .tokens = step.tokens, .out = Whole(residual_)})));
+  RETURN_IF_ERROR(ToStatus(
+      backend.Embed(*workspace_, {.table = &model_.embedding(), .tokens = step.tokens, .out = Whole(residual_)})));
   for (int64_t layer = 0; layer < model_.config().layer_count; ++layer) {
     if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {
       return absl::CancelledError("the step was cancelled between layers");
@@ -130,8 +132,9 @@ absl::Status Forward::RunLayer(int64_t index, kernels::KvPool& pool, const Atten
   const double base = 1.0 / std::sqrt(static_cast<double>(config.head_width));
   float scale = kernels::FocalScale(base, 1.0);
   Slice row_scales;
-  RETURN_IF_ERROR(ToStatus(backend.RmsNorm(workspace, {.x = Whole(residual_), .weight = Whole(layer.input_norm),
-                                                       .epsilon = epsilon, .out = Whole(normed_)})));
+  RETURN_IF_ERROR(ToStatus(backend.RmsNorm(
+      workspace,
+      {.x = Whole(residual_), .weight = Whole(layer.input_norm), .epsilon = epsilon, .out = Whole(normed_)})));
   if (attention.mode == AttentionMode::kFocalConstant) {
     scale = kernels::FocalScale(base, attention.temperatures[static_cast<size_t>(index)]);
   } else if (attention.mode == AttentionMode::kFocalLearned) {
@@ -166,11 +169,15 @@ absl::Status Forward::RunLayer(int64_t index, kernels::KvPool& pool, const Atten
                                                               .weight = layer.attention_output.get(),
                                                               .bias = Whole(layer.attention_output_bias),
                                                               .residual = Whole(residual_)})));
-  RETURN_IF_ERROR(ToStatus(backend.RmsNorm(workspace, {.x = Whole(residual_), .weight = Whole(layer.post_attention_norm),
-                                                       .epsilon = epsilon, .out = Whole(normed_)})));
-  RETURN_IF_ERROR(ToStatus(backend.LinearGated(workspace, {.x = Whole(normed_), .weight = layer.gate_up.get(),
-                                                           .activation = kernels::Activation::kSilu, .out = Whole(hidden_)})));
-  return ToStatus(backend.LinearResidual(workspace, {.x = Whole(hidden_), .weight = layer.down.get(), .residual = Whole(residual_)}));
+  RETURN_IF_ERROR(ToStatus(backend.RmsNorm(
+      workspace,
+      {.x = Whole(residual_), .weight = Whole(layer.post_attention_norm), .epsilon = epsilon, .out = Whole(normed_)})));
+  RETURN_IF_ERROR(ToStatus(backend.LinearGated(workspace, {.x = Whole(normed_),
+                                                           .weight = layer.gate_up.get(),
+                                                           .activation = kernels::Activation::kSilu,
+                                                           .out = Whole(hidden_)})));
+  return ToStatus(backend.LinearResidual(
+      workspace, {.x = Whole(hidden_), .weight = layer.down.get(), .residual = Whole(residual_)}));
 }
 
 absl::Status Forward::RunHead(const ForwardStep& step, ForwardOutput* output) {
@@ -178,14 +185,14 @@ absl::Status Forward::RunHead(const ForwardStep& step, ForwardOutput* output) {
   const size_t block = static_cast<size_t>(limits_.head_row_count_max);
   for (size_t begin = 0; begin < step.head_rows.size(); begin += block) {
     const size_t count = std::min(block, step.head_rows.size() - begin);
-    RETURN_IF_ERROR(ToStatus(model_.backend().LmHead(
-        *workspace_, {.residual = Whole(residual_),
-                      .norm_weight = {&model_.final_norm(), 0},
-                      .norm_epsilon = static_cast<float>(model_.config().rms_norm_epsilon),
-                      .weight = &model_.head(),
-                      .rows = step.head_rows.subspan(begin, count),
-                      .results = std::span(output->head).subspan(begin, count),
-                      .logits = step.logits})));
+    RETURN_IF_ERROR(ToStatus(
+        model_.backend().LmHead(*workspace_, {.residual = Whole(residual_),
+                                              .norm_weight = {&model_.final_norm(), 0},
+                                              .norm_epsilon = static_cast<float>(model_.config().rms_norm_epsilon),
+                                              .weight = &model_.head(),
+                                              .rows = step.head_rows.subspan(begin, count),
+                                              .results = std::span(output->head).subspan(begin, count),
+                                              .logits = step.logits})));
   }
   return absl::OkStatus();
 }

@@ -1,7 +1,9 @@
-// One step of the forward pass: a batch of rows of several sequences, through every layer, to the logits that are asked.
+// One step of the forward pass: a batch of rows of several sequences, through every layer, to the logits that are
+// asked.
 //
 // This is the only description of the pass; architectures differ by the weights they have and the numbers in their
-// config. A step is all prefill (prompt and scored tokens) or all decode (generated tokens), under one attention setting.
+// config. A step is all prefill (prompt and scored tokens) or all decode (generated tokens), under one attention
+// setting.
 //
 //   x = embed(tokens)
 //   each layer:  x += attention(norm(x));  x += mlp(norm(x))
@@ -37,8 +39,8 @@ struct ForwardLimits {
 struct ForwardSequence {
   int64_t row_count = 0;
   int64_t first_position = 0;
-  int64_t prompt_length = 0;        // TauMean::kSequence averages over it
-  std::span<const int32_t> pages;   // page of position p at p / 128
+  int64_t prompt_length = 0;       // TauMean::kSequence averages over it
+  std::span<const int32_t> pages;  // page of position p at p / 128
 };
 
 struct ForwardStep {
@@ -52,8 +54,8 @@ struct ForwardStep {
 };
 
 struct ForwardOutput {
-  std::vector<kernels::HeadResult> head;     // one per head row
-  std::vector<uint32_t> tau_bound_counts;    // [sequences, 2], summed over layers: at the minimum, at the maximum
+  std::vector<kernels::HeadResult> head;   // one per head row
+  std::vector<uint32_t> tau_bound_counts;  // [sequences, 2], summed over layers: at the minimum, at the maximum
 };
 
 class Forward {

@@ -1,7 +1,8 @@
 // A file seen as memory, read-only, without a copy.
 //
 // Errors:  NOT_FOUND, PERMISSION_DENIED or INVALID_ARGUMENT (not a regular file), with the path.
-// Threads: immutable. Hazard: a file truncated by somebody else while mapped faults on access; weights are not edited in
+// Threads: immutable. Hazard: a file truncated by somebody else while mapped faults on access; weights are not edited
+// in
 //          place.
 #pragma once
 

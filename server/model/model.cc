@@ -24,9 +24,11 @@ constexpr int64_t kConfigBytesMax = 16 << 20;
 // One backend for all models of the same options: one set of threads, one account of the device's memory.
 absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::BackendOptions& options) {
   static std::mutex mutex;
-  static auto& backends = *new std::map<std::tuple<std::string, kernels::DType, int, std::string>, std::weak_ptr<kernels::Backend>>;
+  static auto& backends =
+      *new std::map<std::tuple<std::string, kernels::DType, int, std::string>, std::weak_ptr<kernels::Backend>>;
   std::lock_guard<std::mutex> lock(mutex);
-  std::weak_ptr<kernels::Backend>& slot = backends[{options.device, options.dtype, options.thread_count, options.cpu_isa}];
+  std::weak_ptr<kernels::Backend>& slot =
+      backends[{options.device, options.dtype, options.thread_count, options.cpu_isa}];
   if (std::shared_ptr<kernels::Backend> backend = slot.lock()) return backend;
   ASSIGN_OR_RETURN(std::shared_ptr<kernels::Backend> backend, ToStatusOr(kernels::CreateBackend(options)));
   for (const std::string& note : backend->info().notes) Log(LogLevel::kInfo, "backend", {{"note", note}});
@@ -67,12 +69,13 @@ absl::StatusOr<std::vector<int32_t>> ReadEos(const std::string& directory, const
   return ids->value_or(config.eos_token_ids);
 }
 
-absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string& directory, const ModelConfig& config) {
+absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string& directory,
+                                                               const ModelConfig& config) {
   if (!FileExists(absl::StrCat(directory, "/tokenizer.json"))) return std::shared_ptr<const Tokenizer>();
   ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(directory));
   if (tokenizer->vocab_size() > config.vocabulary_size) {
-    return absl::InvalidArgumentError(absl::StrCat(directory, ": the tokenizer has ", tokenizer->vocab_size(), " ids; the model's vocab_size is ",
-                                                   config.vocabulary_size));
+    return absl::InvalidArgumentError(absl::StrCat(directory, ": the tokenizer has ", tokenizer->vocab_size(),
+                                                   " ids; the model's vocab_size is ", config.vocabulary_size));
   }
   return tokenizer;
 }
@@ -86,13 +89,15 @@ absl::StatusOr<AttentionSetting> LoadedModel::AttentionWith(absl::Span<const dou
   AttentionSetting setting = config_.attention;
   if (focal_temperature.empty()) return setting;
   if (setting.mode == AttentionMode::kFocalLearned) {
-    return absl::InvalidArgumentError("focal_temperature is set, but this model's temperature is learned and cannot be replaced");
+    return absl::InvalidArgumentError(
+        "focal_temperature is set, but this model's temperature is learned and cannot be replaced");
   }
   RETURN_IF_ERROR(SetTemperatures(focal_temperature, config_.layer_count, "focal_temperature", setting));
   return setting;
 }
 
-absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& directory, const ModelOptions& options) {
+absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& directory,
+                                                             const ModelOptions& options) {
   ASSIGN_OR_RETURN(const kernels::BackendOptions backend_options, ToBackendOptions(options));
   auto model = std::shared_ptr<LoadedModel>(new LoadedModel);
   model->directory_ = directory;
@@ -106,7 +111,8 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
   provenance.weights_sha256 = HashWeights(*source, cache);
 
   const Architecture* architecture = FindArchitecture(model->config_.model_type);
-  absl::StatusOr<std::unique_ptr<Transformer>> transformer = Transformer::Load(*architecture, model->config_, *source, backend);
+  absl::StatusOr<std::unique_ptr<Transformer>> transformer =
+      Transformer::Load(*architecture, model->config_, *source, backend);
   if (!transformer.ok()) return Annotate(transformer.status(), directory);
   model->transformer_ = *std::move(transformer);
 

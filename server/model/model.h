@@ -4,7 +4,8 @@
 // A directory without a tokenizer still scores and generates from ids. Everything in config.json is honoured or refused
 // by name. The SHA-256 of the weights is computed once and remembered outside the directory.
 //
-// Errors:  NOT_FOUND (no such file), INVALID_ARGUMENT (malformed, with file, key and value), UNIMPLEMENTED (well formed,
+// Errors:  NOT_FOUND (no such file), INVALID_ARGUMENT (malformed, with file, key and value), UNIMPLEMENTED (well
+// formed,
 //          not supported, by name), RESOURCE_EXHAUSTED (does not fit).
 // Threads: immutable once loaded; the backend inside is driven by one engine at a time.
 #pragma once
@@ -29,18 +30,18 @@ struct ModelOptions {
   std::string dtype;            // f32 or bf16; empty takes the backend's default
   std::string cpu_isa;          // empty takes the best that the processor has
   int threads = 0;              // 0 takes one per processor this process may use
-  // Where weight hashes are remembered; empty takes $XDG_CACHE_HOME/varifocal or ~/.cache/varifocal. A cache that cannot
-  // be read or written costs time, never an error.
+  // Where weight hashes are remembered; empty takes $XDG_CACHE_HOME/varifocal or ~/.cache/varifocal. A cache that
+  // cannot be read or written costs time, never an error.
   std::string cache_directory;
 };
 
 // What a result must say about where it came from.
 struct ModelProvenance {
-  std::string backend;           // "cpu", "reference", "cuda"
-  std::string isa;               // instruction set or kernel family, e.g. "avx512"; may be empty
-  std::string kernels;           // the whole choice in one name, e.g. "cpu-avx512-f32"; equal names give equal bits
-  std::string device;            // in words, e.g. the processor's model name
-  std::string dtype;             // "f32", "bf16"
+  std::string backend;  // "cpu", "reference", "cuda"
+  std::string isa;      // instruction set or kernel family, e.g. "avx512"; may be empty
+  std::string kernels;  // the whole choice in one name, e.g. "cpu-avx512-f32"; equal names give equal bits
+  std::string device;   // in words, e.g. the processor's model name
+  std::string dtype;    // "f32", "bf16"
   int threads = 0;
   std::string weights_sha256;    // 64 hex characters
   std::string tokenizer_sha256;  // empty without a tokenizer
@@ -66,7 +67,8 @@ class LoadedModel {
   const std::vector<int32_t>& eos_token_ids() const { return eos_token_ids_; }
 
   // The attention setting under a run-time temperature: one number or exactly L; INVALID_ARGUMENT when a number is not
-  // positive and finite, the count is wrong, or the model's tau is learned. An empty span gives the model's own setting.
+  // positive and finite, the count is wrong, or the model's tau is learned. An empty span gives the model's own
+  // setting.
   absl::StatusOr<AttentionSetting> AttentionWith(absl::Span<const double> focal_temperature) const;
 
   Transformer& transformer() const { return *transformer_; }

@@ -44,7 +44,8 @@ double ScaleLlama3(const RopeConfig& rope, double frequency) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   if (wavelength < rope.original_max_position / rope.high_freq_factor) return frequency;
   if (wavelength > rope.original_max_position / rope.low_freq_factor) return frequency / rope.factor;
-  const double smooth = (rope.original_max_position / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+  const double smooth =
+      (rope.original_max_position / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
   return (1 - smooth) * frequency / rope.factor + smooth * frequency;
 }
 
@@ -64,21 +65,24 @@ const RopeRow& RowOf(RopeKind kind) {
 // One object, `rope_scaling` or `rope_parameters`.
 absl::Status ReadObject(const Json& object, absl::string_view place, RopeConfig& rope) {
   if (!object.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", place, "\" is ", object.type_name(), "; it must be an object"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", place, "\" is ", object.type_name(), "; it must be an object"));
   }
   ConfigReader reader(object, place);
   // Old files say "type", newer ones "rope_type", some both.
   ASSIGN_OR_RETURN(const std::string old_name, reader.String("type", "default"));
   ASSIGN_OR_RETURN(const std::string name, reader.String("rope_type", old_name));
   if (reader.Has("type") && old_name != name) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("type"), " is \"", old_name, "\" while rope_type is \"", name, "\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat(reader.Name("type"), " is \"", old_name, "\" while rope_type is \"", name, "\""));
   }
   const RopeRow* found = nullptr;
   for (const RopeRow& row : kRows) {
     if (name == row.name) found = &row;
   }
   if (found == nullptr) {
-    return absl::UnimplementedError(absl::StrCat(reader.Name("rope_type"), " is \"", name, "\"; default, linear and llama3 are supported"));
+    return absl::UnimplementedError(
+        absl::StrCat(reader.Name("rope_type"), " is \"", name, "\"; default, linear and llama3 are supported"));
   }
   rope.kind = found->kind;
   ASSIGN_OR_RETURN(rope.theta, reader.Positive("rope_theta", rope.theta));
@@ -101,12 +105,14 @@ absl::Status ReadRope(ConfigReader& reader, RopeConfig& rope) {
     newer.theta = top_theta;
     RETURN_IF_ERROR(ReadObject(*parameters, "rope_parameters", newer));
     if (scaling != nullptr && newer.ToString() != rope.ToString()) {
-      return absl::InvalidArgumentError(absl::StrCat("\"rope_scaling\" says ", rope.ToString(), " while \"rope_parameters\" says ", newer.ToString()));
+      return absl::InvalidArgumentError(absl::StrCat("\"rope_scaling\" says ", rope.ToString(),
+                                                     " while \"rope_parameters\" says ", newer.ToString()));
     }
     rope = newer;
   }
   if (has_theta && rope.theta != top_theta) {
-    return absl::InvalidArgumentError(absl::StrCat("\"rope_theta\" is ", top_theta, " while the RoPE parameters say ", rope.theta));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"rope_theta\" is ", top_theta, " while the RoPE parameters say ", rope.theta));
   }
   return absl::OkStatus();
 }

@@ -41,7 +41,8 @@ absl::StatusOr<int64_t> NonNegative(const Json& value, absl::string_view what) {
 absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry, absl::string_view data,
                                       int64_t* begin) {
   const std::string who = absl::StrCat("tensor ", Quoted(name));
-  if (!entry.is_object()) return absl::InvalidArgumentError(absl::StrCat(who, " is described by ", entry.type_name(), ", not by an object"));
+  if (!entry.is_object())
+    return absl::InvalidArgumentError(absl::StrCat(who, " is described by ", entry.type_name(), ", not by an object"));
   for (const auto& [key, value] : entry.items()) {
     if (key != "dtype" && key != "shape" && key != "data_offsets") {
       return absl::InvalidArgumentError(absl::StrCat(who, " has the unknown key ", Quoted(key)));
@@ -60,12 +61,15 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
   } else if (dtype == "BF16") {
     tensor.type = kernels::DType::kBF16;
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(who, " has dtype ", Quoted(dtype.is_string() ? dtype.get<std::string>() : dtype.type_name()),
-                                                   "; F32, F16 and BF16 are supported"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " has dtype ", Quoted(dtype.is_string() ? dtype.get<std::string>() : dtype.type_name()),
+                     "; F32, F16 and BF16 are supported"));
   }
   const Json& shape = entry["shape"];
-  if (!shape.is_array()) return absl::InvalidArgumentError(absl::StrCat(who, " has a shape that is not a list but ", shape.type_name()));
-  if (shape.size() > 8) return absl::InvalidArgumentError(absl::StrCat(who, " has ", shape.size(), " axes; the limit is 8"));
+  if (!shape.is_array())
+    return absl::InvalidArgumentError(absl::StrCat(who, " has a shape that is not a list but ", shape.type_name()));
+  if (shape.size() > 8)
+    return absl::InvalidArgumentError(absl::StrCat(who, " has ", shape.size(), " axes; the limit is 8"));
   int64_t byte_count = static_cast<int64_t>(kernels::DTypeBytes(tensor.type));
   for (const Json& extent : shape) {
     ASSIGN_OR_RETURN(const int64_t value, NonNegative(extent, absl::StrCat(who, ": an extent of its shape")));
@@ -84,21 +88,25 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
     return absl::InvalidArgumentError(absl::StrCat(who, " ends at byte ", end, " before it begins at ", *begin));
   }
   if (static_cast<uint64_t>(end) > data.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " ends at byte ", end, "; the file has ", data.size(), " bytes of data"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " ends at byte ", end, "; the file has ", data.size(), " bytes of data"));
   }
   if (end - *begin != byte_count) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " has ", end - *begin, " bytes; its shape ", ShapeToString(tensor.shape),
-                                                   " of ", dtype.get<std::string>(), " needs ", byte_count));
+    return absl::InvalidArgumentError(absl::StrCat(who, " has ", end - *begin, " bytes; its shape ",
+                                                   ShapeToString(tensor.shape), " of ", dtype.get<std::string>(),
+                                                   " needs ", byte_count));
   }
   tensor.bytes = data.substr(static_cast<size_t>(*begin), static_cast<size_t>(byte_count));
   return tensor;
 }
 
 absl::Status CheckMetadata(const Json& metadata) {
-  if (!metadata.is_object()) return absl::InvalidArgumentError(absl::StrCat("__metadata__ is not an object but ", metadata.type_name()));
+  if (!metadata.is_object())
+    return absl::InvalidArgumentError(absl::StrCat("__metadata__ is not an object but ", metadata.type_name()));
   for (const auto& [key, value] : metadata.items()) {
     if (!value.is_string()) {
-      return absl::InvalidArgumentError(absl::StrCat("__metadata__ entry ", Quoted(key), " is not a string but ", value.type_name()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("__metadata__ entry ", Quoted(key), " is not a string but ", value.type_name()));
     }
   }
   return absl::OkStatus();
@@ -108,15 +116,18 @@ absl::Status CheckMetadata(const Json& metadata) {
 
 absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file) {
   if (file.size() < 8) {
-    return absl::InvalidArgumentError(absl::StrCat("the file has ", file.size(), " bytes; a safetensors file has at least 8"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the file has ", file.size(), " bytes; a safetensors file has at least 8"));
   }
   uint64_t header_bytes = 0;
   for (int i = 7; i >= 0; --i) header_bytes = header_bytes << 8 | static_cast<uint8_t>(file[i]);
   if (header_bytes > static_cast<uint64_t>(kSafetensorsHeaderBytesMax)) {
-    return absl::InvalidArgumentError(absl::StrCat("the header length is ", header_bytes, " bytes; the limit is ", kSafetensorsHeaderBytesMax));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the header length is ", header_bytes, " bytes; the limit is ", kSafetensorsHeaderBytesMax));
   }
   if (header_bytes > file.size() - 8) {
-    return absl::InvalidArgumentError(absl::StrCat("the header length is ", header_bytes, " bytes; the file has ", file.size() - 8, " after it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the header length is ", header_bytes, " bytes; the file has ", file.size() - 8, " after it"));
   }
   const absl::string_view header = file.substr(8, header_bytes);
   const absl::string_view data = file.substr(8 + header_bytes);
@@ -143,14 +154,16 @@ absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file)
   std::vector<TensorView> tensors;
   for (auto& [begin, tensor] : found) {
     if (begin != covered) {
-      return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(tensor.name), " begins at byte ", begin, "; the one before it ends at ",
-                                                     covered, begin < covered ? " (overlap)" : " (gap)"));
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(tensor.name), " begins at byte ", begin,
+                                                     "; the one before it ends at ", covered,
+                                                     begin < covered ? " (overlap)" : " (gap)"));
     }
     covered += static_cast<int64_t>(tensor.bytes.size());
     tensors.push_back(std::move(tensor));
   }
   if (static_cast<uint64_t>(covered) != data.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the tensors cover ", covered, " bytes; the file has ", data.size(), " bytes of data"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tensors cover ", covered, " bytes; the file has ", data.size(), " bytes of data"));
   }
   return tensors;
 }
@@ -171,9 +184,11 @@ absl::StatusOr<std::map<std::string, std::set<std::string>>> ReadIndex(const std
   }
   std::map<std::string, std::set<std::string>> shards;
   for (const auto& [tensor, file] : (*json)["weight_map"].items()) {
-    if (!file.is_string()) return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map entry ", Quoted(tensor), " is not a string"));
+    if (!file.is_string())
+      return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map entry ", Quoted(tensor), " is not a string"));
     const std::string name = file.get<std::string>();
-    if (name.find('/') != std::string::npos || !absl::EndsWith(name, ".safetensors") || name.find('\0') != std::string::npos) {
+    if (name.find('/') != std::string::npos || !absl::EndsWith(name, ".safetensors") ||
+        name.find('\0') != std::string::npos) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map names the file ", Quoted(name),
                                                      "; shards are *.safetensors files beside the index"));
     }
@@ -204,7 +219,8 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(const std::string&
     size_t matched = 0;
     for (TensorView& view : *views) {
       if (sharded && !expected.contains(view.name)) {
-        return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", Quoted(view.name), " is not in the index for this file"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(path, ": tensor ", Quoted(view.name), " is not in the index for this file"));
       }
       ++matched;
       const std::string name = view.name;
@@ -215,7 +231,8 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(const std::string&
     if (sharded && matched != expected.size()) {
       for (const std::string& name : expected) {
         if (!tensors.contains(name)) {
-          return absl::InvalidArgumentError(absl::StrCat(path, ": the index promises tensor ", Quoted(name), ", which is not there"));
+          return absl::InvalidArgumentError(
+              absl::StrCat(path, ": the index promises tensor ", Quoted(name), ", which is not there"));
         }
       }
     }

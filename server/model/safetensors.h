@@ -1,8 +1,8 @@
 // The safetensors format: eight bytes of header length, a JSON header, then the tensors' bytes.
 //
-// Everything is checked before anything is used: header length (at most 100 MB and inside the file), strict JSON without
-// duplicate names, known types, shapes whose product does not overflow and agrees with the offsets, offsets that cover
-// the data exactly: no gap, no overlap, no rest. A checkpoint is one file or shards named by
+// Everything is checked before anything is used: header length (at most 100 MB and inside the file), strict JSON
+// without duplicate names, known types, shapes whose product does not overflow and agrees with the offsets, offsets
+// that cover the data exactly: no gap, no overlap, no rest. A checkpoint is one file or shards named by
 // model.safetensors.index.json.
 //
 // Errors: INVALID_ARGUMENT with file, tensor, value and limit.

@@ -29,7 +29,8 @@ class TensorTaker {
     }
     parameter_count_ += tensor->element_count();
     if (tensor->shape != shape) {
-      Fail(absl::StrCat("tensor ", name, " has shape ", ShapeToString(tensor->shape), "; the config implies ", ShapeToString(shape)));
+      Fail(absl::StrCat("tensor ", name, " has shape ", ShapeToString(tensor->shape), "; the config implies ",
+                        ShapeToString(shape)));
       return nullptr;
     }
     if (const int64_t at = FirstNotFinite(*tensor); at >= 0) {
@@ -67,8 +68,8 @@ class TensorTaker {
   }
   static absl::Status Listed(absl::string_view what, const std::vector<std::string>& names) {
     const auto shown = absl::MakeConstSpan(names).subspan(0, 5);
-    return absl::InvalidArgumentError(absl::StrCat(what, " ", names.size(), " tensor", names.size() == 1 ? "" : "s", ": ",
-                                                   absl::StrJoin(shown, ", "), names.size() > 5 ? ", .." : ""));
+    return absl::InvalidArgumentError(absl::StrCat(what, " ", names.size(), " tensor", names.size() == 1 ? "" : "s",
+                                                   ": ", absl::StrJoin(shown, ", "), names.size() > 5 ? ", .." : ""));
   }
 
   const WeightSource& source_;
@@ -91,7 +92,9 @@ LayerViews TakeLayer(TensorTaker& taker, const TensorNames& names, const ModelCo
   auto matrix = [&](const char* pattern, int64_t rows, int64_t columns) {
     return taker.Take(LayerTensorName(pattern, layer, ".weight"), {rows, columns});
   };
-  auto bias = [&](const char* pattern, int64_t rows) { return taker.Take(LayerTensorName(pattern, layer, ".bias"), {rows}); };
+  auto bias = [&](const char* pattern, int64_t rows) {
+    return taker.Take(LayerTensorName(pattern, layer, ".bias"), {rows});
+  };
   LayerViews views;
   views.input_norm = taker.Take(LayerTensorName(names.input_norm, layer, ""), {config.width});
   views.query = matrix(names.query, query_width, config.width);
@@ -116,7 +119,8 @@ LayerViews TakeLayer(TensorTaker& taker, const TensorNames& names, const ModelCo
   return views;
 }
 
-absl::StatusOr<std::unique_ptr<kernels::Buffer>> MakeVector(kernels::Backend& backend, absl::Span<const TensorView* const> parts) {
+absl::StatusOr<std::unique_ptr<kernels::Buffer>> MakeVector(kernels::Backend& backend,
+                                                            absl::Span<const TensorView* const> parts) {
   std::vector<float> values;
   for (const TensorView* part : parts) {
     const size_t at = values.size();
@@ -129,7 +133,8 @@ absl::StatusOr<std::unique_ptr<kernels::Buffer>> MakeVector(kernels::Backend& ba
                                           .columns = static_cast<int64_t>(values.size())}));
 }
 
-absl::StatusOr<std::unique_ptr<kernels::Weight>> MakeWeight(kernels::Backend& backend, absl::Span<const TensorView* const> parts,
+absl::StatusOr<std::unique_ptr<kernels::Weight>> MakeWeight(kernels::Backend& backend,
+                                                            absl::Span<const TensorView* const> parts,
                                                             kernels::WeightUse use) {
   std::vector<kernels::HostMatrix> matrices;
   for (const TensorView* part : parts) matrices.push_back(ToHostMatrix(*part));
@@ -140,13 +145,15 @@ absl::StatusOr<LayerWeights> PackLayer(kernels::Backend& backend, const LayerVie
   using kernels::WeightUse;
   LayerWeights layer;
   ASSIGN_OR_RETURN(layer.input_norm, MakeVector(backend, {views.input_norm}));
-  ASSIGN_OR_RETURN(layer.query_key_value, MakeWeight(backend, {views.query, views.key, views.value}, WeightUse::kPlain));
+  ASSIGN_OR_RETURN(layer.query_key_value,
+                   MakeWeight(backend, {views.query, views.key, views.value}, WeightUse::kPlain));
   ASSIGN_OR_RETURN(layer.attention_output, MakeWeight(backend, {views.output}, WeightUse::kPlain));
   ASSIGN_OR_RETURN(layer.post_attention_norm, MakeVector(backend, {views.post_norm}));
   ASSIGN_OR_RETURN(layer.gate_up, MakeWeight(backend, {views.gate, views.up}, WeightUse::kGateUp));
   ASSIGN_OR_RETURN(layer.down, MakeWeight(backend, {views.down}, WeightUse::kPlain));
   if (views.query_bias != nullptr) {
-    ASSIGN_OR_RETURN(layer.query_key_value_bias, MakeVector(backend, {views.query_bias, views.key_bias, views.value_bias}));
+    ASSIGN_OR_RETURN(layer.query_key_value_bias,
+                     MakeVector(backend, {views.query_bias, views.key_bias, views.value_bias}));
     ASSIGN_OR_RETURN(layer.attention_output_bias, MakeVector(backend, {views.output_bias}));
   }
   if (views.tau != nullptr) {
@@ -158,8 +165,8 @@ absl::StatusOr<LayerWeights> PackLayer(kernels::Backend& backend, const LayerVie
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architecture& architecture, const ModelConfig& config,
-                                                               const WeightSource& source,
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architecture& architecture,
+                                                               const ModelConfig& config, const WeightSource& source,
                                                                std::shared_ptr<kernels::Backend> backend) {
   TensorTaker taker(source);
   const TensorNames& names = architecture.names;
@@ -181,8 +188,9 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   model->parameter_count_ = taker.parameter_count();
   RETURN_IF_ERROR(ToStatus(model->backend_->CheckShape(model->KvShape())));
   kernels::Backend& to = *model->backend_;
-  ASSIGN_OR_RETURN(model->embedding_, MakeWeight(to, {embedding}, head == nullptr ? kernels::WeightUse::kEmbeddingAndHead
-                                                                                  : kernels::WeightUse::kEmbedding));
+  ASSIGN_OR_RETURN(model->embedding_, MakeWeight(to, {embedding},
+                                                 head == nullptr ? kernels::WeightUse::kEmbeddingAndHead
+                                                                 : kernels::WeightUse::kEmbedding));
   if (head != nullptr) {
     ASSIGN_OR_RETURN(model->head_, MakeWeight(to, {head}, kernels::WeightUse::kHead));
   }
@@ -193,7 +201,9 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   }
   for (const auto& file : source.files()) file->Release();  // packed: the mapped pages are not needed again
 
-  auto add = [&](const auto& owner) { model->weight_bytes_ += owner == nullptr ? 0 : static_cast<int64_t>(owner->bytes()); };
+  auto add = [&](const auto& owner) {
+    model->weight_bytes_ += owner == nullptr ? 0 : static_cast<int64_t>(owner->bytes());
+  };
   add(model->embedding_);
   add(model->head_);
   for (const LayerWeights& layer : model->layers_) {

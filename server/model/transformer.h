@@ -22,10 +22,10 @@ namespace varifocal {
 
 // Null where the architecture has none.
 struct LayerWeights {
-  std::unique_ptr<kernels::Buffer> input_norm;           // [M]
-  std::unique_ptr<kernels::Weight> query_key_value;      // [(H + 2K) D, M]
+  std::unique_ptr<kernels::Buffer> input_norm;       // [M]
+  std::unique_ptr<kernels::Weight> query_key_value;  // [(H + 2K) D, M]
   std::unique_ptr<kernels::Buffer> query_key_value_bias;
-  std::unique_ptr<kernels::Weight> attention_output;     // [M, H D]
+  std::unique_ptr<kernels::Weight> attention_output;  // [M, H D]
   std::unique_ptr<kernels::Buffer> attention_output_bias;
   std::unique_ptr<kernels::Buffer> post_attention_norm;  // [M]
   std::unique_ptr<kernels::Weight> gate_up;              // [2F, M]

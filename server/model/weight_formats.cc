@@ -39,8 +39,8 @@ std::string HashFile(const MappedFile& file, const std::string& cache_directory)
       absolute = resolved;
       std::free(resolved);
     }
-    const std::string key = Sha256Hex(
-        absl::StrCat(absolute, "\n", file.inode(), "\n", file.bytes().size(), "\n", file.modified_ns()));
+    const std::string key =
+        Sha256Hex(absl::StrCat(absolute, "\n", file.inode(), "\n", file.bytes().size(), "\n", file.modified_ns()));
     entry_path = absl::StrCat(cache_directory, "/weights/", key);
     std::string hex;
     if (std::ifstream(entry_path) >> hex && IsHexDigest(hex)) return hex;
@@ -79,8 +79,10 @@ std::string HashWeights(const WeightSource& source, const std::string& cache_dir
 }
 
 std::string DefaultCacheDirectory() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && cache[0] == '/') return absl::StrCat(cache, "/varifocal");
-  if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') return absl::StrCat(home, "/.cache/varifocal");
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && cache[0] == '/')
+    return absl::StrCat(cache, "/varifocal");
+  if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/')
+    return absl::StrCat(home, "/.cache/varifocal");
   return "";
 }
 

@@ -23,11 +23,11 @@ int64_t FirstWithExponent(absl::string_view bytes, T mask) {
 
 }  // namespace
 
-int64_t TensorView::element_count() const {
-  return static_cast<int64_t>(bytes.size() / kernels::DTypeBytes(type));
-}
+int64_t TensorView::element_count() const { return static_cast<int64_t>(bytes.size() / kernels::DTypeBytes(type)); }
 
-std::string ShapeToString(absl::Span<const int64_t> shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+std::string ShapeToString(absl::Span<const int64_t> shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
 
 kernels::HostMatrix ToHostMatrix(const TensorView& tensor) {
   VF_CHECK(tensor.shape.size() == 1 || tensor.shape.size() == 2, "shapes are checked before");
@@ -40,9 +40,12 @@ kernels::HostMatrix ToHostMatrix(const TensorView& tensor) {
 
 int64_t FirstNotFinite(const TensorView& tensor) {
   switch (tensor.type) {
-    case kernels::DType::kF32: return FirstWithExponent<uint32_t>(tensor.bytes, 0x7f800000u);
-    case kernels::DType::kF16: return FirstWithExponent<uint16_t>(tensor.bytes, 0x7c00u);
-    case kernels::DType::kBF16: return FirstWithExponent<uint16_t>(tensor.bytes, 0x7f80u);
+    case kernels::DType::kF32:
+      return FirstWithExponent<uint32_t>(tensor.bytes, 0x7f800000u);
+    case kernels::DType::kF16:
+      return FirstWithExponent<uint16_t>(tensor.bytes, 0x7c00u);
+    case kernels::DType::kBF16:
+      return FirstWithExponent<uint16_t>(tensor.bytes, 0x7f80u);
   }
   return -1;
 }

@@ -1,0 +1,524 @@
+// The engine's edges: what it refuses and in which words, focal rules, prefix reuse counts, endings, cancellation,
+// values that are not finite. Tiny golden checkpoints; behaviour is compared with rules a person can check.
+#include "server/engine/engine.h"
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/engine/engine_testing.h"
+
+namespace varifocal {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+GenerateWork Tokens(int64_t count) { return {.max_new_tokens = count, .ignore_eos = true}; }
+
+// ---- Refusals ----
+
+struct Refusal {
+  const char* name;
+  EngineRequest request;
+  absl::StatusCode code;
+  const char* reason;
+  const char* message;
+};
+
+std::vector<Refusal> Refusals() {
+  const std::vector<int32_t> two = {0, 5};
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  auto generate = [&](GenerateWork work) { return EngineRequest{.token_ids = two, .work = std::move(work)}; };
+  auto focal = [&](std::vector<double> t) {
+    return EngineRequest{.token_ids = two, .focal_temperature = std::move(t), .work = Tokens(1)};
+  };
+  auto score = [&](std::vector<std::vector<int32_t>> c) {
+    return EngineRequest{.token_ids = two, .work = ScoreContinuationsWork{std::move(c)}};
+  };
+  return {
+      {"EmptyPrompt", {.token_ids = {}, .work = Tokens(1)}, invalid, "EMPTY_PROMPT", "0 tokens"},
+      {"NegativeId",
+       {.token_ids = {0, -1}, .work = Tokens(1)},
+       invalid,
+       "BAD_TOKEN_ID",
+       "token 1 of the prompt is -1; ids must lie in 0..119"},
+      {"IdAtVocabulary", {.token_ids = {120}, .work = Tokens(1)}, invalid, "BAD_TOKEN_ID", "120"},
+      {"NoNewTokens", generate(Tokens(0)), invalid, "BAD_DECODE_SETTING", "max_new_tokens is 0"},
+      {"NegativeNewTokens", generate(Tokens(-3)), invalid, "BAD_DECODE_SETTING", "-3"},
+      {"NegativeSampling", generate({.max_new_tokens = 1, .sampling_temperature = -1}), invalid, "BAD_DECODE_SETTING",
+       "sampling_temperature is -1"},
+      {"NanSampling", generate({.max_new_tokens = 1, .sampling_temperature = kNaN}), invalid, "BAD_DECODE_SETTING",
+       "nan"},
+      {"TopPZero", generate({.max_new_tokens = 1, .top_p = 0}), invalid, "BAD_DECODE_SETTING", "top_p is 0"},
+      {"TopPAboveOne", generate({.max_new_tokens = 1, .top_p = 1.5}), invalid, "BAD_DECODE_SETTING", "1.5"},
+      {"TopPNan", generate({.max_new_tokens = 1, .top_p = kNaN}), invalid, "BAD_DECODE_SETTING", "top_p"},
+      {"EmptyStop", generate({.max_new_tokens = 1, .stop = {""}}), invalid, "BAD_DECODE_SETTING",
+       "stop string is empty"},
+      {"StopWithoutTokenizer", generate({.max_new_tokens = 1, .stop = {"x"}}), absl::StatusCode::kFailedPrecondition,
+       "MODEL_WITHOUT_TOKENIZER", "none"},
+      {"NoContinuations", score({}), invalid, "BAD_CONTINUATION", "0 continuations"},
+      {"EmptyContinuation", score({{3}, {}}), invalid, "EMPTY_PROMPT", "continuation 1 has 0 tokens"},
+      {"BadContinuationId", score({{3, 500}}), invalid, "BAD_TOKEN_ID", "token 1 of the continuation 0 is 500"},
+      {"FocalZero", focal({0}), invalid, "BAD_FOCAL_TEMPERATURE", "positive and finite"},
+      {"FocalNegative", focal({-0.5}), invalid, "BAD_FOCAL_TEMPERATURE", "-0.5"},
+      {"FocalNan", focal({kNaN}), invalid, "BAD_FOCAL_TEMPERATURE", "nan"},
+      {"FocalInfinite", focal({kInfinity}), invalid, "BAD_FOCAL_TEMPERATURE", "inf"},
+      {"FocalSecondLayer", focal({1, -kInfinity}), invalid, "BAD_FOCAL_TEMPERATURE", "[1] is -inf"},
+      {"FocalTooMany", focal({1, 1, 1}), invalid, "BAD_FOCAL_TEMPERATURE", "3 numbers; it must have 1 or 2"},
+      {"PromptAndNewAboveLimit",
+       {.token_ids = RandomIds("a", 4096), .work = Tokens(1)},
+       invalid,
+       "PROMPT_TOO_LONG",
+       "4096 tokens and 1 more"},
+      {"PromptAboveLimit",
+       {.token_ids = RandomIds("a", 4097), .work = ScoreTextWork{}},
+       invalid,
+       "PROMPT_TOO_LONG",
+       "limit is 4096"},
+      {"PromptTenTimesLimit",
+       {.token_ids = RandomIds("a", 40960), .work = ScoreTextWork{}},
+       invalid,
+       "PROMPT_TOO_LONG",
+       "40960"},
+      {"NewTokensHuge", generate(Tokens(std::numeric_limits<int64_t>::max())), invalid, "PROMPT_TOO_LONG",
+       "9223372036854775807"},
+  };
+}
+
+TEST(RefusalTest, EachInOneSentence) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
+  for (const Refusal& refusal : Refusals()) {
+    const auto result = engine->Run(refusal.request);
+    ASSERT_FALSE(result.ok()) << refusal.name;
+    EXPECT_EQ(result.status().code(), refusal.code) << refusal.name << ": " << result.status();
+    EXPECT_EQ(EngineErrorReason(result.status()), refusal.reason) << refusal.name;
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr(refusal.message)) << refusal.name;
+  }
+  EXPECT_EQ(engine->Status().requests_done, 0);
+}
+
+TEST(RefusalTest, LengthsAtTheLimitAreServed) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
+  EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 1), .work = ScoreTextWork{}}).ok());
+  EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 4096), .work = ScoreTextWork{}}).ok());
+  EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 4095), .work = Tokens(1)}).ok());
+  EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 4094), .work = ScoreContinuationsWork{{{3, 4}}}}).ok());
+}
+
+TEST(RefusalTest, MemoryInBothNumbers) {
+  auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
+  const int64_t page = model->provenance().page_bytes;
+  auto engine = StartEngine(model, {.kv_cache_bytes = 2 * page + 1});
+  EXPECT_EQ(engine->Describe().page_count, 2);
+  EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 250), .work = Tokens(6)}).ok());
+  const auto refused = engine->Run({.token_ids = RandomIds("a", 250), .work = Tokens(7)});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(EngineErrorReason(refused.status()), "KV_CACHE_TOO_SMALL");
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat(3 * page)));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat("the cache has ", 2 * page, " bytes")));
+  EXPECT_FALSE(Engine::Create(model, {.kv_cache_bytes = page - 1}).ok());
+  EXPECT_FALSE(Engine::Create(model, {.prefill_chunk_tokens = 0}).ok());
+  EXPECT_FALSE(Engine::Create(model, {.batch_size_max = 0}).ok());
+}
+
+TEST(RefusalTest, LearnedTauCannotBeReplaced) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("focal-learned-causal")));
+  const auto result = engine->Run({.token_ids = {0, 5}, .focal_temperature = {1}, .work = Tokens(1)});
+  EXPECT_EQ(EngineErrorReason(result.status()), "BAD_FOCAL_TEMPERATURE");
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("learned"));
+}
+
+// ---- Focal ----
+
+TEST(FocalTest, TemperatureOneIsTheBaselineBitForBit) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
+  for (const size_t length : {1u, 100u, 300u}) {
+    const std::vector<int32_t> ids = RandomIds("t is one", length);
+    const auto baseline = engine->Run({.token_ids = ids, .work = ScoreTextWork{}});
+    EXPECT_EQ(AnswerBits(baseline),
+              AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1}, .work = ScoreTextWork{}})));
+    EXPECT_EQ(AnswerBits(baseline),
+              AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1, 1}, .work = ScoreTextWork{}})));
+    const auto text = engine->Run({.token_ids = ids, .work = Tokens(20)});
+    EXPECT_EQ(AnswerBits(text),
+              AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1}, .work = Tokens(20)})));
+    if (length > 1) {  // one key: its weight is 1 at any temperature
+      EXPECT_NE(AnswerBits(baseline),
+                AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {0.999}, .work = ScoreTextWork{}})));
+    }
+  }
+}
+
+TEST(FocalTest, AbsoluteNotAFactor) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("focal-constant")));  // t = 0.4
+  const std::vector<int32_t> ids = RandomIds("absolute", 200);
+  const auto own = engine->Run({.token_ids = ids, .work = ScoreTextWork{}});
+  EXPECT_EQ(AnswerBits(own),
+            AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {0.4}, .work = ScoreTextWork{}})));
+  EXPECT_NE(AnswerBits(own),
+            AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1}, .work = ScoreTextWork{}})));
+}
+
+TEST(FocalTest, ExtremeTemperaturesStayFinite) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
+  for (const double t : {1e-30, 1e30, 5e-324, 1e308}) {
+    const auto result =
+        engine->Run({.token_ids = RandomIds("extreme", 150), .focal_temperature = {t}, .work = ScoreTextWork{}});
+    ASSERT_TRUE(result.ok()) << t << ": " << result.status();
+    EXPECT_TRUE(std::isfinite(result->log_likelihood)) << t;
+  }
+}
+
+// Changes the last token; log-probabilities of the tokens before it must not move, unless the mean runs over the
+// sequence.
+TEST(FocalTest, OnlyTheSequenceMeanSeesLaterTokens) {
+  struct Mode {
+    const char* golden;
+    bool sees_later;
+  };
+  for (const Mode& mode :
+       {Mode{"tied-d16-f32", false}, Mode{"focal-constant", false}, Mode{"focal-learned-causal", false},
+        Mode{"focal-learned-token", false}, Mode{"focal-learned-sequence", true}}) {
+    auto engine = StartEngine(LoadForTest(GoldenDirectory(mode.golden)));
+    std::vector<int32_t> ids = RandomIds("perturbed", 150);
+    const auto before = engine->Run({.token_ids = ids, .work = ScoreTextWork{}});
+    ids.back() = ids.back() == 7 ? 8 : 7;
+    const auto after = engine->Run({.token_ids = ids, .work = ScoreTextWork{}});
+    ASSERT_TRUE(before.ok() && after.ok());
+    size_t changed = 0;
+    for (size_t i = 1; i + 1 < ids.size(); ++i) changed += *before->token_log_probs[i] != *after->token_log_probs[i];
+    EXPECT_EQ(changed > 0, mode.sees_later) << mode.golden << ": " << changed << " changed";
+  }
+}
+
+TEST(FocalTest, SequenceMeanRunsWholeWithoutReuse) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("focal-learned-sequence")), {.prefill_chunk_tokens = 32});
+  const EngineRequest request{.token_ids = RandomIds("whole", 300), .work = Tokens(3)};
+  const auto first = engine->Run(request);
+  const auto second = engine->Run(request);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->cached_token_count, 0);
+  EXPECT_THAT(second->notes, HasSubstr("without prefix reuse"));
+  EXPECT_EQ(AnswerBits(first), AnswerBits(second));
+}
+
+// ---- Prefix reuse ----
+
+TEST(PrefixTest, CountsOfReusedTokens) {
+  struct Reuse {
+    size_t length;
+    int64_t cached;
+  };
+  for (const Reuse& reuse : {Reuse{1, 0}, Reuse{127, 0}, Reuse{128, 0}, Reuse{129, 128}, Reuse{256, 128},
+                             Reuse{257, 256}, Reuse{400, 384}}) {
+    auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
+    const EngineRequest request{.token_ids = RandomIds("reuse", reuse.length), .work = Tokens(4)};
+    const auto cold = engine->Run(request);
+    const auto warm = engine->Run(request);
+    ASSERT_TRUE(cold.ok() && warm.ok());
+    EXPECT_EQ(cold->cached_token_count, 0);
+    EXPECT_EQ(warm->cached_token_count, reuse.cached) << reuse.length;
+    engine->DropPrefixCache();
+    EXPECT_EQ(engine->Run(request)->cached_token_count, 0);
+  }
+}
+
+TEST(PrefixTest, OnlyTheSameSettingAndTheSameTokensHit) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
+  std::vector<int32_t> ids = RandomIds("setting", 400);
+  ASSERT_TRUE(engine->Run({.token_ids = ids, .work = Tokens(1)}).ok());
+  EXPECT_EQ(engine->Run({.token_ids = ids, .focal_temperature = {0.7}, .work = Tokens(1)})->cached_token_count, 0);
+  EXPECT_EQ(engine->Run({.token_ids = ids, .focal_temperature = {0.7}, .work = Tokens(1)})->cached_token_count, 384);
+  EXPECT_EQ(engine->Run({.token_ids = ids, .work = ScoreTextWork{}})->cached_token_count, 0);
+  EXPECT_EQ(engine->Run({.token_ids = ids, .work = ScoreContinuationsWork{{{3}, {4, 5}}}})->cached_token_count, 384);
+  ids[200] = ids[200] == 7 ? 8 : 7;
+  EXPECT_EQ(engine->Run({.token_ids = ids, .work = Tokens(1)})->cached_token_count, 128);
+}
+
+// Generated tokens go through decode: a prompt that contains them must not find them in the cache.
+TEST(PrefixTest, GeneratedTokensAreNotShared) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
+  std::vector<int32_t> ids = RandomIds("generated", 100);
+  const auto first = engine->Run({.token_ids = ids, .work = Tokens(60)});
+  ASSERT_TRUE(first.ok());
+  ids.insert(ids.end(), first->new_token_ids.begin(), first->new_token_ids.end());
+  EXPECT_EQ(engine->Run({.token_ids = ids, .work = Tokens(1)})->cached_token_count, 0);
+}
+
+TEST(PrefixTest, FourQuestionsTogetherPrefillTheirContextOnce) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")), {.prefill_chunk_tokens = 64});
+  const std::vector<int32_t> context = RandomIds("context", 1280);
+  std::vector<std::promise<int64_t>> cached(4);
+  for (size_t i = 0; i < 4; ++i) {
+    std::vector<int32_t> ids = context;
+    const std::vector<int32_t> question = RandomIds(absl::StrCat("question ", i), 20);
+    ids.insert(ids.end(), question.begin(), question.end());
+    ASSERT_TRUE(engine
+                    ->Start({.token_ids = ids, .work = Tokens(4)},
+                            {.on_done = [&, i](auto result) { cached[i].set_value(result->cached_token_count); }})
+                    .ok());
+  }
+  EXPECT_EQ(cached[0].get_future().get(), 0);
+  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(cached[i].get_future().get(), 1280);
+}
+
+// ---- Endings ----
+
+TEST(EndingTest, EosOfGenerationConfigEndsAndIsKept) {
+  TemporaryCheckpoint checkpoint("tied-d16-f32", "eos");
+  const std::vector<int32_t> ids = RandomIds("eos", 50);
+  const auto free_run = StartEngine(LoadForTest(checkpoint.directory()))->Run({.token_ids = ids, .work = Tokens(12)});
+  ASSERT_TRUE(free_run.ok());
+  const int32_t eos = free_run->new_token_ids[5];
+  const size_t first = static_cast<size_t>(
+      std::find(free_run->new_token_ids.begin(), free_run->new_token_ids.end(), eos) - free_run->new_token_ids.begin());
+  checkpoint.Write("generation_config.json", absl::StrCat("{\"eos_token_id\": [", eos, "]}"));
+  auto engine = StartEngine(LoadForTest(checkpoint.directory()));
+  const auto ended = engine->Run({.token_ids = ids, .work = GenerateWork{.max_new_tokens = 12}});
+  ASSERT_TRUE(ended.ok());
+  EXPECT_EQ(ended->finish_reason, EngineFinishReason::kEos);
+  EXPECT_EQ(ended->new_token_ids.size(), first + 1);
+  EXPECT_EQ(ended->new_token_ids.back(), eos);
+  EXPECT_EQ(engine->Run({.token_ids = ids, .work = Tokens(12)})->finish_reason, EngineFinishReason::kLength);
+}
+
+// One printable character per id: the text of ids is easy to say.
+std::string TinyTokenizer() {
+  Json vocabulary = Json::object();
+  for (int id = 0; id < 94; ++id) vocabulary[std::string(1, static_cast<char>('!' + id))] = id;
+  const Json json = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", Json::array()},
+      {"normalizer", nullptr},
+      {"pre_tokenizer",
+       {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}}},
+      {"post_processor", nullptr},
+      {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}}},
+      {"model",
+       {{"type", "BPE"},
+        {"dropout", nullptr},
+        {"unk_token", nullptr},
+        {"continuing_subword_prefix", nullptr},
+        {"end_of_word_suffix", nullptr},
+        {"fuse_unk", false},
+        {"byte_fallback", false},
+        {"ignore_merges", false},
+        {"vocab", vocabulary},
+        {"merges", Json::array()}}}};
+  return json.dump();
+}
+
+TEST(EndingTest, StopStringCutsTheText) {
+  TemporaryCheckpoint checkpoint("tied-d16-f32", "stop");
+  checkpoint.Write("tokenizer.json", TinyTokenizer());
+  auto engine = StartEngine(LoadForTest(checkpoint.directory()));
+  const std::vector<int32_t> ids = RandomIds("stop", 60);
+  const auto free_run = engine->Run({.token_ids = ids, .work = Tokens(16)});
+  ASSERT_TRUE(free_run.ok()) << free_run.status();
+  ASSERT_GE(free_run->text.size(), 6u);
+  const std::string stop = free_run->text.substr(3, 2);
+  const size_t at = free_run->text.find(stop);
+  const auto stopped = engine->Run(
+      {.token_ids = ids, .work = GenerateWork{.max_new_tokens = 16, .ignore_eos = true, .stop = {"\n\n", stop}}});
+  ASSERT_TRUE(stopped.ok());
+  EXPECT_EQ(stopped->finish_reason, EngineFinishReason::kStop);
+  EXPECT_EQ(stopped->matched_stop, stop);
+  EXPECT_EQ(stopped->text, free_run->text.substr(0, at));
+  EXPECT_LT(stopped->new_token_ids.size(), free_run->new_token_ids.size());
+}
+
+TEST(EndingTest, BeyondTheTrainedLengthIsLabelled) {
+  TemporaryCheckpoint checkpoint("tied-d16-f32", "trained");
+  checkpoint.EditConfig("trained_context_length", 100);
+  auto engine = StartEngine(LoadForTest(checkpoint.directory()));
+  EXPECT_FALSE(engine->Run({.token_ids = RandomIds("a", 90), .work = Tokens(10)})->extrapolated);
+  EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 90), .work = Tokens(11)})->extrapolated);
+  EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 101), .work = ScoreTextWork{}})->extrapolated);
+}
+
+TEST(EndingTest, TextAndContinuationScoresAgree) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("focal-learned-causal")));
+  const std::vector<int32_t> ids = RandomIds("agree", 200);
+  const std::vector<int32_t> prompt(ids.begin(), ids.begin() + 150), rest(ids.begin() + 150, ids.end());
+  const auto text = engine->Run({.token_ids = ids, .work = ScoreTextWork{}});
+  const auto parts = engine->Run({.token_ids = prompt, .work = ScoreContinuationsWork{{{9}, rest, {ids[150]}}}});
+  ASSERT_TRUE(text.ok() && parts.ok());
+  for (size_t i = 0; i < rest.size(); ++i)
+    EXPECT_EQ(parts->continuations[1].token_log_probs[i], *text->token_log_probs[150 + i]) << i;
+  EXPECT_EQ(parts->continuations[1].token_count, 50);
+  EXPECT_EQ(parts->continuations[2].log_likelihood, *text->token_log_probs[150]);
+}
+
+TEST(EndingTest, GreedyContinuationIsCalledGreedy) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
+  const std::vector<int32_t> ids = RandomIds("greedy", 77);
+  const auto text = engine->Run({.token_ids = ids, .work = Tokens(5)});
+  ASSERT_TRUE(text.ok());
+  std::vector<int32_t> other = text->new_token_ids;
+  other[4] = other[4] == 7 ? 8 : 7;
+  const auto scores = engine->Run({.token_ids = ids, .work = ScoreContinuationsWork{{text->new_token_ids, other}}});
+  EXPECT_TRUE(scores->continuations[0].is_greedy);
+  EXPECT_FALSE(scores->continuations[1].is_greedy);
+}
+
+// ---- Values that are not finite ----
+
+TEST(NumericTest, InfiniteLogitsAreAnErrorNeverAScore) {
+  TemporaryCheckpoint checkpoint("tied-d16-f32", "overflow");
+  checkpoint.Fill("model.norm.weight", 3e38f);
+  auto engine = StartEngine(LoadForTest(checkpoint.directory()));
+  for (const EngineRequest& request : {EngineRequest{.token_ids = {0, 5, 6}, .work = Tokens(2)},
+                                       EngineRequest{.token_ids = {0, 5, 6}, .work = ScoreTextWork{}},
+                                       EngineRequest{.token_ids = {0, 5}, .work = ScoreContinuationsWork{{{6, 7}}}}}) {
+    const auto result = engine->Run(request);
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kDataLoss) << result.status();
+    EXPECT_EQ(EngineErrorReason(result.status()), "NUMERIC_ERROR");
+  }
+}
+
+TEST(NumericTest, NanWeightIsNamedAtLoad) {
+  TemporaryCheckpoint checkpoint("tied-d16-f32", "nan");
+  checkpoint.Fill("model.layers.1.mlp.up_proj.weight", std::numeric_limits<float>::quiet_NaN());
+  const auto model = LoadModel(checkpoint.directory(), {.cache_directory = testing::TempDir()});
+  EXPECT_THAT(std::string(model.status().message()),
+              HasSubstr("model.layers.1.mlp.up_proj.weight has a value that is not finite, at element 0"));
+}
+
+// ---- Loading ----
+
+struct Edit {
+  const char* key;
+  int value;
+  const char* message;
+};
+
+TEST(LoadTest, TensorsMustMatchTheConfig) {
+  for (const Edit& edit : {Edit{"num_hidden_layers", 3, "lack 9 tensors: model.layers.2.input_layernorm.weight"},
+                           Edit{"num_hidden_layers", 1, "does not explain, 9 tensors"},
+                           Edit{"intermediate_size", 64, "the config implies [64, 32]"},
+                           Edit{"vocab_size", 121, "[120, 32]; the config implies [121, 32]"},
+                           Edit{"num_key_value_heads", 4, "self_attn.k_proj.weight has shape [32, 32]"}}) {
+    TemporaryCheckpoint checkpoint("tied-d16-f32", "edited");
+    checkpoint.EditConfig(edit.key, edit.value);
+    const auto model = LoadModel(checkpoint.directory(), {.cache_directory = testing::TempDir()});
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument) << edit.key;
+    EXPECT_THAT(std::string(model.status().message()), HasSubstr(edit.message)) << edit.key;
+  }
+}
+
+TEST(LoadTest, MissingDirectoryAndBadOptions) {
+  EXPECT_EQ(LoadModel("/nowhere/at/all", {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(LoadModel("/nowhere/at/all", {}).status().message()),
+              HasSubstr("/nowhere/at/all/config.json"));
+  EXPECT_FALSE(LoadModel(GoldenDirectory("tied-d16-f32"), {.dtype = "f64"}).ok());
+  EXPECT_FALSE(LoadModel(GoldenDirectory("tied-d16-f32"), {.device = "tpu"}).ok());
+  EXPECT_FALSE(LoadModel(GoldenDirectory("tied-d16-f32"), {.threads = -1}).ok());
+}
+
+TEST(LoadTest, ModelDirectoryIsNotWritten) {
+  TemporaryCheckpoint checkpoint("tied-d16-f32", "read_only");
+  ASSERT_EQ(std::system(absl::StrCat("chmod -R a-w '", checkpoint.directory(), "'").c_str()), 0);
+  EXPECT_NE(LoadForTest(checkpoint.directory()), nullptr);
+  ASSERT_EQ(std::system(absl::StrCat("chmod -R u+w '", checkpoint.directory(), "'").c_str()), 0);
+}
+
+// ---- Life ----
+
+TEST(LifeTest, CancelledPrefillStopsAndGivesPagesBack) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")), {.prefill_chunk_tokens = 16});
+  std::promise<absl::StatusOr<EngineResult>> done;
+  std::promise<void> started;
+  std::atomic<bool> once{false};
+  auto handle = engine->Start({.token_ids = RandomIds("cancel", 4000), .work = ScoreTextWork{}},
+                              {.on_progress =
+                                   [&](const EngineProgress&) {
+                                     if (!once.exchange(true)) started.set_value();
+                                   },
+                               .on_done = [&](auto result) { done.set_value(std::move(result)); }});
+  ASSERT_TRUE(handle.ok());
+  started.get_future().wait();
+  engine->Cancel(*handle);
+  const auto result = done.get_future().get();
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled);
+  engine->DropPrefixCache();
+  EXPECT_TRUE(engine->Run({.token_ids = {0, 5}, .work = Tokens(1)}).ok());
+  EXPECT_EQ(engine->Status().pages_used, 0);
+}
+
+TEST(LifeTest, CancelledGenerationKeepsWhatItHas) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
+  std::promise<absl::StatusOr<EngineResult>> done;
+  std::promise<void> third;
+  int tokens = 0;
+  auto handle = engine->Start({.token_ids = RandomIds("cancel", 40), .work = Tokens(4000)},
+                              {.on_token =
+                                   [&](int32_t, double) {
+                                     if (++tokens == 3) third.set_value();
+                                   },
+                               .on_done = [&](auto result) { done.set_value(std::move(result)); }});
+  third.get_future().wait();
+  engine->Cancel(*handle);
+  engine->Cancel(*handle);
+  engine->Cancel(123456);
+  const auto result = done.get_future().get();
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->finish_reason, EngineFinishReason::kCancelled);
+  EXPECT_GE(result->new_token_ids.size(), 3u);
+  EXPECT_LT(result->new_token_ids.size(), 4000u);
+}
+
+TEST(LifeTest, DestructionAnswersEverybody) {
+  auto engine =
+      StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")), {.prefill_chunk_tokens = 16, .batch_size_max = 2});
+  std::atomic<int> unavailable{0};
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE(engine
+                    ->Start({.token_ids = RandomIds(absl::StrCat("bye ", i), 4000), .work = ScoreTextWork{}},
+                            {.on_done = [&](auto result) { unavailable += absl::IsUnavailable(result.status()); }})
+                    .ok());
+  }
+  engine.reset();
+  EXPECT_EQ(unavailable, 6);
+}
+
+TEST(LifeTest, QueueIsBounded) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")),
+                            {.prefill_chunk_tokens = 16, .batch_size_max = 1, .queue_length_max = 3});
+  std::vector<Engine::Handle> handles;
+  absl::Status refused;
+  for (int i = 0; i < 10 && refused.ok(); ++i) {
+    auto handle =
+        engine->Start({.token_ids = RandomIds("queue", 4000), .work = ScoreTextWork{}}, {.on_done = [](auto) {}});
+    if (handle.ok())
+      handles.push_back(*handle);
+    else
+      refused = handle.status();
+  }
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(EngineErrorReason(refused), "QUEUE_FULL");
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("the limit is 3"));
+}
+
+TEST(LifeTest, EstimateGrowsWithTheWork) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
+  const auto small = engine->Estimate(100, 10), large = engine->Estimate(4000, 10);
+  ASSERT_TRUE(small.ok() && large.ok());
+  EXPECT_GT(small->seconds, 0);
+  EXPECT_GT(large->seconds, small->seconds);
+  EXPECT_EQ(small->cache_bytes, engine->Describe().model.page_bytes);
+  EXPECT_FALSE(engine->Estimate(5000, 1).ok());
+  EXPECT_EQ(engine->Status().requests_done, 0);
+}
+
+}  // namespace
+}  // namespace varifocal

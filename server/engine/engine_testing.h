@@ -1,0 +1,102 @@
+// For the tests of this room: tiny checkpoints, random prompts, and results as bits that can be compared.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "gtest/gtest.h"
+#include "server/engine/engine.h"
+#include "server/model/mapped_file.h"
+#include "server/model/safetensors.h"
+
+namespace varifocal {
+
+inline std::string GoldenDirectory(const std::string& name) { return "tests/testdata/goldens/llama/" + name; }
+
+inline std::shared_ptr<const LoadedModel> LoadForTest(const std::string& directory, ModelOptions options = {}) {
+  options.cache_directory = testing::TempDir();
+  auto model = LoadModel(directory, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return model.ok() ? *model : nullptr;
+}
+
+inline std::unique_ptr<Engine> StartEngine(std::shared_ptr<const LoadedModel> model,
+                                           const EngineOptions& options = {}) {
+  auto engine = Engine::Create(std::move(model), options);
+  VF_CHECK(engine.ok(), "the engine of a test starts");
+  return *std::move(engine);
+}
+
+// A copy of a golden checkpoint that a test may change.
+class TemporaryCheckpoint {
+ public:
+  TemporaryCheckpoint(const std::string& golden, const std::string& name)
+      : directory_(absl::StrCat(testing::TempDir(), "/checkpoint_", name)) {
+    VF_CHECK(std::system(absl::StrCat("rm -rf '", directory_, "' && cp -r '", GoldenDirectory(golden), "' '",
+                                      directory_, "' && chmod -R u+w '", directory_, "'")
+                             .c_str()) == 0);
+  }
+  ~TemporaryCheckpoint() { (void)!std::system(absl::StrCat("rm -rf '", directory_, "'").c_str()); }
+  const std::string& directory() const { return directory_; }
+  void Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(directory_ + "/" + name, std::ios::binary) << bytes;
+  }
+  std::string Read(const std::string& name) const { return *ReadSmallFile(directory_ + "/" + name, 1 << 28); }
+  void EditConfig(const std::string& key, const Json& value) const {
+    Json json = *ParseJson(Read("config.json"));
+    json[key] = value;
+    Write("config.json", json.dump());
+  }
+  // Sets every element of an F32 tensor.
+  void Fill(const std::string& tensor, float value) const {
+    std::string bytes = Read("model.safetensors");
+    const auto tensors = ParseSafetensors(bytes);
+    VF_CHECK(tensors.ok());
+    for (const TensorView& view : *tensors) {
+      if (view.name != tensor) continue;
+      VF_CHECK(view.type == kernels::DType::kF32, "only f32 tensors are filled");
+      for (size_t at = 0; at < view.bytes.size(); at += sizeof value) {
+        std::memcpy(&bytes[static_cast<size_t>(view.bytes.data() - bytes.data()) + at], &value, sizeof value);
+      }
+    }
+    Write("model.safetensors", bytes);
+  }
+
+ private:
+  std::string directory_;
+};
+
+// Ids 2..vocabulary-1: 0 and 1 are begin and end in the golden checkpoints.
+inline std::vector<int32_t> RandomIds(const std::string& name, size_t count, int64_t vocabulary_size = 120) {
+  Random random(name);
+  std::vector<int32_t> ids(count);
+  for (int32_t& id : ids) id = static_cast<int32_t>(2 + random.Below(static_cast<uint64_t>(vocabulary_size - 2)));
+  return ids;
+}
+
+// Every number of an answer, bit for bit; times and cache counts left out.
+inline std::string AnswerBits(const absl::StatusOr<EngineResult>& result) {
+  if (!result.ok()) return result.status().ToString();
+  std::string bits;
+  auto add = [&](const auto& value) { bits.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  for (const int32_t id : result->new_token_ids) add(id);
+  for (const double log_prob : result->new_token_log_probs) add(log_prob);
+  add(result->finish_reason);
+  for (const EngineContinuationScore& score : result->continuations) {
+    add(score.log_likelihood);
+    add(score.is_greedy);
+    for (const double log_prob : score.token_log_probs) add(log_prob);
+  }
+  for (const auto& log_prob : result->token_log_probs) add(log_prob.value_or(0));
+  add(result->log_likelihood);
+  return bits + result->text;
+}
+
+}  // namespace varifocal

@@ -1,0 +1,156 @@
+// What prefix reuse saves: questions on one context against the same number of separate contexts, in one run.
+//
+//   prefix_bench [MODEL_DIRECTORY=models/baseline] [CONTEXT_TOKENS=16384] [QUESTIONS=4] [SHORT_QUESTIONS=1000]
+//
+// Every question is 48 tokens after the context and generates 8. Three rounds in turn (shared, separate, shared, ...),
+// the median counts; then, once, many short questions of 32 tokens on one context that is already known, against the
+// time one of them takes cold. Answers of shared and unshared runs are compared bit for bit first: a fast wrong answer
+// is no answer.
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "server/engine/engine.h"
+
+namespace varifocal {
+namespace {
+
+std::vector<int32_t> Ids(const std::string& name, int64_t count, int64_t vocabulary_size) {
+  Random random(name);
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  for (int32_t& id : ids) id = static_cast<int32_t>(random.Below(static_cast<uint64_t>(vocabulary_size)));
+  return ids;
+}
+
+struct Timed {
+  double seconds = 0;
+  std::vector<EngineResult> results;
+};
+
+Timed RunAll(Engine& engine, const std::vector<EngineRequest>& requests) {
+  Timed timed;
+  timed.results.resize(requests.size());
+  std::mutex mutex;
+  std::condition_variable done;
+  size_t left = requests.size();
+  const int64_t begin_us = Clock::Real().MonotonicMicros();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    auto handle = engine.Start(requests[i], {.on_done = [&, i](absl::StatusOr<EngineResult> result) {
+                                 std::lock_guard<std::mutex> lock(mutex);
+                                 if (!result.ok()) {
+                                   std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
+                                   std::exit(1);
+                                 }
+                                 timed.results[i] = *std::move(result);
+                                 if (--left == 0) done.notify_all();
+                               }});
+    if (!handle.ok()) {
+      std::fprintf(stderr, "%s\n", handle.status().ToString().c_str());
+      std::exit(1);
+    }
+  }
+  std::unique_lock<std::mutex> lock(mutex);
+  done.wait(lock, [&] { return left == 0; });
+  timed.seconds = 1e-6 * static_cast<double>(Clock::Real().MonotonicMicros() - begin_us);
+  return timed;
+}
+
+std::vector<EngineRequest> Questions(const std::vector<std::vector<int32_t>>& contexts, int64_t question_tokens,
+                                     int64_t vocabulary_size) {
+  std::vector<EngineRequest> requests;
+  for (size_t i = 0; i < contexts.size(); ++i) {
+    EngineRequest request;
+    request.token_ids = contexts[i];
+    const std::vector<int32_t> question = Ids("question " + std::to_string(i), question_tokens, vocabulary_size);
+    request.token_ids.insert(request.token_ids.end(), question.begin(), question.end());
+    request.work = GenerateWork{.max_new_tokens = 8, .ignore_eos = true};
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+int Main(const std::string& directory, int64_t context_tokens, int64_t question_count, int64_t short_count) {
+  auto model = LoadModel(directory, {});
+  if (!model.ok()) {
+    std::fprintf(stderr, "%s\n", model.status().ToString().c_str());
+    return 1;
+  }
+  const int64_t vocabulary_size = (*model)->config().vocabulary_size;
+  // Room for all contexts of a round at once.
+  const int64_t pages = (question_count + 1) * (context_tokens + 256) / 128 + 64;
+  EngineOptions options;
+  options.kv_cache_bytes = pages * (*model)->provenance().page_bytes;
+  options.queue_length_max = 100'000;
+  auto engine = Engine::Create(*model, options);
+  if (!engine.ok()) {
+    std::fprintf(stderr, "%s\n", engine.status().ToString().c_str());
+    return 1;
+  }
+  const EngineDescription description = (*engine)->Describe();
+  std::printf("model %s, %s, %d threads, context %lld tokens\n", directory.c_str(), description.model.kernels.c_str(),
+              description.model.threads, static_cast<long long>(context_tokens));
+
+  std::vector<std::vector<int32_t>> same, different;
+  for (int64_t i = 0; i < question_count; ++i) {
+    same.push_back(Ids("context", context_tokens, vocabulary_size));
+    different.push_back(Ids("context " + std::to_string(i), context_tokens, vocabulary_size));
+  }
+  const auto shared_requests = Questions(same, 48, vocabulary_size),
+             separate_requests = Questions(different, 48, vocabulary_size);
+  std::vector<double> shared_s, separate_s;
+  for (int round = 0; round < 3; ++round) {
+    (*engine)->DropPrefixCache();
+    const Timed shared = RunAll(**engine, shared_requests);
+    (*engine)->DropPrefixCache();
+    const Timed separate = RunAll(**engine, separate_requests);
+    shared_s.push_back(shared.seconds);
+    separate_s.push_back(separate.seconds);
+    if (round > 0) continue;
+    (*engine)->DropPrefixCache();
+    const Timed alone = RunAll(**engine, {shared_requests.back()});
+    const EngineResult &a = alone.results[0], &b = shared.results.back();
+    const bool equal = a.new_token_ids == b.new_token_ids && a.new_token_log_probs == b.new_token_log_probs;
+    std::printf("answers with and without sharing: %s (%lld of %lld prompt tokens were shared)\n",
+                equal ? "equal bit for bit" : "DIFFER", static_cast<long long>(b.cached_token_count),
+                static_cast<long long>(b.prompt_token_count));
+    if (!equal) return 1;
+  }
+  std::printf("%lld questions on one context %.2f s, on separate contexts %.2f s: %.2f times faster\n",
+              static_cast<long long>(question_count), Median(shared_s), Median(separate_s),
+              Median(separate_s) / Median(shared_s));
+
+  if (short_count > 0) {
+    (*engine)->DropPrefixCache();
+    const std::vector<std::vector<int32_t>> contexts(static_cast<size_t>(short_count), same[0]);
+    const auto requests = Questions(contexts, 32, vocabulary_size);
+    const double cold = RunAll(**engine, {requests[0]}).seconds;
+    const double warm = RunAll(**engine, requests).seconds / static_cast<double>(short_count);
+    std::printf("%lld short questions on a known context: %.1f ms each, cold %.1f ms: %.1f times faster\n",
+                static_cast<long long>(short_count), 1e3 * warm, 1e3 * cold, cold / warm);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace varifocal
+
+int main(int argc, char** argv) {
+  auto number = [&](int index, long long fallback) { return argc > index ? std::atoll(argv[index]) : fallback; };
+  const long long context = number(2, 16384), questions = number(3, 4), short_questions = number(4, 1000);
+  if (context < 1 || questions < 1 || short_questions < 0) {
+    std::fprintf(stderr, "usage: prefix_bench [MODEL_DIRECTORY] [CONTEXT_TOKENS] [QUESTIONS] [SHORT_QUESTIONS]\n");
+    return 2;
+  }
+  return varifocal::Main(argc > 1 ? argv[1] : "models/baseline", context, questions, short_questions);
+}

@@ -1,0 +1,251 @@
+// The first promise: an answer depends on its own request alone. Every request is answered once alone (fresh engine,
+// whole-prompt chunks, no cache); then all of them under settings that change batch, neighbours, arrival order, chunks,
+// threads, cache and restarts. Every bit must agree. Two controls break the rule on purpose and must differ.
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "server/engine/engine.h"
+#include "server/engine/engine_testing.h"
+
+namespace varifocal {
+namespace {
+
+// Lengths on both sides of page borders; half of the prompts share their first tokens with others.
+std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_may_change) {
+  constexpr size_t kLengths[] = {1, 2, 31, 127, 128, 129, 200, 255, 256, 257, 300, 384, 385, 420};
+  std::vector<EngineRequest> requests;
+  Random random("requests");
+  for (size_t i = 0; i < prompt_count; ++i) {
+    EngineRequest request;
+    request.id = absl::StrCat("r", i);
+    std::vector<int32_t> ids = RandomIds(absl::StrCat("prompt ", i), kLengths[i % std::size(kLengths)]);
+    if (i % 2 == 0) {
+      const std::vector<int32_t> shared = RandomIds(absl::StrCat("shared ", i % 3), 300);
+      std::copy_n(shared.begin(), std::min(shared.size(), ids.size() - ids.size() / 4), ids.begin());
+    }
+    request.token_ids = ids;
+    switch (i % 4) {
+      case 0:
+        request.work = GenerateWork{.max_new_tokens = 9, .ignore_eos = true};
+        break;
+      case 1:
+        request.work = GenerateWork{
+            .max_new_tokens = 12, .ignore_eos = true, .sampling_temperature = 0.9, .top_p = 0.95, .seed = i};
+        break;
+      case 2: {
+        ScoreContinuationsWork work;
+        for (size_t c = 0; c < 4; ++c)
+          work.continuations.push_back(RandomIds(absl::StrCat("continuation ", i, " ", c), 1 + random.Below(6)));
+        request.work = work;
+        break;
+      }
+      default:
+        request.work = ScoreTextWork{};
+    }
+    if (temperature_may_change && i % 5 == 0) request.focal_temperature = {0.7};
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+std::vector<std::string> AnswerTogether(Engine& engine, const std::vector<EngineRequest>& requests, bool reversed,
+                                        bool with_cancelled_neighbours) {
+  std::vector<std::string> answers(requests.size());
+  std::mutex mutex;
+  std::condition_variable done;
+  size_t left = requests.size();
+  std::vector<Engine::Handle> neighbours;
+  for (size_t n = 0; n < requests.size(); ++n) {
+    const size_t i = reversed ? requests.size() - 1 - n : n;
+    if (with_cancelled_neighbours && n % 3 == 0) {
+      {
+        std::lock_guard<std::mutex> lock(mutex);
+        ++left;
+      }
+      neighbours.push_back(*engine.Start({.token_ids = RandomIds(absl::StrCat("neighbour ", n), 350),
+                                          .work = GenerateWork{.max_new_tokens = 50, .ignore_eos = true}},
+                                         {.on_done = [&](auto) {
+                                           std::lock_guard<std::mutex> lock(mutex);
+                                           --left;
+                                           done.notify_all();
+                                         }}));
+    }
+    auto handle = engine.Start(requests[i], {.on_done = [&, i](absl::StatusOr<EngineResult> result) {
+                                 std::lock_guard<std::mutex> lock(mutex);
+                                 answers[i] = AnswerBits(result);
+                                 --left;
+                                 done.notify_all();
+                               }});
+    EXPECT_TRUE(handle.ok()) << handle.status();
+    if (!handle.ok()) {
+      std::lock_guard<std::mutex> lock(mutex);
+      --left;
+    }
+  }
+  for (const Engine::Handle neighbour : neighbours) engine.Cancel(neighbour);
+  std::unique_lock<std::mutex> lock(mutex);
+  done.wait(lock, [&] { return left == 0; });
+  return answers;
+}
+
+struct Setting {
+  const char* name;
+  EngineOptions options;
+  int threads = 0;
+  bool one_by_one = false;
+  bool reversed = false;
+  bool twice = false;  // the second pass counts: the cache is warm
+  bool cancelled_neighbours = false;
+};
+
+int64_t CacheBytes(const LoadedModel& model, int64_t pages) { return model.provenance().page_bytes * pages; }
+
+std::vector<Setting> Settings(const LoadedModel& model) {
+  return {
+      {.name = "restart", .options = {}, .one_by_one = true},
+      {.name = "batch of 16, cache on", .options = {.batch_size_max = 16}},
+      {.name = "batch of 16, cache off", .options = {.batch_size_max = 16, .prefix_cache = false}},
+      {.name = "batch of 3, reversed", .options = {.batch_size_max = 3}, .reversed = true},
+      {.name = "chunks of 1", .options = {.prefill_chunk_tokens = 1, .batch_size_max = 4}},
+      {.name = "chunks of 37", .options = {.prefill_chunk_tokens = 37}},
+      {.name = "chunks of 128, warm cache", .options = {.prefill_chunk_tokens = 128}, .twice = true},
+      {.name = "chunks of 1000, warm cache, one by one",
+       .options = {.prefill_chunk_tokens = 1000},
+       .one_by_one = true,
+       .twice = true},
+      {.name = "one thread", .options = {.prefill_chunk_tokens = 200}, .threads = 1},
+      {.name = "two threads", .options = {.prefill_chunk_tokens = 200}, .threads = 2},
+      {.name = "cancelled neighbours", .options = {.prefill_chunk_tokens = 64}, .cancelled_neighbours = true},
+      {.name = "six pages", .options = {.prefill_chunk_tokens = 64, .kv_cache_bytes = CacheBytes(model, 6)}},
+  };
+}
+
+size_t Differences(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  size_t count = 0;
+  for (size_t i = 0; i < a.size(); ++i) count += a[i] != b[i];
+  return count;
+}
+
+struct Case {
+  const char* golden;
+  const char* device;
+  size_t prompt_count;
+};
+
+class SameBitsTest : public testing::TestWithParam<Case> {
+ protected:
+  std::shared_ptr<const LoadedModel> Load(int threads = 0) {
+    return LoadForTest(GoldenDirectory(GetParam().golden), {.device = GetParam().device, .threads = threads});
+  }
+  std::vector<std::string> Alone(const std::vector<EngineRequest>& requests) {
+    std::vector<std::string> answers;
+    auto engine = StartEngine(Load(), {.prefill_chunk_tokens = 4096, .batch_size_max = 1, .prefix_cache = false});
+    for (const EngineRequest& request : requests) answers.push_back(AnswerBits(engine->Run(request)));
+    return answers;
+  }
+  bool sequence_mean() const { return std::string(GetParam().golden) == "focal-learned-sequence"; }
+  bool learned() const { return std::string(GetParam().golden).find("learned") != std::string::npos; }
+};
+
+TEST_P(SameBitsTest, WhateverTheCompany) {
+  const std::vector<EngineRequest> requests = MakeRequests(GetParam().prompt_count, !learned());
+  const std::vector<std::string> alone = Alone(requests);
+  size_t compared = 0, differences = 0;
+  for (const Setting& setting : Settings(*Load())) {
+    // A whole prompt in one step needs more memory than a few pages.
+    if (sequence_mean() && setting.options.kv_cache_bytes > 0) continue;
+    auto engine = StartEngine(Load(setting.threads), setting.options);
+    for (int pass = 0; pass < (setting.twice ? 2 : 1); ++pass) {
+      std::vector<std::string> answers;
+      if (setting.one_by_one) {
+        for (const EngineRequest& request : requests) answers.push_back(AnswerBits(engine->Run(request)));
+      } else {
+        answers = AnswerTogether(*engine, requests, setting.reversed, setting.cancelled_neighbours);
+      }
+      const size_t found = Differences(alone, answers);
+      EXPECT_EQ(found, 0u) << setting.name << ", pass " << pass;
+      differences += found;
+      compared += answers.size();
+    }
+    const EngineStatus status = engine->Status();
+    EXPECT_EQ(status.pages_used, 0) << setting.name;
+    if (setting.twice && !sequence_mean()) {
+      EXPECT_GT(status.cached_tokens, 0) << setting.name;
+    }
+  }
+  std::printf("same bits: %s on %s: %zu prompts, %zu answers compared, %zu differences\n", GetParam().golden,
+              GetParam().device, requests.size(), compared, differences);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SameBitsTest,
+                         testing::Values(Case{"tied-d16-f32", "auto", 84}, Case{"focal-per-layer", "auto", 42},
+                                         Case{"focal-learned-causal", "auto", 42},
+                                         Case{"focal-learned-token", "auto", 28},
+                                         Case{"focal-learned-sequence", "auto", 28},
+                                         Case{"tied-d16-f32", "reference", 14}),
+                         [](const testing::TestParamInfo<Case>& info) {
+                           std::string name = absl::StrCat(info.param.golden, "_", info.param.device);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// Long generations in a cache too small for all of them: sequences lose their pages and replay. Also the place where
+// the second control, replaying through prefill, must show.
+std::vector<EngineRequest> LongGenerations() {
+  std::vector<EngineRequest> requests;
+  for (size_t i = 0; i < 4; ++i) {
+    requests.push_back(
+        {.token_ids = RandomIds(absl::StrCat("long ", i), 100),
+         .work = GenerateWork{.max_new_tokens = 200, .ignore_eos = true, .sampling_temperature = 1, .seed = i}});
+  }
+  return requests;
+}
+
+size_t DifferencesWhenPreempted(EngineSabotage sabotage, int64_t* preemption_count) {
+  auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
+  const std::vector<EngineRequest> requests = LongGenerations();
+  std::vector<std::string> alone;
+  auto roomy = StartEngine(model, {.batch_size_max = 1});
+  for (const EngineRequest& request : requests) alone.push_back(AnswerBits(roomy->Run(request)));
+  auto engine =
+      StartEngine(model, {.batch_size_max = 4, .kv_cache_bytes = CacheBytes(*model, 7), .sabotage = sabotage});
+  const std::vector<std::string> answers = AnswerTogether(*engine, requests, false, false);
+  *preemption_count = engine->Status().preemption_count;
+  return Differences(alone, answers);
+}
+
+TEST(PreemptionTest, ReplayGivesTheSameBits) {
+  int64_t preemption_count = 0;
+  EXPECT_EQ(DifferencesWhenPreempted(EngineSabotage::kNone, &preemption_count), 0u);
+  EXPECT_GT(preemption_count, 0);
+}
+
+TEST(ControlTest, ReplayThroughPrefillIsSeen) {
+  int64_t preemption_count = 0;
+  const size_t found = DifferencesWhenPreempted(EngineSabotage::kReplayByPrefill, &preemption_count);
+  std::printf("control, replay through prefill: %zu of 4 answers differ after %d preemptions\n", found,
+              static_cast<int>(preemption_count));
+  EXPECT_GT(found, 0u);
+}
+
+TEST(ControlTest, PhaseChosenByRowCountIsSeen) {
+  auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
+  const std::vector<EngineRequest> requests = MakeRequests(28, false);
+  auto whole = StartEngine(model, {.prefill_chunk_tokens = 4096, .batch_size_max = 1, .prefix_cache = false});
+  auto broken = StartEngine(model, {.prefill_chunk_tokens = 1,
+                                    .batch_size_max = 1,
+                                    .prefix_cache = false,
+                                    .sabotage = EngineSabotage::kPhaseByRowCount});
+  size_t found = 0;
+  for (const EngineRequest& request : requests)
+    found += AnswerBits(whole->Run(request)) != AnswerBits(broken->Run(request));
+  std::printf("control, kernel chosen by row count: %zu of %zu answers differ\n", found, requests.size());
+  EXPECT_GT(found, 0u);
+}
+
+}  // namespace
+}  // namespace varifocal

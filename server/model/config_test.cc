@@ -1,0 +1,237 @@
+// config.json: what is read, and what is refused. A table of edits to one good config: each edit sets, removes or
+// breaks one key, and the error must name it.
+#include "server/model/config.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+using testing::HasSubstr;
+
+Json Good() {
+  return *ParseJson(R"({
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 128, "hidden_size": 64,
+    "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": true,
+    "hidden_act": "silu", "attention_bias": false, "mlp_bias": false, "torch_dtype": "bfloat16", "eos_token_id": [1, 2],
+    "bos_token_id": 0, "sliding_window": null, "pretraining_tp": 1, "transformers_version": "4.57.0", "use_cache": true})");
+}
+
+absl::StatusOr<ModelConfig> Parse(const Json& json) { return ParseModelConfig(json.dump()); }
+
+TEST(ConfigTest, ReadsALlama) {
+  const auto config = Parse(Good());
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->model_type, "llama");
+  EXPECT_EQ(config->width, 64);
+  EXPECT_EQ(config->head_width, 16);
+  EXPECT_EQ(config->kv_head_count, 2);
+  EXPECT_EQ(config->rope.theta, 500000);
+  EXPECT_TRUE(config->tied_embeddings);
+  EXPECT_EQ(config->eos_token_ids, std::vector<int32_t>({1, 2}));
+  EXPECT_EQ(config->bos_token_id, 0);
+  EXPECT_FALSE(config->trained_context_length.has_value());
+  EXPECT_EQ(config->attention.ToString(), "baseline");
+}
+
+TEST(ConfigTest, OlderAndNewerRopeKeysMeanTheSame) {
+  Json older = Good();
+  older["rope_scaling"] = {{"rope_type", "llama3"},
+                           {"factor", 8.0},
+                           {"low_freq_factor", 1.0},
+                           {"high_freq_factor", 4.0},
+                           {"original_max_position_embeddings", 512}};
+  Json newer = Good();
+  newer.erase("rope_theta");
+  newer["rope_parameters"] = older["rope_scaling"];
+  newer["rope_parameters"]["rope_theta"] = 500000.0;
+  ASSERT_TRUE(Parse(older).ok()) << Parse(older).status();
+  ASSERT_TRUE(Parse(newer).ok()) << Parse(newer).status();
+  EXPECT_EQ(Parse(older)->rope.ToString(), Parse(newer)->rope.ToString());
+  EXPECT_EQ(Parse(newer)->rope.ToString(), "llama3 theta=500000 factor=8 low=1 high=4 original=512");
+}
+
+struct SettingCase {
+  const char* focal;
+  const char* text;
+};
+
+TEST(ConfigTest, AttentionSettings) {
+  for (const SettingCase& c :
+       {SettingCase{R"({"mode":"constant","temperature":0.4})", "focal t=0.4"},
+        SettingCase{R"({"mode":"constant","temperature":1})", "focal t=1"},
+        SettingCase{R"({"mode":"constant","temperature":[0.4,1,0.7]})", "focal t=0.4,1,0.7"},
+        SettingCase{R"({"mode":"learned","tau_min":3.5,"tau_max":8.0})", "focal tau=[3.5,8] causal"},
+        SettingCase{R"({"mode":"learned","tau_min":3.5,"tau_max":8.0,"tau_mean":"token"})", "focal tau=[3.5,8] token"},
+        SettingCase{R"({"mode":"learned","tau_min":3,"tau_max":3,"tau_mean":"sequence"})",
+                    "focal tau=[3,3] sequence"}}) {
+    Json json = Good();
+    json["focal_attention"] = *ParseJson(c.focal);
+    const auto config = Parse(json);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->attention.ToString(), c.text);
+  }
+}
+
+// `value` is JSON; "" removes the key.
+struct BadConfig {
+  const char* key;
+  const char* value;
+  const char* message;
+};
+
+constexpr BadConfig kBad[] = {
+    {"model_type", "", "\"model_type\" is missing"},
+    {"model_type", "\"mamba\"", "\"mamba\"; supported are llama"},
+    {"model_type", "7", "must be a string"},
+    {"architectures", "[\"LlamaForSequenceClassification\"]", "LlamaForCausalLM"},
+    {"architectures", "\"LlamaForCausalLM\"", "architectures"},
+    {"architectures", "[]", "architectures"},
+    {"vocab_size", "", "\"vocab_size\" is missing"},
+    {"vocab_size", "0", "must lie in 1..16777216"},
+    {"vocab_size", "-5", "-5"},
+    {"vocab_size", "99999999", "99999999"},
+    {"vocab_size", "128.5", "must be an integer"},
+    {"vocab_size", "\"128\"", "must be an integer"},
+    {"vocab_size", "18446744073709551615", "18446744073709551615"},
+    {"hidden_size", "", "hidden_size"},
+    {"hidden_size", "63", "multiple of num_attention_heads"},
+    {"hidden_size", "12", "head width is 3; it must be even"},
+    {"hidden_size", "1048577", "1048577"},
+    {"intermediate_size", "0", "intermediate_size"},
+    {"num_hidden_layers", "0", "num_hidden_layers"},
+    {"num_hidden_layers", "5000", "1..4096"},
+    {"num_attention_heads", "0", "num_attention_heads"},
+    {"num_attention_heads", "true", "must be an integer"},
+    {"num_key_value_heads", "3", "must divide num_attention_heads, 4"},
+    {"num_key_value_heads", "8", "must divide"},
+    {"head_dim", "15", "must be even"},
+    {"head_dim", "0", "head_dim"},
+    {"head_dim", "2048", "2..1024"},
+    {"max_position_embeddings", "", "max_position_embeddings"},
+    {"max_position_embeddings", "0", "max_position_embeddings"},
+    {"trained_context_length", "0", "trained_context_length"},
+    {"trained_context_length", "\"2K\"", "trained_context_length"},
+    {"rms_norm_eps", "0", "positive"},
+    {"rms_norm_eps", "-1e-6", "positive"},
+    {"rms_norm_eps", "\"1e-6\"", "positive"},
+    {"tie_word_embeddings", "1", "true or false"},
+    {"attention_bias", "\"yes\"", "true or false"},
+    {"mlp_bias", "true", "\"mlp_bias\" is true; only false"},
+    {"hidden_act", "\"gelu\"", "\"gelu\"; only \"silu\""},
+    {"sliding_window", "4096", "\"sliding_window\" is 4096"},
+    {"use_sliding_window", "true", "use_sliding_window"},
+    {"layer_types", "[\"sliding_attention\"]", "layer_types"},
+    {"quantization_config", "{\"bits\":4}", "quantization_config"},
+    {"partial_rotary_factor", "0.5", "partial_rotary_factor"},
+    {"attn_logit_softcapping", "50.0", "\"attn_logit_softcapping\" is 50.0; this key is not known"},
+    {"sinks", "true", "\"sinks\""},
+    {"rope_thta", "1e4", "\"rope_thta\""},
+    {"rope_theta", "0", "positive"},
+    {"rope_theta", "-1", "positive"},
+    {"rope_theta", "\"big\"", "positive"},
+    {"rope_scaling", "8", "must be an object"},
+    {"rope_scaling", "{\"type\":\"dynamic\",\"factor\":2.0}", "\"dynamic\"; default, linear and llama3"},
+    {"rope_scaling", "{\"rope_type\":\"yarn\",\"factor\":2.0}", "\"yarn\""},
+    {"rope_scaling", "{\"rope_type\":\"linear\"}", "\"rope_scaling.factor\" is missing"},
+    {"rope_scaling", "{\"rope_type\":\"linear\",\"factor\":0}", "positive"},
+    {"rope_scaling", "{\"rope_type\":\"linear\",\"factor\":2,\"beta_fast\":32}", "\"rope_scaling.beta_fast\""},
+    {"rope_scaling", "{\"rope_type\":\"linear\",\"type\":\"llama3\",\"factor\":2}", "rope_scaling.type"},
+    {"rope_scaling",
+     "{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,\"high_freq_factor\":4,\"original_max_position_"
+     "embeddings\":512}",
+     "below high_freq_factor"},
+    {"rope_parameters", "{\"rope_theta\":10000.0}", "\"rope_theta\" is 500000"},
+    {"eos_token_id", "128", "0..127"},
+    {"eos_token_id", "-1", "-1"},
+    {"eos_token_id", "[1,\"x\"]", "eos_token_id"},
+    {"bos_token_id", "1000", "1000"},
+    {"focus_attention", "{\"groups\":8}", "focus_attention"},
+    {"focal_attention", "0.4", "must be an object"},
+    {"focal_attention", "{}", "\"focal_attention.mode\" is missing"},
+    {"focal_attention", "{\"mode\":\"sharp\"}", "\"sharp\"; it must be constant or learned"},
+    {"focal_attention", "{\"mode\":\"constant\"}", "temperature\" is missing"},
+    {"focal_attention", "{\"mode\":\"constant\",\"temperature\":0}", "positive and finite"},
+    {"focal_attention", "{\"mode\":\"constant\",\"temperature\":-0.4}", "positive and finite"},
+    {"focal_attention", "{\"mode\":\"constant\",\"temperature\":1e999}", ""},
+    {"focal_attention", "{\"mode\":\"constant\",\"temperature\":[0.4,0.5]}", "2 entries; the model has 3 layers"},
+    {"focal_attention", "{\"mode\":\"constant\",\"temperature\":[]}", "0 entries"},
+    {"focal_attention", "{\"mode\":\"constant\",\"temperature\":[0.4,0.5,null]}", "must be a number"},
+    {"focal_attention", "{\"mode\":\"constant\",\"temperature\":[0.4,0.5,0]}", "[2] is 0"},
+    {"focal_attention", "{\"mode\":\"constant\",\"temperature\":\"0.4\"}", "a number or a list"},
+    {"focal_attention", "{\"mode\":\"constant\",\"temperature\":0.4,\"tau_min\":1}", "focal_attention.tau_min"},
+    {"focal_attention", "{\"mode\":\"learned\",\"tau_max\":8}", "tau_min\" is missing"},
+    {"focal_attention", "{\"mode\":\"learned\",\"tau_min\":0,\"tau_max\":8}", "positive"},
+    {"focal_attention", "{\"mode\":\"learned\",\"tau_min\":9,\"tau_max\":8}", "must not exceed tau_max, 8"},
+    {"focal_attention", "{\"mode\":\"learned\",\"tau_min\":3,\"tau_max\":8,\"tau_mean\":\"prefix\"}",
+     "causal, token or sequence"},
+    {"focal_attention", "{\"mode\":\"learned\",\"tau_min\":3,\"tau_max\":8,\"temperature\":1}",
+     "focal_attention.temperature"},
+};
+
+TEST(ConfigTest, BadValuesAreNamed) {
+  for (const BadConfig& bad : kBad) {
+    std::string text;
+    if (bad.value[0] == '\0') {
+      Json json = Good();
+      json.erase(bad.key);
+      text = json.dump();
+    } else {
+      Json json = Good();
+      json.erase(bad.key);
+      text = json.dump();
+      text.insert(text.size() - 1, std::string(",\"") + bad.key + "\":" + bad.value);
+    }
+    const auto config = ParseModelConfig(text);
+    ASSERT_FALSE(config.ok()) << bad.key << " = " << bad.value;
+    const std::string message(config.status().message());
+    EXPECT_THAT(message, HasSubstr(bad.message)) << bad.key << " = " << bad.value;
+    EXPECT_THAT(message, testing::Not(HasSubstr("\n")));
+    EXPECT_TRUE(config.status().code() == absl::StatusCode::kInvalidArgument ||
+                config.status().code() == absl::StatusCode::kUnimplemented);
+  }
+}
+
+TEST(ConfigTest, MalformedText) {
+  for (const char* text :
+       {"", "{", "[]", "null", "\"llama\"", "{\"model_type\":\"llama\",\"model_type\":\"llama\"}", "{\"a\":1}}"}) {
+    EXPECT_FALSE(ParseModelConfig(text).ok()) << text;
+  }
+}
+
+TEST(ConfigTest, GenerationConfigEos) {
+  EXPECT_EQ(ParseGenerationConfigEos(R"({"eos_token_id":[1,5],"temperature":0.6,"do_sample":true})", 128)->value(),
+            std::vector<int32_t>({1, 5}));
+  EXPECT_EQ(ParseGenerationConfigEos(R"({"eos_token_id":3})", 128)->value(), std::vector<int32_t>({3}));
+  EXPECT_FALSE(ParseGenerationConfigEos("{}", 128)->has_value());
+  EXPECT_FALSE(ParseGenerationConfigEos(R"({"eos_token_id":128})", 128).ok());
+  EXPECT_FALSE(ParseGenerationConfigEos("[]", 128).ok());
+}
+
+// D = 4, theta = 100: frequencies 1 and 1/10; checked by hand.
+TEST(RopeTest, DefaultLinearAndLlama3) {
+  RopeConfig rope{.theta = 100};
+  EXPECT_EQ(RopeFrequencies(rope, 4)[0], 1.0);
+  EXPECT_DOUBLE_EQ(RopeFrequencies(rope, 4)[1], 0.1);
+  rope.kind = RopeKind::kLinear;
+  rope.factor = 2;
+  EXPECT_EQ(RopeFrequencies(rope, 4)[0], 0.5);
+  // Waves of 2 pi = 6.28 and 62.8 positions; those shorter than 16 are kept, those longer than 32 slowed down.
+  rope.kind = RopeKind::kLlama3;
+  rope.low_freq_factor = 1;
+  rope.high_freq_factor = 2;
+  rope.original_max_position = 32;
+  EXPECT_EQ(RopeFrequencies(rope, 4)[0], 1.0);
+  EXPECT_DOUBLE_EQ(RopeFrequencies(rope, 4)[1], 0.05);
+  const RopeTable table = MakeRopeTable({.theta = 100}, 4, 11);
+  EXPECT_FLOAT_EQ(table.cos[2 * 10 + 1], 0.540302306f);  // cos(1)
+  EXPECT_FLOAT_EQ(table.sin[2 * 1 + 0], 0.841470985f);   // sin(1)
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,301 @@
+// Safetensors files, good and malformed: built byte by byte here, so that each case breaks exactly one rule. Every
+// malformed case must be refused with one sentence that names the value and the limit; a few good ones must be read.
+#include "server/model/safetensors.h"
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Length(uint64_t value) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+  return bytes;
+}
+
+std::string File(const std::string& header, size_t data_bytes) {
+  return Length(header.size()) + header + std::string(data_bytes, '\0');
+}
+
+// A tensor entry.
+std::string Entry(const std::string& name, const std::string& dtype, const std::string& shape,
+                  const std::string& offsets) {
+  return absl::StrCat("\"", name, "\":{\"dtype\":\"", dtype, "\",\"shape\":", shape, ",\"data_offsets\":", offsets,
+                      "}");
+}
+
+struct BadFile {
+  const char* name;
+  std::string bytes;
+  const char* message;  // a part of it
+};
+
+std::vector<BadFile> BadFiles() {
+  const std::string good = Entry("a", "F32", "[2]", "[0,8]");
+  auto one = [](const std::string& entry, size_t data_bytes) { return File("{" + entry + "}", data_bytes); };
+  std::vector<BadFile> files = {
+      // Length.
+      {"Empty", "", "0 bytes"},
+      {"OneByte", "x", "1 bytes"},
+      {"SevenBytes", std::string(7, '\0'), "7 bytes"},
+      {"LengthOnly", Length(0), "begin with {"},
+      {"LengthZeroWithData", Length(0) + std::string(8, '\0'), "begin with {"},
+      {"LengthOnePastEnd", Length(3) + "{}", "3 bytes; the file has 2"},
+      {"LengthFarPastEnd", Length(1000) + "{}", "1000"},
+      {"LengthAboveLimit", Length(100'000'001) + "{}", "limit is 100000000"},
+      {"LengthAllOnes", Length(~uint64_t{0}) + "{}", "18446744073709551615"},
+      {"LengthSignBit", Length(uint64_t{1} << 63) + "{}", "limit"},
+      // JSON.
+      {"SpaceFirst", File(" {}", 0), "begin with {"},
+      {"ArrayHeader", File("[]", 0), "begin with {"},
+      {"StringHeader", File("\"a\"", 0), "begin with {"},
+      {"Unclosed", File("{", 0), "header"},
+      {"UnclosedEntry", File("{\"a\":{", 0), "header"},
+      {"TrailingComma", one(good + ",", 8), "header"},
+      {"TwoObjects", File("{}{}", 0), "header"},
+      {"Comment", File("{/* */}", 0), "header"},
+      {"SingleQuotes", File("{'a':1}", 0), "header"},
+      {"NotUtf8", File("{\"\xff\":1}", 0), "header"},
+      {"NulInHeader", File(std::string("{\0}", 3), 0), "header"},
+      {"NaN", one("\"a\":NaN", 0), "header"},
+      {"DuplicateTensor", one(good + "," + good, 8), "stands twice"},
+      {"DuplicateKey", one("\"a\":{\"dtype\":\"F32\",\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,8]}", 8),
+       "stands twice"},
+      {"TooDeep", File("{\"a\":" + std::string(300, '[') + std::string(300, ']') + "}", 0), "levels"},
+      // Entries.
+      {"EntryNumber", one("\"a\":1", 0), "number"},
+      {"EntryNull", one("\"a\":null", 0), "null"},
+      {"EntryList", one("\"a\":[]", 0), "array"},
+      {"NoDtype", one("\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}", 8), "no dtype"},
+      {"NoShape", one("\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}", 8), "no shape"},
+      {"NoOffsets", one("\"a\":{\"dtype\":\"F32\",\"shape\":[2]}", 8), "no data_offsets"},
+      {"UnknownKey", one("\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"scale\":1}", 8),
+       "unknown key \"scale\""},
+      {"MetadataList", one("\"__metadata__\":[]," + good, 8), "__metadata__"},
+      {"MetadataNumber", one("\"__metadata__\":{\"format\":1}," + good, 8), "not a string"},
+      // Types.
+      {"TypeF64", one(Entry("a", "F64", "[1]", "[0,8]"), 8), "\"F64\""},
+      {"TypeI32", one(Entry("a", "I32", "[2]", "[0,8]"), 8), "\"I32\""},
+      {"TypeF8", one(Entry("a", "F8_E4M3", "[8]", "[0,8]"), 8), "F8_E4M3"},
+      {"TypeLowerCase", one(Entry("a", "f32", "[2]", "[0,8]"), 8), "\"f32\""},
+      {"TypeEmpty", one(Entry("a", "", "[2]", "[0,8]"), 8), "dtype"},
+      {"TypeNumber", one("\"a\":{\"dtype\":32,\"shape\":[2],\"data_offsets\":[0,8]}", 8), "dtype"},
+      // Shapes.
+      {"ShapeNumber", one(Entry("a", "F32", "2", "[0,8]"), 8), "not a list"},
+      {"ShapeString", one(Entry("a", "F32", "[\"2\"]", "[0,8]"), 8), "not an integer"},
+      {"ShapeFloat", one(Entry("a", "F32", "[2.0]", "[0,8]"), 8), "not an integer"},
+      {"ShapeNegative", one(Entry("a", "F32", "[-2]", "[0,8]"), 8), "-2"},
+      {"ShapeTwoNegatives", one(Entry("a", "F32", "[-1,-2]", "[0,8]"), 8), "-1"},
+      {"ShapeTooSmall", one(Entry("a", "F32", "[1]", "[0,8]"), 8), "needs 4"},
+      {"ShapeTooLarge", one(Entry("a", "F32", "[3]", "[0,8]"), 8), "needs 12"},
+      {"ShapeWrongForType", one(Entry("a", "F16", "[2]", "[0,8]"), 8), "needs 4"},
+      {"ShapeOverflow", one(Entry("a", "F32", "[4294967296,4294967296]", "[0,8]"), 8), "overflows"},
+      {"ShapeOverflowToZero", one(Entry("a", "F32", "[4611686018427387904,4]", "[0,0]"), 0), "overflows"},
+      {"ShapeOverflowByType", one(Entry("a", "F32", "[4611686018427387904]", "[0,8]"), 8), "overflows"},
+      {"ShapeAbove63Bits", one(Entry("a", "F32", "[18446744073709551615]", "[0,8]"), 8), "2^63"},
+      {"ShapeAbove64Bits", one(Entry("a", "F32", "[36893488147419103232]", "[0,8]"), 8), "not an integer"},
+      {"ShapeNineAxes", one(Entry("a", "F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8), "limit is 8"},
+      // Offsets.
+      {"OffsetsNumber", one(Entry("a", "F32", "[2]", "8"), 8), "not a pair"},
+      {"OffsetsOne", one(Entry("a", "F32", "[2]", "[8]"), 8), "not a pair"},
+      {"OffsetsThree", one(Entry("a", "F32", "[2]", "[0,4,8]"), 8), "not a pair"},
+      {"OffsetsReversed", one(Entry("a", "F32", "[2]", "[8,0]"), 8), "before it begins"},
+      {"OffsetsNegative", one(Entry("a", "F32", "[2]", "[-8,0]"), 8), "-8"},
+      {"OffsetsFloat", one(Entry("a", "F32", "[2]", "[0,8.0]"), 8), "not an integer"},
+      {"OffsetsHuge", one(Entry("a", "F32", "[2]", "[18446744073709551608,18446744073709551615]"), 8), "2^63"},
+      {"OffsetsWrapAround", one(Entry("a", "F32", "[2]", "[9223372036854775800,9223372036854775807]"), 8),
+       "the file has 8"},
+      {"EndPastFile", one(Entry("a", "F32", "[3]", "[0,12]"), 8), "12; the file has 8"},
+      {"Truncated", one(good, 7), "8; the file has 7"},
+      {"NoData", one(good, 0), "8; the file has 0"},
+      {"GapAtStart", one(Entry("a", "F32", "[2]", "[4,12]"), 12), "(gap)"},
+      {"GapBetween", one(good + "," + Entry("b", "F32", "[1]", "[12,16]"), 16), "(gap)"},
+      {"Overlap", one(good + "," + Entry("b", "F32", "[1]", "[4,8]"), 8), "(overlap)"},
+      {"SameBytesTwice", one(good + "," + Entry("b", "F32", "[2]", "[0,8]"), 8), "(overlap)"},
+      {"OverlapInside", one(Entry("a", "F32", "[4]", "[0,16]") + "," + Entry("b", "F32", "[1]", "[4,8]"), 16),
+       "(overlap)"},
+      {"RestAtEnd", one(good, 9), "cover 8 bytes"},
+      {"RestWithoutTensors", File("{}", 4), "cover 0 bytes"},
+      {"EmptyInsideAnother", one(good + "," + Entry("b", "F32", "[0]", "[4,4]"), 8), "(overlap)"},
+  };
+  return files;
+}
+
+class BadFileTest : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadFileTest, IsRefusedInOneSentence) {
+  const auto tensors = ParseSafetensors(GetParam().bytes);
+  ASSERT_FALSE(tensors.ok());
+  EXPECT_EQ(tensors.status().code(), absl::StatusCode::kInvalidArgument);
+  const std::string message(tensors.status().message());
+  EXPECT_THAT(message, HasSubstr(GetParam().message));
+  EXPECT_THAT(message, testing::Not(HasSubstr("\n")));
+  EXPECT_LT(message.size(), 300u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BadFileTest, testing::ValuesIn(BadFiles()),
+                         [](const testing::TestParamInfo<BadFile>& info) { return std::string(info.param.name); });
+
+TEST(SafetensorsTest, ThereAreSixtyBadFiles) { EXPECT_GE(BadFiles().size(), 60u); }
+
+TEST(SafetensorsTest, ReadsTensorsInAnyHeaderOrder) {
+  const auto tensors =
+      ParseSafetensors(File("{\"__metadata__\":{\"format\":\"pt\"}," + Entry("z", "F32", "[1,2]", "[0,8]") + "," +
+                                Entry("a", "BF16", "[3]", "[8,14]") + "," + Entry("e", "F16", "[0]", "[8,8]") + "}   ",
+                            14));
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  ASSERT_EQ(tensors->size(), 3u);
+  EXPECT_EQ((*tensors)[0].name, "z");
+  EXPECT_EQ((*tensors)[0].element_count(), 2);
+  EXPECT_EQ((*tensors)[1].name, "e");
+  EXPECT_EQ((*tensors)[2].shape, std::vector<int64_t>({3}));
+}
+
+TEST(SafetensorsTest, AScalarHasOneElement) {
+  const auto tensors = ParseSafetensors(File("{" + Entry("a", "F32", "[]", "[0,4]") + "}", 4));
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ((*tensors)[0].element_count(), 1);
+}
+
+TEST(SafetensorsTest, EveryTruncationOfAGoodFileIsRefused) {
+  const std::string good =
+      File("{" + Entry("a", "F32", "[2]", "[0,8]") + "," + Entry("b", "BF16", "[2,2]", "[8,16]") + "}", 16);
+  ASSERT_TRUE(ParseSafetensors(good).ok());
+  for (size_t size = 0; size < good.size(); ++size) {
+    EXPECT_FALSE(ParseSafetensors(absl::string_view(good).substr(0, size)).ok()) << size << " bytes";
+  }
+}
+
+// Flips every bit of the header, one at a time: whatever the outcome, views stay inside the file.
+TEST(SafetensorsTest, EveryBitFlipKeepsViewsInsideTheFile) {
+  const std::string good =
+      File("{" + Entry("a", "F32", "[2]", "[0,8]") + "," + Entry("b", "BF16", "[2,2]", "[8,16]") + "}", 16);
+  size_t accepted = 0;
+  for (size_t bit = 0; bit < 8 * (good.size() - 16); ++bit) {
+    std::string flipped = good;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    const auto tensors = ParseSafetensors(flipped);
+    if (!tensors.ok()) continue;
+    ++accepted;  // a letter of a name changed
+    for (const TensorView& tensor : *tensors) {
+      EXPECT_GE(tensor.bytes.data(), flipped.data());
+      EXPECT_LE(tensor.bytes.data() + tensor.bytes.size(), flipped.data() + flipped.size());
+    }
+  }
+  EXPECT_LT(accepted, 40u);
+}
+
+class DirectoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = absl::StrCat(testing::TempDir(), "/safetensors_",
+                              testing::UnitTest::GetInstance()->current_test_info()->name());
+    ASSERT_EQ(std::system(absl::StrCat("rm -rf '", directory_, "' && mkdir -p '", directory_, "'").c_str()), 0);
+  }
+  void Write(const std::string& name, const std::string& bytes) {
+    std::ofstream(directory_ + "/" + name, std::ios::binary) << bytes;
+  }
+  void WriteIndex(const std::string& weight_map) {
+    Write("model.safetensors.index.json", "{\"metadata\":{},\"weight_map\":" + weight_map + "}");
+  }
+  std::string Error() {
+    const auto source = OpenWeights(directory_);
+    return source.ok() ? "" : std::string(source.status().message());
+  }
+  const std::string a_ = File("{" + Entry("a", "F32", "[2]", "[0,8]") + "}", 8);
+  const std::string b_ = File("{" + Entry("b", "F32", "[2]", "[0,8]") + "}", 8);
+  std::string directory_;
+};
+
+TEST_F(DirectoryTest, NoWeights) { EXPECT_THAT(Error(), HasSubstr("looked for model.safetensors")); }
+TEST_F(DirectoryTest, ErrorNamesTheFile) {
+  Write("model.safetensors", "abc");
+  EXPECT_THAT(Error(), HasSubstr("model.safetensors: the file has 3 bytes"));
+}
+TEST_F(DirectoryTest, Shards) {
+  Write("1.safetensors", a_);
+  Write("2.safetensors", b_);
+  WriteIndex(R"({"a":"1.safetensors","b":"2.safetensors"})");
+  const auto source = OpenWeights(directory_);
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->tensors().size(), 2u);
+  EXPECT_EQ((*source)->files().size(), 2u);
+}
+TEST_F(DirectoryTest, ShardMissing) {
+  Write("1.safetensors", a_);
+  WriteIndex(R"({"a":"1.safetensors","b":"2.safetensors"})");
+  EXPECT_THAT(Error(), HasSubstr("2.safetensors"));
+}
+TEST_F(DirectoryTest, TensorNotInIndex) {
+  Write("1.safetensors", a_);
+  WriteIndex(R"({"c":"1.safetensors"})");
+  EXPECT_THAT(Error(), HasSubstr("\"a\" is not in the index"));
+}
+TEST_F(DirectoryTest, TensorPromisedButAbsent) {
+  Write("1.safetensors", a_);
+  WriteIndex(R"({"a":"1.safetensors","c":"1.safetensors"})");
+  EXPECT_THAT(Error(), HasSubstr("promises tensor \"c\""));
+}
+TEST_F(DirectoryTest, PathInIndexEscapes) {
+  WriteIndex(R"({"a":"../1.safetensors"})");
+  EXPECT_THAT(Error(), HasSubstr("beside the index"));
+}
+TEST_F(DirectoryTest, OtherFileInIndex) {
+  WriteIndex(R"({"a":"pytorch_model.bin"})");
+  EXPECT_THAT(Error(), HasSubstr("pytorch_model.bin"));
+}
+TEST_F(DirectoryTest, EmptyIndex) {
+  WriteIndex("{}");
+  EXPECT_THAT(Error(), HasSubstr("weight_map is empty"));
+}
+TEST_F(DirectoryTest, IndexWithoutMap) {
+  Write("model.safetensors.index.json", "{}");
+  EXPECT_THAT(Error(), HasSubstr("no object weight_map"));
+}
+TEST_F(DirectoryTest, IndexNotJson) {
+  Write("model.safetensors.index.json", "{");
+  EXPECT_THAT(Error(), HasSubstr("model.safetensors.index.json"));
+}
+TEST_F(DirectoryTest, DuplicateInIndex) {
+  WriteIndex(R"({"a":"1.safetensors","a":"2.safetensors"})");
+  EXPECT_THAT(Error(), HasSubstr("stands twice"));
+}
+
+// The hash is that of the file, is remembered beside, and is found again only for the same file.
+TEST_F(DirectoryTest, HashIsRememberedOutsideTheDirectory) {
+  Write("model.safetensors", a_);
+  const std::string cache = directory_ + "_cache";
+  ASSERT_EQ(std::system(absl::StrCat("rm -rf '", cache, "'").c_str()), 0);
+  auto source = OpenWeights(directory_);
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ(HashWeights(**source, cache), Sha256Hex(a_));
+  EXPECT_EQ(HashWeights(**source, ""), Sha256Hex(a_));
+  // A doctored entry is believed: proof that the second look-up read it.
+  ASSERT_EQ(
+      std::system(
+          absl::StrCat("for f in '", cache, "'/weights/*; do echo ", std::string(64, 'a'), " > $f; done").c_str()),
+      0);
+  EXPECT_EQ(HashWeights(**source, cache), std::string(64, 'a'));
+  Write("model.safetensors", b_ + "");
+  auto other = OpenWeights(directory_);
+  ASSERT_TRUE(other.ok());
+  EXPECT_NE(HashWeights(**other, cache), std::string(64, 'a'));
+}
+TEST_F(DirectoryTest, UnwritableCacheCostsNothing) {
+  Write("model.safetensors", a_);
+  auto source = OpenWeights(directory_);
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ(HashWeights(**source, "/proc/nowhere"), Sha256Hex(a_));
+}
+
+}  // namespace
+}  // namespace varifocal
