@@ -103,8 +103,8 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
         S::Store(weights + k, weight);
       }
       if constexpr (S::kPer == 2) {
-        for (int word = 0; word < kPageTokens / 2; ++word)
-          weights[word] = PairOf(weights[2 * word], weights[2 * word + 1]);
+        for (int word = 0; word < kPageTokens / 2; word += kLanes)
+          S::Store(weights + word, S::PackAdjacent(weights + 2 * word));
       }
       AddValues<S>(split.kv.values(page_index, words), dim, weights, first, last, chains);
     }

@@ -63,6 +63,7 @@ void PackRow(const float* x, int64_t count, float* words) {
     for (int64_t i = 0; i < count; ++i) words[i] = x[i];
   } else {
     int64_t i = 0;
+    for (; i + 2 * kLanes <= count; i += 2 * kLanes) S::Store(words + i / 2, S::PackAdjacent(x + i));
     for (; i + 2 <= count; i += 2) words[i / 2] = PairOf(x[i], x[i + 1]);
     if (i < count) words[i / 2] = PairOf(x[i], 0.0f);
   }

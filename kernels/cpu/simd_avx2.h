@@ -75,8 +75,16 @@ struct Avx2Pairs : Avx2 {
   static V Dot(V x, V y, V z) { return Fma(Odd(x), Odd(y), Fma(Even(x), Even(y), z)); }
   // Rounds both to bf16, to nearest, ties to even; for finite numbers.
   static V Pack(V even, V odd) { return {PackHalf(even.a, odd.a), PackHalf(even.b, odd.b)}; }
+  // Sixteen words of thirty-two neighbours.
+  static V PackAdjacent(const float* from) { return {PackQuarter(from), PackQuarter(from + 16)}; }
 
  private:
+  static __m256 PackQuarter(const float* from) {
+    const __m256i a = _mm256_srli_epi32(Rounded(_mm256_loadu_ps(from)), 16);
+    const __m256i b = _mm256_srli_epi32(Rounded(_mm256_loadu_ps(from + 8)), 16);
+    // The pack works in 128-bit halves; the permutation puts them back in order.
+    return _mm256_castsi256_ps(_mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xD8));
+  }
   static __m256 EvenHalf(__m256 v) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(v), 16)); }
   static __m256 OddHalf(__m256 v) {
     return _mm256_castsi256_ps(_mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(-65536)));

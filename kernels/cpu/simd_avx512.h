@@ -59,6 +59,12 @@ struct Avx512Pairs : Avx512 {
     const __m512i low = _mm512_srli_epi32(Rounded(even), 16);
     return _mm512_castsi512_ps(_mm512_or_si512(low, _mm512_and_si512(Rounded(odd), _mm512_set1_epi32(-65536))));
   }
+  // Sixteen words of thirty-two neighbours.
+  static V PackAdjacent(const float* from) {
+    const __m256i low = _mm512_cvtepi32_epi16(_mm512_srli_epi32(Rounded(Load(from)), 16));
+    const __m256i high = _mm512_cvtepi32_epi16(_mm512_srli_epi32(Rounded(Load(from + 16)), 16));
+    return _mm512_castsi512_ps(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
+  }
 
  private:
   static __m512i Rounded(V v) {

@@ -98,6 +98,12 @@ struct PortablePairs : Portable {
     return Each(
         [&](int i) { return std::bit_cast<float>((Rounded(even.x[i]) >> 16) | (Rounded(odd.x[i]) & 0xFFFF0000u)); });
   }
+  // Sixteen words of thirty-two neighbours.
+  static V PackAdjacent(const float* from) {
+    return Each([&](int i) {
+      return std::bit_cast<float>((Rounded(from[2 * i]) >> 16) | (Rounded(from[2 * i + 1]) & 0xFFFF0000u));
+    });
+  }
 
  private:
   static uint32_t Rounded(float x) {
