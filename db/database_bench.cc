@@ -1,0 +1,81 @@
+// How long do rows take: one durable sample (sample, generation, two scores, one fsync), and reading a job of 3 tasks x
+// 3 lengths x 500 samples for the report.
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "benchmark/benchmark.h"
+#include "db/fakes/fake_results.h"
+#include "db/reader.h"
+#include "db/sqlite/database.h"
+#include "db/stats/compare.h"
+#include "db/writer.h"
+#include "tests/support/process.h"
+
+namespace varifocal::db {
+namespace {
+
+void BM_RecordSample(benchmark::State& state) {
+  testing_support::TemporaryDirectory directory;
+  auto writer = *Writer::Open(directory.File("r.db"));
+  const NewJob job = FakeJob({.planned_count = 10'000'000});
+  const int64_t execution_id = *writer->AddExecution(FakeExecution());
+  const CellRow cell = writer->Cells(writer->AddJob(job)->job_id)->front();
+  int64_t index = 0;
+  for (auto _ : state) VF_CHECK(writer->RecordSample(FakeOutcome(cell, job, execution_id, index++)).ok());
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(BM_RecordSample)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+// Made once: 2 variants x 3 tasks x 3 lengths x 500 samples, 9,000 generations, 18,000 scores.
+const std::string& BigDatabase() {
+  static testing_support::TemporaryDirectory directory;
+  static const std::string path = [] {
+    const std::string path = directory.File("big.db");
+    auto writer = *Writer::Open(path);
+    const NewJob job =
+        FakeJob({.tasks = {"icl", "rag", "recall"}, .lengths = {8192, 16384, 32768}, .planned_count = 500});
+    const int64_t execution_id = *writer->AddExecution(FakeExecution());
+    const std::vector<CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
+    for (const CellRow& cell : cells) {
+      for (int64_t i = 0; i < 500; ++i) {
+        VF_CHECK(writer->RecordSample(FakeOutcome(cell, job, execution_id, i)).ok());
+      }
+    }
+    return path;
+  }();
+  return path;
+}
+
+void BM_ReadPairs(benchmark::State& state) {
+  auto reader = *Reader::Open(BigDatabase());
+  for (auto _ : state) VF_CHECK(reader->Pairs(1, "baseline", "focal")->size() == 9000);
+}
+BENCHMARK(BM_ReadPairs)->Unit(benchmark::kMillisecond);
+
+void BM_ScoresByLength(benchmark::State& state) {
+  auto reader = *Reader::Open(BigDatabase());
+  for (auto _ : state) VF_CHECK(reader->ScoresByLength(1)->size() == 36);
+}
+BENCHMARK(BM_ScoresByLength)->Unit(benchmark::kMillisecond);
+
+void BM_CompareVariants(benchmark::State& state) {
+  auto reader = *Reader::Open(BigDatabase());
+  for (auto _ : state) VF_CHECK(stats::CompareVariants(*reader, 1, "baseline", "focal")->comparisons.size() == 18);
+}
+BENCHMARK(BM_CompareVariants)->Unit(benchmark::kMillisecond);
+
+void BM_PageOfSamples(benchmark::State& state) {
+  auto reader = *Reader::Open(BigDatabase());
+  int64_t after = 0;
+  for (auto _ : state) {
+    auto page = *reader->Samples({.job_id = 1, .after_id = after, .limit = 100});
+    after = page.empty() ? 0 : page.back().generation_id;
+  }
+}
+BENCHMARK(BM_PageOfSamples)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace varifocal::db

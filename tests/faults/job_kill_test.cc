@@ -1,0 +1,184 @@
+// A job whose daemon is killed with SIGKILL at random instants ends with the same content, bit for bit, as one that ran
+// unbroken. Method: the real daemon with two shipped checkpoints runs a small job (generated answers and
+// log-likelihoods) once in peace; then once more, killed at random instants from start-up to the last sample, restarted
+// each time with other threads, chunk sizes, prefix cache and bounds; v_content of both databases must be equal.
+//
+// VARIFOCAL_JOB_KILLS sets the number of kills (3 unless set; 20 in the slow run). The control: a job with another seed
+// differs.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/random.h"
+#include "db/diff.h"
+#include "db/reader.h"
+#include "db/sqlite/database.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+#include "varifocal/v1/evaluation.grpc.pb.h"
+
+namespace varifocal {
+namespace {
+
+using testing_support::BackgroundProcess;
+using testing_support::TemporaryDirectory;
+
+std::vector<std::string> Arguments(const std::string& path, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {absl::StrCat("--db=", path), "--model=baseline=models/baseline",
+                                        "--model=focal=models/focal-constant", "--listen=127.0.0.1:0"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// The address in the daemon's "serving" line; empty when it does not come.
+std::string AddressOf(BackgroundProcess& daemon) {
+  for (int i = 0; i < 6000 && daemon.IsRunning(); ++i) {
+    const std::string errors = daemon.Errors();
+    for (absl::string_view line : absl::StrSplit(errors, '\n')) {
+      const size_t at = line.find(" serving address=");
+      const size_t end = at == absl::string_view::npos ? at : line.find(' ', at + 17);
+      if (end != absl::string_view::npos) return std::string(line.substr(at + 17, end - at - 17));
+    }
+    usleep(10'000);
+  }
+  return "";
+}
+
+void Submit(const std::string& address, int64_t seed) {
+  const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  v1::SubmitJobRequest request;
+  v1::SuiteConfig* suite = request.mutable_spec()->mutable_suite();
+  suite->set_name("kills");
+  suite->set_seed(seed);
+  suite->add_lengths(512);
+  suite->add_lengths(1024);
+  suite->set_samples(8);
+  suite->add_tasks()->set_kind("recall_kv");
+  v1::TaskConfig* choices = suite->add_tasks();
+  choices->set_kind("longqa_story");
+  (*choices->mutable_parameters())["format"] = "multiple_choice";
+  request.mutable_spec()->add_variants()->set_model("models/baseline");
+  request.mutable_spec()->add_variants()->set_model("models/focal");
+  v1::SubmitJobResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = stub->SubmitJob(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+}
+
+std::optional<db::JobRow> JobOf(const std::string& path) {
+  auto reader = db::Reader::Open(path);
+  if (!reader.ok()) return std::nullopt;
+  auto job = (*reader)->Job(1);
+  return job.ok() ? std::optional(*job) : std::nullopt;
+}
+
+// Until the job has succeeded; the seconds it took, or -1 when it failed or time is up.
+double WaitForSuccess(const std::string& path) {
+  const auto start = std::chrono::steady_clock::now();
+  auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  while (seconds() < 240) {
+    const std::optional<db::JobRow> job = JobOf(path);
+    if (job.has_value() && job->state == db::JobState::kSucceeded) return seconds();
+    if (job.has_value() && job->state == db::JobState::kFailed) {
+      ADD_FAILURE() << job->error;
+      return -1;
+    }
+    usleep(10'000);
+  }
+  return -1;
+}
+
+// A whole job in peace; the seconds it took.
+double RunUnbroken(const std::string& path, int64_t seed) {
+  BackgroundProcess daemon("varifocald", Arguments(path, {}));
+  const std::string address = AddressOf(daemon);
+  EXPECT_NE(address, "") << daemon.Errors();
+  Submit(address, seed);
+  return WaitForSuccess(path);
+}
+
+TEST(JobKill, KilledJobsResumeToTheSameContent) {
+  const char* wanted = std::getenv("VARIFOCAL_JOB_KILLS");
+  const int kills_wanted = wanted == nullptr ? 3 : std::atoi(wanted);
+  TemporaryDirectory directory;
+  const std::string unbroken = directory.File("unbroken.db");
+  const double seconds = RunUnbroken(unbroken, 5);
+  ASSERT_GT(seconds, 0);
+  const std::optional<db::JobRow> whole = JobOf(unbroken);
+  ASSERT_TRUE(whole.has_value());
+  ASSERT_EQ(whole->answered_count, 2 * 2 * 2 * 8);
+
+  Random random("job kills");
+  int kills = 0;
+  int jobs = 0;
+  int kills_inside = 0;  // with some samples there and some missing
+  while (kills < kills_wanted) {
+    const std::string path = directory.File(absl::StrCat("broken", jobs++, ".db"));
+    {
+      BackgroundProcess first("varifocald", Arguments(path, {}));
+      const std::string address = AddressOf(first);
+      ASSERT_NE(address, "") << first.Errors();
+      Submit(address, 5);
+      usleep(static_cast<useconds_t>(random.Uniform() * 0.6 * seconds * 1e6));
+      first.Signal(SIGKILL);
+      ASSERT_EQ(first.Wait(20), 128 + SIGKILL) << first.Errors();
+      ++kills;
+    }
+    int64_t answered_count = 0;
+    while (true) {
+      // I1 and I2: the file is whole and what was there stays.
+      auto database = sqlite::Database::Open(path, {.read_only = true});
+      ASSERT_TRUE(database.ok()) << database.status();
+      EXPECT_TRUE((*database)->FullCheck().ok());
+      database->reset();
+      const std::optional<db::JobRow> job = JobOf(path);
+      ASSERT_TRUE(job.has_value()) << "a submitted job is durable";
+      EXPECT_GE(job->answered_count, answered_count);
+      answered_count = job->answered_count;
+      kills_inside += answered_count > 0 && answered_count < whole->answered_count;
+      if (job->state == db::JobState::kSucceeded) break;  // killed after its end
+
+      const std::vector<std::string> settings = {absl::StrCat("--threads=", 1 + random.Below(2)),
+                                                 absl::StrCat("--in-flight=", 1 + random.Below(8)),
+                                                 absl::StrCat("--prefill-chunk-tokens=", 128 << random.Below(3)),
+                                                 random.Coin() ? "--prefix-cache=on" : "--prefix-cache=off"};
+      BackgroundProcess next("varifocald", Arguments(path, settings));
+      if (kills >= kills_wanted) {
+        ASSERT_GT(WaitForSuccess(path), 0) << next.Errors();
+        break;
+      }
+      usleep(static_cast<useconds_t>(random.Uniform() * 0.6 * seconds * 1e6));
+      next.Signal(SIGKILL);
+      ASSERT_EQ(next.Wait(20), 128 + SIGKILL) << next.Errors();
+      ++kills;
+    }
+    auto diff = db::DiffDatabases(unbroken, path);
+    ASSERT_TRUE(diff.ok()) << diff.status();
+    EXPECT_EQ(diff->row_count_a, diff->row_count_b);
+    EXPECT_EQ(diff->difference_count, 0);
+    for (const db::ContentDifference& d : diff->differences) {
+      ADD_FAILURE() << d.variant << " " << d.task << " " << d.context_length << " " << d.sample_index << " " << d.column
+                    << ": " << d.a << " against " << d.b;
+    }
+    EXPECT_FALSE(JobOf(path)->is_mixed);
+  }
+  std::printf("%d kills, %d of them in the middle, %d jobs of %d samples, unbroken %.1f s\n", kills, kills_inside, jobs,
+              static_cast<int>(whole->answered_count), seconds);
+  EXPECT_GT(kills_inside, 0) << "some kills met the job at work";
+
+  const std::string other = directory.File("other.db");
+  ASSERT_GT(RunUnbroken(other, 6), 0);
+  auto control = db::DiffDatabases(unbroken, other);
+  ASSERT_TRUE(control.ok());
+  EXPECT_GT(control->difference_count, 0);
+}
+
+}  // namespace
+}  // namespace varifocal
