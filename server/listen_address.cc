@@ -17,23 +17,29 @@
 namespace varifocal {
 namespace {
 
-bool IsLoopback(absl::string_view host) { return host == "localhost" || host == "::1" || absl::StartsWith(host, "127."); }
+bool IsLoopback(absl::string_view host) {
+  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+}
 
 }  // namespace
 
 absl::Status CheckListenAddress(const std::string& address, bool allow_remote) {
   const size_t colon = address.rfind(':');
   int port = -1;
-  if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 || port > 65535) {
-    return WithReason(absl::InvalidArgumentError(absl::StrCat("listen address \"", address, "\" is not HOST:PORT with a port of 0 to 65535")),
+  if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 ||
+      port > 65535) {
+    return WithReason(absl::InvalidArgumentError(
+                          absl::StrCat("listen address \"", address, "\" is not HOST:PORT with a port of 0 to 65535")),
                       "BAD_LISTEN_ADDRESS");
   }
   absl::string_view host = absl::string_view(address).substr(0, colon);
   if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
   if (!allow_remote && !IsLoopback(host)) {
-    return WithReason(absl::InvalidArgumentError(absl::StrCat("listen address \"", address, "\" is not a loopback one, and anyone who reaches it could "
-                                                              "use this daemon; add --allow-remote to listen there all the same")),
-                      "REMOTE_LISTEN_ADDRESS");
+    return WithReason(
+        absl::InvalidArgumentError(absl::StrCat("listen address \"", address,
+                                                "\" is not a loopback one, and anyone who reaches it could "
+                                                "use this daemon; add --allow-remote to listen there all the same")),
+        "REMOTE_LISTEN_ADDRESS");
   }
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -41,7 +47,8 @@ absl::Status CheckListenAddress(const std::string& address, bool allow_remote) {
   addrinfo* found = nullptr;
   const int failed = getaddrinfo(std::string(host).c_str(), absl::StrCat(port).c_str(), &hints, &found);
   if (failed != 0) {
-    return WithReason(absl::InvalidArgumentError(absl::StrCat("listen address \"", address, "\" cannot be found: ", gai_strerror(failed))),
+    return WithReason(absl::InvalidArgumentError(
+                          absl::StrCat("listen address \"", address, "\" cannot be found: ", gai_strerror(failed))),
                       "BAD_LISTEN_ADDRESS");
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
@@ -54,8 +61,9 @@ absl::Status CheckListenAddress(const std::string& address, bool allow_remote) {
   const int error = errno;
   close(fd);
   if (bound) return absl::OkStatus();
-  return WithReason(absl::FailedPreconditionError(absl::StrCat("cannot listen on ", address, ": ", std::strerror(error))),
-                    error == EADDRINUSE ? "ADDRESS_IN_USE" : "CANNOT_LISTEN");
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat("cannot listen on ", address, ": ", std::strerror(error))),
+      error == EADDRINUSE ? "ADDRESS_IN_USE" : "CANNOT_LISTEN");
 }
 
 }  // namespace varifocal

@@ -30,7 +30,8 @@ constexpr auto kShutdownGrace = std::chrono::seconds(10);
 
 constexpr char kDescription[] =
     "varifocald serves models and runs evaluation jobs; `varifocal` talks to it.\n\n"
-    "It reads checkpoint directories (Hugging Face layout), keeps jobs and results in one SQLite file, and answers gRPC.\n"
+    "It reads checkpoint directories (Hugging Face layout), keeps jobs and results in one SQLite file, and answers "
+    "gRPC.\n"
     "Jobs survive any death of the daemon: the next one with the same --db goes on with exactly the samples that are\n"
     "missing. SIGTERM and SIGINT stop it in order; a second signal stops it at once.";
 
@@ -65,7 +66,8 @@ absl::Status AddModels(const std::vector<std::string>& texts, ServerOptions* opt
     const absl::Status good = CheckModelName(name);
     if (!good.ok()) return good;
     for (const auto& other : options->models) {
-      if (other.name == name) return absl::InvalidArgumentError(absl::StrCat("model name \"", name, "\" is given twice"));
+      if (other.name == name)
+        return absl::InvalidArgumentError(absl::StrCat("model name \"", name, "\" is given twice"));
     }
     options->models.push_back({name, text.substr(equals + 1)});
   }
@@ -85,7 +87,8 @@ int Serve(ServerOptions options) {
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(std::move(options));
   if (!server.ok()) {
     const std::string reason = ReasonOf(server.status()).name;
-    const bool is_usage = reason == "BAD_LISTEN_ADDRESS" || reason == "REMOTE_LISTEN_ADDRESS" || reason == "BAD_MODEL_NAME";
+    const bool is_usage =
+        reason == "BAD_LISTEN_ADDRESS" || reason == "REMOTE_LISTEN_ADDRESS" || reason == "BAD_MODEL_NAME";
     return Complain(is_usage ? kWrongUsage : kFailed, server.status().message());
   }
   int signal = 0;
@@ -104,35 +107,61 @@ int Main(int argc, char** argv) {
   std::vector<std::string> models;
   std::string prefix_cache = "on";
 
+  // CLI11 would add every range and set to the help in words of its own.
+  const auto quiet = [](CLI::Validator validator) { return validator.description(""); };
+
   CLI::App app(kDescription, "varifocald");
   app.footer(kFooter);
   app.get_formatter()->column_width(34);
   app.set_help_flag("--help", "Print this and exit");
   app.set_version_flag("--version", std::string("varifocald ") + CodeVersion(), "Print the version and exit");
   app.add_option("--db", options.database_path, "Results database; made when missing, one daemon per file")
-      ->required()->type_name("FILE");
-  app.add_option("--model", models, "Serve the checkpoint in DIR as NAME; may be repeated")->type_name("NAME=DIR")
-      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->required()
+      ->type_name("FILE");
+  app.add_option("--model", models, "Serve the checkpoint in DIR as NAME; may be repeated")
+      ->type_name("NAME=DIR")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--listen", options.listen_address, "Where to answer; port 0 takes a free one")
-      ->capture_default_str()->type_name("HOST:PORT");
-  app.add_flag("--allow-remote", options.allow_remote, "Let --listen name an address that others can reach (no authentication!)");
-  app.add_option("--device", options.model.device, "auto, cpu, reference or cuda:N")->capture_default_str()->type_name("NAME");
-  app.add_option("--dtype", options.model.dtype, "Number format, f32 or bf16; the device's own when not given")
-      ->check(CLI::IsMember({"f32", "bf16"}))->type_name("NAME");
-  app.add_option("--cpu-isa", options.model.cpu_isa, "Instruction set of the CPU kernels; the best there is when not given")
+      ->capture_default_str()
+      ->type_name("HOST:PORT");
+  app.add_flag("--allow-remote", options.allow_remote,
+               "Let --listen name an address that others can reach (no authentication!)");
+  app.add_option("--device", options.model.device, "auto, cpu, reference or cuda:N")
+      ->capture_default_str()
       ->type_name("NAME");
-  app.add_option("--threads", options.model.threads, "Threads per model; 0 takes one per processor")
-      ->capture_default_str()->check(CLI::Range(0, 1024))->type_name("N");
-  app.add_option("--prefill-chunk-tokens", options.engine.prefill_chunk_tokens, "Prompt tokens per step; changes no answer")
-      ->capture_default_str()->check(CLI::Range(int64_t{1}, int64_t{1} << 20))->type_name("N");
+  app.add_option("--dtype", options.model.dtype, "Number format, f32 or bf16; the device's own when not given")
+      ->check(quiet(CLI::IsMember({"f32", "bf16"})))
+      ->type_name("NAME");
+  app.add_option("--cpu-isa", options.model.cpu_isa,
+                 "Instruction set of the CPU kernels; the best there is when not given")
+      ->type_name("NAME");
+  app.add_option("--threads", options.model.threads, "Threads per model, at most 1024; 0 takes one per processor")
+      ->capture_default_str()
+      ->check(quiet(CLI::Range(0, 1024)))
+      ->type_name("N");
+  app.add_option("--prefill-chunk-tokens", options.engine.prefill_chunk_tokens,
+                 "Prompt tokens per step; changes no answer")
+      ->capture_default_str()
+      ->check(quiet(CLI::Range(int64_t{1}, int64_t{1} << 20)))
+      ->type_name("N");
   app.add_option("--prefix-cache", prefix_cache, "Reuse the keys and values of shared contexts; changes no answer")
-      ->capture_default_str()->check(CLI::IsMember({"on", "off"}))->type_name("on|off");
-  app.add_option("--kv-cache-bytes", options.engine.kv_cache_bytes, "Keys and values per model; 0 takes a quarter of the memory; 4GB and the like")
-      ->capture_default_str()->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))->type_name("BYTES");
+      ->capture_default_str()
+      ->check(quiet(CLI::IsMember({"on", "off"})))
+      ->type_name("on|off");
+  app.add_option("--kv-cache-bytes", options.engine.kv_cache_bytes,
+                 "Keys and values per model; 0 takes a quarter of the memory; 4GB and the like")
+      ->capture_default_str()
+      ->transform(quiet(CLI::AsSizeValue(/*kb_is_1000=*/false)))
+      ->type_name("BYTES");
   app.add_option("--batch-size-max", options.engine.batch_size_max, "Sequences that decode together; changes no answer")
-      ->capture_default_str()->check(CLI::Range(int64_t{1}, int64_t{4096}))->type_name("N");
+      ->capture_default_str()
+      ->check(quiet(CLI::Range(int64_t{1}, int64_t{4096})))
+      ->type_name("N");
   app.add_option("--in-flight", options.in_flight, "Samples of a job under way at once; changes no answer")
-      ->capture_default_str()->check(CLI::Range(1, 1024))->type_name("N");
+      ->capture_default_str()
+      ->check(quiet(CLI::Range(1, 1024)))
+      ->type_name("N");
   app.allow_extras(true);
   try {
     app.parse(argc, argv);

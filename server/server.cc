@@ -51,7 +51,8 @@ struct Server::Parts {
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
-  if (!options.listen_address.empty()) RETURN_IF_ERROR(CheckListenAddress(options.listen_address, options.allow_remote));
+  if (!options.listen_address.empty())
+    RETURN_IF_ERROR(CheckListenAddress(options.listen_address, options.allow_remote));
   auto server = std::unique_ptr<Server>(new Server(std::make_unique<Parts>()));
   Parts& parts = *server->parts_;
   if (!options.model_factory) options.model_factory = MakeModelFactory(options.model, options.engine);
@@ -70,8 +71,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   }
 
   parts.workers = std::make_unique<WorkerPool>(kWorkerCount);
-  const auto listener = [&parts](const std::string& name, bool is_serving) { parts.SetHealth(HealthName(name), is_serving); };
-  parts.inference = std::make_unique<InferenceService>(parts.host.get(), parts.jobs.get(), parts.workers.get(), listener);
+  const auto listener = [&parts](const std::string& name, bool is_serving) {
+    parts.SetHealth(HealthName(name), is_serving);
+  };
+  parts.inference =
+      std::make_unique<InferenceService>(parts.host.get(), parts.jobs.get(), parts.workers.get(), listener);
   parts.evaluation = std::make_unique<EvaluationService>(parts.jobs.get(), parts.workers.get());
 
   SwitchOnHealthAndReflection();
@@ -88,7 +92,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   builder.RegisterService(parts.evaluation.get());
   parts.grpc_server = builder.BuildAndStart();
   if (parts.grpc_server == nullptr || port == 0) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat("cannot listen on ", options.listen_address)), "CANNOT_LISTEN");
+    return WithReason(absl::FailedPreconditionError(absl::StrCat("cannot listen on ", options.listen_address)),
+                      "CANNOT_LISTEN");
   }
   if (port > 0) {
     server->address_ = absl::StrCat(options.listen_address.substr(0, options.listen_address.rfind(':')), ":", port);
@@ -102,7 +107,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   }
   if (parts.jobs != nullptr) parts.jobs->Start();
   Log(LogLevel::kInfo, "serving",
-      {{"address", server->address_}, {"database", options.database_path}, {"models", parts.host->List().size()}, {"version", CodeVersion()}});
+      {{"address", server->address_},
+       {"database", options.database_path},
+       {"models", parts.host->List().size()},
+       {"version", CodeVersion()}});
   return server;
 }
 

@@ -3,8 +3,8 @@
 // `varifocald` is this and flags; `varifocal run` and the verbs that take a model directory are this inside their own
 // process, behind a channel that never touches a socket. So there is one path to test.
 //
-// Errors:  from Start: what a database, a model directory or an address is refused for, in one sentence; nothing is left behind.
-// Threads: any. Shutdown may take as long as its grace and what a model needs to stop within a layer.
+// Errors:  from Start: what a database, a model directory or an address is refused for, in one sentence; nothing is
+// left behind. Threads: any. Shutdown may take as long as its grace and what a model needs to stop within a layer.
 #pragma once
 
 #include <chrono>
@@ -34,11 +34,11 @@ struct ServerOptions {
   std::vector<NamedModel> models;  // loaded before anything is served
   ModelOptions model;              // device, number format, threads, instruction set
   EngineOptions engine;
-  int in_flight = 8;               // samples under way at once, for jobs that do not say
-  std::string listen_address;      // "127.0.0.1:50151", port 0 takes a free one; empty: in-process channels only
-  bool allow_remote = false;       // listen on other addresses than loopback ones: there is no authentication
-  std::string command_line;        // for the record
-  ModelFactory model_factory;      // for tests; unset: real models
+  int in_flight = 8;           // samples under way at once, for jobs that do not say
+  std::string listen_address;  // "127.0.0.1:50151", port 0 takes a free one; empty: in-process channels only
+  bool allow_remote = false;   // listen on other addresses than loopback ones: there is no authentication
+  std::string command_line;    // for the record
+  ModelFactory model_factory;  // for tests; unset: real models
 };
 
 class Server {
@@ -49,8 +49,8 @@ class Server {
   std::shared_ptr<grpc::Channel> InProcessChannel();
   const std::string& address() const { return address_; }  // with the port that was taken; empty without a socket
 
-  // Health turns NOT_SERVING, the running job goes back to the queue, no new call is accepted; calls under way have until
-  // the grace ends, then they are cancelled. Idempotent.
+  // Health turns NOT_SERVING, the running job goes back to the queue, no new call is accepted; calls under way have
+  // until the grace ends, then they are cancelled. Idempotent.
   void Shutdown(std::chrono::milliseconds grace);
 
  private:
@@ -61,8 +61,8 @@ class Server {
   std::unique_ptr<Parts> parts_;
 };
 
-// INVALID_ARGUMENT unless "HOST:PORT" with a port of 0 to 65535, HOST an address or a name, IPv6 in brackets; FAILED_PRECONDITION (ADDRESS_IN_USE
-// or the reason the system gives) when it cannot be listened on now.
+// INVALID_ARGUMENT unless "HOST:PORT" with a port of 0 to 65535, HOST an address or a name, IPv6 in brackets;
+// FAILED_PRECONDITION (ADDRESS_IN_USE or the reason the system gives) when it cannot be listened on now.
 absl::Status CheckListenAddress(const std::string& address, bool allow_remote);
 
 }  // namespace varifocal

@@ -28,7 +28,8 @@ absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& 
   for (size_t i = 0; i < continuations.size(); ++i) {
     ASSIGN_OR_RETURN(std::vector<int32_t> whole, tokenizer.Encode(absl::StrCat(prompt, spaces, continuations[i])));
     if (whole.size() <= cut) {
-      return WithReason(absl::InvalidArgumentError(absl::StrCat("continuation ", i, " has no token of its own after the prompt's ", cut)),
+      return WithReason(absl::InvalidArgumentError(
+                            absl::StrCat("continuation ", i, " has no token of its own after the prompt's ", cut)),
                         "EMPTY_CONTINUATION", {{"field", absl::StrCat("continuations[", i, "]")}});
     }
     split.continuations.emplace_back(whole.begin() + cut, whole.end());

@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "eval_tasks/metric.h"
 #include "server/jobs/excerpt.h"
 #include "server/jobs/reason.h"
 
@@ -46,8 +45,8 @@ db::SampleRecord ToSampleRecord(const SampleRecord& record, bool keep_prompts) {
   }
   row.evidence_json = Dump(spans);
   if (sample.truncation.cut_token_count > 0) {
-    row.truncation_json = Dump({{"cut_token_count", sample.truncation.cut_token_count},
-                                {"gold_survived", sample.truncation.gold_survived}});
+    row.truncation_json = Dump(
+        {{"cut_token_count", sample.truncation.cut_token_count}, {"gold_survived", sample.truncation.gold_survived}});
   }
   row.excerpt = MakeExcerpt(sample.prompt, sample.evidence);
   if (keep_prompts) row.prompt = sample.prompt;
@@ -100,27 +99,6 @@ db::Outcome ToOutcome(const SampleRecord& record, int64_t cell_id, int64_t execu
   return outcome;
 }
 
-std::vector<db::TaskMetricRecord> ToTaskMetrics(const JobSpec& spec) {
-  std::vector<db::TaskMetricRecord> rows;
-  for (const TaskSpec& task : spec.suite.tasks) {
-    for (size_t i = 0; i < task.metrics.size(); ++i) {
-      const Metric* metric = FindMetric(task.metrics[i]);
-      VF_CHECK(metric != nullptr, "a validated spec names known metrics");
-      // Every metric of the table is a share of something, so 1 is the best there is.
-      rows.push_back({task.name, metric->name, static_cast<int64_t>(i), metric->is_binary, metric->worst_value, 1.0});
-    }
-  }
-  return rows;
-}
-
-std::vector<db::CellRecord> ToCells(const Grid& grid) {
-  std::vector<db::CellRecord> rows;
-  for (const GridCell& cell : grid.cells) {
-    rows.push_back({cell.key.variant, cell.key.task, cell.key.context_length, cell.planned_count});
-  }
-  return rows;
-}
-
 absl::StatusOr<std::unique_ptr<DatabaseSink>> DatabaseSink::Create(db::Writer* writer, Options options) {
   auto sink = std::unique_ptr<DatabaseSink>(new DatabaseSink(writer, std::move(options)));
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> rows, writer->Cells(sink->options_.job_id));
@@ -152,15 +130,25 @@ absl::Status DatabaseSink::Record(const SampleRecord& record) {
   const db::GenerationRecord& said = outcome.generation;
   if (!record.error.ok()) {
     Log(LogLevel::kWarning, "sample_failed",
-        {{"job", absl::StrCat("jobs/", options_.job_id)}, {"variant", record.cell.variant}, {"task", record.cell.task},
-         {"length", record.cell.context_length}, {"sample", record.sample->index}, {"code", said.error_code},
+        {{"job", absl::StrCat("jobs/", options_.job_id)},
+         {"variant", record.cell.variant},
+         {"task", record.cell.task},
+         {"length", record.cell.context_length},
+         {"sample", record.sample->index},
+         {"code", said.error_code},
          {"message", said.error_message}});
   } else {
     Log(LogLevel::kInfo, "sample_done",
-        {{"job", absl::StrCat("jobs/", options_.job_id)}, {"variant", record.cell.variant}, {"task", record.cell.task},
-         {"length", record.cell.context_length}, {"sample", record.sample->index},
-         {"prompt_tokens", outcome.sample.prompt_token_count.value_or(0)}, {"cached_tokens", said.cached_token_count},
-         {"new_tokens", said.new_token_count}, {"prefill_us", said.prefill_us}, {"decode_us", said.decode_us},
+        {{"job", absl::StrCat("jobs/", options_.job_id)},
+         {"variant", record.cell.variant},
+         {"task", record.cell.task},
+         {"length", record.cell.context_length},
+         {"sample", record.sample->index},
+         {"prompt_tokens", outcome.sample.prompt_token_count.value_or(0)},
+         {"cached_tokens", said.cached_token_count},
+         {"new_tokens", said.new_token_count},
+         {"prefill_us", said.prefill_us},
+         {"decode_us", said.decode_us},
          {"score", record.scores.empty() ? 0.0 : record.scores[0].value}});
   }
   return absl::OkStatus();

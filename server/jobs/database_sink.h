@@ -1,4 +1,4 @@
-// A SampleSink that writes to the results database, and the conversions from evaluation structs to its rows.
+// A SampleSink that writes to the results database.
 //
 // Errors:  those of db::Writer; one stops the run.
 // Threads: one, the runner's.
@@ -6,16 +6,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "db/records.h"
 #include "db/writer.h"
-#include "eval_tasks/grid.h"
-#include "eval_tasks/job_spec.h"
 #include "eval_tasks/sample_sink.h"
 
 namespace varifocal {
@@ -48,9 +46,5 @@ class DatabaseSink : public SampleSink {
 
 // One record as the database stores it.
 db::Outcome ToOutcome(const SampleRecord& record, int64_t cell_id, int64_t execution_id, bool keep_prompts);
-
-// The tables of a new job that do not depend on its models.
-std::vector<db::TaskMetricRecord> ToTaskMetrics(const JobSpec& spec);
-std::vector<db::CellRecord> ToCells(const Grid& grid);
 
 }  // namespace varifocal

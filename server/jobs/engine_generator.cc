@@ -16,11 +16,16 @@ constexpr Generator::Id kNeverStarted = std::numeric_limits<Generator::Id>::max(
 
 FinishReason FromEngine(EngineFinishReason reason) {
   switch (reason) {
-    case EngineFinishReason::kNone: return FinishReason::kNone;
-    case EngineFinishReason::kEos: return FinishReason::kEos;
-    case EngineFinishReason::kLength: return FinishReason::kLength;
-    case EngineFinishReason::kStop: return FinishReason::kStop;
-    case EngineFinishReason::kCancelled: return FinishReason::kCancelled;
+    case EngineFinishReason::kNone:
+      return FinishReason::kNone;
+    case EngineFinishReason::kEos:
+      return FinishReason::kEos;
+    case EngineFinishReason::kLength:
+      return FinishReason::kLength;
+    case EngineFinishReason::kStop:
+      return FinishReason::kStop;
+    case EngineFinishReason::kCancelled:
+      return FinishReason::kCancelled;
   }
   return FinishReason::kNone;
 }
@@ -34,7 +39,8 @@ absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result) {
   generation.token_ids = std::move(result->new_token_ids);
   generation.token_log_probs = std::move(result->new_token_log_probs);
   for (const EngineContinuationScore& score : result->continuations) {
-    generation.continuation_scores.push_back({score.log_likelihood, static_cast<int>(score.token_count), score.is_greedy});
+    generation.continuation_scores.push_back(
+        {score.log_likelihood, static_cast<int>(score.token_count), score.is_greedy});
   }
   generation.finish_reason = FromEngine(result->finish_reason);
   generation.prompt_token_count = static_cast<int>(result->prompt_token_count);

@@ -13,10 +13,10 @@ struct Piece {
   int64_t end;
 };
 
-constexpr int64_t kStartBytes = 256;   // the task's instruction
-constexpr int64_t kEndBytes = 768;     // the question
-constexpr int64_t kGapBytesMax = 48;   // of one "[... N bytes ...]" with its line breaks
-constexpr size_t kEvidenceMax = 8;     // pieces around evidence; further ones are left out
+constexpr int64_t kStartBytes = 256;  // the task's instruction
+constexpr int64_t kEndBytes = 768;    // the question
+constexpr int64_t kGapBytesMax = 48;  // of one "[... N bytes ...]" with its line breaks
+constexpr size_t kEvidenceMax = 8;    // pieces around evidence; further ones are left out
 
 // The nearest character boundary at or after (before) a byte offset.
 int64_t After(absl::string_view text, int64_t i) {
@@ -36,7 +36,8 @@ std::string MakeExcerpt(absl::string_view prompt, const std::vector<EvidenceSpan
   std::vector<Piece> pieces = {{0, After(prompt, kStartBytes)}};
   const int64_t shown_count = static_cast<int64_t>(std::min(evidence.size(), kEvidenceMax));
   // What is left is shared evenly; a piece is centred on its span and never longer than its share.
-  const int64_t left = static_cast<int64_t>(kExcerptBytesMax) - kStartBytes - kEndBytes - (shown_count + 1) * kGapBytesMax - 8;
+  const int64_t left =
+      static_cast<int64_t>(kExcerptBytesMax) - kStartBytes - kEndBytes - (shown_count + 1) * kGapBytesMax - 8;
   for (int64_t i = 0; i < shown_count; ++i) {
     const int64_t share = left / shown_count - 8;  // boundaries may move by three bytes at each end
     const int64_t span = std::min(share, evidence[i].byte_end - evidence[i].byte_begin);

@@ -12,8 +12,8 @@ namespace varifocal {
 
 inline constexpr size_t kExcerptBytesMax = 4096;
 
-// At most kExcerptBytesMax bytes, cut between UTF-8 characters; each gap reads "[... N bytes ...]" on a line of its own. The whole
-// prompt when it fits.
+// At most kExcerptBytesMax bytes, cut between UTF-8 characters; each gap reads "[... N bytes ...]" on a line of its
+// own. The whole prompt when it fits.
 std::string MakeExcerpt(absl::string_view prompt, const std::vector<EvidenceSpan>& evidence);
 
 }  // namespace varifocal

@@ -17,8 +17,8 @@ constexpr int64_t kPageTokens = 128;  // prefixes are reused in whole pages
 
 // What the questions of one context cost, from the first context of its task and length.
 struct GroupCost {
-  int64_t prompt_tokens = 0;     // of one question
-  int64_t shared_tokens = 0;     // of them, reused by the second question and later ones
+  int64_t prompt_tokens = 0;  // of one question
+  int64_t shared_tokens = 0;  // of them, reused by the second question and later ones
   int64_t new_tokens = 0;
 };
 
@@ -41,8 +41,10 @@ absl::StatusOr<GroupCost> MeasureGroup(const Task& task, const SampleRequest& re
     }
   }
   if (!samples.empty() && !samples[0]->prompt.empty()) {
-    const double share = static_cast<double>(samples[0]->shared_prefix_bytes) / static_cast<double>(samples[0]->prompt.size());
-    cost.shared_tokens = static_cast<int64_t>(share * static_cast<double>(cost.prompt_tokens)) / kPageTokens * kPageTokens;
+    const double share =
+        static_cast<double>(samples[0]->shared_prefix_bytes) / static_cast<double>(samples[0]->prompt.size());
+    cost.shared_tokens =
+        static_cast<int64_t>(share * static_cast<double>(cost.prompt_tokens)) / kPageTokens * kPageTokens;
   }
   return cost;
 }
@@ -67,12 +69,14 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
       const auto key = std::make_tuple(group.task_index, group.context_length, tokenizer->sha256());
       if (costs.count(key) == 0) {
         const SampleRequest request = {spec.suite.seed, group.context_length, group.first_index};
-        ASSIGN_OR_RETURN(costs[key], MeasureGroup(*grid.tasks[group.task_index], request, *tokenizer, &estimate.checked_sample_count));
+        ASSIGN_OR_RETURN(costs[key], MeasureGroup(*grid.tasks[group.task_index], request, *tokenizer,
+                                                  &estimate.checked_sample_count));
       }
       const GroupCost& cost = costs[key];
       ASSIGN_OR_RETURN(const EngineEstimate whole, model->engine->Estimate(cost.prompt_tokens, cost.new_tokens));
       const bool reuses = model->engine->Describe().prefix_cache && !model->config.attention.NeedsWholePrompt();
-      const int64_t again_tokens = reuses ? std::max<int64_t>(1, cost.prompt_tokens - cost.shared_tokens) : cost.prompt_tokens;
+      const int64_t again_tokens =
+          reuses ? std::max<int64_t>(1, cost.prompt_tokens - cost.shared_tokens) : cost.prompt_tokens;
       double again_seconds = whole.seconds;
       if (reuses && group.count > 1) {
         ASSIGN_OR_RETURN(const EngineEstimate again, model->engine->Estimate(again_tokens, cost.new_tokens));
@@ -84,15 +88,17 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
       estimate.duration_seconds += whole.seconds + (group.count - 1) * again_seconds;
       estimate.kv_cache_bytes = std::max(estimate.kv_cache_bytes, whole.cache_bytes);
       if (!whole.fits) {
-        notes.insert(absl::StrCat(model->name, ": a sample of ", group.context_length, " tokens needs ", whole.cache_bytes,
-                                  " bytes of keys and values, the limit is ", whole.cache_bytes_limit));
+        notes.insert(absl::StrCat(model->name, ": a sample of ", group.context_length, " tokens needs ",
+                                  whole.cache_bytes, " bytes of keys and values, the limit is ",
+                                  whole.cache_bytes_limit));
       }
       if (model->config.trained_context_length && group.context_length > *model->config.trained_context_length) {
         notes.insert(absl::StrCat(model->name, ": lengths above ", *model->config.trained_context_length,
                                   " are beyond what it was trained on; results there are labelled extrapolated"));
       }
       if (model->config.attention.NeedsWholePrompt()) {
-        notes.insert(absl::StrCat(model->name, ": its temperature needs the whole prompt at once, so no context is shared"));
+        notes.insert(
+            absl::StrCat(model->name, ": its temperature needs the whole prompt at once, so no context is shared"));
       }
     }
   }

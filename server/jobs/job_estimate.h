@@ -25,7 +25,7 @@ struct JobEstimate {
   int64_t weights_bytes = 0;                // of all models in use
   double duration_seconds = 0;
   int checked_sample_count = 0;
-  std::vector<std::string> notes;           // one sentence each
+  std::vector<std::string> notes;  // one sentence each
 };
 
 // `models` in spec.variants order; the spec is validated and `grid` is its grid.

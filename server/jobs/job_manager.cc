@@ -1,24 +1,17 @@
 #include "server/jobs/job_manager.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "eval_tasks/grid.h"
-#include "server/jobs/code_version.h"
 #include "server/jobs/database_sink.h"
 #include "server/jobs/engine_generator.h"
+#include "server/jobs/job_records.h"
 #include "server/jobs/reason.h"
 
 namespace varifocal {
@@ -33,59 +26,6 @@ absl::Status NoSuchJob(int64_t job_id) {
                     {{"job", JobName(job_id)}});
 }
 
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
-// "AMD EPYC 7763 64-Core Processor" for a CPU, the backend's own name for anything else.
-std::string DeviceName(const ModelProvenance& provenance) {
-  if (provenance.device != "cpu") return provenance.device;
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    if (!absl::StartsWith(line, "model name")) continue;
-    const size_t colon = line.find(':');
-    if (colon != std::string::npos) return std::string(absl::StripAsciiWhitespace(line.substr(colon + 1)));
-  }
-  return "cpu";
-}
-
-Json NumberOrList(const std::vector<double>& values) {
-  const bool all_equal = std::all_of(values.begin(), values.end(), [&](double v) { return v == values[0]; });
-  return all_equal && !values.empty() ? Json(values[0]) : Json(values);
-}
-
-// The attention that a checkpoint says, with the words of its config.json.
-Json AttentionJson(const AttentionSetting& setting) {
-  switch (setting.mode) {
-    case AttentionMode::kBaseline: return Json::object();
-    case AttentionMode::kFocalConstant:
-      return {{"focal_attention", {{"mode", "constant"}, {"temperature", NumberOrList(setting.temperatures)}}}};
-    case AttentionMode::kFocalLearned: break;
-  }
-  const char* mean = setting.tau_mean == TauMean::kCausal ? "causal" : setting.tau_mean == TauMean::kToken ? "token" : "sequence";
-  return {{"focal_attention",
-           {{"mode", "learned"}, {"tau_min", setting.tau_min}, {"tau_max", setting.tau_max}, {"tau_mean", mean}}}};
-}
-
-db::VariantRecord ToVariantRecord(const Variant& variant, const HostedModel& model) {
-  db::VariantRecord record;
-  record.name = variant.Name();
-  record.model.name = model.name;
-  record.model.architecture = model.config.model_type;
-  record.model.weights_sha256 = model.provenance.weights_sha256;
-  record.model.tokenizer_sha256 = model.provenance.tokenizer_sha256;
-  record.model.dtype = model.provenance.dtype;
-  record.model.attention_json = AttentionJson(model.config.attention).dump();
-  record.model.context_length_max = model.config.max_position;
-  record.model.trained_context_length = model.config.trained_context_length;
-  if (!variant.focal_temperatures.empty()) {
-    record.focal_temperature_json = NumberOrList(variant.focal_temperatures).dump();
-  }
-  return record;
-}
-
 }  // namespace
 
 // The job in hand; the runner is there from the moment its samples start.
@@ -95,14 +35,6 @@ struct JobManager::Running {
   std::shared_ptr<Runner> runner;
   Progress progress;
   ProgressMeter meter;
-};
-
-// A spec with everything that it names.
-struct JobManager::ResolvedJob {
-  JobSpec spec;
-  Grid grid;
-  std::vector<std::shared_ptr<HostedModel>> models;  // in spec.variants order
-  std::vector<db::VariantRecord> variants;
 };
 
 JobManager::JobManager(ModelHost* host, const JobManagerOptions& options) : host_(host), options_(options) {}
@@ -115,7 +47,9 @@ absl::StatusOr<std::unique_ptr<JobManager>> JobManager::Create(ModelHost* host, 
   return manager;
 }
 
-void JobManager::Start() { thread_ = std::thread([this] { Loop(); }); }
+void JobManager::Start() {
+  thread_ = std::thread([this] { Loop(); });
+}
 
 JobManager::~JobManager() { Stop(); }
 
@@ -132,46 +66,13 @@ void JobManager::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::StatusOr<JobManager::ResolvedJob> JobManager::Resolve(JobSpec spec) const {
-  if (spec.in_flight == 0) spec.in_flight = options_.in_flight;
-  ResolvedJob job;
-  absl::StatusOr<JobSpec> valid = ValidateJobSpec(std::move(spec));
-  if (!valid.ok()) return WithReason(valid.status(), "BAD_JOB_SPEC");
-  job.spec = *std::move(valid);
-  for (const Variant& variant : job.spec.variants) {
-    ASSIGN_OR_RETURN(std::shared_ptr<HostedModel> model, host_->Find(variant.model));
-    if (model->tokenizer == nullptr) {
-      return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", model->name, "\" has no tokenizer")),
-                        "MODEL_WITHOUT_TOKENIZER", {{"model", model->name}});
-    }
-    const absl::Status temperatures = CheckFocalTemperatures(model->config, variant.focal_temperatures);
-    if (!temperatures.ok()) {
-      return WithReason(Annotate(temperatures, absl::StrCat("variant \"", variant.Name(), "\"")), "BAD_FOCAL_TEMPERATURE",
-                        {{"variant", variant.Name()}, {"field", "spec.variants"}});
-    }
-    for (int length : job.spec.suite.lengths) {
-      if (length <= model->config.max_position) continue;
-      return WithReason(absl::InvalidArgumentError(absl::StrCat("context length ", length, " exceeds the limit of model \"",
-                                                                model->name, "\", ", model->config.max_position, " tokens")),
-                        "CONTEXT_TOO_LONG",
-                        {{"model", model->name}, {"limit", absl::StrCat(model->config.max_position)}, {"field", "spec.suite.lengths"}});
-    }
-    job.variants.push_back(ToVariantRecord(variant, *model));
-    job.models.push_back(std::move(model));
-  }
-  absl::StatusOr<Grid> grid = MakeGrid(job.spec);
-  if (!grid.ok()) return WithReason(grid.status(), "BAD_JOB_SPEC");
-  job.grid = *std::move(grid);
-  PinData(job.grid, job.spec);  // what is stored names the data it was asked on
-  return job;
-}
-
 absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const std::string& request_id) {
   if (request_id.size() > kRequestIdBytesMax) {
-    return WithReason(absl::InvalidArgumentError(absl::StrCat("request_id has ", request_id.size(), " bytes, the limit is ", kRequestIdBytesMax)),
+    return WithReason(absl::InvalidArgumentError(absl::StrCat("request_id has ", request_id.size(),
+                                                              " bytes, the limit is ", kRequestIdBytesMax)),
                       "BAD_REQUEST_ID", {{"field", "request_id"}});
   }
-  ASSIGN_OR_RETURN(const ResolvedJob job, Resolve(std::move(spec)));
+  ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
   db::NewJob row;
   row.suite = job.spec.suite.name;
   row.spec_json = ToCanonicalJson(job.spec);
@@ -184,12 +85,16 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const std::string& requ
   const absl::StatusOr<db::AddedJob> added = writer_->AddJob(row);
   if (!added.ok()) {
     const bool is_reused = row.request_id && absl::IsInvalidArgument(added.status());
-    return is_reused ? WithReason(added.status(), "REQUEST_ID_REUSED", {{"requestId", request_id}, {"field", "request_id"}})
-                     : added.status();
+    return is_reused
+               ? WithReason(added.status(), "REQUEST_ID_REUSED", {{"requestId", request_id}, {"field", "request_id"}})
+               : added.status();
   }
   if (!added->is_existing) {
     Log(LogLevel::kInfo, "job_submitted",
-        {{"job", JobName(added->job_id)}, {"suite", row.suite}, {"cells", row.cells.size()}, {"samples", job.grid.SampleCount()}});
+        {{"job", JobName(added->job_id)},
+         {"suite", row.suite},
+         {"cells", row.cells.size()},
+         {"samples", job.grid.SampleCount()}});
     { std::lock_guard<std::mutex> lock(mutex_); }  // the loop is either waiting or has yet to look
     wake_.notify_all();
   }
@@ -197,7 +102,7 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const std::string& requ
 }
 
 absl::StatusOr<JobEstimate> JobManager::Estimate(JobSpec spec) {
-  ASSIGN_OR_RETURN(const ResolvedJob job, Resolve(std::move(spec)));
+  ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
   return EstimateJob(job.spec, job.grid, job.models);
 }
 
@@ -248,7 +153,9 @@ absl::StatusOr<JobView> JobManager::Cancel(int64_t job_id) {
     std::lock_guard<std::mutex> lock(mutex_);
     ASSIGN_OR_RETURN(const db::JobRow row, Row(job_id));
     switch (row.state) {
-      case db::JobState::kQueued: RETURN_IF_ERROR(Move(job_id, db::JobState::kCancelled)); break;
+      case db::JobState::kQueued:
+        RETURN_IF_ERROR(Move(job_id, db::JobState::kCancelled));
+        break;
       case db::JobState::kRunning:
         RETURN_IF_ERROR(Move(job_id, db::JobState::kCancelling));
         if (running_ != nullptr && running_->job_id == job_id) {
@@ -259,12 +166,14 @@ absl::StatusOr<JobView> JobManager::Cancel(int64_t job_id) {
         }
         break;
       case db::JobState::kCancelling:
-      case db::JobState::kCancelled: break;
+      case db::JobState::kCancelled:
+        break;
       case db::JobState::kSucceeded:
       case db::JobState::kFailed:
-        return WithReason(absl::FailedPreconditionError(absl::StrCat(JobName(job_id), " has ", db::JobStateName(row.state),
-                                                                     "; only a queued or running job can be cancelled")),
-                          "JOB_FINISHED", {{"job", JobName(job_id)}, {"state", db::JobStateName(row.state)}});
+        return WithReason(
+            absl::FailedPreconditionError(absl::StrCat(JobName(job_id), " has ", db::JobStateName(row.state),
+                                                       "; only a queued or running job can be cancelled")),
+            "JOB_FINISHED", {{"job", JobName(job_id)}, {"state", db::JobStateName(row.state)}});
     }
   }
   wake_.notify_all();  // it may be waiting to ask again
@@ -275,13 +184,14 @@ absl::StatusOr<JobView> JobManager::Cancel(int64_t job_id) {
 absl::StatusOr<JobView> JobManager::Resume(int64_t job_id, bool allow_mixed) {
   ASSIGN_OR_RETURN(const db::JobRow before, Row(job_id));
   if (before.state == db::JobState::kCancelling) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat(JobName(job_id), " is being cancelled; resume it when it is")),
-                      "JOB_CANCELLING", {{"job", JobName(job_id)}});
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(JobName(job_id), " is being cancelled; resume it when it is")),
+        "JOB_CANCELLING", {{"job", JobName(job_id)}});
   }
   const bool is_complete = before.state == db::JobState::kSucceeded && before.answered_count == before.planned_count;
   if (db::IsSettled(before.state) && !is_complete) {
     ASSIGN_OR_RETURN(JobSpec spec, FromCanonicalJson(before.spec_json));
-    ASSIGN_OR_RETURN(const ResolvedJob job, Resolve(std::move(spec)));
+    ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
     RETURN_IF_ERROR(CheckResumable(job_id, job, allow_mixed));
     std::lock_guard<std::mutex> lock(mutex_);
     // Two resumes at once: the second finds it queued already.
@@ -298,25 +208,19 @@ absl::StatusOr<JobView> JobManager::Resume(int64_t job_id, bool allow_mixed) {
 absl::Status JobManager::CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed) {
   ASSIGN_OR_RETURN(const int64_t execution_id, ExecutionFor(job.models[0]->provenance));
   // What even allow_mixed cannot allow is another model.
-  RETURN_IF_ERROR(WithReason(writer_->CheckResume(job_id, execution_id, job.variants, /*allow_mixed=*/true), "MODEL_CHANGED",
-                             {{"job", JobName(job_id)}}));
+  RETURN_IF_ERROR(WithReason(writer_->CheckResume(job_id, execution_id, job.variants, /*allow_mixed=*/true),
+                             "MODEL_CHANGED", {{"job", JobName(job_id)}}));
   return WithReason(writer_->CheckResume(job_id, execution_id, job.variants, allow_mixed), "MIXED_EXECUTION",
                     {{"job", JobName(job_id)}});
 }
 
 absl::StatusOr<int64_t> JobManager::ExecutionFor(const ModelProvenance& provenance) {
-  const std::string key = absl::StrCat(provenance.backend, " ", provenance.isa, " ", provenance.device, " ", provenance.threads);
+  const std::string key =
+      absl::StrCat(provenance.backend, " ", provenance.isa, " ", provenance.device, " ", provenance.threads);
   std::lock_guard<std::mutex> lock(mutex_);
   const auto known = executions_.find(key);
   if (known != executions_.end()) return known->second;
-  db::ExecutionRecord record;
-  record.code_version = CodeVersion();
-  record.backend = provenance.backend;
-  record.instruction_set = provenance.isa;
-  record.device = DeviceName(provenance);
-  record.host = HostName();
-  record.thread_count = provenance.threads;
-  record.command_line = options_.command_line;
+  const db::ExecutionRecord record = ToExecutionRecord(provenance, options_.command_line);
   ASSIGN_OR_RETURN(const int64_t id, writer_->AddExecution(record));
   executions_[key] = id;
   return id;
@@ -339,9 +243,10 @@ absl::Status JobManager::CheckUnused(const std::string& model) {
       ASSIGN_OR_RETURN(const JobSpec spec, FromCanonicalJson(row.spec_json));
       for (const Variant& variant : spec.variants) {
         if (variant.model != model) continue;
-        return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", model, "\" is needed by ", JobName(row.job_id),
-                                                                     ", which is ", db::JobStateName(row.state))),
-                          "MODEL_IN_USE", {{"model", model}, {"job", JobName(row.job_id)}});
+        return WithReason(
+            absl::FailedPreconditionError(absl::StrCat("model \"", model, "\" is needed by ", JobName(row.job_id),
+                                                       ", which is ", db::JobStateName(row.state))),
+            "MODEL_IN_USE", {{"model", model}, {"job", JobName(row.job_id)}});
       }
     }
   }
@@ -353,7 +258,8 @@ absl::Status JobManager::Move(int64_t job_id, db::JobState state, const std::str
   RETURN_IF_ERROR(writer_->SetJobState(job_id, state, error));
   Changed(job_id);
   if (state == db::JobState::kFailed) {
-    Log(LogLevel::kError, "job_state", {{"job", JobName(job_id)}, {"state", db::JobStateName(state)}, {"error", error}});
+    Log(LogLevel::kError, "job_state",
+        {{"job", JobName(job_id)}, {"state", db::JobStateName(state)}, {"error", error}});
   } else {
     Log(LogLevel::kInfo, "job_state", {{"job", JobName(job_id)}, {"state", db::JobStateName(state)}});
   }
@@ -403,7 +309,7 @@ void JobManager::RunJob(int64_t job_id) {
 absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
   ASSIGN_OR_RETURN(const db::JobRow row, Row(job_id));
   ASSIGN_OR_RETURN(JobSpec stored, FromCanonicalJson(row.spec_json));
-  ASSIGN_OR_RETURN(const ResolvedJob job, Resolve(std::move(stored)));
+  ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(stored), *host_, options_.in_flight));
   bool allow_mixed = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -423,7 +329,8 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
     run_variants.push_back({generator.get(), MakeTokenCounter(model->tokenizer)});
     ASSIGN_OR_RETURN(sink_options.execution_ids[job.variants[i].name], ExecutionFor(model->provenance));
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<DatabaseSink> sink, DatabaseSink::Create(writer_.get(), std::move(sink_options)));
+  ASSIGN_OR_RETURN(const std::unique_ptr<DatabaseSink> sink,
+                   DatabaseSink::Create(writer_.get(), std::move(sink_options)));
 
   RunnerHooks hooks;
   hooks.on_progress = [this, job_id](const Progress& progress) {

@@ -5,14 +5,14 @@
 //                   \-> CANCELLED
 //
 // Everything a job needs is in its row, so a job survives any death of the daemon: what a dead daemon left running is
-// queued again when the next one starts and goes on by itself, with exactly the samples that are missing; what was being
-// cancelled is cancelled. A job whose answers so far come from another code version, backend or instruction set is not
-// mixed silently: it becomes FAILED and says how to resume it. An orderly Stop puts the running job back in the queue and
-// its samples under way are asked again by the next daemon.
+// queued again when the next one starts and goes on by itself, with exactly the samples that are missing; what was
+// being cancelled is cancelled. A job whose answers so far come from another code version, backend or instruction set
+// is not mixed silently: it becomes FAILED and says how to resume it. An orderly Stop puts the running job back in the
+// queue and its samples under way are asked again by the next daemon.
 //
 // Errors:  NOT_FOUND (JOB_NOT_FOUND, MODEL_NOT_FOUND), INVALID_ARGUMENT (BAD_FOCAL_TEMPERATURE, CONTEXT_TOO_LONG,
-//          REQUEST_ID_REUSED, ..), FAILED_PRECONDITION (JOB_FINISHED, MIXED_EXECUTION, MODEL_WITHOUT_TOKENIZER), and the
-//          database's own.
+//          REQUEST_ID_REUSED, ..), FAILED_PRECONDITION (JOB_FINISHED, MIXED_EXECUTION, MODEL_WITHOUT_TOKENIZER), and
+//          the database's own.
 // Threads: any; jobs run on a thread of the manager. Calls wait for the database, so not from gRPC's own threads.
 #pragma once
 
@@ -37,13 +37,14 @@
 #include "server/jobs/job_estimate.h"
 #include "server/jobs/model_host.h"
 #include "server/jobs/progress_meter.h"
+#include "server/jobs/resolved_job.h"
 
 namespace varifocal {
 
 struct JobManagerOptions {
   std::string database_path;
-  std::string command_line;     // of this process, for the record
-  int in_flight = 8;            // for jobs that do not say
+  std::string command_line;  // of this process, for the record
+  int in_flight = 8;         // for jobs that do not say
   const Clock* clock = &Clock::Real();
 };
 
@@ -51,8 +52,8 @@ struct JobManagerOptions {
 struct JobView {
   db::JobRow row;
   std::vector<std::string> variants;
-  std::vector<db::CellRow> cells;     // empty unless asked for
-  double tokens_per_second = 0;       // these four are 0 (remaining: -1) unless it runs
+  std::vector<db::CellRow> cells;  // empty unless asked for
+  double tokens_per_second = 0;    // these four are 0 (remaining: -1) unless it runs
   double remaining_seconds = -1;
   double elapsed_seconds = 0;
   int64_t token_count = 0;
@@ -67,11 +68,13 @@ class JobManager {
   // Begins to run jobs: once, when the models are there.
   void Start();
 
-  // `spec` need not be validated; in_flight 0 takes the manager's. The same request_id and spec give the first job back.
+  // `spec` need not be validated; in_flight 0 takes the manager's. The same request_id and spec give the first job
+  // back.
   absl::StatusOr<JobView> Submit(JobSpec spec, const std::string& request_id);
   absl::StatusOr<JobEstimate> Estimate(JobSpec spec);
   absl::StatusOr<JobView> Get(int64_t job_id, bool with_cells);
-  absl::StatusOr<std::vector<JobView>> List(int64_t before_id, int64_t limit);  // newest first; before_id 0: from the top
+  absl::StatusOr<std::vector<JobView>> List(int64_t before_id,
+                                            int64_t limit);  // newest first; before_id 0: from the top
   absl::StatusOr<JobView> Cancel(int64_t job_id);
   absl::StatusOr<JobView> Resume(int64_t job_id, bool allow_mixed);
 
@@ -85,10 +88,8 @@ class JobManager {
 
  private:
   struct Running;
-  struct ResolvedJob;
 
   JobManager(ModelHost* host, const JobManagerOptions& options);
-  absl::StatusOr<ResolvedJob> Resolve(JobSpec spec) const;
   absl::StatusOr<int64_t> ExecutionFor(const ModelProvenance& provenance);
   absl::Status CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed);
   absl::StatusOr<db::JobRow> Row(int64_t job_id);
@@ -109,7 +110,7 @@ class JobManager {
   std::condition_variable wake_;
   bool stopping_ = false;
   std::unique_ptr<Running> running_;
-  std::set<int64_t> allow_mixed_;             // jobs resumed with allow_mixed by this daemon
+  std::set<int64_t> allow_mixed_;  // jobs resumed with allow_mixed by this daemon
   std::map<int64_t, int64_t> change_counts_;
   std::map<std::string, int64_t> executions_;  // by backend, instruction set, device and threads
 

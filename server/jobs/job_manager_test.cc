@@ -1,6 +1,6 @@
-// The life of jobs over a real database, with an engine that computes nothing: states, exactly the missing samples after a
-// stop or a failure, cancelling at any moment, idempotent submission, refusals. Method: each test drives a JobManager and reads
-// the database beside it.
+// The life of jobs over a real database, with an engine that computes nothing: states, exactly the missing samples
+// after a stop or a failure, cancelling at any moment, idempotent submission, refusals. Method: each test drives a
+// JobManager and reads the database beside it.
 #include "server/jobs/job_manager.h"
 
 #include <gmock/gmock.h>
@@ -173,7 +173,8 @@ TEST_F(JobManagerTest, FailedSamplesAreRowsAndResumeRetriesThem) {
   EXPECT_TRUE((*failed)[0].scores.empty());
 
   ASSERT_TRUE(manager_->Resume(job_id, false).ok());
-  view = WaitUntil(job_id, [](const JobView& v) { return v.row.state == db::JobState::kSucceeded && v.row.failed_count == 0; });
+  view = WaitUntil(job_id,
+                   [](const JobView& v) { return v.row.state == db::JobState::kSucceeded && v.row.failed_count == 0; });
   EXPECT_EQ(view.row.answered_count, 32);
 }
 
@@ -261,10 +262,26 @@ TEST_F(JobManagerTest, RefusesBadSpecsAndStoresNothing) {
     const char* reason;
   };
   const Case cases[] = {
-      {"unknown model", [](JobSpec& s) { s.variants = {{"nobody", {}}}; }, "MODEL_NOT_FOUND"},
-      {"model without tokenizer", [](JobSpec& s) { s.variants = {{"bare", {}}}; }, "MODEL_WITHOUT_TOKENIZER"},
-      {"temperature on learned", [](JobSpec& s) { s.variants = {{"learned", {0.5}}}; }, "BAD_FOCAL_TEMPERATURE"},
-      {"three temperatures for two layers", [](JobSpec& s) { s.variants = {{"a", {0.5, 0.6, 0.7}}}; }, "BAD_FOCAL_TEMPERATURE"},
+      {"unknown model",
+       [](JobSpec& s) {
+         s.variants = {{"nobody", {}}};
+       },
+       "MODEL_NOT_FOUND"},
+      {"model without tokenizer",
+       [](JobSpec& s) {
+         s.variants = {{"bare", {}}};
+       },
+       "MODEL_WITHOUT_TOKENIZER"},
+      {"temperature on learned",
+       [](JobSpec& s) {
+         s.variants = {{"learned", {0.5}}};
+       },
+       "BAD_FOCAL_TEMPERATURE"},
+      {"three temperatures for two layers",
+       [](JobSpec& s) {
+         s.variants = {{"a", {0.5, 0.6, 0.7}}};
+       },
+       "BAD_FOCAL_TEMPERATURE"},
       {"unknown task", [](JobSpec& s) { s.suite.tasks[0].kind = "recal_kv"; }, "BAD_JOB_SPEC"},
       {"longer than the model", [](JobSpec& s) { s.suite.lengths = {8192}; }, "CONTEXT_TOO_LONG"},
       {"no variant", [](JobSpec& s) { s.variants.clear(); }, "BAD_JOB_SPEC"},
@@ -280,6 +297,15 @@ TEST_F(JobManagerTest, RefusesBadSpecsAndStoresNothing) {
   }
   EXPECT_TRUE(manager_->List(0, 10)->empty());
   EXPECT_EQ(ReasonOf(manager_->Get(77, false).status()).name, "JOB_NOT_FOUND");
+}
+
+TEST_F(JobManagerTest, ALengthThatCanNeverFitTheCacheIsRefused) {
+  control_->SetPageCount(3);  // 384 tokens
+  const auto view = manager_->Submit(SmallSpec(), "");
+  EXPECT_EQ(ReasonOf(view.status()).name, "CACHE_TOO_SMALL");
+  EXPECT_TRUE(absl::IsResourceExhausted(view.status()));
+  control_->SetPageCount(4);  // exactly 512
+  EXPECT_TRUE(manager_->Submit(SmallSpec(), "").ok());
 }
 
 TEST_F(JobManagerTest, ASecondManagerIsRefused) {

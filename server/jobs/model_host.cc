@@ -17,8 +17,8 @@ absl::Status CheckModelName(absl::string_view name) {
   for (char c : name) good = good && (absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.');
   if (good) return absl::OkStatus();
   return WithReason(
-      absl::InvalidArgumentError(absl::StrCat("model name \"", name,
-                                              "\" is not a letter followed by at most 62 letters, digits, '_', '-' or '.'")),
+      absl::InvalidArgumentError(absl::StrCat(
+          "model name \"", name, "\" is not a letter followed by at most 62 letters, digits, '_', '-' or '.'")),
       "BAD_MODEL_NAME");
 }
 
@@ -28,7 +28,8 @@ absl::Status CheckFocalTemperatures(const ModelConfig& config, absl::Span<const 
     return WithReason(absl::InvalidArgumentError(message), "BAD_FOCAL_TEMPERATURE", {{"field", "focal_temperatures"}});
   };
   for (double t : temperatures) {
-    if (!std::isfinite(t) || t <= 0) return bad(absl::StrCat("focal temperature ", t, " is not a finite number above 0"));
+    if (!std::isfinite(t) || t <= 0)
+      return bad(absl::StrCat("focal temperature ", t, " is not a finite number above 0"));
   }
   if (config.attention.mode == AttentionMode::kFocalLearned) {
     return bad("focal temperature cannot be set on a model whose temperatures are learned");
@@ -44,13 +45,13 @@ absl::Status CheckFitsModel(const ModelConfig& config, int64_t prompt_token_coun
   if (prompt_token_count <= config.max_position && new_token_count <= config.max_position - prompt_token_count) {
     return absl::OkStatus();
   }
-  return WithReason(
-      absl::InvalidArgumentError(absl::StrCat("prompt of ", prompt_token_count, " tokens and ", new_token_count,
-                                              " new ones exceed the model's limit of ", config.max_position, " tokens")),
-      "PROMPT_TOO_LONG",
-      {{"promptTokenCount", absl::StrCat(prompt_token_count)},
-       {"newTokenCount", absl::StrCat(new_token_count)},
-       {"limit", absl::StrCat(config.max_position)}});
+  return WithReason(absl::InvalidArgumentError(absl::StrCat("prompt of ", prompt_token_count, " tokens and ",
+                                                            new_token_count, " new ones exceed the model's limit of ",
+                                                            config.max_position, " tokens")),
+                    "PROMPT_TOO_LONG",
+                    {{"promptTokenCount", absl::StrCat(prompt_token_count)},
+                     {"newTokenCount", absl::StrCat(new_token_count)},
+                     {"limit", absl::StrCat(config.max_position)}});
 }
 
 absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& name, const std::string& directory) {
@@ -60,8 +61,9 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& 
     const auto [entry, is_new] = entries_.try_emplace(name, Entry{directory, nullptr});
     if (!is_new) {
       if (entry->second.directory != directory) {
-        return WithReason(absl::AlreadyExistsError(absl::StrCat("model name \"", name, "\" is taken by ", entry->second.directory)),
-                          "MODEL_ALREADY_LOADED", {{"model", name}, {"directory", entry->second.directory}});
+        return WithReason(
+            absl::AlreadyExistsError(absl::StrCat("model name \"", name, "\" is taken by ", entry->second.directory)),
+            "MODEL_ALREADY_LOADED", {{"model", name}, {"directory", entry->second.directory}});
       }
       if (entry->second.model != nullptr) return entry->second.model;
       return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")), "MODEL_LOADING",
@@ -80,8 +82,14 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& 
   entries_[name].model = model;
   const ModelProvenance& from = model->provenance;
   Log(LogLevel::kInfo, "model_loaded",
-      {{"model", name}, {"directory", directory}, {"backend", from.backend}, {"isa", from.isa}, {"dtype", from.dtype},
-       {"threads", from.threads}, {"attention", from.attention}, {"parameters", from.parameter_count},
+      {{"model", name},
+       {"directory", directory},
+       {"backend", from.backend},
+       {"isa", from.isa},
+       {"dtype", from.dtype},
+       {"threads", from.threads},
+       {"attention", from.attention},
+       {"parameters", from.parameter_count},
        {"weights_sha256", from.weights_sha256}});
   return model;
 }
@@ -107,14 +115,23 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Find(const std::string& 
     std::vector<std::string> names;
     for (const auto& [known, unused] : entries_) names.push_back(known);
     const std::string have = names.empty() ? "it has none" : absl::StrCat("it has ", absl::StrJoin(names, ", "));
-    return WithReason(absl::NotFoundError(absl::StrCat("no model \"", name, "\" in this daemon; ", have)), "MODEL_NOT_FOUND",
-                      {{"model", name}});
+    return WithReason(absl::NotFoundError(absl::StrCat("no model \"", name, "\" in this daemon; ", have)),
+                      "MODEL_NOT_FOUND", {{"model", name}});
   }
   if (entry->second.model == nullptr) {
     return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")), "MODEL_LOADING",
                       {{"model", name}});
   }
   return entry->second.model;
+}
+
+std::map<std::string, std::string> ModelHost::Loading() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::map<std::string, std::string> loading;
+  for (const auto& [name, entry] : entries_) {
+    if (entry.model == nullptr) loading[name] = entry.directory;
+  }
+  return loading;
 }
 
 std::vector<std::shared_ptr<HostedModel>> ModelHost::List() const {

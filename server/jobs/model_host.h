@@ -1,7 +1,7 @@
 // The models of one daemon by name: each a checkpoint, its tokenizer and its engine.
 //
-// All variants of a model (`NAME`, `NAME@t=0.7`) share one entry: the temperature travels with each request. A user of a
-// model holds a shared pointer, so unloading only takes the name away and the memory goes with the last user.
+// All variants of a model (`NAME`, `NAME@t=0.7`) share one entry: the temperature travels with each request. A user of
+// a model holds a shared pointer, so unloading only takes the name away and the memory goes with the last user.
 //
 // Errors:  from Load: what LoadModel and Engine::Create say; INVALID_ARGUMENT (BAD_MODEL_NAME), ALREADY_EXISTS
 //          (MODEL_ALREADY_LOADED). From Find: NOT_FOUND (MODEL_NOT_FOUND), UNAVAILABLE (MODEL_LOADING).
@@ -26,7 +26,7 @@
 namespace varifocal {
 
 struct HostedModel {
-  std::string name;       // "baseline"
+  std::string name;  // "baseline"
   std::string directory;
   ModelConfig config;
   ModelProvenance provenance;
@@ -47,6 +47,7 @@ class ModelHost {
   absl::Status Unload(const std::string& name);
   absl::StatusOr<std::shared_ptr<HostedModel>> Find(const std::string& name) const;
   std::vector<std::shared_ptr<HostedModel>> List() const;  // by name, ready ones
+  std::map<std::string, std::string> Loading() const;      // name and directory of those being read
 
  private:
   struct Entry {

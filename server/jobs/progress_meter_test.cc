@@ -36,7 +36,7 @@ TEST(ProgressMeterTest, RemainingTimeWeighsSamplesByLength) {
 
 TEST(ProgressMeterTest, WhatWasThereBeforeCostsNothing) {
   ProgressMeter meter;
-  meter.Update(Report(10, 0, 0), 0);      // resumed: the short ones are there
+  meter.Update(Report(10, 0, 0), 0);  // resumed: the short ones are there
   meter.Update(Report(10, 5, 15000), 20 * kSecondUs);
   EXPECT_DOUBLE_EQ(meter.RemainingSeconds(20 * kSecondUs), 20);
   meter.Update(Report(10, 10, 30000), 40 * kSecondUs);
@@ -47,7 +47,8 @@ TEST(ProgressMeterTest, SpeedForgetsWhatIsOlderThanTheWindow) {
   ProgressMeter meter;
   meter.Update(Report(0, 0, 0), 0);
   for (int second = 1; second <= 60; ++second) meter.Update(Report(0, 0, 100 * second), second * kSecondUs);
-  for (int second = 61; second <= 120; ++second) meter.Update(Report(0, 0, 6000 + 10 * (second - 60)), second * kSecondUs);
+  for (int second = 61; second <= 120; ++second)
+    meter.Update(Report(0, 0, 6000 + 10 * (second - 60)), second * kSecondUs);
   EXPECT_NEAR(meter.TokensPerSecond(120 * kSecondUs), 10, 1e-9);
 }
 

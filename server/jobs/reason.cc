@@ -35,7 +35,8 @@ Reason ReasonOf(const absl::Status& status) {
     reason.metadata = (*json)["metadata"].get<std::map<std::string, std::string>>();
     return reason;
   }
-  const bool is_numeric = status.code() == absl::StatusCode::kDataLoss && absl::StartsWith(status.message(), "NUMERIC_ERROR");
+  const bool is_numeric =
+      status.code() == absl::StatusCode::kDataLoss && absl::StartsWith(status.message(), "NUMERIC_ERROR");
   reason.name = is_numeric ? "NUMERIC_ERROR" : absl::StatusCodeToString(status.code());
   return reason;
 }

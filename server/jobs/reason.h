@@ -1,7 +1,7 @@
 // Why something failed, for programs: a constant in UPPER_SNAKE_CASE that travels inside an absl::Status.
 //
-// The sentence of a status is for people and may be reworded; the reason is part of the interface. server/rpc sends it as
-// google.rpc.ErrorInfo, the database stores it as the error code of a sample.
+// The sentence of a status is for people and may be reworded; the reason is part of the interface. server/rpc sends it
+// as google.rpc.ErrorInfo, the database stores it as the error code of a sample.
 #pragma once
 
 #include <map>

@@ -13,8 +13,8 @@ namespace varifocal {
 namespace {
 
 absl::Status BadName(absl::string_view name, absl::string_view wanted, absl::string_view field) {
-  return WithReason(absl::InvalidArgumentError(absl::StrCat(field, " \"", name.substr(0, 128), "\" is not ", wanted)), "BAD_RESOURCE_NAME",
-                    {{"field", std::string(field)}});
+  return WithReason(absl::InvalidArgumentError(absl::StrCat(field, " \"", name.substr(0, 128), "\" is not ", wanted)),
+                    "BAD_RESOURCE_NAME", {{"field", std::string(field)}});
 }
 
 void SetTime(int64_t wall_us, google::protobuf::Timestamp* time) {
@@ -24,23 +24,34 @@ void SetTime(int64_t wall_us, google::protobuf::Timestamp* time) {
 
 v1::Job::State ToProto(db::JobState state) {
   switch (state) {
-    case db::JobState::kQueued: return v1::Job::QUEUED;
-    case db::JobState::kRunning: return v1::Job::RUNNING;
-    case db::JobState::kCancelling: return v1::Job::CANCELLING;
-    case db::JobState::kSucceeded: return v1::Job::SUCCEEDED;
-    case db::JobState::kFailed: return v1::Job::FAILED;
-    case db::JobState::kCancelled: return v1::Job::CANCELLED;
+    case db::JobState::kQueued:
+      return v1::Job::QUEUED;
+    case db::JobState::kRunning:
+      return v1::Job::RUNNING;
+    case db::JobState::kCancelling:
+      return v1::Job::CANCELLING;
+    case db::JobState::kSucceeded:
+      return v1::Job::SUCCEEDED;
+    case db::JobState::kFailed:
+      return v1::Job::FAILED;
+    case db::JobState::kCancelled:
+      return v1::Job::CANCELLED;
   }
   return v1::Job::STATE_UNSPECIFIED;
 }
 
 const char* TypeName(ParameterType type) {
   switch (type) {
-    case ParameterType::kInteger: return "integer";
-    case ParameterType::kNumber: return "number";
-    case ParameterType::kText: return "text";
-    case ParameterType::kChoice: return "choice";
-    case ParameterType::kTextList: return "text_list";
+    case ParameterType::kInteger:
+      return "integer";
+    case ParameterType::kNumber:
+      return "number";
+    case ParameterType::kText:
+      return "text";
+    case ParameterType::kChoice:
+      return "choice";
+    case ParameterType::kTextList:
+      return "text_list";
   }
   return "";
 }
@@ -49,7 +60,8 @@ const char* TypeName(ParameterType type) {
 
 absl::StatusOr<std::string> ParseModelResource(absl::string_view name, absl::string_view field) {
   absl::string_view rest = name;
-  if (!absl::ConsumePrefix(&rest, "models/") || !CheckModelName(rest).ok()) return BadName(name, "\"models/NAME\"", field);
+  if (!absl::ConsumePrefix(&rest, "models/") || !CheckModelName(rest).ok())
+    return BadName(name, "\"models/NAME\"", field);
   return std::string(rest);
 }
 
@@ -81,8 +93,10 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& proto) {
   }
   for (int i = 0; i < proto.variants_size(); ++i) {
     const v1::Variant& variant = proto.variants(i);
-    ASSIGN_OR_RETURN(std::string model, ParseModelResource(variant.model(), absl::StrCat("spec.variants[", i, "].model")));
-    spec.variants.push_back({std::move(model), {variant.focal_temperatures().begin(), variant.focal_temperatures().end()}});
+    ASSIGN_OR_RETURN(std::string model,
+                     ParseModelResource(variant.model(), absl::StrCat("spec.variants[", i, "].model")));
+    spec.variants.push_back(
+        {std::move(model), {variant.focal_temperatures().begin(), variant.focal_temperatures().end()}});
   }
   if (proto.has_limit()) spec.limit = proto.limit();
   spec.in_flight = proto.has_in_flight() ? proto.in_flight() : 0;
@@ -133,7 +147,9 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_trained_context_length(static_cast<int32_t>(model.config.trained_context_length.value_or(0)));
   const AttentionSetting& attention = model.config.attention;
   switch (attention.mode) {
-    case AttentionMode::kBaseline: proto->set_attention_mode(v1::Model::BASELINE); break;
+    case AttentionMode::kBaseline:
+      proto->set_attention_mode(v1::Model::BASELINE);
+      break;
     case AttentionMode::kFocalConstant:
       proto->set_attention_mode(v1::Model::FOCAL_CONSTANT);
       proto->mutable_focal_temperatures()->Add(attention.temperatures.begin(), attention.temperatures.end());

@@ -17,8 +17,8 @@ namespace varifocal {
 
 class EngineCall {
  public:
-  // Calls callbacks.on_done exactly once: also when Engine::Start fails. The caller keeps the engine alive meanwhile, the reactor
-  // as long as it may call Cancel.
+  // Calls callbacks.on_done exactly once: also when Engine::Start fails. The caller keeps the engine alive meanwhile,
+  // the reactor as long as it may call Cancel.
   void Start(Engine* engine, EngineRequest request, EngineCallbacks callbacks) {
     const auto on_done = callbacks.on_done;
     const absl::StatusOr<Engine::Handle> handle = engine->Start(std::move(request), std::move(callbacks));

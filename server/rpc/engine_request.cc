@@ -19,11 +19,13 @@ absl::Status Bad(const std::string& message, absl::string_view reason, const std
   return WithReason(absl::InvalidArgumentError(message), reason, {{"field", field}});
 }
 
-absl::StatusOr<std::vector<int32_t>> CheckedIds(const v1::TokenIds& ids, const HostedModel& model, const std::string& field) {
+absl::StatusOr<std::vector<int32_t>> CheckedIds(const v1::TokenIds& ids, const HostedModel& model,
+                                                const std::string& field) {
   for (int i = 0; i < ids.ids_size(); ++i) {
     if (ids.ids(i) < 0 || ids.ids(i) >= model.config.vocabulary_size) {
-      return Bad(absl::StrCat("token id ", ids.ids(i), " at position ", i, " is not in [0, ", model.config.vocabulary_size, ")"), "BAD_TOKEN_ID",
-                 field);
+      return Bad(absl::StrCat("token id ", ids.ids(i), " at position ", i, " is not in [0, ",
+                              model.config.vocabulary_size, ")"),
+                 "BAD_TOKEN_ID", field);
     }
   }
   return std::vector<int32_t>(ids.ids().begin(), ids.ids().end());
@@ -44,15 +46,16 @@ absl::StatusOr<std::vector<int32_t>> PromptIds(const Request& request, const Hos
 
 absl::Status CheckContinuations(const v1::ComputeLogLikelihoodsRequest& request) {
   if (request.continuations_size() > kContinuationCountMax) {
-    return Bad(absl::StrCat(request.continuations_size(), " continuations, the limit is ", kContinuationCountMax), "BAD_CONTINUATION",
-               "continuations");
+    return Bad(absl::StrCat(request.continuations_size(), " continuations, the limit is ", kContinuationCountMax),
+               "BAD_CONTINUATION", "continuations");
   }
   for (int i = 0; i < request.continuations_size(); ++i) {
     const v1::Continuation& continuation = request.continuations(i);
     const bool is_empty = continuation.text().empty() && continuation.token_ids().ids().empty();
     if (is_empty || continuation.has_token_ids() != request.has_prompt_token_ids()) {
-      return Bad(absl::StrCat("continuation ", i, is_empty ? " is empty" : " is not of the prompt's kind (text or token ids)"),
-                 "BAD_CONTINUATION", absl::StrCat("continuations[", i, "]"));
+      return Bad(
+          absl::StrCat("continuation ", i, is_empty ? " is empty" : " is not of the prompt's kind (text or token ids)"),
+          "BAD_CONTINUATION", absl::StrCat("continuations[", i, "]"));
     }
   }
   return absl::OkStatus();
@@ -62,8 +65,9 @@ absl::Status CheckContinuations(const v1::ComputeLogLikelihoodsRequest& request)
 
 absl::Status CheckHasTokenizer(const HostedModel& model) {
   if (model.tokenizer != nullptr) return absl::OkStatus();
-  return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\" has no tokenizer; send token ids")),
-                    "MODEL_WITHOUT_TOKENIZER", {{"model", model.name}});
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\" has no tokenizer; send token ids")),
+      "MODEL_WITHOUT_TOKENIZER", {{"model", model.name}});
 }
 
 absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request, const HostedModel& model) {
@@ -71,26 +75,30 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   GenerateWork work;
   work.max_new_tokens = request.max_new_tokens();
   if (work.max_new_tokens < 1) {
-    return Bad(request.has_max_new_tokens() ? absl::StrCat("max_new_tokens ", work.max_new_tokens, " is below 1") : "max_new_tokens is not set",
+    return Bad(request.has_max_new_tokens() ? absl::StrCat("max_new_tokens ", work.max_new_tokens, " is below 1")
+                                            : "max_new_tokens is not set",
                "BAD_MAX_NEW_TOKENS", "max_new_tokens");
   }
   if (settings.has_sampling_temperature()) {
     work.sampling_temperature = settings.sampling_temperature();
     if (!std::isfinite(work.sampling_temperature) || work.sampling_temperature < 0) {
-      return Bad(absl::StrCat("sampling_temperature ", work.sampling_temperature, " is not a finite number of at least 0"),
-                 "BAD_SAMPLING_TEMPERATURE", "decode_settings.sampling_temperature");
+      return Bad(
+          absl::StrCat("sampling_temperature ", work.sampling_temperature, " is not a finite number of at least 0"),
+          "BAD_SAMPLING_TEMPERATURE", "decode_settings.sampling_temperature");
     }
   }
   if (settings.has_top_p()) {
     work.top_p = settings.top_p();
     if (!(work.top_p > 0 && work.top_p <= 1)) {
-      return Bad(absl::StrCat("top_p ", work.top_p, " is not above 0 and at most 1"), "BAD_TOP_P", "decode_settings.top_p");
+      return Bad(absl::StrCat("top_p ", work.top_p, " is not above 0 and at most 1"), "BAD_TOP_P",
+                 "decode_settings.top_p");
     }
   }
   work.seed = static_cast<uint64_t>(settings.seed());
   work.ignore_eos = settings.ignore_eos();
   if (settings.stop_size() > kStopCountMax) {
-    return Bad(absl::StrCat(settings.stop_size(), " stop strings, the limit is ", kStopCountMax), "BAD_STOP", "decode_settings.stop");
+    return Bad(absl::StrCat(settings.stop_size(), " stop strings, the limit is ", kStopCountMax), "BAD_STOP",
+               "decode_settings.stop");
   }
   for (const std::string& stop : settings.stop()) {
     if (stop.empty()) return Bad("a stop string is empty", "BAD_STOP", "decode_settings.stop");
@@ -102,12 +110,14 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   engine_request.focal_temperature.assign(request.focal_temperatures().begin(), request.focal_temperatures().end());
   RETURN_IF_ERROR(CheckFocalTemperatures(model.config, engine_request.focal_temperature));
   ASSIGN_OR_RETURN(engine_request.token_ids, PromptIds(request, model));
-  RETURN_IF_ERROR(CheckFitsModel(model.config, static_cast<int64_t>(engine_request.token_ids.size()), work.max_new_tokens));
+  RETURN_IF_ERROR(
+      CheckFitsModel(model.config, static_cast<int64_t>(engine_request.token_ids.size()), work.max_new_tokens));
   engine_request.work = std::move(work);
   return engine_request;
 }
 
-absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsRequest& request, const HostedModel& model) {
+absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsRequest& request,
+                                              const HostedModel& model) {
   EngineRequest engine_request;
   engine_request.focal_temperature.assign(request.focal_temperatures().begin(), request.focal_temperatures().end());
   RETURN_IF_ERROR(CheckFocalTemperatures(model.config, engine_request.focal_temperature));
@@ -130,13 +140,15 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsReq
     RETURN_IF_ERROR(CheckHasTokenizer(model));
     std::vector<std::string> texts;
     for (const v1::Continuation& continuation : request.continuations()) texts.push_back(continuation.text());
-    ASSIGN_OR_RETURN(SplitContinuations split, SplitPromptAndContinuations(*model.tokenizer, request.prompt_text(), texts));
+    ASSIGN_OR_RETURN(SplitContinuations split,
+                     SplitPromptAndContinuations(*model.tokenizer, request.prompt_text(), texts));
     engine_request.token_ids = std::move(split.prompt_token_ids);
     work.continuations = std::move(split.continuations);
   }
   size_t longest = 0;
   for (const auto& continuation : work.continuations) longest = std::max(longest, continuation.size());
-  RETURN_IF_ERROR(CheckFitsModel(model.config, static_cast<int64_t>(engine_request.token_ids.size()), static_cast<int64_t>(longest)));
+  RETURN_IF_ERROR(CheckFitsModel(model.config, static_cast<int64_t>(engine_request.token_ids.size()),
+                                 static_cast<int64_t>(longest)));
   engine_request.work = std::move(work);
   return engine_request;
 }

@@ -1,7 +1,9 @@
 // From an Inference request to what the engine takes: every range is checked here, with a reason of its own.
 //
-// Errors: INVALID_ARGUMENT with EMPTY_PROMPT, BAD_TOKEN_ID, PROMPT_TOO_LONG, BAD_MAX_NEW_TOKENS, BAD_SAMPLING_TEMPERATURE,
-//         BAD_TOP_P, BAD_STOP, BAD_FOCAL_TEMPERATURE, BAD_CONTINUATION; FAILED_PRECONDITION with MODEL_WITHOUT_TOKENIZER.
+// Errors: INVALID_ARGUMENT with EMPTY_PROMPT, BAD_TOKEN_ID, PROMPT_TOO_LONG, BAD_MAX_NEW_TOKENS,
+// BAD_SAMPLING_TEMPERATURE,
+//         BAD_TOP_P, BAD_STOP, BAD_FOCAL_TEMPERATURE, BAD_CONTINUATION; FAILED_PRECONDITION with
+//         MODEL_WITHOUT_TOKENIZER.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -13,6 +15,7 @@ namespace varifocal {
 
 absl::Status CheckHasTokenizer(const HostedModel& model);
 absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request, const HostedModel& model);
-absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsRequest& request, const HostedModel& model);
+absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsRequest& request,
+                                              const HostedModel& model);
 
 }  // namespace varifocal

@@ -21,7 +21,9 @@ namespace {
 constexpr auto kWatchPeriod = std::chrono::milliseconds(250);
 constexpr int64_t kHeartbeatUs = 5'000'000;
 
-absl::Status ShuttingDown() { return WithReason(absl::UnavailableError("the daemon is shutting down"), "SHUTTING_DOWN"); }
+absl::Status ShuttingDown() {
+  return WithReason(absl::UnavailableError("the daemon is shutting down"), "SHUTTING_DOWN");
+}
 
 }  // namespace
 
@@ -69,9 +71,7 @@ EvaluationService::EvaluationService(JobManager* jobs, WorkerPool* workers) : jo
   if (jobs_ != nullptr) watcher_ = std::thread([this] { WatchLoop(); });
 }
 
-EvaluationService::~EvaluationService() {
-  EndWatches();
-}
+EvaluationService::~EvaluationService() { EndWatches(); }
 
 void EvaluationService::EndWatches() {
   {
@@ -111,7 +111,8 @@ absl::StatusOr<JobManager*> EvaluationService::Jobs() const {
   return WithReason(absl::FailedPreconditionError("this server has no database, so it has no jobs"), "NO_DATABASE");
 }
 
-grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerContext* context, const v1::SubmitJobRequest* request,
+grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerContext* context,
+                                                       const v1::SubmitJobRequest* request,
                                                        v1::SubmitJobResponse* response) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
@@ -126,8 +127,8 @@ grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerConte
   });
 }
 
-grpc::ServerUnaryReactor* EvaluationService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
-                                                    v1::Job* response) {
+grpc::ServerUnaryReactor* EvaluationService::GetJob(grpc::CallbackServerContext* context,
+                                                    const v1::GetJobRequest* request, v1::Job* response) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
@@ -136,14 +137,16 @@ grpc::ServerUnaryReactor* EvaluationService::GetJob(grpc::CallbackServerContext*
   });
 }
 
-grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContext* context,
+                                                      const v1::ListJobsRequest* request,
                                                       v1::ListJobsResponse* response) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
     ASSIGN_OR_RETURN(const std::string after, ParsePageToken("jobs", request->page_token()));
     int64_t before_id = 0;
-    if (!after.empty() && !absl::SimpleAtoi(after, &before_id)) return absl::InternalError("a page token without a job id was given out");
+    if (!after.empty() && !absl::SimpleAtoi(after, &before_id))
+      return absl::InternalError("a page token without a job id was given out");
     // One more than a page tells whether there is a next one.
     ASSIGN_OR_RETURN(std::vector<JobView> views, jobs->List(before_id, page_size + 1));
     if (views.size() > static_cast<size_t>(page_size)) {
@@ -155,8 +158,8 @@ grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContex
   });
 }
 
-grpc::ServerUnaryReactor* EvaluationService::CancelJob(grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
-                                                       v1::Job* response) {
+grpc::ServerUnaryReactor* EvaluationService::CancelJob(grpc::CallbackServerContext* context,
+                                                       const v1::CancelJobRequest* request, v1::Job* response) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
@@ -165,8 +168,8 @@ grpc::ServerUnaryReactor* EvaluationService::CancelJob(grpc::CallbackServerConte
   });
 }
 
-grpc::ServerUnaryReactor* EvaluationService::ResumeJob(grpc::CallbackServerContext* context, const v1::ResumeJobRequest* request,
-                                                       v1::Job* response) {
+grpc::ServerUnaryReactor* EvaluationService::ResumeJob(grpc::CallbackServerContext* context,
+                                                       const v1::ResumeJobRequest* request, v1::Job* response) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
@@ -191,7 +194,8 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc
   return stream->reactor();
 }
 
-grpc::ServerUnaryReactor* EvaluationService::ListSuites(grpc::CallbackServerContext* context, const v1::ListSuitesRequest*,
+grpc::ServerUnaryReactor* EvaluationService::ListSuites(grpc::CallbackServerContext* context,
+                                                        const v1::ListSuitesRequest*,
                                                         v1::ListSuitesResponse* response) {
   return RunUnary(context, *workers_, [response]() -> absl::Status {
     for (const std::string& name : BuiltInSuiteNames()) {
@@ -203,8 +207,8 @@ grpc::ServerUnaryReactor* EvaluationService::ListSuites(grpc::CallbackServerCont
   });
 }
 
-grpc::ServerUnaryReactor* EvaluationService::ListTasks(grpc::CallbackServerContext* context, const v1::ListTasksRequest*,
-                                                       v1::ListTasksResponse* response) {
+grpc::ServerUnaryReactor* EvaluationService::ListTasks(grpc::CallbackServerContext* context,
+                                                       const v1::ListTasksRequest*, v1::ListTasksResponse* response) {
   return RunUnary(context, *workers_, [response]() -> absl::Status {
     for (const TaskKind& kind : TaskKinds()) ToProto(kind, response->add_tasks());
     return absl::OkStatus();

@@ -1,7 +1,7 @@
 // The Evaluation service: jobs over the wire. Every unary call waits for the database, so it runs on the worker pool.
 //
-// Watching: one thread looks at all watched jobs four times a second and sends to those streams whose job changed and whose
-// last message is out. So a slow reader skips messages, and neither it nor a thousand watchers slow a job down.
+// Watching: one thread looks at all watched jobs four times a second and sends to those streams whose job changed and
+// whose last message is out. So a slow reader skips messages, and neither it nor a thousand watchers slow a job down.
 //
 // Threads: as gRPC likes. Jobs and workers outlive the service, and the service outlives the gRPC server.
 #pragma once
@@ -29,7 +29,8 @@ class EvaluationService final : public v1::Evaluation::CallbackService {
 
   grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* context, const v1::SubmitJobRequest* request,
                                       v1::SubmitJobResponse* response) override;
-  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request, v1::Job* response) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+                                   v1::Job* response) override;
   grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
                                      v1::ListJobsResponse* response) override;
   grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,

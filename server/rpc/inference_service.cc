@@ -1,7 +1,9 @@
 #include "server/rpc/inference_service.h"
 
-#include <algorithm>
+#include <iterator>
+#include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,18 +20,24 @@
 namespace varifocal {
 namespace {
 
-absl::StatusOr<std::shared_ptr<HostedModel>> FindModel(const ModelHost& host, const std::string& resource, absl::string_view field) {
+absl::StatusOr<std::shared_ptr<HostedModel>> FindModel(const ModelHost& host, const std::string& resource,
+                                                       absl::string_view field) {
   ASSIGN_OR_RETURN(const std::string name, ParseModelResource(resource, field));
   return host.Find(name);
 }
 
 v1::GenerationResult::FinishReason ToProto(EngineFinishReason reason) {
   switch (reason) {
-    case EngineFinishReason::kNone: return v1::GenerationResult::FINISH_REASON_UNSPECIFIED;
-    case EngineFinishReason::kEos: return v1::GenerationResult::EOS;
-    case EngineFinishReason::kLength: return v1::GenerationResult::LENGTH;
-    case EngineFinishReason::kStop: return v1::GenerationResult::STOP;
-    case EngineFinishReason::kCancelled: return v1::GenerationResult::CANCELLED;
+    case EngineFinishReason::kNone:
+      return v1::GenerationResult::FINISH_REASON_UNSPECIFIED;
+    case EngineFinishReason::kEos:
+      return v1::GenerationResult::EOS;
+    case EngineFinishReason::kLength:
+      return v1::GenerationResult::LENGTH;
+    case EngineFinishReason::kStop:
+      return v1::GenerationResult::STOP;
+    case EngineFinishReason::kCancelled:
+      return v1::GenerationResult::CANCELLED;
   }
   return v1::GenerationResult::FINISH_REASON_UNSPECIFIED;
 }
@@ -50,7 +58,8 @@ void ToProto(const EngineResult& result, v1::GenerationResult* proto) {
   proto->set_notes(result.notes);
 }
 
-void ToProto(const EngineRequest& request, const EngineResult& result, bool per_token, v1::ComputeLogLikelihoodsResponse* proto) {
+void ToProto(const EngineRequest& request, const EngineResult& result, bool per_token,
+             v1::ComputeLogLikelihoodsResponse* proto) {
   proto->mutable_token_ids()->Add(request.token_ids.begin(), request.token_ids.end());
   proto->set_cached_token_count(static_cast<int32_t>(result.cached_token_count));
   proto->set_extrapolated(result.extrapolated);
@@ -59,7 +68,8 @@ void ToProto(const EngineRequest& request, const EngineResult& result, bool per_
   if (work == nullptr) {
     proto->set_log_likelihood(result.log_likelihood);
     if (!per_token) return;
-    for (size_t i = 1; i < result.token_log_probs.size(); ++i) proto->add_token_log_probs(result.token_log_probs[i].value_or(0));
+    for (size_t i = 1; i < result.token_log_probs.size(); ++i)
+      proto->add_token_log_probs(result.token_log_probs[i].value_or(0));
     return;
   }
   for (size_t i = 0; i < result.continuations.size(); ++i) {
@@ -107,10 +117,12 @@ class ScoreCall final : public grpc::ServerUnaryReactor {
   EngineRequest sent_;
 };
 
-// One Generate call: chunks of new tokens, at most one write under way, then the result. It owns itself: OnDone is its end.
+// One Generate call: chunks of new tokens, at most one write under way, then the result. It owns itself: OnDone is its
+// end.
 class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
  public:
-  explicit GenerateCall(const v1::GenerateRequest* request) : request_(request), call_(std::make_shared<EngineCall>()) {}
+  explicit GenerateCall(const v1::GenerateRequest* request)
+      : request_(request), call_(std::make_shared<EngineCall>()) {}
 
   void Begin(const ModelHost& host) {  // on a worker; as ScoreCall::Begin
     absl::StatusOr<std::shared_ptr<HostedModel>> model = FindModel(host, request_->model(), "model");
@@ -149,8 +161,8 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
     Advance(std::move(lock));
   }
 
-  // The next step, when no write is under way. gRPC is called without the lock: it may call back at once. After the last
-  // step the object may be gone.
+  // The next step, when no write is under way. gRPC is called without the lock: it may call back at once. After the
+  // last step the object may be gone.
   void Advance(std::unique_lock<std::mutex> lock) {
     if (is_writing_) return;
     if (is_ended_) {
@@ -183,26 +195,33 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
 
 }  // namespace
 
-grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
+grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerContext* context,
+                                                       const v1::ListModelsRequest* request,
                                                        v1::ListModelsResponse* response) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
     ASSIGN_OR_RETURN(const std::string after, ParsePageToken("models", request->page_token()));
-    for (const auto& model : host_->List()) {
-      if (model->name <= after) continue;
+    std::map<std::string, v1::Model> models;
+    for (const auto& model : host_->List()) ToProto(*model, &models[model->name]);
+    for (const auto& [name, directory] : host_->Loading()) {
+      v1::Model& loading = models[name];
+      loading.set_name(absl::StrCat("models/", name));
+      loading.set_state(v1::Model::LOADING);
+      loading.set_directory(directory);
+    }
+    for (auto model = models.upper_bound(after); model != models.end(); ++model) {
       if (response->models_size() == page_size) {
-        const std::string& last = response->models(page_size - 1).name();
-        response->set_next_page_token(MakePageToken("models", last.substr(sizeof("models/") - 1)));
+        response->set_next_page_token(MakePageToken("models", std::prev(model)->first));
         break;
       }
-      ToProto(*model, response->add_models());
+      *response->add_models() = std::move(model->second);
     }
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext* context, const v1::GetModelRequest* request,
-                                                     v1::Model* response) {
+grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext* context,
+                                                     const v1::GetModelRequest* request, v1::Model* response) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->name(), "name"));
     ToProto(*model, response);
@@ -210,8 +229,8 @@ grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext
   });
 }
 
-grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContext* context, const v1::LoadModelRequest* request,
-                                                      v1::Model* response) {
+grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContext* context,
+                                                      const v1::LoadModelRequest* request, v1::Model* response) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     if (request->directory().empty()) {
       return WithReason(absl::InvalidArgumentError("directory is not set"), "BAD_DIRECTORY", {{"field", "directory"}});
@@ -223,7 +242,8 @@ grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContex
   });
 }
 
-grpc::ServerUnaryReactor* InferenceService::UnloadModel(grpc::CallbackServerContext* context, const v1::UnloadModelRequest* request,
+grpc::ServerUnaryReactor* InferenceService::UnloadModel(grpc::CallbackServerContext* context,
+                                                        const v1::UnloadModelRequest* request,
                                                         v1::UnloadModelResponse*) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::string name, ParseModelResource(request->name(), "name"));
@@ -234,7 +254,8 @@ grpc::ServerUnaryReactor* InferenceService::UnloadModel(grpc::CallbackServerCont
   });
 }
 
-grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* context, const v1::TokenizeRequest* request,
+grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* context,
+                                                     const v1::TokenizeRequest* request,
                                                      v1::TokenizeResponse* response) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
@@ -251,7 +272,8 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext
   });
 }
 
-grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* context, const v1::DetokenizeRequest* request,
+grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* context,
+                                                       const v1::DetokenizeRequest* request,
                                                        v1::DetokenizeResponse* response) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));

@@ -1,7 +1,7 @@
 // The Inference service: checks a request, hands it to a model's engine, sends back what comes.
 //
-// Nothing here blocks a gRPC thread: texts are encoded on the worker pool and answers are sent from the engine's callback.
-// A client that goes away or runs past its deadline cancels its request in the engine.
+// Nothing here blocks a gRPC thread: texts are encoded on the worker pool and answers are sent from the engine's
+// callback. A client that goes away or runs past its deadline cancels its request in the engine.
 //
 // Threads: as gRPC likes. Host, jobs and workers outlive the service, and the service outlives the gRPC server.
 #pragma once

@@ -30,7 +30,8 @@ absl::StatusOr<std::string> ParsePageToken(absl::string_view list, absl::string_
       token.substr(0, kHashCharacters) == Hash(list, last_key)) {
     return last_key;
   }
-  return WithReason(absl::InvalidArgumentError(absl::StrCat("page_token \"", token.substr(0, 64), "\" was not given out by this list")),
+  return WithReason(absl::InvalidArgumentError(
+                        absl::StrCat("page_token \"", token.substr(0, 64), "\" was not given out by this list")),
                     "BAD_PAGE_TOKEN", {{"field", "page_token"}});
 }
 

@@ -1,4 +1,5 @@
-// Page tokens round-trip, and nothing else is taken for one. Method: by hand, and every one-character change of a token.
+// Page tokens round-trip, and nothing else is taken for one. Method: by hand, and every one-character change of a
+// token.
 #include "server/rpc/page_token.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,8 @@ constexpr size_t kValueCountMax = 8;
 // Proto strings are UTF-8; what a user typed need not be.
 std::string Clean(absl::string_view text, size_t bytes_max) {
   std::string clean;
-  for (unsigned char c : text.substr(0, bytes_max)) clean += c == '\n' || (c >= 0x20 && c < 0x7f) ? static_cast<char>(c) : '?';
+  for (unsigned char c : text.substr(0, bytes_max))
+    clean += c == '\n' || (c >= 0x20 && c < 0x7f) ? static_cast<char>(c) : '?';
   if (text.size() > bytes_max) clean += "...";
   return clean;
 }

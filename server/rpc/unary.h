@@ -12,8 +12,8 @@
 
 namespace varifocal {
 
-// Request and response live until the reactor is finished, so `body` may keep pointers to them. A call that was cancelled or
-// ran past its deadline while it waited for a worker is not begun.
+// Request and response live until the reactor is finished, so `body` may keep pointers to them. A call that was
+// cancelled or ran past its deadline while it waited for a worker is not begun.
 inline grpc::ServerUnaryReactor* RunUnary(grpc::CallbackServerContext* context, WorkerPool& workers,
                                           std::function<absl::Status()> body) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

@@ -25,8 +25,9 @@ EngineResult Answer(const EngineRequest& request) {
     const int64_t count = std::min<int64_t>(work->max_new_tokens, 3);
     for (int64_t i = 0; i < count; ++i) result.new_token_ids.push_back(static_cast<int32_t>(10 + i));
     result.new_token_log_probs.assign(count, kLogProb);
-    result.text = absl::StrCat(
-        "answer-", Sha256Hex(absl::StrCat(absl::StrJoin(request.token_ids, ","), ";", absl::StrJoin(request.focal_temperature, ","))).substr(0, 8));
+    result.text = absl::StrCat("answer-", Sha256Hex(absl::StrCat(absl::StrJoin(request.token_ids, ","), ";",
+                                                                 absl::StrJoin(request.focal_temperature, ",")))
+                                              .substr(0, 8));
     result.finish_reason = count < work->max_new_tokens ? EngineFinishReason::kEos : EngineFinishReason::kLength;
   } else if (const auto* scores = std::get_if<ScoreContinuationsWork>(&request.work)) {
     for (const auto& continuation : scores->continuations) {
@@ -69,6 +70,11 @@ void FakeEngineControl::FailNext(int count, absl::Status status) {
   failure_ = std::move(status);
 }
 
+void FakeEngineControl::SetPageCount(int64_t page_count) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  page_count_ = page_count;
+}
+
 int FakeEngineControl::started_count() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return started_count_;
@@ -79,7 +85,8 @@ int FakeEngineControl::cancelled_count() const {
   return cancelled_count_;
 }
 
-FakeEngine::FakeEngine(std::shared_ptr<FakeEngineControl> control) : control_(std::move(control)), thread_([this] { Loop(); }) {}
+FakeEngine::FakeEngine(std::shared_ptr<FakeEngineControl> control)
+    : control_(std::move(control)), thread_([this] { Loop(); }) {}
 
 FakeEngine::~FakeEngine() {
   {
@@ -126,7 +133,8 @@ void FakeEngine::Loop() {
     if (next == queue_.end()) next = queue_.begin();
     const std::shared_ptr<Pending> pending = *next;
     if (!pending->cancelled && !stopping_ && control_->delay_ms_ > 0) {
-      control_->changed_.wait_for(lock, std::chrono::milliseconds(control_->delay_ms_), [&] { return stopping_ || pending->cancelled; });
+      control_->changed_.wait_for(lock, std::chrono::milliseconds(control_->delay_ms_),
+                                  [&] { return stopping_ || pending->cancelled; });
       if (control_->held_ && !stopping_ && !pending->cancelled) continue;
     }
     absl::StatusOr<EngineResult> result = Answer(pending->request);
@@ -143,7 +151,8 @@ void FakeEngine::Loop() {
     queue_.erase(std::find(queue_.begin(), queue_.end(), pending));
     lock.unlock();
     if (result.ok() && pending->callbacks.on_token) {
-      for (size_t i = 0; i < result->new_token_ids.size(); ++i) pending->callbacks.on_token(result->new_token_ids[i], kLogProb);
+      for (size_t i = 0; i < result->new_token_ids.size(); ++i)
+        pending->callbacks.on_token(result->new_token_ids[i], kLogProb);
     }
     pending->callbacks.on_done(std::move(result));
     lock.lock();
@@ -159,6 +168,8 @@ EngineDescription FakeEngine::Describe() const {
   EngineDescription description;
   description.prefix_cache = true;
   description.batch_size_max = 16;
+  std::lock_guard<std::mutex> lock(control_->mutex_);
+  description.page_count = control_->page_count_;
   return description;
 }
 

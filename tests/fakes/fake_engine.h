@@ -1,8 +1,8 @@
-// An engine that computes nothing: answers are a function of the request, so that services and jobs can be tested without a
-// model, at any speed, with any failure.
+// An engine that computes nothing: answers are a function of the request, so that services and jobs can be tested
+// without a model, at any speed, with any failure.
 //
-// The text of a generation is "answer-" and eight hexadecimal characters over ids and temperatures; log-probabilities are
-// -0.5 each. One thread answers requests in their order, each after `delay_ms`, while nothing holds it.
+// The text of a generation is "answer-" and eight hexadecimal characters over ids and temperatures; log-probabilities
+// are -0.5 each. One thread answers requests in their order, each after `delay_ms`, while nothing holds it.
 //
 // Threads: any, like an Engine.
 #pragma once
@@ -23,10 +23,11 @@ namespace varifocal {
 class FakeEngineControl {
  public:
   void SetDelayMs(int delay_ms);
-  void Hold();       // no request is answered ..
-  void Release();    // .. until here
+  void Hold();     // no request is answered ..
+  void Release();  // .. until here
   // The next `count` requests that are answered are answered with this.
   void FailNext(int count, absl::Status status);
+  void SetPageCount(int64_t page_count);  // what the engines say they have; 32 hold a model's longest context
   int started_count() const;
   int cancelled_count() const;
 
@@ -37,6 +38,7 @@ class FakeEngineControl {
   int delay_ms_ = 0;
   bool held_ = false;
   int failures_ = 0;
+  int64_t page_count_ = 32;
   absl::Status failure_;
   int started_count_ = 0;
   int cancelled_count_ = 0;
@@ -72,8 +74,9 @@ class FakeEngine : public Engine {
   std::thread thread_;
 };
 
-// Models of 2 layers and 4,096 positions (trained on 1,024) with the tokenizer in models/baseline. A directory whose name ends in
-// "learned" has learned temperatures, one that ends in "bare" no tokenizer, one that ends in "missing" is NOT_FOUND.
+// Models of 2 layers and 4,096 positions (trained on 1,024) with the tokenizer in models/baseline. A directory whose
+// name ends in "learned" has learned temperatures, one that ends in "bare" no tokenizer, one that ends in "missing" is
+// NOT_FOUND.
 ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control);
 
 }  // namespace varifocal

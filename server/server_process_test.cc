@@ -1,5 +1,5 @@
-// The daemon as a process: flags and their errors, signals, death. Method: the real program with a shipped checkpoint; a small job is
-// interrupted by SIGTERM or SIGKILL and a second daemon must finish it with every sample answered once.
+// The daemon as a process: flags and their errors, signals, death. Method: the real program with a shipped checkpoint;
+// a small job is interrupted by SIGTERM or SIGKILL and a second daemon must finish it with every sample answered once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -45,7 +45,8 @@ std::string AddressOf(BackgroundProcess& daemon) {
 class DaemonTest : public testing::Test {
  protected:
   std::vector<std::string> Arguments() const {
-    return {absl::StrCat("--db=", directory_.File("r.db")), "--model=baseline=models/baseline", "--listen=127.0.0.1:0", "--in-flight=2"};
+    return {absl::StrCat("--db=", directory_.File("r.db")), "--model=baseline=models/baseline", "--listen=127.0.0.1:0",
+            "--in-flight=2"};
   }
 
   static std::string Submit(const std::string& address) {
@@ -137,8 +138,9 @@ TEST_F(DaemonTest, KilledDaemonLosesNothing) { InterruptAndFinish(SIGKILL, 128 +
 TEST_F(DaemonTest, HelpAndVersion) {
   const ProcessResult help = RunProcess(kDaemon, {"--help"});
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* flag : {"--db", "--model", "--listen", "--device", "--dtype", "--threads", "--cpu-isa", "--prefill-chunk-tokens",
-                           "--prefix-cache", "--kv-cache-bytes", "--batch-size-max", "--in-flight"}) {
+  for (const char* flag :
+       {"--db", "--model", "--listen", "--device", "--dtype", "--threads", "--cpu-isa", "--prefill-chunk-tokens",
+        "--prefix-cache", "--kv-cache-bytes", "--batch-size-max", "--in-flight"}) {
     EXPECT_THAT(help.out, HasSubstr(flag));
   }
   const ProcessResult version = RunProcess(kDaemon, {"--version"});

@@ -1,0 +1,228 @@
+// The Evaluation service as a client sees it: codes and reasons table-driven, watching, cancelling, paging, repeating.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "server/server_fixture.h"
+
+namespace varifocal {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+class EvaluationTest : public ServerTest {};
+
+TEST_F(EvaluationTest, SubmitWatchAndGet) {
+  control_->SetDelayMs(30);
+  v1::SubmitJobResponse submitted;
+  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+  EXPECT_EQ(submitted.job().variants_size(), 2);
+  EXPECT_EQ(submitted.job().spec().suite().tasks(0).metrics(0), "exact_match") << "the spec comes back complete";
+
+  v1::WatchJobRequest watch;
+  watch.set_name(submitted.job().name());
+  grpc::ClientContext context;
+  const auto reader = evaluation_->WatchJob(&context, watch);
+  std::vector<v1::WatchJobResponse> messages;
+  for (v1::WatchJobResponse message; reader->Read(&message);) messages.push_back(message);
+  ASSERT_TRUE(reader->Finish().ok());
+  ASSERT_GE(messages.size(), 2u);
+  for (size_t i = 0; i < messages.size(); ++i) {
+    EXPECT_EQ(messages[i].sequence_number(), static_cast<int64_t>(i) + 1);
+    EXPECT_EQ(messages[i].job().progress().cells_size(), 2);
+    const int64_t before = i > 0 ? messages[i - 1].job().progress().done_count() : 0;
+    EXPECT_GE(messages[i].job().progress().done_count(), before);
+    EXPECT_EQ(messages[i].job().state() == v1::Job::SUCCEEDED, i + 1 == messages.size());
+  }
+  EXPECT_EQ(messages.back().job().progress().done_count(), 16);
+
+  const v1::Job job = GetJob(submitted.job().name());
+  EXPECT_EQ(job.state(), v1::Job::SUCCEEDED);
+  EXPECT_TRUE(job.has_end_time());
+  // Watching a settled job is one message.
+  grpc::ClientContext context2;
+  const auto again = evaluation_->WatchJob(&context2, watch);
+  v1::WatchJobResponse message;
+  EXPECT_TRUE(again->Read(&message));
+  EXPECT_FALSE(again->Read(&message));
+  EXPECT_TRUE(again->Finish().ok());
+}
+
+TEST_F(EvaluationTest, WatchersThatLeaveOrStallHurtNobody) {
+  control_->SetDelayMs(10);
+  v1::SubmitJobResponse submitted;
+  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+  v1::WatchJobRequest watch;
+  watch.set_name(submitted.job().name());
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>>> stalled;
+  for (int i = 0; i < 20; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    stalled.push_back(evaluation_->WatchJob(contexts.back().get(), watch));  // and never read
+    if (i % 2 == 0) contexts.back()->TryCancel();
+  }
+  for (int i = 0; i < 1000 && GetJob(submitted.job().name()).state() != v1::Job::SUCCEEDED; ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_EQ(GetJob(submitted.job().name()).state(), v1::Job::SUCCEEDED);
+  for (auto& context : contexts) context->TryCancel();
+  for (auto& reader : stalled) reader->Finish();
+}
+
+TEST_F(EvaluationTest, CancelAndResume) {
+  control_->SetDelayMs(20);
+  v1::SubmitJobResponse submitted;
+  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+  const std::string name = submitted.job().name();
+  v1::CancelJobRequest cancel;
+  cancel.set_name(name);
+  v1::Job job;
+  grpc::ClientContext context;
+  ASSERT_TRUE(evaluation_->CancelJob(&context, cancel, &job).ok());
+  EXPECT_TRUE(job.state() == v1::Job::CANCELLING || job.state() == v1::Job::CANCELLED);
+  for (int i = 0; i < 500 && GetJob(name).state() != v1::Job::CANCELLED; ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_EQ(GetJob(name).state(), v1::Job::CANCELLED);
+  v1::ResumeJobRequest resume;
+  resume.set_name(name);
+  grpc::ClientContext context2;
+  ASSERT_TRUE(evaluation_->ResumeJob(&context2, resume, &job).ok());
+  for (int i = 0; i < 1000 && GetJob(name).state() != v1::Job::SUCCEEDED; ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_EQ(GetJob(name).progress().done_count(), 16);
+  grpc::ClientContext context3;
+  EXPECT_EQ(ReasonIn(evaluation_->CancelJob(&context3, cancel, &job)), "JOB_FINISHED");
+}
+
+TEST_F(EvaluationTest, SubmitRefusesByReason) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  struct Case {
+    const char* name;
+    std::function<void(v1::SubmitJobRequest&)> spoil;
+    grpc::StatusCode code;
+    const char* reason;
+  };
+  using R = v1::SubmitJobRequest;
+  const auto suite = [](R& r) { return r.mutable_spec()->mutable_suite(); };
+  const auto variant = [](R& r) { return r.mutable_spec()->mutable_variants(0); };
+  const Case cases[] = {
+      {"empty", [](R& r) { r.clear_spec(); }, grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
+      {"unknown model", [=](R& r) { variant(r)->set_model("models/c"); }, grpc::NOT_FOUND, "MODEL_NOT_FOUND"},
+      {"sql as model", [=](R& r) { variant(r)->set_model("models/a'; DROP TABLE jobs; --"); }, grpc::INVALID_ARGUMENT,
+       "BAD_RESOURCE_NAME"},
+      {"variant twice", [=](R& r) { variant(r)->set_model("models/b"); }, grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
+      {"unknown task", [=](R& r) { suite(r)->mutable_tasks(0)->set_kind("recall"); }, grpc::INVALID_ARGUMENT,
+       "BAD_JOB_SPEC"},
+      {"unknown metric", [=](R& r) { suite(r)->mutable_tasks(0)->add_metrics("f2"); }, grpc::INVALID_ARGUMENT,
+       "BAD_JOB_SPEC"},
+      {"unknown parameter", [=](R& r) { (*suite(r)->mutable_tasks(0)->mutable_parameters())["dept"] = "1"; },
+       grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
+      {"zero length", [=](R& r) { suite(r)->set_lengths(0, 0); }, grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
+      {"negative length", [=](R& r) { suite(r)->set_lengths(0, -8); }, grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
+      {"too long", [=](R& r) { suite(r)->set_lengths(0, 4097); }, grpc::INVALID_ARGUMENT, "CONTEXT_TOO_LONG"},
+      {"no samples", [=](R& r) { suite(r)->set_samples(0); }, grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
+      {"in flight", [](R& r) { r.mutable_spec()->set_in_flight(2000); }, grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
+      {"focal zero", [=](R& r) { variant(r)->add_focal_temperatures(0); }, grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
+      {"focal nan", [=](R& r) { variant(r)->add_focal_temperatures(nan); }, grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
+      {"sampling nan", [=](R& r) { r.mutable_spec()->set_sampling_temperature(nan); }, grpc::INVALID_ARGUMENT,
+       "BAD_JOB_SPEC"},
+  };
+  for (const Case& c : cases) {
+    for (const bool validate_only : {false, true}) {
+      v1::SubmitJobRequest request = SmallJob();
+      c.spoil(request);
+      request.set_validate_only(validate_only);
+      v1::SubmitJobResponse response;
+      const grpc::Status status = Submit(request, &response);
+      EXPECT_EQ(status.error_code(), c.code) << c.name << ": " << status.error_message();
+      EXPECT_EQ(ReasonIn(status), c.reason) << c.name << ": " << status.error_message();
+    }
+  }
+  v1::ListJobsResponse jobs;
+  grpc::ClientContext context;
+  ASSERT_TRUE(evaluation_->ListJobs(&context, {}, &jobs).ok());
+  EXPECT_EQ(jobs.jobs_size(), 0) << "nothing was stored";
+}
+
+TEST_F(EvaluationTest, RequestIdAndDryRun) {
+  v1::SubmitJobRequest request = SmallJob();
+  request.set_validate_only(true);
+  v1::SubmitJobResponse response;
+  ASSERT_TRUE(Submit(request, &response).ok());
+  EXPECT_FALSE(response.has_job());
+  EXPECT_EQ(response.estimate().sample_count(), 16);
+  EXPECT_GT(response.estimate().duration_seconds(), 0);
+
+  request = SmallJob();
+  request.set_request_id("9b2f");
+  ASSERT_TRUE(Submit(request, &response).ok());
+  const std::string name = response.job().name();
+  ASSERT_TRUE(Submit(request, &response).ok());
+  EXPECT_EQ(response.job().name(), name);
+  request.mutable_spec()->mutable_suite()->set_seed(2);
+  EXPECT_EQ(ReasonIn(Submit(request, &response)), "REQUEST_ID_REUSED");
+}
+
+TEST_F(EvaluationTest, JobNamesAndPages) {
+  for (const char* name :
+       {"", "jobs/", "jobs/0", "jobs/-1", "jobs/01", "jobs/1x", "1", "jobs/99999999999999999999", "jobs/1 OR 1=1"}) {
+    v1::GetJobRequest request;
+    request.set_name(name);
+    v1::Job job;
+    grpc::ClientContext context;
+    EXPECT_EQ(ReasonIn(evaluation_->GetJob(&context, request, &job)), "BAD_RESOURCE_NAME") << name;
+    v1::WatchJobRequest watch;
+    watch.set_name(name);
+    grpc::ClientContext context2;
+    EXPECT_EQ(ReasonIn(evaluation_->WatchJob(&context2, watch)->Finish()), "BAD_RESOURCE_NAME") << name;
+  }
+  v1::WatchJobRequest watch;
+  watch.set_name("jobs/12345");
+  grpc::ClientContext context;
+  EXPECT_EQ(ReasonIn(evaluation_->WatchJob(&context, watch)->Finish()), "JOB_NOT_FOUND");
+
+  for (int i = 0; i < 5; ++i) {
+    v1::SubmitJobResponse response;
+    ASSERT_TRUE(Submit(SmallJob(), &response).ok());
+  }
+  std::vector<std::string> names;
+  v1::ListJobsRequest list;
+  list.set_page_size(2);
+  do {
+    v1::ListJobsResponse page;
+    grpc::ClientContext page_context;
+    ASSERT_TRUE(evaluation_->ListJobs(&page_context, list, &page).ok());
+    EXPECT_LE(page.jobs_size(), 2);
+    for (const v1::Job& job : page.jobs()) names.push_back(job.name());
+    list.set_page_token(page.next_page_token());
+  } while (!list.page_token().empty());
+  EXPECT_EQ(names, (std::vector<std::string>{"jobs/5", "jobs/4", "jobs/3", "jobs/2", "jobs/1"}));
+
+  v1::ListJobsResponse page;
+  list.set_page_token("forged");
+  grpc::ClientContext context3;
+  EXPECT_EQ(ReasonIn(evaluation_->ListJobs(&context3, list, &page)), "BAD_PAGE_TOKEN");
+  list.clear_page_token();
+  list.set_page_size(-1);
+  grpc::ClientContext context4;
+  EXPECT_EQ(ReasonIn(evaluation_->ListJobs(&context4, list, &page)), "BAD_PAGE_SIZE");
+}
+
+TEST_F(EvaluationTest, SuitesAndTasks) {
+  v1::ListSuitesResponse suites;
+  grpc::ClientContext context;
+  ASSERT_TRUE(evaluation_->ListSuites(&context, {}, &suites).ok());
+  ASSERT_GE(suites.suites_size(), 2);
+  EXPECT_THAT(suites.suites(0).yaml(), HasSubstr("tasks:"));
+  v1::ListTasksResponse tasks;
+  grpc::ClientContext context2;
+  ASSERT_TRUE(evaluation_->ListTasks(&context2, {}, &tasks).ok());
+  EXPECT_GE(tasks.tasks_size(), 5);
+}
+
+}  // namespace
+}  // namespace varifocal

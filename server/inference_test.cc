@@ -1,0 +1,286 @@
+// The Inference service as a client sees it: codes and reasons table-driven, streams, clients that leave, loading.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/server_fixture.h"
+
+namespace varifocal {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+class InferenceTest : public ServerTest {};
+
+TEST_F(InferenceTest, ListsModelsInPages) {
+  v1::ListModelsRequest request;
+  request.set_page_size(3);
+  v1::ListModelsResponse first, second;
+  grpc::ClientContext context1, context2;
+  ASSERT_TRUE(inference_->ListModels(&context1, request, &first).ok());
+  ASSERT_EQ(first.models_size(), 3);
+  EXPECT_EQ(first.models(0).name(), "models/a");
+  EXPECT_EQ(first.models(0).context_length_max(), 4096);
+  EXPECT_EQ(first.models(0).state(), v1::Model::READY);
+  request.set_page_token(first.next_page_token());
+  ASSERT_TRUE(inference_->ListModels(&context2, request, &second).ok());
+  ASSERT_EQ(second.models_size(), 1);
+  EXPECT_EQ(second.models(0).name(), "models/learned");
+  EXPECT_EQ(second.models(0).attention_mode(), v1::Model::FOCAL_LEARNED);
+  EXPECT_EQ(second.next_page_token(), "");
+}
+
+TEST_F(InferenceTest, GenerateStreamsTokensAndThenOneResult) {
+  std::vector<v1::GenerateResponse> messages;
+  const grpc::Status status = Generate(SmallGenerate(), &messages);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_FALSE(messages.empty());
+  const v1::GenerateResponse& last = messages.back();
+  ASSERT_TRUE(last.has_result());
+  EXPECT_EQ(last.result().finish_reason(), v1::GenerationResult::EOS);
+  EXPECT_TRUE(absl::StartsWith(last.result().text(), "answer-"));
+  EXPECT_EQ(last.result().token_log_probs_size(), last.result().token_ids_size());
+  std::vector<int32_t> streamed;
+  for (size_t i = 0; i + 1 < messages.size(); ++i) {
+    ASSERT_TRUE(messages[i].has_new_tokens());
+    for (int32_t id : messages[i].new_tokens().ids()) streamed.push_back(id);
+  }
+  ASSERT_LE(streamed.size(), static_cast<size_t>(last.result().token_ids_size()));
+  for (size_t i = 0; i < streamed.size(); ++i) EXPECT_EQ(streamed[i], last.result().token_ids(i));
+}
+
+TEST_F(InferenceTest, GenerateRefusesByReason) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  struct Case {
+    const char* name;
+    std::function<void(v1::GenerateRequest&)> spoil;
+    grpc::StatusCode code;
+    const char* reason;
+    const char* words;
+  };
+  using R = v1::GenerateRequest;
+  const Case cases[] = {
+      {"unknown model", [](R& r) { r.set_model("models/nobody"); }, grpc::NOT_FOUND, "MODEL_NOT_FOUND", "nobody"},
+      {"no model", [](R& r) { r.clear_model(); }, grpc::INVALID_ARGUMENT, "BAD_RESOURCE_NAME", "models/NAME"},
+      {"path as model", [](R& r) { r.set_model("models/../etc"); }, grpc::INVALID_ARGUMENT, "BAD_RESOURCE_NAME",
+       "../etc"},
+      {"no prompt", [](R& r) { r.clear_prompt(); }, grpc::INVALID_ARGUMENT, "EMPTY_PROMPT", "no token"},
+      {"no ids", [](R& r) { r.mutable_prompt_token_ids(); }, grpc::INVALID_ARGUMENT, "EMPTY_PROMPT", "no token"},
+      {"id too large", [](R& r) { r.mutable_prompt_token_ids()->add_ids(2048); }, grpc::INVALID_ARGUMENT,
+       "BAD_TOKEN_ID", "2048"},
+      {"id negative", [](R& r) { r.mutable_prompt_token_ids()->add_ids(-1); }, grpc::INVALID_ARGUMENT, "BAD_TOKEN_ID",
+       "-1"},
+      {"unset new tokens", [](R& r) { r.clear_max_new_tokens(); }, grpc::INVALID_ARGUMENT, "BAD_MAX_NEW_TOKENS",
+       "not set"},
+      {"no new tokens", [](R& r) { r.set_max_new_tokens(0); }, grpc::INVALID_ARGUMENT, "BAD_MAX_NEW_TOKENS", "0"},
+      {"focal zero", [](R& r) { r.add_focal_temperatures(0); }, grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", "0"},
+      {"focal negative", [](R& r) { r.add_focal_temperatures(-0.5); }, grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE",
+       "-0.5"},
+      {"focal nan", [=](R& r) { r.add_focal_temperatures(nan); }, grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE",
+       "nan"},
+      {"focal inf", [=](R& r) { r.add_focal_temperatures(inf); }, grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE",
+       "inf"},
+      {"focal count",
+       [](R& r) {
+         for (int i = 0; i < 3; ++i) r.add_focal_temperatures(1);
+       },
+       grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", "3 focal temperatures"},
+      {"focal on learned",
+       [](R& r) {
+         r.set_model("models/learned");
+         r.add_focal_temperatures(1);
+       },
+       grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", "learned"},
+      {"sampling negative", [](R& r) { r.mutable_decode_settings()->set_sampling_temperature(-1); },
+       grpc::INVALID_ARGUMENT, "BAD_SAMPLING_TEMPERATURE", "-1"},
+      {"sampling nan", [=](R& r) { r.mutable_decode_settings()->set_sampling_temperature(nan); },
+       grpc::INVALID_ARGUMENT, "BAD_SAMPLING_TEMPERATURE", "nan"},
+      {"top_p zero", [](R& r) { r.mutable_decode_settings()->set_top_p(0); }, grpc::INVALID_ARGUMENT, "BAD_TOP_P", "0"},
+      {"top_p above one", [](R& r) { r.mutable_decode_settings()->set_top_p(1.5); }, grpc::INVALID_ARGUMENT,
+       "BAD_TOP_P", "1.5"},
+      {"top_p nan", [=](R& r) { r.mutable_decode_settings()->set_top_p(nan); }, grpc::INVALID_ARGUMENT, "BAD_TOP_P",
+       "nan"},
+      {"empty stop", [](R& r) { r.mutable_decode_settings()->add_stop(""); }, grpc::INVALID_ARGUMENT, "BAD_STOP",
+       "empty"},
+      {"many stops",
+       [](R& r) {
+         for (int i = 0; i < 17; ++i) r.mutable_decode_settings()->add_stop("x");
+       },
+       grpc::INVALID_ARGUMENT, "BAD_STOP", "17"},
+      {"text without tokenizer", [](R& r) { r.set_model("models/bare"); }, grpc::FAILED_PRECONDITION,
+       "MODEL_WITHOUT_TOKENIZER", "bare"},
+  };
+  for (const Case& c : cases) {
+    v1::GenerateRequest request = SmallGenerate();
+    c.spoil(request);
+    const grpc::Status status = Generate(request);
+    EXPECT_EQ(status.error_code(), c.code) << c.name << ": " << status.error_message();
+    EXPECT_EQ(ReasonIn(status), c.reason) << c.name << ": " << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(c.words)) << c.name;
+  }
+  EXPECT_EQ(control_->started_count(), 0) << "nothing of this reaches an engine";
+}
+
+TEST_F(InferenceTest, PromptLengthLimitIsExact) {
+  for (const int prompt_tokens : {1, 4087, 4088, 4089, 4096, 40960}) {
+    v1::GenerateRequest request = SmallGenerate();
+    for (int i = 0; i < prompt_tokens; ++i) request.mutable_prompt_token_ids()->add_ids(5);
+    const grpc::Status status = Generate(request);
+    if (prompt_tokens + 8 <= 4096) {
+      EXPECT_TRUE(status.ok()) << prompt_tokens << ": " << status.error_message();
+    } else {
+      EXPECT_EQ(ReasonIn(status), "PROMPT_TOO_LONG") << prompt_tokens;
+      EXPECT_THAT(status.error_message(), HasSubstr(absl::StrCat(prompt_tokens)));
+      EXPECT_THAT(status.error_message(), HasSubstr("4096"));
+    }
+  }
+}
+
+TEST_F(InferenceTest, ZeroTemperatureIsGreedyAndNotADefault) {
+  v1::GenerateRequest request = SmallGenerate();
+  request.mutable_decode_settings()->set_sampling_temperature(0);
+  EXPECT_TRUE(Generate(request).ok());
+}
+
+TEST_F(InferenceTest, LogLikelihoodsOfContinuationsAndOfText) {
+  v1::ComputeLogLikelihoodsRequest request;
+  request.set_model("models/a");
+  request.set_prompt_text("Question: where is it? ");
+  request.add_continuations()->set_text("here");
+  request.add_continuations()->set_text("over there");
+  request.set_per_token(true);
+  v1::ComputeLogLikelihoodsResponse response;
+  grpc::ClientContext context;
+  grpc::Status status = inference_->ComputeLogLikelihoods(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(response.continuations_size(), 2);
+  for (const auto& continuation : response.continuations()) {
+    EXPECT_GT(continuation.token_count(), 0);
+    EXPECT_EQ(continuation.token_ids_size(), continuation.token_count());
+    EXPECT_EQ(continuation.token_log_probs_size(), continuation.token_count());
+    EXPECT_DOUBLE_EQ(continuation.log_likelihood(), -0.5 * continuation.token_count());
+  }
+
+  request.clear_continuations();
+  grpc::ClientContext context2;
+  response.Clear();
+  ASSERT_TRUE(inference_->ComputeLogLikelihoods(&context2, request, &response).ok());
+  EXPECT_EQ(response.token_log_probs_size(), response.token_ids_size() - 1);
+  EXPECT_DOUBLE_EQ(response.log_likelihood(), -0.5 * (response.token_ids_size() - 1));
+
+  request.add_continuations()->mutable_token_ids()->add_ids(1);
+  grpc::ClientContext context3;
+  EXPECT_EQ(ReasonIn(inference_->ComputeLogLikelihoods(&context3, request, &response)), "BAD_CONTINUATION");
+}
+
+TEST_F(InferenceTest, TokenizesAndBack) {
+  v1::TokenizeRequest request;
+  request.set_model("models/a");
+  request.set_text("Find the key\xff");
+  v1::TokenizeResponse ids;
+  grpc::ClientContext context;
+  ASSERT_TRUE(inference_->Tokenize(&context, request, &ids).ok());
+  EXPECT_EQ(ids.invalid_utf8_count(), 1);
+  v1::DetokenizeRequest back;
+  back.set_model("models/a");
+  *back.mutable_token_ids() = ids.token_ids();
+  v1::DetokenizeResponse text;
+  grpc::ClientContext context2;
+  ASSERT_TRUE(inference_->Detokenize(&context2, back, &text).ok());
+  EXPECT_EQ(text.text(), "Find the key\xEF\xBF\xBD");
+}
+
+TEST_F(InferenceTest, AClientThatLeavesStopsItsRequest) {
+  control_->Hold();
+  for (const bool by_deadline : {false, true}) {
+    const int cancelled_before = control_->cancelled_count(), started_before = control_->started_count();
+    grpc::ClientContext context;
+    if (by_deadline) context.set_deadline(std::chrono::system_clock::now() + milliseconds(200));
+    const auto reader = inference_->Generate(&context, SmallGenerate());
+    while (control_->started_count() == started_before) std::this_thread::sleep_for(milliseconds(1));
+    if (!by_deadline) context.TryCancel();
+    v1::GenerateResponse message;
+    while (reader->Read(&message)) {
+    }
+    EXPECT_EQ(reader->Finish().error_code(), by_deadline ? grpc::DEADLINE_EXCEEDED : grpc::CANCELLED);
+    for (int i = 0; i < 500 && control_->cancelled_count() == cancelled_before; ++i)
+      std::this_thread::sleep_for(milliseconds(10));
+    EXPECT_EQ(control_->cancelled_count(), cancelled_before + 1);
+  }
+  control_->Release();
+  EXPECT_TRUE(Generate(SmallGenerate()).ok()) << "and the server goes on";
+}
+
+TEST_F(InferenceTest, ManyCallsAtOnceAllEnd) {
+  std::vector<std::thread> threads;
+  std::atomic<int> done = 0;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      for (int k = 0; k < 20; ++k) {
+        grpc::ClientContext context;
+        // Some of them are given up at random-looking instants.
+        if ((i + k) % 3 == 0)
+          context.set_deadline(std::chrono::system_clock::now() + std::chrono::microseconds(100 * k));
+        const auto reader = inference_->Generate(&context, SmallGenerate());
+        v1::GenerateResponse message;
+        while (reader->Read(&message)) {
+        }
+        const grpc::Status status = reader->Finish();
+        if (status.ok() || status.error_code() == grpc::DEADLINE_EXCEEDED) ++done;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(done, 160);
+}
+
+TEST_F(InferenceTest, LoadsAndUnloadsModels) {
+  v1::LoadModelRequest request;
+  request.set_model_id("late");
+  request.set_directory("fake-late");
+  v1::Model model;
+  grpc::ClientContext context;
+  ASSERT_TRUE(inference_->LoadModel(&context, request, &model).ok());
+  EXPECT_EQ(model.name(), "models/late");
+  EXPECT_EQ(Health(channel_, "model/late"), "SERVING");
+  grpc::ClientContext context2;
+  EXPECT_TRUE(inference_->LoadModel(&context2, request, &model).ok()) << "the same again is the present one";
+  request.set_directory("elsewhere");
+  grpc::ClientContext context3;
+  EXPECT_EQ(ReasonIn(inference_->LoadModel(&context3, request, &model)), "MODEL_ALREADY_LOADED");
+  request.set_model_id("../x");
+  grpc::ClientContext context4;
+  EXPECT_EQ(ReasonIn(inference_->LoadModel(&context4, request, &model)), "BAD_MODEL_NAME");
+  request.set_model_id("gone");
+  request.set_directory("missing");
+  grpc::ClientContext context5;
+  EXPECT_EQ(inference_->LoadModel(&context5, request, &model).error_code(), grpc::NOT_FOUND);
+
+  v1::UnloadModelRequest unload;
+  unload.set_name("models/late");
+  v1::UnloadModelResponse gone;
+  grpc::ClientContext context6;
+  ASSERT_TRUE(inference_->UnloadModel(&context6, unload, &gone).ok());
+  EXPECT_EQ(Health(channel_, "model/late"), "NOT_SERVING");
+  grpc::ClientContext context7;
+  EXPECT_EQ(ReasonIn(inference_->UnloadModel(&context7, unload, &gone)), "MODEL_NOT_FOUND");
+
+  control_->Hold();
+  v1::SubmitJobResponse job;
+  ASSERT_TRUE(Submit(SmallJob(), &job).ok());
+  unload.set_name("models/a");
+  grpc::ClientContext context8;
+  EXPECT_EQ(ReasonIn(inference_->UnloadModel(&context8, unload, &gone)), "MODEL_IN_USE");
+  control_->Release();
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,129 @@
+// What tests of the services share: a real server on a loopback socket, stubs for it, and an engine that computes
+// nothing.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "server/server.h"
+#include "tests/fakes/fake_engine.h"
+#include "tests/support/process.h"
+#include "varifocal/v1/evaluation.grpc.pb.h"
+#include "varifocal/v1/inference.grpc.pb.h"
+
+namespace varifocal {
+
+// The reason in the details of an error.
+inline std::string ReasonIn(const grpc::Status& status) {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  if (!details.ParseFromString(status.error_details())) return "(unreadable details)";
+  for (const auto& detail : details.details()) {
+    if (detail.UnpackTo(&info)) return info.domain() == "varifocal.v1" ? info.reason() : "(foreign domain)";
+  }
+  return "(no reason)";
+}
+
+// "SERVING", "NOT_SERVING" or the error code, spoken by hand: Debian has no compiled health client.
+inline std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
+  grpc::GenericStub stub(channel);
+  const std::string request =
+      service.empty() ? "" : absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);
+  grpc::Slice slice(request);
+  grpc::ByteBuffer in(&slice, 1), out;
+  grpc::ClientContext context;
+  std::promise<grpc::Status> done;
+  stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::StubOptions(), &in, &out,
+                 [&done](grpc::Status status) { done.set_value(std::move(status)); });
+  const grpc::Status status = done.get_future().get();
+  if (!status.ok()) return absl::StrCat("error ", status.error_code());
+  std::vector<grpc::Slice> slices;
+  if (!out.Dump(&slices).ok()) return "unreadable";
+  std::string bytes;
+  for (const grpc::Slice& part : slices) bytes.append(reinterpret_cast<const char*>(part.begin()), part.size());
+  return bytes == std::string("\x08\x01", 2)   ? "SERVING"
+         : bytes == std::string("\x08\x02", 2) ? "NOT_SERVING"
+                                               : "other";
+}
+
+class ServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SetLogLevel(LogLevel::kError);
+    options_.database_path = directory_.File("results.db");
+    options_.models = {{"a", "fake"}, {"b", "fake-b"}, {"bare", "fake-bare"}, {"learned", "fake-learned"}};
+    options_.listen_address = "127.0.0.1:0";
+    options_.model_factory = MakeFakeModelFactory(control_);
+    auto server = Server::Start(options_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+    channel_ = grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments);
+    inference_ = v1::Inference::NewStub(channel_);
+    evaluation_ = v1::Evaluation::NewStub(channel_);
+  }
+
+  static v1::GenerateRequest SmallGenerate() {
+    v1::GenerateRequest request;
+    request.set_model("models/a");
+    request.set_prompt_text("Find the key");
+    request.set_max_new_tokens(8);
+    return request;
+  }
+
+  static v1::SubmitJobRequest SmallJob() {
+    v1::SubmitJobRequest request;
+    v1::SuiteConfig* suite = request.mutable_spec()->mutable_suite();
+    suite->set_name("small");
+    suite->add_lengths(256);
+    suite->set_samples(8);
+    suite->add_tasks()->set_kind("recall_kv");
+    request.mutable_spec()->add_variants()->set_model("models/a");
+    request.mutable_spec()->add_variants()->set_model("models/b");
+    return request;
+  }
+
+  grpc::Status Generate(const v1::GenerateRequest& request, std::vector<v1::GenerateResponse>* messages = nullptr) {
+    grpc::ClientContext context;
+    const auto reader = inference_->Generate(&context, request);
+    for (v1::GenerateResponse message; reader->Read(&message);) {
+      if (messages != nullptr) messages->push_back(message);
+    }
+    return reader->Finish();
+  }
+
+  grpc::Status Submit(const v1::SubmitJobRequest& request, v1::SubmitJobResponse* response) {
+    grpc::ClientContext context;
+    return evaluation_->SubmitJob(&context, request, response);
+  }
+
+  v1::Job GetJob(const std::string& name) {
+    v1::GetJobRequest request;
+    request.set_name(name);
+    v1::Job job;
+    grpc::ClientContext context;
+    EXPECT_TRUE(evaluation_->GetJob(&context, request, &job).ok());
+    return job;
+  }
+
+  testing_support::TemporaryDirectory directory_;
+  std::shared_ptr<FakeEngineControl> control_ = std::make_shared<FakeEngineControl>();
+  ServerOptions options_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Inference::Stub> inference_;
+  std::unique_ptr<v1::Evaluation::Stub> evaluation_;
+};
+
+}  // namespace varifocal
