@@ -7,7 +7,7 @@
 #include <limits>
 #include <thread>
 
-#include "server/server_fixture.h"
+#include "tests/fakes/server_fixture.h"
 
 namespace varifocal {
 namespace {

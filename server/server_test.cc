@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "server/jobs/reason.h"
-#include "server/server_fixture.h"
+#include "tests/fakes/server_fixture.h"
 
 namespace varifocal {
 namespace {
