@@ -67,6 +67,7 @@ absl::StatusOr<Bpe> Bpe::FromJson(const Json& model, bool words_are_bytes) {
     AppendUtf8(ByteToCharacter(static_cast<uint8_t>(byte)), character);
     bpe.byte_ids_[byte] = bpe.TokenToId(character).value_or(-1);
   }
+  if (bpe.continuing_prefix_.empty() && bpe.end_suffix_.empty()) bpe.FindJoints();
   if (bpe.ignore_merges_ && words_are_bytes) {
     for (const auto& [token, id] : bpe.vocab_) {
       if (auto bytes = FromByteLevel(token); bytes.has_value()) bpe.vocab_of_bytes_.emplace(*std::move(bytes), id);
@@ -180,6 +181,24 @@ absl::Status Bpe::ReadMerges(const Json& model) {
   return absl::OkStatus();
 }
 
+// A merge of two tokens brings the last character of one to the first of the other. A token can also stand for itself
+// from the start: unknown ones and bytes do.
+void Bpe::FindJoints() {
+  for (const auto& [pair, merge] : merges_) {
+    const auto left = static_cast<int32_t>(pair >> 32), right = static_cast<int32_t>(pair & 0xFFFFFFFF);
+    const absl::string_view left_token = tokens_[left], right_token = tokens_[right];
+    size_t last = left_token.size() - 1;
+    while (last > 0 && (static_cast<uint8_t>(left_token[last]) & 0xC0) == 0x80) --last;
+    uint32_t point = 0;
+    const int first_length = ReadValidUtf8(right_token.data(), &point);
+    for (int32_t before : {left, TokenToId(left_token.substr(last)).value_or(left)}) {
+      for (int32_t behind : {right, TokenToId(right_token.substr(0, first_length)).value_or(right)}) {
+        joints_.insert(PairKey(before, behind));
+      }
+    }
+  }
+}
+
 std::optional<int32_t> Bpe::TokenToId(absl::string_view token) const {
   auto found = vocab_.find(token);
   if (found == vocab_.end()) return std::nullopt;
@@ -230,10 +249,20 @@ void Bpe::EncodeUncached(absl::string_view word, std::vector<int32_t>& ids) cons
     if (words_are_bytes_) AppendByteLevel(word, spelled);
     AppendCharacterIds(words_are_bytes_ ? absl::string_view(spelled) : word, ids);
   }
-  if (ids.size() - begin <= kShortWordMax) {
-    MergeShort(ids, begin);
-  } else {
-    MergeLong(ids, begin);
+  if (ids.size() - begin <= kShortWordMax) return MergeShort(ids, begin);
+  if (joints_.empty()) return MergeLong(ids, begin);
+  const std::vector<int32_t> characters(ids.begin() + static_cast<int64_t>(begin), ids.end());
+  ids.resize(begin);
+  for (size_t from = 0, to = 0; from < characters.size(); from = to) {
+    to = from + 1;
+    while (to < characters.size() && joints_.contains(PairKey(characters[to - 1], characters[to]))) ++to;
+    const size_t piece_begin = ids.size();
+    ids.insert(ids.end(), characters.begin() + static_cast<int64_t>(from), characters.begin() + static_cast<int64_t>(to));
+    if (to - from <= kShortWordMax) {
+      MergeShort(ids, piece_begin);
+    } else {
+      MergeLong(ids, piece_begin);
+    }
   }
 }
 

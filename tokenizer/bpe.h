@@ -1,8 +1,8 @@
 // Byte-pair encoding: a word becomes its characters, then the listed pair of lowest rank merges, leftmost first, until
 // no listed pair is left.
 //
-// Short words are scanned for their best pair again and again; long ones keep, per rank, the positions where that pair
-// stands. Both give the same ids.
+// A word is first cut where no listed merge could ever reach across. Short pieces are scanned for their best pair again
+// and again; long ones keep, per rank, the positions where that pair stands. All of it gives the same ids.
 //
 // Errors:  INVALID_ARGUMENT for a vocabulary or merges list that contradicts itself.
 // Threads: const use from any number of threads; a WordCache belongs to one call at a time.
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -49,6 +50,7 @@ class Bpe {
   absl::Status ReadVocab(const Json& model);
   absl::Status ReadMerges(const Json& model);
   absl::Status ReadOptions(const Json& model);
+  void FindJoints();
   const Merge* FindMerge(int32_t left, int32_t right) const;
   void EncodeUncached(absl::string_view word, std::vector<int32_t>& ids) const;
   void AppendCharacterIds(absl::string_view word, std::vector<int32_t>& ids) const;
@@ -57,6 +59,8 @@ class Bpe {
 
   absl::flat_hash_map<std::string, int32_t> vocab_;
   absl::flat_hash_map<uint64_t, Merge> merges_;
+  // Pairs of characters' ids that some merge brings together; empty when affixes make characters depend on their place.
+  absl::flat_hash_set<uint64_t> joints_;
   std::vector<std::string> tokens_;
   std::vector<bool> present_;
   std::optional<int32_t> unknown_id_;

@@ -1,0 +1,179 @@
+#include "client/report/figure.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/report/text_format.h"
+
+namespace varifocal::report {
+namespace {
+
+int ColorIndex(const ReportData& data, const std::string& variant) {
+  for (size_t i = 0; i < data.variants.size(); ++i) {
+    if (data.variants[i].name == variant) return static_cast<int>(i);
+  }
+  return 0;
+}
+
+std::optional<double> CommonTrainedLength(const ReportData& data) {
+  std::set<std::optional<int64_t>> lengths;
+  for (const db::VariantRecord& variant : data.variants) lengths.insert(variant.model.trained_context_length);
+  if (lengths.size() != 1 || !lengths.begin()->has_value() || data.lengths.empty()) return std::nullopt;
+  const int64_t trained = **lengths.begin();
+  if (trained >= data.lengths.back()) return std::nullopt;  // nothing lies beyond
+  return static_cast<double>(trained);
+}
+
+// A step of 1, 2 or 5 times a power of ten that gives about four ticks.
+double NiceStep(double span) {
+  const double rough = span / 4;
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  for (double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= rough * 0.999) return factor * power;
+  }
+  return 10 * power;
+}
+
+// Rounds the range of all points outwards to ticks; `limit` is as far as it can go.
+void FitY(Figure& figure, double least_span) {
+  double low = figure.has_zero_line ? 0 : 1e300, high = figure.has_zero_line ? 0 : -1e300;
+  for (const Series& series : figure.series) {
+    for (const Point& point : series.points) {
+      low = std::min(low, point.low);
+      high = std::max(high, point.high);
+    }
+  }
+  if (low > high) low = high = 0;
+  if (high - low < least_span) {
+    const double middle = (low + high) / 2;
+    low = middle - least_span / 2;
+    high = middle + least_span / 2;
+  }
+  figure.y_step = NiceStep(high - low);
+  figure.y_low = std::floor(low / figure.y_step + 1e-9) * figure.y_step;
+  figure.y_high = std::ceil(high / figure.y_step - 1e-9) * figure.y_step;
+}
+
+std::string ConfidenceLabel(const ReportData& data) { return absl::StrCat(std::lround(data.confidence * 100), " %"); }
+
+std::string Tip(const std::string& label, double x, const std::string& value, const std::string& low,
+                const std::string& high, const Point& point) {
+  return absl::StrCat(label, " at ", LengthLabel(static_cast<int64_t>(x)), ": ", value, " (", low, " to ", high, ")",
+                      point.is_extrapolated ? ", extrapolated" : "", point.is_incomplete ? ", incomplete" : "");
+}
+
+Figure Empty(const ReportData& data, Figure::Kind kind) {
+  Figure figure;
+  figure.kind = kind;
+  for (int64_t length : data.lengths) figure.x_ticks.push_back(static_cast<double>(length));
+  figure.trained_x = CommonTrainedLength(data);
+  return figure;
+}
+
+}  // namespace
+
+Figure SuiteDifferenceFigure(const ReportData& data) {
+  Figure figure = Empty(data, Figure::Kind::kPointsWithBars);
+  figure.has_zero_line = true;
+  figure.title = absl::StrCat("Difference to ", data.baseline, ", mean over tasks");
+  figure.y_label = "points";
+  for (const Versus& versus : data.versus) {
+    Series series{versus.candidate, ColorIndex(data, versus.candidate), {}};
+    for (const stats::SuiteComparison& row : versus.report.suite) {
+      Point point{static_cast<double>(row.context_length), row.difference * 100, row.low * 100, row.high * 100};
+      point.is_extrapolated = IsExtrapolated(data.variant(versus.candidate), row.context_length);
+      point.is_incomplete = row.is_incomplete;
+      point.tip = Tip(series.label, point.x, Signed(point.y, 1), Signed(point.low, 1), Signed(point.high, 1), point);
+      series.points.push_back(point);
+    }
+    if (!series.points.empty()) figure.series.push_back(std::move(series));
+  }
+  FitY(figure, 10);
+  figure.caption = absl::StrCat(
+      "Each task counts equally, by its primary metric. Bars are ", ConfidenceLabel(data),
+      " intervals over clusters of questions that share a context; a filled point's interval leaves out zero.");
+  return figure;
+}
+
+std::vector<Figure> ScoreFigures(const ReportData& data) {
+  std::vector<Figure> figures;
+  for (const std::string& task : data.tasks) {
+    const db::TaskMetricRecord* metric = data.primary_metric(task);
+    if (metric == nullptr) continue;
+    const double scale = IsShare(*metric) ? 100 : 1;
+    Figure figure = Empty(data, Figure::Kind::kLinesWithBands);
+    figure.title = task;
+    figure.y_label = absl::StrCat(metric->metric, scale == 100 ? ", %" : "");
+    for (const db::VariantRecord& variant : data.variants) {
+      Series series{variant.name, ColorIndex(data, variant.name), {}};
+      for (const stats::Estimate& estimate : data.estimates) {
+        if (estimate.variant != variant.name || estimate.task != task || estimate.metric != metric->metric ||
+            !estimate.mean.has_value() || !estimate.interval.has_value()) {
+          continue;
+        }
+        Point point{static_cast<double>(estimate.context_length), *estimate.mean * scale, estimate.interval->low * scale,
+                    estimate.interval->high * scale};
+        point.is_extrapolated = IsExtrapolated(variant, estimate.context_length);
+        point.is_incomplete = estimate.is_incomplete;
+        point.tip = Tip(series.label, point.x, Unsigned(point.y, 1), Unsigned(point.low, 1), Unsigned(point.high, 1), point);
+        series.points.push_back(point);
+      }
+      std::sort(series.points.begin(), series.points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
+      if (!series.points.empty()) figure.series.push_back(std::move(series));
+    }
+    if (scale == 100) {
+      figure.y_low = 0;
+      figure.y_high = 100;
+      figure.y_step = 25;
+    } else {
+      FitY(figure, 1e-9);
+    }
+    figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
+std::vector<Figure> DifferenceFigures(const ReportData& data) {
+  std::vector<Figure> figures;
+  double low = 0, high = 0;
+  for (const std::string& task : data.tasks) {
+    const db::TaskMetricRecord* metric = data.primary_metric(task);
+    if (metric == nullptr) continue;
+    const double scale = IsShare(*metric) ? 100 : 1;
+    Figure figure = Empty(data, Figure::Kind::kPointsWithBars);
+    figure.has_zero_line = true;
+    figure.title = task;
+    figure.y_label = absl::StrCat(metric->metric, scale == 100 ? ", points" : "");
+    for (const Versus& versus : data.versus) {
+      Series series{versus.candidate, ColorIndex(data, versus.candidate), {}};
+      for (const stats::Comparison& row : versus.report.comparisons) {
+        if (row.task != task || !row.is_primary_metric) continue;
+        Point point{static_cast<double>(row.context_length), row.difference * scale, row.low * scale, row.high * scale};
+        point.is_extrapolated = IsExtrapolated(data.variant(versus.candidate), row.context_length);
+        point.is_incomplete = row.is_incomplete;
+        point.tip = Tip(series.label, point.x, Signed(point.y, 1), Signed(point.low, 1), Signed(point.high, 1), point);
+        series.points.push_back(point);
+      }
+      if (!series.points.empty()) figure.series.push_back(std::move(series));
+    }
+    FitY(figure, scale == 100 ? 10 : 1e-9);
+    if (scale == 100) {
+      low = std::min(low, figure.y_low);
+      high = std::max(high, figure.y_high);
+    }
+    figures.push_back(std::move(figure));
+  }
+  // Differences in points share one axis, so that tasks can be compared by eye.
+  for (Figure& figure : figures) {
+    if (!absl::StrContains(figure.y_label, ", points") || high <= low) continue;
+    figure.y_step = NiceStep(high - low);
+    figure.y_low = std::floor(low / figure.y_step + 1e-9) * figure.y_step;
+    figure.y_high = std::ceil(high / figure.y_step - 1e-9) * figure.y_step;
+  }
+  return figures;
+}
+
+}  // namespace varifocal::report

@@ -1,0 +1,95 @@
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/json.h"
+#include "client/report/page.h"
+#include "client/report/text_format.h"
+
+namespace varifocal::report {
+namespace {
+
+std::string Row(absl::string_view name, const std::string& value_html) {
+  return absl::StrCat("<tr><th>", name, "</th><td>", value_html, "</td></tr>\n");
+}
+
+std::string Code(absl::string_view text) { return absl::StrCat("<code>", EscapeHtml(text), "</code>"); }
+
+// A word as a shell takes it, quoted only when it must be.
+std::string ShellWord(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                                             "_-./=:@,+") == std::string::npos;
+  if (plain) return word;
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+std::string VariantsTable(const ReportData& data) {
+  std::string out =
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Variant</th><th>Attention</th><th>Model</th><th>Weights</th>"
+      "<th>Tokenizer</th><th>Numbers</th><th class=\"n\">Trained at</th><th class=\"n\">Limit</th></tr></thead><tbody>\n";
+  for (const db::VariantRecord& variant : data.variants) {
+    const db::ModelRecord& model = variant.model;
+    absl::StrAppend(&out, "<tr><td>", EscapeHtml(variant.name), variant.name == data.baseline ? "<small>baseline</small>" : "",
+                    "</td><td>", EscapeHtml(AttentionLabel(variant)), "</td><td>", EscapeHtml(model.name), "<small>",
+                    EscapeHtml(model.architecture), "</small></td><td>", Code(ShortHash(model.weights_sha256)), "</td><td>",
+                    Code(ShortHash(model.tokenizer_sha256)), "</td><td>", EscapeHtml(model.dtype), "</td>");
+    absl::StrAppend(&out, "<td class=\"n\">",
+                    model.trained_context_length.has_value() ? LengthLabel(*model.trained_context_length) : "\u2014",
+                    "</td><td class=\"n\">", LengthLabel(model.context_length_max), "</td></tr>\n");
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+std::string ExecutionsTable(const ReportData& data) {
+  std::string out =
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Started</th><th>Code</th><th>Backend</th>"
+      "<th>Instructions</th><th>Device</th><th class=\"n\">Threads</th><th class=\"n\">Answers</th></tr></thead><tbody>\n";
+  for (const db::ExecutionRow& row : data.executions) {
+    const db::ExecutionRecord& execution = row.execution;
+    absl::StrAppend(&out, "<tr><td>", TimeLabel(row.start_us), "</td><td>", Code(execution.code_version), "</td><td>",
+                    EscapeHtml(execution.backend), "</td><td>", EscapeHtml(execution.instruction_set), "</td><td>",
+                    EscapeHtml(execution.device), "<small>", EscapeHtml(execution.host), "</small></td><td class=\"n\">",
+                    execution.thread_count, "</td><td class=\"n\">", CountLabel(row.generation_count), "</td></tr>\n");
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+std::string Commands(const ReportData& data) {
+  std::string out;
+  std::string last;
+  for (const db::ExecutionRow& row : data.executions) {
+    if (row.execution.command_line.empty() || row.execution.command_line == last) continue;
+    last = row.execution.command_line;
+    absl::StrAppend(&out, last, "\n");
+  }
+  const std::string database = ShellWord(data.database_path);
+  for (size_t i = 1; i < data.variants.size(); ++i) {
+    absl::StrAppend(&out, "varifocal compare --db=", database, " --job=", data.job.job_id, " --baseline=",
+                    ShellWord(data.baseline), " --candidate=", ShellWord(data.variants[i].name), "\n");
+  }
+  absl::StrAppend(&out, "varifocal report --db=", database, " --job=", data.job.job_id, " --out=report.html\n");
+  return absl::StrCat("<pre class=\"commands\">", EscapeHtml(out), "</pre>\n");
+}
+
+}  // namespace
+
+std::string ProvenanceHtml(const ReportData& data) {
+  std::string spec = data.job.spec_json;
+  if (auto parsed = ParseJson(spec); parsed.ok()) spec = parsed->dump(2);
+  std::string out = "<h3>Variants</h3>\n" + VariantsTable(data);
+  if (!data.executions.empty()) out += "<h3>Executions</h3>\n" + ExecutionsTable(data);
+  absl::StrAppend(&out, "<h3>Job</h3>\n<table class=\"facts\">",
+                  Row("Job", absl::StrCat(data.job.job_id, ", ", db::JobStateName(data.job.state))),
+                  Row("Suite", EscapeHtml(data.job.suite)), Row("Submitted", TimeLabel(data.job.create_us)),
+                  Row("Specification SHA-256", Code(data.job.spec_sha256)), Row("Data seed", absl::StrCat(data.job.data_seed)));
+  for (const db::VariantRecord& variant : data.variants) {
+    absl::StrAppend(&out, Row(absl::StrCat(EscapeHtml(variant.name), ", weights SHA-256"), Code(variant.model.weights_sha256)));
+  }
+  absl::StrAppend(&out, "</table>\n<details><summary>Specification</summary><pre>", EscapeHtml(spec),
+                  "</pre></details>\n<h3>To make it again</h3>\n<p class=\"note\">How the answers were made, and how these "
+                  "numbers come out of the database. The data seed and the specification fix every question.</p>\n",
+                  Commands(data));
+  return out;
+}
+
+}  // namespace varifocal::report

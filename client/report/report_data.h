@@ -1,0 +1,78 @@
+// Everything a report shows, read from one job of a database and estimated, before it becomes text.
+//
+// Source: estimates and tests come from db/stats; nothing is estimated here. What is added is how the tests count
+//         together: Holm over all primary tests of the report, and over all rows of its table.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/report/report.h"
+#include "db/reader.h"
+#include "db/stats/compare.h"
+#include "db/stats/estimates.h"
+
+namespace varifocal::report {
+
+// One candidate against the baseline.
+struct Versus {
+  std::string candidate;
+  stats::ComparisonReport report;
+  std::string problem;               // why there is nothing to compare yet; the report is empty then
+  std::vector<double> suite_holm;    // beside report.suite, over all candidates
+  std::vector<double> rows_holm;     // beside report.comparisons, over all candidates
+};
+
+struct VariantAnswer {
+  std::string variant;
+  std::string answer;
+  std::string error;                 // of a failed sample
+  std::optional<double> value;       // of the primary metric
+};
+
+// A question with what every variant said; the baseline's answer is first.
+struct BrowserSample {
+  std::string task, question_id;
+  int64_t context_length = 0, sample_index = 0;
+  std::string excerpt;               // prompt shortened around the evidence
+  std::vector<std::string> gold;
+  std::vector<VariantAnswer> answers;
+  std::vector<std::string> outcomes; // per candidate: "gain", "loss", "both-right", "both-wrong", "failed"
+};
+
+struct ReportData {
+  db::JobRow job;
+  std::string baseline;
+  std::vector<db::VariantRecord> variants;  // the baseline first, then the candidates
+  std::vector<db::TaskMetricRecord> metrics;
+  std::vector<db::ExecutionRow> executions;
+  std::vector<stats::Estimate> estimates;   // of the variants above
+  std::vector<Versus> versus;
+  int primary_test_count = 0;               // suite differences, adjusted together
+  int row_test_count = 0;                   // rows of the table, adjusted together
+  std::vector<std::string> tasks;           // in the order they ran
+  std::vector<int64_t> lengths;             // ascending
+  std::vector<BrowserSample> samples;
+  int64_t sample_total = 0;                 // questions that the browser's were taken from
+  double confidence = 0.95;
+  std::string database_path;
+
+  const db::VariantRecord& variant(const std::string& name) const;
+  const db::TaskMetricRecord& metric(const std::string& task, const std::string& name) const;
+  const db::TaskMetricRecord* primary_metric(const std::string& task) const;
+};
+
+absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOptions& options);
+
+// Values from 0 (worst) to 1 (best) are shown in percent, others as they are.
+bool IsShare(const db::TaskMetricRecord& metric);
+
+// "trained with t = 0.4", "run with t = 0.7, trained without", ...
+std::string AttentionLabel(const db::VariantRecord& variant);
+
+// Beyond the length that the model was trained at.
+bool IsExtrapolated(const db::VariantRecord& variant, int64_t context_length);
+
+}  // namespace varifocal::report

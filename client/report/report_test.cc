@@ -1,0 +1,351 @@
+// The report of a made-up job: what stands in it, that it is the same every time, and that nothing in an answer can act.
+//
+// Method: a database written through db::Writer with known answers, so that every sentence and number can be checked by
+// hand; drawings of small figures against golden files (tests/testdata/goldens/report, VARIFOCAL_UPDATE_GOLDENS=1
+// rewrites them).
+#include "client/report/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "base/clock.h"
+#include "client/report/report_data.h"
+#include "client/report/sample_browser.h"
+#include "client/report/svg_chart.h"
+#include "client/report/text_format.h"
+#include "db/writer.h"
+
+namespace varifocal {
+namespace {
+
+using report::Figure;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int64_t kTimeUs = 1'795'271'400'000'000;  // 2026-11-21 14:30 UTC
+
+std::string Hash(char c) { return std::string(64, c); }
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+struct Made {
+  int question_count = 48;             // four to a context
+  int answered_of_last_length = 48;    // fewer: the job is interrupted
+  bool has_failures = false;
+  std::string answer;                  // what wrong answers say
+  std::vector<std::string> tasks = {"recall_kv", "rag_facts"};
+};
+
+// Two candidates at 1K to 8K. "sharp" is right wherever the baseline is and, from 4K on, on every second question that
+// the baseline misses; "soft" is the baseline's equal but for one question in either direction.
+class ReportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = testing::TempDir() + "/report_test_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".db";
+    for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
+  }
+
+  static bool IsRight(const std::string& variant, int64_t length, int index) {
+    const int hard = length >= 8192 ? 4 : length >= 4096 ? 3 : length >= 2048 ? 1 : 0;
+    const bool baseline = (index * 7 + index / 4) % 10 >= hard * 2;
+    if (variant == "sharp" && length >= 4096) return baseline || index % 2 == 0;
+    if (variant == "soft" && index == 5) return !baseline;
+    return baseline;
+  }
+
+  void Make(const Made& made) {
+    FakeClock clock(kTimeUs);
+    auto writer = db::Writer::Open(path_, clock);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    db::NewJob job;
+    job.suite = "quick";
+    job.spec_json = R"({"seed":7,"suite":"quick"})";
+    job.data_seed = 7;
+    db::ModelRecord model;
+    model.architecture = "llama";
+    model.tokenizer_sha256 = Hash('7');
+    model.dtype = "f32";
+    model.context_length_max = 65536;
+    model.trained_context_length = 4096;
+    const std::pair<const char*, const char*> models[] = {
+        {"baseline", "{}"},
+        {"sharp", R"({"focal_attention":{"mode":"constant","temperature":0.4}})"},
+        {"soft", R"({"focal_attention":{"mode":"learned","tau_max":8.0,"tau_mean":"causal","tau_min":3.5}})"}};
+    for (const auto& [name, attention] : models) {
+      model.name = name;
+      model.attention_json = attention;
+      model.weights_sha256 = Hash(name[0]);
+      job.variants.push_back({name, model, std::nullopt});
+      if (job.variants.size() == 3) job.variants.back().focal_temperature_json = "0.7";
+    }
+    const std::vector<int64_t> lengths = {1024, 2048, 4096, 8192};
+    for (const std::string& task : made.tasks) job.metrics.push_back({task, "exact_match", 0, true, 0.0, 1.0});
+    for (const auto& variant : job.variants) {
+      for (const std::string& task : made.tasks) {
+        for (int64_t length : lengths) job.cells.push_back({variant.name, task, length, made.question_count});
+      }
+    }
+    const auto execution = (*writer)->AddExecution(
+        {"0.1.0+test", "cpu", "avx2", "A processor", "a-host", 2, "varifocal run quick --model=models/baseline"});
+    const auto added = (*writer)->AddJob(job);
+    ASSERT_TRUE(added.ok()) << added.status();
+    const auto cells = (*writer)->Cells(added->job_id);
+    for (const db::CellRow& cell : *cells) {
+      const bool is_last = cell.cell.context_length == 8192;
+      for (int index = 0; index < (is_last ? made.answered_of_last_length : made.question_count); ++index) {
+        db::Outcome outcome;
+        outcome.cell_id = cell.cell_id;
+        outcome.execution_id = *execution;
+        db::SampleRecord& sample = outcome.sample;
+        sample.task = cell.cell.task;
+        sample.context_length = cell.cell.context_length;
+        sample.sample_index = index;
+        sample.tokenizer_sha256 = Hash('7');
+        sample.question_id = absl::StrCat("q", index);
+        sample.cluster = absl::StrCat(cell.cell.task, "/", index / 4);
+        sample.token_ids_sha256 = Hash('a');
+        sample.prompt_token_count = cell.cell.context_length - 16;
+        sample.new_token_count_max = 8;
+        sample.gold_json = R"(["amber-17"])";
+        sample.excerpt = "... \"harbor\":\"amber-17\", \"kettle\":\"stone-02\" <b>& more</b> ...\nThe value of harbor is";
+        const bool right = IsRight(cell.cell.variant, cell.cell.context_length, index);
+        outcome.generation.finish_reason = "stop";
+        outcome.generation.answer = outcome.generation.answer_raw =
+            right ? "amber-17" : made.answer.empty() ? "stone-02" : made.answer;
+        outcome.generation.is_extrapolated = cell.cell.context_length > 4096;
+        outcome.scores = {{"exact_match", right ? 1.0 : 0.0}};
+        if (made.has_failures && index == 3 && is_last && cell.cell.variant == "sharp") {
+          outcome.generation = {};
+          outcome.generation.error_code = "RESOURCE_EXHAUSTED";
+          outcome.generation.error_message = "8192 tokens need 12 pages, 3 are free";
+          outcome.scores.clear();
+        }
+        const auto recorded = (*writer)->RecordSample(outcome);
+        ASSERT_TRUE(recorded.ok()) << recorded.status();
+      }
+    }
+  }
+
+  std::string Render(ReportFormat format = ReportFormat::kHtml) {
+    ReportOptions options;
+    options.database_path = path_;
+    options.format = format;
+    auto bytes = RenderReport(options);
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    // The path differs from run to run; nothing else may.
+    return bytes.ok() ? absl::StrReplaceAll(*bytes, {{path_, "results.db"}}) : "";
+  }
+
+  std::string path_;
+};
+
+TEST_F(ReportTest, SaysWhoWinsWhereAndHowSure) {
+  Make({});
+  const std::string page = Render();
+  // At 8K the baseline misses 8 in 10 and sharp answers every second of those.
+  EXPECT_THAT(page, HasSubstr("sharp beats baseline at 4K and 8K ("));
+  EXPECT_THAT(page, HasSubstr("95 % interval +"));
+  EXPECT_THAT(page, HasSubstr("No difference found at 1K (0.0,"));
+  EXPECT_THAT(page, HasSubstr("No difference found between soft and baseline at 1K, 2K, 4K and 8K;"));
+  EXPECT_THAT(page, HasSubstr("trained with t = 0.4"));
+  EXPECT_THAT(page, HasSubstr("run with t = 0.7, trained with learned \u03C4 from 3.5 to 8.0, causal mean"));
+  EXPECT_THAT(page, HasSubstr("<b>extrapolated</b>"));
+  EXPECT_THAT(page, Not(HasSubstr("<b>incomplete</b>")));
+  EXPECT_THAT(page, HasSubstr("adjusted over the 16 tests of this table"));
+  EXPECT_THAT(page, HasSubstr("its own 8 tests"));
+  EXPECT_THAT(page, HasSubstr(Hash('s')));  // weights
+  EXPECT_THAT(page, HasSubstr("varifocal run quick --model=models/baseline"));
+  EXPECT_THAT(page, HasSubstr("\"seed\": 7") );
+}
+
+TEST_F(ReportTest, NeedsNoNetworkAndIsTheSameEveryTime) {
+  Make({});
+  const std::string page = Render();
+  EXPECT_THAT(page, Not(HasSubstr("http://")));
+  EXPECT_THAT(page, Not(HasSubstr("https://")));
+  EXPECT_THAT(page, Not(HasSubstr("src=")));
+  EXPECT_EQ(page, Render());
+  if (std::getenv("VARIFOCAL_KEEP_REPORT") != nullptr) std::ofstream(std::getenv("VARIFOCAL_KEEP_REPORT")) << page;
+}
+
+TEST_F(ReportTest, NothingInAnAnswerActs) {
+  Made made;
+  made.answer = "</td><script>alert('x')</script><img onerror=\"y\">\x01 & <b>";
+  Make(made);
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&lt;img onerror=&quot;y&quot;&gt;\uFFFD &amp; &lt;b&gt;"));
+  EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
+  EXPECT_THAT(page, Not(HasSubstr("<img")));
+  EXPECT_THAT(page, HasSubstr("<mark>amber-17</mark>"));
+  EXPECT_THAT(page, HasSubstr("&lt;b&gt;&amp; more&lt;/b&gt;"));
+}
+
+TEST_F(ReportTest, FailuresAndMissingAnswersAreSaid) {
+  Made made;
+  made.has_failures = true;
+  made.answered_of_last_length = 40;
+  Make(made);
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("<b>incomplete</b> 1,102 of 1,152 answers are there, 2 failed;"));
+  EXPECT_THAT(page, HasSubstr("RESOURCE_EXHAUSTED: 8192 tokens need 12 pages, 3 are free"));
+  EXPECT_THAT(page, HasSubstr("<small class=\"flag\">incomplete</small>"));
+  EXPECT_THAT(page, HasSubstr("<option value=\"failed\">failed</option>"));
+}
+
+TEST_F(ReportTest, OneTaskNeedsNoMeanOverTasks) {
+  Made made;
+  made.tasks = {"recall_kv"};
+  Make(made);
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("sharp beats baseline on recall_kv at "));
+  EXPECT_THAT(page, Not(HasSubstr("Over all tasks")));
+}
+
+TEST_F(ReportTest, TablesForPapers) {
+  Make({});
+  const std::vector<std::string> csv = absl::StrSplit(Render(ReportFormat::kCsv), '\n', absl::SkipEmpty());
+  ASSERT_EQ(csv.size(), 1u + 2 * 2 * 4);  // candidates x tasks x lengths
+  const std::vector<std::string> header = absl::StrSplit(csv[0], ',');
+  for (const std::string& line : csv) EXPECT_EQ(std::vector<std::string>(absl::StrSplit(line, ',')).size(), header.size());
+  EXPECT_THAT(csv[1], HasSubstr("rag_facts,exact_match,1,1024,baseline,sharp,48,48,0,12,1.0,"));
+  const std::string markdown = Render(ReportFormat::kMarkdown);
+  EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 8K | sharp | 48 | 12 | 0 |"));
+  EXPECT_THAT(markdown, HasSubstr("Holm"));
+  const std::string latex = Render(ReportFormat::kLatex);
+  EXPECT_THAT(latex, HasSubstr("recall\\_kv & sharp & 8K & 48 &"));
+  EXPECT_THAT(latex, HasSubstr("\\toprule"));
+}
+
+TEST_F(ReportTest, WritesWholeOrNotAtAll) {
+  Make({});
+  ReportOptions options;
+  options.database_path = path_;
+  options.output_path = testing::TempDir() + "/report_test_out.html";
+  ASSERT_TRUE(WriteReport(options).ok());
+  const std::string before = ReadFile(options.output_path);
+  EXPECT_THAT(before, HasSubstr("<!doctype html>"));
+  options.candidates = {"nobody"};
+  const absl::Status unknown = WriteReport(options);
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("no variant \"nobody\", only baseline, sharp, soft"));
+  EXPECT_EQ(ReadFile(options.output_path), before);
+  options.candidates.clear();
+  options.output_path = testing::TempDir() + "/no-such-directory/report.html";
+  EXPECT_EQ(WriteReport(options).code(), absl::StatusCode::kNotFound);
+  options.confidence = 1.5;
+  EXPECT_THAT(std::string(WriteReport(options).message()), HasSubstr("the confidence is 1.5"));
+}
+
+TEST_F(ReportTest, EmptyAndMissingDatabasesAreErrors) {
+  ReportOptions options;
+  options.database_path = path_;
+  EXPECT_EQ(RenderReport(options).status().code(), absl::StatusCode::kNotFound);
+  std::ofstream(path_).close();
+  EXPECT_EQ(RenderReport(options).status().code(), absl::StatusCode::kFailedPrecondition);
+  std::filesystem::remove(path_);
+  { ASSERT_TRUE(db::Writer::Open(path_).ok()); }
+  const auto without_jobs = RenderReport(options);
+  EXPECT_EQ(without_jobs.status().code(), absl::StatusCode::kNotFound) << without_jobs.status();
+}
+
+TEST_F(ReportTest, AJobWithoutAnswersIsAPageThatSaysSo) {
+  Made made;
+  made.question_count = 0;
+  made.answered_of_last_length = 0;
+  Make(made);
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("sharp cannot be compared with baseline yet"));
+  EXPECT_THAT(page, HasSubstr("No sample has been answered yet."));
+}
+
+TEST(TextFormatTest, NumbersAsPeopleReadThem) {
+  EXPECT_EQ(report::LengthLabel(1024), "1K");
+  EXPECT_EQ(report::LengthLabel(131072), "128K");
+  EXPECT_EQ(report::LengthLabel(1000), "1,000");
+  EXPECT_EQ(report::CountLabel(-1234567), "\u22121,234,567");
+  EXPECT_EQ(report::Signed(12.46, 1), "+12.5");
+  EXPECT_EQ(report::Signed(-0.04, 1), "0.0");
+  EXPECT_EQ(report::Signed(-3, 0), "\u22123");
+  EXPECT_EQ(report::PEquals(0.0004), "p < 0.001");
+  EXPECT_EQ(report::PEquals(0.0123), "p = 0.012");
+  EXPECT_EQ(report::PValue(1), "1.00");
+  EXPECT_EQ(report::JoinWithAnd({"1K", "2K", "4K"}), "1K, 2K and 4K");
+  EXPECT_EQ(report::Shorten("a\u00E9b", 2), "a\u2026");
+  EXPECT_EQ(report::CsvField("a,\"b\""), "\"a,\"\"b\"\"\"");
+  EXPECT_EQ(report::EscapeLatex("a_b 5 %"), "a\\_b 5 \\%");
+  EXPECT_EQ(report::EscapeMarkdownCell("a|b\n<c"), "a\\|b &lt;c");
+  EXPECT_EQ(report::TimeLabel(kTimeUs), "2026-11-21 14:30 UTC");
+}
+
+TEST(MarkGoldTest, ShortensAroundTheGold) {
+  const std::string filler(2000, 'x');
+  const std::string text = filler + "<gold>" + filler;
+  const std::string marked = report::MarkGold(text, {"<gold>", ""}, 100);
+  EXPECT_THAT(marked, HasSubstr("<mark>&lt;gold&gt;</mark>"));
+  EXPECT_LT(marked.size(), 160u);
+  EXPECT_THAT(marked, testing::StartsWith("\u2026x"));
+  EXPECT_THAT(marked, testing::EndsWith("x\u2026"));
+  EXPECT_EQ(report::MarkGold("ab", {"z"}, 100), "ab");
+}
+
+Figure SmallFigure(Figure::Kind kind) {
+  Figure figure;
+  figure.kind = kind;
+  figure.title = "recall_kv <&>";
+  figure.y_label = "exact_match, %";
+  figure.x_ticks = {1024, 4096, 8192};
+  figure.trained_x = 4096;
+  figure.series = {{"baseline", 0, {{1024, 95, 90, 98}, {4096, 60, 50, 70}, {8192, 10, 5, 20, true, true}}},
+                   {"focal", 1, {{1024, 96, 91, 99}, {4096, 80, 70, 88}, {8192, 12, 6, 22, true}}}};
+  if (kind == Figure::Kind::kLinesWithBands) {
+    figure.y_high = 100;
+    figure.y_step = 25;
+  } else {
+    figure.has_zero_line = true;
+    figure.series = {{"focal", 1, {{1024, 1, -3, 5}, {4096, 20, 10, 30}, {8192, -2, -12, 8}}}};
+    figure.y_low = -20;
+    figure.y_high = 40;
+    figure.y_step = 20;
+  }
+  return figure;
+}
+
+TEST(SvgChartTest, EqualsItsGoldenDrawing) {
+  const std::string folder = "tests/testdata/goldens/report/";
+  const std::pair<const char*, Figure::Kind> cases[] = {{"lines.svg", Figure::Kind::kLinesWithBands},
+                                                        {"points.svg", Figure::Kind::kPointsWithBars}};
+  for (const auto& [name, kind] : cases) {
+    const std::string drawn = report::DrawChart(SmallFigure(kind), "golden");
+    if (std::getenv("VARIFOCAL_UPDATE_GOLDENS") != nullptr) {
+      std::filesystem::create_directories(folder);
+      std::ofstream(folder + name) << drawn;
+    }
+    EXPECT_EQ(drawn, ReadFile(folder + name)) << name;
+    EXPECT_THAT(drawn, HasSubstr("recall_kv &lt;&amp;&gt;"));
+  }
+}
+
+TEST(SvgChartTest, PointsStandWhereTheyShould) {
+  Figure figure = SmallFigure(Figure::Kind::kLinesWithBands);
+  figure.series = {{"one", 0, {{1024, 0, 0, 0}, {8192, 100, 100, 100}}}};
+  // Left end of the plot is 46 + 10, right end 460 - (24 + 3 * 6.3) - 10; from y = 230 (bottom) to 34 (top).
+  EXPECT_THAT(report::DrawChart(figure, "x"), HasSubstr("<polyline points=\"56,230 407.1,34\"/>"));
+  figure.series.clear();
+  EXPECT_EQ(report::DrawChart(figure, "x"), "");
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,219 @@
+#include "client/report/sample_browser.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/json.h"
+#include "base/status_macros.h"
+#include "client/report/text_format.h"
+
+namespace varifocal::report {
+namespace {
+
+constexpr size_t kExcerptBytesMax = 900;
+constexpr size_t kAnswerBytesMax = 300;
+constexpr int64_t kPageSize = 500;
+
+using SampleKey = std::tuple<std::string, int64_t, int64_t>;  // task, context length, sample index
+
+struct OutcomeName {
+  const char* key;
+  const char* label;
+};
+constexpr OutcomeName kOutcomes[] = {{"gain", "gain"},
+                                     {"loss", "loss"},
+                                     {"both-right", "both right"},
+                                     {"both-wrong", "both wrong"},
+                                     {"equal", "equal"},
+                                     {"failed", "failed"}};
+
+const char* OutcomeLabel(const std::string& key) {
+  for (const OutcomeName& outcome : kOutcomes) {
+    if (key == outcome.key) return outcome.label;
+  }
+  return "";
+}
+
+std::vector<std::string> GoldStrings(const std::string& gold_json) {
+  std::vector<std::string> gold;
+  auto parsed = ParseJson(gold_json);
+  if (!parsed.ok() || !parsed->is_array()) return gold;
+  for (const Json& item : *parsed) gold.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+  return gold;
+}
+
+std::string Outcome(const VariantAnswer& baseline, const VariantAnswer& candidate, const db::TaskMetricRecord* metric) {
+  if (!baseline.value.has_value() || !candidate.value.has_value()) return "failed";
+  const bool lower_is_better = metric != nullptr && metric->worst_value.has_value() && metric->best_value.has_value() &&
+                               *metric->best_value < *metric->worst_value;
+  const double gain = (*candidate.value - *baseline.value) * (lower_is_better ? -1 : 1);
+  if (gain > 0) return "gain";
+  if (gain < 0) return "loss";
+  if (metric == nullptr) return "equal";
+  if (metric->best_value == baseline.value) return "both-right";
+  return metric->is_binary || metric->worst_value == baseline.value ? "both-wrong" : "equal";
+}
+
+absl::Status ReadAnswers(db::Reader& reader, const ReportData& data, std::map<SampleKey, BrowserSample>& samples) {
+  for (size_t i = 0; i < data.variants.size(); ++i) {
+    db::SampleQuery query;
+    query.job_id = data.job.job_id;
+    query.variant = data.variants[i].name;
+    query.limit = kPageSize;
+    while (true) {
+      ASSIGN_OR_RETURN(std::vector<db::SampleDetail> page, reader.Samples(query));
+      for (const db::SampleDetail& detail : page) {
+        query.after_id = detail.generation_id;
+        BrowserSample& sample = samples[{detail.sample.task, detail.sample.context_length, detail.sample.sample_index}];
+        if (sample.answers.empty()) {
+          sample.task = detail.sample.task;
+          sample.question_id = detail.sample.question_id;
+          sample.context_length = detail.sample.context_length;
+          sample.sample_index = detail.sample.sample_index;
+          sample.excerpt = detail.sample.excerpt.value_or(detail.sample.prompt.value_or(""));
+          sample.gold = GoldStrings(detail.sample.gold_json);
+          for (const db::VariantRecord& variant : data.variants) sample.answers.push_back({variant.name, "", "", {}});
+        }
+        VariantAnswer& answer = sample.answers[i];
+        answer.answer = detail.generation.answer.value_or("");
+        if (!detail.generation.error_code.empty()) {
+          answer.error = absl::StrCat(detail.generation.error_code, ": ", detail.generation.error_message);
+        }
+        if (const db::TaskMetricRecord* metric = data.primary_metric(sample.task)) {
+          for (const db::ScoreRecord& score : detail.scores) {
+            if (score.metric == metric->metric) answer.value = score.value;
+          }
+        }
+      }
+      if (static_cast<int64_t>(page.size()) < kPageSize) break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string Options(const std::vector<std::pair<std::string, std::string>>& values, const char* all) {
+  std::string out = absl::StrCat("<option value=\"\">", all, "</option>");
+  for (const auto& [value, label] : values) {
+    absl::StrAppend(&out, "<option value=\"", EscapeHtml(value), "\">", EscapeHtml(label), "</option>");
+  }
+  return out;
+}
+
+std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
+  std::string out = absl::StrCat("<details class=\"sample\" data-task=\"", EscapeHtml(sample.task), "\" data-length=\"",
+                                 sample.context_length, "\" data-outcome=\"", absl::StrJoin(sample.outcomes, " "),
+                                 "\">\n<summary><span class=\"what\">", EscapeHtml(sample.task), " \u00B7 ",
+                                 LengthLabel(sample.context_length), " \u00B7 #", sample.sample_index, "</span>");
+  for (size_t i = 0; i < sample.outcomes.size(); ++i) {
+    absl::StrAppend(&out, " <span class=\"outcome ", sample.outcomes[i], "\">", OutcomeLabel(sample.outcomes[i]));
+    if (sample.outcomes.size() > 1) absl::StrAppend(&out, " <i>", EscapeHtml(data.variants[i + 1].name), "</i>");
+    out += "</span>";
+  }
+  absl::StrAppend(&out, "</summary>\n");
+  if (!sample.excerpt.empty()) {
+    absl::StrAppend(&out, "<pre class=\"excerpt\">", MarkGold(sample.excerpt, sample.gold, kExcerptBytesMax), "</pre>\n");
+  }
+  absl::StrAppend(&out, "<table class=\"answers\"><tr class=\"gold\"><th>gold</th><td>",
+                  EscapeHtml(Shorten(absl::StrJoin(sample.gold, " | "), kAnswerBytesMax)), "</td><td></td></tr>\n");
+  for (const VariantAnswer& answer : sample.answers) {
+    absl::StrAppend(&out, "<tr><th>", EscapeHtml(answer.variant), "</th><td>");
+    if (!answer.error.empty()) {
+      absl::StrAppend(&out, "<span class=\"error\">", EscapeHtml(Shorten(answer.error, kAnswerBytesMax)), "</span>");
+    } else {
+      out += EscapeHtml(Shorten(answer.answer, kAnswerBytesMax));
+    }
+    absl::StrAppend(&out, "</td><td class=\"n\">", answer.value.has_value() ? Unsigned(*answer.value, 2) : "\u2014",
+                    "</td></tr>\n");
+  }
+  absl::StrAppend(&out, "</table></details>\n");
+  return out;
+}
+
+}  // namespace
+
+absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max, ReportData& data) {
+  std::map<SampleKey, BrowserSample> samples;
+  RETURN_IF_ERROR(ReadAnswers(reader, data, samples));
+  data.sample_total = static_cast<int64_t>(samples.size());
+  std::map<std::tuple<std::string, int64_t, std::vector<std::string>>, std::vector<SampleKey>> groups;
+  for (auto& [key, sample] : samples) {
+    for (size_t i = 1; i < sample.answers.size(); ++i) {
+      sample.outcomes.push_back(Outcome(sample.answers[0], sample.answers[i], data.primary_metric(sample.task)));
+    }
+    groups[{sample.task, sample.context_length, sample.outcomes}].push_back(key);
+  }
+  std::set<SampleKey> chosen;
+  for (size_t turn = 0; static_cast<int64_t>(chosen.size()) < std::min(sample_count_max, data.sample_total); ++turn) {
+    for (const auto& [group, keys] : groups) {
+      if (turn < keys.size() && static_cast<int64_t>(chosen.size()) < sample_count_max) chosen.insert(keys[turn]);
+    }
+  }
+  for (const SampleKey& key : chosen) data.samples.push_back(std::move(samples.at(key)));
+  return absl::OkStatus();
+}
+
+std::string SampleBrowserHtml(const ReportData& data) {
+  if (data.samples.empty()) return "<p>No sample has been answered yet.</p>\n";
+  std::vector<std::pair<std::string, std::string>> tasks, lengths, outcomes, candidates;
+  for (const std::string& task : data.tasks) tasks.emplace_back(task, task);
+  for (int64_t length : data.lengths) lengths.emplace_back(absl::StrCat(length), LengthLabel(length));
+  std::set<std::string> seen;
+  for (const BrowserSample& sample : data.samples) seen.insert(sample.outcomes.begin(), sample.outcomes.end());
+  for (const OutcomeName& outcome : kOutcomes) {
+    if (seen.count(outcome.key) > 0) outcomes.emplace_back(outcome.key, outcome.label);
+  }
+  for (size_t i = 1; i < data.variants.size(); ++i) candidates.emplace_back(absl::StrCat(i - 1), data.variants[i].name);
+  std::string out = absl::StrCat(
+      "<form class=\"filters\" id=\"filters\"><label>Task <select name=\"task\">", Options(tasks, "all"),
+      "</select></label> <label>Length <select name=\"length\">", Options(lengths, "all"), "</select></label> ");
+  if (!outcomes.empty()) {
+    absl::StrAppend(&out, "<label>Outcome <select name=\"outcome\">", Options(outcomes, "all"), "</select></label> ");
+  }
+  if (candidates.size() > 1) {
+    absl::StrAppend(&out, "<label>of <select name=\"candidate\">", Options(candidates, "any candidate"), "</select></label> ");
+  }
+  absl::StrAppend(&out, "<output id=\"shown\">", data.samples.size(), " shown</output></form>\n<p class=\"note\">",
+                  CountLabel(static_cast<int64_t>(data.samples.size())), " of ", CountLabel(data.sample_total),
+                  " questions, taken in turn from every task, length and outcome. A gain is a question that the candidate "
+                  "answers better than ", EscapeHtml(data.baseline),
+                  ". The prompt is shortened around the place where the gold answer stands.</p>\n<div id=\"samples\">\n");
+  for (const BrowserSample& sample : data.samples) out += SampleHtml(sample, data);
+  return out + "</div>\n";
+}
+
+std::string MarkGold(absl::string_view excerpt, const std::vector<std::string>& gold, size_t bytes_max) {
+  std::vector<std::pair<size_t, size_t>> found;  // begin, end; sorted, without overlap
+  for (const std::string& answer : gold) {
+    if (answer.empty()) continue;
+    for (size_t at = excerpt.find(answer); at != absl::string_view::npos; at = excerpt.find(answer, at + answer.size())) {
+      found.emplace_back(at, at + answer.size());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  auto at_border = [&](size_t at) {
+    while (at < excerpt.size() && (static_cast<unsigned char>(excerpt[at]) & 0xC0) == 0x80) ++at;
+    return at;
+  };
+  size_t begin = 0, end = excerpt.size();
+  if (excerpt.size() > bytes_max) {
+    const size_t center = found.empty() ? 0 : found.front().first;
+    begin = at_border(center > bytes_max / 2 ? center - bytes_max / 2 : 0);
+    end = at_border(std::min(excerpt.size(), begin + bytes_max));
+  }
+  std::string out = begin > 0 ? "\u2026" : "";
+  size_t done = begin;
+  for (const auto& [from, to] : found) {
+    if (from < done || to > end) continue;
+    absl::StrAppend(&out, EscapeHtml(excerpt.substr(done, from - done)), "<mark>",
+                    EscapeHtml(excerpt.substr(from, to - from)), "</mark>");
+    done = to;
+  }
+  return absl::StrCat(out, EscapeHtml(excerpt.substr(done, end - done)), end < excerpt.size() ? "\u2026" : "");
+}
+
+}  // namespace varifocal::report

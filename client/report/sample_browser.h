@@ -1,0 +1,22 @@
+// The part of the page where single answers are read: which questions are shown, and how.
+//
+// Questions are taken in turn from every (task, length, outcome), so that rare outcomes are there; within a group the
+// lowest sample indices. The rows are plain HTML; the page's script only hides those that a filter leaves out.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/report/report_data.h"
+
+namespace varifocal::report {
+
+absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max, ReportData& data);
+
+std::string SampleBrowserHtml(const ReportData& data);
+
+// `excerpt` escaped for HTML, at most about `bytes_max` bytes around the first place where a gold answer stands, every
+// such place marked.
+std::string MarkGold(absl::string_view excerpt, const std::vector<std::string>& gold, size_t bytes_max);
+
+}  // namespace varifocal::report

@@ -1,0 +1,191 @@
+#include "client/report/svg_chart.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/report/text_format.h"
+
+namespace varifocal::report {
+namespace {
+
+constexpr int kLeft = 46, kTop = 34, kBottom = 40;
+constexpr int kLabelWidthMin = 24;
+constexpr double kLabelHeight = 13;
+constexpr double kCharacterWidth = 6.3;  // of the 11.5 px label font, generously
+constexpr double kDodge = 9;             // pixels between candidates at one length
+
+std::string Number(double value) {
+  std::string text = absl::StrFormat("%.1f", value);
+  if (text.size() > 2 && text.substr(text.size() - 2) == ".0") text.resize(text.size() - 2);
+  return text == "-0" ? "0" : text;
+}
+
+class Plot {
+ public:
+  Plot(const Figure& figure, std::string id, ChartSize size) : figure_(figure), id_(std::move(id)), size_(size) {
+    size_t longest = 0;
+    for (const Series& series : figure.series) longest = std::max(longest, series.label.size());
+    right_ = kLabelWidthMin + kCharacterWidth * static_cast<double>(std::min<size_t>(longest, 24));
+    inset_ = figure.kind == Figure::Kind::kPointsWithBars ? 14 + kDodge * static_cast<double>(figure.series.size()) / 2 : 10;
+  }
+
+  std::string Draw() {
+    absl::StrAppend(&out_, "<svg class=\"chart\" viewBox=\"0 0 ", size_.width, " ", size_.height,
+                    "\" role=\"img\" aria-labelledby=\"", id_, "-t\"><title id=\"", id_, "-t\">",
+                    EscapeHtml(figure_.title), "</title>\n");
+    DrawTitles();
+    DrawTrainedRegion();
+    DrawAxes();
+    const int count = static_cast<int>(figure_.series.size());
+    for (int i = 0; i < count; ++i) {
+      if (figure_.kind == Figure::Kind::kLinesWithBands) DrawBand(figure_.series[i]);
+    }
+    for (int i = 0; i < count; ++i) {
+      const double shift = figure_.kind == Figure::Kind::kPointsWithBars ? kDodge * (i - (count - 1) / 2.0) : 0;
+      DrawSeries(figure_.series[i], shift);
+    }
+    DrawLabels();
+    return out_ + "</svg>\n";
+  }
+
+ private:
+  double Right() const { return size_.width - right_; }
+  double Bottom() const { return size_.height - kBottom; }
+  double X(double x) const {
+    const double first = std::log2(figure_.x_ticks.front()), last = std::log2(figure_.x_ticks.back());
+    const double left = kLeft + inset_, right = Right() - inset_;
+    return last > first ? left + (right - left) * (std::log2(x) - first) / (last - first) : (left + right) / 2;
+  }
+  double Y(double y) const {
+    const double share = (y - figure_.y_low) / (figure_.y_high - figure_.y_low);
+    return Bottom() - (Bottom() - kTop) * std::clamp(share, 0.0, 1.0);
+  }
+  static std::string ColorClass(const Series& series) {
+    return absl::StrCat("c", series.color_index % kChartColorCount);
+  }
+
+  void DrawTitles() {
+    absl::StrAppend(&out_, "<text class=\"title\" x=\"0\" y=\"13\">", EscapeHtml(figure_.title), "</text>\n");
+    absl::StrAppend(&out_, "<text class=\"unit\" x=\"0\" y=\"27\">", EscapeHtml(figure_.y_label), "</text>\n");
+  }
+
+  // The part of the axis that no model was trained for.
+  void DrawTrainedRegion() {
+    if (!figure_.trained_x.has_value()) return;
+    // Half a step right of the trained length, so that the points at it lie inside and those beyond outside.
+    const double x = std::clamp(X(*figure_.trained_x * std::sqrt(2.0)), kLeft + 0.0, Right());
+    absl::StrAppend(&out_, "<rect class=\"beyond\" x=\"", Number(x), "\" y=\"", kTop, "\" width=\"", Number(Right() - x),
+                    "\" height=\"", Number(Bottom() - kTop), "\"/>\n<text class=\"beyond-label\" x=\"", Number(Right() - 4),
+                    "\" y=\"", kTop + 11, "\" text-anchor=\"end\">beyond training</text>\n");
+  }
+
+  void DrawAxes() {
+    const int decimals = figure_.y_step >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(figure_.y_step) - 1e-9));
+    for (double y = figure_.y_low; y <= figure_.y_high + figure_.y_step * 1e-6; y += figure_.y_step) {
+      const bool is_zero = figure_.has_zero_line && std::abs(y) < figure_.y_step * 1e-6;
+      absl::StrAppend(&out_, "<line class=\"", is_zero ? "zero" : "grid", "\" x1=\"", kLeft, "\" x2=\"", Number(Right()),
+                      "\" y1=\"", Number(Y(y)), "\" y2=\"", Number(Y(y)), "\"/><text class=\"tick\" x=\"", kLeft - 6,
+                      "\" y=\"", Number(Y(y) + 4), "\" text-anchor=\"end\">",
+                      figure_.has_zero_line ? Signed(y, decimals) : Unsigned(y, decimals), "</text>\n");
+    }
+    for (double x : figure_.x_ticks) {
+      absl::StrAppend(&out_, "<text class=\"tick\" x=\"", Number(X(x)), "\" y=\"", Number(Bottom() + 15),
+                      "\" text-anchor=\"middle\">", LengthLabel(static_cast<int64_t>(x)), "</text>\n");
+    }
+    absl::StrAppend(&out_, "<text class=\"unit\" x=\"", Number((kLeft + Right()) / 2), "\" y=\"", Number(Bottom() + 31),
+                    "\" text-anchor=\"middle\">context length, tokens</text>\n");
+  }
+
+  void DrawBand(const Series& series) {
+    if (series.points.size() < 2) return;
+    absl::StrAppend(&out_, "<polygon class=\"band ", ColorClass(series), "\" points=\"");
+    for (const Point& point : series.points) absl::StrAppend(&out_, Number(X(point.x)), ",", Number(Y(point.high)), " ");
+    for (auto point = series.points.rbegin(); point != series.points.rend(); ++point) {
+      absl::StrAppend(&out_, Number(X(point->x)), ",", Number(Y(point->low)), " ");
+    }
+    out_.back() = '"';
+    out_ += "/>\n";
+  }
+
+  void DrawSeries(const Series& series, double shift) {
+    absl::StrAppend(&out_, "<g class=\"series ", ColorClass(series), "\">");
+    if (figure_.kind == Figure::Kind::kLinesWithBands && series.points.size() > 1) {
+      out_ += "<polyline points=\"";
+      for (const Point& point : series.points) absl::StrAppend(&out_, Number(X(point.x)), ",", Number(Y(point.y)), " ");
+      out_.back() = '"';
+      out_ += "/>";
+    }
+    for (const Point& point : series.points) {
+      const double x = X(point.x) + shift;
+      absl::StrAppend(&out_, "<g><title>", EscapeHtml(point.tip), "</title>");
+      if (figure_.kind == Figure::Kind::kPointsWithBars || series.points.size() == 1) {
+        absl::StrAppend(&out_, "<line class=\"bar\" x1=\"", Number(x), "\" x2=\"", Number(x), "\" y1=\"",
+                        Number(Y(point.low)), "\" y2=\"", Number(Y(point.high)), "\"/>");
+      }
+      DrawMarker(series.color_index, x, Y(point.y), IsHollow(point));
+      out_ += "</g>";
+    }
+    out_ += "</g>\n";
+  }
+
+  // A difference is filled when its interval leaves out zero; a score when it stands on all its samples.
+  bool IsHollow(const Point& point) const {
+    return figure_.has_zero_line ? point.low <= 0 && point.high >= 0 : point.is_incomplete;
+  }
+
+  void DrawMarker(int index, double x, double y, bool is_hollow) {
+    const char* style = is_hollow ? "mark hollow" : "mark";
+    auto polygon = [&](std::initializer_list<std::pair<double, double>> corners) {
+      absl::StrAppend(&out_, "<polygon class=\"", style, "\" points=\"");
+      for (const auto& [dx, dy] : corners) absl::StrAppend(&out_, Number(x + dx), ",", Number(y + dy), " ");
+      out_.back() = '"';
+      out_ += "/>";
+    };
+    switch (index % 5) {
+      case 0: absl::StrAppend(&out_, "<circle class=\"", style, "\" cx=\"", Number(x), "\" cy=\"", Number(y), "\" r=\"3.8\"/>"); break;
+      case 1: polygon({{-3.5, -3.5}, {3.5, -3.5}, {3.5, 3.5}, {-3.5, 3.5}}); break;
+      case 2: polygon({{0, -4.8}, {4.4, 3.4}, {-4.4, 3.4}}); break;
+      case 3: polygon({{0, -5}, {5, 0}, {0, 5}, {-5, 0}}); break;
+      default: polygon({{0, 4.8}, {4.4, -3.4}, {-4.4, -3.4}}); break;
+    }
+  }
+
+  // Labels stand at the height of their line's end, pushed apart where lines meet.
+  void DrawLabels() {
+    struct Label {
+      double y;
+      const Series* series;
+    };
+    std::vector<Label> labels;
+    for (const Series& series : figure_.series) labels.push_back({Y(series.points.back().y), &series});
+    std::stable_sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.y < b.y; });
+    const double lowest = Bottom() - 2;
+    for (size_t i = 1; i < labels.size(); ++i) labels[i].y = std::max(labels[i].y, labels[i - 1].y + kLabelHeight);
+    for (size_t i = labels.size(); i-- > 0;) {
+      labels[i].y = std::min(labels[i].y, lowest - kLabelHeight * static_cast<double>(labels.size() - 1 - i));
+    }
+    for (const Label& label : labels) {
+      absl::StrAppend(&out_, "<g class=\"series ", ColorClass(*label.series), "\">");
+      DrawMarker(label.series->color_index, Right() + 8, label.y, false);
+      absl::StrAppend(&out_, "<text class=\"label\" x=\"", Number(Right() + 17), "\" y=\"", Number(label.y + 4), "\">",
+                      EscapeHtml(Shorten(label.series->label, 24)), "</text></g>\n");
+    }
+  }
+
+  const Figure& figure_;
+  const std::string id_;
+  const ChartSize size_;
+  double right_ = 0, inset_ = 0;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string DrawChart(const Figure& figure, const std::string& id, ChartSize size) {
+  if (figure.x_ticks.empty() || figure.series.empty()) return "";
+  return Plot(figure, id, size).Draw();
+}
+
+}  // namespace varifocal::report

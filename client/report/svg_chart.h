@@ -1,0 +1,24 @@
+// Draws a Figure as inline SVG.
+//
+// Colours come from the page's style sheet (classes c0, c1, ..), so that one drawing suits light, dark and paper; every
+// series also has its own marker and is labelled where its line ends, so that nothing hangs on colour alone.
+#pragma once
+
+#include <string>
+
+#include "client/report/figure.h"
+
+namespace varifocal::report {
+
+struct ChartSize {
+  int width = 460;
+  int height = 270;
+};
+
+// `id` makes the ids inside unique within a page.
+std::string DrawChart(const Figure& figure, const std::string& id, ChartSize size = {});
+
+// The colours repeat after this many variants.
+inline constexpr int kChartColorCount = 7;
+
+}  // namespace varifocal::report
