@@ -121,6 +121,12 @@ std::vector<AttentionCase> Table() {
                    .query_heads = 2,
                    .kv_heads = 1,
                    .sequences = {{4095, 3}, {2047, 2}}});
+  table.push_back({.name = "decode_across_splits_large_scores",
+                   .head_dim = 16,
+                   .query_heads = 2,
+                   .kv_heads = 1,
+                   .sequences = {{4095, 2}},
+                   .amplitude = 5.0f});
   return table;
 }
 

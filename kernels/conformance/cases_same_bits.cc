@@ -73,6 +73,18 @@ std::string CheckSharedPage(Backend& tested) {
   return "";
 }
 
+// What another sequence left in a page, be it NaN, never reaches a result.
+std::string CheckLeftOvers(bool windowed, Backend& tested) {
+  const AttentionCase c = MixedCase(windowed);
+  for (const int chunk : {1 << 20, 5}) {
+    const AttentionWalk clean{.chunk_rows = chunk}, poisoned{.chunk_rows = chunk, .poison_pages = true};
+    const size_t different =
+        CountDifferentBits(RunAttentionCase(tested, c, clean), RunAttentionCase(tested, c, poisoned));
+    if (different != 0) return Verdict(different, "what another sequence left in the pages");
+  }
+  return "";
+}
+
 std::string CheckControl(Backend& tested) {
   const AttentionCase c = MixedCase(false);
   const size_t different = CountDifferentBits(RunAttentionCase(tested, c, {}),
@@ -136,6 +148,8 @@ std::vector<ConformanceCase> SameBitsCases() {
          return std::string("the backend is not in the table");
        }},
       {"same_bits_shared_page", [](Backend& tested, Backend&) { return CheckSharedPage(tested); }},
+      {"same_bits_left_overs", [](Backend& tested, Backend&) { return CheckLeftOvers(false, tested); }},
+      {"same_bits_left_overs_window", [](Backend& tested, Backend&) { return CheckLeftOvers(true, tested); }},
       {"same_bits_control_differs", [](Backend& tested, Backend&) { return CheckControl(tested); }},
       {"same_bits_temperature_one", [](Backend& tested, Backend&) { return CheckTemperatureOne(tested); }},
       {"same_bits_rows", [](Backend& tested, Backend&) { return CheckRows(tested); }},

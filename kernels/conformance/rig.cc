@@ -144,6 +144,7 @@ class Walker {
 
   AttentionRun Run() {
     std::vector<int> done(case_.sequences.size());
+    if (walk_.poison_pages) Poison();
     if (walk_.share_first_page) {
       // The first sequence fills the shared page; the others begin behind it.
       Advance(Phase::kPrefill, {0}, {kPageTokens}, done);
@@ -164,6 +165,30 @@ class Walker {
   static T Take(Result<T> result) {
     VF_CHECK(result.ok(), "the case fits the backend");
     return std::move(*result);
+  }
+
+  void Poison() {
+    const int rows_max = std::min(shape_.row_count_max, shape_.context_length_max);
+    for (int32_t page = 0; page < pool_->page_count(); ++page) {
+      const std::span<const int32_t> table(&page, 1);
+      for (int first = 0; first < std::min(kPageTokens, shape_.context_length_max); first += rows_max) {
+        const int rows = std::min({rows_max, kPageTokens - first, shape_.context_length_max - first});
+        const std::vector<float> nans(static_cast<size_t>(rows) * shape_.model_dim, NAN);
+        const SequenceRows sequence{.row_count = rows, .first_position = first, .page_tables = {&table, 1}};
+        Must(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}));
+        Must(backend_.Write({x_.get(), 0}, nans.data(), nans.size() * sizeof(float)));
+        WritePages();
+      }
+    }
+  }
+
+  void WritePages() {
+    Must(backend_.QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
+                                             .weight = weight_.get(),
+                                             .query_head_count = case_.query_heads,
+                                             .pool = pool_.get(),
+                                             .layer = 1,
+                                             .queries = {queries_.get(), 0}}));
   }
 
   void Finish(const std::vector<int>& ids, std::vector<int>& done) {
@@ -230,12 +255,7 @@ class Walker {
     Must(backend_.BeginStep(*workspace_, {.phase = phase, .sequences = step.sequences, .masks = {&mask, 1}}));
     Must(backend_.Write({x_.get(), 0}, step.inputs.data(), step.inputs.size() * sizeof(float)));
     Must(backend_.Write({scales_.get(), 0}, step.scales.data(), step.scales.size() * sizeof(float)));
-    Must(backend_.QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
-                                             .weight = weight_.get(),
-                                             .query_head_count = case_.query_heads,
-                                             .pool = pool_.get(),
-                                             .layer = 1,
-                                             .queries = {queries_.get(), 0}}));
+    WritePages();
     AttendArgs attend{.queries = {queries_.get(), 0},
                       .query_head_count = case_.query_heads,
                       .pool = pool_.get(),
