@@ -3,6 +3,11 @@
 #include "eval_tasks/runner.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -305,6 +310,87 @@ TEST(RunnerTest, CancelsFromAnotherThreadWhileWaiting) {
   EXPECT_EQ(runner.Run().value(), RunOutcome::kCancelled);
   other.join();
   EXPECT_TRUE(sink.records.empty());
+}
+
+// Answers from three threads of its own, as an engine does; fails or refuses some of the time.
+class ThreadedGenerator : public Generator {
+ public:
+  explicit ThreadedGenerator(const std::string& name) {
+    for (int i = 0; i < 3; ++i) threads_.emplace_back([this, seed = absl::StrCat(name, i)] { Work(Random(seed)); });
+  }
+  ~ThreadedGenerator() override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Id Start(const GenerationRequest& request, Done done) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    queue_[++last_id_] = {request, std::move(done)};
+    changed_.notify_one();
+    return last_id_;
+  }
+  void Cancel(Id id) override {
+    Done done;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const auto it = queue_.find(id);
+      if (it == queue_.end()) return;
+      done = std::move(it->second.second);
+      queue_.erase(it);
+    }
+    done(absl::CancelledError("cancelled"));
+  }
+
+ private:
+  void Work(Random random) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      auto it = random.Coin() ? queue_.begin() : std::prev(queue_.end());
+      const std::pair<GenerationRequest, Done> work = std::move(it->second);
+      queue_.erase(it);
+      lock.unlock();
+      if (random.Below(8) == 0) {
+        work.second(absl::UnavailableError("in a moment"));
+      } else {
+        work.second(FakeGenerator::Answer(work.first));
+      }
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Id, std::pair<GenerationRequest, Done>> queue_;
+  Id last_id_ = 0;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+TEST(RunnerTest, ThreadsCancellationsAndRefusalsTogetherLoseNothing) {
+  std::string unbroken;
+  for (int seed = 0; seed < 30; ++seed) {
+    Random random(absl::StrCat("cancel ", seed));
+    FakeSink sink;
+    int runs = 0;
+    for (bool finished = false; !finished; ++runs) {
+      ThreadedGenerator generator(absl::StrCat("threads ", seed, " ", runs));
+      Runner runner(Spec(6, 5), Both(&generator), &sink, {}, {.attempts_max = 50});
+      std::thread canceller([&runner, pause = random.Below(3000), cancel = seed > 0 && runs < 3] {
+        std::this_thread::sleep_for(std::chrono::microseconds(pause));
+        if (cancel) runner.Cancel();
+      });
+      finished = runner.Run().value() == RunOutcome::kFinished;
+      canceller.join();
+    }
+    EXPECT_EQ(sink.order.size(), static_cast<size_t>(kCells * 6)) << "each once, however often it was broken";
+    if (unbroken.empty()) unbroken = Describe(sink);
+    EXPECT_EQ(Describe(sink), unbroken) << seed;
+  }
 }
 
 TEST(RunnerTest, ASinkThatFailsStopsTheRun) {

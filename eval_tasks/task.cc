@@ -20,6 +20,7 @@ std::string Sample::TokenIdsSha256() const {
 }
 
 absl::StatusOr<Sample> Task::MakeSample(const SampleRequest& request, const TokenCounter& tokenizer) const {
+  VF_CHECK(request.index >= 0 && request.index < question_count());
   const GroupRange range = GroupOf(request.index);
   std::vector<absl::StatusOr<Sample>> group = MakeGroup(request, tokenizer);
   const int place = request.index - range.first_index;
