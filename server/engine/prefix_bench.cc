@@ -108,6 +108,11 @@ int Main(const std::string& directory, int64_t context_tokens, int64_t question_
   }
   const auto shared_requests = Questions(same, 48, vocabulary_size),
              separate_requests = Questions(different, 48, vocabulary_size);
+  auto estimate = (*engine)->Estimate(context_tokens + 48, 8);
+  if (estimate.ok()) {
+    const double took = RunAll(**engine, {separate_requests[0]}).seconds;
+    std::printf("one question alone: estimated %.2f s, took %.2f s\n", estimate->seconds, took);
+  }
   std::vector<double> shared_s, separate_s;
   for (int round = 0; round < 3; ++round) {
     (*engine)->DropPrefixCache();

@@ -133,13 +133,15 @@ size_t Differences(const std::vector<std::string>& a, const std::vector<std::str
 struct Case {
   const char* golden;
   const char* device;
+  const char* dtype;
   size_t prompt_count;
 };
 
 class SameBitsTest : public testing::TestWithParam<Case> {
  protected:
   std::shared_ptr<const LoadedModel> Load(int threads = 0) {
-    return LoadForTest(GoldenDirectory(GetParam().golden), {.device = GetParam().device, .threads = threads});
+    return LoadForTest(GoldenDirectory(GetParam().golden),
+                       {.device = GetParam().device, .dtype = GetParam().dtype, .threads = threads});
   }
   std::vector<std::string> Alone(const std::vector<EngineRequest>& requests) {
     std::vector<std::string> answers;
@@ -177,21 +179,21 @@ TEST_P(SameBitsTest, WhateverTheCompany) {
       EXPECT_GT(status.cached_tokens, 0) << setting.name;
     }
   }
-  std::printf("same bits: %s on %s: %zu prompts, %zu answers compared, %zu differences\n", GetParam().golden,
-              GetParam().device, requests.size(), compared, differences);
+  std::printf("same bits: %s on %s %s: %zu prompts, %zu answers compared, %zu differences\n", GetParam().golden,
+              GetParam().device, GetParam().dtype, requests.size(), compared, differences);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SameBitsTest,
-                         testing::Values(Case{"tied-d16-f32", "auto", 84}, Case{"focal-per-layer", "auto", 42},
-                                         Case{"focal-learned-causal", "auto", 42},
-                                         Case{"focal-learned-token", "auto", 28},
-                                         Case{"focal-learned-sequence", "auto", 28},
-                                         Case{"tied-d16-f32", "reference", 14}),
-                         [](const testing::TestParamInfo<Case>& info) {
-                           std::string name = absl::StrCat(info.param.golden, "_", info.param.device);
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, SameBitsTest,
+    testing::Values(Case{"tied-d16-f32", "auto", "f32", 84}, Case{"focal-per-layer", "auto", "f32", 42},
+                    Case{"focal-learned-causal", "auto", "f32", 42}, Case{"focal-learned-token", "auto", "f32", 28},
+                    Case{"focal-learned-sequence", "auto", "f32", 28}, Case{"tied-d16-f32", "reference", "f32", 14},
+                    Case{"sharded-d16-bf16", "auto", "bf16", 42}, Case{"focal-learned-causal", "auto", "bf16", 28}),
+    [](const testing::TestParamInfo<Case>& info) {
+      std::string name = absl::StrCat(info.param.golden, "_", info.param.device, "_", info.param.dtype);
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 // Long generations in a cache too small for all of them: sequences lose their pages and replay. Also the place where
 // the second control, replaying through prefill, must show.
