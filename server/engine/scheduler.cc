@@ -14,6 +14,9 @@ namespace {
 
 using kernels::kPageTokens;
 
+// How far down the queue a step looks for a request that may pass those waiting for a neighbour's prefix.
+constexpr size_t kLookAhead = 64;
+
 int64_t PagesFor(int64_t token_count) { return (token_count + kPageTokens - 1) / kPageTokens; }
 
 // Positions that scoring writes beyond the prompt: the longest continuation without its last token, which nothing
@@ -53,10 +56,9 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
       absl::MakeConstSpan(sequence.page_names).subspan(0, static_cast<size_t>(sequence.reusable_page_count));
   sequence.pages = cache_.Acquire(reusable, sequence.request.token_ids);
   const int64_t cached = static_cast<int64_t>(sequence.pages.size());
-  int64_t rows = sequence.prompt_length() + ScoredRowsMax(sequence);
-  if (options_.sabotage == EngineSabotage::kReplayByPrefill) {
-    rows += static_cast<int64_t>(sequence.result.new_token_ids.size());
-  }
+  // A sequence that comes back after giving its pages back needs room for what it will replay as well.
+  const int64_t rows =
+      sequence.prompt_length() + ScoredRowsMax(sequence) + static_cast<int64_t>(sequence.result.new_token_ids.size());
   const int64_t wanted = PagesFor(rows) - cached;
   // One page in hand for each running sequence, so that admitting does not at once lead to giving back.
   if (AvailablePages() < wanted + static_cast<int64_t>(running_.size())) {
@@ -73,7 +75,8 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
 }
 
 void Scheduler::Admit() {
-  for (size_t i = 0; i < waiting_.size() && static_cast<int64_t>(running_.size()) < options_.batch_size_max;) {
+  for (size_t i = 0;
+       i < std::min(waiting_.size(), kLookAhead) && static_cast<int64_t>(running_.size()) < options_.batch_size_max;) {
     if (MustWaitForPrefix(*waiting_[i])) {
       ++i;  // others may pass: it waits for a neighbour, not for memory
       continue;
