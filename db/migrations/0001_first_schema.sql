@@ -82,7 +82,7 @@ CREATE TABLE cells (
   variant_id INTEGER NOT NULL REFERENCES variants (variant_id),
   task TEXT NOT NULL,
   context_length INTEGER NOT NULL CHECK (context_length > 0),
-  planned_count INTEGER NOT NULL CHECK (planned_count >= 0),
+  planned_count INTEGER NOT NULL CHECK (planned_count BETWEEN 0 AND 10000000),
   UNIQUE (variant_id, task, context_length)
 ) STRICT;
 

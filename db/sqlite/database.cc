@@ -1,5 +1,6 @@
 #include "db/sqlite/database.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,7 +61,7 @@ absl::Status LastError(sqlite3* connection, const std::string& path) {
 bool FolderIsWritable(const std::string& path) {
   size_t slash = path.rfind('/');
   std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  return access(folder.c_str(), W_OK) == 0;
+  return faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0;
 }
 
 bool FileHasBytes(const std::string& path) {

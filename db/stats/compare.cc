@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "db/stats/check_value.h"
 #include "db/stats/holm.h"
 #include "db/stats/special.h"
 
@@ -275,7 +276,15 @@ absl::StatusOr<Grouped> ReadPairs(db::Reader& reader, int64_t job_id, const std:
   }
   ASSIGN_OR_RETURN(std::vector<PairRow> pairs, reader.Pairs(job_id, baseline, candidate));
   for (PairRow& pair : pairs) {
-    const int64_t index = metric_index.at({pair.task, pair.metric});
+    const auto metric = grouped.metrics.find({pair.task, pair.metric});
+    if (metric == grouped.metrics.end() || !grouped.planned.contains({pair.task, pair.context_length})) {
+      return absl::DataLossError(absl::StrCat("the database is damaged: job ", job_id, " has answers to task ",
+                                              pair.task, " at ", pair.context_length, " tokens and no such cell"));
+    }
+    const int64_t index = metric_index[{pair.task, pair.metric}];
+    for (const std::optional<double>& value : {pair.baseline_value, pair.candidate_value}) {
+      RETURN_IF_ERROR(CheckValue(pair.task, pair.metric, value, metric->second.worst_value, metric->second.best_value));
+    }
     grouped.pairs[{pair.task, index, pair.metric}][pair.context_length].push_back(std::move(pair));
   }
   return grouped;

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/status_macros.h"
+#include "db/stats/check_value.h"
 
 namespace varifocal::stats {
 
@@ -30,6 +31,7 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
       std::vector<ClusteredValue> values, answered;
       double reach = 0;
       for (const db::SampleRow& sample : place->second[{metric.task, metric.metric, cell.cell.context_length}]) {
+        RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
         estimate.failed_count += sample.error_code.has_value();
         if (sample.value.has_value()) answered.push_back({sample.cluster, *sample.value});
         const std::optional<double> value = sample.error_code.has_value() ? metric.worst_value : sample.value;
