@@ -1,5 +1,6 @@
 #include "client/report/comparison_table.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -17,14 +18,15 @@ std::string Exact(double value) { return Json(value).dump(); }  // shortest form
 struct Cells {
   std::string task, metric, length, candidate, planned, answered, failed, clusters;
   std::string baseline_mean, candidate_mean, difference, low, high, baseline_range, candidate_range;
-  std::string p, p_holm, test, detectable, gains_losses;
+  std::string p, p_holm, test, detectable;
   std::vector<std::string> labels;
   bool is_significant = false;
 };
 
-std::string TestName(const std::string& test, int64_t draws, uint64_t seed) {
-  if (test == "sign_flip_exact") return absl::StrCat("sign flip, exact (", CountLabel(draws), ")");
-  if (test == "sign_flip_sampled") return absl::StrCat("sign flip, ", CountLabel(draws), " draws, seed ", seed);
+// The seed of sampled tests stands in the note below the table.
+std::string TestName(const std::string& test, int64_t draws) {
+  if (test == "sign_flip_exact") return absl::StrCat("exact, ", CountLabel(draws));
+  if (test == "sign_flip_sampled") return absl::StrCat(CountLabel(draws), " draws");
   return test;
 }
 
@@ -52,9 +54,9 @@ Cells MakeCells(const ReportData& data, const stats::Comparison& row, double p_h
   cells.high = Signed(row.high * scale, decimals);
   cells.p = PValue(row.p_value);
   cells.p_holm = PValue(p_holm);
-  cells.test = TestName(row.test, row.draws, row.seed);
-  cells.detectable = row.detectable_difference.has_value() ? Unsigned(*row.detectable_difference * scale, decimals) : "\u2014";
-  cells.gains_losses = absl::StrCat("+", row.gain_count, " / \u2212", row.loss_count);
+  cells.test = TestName(row.test, row.draws);
+  cells.detectable =
+      row.detectable_difference.has_value() ? Unsigned(*row.detectable_difference * scale, decimals) : "\u2014";
   if (row.is_incomplete) cells.labels.push_back("incomplete");
   const bool baseline_beyond = IsExtrapolated(data.variant(row.baseline), row.context_length);
   const bool candidate_beyond = IsExtrapolated(data.variant(row.candidate), row.context_length);
@@ -66,7 +68,8 @@ Cells MakeCells(const ReportData& data, const stats::Comparison& row, double p_h
 template <typename Use>
 void ForEachRow(const ReportData& data, Use use) {
   for (const Versus& versus : data.versus) {
-    for (size_t i = 0; i < versus.report.comparisons.size(); ++i) use(versus.report.comparisons[i], versus.rows_holm[i]);
+    for (size_t i = 0; i < versus.report.comparisons.size(); ++i)
+      use(versus.report.comparisons[i], versus.rows_holm[i]);
   }
 }
 
@@ -79,36 +82,51 @@ std::string MeanCell(const std::string& mean, const std::string& range) {
 }  // namespace
 
 std::string TestingNote(const ReportData& data) {
-  return absl::StrCat("p: two-sided sign flips of whole clusters. Holm: adjusted over the ", data.row_test_count,
-                      " tests of this table; the primary result above is adjusted over its own ", data.primary_test_count,
-                      data.primary_test_count == 1 ? " test." : " tests.");
+  uint64_t seed = 0;
+  for (const Versus& versus : data.versus) {
+    for (const stats::Comparison& row : versus.report.comparisons) seed = std::max(seed, row.seed);
+  }
+  return absl::StrCat("p: two-sided sign flips of whole clusters, every assignment of signs (exact) or random draws",
+                      seed == 0 ? "" : absl::StrCat(" (seed ", seed, ")"), ". Holm: p adjusted over the ",
+                      data.row_test_count,
+                      " tests of this table; the primary result, the mean over tasks, is adjusted over its own ",
+                      data.primary_test_count, data.primary_test_count == 1 ? " test." : " tests.");
 }
 
 std::string ComparisonTableHtml(const ReportData& data) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th><th>Candidate</th>"
-      "<th class=\"n\">Planned</th><th class=\"n\">Answered</th><th class=\"n\">Failed</th><th class=\"n\">Clusters</th>"
-      "<th class=\"n\">", EscapeHtml(data.baseline), "<small>", Confidence(data), " interval</small></th>"
-      "<th class=\"n\">Candidate<small>", Confidence(data), " interval</small></th>"
-      "<th class=\"n\">Difference<small>", Confidence(data), " interval</small></th>"
-      "<th class=\"n\">p</th><th class=\"n\">Holm</th><th class=\"n\">Gains / losses</th>"
-      "<th class=\"n\">Detectable</th><th>Test</th></tr></thead><tbody>\n");
+      "<th class=\"n\">Planned<small>answered, failed</small></th><th class=\"n\">Clusters</th>"
+      "<th class=\"n\">",
+      EscapeHtml(data.baseline), "<small>", Confidence(data),
+      " interval</small></th>"
+      "<th class=\"n\">Candidate<small>",
+      Confidence(data),
+      " interval</small></th>"
+      "<th class=\"n\">Difference<small>",
+      Confidence(data),
+      " interval</small></th>"
+      "<th class=\"n\">p<small>test</small></th><th class=\"n\">Holm</th><th "
+      "class=\"n\">Gains<small>losses</small></th>"
+      "<th class=\"n\">Detectable</th></tr></thead><tbody>\n");
   std::string task_before;
   ForEachRow(data, [&](const stats::Comparison& row, double p_holm) {
     const Cells cells = MakeCells(data, row, p_holm);
     const std::string group = absl::StrCat(row.candidate, "/", row.task, "/", row.metric);
     absl::StrAppend(&out, "<tr", group != task_before && !task_before.empty() ? " class=\"first\"" : "", "><td>",
-                    group == task_before ? "" : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric),
-                                                             row.is_primary_metric ? "" : ", secondary", "</small>"),
+                    group == task_before ? ""
+                                         : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric),
+                                                        row.is_primary_metric ? "" : ", secondary", "</small>"),
                     "</td><td>", cells.length);
     for (const std::string& label : cells.labels) absl::StrAppend(&out, "<small class=\"flag\">", label, "</small>");
-    absl::StrAppend(&out, "</td><td>", EscapeHtml(cells.candidate), "</td><td class=\"n\">", cells.planned, "</td><td class=\"n\">",
-                    cells.answered, "</td><td class=\"n\">", cells.failed, "</td><td class=\"n\">", cells.clusters, "</td>",
-                    MeanCell(cells.baseline_mean, cells.baseline_range), MeanCell(cells.candidate_mean, cells.candidate_range),
-                    "<td class=\"n", cells.is_significant ? " strong" : "", "\">", cells.difference, "<small>", cells.low, " to ",
-                    cells.high, "</small></td><td class=\"n\">", EscapeHtml(cells.p), "</td><td class=\"n\">",
-                    EscapeHtml(cells.p_holm), "</td><td class=\"n\">", cells.gains_losses, "</td><td class=\"n\">",
-                    cells.detectable, "</td><td class=\"test\">", cells.test, "</td></tr>\n");
+    absl::StrAppend(&out, "</td><td>", EscapeHtml(cells.candidate), "</td><td class=\"n\">", cells.planned, "<small>",
+                    cells.answered, ", ", cells.failed, "</small></td><td class=\"n\">", cells.clusters, "</td>",
+                    MeanCell(cells.baseline_mean, cells.baseline_range),
+                    MeanCell(cells.candidate_mean, cells.candidate_range), "<td class=\"n",
+                    cells.is_significant ? " strong" : "", "\">", cells.difference, "<small>", cells.low, " to ",
+                    cells.high, "</small></td><td class=\"n\">", EscapeHtml(cells.p), "<small>", cells.test,
+                    "</small></td><td class=\"n\">", EscapeHtml(cells.p_holm), "</td><td class=\"n\">", row.gain_count,
+                    "<small>", row.loss_count, "</small></td><td class=\"n\">", cells.detectable, "</td></tr>\n");
     task_before = group;
   });
   return out + "</tbody></table></div>\n";
@@ -118,8 +136,9 @@ std::string SuiteTableHtml(const ReportData& data) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Length</th><th class=\"n\">Tasks</th>"
       "<th class=\"n\">Questions</th><th class=\"n\">Failed</th><th class=\"n\">Clusters</th><th class=\"n\">",
-      EscapeHtml(data.baseline), ", %</th><th class=\"n\">Candidate, %</th><th class=\"n\">Difference<small>", Confidence(data),
-      " interval</small></th><th class=\"n\">p</th><th class=\"n\">Holm</th><th>Test</th></tr></thead><tbody>\n");
+      EscapeHtml(data.baseline), ", %</th><th class=\"n\">Candidate, %</th><th class=\"n\">Difference<small>",
+      Confidence(data),
+      " interval</small></th><th class=\"n\">p<small>test</small></th><th class=\"n\">Holm</th></tr></thead><tbody>\n");
   for (const Versus& versus : data.versus) {
     for (size_t i = 0; i < versus.report.suite.size(); ++i) {
       const stats::SuiteComparison& row = versus.report.suite[i];
@@ -129,14 +148,15 @@ std::string SuiteTableHtml(const ReportData& data) {
           IsExtrapolated(data.variant(row.baseline), row.context_length)) {
         out += "<small class=\"flag\">extrapolated</small>";
       }
-      absl::StrAppend(&out, "</td><td class=\"n\">", row.task_count, "</td><td class=\"n\">", CountLabel(row.sample_count),
-                      "</td><td class=\"n\">", CountLabel(row.failed_count), "</td><td class=\"n\">", CountLabel(row.cluster_count),
-                      "</td><td class=\"n\">", Unsigned(row.baseline_mean * 100, 1), "</td><td class=\"n\">",
-                      Unsigned(row.candidate_mean * 100, 1), "</td><td class=\"n",
-                      versus.suite_holm[i] <= kSignificance ? " strong" : "", "\">", Signed(row.difference * 100, 1), "<small>",
-                      Signed(row.low * 100, 1), " to ", Signed(row.high * 100, 1), "</small></td><td class=\"n\">",
-                      EscapeHtml(PValue(row.p_value)), "</td><td class=\"n\">", EscapeHtml(PValue(versus.suite_holm[i])),
-                      "</td><td class=\"test\">", TestName(row.test, row.draws, row.seed), "</td></tr>\n");
+      absl::StrAppend(
+          &out, "</td><td class=\"n\">", row.task_count, "</td><td class=\"n\">", CountLabel(row.sample_count),
+          "</td><td class=\"n\">", CountLabel(row.failed_count), "</td><td class=\"n\">", CountLabel(row.cluster_count),
+          "</td><td class=\"n\">", Unsigned(row.baseline_mean * 100, 1), "</td><td class=\"n\">",
+          Unsigned(row.candidate_mean * 100, 1), "</td><td class=\"n",
+          versus.suite_holm[i] <= kSignificance ? " strong" : "", "\">", Signed(row.difference * 100, 1), "<small>",
+          Signed(row.low * 100, 1), " to ", Signed(row.high * 100, 1), "</small></td><td class=\"n\">",
+          EscapeHtml(PValue(row.p_value)), "<small>", TestName(row.test, row.draws), "</small></td><td class=\"n\">",
+          EscapeHtml(PValue(versus.suite_holm[i])), "</td></tr>\n");
     }
   }
   return out + "</tbody></table></div>\n";
@@ -149,26 +169,32 @@ std::string ContrastTableHtml(const ReportData& data) {
       const double scale = row.task.empty() || IsShare(data.metric(row.task, row.metric)) ? 100 : 1;
       const int decimals = scale == 100 ? 1 : 3;
       absl::StrAppend(&rows, "<tr><td>", EscapeHtml(row.candidate), "</td><td>",
-                      row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td>", LengthLabel(row.short_length),
-                      " \u2192 ", LengthLabel(row.long_length), "</td><td class=\"n\">", CountLabel(row.question_count),
-                      "</td><td class=\"n\">", Signed(row.short_difference * scale, decimals), "</td><td class=\"n\">",
+                      row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td>",
+                      LengthLabel(row.short_length), " \u2192 ", LengthLabel(row.long_length), "</td><td class=\"n\">",
+                      CountLabel(row.question_count), "</td><td class=\"n\">",
+                      Signed(row.short_difference * scale, decimals), "</td><td class=\"n\">",
                       Signed(row.long_difference * scale, decimals), "</td><td class=\"n\">",
                       Signed(row.contrast * scale, decimals), "<small>", Signed(row.low * scale, decimals), " to ",
-                      Signed(row.high * scale, decimals), "</small></td><td class=\"n\">", EscapeHtml(PValue(row.p_value)),
-                      "</td></tr>\n");
+                      Signed(row.high * scale, decimals), "</small></td><td class=\"n\">",
+                      EscapeHtml(PValue(row.p_value)), "</td></tr>\n");
     }
   }
   if (rows.empty()) return "";
-  return absl::StrCat("<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Task</th><th>Lengths</th>"
-                      "<th class=\"n\">Questions</th><th class=\"n\">Difference at short</th><th class=\"n\">at long</th>"
-                      "<th class=\"n\">Change<small>", Confidence(data), " interval</small></th><th class=\"n\">p</th></tr>"
-                      "</thead><tbody>\n", rows, "</tbody></table></div>\n");
+  return absl::StrCat(
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Task</th><th>Lengths</th>"
+      "<th class=\"n\">Questions</th><th class=\"n\">Difference at short</th><th class=\"n\">at long</th>"
+      "<th class=\"n\">Change<small>",
+      Confidence(data),
+      " interval</small></th><th class=\"n\">p</th></tr>"
+      "</thead><tbody>\n",
+      rows, "</tbody></table></div>\n");
 }
 
 std::string ComparisonTableCsv(const ReportData& data) {
   std::string out =
       "job_id,task,metric,is_primary_metric,context_length,baseline,candidate,planned_count,sample_count,failed_count,"
-      "cluster_count,baseline_mean,baseline_low,baseline_high,candidate_mean,candidate_low,candidate_high,difference,low,"
+      "cluster_count,baseline_mean,baseline_low,baseline_high,candidate_mean,candidate_low,candidate_high,difference,"
+      "low,"
       "high,p_value,p_holm,test,draws,seed,gain_count,loss_count,detectable_difference,labels\n";
   ForEachRow(data, [&](const stats::Comparison& row, double p_holm) {
     const Cells cells = MakeCells(data, row, p_holm);
@@ -179,9 +205,9 @@ std::string ComparisonTableCsv(const ReportData& data) {
     absl::StrAppend(&out, Exact(row.baseline_mean), ",", Exact(row.baseline_interval.low), ",",
                     Exact(row.baseline_interval.high), ",", Exact(row.candidate_mean), ",",
                     Exact(row.candidate_interval.low), ",", Exact(row.candidate_interval.high), ",");
-    absl::StrAppend(&out, Exact(row.difference), ",", Exact(row.low), ",", Exact(row.high), ",", Exact(row.p_value), ",",
-                    Exact(p_holm), ",", CsvField(row.test), ",", row.draws, ",", row.seed, ",", row.gain_count, ",",
-                    row.loss_count, ",",
+    absl::StrAppend(&out, Exact(row.difference), ",", Exact(row.low), ",", Exact(row.high), ",", Exact(row.p_value),
+                    ",", Exact(p_holm), ",", CsvField(row.test), ",", row.draws, ",", row.seed, ",", row.gain_count,
+                    ",", row.loss_count, ",",
                     row.detectable_difference.has_value() ? Exact(*row.detectable_difference) : "", ",",
                     CsvField(absl::StrJoin(cells.labels, " ")), "\n");
   });
@@ -189,16 +215,18 @@ std::string ComparisonTableCsv(const ReportData& data) {
 }
 
 std::string ComparisonTableMarkdown(const ReportData& data) {
-  std::string out = absl::StrCat(
-      "| Task | Metric | Length | Candidate | n | Clusters | Failed | ", EscapeMarkdownCell(data.baseline),
-      " | Candidate mean | Difference | ", Confidence(data), " interval | p | Holm | Notes |\n"
-      "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | --- |\n");
+  std::string out =
+      absl::StrCat("| Task | Metric | Length | Candidate | n | Clusters | Failed | ", EscapeMarkdownCell(data.baseline),
+                   " | Candidate mean | Difference | ", Confidence(data),
+                   " interval | p | Holm | Notes |\n"
+                   "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | --- |\n");
   ForEachRow(data, [&](const stats::Comparison& row, double p_holm) {
     const Cells cells = MakeCells(data, row, p_holm);
     const char* bold = cells.is_significant ? "**" : "";
-    absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | ", EscapeMarkdownCell(cells.metric), " | ", cells.length,
-                    " | ", EscapeMarkdownCell(cells.candidate), " | ", CountLabel(row.sample_count), " | ", cells.clusters,
-                    " | ", cells.failed, " | ", cells.baseline_mean, " | ", cells.candidate_mean, " | ");
+    absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | ", EscapeMarkdownCell(cells.metric), " | ",
+                    cells.length, " | ", EscapeMarkdownCell(cells.candidate), " | ", CountLabel(row.sample_count),
+                    " | ", cells.clusters, " | ", cells.failed, " | ", cells.baseline_mean, " | ", cells.candidate_mean,
+                    " | ");
     absl::StrAppend(&out, bold, cells.difference, bold, " | ", cells.low, " to ", cells.high, " | ",
                     EscapeMarkdownCell(cells.p), " | ", EscapeMarkdownCell(cells.p_holm), " | ",
                     absl::StrJoin(cells.labels, ", "), " |\n");
@@ -209,13 +237,13 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
 std::string ComparisonTableLatex(const ReportData& data) {
   std::string out = absl::StrCat(
       "% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\\small\n\\begin{tabular}{llrrrrrlrr}\n\\toprule\n"
-      "Task & Candidate & Length & $n$ & ", EscapeLatex(data.baseline),
-      " & Candidate & $\\Delta$ & interval & $p$ & Holm \\\\\n\\midrule\n");
+      "Task & Candidate & Length & $n$ & ",
+      EscapeLatex(data.baseline), " & Candidate & $\\Delta$ & interval & $p$ & Holm \\\\\n\\midrule\n");
   ForEachRow(data, [&](const stats::Comparison& row, double p_holm) {
     if (!row.is_primary_metric) return;
     const Cells cells = MakeCells(data, row, p_holm);
-    const std::string difference =
-        cells.is_significant ? absl::StrCat("\\textbf{", EscapeLatex(cells.difference), "}") : EscapeLatex(cells.difference);
+    const std::string difference = cells.is_significant ? absl::StrCat("\\textbf{", EscapeLatex(cells.difference), "}")
+                                                        : EscapeLatex(cells.difference);
     auto p = [](const std::string& value) { return absl::StrCat("$", value, "$"); };
     absl::StrAppend(&out, EscapeLatex(cells.task), " & ", EscapeLatex(cells.candidate), " & ", cells.length, " & ",
                     CountLabel(row.sample_count), " & ", EscapeLatex(cells.baseline_mean), " & ",
@@ -223,9 +251,10 @@ std::string ComparisonTableLatex(const ReportData& data) {
     absl::StrAppend(&out, " & ", EscapeLatex(cells.low), " to ", EscapeLatex(cells.high), " & ", p(cells.p), " & ",
                     p(cells.p_holm), " \\\\\n");
   });
-  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Candidate minus ", EscapeLatex(data.baseline), ", with ",
-                      EscapeLatex(Confidence(data)), " intervals over clusters of questions that share a context. ",
-                      EscapeLatex(TestingNote(data)), "}\n\\end{table}\n");
+  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Candidate minus ", EscapeLatex(data.baseline),
+                      ", with ", EscapeLatex(Confidence(data)),
+                      " intervals over clusters of questions that share a context. ", EscapeLatex(TestingNote(data)),
+                      "}\n\\end{table}\n");
 }
 
 }  // namespace varifocal::report

@@ -114,11 +114,12 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
             !estimate.mean.has_value() || !estimate.interval.has_value()) {
           continue;
         }
-        Point point{static_cast<double>(estimate.context_length), *estimate.mean * scale, estimate.interval->low * scale,
-                    estimate.interval->high * scale};
+        Point point{static_cast<double>(estimate.context_length), *estimate.mean * scale,
+                    estimate.interval->low * scale, estimate.interval->high * scale};
         point.is_extrapolated = IsExtrapolated(variant, estimate.context_length);
         point.is_incomplete = estimate.is_incomplete;
-        point.tip = Tip(series.label, point.x, Unsigned(point.y, 1), Unsigned(point.low, 1), Unsigned(point.high, 1), point);
+        point.tip =
+            Tip(series.label, point.x, Unsigned(point.y, 1), Unsigned(point.low, 1), Unsigned(point.high, 1), point);
         series.points.push_back(point);
       }
       std::sort(series.points.begin(), series.points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });

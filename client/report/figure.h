@@ -13,7 +13,7 @@
 namespace varifocal::report {
 
 struct Point {
-  double x = 0;                 // context length in tokens
+  double x = 0;  // context length in tokens
   double y = 0, low = 0, high = 0;
   bool is_extrapolated = false;  // beyond the length its model was trained at
   bool is_incomplete = false;    // samples failed or are missing
@@ -22,7 +22,7 @@ struct Point {
 
 struct Series {
   std::string label;
-  int color_index = 0;          // the variant's place in the report, so that a variant keeps its colour in all figures
+  int color_index = 0;  // the variant's place in the report, so that a variant keeps its colour in all figures
   std::vector<Point> points;
 };
 
@@ -30,9 +30,9 @@ struct Figure {
   enum class Kind { kLinesWithBands, kPointsWithBars };
   Kind kind = Kind::kLinesWithBands;
   std::string title, y_label, caption;
-  std::vector<double> x_ticks;   // the lengths there are
+  std::vector<double> x_ticks;  // the lengths there are
   double y_low = 0, y_high = 1, y_step = 0.25;
-  bool has_zero_line = false;    // differences
+  bool has_zero_line = false;       // differences
   std::optional<double> trained_x;  // the length that all models were trained at, when it is one
   std::vector<Series> series;
 };

@@ -31,7 +31,8 @@ std::string Header(const ReportData& data) {
                                  " \u00B7 job ", data.job.job_id, " \u00B7 ", TimeLabel(data.job.create_us), "</p>\n");
   const std::vector<Verdict> verdicts = MakeVerdicts(data);
   if (verdicts.empty()) {
-    absl::StrAppend(&out, "<h1>", EscapeHtml(data.baseline), " alone: there is no second variant to compare it with.</h1>\n");
+    absl::StrAppend(&out, "<h1>", EscapeHtml(data.baseline),
+                    " alone: there is no second variant to compare it with.</h1>\n");
   }
   for (size_t i = 0; i < verdicts.size(); ++i) {
     const Verdict& verdict = verdicts[i];
@@ -58,7 +59,8 @@ std::string ChartGrid(const std::vector<Figure>& figures, const std::string& id,
     if (!chart.empty()) absl::StrAppend(&charts, "<div class=\"cell\">", chart, "</div>\n");
   }
   if (charts.empty()) return "";
-  return absl::StrCat("<figure><div class=\"grid\">\n", charts, "</div>\n<figcaption>", caption, "</figcaption></figure>\n");
+  return absl::StrCat("<figure><div class=\"grid\">\n", charts, "</div>\n<figcaption>", caption,
+                      "</figcaption></figure>\n");
 }
 
 std::string HowToRead(const ReportData& data) {
@@ -68,11 +70,14 @@ std::string HowToRead(const ReportData& data) {
       " on the same questions, in points: from 60 % to 72.5 % is +12.5. Better is up.</li>\n"
       "<li><b>An interval</b> says which true values fit the data. If it leaves out zero, chance alone is a poor "
       "explanation; if it holds zero, the difference may be nothing, or as large as the interval's ends.</li>\n"
-      "<li><b>A cluster</b> is a set of questions that share one context. They stand and fall together, so clusters, not "
+      "<li><b>A cluster</b> is a set of questions that share one context. They stand and fall together, so clusters, "
+      "not "
       "questions, are what is counted as evidence.</li>\n"
-      "<li><b>p</b> is how often differences this large come up when each cluster's sign is tossed like a coin. <b>Holm</b> "
+      "<li><b>p</b> is how often differences this large come up when each cluster's sign is tossed like a coin. "
+      "<b>Holm</b> "
       "is p after paying for having looked at several differences; read that one.</li>\n"
-      "<li><b>Detectable</b> is the smallest true difference that this many clusters would find four times out of five. A "
+      "<li><b>Detectable</b> is the smallest true difference that this many clusters would find four times out of "
+      "five. A "
       "\u201Cno difference\u201D below it says little.</li>\n"
       "<li><b>A failed answer</b> counts as the worst value, never as missing, so that a sick run cannot look better. "
       "<b>Extrapolated</b> lengths lie beyond what the model was trained with.</li>\n</ul>\n");
@@ -90,36 +95,38 @@ std::string ReportPage(const ReportData& data) {
     }
     if (!suite.series.empty()) overview += SuiteTableHtml(data);
   }
-  const std::string scores = ChartGrid(
-      ScoreFigures(data), "score",
-      "Mean score by context length with interval bands. A failed answer counts as the worst value; a hollow point stands "
-      "on fewer samples than planned.");
-  const std::string differences = ChartGrid(
-      DifferenceFigures(data), "difference",
-      absl::StrCat("Candidate minus ", EscapeHtml(data.baseline),
-                   " on the same questions, with intervals. A filled point's interval leaves out zero."));
+  const std::string scores = ChartGrid(ScoreFigures(data), "score",
+                                       "Mean score by context length with interval bands. A failed answer counts as "
+                                       "the worst value; a hollow point stands "
+                                       "on fewer samples than planned.");
+  const std::string differences =
+      ChartGrid(DifferenceFigures(data), "difference",
+                absl::StrCat("Candidate minus ", EscapeHtml(data.baseline),
+                             " on the same questions, with intervals. A filled point's interval leaves out zero."));
   std::string table;
   if (data.row_test_count > 0) {
     table = absl::StrCat(ComparisonTableHtml(data), "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   }
   std::string growth = ContrastTableHtml(data);
   if (!growth.empty()) {
-    growth += "<p class=\"note\">The same questions at the shortest and at the longest length. These tests are exploratory "
-              "and not adjusted.</p>\n";
+    growth +=
+        "<p class=\"note\">The same questions at the shortest and at the longest length. These tests are exploratory "
+        "and not adjusted.</p>\n";
   }
   return absl::StrCat(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "script-src 'unsafe-inline'\">\n<title>Varifocal: ", EscapeHtml(data.job.suite), ", job ", data.job.job_id,
-      "</title>\n<style>\n", Asset("page.css"), "</style></head>\n<body><main>\n", Header(data),
-      Section("suite", "Over all tasks", overview), Section("scores", "Score by context length", scores),
+      "script-src 'unsafe-inline'\">\n<title>Varifocal: ",
+      EscapeHtml(data.job.suite), ", job ", data.job.job_id, "</title>\n<style>\n", Asset("page.css"),
+      "</style></head>\n<body><main>\n", Header(data), Section("suite", "Over all tasks", overview),
+      Section("scores", "Score by context length", scores),
       Section("differences", "Difference by context length", differences), Section("table", "Every comparison", table),
       Section("growth", "Does the difference grow with the context?", growth),
       Section("samples-section", "Samples", SampleBrowserHtml(data)),
       Section("reading", "How to read a number", HowToRead(data)),
-      Section("provenance", "Where the numbers come from", ProvenanceHtml(data)),
-      "</main>\n<script>\n", Asset("page.js"), "</script>\n</body></html>\n");
+      Section("provenance", "Where the numbers come from", ProvenanceHtml(data)), "</main>\n<script>\n",
+      Asset("page.js"), "</script>\n</body></html>\n");
 }
 
 }  // namespace report

@@ -1,4 +1,5 @@
-// The report as one HTML page: verdict, figures, tables, samples, provenance. Needs no network and no script to be read.
+// The report as one HTML page: verdict, figures, tables, samples, provenance. Needs no network and no script to be
+// read.
 #pragma once
 
 #include <string>

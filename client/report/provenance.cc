@@ -15,8 +15,9 @@ std::string Code(absl::string_view text) { return absl::StrCat("<code>", EscapeH
 
 // A word as a shell takes it, quoted only when it must be.
 std::string ShellWord(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                                             "_-./=:@,+") == std::string::npos;
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                          "_-./=:@,+") == std::string::npos;
   if (plain) return word;
   std::string out = "'";
   for (char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
@@ -25,14 +26,17 @@ std::string ShellWord(const std::string& word) {
 
 std::string VariantsTable(const ReportData& data) {
   std::string out =
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Variant</th><th>Attention</th><th>Model</th><th>Weights</th>"
-      "<th>Tokenizer</th><th>Numbers</th><th class=\"n\">Trained at</th><th class=\"n\">Limit</th></tr></thead><tbody>\n";
+      "<div class=\"wide\"><table "
+      "class=\"data\"><thead><tr><th>Variant</th><th>Attention</th><th>Model</th><th>Weights</th>"
+      "<th>Tokenizer</th><th>Numbers</th><th class=\"n\">Trained at</th><th "
+      "class=\"n\">Limit</th></tr></thead><tbody>\n";
   for (const db::VariantRecord& variant : data.variants) {
     const db::ModelRecord& model = variant.model;
-    absl::StrAppend(&out, "<tr><td>", EscapeHtml(variant.name), variant.name == data.baseline ? "<small>baseline</small>" : "",
-                    "</td><td>", EscapeHtml(AttentionLabel(variant)), "</td><td>", EscapeHtml(model.name), "<small>",
-                    EscapeHtml(model.architecture), "</small></td><td>", Code(ShortHash(model.weights_sha256)), "</td><td>",
-                    Code(ShortHash(model.tokenizer_sha256)), "</td><td>", EscapeHtml(model.dtype), "</td>");
+    absl::StrAppend(
+        &out, "<tr><td>", EscapeHtml(variant.name), variant.name == data.baseline ? "<small>baseline</small>" : "",
+        "</td><td>", EscapeHtml(AttentionLabel(variant)), "</td><td>", EscapeHtml(model.name), "<small>",
+        EscapeHtml(model.architecture), "</small></td><td>", Code(ShortHash(model.weights_sha256)), "</td><td>",
+        Code(ShortHash(model.tokenizer_sha256)), "</td><td>", EscapeHtml(model.dtype), "</td>");
     absl::StrAppend(&out, "<td class=\"n\">",
                     model.trained_context_length.has_value() ? LengthLabel(*model.trained_context_length) : "\u2014",
                     "</td><td class=\"n\">", LengthLabel(model.context_length_max), "</td></tr>\n");
@@ -43,13 +47,15 @@ std::string VariantsTable(const ReportData& data) {
 std::string ExecutionsTable(const ReportData& data) {
   std::string out =
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Started</th><th>Code</th><th>Backend</th>"
-      "<th>Instructions</th><th>Device</th><th class=\"n\">Threads</th><th class=\"n\">Answers</th></tr></thead><tbody>\n";
+      "<th>Instructions</th><th>Device</th><th class=\"n\">Threads</th><th "
+      "class=\"n\">Answers</th></tr></thead><tbody>\n";
   for (const db::ExecutionRow& row : data.executions) {
     const db::ExecutionRecord& execution = row.execution;
     absl::StrAppend(&out, "<tr><td>", TimeLabel(row.start_us), "</td><td>", Code(execution.code_version), "</td><td>",
                     EscapeHtml(execution.backend), "</td><td>", EscapeHtml(execution.instruction_set), "</td><td>",
-                    EscapeHtml(execution.device), "<small>", EscapeHtml(execution.host), "</small></td><td class=\"n\">",
-                    execution.thread_count, "</td><td class=\"n\">", CountLabel(row.generation_count), "</td></tr>\n");
+                    EscapeHtml(execution.device), "<small>", EscapeHtml(execution.host),
+                    "</small></td><td class=\"n\">", execution.thread_count, "</td><td class=\"n\">",
+                    CountLabel(row.generation_count), "</td></tr>\n");
   }
   return out + "</tbody></table></div>\n";
 }
@@ -64,8 +70,8 @@ std::string Commands(const ReportData& data) {
   }
   const std::string database = ShellWord(data.database_path);
   for (size_t i = 1; i < data.variants.size(); ++i) {
-    absl::StrAppend(&out, "varifocal compare --db=", database, " --job=", data.job.job_id, " --baseline=",
-                    ShellWord(data.baseline), " --candidate=", ShellWord(data.variants[i].name), "\n");
+    absl::StrAppend(&out, "varifocal compare --db=", database, " --job=", data.job.job_id,
+                    " --baseline=", ShellWord(data.baseline), " --candidate=", ShellWord(data.variants[i].name), "\n");
   }
   absl::StrAppend(&out, "varifocal report --db=", database, " --job=", data.job.job_id, " --out=report.html\n");
   return absl::StrCat("<pre class=\"commands\">", EscapeHtml(out), "</pre>\n");
@@ -81,14 +87,17 @@ std::string ProvenanceHtml(const ReportData& data) {
   absl::StrAppend(&out, "<h3>Job</h3>\n<table class=\"facts\">",
                   Row("Job", absl::StrCat(data.job.job_id, ", ", db::JobStateName(data.job.state))),
                   Row("Suite", EscapeHtml(data.job.suite)), Row("Submitted", TimeLabel(data.job.create_us)),
-                  Row("Specification SHA-256", Code(data.job.spec_sha256)), Row("Data seed", absl::StrCat(data.job.data_seed)));
+                  Row("Specification SHA-256", Code(data.job.spec_sha256)),
+                  Row("Data seed", absl::StrCat(data.job.data_seed)));
   for (const db::VariantRecord& variant : data.variants) {
-    absl::StrAppend(&out, Row(absl::StrCat(EscapeHtml(variant.name), ", weights SHA-256"), Code(variant.model.weights_sha256)));
+    absl::StrAppend(
+        &out, Row(absl::StrCat(EscapeHtml(variant.name), ", weights SHA-256"), Code(variant.model.weights_sha256)));
   }
-  absl::StrAppend(&out, "</table>\n<details><summary>Specification</summary><pre>", EscapeHtml(spec),
-                  "</pre></details>\n<h3>To make it again</h3>\n<p class=\"note\">How the answers were made, and how these "
-                  "numbers come out of the database. The data seed and the specification fix every question.</p>\n",
-                  Commands(data));
+  absl::StrAppend(
+      &out, "</table>\n<details><summary>Specification</summary><pre>", EscapeHtml(spec),
+      "</pre></details>\n<h3>To make it again</h3>\n<p class=\"note\">How the answers were made, and how these "
+      "numbers come out of the database. The data seed and the specification fix every question.</p>\n",
+      Commands(data));
   return out;
 }
 

@@ -57,10 +57,14 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<db::Reader> reader, db::Reader::Open(options.database_path));
   ASSIGN_OR_RETURN(report::ReportData data, report::CollectReportData(*reader, options));
   switch (options.format) {
-    case ReportFormat::kHtml: return report::ReportPage(data);
-    case ReportFormat::kCsv: return report::ComparisonTableCsv(data);
-    case ReportFormat::kMarkdown: return report::ComparisonTableMarkdown(data);
-    case ReportFormat::kLatex: return report::ComparisonTableLatex(data);
+    case ReportFormat::kHtml:
+      return report::ReportPage(data);
+    case ReportFormat::kCsv:
+      return report::ComparisonTableCsv(data);
+    case ReportFormat::kMarkdown:
+      return report::ComparisonTableMarkdown(data);
+    case ReportFormat::kLatex:
+      return report::ComparisonTableLatex(data);
   }
   return absl::InternalError("a report format without a writer");
 }

@@ -26,11 +26,11 @@ absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name);
 
 struct ReportOptions {
   std::string database_path;
-  std::string output_path;             // written whole or not at all
+  std::string output_path;  // written whole or not at all
   ReportFormat format = ReportFormat::kHtml;
-  std::optional<int64_t> job_id;       // the newest job otherwise
-  std::string baseline;                // the job's first variant when empty
-  std::vector<std::string> candidates; // all other variants when empty
+  std::optional<int64_t> job_id;        // the newest job otherwise
+  std::string baseline;                 // the job's first variant when empty
+  std::vector<std::string> candidates;  // all other variants when empty
   double confidence = 0.95;
   int64_t browser_sample_count_max = 240;  // samples in the page's browser, spread over tasks, lengths and outcomes
 };

@@ -48,8 +48,8 @@ absl::Status Compare(db::Reader& reader, double confidence, ReportData& data) {
   for (size_t i = 1; i < data.variants.size(); ++i) {
     Versus versus;
     versus.candidate = data.variants[i].name;
-    auto report = stats::CompareVariants(reader, data.job.job_id, data.baseline, versus.candidate,
-                                         {.confidence = confidence});
+    auto report =
+        stats::CompareVariants(reader, data.job.job_id, data.baseline, versus.candidate, {.confidence = confidence});
     if (report.ok()) {
       versus.report = *std::move(report);
     } else if (absl::IsFailedPrecondition(report.status())) {
@@ -93,12 +93,14 @@ std::string TrainedLabel(const std::string& attention_json) {
   if (parsed->contains("focus_attention")) return "trained with Focus";
   const Json focal = parsed->contains("focal_attention") ? (*parsed)["focal_attention"] : *parsed;
   if (!focal.is_object() || !focal.contains("mode")) return "";
-  if (focal["mode"] == "constant") return absl::StrCat("trained with ", Temperature(focal.value("temperature", Json())));
+  if (focal["mode"] == "constant")
+    return absl::StrCat("trained with ", Temperature(focal.value("temperature", Json())));
   if (focal["mode"] != "learned") return "";
   return absl::StrCat("trained with learned \u03C4 from ", focal.value("tau_min", Json()).dump(), " to ",
                       focal.value("tau_max", Json()).dump(), ", ",
-                      focal.value("tau_mean", Json("causal")).is_string() ? focal.value("tau_mean", std::string("causal"))
-                                                                         : std::string("causal"),
+                      focal.value("tau_mean", Json("causal")).is_string()
+                          ? focal.value("tau_mean", std::string("causal"))
+                          : std::string("causal"),
                       " mean");
 }
 

@@ -20,26 +20,26 @@ namespace varifocal::report {
 struct Versus {
   std::string candidate;
   stats::ComparisonReport report;
-  std::string problem;               // why there is nothing to compare yet; the report is empty then
-  std::vector<double> suite_holm;    // beside report.suite, over all candidates
-  std::vector<double> rows_holm;     // beside report.comparisons, over all candidates
+  std::string problem;             // why there is nothing to compare yet; the report is empty then
+  std::vector<double> suite_holm;  // beside report.suite, over all candidates
+  std::vector<double> rows_holm;   // beside report.comparisons, over all candidates
 };
 
 struct VariantAnswer {
   std::string variant;
   std::string answer;
-  std::string error;                 // of a failed sample
-  std::optional<double> value;       // of the primary metric
+  std::string error;            // of a failed sample
+  std::optional<double> value;  // of the primary metric
 };
 
 // A question with what every variant said; the baseline's answer is first.
 struct BrowserSample {
   std::string task, question_id;
   int64_t context_length = 0, sample_index = 0;
-  std::string excerpt;               // prompt shortened around the evidence
+  std::string excerpt;  // prompt shortened around the evidence
   std::vector<std::string> gold;
   std::vector<VariantAnswer> answers;
-  std::vector<std::string> outcomes; // per candidate: "gain", "loss", "both-right", "both-wrong", "failed"
+  std::vector<std::string> outcomes;  // per candidate: "gain", "loss", "both-right", "both-wrong", "failed"
 };
 
 struct ReportData {
@@ -48,14 +48,14 @@ struct ReportData {
   std::vector<db::VariantRecord> variants;  // the baseline first, then the candidates
   std::vector<db::TaskMetricRecord> metrics;
   std::vector<db::ExecutionRow> executions;
-  std::vector<stats::Estimate> estimates;   // of the variants above
+  std::vector<stats::Estimate> estimates;  // of the variants above
   std::vector<Versus> versus;
-  int primary_test_count = 0;               // suite differences, adjusted together
-  int row_test_count = 0;                   // rows of the table, adjusted together
-  std::vector<std::string> tasks;           // in the order they ran
-  std::vector<int64_t> lengths;             // ascending
+  int primary_test_count = 0;      // suite differences, adjusted together
+  int row_test_count = 0;          // rows of the table, adjusted together
+  std::vector<std::string> tasks;  // in the order they ran
+  std::vector<int64_t> lengths;    // ascending
   std::vector<BrowserSample> samples;
-  int64_t sample_total = 0;                 // questions that the browser's were taken from
+  int64_t sample_total = 0;  // questions that the browser's were taken from
   double confidence = 0.95;
   std::string database_path;
 

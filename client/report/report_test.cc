@@ -1,4 +1,5 @@
-// The report of a made-up job: what stands in it, that it is the same every time, and that nothing in an answer can act.
+// The report of a made-up job: what stands in it, that it is the same every time, and that nothing in an answer can
+// act.
 //
 // Method: a database written through db::Writer with known answers, so that every sentence and number can be checked by
 // hand; drawings of small figures against golden files (tests/testdata/goldens/report, VARIFOCAL_UPDATE_GOLDENS=1
@@ -42,10 +43,10 @@ std::string ReadFile(const std::string& path) {
 }
 
 struct Made {
-  int question_count = 48;             // four to a context
-  int answered_of_last_length = 48;    // fewer: the job is interrupted
+  int question_count = 48;           // four to a context
+  int answered_of_last_length = 48;  // fewer: the job is interrupted
   bool has_failures = false;
-  std::string answer;                  // what wrong answers say
+  std::string answer;  // what wrong answers say
   std::vector<std::string> tasks = {"recall_kv", "rag_facts"};
 };
 
@@ -54,7 +55,8 @@ struct Made {
 class ReportTest : public testing::Test {
  protected:
   void SetUp() override {
-    path_ = testing::TempDir() + "/report_test_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".db";
+    path_ =
+        testing::TempDir() + "/report_test_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".db";
     for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
   }
 
@@ -64,6 +66,17 @@ class ReportTest : public testing::Test {
     if (variant == "sharp" && length >= 4096) return baseline || index % 2 == 0;
     if (variant == "soft" && index == 5) return !baseline;
     return baseline;
+  }
+
+  // The plain job is written once and copied: every row written is one fsync.
+  void MakePlain() {
+    static const std::string* const plain = [this] {
+      Make({});
+      auto* path = new std::string(testing::TempDir() + "/report_test_plain.db");
+      std::filesystem::copy_file(path_, *path, std::filesystem::copy_options::overwrite_existing);
+      return path;
+    }();
+    std::filesystem::copy_file(*plain, path_, std::filesystem::copy_options::overwrite_existing);
   }
 
   void Make(const Made& made) {
@@ -120,11 +133,13 @@ class ReportTest : public testing::Test {
         sample.prompt_token_count = cell.cell.context_length - 16;
         sample.new_token_count_max = 8;
         sample.gold_json = R"(["amber-17"])";
-        sample.excerpt = "... \"harbor\":\"amber-17\", \"kettle\":\"stone-02\" <b>& more</b> ...\nThe value of harbor is";
+        sample.excerpt =
+            "... \"harbor\":\"amber-17\", \"kettle\":\"stone-02\" <b>& more</b> ...\nThe value of harbor is";
         const bool right = IsRight(cell.cell.variant, cell.cell.context_length, index);
         outcome.generation.finish_reason = "stop";
-        outcome.generation.answer = outcome.generation.answer_raw =
-            right ? "amber-17" : made.answer.empty() ? "stone-02" : made.answer;
+        outcome.generation.answer = outcome.generation.answer_raw = right                 ? "amber-17"
+                                                                    : made.answer.empty() ? "stone-02"
+                                                                                          : made.answer;
         outcome.generation.is_extrapolated = cell.cell.context_length > 4096;
         outcome.scores = {{"exact_match", right ? 1.0 : 0.0}};
         if (made.has_failures && index == 3 && is_last && cell.cell.variant == "sharp") {
@@ -153,13 +168,14 @@ class ReportTest : public testing::Test {
 };
 
 TEST_F(ReportTest, SaysWhoWinsWhereAndHowSure) {
-  Make({});
+  MakePlain();
   const std::string page = Render();
   // At 8K the baseline misses 8 in 10 and sharp answers every second of those.
-  EXPECT_THAT(page, HasSubstr("sharp beats baseline at 4K and 8K ("));
-  EXPECT_THAT(page, HasSubstr("95 % interval +"));
+  EXPECT_THAT(
+      page, HasSubstr("sharp beats baseline at 4K and 8K, averaged over 2 tasks (+39.6 points at 8K, 95 % interval "));
   EXPECT_THAT(page, HasSubstr("No difference found at 1K (0.0,"));
-  EXPECT_THAT(page, HasSubstr("No difference found between soft and baseline at 1K, 2K, 4K and 8K;"));
+  EXPECT_THAT(page,
+              HasSubstr("No difference found between soft and baseline at 1K, 2K, 4K and 8K, averaged over 2 tasks;"));
   EXPECT_THAT(page, HasSubstr("trained with t = 0.4"));
   EXPECT_THAT(page, HasSubstr("run with t = 0.7, trained with learned \u03C4 from 3.5 to 8.0, causal mean"));
   EXPECT_THAT(page, HasSubstr("<b>extrapolated</b>"));
@@ -168,11 +184,11 @@ TEST_F(ReportTest, SaysWhoWinsWhereAndHowSure) {
   EXPECT_THAT(page, HasSubstr("its own 8 tests"));
   EXPECT_THAT(page, HasSubstr(Hash('s')));  // weights
   EXPECT_THAT(page, HasSubstr("varifocal run quick --model=models/baseline"));
-  EXPECT_THAT(page, HasSubstr("\"seed\": 7") );
+  EXPECT_THAT(page, HasSubstr("&quot;seed&quot;: 7"));
 }
 
 TEST_F(ReportTest, NeedsNoNetworkAndIsTheSameEveryTime) {
-  Make({});
+  MakePlain();
   const std::string page = Render();
   EXPECT_THAT(page, Not(HasSubstr("http://")));
   EXPECT_THAT(page, Not(HasSubstr("https://")));
@@ -183,10 +199,14 @@ TEST_F(ReportTest, NeedsNoNetworkAndIsTheSameEveryTime) {
 
 TEST_F(ReportTest, NothingInAnAnswerActs) {
   Made made;
+  made.question_count = made.answered_of_last_length = 8;
   made.answer = "</td><script>alert('x')</script><img onerror=\"y\">\x01 & <b>";
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&lt;img onerror=&quot;y&quot;&gt;\uFFFD &amp; &lt;b&gt;"));
+  EXPECT_THAT(
+      page,
+      HasSubstr(
+          "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&lt;img onerror=&quot;y&quot;&gt;\uFFFD &amp; &lt;b&gt;"));
   EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
   EXPECT_THAT(page, Not(HasSubstr("<img")));
   EXPECT_THAT(page, HasSubstr("<mark>amber-17</mark>"));
@@ -196,10 +216,11 @@ TEST_F(ReportTest, NothingInAnAnswerActs) {
 TEST_F(ReportTest, FailuresAndMissingAnswersAreSaid) {
   Made made;
   made.has_failures = true;
-  made.answered_of_last_length = 40;
+  made.question_count = 16;
+  made.answered_of_last_length = 12;
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("<b>incomplete</b> 1,102 of 1,152 answers are there, 2 failed;"));
+  EXPECT_THAT(page, HasSubstr("<b>incomplete</b> 358 of 384 answers are there, 2 failed;"));
   EXPECT_THAT(page, HasSubstr("RESOURCE_EXHAUSTED: 8192 tokens need 12 pages, 3 are free"));
   EXPECT_THAT(page, HasSubstr("<small class=\"flag\">incomplete</small>"));
   EXPECT_THAT(page, HasSubstr("<option value=\"failed\">failed</option>"));
@@ -215,11 +236,12 @@ TEST_F(ReportTest, OneTaskNeedsNoMeanOverTasks) {
 }
 
 TEST_F(ReportTest, TablesForPapers) {
-  Make({});
+  MakePlain();
   const std::vector<std::string> csv = absl::StrSplit(Render(ReportFormat::kCsv), '\n', absl::SkipEmpty());
   ASSERT_EQ(csv.size(), 1u + 2 * 2 * 4);  // candidates x tasks x lengths
   const std::vector<std::string> header = absl::StrSplit(csv[0], ',');
-  for (const std::string& line : csv) EXPECT_EQ(std::vector<std::string>(absl::StrSplit(line, ',')).size(), header.size());
+  for (const std::string& line : csv)
+    EXPECT_EQ(std::vector<std::string>(absl::StrSplit(line, ',')).size(), header.size());
   EXPECT_THAT(csv[1], HasSubstr("rag_facts,exact_match,1,1024,baseline,sharp,48,48,0,12,1.0,"));
   const std::string markdown = Render(ReportFormat::kMarkdown);
   EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 8K | sharp | 48 | 12 | 0 |"));
@@ -230,7 +252,7 @@ TEST_F(ReportTest, TablesForPapers) {
 }
 
 TEST_F(ReportTest, WritesWholeOrNotAtAll) {
-  Make({});
+  MakePlain();
   ReportOptions options;
   options.database_path = path_;
   options.output_path = testing::TempDir() + "/report_test_out.html";
@@ -341,8 +363,8 @@ TEST(SvgChartTest, EqualsItsGoldenDrawing) {
 TEST(SvgChartTest, PointsStandWhereTheyShould) {
   Figure figure = SmallFigure(Figure::Kind::kLinesWithBands);
   figure.series = {{"one", 0, {{1024, 0, 0, 0}, {8192, 100, 100, 100}}}};
-  // Left end of the plot is 46 + 10, right end 460 - (24 + 3 * 6.3) - 10; from y = 230 (bottom) to 34 (top).
-  EXPECT_THAT(report::DrawChart(figure, "x"), HasSubstr("<polyline points=\"56,230 407.1,34\"/>"));
+  // Left end of the plot is 46 + 10, right end 460 - (24 + 3 * 6.3) - 10; from y = 242 (bottom) to 46 (top).
+  EXPECT_THAT(report::DrawChart(figure, "x"), HasSubstr("<polyline points=\"56,242 407.1,46\"/>"));
   figure.series.clear();
   EXPECT_EQ(report::DrawChart(figure, "x"), "");
 }

@@ -25,12 +25,9 @@ struct OutcomeName {
   const char* key;
   const char* label;
 };
-constexpr OutcomeName kOutcomes[] = {{"gain", "gain"},
-                                     {"loss", "loss"},
-                                     {"both-right", "both right"},
-                                     {"both-wrong", "both wrong"},
-                                     {"equal", "equal"},
-                                     {"failed", "failed"}};
+constexpr OutcomeName kOutcomes[] = {
+    {"gain", "gain"},   {"loss", "loss"},    {"both-right", "both right"}, {"both-wrong", "both wrong"},
+    {"equal", "equal"}, {"failed", "failed"}};
 
 const char* OutcomeLabel(const std::string& key) {
   for (const OutcomeName& outcome : kOutcomes) {
@@ -116,7 +113,8 @@ std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
   }
   absl::StrAppend(&out, "</summary>\n");
   if (!sample.excerpt.empty()) {
-    absl::StrAppend(&out, "<pre class=\"excerpt\">", MarkGold(sample.excerpt, sample.gold, kExcerptBytesMax), "</pre>\n");
+    absl::StrAppend(&out, "<pre class=\"excerpt\">", MarkGold(sample.excerpt, sample.gold, kExcerptBytesMax),
+                    "</pre>\n");
   }
   absl::StrAppend(&out, "<table class=\"answers\"><tr class=\"gold\"><th>gold</th><td>",
                   EscapeHtml(Shorten(absl::StrJoin(sample.gold, " | "), kAnswerBytesMax)), "</td><td></td></tr>\n");
@@ -168,20 +166,23 @@ std::string SampleBrowserHtml(const ReportData& data) {
     if (seen.count(outcome.key) > 0) outcomes.emplace_back(outcome.key, outcome.label);
   }
   for (size_t i = 1; i < data.variants.size(); ++i) candidates.emplace_back(absl::StrCat(i - 1), data.variants[i].name);
-  std::string out = absl::StrCat(
-      "<form class=\"filters\" id=\"filters\"><label>Task <select name=\"task\">", Options(tasks, "all"),
-      "</select></label> <label>Length <select name=\"length\">", Options(lengths, "all"), "</select></label> ");
+  std::string out = absl::StrCat("<form class=\"filters\" id=\"filters\"><label>Task <select name=\"task\">",
+                                 Options(tasks, "all"), "</select></label> <label>Length <select name=\"length\">",
+                                 Options(lengths, "all"), "</select></label> ");
   if (!outcomes.empty()) {
     absl::StrAppend(&out, "<label>Outcome <select name=\"outcome\">", Options(outcomes, "all"), "</select></label> ");
   }
   if (candidates.size() > 1) {
-    absl::StrAppend(&out, "<label>of <select name=\"candidate\">", Options(candidates, "any candidate"), "</select></label> ");
+    absl::StrAppend(&out, "<label>of <select name=\"candidate\">", Options(candidates, "any candidate"),
+                    "</select></label> ");
   }
-  absl::StrAppend(&out, "<output id=\"shown\">", data.samples.size(), " shown</output></form>\n<p class=\"note\">",
-                  CountLabel(static_cast<int64_t>(data.samples.size())), " of ", CountLabel(data.sample_total),
-                  " questions, taken in turn from every task, length and outcome. A gain is a question that the candidate "
-                  "answers better than ", EscapeHtml(data.baseline),
-                  ". The prompt is shortened around the place where the gold answer stands.</p>\n<div id=\"samples\">\n");
+  absl::StrAppend(
+      &out, "<output id=\"shown\">", data.samples.size(), " shown</output></form>\n<p class=\"note\">",
+      CountLabel(static_cast<int64_t>(data.samples.size())), " of ", CountLabel(data.sample_total),
+      " questions, taken in turn from every task, length and outcome. A gain is a question that the candidate "
+      "answers better than ",
+      EscapeHtml(data.baseline),
+      ". The prompt is shortened around the place where the gold answer stands.</p>\n<div id=\"samples\">\n");
   for (const BrowserSample& sample : data.samples) out += SampleHtml(sample, data);
   return out + "</div>\n";
 }
@@ -190,7 +191,8 @@ std::string MarkGold(absl::string_view excerpt, const std::vector<std::string>& 
   std::vector<std::pair<size_t, size_t>> found;  // begin, end; sorted, without overlap
   for (const std::string& answer : gold) {
     if (answer.empty()) continue;
-    for (size_t at = excerpt.find(answer); at != absl::string_view::npos; at = excerpt.find(answer, at + answer.size())) {
+    for (size_t at = excerpt.find(answer); at != absl::string_view::npos;
+         at = excerpt.find(answer, at + answer.size())) {
       found.emplace_back(at, at + answer.size());
     }
   }

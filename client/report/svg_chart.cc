@@ -10,7 +10,7 @@
 namespace varifocal::report {
 namespace {
 
-constexpr int kLeft = 46, kTop = 34, kBottom = 40;
+constexpr int kLeft = 46, kTop = 46, kBottom = 40;
 constexpr int kLabelWidthMin = 24;
 constexpr double kLabelHeight = 13;
 constexpr double kCharacterWidth = 6.3;  // of the 11.5 px label font, generously
@@ -28,7 +28,8 @@ class Plot {
     size_t longest = 0;
     for (const Series& series : figure.series) longest = std::max(longest, series.label.size());
     right_ = kLabelWidthMin + kCharacterWidth * static_cast<double>(std::min<size_t>(longest, 24));
-    inset_ = figure.kind == Figure::Kind::kPointsWithBars ? 14 + kDodge * static_cast<double>(figure.series.size()) / 2 : 10;
+    inset_ =
+        figure.kind == Figure::Kind::kPointsWithBars ? 14 + kDodge * static_cast<double>(figure.series.size()) / 2 : 10;
   }
 
   std::string Draw() {
@@ -76,19 +77,21 @@ class Plot {
     if (!figure_.trained_x.has_value()) return;
     // Half a step right of the trained length, so that the points at it lie inside and those beyond outside.
     const double x = std::clamp(X(*figure_.trained_x * std::sqrt(2.0)), kLeft + 0.0, Right());
-    absl::StrAppend(&out_, "<rect class=\"beyond\" x=\"", Number(x), "\" y=\"", kTop, "\" width=\"", Number(Right() - x),
-                    "\" height=\"", Number(Bottom() - kTop), "\"/>\n<text class=\"beyond-label\" x=\"", Number(Right() - 4),
-                    "\" y=\"", kTop + 11, "\" text-anchor=\"end\">beyond training</text>\n");
+    absl::StrAppend(&out_, "<rect class=\"beyond\" x=\"", Number(x), "\" y=\"", kTop, "\" width=\"",
+                    Number(Right() - x), "\" height=\"", Number(Bottom() - kTop),
+                    "\"/>\n<text class=\"beyond-label\" x=\"", Number(Right() - 4), "\" y=\"", kTop + 11,
+                    "\" text-anchor=\"end\">beyond training</text>\n");
   }
 
   void DrawAxes() {
     const int decimals = figure_.y_step >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(figure_.y_step) - 1e-9));
     for (double y = figure_.y_low; y <= figure_.y_high + figure_.y_step * 1e-6; y += figure_.y_step) {
       const bool is_zero = figure_.has_zero_line && std::abs(y) < figure_.y_step * 1e-6;
-      absl::StrAppend(&out_, "<line class=\"", is_zero ? "zero" : "grid", "\" x1=\"", kLeft, "\" x2=\"", Number(Right()),
-                      "\" y1=\"", Number(Y(y)), "\" y2=\"", Number(Y(y)), "\"/><text class=\"tick\" x=\"", kLeft - 6,
-                      "\" y=\"", Number(Y(y) + 4), "\" text-anchor=\"end\">",
-                      figure_.has_zero_line ? Signed(y, decimals) : Unsigned(y, decimals), "</text>\n");
+      absl::StrAppend(&out_, "<line class=\"", is_zero ? "zero" : "grid", "\" x1=\"", kLeft, "\" x2=\"",
+                      Number(Right()), "\" y1=\"", Number(Y(y)), "\" y2=\"", Number(Y(y)),
+                      "\"/><text class=\"tick\" x=\"", kLeft - 6, "\" y=\"", Number(Y(y) + 4),
+                      "\" text-anchor=\"end\">", figure_.has_zero_line ? Signed(y, decimals) : Unsigned(y, decimals),
+                      "</text>\n");
     }
     for (double x : figure_.x_ticks) {
       absl::StrAppend(&out_, "<text class=\"tick\" x=\"", Number(X(x)), "\" y=\"", Number(Bottom() + 15),
@@ -101,7 +104,8 @@ class Plot {
   void DrawBand(const Series& series) {
     if (series.points.size() < 2) return;
     absl::StrAppend(&out_, "<polygon class=\"band ", ColorClass(series), "\" points=\"");
-    for (const Point& point : series.points) absl::StrAppend(&out_, Number(X(point.x)), ",", Number(Y(point.high)), " ");
+    for (const Point& point : series.points)
+      absl::StrAppend(&out_, Number(X(point.x)), ",", Number(Y(point.high)), " ");
     for (auto point = series.points.rbegin(); point != series.points.rend(); ++point) {
       absl::StrAppend(&out_, Number(X(point->x)), ",", Number(Y(point->low)), " ");
     }
@@ -144,11 +148,22 @@ class Plot {
       out_ += "/>";
     };
     switch (index % 5) {
-      case 0: absl::StrAppend(&out_, "<circle class=\"", style, "\" cx=\"", Number(x), "\" cy=\"", Number(y), "\" r=\"3.8\"/>"); break;
-      case 1: polygon({{-3.5, -3.5}, {3.5, -3.5}, {3.5, 3.5}, {-3.5, 3.5}}); break;
-      case 2: polygon({{0, -4.8}, {4.4, 3.4}, {-4.4, 3.4}}); break;
-      case 3: polygon({{0, -5}, {5, 0}, {0, 5}, {-5, 0}}); break;
-      default: polygon({{0, 4.8}, {4.4, -3.4}, {-4.4, -3.4}}); break;
+      case 0:
+        absl::StrAppend(&out_, "<circle class=\"", style, "\" cx=\"", Number(x), "\" cy=\"", Number(y),
+                        "\" r=\"3.8\"/>");
+        break;
+      case 1:
+        polygon({{-3.5, -3.5}, {3.5, -3.5}, {3.5, 3.5}, {-3.5, 3.5}});
+        break;
+      case 2:
+        polygon({{0, -4.8}, {4.4, 3.4}, {-4.4, 3.4}});
+        break;
+      case 3:
+        polygon({{0, -5}, {5, 0}, {0, 5}, {-5, 0}});
+        break;
+      default:
+        polygon({{0, 4.8}, {4.4, -3.4}, {-4.4, -3.4}});
+        break;
     }
   }
 

@@ -12,7 +12,7 @@ namespace varifocal::report {
 
 struct ChartSize {
   int width = 460;
-  int height = 270;
+  int height = 282;
 };
 
 // `id` makes the ids inside unique within a page.

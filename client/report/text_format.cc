@@ -27,11 +27,21 @@ std::string EscapeHtml(absl::string_view text) {
   out.reserve(text.size() + text.size() / 8);
   for (char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
       default:
         if ((static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F) {
           out += "\uFFFD";
@@ -44,14 +54,23 @@ std::string EscapeHtml(absl::string_view text) {
 }
 
 std::string EscapeLatex(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"\\", "\\textbackslash{}"}, {"{", "\\{"}, {"}", "\\}"}, {"$", "\\$"}, {"&", "\\&"},
-                                    {"#", "\\#"}, {"%", "\\%"}, {"_", "\\_"}, {"^", "\\textasciicircum{}"},
-                                    {"~", "\\textasciitilde{}"}, {kMinus, "$-$"}, {"\n", " "}});
+  return absl::StrReplaceAll(text, {{"\\", "\\textbackslash{}"},
+                                    {"{", "\\{"},
+                                    {"}", "\\}"},
+                                    {"$", "\\$"},
+                                    {"&", "\\&"},
+                                    {"#", "\\#"},
+                                    {"%", "\\%"},
+                                    {"_", "\\_"},
+                                    {"^", "\\textasciicircum{}"},
+                                    {"~", "\\textasciitilde{}"},
+                                    {kMinus, "$-$"},
+                                    {"\n", " "}});
 }
 
 std::string EscapeMarkdownCell(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"|", "\\|"}, {"\n", " "}, {"\r", " "}, {"<", "&lt;"}, {"`", "\\`"},
-                                    {"*", "\\*"}});
+  return absl::StrReplaceAll(
+      text, {{"\\", "\\\\"}, {"|", "\\|"}, {"\n", " "}, {"\r", " "}, {"<", "&lt;"}, {"`", "\\`"}, {"*", "\\*"}});
 }
 
 std::string CsvField(absl::string_view text) {

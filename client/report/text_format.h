@@ -17,14 +17,14 @@ std::string EscapeLatex(absl::string_view text);
 std::string EscapeMarkdownCell(absl::string_view text);  // one line, no cell border
 std::string CsvField(absl::string_view text);            // quoted when it must be (RFC 4180)
 
-std::string LengthLabel(int64_t tokens);     // "8K", "1,000"
-std::string CountLabel(int64_t count);       // "12,345"
-std::string Signed(double value, int decimals);   // "+12.5", "−3.0" (U+2212), "0.0"
+std::string LengthLabel(int64_t tokens);           // "8K", "1,000"
+std::string CountLabel(int64_t count);             // "12,345"
+std::string Signed(double value, int decimals);    // "+12.5", "−3.0" (U+2212), "0.0"
 std::string Unsigned(double value, int decimals);  // "12.5", "−3.0"
-std::string PValue(double p);                // "0.002", "< 0.001"; never zero
-std::string PEquals(double p);               // "p = 0.002", "p < 0.001"
-std::string TimeLabel(int64_t time_us);      // "2026-11-21 14:30 UTC"
-std::string ShortHash(absl::string_view hex);  // the first 12 characters
+std::string PValue(double p);                      // "0.002", "< 0.001"; never zero
+std::string PEquals(double p);                     // "p = 0.002", "p < 0.001"
+std::string TimeLabel(int64_t time_us);            // "2026-11-21 14:30 UTC"
+std::string ShortHash(absl::string_view hex);      // the first 12 characters
 
 // "1K", "1K and 2K", "1K, 2K and 4K"
 std::string JoinWithAnd(const std::vector<std::string>& parts);

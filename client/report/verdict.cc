@@ -31,8 +31,9 @@ const stats::SuiteComparison* Largest(const std::vector<const stats::SuiteCompar
 
 // " (+12.5 points at 4K, 95 % interval +6.0 to +19.0, p = 0.002)"
 std::string Evidence(const stats::SuiteComparison& row, double p_holm, size_t row_count, const ReportData& data) {
-  return absl::StrCat(" (", Points(row.difference), " points", row_count > 1 ? absl::StrCat(" at ", LengthLabel(row.context_length)) : "",
-                      ", ", IntervalText(row, data), ", ", PEquals(p_holm), ")");
+  return absl::StrCat(" (", Points(row.difference), " points",
+                      row_count > 1 ? absl::StrCat(" at ", LengthLabel(row.context_length)) : "", ", ",
+                      IntervalText(row, data), ", ", PEquals(p_holm), ")");
 }
 
 // The rows of single tasks that stay below the level after adjusting over the whole table, largest first.
@@ -60,13 +61,14 @@ std::string GrowthSentence(const Versus& versus, const ReportData& data) {
   for (const stats::LengthContrast& row : versus.report.contrasts) {
     if (!row.task.empty() && data.tasks.size() > 1) continue;
     if (!row.task.empty() && !IsShare(data.metric(row.task, row.metric))) continue;
-    const std::string span = absl::StrCat(" from ", LengthLabel(row.short_length), " to ", LengthLabel(row.long_length));
-    const std::string numbers = absl::StrCat(" (", Points(row.contrast), " points, ", std::lround(data.confidence * 100),
-                                             " % interval ", Points(row.low), " to ", Points(row.high), ", ",
-                                             PEquals(row.p_value), ", not adjusted)");
+    const std::string span =
+        absl::StrCat(" from ", LengthLabel(row.short_length), " to ", LengthLabel(row.long_length));
+    const std::string numbers =
+        absl::StrCat(" (", Points(row.contrast), " points, ", std::lround(data.confidence * 100), " % interval ",
+                     Points(row.low), " to ", Points(row.high), ", ", PEquals(row.p_value), ", not adjusted)");
     if (row.p_value > kSignificance) return absl::StrCat("No sign that the difference changes", span, numbers, ".");
-    return absl::StrCat("The difference ", row.contrast > 0 ? "moves towards " : "moves against ", versus.candidate, span,
-                        numbers, ".");
+    return absl::StrCat("The difference ", row.contrast > 0 ? "moves towards " : "moves against ", versus.candidate,
+                        span, numbers, ".");
   }
   return "";
 }
@@ -91,15 +93,18 @@ std::vector<Verdict> MakeVerdicts(const ReportData& data) {
       auto& list = p_of(&row) > kSignificance ? none : row.difference > 0 ? better : worse;
       list.push_back(&row);
     }
-    const std::string where = data.tasks.size() == 1 ? absl::StrCat(" on ", data.tasks.front()) : "";
+    const bool one_task = data.tasks.size() == 1;
+    const std::string where = one_task ? absl::StrCat(" on ", data.tasks.front()) : "";
+    const std::string over = one_task ? "" : absl::StrCat(", averaged over ", data.tasks.size(), " tasks");
     auto clause = [&](const char* verb, const std::vector<const stats::SuiteComparison*>& rows) {
       const auto* largest = Largest(rows);
-      return absl::StrCat(verb, data.baseline, where, " at ", Lengths(rows),
+      return absl::StrCat(verb, data.baseline, where, " at ", Lengths(rows), over,
                           Evidence(*largest, p_of(largest), rows.size(), data));
     };
     if (!better.empty() && !worse.empty()) {
       verdict.tone = "mixed";
-      verdict.headline = absl::StrCat(versus.candidate, clause(" beats ", better), ", but", clause(" falls behind ", worse));
+      verdict.headline =
+          absl::StrCat(versus.candidate, clause(" beats ", better), ", but", clause(" falls behind ", worse));
     } else if (!better.empty()) {
       verdict.tone = "better";
       verdict.headline = absl::StrCat(versus.candidate, clause(" beats ", better));
@@ -109,17 +114,17 @@ std::vector<Verdict> MakeVerdicts(const ReportData& data) {
     } else {
       verdict.tone = "none";
       const auto* largest = Largest(none);
-      verdict.headline = absl::StrCat("No difference found between ", versus.candidate, " and ", data.baseline, where, " at ",
-                                      Lengths(none), "; the largest is ", Points(largest->difference), " points at ",
-                                      LengthLabel(largest->context_length), " (", IntervalText(*largest, data), ", ",
-                                      PEquals(p_of(largest)), ")");
+      verdict.headline = absl::StrCat("No difference found between ", versus.candidate, " and ", data.baseline, where,
+                                      " at ", Lengths(none), over, "; the largest is ", Points(largest->difference),
+                                      " points at ", LengthLabel(largest->context_length), " (",
+                                      IntervalText(*largest, data), ", ", PEquals(p_of(largest)), ")");
     }
     verdict.headline += ".";
     if (!none.empty() && verdict.tone != "none") {
       std::vector<std::string> parts;
       for (const auto* row : none) {
-        parts.push_back(absl::StrCat(LengthLabel(row->context_length), " (", Points(row->difference), ", ", Points(row->low),
-                                     " to ", Points(row->high), ")"));
+        parts.push_back(absl::StrCat(LengthLabel(row->context_length), " (", Points(row->difference), ", ",
+                                     Points(row->low), " to ", Points(row->high), ")"));
       }
       verdict.details.push_back(absl::StrCat("No difference found at ", JoinWithAnd(parts), "."));
     }
@@ -135,10 +140,10 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   std::vector<Label> labels;
   const int64_t missing = data.job.planned_count - data.job.answered_count - data.job.failed_count;
   if (missing > 0 || data.job.failed_count > 0) {
-    labels.push_back({"incomplete", absl::StrCat(CountLabel(data.job.answered_count), " of ",
-                                                 CountLabel(data.job.planned_count), " answers are there, ",
-                                                 CountLabel(data.job.failed_count),
-                                                 " failed; a failed one counts as the worst value until it is resumed.")});
+    labels.push_back(
+        {"incomplete", absl::StrCat(CountLabel(data.job.answered_count), " of ", CountLabel(data.job.planned_count),
+                                    " answers are there, ", CountLabel(data.job.failed_count),
+                                    " failed; a failed one counts as the worst value until it is resumed.")});
   }
   std::vector<std::string> beyond;
   for (const db::VariantRecord& variant : data.variants) {
@@ -151,7 +156,8 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   }
   std::vector<std::string> run_time;
   for (const db::VariantRecord& variant : data.variants) {
-    if (variant.focal_temperature_json.has_value()) run_time.push_back(absl::StrCat(variant.name, " is ", AttentionLabel(variant)));
+    if (variant.focal_temperature_json.has_value())
+      run_time.push_back(absl::StrCat(variant.name, " is ", AttentionLabel(variant)));
   }
   if (!run_time.empty()) {
     labels.push_back({"run with t", absl::StrCat("A temperature applied at run time is not one trained with: ",
@@ -163,13 +169,15 @@ std::vector<Label> MakeLabels(const ReportData& data) {
                                                            " were asked the same questions in different prompts.")});
   }
   if (data.job.is_mixed) {
-    labels.push_back({"mixed executions",
-                      "The answers come from more than one code version, backend or instruction set (see Provenance)."});
+    labels.push_back(
+        {"mixed executions",
+         "The answers come from more than one code version, backend or instruction set (see Provenance)."});
   }
   std::set<std::string> dtypes;
   for (const db::VariantRecord& variant : data.variants) dtypes.insert(variant.model.dtype);
   if (dtypes.size() > 1) {
-    labels.push_back({"mixed number formats", absl::StrCat("The variants ran in ", absl::StrJoin(dtypes, " and "), ".")});
+    labels.push_back(
+        {"mixed number formats", absl::StrCat("The variants ran in ", absl::StrJoin(dtypes, " and "), ".")});
   }
   return labels;
 }

@@ -15,9 +15,9 @@ inline constexpr double kSignificance = 0.05;
 
 struct Verdict {
   std::string candidate;
-  std::string tone;                    // "better", "worse", "mixed", "none" or "unknown"
-  std::string headline;                // one sentence, plain text
-  std::vector<std::string> details;    // further sentences: the other lengths, the tasks behind it
+  std::string tone;                  // "better", "worse", "mixed", "none" or "unknown"
+  std::string headline;              // one sentence, plain text
+  std::vector<std::string> details;  // further sentences: the other lengths, the tasks behind it
 };
 
 std::vector<Verdict> MakeVerdicts(const ReportData& data);
