@@ -3,9 +3,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -74,7 +76,20 @@ absl::Status AddModels(const std::vector<std::string>& texts, ServerOptions* opt
   return absl::OkStatus();
 }
 
-int Serve(ServerOptions options) {
+// The port that was taken, for scripts that listen on port 0: written beside and renamed, so that it is whole once it is there.
+absl::Status WritePortFile(const std::string& path, const std::string& address) {
+  const std::string temporary = path + ".new";
+  std::FILE* file = std::fopen(temporary.c_str(), "w");
+  bool good = file != nullptr;
+  if (good) {
+    good = std::fprintf(file, "%s\n", address.substr(address.rfind(':') + 1).c_str()) > 0;
+    good = std::fclose(file) == 0 && good && std::rename(temporary.c_str(), path.c_str()) == 0;
+  }
+  if (good) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("cannot write the port file ", path, ": ", std::strerror(errno)));
+}
+
+int Serve(ServerOptions options, const std::string& port_file) {
   // Before any thread is made, so that all inherit it and only sigwait below sees these signals.
   sigset_t signals;
   sigemptyset(&signals);
@@ -91,6 +106,10 @@ int Serve(ServerOptions options) {
         reason == "BAD_LISTEN_ADDRESS" || reason == "REMOTE_LISTEN_ADDRESS" || reason == "BAD_MODEL_NAME";
     return Complain(is_usage ? kWrongUsage : kFailed, server.status().message());
   }
+  if (!port_file.empty()) {
+    const absl::Status written = WritePortFile(port_file, (*server)->address());
+    if (!written.ok()) return Complain(kFailed, written.message());
+  }
   int signal = 0;
   sigwait(&signals, &signal);
   Log(LogLevel::kInfo, "signal", {{"name", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
@@ -105,6 +124,7 @@ int Main(int argc, char** argv) {
   ServerOptions options;
   options.listen_address = "127.0.0.1:50151";
   std::vector<std::string> models;
+  std::string port_file;
   std::string prefix_cache = "on";
 
   // CLI11 would add every range and set to the help in words of its own.
@@ -125,6 +145,7 @@ int Main(int argc, char** argv) {
   app.add_option("--listen", options.listen_address, "Where to answer; port 0 takes a free one")
       ->capture_default_str()
       ->type_name("HOST:PORT");
+  app.add_option("--port-file", port_file, "Write the port that was taken to FILE once serving")->type_name("FILE");
   app.add_flag("--allow-remote", options.allow_remote,
                "Let --listen name an address that others can reach (no authentication!)");
   app.add_option("--device", options.model.device, "auto, cpu, reference or cuda:N")
@@ -175,7 +196,7 @@ int Main(int argc, char** argv) {
   if (!added.ok()) return Complain(kWrongUsage, added.message());
   options.engine.prefix_cache = prefix_cache == "on";
   options.command_line = absl::StrJoin(argv, argv + argc, " ");
-  return Serve(std::move(options));
+  return Serve(std::move(options), port_file);
 }
 
 }  // namespace
