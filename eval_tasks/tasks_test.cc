@@ -245,7 +245,7 @@ TEST(SeedsTest, AreTheseForEver) {
 TEST(SeedsTest, PromptsAreTheseForEver) {
   const std::map<std::string, std::string> digests = {
       {"recall_kv", "d34dad559f8a0c1677bc255c0f8543f5de9140c87741c0efd63c9a470ad7fbe7"},
-      {"icl_labels", "301a5e520658ae1bdbc2991434b9e3a189cf754e6058c6e4ccd1b1e03909c1e6"},
+      {"icl_labels", "e9dcfc5b8aa9ed3e8ac811eaeab05385d16f248a57b01f8f83c2d22d1354cc5d"},
       {"rag_facts", "d8dee3e8f9a8336fc2992dd1ed03da76254ef2200af2bb510db6cc27bc81afdd"},
       {"longqa_story", "b3ee023b8dae6ef811d24e70252eb82acce1a307dff14f07e90ccf927f7b2ee3"},
   };
@@ -278,20 +278,25 @@ TEST(RecallKvTest, KeysAreUniqueAndTheAskedOneHoldsTheGold) {
 }
 
 TEST(IclLabelsTest, LabelsAreBalancedRemappedAndTheAskedLineIsNew) {
-  for (const char* classes : {"2", "8", "12"}) {
+  for (const auto& [classes, noise_words] : std::vector<std::pair<std::string, std::string>>{
+           {"2", "0"}, {"8", "0"}, {"12", "0"}, {"2", "1"}, {"8", "1"}}) {
     const int class_count = std::stoi(classes);
     for (int index : {0, 4}) {
-      for (const Sample& sample : Group(*Make("icl_labels", {{"classes", classes}}), 4096, Shipped(), index)) {
+      const auto task = Make("icl_labels", {{"classes", classes}, {"noise_words", noise_words}});
+      for (const Sample& sample : Group(*task, 4096, Shipped(), index)) {
         std::vector<std::string> lines = absl::StrSplit(sample.prompt, '\n');
         ASSERT_EQ(lines[1], "");
         const std::string asked = lines.back();
         std::map<std::string, int> label_counts;
+        std::map<std::string, std::set<std::string>> labels_of_word;
         std::vector<std::string> round;
         for (size_t i = 2; i + 1 < lines.size(); ++i) {
           EXPECT_FALSE(absl::StartsWith(lines[i], asked));
           const std::string label = lines[i].substr(lines[i].rfind(' ') + 1);
           ++label_counts[label];
           round.push_back(label);
+          const std::vector<std::string> parts = absl::StrSplit(lines[i], ' ');  // - word word word = label
+          for (int j = 1; j <= 3; ++j) labels_of_word[parts[j]].insert(label);
           if (static_cast<int>(round.size()) == class_count) {
             EXPECT_EQ(std::set<std::string>(round.begin(), round.end()).size(), round.size())
                 << "a round has each once";
@@ -303,6 +308,10 @@ TEST(IclLabelsTest, LabelsAreBalancedRemappedAndTheAskedLineIsNew) {
           EXPECT_NEAR(count, static_cast<double>(lines.size() - 3) / class_count, 1) << label;
         }
         EXPECT_TRUE(label_counts.count(sample.gold[0]));
+        // Without noise a word stands under its own label alone; with it some word stands under another one too.
+        const bool is_mixed = std::any_of(labels_of_word.begin(), labels_of_word.end(),
+                                          [](const auto& entry) { return entry.second.size() > 1; });
+        EXPECT_EQ(is_mixed, noise_words == "1");
         // The evidence has the gold label and one of the asked words in each line.
         for (absl::string_view line : absl::StrSplit(EvidenceText(sample), '|')) {
           EXPECT_TRUE(absl::EndsWith(line, absl::StrCat("= ", sample.gold[0]))) << line;

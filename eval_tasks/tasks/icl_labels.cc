@@ -18,17 +18,19 @@ namespace varifocal {
 namespace {
 
 constexpr int kWordsPerClass = 5;
+constexpr int kWordsPerLine = 3;
 
-// Three words: two of the line's class, one of another; as shown, in random order.
+// Three words of the line's class or, with noise, two of them and one of another class; shown in random order.
 struct Line {
   int label_class = 0;
-  std::vector<int> class_words;  // the two, as indices into the context's words
+  std::vector<int> class_words;  // those of the line's class, as indices into the context's words
   std::vector<int> shown;
 };
 
 class IclLabelsPlan : public ContextPlan {
  public:
-  IclLabelsPlan(const TaskSpec& spec, const GroupSeeds& seeds) : classes_(GetInteger(spec.parameters, "classes")) {
+  IclLabelsPlan(const TaskSpec& spec, const GroupSeeds& seeds)
+      : classes_(GetInteger(spec.parameters, "classes")), noise_words_(GetInteger(spec.parameters, "noise_words")) {
     Random group(seeds.group);
     std::vector<std::string> pool = TheLexicon().first;
     pool.insert(pool.end(), TheLexicon().second.begin(), TheLexicon().second.end());
@@ -76,8 +78,8 @@ class IclLabelsPlan : public ContextPlan {
     return Demonstration(unit.notes[0], filler);
   }
 
-  // For each of the two class words, the line of that class nearest to the asked depth that shows it; where the context
-  // is too short to show either, the nearest line of the class.
+  // For each of the asked line's class words, the line of that class nearest to the asked depth that shows it; where the context
+  // is too short to show any, the nearest line of the class.
   std::vector<UnitSpan> Evidence(const std::vector<Unit>& units, int question_index) const override {
     const Line& asked = asked_[question_index];
     const int target = static_cast<int>(questions_[question_index].depth * static_cast<double>(units.size()));
@@ -85,7 +87,8 @@ class IclLabelsPlan : public ContextPlan {
       int best = -1;
       for (int i = 0; i < static_cast<int>(units.size()); ++i) {
         const std::vector<int>& notes = units[i].notes;
-        if (notes[0] != asked.label_class || (word >= 0 && notes[1] != word && notes[2] != word)) continue;
+        if (notes[0] != asked.label_class) continue;
+        if (word >= 0 && std::find(notes.begin() + 1, notes.end(), word) == notes.end()) continue;
         if (best < 0 || std::abs(i - target) < std::abs(best - target)) best = i;
       }
       return best;
@@ -104,12 +107,14 @@ class IclLabelsPlan : public ContextPlan {
   Line DrawLine(int label_class, Random& random) const {
     Line line;
     line.label_class = label_class;
-    for (size_t index : random.Sample(kWordsPerClass, 2)) {
+    for (size_t index : random.Sample(kWordsPerClass, kWordsPerLine - noise_words_)) {
       line.class_words.push_back(label_class * kWordsPerClass + static_cast<int>(index));
     }
-    const int other = (label_class + 1 + static_cast<int>(random.Below(classes_ - 1))) % classes_;
     line.shown = line.class_words;
-    line.shown.push_back(other * kWordsPerClass + static_cast<int>(random.Below(kWordsPerClass)));
+    if (noise_words_ > 0) {
+      const int other = (label_class + 1 + static_cast<int>(random.Below(classes_ - 1))) % classes_;
+      line.shown.push_back(other * kWordsPerClass + static_cast<int>(random.Below(kWordsPerClass)));
+    }
     random.Shuffle(line.shown);
     return line;
   }
@@ -129,12 +134,13 @@ class IclLabelsPlan : public ContextPlan {
     do {
       line = DrawLine(label_class, filler);
     } while (asked_sets_.contains(WordSet(line)));
-    return {absl::StrCat(LineText(line), " ", labels_[label_class]),
-            -1,
-            {label_class, line.class_words[0], line.class_words[1]}};
+    std::vector<int> notes = {label_class};
+    notes.insert(notes.end(), line.class_words.begin(), line.class_words.end());
+    return {absl::StrCat(LineText(line), " ", labels_[label_class]), -1, std::move(notes)};
   }
 
   int classes_;
+  int noise_words_;
   std::vector<std::string> words_;  // kWordsPerClass for each class
   std::vector<int> labels_;         // of each class
   std::vector<Line> asked_;

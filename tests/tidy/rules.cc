@@ -55,7 +55,8 @@ std::vector<std::string> AllowedRooms(const std::string& room) {
     return {"base", "kernels", "tokenizer", "db", "eval_tasks", "server/model", "server/engine"};
   }
   if (room == "server/rpc") {
-    return {"base", "kernels", "tokenizer", "db", "eval_tasks", "server/model", "server/engine", "server/jobs", "protos", "google"};
+    return {"base",         "kernels",       "tokenizer",   "db",     "eval_tasks",
+            "server/model", "server/engine", "server/jobs", "protos", "google"};
   }
   if (room == "server") {
     return {"base",         "kernels",       "tokenizer",   "db",         "eval_tasks",
@@ -76,7 +77,8 @@ const std::vector<Home>& Homes() {
       {"(cuda|cublas|cudnn|nvrtc).*", {"kernels/cuda/"}},
       {"hwy/.*", {"kernels/cpu/"}},
       {"(grpc|grpcpp)/.*", {"server/rpc/", "server/server", "server/jobs/remote_generator", "client/", "tests/"}},
-      {"(protos|google/protobuf|google/rpc)/.*", {"server/rpc/", "server/server", "server/jobs/remote_generator", "client/", "protos/", "tests/"}},
+      {"(protos|google/protobuf|google/rpc)/.*",
+       {"server/rpc/", "server/server", "server/jobs/remote_generator", "client/", "protos/", "tests/"}},
       {"nlohmann/.*", {"base/json"}},
       {"yaml-cpp/.*", {"client/suite_file"}},
       {"pcre2\\.h|utf8proc\\.h|unicode/.*", {"tokenizer/", "eval_tasks/metrics"}},
@@ -200,13 +202,16 @@ Complaints CheckLeftovers(const SourceFile& file) {
       {std::regex(R"(\b(FIXME|XXX)\b)"), "leftover word; mend it, or write down why it stays"},
       {std::regex(R"(\bTODO\b(?!\(#\d+\)))"), "a TODO names its issue, as in TODO(#12)"},
       {std::regex(R"((^|[\s"'`=(])/work/)"), "a path of one machine has no place here"},
-      {std::regex(R"(-ffast-math)"), "fast-math breaks the promise of same bits"},
   };
+  static const std::regex fast_math(R"(-ffast-math)");
   int number = 0;
   for (const std::string& line : Lines(file.text)) {
     ++number;
     for (const Leftover& leftover : leftovers) {
       if (std::regex_search(line, leftover.pattern)) complaints.push_back({file.path, number, leftover.message});
+    }
+    if (!EndsWith(file.path, ".md") && std::regex_search(line, fast_math)) {
+      complaints.push_back({file.path, number, "fast-math breaks the promise of same bits"});
     }
   }
   return complaints;
