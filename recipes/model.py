@@ -1,9 +1,9 @@
 """A compact llama in PyTorch with the three attention arms that ship: baseline, focal constant, focal learned.
 
 It computes what Hugging Face's LlamaForCausalLM computes (RMSNorm, half-rotation RoPE, grouped queries, SwiGLU, tied
-embedding) and saves the same tensor names, so that a baseline loads there unchanged. Focal attention is the formula of
-docs/tasks.md's companion design: constant mode divides the logits by t, learned mode replaces sqrt(head width) by
-tau = clip(running mean of (x.w + b)), x after the input norm, one tau per layer and query row.
+embedding) and saves the same tensor names, so that a baseline loads there unchanged. Focal attention, constant: the
+logits are divided by t. Learned: sqrt(head width) is replaced by tau = clip(running mean of (x.w + b)), x after the
+input norm, one tau per layer and query row.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ class Config:
     intermediate_size: int = 256
     num_hidden_layers: int = 4
     num_attention_heads: int = 4
-    num_key_value_heads: int = 2
+    num_key_value_heads: int = 4
     head_dim: int = 32
     rms_norm_eps: float = 1e-6
     rope_theta: float = 1e10
@@ -145,8 +145,9 @@ class Block(nn.Module):
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
-STRENGTH = 0.8
-BAGW = 1.0
+# What the heads of the second and third layer start as; see Llama.find_again.
+FIRST_LOOKS = [([(0, 1), (1, 2), (2, 3)], 1.1), ([(0, 2)], 1.8), ([(0, 3)], 1.8), ([(0, 4)], 1.8)]
+SECOND_LOOKS = [2, ([(1, 2), (2, 3), (0, 1)], 1.3), ([(3, 4), (0, 1)], 1.5), 3]
 
 
 class Llama(nn.Module):
@@ -182,15 +183,22 @@ class Llama(nn.Module):
                 k = a.k_proj.weight.view(c.num_key_value_heads, c.head_dim, -1).repeat_interleave(group, 0)
                 a.q_proj.weight.copy_(0.8 * k.reshape(-1, c.hidden_size) + 0.6 * a.q_proj.weight)
             if mimetic and layer is self.layers[0]:
-                slow, own, back = self.look_back(a)
-            elif mimetic and layer is not self.layers[-1]:
-                self.find_again(a, slow, own, back, (0, 1, 2) if layer is self.layers[1] else (0, 2, 3), STRENGTH)
+                parts = self.look_back(a)
+            elif mimetic and layer is self.layers[1]:
+                self.find_again(a, *parts, FIRST_LOOKS)
+            elif mimetic and layer is self.layers[2]:
+                self.find_again(a, *parts, SECOND_LOOKS)
             elif mimetic:
                 v = a.v_proj.weight.view(c.num_key_value_heads, c.head_dim, -1).repeat_interleave(group, 0)
                 a.o_proj.weight.copy_(0.5 * a.o_proj.weight + 0.5 * v.reshape(-1, c.hidden_size).T)
-            if hasattr(a, "tau_proj"):
+            # Every arm starts as the same function: queries shrink as much as the arm sharpens.
+            if a.focal.get("mode") == "constant":
+                a.q_proj.weight *= a.focal["temperature"]
+            if a.focal.get("mode") == "learned":
+                start = 0.5 * (a.focal["tau_min"] + a.focal["tau_max"])
                 nn.init.zeros_(a.tau_proj.weight)
-                nn.init.constant_(a.tau_proj.bias, 0.5 * (a.focal["tau_min"] + a.focal["tau_max"]))
+                nn.init.constant_(a.tau_proj.bias, start)
+                a.q_proj.weight *= start / math.sqrt(c.head_dim)
 
     @torch.no_grad()
     def look_back(self, attention, strength=8.0):
@@ -211,48 +219,51 @@ class Llama(nn.Module):
         table = F.normalize(torch.randn(c.vocab_size, own.shape[1]), dim=1)
         self.embed_tokens.weight.copy_(table @ own.T + shared)
         code = torch.linalg.qr(torch.randn(own.shape[1], len(slow)))[0].T @ own.T
+        q, k, v, o = self.by_head(attention)
+        for w in (q, k, v, o):
+            w *= 0.1
         # After the norm an embedding has length sqrt(M), half of its square along the shared direction.
         along = math.sqrt(c.hidden_size / 2)
-        amplitude = math.sqrt(strength * math.sqrt(c.head_dim)) / along
-        q, k, v, o = self.by_head(attention)
-        for w in (q, k, v, o):
-            w *= 0.1
-        ones = torch.cat([torch.ones(c.head_dim // 2), torch.zeros(c.head_dim // 2)])
-        k += amplitude * ones[None, :, None] * shared
         v[:, slow] = code
         for head in range(c.num_attention_heads):
-            phase = frequency * (1 + head)
-            q[head] += amplitude * torch.cat([phase.cos(), -phase.sin()]).float()[:, None] * shared
+            self.look_at(q[head], k[head], shared / along, 1 + head, strength)
             o[:, head, slow] = written[head] / along * math.sqrt(own.shape[1] / len(slow))
-        return slow, own, [code * math.sqrt(own.shape[1] / len(slow))] + [w.T for w in written]
+        return shared, slow, own, [code * math.sqrt(own.shape[1] / len(slow))] + [w.T for w in written]
+
+    def look_at(self, q, k, shared, offset, strength):
+        """Adds to one head: q.k * head_dim^-1/2 = strength * sum over bands of cos((distance - offset) * frequency)."""
+        c = self.config
+        frequency = c.rope_theta ** (-torch.arange(0, c.head_dim, 2, dtype=torch.float64) / c.head_dim)
+        amplitude = math.sqrt(strength * math.sqrt(c.head_dim))
+        turns = (frequency > 1e-3).double()
+        k += amplitude * torch.cat([turns, 0 * turns]).float()[:, None] * shared
+        phase = frequency * offset
+        q += amplitude * torch.cat([turns * phase.cos(), turns * -phase.sin()]).float()[:, None] * shared
 
     @torch.no_grad()
-    def find_again(self, attention, slow, own, back, places, strength):
+    def find_again(self, attention, shared, slow, own, back, heads):
         """A later layer finds where the same words stood before, and copies what followed them there.
 
-        Half of the heads compare P(d) here with P(d + 1) there, place by place (an induction head of several words);
-        the other half compare P(1..3) here with P(2..4) there as a bag, where the word before agrees.
+        Each head is a list of pairs (a, b) with a strength: the word a places back from here is compared with the word
+        b places back from there. A head given as a number looks that many tokens back instead, softly.
         """
         c = self.config
-        turn = [torch.linalg.qr(torch.randn(len(slow), len(slow)))[0] for _ in range(5)]
-        in_bag = turn[4]
-        words_q = sum(turn[d] @ back[d] for d in places)
-        words_k = sum(turn[d] @ back[d + 1] for d in places)
-        bag_q = sum(in_bag @ back[d] for d in (1, 2, 3)) + BAGW * turn[0] @ back[0]
-        bag_k = sum(in_bag @ back[d] for d in (2, 3, 4)) + turn[0] @ back[1]
         q, k, v, o = self.by_head(attention)
         for w in (q, k, v, o):
             w *= 0.1
-        group = c.num_attention_heads // c.num_key_value_heads
-        for g in range(c.num_key_value_heads):
-            as_bag = g % 2 == 1
-            k[g, slow] += strength * (bag_k if as_bag else words_k)
-            width = min(c.head_dim, own.shape[1])
+        width = min(c.head_dim, own.shape[1])
+        for head, look in enumerate(heads):
             copy = torch.linalg.qr(torch.randn(own.shape[1], width))[0].T @ own.T
-            v[g, :width] += 0.5 * copy
-            for head in range(g * group, (g + 1) * group):
-                q[head, slow] += strength * (bag_q if as_bag else words_q)
-                o[:, head, :width] += 0.5 * copy.T / math.sqrt(group)
+            v[head, :width] += 0.5 * copy
+            o[:, head, :width] += 0.5 * copy.T
+            if isinstance(look, int):
+                self.look_at(q[head], k[head], shared / 4.0, look, 3.0)
+                continue
+            pairs, strength = look
+            for here, there in pairs:
+                turn = torch.linalg.qr(torch.randn(len(slow), len(slow)))[0]
+                q[head, slow] += strength * turn @ back[here]
+                k[head, slow] += strength * turn @ back[there]
 
     def by_head(self, attention):
         """Views of the four projections: q [H, D, M], k and v [K, D, M], o [M, H, D]."""

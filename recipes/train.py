@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive python recipes/train.py --arm=baseline --plan=recipes/plan.json --run=DIR
 
 The plan is a list of phases (steps, rows x length, mix of families, share of easy contexts) and a learning rate that
-warms up, holds and decays linearly to zero at the end. The plan file is read again at every step, so a run can be told
+warms up and then follows straight lines between points. The plan file is read again at every step, so a run can be told
 to end sooner; all arms obey the same file. A checkpoint is written every few minutes and a killed run resumes from it.
 """
 
@@ -72,8 +72,13 @@ def phase_at(plan, step):
 
 
 def learning_rate(plan, step):
-    end = sum(p["steps"] for p in plan["phases"])
-    return plan["lr"] * min(1.0, (step + 1) / plan["warmup"], max(0.0, (end - step) / plan["decay"]))
+    """Warm up, then straight lines between the plan's (step, share of lr) points."""
+    points = plan["lr_points"]
+    share = points[0][1] if step < points[0][0] else points[-1][1]
+    for (a, x), (b, y) in zip(points, points[1:]):
+        if a <= step < b:
+            share = x + (y - x) * (step - a) / (b - a)
+    return plan["lr"] * min((step + 1) / plan["warmup"], share)
 
 
 @contextlib.contextmanager
@@ -160,7 +165,7 @@ def main():
             # Which family a row belongs to is told by its first word.
             hit = (logits.argmax(-1) == gold).float()
             for r in range(rows):
-                name = words.tokenizer.id_to_token(int(ids[r, 1])) if True else ""
+                name = words.tokenizer.id_to_token(int(ids[r, 1]))
                 key = {"Find": "kv", "Label": "icl", "Answer": "rag", "Read": "story"}.get(name, "copy")
                 mine = row == r
                 right[key] = right.get(key, 0.0) + float(hit[mine].sum())
