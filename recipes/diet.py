@@ -96,7 +96,7 @@ def keys(rng, w, n):
     return pa[flat // b], pb[flat % b]
 
 
-def recall_kv(rng, w, length, easy, share=None):
+def recall_kv(rng, w, length, easy, share=None, stops=0, quiet=0.0):
     e, out = w.enc, Out()
     out.put(e("Find the key in the JSON object and copy its value.\n\n{\""))
     share = share or context_share(rng, length, 0.3)
@@ -120,11 +120,11 @@ def recall_kv(rng, w, length, easy, share=None):
         i = int(rng.integers(n))
         out.put(e("\n\n") + e('"') + [int(w.first[k1[i]]), int(w.second_sp[k2[i]])] + colon)
         out.one(w.second[value[i]], 1)
-        out.put(e('"'))
+        out.put(e('"'), stops)
     return out.done(length)
 
 
-def icl_labels(rng, w, length, easy, share=None):
+def icl_labels(rng, w, length, easy, share=None, stops=0, quiet=0.0):
     e, out = w.enc, Out()
     out.put(e("Label the last line like the lines above it.\n"))
     classes = 8 if share or rng.random() < 0.7 and rng.random() >= easy else int(rng.integers(2, 9))
@@ -132,18 +132,24 @@ def icl_labels(rng, w, length, easy, share=None):
     owned = pool[pick(rng, len(pool), classes * 5)].reshape(classes, 5)
     label = w.digits[rng.permutation(classes)]
     dash, eq, nl, seen = w.one("-"), w.one(" ="), w.one("\n"), 0
+    noise = not quiet or rng.random() >= quiet
+    out.one(nl)
     while len(out.ids) < length:
         for c in rng.permutation(classes):
-            two = owned[c][pick(rng, 5, 2)]
-            other = owned[(c + 1 + rng.integers(classes - 1)) % classes][rng.integers(5)]
-            line = np.array([two[0], two[1], other])[rng.permutation(3)]
-            out.put([nl, dash] + line.tolist() + [eq])
+            if noise:
+                two = owned[c][pick(rng, 5, 2)]
+                other = owned[(c + 1 + rng.integers(classes - 1)) % classes][rng.integers(5)]
+                line = np.array([two[0], two[1], other])[rng.permutation(3)]
+            else:
+                line = owned[c][pick(rng, 5, 3)]
+            out.put([dash] + line.tolist() + [eq])
             out.one(label[c], 1 if seen >= 2 else 0)
+            out.one(nl, stops if seen >= 2 else 0)
         seen += 1
     return out.done(length)
 
 
-def rag_facts(rng, w, length, easy, share=None):
+def rag_facts(rng, w, length, easy, share=None, stops=0, quiet=0.0):
     e, out = w.enc, Out()
     out.put(e("Answer the question from the documents."))
     share = share or context_share(rng, length, 0.3)
@@ -194,11 +200,11 @@ def rag_facts(rng, w, length, easy, share=None):
         out.put(phrase + name, 0)
         out.one(is_)
         out.one(w.second_sp[values[target][j]], 1)
-        out.one(dot)
+        out.one(dot, stops)
     return out.done(length)
 
 
-def longqa_story(rng, w, length, easy, share=None):
+def longqa_story(rng, w, length, easy, share=None, stops=0, quiet=0.0):
     e, out = w.enc, Out()
     out.put(e("Read the story and answer the question.") + e("\n\n"))
     share = share or context_share(rng, length, 0.4)
@@ -241,22 +247,26 @@ def longqa_story(rng, w, length, easy, share=None):
         out.one(dot)
     known = np.flatnonzero(place >= 0)
     if len(known) == 0:
-        return longqa_story(rng, w, length, easy, share)
+        return longqa_story(rng, w, length, easy, share, stops)
     while len(out.ids) < length:
         who = int(known[rng.integers(len(known))])
         out.put(nl + e("Question: Where is") + [int(w.names_sp[names[who]])] + e("?") + e("\nAnswer:"))
         out.one(w.names_sp[names[who]])
         out.put(e(" is in the"))
         out.one(w.places_sp[place[who]], 1)
-        out.one(dot)
+        out.one(dot, stops)
     return out.done(length)
 
 
 TASKS = {"recall_kv": recall_kv, "icl_labels": icl_labels, "rag_facts": rag_facts, "longqa_story": longqa_story}
 
 
-def batch(w, seed, step, rows, length, mix, easy):
-    """(ids, marks) of shape [rows, length]; `mix` gives the share of each family, 'copy' included."""
+def batch(w, seed, step, rows, length, mix, easy, stops=False, quiet=0.0):
+    """(ids, marks) of shape [rows, length]; `mix` gives the share of each family, 'copy' included.
+
+    With `stops` the token that closes an answer is trained on as well, so that generation ends; `quiet` is the share of
+    icl_labels contexts without a noise word.
+    """
     rng = np.random.default_rng([seed, step])
     names = list(mix)
     share = np.array([mix[n] for n in names])
@@ -267,7 +277,7 @@ def batch(w, seed, step, rows, length, mix, easy):
     ids, marks = [], []
     for name, k in zip(names, np.diff(edge)):
         for _ in range(k):
-            i, m = copy(rng, w, length) if name == "copy" else TASKS[name](rng, w, length, easy)
+            i, m = copy(rng, w, length) if name == "copy" else TASKS[name](rng, w, length, easy, None, int(stops), quiet)
             ids.append(i)
             marks.append(m)
     return np.array(ids, dtype=np.int64), np.array(marks, dtype=bool)

@@ -141,7 +141,8 @@ def main():
         with slot(options.run, options.slots):
             began = time.time()
             rows, length = phase["rows"], phase["length"]
-            ids, marks = diet.batch(words, options.seed, step, rows, length, phase["mix"], phase["easy"])
+            ids, marks = diet.batch(words, options.seed, step, rows, length, phase["mix"], phase["easy"],
+                                    phase.get("stops", False), phase.get("quiet", 0.0))
             ids, marks = torch.from_numpy(ids), torch.from_numpy(marks)
             lr = learning_rate(plan, step)
             for o in opts:
