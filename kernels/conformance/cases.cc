@@ -6,8 +6,9 @@
 namespace varifocal::kernels {
 
 std::vector<ConformanceCase> AllCases() {
-  std::vector<ConformanceCase> all = ModelCases();
-  for (auto& more : {AttentionCases(), SameBitsCases()}) all.insert(all.end(), more.begin(), more.end());
+  std::vector<ConformanceCase> all = ProductCases();
+  for (const auto& more : {ModelCases(), AttentionCases(), SameBitsCases()})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 

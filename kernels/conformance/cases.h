@@ -21,7 +21,8 @@ struct ConformanceCase {
 
 std::vector<ConformanceCase> AttentionCases();  // cases_attention.cc
 std::vector<ConformanceCase> SameBitsCases();   // cases_same_bits.cc
-std::vector<ConformanceCase> ModelCases();      // cases_model.cc: everything but attention
+std::vector<ConformanceCase> ProductCases();    // cases_products.cc
+std::vector<ConformanceCase> ModelCases();      // cases_model.cc
 std::vector<ConformanceCase> AllCases();
 
 // Every way to compute that this build and this machine have: "cpu_avx2_f32" and the like, the oracle left out.
