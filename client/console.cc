@@ -29,13 +29,7 @@ Console StandardConsole() {
 
 std::string Styled(const Console& console, Style style, absl::string_view text) {
   if (!console.color) return std::string(text);
-  const char* code = "0";
-  switch (style) {
-    case Style::kBold: code = "1"; break;
-    case Style::kDim: code = "2"; break;
-    case Style::kRed: code = "31"; break;
-    case Style::kGreen: code = "32"; break;
-  }
+  const char* code = style == Style::kBold ? "1" : "2";
   return absl::StrCat("\x1b[", code, "m", text, "\x1b[0m");
 }
 

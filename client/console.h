@@ -27,7 +27,7 @@ struct Console {
 // The process's own streams.
 Console StandardConsole();
 
-enum class Style { kBold, kDim, kRed, kGreen };
+enum class Style { kBold, kDim };
 
 // `text` between the terminal's codes for `style`, or as it is where the console has no colour.
 std::string Styled(const Console& console, Style style, absl::string_view text);

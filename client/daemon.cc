@@ -29,10 +29,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const std::string& addre
   while (state != GRPC_CHANNEL_READY) {
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN ||
         !channel->WaitForStateChange(state, deadline)) {
-      return absl::UnavailableError(
-          absl::StrCat("No daemon answers at ", address, "; start one with `varifocald --db=results.db --model=NAME=DIR",
-                       address == "127.0.0.1:50151" ? "" : absl::StrCat(" --listen=", address),
-                       "`, or name another with --daemon=HOST:PORT."));
+      return absl::UnavailableError(absl::StrCat(
+          "No daemon answers at ", address, "; start one with `varifocald --db=results.db --model=NAME=DIR",
+          address == "127.0.0.1:50151" ? "" : absl::StrCat(" --listen=", address),
+          "`, or name another with --daemon=HOST:PORT."));
     }
     state = channel->GetState(/*try_to_connect=*/true);
   }

@@ -29,8 +29,8 @@ absl::Status PrintEstimate(const v1::JobEstimate& estimate, Console& console) {
   row("cells", WithThousands(estimate.cell_count()));
   row("samples", WithThousands(estimate.sample_count()));
   row("prompt tokens", absl::StrCat("at most ", WithThousands(estimate.prompt_token_count())));
-  row("  to be computed", absl::StrCat(WithThousands(estimate.computed_prompt_token_count()),
-                                       " (questions on one context share it)"));
+  row("  to be computed",
+      absl::StrCat(WithThousands(estimate.computed_prompt_token_count()), " (questions on one context share it)"));
   row("new tokens", absl::StrCat("at most ", WithThousands(estimate.new_token_count())));
   row("memory for weights", HumanBytes(estimate.weights_bytes()));
   row("memory for the cache", absl::StrCat(HumanBytes(estimate.kv_cache_bytes()), " for the longest sample"));

@@ -1,6 +1,7 @@
 // Files as the verbs read them: byte for byte, or as JSON lines, or as an array of token ids.
 //
-// Errors: one sentence with the path: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT for what is inside (with its line).
+// Errors: one sentence with the path: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT for what is inside (with its
+// line).
 #pragma once
 
 #include <cstdint>

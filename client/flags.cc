@@ -235,8 +235,15 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
     }
   }
   try {
-    std::vector<std::string> reversed(args.rbegin(), args.rend());  // CLI11 takes words from the back
-    app.parse(reversed);
+    std::vector<std::string> words;
+    for (const std::string& arg : args) {
+      // CLI11 takes the next word as the value of "--name="; as a word of its own an empty value stays empty.
+      const bool is_empty_value = absl::StartsWith(arg, "--") && arg.find('=') == arg.size() - 1;
+      words.push_back(is_empty_value ? arg.substr(0, arg.size() - 1) : arg);
+      if (is_empty_value) words.emplace_back();
+    }
+    std::reverse(words.begin(), words.end());  // CLI11 takes words from the back
+    app.parse(std::move(words));
   } catch (const CLI::ExtrasError&) {
     const std::vector<std::string> extra = app.remaining();
     const std::string word = extra.empty() ? "" : extra.front();

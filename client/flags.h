@@ -49,7 +49,8 @@ class FlagSet {
 
   Flag& Add(absl::string_view name, bool* target, absl::string_view help);  // a switch
   Flag& Add(absl::string_view name, std::string* target, absl::string_view value, absl::string_view help);
-  Flag& Add(absl::string_view name, std::optional<std::string>* target, absl::string_view value, absl::string_view help);
+  Flag& Add(absl::string_view name, std::optional<std::string>* target, absl::string_view value,
+            absl::string_view help);
   Flag& Add(absl::string_view name, std::vector<std::string>* target, absl::string_view value, absl::string_view help);
   Flag& Add(absl::string_view name, int64_t* target, absl::string_view value, absl::string_view help);
   Flag& Add(absl::string_view name, std::optional<int64_t>* target, absl::string_view value, absl::string_view help);

@@ -36,8 +36,8 @@ absl::Status Parse(const std::vector<std::string>& args, Values* values) {
 
 TEST(FlagsTest, ValuesArriveAsTyped) {
   Values values;
-  ASSERT_TRUE(Parse({"quick", "--models", "a,b", "--limit=7", "--temperature=0.1", "--wait", "--stop=\n", "--stop=[x,y]",
-                     "--stop= two words ", "--format=json"},
+  ASSERT_TRUE(Parse({"quick", "--models", "a,b", "--limit=7", "--temperature=0.1", "--wait", "--stop=\n",
+                     "--stop=[x,y]", "--stop= two words ", "--format=json"},
                     &values)
                   .ok());
   EXPECT_EQ(values.suite, "quick");
@@ -54,6 +54,14 @@ TEST(FlagsTest, FlagsMayComeBeforeAndAfterPositionals) {
   ASSERT_TRUE(Parse({"--models=a", "--stop=x", "quick"}, &values).ok());
   EXPECT_EQ(values.suite, "quick");
   EXPECT_THAT(values.stops, ElementsAre("x"));
+}
+
+TEST(FlagsTest, AnEmptyValueIsAValue) {
+  Values values;
+  ASSERT_TRUE(Parse({"quick", "--stop=", "--models=", "--wait"}, &values).ok());
+  EXPECT_THAT(values.stops, ElementsAre(""));
+  EXPECT_EQ(values.models, "");
+  EXPECT_TRUE(values.wait);
 }
 
 TEST(FlagsTest, MistakesAreOneSentence) {

@@ -27,12 +27,14 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
   for (const std::string& text : SplitList(lengths.value_or(""))) {
     int length = 0;
     if (!absl::SimpleAtoi(text, &length) || length < 1 || length > kContextLengthMax) {
-      return UsageError(absl::StrCat("--lengths: \"", text, "\" is not a context length; it must be a whole number from 1 to ",
+      return UsageError(absl::StrCat("--lengths: \"", text,
+                                     "\" is not a context length; it must be a whole number from 1 to ",
                                      kContextLengthMax, "."));
     }
     chosen_lengths.push_back(length);
   }
-  if (lengths.has_value() && chosen_lengths.empty()) return UsageError("--lengths is empty; leave it out for the suite's own.");
+  if (lengths.has_value() && chosen_lengths.empty())
+    return UsageError("--lengths is empty; leave it out for the suite's own.");
   const std::vector<std::string> chosen_tasks = SplitList(tasks.value_or(""));
   if (tasks.has_value() && chosen_tasks.empty()) return UsageError("--tasks is empty; leave it out for all.");
   absl::StatusOr<SuiteSpec> selected = SelectFromSuite(std::move(spec), chosen_tasks, chosen_lengths);
@@ -45,7 +47,9 @@ void JobFlags::AddTo(FlagSet& flags) {
   flags.Add("focal-temperatures", &focal_temperatures, "T,T,..",
             "each model that has no @t= of its own also at each of these temperatures");
   flags.Add("keep-prompts", &keep_prompts, "store whole prompts (they can be made again, so normally they are not)");
-  flags.Add("in-flight", &in_flight, "N", "samples under way at once; changes no answer").AtLeast(1).AtMost(kInFlightMax);
+  flags.Add("in-flight", &in_flight, "N", "samples under way at once; changes no answer")
+      .AtLeast(1)
+      .AtMost(kInFlightMax);
   flags.Add("sampling-temperature", &sampling_temperature, "X", "of the sampler; greedy unless given").AtLeast(0);
   flags.Add("top-p", &top_p, "P", "nucleus sampling, above 0").AtLeast(0).AtMost(1);
 }

@@ -42,7 +42,8 @@ absl::StatusOr<std::string> JobName(const std::string& text) {
   absl::ConsumePrefix(&id, "jobs/");
   int64_t number = 0;
   if (!absl::SimpleAtoi(id, &number) || number < 1) {
-    return UsageError(absl::StrCat("\"", text, "\" is not a job; jobs are called jobs/1, jobs/2, ... and `varifocal list` shows them."));
+    return UsageError(absl::StrCat(
+        "\"", text, "\" is not a job; jobs are called jobs/1, jobs/2, ... and `varifocal list` shows them."));
   }
   return absl::StrCat("jobs/", number);
 }
@@ -93,15 +94,17 @@ std::vector<Column> JobColumns() {
       {.key = "name", .title = "job"},
       {.key = "state", .title = "state"},
       {.key = "suite", .title = "suite"},
-      {.key = "variants", .title = "variants",
-       .text = [](const Json& row) {
-         return absl::StrJoin(row.at("variants").get<std::vector<std::string>>(), ", ");
-       }},
-      {.key = "done_count", .title = "done", .right_aligned = true,
-       .text = [](const Json& row) {
-         return absl::StrCat(WithThousands(row.at("done_count").get<int64_t>()), "/",
-                             WithThousands(row.at("planned_count").get<int64_t>()));
-       }},
+      {.key = "variants",
+       .title = "variants",
+       .text = [](const Json& row) { return absl::StrJoin(row.at("variants").get<std::vector<std::string>>(), ", "); }},
+      {.key = "done_count",
+       .title = "done",
+       .right_aligned = true,
+       .text =
+           [](const Json& row) {
+             return absl::StrCat(WithThousands(row.at("done_count").get<int64_t>()), "/",
+                                 WithThousands(row.at("planned_count").get<int64_t>()));
+           }},
       {.key = "planned_count", .title = ""},
       {.key = "failed_count", .title = "failed", .right_aligned = true},
       {.key = "create_time", .title = "submitted", .text = text("create_time")},
@@ -132,8 +135,8 @@ absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Conso
   progress.Finish();
   RETURN_IF_ERROR(FromGrpc(status));
   if (!IsSettled(last.state())) {
-    return absl::UnavailableError(absl::StrCat("The daemon stopped telling about ", name, " while it was ",
-                                               StateName(last.state()), "."));
+    return absl::UnavailableError(
+        absl::StrCat("The daemon stopped telling about ", name, " while it was ", StateName(last.state()), "."));
   }
   return last;
 }

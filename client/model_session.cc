@@ -32,7 +32,8 @@ std::optional<int64_t> ReadBytes(absl::string_view text) {
     }
   }
   int64_t value = 0;
-  if (!absl::SimpleAtoi(text, &value) || value < 0 || value > std::numeric_limits<int64_t>::max() / unit) return std::nullopt;
+  if (!absl::SimpleAtoi(text, &value) || value < 0 || value > std::numeric_limits<int64_t>::max() / unit)
+    return std::nullopt;
   return value * unit;
 }
 
@@ -50,7 +51,8 @@ void EngineFlags::AddTo(FlagSet& flags) {
 
 bool EngineFlags::AnyGiven() const {
   return device != "auto" || dtype.has_value() || threads.has_value() || cpu_isa.has_value() ||
-         prefill_chunk_tokens.has_value() || prefix_cache.has_value() || kv_cache_bytes.has_value() || batch_size_max.has_value();
+         prefill_chunk_tokens.has_value() || prefix_cache.has_value() || kv_cache_bytes.has_value() ||
+         batch_size_max.has_value();
 }
 
 absl::StatusOr<EmbeddedOptions> EngineFlags::Options() const {
@@ -65,14 +67,18 @@ absl::StatusOr<EmbeddedOptions> EngineFlags::Options() const {
   if (kv_cache_bytes.has_value()) {
     options.kv_cache_bytes = ReadBytes(*kv_cache_bytes);
     if (!options.kv_cache_bytes.has_value()) {
-      return UsageError(absl::StrCat("--kv-cache-bytes=", *kv_cache_bytes, ": must be a number of bytes, as 512M or 4G."));
+      return UsageError(
+          absl::StrCat("--kv-cache-bytes=", *kv_cache_bytes, ": must be a number of bytes, as 512M or 4G."));
     }
   }
   return options;
 }
 
 void ModelFlags::AddTo(FlagSet& flags) {
-  flags.Add("model", &model, "DIR", "checkpoint directory, served in this process; with --daemon: the model's name there").Required();
+  flags
+      .Add("model", &model, "DIR",
+           "checkpoint directory, served in this process; with --daemon: the model's name there")
+      .Required();
   flags.Add("focal-temperature", &focal_temperature, "T[,T..]",
             "run-time focal temperature instead of the checkpoint's: one number, or one a layer");
 }
@@ -86,7 +92,8 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const ModelFlag
   auto session = std::make_unique<ModelSession>();
   if (global.daemon_given) {
     if (flags.engine.AnyGiven()) {
-      return UsageError("With --daemon the engine is the daemon's; leave out --device, --dtype and the other engine flags.");
+      return UsageError(
+          "With --daemon the engine is the daemon's; leave out --device, --dtype and the other engine flags.");
     }
     ASSIGN_OR_RETURN(session->daemon_, Daemon::Connect(global.daemon));
     session->model_ = ModelResource(flags.model);

@@ -1,5 +1,5 @@
-// One model to ask, wherever it is: a directory served inside this process, or a name at a daemon. After opening, both are
-// the same gRPC service.
+// One model to ask, wherever it is: a directory served inside this process, or a name at a daemon. After opening, both
+// are the same gRPC service.
 #pragma once
 
 #include <memory>

@@ -51,13 +51,14 @@ std::string ProgramHelp(const Console& console) {
     name.resize(width + 2, ' ');
     absl::StrAppend(&text, "  ", name, verb->summary, "\n");
   }
-  absl::StrAppend(&text,
-                  "\nFrom nothing to an answer\n"
-                  "  varifocald --db=results.db --model=baseline=models/baseline --model=focal=models/focal-constant &\n"
-                  "  varifocal submit quick --models=baseline,focal --wait\n"
-                  "  varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
-                  "  varifocal report --db=results.db --out=report.html\n"
-                  "\nExit codes: 0 done, 1 failed, 2 wrong usage. Colour only on a terminal, and never with NO_COLOR set.\n");
+  absl::StrAppend(
+      &text,
+      "\nFrom nothing to an answer\n"
+      "  varifocald --db=results.db --model=baseline=models/baseline --model=focal=models/focal-constant &\n"
+      "  varifocal submit quick --models=baseline,focal --wait\n"
+      "  varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
+      "  varifocal report --db=results.db --out=report.html\n"
+      "\nExit codes: 0 done, 1 failed, 2 wrong usage. Colour only on a terminal, and never with NO_COLOR set.\n");
   return text;
 }
 
@@ -90,7 +91,8 @@ ExitCode RunVerb(const Verb& verb, const std::vector<std::string>& args, Console
   const std::unique_ptr<Command> command = verb.make();
   FlagSet flags;
   GlobalFlags global;
-  std::string format = std::string(absl::string_view(verb.formats).substr(0, absl::string_view(verb.formats).find(' ')));
+  std::string format =
+      std::string(absl::string_view(verb.formats).substr(0, absl::string_view(verb.formats).find(' ')));
   bool help = false;
   command->AddFlags(flags);
   AddGlobalFlags(flags, verb, &global, &format, &help);
@@ -119,7 +121,8 @@ ExitCode RunVerb(const Verb& verb, const std::vector<std::string>& args, Console
 
 ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
   // The verb is the first word that is not a flag; flags in front of it are the global ones, --name=value.
-  const auto verb_at = std::find_if(args.begin(), args.end(), [](const std::string& a) { return !absl::StartsWith(a, "-"); });
+  const auto verb_at =
+      std::find_if(args.begin(), args.end(), [](const std::string& a) { return !absl::StartsWith(a, "-"); });
   if (verb_at == args.end()) {
     if (std::find(args.begin(), args.end(), "--version") != args.end()) {
       console.out << kVersion << "\n";

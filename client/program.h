@@ -1,4 +1,5 @@
-// The program `varifocal`: finds the verb, reads its flags, runs it, and turns its status into a sentence and an exit code.
+// The program `varifocal`: finds the verb, reads its flags, runs it, and turns its status into a sentence and an exit
+// code.
 //
 // Errors: exit codes 0 done, 1 failed, 2 wrong usage; the sentence goes to standard error.
 #pragma once

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/sha256.h"
+#include "client/testing_run.h"
 #include "client/verb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -24,23 +25,12 @@ using testing::HasSubstr;
 using testing_support::ReadFile;
 using testing_support::WriteFile;
 
-struct Ran {
-  ExitCode code;
-  std::string out, err;
-};
-
-Ran Varifocal(const std::vector<std::string>& args) {
-  std::ostringstream out, err;
-  Console console{.out = out, .err = err};
-  const ExitCode code = RunProgram(args, console);
-  return {code, out.str(), err.str()};
-}
-
 constexpr char kTokenizer[] = "models/baseline";
 
 TEST(ProgramTest, HelpPagesAreAsCommitted) {
   for (const std::string verb : {"", "submit", "watch", "compare", "samples", "tokenize", "score", "run"}) {
-    const Ran ran = Varifocal(verb.empty() ? std::vector<std::string>{"--help"} : std::vector<std::string>{verb, "--help"});
+    const Ran ran =
+        Varifocal(verb.empty() ? std::vector<std::string>{"--help"} : std::vector<std::string>{verb, "--help"});
     EXPECT_EQ(ran.code, ExitCode::kDone);
     EXPECT_EQ(ran.err, "");
     const std::string path = "client/testdata/help" + (verb.empty() ? "" : "_" + verb) + ".txt";
@@ -131,9 +121,15 @@ TEST(ProgramTest, FailuresAreOneAndOneSentence) {
 }
 
 TEST(ProgramTest, NoDaemonIsOneSentenceThatSaysHowToStartOne) {
-  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
-           {"list"}, {"models"}, {"watch", "1"}, {"show", "1"}, {"cancel", "1"}, {"resume", "1"},
-           {"submit", "quick", "--models=a"}, {"tokenize", "--model=a", "--text=b"}}) {
+  for (const std::vector<std::string>& args :
+       std::vector<std::vector<std::string>>{{"list"},
+                                             {"models"},
+                                             {"watch", "1"},
+                                             {"show", "1"},
+                                             {"cancel", "1"},
+                                             {"resume", "1"},
+                                             {"submit", "quick", "--models=a"},
+                                             {"tokenize", "--model=a", "--text=b"}}) {
     std::vector<std::string> with_daemon = args;
     with_daemon.push_back("--daemon=127.0.0.1:1");  // a port that nobody may listen on without being root
     const Ran ran = Varifocal(with_daemon);
@@ -147,27 +143,31 @@ TEST(ProgramTest, TokenizeAndDetokenizeAreInverse) {
   testing_support::TemporaryDirectory directory;
   const std::string text = "Find the key in the JSON object and copy its value.\n\n{\"a\":\"b\"}";
   WriteFile(directory.File("text"), text);
-  const Ran tokenized = Varifocal({"tokenize", std::string("--model=") + kTokenizer, "--file=" + directory.File("text"), "--format=json",
-                             "--no-special-tokens"});
+  const Ran tokenized = Varifocal({"tokenize", std::string("--model=") + kTokenizer, "--file=" + directory.File("text"),
+                                   "--format=json", "--no-special-tokens"});
   ASSERT_EQ(tokenized.code, ExitCode::kDone) << tokenized.err;
   const auto object = ParseJson(tokenized.out);
   ASSERT_TRUE(object.ok()) << object.status();
   EXPECT_EQ(object->size(), 1u) << "exactly the documented key";
   WriteFile(directory.File("ids"), object->at("token_ids").dump());
-  const Ran detokenized = Varifocal({"detokenize", std::string("--model=") + kTokenizer, "--token-ids-file=" + directory.File("ids")});
+  const Ran detokenized =
+      Varifocal({"detokenize", std::string("--model=") + kTokenizer, "--token-ids-file=" + directory.File("ids")});
   EXPECT_EQ(detokenized.out, text) << "byte for byte, without a newline of ours";
-  const Ran as_json = Varifocal({"detokenize", std::string("--model=") + kTokenizer, "--token-ids-file=" + directory.File("ids"), "--format=json"});
+  const Ran as_json = Varifocal({"detokenize", std::string("--model=") + kTokenizer,
+                                 "--token-ids-file=" + directory.File("ids"), "--format=json"});
   EXPECT_EQ(ParseJson(as_json.out)->at("text"), text);
 }
 
 TEST(ProgramTest, ManyTextsAreOneLineEach) {
   testing_support::TemporaryDirectory directory;
   WriteFile(directory.File("texts"), "{\"text\": \"a\"}\n\n{\"text\": \"b c\", \"id\": 3}\n");
-  const Ran ran = Varifocal({"tokenize", std::string("--model=") + kTokenizer, "--jsonl=" + directory.File("texts"), "--format=jsonl"});
+  const Ran ran = Varifocal(
+      {"tokenize", std::string("--model=") + kTokenizer, "--jsonl=" + directory.File("texts"), "--format=jsonl"});
   ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
   EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 2);
   WriteFile(directory.File("bad"), "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n");
-  const Ran bad = Varifocal({"tokenize", std::string("--model=") + kTokenizer, "--jsonl=" + directory.File("bad"), "--format=jsonl"});
+  const Ran bad = Varifocal(
+      {"tokenize", std::string("--model=") + kTokenizer, "--jsonl=" + directory.File("bad"), "--format=jsonl"});
   EXPECT_EQ(bad.code, ExitCode::kFailed);
   EXPECT_THAT(bad.err, HasSubstr("bad:2: \"text\" is missing"));
 }
@@ -185,7 +185,8 @@ TEST(ProgramTest, BadTokenIds) {
                                          {"[1,", "ids"},
                                          {"[999999999]", "999999999"}}) {
     WriteFile(directory.File("ids"), c.bytes);
-    const Ran ran = Varifocal({"detokenize", std::string("--model=") + kTokenizer, "--token-ids-file=" + directory.File("ids")});
+    const Ran ran =
+        Varifocal({"detokenize", std::string("--model=") + kTokenizer, "--token-ids-file=" + directory.File("ids")});
     EXPECT_EQ(ran.code, ExitCode::kFailed) << c.bytes;
     EXPECT_THAT(ran.err, HasSubstr(c.words)) << c.bytes;
   }
@@ -220,8 +221,9 @@ TEST(ProgramTest, MetricsJudgeRows) {
 }
 
 TEST(ProgramTest, SamplesAreTheDocumentedRows) {
-  const std::vector<std::string> args = {"samples", "quick", std::string("--tokenizer=") + kTokenizer, "--lengths=1024",
-                                         "--tasks=recall_kv", "--limit=3", "--format=jsonl"};
+  const std::vector<std::string> args = {
+      "samples",   "quick",         std::string("--tokenizer=") + kTokenizer, "--lengths=1024", "--tasks=recall_kv",
+      "--limit=3", "--format=jsonl"};
   const Ran ran = Varifocal(args);
   ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
   std::istringstream lines(ran.out);
@@ -231,15 +233,16 @@ TEST(ProgramTest, SamplesAreTheDocumentedRows) {
     ASSERT_TRUE(row.ok()) << row.status();
     std::set<std::string> keys;
     for (const auto& [key, value] : row->items()) keys.insert(key);
-    EXPECT_EQ(keys, (std::set<std::string>{"task", "context_length", "index", "row_id", "question_id", "cluster", "prompt",
-                                           "prompt_token_count", "token_ids_sha256", "gold"}));
+    EXPECT_EQ(keys, (std::set<std::string>{"task", "context_length", "index", "row_id", "question_id", "cluster",
+                                           "prompt", "prompt_token_count", "token_ids_sha256", "gold"}));
     EXPECT_EQ(row->at("task"), "recall_kv");
     EXPECT_EQ(row->at("index"), count);
     EXPECT_LE(row->at("prompt_token_count").get<int>(), 1024);
     // The hash is that of the ids that `tokenize` gives for the prompt.
     testing_support::TemporaryDirectory directory;
     WriteFile(directory.File("prompt"), row->at("prompt").get<std::string>());
-    const Ran tokenized = Varifocal({"tokenize", std::string("--model=") + kTokenizer, "--file=" + directory.File("prompt"), "--format=json"});
+    const Ran tokenized = Varifocal(
+        {"tokenize", std::string("--model=") + kTokenizer, "--file=" + directory.File("prompt"), "--format=json"});
     const Json ids = ParseJson(tokenized.out)->at("token_ids");
     EXPECT_EQ(ids.size(), row->at("prompt_token_count").get<size_t>());
     EXPECT_EQ(Sha256Hex(ids.dump()), row->at("token_ids_sha256").get<std::string>());

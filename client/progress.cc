@@ -10,9 +10,9 @@
 namespace varifocal::client {
 namespace {
 
-constexpr int64_t kQuietUs = 2'000'000;          // what is over sooner needs no progress
-constexpr int64_t kTerminalPeriodUs = 200'000;   // five times a second looks alive
-constexpr int64_t kPipePeriodUs = 10'000'000;    // a log of an hour stays under 400 lines
+constexpr int64_t kQuietUs = 2'000'000;         // what is over sooner needs no progress
+constexpr int64_t kTerminalPeriodUs = 200'000;  // five times a second looks alive
+constexpr int64_t kPipePeriodUs = 10'000'000;   // a log of an hour stays under 400 lines
 constexpr int kBarColumns = 24;
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Progress on standard error for anything that takes more than two seconds.
 //
-// On a terminal one line is rewritten, with a bar; in a pipe a plain line appears every ten seconds and at the end. What
-// ends within two seconds shows nothing.
+// On a terminal one line is rewritten, with a bar; in a pipe a plain line appears every ten seconds and at the end.
+// What ends within two seconds shows nothing.
 //
 // Threads: one.
 #pragma once
@@ -24,9 +24,9 @@ class Progress {
 
   struct State {
     int64_t done_count = 0;
-    int64_t total_count = 0;                  // 0: unknown
-    double tokens_per_second = 0;             // 0: not shown
-    double remaining_seconds = -1;            // negative: worked out from done, total and the time gone by
+    int64_t total_count = 0;        // 0: unknown
+    double tokens_per_second = 0;   // 0: not shown
+    double remaining_seconds = -1;  // negative: worked out from done, total and the time gone by
   };
   void Update(const State& state);
   // Takes the bar off the terminal; the next Update draws it again.

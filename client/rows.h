@@ -17,8 +17,8 @@
 namespace varifocal::client {
 
 struct Column {
-  std::string key;            // of the row's JSON object; the CSV heading
-  std::string title;          // of the text table; empty: the column is not in it
+  std::string key;    // of the row's JSON object; the CSV heading
+  std::string title;  // of the text table; empty: the column is not in it
   bool right_aligned = false;
   std::function<std::string(const Json& row)> text = {};  // how a person reads the cell; the bare value when unset
 };

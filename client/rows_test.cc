@@ -20,7 +20,9 @@ std::string Print(Format format) {
   std::ostringstream out, err;
   Console console{.out = out, .err = err};
   console.format = format;
-  Rows rows(console, {{.key = "name", .title = "name"}, {.key = "count", .title = "count", .right_aligned = true}, {.key = "x"}});
+  Rows rows(
+      console,
+      {{.key = "name", .title = "name"}, {.key = "count", .title = "count", .right_aligned = true}, {.key = "x"}});
   EXPECT_TRUE(rows.Add({{"name", "a"}, {"count", 7}, {"x", 0.1}}).ok());
   EXPECT_TRUE(rows.Add({{"name", "b \"c\", é"}, {"count", 1234}, {"x", nullptr}}).ok());
   EXPECT_TRUE(rows.Finish().ok());

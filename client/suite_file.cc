@@ -92,7 +92,8 @@ class SuiteParser {
 
   absl::StatusOr<v1::SuiteConfig> Parse(absl::string_view yaml) {
     if (yaml.size() > kFileBytesMax) {
-      return UsageError(absl::StrCat(origin_, ": has ", yaml.size(), " bytes; a suite has at most ", kFileBytesMax, "."));
+      return UsageError(
+          absl::StrCat(origin_, ": has ", yaml.size(), " bytes; a suite has at most ", kFileBytesMax, "."));
     }
     std::vector<YAML::Node> documents;
     try {
@@ -136,7 +137,8 @@ class SuiteParser {
   absl::Status ReadField(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
     if (field.is_map()) return ReadTextMap(node, field, message);
     if (!field.is_repeated()) return ReadValue(node, field, message);
-    if (!node.IsSequence()) return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be a list, not ", Kind(node)));
+    if (!node.IsSequence())
+      return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be a list, not ", Kind(node)));
     for (const YAML::Node& item : node) RETURN_IF_ERROR(ReadValue(item, field, message));
     return absl::OkStatus();
   }
@@ -166,7 +168,8 @@ class SuiteParser {
     }
     Json list = Json::array();
     for (const YAML::Node& item : value) {
-      if (!item.IsScalar()) return ErrorAt(item, absl::StrCat("\"", key, "\" must be a list of texts; one of them is ", Kind(item)));
+      if (!item.IsScalar())
+        return ErrorAt(item, absl::StrCat("\"", key, "\" must be a list of texts; one of them is ", Kind(item)));
       list.push_back(item.Scalar());
     }
     const absl::StatusOr<std::string> text = DumpJson(list);
@@ -174,7 +177,8 @@ class SuiteParser {
     return *text;
   }
 
-  // A key is a word, stands once in its mapping and has a value (whose place in the file is unknown where it is missing).
+  // A key is a word, stands once in its mapping and has a value (whose place in the file is unknown where it is
+  // missing).
   absl::Status CheckKey(const YAML::Node& key, const YAML::Node& value, std::map<std::string, int>* seen) const {
     if (!key.IsScalar()) return ErrorAt(key, absl::StrCat("a key must be a word, not ", Kind(key)));
     if (value.IsNull()) return ErrorAt(key, absl::StrCat("\"", key.Scalar(), "\" has no value"));
@@ -191,8 +195,8 @@ class SuiteParser {
     };
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_MESSAGE: {
-        Message* inner = field.is_repeated() ? reflection.AddMessage(message, &field)
-                                             : reflection.MutableMessage(message, &field);
+        Message* inner =
+            field.is_repeated() ? reflection.AddMessage(message, &field) : reflection.MutableMessage(message, &field);
         return ReadMessage(node, absl::StrCat("\"", field.name(), "\""), inner);
       }
       case FieldDescriptor::CPPTYPE_STRING: {
@@ -223,7 +227,8 @@ class SuiteParser {
         return ReadInteger(node, field, value, message);
       }
       default:
-        return absl::InternalError(absl::StrCat("config.proto has a type for ", field.full_name(), " that no suite can hold"));
+        return absl::InternalError(
+            absl::StrCat("config.proto has a type for ", field.full_name(), " that no suite can hold"));
     }
   }
 

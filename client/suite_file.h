@@ -3,7 +3,8 @@
 // The keys of a file are the fields of SuiteConfig, found by reflection, so that the schema is stated once; what values
 // may be is asked of eval_tasks, which owns the tasks and their limits. Nothing is ignored and nothing guessed.
 //
-// Errors: UsageError "FILE:LINE: what is wrong", with a suggestion for a near miss: unknown keys, keys that stand twice,
+// Errors: UsageError "FILE:LINE: what is wrong", with a suggestion for a near miss: unknown keys, keys that stand
+// twice,
 //         values of another type or out of range, unknown tasks, metrics and parameters. NOT_FOUND for a missing file.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Suite files: what a good one becomes, and a table of bad ones, each with the line and the words that its error must hold.
+// Suite files: what a good one becomes, and a table of bad ones, each with the line and the words that its error must
+// hold.
 #include "client/suite_file.h"
 
 #include <string>
@@ -63,9 +64,10 @@ TEST(SuiteFileTest, BuiltInSuitesAreValid) {
 
 TEST(SuiteFileTest, RowsAreNamedAsSeenFromTheSuite) {
   testing_support::TemporaryDirectory directory;
-  testing_support::WriteFile(directory.File("mine.yaml"),
-                             "name: mine\nlengths: [64]\ntasks:\n  - kind: jsonl\n    parameters:\n      path: rows/a.jsonl\n"
-                             "      prompt: '{question}'\n      gold: answer\n      stop: [\"\\n\", '.']\n");
+  testing_support::WriteFile(
+      directory.File("mine.yaml"),
+      "name: mine\nlengths: [64]\ntasks:\n  - kind: jsonl\n    parameters:\n      path: rows/a.jsonl\n"
+      "      prompt: '{question}'\n      gold: answer\n      stop: [\"\\n\", '.']\n");
   const auto config = ReadSuite(directory.File("mine.yaml"));
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->tasks(0).parameters().at("path"), directory.File("rows/a.jsonl"));
@@ -135,8 +137,10 @@ std::vector<Bad> BadSuites() {
       {"two tasks of one name", Replaced("name: labels", "name: recall_kv"), 9, "first in line 7"},
       {"unknown metric", Replaced("[exact_match]", "[exact_mach]"), 11, "did you mean \"exact_match\"?"},
       {"metric twice", Replaced("[exact_match]", "[exact_match, exact_match]"), 11, "exact_match stands twice"},
-      {"unknown parameter", Replaced("{depth: 0.5}", "{dept: 0.5}"), 8, "has no parameter \"dept\"; did you mean \"depth\"?"},
-      {"parameter of another kind", Replaced("{depth: 0.5}", "{classes: 4}"), 8, "recall_kv has no parameter \"classes\""},
+      {"unknown parameter", Replaced("{depth: 0.5}", "{dept: 0.5}"), 8,
+       "has no parameter \"dept\"; did you mean \"depth\"?"},
+      {"parameter of another kind", Replaced("{depth: 0.5}", "{classes: 4}"), 8,
+       "recall_kv has no parameter \"classes\""},
       {"parameter out of range", Replaced("{depth: 0.5}", "{depth: 1.5}"), 8, "number from 0 to 1"},
       {"parameter not finite", Replaced("{depth: 0.5}", "{depth: .nan}"), 8, "number from 0 to 1"},
       {"parameter of another type", Replaced("{depth: 0.5}", "{depth: deep}"), 8, "number from 0 to 1"},

@@ -33,7 +33,8 @@ class LocalCoder : public TextCoder {
 
 class RemoteCoder : public TextCoder {
  public:
-  RemoteCoder(std::unique_ptr<Daemon> daemon, std::string model) : daemon_(std::move(daemon)), model_(std::move(model)) {}
+  RemoteCoder(std::unique_ptr<Daemon> daemon, std::string model)
+      : daemon_(std::move(daemon)), model_(std::move(model)) {}
 
   absl::StatusOr<std::vector<int32_t>> Encode(const std::string& text, const TextEncodeOptions& options) override {
     v1::TokenizeRequest request;

@@ -1,7 +1,7 @@
 // One verb of the command line: what it is called, what its --help says, and what it does.
 //
-// A verb is one file in client/verbs/ that defines a `const Verb`, and a row in the table of verbs.cc. Its Command holds
-// the flags' values for one call.
+// A verb is one file in client/verbs/ that defines a `const Verb`, and a row in the table of verbs.cc. Its Command
+// holds the flags' values for one call.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace varifocal::client {
 struct GlobalFlags {
   bool daemon_given = false;  // --daemon was written: a model is then a name there, not a directory here
   std::string daemon = "127.0.0.1:50151";
-  std::string format;         // as it was written; Console::format says it in one of four words
+  std::string format;  // as it was written; Console::format says it in one of four words
   bool format_given = false;
 };
 
@@ -33,11 +33,11 @@ class Command {
 
 struct Verb {
   const char* name;
-  const char* group;    // heading in the list of verbs
-  const char* summary;  // one line without a full stop
-  const char* about;    // paragraphs for --help
-  const char* examples; // lines as typed
-  const char* formats;  // what --format may be, the default first: "text json jsonl csv"
+  const char* group;     // heading in the list of verbs
+  const char* summary;   // one line without a full stop
+  const char* about;     // paragraphs for --help
+  const char* examples;  // lines as typed
+  const char* formats;   // what --format may be, the default first: "text json jsonl csv"
   std::unique_ptr<Command> (*make)();
 };
 

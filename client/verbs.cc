@@ -10,16 +10,30 @@ extern const Verb kTasksVerb, kSuitesVerb, kSamplesVerb, kMetricVerb;
 const std::vector<const Verb*>& Verbs() {
   static const std::vector<const Verb*> verbs = {
       // Jobs
-      &kSubmitVerb, &kWatchVerb, &kListVerb, &kShowVerb, &kCancelVerb, &kResumeVerb, &kRunVerb,
+      &kSubmitVerb,
+      &kWatchVerb,
+      &kListVerb,
+      &kShowVerb,
+      &kCancelVerb,
+      &kResumeVerb,
+      &kRunVerb,
       // Results
-      &kCompareVerb, &kDiffVerb,
+      &kCompareVerb,
+      &kDiffVerb,
 #ifndef VARIFOCAL_WITHOUT_REPORT
       &kReportVerb,
 #endif
       // Models
-      &kModelsVerb, &kGenerateVerb, &kScoreVerb, &kTokenizeVerb, &kDetokenizeVerb,
+      &kModelsVerb,
+      &kGenerateVerb,
+      &kScoreVerb,
+      &kTokenizeVerb,
+      &kDetokenizeVerb,
       // Tasks
-      &kTasksVerb, &kSuitesVerb, &kSamplesVerb, &kMetricVerb,
+      &kTasksVerb,
+      &kSuitesVerb,
+      &kSamplesVerb,
+      &kMetricVerb,
   };
   return verbs;
 }

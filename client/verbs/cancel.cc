@@ -10,9 +10,7 @@ namespace {
 
 class Cancel : public Command {
  public:
-  void AddFlags(FlagSet& flags) override {
-    flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required();
-  }
+  void AddFlags(FlagSet& flags) override { flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required(); }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     v1::CancelJobRequest request;
@@ -39,8 +37,10 @@ constinit const Verb kCancelVerb = {
     .name = "cancel",
     .group = "Jobs",
     .summary = "stop a job; finished samples are kept",
-    .about = "Samples under way are abandoned at once and are missing afterwards; nothing half-written stays. Cancelling twice\n"
-             "is harmless; a job that has ended cannot be cancelled.",
+    .about =
+        "Samples under way are abandoned at once and are missing afterwards; nothing half-written stays. Cancelling "
+        "twice\n"
+        "is harmless; a job that has ended cannot be cancelled.",
     .examples = "varifocal cancel 3",
     .formats = "text json jsonl",
     .make = &Make<Cancel>,

@@ -72,12 +72,15 @@ class Compare : public Command {
     flags.Add("task", &task_, "NAME", "only this task");
     flags.Add("metric", &metric_, "NAME", "only this metric; as text, each task's primary one is shown unless given");
     flags.Add("all-metrics", &all_metrics_, "all metrics as text, too");
-    flags.Add("draws", &draws_, "N", "sign assignments drawn where there are too many to try all").AtLeast(1000).AtMost(1e7);
+    flags.Add("draws", &draws_, "N", "sign assignments drawn where there are too many to try all")
+        .AtLeast(1000)
+        .AtMost(1e7);
     flags.Add("seed", &seed_, "N", "of those draws").AtLeast(0);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
-    if (baseline_ == candidate_) return UsageError(absl::StrCat("--baseline and --candidate are both ", baseline_, "."));
+    if (baseline_ == candidate_)
+      return UsageError(absl::StrCat("--baseline and --candidate are both ", baseline_, "."));
     ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
     int64_t job_id = 0;
     if (job_.empty()) {
@@ -96,16 +99,30 @@ class Compare : public Command {
     for (stats::Comparison& row : report.comparisons) {
       if (Wanted(row, console.format == Format::kText)) chosen.push_back(std::move(row));
     }
-    if (chosen.empty()) return absl::NotFoundError(absl::StrCat("jobs/", job_id, " has no such task or metric to compare."));
+    if (chosen.empty())
+      return absl::NotFoundError(absl::StrCat("jobs/", job_id, " has no such task or metric to compare."));
     if (console.format == Format::kText) {
       ASSIGN_OR_RETURN(const int64_t trained_length, TrainedLength(*reader, job_id, {baseline_, candidate_}));
       PrintForPeople(chosen, report, job_id, trained_length, console);
       return ExitCode::kDone;
     }
-    Rows rows(console, {{.key = "task"}, {.key = "metric"}, {.key = "context_length"}, {.key = "baseline"},
-                        {.key = "candidate"}, {.key = "sample_count"}, {.key = "cluster_count"}, {.key = "failed_count"},
-                        {.key = "baseline_mean"}, {.key = "candidate_mean"}, {.key = "difference"}, {.key = "low"},
-                        {.key = "high"}, {.key = "p_value"}, {.key = "test"}, {.key = "draws"}, {.key = "seed"}});
+    Rows rows(console, {{.key = "task"},
+                        {.key = "metric"},
+                        {.key = "context_length"},
+                        {.key = "baseline"},
+                        {.key = "candidate"},
+                        {.key = "sample_count"},
+                        {.key = "cluster_count"},
+                        {.key = "failed_count"},
+                        {.key = "baseline_mean"},
+                        {.key = "candidate_mean"},
+                        {.key = "difference"},
+                        {.key = "low"},
+                        {.key = "high"},
+                        {.key = "p_value"},
+                        {.key = "test"},
+                        {.key = "draws"},
+                        {.key = "seed"}});
     for (const stats::Comparison& row : chosen) RETURN_IF_ERROR(rows.Add(ComparisonJson(row)));
     RETURN_IF_ERROR(rows.Finish());
     return ExitCode::kDone;
@@ -120,49 +137,59 @@ class Compare : public Command {
 
   void PrintForPeople(const std::vector<stats::Comparison>& rows, const stats::ComparisonReport& report, int64_t job_id,
                       int64_t trained_length, Console& console) const {
-    console.out << Styled(console, Style::kBold, absl::StrCat(candidate_, " against ", baseline_)) << " (jobs/" << job_id
-                << "); differences are candidate minus baseline, intervals 95 %\n\n";
+    console.out << Styled(console, Style::kBold, absl::StrCat(candidate_, " against ", baseline_)) << " (jobs/"
+                << job_id << "); differences are candidate minus baseline, intervals 95 %\n\n";
     std::vector<std::vector<std::string>> cells;
     bool has_several_metrics = false;
     for (const stats::Comparison& row : rows) has_several_metrics |= !row.is_primary_metric;
     for (const stats::Comparison& row : rows) {
-      cells.push_back({has_several_metrics ? absl::StrCat(row.task, " ", row.metric) : row.task,
-                       WithThousands(row.context_length), Mean(row.baseline_mean), Mean(row.candidate_mean),
-                       Signed(row.difference), Bounds(row.low, row.high), PValue(row.p_value), "",
-                       absl::StrCat(row.sample_count, "/", row.cluster_count),
-                       Marks(row.is_incomplete, row.failed_count,
-                             trained_length > 0 && row.context_length > trained_length)});
+      cells.push_back(
+          {has_several_metrics ? absl::StrCat(row.task, " ", row.metric) : row.task, WithThousands(row.context_length),
+           Mean(row.baseline_mean), Mean(row.candidate_mean), Signed(row.difference), Bounds(row.low, row.high),
+           PValue(row.p_value), "", absl::StrCat(row.sample_count, "/", row.cluster_count),
+           Marks(row.is_incomplete, row.failed_count, trained_length > 0 && row.context_length > trained_length)});
     }
     if (task_.empty() && metric_.empty()) {
       for (const stats::SuiteComparison& row : report.suite) {
-        cells.push_back({"all tasks", WithThousands(row.context_length), Mean(row.baseline_mean), Mean(row.candidate_mean),
-                         Signed(row.difference), Bounds(row.low, row.high), PValue(row.p_value), PValue(row.p_holm),
-                         absl::StrCat(row.sample_count, "/", row.cluster_count),
-                         Marks(row.is_incomplete, row.failed_count,
-                               trained_length > 0 && row.context_length > trained_length)});
+        cells.push_back(
+            {"all tasks", WithThousands(row.context_length), Mean(row.baseline_mean), Mean(row.candidate_mean),
+             Signed(row.difference), Bounds(row.low, row.high), PValue(row.p_value), PValue(row.p_holm),
+             absl::StrCat(row.sample_count, "/", row.cluster_count),
+             Marks(row.is_incomplete, row.failed_count, trained_length > 0 && row.context_length > trained_length)});
       }
     }
-    console.out << AlignedTable(console,
-                                {"task", "length", "baseline", "candidate", "difference", "interval", "p", "p (Holm)",
-                                 "n/clusters", ""},
-                                {false, true, true, true, true, true, true, true, true, false}, cells);
+    console.out << AlignedTable(
+        console,
+        {"task", "length", "baseline", "candidate", "difference", "interval", "p", "p (Holm)", "n/clusters", ""},
+        {false, true, true, true, true, true, true, true, true, false}, cells);
     std::string notes;
     for (const stats::LengthContrast& contrast : report.contrasts) {
       if (!contrast.task.empty()) continue;
-      absl::StrAppend(&notes, "From ", WithThousands(contrast.short_length), " to ", WithThousands(contrast.long_length),
-                      " tokens the difference changes by ", Signed(contrast.contrast), " ",
-                      Bounds(contrast.low, contrast.high), ", p ", PValue(contrast.p_value), ", on the same questions.\n");
+      absl::StrAppend(&notes, "From ", WithThousands(contrast.short_length), " to ",
+                      WithThousands(contrast.long_length), " tokens the difference changes by ",
+                      Signed(contrast.contrast), " ", Bounds(contrast.low, contrast.high), ", p ",
+                      PValue(contrast.p_value), ", on the same questions.\n");
     }
-    absl::StrAppend(&notes, "Only the rows \"all tasks\" were declared beforehand (Holm over lengths); read the others as exploratory.\n");
+    absl::StrAppend(
+        &notes,
+        "Only the rows \"all tasks\" were declared beforehand (Holm over lengths); read the others as exploratory.\n");
     if (report.is_incomplete) {
-      absl::StrAppend(&notes, "Incomplete: samples are missing or failed (failed ones count as the worst value); `varifocal resume jobs/",
-                      job_id, "` answers them.\n");
+      absl::StrAppend(
+          &notes,
+          "Incomplete: samples are missing or failed (failed ones count as the worst value); `varifocal resume jobs/",
+          job_id, "` answers them.\n");
     }
     if (report.tokenizers_differ) {
-      absl::StrAppend(&notes, "The two models have different tokenizers: they were asked the same questions, not the same prompts.\n");
+      absl::StrAppend(
+          &notes,
+          "The two models have different tokenizers: they were asked the same questions, not the same prompts.\n");
     }
-    if (trained_length > 0) {
-      absl::StrAppend(&notes, "Extrapolated: longer than the ", WithThousands(trained_length), " tokens of training.\n");
+    const bool is_extrapolated = std::any_of(rows.begin(), rows.end(), [&](const stats::Comparison& row) {
+      return trained_length > 0 && row.context_length > trained_length;
+    });
+    if (is_extrapolated) {
+      absl::StrAppend(&notes, "Extrapolated: longer than the ", WithThousands(trained_length),
+                      " tokens of training.\n");
     }
     console.out << "\n" << notes;
   }
@@ -180,12 +207,17 @@ constinit const Verb kCompareVerb = {
     .name = "compare",
     .group = "Results",
     .summary = "two variants, per task and length: difference, interval, p",
-    .about = "Reads the database, also while a job runs, and computes everything anew. Both variants got the same questions, so\n"
-             "differences are paired; questions on one context are one cluster, and interval (t) and p (sign flips) are over\n"
-             "clusters. A failed sample counts as the worst value and makes the row incomplete. docs/measuring.md says why.\n"
-             "JSON and CSV: one row for every task, metric and length, all digits.",
-    .examples = "varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
-                "varifocal compare --db=results.db --baseline=baseline --candidate=baseline@t=0.7 --format=csv",
+    .about =
+        "Reads the database, also while a job runs, and computes everything anew. Both variants got the same "
+        "questions, so\n"
+        "differences are paired; questions on one context are one cluster, and interval (t) and p (sign flips) are "
+        "over\n"
+        "clusters. A failed sample counts as the worst value and makes the row incomplete. docs/measuring.md says "
+        "why.\n"
+        "JSON and CSV: one row for every task, metric and length, all digits.",
+    .examples =
+        "varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
+        "varifocal compare --db=results.db --baseline=baseline --candidate=baseline@t=0.7 --format=csv",
     .formats = "text json jsonl csv",
     .make = &Make<Compare>,
 };

@@ -13,7 +13,8 @@ namespace {
 class Detokenize : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
-    flags.Add("model", &model_, "DIR", "directory with a tokenizer.json; with --daemon: the model's name there").Required();
+    flags.Add("model", &model_, "DIR", "directory with a tokenizer.json; with --daemon: the model's name there")
+        .Required();
     flags.Add("token-ids-file", &ids_file_, "PATH", "a JSON array of token ids; - is standard input");
     flags.Add("jsonl", &jsonl_, "PATH", "many: one {\"token_ids\": [..]} a line, one answer a line");
     flags.Add("keep-special-tokens", &keep_special_tokens_, "show special tokens such as BOS in the text");
@@ -58,10 +59,13 @@ constinit const Verb kDetokenizeVerb = {
     .name = "detokenize",
     .group = "Models",
     .summary = "token ids to text",
-    .about = "Decodes ids as the model's tokenizer does. Bytes that make up no character become U+FFFD, so the text is always\n"
-             "UTF-8. As text, the output is the text's bytes and nothing else. JSON output: {\"text\": \"..\"}.",
-    .examples = "echo '[5, 17, 9]' | varifocal detokenize --model=models/baseline --token-ids-file=-\n"
-                "varifocal detokenize --model=models/baseline --jsonl=ids.jsonl --format=jsonl --keep-special-tokens",
+    .about =
+        "Decodes ids as the model's tokenizer does. Bytes that make up no character become U+FFFD, so the text is "
+        "always\n"
+        "UTF-8. As text, the output is the text's bytes and nothing else. JSON output: {\"text\": \"..\"}.",
+    .examples =
+        "echo '[5, 17, 9]' | varifocal detokenize --model=models/baseline --token-ids-file=-\n"
+        "varifocal detokenize --model=models/baseline --jsonl=ids.jsonl --format=jsonl --keep-special-tokens",
     .formats = "text json jsonl",
     .make = &Make<Detokenize>,
 };

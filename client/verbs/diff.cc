@@ -82,8 +82,10 @@ constinit const Verb kDiffVerb = {
     .name = "diff",
     .group = "Results",
     .summary = "are two databases the same, bit for bit; exit 1 when any answer differs",
-    .about = "Compares every answer, score and log-likelihood of two databases by their bits: \"did my kernel change anything?\"\n"
-             "Times, ids, machines and the order of writing play no part.",
+    .about =
+        "Compares every answer, score and log-likelihood of two databases by their bits: \"did my kernel change "
+        "anything?\"\n"
+        "Times, ids, machines and the order of writing play no part.",
     .examples = "varifocal diff before.db after.db && echo same",
     .formats = "text json jsonl csv",
     .make = &Make<Diff>,

@@ -57,10 +57,11 @@ class Generate : public Command {
       PrintForPeople(result, console);
       return ExitCode::kDone;
     }
-    RETURN_IF_ERROR(PrintJson(console, {{"prompt_token_count", result.prompt_token_count()},
-                                        {"token_ids", std::vector<int32_t>(result.token_ids().begin(), result.token_ids().end())},
-                                        {"text", result.text()},
-                                        {"finish_reason", FinishName(result)}}));
+    RETURN_IF_ERROR(
+        PrintJson(console, {{"prompt_token_count", result.prompt_token_count()},
+                            {"token_ids", std::vector<int32_t>(result.token_ids().begin(), result.token_ids().end())},
+                            {"text", result.text()},
+                            {"finish_reason", FinishName(result)}}));
     return ExitCode::kDone;
   }
 
@@ -116,14 +117,18 @@ constinit const Verb kGenerateVerb = {
     .name = "generate",
     .group = "Models",
     .summary = "new tokens after a prompt",
-    .about = "Runs a checkpoint directory in this process, or a daemon's model with --daemon. Greedy unless a sampling\n"
-             "temperature is given; the same request gives the same tokens, whatever else the engine does. A prompt that does\n"
-             "not fit is an error, never cut. As text, the output is the new text alone; a line of counts goes to standard\n"
-             "error. JSON output: {\"prompt_token_count\", \"token_ids\" (new ones, the end-of-text id that stopped it\n"
-             "included), \"text\", \"finish_reason\": \"eos|length|stop|cancelled\"}.",
-    .examples = "varifocal generate --model=models/baseline --prompt-file=prompt.txt --max-new-tokens=8 --stop='\"'\n"
-                "varifocal generate --model=models/baseline --focal-temperature=0.7 --prompt='A text' --max-new-tokens=16\n"
-                "varifocal generate --daemon=127.0.0.1:50151 --model=focal --token-ids-file=ids.json --max-new-tokens=8 --format=json",
+    .about =
+        "Runs a checkpoint directory in this process, or a daemon's model with --daemon. Greedy unless a sampling\n"
+        "temperature is given; the same request gives the same tokens, whatever else the engine does. A prompt that "
+        "does\n"
+        "not fit is an error, never cut. As text, the output is the new text alone; a line of counts goes to standard\n"
+        "error. JSON output: {\"prompt_token_count\", \"token_ids\" (new ones, the end-of-text id that stopped it\n"
+        "included), \"text\", \"finish_reason\": \"eos|length|stop|cancelled\"}.",
+    .examples =
+        "varifocal generate --model=models/baseline --prompt-file=prompt.txt --max-new-tokens=8 --stop='\"'\n"
+        "varifocal generate --model=models/baseline --focal-temperature=0.7 --prompt='A text' --max-new-tokens=16\n"
+        "varifocal generate --daemon=127.0.0.1:50151 --model=focal --token-ids-file=ids.json --max-new-tokens=8 "
+        "--format=json",
     .formats = "text json jsonl",
     .make = &Make<Generate>,
 };

@@ -22,7 +22,8 @@ absl::StatusOr<std::vector<std::string>> Strings(const Json& line, const char* k
   const Json list = found->is_array() ? *found : Json::array({*found});
   for (const Json& item : list) {
     if (!item.is_string()) {
-      return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be text or a list of texts, not ", item.type_name(), "."));
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", key, "\" must be text or a list of texts, not ", item.type_name(), "."));
     }
     values.push_back(item.get<std::string>());
   }
@@ -96,12 +97,18 @@ constinit const Verb kMetricVerb = {
     .name = "metric",
     .group = "Tasks",
     .summary = "judge answers that are there already",
-    .about = "Reads one JSON object a line and prints one a line: {metric name: value, ..}. \"metric\" is a name or a list of\n"
-             "names, \"gold\" a text or a list of texts of which any is right. A metric that looks at log-likelihoods takes\n"
-             "\"continuation_scores\" [{\"log_likelihood\", \"token_count\", \"is_greedy\"}] and \"gold_continuation_index\"\n"
-             "(from 0) instead of a prediction. Other keys are left alone, so that rows may carry ids.",
-    .examples = "echo '{\"metric\": \"token_f1\", \"prediction\": \"the red door\", \"gold\": [\"a red door\"]}' > answers.jsonl\n"
-                "varifocal metric --jsonl=answers.jsonl --format=jsonl",
+    .about =
+        "Reads one JSON object a line and prints one a line: {metric name: value, ..}. \"metric\" is a name or a list "
+        "of\n"
+        "names, \"gold\" a text or a list of texts of which any is right. A metric that looks at log-likelihoods "
+        "takes\n"
+        "\"continuation_scores\" [{\"log_likelihood\", \"token_count\", \"is_greedy\"}] and "
+        "\"gold_continuation_index\"\n"
+        "(from 0) instead of a prediction. Other keys are left alone, so that rows may carry ids.",
+    .examples =
+        "echo '{\"metric\": \"token_f1\", \"prediction\": \"the red door\", \"gold\": [\"a red door\"]}' > "
+        "answers.jsonl\n"
+        "varifocal metric --jsonl=answers.jsonl --format=jsonl",
     .formats = "text json jsonl",
     .make = &Make<JudgeAnswers>,
 };

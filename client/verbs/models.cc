@@ -1,4 +1,6 @@
 // varifocal models: what the daemon serves.
+#include <algorithm>
+#include <iterator>
 #include <ostream>
 
 #include "absl/strings/ascii.h"
@@ -14,35 +16,37 @@ namespace varifocal::client {
 namespace {
 
 Json ModelJson(const v1::Model& model) {
-  Json row = {{"name", ModelShortName(model.name())},
-              {"state", absl::AsciiStrToLower(v1::Model::State_Name(model.state()))},
-              {"directory", model.directory()},
-              {"architecture", model.architecture()},
-              {"weights_sha256", model.weights_sha256()},
-              {"tokenizer_sha256", model.tokenizer_sha256()},
-              {"parameter_count", model.parameter_count()},
-              {"layer_count", model.layer_count()},
-              {"vocabulary_size", model.vocabulary_size()},
-              {"context_length_max", model.context_length_max()},
-              {"trained_context_length", model.trained_context_length() == 0 ? Json() : Json(model.trained_context_length())},
-              {"attention_mode", absl::AsciiStrToLower(v1::Model::AttentionMode_Name(model.attention_mode()))},
-              {"focal_temperatures", Json::array()},
-              {"tau_mean", model.tau_mean().empty() ? Json() : Json(model.tau_mean())},
-              {"dtype", model.dtype()},
-              {"backend", model.backend()},
-              {"isa", model.isa()},
-              {"weights_bytes", model.weights_bytes()},
-              {"kv_cache_bytes_per_token", model.kv_cache_bytes_per_token()}};
+  Json row = {
+      {"name", ModelShortName(model.name())},
+      {"state", absl::AsciiStrToLower(v1::Model::State_Name(model.state()))},
+      {"directory", model.directory()},
+      {"architecture", model.architecture()},
+      {"weights_sha256", model.weights_sha256()},
+      {"tokenizer_sha256", model.tokenizer_sha256()},
+      {"parameter_count", model.parameter_count()},
+      {"layer_count", model.layer_count()},
+      {"vocabulary_size", model.vocabulary_size()},
+      {"context_length_max", model.context_length_max()},
+      {"trained_context_length", model.trained_context_length() == 0 ? Json() : Json(model.trained_context_length())},
+      {"attention_mode", absl::AsciiStrToLower(v1::Model::AttentionMode_Name(model.attention_mode()))},
+      {"focal_temperatures", Json::array()},
+      {"tau_mean", model.tau_mean().empty() ? Json() : Json(model.tau_mean())},
+      {"dtype", model.dtype()},
+      {"backend", model.backend()},
+      {"isa", model.isa()},
+      {"weights_bytes", model.weights_bytes()},
+      {"kv_cache_bytes_per_token", model.kv_cache_bytes_per_token()}};
   for (double temperature : model.focal_temperatures()) row["focal_temperatures"].push_back(temperature);
   return row;
 }
 
 std::string Attention(const Json& row) {
   std::string text = row.at("attention_mode").get<std::string>();
-  if (row.at("focal_temperatures").size() == 1) {
-    absl::StrAppend(&text, " t=", row.at("focal_temperatures")[0].get<double>());
-  } else if (!row.at("focal_temperatures").empty()) {
-    absl::StrAppend(&text, " t by layer");
+  const std::vector<double> temperatures = row.at("focal_temperatures").get<std::vector<double>>();
+  if (!temperatures.empty()) {
+    const bool is_one =
+        std::count(temperatures.begin(), temperatures.end(), temperatures[0]) == std::ssize(temperatures);
+    absl::StrAppend(&text, is_one ? absl::StrCat(" t=", temperatures[0]) : " t by layer");
   }
   if (!row.at("tau_mean").is_null()) absl::StrAppend(&text, " ", row.at("tau_mean").get<std::string>());
   return text;
@@ -57,21 +61,28 @@ class ShowModels : public Command {
     const auto count = [](const char* key) {
       return [key](const Json& row) { return row.at(key).is_null() ? "?" : WithThousands(row.at(key).get<int64_t>()); };
     };
-    Rows rows(console, {{.key = "name", .title = "model"},
-                        {.key = "state", .title = "state"},
-                        {.key = "architecture", .title = "architecture"},
-                        {.key = "parameter_count", .title = "parameters", .right_aligned = true, .text = count("parameter_count")},
-                        {.key = "attention_mode", .title = "attention", .text = &Attention},
-                        {.key = "trained_context_length", .title = "trained to", .right_aligned = true,
-                         .text = count("trained_context_length")},
-                        {.key = "context_length_max", .title = "at most", .right_aligned = true, .text = count("context_length_max")},
-                        {.key = "dtype", .title = "dtype"},
-                        {.key = "backend", .title = "backend",
-                         .text = [](const Json& row) {
-                           return absl::StrCat(row.at("backend").get<std::string>(), " ", row.at("isa").get<std::string>());
-                         }},
-                        {.key = "directory", .title = "directory"},
-                        {.key = "weights_sha256"}, {.key = "tokenizer_sha256"}});
+    Rows rows(
+        console,
+        {{.key = "name", .title = "model"},
+         {.key = "state", .title = "state"},
+         {.key = "architecture", .title = "architecture"},
+         {.key = "parameter_count", .title = "parameters", .right_aligned = true, .text = count("parameter_count")},
+         {.key = "attention_mode", .title = "attention", .text = &Attention},
+         {.key = "trained_context_length",
+          .title = "trained to",
+          .right_aligned = true,
+          .text = count("trained_context_length")},
+         {.key = "context_length_max", .title = "at most", .right_aligned = true, .text = count("context_length_max")},
+         {.key = "dtype", .title = "dtype"},
+         {.key = "backend",
+          .title = "backend",
+          .text =
+              [](const Json& row) {
+                return absl::StrCat(row.at("backend").get<std::string>(), " ", row.at("isa").get<std::string>());
+              }},
+         {.key = "directory", .title = "directory"},
+         {.key = "weights_sha256"},
+         {.key = "tokenizer_sha256"}});
     if (!name_.empty()) {
       v1::GetModelRequest request;
       request.set_name(ModelResource(name_));
@@ -101,8 +112,11 @@ constinit const Verb kModelsVerb = {
     .name = "models",
     .group = "Models",
     .summary = "the models that the daemon serves",
-    .about = "One row a model: how it attends (baseline, focal with a constant or a learned temperature), how long its contexts\n"
-             "were in training and may be at most, and what computes. JSON and CSV add the SHA-256 of weights and tokenizer.",
+    .about =
+        "One row a model: how it attends (baseline, focal with a constant or a learned temperature), how long its "
+        "contexts\n"
+        "were in training and may be at most, and what computes. JSON and CSV add the SHA-256 of weights and "
+        "tokenizer.",
     .examples = "varifocal models\nvarifocal models baseline --format=json",
     .formats = "text json jsonl csv",
     .make = &Make<ShowModels>,

@@ -27,7 +27,8 @@ class WriteTheReport : public Command {
     flags.Add("db", &options_.database_path, "PATH", "the results database; a daemon may be writing to it").Required();
     flags.Add("out", &options_.output_path, "PATH", "the file to write, whole or not at all").Required();
     flags.Add("job", &job_, "JOB", "this job instead of the newest one");
-    flags.Add("baseline", &options_.baseline, "A", "the variant that differences are measured from; the job's first unless given");
+    flags.Add("baseline", &options_.baseline, "A",
+              "the variant that differences are measured from; the job's first unless given");
     flags.Add("candidates", &candidates_, "B,C,..", "compared with it; all others unless given");
   }
 
@@ -59,12 +60,16 @@ constinit const Verb kReportVerb = {
     .name = "report",
     .group = "Results",
     .summary = "one self-contained page (or csv, markdown, latex) of a job's results",
-    .about = "The page has the verdict in a sentence, the score by context length for each task with its interval, the\n"
-             "difference by length, the whole table, where everything came from, and the samples with their prompts around the\n"
-             "gold evidence. It needs no network and no server. The file's ending (.csv, .md, .tex) chooses another format, or\n"
-             "--format does. Everything is computed from the database as it is now; the same database gives the same bytes.",
-    .examples = "varifocal report --db=results.db --out=report.html\n"
-                "varifocal report --db=results.db --out=table.tex --baseline=baseline --candidates=focal",
+    .about =
+        "The page has the verdict in a sentence, the score by context length for each task with its interval, the\n"
+        "difference by length, the whole table, where everything came from, and the samples with their prompts around "
+        "the\n"
+        "gold evidence. It needs no network and no server. The file's ending (.csv, .md, .tex) chooses another format, "
+        "or\n"
+        "--format does. Everything is computed from the database as it is now; the same database gives the same bytes.",
+    .examples =
+        "varifocal report --db=results.db --out=report.html\n"
+        "varifocal report --db=results.db --out=table.tex --baseline=baseline --candidates=focal",
     .formats = "html csv markdown latex",
     .make = &Make<WriteTheReport>,
 };

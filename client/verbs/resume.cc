@@ -48,9 +48,12 @@ constinit const Verb kResumeVerb = {
     .name = "resume",
     .group = "Jobs",
     .summary = "let a cancelled or failed job go on with exactly its missing samples",
-    .about = "Failed samples count as missing and are asked again. A job that was interrupted by the death of its daemon needs no\n"
-             "resume: the next daemon on the same database takes it up by itself. Answers of different backends, instruction\n"
-             "sets or code versions are not mixed unless --allow-mixed says so.",
+    .about =
+        "Failed samples count as missing and are asked again. A job that was interrupted by the death of its daemon "
+        "needs no\n"
+        "resume: the next daemon on the same database takes it up by itself. Answers of different backends, "
+        "instruction\n"
+        "sets or code versions are not mixed unless --allow-mixed says so.",
     .examples = "varifocal resume 3 --wait",
     .formats = "text json jsonl",
     .make = &Make<Resume>,

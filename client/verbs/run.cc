@@ -67,8 +67,10 @@ class RunHere : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     suite_.AddTo(flags);
-    flags.Add("model", &models_, "NAME=DIR", "a checkpoint directory and what to call it; once for each model").Required();
-    flags.Add("db", &db_, "PATH", "the results database; made when missing, and continued when the same job is in it").Required();
+    flags.Add("model", &models_, "NAME=DIR", "a checkpoint directory and what to call it; once for each model")
+        .Required();
+    flags.Add("db", &db_, "PATH", "the results database; made when missing, and continued when the same job is in it")
+        .Required();
     flags.Add("models", &variants_, "A,B,..", "who is asked, as in `submit`; every --model unless given");
     job_.AddTo(flags);
     flags.Add("allow-mixed", &allow_mixed_,
@@ -133,8 +135,8 @@ class RunHere : public Command {
     const bool is_unfinished = job.state() == v1::Job::CANCELLED || job.state() == v1::Job::FAILED ||
                                (job.state() == v1::Job::SUCCEEDED && job.progress().failed_count() > 0);
     if (job.progress().done_count() > 0) {
-      console.err << job.name() << " is in the database already: " << WithThousands(job.progress().done_count()) << " of "
-                  << WithThousands(job.progress().planned_count()) << " samples are answered.\n";
+      console.err << job.name() << " is in the database already: " << WithThousands(job.progress().done_count())
+                  << " of " << WithThousands(job.progress().planned_count()) << " samples are answered.\n";
     }
     if (is_unfinished) {
       v1::ResumeJobRequest resume;
@@ -160,11 +162,15 @@ constinit const Verb kRunVerb = {
     .name = "run",
     .group = "Jobs",
     .summary = "a whole evaluation without a daemon: the same server in this process",
-    .about = "Starts the server inside this process, submits the suite, waits, and prints the scores by length. Interrupted, the\n"
-             "same command on the same database goes on with exactly the missing samples. While it runs, other programs may\n"
-             "read the database; a second writer is refused.",
-    .examples = "varifocal run quick --model=baseline=models/baseline --model=focal=models/focal-constant --db=results.db\n"
-                "varifocal run quick --model=a=models/baseline --models=a,a@t=0.7 --db=results.db --limit=8",
+    .about =
+        "Starts the server inside this process, submits the suite, waits, and prints the scores by length. "
+        "Interrupted, the\n"
+        "same command on the same database goes on with exactly the missing samples. While it runs, other programs "
+        "may\n"
+        "read the database; a second writer is refused.",
+    .examples =
+        "varifocal run quick --model=baseline=models/baseline --model=focal=models/focal-constant --db=results.db\n"
+        "varifocal run quick --model=a=models/baseline --models=a,a@t=0.7 --db=results.db --limit=8",
     .formats = "text json jsonl",
     .make = &Make<RunHere>,
 };

@@ -30,9 +30,9 @@ Json SampleJson(const Sample& sample) {
 
 void PrintSample(const Sample& sample, Console& console) {
   const std::string heading =
-      absl::StrCat("--- ", sample.task, " ", sample.context_length, " #", sample.index, ": ", sample.prompt_token_count(),
-                   " prompt tokens + ", sample.max_new_tokens, " to generate, cluster ", sample.cluster, ", gold ",
-                   absl::StrJoin(sample.gold, " | "));
+      absl::StrCat("--- ", sample.task, " ", sample.context_length, " #", sample.index, ": ",
+                   sample.prompt_token_count(), " prompt tokens + ", sample.max_new_tokens, " to generate, cluster ",
+                   sample.cluster, ", gold ", absl::StrJoin(sample.gold, " | "));
   console.out << Styled(console, Style::kBold, heading) << "\n" << sample.prompt << "\n";
   for (const std::string& continuation : sample.continuations) {
     console.out << Styled(console, Style::kDim, "  continuation:") << continuation << "\n";
@@ -43,7 +43,8 @@ class MakeSamples : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     suite_.AddTo(flags);
-    flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that says how long a prompt is").Required();
+    flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that says how long a prompt is")
+        .Required();
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
@@ -57,9 +58,16 @@ class MakeSamples : public Command {
     const std::shared_ptr<const TokenCounter> counter = MakeTokenCounter(tokenizer);
     ASSIGN_OR_RETURN(const Grid grid, MakeGrid(*valid));
 
-    Rows rows(console, {{.key = "task"}, {.key = "context_length"}, {.key = "index"}, {.key = "row_id"},
-                        {.key = "question_id"}, {.key = "cluster"}, {.key = "prompt"}, {.key = "prompt_token_count"},
-                        {.key = "token_ids_sha256"}, {.key = "gold"}});
+    Rows rows(console, {{.key = "task"},
+                        {.key = "context_length"},
+                        {.key = "index"},
+                        {.key = "row_id"},
+                        {.key = "question_id"},
+                        {.key = "cluster"},
+                        {.key = "prompt"},
+                        {.key = "prompt_token_count"},
+                        {.key = "token_ids_sha256"},
+                        {.key = "gold"}});
     Progress progress(console, "samples");
     int64_t done_count = 0;
     ExitCode code = ExitCode::kDone;
@@ -71,8 +79,8 @@ class MakeSamples : public Command {
       for (int i = 0; i < group.count; ++i) {
         if (!samples[i].ok()) {
           code = ExitCode::kFailed;
-          console.err << "varifocal: " << task.name() << " " << group.context_length << " #" << group.first_index + i << ": "
-                      << samples[i].status().message() << "\n";
+          console.err << "varifocal: " << task.name() << " " << group.context_length << " #" << group.first_index + i
+                      << ": " << samples[i].status().message() << "\n";
         } else if (console.format == Format::kText) {
           PrintSample(*samples[i], console);
         } else {
@@ -100,13 +108,17 @@ constinit const Verb kSamplesVerb = {
     .name = "samples",
     .group = "Tasks",
     .summary = "the exact prompts a suite would ask, without any model",
-    .about = "Makes the samples of a suite as a job would, byte for byte, and prints them with their gold answers. A prompt's\n"
-             "length depends on the tokenizer, so one is needed; weights are not. Look at a few before a long run.\n"
-             "A sample that cannot be made (a row too long for its context) is told on standard error, and the exit code is 1.\n"
-             "JSON output: {\"task\", \"context_length\", \"index\", \"row_id\", \"question_id\", \"cluster\", \"prompt\",\n"
-             "\"prompt_token_count\", \"token_ids_sha256\" (of \"[1,2,3]\"), \"gold\"}.",
-    .examples = "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"
-                "varifocal samples standard --tokenizer=models/baseline --format=jsonl > prompts.jsonl",
+    .about =
+        "Makes the samples of a suite as a job would, byte for byte, and prints them with their gold answers. A "
+        "prompt's\n"
+        "length depends on the tokenizer, so one is needed; weights are not. Look at a few before a long run.\n"
+        "A sample that cannot be made (a row too long for its context) is told on standard error, and the exit code is "
+        "1.\n"
+        "JSON output: {\"task\", \"context_length\", \"index\", \"row_id\", \"question_id\", \"cluster\", \"prompt\",\n"
+        "\"prompt_token_count\", \"token_ids_sha256\" (of \"[1,2,3]\"), \"gold\"}.",
+    .examples =
+        "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"
+        "varifocal samples standard --tokenizer=models/baseline --format=jsonl > prompts.jsonl",
     .formats = "text json jsonl csv",
     .make = &Make<MakeSamples>,
 };

@@ -25,7 +25,8 @@ class Score : public Command {
     prompt_.AddTo(flags);
     flags.Add("continuation-file", &continuation_files_, "PATH",
               "score this after the prompt: text, or ids where the prompt is ids; may be repeated");
-    flags.Add("continuation", &continuations_, "TEXT", "the same, given here; may be repeated, and comes after the files");
+    flags.Add("continuation", &continuations_, "TEXT",
+              "the same, given here; may be repeated, and comes after the files");
     flags.Add("per-token", &per_token_, "also the log-probability of every token");
     model_.engine.AddTo(flags);
   }
@@ -70,15 +71,18 @@ class Score : public Command {
       v1::Continuation& continuation = *request->add_continuations();
       if (prompt_.IsText()) {
         ASSIGN_OR_RETURN(*continuation.mutable_text(), ReadWholeFile(path));
-        if (continuation.text().empty()) return absl::InvalidArgumentError(absl::StrCat(path, " is empty; there is nothing to score."));
+        if (continuation.text().empty())
+          return absl::InvalidArgumentError(absl::StrCat(path, " is empty; there is nothing to score."));
       } else {
         ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadTokenIds(path));
-        if (ids.empty()) return absl::InvalidArgumentError(absl::StrCat(path, " has no ids; there is nothing to score."));
+        if (ids.empty())
+          return absl::InvalidArgumentError(absl::StrCat(path, " has no ids; there is nothing to score."));
         continuation.mutable_token_ids()->mutable_ids()->Add(ids.begin(), ids.end());
       }
     }
     for (const std::string& text : continuations_) {
-      if (!prompt_.IsText()) return UsageError("--continuation is text, but the prompt is token ids; use --continuation-file.");
+      if (!prompt_.IsText())
+        return UsageError("--continuation is text, but the prompt is token ids; use --continuation-file.");
       if (text.empty()) return UsageError("--continuation is empty; there is nothing to score.");
       request->add_continuations()->set_text(text);
     }
@@ -125,11 +129,12 @@ class Score : public Command {
     std::vector<std::vector<std::string>> cells;
     for (int i = 0; i < response.continuations_size(); ++i) {
       const v1::ContinuationLogLikelihood& row = response.continuations(i);
-      cells.push_back({absl::StrCat(i + 1), absl::StrFormat("%.6f", row.log_likelihood()), absl::StrCat(row.token_count()),
-                       row.is_greedy() ? "yes" : ""});
+      cells.push_back({absl::StrCat(i + 1), absl::StrFormat("%.6f", row.log_likelihood()),
+                       absl::StrCat(row.token_count()), row.is_greedy() ? "yes" : ""});
     }
     if (!cells.empty()) {
-      console.out << AlignedTable(console, {"continuation", "log-likelihood", "tokens", "greedy"}, {true, true, true, false}, cells);
+      console.out << AlignedTable(console, {"continuation", "log-likelihood", "tokens", "greedy"},
+                                  {true, true, true, false}, cells);
     }
   }
 
@@ -146,13 +151,20 @@ constinit const Verb kScoreVerb = {
     .name = "score",
     .group = "Models",
     .summary = "log-likelihoods of a text, or of continuations after a prompt",
-    .about = "Without a continuation: natural logarithms of the probability of each token of the text given all before it, and\n"
-             "their sum. With continuations: of each of them after the prompt, which is run once. Prompt and continuation are\n"
-             "split as lm-evaluation-harness does: trailing spaces of the prompt move to the continuation, both are encoded\n"
-             "together, and the prompt alone says where to cut. JSON output: {\"token_ids\", \"token_log_probs\": [null, ..]\n"
-             "(with --per-token), \"log_likelihood\", \"continuations\": [{\"log_likelihood\", \"token_count\", \"is_greedy\"}]}.",
-    .examples = "varifocal score --model=models/baseline --prompt-file=text.txt --per-token --format=json\n"
-                "varifocal score --model=models/baseline --prompt='The door is' --continuation=' red' --continuation=' blue'",
+    .about =
+        "Without a continuation: natural logarithms of the probability of each token of the text given all before it, "
+        "and\n"
+        "their sum. With continuations: of each of them after the prompt, which is run once. Prompt and continuation "
+        "are\n"
+        "split as lm-evaluation-harness does: trailing spaces of the prompt move to the continuation, both are "
+        "encoded\n"
+        "together, and the prompt alone says where to cut. JSON output: {\"token_ids\", \"token_log_probs\": [null, "
+        "..]\n"
+        "(with --per-token), \"log_likelihood\", \"continuations\": [{\"log_likelihood\", \"token_count\", "
+        "\"is_greedy\"}]}.",
+    .examples =
+        "varifocal score --model=models/baseline --prompt-file=text.txt --per-token --format=json\n"
+        "varifocal score --model=models/baseline --prompt='The door is' --continuation=' red' --continuation=' blue'",
     .formats = "text json jsonl",
     .make = &Make<Score>,
 };

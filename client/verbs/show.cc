@@ -23,9 +23,7 @@ Json CellJson(const v1::CellProgress& cell) {
 
 class ShowJob : public Command {
  public:
-  void AddFlags(FlagSet& flags) override {
-    flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required();
-  }
+  void AddFlags(FlagSet& flags) override { flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required(); }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     v1::GetJobRequest request;
@@ -70,7 +68,8 @@ class ShowJob : public Command {
     if (progress.tokens_per_second() > 0) {
       console.out << "speed     " << WithThousands(static_cast<int64_t>(progress.tokens_per_second())) << " tokens/s\n";
     }
-    if (progress.remaining_seconds() > 0) console.out << "left      " << HumanDuration(progress.remaining_seconds()) << "\n";
+    if (progress.remaining_seconds() > 0)
+      console.out << "left      " << HumanDuration(progress.remaining_seconds()) << "\n";
     if (job.mixed()) {
       console.out << "mixed     answers come from more than one backend, instruction set or code version\n";
     }
@@ -88,8 +87,10 @@ constinit const Verb kShowVerb = {
     .name = "show",
     .group = "Jobs",
     .summary = "one job: state, speed, and how far each cell is",
-    .about = "A cell is one variant on one task at one context length. Missing samples have no answer yet; failed ones have a\n"
-             "recorded error and count as wrong until `varifocal resume` answers them.",
+    .about =
+        "A cell is one variant on one task at one context length. Missing samples have no answer yet; failed ones have "
+        "a\n"
+        "recorded error and count as wrong until `varifocal resume` answers them.",
     .examples = "varifocal show 3\nvarifocal show jobs/3 --format=json",
     .formats = "text json jsonl csv",
     .make = &Make<ShowJob>,

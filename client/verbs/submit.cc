@@ -18,7 +18,8 @@ namespace {
 
 // Names this call, so that a retry after a lost answer does not make a second job.
 std::string NewRequestId() {
-  return Sha256Hex(absl::StrCat("request ", Clock::Real().WallMicros(), " ", Clock::Real().MonotonicMicros(), " ", getpid()))
+  return Sha256Hex(
+             absl::StrCat("request ", Clock::Real().WallMicros(), " ", Clock::Real().MonotonicMicros(), " ", getpid()))
       .substr(0, 32);
 }
 
@@ -26,7 +27,8 @@ class Submit : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     suite_.AddTo(flags);
-    flags.Add("models", &models_, "A,B,..", "who is asked: NAME, or NAME@t=0.7 at a run-time focal temperature").Required();
+    flags.Add("models", &models_, "A,B,..", "who is asked: NAME, or NAME@t=0.7 at a run-time focal temperature")
+        .Required();
     job_.AddTo(flags);
     flags.Add("dry-run", &dry_run_, "check everything and tell what it would cost; nothing is stored");
     flags.Add("wait", &wait_, "stay until the job is done; exit 1 unless it succeeds");
@@ -76,15 +78,19 @@ constinit const Verb kSubmitVerb = {
     .name = "submit",
     .group = "Jobs",
     .summary = "ask the daemon to run a suite on some models",
-    .about = "Checks the suite, makes a durable job of it and answers at once; the daemon works through its jobs in order and\n"
-             "goes on after any interruption. Every model gets the same questions at every length, so that differences can be\n"
-             "paired. A misspelt key of a suite file is an error with its line.\n\n"
-             "A model may be asked at a temperature it was not trained with: focal@t=0.7, or one number a layer,\n"
-             "focal@t=0.5,0.6. --focal-temperatures=0.5,0.7 adds such variants for every model named plainly.",
-    .examples = "varifocal submit quick --models=baseline,focal --dry-run\n"
-                "varifocal submit quick --models=baseline,focal --wait\n"
-                "varifocal submit standard --models=baseline,focal,baseline@t=0.7 --lengths=8192,16384 --limit=24\n"
-                "varifocal submit ./mine.yaml --models=baseline --tasks=recall_kv --seed=7",
+    .about =
+        "Checks the suite, makes a durable job of it and answers at once; the daemon works through its jobs in order "
+        "and\n"
+        "goes on after any interruption. Every model gets the same questions at every length, so that differences can "
+        "be\n"
+        "paired. A misspelt key of a suite file is an error with its line.\n\n"
+        "A model may be asked at a temperature it was not trained with: focal@t=0.7, or one number a layer,\n"
+        "focal@t=0.5,0.6. --focal-temperatures=0.5,0.7 adds such variants for every model named plainly.",
+    .examples =
+        "varifocal submit quick --models=baseline,focal --dry-run\n"
+        "varifocal submit quick --models=baseline,focal --wait\n"
+        "varifocal submit standard --models=baseline,focal,baseline@t=0.7 --lengths=8192,16384 --limit=24\n"
+        "varifocal submit ./mine.yaml --models=baseline --tasks=recall_kv --seed=7",
     .formats = "text json jsonl",
     .make = &Make<Submit>,
 };

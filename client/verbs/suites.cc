@@ -43,7 +43,8 @@ class ShowSuites : public Command {
                        Call(daemon->evaluation(), &v1::Evaluation::Stub::ListSuites, v1::ListSuitesRequest()));
       for (const v1::Suite& suite : response.suites()) suites.push_back({suite.name(), suite.yaml()});
     } else {
-      for (const std::string& name : BuiltInSuiteNames()) suites.push_back({name, std::string(*BuiltInSuiteText(name))});
+      for (const std::string& name : BuiltInSuiteNames())
+        suites.push_back({name, std::string(*BuiltInSuiteText(name))});
     }
     Rows rows(console, {{.key = "name", .title = "suite"},
                         {.key = "tasks", .title = "tasks", .text = Joined("tasks")},
@@ -58,7 +59,10 @@ class ShowSuites : public Command {
       found = true;
       ASSIGN_OR_RETURN(const v1::SuiteConfig config, ParseSuite(suite.yaml, suite.name));
       ASSIGN_OR_RETURN(const SuiteSpec spec, ToSuiteSpec(config));
-      Json row = {{"name", suite.name}, {"tasks", Json::array()}, {"lengths", spec.lengths}, {"samples", spec.samples},
+      Json row = {{"name", suite.name},
+                  {"tasks", Json::array()},
+                  {"lengths", spec.lengths},
+                  {"samples", spec.samples},
                   {"description", spec.description}};
       for (const TaskSpec& task : spec.tasks) row["tasks"].push_back(task.name);
       RETURN_IF_ERROR(rows.Add(std::move(row)));
@@ -89,8 +93,10 @@ constinit const Verb kSuitesVerb = {
     .name = "suites",
     .group = "Tasks",
     .summary = "the built-in suites; one of them as YAML to start from; a check of your own",
-    .about = "Without SUITE: a line for each built-in suite. With the name of one: its YAML, a good start for your own. With the\n"
-             "path of a file: whether it is a valid suite, and if not, the line and the reason.",
+    .about =
+        "Without SUITE: a line for each built-in suite. With the name of one: its YAML, a good start for your own. "
+        "With the\n"
+        "path of a file: whether it is a valid suite, and if not, the line and the reason.",
     .examples = "varifocal suites\nvarifocal suites quick > mine.yaml\nvarifocal suites ./mine.yaml",
     .formats = "text json jsonl csv",
     .make = &Make<ShowSuites>,

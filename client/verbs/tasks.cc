@@ -15,11 +15,16 @@ namespace {
 
 const char* TypeName(ParameterType type) {
   switch (type) {
-    case ParameterType::kInteger: return "integer";
-    case ParameterType::kNumber: return "number";
-    case ParameterType::kText: return "text";
-    case ParameterType::kChoice: return "choice";
-    case ParameterType::kTextList: return "text_list";
+    case ParameterType::kInteger:
+      return "integer";
+    case ParameterType::kNumber:
+      return "number";
+    case ParameterType::kText:
+      return "text";
+    case ParameterType::kChoice:
+      return "choice";
+    case ParameterType::kTextList:
+      return "text_list";
   }
   return "text";
 }
@@ -48,14 +53,20 @@ v1::TaskKind ToProto(const TaskKind& kind) {
   return proto;
 }
 
-bool IsNumber(const v1::TaskParameter& parameter) { return parameter.type() == "integer" || parameter.type() == "number"; }
+bool IsNumber(const v1::TaskParameter& parameter) {
+  return parameter.type() == "integer" || parameter.type() == "number";
+}
 
 Json ToJson(const v1::TaskKind& kind) {
-  Json row = {{"kind", kind.kind()}, {"description", kind.description()}, {"parameters", Json::array()},
+  Json row = {{"kind", kind.kind()},
+              {"description", kind.description()},
+              {"parameters", Json::array()},
               {"default_metrics", Json::array()}};
   for (const std::string& metric : kind.default_metrics()) row["default_metrics"].push_back(metric);
   for (const v1::TaskParameter& parameter : kind.parameters()) {
-    Json item = {{"name", parameter.name()}, {"type", parameter.type()}, {"required", parameter.required()},
+    Json item = {{"name", parameter.name()},
+                 {"type", parameter.type()},
+                 {"required", parameter.required()},
                  {"help", parameter.help()}};
     item["default"] = parameter.default_value().empty() ? Json() : Json(parameter.default_value());
     if (IsNumber(parameter)) {
@@ -103,7 +114,8 @@ class ShowTasks : public Command {
         names.push_back(kind.kind());
         if (kind.kind() == kind_) chosen.push_back(kind);
       }
-      if (chosen.empty()) return UsageError(absl::StrCat("No kind of task is called \"", kind_, "\"", DidYouMean(kind_, names)));
+      if (chosen.empty())
+        return UsageError(absl::StrCat("No kind of task is called \"", kind_, "\"", DidYouMean(kind_, names)));
       if (console.format == Format::kText) {
         PrintOne(chosen.front(), console);
         return ExitCode::kDone;
@@ -122,13 +134,14 @@ class ShowTasks : public Command {
 
  private:
   static void PrintOne(const v1::TaskKind& kind, Console& console) {
-    console.out << Styled(console, Style::kBold, kind.kind()) << ": " << kind.description() << "\n\nMetrics: "
-                << absl::StrJoin(kind.default_metrics(), ", ") << "\n";
+    console.out << Styled(console, Style::kBold, kind.kind()) << ": " << kind.description()
+                << "\n\nMetrics: " << absl::StrJoin(kind.default_metrics(), ", ") << "\n";
     std::vector<std::vector<std::string>> cells;
     for (const v1::TaskParameter& parameter : kind.parameters()) {
       cells.push_back({parameter.name(), Values(parameter), parameter.help()});
     }
-    if (!cells.empty()) console.out << "\n" << AlignedTable(console, {"parameter", "values", ""}, {false, false, false}, cells);
+    if (!cells.empty())
+      console.out << "\n" << AlignedTable(console, {"parameter", "values", ""}, {false, false, false}, cells);
   }
 
   std::string kind_;
@@ -141,8 +154,10 @@ constinit const Verb kTasksVerb = {
     .name = "tasks",
     .group = "Tasks",
     .summary = "the kinds of tasks, their parameters and metrics",
-    .about = "Lists what a suite may write as `kind`; with KIND, what that kind lets one choose under `parameters`. Needs no\n"
-             "daemon: the table is in this program. With --daemon it is that daemon's table.",
+    .about =
+        "Lists what a suite may write as `kind`; with KIND, what that kind lets one choose under `parameters`. Needs "
+        "no\n"
+        "daemon: the table is in this program. With --daemon it is that daemon's table.",
     .examples = "varifocal tasks\nvarifocal tasks longqa_story",
     .formats = "text json jsonl csv",
     .make = &Make<ShowTasks>,

@@ -14,11 +14,13 @@ namespace {
 class Tokenize : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
-    flags.Add("model", &model_, "DIR", "directory with a tokenizer.json; with --daemon: the model's name there").Required();
+    flags.Add("model", &model_, "DIR", "directory with a tokenizer.json; with --daemon: the model's name there")
+        .Required();
     flags.Add("file", &file_, "PATH", "the text, byte for byte; - is standard input");
     flags.Add("text", &text_, "TEXT", "the text itself");
     flags.Add("jsonl", &jsonl_, "PATH", "many texts: one {\"text\": \"..\"} a line, one answer a line");
-    flags.Add("no-special-tokens", &options_.no_special_tokens, "leave out what the tokenizer puts around a text (BOS)");
+    flags.Add("no-special-tokens", &options_.no_special_tokens,
+              "leave out what the tokenizer puts around a text (BOS)");
     flags.Add("special-tokens-as-text", &options_.special_tokens_as_text, "\"<|end|>\" inside a text is plain text");
   }
 
@@ -45,7 +47,8 @@ class Tokenize : public Command {
       RETURN_IF_ERROR(print(*text_));
     }
     if (coder->invalid_utf8_count() > 0) {
-      console.err << "Note: " << coder->invalid_utf8_count() << " byte sequences are not UTF-8; each was read as U+FFFD.\n";
+      console.err << "Note: " << coder->invalid_utf8_count()
+                  << " byte sequences are not UTF-8; each was read as U+FFFD.\n";
     }
     return ExitCode::kDone;
   }
@@ -63,11 +66,13 @@ constinit const Verb kTokenizeVerb = {
     .name = "tokenize",
     .group = "Models",
     .summary = "text to token ids",
-    .about = "Encodes a text as the model's tokenizer does, the beginning-of-text token included when it has one. Added\n"
-             "tokens inside the text are recognised as the tokenizers library does. Nothing is trimmed: a file's last\n"
-             "newline is part of the text. JSON output: {\"token_ids\": [..]}.",
-    .examples = "varifocal tokenize --model=models/baseline --text='Hello, world' --format=json\n"
-                "varifocal tokenize --model=models/baseline --jsonl=texts.jsonl --format=jsonl",
+    .about =
+        "Encodes a text as the model's tokenizer does, the beginning-of-text token included when it has one. Added\n"
+        "tokens inside the text are recognised as the tokenizers library does. Nothing is trimmed: a file's last\n"
+        "newline is part of the text. JSON output: {\"token_ids\": [..]}.",
+    .examples =
+        "varifocal tokenize --model=models/baseline --text='Hello, world' --format=json\n"
+        "varifocal tokenize --model=models/baseline --jsonl=texts.jsonl --format=jsonl",
     .formats = "text json jsonl",
     .make = &Make<Tokenize>,
 };

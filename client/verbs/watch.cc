@@ -8,9 +8,7 @@ namespace {
 
 class Watch : public Command {
  public:
-  void AddFlags(FlagSet& flags) override {
-    flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required();
-  }
+  void AddFlags(FlagSet& flags) override { flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required(); }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     ASSIGN_OR_RETURN(const std::string name, JobName(job_));
@@ -30,9 +28,11 @@ constinit const Verb kWatchVerb = {
     .name = "watch",
     .group = "Jobs",
     .summary = "follow a job to its end",
-    .about = "Shows done / total, tokens a second and the time that is left: a bar on a terminal, a plain line every ten seconds\n"
-             "in a pipe, on standard error. Ends with the job; exit 1 unless it succeeded. Leaving does not stop the job.\n"
-             "With --format=jsonl every change is a line on standard output.",
+    .about =
+        "Shows done / total, tokens a second and the time that is left: a bar on a terminal, a plain line every ten "
+        "seconds\n"
+        "in a pipe, on standard error. Ends with the job; exit 1 unless it succeeded. Leaving does not stop the job.\n"
+        "With --format=jsonl every change is a line on standard output.",
     .examples = "varifocal watch 3\nvarifocal watch jobs/3 --format=jsonl | tail -1",
     .formats = "text json jsonl",
     .make = &Make<Watch>,

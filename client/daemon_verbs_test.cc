@@ -1,0 +1,186 @@
+// The verbs that need a model: against a real daemon in another process and against the server in this one, with the
+// smallest shipped checkpoint. Both ways must give the same answers.
+#include <algorithm>
+#include <chrono>
+#include <regex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "client/testing_run.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal::client {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr char kModel[] = "models/baseline";
+
+std::set<std::string> Keys(const Json& object) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.insert(key);
+  return keys;
+}
+
+// A daemon on a free port; its address stands in its log.
+class DaemonVerbsTest : public testing::Test {
+ protected:
+  DaemonVerbsTest()
+      : database_(directory_.File("results.db")),
+        daemon_("varifocald", {"--db=" + database_, "--listen=127.0.0.1:0", absl::StrCat("--model=baseline=", kModel),
+                               "--model=focal=models/focal-constant", "--threads=1"}) {
+    static const std::regex serving("serving address=(127\\.0\\.0\\.1:[0-9]+)");
+    for (int i = 0; i < 600 && daemon_.IsRunning(); ++i) {
+      const std::string log = daemon_.Errors();
+      std::smatch match;
+      if (std::regex_search(log, match, serving)) {
+        address_ = "--daemon=" + match[1].str();
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+  void SetUp() override { ASSERT_NE(address_, "") << daemon_.Errors(); }
+  Ran Ask(std::vector<std::string> args) {
+    args.push_back(address_);
+    return Varifocal(args);
+  }
+
+  testing_support::TemporaryDirectory directory_;
+  std::string database_, address_;
+  testing_support::BackgroundProcess daemon_;
+};
+
+TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
+  const std::vector<std::string> submit = {
+      "submit", "quick", "--models=baseline,focal", "--lengths=256,512", "--limit=4", "--tasks=recall_kv,icl_labels"};
+  std::vector<std::string> dry = submit;
+  dry.push_back("--dry-run");
+  const Ran estimate = Ask(dry);
+  EXPECT_EQ(estimate.code, ExitCode::kDone) << estimate.err;
+  EXPECT_THAT(estimate.out, AllOf(HasSubstr("samples               32"), HasSubstr("Nothing was stored.")));
+  EXPECT_THAT(Ask({"list"}).out, HasSubstr("No jobs yet"));
+
+  const Ran submitted = Ask(submit);
+  ASSERT_EQ(submitted.code, ExitCode::kDone) << submitted.err;
+  EXPECT_THAT(submitted.out, HasSubstr("jobs/1 "));
+  const Ran watched = Ask({"watch", "1"});
+  EXPECT_EQ(watched.code, ExitCode::kDone) << watched.err;
+  EXPECT_THAT(watched.out, HasSubstr("jobs/1 succeeded: 32 of 32 samples answered"));
+  const Ran shown = Ask({"show", "jobs/1", "--format=json"});
+  const auto job = ParseJson(shown.out);
+  ASSERT_TRUE(job.ok()) << shown.out << shown.err;
+  EXPECT_EQ(job->at("cells").size(), 8u);
+  EXPECT_EQ(job->at("cells")[0].at("missing_count"), 0);
+  EXPECT_THAT(Ask({"list"}).out, HasSubstr("32/32"));
+  EXPECT_EQ(Ask({"resume", "1"}).code, ExitCode::kDone) << "nothing is missing: harmless";
+  EXPECT_EQ(Ask({"watch", "2"}).code, ExitCode::kFailed);
+  // While the daemon holds the database, a reader may look.
+  const Ran compared =
+      Varifocal({"compare", "--db=" + database_, "--baseline=baseline", "--candidate=focal", "--format=json"});
+  EXPECT_EQ(compared.code, ExitCode::kDone) << compared.err;
+  // A second writer is refused.
+  const Ran second = Varifocal({"run", "quick", absl::StrCat("--model=a=", kModel), "--db=" + database_, "--limit=1"});
+  EXPECT_EQ(second.code, ExitCode::kFailed);
+  EXPECT_THAT(second.err, HasSubstr(absl::StrCat(daemon_.pid())));
+}
+
+TEST_F(DaemonVerbsTest, WhatTheDaemonRefusesIsOneSentence) {
+  struct Case {
+    std::vector<std::string> args;
+    const char* words;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"submit", "quick", "--models=basline"}, "baseline"},
+           {{"show", "7"}, "jobs/7"},
+           {{"cancel", "7"}, "jobs/7"},
+           {{"models", "none"}, "none"},
+           {{"tokenize", "--model=none", "--text=a"}, "none"},
+           {{"generate", "--model=baseline", "--prompt=a", "--max-new-tokens=1000000"}, "1000000"},
+           {{"generate", "--model=baseline", "--prompt=a", "--max-new-tokens=1", "--focal-temperature=0.5,0.5"}, "2"},
+       }) {
+    const Ran ran = Ask(c.args);
+    EXPECT_EQ(ran.code, ExitCode::kFailed) << c.words;
+    EXPECT_THAT(ran.err, HasSubstr(c.words));
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+  }
+}
+
+TEST_F(DaemonVerbsTest, HereAndThereGiveTheSame) {
+  const std::string prompt = directory_.File("prompt"), one = directory_.File("one"), two = directory_.File("two");
+  testing_support::WriteFile(prompt, "Find the key in the JSON object and copy its value. ");
+  testing_support::WriteFile(one, "The door");
+  testing_support::WriteFile(two, "\n\n{\"");
+  const std::vector<std::vector<std::string>> table = {
+      {"tokenize", "--file=" + prompt},
+      {"generate", "--prompt-file=" + prompt, "--max-new-tokens=8", "--ignore-eos"},
+      {"generate", "--prompt-file=" + prompt, "--max-new-tokens=8", "--sampling-temperature=1", "--top-p=0.9",
+       "--seed=3"},
+      {"generate", "--prompt-file=" + prompt, "--max-new-tokens=4", "--focal-temperature=0.5"},
+      {"score", "--prompt-file=" + prompt, "--per-token"},
+      {"score", "--prompt-file=" + prompt, "--continuation-file=" + one, "--continuation-file=" + two, "--per-token"},
+  };
+  for (std::vector<std::string> args : table) {
+    args.push_back("--format=json");
+    std::vector<std::string> here = args;
+    here.push_back(absl::StrCat("--model=", kModel));
+    std::vector<std::string> there = args;
+    there.push_back("--model=baseline");
+    const Ran local = Varifocal(here), remote = Ask(there);
+    ASSERT_EQ(local.code, ExitCode::kDone) << local.err;
+    EXPECT_EQ(local.out, remote.out) << args[0] << ": " << remote.err;
+  }
+}
+
+TEST_F(DaemonVerbsTest, OutputsHaveTheDocumentedKeys) {
+  const Ran generated = Ask(
+      {"generate", "--model=baseline", "--prompt=Find the key", "--max-new-tokens=3", "--ignore-eos", "--format=json"});
+  const Json generation = *ParseJson(generated.out);
+  EXPECT_EQ(Keys(generation), (std::set<std::string>{"prompt_token_count", "token_ids", "text", "finish_reason"}));
+  EXPECT_EQ(generation.at("token_ids").size(), 3u);
+  EXPECT_EQ(generation.at("finish_reason"), "length");
+
+  const Ran scored = Ask({"score", "--model=baseline", "--prompt=Find the key", "--per-token", "--format=json"});
+  const Json score = *ParseJson(scored.out);
+  EXPECT_EQ(Keys(score), (std::set<std::string>{"token_ids", "token_log_probs", "log_likelihood", "continuations"}));
+  ASSERT_EQ(score.at("token_log_probs").size(), score.at("token_ids").size());
+  EXPECT_TRUE(score.at("token_log_probs")[0].is_null());
+  double sum = 0;
+  for (const Json& value : score.at("token_log_probs")) sum += value.is_null() ? 0 : value.get<double>();
+  EXPECT_NEAR(score.at("log_likelihood").get<double>(), sum,
+              1e-9 * score.at("token_ids").size() * 20);  // double sums of < 20 each
+
+  const Ran continued = Ask({"score", "--model=baseline", "--prompt=Find the ", "--continuation=key", "--format=json"});
+  const Json continuation = ParseJson(continued.out)->at("continuations")[0];
+  EXPECT_EQ(Keys(continuation), (std::set<std::string>{"log_likelihood", "token_count", "is_greedy"}));
+  // The prompt's trailing space moves: " key" is one token of this tokenizer.
+  EXPECT_EQ(continuation.at("token_count"), 1);
+}
+
+TEST(RunTest, ASuiteWithoutADaemonGoesOnWhereItWas) {
+  testing_support::TemporaryDirectory directory;
+  const std::string database = directory.File("results.db");
+  std::vector<std::string> args = {"run",           "quick",     "--model=a=models/baseline", "--models=a,a@t=0.7",
+                                   "--lengths=256", "--limit=4", "--tasks=icl_labels",        "--db=" + database};
+  const Ran first = Varifocal(args);
+  ASSERT_EQ(first.code, ExitCode::kDone) << first.err;
+  EXPECT_THAT(first.out, AllOf(HasSubstr("jobs/1 succeeded: 8 of 8 samples answered"), HasSubstr("a@t=0.7"),
+                               HasSubstr("icl_labels")));
+  const Ran again = Varifocal(args);
+  EXPECT_EQ(again.code, ExitCode::kDone);
+  EXPECT_THAT(again.err, HasSubstr("jobs/1 is in the database already: 8 of 8"));
+  args.push_back("--seed=2");
+  EXPECT_THAT(Varifocal(args).out, HasSubstr("jobs/2 succeeded"));
+  EXPECT_EQ(Varifocal({"run", "quick", "--model=models/baseline", "--db=" + database}).code, ExitCode::kWrongUsage);
+  EXPECT_EQ(Varifocal({"run", "quick", "--model=a=no/such", "--db=" + directory.File("b.db")}).code, ExitCode::kFailed);
+}
+
+}  // namespace
+}  // namespace varifocal::client
