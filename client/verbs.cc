@@ -19,10 +19,8 @@ const std::vector<const Verb*>& Verbs() {
       &kRunVerb,
       // Results
       &kCompareVerb,
-      &kDiffVerb,
-#ifndef VARIFOCAL_WITHOUT_REPORT
       &kReportVerb,
-#endif
+      &kDiffVerb,
       // Models
       &kModelsVerb,
       &kGenerateVerb,
