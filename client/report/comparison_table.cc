@@ -95,7 +95,7 @@ std::string TestingNote(const ReportData& data) {
 
 std::string ComparisonTableHtml(const ReportData& data) {
   std::string out = absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th><th>Candidate</th>"
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
       "<th class=\"n\">Planned<small>answered, failed</small></th><th class=\"n\">Clusters</th>"
       "<th class=\"n\">",
       EscapeHtml(data.baseline), "<small>", Confidence(data),
@@ -109,18 +109,23 @@ std::string ComparisonTableHtml(const ReportData& data) {
       "<th class=\"n\">p<small>test</small></th><th class=\"n\">Holm</th><th "
       "class=\"n\">Gains<small>losses</small></th>"
       "<th class=\"n\">Detectable</th></tr></thead><tbody>\n");
-  std::string task_before;
+  std::string task_before, candidate_before;
   ForEachRow(data, [&](const stats::Comparison& row, double p_holm) {
     const Cells cells = MakeCells(data, row, p_holm);
     const std::string group = absl::StrCat(row.candidate, "/", row.task, "/", row.metric);
-    absl::StrAppend(&out, "<tr", group != task_before && !task_before.empty() ? " class=\"first\"" : "", "><td>",
+    if (row.candidate != candidate_before) {
+      absl::StrAppend(&out, "<tr class=\"group\"><th colspan=\"11\">", EscapeHtml(row.candidate), " against ",
+                      EscapeHtml(row.baseline), "</th></tr>\n");
+    }
+    candidate_before = row.candidate;
+    absl::StrAppend(&out, "<tr", group != task_before ? " class=\"first\"" : "", "><td>",
                     group == task_before ? ""
                                          : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric),
                                                         row.is_primary_metric ? "" : ", secondary", "</small>"),
                     "</td><td>", cells.length);
     for (const std::string& label : cells.labels) absl::StrAppend(&out, "<small class=\"flag\">", label, "</small>");
-    absl::StrAppend(&out, "</td><td>", EscapeHtml(cells.candidate), "</td><td class=\"n\">", cells.planned, "<small>",
-                    cells.answered, ", ", cells.failed, "</small></td><td class=\"n\">", cells.clusters, "</td>",
+    absl::StrAppend(&out, "</td><td class=\"n\">", cells.planned, "<small>", cells.answered, ", ", cells.failed,
+                    "</small></td><td class=\"n\">", cells.clusters, "</td>",
                     MeanCell(cells.baseline_mean, cells.baseline_range),
                     MeanCell(cells.candidate_mean, cells.candidate_range), "<td class=\"n",
                     cells.is_significant ? " strong" : "", "\">", cells.difference, "<small>", cells.low, " to ",

@@ -37,16 +37,8 @@ double NiceStep(double span) {
   return 10 * power;
 }
 
-// Rounds the range of all points outwards to ticks; `limit` is as far as it can go.
-void FitY(Figure& figure, double least_span) {
-  double low = figure.has_zero_line ? 0 : 1e300, high = figure.has_zero_line ? 0 : -1e300;
-  for (const Series& series : figure.series) {
-    for (const Point& point : series.points) {
-      low = std::min(low, point.low);
-      high = std::max(high, point.high);
-    }
-  }
-  if (low > high) low = high = 0;
+// The axis from `low` to `high`, at least `least_span` long, rounded outwards to ticks.
+void SetY(Figure& figure, double low, double high, double least_span) {
   if (high - low < least_span) {
     const double middle = (low + high) / 2;
     low = middle - least_span / 2;
@@ -55,6 +47,20 @@ void FitY(Figure& figure, double least_span) {
   figure.y_step = NiceStep(high - low);
   figure.y_low = std::floor(low / figure.y_step + 1e-9) * figure.y_step;
   figure.y_high = std::ceil(high / figure.y_step - 1e-9) * figure.y_step;
+}
+
+// The range of all intervals, with zero where differences are drawn.
+stats::Interval RangeOf(const Figure& figure) {
+  if (figure.series.empty()) return {0, 0};
+  stats::Interval range{1e300, -1e300};
+  if (figure.has_zero_line) range = {0, 0};
+  for (const Series& series : figure.series) {
+    for (const Point& point : series.points) {
+      range.low = std::min(range.low, point.low);
+      range.high = std::max(range.high, point.high);
+    }
+  }
+  return range;
 }
 
 std::string ConfidenceLabel(const ReportData& data) { return absl::StrCat(std::lround(data.confidence * 100), " %"); }
@@ -91,7 +97,7 @@ Figure SuiteDifferenceFigure(const ReportData& data) {
     }
     if (!series.points.empty()) figure.series.push_back(std::move(series));
   }
-  FitY(figure, 10);
+  SetY(figure, RangeOf(figure).low, RangeOf(figure).high, 10);
   figure.caption = absl::StrCat(
       "Each task counts equally, by its primary metric. Bars are ", ConfidenceLabel(data),
       " intervals over clusters of questions that share a context; a filled point's interval leaves out zero.");
@@ -130,7 +136,7 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
       figure.y_high = 100;
       figure.y_step = 25;
     } else {
-      FitY(figure, 1e-9);
+      SetY(figure, RangeOf(figure).low, RangeOf(figure).high, 1e-3);
     }
     figures.push_back(std::move(figure));
   }
@@ -160,19 +166,17 @@ std::vector<Figure> DifferenceFigures(const ReportData& data) {
       }
       if (!series.points.empty()) figure.series.push_back(std::move(series));
     }
-    FitY(figure, scale == 100 ? 10 : 1e-9);
+    const stats::Interval range = RangeOf(figure);
+    SetY(figure, range.low, range.high, 1e-3);
     if (scale == 100) {
-      low = std::min(low, figure.y_low);
-      high = std::max(high, figure.y_high);
+      low = std::min(low, range.low);
+      high = std::max(high, range.high);
     }
     figures.push_back(std::move(figure));
   }
   // Differences in points share one axis, so that tasks can be compared by eye.
   for (Figure& figure : figures) {
-    if (!absl::StrContains(figure.y_label, ", points") || high <= low) continue;
-    figure.y_step = NiceStep(high - low);
-    figure.y_low = std::floor(low / figure.y_step + 1e-9) * figure.y_step;
-    figure.y_high = std::ceil(high / figure.y_step - 1e-9) * figure.y_step;
+    if (absl::StrContains(figure.y_label, ", points")) SetY(figure, low, high, 10);
   }
   return figures;
 }

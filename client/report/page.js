@@ -2,7 +2,10 @@
   var form = document.getElementById('filters');
   if (!form) return;
   var rows = Array.prototype.slice.call(document.querySelectorAll('#samples .sample'));
-  function chosen(name) { return form.elements[name] ? form.elements[name].value : ''; }
+  function chosen(name) {
+    var select = document.getElementById('filter-' + name);
+    return select ? select.value : '';
+  }
   function apply() {
     var task = chosen('task'), length = chosen('length'), outcome = chosen('outcome'), candidate = chosen('candidate');
     var shown = 0;

@@ -321,6 +321,20 @@ TEST(MarkGoldTest, ShortensAroundTheGold) {
   EXPECT_THAT(marked, testing::StartsWith("\u2026x"));
   EXPECT_THAT(marked, testing::EndsWith("x\u2026"));
   EXPECT_EQ(report::MarkGold("ab", {"z"}, 100), "ab");
+  EXPECT_EQ(report::MarkGold("no nose, no", {"no"}, 100), "<mark>no</mark> nose, <mark>no</mark>");
+}
+
+TEST(ExcerptTest, KeepsInstructionEvidenceAndQuestion) {
+  const std::string evidence = std::string(800, 'x') + " amber-17 " + std::string(800, 'y');
+  const std::string html = report::ExcerptHtml(
+      "Find the value.\n[... 900 bytes ...]\n" + evidence + "\n[... 70 bytes ...]\nThe value of harbor is",
+      {"amber-17"});
+  EXPECT_THAT(html, testing::StartsWith("Find the value."));
+  EXPECT_THAT(html, HasSubstr("<mark>amber-17</mark>"));
+  EXPECT_THAT(html, testing::EndsWith("The value of harbor is"));
+  EXPECT_LT(html.size(), 800u);
+  EXPECT_EQ(report::ExcerptHtml("a short one", {"short"}), "a <mark>short</mark> one");
+  EXPECT_THAT(report::ExcerptHtml(std::string(3000, 'x') + " the end", {}), testing::EndsWith(" the end"));
 }
 
 Figure SmallFigure(Figure::Kind kind) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -15,7 +16,9 @@
 namespace varifocal::report {
 namespace {
 
-constexpr size_t kExcerptBytesMax = 900;
+constexpr size_t kInstructionBytesMax = 160;  // of an excerpt's start
+constexpr size_t kEvidenceBytesMax = 640;     // around the gold answer
+constexpr size_t kQuestionBytesMax = 320;     // of its end
 constexpr size_t kAnswerBytesMax = 300;
 constexpr int64_t kPageSize = 500;
 
@@ -34,6 +37,12 @@ const char* OutcomeLabel(const std::string& key) {
     if (key == outcome.key) return outcome.label;
   }
   return "";
+}
+
+// The nearest character border at or after `at`.
+size_t AtBorder(absl::string_view text, size_t at) {
+  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+  return at;
 }
 
 std::vector<std::string> GoldStrings(const std::string& gold_json) {
@@ -113,8 +122,7 @@ std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
   }
   absl::StrAppend(&out, "</summary>\n");
   if (!sample.excerpt.empty()) {
-    absl::StrAppend(&out, "<pre class=\"excerpt\">", MarkGold(sample.excerpt, sample.gold, kExcerptBytesMax),
-                    "</pre>\n");
+    absl::StrAppend(&out, "<pre class=\"excerpt\">", ExcerptHtml(sample.excerpt, sample.gold), "</pre>\n");
   }
   absl::StrAppend(&out, "<table class=\"answers\"><tr class=\"gold\"><th>gold</th><td>",
                   EscapeHtml(Shorten(absl::StrJoin(sample.gold, " | "), kAnswerBytesMax)), "</td><td></td></tr>\n");
@@ -166,14 +174,15 @@ std::string SampleBrowserHtml(const ReportData& data) {
     if (seen.count(outcome.key) > 0) outcomes.emplace_back(outcome.key, outcome.label);
   }
   for (size_t i = 1; i < data.variants.size(); ++i) candidates.emplace_back(absl::StrCat(i - 1), data.variants[i].name);
-  std::string out = absl::StrCat("<form class=\"filters\" id=\"filters\"><label>Task <select name=\"task\">",
-                                 Options(tasks, "all"), "</select></label> <label>Length <select name=\"length\">",
+  std::string out = absl::StrCat("<form class=\"filters\" id=\"filters\"><label>Task <select id=\"filter-task\">",
+                                 Options(tasks, "all"), "</select></label> <label>Length <select id=\"filter-length\">",
                                  Options(lengths, "all"), "</select></label> ");
   if (!outcomes.empty()) {
-    absl::StrAppend(&out, "<label>Outcome <select name=\"outcome\">", Options(outcomes, "all"), "</select></label> ");
+    absl::StrAppend(&out, "<label>Outcome <select id=\"filter-outcome\">", Options(outcomes, "all"),
+                    "</select></label> ");
   }
   if (candidates.size() > 1) {
-    absl::StrAppend(&out, "<label>of <select name=\"candidate\">", Options(candidates, "any candidate"),
+    absl::StrAppend(&out, "<label>of <select id=\"filter-candidate\">", Options(candidates, "any candidate"),
                     "</select></label> ");
   }
   absl::StrAppend(
@@ -187,35 +196,58 @@ std::string SampleBrowserHtml(const ReportData& data) {
   return out + "</div>\n";
 }
 
-std::string MarkGold(absl::string_view excerpt, const std::vector<std::string>& gold, size_t bytes_max) {
-  std::vector<std::pair<size_t, size_t>> found;  // begin, end; sorted, without overlap
+std::string MarkGold(absl::string_view text, const std::vector<std::string>& gold, size_t bytes_max) {
+  std::vector<std::pair<size_t, size_t>> found;  // begin, end
+  auto is_word = [&](size_t at) {
+    return at < text.size() && absl::ascii_isalnum(static_cast<unsigned char>(text[at]));
+  };
   for (const std::string& answer : gold) {
     if (answer.empty()) continue;
-    for (size_t at = excerpt.find(answer); at != absl::string_view::npos;
-         at = excerpt.find(answer, at + answer.size())) {
-      found.emplace_back(at, at + answer.size());
+    for (size_t at = text.find(answer); at != absl::string_view::npos; at = text.find(answer, at + answer.size())) {
+      const size_t end = at + answer.size();
+      if (at > 0 && is_word(at - 1) && is_word(at)) continue;
+      if (is_word(end - 1) && is_word(end)) continue;
+      found.emplace_back(at, end);
     }
   }
   std::sort(found.begin(), found.end());
-  auto at_border = [&](size_t at) {
-    while (at < excerpt.size() && (static_cast<unsigned char>(excerpt[at]) & 0xC0) == 0x80) ++at;
-    return at;
-  };
-  size_t begin = 0, end = excerpt.size();
-  if (excerpt.size() > bytes_max) {
-    const size_t center = found.empty() ? 0 : found.front().first;
-    begin = at_border(center > bytes_max / 2 ? center - bytes_max / 2 : 0);
-    end = at_border(std::min(excerpt.size(), begin + bytes_max));
+  size_t begin = 0, end = text.size();
+  if (text.size() > bytes_max) {
+    const size_t center = found.empty() ? text.size() / 2 : found.front().first;
+    begin = AtBorder(text, std::min(center > bytes_max / 2 ? center - bytes_max / 2 : 0, text.size() - bytes_max));
+    end = AtBorder(text, std::min(text.size(), begin + bytes_max));
   }
   std::string out = begin > 0 ? "\u2026" : "";
   size_t done = begin;
   for (const auto& [from, to] : found) {
     if (from < done || to > end) continue;
-    absl::StrAppend(&out, EscapeHtml(excerpt.substr(done, from - done)), "<mark>",
-                    EscapeHtml(excerpt.substr(from, to - from)), "</mark>");
+    absl::StrAppend(&out, EscapeHtml(text.substr(done, from - done)), "<mark>",
+                    EscapeHtml(text.substr(from, to - from)), "</mark>");
     done = to;
   }
-  return absl::StrCat(out, EscapeHtml(excerpt.substr(done, end - done)), end < excerpt.size() ? "\u2026" : "");
+  return absl::StrCat(out, EscapeHtml(text.substr(done, end - done)), end < text.size() ? "\u2026" : "");
+}
+
+std::string ExcerptHtml(absl::string_view excerpt, const std::vector<std::string>& gold) {
+  constexpr absl::string_view kGap = "\n[... ", kGapEnd = " bytes ...]\n";
+  absl::string_view head, middle, tail;
+  const size_t first = excerpt.find(kGap), last = excerpt.rfind(kGap);
+  const size_t first_end = first == absl::string_view::npos ? first : excerpt.find(kGapEnd, first);
+  const size_t last_end = last == absl::string_view::npos ? last : excerpt.find(kGapEnd, last);
+  if (last > first && first_end != absl::string_view::npos && last_end != absl::string_view::npos) {
+    head = excerpt.substr(0, first);
+    middle = excerpt.substr(first_end + kGapEnd.size(), last - first_end - kGapEnd.size());
+    tail = excerpt.substr(last_end + kGapEnd.size());
+  } else if (excerpt.size() > kEvidenceBytesMax + kQuestionBytesMax) {
+    const size_t border = AtBorder(excerpt, excerpt.size() - kQuestionBytesMax);
+    middle = excerpt.substr(0, border);
+    tail = excerpt.substr(border);
+  } else {
+    return MarkGold(excerpt, gold, excerpt.size());
+  }
+  if (tail.size() > kQuestionBytesMax) tail = tail.substr(AtBorder(tail, tail.size() - kQuestionBytesMax));
+  return absl::StrCat(head.empty() ? "" : absl::StrCat(EscapeHtml(Shorten(head, kInstructionBytesMax)), "\n"),
+                      MarkGold(middle, gold, kEvidenceBytesMax), "\n\u2026", EscapeHtml(tail));
 }
 
 }  // namespace varifocal::report
