@@ -31,14 +31,19 @@ constexpr int64_t kContextsInCache = 3;
 // Rows whose logits are made in one call of the head: enough to use the processor, small beside the weights.
 constexpr int64_t kHeadRowsMax = 64;
 
+// Beyond these nothing gets faster, and buffers of a step grow with both.
+constexpr int64_t kChunkTokensMax = 1 << 16;
+constexpr int64_t kBatchSizeMax = 1 << 12;
+constexpr int64_t kQueueLengthMax = 1 << 24;
+
 absl::Status CheckOptions(const EngineOptions& options) {
-  auto at_least_one = [](absl::string_view name, int64_t value) {
-    if (value >= 1) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; it must be at least 1"));
+  auto in_range = [](absl::string_view name, int64_t value, int64_t high) {
+    if (value >= 1 && value <= high) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; it must lie in 1..", high));
   };
-  RETURN_IF_ERROR(at_least_one("prefill_chunk_tokens", options.prefill_chunk_tokens));
-  RETURN_IF_ERROR(at_least_one("batch_size_max", options.batch_size_max));
-  RETURN_IF_ERROR(at_least_one("queue_length_max", options.queue_length_max));
+  RETURN_IF_ERROR(in_range("prefill_chunk_tokens", options.prefill_chunk_tokens, kChunkTokensMax));
+  RETURN_IF_ERROR(in_range("batch_size_max", options.batch_size_max, kBatchSizeMax));
+  RETURN_IF_ERROR(in_range("queue_length_max", options.queue_length_max, kQueueLengthMax));
   if (options.kv_cache_bytes < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("kv_cache_bytes is ", options.kv_cache_bytes, "; it must be at least 0"));
@@ -49,10 +54,17 @@ absl::Status CheckOptions(const EngineOptions& options) {
 absl::StatusOr<int64_t> ChoosePageCount(const LoadedModel& model, const EngineOptions& options) {
   const int64_t page_bytes = model.transformer().PageBytes();
   int64_t bytes = options.kv_cache_bytes;
+  const kernels::MemoryInfo memory = model.transformer().backend().memory();
+  const int64_t total_bytes = static_cast<int64_t>(memory.total_bytes);
+  if (total_bytes > 0 && bytes > total_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("kv_cache_bytes is ", bytes, "; the device has ", total_bytes, " bytes of memory"));
+  }
   if (bytes == 0) {
     const int64_t context_pages = (model.config().max_position + kPageTokens - 1) / kPageTokens;
-    const int64_t free_bytes = static_cast<int64_t>(model.transformer().backend().memory().free_bytes);
-    bytes = std::max(std::min(free_bytes / 4, kContextsInCache * context_pages * page_bytes), page_bytes);
+    bytes =
+        std::max(std::min(static_cast<int64_t>(memory.free_bytes) / 4, kContextsInCache * context_pages * page_bytes),
+                 page_bytes);
   }
   const int64_t page_count = bytes / page_bytes;
   if (page_count < 1) {

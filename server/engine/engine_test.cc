@@ -127,6 +127,11 @@ TEST(RefusalTest, MemoryInBothNumbers) {
   EXPECT_FALSE(Engine::Create(model, {.kv_cache_bytes = page - 1}).ok());
   EXPECT_FALSE(Engine::Create(model, {.prefill_chunk_tokens = 0}).ok());
   EXPECT_FALSE(Engine::Create(model, {.batch_size_max = 0}).ok());
+  EXPECT_FALSE(Engine::Create(model, {.prefill_chunk_tokens = int64_t{1} << 40}).ok());
+  EXPECT_FALSE(Engine::Create(model, {.batch_size_max = int64_t{1} << 40}).ok());
+  const auto beyond = Engine::Create(model, {.kv_cache_bytes = int64_t{1} << 60});
+  EXPECT_EQ(beyond.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(beyond.status().message()), HasSubstr("kv_cache_bytes is 1152921504606846976"));
 }
 
 TEST(RefusalTest, LearnedTauCannotBeReplaced) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -201,6 +202,44 @@ TEST(ConfigTest, MalformedText) {
   for (const char* text :
        {"", "{", "[]", "null", "\"llama\"", "{\"model_type\":\"llama\",\"model_type\":\"llama\"}", "{\"a\":1}}"}) {
     EXPECT_FALSE(ParseModelConfig(text).ok()) << text;
+  }
+}
+
+// Random edits of a good file: refused or read, never a crash; what is read keeps the limits that later code relies on.
+TEST(ConfigTest, RandomEditsAreRefusedOrSafe) {
+  Json json = Good();
+  json["focal_attention"] = *ParseJson(R"({"mode":"learned","tau_min":3.5,"tau_max":8.0})");
+  json["rope_scaling"] = *ParseJson(R"({"rope_type":"linear","factor":2.0})");
+  const std::string good = json.dump();
+  ASSERT_TRUE(ParseModelConfig(good).ok()) << ParseModelConfig(good).status();
+  Random random("config edits");
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = good;
+    for (uint64_t edit = 0; edit <= random.Below(3); ++edit) {
+      const size_t at = random.Below(text.size());
+      static constexpr char kLikely[] = "0123456789,:[]{}\"-.eE ";
+      const char value =
+          random.Below(8) != 0 ? kLikely[random.Below(sizeof kLikely - 1)] : static_cast<char>(random.Next());
+      switch (random.Below(3)) {
+        case 0:
+          text[at] = value;
+          break;
+        case 1:
+          text.insert(at, 1, value);
+          break;
+        default:
+          text.erase(at, 1);
+      }
+    }
+    const auto config = ParseModelConfig(text);
+    if (!config.ok()) continue;
+    ASSERT_GE(config->layer_count, 1);
+    ASSERT_EQ(config->head_count % config->kv_head_count, 0);
+    ASSERT_EQ(config->head_width % 2, 0);
+    ASSERT_GE(config->max_position, 1);
+    if (config->attention.mode != AttentionMode::kFocalLearned) continue;
+    ASSERT_GT(config->attention.tau_min, 0);
+    ASSERT_GE(config->attention.tau_max, config->attention.tau_min);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/random.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -192,6 +193,45 @@ TEST(SafetensorsTest, EveryBitFlipKeepsViewsInsideTheFile) {
     }
   }
   EXPECT_LT(accepted, 40u);
+}
+
+// Random edits (change, insert, delete up to four bytes): no crash, no view outside the file, no overlap.
+TEST(SafetensorsTest, RandomEditsAreRefusedOrSafe) {
+  const std::string good =
+      File("{\"__metadata__\":{\"format\":\"pt\"}," + Entry("a", "F32", "[2]", "[0,8]") + "," +
+               Entry("b", "BF16", "[2,2]", "[8,16]") + "," + Entry("c", "F16", "[]", "[16,18]") + "}",
+           18);
+  Random random("safetensors edits");
+  size_t accepted = 0;
+  for (int i = 0; i < 50000; ++i) {
+    std::string bytes = good;
+    for (uint64_t edit = 0; edit <= random.Below(4); ++edit) {
+      const size_t at = random.Below(bytes.size());
+      static constexpr char kLikely[] = "0123456789,:[]{}\"-.eE \0\xff";
+      const char value = random.Coin() ? kLikely[random.Below(sizeof kLikely - 1)] : static_cast<char>(random.Next());
+      switch (random.Below(3)) {
+        case 0:
+          bytes[at] = value;
+          break;
+        case 1:
+          bytes.insert(at, 1, value);
+          break;
+        default:
+          bytes.erase(at, 1);
+      }
+    }
+    const auto tensors = ParseSafetensors(bytes);
+    if (!tensors.ok()) continue;
+    ++accepted;
+    size_t covered = 0;
+    for (const TensorView& tensor : *tensors) {
+      ASSERT_GE(tensor.bytes.data(), bytes.data());
+      ASSERT_LE(tensor.bytes.data() + tensor.bytes.size(), bytes.data() + bytes.size());
+      covered += tensor.bytes.size();
+    }
+    ASSERT_LE(covered, bytes.size());
+  }
+  EXPECT_LT(accepted, 25000u);
 }
 
 class DirectoryTest : public testing::Test {
