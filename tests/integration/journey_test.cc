@@ -1,0 +1,120 @@
+// A user's whole journey with the built programs and the shipped checkpoints: start the daemon, submit, compare, report;
+// then the same suite under other engine settings and without a daemon, whose databases must hold the same bits.
+#include <signal.h>
+
+#include <memory>
+
+#include "base/json.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal {
+namespace {
+
+using testing_support::BackgroundProcess;
+using testing_support::ProcessResult;
+using testing_support::ReadFile;
+using testing_support::RunProcess;
+using testing_support::TemporaryDirectory;
+
+constexpr char kSuite[] = "tests/integration/tiny.yaml";
+constexpr char kVariants[] = "baseline,focal-constant,focal-learned,baseline@t=0.7";
+
+std::vector<std::string> ModelFlags() {
+  return {"--model=baseline=models/baseline", "--model=focal-constant=models/focal-constant",
+          "--model=focal-learned=models/focal-learned"};
+}
+
+std::string Flag(const std::string& name, const std::string& value) { return "--" + name + "=" + value; }
+
+class Daemon {
+ public:
+  Daemon(const std::string& database, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {Flag("db", database), "--listen=127.0.0.1:0",
+                                          Flag("port-file", directory_.File("port"))};
+    for (const std::string& flag : ModelFlags()) arguments.push_back(flag);
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    process_ = std::make_unique<BackgroundProcess>("varifocald", arguments);
+    ready_ = process_->WaitForFile(directory_.File("port"), 60);
+  }
+  bool ready() const { return ready_; }
+  std::string address() const {
+    std::string port = ReadFile(directory_.File("port"));
+    while (!port.empty() && port.back() == '\n') port.pop_back();
+    return "127.0.0.1:" + port;
+  }
+  BackgroundProcess& process() { return *process_; }
+
+ private:
+  TemporaryDirectory directory_;
+  std::unique_ptr<BackgroundProcess> process_;
+  bool ready_ = false;
+};
+
+// Runs the suite on a daemon started with these flags and stops the daemon in order.
+void RunOnDaemon(const std::string& database, const std::vector<std::string>& flags) {
+  Daemon daemon(database, flags);
+  ASSERT_TRUE(daemon.ready()) << daemon.process().Errors();
+  const ProcessResult submit =
+      RunProcess("varifocal", {"submit", kSuite, Flag("daemon", daemon.address()), Flag("models", kVariants), "--wait"},
+                 {.seconds_max = 280});
+  ASSERT_EQ(submit.exit_code, 0) << submit.err << submit.out << daemon.process().Errors();
+  EXPECT_EQ(submit.out.find('\033'), std::string::npos) << "no colour in a pipe";
+  daemon.process().Signal(SIGTERM);
+  EXPECT_EQ(daemon.process().Wait(30), 0) << daemon.process().Errors();
+}
+
+TEST(JourneyTest, FromSubmitToReportAndTheSameBitsUnderOtherSettings) {
+  TemporaryDirectory directory;
+  const std::string first = directory.File("first.db"), second = directory.File("second.db"), third = directory.File("third.db");
+  ASSERT_NO_FATAL_FAILURE(RunOnDaemon(first, {}));
+
+  const ProcessResult compare = RunProcess(
+      "varifocal", {"compare", Flag("db", first), "--baseline=baseline", "--candidate=focal-constant", "--format=json"});
+  ASSERT_EQ(compare.exit_code, 0) << compare.err;
+  const auto rows = ParseJson(compare.out);
+  ASSERT_TRUE(rows.ok()) << rows.status() << compare.out;
+  // What one object holds is the design's; where the rows stand in it is not this test's business.
+  const Json& list = rows->is_array() ? *rows : rows->at("comparisons");
+  ASSERT_FALSE(list.empty());
+  for (const Json& row : list) {
+    EXPECT_EQ(GetInt(row, "sample_count").value(), 8);
+    EXPECT_EQ(GetInt(row, "cluster_count").value(), 2);
+    EXPECT_EQ(GetInt(row, "failed_count").value(), 0);
+    const double difference = GetDouble(row, "difference").value();
+    EXPECT_NEAR(difference, GetDouble(row, "candidate_mean").value() - GetDouble(row, "baseline_mean").value(), 1e-12);
+    EXPECT_LE(GetDouble(row, "low").value(), difference);
+    EXPECT_GE(GetDouble(row, "high").value(), difference);
+  }
+
+  const ProcessResult report = RunProcess("varifocal", {"report", Flag("db", first), Flag("out", directory.File("report.html"))});
+  ASSERT_EQ(report.exit_code, 0) << report.err;
+  const std::string page = ReadFile(directory.File("report.html"));
+  EXPECT_NE(page.find("<svg"), std::string::npos);
+  for (const char* fetch : {"src=\"http", "href=\"http", "@import", "url(http"}) {
+    EXPECT_EQ(page.find(fetch), std::string::npos) << "the page must need no network: " << fetch;
+  }
+
+  // Chunks, batch, threads and the prefix cache must not change one bit of one answer.
+  ASSERT_NO_FATAL_FAILURE(RunOnDaemon(
+      second, {"--prefill-chunk-tokens=100", "--batch-size-max=1", "--threads=1", "--prefix-cache=off", "--in-flight=1"}));
+  const ProcessResult same = RunProcess("varifocal", {"diff", first, second});
+  EXPECT_EQ(same.exit_code, 0) << same.out << same.err;
+
+  // Without a daemon: the same server in one process.
+  std::vector<std::string> run = {"run", kSuite, Flag("models", kVariants), Flag("db", third)};
+  for (const std::string& flag : ModelFlags()) run.push_back(flag);
+  const ProcessResult embedded = RunProcess("varifocal", run, {.seconds_max = 280});
+  ASSERT_EQ(embedded.exit_code, 0) << embedded.err << embedded.out;
+  EXPECT_EQ(RunProcess("varifocal", {"diff", first, third}).exit_code, 0);
+
+  // The control: another data seed gives other questions, and `diff` says so.
+  run[3] = Flag("db", directory.File("fourth.db"));
+  run.push_back("--seed=8");
+  run.push_back("--limit=4");
+  ASSERT_EQ(RunProcess("varifocal", run, {.seconds_max = 280}).exit_code, 0);
+  EXPECT_EQ(RunProcess("varifocal", {"diff", first, directory.File("fourth.db")}).exit_code, 1);
+}
+
+}  // namespace
+}  // namespace varifocal
