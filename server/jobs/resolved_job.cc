@@ -1,5 +1,6 @@
 #include "server/jobs/resolved_job.h"
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +63,26 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
   job.grid = *std::move(grid);
   PinData(job.grid, job.spec);  // what is stored names the data it was asked on
   return job;
+}
+
+absl::Status CheckContextsSuffice(const ResolvedJob& job) {
+  std::set<std::string> seen;  // variants share tokenizers
+  for (const std::shared_ptr<HostedModel>& model : job.models) {
+    const auto tokenizer = MakeTokenCounter(model->tokenizer);
+    if (!seen.insert(tokenizer->sha256()).second) continue;
+    for (const std::unique_ptr<Task>& task : job.grid.tasks) {
+      if (!task->data_sha256().empty()) continue;
+      for (const int length : job.spec.suite.lengths) {
+        for (const absl::StatusOr<Sample>& made :
+             task->MakeGroup({job.spec.suite.seed, length, /*index=*/0}, *tokenizer)) {
+          if (absl::IsInvalidArgument(made.status())) {
+            return WithReason(made.status(), "CONTEXT_TOO_SHORT", {{"task", task->name()}, {"field", "spec.suite.lengths"}});
+          }
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace varifocal
