@@ -232,6 +232,25 @@ TEST_F(JobManagerTest, OtherWeightsUnderTheSameNameAreRefusedEvenMixed) {
   EXPECT_EQ(ReasonOf(manager_->Resume(job_id, true).status()).name, "MODEL_CHANGED");
 }
 
+TEST_F(JobManagerTest, AnotherInstructionSetIsMixedOnlyWhenAllowed) {
+  control_->SetDelayMs(10);
+  const int64_t job_id = Submit(SmallSpec());
+  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 1; });
+  manager_.reset();
+  ASSERT_TRUE(host_.Unload("a").ok());
+  control_->SetInstructionSet("other");
+  ASSERT_TRUE(host_.Load("a", "fake").ok());
+  Open();  // the next daemon, on another processor, must not go on by itself
+  const JobView failed = WaitForState(job_id, db::JobState::kFailed);
+  EXPECT_THAT(failed.row.error, HasSubstr("other"));
+  EXPECT_FALSE(failed.row.is_mixed);
+  EXPECT_EQ(ReasonOf(manager_->Resume(job_id, false).status()).name, "MIXED_EXECUTION");
+  ASSERT_TRUE(manager_->Resume(job_id, true).ok());
+  const JobView mixed = WaitForState(job_id, db::JobState::kSucceeded);
+  EXPECT_EQ(mixed.row.answered_count, 32);
+  EXPECT_TRUE(mixed.row.is_mixed);
+}
+
 TEST_F(JobManagerTest, ModelsInUseAreKnown) {
   control_->Hold();
   const int64_t job_id = Submit(SmallSpec());

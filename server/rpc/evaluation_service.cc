@@ -1,6 +1,8 @@
 #include "server/rpc/evaluation_service.h"
 
 #include <chrono>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -27,29 +29,60 @@ absl::Status ShuttingDown() {
 
 }  // namespace
 
+// What watchers are told in one round: a job that many watch is read once.
+class EvaluationService::Round {
+ public:
+  explicit Round(JobManager* jobs) : jobs_(jobs) {}
+
+  // Read once as well, and before the job: a change in between is then seen again in the next round.
+  int64_t ChangeCount(int64_t job_id) {
+    const auto [known, is_new] = change_counts_.try_emplace(job_id, 0);
+    if (is_new) known->second = jobs_->ChangeCount(job_id);
+    return known->second;
+  }
+  const absl::StatusOr<v1::Job>& Get(int64_t job_id) {
+    const auto [known, is_new] = jobs_read_.try_emplace(job_id, absl::UnknownError("not read yet"));
+    if (is_new) known->second = Read(job_id);
+    return known->second;
+  }
+
+ private:
+  absl::StatusOr<v1::Job> Read(int64_t job_id) const {
+    ASSIGN_OR_RETURN(const JobView view, jobs_->Get(job_id, /*with_cells=*/true));
+    v1::Job job;
+    RETURN_IF_ERROR(ToProto(view, /*with_spec=*/false, &job));
+    return job;
+  }
+
+  JobManager* const jobs_;
+  std::map<int64_t, int64_t> change_counts_;
+  std::map<int64_t, absl::StatusOr<v1::Job>> jobs_read_;
+};
+
 // One watched job and its stream; used by the watcher thread alone.
 class EvaluationService::Watch {
  public:
   Watch(int64_t job_id, std::shared_ptr<WatchStream> stream) : job_id_(job_id), stream_(std::move(stream)) {}
 
   // Sends what is new; false when the stream has ended.
-  bool Look(JobManager* jobs) {
+  bool Look(Round& round) {
     if (!stream_->IsOpen()) return false;
     const int64_t now_us = Clock::Real().MonotonicMicros();
-    const int64_t change_count = jobs->ChangeCount(job_id_);
+    const int64_t change_count = round.ChangeCount(job_id_);
     const bool is_due = sequence_number_ == 0 || change_count != change_count_ || now_us - sent_us_ >= kHeartbeatUs;
     if (!is_due || !stream_->IsReady()) return true;
-    const absl::StatusOr<JobView> view = jobs->Get(job_id_, /*with_cells=*/true);
-    if (!view.ok()) {
-      stream_->End(view.status());
+    const absl::StatusOr<v1::Job>& job = round.Get(job_id_);
+    if (!job.ok()) {
+      stream_->End(job.status());
       return false;
     }
     v1::WatchJobResponse message;
-    absl::Status status = ToProto(*view, /*with_spec=*/false, message.mutable_job());
+    *message.mutable_job() = *job;
     message.set_sequence_number(++sequence_number_);
     change_count_ = change_count;
     sent_us_ = now_us;
-    if (db::IsSettled(view->row.state)) {
+    const v1::Job::State state = job->state();
+    if (state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED) {
       stream_->SendLast(std::move(message));
       return false;
     }
@@ -90,18 +123,22 @@ void EvaluationService::WatchLoop() {
       continue;
     }
     const std::vector<std::shared_ptr<Watch>> watches = watches_;
+    has_new_ = false;
     lock.unlock();
-    std::vector<std::shared_ptr<Watch>> ended;
+    Round round(jobs_);
+    std::set<std::shared_ptr<Watch>> ended;
     for (const auto& watch : watches) {
-      if (!watch->Look(jobs_)) ended.push_back(watch);
+      if (!watch->Look(round)) ended.insert(watch);
     }
     lock.lock();
-    for (const auto& watch : ended) std::erase(watches_, watch);
-    wake_.wait_for(lock, kWatchPeriod, [this] { return stopping_; });
+    std::erase_if(watches_, [&ended](const auto& watch) { return ended.count(watch) > 0; });
+    // A new watcher hears at once, the others four times a second.
+    wake_.wait_for(lock, kWatchPeriod, [this] { return stopping_ || has_new_; });
   }
   // Once more, so that a watcher hears how its job was left.
+  Round round(jobs_);
   for (const auto& watch : watches_) {
-    if (watch->Look(jobs_)) watch->End(ShuttingDown());
+    if (watch->Look(round)) watch->End(ShuttingDown());
   }
   watches_.clear();
 }
@@ -187,6 +224,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc
     std::lock_guard<std::mutex> lock(mutex_);
     if (stopping_) return ShuttingDown();
     watches_.push_back(std::make_shared<Watch>(job_id, stream));
+    has_new_ = true;
     wake_.notify_all();
     return absl::OkStatus();
   }();

@@ -45,6 +45,7 @@ class EvaluationService final : public v1::Evaluation::CallbackService {
                                       v1::ListTasksResponse* response) override;
 
  private:
+  class Round;
   class Watch;
 
   absl::StatusOr<JobManager*> Jobs() const;
@@ -56,6 +57,7 @@ class EvaluationService final : public v1::Evaluation::CallbackService {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
+  bool has_new_ = false;  // a watcher that has heard nothing yet
   std::vector<std::shared_ptr<Watch>> watches_;
   std::thread watcher_;
 };

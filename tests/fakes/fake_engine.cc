@@ -75,6 +75,16 @@ void FakeEngineControl::SetPageCount(int64_t page_count) {
   page_count_ = page_count;
 }
 
+void FakeEngineControl::SetInstructionSet(std::string isa) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  isa_ = std::move(isa);
+}
+
+std::string FakeEngineControl::instruction_set() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return isa_;
+}
+
 int FakeEngineControl::started_count() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return started_count_;
@@ -198,7 +208,7 @@ ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control) {
     }
     model->provenance.backend = "fake";
     model->provenance.device = "fake";
-    model->provenance.isa = "none";
+    model->provenance.isa = control->instruction_set();
     model->provenance.dtype = "f32";
     model->provenance.threads = 1;
     model->provenance.weights_sha256 = Sha256Hex(directory);

@@ -27,7 +27,9 @@ class FakeEngineControl {
   void Release();  // .. until here
   // The next `count` requests that are answered are answered with this.
   void FailNext(int count, absl::Status status);
-  void SetPageCount(int64_t page_count);  // what the engines say they have; 32 hold a model's longest context
+  void SetPageCount(int64_t page_count);    // what the engines say they have; 32 hold a model's longest context
+  void SetInstructionSet(std::string isa);  // of models made from here on
+  std::string instruction_set() const;
   int started_count() const;
   int cancelled_count() const;
 
@@ -39,6 +41,7 @@ class FakeEngineControl {
   bool held_ = false;
   int failures_ = 0;
   int64_t page_count_ = 32;
+  std::string isa_ = "none";
   absl::Status failure_;
   int started_count_ = 0;
   int cancelled_count_ = 0;
