@@ -44,6 +44,12 @@ std::string WithThousands(int64_t value) {
   return text;
 }
 
+std::string NumberText(double value) {
+  constexpr double kWholeMax = 1e15;  // below it every whole number is a double
+  if (std::abs(value) < kWholeMax && value == std::floor(value)) return absl::StrCat(static_cast<int64_t>(value));
+  return absl::StrCat(value);
+}
+
 std::string HumanBytes(int64_t bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);

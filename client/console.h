@@ -34,6 +34,8 @@ std::string Styled(const Console& console, Style style, absl::string_view text);
 
 // 1234567 -> "1,234,567".
 std::string WithThousands(int64_t value);
+// 1048576 -> "1048576", 0.5 -> "0.5": limits in messages.
+std::string NumberText(double value);
 // 12 -> "12 B", 1536 -> "1.5 KiB", ...
 std::string HumanBytes(int64_t bytes);
 // 59 -> "59 s", 125 -> "2 min 5 s", 3700 -> "1 h 2 min".

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "client/console.h"
 #include "client/usage.h"
 #include "eval_tasks/suggest.h"
 
@@ -29,9 +30,10 @@ std::string Hint(absl::string_view word, const std::vector<std::string>& known) 
 }
 
 std::string Range(const Flag& flag) {
-  if (std::isfinite(flag.low) && std::isfinite(flag.high)) return absl::StrCat(" from ", flag.low, " to ", flag.high);
-  if (std::isfinite(flag.low)) return absl::StrCat(", at least ", flag.low);
-  if (std::isfinite(flag.high)) return absl::StrCat(", at most ", flag.high);
+  const bool has_low = std::isfinite(flag.low), has_high = std::isfinite(flag.high);
+  if (has_low && has_high) return absl::StrCat(" from ", NumberText(flag.low), " to ", NumberText(flag.high));
+  if (has_low) return absl::StrCat(", at least ", NumberText(flag.low));
+  if (has_high) return absl::StrCat(", at most ", NumberText(flag.high));
   return "";
 }
 

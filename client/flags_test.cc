@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "client/model_session.h"
 #include "client/usage.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -101,6 +102,13 @@ TEST(FlagsTest, SplitListAndReadDouble) {
   EXPECT_TRUE(SplitList("").empty());
   EXPECT_EQ(ReadDouble("0.25"), 0.25);
   for (const char* bad : {"", "x", "1x", "nan", "inf", "1e999"}) EXPECT_FALSE(ReadDouble(bad).has_value()) << bad;
+}
+
+TEST(FlagsTest, BytesWithUnits) {
+  EXPECT_EQ(ReadBytes("1000"), 1000);
+  for (const char* text : {"4G", "4g", "4GB", "4GiB"}) EXPECT_EQ(ReadBytes(text), int64_t{4} << 30) << text;
+  EXPECT_EQ(ReadBytes("512M"), int64_t{512} << 20);
+  for (const char* bad : {"", "G", "-1", "1.5G", "4X", "9999999999T"}) EXPECT_FALSE(ReadBytes(bad).has_value()) << bad;
 }
 
 }  // namespace

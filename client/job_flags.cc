@@ -33,8 +33,9 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
     }
     chosen_lengths.push_back(length);
   }
-  if (lengths.has_value() && chosen_lengths.empty())
+  if (lengths.has_value() && chosen_lengths.empty()) {
     return UsageError("--lengths is empty; leave it out for the suite's own.");
+  }
   const std::vector<std::string> chosen_tasks = SplitList(tasks.value_or(""));
   if (tasks.has_value() && chosen_tasks.empty()) return UsageError("--tasks is empty; leave it out for all.");
   absl::StatusOr<SuiteSpec> selected = SelectFromSuite(std::move(spec), chosen_tasks, chosen_lengths);

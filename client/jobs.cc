@@ -133,6 +133,10 @@ absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Conso
   }
   const grpc::Status status = reader->Finish();
   progress.Finish();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    return absl::UnavailableError(absl::StrCat("The daemon went away (", status.error_message(), "); ", name,
+                                               " goes on when one starts again on the same database."));
+  }
   RETURN_IF_ERROR(FromGrpc(status));
   if (!IsSettled(last.state())) {
     return absl::UnavailableError(

@@ -22,7 +22,7 @@ void PrintNotes(bool is_extrapolated, const std::string& notes, Console& console
 
 std::optional<int64_t> ReadBytes(absl::string_view text) {
   static constexpr absl::string_view kUnits = "KMGT";
-  absl::ConsumeSuffix(&text, "B") || absl::ConsumeSuffix(&text, "iB");
+  if (!absl::ConsumeSuffix(&text, "iB")) absl::ConsumeSuffix(&text, "B");
   int64_t unit = 1;
   if (!text.empty()) {
     const size_t power = kUnits.find(absl::ascii_toupper(static_cast<unsigned char>(text.back())));
@@ -32,8 +32,9 @@ std::optional<int64_t> ReadBytes(absl::string_view text) {
     }
   }
   int64_t value = 0;
-  if (!absl::SimpleAtoi(text, &value) || value < 0 || value > std::numeric_limits<int64_t>::max() / unit)
+  if (!absl::SimpleAtoi(text, &value) || value < 0 || value > std::numeric_limits<int64_t>::max() / unit) {
     return std::nullopt;
+  }
   return value * unit;
 }
 

@@ -68,6 +68,8 @@ TEST(RowsTest, WordsForPeople) {
   EXPECT_EQ(WithThousands(999), "999");
   EXPECT_EQ(WithThousands(1000), "1,000");
   EXPECT_EQ(WithThousands(-1234567), "-1,234,567");
+  EXPECT_EQ(NumberText(1048576), "1048576");
+  EXPECT_EQ(NumberText(0.5), "0.5");
   EXPECT_EQ(HumanBytes(1023), "1023 B");
   EXPECT_EQ(HumanBytes(1536), "1.5 KiB");
   EXPECT_EQ(HumanBytes(int64_t{3} << 30), "3.0 GiB");

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "client/console.h"
 #include "client/files.h"
 #include "client/flags.h"
 #include "client/usage.h"
@@ -137,8 +138,9 @@ class SuiteParser {
   absl::Status ReadField(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
     if (field.is_map()) return ReadTextMap(node, field, message);
     if (!field.is_repeated()) return ReadValue(node, field, message);
-    if (!node.IsSequence())
+    if (!node.IsSequence()) {
       return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be a list, not ", Kind(node)));
+    }
     for (const YAML::Node& item : node) RETURN_IF_ERROR(ReadValue(item, field, message));
     return absl::OkStatus();
   }
@@ -168,8 +170,9 @@ class SuiteParser {
     }
     Json list = Json::array();
     for (const YAML::Node& item : value) {
-      if (!item.IsScalar())
+      if (!item.IsScalar()) {
         return ErrorAt(item, absl::StrCat("\"", key, "\" must be a list of texts; one of them is ", Kind(item)));
+      }
       list.push_back(item.Scalar());
     }
     const absl::StatusOr<std::string> text = DumpJson(list);
@@ -345,7 +348,8 @@ class SuiteParser {
       if (!number.has_value() || *number < info.low || *number > info.high ||
           (is_integer && !absl::SimpleAtoi(value.Scalar(), &whole))) {
         return ErrorAt(value, absl::StrCat("\"", info.name, "\" is ", value.Scalar(), "; it must be a ",
-                                           is_integer ? "whole " : "", "number from ", info.low, " to ", info.high));
+                                           is_integer ? "whole " : "", "number from ", NumberText(info.low), " to ",
+                                           NumberText(info.high)));
       }
     }
     if (info.type == ParameterType::kChoice &&

@@ -79,8 +79,9 @@ class Compare : public Command {
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
-    if (baseline_ == candidate_)
+    if (baseline_ == candidate_) {
       return UsageError(absl::StrCat("--baseline and --candidate are both ", baseline_, "."));
+    }
     ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
     int64_t job_id = 0;
     if (job_.empty()) {
@@ -99,8 +100,9 @@ class Compare : public Command {
     for (stats::Comparison& row : report.comparisons) {
       if (Wanted(row, console.format == Format::kText)) chosen.push_back(std::move(row));
     }
-    if (chosen.empty())
+    if (chosen.empty()) {
       return absl::NotFoundError(absl::StrCat("jobs/", job_id, " has no such task or metric to compare."));
+    }
     if (console.format == Format::kText) {
       ASSIGN_OR_RETURN(const int64_t trained_length, TrainedLength(*reader, job_id, {baseline_, candidate_}));
       PrintForPeople(chosen, report, job_id, trained_length, console);

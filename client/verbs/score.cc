@@ -71,18 +71,21 @@ class Score : public Command {
       v1::Continuation& continuation = *request->add_continuations();
       if (prompt_.IsText()) {
         ASSIGN_OR_RETURN(*continuation.mutable_text(), ReadWholeFile(path));
-        if (continuation.text().empty())
+        if (continuation.text().empty()) {
           return absl::InvalidArgumentError(absl::StrCat(path, " is empty; there is nothing to score."));
+        }
       } else {
         ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadTokenIds(path));
-        if (ids.empty())
+        if (ids.empty()) {
           return absl::InvalidArgumentError(absl::StrCat(path, " has no ids; there is nothing to score."));
+        }
         continuation.mutable_token_ids()->mutable_ids()->Add(ids.begin(), ids.end());
       }
     }
     for (const std::string& text : continuations_) {
-      if (!prompt_.IsText())
+      if (!prompt_.IsText()) {
         return UsageError("--continuation is text, but the prompt is token ids; use --continuation-file.");
+      }
       if (text.empty()) return UsageError("--continuation is empty; there is nothing to score.");
       request->add_continuations()->set_text(text);
     }

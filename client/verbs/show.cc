@@ -68,8 +68,9 @@ class ShowJob : public Command {
     if (progress.tokens_per_second() > 0) {
       console.out << "speed     " << WithThousands(static_cast<int64_t>(progress.tokens_per_second())) << " tokens/s\n";
     }
-    if (progress.remaining_seconds() > 0)
+    if (progress.remaining_seconds() > 0) {
       console.out << "left      " << HumanDuration(progress.remaining_seconds()) << "\n";
+    }
     if (job.mixed()) {
       console.out << "mixed     answers come from more than one backend, instruction set or code version\n";
     }

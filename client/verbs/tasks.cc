@@ -82,7 +82,7 @@ Json ToJson(const v1::TaskKind& kind) {
 std::string Values(const v1::TaskParameter& parameter) {
   std::string text;
   if (IsNumber(parameter)) {
-    text = absl::StrCat(parameter.low(), " to ", parameter.high());
+    text = absl::StrCat(NumberText(parameter.low()), " to ", NumberText(parameter.high()));
   } else if (parameter.choices_size() > 0) {
     text = absl::StrJoin(parameter.choices(), " | ");
   } else {
@@ -114,8 +114,9 @@ class ShowTasks : public Command {
         names.push_back(kind.kind());
         if (kind.kind() == kind_) chosen.push_back(kind);
       }
-      if (chosen.empty())
+      if (chosen.empty()) {
         return UsageError(absl::StrCat("No kind of task is called \"", kind_, "\"", DidYouMean(kind_, names)));
+      }
       if (console.format == Format::kText) {
         PrintOne(chosen.front(), console);
         return ExitCode::kDone;
@@ -140,8 +141,9 @@ class ShowTasks : public Command {
     for (const v1::TaskParameter& parameter : kind.parameters()) {
       cells.push_back({parameter.name(), Values(parameter), parameter.help()});
     }
-    if (!cells.empty())
+    if (!cells.empty()) {
       console.out << "\n" << AlignedTable(console, {"parameter", "values", ""}, {false, false, false}, cells);
+    }
   }
 
   std::string kind_;
