@@ -1,8 +1,11 @@
 // The first promise: an answer depends on its own request alone. Every request is answered once alone (fresh engine,
 // whole-prompt chunks, no cache); then all of them under settings that change batch, neighbours, arrival order, chunks,
 // threads, cache and restarts. Every bit must agree. Two controls break the rule on purpose and must differ.
+//
+// VARIFOCAL_SAME_BITS_PROMPTS=1000 asks that many prompts of the first case, for a long run by hand.
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -130,6 +133,8 @@ size_t Differences(const std::vector<std::string>& a, const std::vector<std::str
   return count;
 }
 
+constexpr size_t kFirstCasePrompts = 84;
+
 struct Case {
   const char* golden;
   const char* device;
@@ -154,7 +159,10 @@ class SameBitsTest : public testing::TestWithParam<Case> {
 };
 
 TEST_P(SameBitsTest, WhateverTheCompany) {
-  const std::vector<EngineRequest> requests = MakeRequests(GetParam().prompt_count, !learned());
+  size_t prompt_count = GetParam().prompt_count;
+  const char* asked = std::getenv("VARIFOCAL_SAME_BITS_PROMPTS");
+  if (asked != nullptr && prompt_count == kFirstCasePrompts) prompt_count = static_cast<size_t>(std::atoll(asked));
+  const std::vector<EngineRequest> requests = MakeRequests(prompt_count, !learned());
   const std::vector<std::string> alone = Alone(requests);
   size_t compared = 0, differences = 0;
   for (const Setting& setting : Settings(*Load())) {
@@ -185,7 +193,7 @@ TEST_P(SameBitsTest, WhateverTheCompany) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, SameBitsTest,
-    testing::Values(Case{"tied-d16-f32", "auto", "f32", 84}, Case{"focal-per-layer", "auto", "f32", 42},
+    testing::Values(Case{"tied-d16-f32", "auto", "f32", kFirstCasePrompts}, Case{"focal-per-layer", "auto", "f32", 42},
                     Case{"focal-learned-causal", "auto", "f32", 42}, Case{"focal-learned-token", "auto", "f32", 28},
                     Case{"focal-learned-sequence", "auto", "f32", 28}, Case{"tied-d16-f32", "reference", "f32", 14},
                     Case{"sharded-d16-bf16", "auto", "bf16", 42}, Case{"focal-learned-causal", "auto", "bf16", 28}),
