@@ -1,4 +1,4 @@
-// Prefill attention of one block: up to 48 query rows in vector lanes, one KV head, any interval of keys per row.
+// Prefill attention: blocks of up to 48 query rows in vector lanes, one KV head, any interval of keys per row.
 //
 // Scores are made transposed, keys by queries, so that the softmax statistics are vertical and no score leaves the
 // registers before it is a weight. The running reference of a row is a whole power of two that moves only when a score
@@ -8,11 +8,12 @@
 //
 // In bf16 the words of Q^T, K, P^T and V are pairs along the axis that is summed over; everything else is f32.
 //
-// Shapes:  scratch holds Q^T [D/per][lanes], O^T [D][lanes], P^T [128/per][lanes], reference [lanes], sum [lanes].
-// Cost:    4 D flops per visible (row, key) and about 14 operations for its weight.
+// Shapes:  scratch holds P^T [128/per][lanes], and per block Q^T [D/per][lanes], O^T [D][lanes], reference and sum
+// [lanes]. Cost:    4 D flops per visible (row, key) and about 14 operations for its weight.
 #pragma once
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 
 #include "kernels/cpu/vector_math.h"
@@ -21,27 +22,22 @@ namespace varifocal::kernels::cpu {
 
 inline constexpr int kTileKeys = 8;
 
+// One block on its way through the pages.
 template <typename S, int kVectors>
 struct PrefillLanes {
   static constexpr int kWidth = kVectors * kLanes;
+  float* weights;     // words [128/per][kWidth], keys of the current page; shared by the blocks of a call
   float* queries;     // words [D/per][kWidth], scaled by scale * log2(e)
   float* outs;        // [D][kWidth]
-  float* weights;     // words [128/per][kWidth], keys of the current page
   float* references;  // [kWidth]
   float* sums;        // [kWidth]
   float begins[kWidth], ends[kWidth];
-
-  PrefillLanes(float* scratch, int dim) {
-    queries = scratch;
-    outs = queries + dim * kWidth;
-    weights = outs + dim * kWidth;
-    references = weights + kPageTokens * kWidth;
-    sums = references + kWidth;
-  }
+  int first, last;            // keys some row sees, from a tile's edge on
+  int full_first, full_last;  // keys every row sees
 };
 
 template <typename S, int kVectors>
-inline void LoadQueries(const PrefillBlock& block, PrefillLanes<S, kVectors>& lanes) {
+inline void LoadQueries(const PrefillBlock& block, int dim, PrefillLanes<S, kVectors>& lanes) {
   constexpr int kWidth = kVectors * kLanes;
   for (int lane = 0; lane < kWidth; ++lane) {
     // Idle lanes repeat the first row's interval, so that they never make a full tile a partial one.
@@ -51,19 +47,19 @@ inline void LoadQueries(const PrefillBlock& block, PrefillLanes<S, kVectors>& la
     float factor = 0;
     if (lane < block.lane_count) {
       float largest = 0;
-      for (int i = 0; i < block.head_dim; ++i) largest = std::max(largest, std::fabs(block.queries[lane][i]));
+      for (int i = 0; i < dim; ++i) largest = std::max(largest, std::fabs(block.queries[lane][i]));
       factor = block.scales[lane] * kLog2E;
       if (factor * largest > kScaledQueryMax) factor = kScaledQueryMax / largest;
     }
     const float* query = block.queries[from];
-    for (int i = 0; i < block.head_dim; i += S::kPer) {
+    for (int i = 0; i < dim; i += S::kPer) {
       lanes.queries[i / S::kPer * kWidth + lane] =
           S::kPer == 1 ? query[i] * factor : PairOf(query[i] * factor, query[i + 1] * factor);
     }
     lanes.references[lane] = kNoReference;
     lanes.sums[lane] = 0;
   }
-  std::fill(lanes.outs, lanes.outs + block.head_dim * kWidth, 0.0f);
+  std::fill(lanes.outs, lanes.outs + dim * kWidth, 0.0f);
 }
 
 // O^T += V^T P^T over keys [from, to) of one page.
@@ -152,82 +148,87 @@ inline void ScoreTile(const float* keys, int words, const float* queries, typena
 }
 
 template <typename S, int kVectors>
-void AttendPrefillBlock(const PrefillBlock& block, float* scratch) {
-  constexpr int kWidth = kVectors * kLanes;
-  const int dim = block.head_dim, words = dim / S::kPer;
-  PrefillLanes<S, kVectors> lanes(scratch, dim);
-  LoadQueries<S, kVectors>(block, lanes);
-
-  int first = block.seen[0].begin, last = block.seen[0].end;            // some row sees it
-  int full_first = block.seen[0].begin, full_last = block.seen[0].end;  // every row sees it
-  for (int lane = 1; lane < block.lane_count; ++lane) {
-    first = std::min(first, block.seen[lane].begin);
-    last = std::max(last, block.seen[lane].end);
-    full_first = std::max(full_first, block.seen[lane].begin);
-    full_last = std::min(full_last, block.seen[lane].end);
+inline void FindRanges(const PrefillBlock& block, PrefillLanes<S, kVectors>& lanes) {
+  lanes.first = INT_MAX;
+  lanes.last = 0;
+  lanes.full_first = 0;
+  lanes.full_last = INT_MAX;
+  for (int lane = 0; lane < block.lane_count; ++lane) {
+    const RowInterval seen = block.seen[lane];
+    lanes.full_first = std::max(lanes.full_first, seen.begin);
+    lanes.full_last = std::min(lanes.full_last, seen.end);
+    if (seen.begin >= seen.end) continue;
+    lanes.first = std::min(lanes.first, seen.begin / kTileKeys * kTileKeys);
+    lanes.last = std::max(lanes.last, seen.end);
   }
-  first = first / kTileKeys * kTileKeys;
+}
 
-  for (int page_first = first / kPageTokens * kPageTokens; page_first < last; page_first += kPageTokens) {
-    const int page_index = page_first / kPageTokens;
-    const float* keys = block.kv.keys(page_index);
-    const float* values = block.kv.values(page_index, words);
-    const int page_last = std::min(page_first + kPageTokens, last);
-    int pending = std::max(page_first, first);  // weights from here on are not in the sums yet
-    for (int key = pending; key < page_last; key += kTileKeys) {
-      const int offset = key - page_first;
-      typename S::V score[kTileKeys][kVectors];
-      ScoreTile<S, kVectors>(keys + (offset / kTile) * words * kTile + offset % kTile, words, lanes.queries, score);
+// The keys of one page, [page_first, page_first + 128), that some row sees.
+template <typename S, int kVectors>
+void AttendPage(const KeyValues& kv, int dim, int page_first, PrefillLanes<S, kVectors>& lanes) {
+  constexpr int kWidth = kVectors * kLanes;
+  const int words = dim / S::kPer;
+  const float* keys = kv.keys(page_first / kPageTokens);
+  const float* values = kv.values(page_first / kPageTokens, words);
+  const int page_last = std::min(page_first + kPageTokens, lanes.last);
+  int pending = std::max(page_first, lanes.first);  // weights from here on are not in the sums yet
+  for (int key = pending; key < page_last; key += kTileKeys) {
+    const int offset = key - page_first;
+    typename S::V score[kTileKeys][kVectors];
+    ScoreTile<S, kVectors>(keys + (offset / kTile) * words * kTile + offset % kTile, words, lanes.queries, score);
 
-      if (key < full_first || key + kTileKeys > full_last) {
-        for (int v = 0; v < kVectors; ++v) {
-          const typename S::V begin = S::Load(lanes.begins + v * kLanes), end = S::Load(lanes.ends + v * kLanes);
-#pragma GCC unroll 8
-          for (int j = 0; j < kTileKeys; ++j) {
-            score[j][v] =
-                S::SelectBetween(S::Set1(static_cast<float>(key + j)), begin, end, score[j][v], S::Set1(kMaskedScore));
-          }
-        }
-      }
-
-      typename S::V top[kVectors];
-      bool passed = false;
-#pragma GCC unroll 3
+    if (key < lanes.full_first || key + kTileKeys > lanes.full_last) {
       for (int v = 0; v < kVectors; ++v) {
-        top[v] = S::Max(S::Max(S::Max(score[0][v], score[1][v]), S::Max(score[2][v], score[3][v])),
-                        S::Max(S::Max(score[4][v], score[5][v]), S::Max(score[6][v], score[7][v])));
-        passed |= S::AnyGreater(top[v], S::Add(S::Load(lanes.references + v * kLanes), S::Set1(kReferenceSlack)));
-      }
-      if (passed) [[unlikely]] {
-        AccumulateValues<S, kVectors>(values, dim, pending - page_first, offset, lanes);
-        pending = key;
-        MoveReferences<S, kVectors>(top, dim, lanes);
-      }
-
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) {
-        const typename S::V reference = S::Load(lanes.references + v * kLanes);
-        typename S::V weight[kTileKeys];
+        const typename S::V begin = S::Load(lanes.begins + v * kLanes), end = S::Load(lanes.ends + v * kLanes);
 #pragma GCC unroll 8
         for (int j = 0; j < kTileKeys; ++j) {
-          weight[j] = Exp2Against<S>(score[j][v], reference);
-          if constexpr (S::kPer == 1) S::Store(lanes.weights + (offset + j) * kWidth + v * kLanes, weight[j]);
+          score[j][v] =
+              S::SelectBetween(S::Set1(static_cast<float>(key + j)), begin, end, score[j][v], S::Set1(kMaskedScore));
         }
-        if constexpr (S::kPer == 2) {
-#pragma GCC unroll 4
-          for (int j = 0; j < kTileKeys; j += 2) {
-            S::Store(lanes.weights + (offset + j) / 2 * kWidth + v * kLanes, S::Pack(weight[j], weight[j + 1]));
-          }
-        }
-        const typename S::V sum = S::Add(S::Add(S::Add(weight[0], weight[1]), S::Add(weight[2], weight[3])),
-                                         S::Add(S::Add(weight[4], weight[5]), S::Add(weight[6], weight[7])));
-        S::Store(lanes.sums + v * kLanes, S::Add(S::Load(lanes.sums + v * kLanes), sum));
       }
     }
-    // Not beyond the last key some row sees: what lies there may be left from another sequence.
-    AccumulateValues<S, kVectors>(values, dim, pending - page_first, page_last - page_first, lanes);
-  }
 
+    typename S::V top[kVectors];
+    bool passed = false;
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) {
+      top[v] = S::Max(S::Max(S::Max(score[0][v], score[1][v]), S::Max(score[2][v], score[3][v])),
+                      S::Max(S::Max(score[4][v], score[5][v]), S::Max(score[6][v], score[7][v])));
+      passed |= S::AnyGreater(top[v], S::Add(S::Load(lanes.references + v * kLanes), S::Set1(kReferenceSlack)));
+    }
+    if (passed) [[unlikely]] {
+      AccumulateValues<S, kVectors>(values, dim, pending - page_first, offset, lanes);
+      pending = key;
+      MoveReferences<S, kVectors>(top, dim, lanes);
+    }
+
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) {
+      const typename S::V reference = S::Load(lanes.references + v * kLanes);
+      typename S::V weight[kTileKeys];
+#pragma GCC unroll 8
+      for (int j = 0; j < kTileKeys; ++j) {
+        weight[j] = Exp2Against<S>(score[j][v], reference);
+        if constexpr (S::kPer == 1) S::Store(lanes.weights + (offset + j) * kWidth + v * kLanes, weight[j]);
+      }
+      if constexpr (S::kPer == 2) {
+#pragma GCC unroll 4
+        for (int j = 0; j < kTileKeys; j += 2) {
+          S::Store(lanes.weights + (offset + j) / 2 * kWidth + v * kLanes, S::Pack(weight[j], weight[j + 1]));
+        }
+      }
+      const typename S::V sum = S::Add(S::Add(S::Add(weight[0], weight[1]), S::Add(weight[2], weight[3])),
+                                       S::Add(S::Add(weight[4], weight[5]), S::Add(weight[6], weight[7])));
+      S::Store(lanes.sums + v * kLanes, S::Add(S::Load(lanes.sums + v * kLanes), sum));
+    }
+  }
+  // Not beyond the last key some row sees: what lies there may be left from another sequence.
+  AccumulateValues<S, kVectors>(values, dim, pending - page_first, page_last - page_first, lanes);
+}
+
+template <typename S, int kVectors>
+inline void StoreRows(const PrefillBlock& block, int dim, const PrefillLanes<S, kVectors>& lanes) {
+  constexpr int kWidth = kVectors * kLanes;
   for (int lane = 0; lane < block.lane_count; ++lane) {
     const float sum = lanes.sums[lane];
     const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
@@ -240,16 +241,48 @@ void AttendPrefillBlock(const PrefillBlock& block, float* scratch) {
   }
 }
 
+// Page by page, every block in turn, so that a page is read from memory once for all of them.
+template <typename S, int kVectors>
+void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
+  constexpr int kWidth = kVectors * kLanes;
+  const int dim = args.head_dim;
+  PrefillLanes<S, kVectors> lanes[kPrefillBlocksMax];
+  float* next = scratch + kPageTokens * kWidth;
+  int first = INT_MAX, last = 0;
+  for (int b = 0; b < args.block_count; ++b) {
+    lanes[b].weights = scratch;
+    lanes[b].queries = next;
+    lanes[b].outs = lanes[b].queries + dim * kWidth;
+    lanes[b].references = lanes[b].outs + dim * kWidth;
+    lanes[b].sums = lanes[b].references + kWidth;
+    next = lanes[b].sums + kWidth;
+    LoadQueries<S, kVectors>(args.blocks[b], dim, lanes[b]);
+    FindRanges<S, kVectors>(args.blocks[b], lanes[b]);
+    first = std::min(first, lanes[b].first);
+    last = std::max(last, lanes[b].last);
+  }
+  for (int page_first = first / kPageTokens * kPageTokens; page_first < last; page_first += kPageTokens) {
+    for (int b = 0; b < args.block_count; ++b) {
+      if (page_first + kPageTokens > lanes[b].first && page_first < lanes[b].last) {
+        AttendPage<S, kVectors>(args.kv, dim, page_first, lanes[b]);
+      }
+    }
+  }
+  for (int b = 0; b < args.block_count; ++b) StoreRows<S, kVectors>(args.blocks[b], dim, lanes[b]);
+}
+
 // Fewer vectors where fewer lanes are in use; the bits are the same.
 template <typename S>
-void AttendPrefill(const PrefillBlock& block, float* scratch) {
+void AttendPrefill(const PrefillBlocks& args, float* scratch) {
+  int lanes = 0;
+  for (int b = 0; b < args.block_count; ++b) lanes = std::max(lanes, args.blocks[b].lane_count);
   if constexpr (S::kLaneVectors >= 3) {
-    if (block.lane_count > 2 * kLanes) return AttendPrefillBlock<S, 3>(block, scratch);
+    if (lanes > 2 * kLanes) return AttendPrefillBlocks<S, 3>(args, scratch);
   }
   if constexpr (S::kLaneVectors >= 2) {
-    if (block.lane_count > kLanes) return AttendPrefillBlock<S, 2>(block, scratch);
+    if (lanes > kLanes) return AttendPrefillBlocks<S, 2>(args, scratch);
   }
-  AttendPrefillBlock<S, 1>(block, scratch);
+  AttendPrefillBlocks<S, 1>(args, scratch);
 }
 
 }  // namespace varifocal::kernels::cpu

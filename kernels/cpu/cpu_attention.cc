@@ -42,43 +42,59 @@ void SortHeaviestFirst(std::vector<AttentionItem>& items) {
   });
 }
 
-void PlanPrefill(const Call& call, std::vector<AttentionItem>& items) {
+// Several blocks of lanes make an item, for they share what is read, but not so many that a thread could run dry.
+constexpr int kItemsPerThread = 8;
+
+void PlanPrefill(const Call& call, int threads, std::vector<AttentionItem>& items) {
   const FlatBatch& flat = call.workspace.flat;
+  const int kv_heads = call.pages.shape().kv_head_count, lanes_per_block = call.kernels.query_lanes;
+  const int64_t blocks = static_cast<int64_t>(flat.row_count()) * call.heads / lanes_per_block;
+  const int lanes_per_item =
+      static_cast<int>(std::clamp<int64_t>(blocks / (static_cast<int64_t>(kItemsPerThread) * threads), 1,
+                                           kPrefillLanesMax / lanes_per_block)) *
+      lanes_per_block;
   items.clear();
   for (size_t s = 0; s < flat.batch.sequences.size(); ++s) {
     const int lanes = flat.batch.sequences[s].row_count * call.group;
-    for (int first = 0; first < lanes; first += call.kernels.query_lanes) {
-      const int last = std::min(lanes, first + call.kernels.query_lanes) - 1;
-      const RowInterval a = call.seen(flat.first_rows[s] + first / call.group),
-                        b = call.seen(flat.first_rows[s] + last / call.group);
-      for (int head = 0; head < call.pages.shape().kv_head_count; ++head) {
-        items.push_back(
-            {static_cast<int32_t>(s), head, first, 0, Width({std::min(a.begin, b.begin), std::max(a.end, b.end)})});
+    for (int first = 0; first < lanes; first += lanes_per_item) {
+      const int count = std::min(lanes_per_item, lanes - first);
+      const RowInterval a = call.seen(flat.first_rows[s] + first / call.group);
+      const RowInterval b = call.seen(flat.first_rows[s] + (first + count - 1) / call.group);
+      const int64_t cost = Width({std::min(a.begin, b.begin), std::max(a.end, b.end)}) * count;
+      for (int head = 0; head < kv_heads; ++head) {
+        items.push_back({.sequence = static_cast<int32_t>(s),
+                         .kv_head = head,
+                         .first_lane = first,
+                         .lane_count = count,
+                         .cost = cost});
       }
     }
   }
   SortHeaviestFirst(items);
 }
 
-// Lane n of a block is row n / group, head n % group.
+// Lane n of a sequence is row n / group, head n % group.
 void RunPrefillItem(const Call& call, const AttentionItem& item, float* scratch) {
   const FlatBatch& flat = call.workspace.flat;
-  PrefillBlock block;
-  block.kv = call.kv(item);
-  block.head_dim = call.dim;
-  block.lane_count =
-      std::min(call.kernels.query_lanes, flat.batch.sequences[item.sequence].row_count * call.group - item.first_lane);
-  for (int i = 0; i < block.lane_count; ++i) {
-    const int lane = item.first_lane + i;
+  PrefillBlock blocks[kPrefillBlocksMax];
+  const int lanes_per_block = call.kernels.query_lanes;
+  for (int n = 0; n < item.lane_count; ++n) {
+    PrefillBlock& block = blocks[n / lanes_per_block];
+    const int i = n % lanes_per_block, lane = item.first_lane + n;
     const int row = flat.first_rows[item.sequence] + lane / call.group;
     const size_t at = static_cast<size_t>(row) * call.heads + item.kv_head * call.group + lane % call.group;
+    block.lane_count = i + 1;
     block.queries[i] = call.queries + at * call.dim;
     block.scales[i] = call.scale(row);
     block.seen[i] = call.seen(row);
     block.outs[i] = call.out + at * call.dim;
     block.log_sum_exps[i] = call.log_sum_exp == nullptr ? nullptr : call.log_sum_exp + at;
   }
-  call.kernels.attend_prefill(block, scratch);
+  call.kernels.attend_prefill({.kv = call.kv(item),
+                               .head_dim = call.dim,
+                               .block_count = (item.lane_count + lanes_per_block - 1) / lanes_per_block,
+                               .blocks = blocks},
+                              scratch);
 }
 
 void PlanDecode(const Call& call, std::vector<AttentionItem>& items) {
@@ -90,7 +106,8 @@ void PlanDecode(const Call& call, std::vector<AttentionItem>& items) {
       const int64_t keys =
           Width({std::max(seen.begin, split * kSplitTokens), std::min(seen.end, (split + 1) * kSplitTokens)});
       for (int head = 0; head < call.pages.shape().kv_head_count; ++head) {
-        items.push_back({flat.row_sequences[row], head, row, split, keys});
+        items.push_back(
+            {.sequence = flat.row_sequences[row], .kv_head = head, .first_lane = row, .split = split, .cost = keys});
       }
     }
   }
@@ -170,7 +187,7 @@ bool RunAttention(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& wo
   std::vector<AttentionItem>& items = workspace.items;
   const std::atomic<bool>* cancelled = flat.batch.cancelled;
   if (flat.batch.phase == Phase::kPrefill) {
-    PlanPrefill(call, items);
+    PlanPrefill(call, pool.thread_count(), items);
     return pool.Run(static_cast<int>(items.size()), cancelled,
                     [&](int index, int thread) { RunPrefillItem(call, items[index], workspace.scratch(thread)); });
   }

@@ -10,11 +10,12 @@ namespace varifocal::kernels::cpu {
 inline constexpr int kSliceColumns = 1024;
 inline constexpr int kSliceRows = 24;
 
-// A block of query lanes, or one decode row; `cost` in visible (row, key) pairs.
+// Blocks of query lanes, or one decode row; `cost` in visible (row, key) pairs.
 struct AttentionItem {
   int32_t sequence = 0;
   int32_t kv_head = 0;
   int32_t first_lane = 0;  // prefill: of the sequence's rows * group; decode: the row
+  int32_t lane_count = 0;  // prefill
   int32_t split = 0;       // decode: index of the key range
   int64_t cost = 0;
 };

@@ -72,10 +72,8 @@ struct KeyValues {
   }
 };
 
-// Up to kQueryLanesMax (query row, head) pairs that read one KV head of one sequence.
+// Up to kQueryLanesMax (query row, head) pairs.
 struct PrefillBlock {
-  KeyValues kv;
-  int head_dim = 0;
   int lane_count = 0;
   const float* queries[kQueryLanesMax];  // [D] each
   float scales[kQueryLanesMax];
@@ -84,8 +82,20 @@ struct PrefillBlock {
   float* log_sum_exps[kQueryLanesMax];  // null where not asked
 };
 
+// Blocks that read one KV head of one sequence.
+struct PrefillBlocks {
+  KeyValues kv;
+  int head_dim = 0;
+  int block_count = 0;
+  const PrefillBlock* blocks = nullptr;
+};
+
+// Blocks share a pass over the pages up to this many lanes: their queries and sums stay in the second-level cache.
+inline constexpr int kPrefillLanesMax = 192;
+inline constexpr int kPrefillBlocksMax = kPrefillLanesMax / kTile;
+
 inline size_t PrefillScratchFloats(int head_dim) {
-  return static_cast<size_t>(kQueryLanesMax) * (2 * head_dim + kPageTokens + 2);
+  return static_cast<size_t>(kQueryLanesMax) * kPageTokens + static_cast<size_t>(kPrefillLanesMax) * (2 * head_dim + 2);
 }
 
 // One query row, the heads of one KV group, the keys of one split.
@@ -132,7 +142,7 @@ struct KernelTable {
   const char* isa;
   int query_lanes;  // lanes of a full prefill block
   int per;          // products per word: 1 for f32, 2 for bf16
-  void (*attend_prefill)(const PrefillBlock& block, float* scratch);
+  void (*attend_prefill)(const PrefillBlocks& args, float* scratch);
   void (*attend_decode)(const DecodeSplit& split, float* scratch);
   void (*gemm_panel)(const GemmPanel& args);
   // out = x / sqrt(mean(x^2) + epsilon) * weight, after x += delta when delta is not null.

@@ -2,6 +2,7 @@
 // nothing shared with other files is built for it.
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstdint>
 
