@@ -20,16 +20,34 @@ class UnicodeForm : public Normalizer {
   explicit UnicodeForm(utf8proc_option_t options) : options_(options) {}
   absl::Status Apply(std::string& text) const override {
     if (ValidAscii(text)) return absl::OkStatus();
-    utf8proc_uint8_t* mapped = nullptr;
-    const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                               static_cast<utf8proc_ssize_t>(text.size()), &mapped, options_);
-    if (size < 0) return absl::InternalError(absl::StrCat("Unicode normalization failed: ", utf8proc_errmsg(size)));
-    text.assign(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
-    std::free(mapped);
+    std::string out;
+    size_t done = 0;
+    for (size_t at = 0; at < text.size();) {
+      uint32_t point = 0;
+      const int length = ReadValidUtf8(text.data() + at, &point);
+      if ((UnicodeClasses()[point] & kInert) != 0) {  // stays as it is, and nothing composes or moves across it
+        RETURN_IF_ERROR(Append(absl::string_view(text).substr(done, at - done), out));
+        out.append(text, at, length);
+        done = at + length;
+      }
+      at += length;
+    }
+    RETURN_IF_ERROR(Append(absl::string_view(text).substr(done), out));
+    text = std::move(out);
     return absl::OkStatus();
   }
 
  private:
+  absl::Status Append(absl::string_view stretch, std::string& out) const {
+    if (stretch.empty()) return absl::OkStatus();
+    utf8proc_uint8_t* mapped = nullptr;
+    const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(stretch.data()),
+                                               static_cast<utf8proc_ssize_t>(stretch.size()), &mapped, options_);
+    if (size < 0) return absl::InternalError(absl::StrCat("Unicode normalization failed: ", utf8proc_errmsg(size)));
+    out.append(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
+    std::free(mapped);
+    return absl::OkStatus();
+  }
   static bool ValidAscii(const std::string& text) {
     for (char c : text) {
       if (static_cast<uint8_t>(c) >= 0x80) return false;

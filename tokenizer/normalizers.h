@@ -1,7 +1,8 @@
 // Normalizers: what is done to a text before it is cut into words.
 //
 // Errors:  INVALID_ARGUMENT for a type that is not in the table, or a parameter that is not honoured.
-// Source:  Unicode normalization is utf8proc's.
+// Source:  Unicode normalization is utf8proc's, but for characters too new for the `tokenizers` library
+// (unicode_classes.h).
 #pragma once
 
 #include <memory>

@@ -11,7 +11,8 @@ namespace {
 
 constexpr char kSpaceClass[] =
     R"(\x09-\x0d\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
-constexpr char kWordClass[] = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
+constexpr char kWordClass[] =  // letters, marks, digits, superscripts and fractions of Latin-1, circled letters
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\xb2\xb3\xb9\xbc-\xbe\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
 
 std::string WithLibraryClasses(absl::string_view pattern) {
   std::string out;

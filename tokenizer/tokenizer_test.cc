@@ -224,6 +224,18 @@ TEST(WordScannerTest, EqualsItsPattern) {
   EXPECT_EQ(FindWordScanner("a+"), nullptr);
 }
 
+// What the `tokenizers` library's engine takes for \\s and \\w, where PCRE2 has other ideas.
+TEST(RegexTest, ClassesAreTheLibrarys) {
+  const std::tuple<const char*, const char*, size_t> cases[] = {
+      {R"(\s)", " \u0085\u180E\u2028", 3}, {R"(\S)", " \u0085\u180E\u2028", 1}, {R"(\w)", "a_1\u00BD\u0301-", 5},
+      {R"(\W)", "a_1\u00BD\u0301-", 1},    {R"([\s-])", " -\u180E", 2},         {R"([^\s\w])", " a\u00BD-\u180E", 2},
+  };
+  for (const auto& [pattern, text, count] : cases) {
+    const auto regex = *Regex::Compile(pattern);
+    EXPECT_EQ(regex->FindAll(text)->size(), count) << pattern;
+  }
+}
+
 TEST(RegexTest, GivesUpInsteadOfHanging) {
   const auto regex = *Regex::Compile("(a+)+$");
   const auto found = regex->FindAll(std::string(5000, 'a') + "b");

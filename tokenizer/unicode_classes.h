@@ -15,6 +15,7 @@ inline constexpr uint8_t kNumber = 2;   // \p{N} of the regex engine
 inline constexpr uint8_t kSpace = 4;    // \s: White_Space
 inline constexpr uint8_t kNumeric = 8;  // what Digits cuts at
 inline constexpr uint8_t kWord = 16;    // \w, for single-word added tokens
+inline constexpr uint8_t kInert = 32;   // not normalized, although newer Unicode releases would
 
 struct UnicodeClassRange {
   uint32_t first, last;

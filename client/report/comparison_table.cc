@@ -57,6 +57,7 @@ Cells MakeCells(const ReportData& data, const stats::Comparison& row, double p_h
   cells.test = TestName(row.test, row.draws);
   cells.detectable =
       row.detectable_difference.has_value() ? Unsigned(*row.detectable_difference * scale, decimals) : "\u2014";
+  if (!row.is_primary_metric) cells.labels.push_back("secondary");
   if (row.is_incomplete) cells.labels.push_back("incomplete");
   const bool baseline_beyond = IsExtrapolated(data.variant(row.baseline), row.context_length);
   const bool candidate_beyond = IsExtrapolated(data.variant(row.candidate), row.context_length);
@@ -86,17 +87,18 @@ std::string TestingNote(const ReportData& data) {
   for (const Versus& versus : data.versus) {
     for (const stats::Comparison& row : versus.report.comparisons) seed = std::max(seed, row.seed);
   }
-  return absl::StrCat("p: two-sided sign flips of whole clusters, every assignment of signs (exact) or random draws",
-                      seed == 0 ? "" : absl::StrCat(" (seed ", seed, ")"), ". Holm: p adjusted over the ",
-                      data.row_test_count,
-                      " tests of this table; the primary result, the mean over tasks, is adjusted over its own ",
-                      data.primary_test_count, data.primary_test_count == 1 ? " test." : " tests.");
+  return absl::StrCat(
+      "p: two-sided sign flips of whole clusters, every assignment of signs (exact) or random draws",
+      seed == 0 ? "" : absl::StrCat(" (seed ", seed, ")"), ". Holm: p adjusted over the ", data.primary_row_count,
+      " tests of the tasks' primary metrics",
+      data.secondary_row_count == 0 ? "" : absl::StrCat(", for other metrics over their ", data.secondary_row_count),
+      data.suite_test_count == 0 ? "" : absl::StrCat("; means over tasks over their ", data.suite_test_count), ".");
 }
 
-std::string ComparisonTableHtml(const ReportData& data) {
+std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
-      "<th class=\"n\">Planned<small>answered, failed</small></th><th class=\"n\">Clusters</th>"
+      "<th class=\"n\">Planned<small>done, failed</small></th><th class=\"n\">Clusters</th>"
       "<th class=\"n\">",
       EscapeHtml(data.baseline), "<small>", Confidence(data),
       " interval</small></th>"
@@ -111,6 +113,7 @@ std::string ComparisonTableHtml(const ReportData& data) {
       "<th class=\"n\">Detectable</th></tr></thead><tbody>\n");
   std::string task_before, candidate_before;
   ForEachRow(data, [&](const stats::Comparison& row, double p_holm) {
+    if (row.is_primary_metric != of_primary_metrics) return;
     const Cells cells = MakeCells(data, row, p_holm);
     const std::string group = absl::StrCat(row.candidate, "/", row.task, "/", row.metric);
     if (row.candidate != candidate_before) {
@@ -119,11 +122,13 @@ std::string ComparisonTableHtml(const ReportData& data) {
     }
     candidate_before = row.candidate;
     absl::StrAppend(&out, "<tr", group != task_before ? " class=\"first\"" : "", "><td>",
-                    group == task_before ? ""
-                                         : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric),
-                                                        row.is_primary_metric ? "" : ", secondary", "</small>"),
+                    group == task_before
+                        ? ""
+                        : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric), "</small>"),
                     "</td><td>", cells.length);
-    for (const std::string& label : cells.labels) absl::StrAppend(&out, "<small class=\"flag\">", label, "</small>");
+    for (const std::string& label : cells.labels) {
+      if (label != "secondary") absl::StrAppend(&out, "<small class=\"flag\">", label, "</small>");
+    }
     absl::StrAppend(&out, "</td><td class=\"n\">", cells.planned, "<small>", cells.answered, ", ", cells.failed,
                     "</small></td><td class=\"n\">", cells.clusters, "</td>",
                     MeanCell(cells.baseline_mean, cells.baseline_range),

@@ -9,7 +9,7 @@
 
 namespace varifocal::report {
 
-std::string ComparisonTableHtml(const ReportData& data);
+std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics);
 std::string ComparisonTableCsv(const ReportData& data);
 std::string ComparisonTableMarkdown(const ReportData& data);
 std::string ComparisonTableLatex(const ReportData& data);
@@ -18,7 +18,7 @@ std::string ComparisonTableLatex(const ReportData& data);
 std::string SuiteTableHtml(const ReportData& data);
 std::string ContrastTableHtml(const ReportData& data);
 
-// "Holm over 4 primary tests"; how tests were adjusted, for captions.
+// How tests were made and adjusted, for captions.
 std::string TestingNote(const ReportData& data);
 
 }  // namespace varifocal::report

@@ -104,8 +104,13 @@ std::string ReportPage(const ReportData& data) {
                 absl::StrCat("Candidate minus ", EscapeHtml(data.baseline),
                              " on the same questions, with intervals. A filled point's interval leaves out zero."));
   std::string table;
-  if (data.row_test_count > 0) {
-    table = absl::StrCat(ComparisonTableHtml(data), "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
+  if (data.primary_row_count > 0) {
+    table =
+        absl::StrCat(ComparisonTableHtml(data, true), "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
+  }
+  if (data.secondary_row_count > 0) {
+    absl::StrAppend(&table, "<details><summary>The same for the other metrics</summary>\n",
+                    ComparisonTableHtml(data, false), "</details>\n");
   }
   std::string growth = ContrastTableHtml(data);
   if (!growth.empty()) {

@@ -42,9 +42,30 @@ absl::Status ChooseVariants(const std::vector<db::VariantRecord>& all, const Rep
   return absl::OkStatus();
 }
 
+// Holm over each family of tests: means over tasks, rows of primary metrics, rows of secondary ones.
+void AdjustTogether(ReportData& data) {
+  std::vector<double> suite_p, row_p[2];
+  for (const Versus& versus : data.versus) {
+    for (const auto& row : versus.report.suite) suite_p.push_back(row.p_value);
+    for (const auto& row : versus.report.comparisons) row_p[row.is_primary_metric ? 0 : 1].push_back(row.p_value);
+  }
+  data.suite_test_count = static_cast<int>(suite_p.size());
+  data.primary_row_count = static_cast<int>(row_p[0].size());
+  data.secondary_row_count = static_cast<int>(row_p[1].size());
+  const std::vector<double> suite_holm = stats::HolmAdjust(suite_p);
+  const std::vector<double> row_holm[2] = {stats::HolmAdjust(row_p[0]), stats::HolmAdjust(row_p[1])};
+  size_t suite_at = 0, row_at[2] = {0, 0};
+  for (Versus& versus : data.versus) {
+    for (size_t i = 0; i < versus.report.suite.size(); ++i) versus.suite_holm.push_back(suite_holm[suite_at++]);
+    for (const auto& row : versus.report.comparisons) {
+      const int family = row.is_primary_metric ? 0 : 1;
+      versus.rows_holm.push_back(row_holm[family][row_at[family]++]);
+    }
+  }
+}
+
 // A comparison that has no pair yet is told in words instead of failing the whole report.
 absl::Status Compare(db::Reader& reader, double confidence, ReportData& data) {
-  std::vector<double> suite_p, rows_p;
   for (size_t i = 1; i < data.variants.size(); ++i) {
     Versus versus;
     versus.candidate = data.variants[i].name;
@@ -57,21 +78,9 @@ absl::Status Compare(db::Reader& reader, double confidence, ReportData& data) {
     } else {
       return report.status();
     }
-    for (const auto& row : versus.report.suite) suite_p.push_back(row.p_value);
-    for (const auto& row : versus.report.comparisons) rows_p.push_back(row.p_value);
     data.versus.push_back(std::move(versus));
   }
-  const std::vector<double> suite_holm = stats::HolmAdjust(suite_p);
-  const std::vector<double> rows_holm = stats::HolmAdjust(rows_p);
-  auto suite_at = suite_holm.begin(), rows_at = rows_holm.begin();
-  for (Versus& versus : data.versus) {
-    versus.suite_holm.assign(suite_at, suite_at + versus.report.suite.size());
-    versus.rows_holm.assign(rows_at, rows_at + versus.report.comparisons.size());
-    suite_at += versus.report.suite.size();
-    rows_at += versus.report.comparisons.size();
-  }
-  data.primary_test_count = static_cast<int>(suite_p.size());
-  data.row_test_count = static_cast<int>(rows_p.size());
+  AdjustTogether(data);
   return absl::OkStatus();
 }
 

@@ -1,7 +1,7 @@
 // Everything a report shows, read from one job of a database and estimated, before it becomes text.
 //
 // Source: estimates and tests come from db/stats; nothing is estimated here. What is added is how the tests count
-//         together: Holm over all primary tests of the report, and over all rows of its table.
+//         together: Holm over the means over tasks, over all rows of primary metrics, and over all rows of others.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ struct Versus {
   stats::ComparisonReport report;
   std::string problem;             // why there is nothing to compare yet; the report is empty then
   std::vector<double> suite_holm;  // beside report.suite, over all candidates
-  std::vector<double> rows_holm;   // beside report.comparisons, over all candidates
+  std::vector<double> rows_holm;   // beside report.comparisons, over all candidates and rows of the same kind
 };
 
 struct VariantAnswer {
@@ -50,8 +50,9 @@ struct ReportData {
   std::vector<db::ExecutionRow> executions;
   std::vector<stats::Estimate> estimates;  // of the variants above
   std::vector<Versus> versus;
-  int primary_test_count = 0;      // suite differences, adjusted together
-  int row_test_count = 0;          // rows of the table, adjusted together
+  int suite_test_count = 0;        // means over tasks; adjusted together
+  int primary_row_count = 0;       // rows of primary metrics; adjusted together
+  int secondary_row_count = 0;     // rows of other metrics; adjusted together
   std::vector<std::string> tasks;  // in the order they ran
   std::vector<int64_t> lengths;    // ascending
   std::vector<BrowserSample> samples;

@@ -94,10 +94,10 @@ class Plot {
                       "</text>\n");
     }
     for (double x : figure_.x_ticks) {
-      absl::StrAppend(&out_, "<text class=\"tick\" x=\"", Number(X(x)), "\" y=\"", Number(Bottom() + 15),
+      absl::StrAppend(&out_, "<text class=\"tick\" x=\"", Number(X(x)), "\" y=\"", Number(Bottom() + 17),
                       "\" text-anchor=\"middle\">", LengthLabel(static_cast<int64_t>(x)), "</text>\n");
     }
-    absl::StrAppend(&out_, "<text class=\"unit\" x=\"", Number((kLeft + Right()) / 2), "\" y=\"", Number(Bottom() + 31),
+    absl::StrAppend(&out_, "<text class=\"unit\" x=\"", Number((kLeft + Right()) / 2), "\" y=\"", Number(Bottom() + 33),
                     "\" text-anchor=\"middle\">context length, tokens</text>\n");
   }
 

@@ -106,7 +106,11 @@ std::string PValue(double p) {
   return absl::StrFormat(p < 0.1 ? "%.3f" : "%.2f", p);
 }
 
-std::string PEquals(double p) { return absl::StrCat("p ", p < 0.001 ? "" : "= ", PValue(p)); }
+// With no-break spaces, so that it never falls on two lines.
+std::string PEquals(double p) {
+  const std::string text = absl::StrCat("p ", p < 0.001 ? "" : "= ", PValue(p));
+  return absl::StrReplaceAll(text, {{" ", "\u00A0"}});
+}
 
 std::string TimeLabel(int64_t time_us) {
   return absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::FromUnixMicros(time_us), absl::UTCTimeZone());

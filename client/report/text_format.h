@@ -22,7 +22,7 @@ std::string CountLabel(int64_t count);             // "12,345"
 std::string Signed(double value, int decimals);    // "+12.5", "−3.0" (U+2212), "0.0"
 std::string Unsigned(double value, int decimals);  // "12.5", "−3.0"
 std::string PValue(double p);                      // "0.002", "< 0.001"; never zero
-std::string PEquals(double p);                     // "p = 0.002", "p < 0.001"
+std::string PEquals(double p);                     // "p = 0.002", "p < 0.001", with no-break spaces
 std::string TimeLabel(int64_t time_us);            // "2026-11-21 14:30 UTC"
 std::string ShortHash(absl::string_view hex);      // the first 12 characters
 

@@ -7,12 +7,13 @@ the library itself, character by character, instead of being read from a Unicode
 """
 
 import pathlib
+import unicodedata
 
-from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tokenizer/unicode_class_ranges.cc"
 POINTS = [p for p in range(0x110000) if not 0xD800 <= p < 0xE000]
-LETTER, NUMBER, SPACE, NUMERIC, WORD = 1, 2, 4, 8, 16
+LETTER, NUMBER, SPACE, NUMERIC, WORD, INERT = 1, 2, 4, 8, 16, 32
 
 
 def by_regex(pattern):
@@ -37,6 +38,22 @@ def word():
     return {p for i, p in enumerate(points) if i * 4 + 1 not in found} | {ord("Q")}
 
 
+def inert():
+    """Points that newer Unicode releases normalize (or may) and the library, whose tables are older, does not."""
+    seconds = {int(parts[1], 16) for parts in map(str.split, map(unicodedata.decomposition, map(chr, POINTS))) if len(parts) == 2}
+    forms = [getattr(normalizers, form)() for form in ("NFC", "NFD", "NFKC", "NFKD")]
+    found = set()
+    for point in POINTS:
+        c = chr(point)
+        new = unicodedata.combining(c) or unicodedata.decomposition(c) or point in seconds
+        if not new and unicodedata.category(c) != "Cn":
+            continue
+        # Left alone, and a border between the marks before and behind it, which would change places across no border.
+        if all(form.normalize_str(f"\u0323{c}\u0301\u0323") == f"\u0323{c}\u0323\u0301" for form in forms):
+            found.add(point)
+    return found
+
+
 def main():
     bits = dict.fromkeys(POINTS, 0)
     for flag, members in (
@@ -45,6 +62,7 @@ def main():
         (SPACE, by_regex(r"\s")),
         (NUMERIC, numeric()),
         (WORD, word()),
+        (INERT, inert()),
     ):
         for point in members:
             bits[point] |= flag
