@@ -8,7 +8,7 @@ deploy/install.sh
 [ $# -gt 0 ] || set -- asan tsan cuda tidy
 
 # Rooms without gRPC: the only ones where ThreadSanitizer's word can be taken (Debian's gRPC is not instrumented).
-core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test model_test engine_test"
+core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test model_test engine_test jobs_test"
 
 build() {  # build PRESET TARGET...: those of the targets that exist
   local preset=$1; shift
@@ -31,7 +31,7 @@ for check in "$@"; do
       build asan $core_tests ;;
     tsan)
       export TSAN_OPTIONS=halt_on_error=1
-      build tsan base_test kernels_test engine_test eval_tasks_test ;;
+      build tsan base_test kernels_test engine_test eval_tasks_test jobs_test ;;
     cuda)
       if [ -d kernels/cuda ] && command -v nvcc >/dev/null; then
         cmake --preset cuda -DCMAKE_MESSAGE_LOG_LEVEL=WARNING && ninja -C build/cuda -j2 varifocal_kernels
