@@ -22,12 +22,3 @@ namespace varifocal {
       ::varifocal::CheckFailed(__FILE__, __LINE__, #condition, "" __VA_ARGS__);      \
     }                                                                                \
   } while (false)
-
-// The same for inner loops: compiled out unless NDEBUG is absent.
-#ifdef NDEBUG
-#define VF_DCHECK(condition, ...) \
-  do {                            \
-  } while (false)
-#else
-#define VF_DCHECK(condition, ...) VF_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
-#endif

@@ -52,10 +52,10 @@ function(varifocal_room)
   endforeach()
 endfunction()
 
-# varifocal_embed(TARGET NAME FILES a b ...): the files as bytes in a generated NAME.h / NAME.cc:
-# `struct EmbeddedFile { const char* name; const char* data; unsigned long size; };` and a function `EmbeddedNAME()`.
+# varifocal_embed(TARGET t NAME n FILES a b ...): the files' bytes, compiled into the target t behind a function
+# `EmbeddedFiles Embedded_n()` in namespace varifocal (base/embedded.h), which the room declares where it calls it.
 function(varifocal_embed)
-  cmake_parse_arguments(E "" "TARGET;NAME;NAMESPACE" "FILES" ${ARGN})
+  cmake_parse_arguments(E "" "TARGET;NAME" "FILES" ${ARGN})
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${E_NAME}.cc)
   set(paths)
   foreach(f ${E_FILES})

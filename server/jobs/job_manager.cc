@@ -73,7 +73,7 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const std::string& requ
                       "BAD_REQUEST_ID", {{"field", "request_id"}});
   }
   ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
-  RETURN_IF_ERROR(CheckContextsSuffice(job));
+  RETURN_IF_ERROR(CheckLengthsArePossible(job));
   db::NewJob row;
   row.suite = job.spec.suite.name;
   row.spec_json = ToCanonicalJson(job.spec);

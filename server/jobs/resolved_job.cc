@@ -65,7 +65,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
   return job;
 }
 
-absl::Status CheckContextsSuffice(const ResolvedJob& job) {
+absl::Status CheckLengthsArePossible(const ResolvedJob& job) {
   std::set<std::string> seen;  // variants share tokenizers
   for (const std::shared_ptr<HostedModel>& model : job.models) {
     const auto tokenizer = MakeTokenCounter(model->tokenizer);
@@ -76,7 +76,7 @@ absl::Status CheckContextsSuffice(const ResolvedJob& job) {
         for (const absl::StatusOr<Sample>& made :
              task->MakeGroup({job.spec.suite.seed, length, /*index=*/0}, *tokenizer)) {
           if (absl::IsInvalidArgument(made.status())) {
-            return WithReason(made.status(), "CONTEXT_TOO_SHORT", {{"task", task->name()}, {"field", "spec.suite.lengths"}});
+            return WithReason(made.status(), "IMPOSSIBLE_LENGTH", {{"task", task->name()}, {"field", "spec.suite.lengths"}});
           }
         }
       }

@@ -3,7 +3,7 @@
 // All that can be wrong with a job before its first sample is found here, so that it is refused when it is submitted
 // and not hours later; and found again when it runs, since models come and go.
 //
-// Errors: INVALID_ARGUMENT (BAD_JOB_SPEC, BAD_FOCAL_TEMPERATURE, CONTEXT_TOO_LONG, CONTEXT_TOO_SHORT), NOT_FOUND (MODEL_NOT_FOUND),
+// Errors: INVALID_ARGUMENT (BAD_JOB_SPEC, BAD_FOCAL_TEMPERATURE, CONTEXT_TOO_LONG, IMPOSSIBLE_LENGTH), NOT_FOUND (MODEL_NOT_FOUND),
 //         FAILED_PRECONDITION (MODEL_WITHOUT_TOKENIZER), RESOURCE_EXHAUSTED (CACHE_TOO_SMALL).
 #pragma once
 
@@ -28,8 +28,8 @@ struct ResolvedJob {
 // in_flight is for a spec that says 0.
 absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int in_flight);
 
-// INVALID_ARGUMENT (CONTEXT_TOO_SHORT) when a task that makes its own questions cannot make one at some length. A user's
+// INVALID_ARGUMENT (IMPOSSIBLE_LENGTH) when a task that makes its own questions cannot make one at some length. A user's
 // own rows are not looked at: a row that does not fit fails for itself.
-absl::Status CheckContextsSuffice(const ResolvedJob& job);
+absl::Status CheckLengthsArePossible(const ResolvedJob& job);
 
 }  // namespace varifocal
