@@ -27,7 +27,7 @@ for check in "$@"; do
       # shellcheck disable=SC2086
       build_and_run asan $core_tests ;;
     tsan)
-      export TSAN_OPTIONS=halt_on_error=1
+      export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/tsan.supp"
       build_and_run tsan base_test kernels_test engine_test eval_tasks_test jobs_test ;;
     cuda)
       if [ -d kernels/cuda ] && command -v nvcc >/dev/null; then
