@@ -5,8 +5,11 @@
 // phase: kernels are chosen by phase, never by row count, and a row's bits depend on nothing but its own sequence.
 //
 //   Embed
-//   per layer:  RmsNorm  [FocalTau]  QkvRopeWrite  Attend  LinearResidual  RmsNorm  LinearGated  LinearResidual
+//   per layer:  Norm  [FocalTau]  QkvRopeWrite  Attend  LinearResidual  Norm  LinearGated  LinearResidual
 //   LmHead on the rows that need it
+//
+// A plain MLP has Linear with an activation instead of LinearGated; norms after the blocks are LinearNormResidual
+// instead of LinearResidual; blocks side by side have both Norms before both residuals.
 //
 // Shapes:  T rows of a step in the order of Batch::sequences; residual stream f32 [T, M]; what feeds a matrix product
 //          or comes out of attention ("operands") in operand_dtype(): f32, or bf16 in a bf16 backend.
@@ -142,18 +145,27 @@ struct Batch {
 
 // ---- Arguments of the operations. ----
 
+// out = multiplier * table[token] + positions[position]
 struct EmbedArgs {
   const Weight* table = nullptr;  // kEmbedding or kEmbeddingAndHead
   std::span<const int32_t> tokens;
-  float multiplier = 1.0f;
-  Slice out;  // residual [T, M]
+  float multiplier = 1.0f;            // of the token alone
+  const Weight* positions = nullptr;  // optional [positions, M], kEmbedding; a position beyond it is a bug
+  Slice out;                          // residual [T, M]
 };
 
-// out = x / sqrt(mean(x^2) + epsilon) * weight. With `delta`: x += delta first, and x keeps the sum.
-struct RmsNormArgs {
+enum class NormKind {
+  kRms,    // x / sqrt(mean(x^2) + epsilon) * weight
+  kLayer,  // (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * weight + bias
+};
+
+// out = norm(x). With `delta`: x += delta first, and x keeps the sum.
+struct NormArgs {
+  NormKind kind = NormKind::kRms;
   Slice x;       // residual [T, M]
   Slice delta;   // optional: operands [T, M]
   Slice weight;  // vector [M]
+  Slice bias;    // optional vector [M], kLayer alone
   float epsilon = 0;
   Slice out;  // operands [T, M]
 };
@@ -173,13 +185,14 @@ struct FocalTauArgs {
   Slice bound_counts;  // optional: uint32 [sequences, 2], rows with mean <= tau_min and >= tau_max are added
 };
 
-// [q; k; v] = weight x + bias, per-head norms where given, rotation, keys and values into their pages.
+// [q; k; v] = weight x + bias, RMS norms of q and k where given, rotation, keys and values into their pages.
 struct QkvRopeWriteArgs {
   Slice x;                         // operands [T, M]
   const Weight* weight = nullptr;  // [(H + 2K) D, M], kPlain
   Slice bias;                      // optional vector [(H + 2K) D]
-  Slice query_norm;                // optional vector [D], RMSNorm per head before the rotation
-  Slice key_norm;
+  Slice query_norm;                // optional vector [D], of each head before the rotation, unless
+  Slice key_norm;                  // norm_over_width: vectors [H D] and [K D], of all heads of a row together
+  bool norm_over_width = false;
   float norm_epsilon = 0;
   int query_head_count = 0;
   std::span<const RopeTable* const> rope_tables;  // empty: no rotation
@@ -209,11 +222,21 @@ struct AttendArgs {
   Slice log_sum_exp;                  // optional f32 [T, H], natural logarithm; kEmptyLse where a row sees no key
 };
 
+enum class Activation {
+  kNone,
+  kSilu,      // x / (1 + e^-x)
+  kGeluTanh,  // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+  kGeluErf,   // x/2 (1 + erf(x / sqrt(2)))
+  kRelu,
+};
+
+// out = activation(weight x + bias)
 struct LinearArgs {
   Slice x;                         // operands [T, K]
   const Weight* weight = nullptr;  // [N, K], kPlain
   Slice bias;                      // optional vector [N]
-  Slice out;                       // operands [T, N]
+  Activation activation = Activation::kNone;
+  Slice out;  // operands [T, N]
 };
 
 // residual += multiplier * (weight x + bias)
@@ -225,12 +248,22 @@ struct LinearResidualArgs {
   Slice residual;  // f32 [T, N]
 };
 
-enum class Activation { kSilu, kGeluTanh };
+// residual += multiplier * RMSNorm(weight x + bias); the product stays f32 in between.
+struct LinearNormResidualArgs {
+  Slice x;                         // operands [T, K]
+  const Weight* weight = nullptr;  // [M, K], kPlain
+  Slice bias;                      // optional vector [M]
+  Slice norm_weight;               // vector [M]
+  float norm_epsilon = 0;
+  float multiplier = 1.0f;
+  Slice residual;  // f32 [T, M]
+};
 
-// out = activation(gate x) * (up x)
+// out = activation(gate x + gate bias) * (up x + up bias)
 struct LinearGatedArgs {
   Slice x;                         // operands [T, M]
   const Weight* weight = nullptr;  // [2F, M]: gate rows, then up rows; kGateUp
+  Slice bias;                      // optional vector [2F], in the same order
   Activation activation = Activation::kSilu;
   Slice out;  // operands [T, F]
 };
@@ -251,10 +284,12 @@ struct HeadResult {
   bool finite = true;         // false when a logit is NaN or infinite
 };
 
-// logits = weight * RMSNorm(residual row) * logit_multiplier, then soft-capped when logit_soft_cap > 0.
+// logits = weight * norm(residual row) * logit_multiplier, then soft-capped when logit_soft_cap > 0.
 struct LmHeadArgs {
   Slice residual;  // f32 [T, M]
+  NormKind norm_kind = NormKind::kRms;
   Slice norm_weight;
+  Slice norm_bias;  // optional, kLayer alone
   float norm_epsilon = 0;
   const Weight* weight = nullptr;  // [V, M], kHead or kEmbeddingAndHead
   float logit_multiplier = 1.0f;
@@ -329,12 +364,13 @@ class Backend {
   // ---- a step: Begin, then the operations in order ----
   virtual Error BeginStep(Workspace& workspace, const Batch& batch) = 0;
   virtual Error Embed(Workspace& workspace, const EmbedArgs& args) = 0;
-  virtual Error RmsNorm(Workspace& workspace, const RmsNormArgs& args) = 0;
+  virtual Error Norm(Workspace& workspace, const NormArgs& args) = 0;
   virtual Error FocalTau(Workspace& workspace, const FocalTauArgs& args) = 0;
   virtual Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) = 0;
   virtual Error Attend(Workspace& workspace, const AttendArgs& args) = 0;
   virtual Error Linear(Workspace& workspace, const LinearArgs& args) = 0;
   virtual Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) = 0;
+  virtual Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) = 0;
   virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
   virtual Error LmHead(Workspace& workspace, const LmHeadArgs& args) = 0;
   virtual Error AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) = 0;

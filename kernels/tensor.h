@@ -3,7 +3,7 @@
 // Kernels know no Abseil, so that they build on a bare GPU machine: an operation returns an Error, which is empty when
 // all went well, and a factory returns a Result. The server turns both into absl::Status in one place.
 //
-// Shapes:  a HostMatrix is [rows, columns], row-major, last axis contiguous; a vector has one row.
+// Shapes:  a HostMatrix is [rows, columns], row-major, last axis contiguous, or its transpose; a vector has one row.
 // Threads: plain values.
 #pragma once
 
@@ -80,6 +80,8 @@ struct HostMatrix {
   const void* data = nullptr;
   int64_t rows = 0;
   int64_t columns = 0;
+  // The data is stored as [columns, rows]: rows and columns above stay those of the matrix that is meant.
+  bool transposed = false;
 };
 
 // bf16 is the upper half of an f32; f16 is IEEE binary16. Both widen exactly.

@@ -117,9 +117,9 @@ std::string CheckRmsNorm(Backend& tested, Backend& oracle) {
                  PlainStep step(backend, {.model_dim = width}, rows);
                  auto in = Upload(backend, x), d = Upload(backend, delta), w = Upload(backend, weight),
                       out = Empty(backend, x.size());
-                 RmsNormArgs args{.x = {in.get(), 0}, .weight = {w.get(), 0}, .epsilon = 1e-5f, .out = {out.get(), 0}};
+                 NormArgs args{.x = {in.get(), 0}, .weight = {w.get(), 0}, .epsilon = 1e-5f, .out = {out.get(), 0}};
                  if (fused) args.delta = {d.get(), 0};
-                 VF_CHECK(backend.RmsNorm(*step.workspace, args).ok(), "valid");
+                 VF_CHECK(backend.Norm(*step.workspace, args).ok(), "valid");
                  std::vector<float> both = Download(backend, *out, x.size()), sum = Download(backend, *in, x.size());
                  both.insert(both.end(), sum.begin(), sum.end());
                  return both;

@@ -60,19 +60,20 @@ inline void AddValues(const float* values, int dim, const float* weights, int fr
 
 template <typename S>
 void AttendDecode(const DecodeSplit& split, float* scratch) {
-  const int dim = split.head_dim, words = dim / S::kPer;
+  const int dim = PaddedDim(split.head_dim), words = dim / S::kPer;
   float* query = scratch;
   float* chains = query + dim;
   float* weights = chains + kChains * dim;
   for (int head = 0; head < split.head_count; ++head) {
-    const float* from = split.queries + head * dim;
+    const float* from = split.queries + head * split.head_dim;
     float largest = 0;
-    for (int i = 0; i < dim; ++i) largest = std::max(largest, std::fabs(from[i]));
+    for (int i = 0; i < split.head_dim; ++i) largest = std::max(largest, std::fabs(from[i]));
     float factor = split.scale * kLog2E;
     if (factor * largest > kScaledQueryMax) factor = kScaledQueryMax / largest;
-    for (int i = 0; i < dim; i += S::kPer) {
+    for (int i = 0; i < split.head_dim; i += S::kPer) {
       query[i / S::kPer] = S::kPer == 1 ? from[i] * factor : PairOf(from[i] * factor, from[i + 1] * factor);
     }
+    std::fill(query + split.head_dim / S::kPer, query + words, 0.0f);
     std::fill(chains, chains + kChains * dim, 0.0f);
     float reference = kNoReference;
     typename S::V sums = S::Zero();

@@ -37,7 +37,7 @@ struct PrefillLanes {
 };
 
 template <typename S, int kVectors>
-inline void LoadQueries(const PrefillBlock& block, int dim, PrefillLanes<S, kVectors>& lanes) {
+inline void LoadQueries(const PrefillBlock& block, int head_dim, PrefillLanes<S, kVectors>& lanes) {
   constexpr int kWidth = kVectors * kLanes;
   for (int lane = 0; lane < kWidth; ++lane) {
     // Idle lanes repeat the first row's interval, so that they never make a full tile a partial one.
@@ -47,18 +47,20 @@ inline void LoadQueries(const PrefillBlock& block, int dim, PrefillLanes<S, kVec
     float factor = 0;
     if (lane < block.lane_count) {
       float largest = 0;
-      for (int i = 0; i < dim; ++i) largest = std::max(largest, std::fabs(block.queries[lane][i]));
+      for (int i = 0; i < head_dim; ++i) largest = std::max(largest, std::fabs(block.queries[lane][i]));
       factor = block.scales[lane] * kLog2E;
       if (factor * largest > kScaledQueryMax) factor = kScaledQueryMax / largest;
     }
     const float* query = block.queries[from];
-    for (int i = 0; i < dim; i += S::kPer) {
+    for (int i = 0; i < head_dim; i += S::kPer) {
       lanes.queries[i / S::kPer * kWidth + lane] =
           S::kPer == 1 ? query[i] * factor : PairOf(query[i] * factor, query[i + 1] * factor);
     }
     lanes.references[lane] = kNoReference;
     lanes.sums[lane] = 0;
   }
+  const int dim = PaddedDim(head_dim);
+  std::fill(lanes.queries + head_dim / S::kPer * kWidth, lanes.queries + dim / S::kPer * kWidth, 0.0f);
   std::fill(lanes.outs, lanes.outs + dim * kWidth, 0.0f);
 }
 
@@ -245,7 +247,7 @@ inline void StoreRows(const PrefillBlock& block, int dim, const PrefillLanes<S, 
 template <typename S, int kVectors>
 void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
   constexpr int kWidth = kVectors * kLanes;
-  const int dim = args.head_dim;
+  const int dim = PaddedDim(args.head_dim);
   PrefillLanes<S, kVectors> lanes[kPrefillBlocksMax];
   float* next = scratch + kPageTokens * kWidth;
   int first = INT_MAX, last = 0;
@@ -256,7 +258,7 @@ void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
     lanes[b].references = lanes[b].outs + dim * kWidth;
     lanes[b].sums = lanes[b].references + kWidth;
     next = lanes[b].sums + kWidth;
-    LoadQueries<S, kVectors>(args.blocks[b], dim, lanes[b]);
+    LoadQueries<S, kVectors>(args.blocks[b], args.head_dim, lanes[b]);
     FindRanges<S, kVectors>(args.blocks[b], lanes[b]);
     first = std::min(first, lanes[b].first);
     last = std::max(last, lanes[b].last);
@@ -268,7 +270,7 @@ void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
       }
     }
   }
-  for (int b = 0; b < args.block_count; ++b) StoreRows<S, kVectors>(args.blocks[b], dim, lanes[b]);
+  for (int b = 0; b < args.block_count; ++b) StoreRows<S, kVectors>(args.blocks[b], args.head_dim, lanes[b]);
 }
 
 // Fewer vectors where fewer lanes are in use; the bits are the same.

@@ -114,11 +114,11 @@ void PlanDecode(const Call& call, std::vector<AttentionItem>& items) {
   SortHeaviestFirst(items);
 }
 
-// partials[row][kv head][split][group][D + 2]
+// partials[row][kv head][split][group][PaddedDim(D) + 2]
 float* Partials(const Call& call, int row, int kv_head, int split) {
   const int kv_heads = call.pages.shape().kv_head_count;
   const size_t index = (static_cast<size_t>(row) * kv_heads + kv_head) * call.workspace.split_count() + split;
-  return call.workspace.partials.get() + index * call.group * (call.dim + 2);
+  return call.workspace.partials.get() + index * call.group * (PaddedDim(call.dim) + 2);
 }
 
 void RunDecodeItem(const Call& call, const AttentionItem& item, float* scratch) {
@@ -139,20 +139,21 @@ void RunDecodeItem(const Call& call, const AttentionItem& item, float* scratch) 
 void MergeSplits(const Call& call, int row) {
   const RowInterval seen = call.seen(row);
   const int first = seen.begin / kSplitTokens, last = seen.end > seen.begin ? (seen.end - 1) / kSplitTokens : first - 1;
-  const size_t stride = static_cast<size_t>(call.group) * (call.dim + 2);
+  const int padded = PaddedDim(call.dim);
+  const size_t stride = static_cast<size_t>(call.group) * (padded + 2);
   for (int head = 0; head < call.heads; ++head) {
     const size_t at = static_cast<size_t>(row) * call.heads + head;
     float* out = call.out + at * call.dim;
     std::fill(out, out + call.dim, 0.0f);
     float reference = kNoReference, sum = 0;
-    const float* partials = Partials(call, row, head / call.group, 0) + (head % call.group) * (call.dim + 2);
+    const float* partials = Partials(call, row, head / call.group, 0) + (head % call.group) * (padded + 2);
     for (int split = first; split <= last; ++split)
-      reference = std::max(reference, partials[split * stride + call.dim]);
+      reference = std::max(reference, partials[split * stride + padded]);
     for (int split = first; split <= last; ++split) {
       const float* partial = partials + split * stride;
-      const float factor = static_cast<float>(std::exp2(static_cast<double>(partial[call.dim]) - reference));
+      const float factor = static_cast<float>(std::exp2(static_cast<double>(partial[padded]) - reference));
       for (int i = 0; i < call.dim; ++i) out[i] += partial[i] * factor;
-      sum += partial[call.dim + 1] * factor;
+      sum += partial[padded + 1] * factor;
     }
     const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
     for (int i = 0; i < call.dim; ++i) out[i] *= inverse;

@@ -81,9 +81,10 @@ class CpuBackend final : public Backend {
 
   Error CheckShape(const KvShape& shape) const override {
     if (shape.has_group_bits) return {ErrorCode::kUnsupported, "the cpu backend has no group test"};
-    if (shape.head_dim < kTile || shape.head_dim > kHeadDimMax || shape.head_dim % kTile != 0) {
+    if (shape.head_dim <= 0 || shape.head_dim > kHeadDimMax || shape.head_dim % kHeadDimStep != 0) {
       return {ErrorCode::kUnsupported, "the cpu backend has no kernel for head dim " + std::to_string(shape.head_dim) +
-                                           ", only for multiples of 16 up to " + std::to_string(kHeadDimMax)};
+                                           ", only for multiples of " + std::to_string(kHeadDimStep) + " up to " +
+                                           std::to_string(kHeadDimMax)};
     }
     return {};
   }
@@ -121,27 +122,38 @@ class CpuBackend final : public Backend {
     const PackedWeight& table = Own(*args.table);
     const FlatBatch& flat = Own(workspace).flat;
     VF_CHECK(args.tokens.size() == static_cast<size_t>(flat.row_count()), "one token per row");
-    float* out = HostData<float>(args.out, flat.row_count() * table.columns());
+    const int64_t width = table.columns();
+    float* out = HostData<float>(args.out, flat.row_count() * width);
     return EachRow(flat, [&](int row, int) {
       VF_CHECK(args.tokens[row] >= 0 && args.tokens[row] < table.rows(), "a token id outside the vocabulary");
-      float* to = out + row * table.columns();
+      float* to = out + row * width;
       table.ReadRow(args.tokens[row], to);
       if (args.multiplier != 1.0f) {
-        for (int64_t i = 0; i < table.columns(); ++i) to[i] *= args.multiplier;
+        for (int64_t i = 0; i < width; ++i) to[i] *= args.multiplier;
       }
+      if (args.positions == nullptr) return;
+      VF_CHECK(flat.row_positions[row] < args.positions->rows(), "a position beyond the position table");
+      Own(*args.positions).AddRow(flat.row_positions[row], to);
     });
   }
 
-  Error RmsNorm(Workspace& workspace, const RmsNormArgs& args) override {
+  Error Norm(Workspace& workspace, const NormArgs& args) override {
     const FlatBatch& flat = Own(workspace).flat;
     const int64_t width = Own(workspace).shape.model_dim;
     float* x = HostData<float>(args.x, flat.row_count() * width);
     const float* delta = OptionalHostData<float>(args.delta, flat.row_count() * width);
     const float* weight = HostData<float>(args.weight, width);
+    const float* bias = OptionalHostData<float>(args.bias, width);
     float* out = HostData<float>(args.out, flat.row_count() * width);
     return EachRow(flat, [&](int row, int) {
-      kernels_.rms_norm(x + row * width, delta == nullptr ? nullptr : delta + row * width, weight, width, args.epsilon,
-                        out + row * width);
+      kernels_.norm_row({.kind = args.kind,
+                         .x = x + row * width,
+                         .delta = delta == nullptr ? nullptr : delta + row * width,
+                         .weight = weight,
+                         .bias = bias,
+                         .width = width,
+                         .epsilon = args.epsilon,
+                         .out = out + row * width});
     });
   }
 
@@ -160,6 +172,7 @@ class CpuBackend final : public Backend {
                                 .weight = &weight,
                                 .row_count = rows,
                                 .epilogue = Epilogue::kStore,
+                                .activation = args.activation,
                                 .bias = OptionalHostData<float>(args.bias, weight.rows()),
                                 .out = HostData<float>(args.out, rows * weight.rows())});
   }
@@ -174,6 +187,7 @@ class CpuBackend final : public Backend {
                                 .multiplier = args.multiplier,
                                 .out = HostData<float>(args.residual, rows * weight.rows())});
   }
+  Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) override;
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
     const PackedWeight& weight = Own(*args.weight);
     VF_CHECK(weight.gated(), "LinearGated needs a kGateUp weight");
@@ -183,6 +197,7 @@ class CpuBackend final : public Backend {
                                 .row_count = rows,
                                 .epilogue = Epilogue::kGated,
                                 .activation = args.activation,
+                                .bias = OptionalHostData<float>(args.bias, weight.rows()),
                                 .out = HostData<float>(args.out, rows * weight.rows() / 2)});
   }
 
@@ -273,6 +288,32 @@ Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
   return {};
 }
 
+Error CpuBackend::LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) {
+  CpuWorkspace& own = Own(workspace);
+  const PackedWeight& weight = Own(*args.weight);
+  const int rows = own.flat.row_count();
+  const int64_t width = weight.rows();
+  VF_CHECK(width == own.shape.model_dim, "a product added to the residual is as wide as the model");
+  if (Error error = Multiply(workspace, {.x = HostData<float>(args.x, rows * weight.columns()),
+                                         .weight = &weight,
+                                         .row_count = rows,
+                                         .epilogue = Epilogue::kStore,
+                                         .bias = OptionalHostData<float>(args.bias, width),
+                                         .out = own.projected.get()});
+      !error.ok()) {
+    return error;
+  }
+  const float* norm_weight = HostData<float>(args.norm_weight, width);
+  float* residual = HostData<float>(args.residual, rows * width);
+  return EachRow(own.flat, [&](int row, int) {
+    float* product = own.projected.get() + row * width;
+    kernels_.norm_row(
+        {.x = product, .weight = norm_weight, .width = width, .epsilon = args.norm_epsilon, .out = product});
+    float* to = residual + row * width;
+    for (int64_t i = 0; i < width; ++i) to[i] += args.multiplier * product[i];
+  });
+}
+
 Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) {
   CpuWorkspace& own = Own(workspace);
   const FlatBatch& flat = own.flat;
@@ -293,8 +334,17 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
       !error.ok()) {
     return error;
   }
-  const float* query_norm = OptionalHostData<float>(args.query_norm, dim);
-  const float* key_norm = OptionalHostData<float>(args.key_norm, dim);
+  // Heads that one norm spans.
+  const int query_span = args.norm_over_width ? query_heads : 1, key_span = args.norm_over_width ? kv_heads : 1;
+  const float* query_norm = OptionalHostData<float>(args.query_norm, query_span * dim);
+  const float* key_norm = OptionalHostData<float>(args.key_norm, key_span * dim);
+  const auto normalize = [&](float* heads, int count, int span, const float* weight_of_norm) {
+    for (int h = 0; weight_of_norm != nullptr && h < count; h += span) {
+      float* x = heads + h * dim;
+      kernels_.norm_row(
+          {.x = x, .weight = weight_of_norm, .width = span * dim, .epsilon = args.norm_epsilon, .out = x});
+    }
+  };
   float* queries = HostData<float>(args.queries, static_cast<size_t>(rows) * query_heads * dim);
   return EachRow(flat, [&](int row, int) {
     float* projected = own.projected.get() + static_cast<size_t>(row) * width;
@@ -303,12 +353,9 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
     const HostRopeTable* rope =
         args.rope_tables.empty() ? nullptr : static_cast<const HostRopeTable*>(args.rope_tables[sequence.rope_table]);
     VF_CHECK(rope == nullptr || position < rope->position_count(), "a position beyond the rope table");
-    for (int h = 0; h < query_heads + kv_heads; ++h) {
-      float* head = projected + h * dim;
-      const float* norm = h < query_heads ? query_norm : key_norm;
-      if (norm != nullptr) kernels_.rms_norm(head, nullptr, norm, dim, args.norm_epsilon, head);
-      if (rope != nullptr) Rotate(*rope, position, head);
-    }
+    normalize(projected, query_heads, query_span, query_norm);
+    normalize(projected + query_heads * dim, kv_heads, key_span, key_norm);
+    for (int h = 0; rope != nullptr && h < query_heads + kv_heads; ++h) Rotate(*rope, position, projected + h * dim);
     std::memcpy(queries + static_cast<size_t>(row) * query_heads * dim, projected, sizeof(float) * query_heads * dim);
     const bool last = row + 1 == flat.first_rows[flat.row_sequences[row] + 1];
     pool.WriteToken(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens,

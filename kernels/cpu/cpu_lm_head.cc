@@ -72,10 +72,17 @@ bool RunLmHead(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& works
            "the workspace was planned for this model");
   float* residual = HostData<float>(args.residual, workspace.flat.row_count() * width);
   const float* norm = HostData<float>(args.norm_weight, width);
+  const float* norm_bias = OptionalHostData<float>(args.norm_bias, width);
   const std::atomic<bool>* cancelled = workspace.flat.batch.cancelled;
   const bool normed = pool.Run(rows, cancelled, [&](int r, int) {
     float* row = workspace.head_rows.get() + r * width;
-    kernels.rms_norm(residual + args.rows[r].row * width, nullptr, norm, width, args.norm_epsilon, row);
+    kernels.norm_row({.kind = args.norm_kind,
+                      .x = residual + args.rows[r].row * width,
+                      .weight = norm,
+                      .bias = norm_bias,
+                      .width = width,
+                      .epsilon = args.norm_epsilon,
+                      .out = row});
     if (kernels.per != 1) kernels.pack_row(row, width, workspace.words.get() + r * weight.words());
   });
   if (!normed) return false;

@@ -50,6 +50,7 @@ bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& a
                           .epilogue = args.epilogue,
                           .activation = args.activation,
                           .bias = args.bias == nullptr ? nullptr : args.bias + p * outputs,
+                          .up_bias = args.bias == nullptr ? nullptr : args.bias + out_stride + p * outputs,
                           .multiplier = args.multiplier,
                           .out = args.out + first_row * out_stride + p * outputs,
                           .out_stride = out_stride,

@@ -11,8 +11,8 @@ struct MatmulArgs {
   const PackedWeight* weight = nullptr;
   int row_count = 0;
   Epilogue epilogue = Epilogue::kStore;
-  Activation activation = Activation::kSilu;
-  const float* bias = nullptr;
+  Activation activation = Activation::kNone;
+  const float* bias = nullptr;  // kGated: of the gates, then of the ups
   float multiplier = 1.0f;
   float* out = nullptr;  // [rows, outputs]
 };

@@ -42,8 +42,9 @@ class CpuWorkspace final : public Workspace {
   StepShape shape;
   FlatBatch flat;
   std::vector<AttentionItem> items;
-  AlignedArray<float> projected;         // [T, (H + 2K) D]: q, k, v before norms and rotation
-  AlignedArray<float> partials;          // [sequences, H, splits, D + 2]
+  AlignedArray<float> projected;         // [T, (H + 2K) D]: q, k, v before norms and rotation; [T, M]: a product before
+                                         // its norm
+  AlignedArray<float> partials;          // [sequences, H, splits, PaddedDim(D) + 2]
   AlignedArray<float> taus;              // [T]
   AlignedArray<float> head_rows;         // [head rows, M]
   AlignedArray<float> words;             // bf16 alone: [rows, K/2] inputs of a product, packed

@@ -60,10 +60,27 @@ inline void PanelTileRows(int rows, const float* x, size_t x_stride, const float
   }
 }
 
+// x Phi(x) = max(x, 0) - |x| Phi(-|x|), with Phi(-y) = e^(-y^2/2) t P(t), t = 1 / (1 + 0.265 y): a minimax fit of P of
+// degree 8 by relative error, 1.2e-8 before rounding.
+template <typename S>
+inline typename S::V GeluErf(typename S::V x) {
+  constexpr float kTail[9] = {1.057415644e-01f, 1.052466526e-01f, 1.027010724e-01f, 6.031272287e-02f, 1.379540921e-01f, -1.163641755e-01f, 2.178164542e-01f, -1.442294138e-01f, 3.082103279e-02f};
+  const typename S::V y = S::Max(S::Sub(S::Zero(), x), x), one = S::Set1(1.0f);
+  const typename S::V t = S::Div(one, S::Fma(S::Set1(0.265f), y, one));
+  typename S::V tail = S::Set1(kTail[8]);
+#pragma GCC unroll 8
+  for (int i = 7; i >= 0; --i) tail = S::Fma(tail, t, S::Set1(kTail[i]));
+  tail = S::Mul(S::Mul(tail, t), Exp<S>(S::Mul(S::Mul(y, y), S::Set1(-0.5f))));
+  return S::Sub(S::Max(S::Zero(), x), S::Mul(y, tail));
+}
+
 template <typename S>
 inline typename S::V Activated(Activation activation, typename S::V x) {
   const typename S::V one = S::Set1(1.0f);
+  if (activation == Activation::kNone) return x;
   if (activation == Activation::kSilu) return S::Div(x, S::Add(one, Exp<S>(S::Sub(S::Zero(), x))));
+  if (activation == Activation::kGeluErf) return GeluErf<S>(x);
+  if (activation == Activation::kRelu) return S::Max(S::Zero(), x);  // in this order a NaN stays one
   // x/2 (1 + tanh u) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3)
   const typename S::V cubic = S::Mul(S::Mul(x, x), S::Mul(x, S::Set1(0.044715f)));
   const typename S::V u = S::Mul(S::Add(x, cubic), S::Set1(-2.0f * 0.797884561f));
@@ -83,12 +100,17 @@ inline void FinishRow(const GemmPanel& args, float* row, float* out) {
   }
   if (args.bias != nullptr) {
     for (int i = 0; i < args.columns; ++i) row[i] += args.bias[i];
+    if (args.epilogue == Epilogue::kGated) {
+      for (int i = 0; i < args.columns; ++i) row[kPanel / 2 + i] += args.up_bias[i];
+    }
   }
   for (int i = 0; i < width; i += kLanes) {
     typename S::V y = S::Load(row + i);
     if (args.epilogue == Epilogue::kGated) {
       y = S::Mul(Activated<S>(args.activation, y), S::Load(row + i + kPanel / 2));
-    } else if (args.epilogue == Epilogue::kResidual) {
+    } else if (args.epilogue == Epilogue::kStore) {
+      y = Activated<S>(args.activation, y);
+    } else {
       y = S::Fma(S::Set1(args.multiplier), y, S::Load(to + i));
     }
     S::Store(to + i, y);

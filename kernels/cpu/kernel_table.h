@@ -7,7 +7,8 @@
 // Everything that enters a product is held in 32-bit words, typed float: an f32, or a pair of bf16 neighbours along the
 // axis that is summed over, the even one in the lower half. "per" is the number of products a word holds.
 //
-// Shapes:  a KV page of one KV head is one contiguous tile, K [128/16][D/per][16] and then V [D/16][128/per][16].
+// Shapes:  a KV page of one KV head is one contiguous tile, K [128/16][D/per][16] and then V [D/16][128/per][16],
+//          D rounded up to 16.
 //          a weight is panels [N/64][K/per][64], its last panel filled with zeros.
 // Threads: functions write only through their arguments and `scratch`.
 #pragma once
@@ -28,7 +29,9 @@ inline constexpr int kPanel = 64;
 inline constexpr int kQueryLanesMax = 48;
 // Keys of one decode split; partial results are merged in split order, whatever the number of threads.
 inline constexpr int kSplitTokens = 16 * kPageTokens;
-inline constexpr int kHeadDimMax = 256;
+inline constexpr int kHeadDimMax = 256, kHeadDimStep = 8;
+// Head dims in whole tiles: pages, and sums of values, are this wide; what lies beyond the head dim is zero.
+inline constexpr int PaddedDim(int head_dim) { return (head_dim + kTile - 1) / kTile * kTile; }
 
 inline constexpr double kLog2EDouble = 1.4426950408889634;
 inline constexpr float kLog2E = static_cast<float>(kLog2EDouble);
@@ -85,7 +88,7 @@ struct PrefillBlock {
 // Blocks that read one KV head of one sequence.
 struct PrefillBlocks {
   KeyValues kv;
-  int head_dim = 0;
+  int head_dim = 0;  // of queries and outputs
   int block_count = 0;
   const PrefillBlock* blocks = nullptr;
 };
@@ -95,7 +98,8 @@ inline constexpr int kPrefillLanesMax = 192;
 inline constexpr int kPrefillBlocksMax = kPrefillLanesMax / kTile;
 
 inline size_t PrefillScratchFloats(int head_dim) {
-  return static_cast<size_t>(kQueryLanesMax) * kPageTokens + static_cast<size_t>(kPrefillLanesMax) * (2 * head_dim + 2);
+  return static_cast<size_t>(kQueryLanesMax) * kPageTokens +
+         static_cast<size_t>(kPrefillLanesMax) * (2 * PaddedDim(head_dim) + 2);
 }
 
 // One query row, the heads of one KV group, the keys of one split.
@@ -106,10 +110,10 @@ struct DecodeSplit {
   const float* queries = nullptr;  // [heads, D]
   float scale = 1;
   RowInterval seen;           // already cut to the split
-  float* partials = nullptr;  // [heads, D + 2]: sums of p v; then the reference; then the sum of p
+  float* partials = nullptr;  // [heads, PaddedDim(D) + 2]: sums of p v; then the reference; then the sum of p
 };
 
-inline size_t DecodeScratchFloats(int head_dim) { return static_cast<size_t>(5) * head_dim + kPageTokens; }
+inline size_t DecodeScratchFloats(int head_dim) { return static_cast<size_t>(5) * PaddedDim(head_dim) + kPageTokens; }
 
 enum class Epilogue { kStore, kResidual, kGated };
 
@@ -121,10 +125,11 @@ struct GemmPanel {
   const float* panel = nullptr;  // words [K/per][64]
   int64_t inner = 0;             // words: K/per, rounded up
   Epilogue epilogue = Epilogue::kStore;
-  Activation activation = Activation::kSilu;
-  const float* bias = nullptr;  // [columns], or null
-  float multiplier = 1;         // of kResidual
-  float* out = nullptr;         // first column of the panel; kGated: 32 outputs per panel
+  Activation activation = Activation::kNone;  // of kStore, and of the gate
+  const float* bias = nullptr;                // [columns], or null; kGated: of the gate
+  const float* up_bias = nullptr;             // kGated, with bias
+  float multiplier = 1;                       // of kResidual
+  float* out = nullptr;                       // first column of the panel; kGated: 32 outputs per panel
   size_t out_stride = 0;
   int columns = kPanel;  // outputs that exist: less than 64 (kGated: 32) in the last panel
 };
@@ -138,6 +143,18 @@ struct SliceStats {
   bool finite = true;
 };
 
+// out = norm(x) over one row, after x += delta when delta is not null; `out` may be x.
+struct NormRowArgs {
+  NormKind kind = NormKind::kRms;
+  float* x = nullptr;
+  const float* delta = nullptr;
+  const float* weight = nullptr;
+  const float* bias = nullptr;  // or null
+  int64_t width = 0;
+  float epsilon = 0;
+  float* out = nullptr;
+};
+
 struct KernelTable {
   const char* isa;
   int query_lanes;  // lanes of a full prefill block
@@ -145,8 +162,7 @@ struct KernelTable {
   void (*attend_prefill)(const PrefillBlocks& args, float* scratch);
   void (*attend_decode)(const DecodeSplit& split, float* scratch);
   void (*gemm_panel)(const GemmPanel& args);
-  // out = x / sqrt(mean(x^2) + epsilon) * weight, after x += delta when delta is not null.
-  void (*rms_norm)(float* x, const float* delta, const float* weight, int64_t width, float epsilon, float* out);
+  void (*norm_row)(const NormRowArgs& args);
   // [count] f32 as ceil(count / per) words.
   void (*pack_row)(const float* x, int64_t count, float* words);
   float (*dot)(const float* a, const float* b, int64_t count);

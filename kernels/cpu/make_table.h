@@ -16,7 +16,7 @@ KernelTable MakeKernelTable(const char* isa) {
           .attend_prefill = AttendPrefill<S>,
           .attend_decode = AttendDecode<S>,
           .gemm_panel = MultiplyPanel<S>,
-          .rms_norm = RmsNormRow<S>,
+          .norm_row = NormRow<S>,
           .pack_row = PackRow<S>,
           .dot = DotRow<S>,
           .slice_stats = LogitSliceStats<S>,

@@ -38,12 +38,21 @@ int PackedWeight::columns_of_panel(int index) const {
   return static_cast<int>(std::min<int64_t>(panel_outputs(), outputs - static_cast<int64_t>(index) * panel_outputs()));
 }
 
-void PackedWeight::ReadRow(int64_t index, float* out) const {
+template <typename Take>
+void PackedWeight::EachOfRow(int64_t index, const Take& take) const {
   const float* from = panel(static_cast<int>(index / kPanel)) + index % kPanel;
   for (int64_t k = 0; k < columns_; ++k) {
     const float word = from[k / per_ * kPanel];
-    out[k] = per_ == 1 ? word : HalfOf(word, static_cast<int>(k % 2));
+    take(k, per_ == 1 ? word : HalfOf(word, static_cast<int>(k % 2)));
   }
+}
+
+void PackedWeight::ReadRow(int64_t index, float* out) const {
+  EachOfRow(index, [&](int64_t k, float value) { out[k] = value; });
+}
+
+void PackedWeight::AddRow(int64_t index, float* sum) const {
+  EachOfRow(index, [&](int64_t k, float value) { sum[k] += value; });
 }
 
 }  // namespace varifocal::kernels::cpu

@@ -29,8 +29,12 @@ class PackedWeight final : public Weight {
   const float* panel(int index) const { return data_.get() + static_cast<size_t>(index) * words() * kPanel; }
   // out[K] = row `index` of the weight; not for gated ones.
   void ReadRow(int64_t index, float* out) const;
+  void AddRow(int64_t index, float* sum) const;
 
  private:
+  template <typename Take>
+  void EachOfRow(int64_t index, const Take& take) const;
+
   int64_t rows_ = 0, columns_ = 0;
   int panel_count_ = 0, per_ = 1;
   bool gated_ = false;

@@ -6,7 +6,7 @@ namespace varifocal::kernels::cpu {
 namespace {
 
 size_t TileBytes(const KvShape& shape, DType dtype) {
-  return static_cast<size_t>(2) * kPageTokens * shape.kv_head_count * shape.head_dim * DTypeBytes(dtype);
+  return static_cast<size_t>(2) * kPageTokens * shape.kv_head_count * PaddedDim(shape.head_dim) * DTypeBytes(dtype);
 }
 
 // The word of (key, i) in a K tile of `words` per key, and in a V tile.
@@ -71,11 +71,11 @@ void PagePool::WriteToken(int layer, int page, int offset, const float* keys, co
     float* key_tile = tile(layer, page, head);
     float* value_tile = key_tile + static_cast<size_t>(kPageTokens) * words();
     if (per() == 1) {
-      for (int i = 0; i < dim; ++i) key_tile[KeyWord(dim, offset, i)] = keys[i];
+      for (int i = 0; i < dim; ++i) key_tile[KeyWord(words(), offset, i)] = keys[i];
       for (int i = 0; i < dim; ++i) value_tile[ValueWord(1, offset, i)] = values[i];
       continue;
     }
-    for (int w = 0; w < words(); ++w) key_tile[KeyWord(words(), offset, w)] = PairOf(keys[2 * w], keys[2 * w + 1]);
+    for (int w = 0; w < dim / 2; ++w) key_tile[KeyWord(words(), offset, w)] = PairOf(keys[2 * w], keys[2 * w + 1]);
     for (int i = 0; i < dim; ++i) {
       float* word = value_tile + ValueWord(2, offset, i);
       WriteHalf(word, offset % 2, values[i]);

@@ -1,8 +1,8 @@
 // KV pages in the layout that prefill and decode both read.
 //
-// Shapes:  per layer and page, for every KV head one contiguous tile: K [128/16][D][16], then V [D/16][128][16].
-// Prefill
-//          broadcasts single keys from it, decode takes 16 keys (or 16 head dims) as one vector; both read forward.
+// Shapes:  per layer and page, for every KV head one contiguous tile: K [128/16][D][16], then V [D/16][128][16]; D
+//          rounded up to 16, zeros beyond it. Prefill broadcasts single keys from it, decode takes 16 keys (or 16 head
+//          dims) as one vector; both read forward.
 //          The running sums of learned tau stand apart, one float64 per token.
 // Cost:    pages are mapped zeroed and take memory when first written.
 #pragma once
@@ -48,7 +48,7 @@ class PagePool final : public KvPool {
 
  private:
   int per() const { return dtype_ == DType::kBF16 ? 2 : 1; }
-  int words() const { return shape_.head_dim / per(); }  // of one key
+  int words() const { return PaddedDim(shape_.head_dim) / per(); }  // of one key
   size_t head_words() const { return static_cast<size_t>(2) * kPageTokens * words(); }
   float* tile(int layer, int page, int head) const;
 

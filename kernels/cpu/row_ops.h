@@ -18,18 +18,54 @@ float DotRow(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
+// In the order of DotRow.
 template <typename S>
-void RmsNormRow(float* x, const float* delta, const float* weight, int64_t width, float epsilon, float* out) {
+float SumRow(const float* x, int64_t count) {
+  typename S::V sums = S::Zero();
   int64_t i = 0;
-  if (delta != nullptr) {
-    for (; i + kLanes <= width; i += kLanes) S::Store(x + i, S::Add(S::Load(x + i), S::Load(delta + i)));
-    for (; i < width; ++i) x[i] += delta[i];
+  for (; i + kLanes <= count; i += kLanes) sums = S::Add(sums, S::Load(x + i));
+  float sum = SumLanes<S>(sums);
+  for (; i < count; ++i) sum += x[i];
+  return sum;
+}
+
+template <typename S>
+float SumSquaresAround(const float* x, int64_t count, float mean) {
+  const typename S::V shift = S::Set1(mean);
+  typename S::V sums = S::Zero();
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const typename S::V apart = S::Sub(S::Load(x + i), shift);
+    sums = S::Fma(apart, apart, sums);
   }
-  const float inverse = 1.0f / std::sqrt(DotRow<S>(x, x, width) / static_cast<float>(width) + epsilon);
-  const typename S::V factor = S::Set1(inverse);
-  for (i = 0; i + kLanes <= width; i += kLanes)
-    S::Store(out + i, S::Mul(S::Mul(S::Load(x + i), factor), S::Load(weight + i)));
-  for (; i < width; ++i) out[i] = x[i] * inverse * weight[i];
+  float sum = SumLanes<S>(sums);
+  for (; i < count; ++i) sum += (x[i] - mean) * (x[i] - mean);
+  return sum;
+}
+
+template <typename S>
+void NormRow(const NormRowArgs& args) {
+  float* x = args.x;
+  const int64_t width = args.width;
+  int64_t i = 0;
+  if (args.delta != nullptr) {
+    for (; i + kLanes <= width; i += kLanes) S::Store(x + i, S::Add(S::Load(x + i), S::Load(args.delta + i)));
+    for (; i < width; ++i) x[i] += args.delta[i];
+  }
+  const float count = static_cast<float>(width);
+  const float mean = args.kind == NormKind::kLayer ? SumRow<S>(x, width) / count : 0.0f;
+  const float squares = args.kind == NormKind::kLayer ? SumSquaresAround<S>(x, width, mean) : DotRow<S>(x, x, width);
+  const float inverse = 1.0f / std::sqrt(squares / count + args.epsilon);
+  const typename S::V factor = S::Set1(inverse), shift = S::Set1(mean);
+  for (i = 0; i + kLanes <= width; i += kLanes) {
+    typename S::V y = S::Mul(S::Mul(S::Sub(S::Load(x + i), shift), factor), S::Load(args.weight + i));
+    if (args.bias != nullptr) y = S::Add(y, S::Load(args.bias + i));
+    S::Store(args.out + i, y);
+  }
+  for (; i < width; ++i) {
+    const float y = (x[i] - mean) * inverse * args.weight[i];
+    args.out[i] = args.bias != nullptr ? y + args.bias[i] : y;
+  }
 }
 
 template <typename S>

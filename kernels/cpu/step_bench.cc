@@ -93,10 +93,10 @@ void Prefill(benchmark::State& state, const Model& model, int tokens, int thread
       timed(kEmbed, [&] {
         return backend->Embed(*workspace, {.table = embedding.get(), .tokens = ids, .out = {residual.get(), 0}});
       });
-      const RmsNormArgs norm_args{
+      const NormArgs norm_args{
           .x = {residual.get(), 0}, .weight = {norm.get(), 0}, .epsilon = 1e-5f, .out = {normed.get(), 0}};
       for (int layer = 0; layer < model.layers; ++layer) {
-        timed(kNorm, [&] { return backend->RmsNorm(*workspace, norm_args); });
+        timed(kNorm, [&] { return backend->Norm(*workspace, norm_args); });
         timed(kTau, [&] {
           return backend->FocalTau(*workspace, {.x = {normed.get(), 0},
                                                 .weight = {norm.get(), 0},
@@ -128,7 +128,7 @@ void Prefill(benchmark::State& state, const Model& model, int tokens, int thread
           return backend->LinearResidual(
               *workspace, {.x = {attended.get(), 0}, .weight = o.get(), .residual = {residual.get(), 0}});
         });
-        timed(kNorm, [&] { return backend->RmsNorm(*workspace, norm_args); });
+        timed(kNorm, [&] { return backend->Norm(*workspace, norm_args); });
         timed(kGate, [&] {
           return backend->LinearGated(*workspace,
                                       {.x = {normed.get(), 0}, .weight = gate_up.get(), .out = {gated.get(), 0}});

@@ -59,19 +59,35 @@ double Dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-// x / sqrt(mean(x^2) + epsilon) * weight
 template <typename T>
-void Normalize(const T* x, const float* weight, int64_t count, float epsilon, double* out) {
-  double squares = 0;
-  for (int64_t i = 0; i < count; ++i) squares += static_cast<double>(x[i]) * x[i];
+void Normalize(NormKind kind, const T* x, const float* weight, const float* bias, int64_t count, float epsilon,
+               double* out) {
+  double mean = 0, squares = 0;
+  if (kind == NormKind::kLayer) {
+    for (int64_t i = 0; i < count; ++i) mean += static_cast<double>(x[i]) / static_cast<double>(count);
+  }
+  for (int64_t i = 0; i < count; ++i) squares += (x[i] - mean) * (x[i] - mean);
   const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(count) + static_cast<double>(epsilon));
-  for (int64_t i = 0; i < count; ++i) out[i] = x[i] * inverse * weight[i];
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = (x[i] - mean) * inverse * weight[i] + (bias != nullptr ? static_cast<double>(bias[i]) : 0.0);
+  }
 }
 
 double Activate(Activation activation, double x) {
-  if (activation == Activation::kSilu) return x / (1.0 + std::exp(-x));
-  constexpr double kSqrt2OverPi = 0.79788456080286535588;
-  return 0.5 * x * (1.0 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)));
+  constexpr double kSqrt2OverPi = 0.79788456080286535588, kSqrtHalf = 0.70710678118654752440;
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kSilu:
+      return x / (1.0 + std::exp(-x));
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1.0 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)));
+    case Activation::kGeluErf:
+      return 0.5 * x * std::erfc(-x * kSqrtHalf);
+    case Activation::kRelu:
+      return x < 0 ? 0.0 : x;
+  }
+  return x;
 }
 
 class ReferenceBackend final : public Backend {
@@ -156,28 +172,34 @@ class ReferenceBackend final : public Backend {
     const int rows = Own(workspace).flat.row_count();
     VF_CHECK(args.tokens.size() == static_cast<size_t>(rows), "one token per row");
     float* out = HostData<float>(args.out, rows * table.columns());
+    const auto* positions = static_cast<const ReferenceWeight*>(args.positions);
     for (int t = 0; t < rows; ++t) {
       VF_CHECK(args.tokens[t] >= 0 && args.tokens[t] < table.rows(), "a token id outside the vocabulary");
+      const int position = Own(workspace).flat.row_positions[t];
+      VF_CHECK(positions == nullptr || position < positions->rows(), "a position beyond the position table");
       for (int64_t i = 0; i < table.columns(); ++i) {
-        out[t * table.columns() + i] = table.row(args.tokens[t])[i] * args.multiplier;
+        double x = static_cast<double>(table.row(args.tokens[t])[i]) * args.multiplier;
+        if (positions != nullptr) x += positions->row(position)[i];
+        out[t * table.columns() + i] = static_cast<float>(x);
       }
     }
     return {};
   }
 
-  Error RmsNorm(Workspace& workspace, const RmsNormArgs& args) override {
+  Error Norm(Workspace& workspace, const NormArgs& args) override {
     const int rows = Own(workspace).flat.row_count();
     const int64_t width = Own(workspace).shape.model_dim;
     float* x = HostData<float>(args.x, rows * width);
     const float* delta = OptionalHostData<float>(args.delta, rows * width);
     const float* weight = HostData<float>(args.weight, width);
+    const float* bias = OptionalHostData<float>(args.bias, width);
     float* out = HostData<float>(args.out, rows * width);
     std::vector<double> normed(width);
     for (int t = 0; t < rows; ++t, x += width, out += width) {
       if (delta != nullptr) {
         for (int64_t i = 0; i < width; ++i) x[i] += delta[t * width + i];
       }
-      Normalize(x, weight, width, args.epsilon, normed.data());
+      Normalize(args.kind, x, weight, bias, width, args.epsilon, normed.data());
       for (int64_t i = 0; i < width; ++i) out[i] = static_cast<float>(normed[i]);
     }
     return {};
@@ -237,24 +259,33 @@ class ReferenceBackend final : public Backend {
     VF_CHECK(weight.rows() == static_cast<int64_t>(heads) * dim, "the weight has (H + 2K) D rows");
     const float* x = HostData<float>(args.x, flat.row_count() * weight.columns());
     const float* bias = OptionalHostData<float>(args.bias, weight.rows());
-    const float* query_norm = OptionalHostData<float>(args.query_norm, dim);
-    const float* key_norm = OptionalHostData<float>(args.key_norm, dim);
+    // Heads that one norm spans.
+    const int query_span = args.norm_over_width ? args.query_head_count : 1;
+    const int key_span = args.norm_over_width ? kv_heads : 1;
+    const float* query_norm = OptionalHostData<float>(args.query_norm, query_span * dim);
+    const float* key_norm = OptionalHostData<float>(args.key_norm, key_span * dim);
     float* queries = HostData<float>(args.queries, static_cast<size_t>(flat.row_count()) * args.query_head_count * dim);
-    std::vector<double> head(dim);
+    std::vector<double> row(weight.rows());
+    const auto normalize = [&](int first, int count, int span, const float* norm) {
+      for (int h = first; norm != nullptr && h < first + count; h += span) {
+        double* x = row.data() + static_cast<size_t>(h) * dim;
+        Normalize(NormKind::kRms, x, norm, nullptr, static_cast<int64_t>(span) * dim, args.norm_epsilon, x);
+      }
+    };
     for (int t = 0; t < flat.row_count(); ++t) {
       const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[t]];
       const int position = flat.row_positions[t];
       const size_t token = pool.token(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens);
+      for (int64_t n = 0; n < weight.rows(); ++n) {
+        row[n] = Dot(weight.row(n), x + t * weight.columns(), weight.columns()) + (bias != nullptr ? bias[n] : 0.0f);
+      }
+      normalize(0, args.query_head_count, query_span, query_norm);
+      normalize(args.query_head_count, kv_heads, key_span, key_norm);
       for (int h = 0; h < heads; ++h) {
-        for (int i = 0; i < dim; ++i) {
-          const int64_t n = static_cast<int64_t>(h) * dim + i;
-          head[i] = Dot(weight.row(n), x + t * weight.columns(), weight.columns()) + (bias != nullptr ? bias[n] : 0.0f);
-        }
+        double* head = row.data() + static_cast<size_t>(h) * dim;
         const bool is_query = h < args.query_head_count, is_key = !is_query && h < args.query_head_count + kv_heads;
-        const float* norm = is_query ? query_norm : is_key ? key_norm : nullptr;
-        if (norm != nullptr) Normalize(head.data(), norm, dim, args.norm_epsilon, head.data());
         if ((is_query || is_key) && !args.rope_tables.empty()) {
-          Rotate(static_cast<const HostRopeTable&>(*args.rope_tables[sequence.rope_table]), position, head.data());
+          Rotate(static_cast<const HostRopeTable&>(*args.rope_tables[sequence.rope_table]), position, head);
         }
         if (is_query) {
           float* out = queries + (static_cast<size_t>(t) * args.query_head_count + h) * dim;
@@ -262,7 +293,7 @@ class ReferenceBackend final : public Backend {
         } else {
           const int k = h - args.query_head_count - (is_key ? 0 : kv_heads);
           double* out = (is_key ? pool.keys : pool.values).data() + token * pool.width() + static_cast<size_t>(k) * dim;
-          std::copy(head.begin(), head.end(), out);
+          std::copy(head, head + dim, out);
         }
       }
     }
@@ -309,7 +340,7 @@ class ReferenceBackend final : public Backend {
 
   Error Linear(Workspace& workspace, const LinearArgs& args) override {
     return Project(workspace, args.x, args.weight, args.bias, args.out,
-                   [](float* out, double y) { *out = static_cast<float>(y); });
+                   [&](float* out, double y) { *out = static_cast<float>(Activate(args.activation, y)); });
   }
 
   Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {
@@ -317,16 +348,41 @@ class ReferenceBackend final : public Backend {
                    [&](float* out, double y) { *out = static_cast<float>(*out + args.multiplier * y); });
   }
 
+  Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) override {
+    const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
+    const int rows = Own(workspace).flat.row_count();
+    const int64_t width = weight.rows(), inner = weight.columns();
+    VF_CHECK(width == Own(workspace).shape.model_dim, "a product added to the residual is as wide as the model");
+    const float* x = HostData<float>(args.x, rows * inner);
+    const float* bias = OptionalHostData<float>(args.bias, width);
+    const float* norm = HostData<float>(args.norm_weight, width);
+    float* residual = HostData<float>(args.residual, rows * width);
+    std::vector<double> product(width);
+    for (int t = 0; t < rows; ++t, x += inner, residual += width) {
+      for (int64_t n = 0; n < width; ++n) {
+        product[n] = Dot(weight.row(n), x, inner) + (bias != nullptr ? bias[n] : 0.0f);
+      }
+      Normalize(NormKind::kRms, product.data(), norm, nullptr, width, args.norm_epsilon, product.data());
+      for (int64_t n = 0; n < width; ++n) {
+        residual[n] = static_cast<float>(residual[n] + args.multiplier * product[n]);
+      }
+    }
+    return {};
+  }
+
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
     const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
     const int rows = Own(workspace).flat.row_count();
     const int64_t width = weight.rows() / 2, inner = weight.columns();
     const float* x = HostData<float>(args.x, rows * inner);
+    const float* bias = OptionalHostData<float>(args.bias, weight.rows());
     float* out = HostData<float>(args.out, rows * width);
+    const auto side = [&](int t, int64_t n) {
+      return Dot(weight.row(n), x + t * inner, inner) + (bias != nullptr ? bias[n] : 0.0f);
+    };
     for (int t = 0; t < rows; ++t) {
       for (int64_t f = 0; f < width; ++f) {
-        const double gate = Dot(weight.row(f), x + t * inner, inner),
-                     up = Dot(weight.row(width + f), x + t * inner, inner);
+        const double gate = side(t, f), up = side(t, width + f);
         out[t * width + f] = static_cast<float>(Activate(args.activation, gate) * up);
       }
     }
@@ -338,11 +394,12 @@ class ReferenceBackend final : public Backend {
     const int64_t width = weight.columns(), vocab = weight.rows();
     const float* residual = HostData<float>(args.residual, Own(workspace).flat.row_count() * width);
     const float* norm = HostData<float>(args.norm_weight, width);
+    const float* norm_bias = OptionalHostData<float>(args.norm_bias, width);
     VF_CHECK(args.results.size() == args.rows.size(), "one result per head row");
     std::vector<double> normed(width), logits(vocab);
     for (size_t r = 0; r < args.rows.size(); ++r) {
       const HeadRow& row = args.rows[r];
-      Normalize(residual + row.row * width, norm, width, args.norm_epsilon, normed.data());
+      Normalize(args.norm_kind, residual + row.row * width, norm, norm_bias, width, args.norm_epsilon, normed.data());
       for (int64_t v = 0; v < vocab; ++v) {
         double sum = 0;
         for (int64_t i = 0; i < width; ++i) sum += weight.row(v)[i] * normed[i];

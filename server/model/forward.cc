@@ -132,7 +132,7 @@ absl::Status Forward::RunLayer(int64_t index, kernels::KvPool& pool, const Atten
   const double base = 1.0 / std::sqrt(static_cast<double>(config.head_width));
   float scale = kernels::FocalScale(base, 1.0);
   Slice row_scales;
-  RETURN_IF_ERROR(ToStatus(backend.RmsNorm(
+  RETURN_IF_ERROR(ToStatus(backend.Norm(
       workspace,
       {.x = Whole(residual_), .weight = Whole(layer.input_norm), .epsilon = epsilon, .out = Whole(normed_)})));
   if (attention.mode == AttentionMode::kFocalConstant) {
@@ -169,7 +169,7 @@ absl::Status Forward::RunLayer(int64_t index, kernels::KvPool& pool, const Atten
                                                               .weight = layer.attention_output.get(),
                                                               .bias = Whole(layer.attention_output_bias),
                                                               .residual = Whole(residual_)})));
-  RETURN_IF_ERROR(ToStatus(backend.RmsNorm(
+  RETURN_IF_ERROR(ToStatus(backend.Norm(
       workspace,
       {.x = Whole(residual_), .weight = Whole(layer.post_attention_norm), .epsilon = epsilon, .out = Whole(normed_)})));
   RETURN_IF_ERROR(ToStatus(backend.LinearGated(workspace, {.x = Whole(normed_),
