@@ -52,6 +52,20 @@ function(varifocal_room)
   endforeach()
 endfunction()
 
+# varifocal_room_test(NAME eval_tasks_real TESTS a_test.cc DEPS targets.. LABELS real): a further gtest program of a room,
+# whose cases all have these ctest labels.
+function(varifocal_room_test)
+  cmake_parse_arguments(T "" "NAME" "TESTS;DEPS;LABELS" ${ARGN})
+  if(NOT TARGET GTest::gtest_main)
+    return()
+  endif()
+  add_executable(${T_NAME}_test ${T_TESTS})
+  varifocal_options(${T_NAME}_test)
+  target_link_libraries(${T_NAME}_test PRIVATE ${T_DEPS} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${T_NAME}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60 TEST_PREFIX ${T_NAME}:
+                       PROPERTIES TIMEOUT 300 LABELS "${T_LABELS}")
+endfunction()
+
 # varifocal_embed(TARGET t NAME n FILES a b ...): the files' bytes, compiled into the target t behind a function
 # `EmbeddedFiles Embedded_n()` in namespace varifocal (base/embedded.h), which the room declares where it calls it.
 function(varifocal_embed)

@@ -1,10 +1,7 @@
 #include "eval_tasks/tasks/jsonl.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -13,6 +10,7 @@
 #include "base/check.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "eval_tasks/data_file.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/seeds.h"
 #include "eval_tasks/tasks/fit.h"
@@ -272,22 +270,11 @@ class JsonlTask : public Task {
   std::vector<int> group_begin_;
 };
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (file == nullptr) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  std::string bytes;
-  char buffer[1 << 16];
-  size_t size = 0;
-  while ((size = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) bytes.append(buffer, size);
-  if (std::ferror(file.get()) != 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  return bytes;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec) {
   const std::string& path = GetText(spec.parameters, "path");
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadDataFile(path));
   return MakeJsonlTask(spec, path, bytes);
 }
 

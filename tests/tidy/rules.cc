@@ -84,6 +84,7 @@ const std::vector<Home>& Homes() {
       {"pcre2\\.h|utf8proc\\.h|unicode/.*", {"tokenizer/", "eval_tasks/metrics"}},
       {"CLI/.*", {"client/", "server/main"}},
       {"openssl/.*", {"base/sha256"}},
+      {"zlib\\.h", {"eval_tasks/r_text"}},
       {"absl/.*", {"base/", "tokenizer/", "db/", "eval_tasks/", "server/", "client/", "tests/", "protos/"}},
   };
   return homes;
