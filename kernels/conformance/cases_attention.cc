@@ -48,7 +48,8 @@ std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend&
   const AttentionRun got = RunAttentionCase(tested, c, {}), want = RunAttentionCase(oracle, c, {});
   const double tolerance = Tolerance(c, OperandUnit(tested));
   for (size_t s = 0; s < got.outs.size(); ++s) {
-    std::string error = CompareWithin(got.outs[s], want.outs[s], tolerance, "out of sequence " + std::to_string(s));
+    std::string error = CompareWithin(got.outs[s], want.outs[s], tolerance + OutputUnit(tested),
+                                      "out of sequence " + std::to_string(s));
     // The log-sum-exp is a score plus a logarithm: its own rounding is relative to its size.
     double size = 1;
     for (const float lse : want.log_sum_exps[s]) size = std::max<double>(size, lse > kEmptyLse ? std::fabs(lse) : 1);
@@ -77,7 +78,8 @@ std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle)
       const bool clear = position == 0 || TopGap(c, static_cast<int>(s), position, head) > rounding;
       if (!clear) b = a;  // finite is all that can be asked
       compared += clear;
-      if (std::string error = CompareWithin(a, b, 1e-6 + OperandUnit(tested), "row " + std::to_string(position));
+      if (std::string error =
+              CompareWithin(a, b, 1e-6 + OperandUnit(tested) + OutputUnit(tested), "row " + std::to_string(position));
           !error.empty())
         return error;
     }

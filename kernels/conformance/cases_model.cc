@@ -45,8 +45,8 @@ std::string CheckQkv(Backend& tested, Backend& oracle) {
           const SequenceRows sequence{.row_count = rows, .first_position = first, .page_tables = tables};
           VF_CHECK(backend.BeginStep(*workspace, {.sequences = {&sequence, 1}}).ok(), "valid");
           auto weight = MakeWeight(backend, weights, total, width, WeightUse::kPlain);
-          auto in = Upload(backend, ProductInput(backend, x)), b = Upload(backend, bias), n = Upload(backend, norm),
-               queries = Empty(backend, rows * heads * dim);
+          auto in = UploadOperands(backend, ProductInput(backend, x)), b = Upload(backend, bias),
+               n = Upload(backend, norm), queries = Empty(backend, rows * heads * dim);
           QkvRopeWriteArgs args{.x = {in.get(), 0},
                                 .weight = weight.get(),
                                 .bias = {b.get(), 0},
@@ -109,7 +109,8 @@ std::string CheckTau(TauMean mean, Backend& tested, Backend& oracle) {
           .row_count = count, .first_position = first, .page_tables = tables, .prompt_row_count = 150};
       const Phase phase = first < 150 ? Phase::kPrefill : Phase::kDecode;
       VF_CHECK(backend.BeginStep(*workspace, {.phase = phase, .sequences = {&sequence, 1}}).ok(), "valid");
-      auto in = Upload(backend, {x.begin() + first * width, x.begin() + (first + count) * width});
+      auto in = UploadOperands(backend,
+                               ProductInput(backend, {x.begin() + first * width, x.begin() + (first + count) * width}));
       VF_CHECK(backend
                    .FocalTau(*workspace, {.x = {in.get(), 0},
                                           .weight = {w.get(), 0},

@@ -116,12 +116,12 @@ std::string CheckRows(Backend& tested) {
   if (!weight.ok()) return weight.error().message;
   const auto product = [&](int first, int count) {
     PlainStep step(tested, {.model_dim = width}, count);
-    auto in = Upload(tested, {x.begin() + first * width, x.begin() + (first + count) * width});
-    auto out = Empty(tested, static_cast<size_t>(count) * outputs);
+    auto in = UploadOperands(tested, {x.begin() + first * width, x.begin() + (first + count) * width});
+    auto out = EmptyOperands(tested, static_cast<size_t>(count) * outputs);
     const Error error =
         tested.Linear(*step.workspace, {.x = {in.get(), 0}, .weight = weight->get(), .out = {out.get(), 0}});
     VF_CHECK(error.ok(), "a valid product");
-    return Download(tested, *out, static_cast<size_t>(count) * outputs);
+    return DownloadOperands(tested, *out, static_cast<size_t>(count) * outputs);
   };
   const std::vector<float> all = product(0, rows);
   for (const auto& [first, count] : {std::pair{0, 1}, {50, 1}, {98, 1}, {3, 5}, {1, 97}}) {

@@ -26,6 +26,8 @@ std::vector<float> UniformVector(uint64_t seed, size_t count, float amplitude) {
 
 double OperandUnit(const Backend& backend) { return backend.info().dtype == DType::kBF16 ? 0x1p-9 : 0.0; }
 
+double OutputUnit(const Backend& backend) { return backend.operand_dtype() == DType::kBF16 ? 0x1p-9 : 0.0; }
+
 std::vector<float> ProductInput(const Backend& backend, std::vector<float> data) {
   if (backend.info().dtype == DType::kBF16) {
     for (float& x : data) x = WidenBF16(RoundToBF16(x));
@@ -49,6 +51,39 @@ std::unique_ptr<Buffer> Upload(Backend& backend, const std::vector<float>& data)
 std::vector<float> Download(Backend& backend, Buffer& buffer, size_t floats) {
   std::vector<float> data(floats);
   VF_CHECK(backend.Read(data.data(), {&buffer, 0}, floats * sizeof(float)).ok(), "a read inside the buffer");
+  return data;
+}
+
+void WriteOperands(Backend& backend, Slice to, const std::vector<float>& data) {
+  std::vector<uint16_t> halves;
+  const void* from = data.data();
+  size_t bytes = data.size() * sizeof(float);
+  if (backend.operand_dtype() == DType::kBF16) {
+    for (const float x : data) halves.push_back(RoundToBF16(x));
+    from = halves.data();
+    bytes = data.size() * sizeof(uint16_t);
+  }
+  VF_CHECK(backend.Write(to, from, bytes).ok(), "a write inside the buffer");
+}
+
+std::unique_ptr<Buffer> EmptyOperands(Backend& backend, size_t count) {
+  auto buffer = backend.Allocate(count * DTypeBytes(backend.operand_dtype()));
+  VF_CHECK(buffer.ok(), "a small buffer must be had");
+  return std::move(*buffer);
+}
+
+std::unique_ptr<Buffer> UploadOperands(Backend& backend, const std::vector<float>& data) {
+  auto buffer = EmptyOperands(backend, data.size());
+  WriteOperands(backend, {buffer.get(), 0}, data);
+  return buffer;
+}
+
+std::vector<float> DownloadOperands(Backend& backend, Buffer& buffer, size_t count) {
+  if (backend.operand_dtype() == DType::kF32) return Download(backend, buffer, count);
+  std::vector<uint16_t> halves(count);
+  VF_CHECK(backend.Read(halves.data(), {&buffer, 0}, count * sizeof(uint16_t)).ok(), "a read inside the buffer");
+  std::vector<float> data(count);
+  for (size_t i = 0; i < count; ++i) data[i] = WidenBF16(halves[i]);
   return data;
 }
 
@@ -130,9 +165,9 @@ class Walker {
     for (int i = 0; i < width; ++i) identity[static_cast<size_t>(i) * width + i] = 1.0f;
     const HostMatrix matrix = MatrixOf(identity, width, width);
     weight_ = Take(backend.CreateWeight({&matrix, 1}, WeightUse::kPlain));
-    x_ = Empty(backend, static_cast<size_t>(rows_max) * width);
+    x_ = EmptyOperands(backend, static_cast<size_t>(rows_max) * width);
     queries_ = Empty(backend, static_cast<size_t>(rows_max) * c.query_heads * c.head_dim);
-    out_ = Empty(backend, static_cast<size_t>(rows_max) * c.query_heads * c.head_dim);
+    out_ = EmptyOperands(backend, static_cast<size_t>(rows_max) * c.query_heads * c.head_dim);
     lse_ = Empty(backend, static_cast<size_t>(rows_max) * c.query_heads);
     scales_ = Empty(backend, rows_max);
     for (const auto& s : c.sequences) {
@@ -176,7 +211,7 @@ class Walker {
         const std::vector<float> nans(static_cast<size_t>(rows) * shape_.model_dim, NAN);
         const SequenceRows sequence{.row_count = rows, .first_position = first, .page_tables = {&table, 1}};
         Must(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}));
-        Must(backend_.Write({x_.get(), 0}, nans.data(), nans.size() * sizeof(float)));
+        WriteOperands(backend_, {x_.get(), 0}, nans);
         WritePages();
       }
     }
@@ -237,7 +272,7 @@ class Walker {
     }
     Execute(phase, step);
     const std::vector<float> outs =
-        Download(backend_, *out_, static_cast<size_t>(step.row_count) * case_.query_heads * case_.head_dim);
+        DownloadOperands(backend_, *out_, static_cast<size_t>(step.row_count) * case_.query_heads * case_.head_dim);
     const std::vector<float> lses = Download(backend_, *lse_, static_cast<size_t>(step.row_count) * case_.query_heads);
     size_t row = 0;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -253,7 +288,7 @@ class Walker {
   void Execute(Phase phase, const Step& step) {
     const std::span<const RowInterval> mask = step.mask;
     Must(backend_.BeginStep(*workspace_, {.phase = phase, .sequences = step.sequences, .masks = {&mask, 1}}));
-    Must(backend_.Write({x_.get(), 0}, step.inputs.data(), step.inputs.size() * sizeof(float)));
+    WriteOperands(backend_, {x_.get(), 0}, step.inputs);
     Must(backend_.Write({scales_.get(), 0}, step.scales.data(), step.scales.size() * sizeof(float)));
     WritePages();
     AttendArgs attend{.queries = {queries_.get(), 0},

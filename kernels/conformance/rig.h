@@ -18,6 +18,8 @@ inline constexpr double kUnit = 0x1p-24;
 
 // Relative rounding of a number that enters a product on this backend: nothing in f32, 2^-9 in bf16.
 double OperandUnit(const Backend& backend);
+// Relative rounding of what an operation writes as an operand: nothing in f32, 2^-9 in bf16.
+double OutputUnit(const Backend& backend);
 // The numbers as a product will see them, so that a case's inputs are exact on every backend.
 std::vector<float> ProductInput(const Backend& backend, std::vector<float> data);
 
@@ -35,6 +37,11 @@ inline HostMatrix MatrixOf(const std::vector<float>& data, int64_t rows, int64_t
 std::unique_ptr<Buffer> Upload(Backend& backend, const std::vector<float>& data);
 std::unique_ptr<Buffer> Empty(Backend& backend, size_t floats);
 std::vector<float> Download(Backend& backend, Buffer& buffer, size_t floats);
+// The same for what feeds a product or comes out of attention: numbers in the backend's operand_dtype().
+std::unique_ptr<Buffer> UploadOperands(Backend& backend, const std::vector<float>& data);
+std::unique_ptr<Buffer> EmptyOperands(Backend& backend, size_t count);
+std::vector<float> DownloadOperands(Backend& backend, Buffer& buffer, size_t count);
+void WriteOperands(Backend& backend, Slice to, const std::vector<float>& data);
 
 // One batch of one sequence from position 0, for operations that do not look at positions.
 struct PlainStep {
