@@ -19,6 +19,7 @@
 #include "server/engine/scheduler.h"
 #include "server/model/forward.h"
 #include "server/model/kernel_status.h"
+#include "server/model/rope_tables.h"
 #include "server/model/transformer.h"
 
 namespace varifocal {
@@ -101,8 +102,8 @@ class EngineThread final : public Engine {
 
   void Loop();
   bool TakeOrders();
-  void RunStep(const StepPlan& plan);
-  absl::Status RunForward(const StepPlan& plan);
+  void RunStep(StepPlan& plan);
+  absl::Status RunForward(StepPlan& plan);
   void Deliver();
 
   const std::shared_ptr<const LoadedModel> model_;
@@ -110,8 +111,8 @@ class EngineThread final : public Engine {
   const int64_t page_count_;
 
   // The engine thread's own.
-  std::unique_ptr<kernels::RopeTable> rope_;
-  std::unique_ptr<kernels::KvPool> pool_;
+  std::unique_ptr<RopeShelf> ropes_;
+  std::vector<std::unique_ptr<kernels::KvPool>> pools_;  // one per page group
   std::unique_ptr<Forward> forward_;
   Scheduler scheduler_;
   ForwardOutput output_;
@@ -148,12 +149,16 @@ absl::StatusOr<std::unique_ptr<Engine>> EngineThread::Create(std::shared_ptr<con
 absl::Status EngineThread::Allocate() {
   const Transformer& transformer = model_->transformer();
   const int64_t context_max = std::min(model_->config().max_position, page_count_ * kPageTokens);
-  ASSIGN_OR_RETURN(rope_, transformer.CreateRopeTable(context_max));
+  ropes_ = std::make_unique<RopeShelf>(transformer, context_max, options_.batch_size_max);
+  for (size_t group = 0; group < model_->config().page_groups.size(); ++group) {
+    ASSIGN_OR_RETURN(std::unique_ptr<kernels::KvPool> pool,
+                     ToStatusOr(transformer.backend().CreateKvPool(transformer.KvShape(static_cast<int64_t>(group)),
+                                                                   static_cast<int>(page_count_))));
+    pools_.push_back(std::move(pool));
+  }
   ASSIGN_OR_RETURN(
-      pool_, ToStatusOr(transformer.backend().CreateKvPool(transformer.KvShape(), static_cast<int>(page_count_))));
-  ASSIGN_OR_RETURN(forward_,
-                   Forward::Create(transformer, *rope_,
-                                   {.row_count_max = std::max(options_.prefill_chunk_tokens, options_.batch_size_max),
+      forward_,
+      Forward::Create(transformer, {.row_count_max = std::max(options_.prefill_chunk_tokens, options_.batch_size_max),
                                     .sequence_count_max = options_.batch_size_max,
                                     .head_row_count_max = kHeadRowsMax,
                                     .context_length_max = context_max}));
@@ -290,7 +295,7 @@ bool EngineThread::TakeOrders() {
 
 void EngineThread::Loop() {
   while (TakeOrders()) {
-    const StepPlan plan = scheduler_.NextStep();
+    StepPlan plan = scheduler_.NextStep();
     if (!plan.empty()) RunStep(plan);
     Deliver();
   }
@@ -305,7 +310,7 @@ void EngineThread::Loop() {
   Deliver();
 }
 
-void EngineThread::RunStep(const StepPlan& plan) {
+void EngineThread::RunStep(StepPlan& plan) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     step_cancelled_ = stopping_;
@@ -331,7 +336,10 @@ void EngineThread::RunStep(const StepPlan& plan) {
   }
 }
 
-absl::Status EngineThread::RunForward(const StepPlan& plan) {
+absl::Status EngineThread::RunForward(StepPlan& plan) {
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    ASSIGN_OR_RETURN(plan.rows[i].rope, ropes_->Get(plan.entries[i].sequence->rope_length));
+  }
   logits_.resize(static_cast<size_t>(plan.logits_slot_count * model_->config().vocabulary_size));
   const ForwardStep step{.phase = plan.phase,
                          .tokens = plan.tokens,
@@ -341,15 +349,15 @@ absl::Status EngineThread::RunForward(const StepPlan& plan) {
                          .logits = logits_.data(),
                          .cancelled = &step_cancelled_};
   const int64_t row_count = static_cast<int64_t>(plan.tokens.size());
-  if (row_count <= Limits().step_rows_max) return forward_->Run(*pool_, step, &output_);
+  if (row_count <= Limits().step_rows_max) return forward_->Run(pools_, step, &output_);
   VF_CHECK(plan.whole_prompt, "only a whole prompt exceeds a step");
   // Its memory was counted at admission and is given back at once: such prompts are rare.
-  ASSIGN_OR_RETURN(const std::unique_ptr<Forward> large, Forward::Create(model_->transformer(), *rope_,
-                                                                         {.row_count_max = row_count,
-                                                                          .sequence_count_max = 1,
-                                                                          .head_row_count_max = kHeadRowsMax,
-                                                                          .context_length_max = row_count}));
-  return large->Run(*pool_, step, &output_);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Forward> large,
+                   Forward::Create(model_->transformer(), {.row_count_max = row_count,
+                                                           .sequence_count_max = 1,
+                                                           .head_row_count_max = kHeadRowsMax,
+                                                           .context_length_max = row_count}));
+  return large->Run(pools_, step, &output_);
 }
 
 void EngineThread::Deliver() {

@@ -19,7 +19,10 @@ struct Sequence {
   std::string attention_name;            // sequences that share it may share a step
   std::vector<Sha256Digest> page_names;  // whole pages of the prompt; empty when prefixes are not shared
   int64_t reusable_page_count = 0;       // of page_names, those that may come from the cache
+  int64_t page_group_count = 1;
   bool timing_only = false;              // the engine's own: keeps out of the prefix cache
+
+  int64_t rope_length = 0;  // SettledRopeLength of all that it may become
 
   // Pages in order of position; held by this sequence.
   std::vector<int32_t> pages;

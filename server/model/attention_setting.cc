@@ -4,21 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/check.h"
-#include "base/json.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
-
-std::string Shortest(double value) {
-  absl::StatusOr<std::string> text = DumpJson(Json(value));
-  VF_CHECK(text.ok(), "settings are checked to be finite");
-  return absl::EndsWith(*text, ".0") ? text->substr(0, text->size() - 2) : *text;
-}
 
 absl::Status CheckTemperature(double value, absl::string_view name, size_t index) {
   if (std::isfinite(value) && value > 0) return absl::OkStatus();
@@ -130,12 +121,12 @@ std::string AttentionSetting::ToString() const {
     case AttentionMode::kFocalConstant: {
       const bool uniform =
           std::all_of(temperatures.begin(), temperatures.end(), [&](double t) { return t == temperatures[0]; });
-      if (uniform) return absl::StrCat("focal t=", Shortest(temperatures[0]));
-      return absl::StrCat(
-          "focal t=", absl::StrJoin(temperatures, ",", [](std::string* out, double t) { out->append(Shortest(t)); }));
+      if (uniform) return absl::StrCat("focal t=", ShortNumber(temperatures[0]));
+      return absl::StrCat("focal t=", absl::StrJoin(temperatures, ",",
+                                                    [](std::string* out, double t) { out->append(ShortNumber(t)); }));
     }
     case AttentionMode::kFocalLearned:
-      return absl::StrCat("focal tau=[", Shortest(tau_min), ",", Shortest(tau_max), "] ", TauMeanName(tau_mean));
+      return absl::StrCat("focal tau=[", ShortNumber(tau_min), ",", ShortNumber(tau_max), "] ", TauMeanName(tau_mean));
   }
   return "";
 }

@@ -1,11 +1,13 @@
 #include "server/model/config.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "server/model/architectures.h"
+#include "server/model/rope_keys.h"
 
 namespace varifocal {
 namespace {
@@ -185,7 +187,10 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   RETURN_IF_ERROR(ReadSizes(reader, config));
   ASSIGN_OR_RETURN(config.rms_norm_epsilon, reader.Positive("rms_norm_eps", 1e-6));
   ASSIGN_OR_RETURN(config.tied_embeddings, reader.Bool("tie_word_embeddings", false));
-  RETURN_IF_ERROR(ReadRope(reader, config.rope));
+  const RopeSizes sizes{.head_width = config.head_width, .max_position = config.max_position};
+  ASSIGN_OR_RETURN(RopeConfig rope, ReadRope(reader, {}, sizes));
+  config.ropes.push_back(std::move(rope));
+  config.layers.resize(static_cast<size_t>(config.layer_count));
   RETURN_IF_ERROR(ReadAttentionSetting(reader, config.layer_count, config.attention));
   RETURN_IF_ERROR(RefuseUnsupported(reader));
   RETURN_IF_ERROR(architecture->read_config(reader, config));
@@ -194,7 +199,38 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   if (!bos.empty()) config.bos_token_id = bos[0];
   reader.Ignore(kHarmless);
   RETURN_IF_ERROR(reader.RefuseUnread());
+  GroupLayers(config);
   return config;
+}
+
+void GroupLayers(ModelConfig& config) {
+  std::map<int64_t, int64_t> group_of;  // by window, in order
+  for (LayerConfig& layer : config.layers) {
+    if (layer.window >= config.max_position) layer.window = 0;
+    group_of.emplace(layer.window, 0);
+  }
+  config.page_groups.clear();
+  for (auto& [window, group] : group_of) {
+    group = static_cast<int64_t>(config.page_groups.size());
+    config.page_groups.push_back({.window = window});
+  }
+  for (LayerConfig& layer : config.layers) {
+    layer.page_group = group_of[layer.window];
+    layer.group_layer = config.page_groups[static_cast<size_t>(layer.page_group)].layer_count++;
+  }
+}
+
+int64_t SettledRopeLength(const ModelConfig& config, int64_t total_length) {
+  // The greatest of them tells every one what it needs: a rope whose own is 0 is below its original length there, too.
+  int64_t settled = 0;
+  for (const RopeConfig& rope : config.ropes) settled = std::max(settled, rope.SettledLength(total_length));
+  return settled;
+}
+
+std::string RopesToString(const ModelConfig& config) {
+  if (config.ropes.empty()) return "none";
+  return absl::StrJoin(config.ropes, "; ",
+                       [](std::string* out, const RopeConfig& rope) { out->append(rope.ToString()); });
 }
 
 absl::StatusOr<std::optional<std::vector<int32_t>>> ParseGenerationConfigEos(absl::string_view json_text,

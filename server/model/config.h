@@ -21,6 +21,21 @@
 
 namespace varifocal {
 
+// One layer's attention: which keys it sees, where they are, how sharply they count before any temperature.
+struct LayerConfig {
+  int64_t window = 0;          // a query at p sees keys p-window+1..p; 0: all keys up to p
+  int64_t rope_index = 0;      // into ModelConfig::ropes; -1: no rotation
+  double attention_scale = 0;  // softmax(q.k * scale); 0 stands for head_width^-1/2
+  int64_t page_group = 0;      // into ModelConfig::page_groups
+  int64_t group_layer = 0;     // which layer of that group this is
+};
+
+// Layers that see the same keys: they share page numbers, a pool and a mask, and may free pages together.
+struct PageGroup {
+  int64_t window = 0;  // 0: full layers; these are group 0 when there are any, windows follow from small to large
+  int64_t layer_count = 0;
+};
+
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"
   std::string model_type;    // "llama", a row of the table
@@ -34,13 +49,24 @@ struct ModelConfig {
   double rms_norm_epsilon = 1e-6;
   bool tied_embeddings = false;
   bool attention_bias = false;
-  RopeConfig rope;
+  std::vector<RopeConfig> ropes;  // one, or one per kind of layer; none with learned positions
+  std::vector<LayerConfig> layers;
+  std::vector<PageGroup> page_groups;
   int64_t max_position = 0;                       // prompt and generated tokens together never exceed it
   std::optional<int64_t> trained_context_length;  // beyond it a result is labelled extrapolated
   AttentionSetting attention;
   std::vector<int32_t> eos_token_ids;
   std::optional<int32_t> bos_token_id;
 };
+
+// Fills page_groups, and each layer's place in them, from the layers' windows. A window that no position can outgrow is
+// no window.
+void GroupLayers(ModelConfig& config);
+
+// The length that decides the rotation of a sequence of `total_length` positions (prompt and all that may follow it):
+// sequences with equal ones share tables, and cached pages. 0 for most models, where no length matters.
+int64_t SettledRopeLength(const ModelConfig& config, int64_t total_length);
+std::string RopesToString(const ModelConfig& config);
 
 // `json_text` is the content of config.json.
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text);

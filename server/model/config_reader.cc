@@ -3,19 +3,23 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 
 namespace varifocal {
-namespace {
 
-// A value as it stands in the file, short enough for a message.
-std::string Shown(const Json& value) {
+std::string ShownValue(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > 60) text = absl::StrCat(text.substr(0, 60), "..");
   return text;
 }
 
-}  // namespace
+std::string ShortNumber(double value) {
+  absl::StatusOr<std::string> text = DumpJson(Json(value));
+  VF_CHECK(text.ok(), "settings are checked to be finite");
+  return absl::EndsWith(*text, ".0") ? text->substr(0, text->size() - 2) : *text;
+}
 
 std::string ConfigReader::Name(absl::string_view key) const {
   return absl::StrCat("\"", place_, place_.empty() ? "" : ".", key, "\"");
@@ -39,26 +43,34 @@ absl::StatusOr<int64_t> ConfigReader::Int(absl::string_view key, IntRange range,
     return absl::InvalidArgumentError(absl::StrCat(Name(key), " is missing"));
   }
   if (!value->is_number_integer()) {
-    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", Shown(*value), "; it must be an integer"));
+    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must be an integer"));
   }
   const bool too_large = value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(range.high);
   if (too_large || value->get<int64_t>() < range.low || value->get<int64_t>() > range.high) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Name(key), " is ", Shown(*value), "; it must lie in ", range.low, "..", range.high));
+        absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must lie in ", range.low, "..", range.high));
   }
   return value->get<int64_t>();
 }
 
 absl::StatusOr<double> ConfigReader::Positive(absl::string_view key, std::optional<double> fallback) {
+  return Number(key, false, fallback);
+}
+
+absl::StatusOr<double> ConfigReader::NonNegative(absl::string_view key, std::optional<double> fallback) {
+  return Number(key, true, fallback);
+}
+
+absl::StatusOr<double> ConfigReader::Number(absl::string_view key, bool zero_allowed, std::optional<double> fallback) {
   const Json* value = Take(key);
   if (value == nullptr) {
     if (fallback.has_value()) return *fallback;
     return absl::InvalidArgumentError(absl::StrCat(Name(key), " is missing"));
   }
   const double number = value->is_number() ? value->get<double>() : std::numeric_limits<double>::quiet_NaN();
-  if (!std::isfinite(number) || number <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Name(key), " is ", Shown(*value), "; it must be a positive, finite number"));
+  if (!std::isfinite(number) || number < 0 || (number == 0 && !zero_allowed)) {
+    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must be a ",
+                                                   zero_allowed ? "non-negative" : "positive", ", finite number"));
   }
   return number;
 }
@@ -67,7 +79,8 @@ absl::StatusOr<bool> ConfigReader::Bool(absl::string_view key, bool fallback) {
   const Json* value = Take(key);
   if (value == nullptr) return fallback;
   if (!value->is_boolean()) {
-    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", Shown(*value), "; it must be true or false"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must be true or false"));
   }
   return value->get<bool>();
 }
@@ -79,7 +92,7 @@ absl::StatusOr<std::string> ConfigReader::String(absl::string_view key, std::opt
     return absl::InvalidArgumentError(absl::StrCat(Name(key), " is missing"));
   }
   if (!value->is_string()) {
-    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", Shown(*value), "; it must be a string"));
+    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must be a string"));
   }
   return value->get<std::string>();
 }
@@ -88,7 +101,7 @@ absl::Status ConfigReader::Only(absl::string_view key, const Json& value) {
   const Json* found = Take(key);
   if (found == nullptr || *found == value) return absl::OkStatus();
   return absl::UnimplementedError(
-      absl::StrCat(Name(key), " is ", Shown(*found), "; only ", Shown(value), " is supported"));
+      absl::StrCat(Name(key), " is ", ShownValue(*found), "; only ", ShownValue(value), " is supported"));
 }
 
 void ConfigReader::Ignore(absl::Span<const char* const> keys) {
@@ -99,7 +112,7 @@ absl::Status ConfigReader::RefuseUnread() const {
   for (const auto& [key, value] : json_.items()) {
     if (!read_.contains(key)) {
       return absl::UnimplementedError(
-          absl::StrCat(Name(key), " is ", Shown(value), "; this key is not known and would be ignored"));
+          absl::StrCat(Name(key), " is ", ShownValue(value), "; this key is not known and would be ignored"));
     }
   }
   return absl::OkStatus();

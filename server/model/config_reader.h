@@ -21,6 +21,11 @@
 
 namespace varifocal {
 
+// A value as it stands in the file, short enough for a message.
+std::string ShownValue(const Json& value);
+// The shortest text that reads back as `value`, "0.4", "500000"; finite values only.
+std::string ShortNumber(double value);
+
 struct IntRange {
   int64_t low = 1;
   int64_t high = 1;
@@ -37,6 +42,7 @@ class ConfigReader {
 
   absl::StatusOr<int64_t> Int(absl::string_view key, IntRange range, std::optional<int64_t> fallback = std::nullopt);
   absl::StatusOr<double> Positive(absl::string_view key, std::optional<double> fallback = std::nullopt);  // finite too
+  absl::StatusOr<double> NonNegative(absl::string_view key, std::optional<double> fallback = std::nullopt);
   absl::StatusOr<bool> Bool(absl::string_view key, bool fallback);
   absl::StatusOr<std::string> String(absl::string_view key, std::optional<std::string> fallback = std::nullopt);
 
@@ -48,6 +54,8 @@ class ConfigReader {
   std::string Name(absl::string_view key) const;  // "\"rope_scaling.factor\""
 
  private:
+  absl::StatusOr<double> Number(absl::string_view key, bool zero_allowed, std::optional<double> fallback);
+
   const Json& json_;
   std::string place_;
   std::set<std::string, std::less<>> read_;

@@ -54,16 +54,18 @@ int64_t Forward::BytesNeeded(const Transformer& model, const ForwardLimits& limi
                               model.backend().WorkspaceBytes(ToStepShape(model.config(), limits)));
 }
 
-Forward::Forward(const Transformer& model, const kernels::RopeTable& rope, const ForwardLimits& limits)
-    : model_(model), rope_(&rope), limits_(limits) {
-  mask_.reserve(static_cast<size_t>(limits.row_count_max));
-  page_tables_.reserve(static_cast<size_t>(limits.sequence_count_max));
-  rows_.reserve(static_cast<size_t>(limits.sequence_count_max));
+Forward::Forward(const Transformer& model, const ForwardLimits& limits) : model_(model), limits_(limits) {
+  const size_t sequences = static_cast<size_t>(limits.sequence_count_max);
+  rows_.reserve(sequences);
+  ropes_.reserve(sequences);
+  intervals_.resize(model.config().page_groups.size());
+  for (auto& intervals : intervals_) intervals.reserve(static_cast<size_t>(limits.row_count_max));
+  rope_tables_.resize(model.config().ropes.size());
+  for (auto& tables : rope_tables_) tables.reserve(sequences);
 }
 
-absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& model, const kernels::RopeTable& rope,
-                                                         const ForwardLimits& limits) {
-  auto forward = std::unique_ptr<Forward>(new Forward(model, rope, limits));
+absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& model, const ForwardLimits& limits) {
+  auto forward = std::unique_ptr<Forward>(new Forward(model, limits));
   kernels::Backend& backend = model.backend();
   const BufferBytes bytes = SizeBuffers(model, limits);
   ASSIGN_OR_RETURN(forward->workspace_, ToStatusOr(backend.CreateWorkspace(ToStepShape(model.config(), limits))));
@@ -77,28 +79,46 @@ absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& mode
   return forward;
 }
 
-absl::Status Forward::Run(kernels::KvPool& pool, const ForwardStep& step, ForwardOutput* output) {
+// Rows, masks and rotations of a step, as the kernels take them.
+void Forward::Flatten(const ForwardStep& step) {
+  const std::vector<PageGroup>& groups = model_.config().page_groups;
+  rows_.clear();
+  ropes_.clear();
+  for (auto& intervals : intervals_) intervals.clear();
+  for (const ForwardSequence& sequence : step.sequences) {
+    VF_CHECK(sequence.pages.size() == groups.size(), "a sequence has a page table per page group");
+    for (size_t group = 0; group < groups.size(); ++group) {
+      for (int64_t i = 0; i < sequence.row_count; ++i) {
+        const int32_t position = static_cast<int32_t>(sequence.first_position + i);
+        intervals_[group].push_back(
+            groups[group].window == 0 ? kernels::CausalInterval(position)
+                                      : kernels::WindowInterval(position, static_cast<int32_t>(groups[group].window)));
+      }
+    }
+    const auto rope = std::find(ropes_.begin(), ropes_.end(), sequence.rope);
+    rows_.push_back({.row_count = static_cast<int32_t>(sequence.row_count),
+                     .first_position = static_cast<int32_t>(sequence.first_position),
+                     .page_tables = sequence.pages,
+                     .rope_table = static_cast<int32_t>(rope - ropes_.begin()),
+                     .prompt_row_count = static_cast<int32_t>(sequence.prompt_length)});
+    if (rope == ropes_.end()) ropes_.push_back(sequence.rope);
+  }
+  masks_.assign(intervals_.begin(), intervals_.end());
+  for (size_t index = 0; index < rope_tables_.size(); ++index) {
+    rope_tables_[index].clear();
+    for (const RopeTables* rope : ropes_) rope_tables_[index].push_back(rope->table(static_cast<int64_t>(index)));
+  }
+}
+
+absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput* output) {
   kernels::Backend& backend = model_.backend();
   VF_CHECK(static_cast<int64_t>(step.tokens.size()) <= limits_.row_count_max, "a step has at most row_count_max rows");
   VF_CHECK(static_cast<int64_t>(step.sequences.size()) <= limits_.sequence_count_max,
            "a step has at most sequence_count_max sequences");
-  mask_.clear();
-  page_tables_.clear();
-  rows_.clear();
-  for (const ForwardSequence& sequence : step.sequences) {
-    for (int64_t i = 0; i < sequence.row_count; ++i) {
-      mask_.push_back(kernels::CausalInterval(static_cast<int32_t>(sequence.first_position + i)));
-    }
-    page_tables_.push_back(sequence.pages);
-    rows_.push_back({.row_count = static_cast<int32_t>(sequence.row_count),
-                     .first_position = static_cast<int32_t>(sequence.first_position),
-                     .page_tables = std::span(&page_tables_.back(), 1),
-                     .prompt_row_count = static_cast<int32_t>(sequence.prompt_length)});
-  }
-  VF_CHECK(mask_.size() == step.tokens.size(), "rows of the sequences and tokens agree");
-  const std::span<const kernels::RowInterval> mask(mask_);
-  const kernels::Batch batch{
-      .phase = step.phase, .sequences = rows_, .masks = std::span(&mask, 1), .cancelled = step.cancelled};
+  VF_CHECK(pools.size() == model_.config().page_groups.size(), "there is a pool per page group");
+  Flatten(step);
+  VF_CHECK(masks_[0].size() == step.tokens.size(), "rows of the sequences and tokens agree");
+  const kernels::Batch batch{.phase = step.phase, .sequences = rows_, .masks = masks_, .cancelled = step.cancelled};
   const bool learned = step.attention->mode == AttentionMode::kFocalLearned;
 
   RETURN_IF_ERROR(ToStatus(backend.BeginStep(*workspace_, batch)));
@@ -109,7 +129,7 @@ absl::Status Forward::Run(kernels::KvPool& pool, const ForwardStep& step, Forwar
     if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {
       return absl::CancelledError("the step was cancelled between layers");
     }
-    RETURN_IF_ERROR(RunLayer(layer, pool, *step.attention));
+    RETURN_IF_ERROR(RunLayer(layer, pools, *step.attention));
   }
   RETURN_IF_ERROR(RunHead(step, output));
   output->tau_bound_counts.assign(step.sequences.size() * 2, 0);
@@ -120,16 +140,23 @@ absl::Status Forward::Run(kernels::KvPool& pool, const ForwardStep& step, Forwar
   return absl::OkStatus();
 }
 
-absl::Status Forward::RunLayer(int64_t index, kernels::KvPool& pool, const AttentionSetting& attention) {
+absl::Status Forward::RunLayer(int64_t index, KvPools pools, const AttentionSetting& attention) {
   kernels::Backend& backend = model_.backend();
   kernels::Workspace& workspace = *workspace_;
   const ModelConfig& config = model_.config();
   const LayerWeights& layer = model_.layers()[static_cast<size_t>(index)];
-  const int layer_index = static_cast<int>(index);
+  const LayerConfig& placed = config.layers[static_cast<size_t>(index)];
+  kernels::KvPool* pool = pools[static_cast<size_t>(placed.page_group)].get();
+  const int page_group = static_cast<int>(placed.page_group);
+  const int group_layer = static_cast<int>(placed.group_layer);
+  const std::span<const kernels::RopeTable* const> ropes = placed.rope_index < 0
+                                                               ? std::span<const kernels::RopeTable* const>()
+                                                               : rope_tables_[static_cast<size_t>(placed.rope_index)];
   const float epsilon = static_cast<float>(config.rms_norm_epsilon);
 
   // softmax(q.k * base / t), or softmax(q.k / tau) with tau per row
-  const double base = 1.0 / std::sqrt(static_cast<double>(config.head_width));
+  const double base =
+      placed.attention_scale != 0 ? placed.attention_scale : 1.0 / std::sqrt(static_cast<double>(config.head_width));
   float scale = kernels::FocalScale(base, 1.0);
   Slice row_scales;
   RETURN_IF_ERROR(ToStatus(backend.Norm(
@@ -145,8 +172,9 @@ absl::Status Forward::RunLayer(int64_t index, kernels::KvPool& pool, const Atten
                                                           .tau_min = static_cast<float>(attention.tau_min),
                                                           .tau_max = static_cast<float>(attention.tau_max),
                                                           .mean = attention.tau_mean,
-                                                          .pool = &pool,
-                                                          .layer = layer_index,
+                                                          .pool = pool,
+                                                          .page_group = page_group,
+                                                          .layer = group_layer,
                                                           .row_scales = row_scales,
                                                           .bound_counts = Whole(bound_counts_)})));
   }
@@ -154,14 +182,17 @@ absl::Status Forward::RunLayer(int64_t index, kernels::KvPool& pool, const Atten
                                                             .weight = layer.query_key_value.get(),
                                                             .bias = Whole(layer.query_key_value_bias),
                                                             .query_head_count = static_cast<int>(config.head_count),
-                                                            .rope_tables = std::span(&rope_, 1),
-                                                            .pool = &pool,
-                                                            .layer = layer_index,
+                                                            .rope_tables = ropes,
+                                                            .pool = pool,
+                                                            .page_group = page_group,
+                                                            .layer = group_layer,
                                                             .queries = Whole(queries_)})));
   RETURN_IF_ERROR(ToStatus(backend.Attend(workspace, {.queries = Whole(queries_),
                                                       .query_head_count = static_cast<int>(config.head_count),
-                                                      .pool = &pool,
-                                                      .layer = layer_index,
+                                                      .pool = pool,
+                                                      .page_group = page_group,
+                                                      .layer = group_layer,
+                                                      .mask_index = page_group,
                                                       .scale = scale,
                                                       .row_scales = row_scales,
                                                       .out = Whole(attended_)})));

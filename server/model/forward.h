@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "server/model/rope_tables.h"
 #include "server/model/transformer.h"
 
 namespace varifocal {
@@ -39,8 +40,11 @@ struct ForwardLimits {
 struct ForwardSequence {
   int64_t row_count = 0;
   int64_t first_position = 0;
-  int64_t prompt_length = 0;       // TauMean::kSequence averages over it
-  std::span<const int32_t> pages;  // page of position p at p / 128
+  int64_t prompt_length = 0;         // TauMean::kSequence averages over it
+  const RopeTables* rope = nullptr;  // for its settled length
+  // One table per page group: the page of position p at p / 128; -1 where a window layer's page was freed. What a row
+  // of the group may still look at: its window's pages, and with learned tau the page before its own.
+  std::vector<std::span<const int32_t>> pages;
 };
 
 struct ForwardStep {
@@ -58,23 +62,25 @@ struct ForwardOutput {
   std::vector<uint32_t> tau_bound_counts;  // [sequences, 2], summed over layers: at the minimum, at the maximum
 };
 
+using KvPools = std::span<const std::unique_ptr<kernels::KvPool>>;
+
 class Forward {
  public:
   // What Create will take on the backend.
   static int64_t BytesNeeded(const Transformer& model, const ForwardLimits& limits);
-  // `model` and `rope` must outlive it.
-  static absl::StatusOr<std::unique_ptr<Forward>> Create(const Transformer& model, const kernels::RopeTable& rope,
-                                                         const ForwardLimits& limits);
+  // `model` must outlive it.
+  static absl::StatusOr<std::unique_ptr<Forward>> Create(const Transformer& model, const ForwardLimits& limits);
 
-  absl::Status Run(kernels::KvPool& pool, const ForwardStep& step, ForwardOutput* output);
+  // `pools` has one per page group.
+  absl::Status Run(KvPools pools, const ForwardStep& step, ForwardOutput* output);
 
  private:
-  Forward(const Transformer& model, const kernels::RopeTable& rope, const ForwardLimits& limits);
-  absl::Status RunLayer(int64_t index, kernels::KvPool& pool, const AttentionSetting& attention);
+  Forward(const Transformer& model, const ForwardLimits& limits);
+  void Flatten(const ForwardStep& step);
+  absl::Status RunLayer(int64_t index, KvPools pools, const AttentionSetting& attention);
   absl::Status RunHead(const ForwardStep& step, ForwardOutput* output);
 
   const Transformer& model_;
-  const kernels::RopeTable* rope_;
   const ForwardLimits limits_;
   std::unique_ptr<kernels::Workspace> workspace_;
   std::unique_ptr<kernels::Buffer> residual_;      // f32 [T, M]
@@ -84,9 +90,12 @@ class Forward {
   std::unique_ptr<kernels::Buffer> hidden_;        // operands [T, F]
   std::unique_ptr<kernels::Buffer> row_scales_;    // f32 [T], learned tau
   std::unique_ptr<kernels::Buffer> bound_counts_;  // uint32 [sequences, 2]
-  std::vector<kernels::RowInterval> mask_;         // [T]
-  std::vector<std::span<const int32_t>> page_tables_;
+  // Of the step being run.
   std::vector<kernels::SequenceRows> rows_;
+  std::vector<std::vector<kernels::RowInterval>> intervals_;         // [page groups][T]
+  std::vector<std::span<const kernels::RowInterval>> masks_;         // the same
+  std::vector<const RopeTables*> ropes_;                             // those that the sequences name
+  std::vector<std::vector<const kernels::RopeTable*>> rope_tables_;  // [ModelConfig::ropes][ropes_]
 };
 
 }  // namespace varifocal

@@ -126,7 +126,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
   provenance.threads = info.thread_count;
   provenance.tokenizer_sha256 = model->tokenizer_ == nullptr ? "" : model->tokenizer_->sha256();
   provenance.attention = model->config_.attention.ToString();
-  provenance.rope = model->config_.rope.ToString();
+  provenance.rope = RopesToString(model->config_);
   provenance.page_bytes = model->transformer_->PageBytes();
   provenance.weight_bytes = model->transformer_->weight_bytes();
   provenance.parameter_count = model->transformer_->parameter_count();

@@ -46,7 +46,7 @@ struct ModelProvenance {
   std::string weights_sha256;    // 64 hex characters
   std::string tokenizer_sha256;  // empty without a tokenizer
   std::string attention;         // AttentionSetting::ToString()
-  std::string rope;              // RopeConfig::ToString()
+  std::string rope;              // RopesToString()
   int64_t page_bytes = 0;        // one page of 128 tokens, all layers
   int64_t weight_bytes = 0;      // on the backend
   int64_t parameter_count = 0;

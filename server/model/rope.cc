@@ -1,46 +1,23 @@
 #include "server/model/rope.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
+#include "base/sha256.h"
+#include "server/model/config_reader.h"
 
 namespace varifocal {
 namespace {
 
-struct RopeRow {
-  const char* name;
-  RopeKind kind;
-  // Reads the keys of this scaling.
-  absl::Status (*read)(ConfigReader& reader, RopeConfig& rope);
-  // The frequency that replaces `frequency`.
-  double (*scale)(const RopeConfig& rope, double frequency);
-};
-
-absl::Status ReadNothing(ConfigReader&, RopeConfig&) { return absl::OkStatus(); }
-double KeepFrequency(const RopeConfig&, double frequency) { return frequency; }
-
-absl::Status ReadLinear(ConfigReader& reader, RopeConfig& rope) {
-  ASSIGN_OR_RETURN(rope.factor, reader.Positive("factor"));
-  return absl::OkStatus();
-}
-double ScaleLinear(const RopeConfig& rope, double frequency) { return frequency / rope.factor; }
-
-absl::Status ReadLlama3(ConfigReader& reader, RopeConfig& rope) {
-  ASSIGN_OR_RETURN(rope.factor, reader.Positive("factor"));
-  ASSIGN_OR_RETURN(rope.low_freq_factor, reader.Positive("low_freq_factor"));
-  ASSIGN_OR_RETURN(rope.high_freq_factor, reader.Positive("high_freq_factor"));
-  ASSIGN_OR_RETURN(rope.original_max_position, reader.Positive("original_max_position_embeddings"));
-  if (rope.low_freq_factor >= rope.high_freq_factor) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("low_freq_factor"), " is ", rope.low_freq_factor,
-                                                   "; it must be below high_freq_factor, ", rope.high_freq_factor));
-  }
-  return absl::OkStatus();
+// theta^(-2i / span)
+double Frequency(double theta, int64_t span, int64_t pair) {
+  return std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(span));
 }
 
 // Long waves are slowed down by the factor, short ones kept, those between blended.
-double ScaleLlama3(const RopeConfig& rope, double frequency) {
+double Llama3Frequency(const RopeConfig& rope, double frequency) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   if (wavelength < rope.original_max_position / rope.high_freq_factor) return frequency;
   if (wavelength > rope.original_max_position / rope.low_freq_factor) return frequency / rope.factor;
@@ -49,106 +26,136 @@ double ScaleLlama3(const RopeConfig& rope, double frequency) {
   return (1 - smooth) * frequency / rope.factor + smooth * frequency;
 }
 
-constexpr RopeRow kRows[] = {
-    {"default", RopeKind::kDefault, ReadNothing, KeepFrequency},
-    {"linear", RopeKind::kLinear, ReadLinear, ScaleLinear},
-    {"llama3", RopeKind::kLlama3, ReadLlama3, ScaleLlama3},
-};
-
-const RopeRow& RowOf(RopeKind kind) {
-  for (const RopeRow& row : kRows) {
-    if (row.kind == kind) return row;
-  }
-  return kRows[0];
+// The base that lets the slowest wave of a longer sequence turn as far as that of the original length does.
+double DynamicTheta(const RopeConfig& rope, int64_t span, int64_t settled_length) {
+  const double length = std::max(static_cast<double>(settled_length), rope.original_max_position);
+  const double stretch = rope.factor * length / rope.original_max_position - (rope.factor - 1);
+  return rope.theta * std::pow(stretch, static_cast<double>(span) / static_cast<double>(span - 2));
 }
 
-// One object, `rope_scaling` or `rope_parameters`.
-absl::Status ReadObject(const Json& object, absl::string_view place, RopeConfig& rope) {
-  if (!object.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", place, "\" is ", object.type_name(), "; it must be an object"));
+// Waves that turn more than beta_fast times over the original length are kept, those below beta_slow slowed down by the
+// factor, those between blended by their place in the head.
+double YarnFrequency(const RopeConfig& rope, int64_t span, int64_t pair) {
+  auto dimension_of = [&](double rotations) {
+    return static_cast<double>(span) * std::log(rope.original_max_position / (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(rope.theta));
+  };
+  double low = dimension_of(rope.beta_fast);
+  double high = dimension_of(rope.beta_slow);
+  if (rope.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
   }
-  ConfigReader reader(object, place);
-  // Old files say "type", newer ones "rope_type", some both.
-  ASSIGN_OR_RETURN(const std::string old_name, reader.String("type", "default"));
-  ASSIGN_OR_RETURN(const std::string name, reader.String("rope_type", old_name));
-  if (reader.Has("type") && old_name != name) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name("type"), " is \"", old_name, "\" while rope_type is \"", name, "\""));
-  }
-  const RopeRow* found = nullptr;
-  for (const RopeRow& row : kRows) {
-    if (name == row.name) found = &row;
-  }
-  if (found == nullptr) {
-    return absl::UnimplementedError(
-        absl::StrCat(reader.Name("rope_type"), " is \"", name, "\"; default, linear and llama3 are supported"));
-  }
-  rope.kind = found->kind;
-  ASSIGN_OR_RETURN(rope.theta, reader.Positive("rope_theta", rope.theta));
-  RETURN_IF_ERROR(reader.Only("partial_rotary_factor", 1.0));
-  RETURN_IF_ERROR(found->read(reader, rope));
-  return reader.RefuseUnread();
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(span - 1));
+  if (low == high) high += 0.001;  // as transformers: no division by zero
+  const double slowed = std::clamp((static_cast<double>(pair) - low) / (high - low), 0.0, 1.0);
+  const double frequency = Frequency(rope.theta, span, pair);
+  return frequency / rope.factor * slowed + frequency * (1 - slowed);
+}
+
+double LongRopeFrequency(const RopeConfig& rope, int64_t span, int64_t pair, int64_t settled_length) {
+  const bool is_long = static_cast<double>(settled_length) > rope.original_max_position;
+  const std::vector<double>& factors = is_long ? rope.long_factors : rope.short_factors;
+  return Frequency(rope.theta, span, pair) / factors[static_cast<size_t>(pair)];
 }
 
 }  // namespace
 
-absl::Status ReadRope(ConfigReader& reader, RopeConfig& rope) {
-  const bool has_theta = reader.Has("rope_theta");
-  ASSIGN_OR_RETURN(rope.theta, reader.Positive("rope_theta", rope.theta));
-  const double top_theta = rope.theta;
-  const Json* scaling = reader.Take("rope_scaling");
-  const Json* parameters = reader.Take("rope_parameters");
-  if (scaling != nullptr) RETURN_IF_ERROR(ReadObject(*scaling, "rope_scaling", rope));
-  if (parameters != nullptr) {
-    RopeConfig newer;
-    newer.theta = top_theta;
-    RETURN_IF_ERROR(ReadObject(*parameters, "rope_parameters", newer));
-    if (scaling != nullptr && newer.ToString() != rope.ToString()) {
-      return absl::InvalidArgumentError(absl::StrCat("\"rope_scaling\" says ", rope.ToString(),
-                                                     " while \"rope_parameters\" says ", newer.ToString()));
-    }
-    rope = newer;
+absl::string_view RopeKindName(RopeKind kind) {
+  switch (kind) {
+    case RopeKind::kDefault:
+      return "default";
+    case RopeKind::kLinear:
+      return "linear";
+    case RopeKind::kDynamic:
+      return "dynamic";
+    case RopeKind::kLlama3:
+      return "llama3";
+    case RopeKind::kYarn:
+      return "yarn";
+    case RopeKind::kLongRope:
+      return "longrope";
   }
-  if (has_theta && rope.theta != top_theta) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"rope_theta\" is ", top_theta, " while the RoPE parameters say ", rope.theta));
-  }
-  return absl::OkStatus();
+  return "";
 }
 
 std::string RopeConfig::ToString() const {
-  std::string text = absl::StrCat(RowOf(kind).name, " theta=", theta);
-  if (kind != RopeKind::kDefault) absl::StrAppend(&text, " factor=", factor);
+  std::string text(RopeKindName(kind));
+  auto add = [&](absl::string_view name, double value) { absl::StrAppend(&text, " ", name, "=", ShortNumber(value)); };
+  add("theta", theta);
+  if (rotary_span != 0) absl::StrAppend(&text, " rotary=", rotary_span);
+  if (kind == RopeKind::kDefault) return text;
+  add("factor", factor);
   if (kind == RopeKind::kLlama3) {
-    absl::StrAppend(&text, " low=", low_freq_factor, " high=", high_freq_factor, " original=", original_max_position);
+    add("low", low_freq_factor);
+    add("high", high_freq_factor);
+  }
+  if (kind != RopeKind::kLinear) add("original", original_max_position);
+  if (kind == RopeKind::kYarn) {
+    add("fast", beta_fast);
+    add("slow", beta_slow);
+    if (!truncate) absl::StrAppend(&text, " untruncated");
+  }
+  if (kind == RopeKind::kYarn || kind == RopeKind::kLongRope) add("attention", attention_factor);
+  if (kind == RopeKind::kLongRope) {
+    std::string factors;
+    for (const double value : short_factors) absl::StrAppend(&factors, ShortNumber(value), ",");
+    for (const double value : long_factors) absl::StrAppend(&factors, ";", ShortNumber(value));
+    absl::StrAppend(&text, " factors=", Sha256Hex(factors).substr(0, 16));
   }
   return text;
 }
 
-std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width) {
+int64_t RopeConfig::SettledLength(int64_t total_length) const {
+  if (static_cast<double>(total_length) <= original_max_position) return 0;
+  if (kind == RopeKind::kDynamic) return total_length;
+  // Every length beyond the original one has the same factors.
+  if (kind == RopeKind::kLongRope) return static_cast<int64_t>(original_max_position) + 1;
+  return 0;
+}
+
+std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width, int64_t settled_length) {
+  const int64_t span = rope.RotarySpan(head_width);
   std::vector<double> frequencies;
-  for (int64_t i = 0; i < head_width; i += 2) {
-    // frequency = theta^(-i/D)
-    const double frequency = std::pow(rope.theta, -static_cast<double>(i) / static_cast<double>(head_width));
-    frequencies.push_back(RowOf(rope.kind).scale(rope, frequency));
+  for (int64_t pair = 0; pair < rope.RotaryWidth(head_width) / 2; ++pair) {
+    switch (rope.kind) {
+      case RopeKind::kDefault:
+        frequencies.push_back(Frequency(rope.theta, span, pair));
+        break;
+      case RopeKind::kLinear:
+        frequencies.push_back(Frequency(rope.theta, span, pair) / rope.factor);
+        break;
+      case RopeKind::kDynamic:
+        frequencies.push_back(Frequency(DynamicTheta(rope, span, settled_length), span, pair));
+        break;
+      case RopeKind::kLlama3:
+        frequencies.push_back(Llama3Frequency(rope, Frequency(rope.theta, span, pair)));
+        break;
+      case RopeKind::kYarn:
+        frequencies.push_back(YarnFrequency(rope, span, pair));
+        break;
+      case RopeKind::kLongRope:
+        frequencies.push_back(LongRopeFrequency(rope, span, pair, settled_length));
+        break;
+    }
   }
   return frequencies;
 }
 
-RopeTable MakeRopeTable(const RopeConfig& rope, int64_t head_width, int64_t position_count) {
-  const std::vector<double> frequencies = RopeFrequencies(rope, head_width);
+RopeTable MakeRopeTable(const RopeConfig& rope, int64_t head_width, int64_t position_count, int64_t settled_length) {
+  const std::vector<double> frequencies = RopeFrequencies(rope, head_width, settled_length);
   RopeTable table;
   table.position_count = position_count;
-  table.half_width = head_width / 2;
+  table.half_width = static_cast<int64_t>(frequencies.size());
   table.cos.resize(static_cast<size_t>(position_count * table.half_width));
   table.sin.resize(table.cos.size());
   for (int64_t position = 0; position < position_count; ++position) {
     for (int64_t i = 0; i < table.half_width; ++i) {
       const double angle = static_cast<double>(position) * frequencies[static_cast<size_t>(i)];
       const size_t at = static_cast<size_t>(position * table.half_width + i);
-      table.cos[at] = static_cast<float>(std::cos(angle));
-      table.sin[at] = static_cast<float>(std::sin(angle));
+      table.cos[at] = static_cast<float>(std::cos(angle) * rope.attention_factor);
+      table.sin[at] = static_cast<float>(std::sin(angle) * rope.attention_factor);
     }
   }
   return table;

@@ -10,7 +10,6 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "server/model/kernel_status.h"
-#include "server/model/rope.h"
 
 namespace varifocal {
 namespace {
@@ -186,7 +185,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   model->config_ = config;
   model->backend_ = std::move(backend);
   model->parameter_count_ = taker.parameter_count();
-  RETURN_IF_ERROR(ToStatus(model->backend_->CheckShape(model->KvShape())));
+  RETURN_IF_ERROR(ToStatus(model->backend_->CheckShape(model->KvShape(0))));
   kernels::Backend& to = *model->backend_;
   ASSIGN_OR_RETURN(model->embedding_, MakeWeight(to, {embedding},
                                                  head == nullptr ? kernels::WeightUse::kEmbeddingAndHead
@@ -215,23 +214,22 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   return model;
 }
 
-kernels::KvShape Transformer::KvShape() const {
-  return {.layer_count = static_cast<int>(config_.layer_count),
+kernels::KvShape Transformer::KvShape(int64_t page_group) const {
+  return {.layer_count = static_cast<int>(config_.page_groups[static_cast<size_t>(page_group)].layer_count),
           .kv_head_count = static_cast<int>(config_.kv_head_count),
           .head_dim = static_cast<int>(config_.head_width),
           .has_tau_sums = config_.attention.mode == AttentionMode::kFocalLearned};
 }
 
-int64_t Transformer::PageBytes() const {
-  return static_cast<int64_t>(backend_->KvBytesPerPageAndLayer(KvShape())) * config_.layer_count;
+int64_t Transformer::PageBytes(int64_t page_group) const {
+  const kernels::KvShape shape = KvShape(page_group);
+  return static_cast<int64_t>(backend_->KvBytesPerPageAndLayer(shape)) * shape.layer_count;
 }
 
-absl::StatusOr<std::unique_ptr<kernels::RopeTable>> Transformer::CreateRopeTable(int64_t position_count) const {
-  const RopeTable table = MakeRopeTable(config_.rope, config_.head_width, position_count);
-  return ToStatusOr(backend_->CreateRopeTable({.cosines = table.cos,
-                                               .sines = table.sin,
-                                               .position_count = static_cast<int>(position_count),
-                                               .rotary_dim = static_cast<int>(config_.head_width)}));
+int64_t Transformer::PageBytes() const {
+  int64_t bytes = 0;
+  for (size_t group = 0; group < config_.page_groups.size(); ++group) bytes += PageBytes(static_cast<int64_t>(group));
+  return bytes;
 }
 
 }  // namespace varifocal

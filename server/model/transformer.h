@@ -49,9 +49,9 @@ class Transformer {
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t parameter_count() const { return parameter_count_; }
 
-  kernels::KvShape KvShape() const;  // of all layers together
-  int64_t PageBytes() const;         // one page of 128 tokens, all layers
-  absl::StatusOr<std::unique_ptr<kernels::RopeTable>> CreateRopeTable(int64_t position_count) const;
+  kernels::KvShape KvShape(int64_t page_group) const;
+  int64_t PageBytes(int64_t page_group) const;  // one page of 128 tokens, all layers of that group
+  int64_t PageBytes() const;                    // one page of every group
 
  private:
   Transformer() = default;

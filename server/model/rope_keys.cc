@@ -1,0 +1,295 @@
+#include "server/model/rope_keys.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+
+namespace varifocal {
+namespace {
+
+// What is known before an object is read: sizes, and what the top level of the file says.
+struct Surroundings {
+  RopeSizes sizes;
+  double theta = 10000;
+  double partial = 1;
+  bool partial_allowed = false;
+  bool longrope_alone = false;
+  bool nested = false;                          // an object per kind of layer
+  std::optional<double> original_max_position;  // stands above that of the object, which may only repeat it
+};
+
+absl::Status ReadFactor(ConfigReader& reader, const Surroundings&, RopeConfig& rope) {
+  ASSIGN_OR_RETURN(rope.factor, reader.Positive("factor"));
+  return absl::OkStatus();
+}
+
+absl::Status ReadOriginal(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
+  const double above = around.original_max_position.value_or(static_cast<double>(around.sizes.max_position));
+  ASSIGN_OR_RETURN(rope.original_max_position, reader.Positive("original_max_position_embeddings", above));
+  if (around.original_max_position.has_value() && rope.original_max_position != above) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("original_max_position_embeddings"), " is ",
+                                                   rope.original_max_position,
+                                                   " while the one outside, which counts, is ", above));
+  }
+  return absl::OkStatus();
+}
+
+// yarn and longrope may leave the factor to be what the two lengths say.
+absl::Status ReadFactorOrRatio(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
+  RETURN_IF_ERROR(ReadOriginal(reader, around, rope));
+  const double ratio = static_cast<double>(around.sizes.max_position) / rope.original_max_position;
+  ASSIGN_OR_RETURN(rope.factor, reader.Positive("factor", ratio));
+  return absl::OkStatus();
+}
+
+absl::Status ReadDynamic(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
+  RETURN_IF_ERROR(ReadFactor(reader, around, rope));
+  rope.original_max_position = static_cast<double>(around.sizes.max_position);
+  const int64_t span = rope.RotarySpan(around.sizes.head_width);
+  if (span <= 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(reader.Name("rope_type"), " is \"dynamic\" with ", span, " rotary dimensions; it needs 3"));
+  }
+  if (rope.factor < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(reader.Name("factor"), " is ", rope.factor, "; of \"dynamic\" it must be at least 1"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadLlama3(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
+  RETURN_IF_ERROR(ReadFactor(reader, around, rope));
+  ASSIGN_OR_RETURN(rope.low_freq_factor, reader.Positive("low_freq_factor"));
+  ASSIGN_OR_RETURN(rope.high_freq_factor, reader.Positive("high_freq_factor"));
+  RETURN_IF_ERROR(ReadOriginal(reader, around, rope));
+  if (rope.low_freq_factor >= rope.high_freq_factor) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("low_freq_factor"), " is ", rope.low_freq_factor,
+                                                   "; it must be below high_freq_factor, ", rope.high_freq_factor));
+  }
+  return absl::OkStatus();
+}
+
+// 0.1 m ln(factor) + 1: how much sharper attention must be over a stretched context.
+double YarnSharpness(double factor, double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1; }
+
+absl::Status ReadYarn(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
+  RETURN_IF_ERROR(ReadFactorOrRatio(reader, around, rope));
+  ASSIGN_OR_RETURN(rope.beta_fast, reader.Positive("beta_fast", 32));
+  ASSIGN_OR_RETURN(rope.beta_slow, reader.Positive("beta_slow", 1));
+  ASSIGN_OR_RETURN(const double mscale, reader.NonNegative("mscale", 0));
+  ASSIGN_OR_RETURN(const double mscale_all, reader.NonNegative("mscale_all_dim", 0));
+  const double implied = mscale != 0 && mscale_all != 0
+                             ? YarnSharpness(rope.factor, mscale) / YarnSharpness(rope.factor, mscale_all)
+                             : YarnSharpness(rope.factor, 1);
+  ASSIGN_OR_RETURN(rope.attention_factor, reader.Positive("attention_factor", implied));
+  if (around.nested) {
+    RETURN_IF_ERROR(reader.Only("truncate", true));  // transformers does not look there
+  } else {
+    ASSIGN_OR_RETURN(rope.truncate, reader.Bool("truncate", true));
+  }
+  const int64_t span = rope.RotarySpan(around.sizes.head_width);
+  if (span % 2 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_type"), " is \"yarn\" with ", span,
+                                                   " rotary dimensions; it needs an even number"));
+  }
+  if (rope.theta <= 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(reader.Name("rope_theta"), " is ", rope.theta, "; of \"yarn\" it must be above 1"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<double>> ReadFactors(ConfigReader& reader, absl::string_view key, int64_t count) {
+  const Json* list = reader.Take(key);
+  if (list == nullptr) return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is missing"));
+  if (!list->is_array() || static_cast<int64_t>(list->size()) != count) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        reader.Name(key), " has ", list->is_array() ? absl::StrCat(list->size()) : list->type_name(),
+        list->is_array() ? " numbers" : "", "; it must be a list of ", count, ", one per pair of rotary dimensions"));
+  }
+  std::vector<double> factors;
+  for (const Json& item : *list) {
+    const double value = item.is_number() ? item.get<double>() : 0;
+    if (!std::isfinite(value) || value <= 0) {
+      return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), "[", factors.size(), "] is ", ShownValue(item),
+                                                     "; it must be a positive, finite number"));
+    }
+    factors.push_back(value);
+  }
+  return factors;
+}
+
+absl::Status ReadLongRope(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
+  const int64_t span = rope.RotarySpan(around.sizes.head_width);
+  if (span % 2 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_type"), " is \"longrope\" with ", span,
+                                                   " rotary dimensions; it needs an even number"));
+  }
+  ASSIGN_OR_RETURN(rope.short_factors, ReadFactors(reader, "short_factor", span / 2));
+  ASSIGN_OR_RETURN(rope.long_factors, ReadFactors(reader, "long_factor", span / 2));
+  RETURN_IF_ERROR(ReadFactorOrRatio(reader, around, rope));
+  // Entropy of attention grows with the logarithm of the length: scores are to grow alike.
+  const double implied =
+      rope.factor <= 1 ? 1 : std::sqrt(1 + std::log(rope.factor) / std::log(rope.original_max_position));
+  if (!std::isfinite(implied)) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("original_max_position_embeddings"), " is ",
+                                                   rope.original_max_position, "; of \"longrope\" it must be above 1"));
+  }
+  ASSIGN_OR_RETURN(rope.attention_factor, reader.Positive("attention_factor", implied));
+  return absl::OkStatus();
+}
+
+absl::Status ReadNothing(ConfigReader&, const Surroundings&, RopeConfig&) { return absl::OkStatus(); }
+
+struct RopeRow {
+  RopeKind kind;
+  // Reads the keys of this scaling.
+  absl::Status (*read)(ConfigReader& reader, const Surroundings& around, RopeConfig& rope);
+};
+constexpr RopeRow kRows[] = {
+    {RopeKind::kDefault, ReadNothing}, {RopeKind::kLinear, ReadFactor}, {RopeKind::kDynamic, ReadDynamic},
+    {RopeKind::kLlama3, ReadLlama3},   {RopeKind::kYarn, ReadYarn},     {RopeKind::kLongRope, ReadLongRope},
+};
+
+absl::StatusOr<const RopeRow*> FindRow(const ConfigReader& reader, std::string name, bool longrope_alone) {
+  if (longrope_alone && (name == "su" || name == "yarn")) name = "longrope";
+  std::vector<absl::string_view> supported;
+  for (const RopeRow& row : kRows) {
+    if (longrope_alone && row.kind != RopeKind::kDefault && row.kind != RopeKind::kLongRope) continue;
+    if (name == RopeKindName(row.kind)) return &row;
+    supported.push_back(RopeKindName(row.kind));
+  }
+  return absl::UnimplementedError(
+      absl::StrCat(reader.Name("rope_type"), " is \"", name, "\"; supported are ", absl::StrJoin(supported, ", ")));
+}
+
+// The share of a head that turns, as dimensions. Truncated, as transformers does.
+absl::Status SetSpan(double partial, const std::string& name, const Surroundings& around, RopeConfig& rope) {
+  if (partial == 1) return absl::OkStatus();
+  if (!around.partial_allowed) {
+    return absl::UnimplementedError(absl::StrCat(name, " is ", partial, "; only 1.0 is supported"));
+  }
+  const double dimensions = static_cast<double>(around.sizes.head_width) * partial;
+  if (partial > 1 || dimensions < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " is ", partial, "; of heads of ", around.sizes.head_width,
+                                                   " dimensions at least one and at most all must turn"));
+  }
+  rope.rotary_span = static_cast<int64_t>(dimensions);
+  if (rope.rotary_span == around.sizes.head_width) rope.rotary_span = 0;
+  return absl::OkStatus();
+}
+
+// One object: `rope_scaling`, `rope_parameters`, or one of the objects inside that. Null: nothing but the surroundings.
+absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& place, const Surroundings& around) {
+  static const Json& empty = *new Json(Json::object());
+  if (object == nullptr) object = &empty;
+  if (!object->is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", place, "\" is ", object->type_name(), "; it must be an object"));
+  }
+  ConfigReader reader(*object, place);
+  // Old files say "type", newer ones "rope_type", some both.
+  ASSIGN_OR_RETURN(const std::string old_name, reader.String("type", "default"));
+  ASSIGN_OR_RETURN(const std::string name, reader.String("rope_type", old_name));
+  ASSIGN_OR_RETURN(const RopeRow* row, FindRow(reader, name, around.longrope_alone));
+  if (reader.Has("type")) {
+    ASSIGN_OR_RETURN(const RopeRow* old_row, FindRow(reader, old_name, around.longrope_alone));
+    if (old_row != row) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(reader.Name("type"), " is \"", old_name, "\" while rope_type is \"", name, "\""));
+    }
+  }
+  RopeConfig rope;
+  rope.kind = row->kind;
+  ASSIGN_OR_RETURN(rope.theta, reader.Positive("rope_theta", around.theta));
+  ASSIGN_OR_RETURN(const double partial, reader.Positive("partial_rotary_factor", around.partial));
+  RETURN_IF_ERROR(SetSpan(partial, reader.Name("partial_rotary_factor"), around, rope));
+  RETURN_IF_ERROR(row->read(reader, around, rope));
+  RETURN_IF_ERROR(reader.RefuseUnread());
+  return rope;
+}
+
+// A top-level key that says again what the RoPE object says must say the same.
+absl::Status CheckAgain(ConfigReader& reader, const char* key, double said) {
+  ASSIGN_OR_RETURN(const double value, reader.Positive(key, said));
+  if (value == said) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(reader.Name(key), " is ", value, " while the RoPE parameters say ", said));
+}
+
+}  // namespace
+
+absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, const RopeSizes& sizes) {
+  Surroundings around{.sizes = sizes,
+                      .partial_allowed = keys.partial_allowed,
+                      .longrope_alone = keys.longrope_alone,
+                      .original_max_position = std::nullopt};
+  ASSIGN_OR_RETURN(around.theta, reader.Positive(keys.theta, around.theta));
+  ASSIGN_OR_RETURN(around.partial, reader.Positive(keys.partial, keys.partial_default));
+  if (reader.Has("original_max_position_embeddings") || keys.original_default > 0) {
+    ASSIGN_OR_RETURN(around.original_max_position,
+                     reader.Positive("original_max_position_embeddings", keys.original_default));
+  }
+  const Json* scaling = reader.Take("rope_scaling");
+  const Json* parameters = reader.Take("rope_parameters");
+  ASSIGN_OR_RETURN(const RopeConfig older, ReadObject(scaling, "rope_scaling", around));
+  ASSIGN_OR_RETURN(RopeConfig rope, ReadObject(parameters, "rope_parameters", around));
+  if (parameters == nullptr) {
+    rope = older;
+  } else if (scaling != nullptr && rope.ToString() != older.ToString()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"rope_scaling\" says ", older.ToString(), " while \"rope_parameters\" says ", rope.ToString()));
+  }
+  if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, rope.theta));
+  RETURN_IF_ERROR(CheckAgain(reader, "rope_theta", rope.theta));
+  const double width = static_cast<double>(sizes.head_width);
+  for (const char* key : {keys.partial, "partial_rotary_factor"}) {
+    ASSIGN_OR_RETURN(const double partial,
+                     reader.Positive(key, static_cast<double>(rope.RotarySpan(sizes.head_width)) / width));
+    if (reader.Has(key) && static_cast<int64_t>(width * partial) != rope.RotarySpan(sizes.head_width)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(reader.Name(key), " is ", partial, " while the RoPE parameters turn ",
+                       rope.RotarySpan(sizes.head_width), " of ", sizes.head_width, " dimensions"));
+    }
+  }
+  return rope;
+}
+
+absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reader, const RopeSizes& sizes) {
+  Surroundings full{.sizes = sizes, .nested = true, .original_max_position = std::nullopt};
+  Surroundings window = full;
+  ASSIGN_OR_RETURN(full.theta, reader.Positive("rope_theta", 1e6));
+  ASSIGN_OR_RETURN(window.theta, reader.Positive("rope_local_base_freq", 1e4));
+  RETURN_IF_ERROR(reader.Only("partial_rotary_factor", 1.0));
+  const Json* scaling = reader.Take("rope_scaling");
+  const Json* parameters = reader.Take("rope_parameters");
+  if (parameters == nullptr) {
+    ASSIGN_OR_RETURN(RopeConfig of_full, ReadObject(scaling, "rope_scaling", full));
+    ASSIGN_OR_RETURN(RopeConfig of_window, ReadObject(nullptr, "rope_local_base_freq", window));
+    return std::vector<RopeConfig>{std::move(of_full), std::move(of_window)};
+  }
+  if (!parameters->is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"rope_parameters\" is ", parameters->type_name(), "; it must be an object"));
+  }
+  ConfigReader kinds(*parameters, "rope_parameters");
+  const std::string full_place = "rope_parameters.full_attention";
+  const std::string window_place = "rope_parameters.sliding_attention";
+  ASSIGN_OR_RETURN(RopeConfig of_full, ReadObject(kinds.Take("full_attention"), full_place, full));
+  ASSIGN_OR_RETURN(RopeConfig of_window, ReadObject(kinds.Take("sliding_attention"), window_place, window));
+  RETURN_IF_ERROR(kinds.RefuseUnread());
+  if (scaling != nullptr) {
+    ASSIGN_OR_RETURN(const RopeConfig older, ReadObject(scaling, "rope_scaling", full));
+    if (older.ToString() != of_full.ToString()) {
+      return absl::InvalidArgumentError(absl::StrCat("\"rope_scaling\" says ", older.ToString(), " while \"",
+                                                     full_place, "\" says ", of_full.ToString()));
+    }
+  }
+  if (reader.Has("rope_theta")) RETURN_IF_ERROR(CheckAgain(reader, "rope_theta", of_full.theta));
+  if (reader.Has("rope_local_base_freq")) RETURN_IF_ERROR(CheckAgain(reader, "rope_local_base_freq", of_window.theta));
+  return std::vector<RopeConfig>{std::move(of_full), std::move(of_window)};
+}
+
+}  // namespace varifocal
