@@ -32,7 +32,7 @@ TEST(ConfigTest, ReadsALlama) {
   EXPECT_EQ(config->width, 64);
   EXPECT_EQ(config->head_width, 16);
   EXPECT_EQ(config->kv_head_count, 2);
-  EXPECT_EQ(config->rope.theta, 500000);
+  EXPECT_EQ(config->ropes[0].theta, 500000);
   EXPECT_TRUE(config->tied_embeddings);
   EXPECT_EQ(config->eos_token_ids, std::vector<int32_t>({1, 2}));
   EXPECT_EQ(config->bos_token_id, 0);
@@ -53,8 +53,8 @@ TEST(ConfigTest, OlderAndNewerRopeKeysMeanTheSame) {
   newer["rope_parameters"]["rope_theta"] = 500000.0;
   ASSERT_TRUE(Parse(older).ok()) << Parse(older).status();
   ASSERT_TRUE(Parse(newer).ok()) << Parse(newer).status();
-  EXPECT_EQ(Parse(older)->rope.ToString(), Parse(newer)->rope.ToString());
-  EXPECT_EQ(Parse(newer)->rope.ToString(), "llama3 theta=500000 factor=8 low=1 high=4 original=512");
+  EXPECT_EQ(RopesToString(*Parse(older)), RopesToString(*Parse(newer)));
+  EXPECT_EQ(RopesToString(*Parse(newer)), "llama3 theta=500000 factor=8 low=1 high=4 original=512");
 }
 
 struct SettingCase {
@@ -137,8 +137,9 @@ constexpr BadConfig kBad[] = {
     {"rope_theta", "-1", "positive"},
     {"rope_theta", "\"big\"", "positive"},
     {"rope_scaling", "8", "must be an object"},
-    {"rope_scaling", "{\"type\":\"dynamic\",\"factor\":2.0}", "\"dynamic\"; default, linear and llama3"},
-    {"rope_scaling", "{\"rope_type\":\"yarn\",\"factor\":2.0}", "\"yarn\""},
+    {"rope_scaling", "{\"type\":\"dynamic\"}", "\"rope_scaling.factor\" is missing"},
+    {"rope_scaling", "{\"rope_type\":\"mrope\",\"factor\":2.0}",
+     "\"mrope\"; supported are default, linear, dynamic, llama3, yarn, longrope"},
     {"rope_scaling", "{\"rope_type\":\"linear\"}", "\"rope_scaling.factor\" is missing"},
     {"rope_scaling", "{\"rope_type\":\"linear\",\"factor\":0}", "positive"},
     {"rope_scaling", "{\"rope_type\":\"linear\",\"factor\":2,\"beta_fast\":32}", "\"rope_scaling.beta_fast\""},
@@ -255,19 +256,19 @@ TEST(ConfigTest, GenerationConfigEos) {
 // D = 4, theta = 100: frequencies 1 and 1/10; checked by hand.
 TEST(RopeTest, DefaultLinearAndLlama3) {
   RopeConfig rope{.theta = 100};
-  EXPECT_EQ(RopeFrequencies(rope, 4)[0], 1.0);
-  EXPECT_DOUBLE_EQ(RopeFrequencies(rope, 4)[1], 0.1);
+  EXPECT_EQ(RopeFrequencies(rope, 4, 0)[0], 1.0);
+  EXPECT_DOUBLE_EQ(RopeFrequencies(rope, 4, 0)[1], 0.1);
   rope.kind = RopeKind::kLinear;
   rope.factor = 2;
-  EXPECT_EQ(RopeFrequencies(rope, 4)[0], 0.5);
+  EXPECT_EQ(RopeFrequencies(rope, 4, 0)[0], 0.5);
   // Waves of 2 pi = 6.28 and 62.8 positions; those shorter than 16 are kept, those longer than 32 slowed down.
   rope.kind = RopeKind::kLlama3;
   rope.low_freq_factor = 1;
   rope.high_freq_factor = 2;
   rope.original_max_position = 32;
-  EXPECT_EQ(RopeFrequencies(rope, 4)[0], 1.0);
-  EXPECT_DOUBLE_EQ(RopeFrequencies(rope, 4)[1], 0.05);
-  const RopeTable table = MakeRopeTable({.theta = 100}, 4, 11);
+  EXPECT_EQ(RopeFrequencies(rope, 4, 0)[0], 1.0);
+  EXPECT_DOUBLE_EQ(RopeFrequencies(rope, 4, 0)[1], 0.05);
+  const RopeTable table = MakeRopeTable({.theta = 100}, 4, 11, 0);
   EXPECT_FLOAT_EQ(table.cos[2 * 10 + 1], 0.540302306f);  // cos(1)
   EXPECT_FLOAT_EQ(table.sin[2 * 1 + 0], 0.841470985f);   // sin(1)
 }
