@@ -2,6 +2,7 @@
 # What a reviewer would run after the tests: sanitizers, CUDA compile gates where nvcc exists, clang-tidy on changed files.
 #
 #   deploy/checks.sh [asan] [tsan] [cuda] [tidy]      all four unless some are named
+#   deploy/checks.sh fuzz                             libFuzzer, a minute a target (clang and its runtime library)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deploy/install.sh
@@ -44,6 +45,17 @@ for check in "$@"; do
       else
         echo "-- tidy: skipped, clang-tidy is not installed"
       fi ;;
-    *) echo "error: unknown check '$check'; the checks are asan, tsan, cuda, tidy" >&2; exit 2 ;;
+    fuzz)
+      targets="json model_config safetensors tokenizer_json tokenizer_text job_spec"
+      cmake --preset fuzz -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
+      # shellcheck disable=SC2086
+      ninja -C build/fuzz -j2 $(printf 'fuzz_%s ' $targets)
+      for target in $targets; do
+        echo "-- fuzz: $target"
+        mkdir -p "build/fuzz/corpus/$target"
+        "build/fuzz/bin/fuzz_$target" -max_total_time=60 -timeout=10 -rss_limit_mb=4000 -verbosity=0 \
+          -artifact_prefix="build/fuzz/crash-$target-" "build/fuzz/corpus/$target" tests/fuzz/seeds
+      done ;;
+    *) echo "error: unknown check '$check'; the checks are asan, tsan, cuda, tidy, fuzz" >&2; exit 2 ;;
   esac
 done
