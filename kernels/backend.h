@@ -157,6 +157,7 @@ struct EmbedArgs {
 enum class NormKind {
   kRms,    // x / sqrt(mean(x^2) + epsilon) * weight
   kLayer,  // (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * weight + bias
+  kNone,   // x: blocks without a norm in front read the residual itself, as operands; no weight
 };
 
 // out = norm(x). With `delta`: x += delta first, and x keeps the sum.

@@ -114,7 +114,8 @@ std::string CheckActivations(Backend& tested, Backend& oracle) {
 // Inputs of about unit size make a norm of about unit size: the sum of squares errs by width u, halved by the root.
 std::string CheckRmsNorm(Backend& tested, Backend& oracle) {
   for (const auto& [rows, width] : {std::pair{1, 1}, {3, 15}, {17, 16}, {33, 128}, {5, 2560}}) {
-    for (const bool fused : {false, true}) {
+    for (const auto& [kind, fused] :
+         {std::pair{NormKind::kRms, false}, {NormKind::kRms, true}, {NormKind::kNone, true}}) {
       const auto x = UniformVector(21, static_cast<size_t>(rows) * width), delta = UniformVector(22, x.size()),
                  weight = UniformVector(23, width);
       const std::string error =
@@ -124,7 +125,8 @@ std::string CheckRmsNorm(Backend& tested, Backend& oracle) {
                  PlainStep step(backend, {.model_dim = width}, rows);
                  auto in = Upload(backend, x), d = UploadOperands(backend, ProductInput(backend, delta)),
                       w = Upload(backend, weight), out = EmptyOperands(backend, x.size());
-                 NormArgs args{.x = {in.get(), 0}, .weight = {w.get(), 0}, .epsilon = 1e-5f, .out = {out.get(), 0}};
+                 NormArgs args{
+                     .kind = kind, .x = {in.get(), 0}, .weight = {w.get(), 0}, .epsilon = 1e-5f, .out = {out.get(), 0}};
                  if (fused) args.delta = {d.get(), 0};
                  VF_CHECK(backend.Norm(*step.workspace, args).ok(), "valid");
                  std::vector<float> both = DownloadOperands(backend, *out, x.size()),

@@ -142,7 +142,8 @@ class CpuBackend final : public Backend {
     const int64_t width = Own(workspace).shape.model_dim;
     float* x = HostData<float>(args.x, flat.row_count() * width);
     const float* delta = OptionalHostData<float>(args.delta, flat.row_count() * width);
-    const float* weight = HostData<float>(args.weight, width);
+    const float* weight = OptionalHostData<float>(args.weight, width);
+    VF_CHECK(weight != nullptr || args.kind == NormKind::kNone, "a norm has a weight");
     const float* bias = OptionalHostData<float>(args.bias, width);
     float* out = HostData<float>(args.out, flat.row_count() * width);
     return EachRow(flat, [&](int row, int) {

@@ -52,6 +52,10 @@ void NormRow(const NormRowArgs& args) {
     for (; i + kLanes <= width; i += kLanes) S::Store(x + i, S::Add(S::Load(x + i), S::Load(args.delta + i)));
     for (; i < width; ++i) x[i] += args.delta[i];
   }
+  if (args.kind == NormKind::kNone) {
+    for (i = 0; i < width; ++i) args.out[i] = x[i];
+    return;
+  }
   const float count = static_cast<float>(width);
   const float mean = args.kind == NormKind::kLayer ? SumRow<S>(x, width) / count : 0.0f;
   const float squares = args.kind == NormKind::kLayer ? SumSquaresAround<S>(x, width, mean) : DotRow<S>(x, x, width);

@@ -62,6 +62,10 @@ double Dot(const float* a, const float* b, int64_t count) {
 template <typename T>
 void Normalize(NormKind kind, const T* x, const float* weight, const float* bias, int64_t count, float epsilon,
                double* out) {
+  if (kind == NormKind::kNone) {
+    std::copy(x, x + count, out);
+    return;
+  }
   double mean = 0, squares = 0;
   if (kind == NormKind::kLayer) {
     for (int64_t i = 0; i < count; ++i) mean += static_cast<double>(x[i]) / static_cast<double>(count);
@@ -191,7 +195,8 @@ class ReferenceBackend final : public Backend {
     const int64_t width = Own(workspace).shape.model_dim;
     float* x = HostData<float>(args.x, rows * width);
     const float* delta = OptionalHostData<float>(args.delta, rows * width);
-    const float* weight = HostData<float>(args.weight, width);
+    const float* weight = OptionalHostData<float>(args.weight, width);
+    VF_CHECK(weight != nullptr || args.kind == NormKind::kNone, "a norm has a weight");
     const float* bias = OptionalHostData<float>(args.bias, width);
     float* out = HostData<float>(args.out, rows * width);
     std::vector<double> normed(width);
