@@ -15,9 +15,12 @@
 
 namespace varifocal::client {
 
-void PrintNotes(bool is_extrapolated, const std::string& notes, Console& console) {
+void PrintNotes(bool is_extrapolated, const std::string& notes, int64_t invalid_utf8_count, Console& console) {
   if (is_extrapolated) console.err << "Note: extrapolated, the text is longer than the model was trained on.\n";
   if (!notes.empty()) console.err << "Note: " << notes << "\n";
+  if (invalid_utf8_count > 0) {
+    console.err << "Note: " << invalid_utf8_count << " byte sequences are not UTF-8; each was read as U+FFFD.\n";
+  }
 }
 
 std::optional<int64_t> ReadBytes(absl::string_view text) {
@@ -112,13 +115,26 @@ void PromptFlags::AddTo(FlagSet& flags) {
   flags.Add("prompt-file", &prompt_file, "PATH", "the prompt, byte for byte; - is standard input");
   flags.Add("prompt", &prompt, "TEXT", "the prompt itself");
   flags.Add("token-ids-file", &token_ids_file, "PATH", "the prompt as a JSON array of token ids, taken as they are");
+  flags.Add("chat", &chat, "put the prompt into the model's chat format (its chat_format.json)");
+  flags.Add("system", &system, "TEXT", "with --chat: a system message before it");
+  flags.Add("system-file", &system_file, "PATH", "the same, read from a file");
 }
 
 absl::StatusOr<PromptFlags::Bytes> PromptFlags::Read() const {
   if (prompt_file.has_value() + prompt.has_value() + token_ids_file.has_value() != 1) {
     return UsageError("Give the prompt by exactly one of --prompt-file=PATH, --prompt=TEXT and --token-ids-file=PATH.");
   }
+  if (chat && !IsText()) return UsageError("--chat wraps a text; token ids are taken as they are.");
+  if (!chat && (system.has_value() || system_file.has_value())) {
+    return UsageError("A system message needs --chat.");
+  }
+  if (system.has_value() && system_file.has_value()) return UsageError("Give --system or --system-file, not both.");
   Bytes bytes;
+  if (system_file.has_value()) {
+    ASSIGN_OR_RETURN(bytes.system, ReadWholeFile(*system_file));
+  } else {
+    bytes.system = system;
+  }
   if (prompt_file.has_value()) {
     ASSIGN_OR_RETURN(bytes.text, ReadWholeFile(*prompt_file));
   } else if (prompt.has_value()) {

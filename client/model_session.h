@@ -50,8 +50,10 @@ class ModelSession {
 };
 
 // --prompt-file or --token-ids-file, exactly one, into the `prompt` of a request.
+// With --chat the prompt goes into the model's chat format.
 struct PromptFlags {
-  std::optional<std::string> prompt_file, prompt, token_ids_file;
+  std::optional<std::string> prompt_file, prompt, token_ids_file, system_file, system;
+  bool chat = false;
 
   void AddTo(FlagSet& flags);
   bool IsText() const { return !token_ids_file.has_value(); }
@@ -65,6 +67,10 @@ struct PromptFlags {
     } else {
       request->mutable_prompt_token_ids()->mutable_ids()->Add(bytes->ids.begin(), bytes->ids.end());
     }
+    if (chat) {
+      request->mutable_chat();
+      if (bytes->system.has_value()) request->mutable_chat()->set_system(*std::move(bytes->system));
+    }
     return absl::OkStatus();
   }
 
@@ -72,12 +78,13 @@ struct PromptFlags {
   struct Bytes {
     std::string text;
     std::vector<int32_t> ids;
+    std::optional<std::string> system;
   };
   absl::StatusOr<Bytes> Read() const;
 };
 
 // What the user should know of an answer, on standard error.
-void PrintNotes(bool is_extrapolated, const std::string& notes, Console& console);
+void PrintNotes(bool is_extrapolated, const std::string& notes, int64_t invalid_utf8_count, Console& console);
 
 // "64M", "4G", "1000": bytes, with K, M, G as powers of 1024.
 std::optional<int64_t> ReadBytes(absl::string_view text);

@@ -379,6 +379,7 @@ absl::StatusOr<SuiteSpec> ToSuiteSpec(const v1::SuiteConfig& config) {
     spec.parameters.insert(task.parameters().begin(), task.parameters().end());
     spec.metrics.assign(task.metrics().begin(), task.metrics().end());
     if (task.has_samples()) spec.samples = task.samples();
+    spec.chat = task.chat();
     suite.tasks.push_back(std::move(spec));
   }
   absl::StatusOr<SuiteSpec> valid = ValidateSuiteSpec(std::move(suite));
@@ -400,6 +401,7 @@ v1::SuiteConfig ToSuiteConfig(const SuiteSpec& suite) {
     for (const auto& [name, value] : spec.parameters) (*task.mutable_parameters())[name] = value;
     for (const std::string& metric : spec.metrics) task.add_metrics(metric);
     if (spec.samples > 0) task.set_samples(spec.samples);
+    task.set_chat(spec.chat);
   }
   return config;
 }

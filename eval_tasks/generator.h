@@ -35,6 +35,7 @@ struct GenerationRequest {
   std::shared_ptr<const Sample> sample;    // prompt, token ids, stop strings, continuations, sampling seed
   std::vector<double> focal_temperatures;  // empty: as the model is; one for all layers, or one a layer
   DecodeSettings decode;
+  bool chat = false;    // the sample's prompt goes into the model's chat format; its token ids already are in it
   std::string variant;  // for logs
 };
 

@@ -111,12 +111,15 @@ absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task) {
                     kSampleCountMax);
 }
 
+// Keys that came later stand there only when they say something: what was asked before keeps its digest.
 Json ToJson(const TaskSpec& task) {
-  return {{"name", task.name},
-          {"kind", task.kind},
-          {"parameters", task.parameters},
-          {"metrics", task.metrics},
-          {"samples", task.samples}};
+  Json json = {{"name", task.name},
+               {"kind", task.kind},
+               {"parameters", task.parameters},
+               {"metrics", task.metrics},
+               {"samples", task.samples}};
+  if (task.chat) json["chat"] = true;
+  return json;
 }
 
 absl::StatusOr<std::vector<std::string>> Texts(const Json& object, const char* key) {
@@ -137,19 +140,27 @@ absl::StatusOr<int> Int(const Json& object, const char* key) {
   return static_cast<int>(value);
 }
 
+absl::StatusOr<std::map<std::string, std::string>> TextMap(const Json& object, const char* key) {
+  const auto values = object.find(key);
+  if (values == object.end() || !values->is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be an object"));
+  }
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, value] : values->items()) {
+    ASSIGN_OR_RETURN(texts[name], GetString(*values, name));
+  }
+  return texts;
+}
+
 absl::StatusOr<TaskSpec> TaskFromJson(const Json& object) {
   TaskSpec task;
   ASSIGN_OR_RETURN(task.name, GetString(object, "name"));
   ASSIGN_OR_RETURN(task.kind, GetString(object, "kind"));
   ASSIGN_OR_RETURN(task.metrics, Texts(object, "metrics"));
   ASSIGN_OR_RETURN(task.samples, Int(object, "samples"));
-  const auto parameters = object.find("parameters");
-  if (parameters == object.end() || !parameters->is_object()) {
-    return absl::InvalidArgumentError("\"parameters\" must be an object");
-  }
-  for (const auto& [name, value] : parameters->items()) {
-    ASSIGN_OR_RETURN(task.parameters[name], GetString(*parameters, name));
-  }
+  ASSIGN_OR_RETURN(task.parameters, TextMap(object, "parameters"));
+  ASSIGN_OR_RETURN(const std::optional<bool> chat, FindBool(object, "chat"));
+  task.chat = chat.value_or(false);
   return task;
 }
 
@@ -309,7 +320,7 @@ std::string ToCanonicalJson(const JobSpec& spec) {
   Json decode = Json::object();
   if (spec.decode.sampling_temperature.has_value()) decode["sampling_temperature"] = *spec.decode.sampling_temperature;
   if (spec.decode.top_p.has_value()) decode["top_p"] = *spec.decode.top_p;
-  const Json job = {{"suite",
+  Json job = {{"suite",
                      {{"name", spec.suite.name},
                       {"description", spec.suite.description},
                       {"seed", spec.suite.seed},
@@ -321,6 +332,7 @@ std::string ToCanonicalJson(const JobSpec& spec) {
                     {"in_flight", spec.in_flight},
                     {"keep_prompts", spec.keep_prompts},
                     {"decode", decode}};
+  if (!spec.chat_templates.empty()) job["chat_templates"] = spec.chat_templates;
   absl::StatusOr<std::string> text = DumpJson(job);
   VF_CHECK(text.ok(), "a validated spec has finite numbers and UTF-8 texts");
   return *std::move(text);
@@ -343,6 +355,9 @@ absl::StatusOr<JobSpec> FromCanonicalJson(absl::string_view json) {
   ASSIGN_OR_RETURN(spec.keep_prompts, GetBool(object, "keep_prompts"));
   ASSIGN_OR_RETURN(spec.decode.sampling_temperature, FindDouble(object["decode"], "sampling_temperature"));
   ASSIGN_OR_RETURN(spec.decode.top_p, FindDouble(object["decode"], "top_p"));
+  if (object.contains("chat_templates")) {
+    ASSIGN_OR_RETURN(spec.chat_templates, TextMap(object, "chat_templates"));
+  }
   return ValidateJobSpec(std::move(spec));
 }
 

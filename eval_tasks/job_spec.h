@@ -46,6 +46,7 @@ struct TaskSpec {
   std::map<std::string, std::string> parameters;  // of that kind; values as text
   std::vector<std::string> metrics;               // the kind's own when empty; the first is the primary one
   int samples = 0;                                // questions per length; 0: the suite's (jsonl: every row)
+  bool chat = false;                              // prompts go into the model's chat format
 };
 
 struct SuiteSpec {
@@ -64,6 +65,9 @@ struct JobSpec {
   int in_flight = 8;          // requests under way at once
   bool keep_prompts = false;  // store whole prompts
   DecodeSettings decode;      // greedy unless set
+  // By model: SHA-256 of the chat template its prompts were wrapped by. Filled in when the job is accepted, empty
+  // without chat tasks.
+  std::map<std::string, std::string> chat_templates;
 };
 
 // The same, complete and canonical: names, parameters and metrics filled in, lengths sorted, sample counts settled.

@@ -196,7 +196,9 @@ class Runner::Impl {
     std::map<std::string, std::vector<WorkItem>> made;  // by tokenizer
     for (size_t v = 0; v < variants_.size(); ++v) {
       if (waiting.missing[v].empty()) continue;
-      const TokenCounter& tokenizer = *variants_[v].tokenizer;
+      const TokenCounter& tokenizer = spec_.suite.tasks[static_cast<size_t>(group.task_index)].chat
+                                          ? *variants_[v].chat_tokenizer
+                                          : *variants_[v].tokenizer;
       const auto [it, is_new] = made.try_emplace(tokenizer.sha256());
       if (is_new) it->second = MakeItems(task, request, group_first, tokenizer);
       for (int index : waiting.missing[v]) {
@@ -232,6 +234,7 @@ class Runner::Impl {
     request.sample = item.sample;
     request.focal_temperatures = spec_.variants[variant_index].focal_temperatures;
     request.decode = spec_.decode;
+    request.chat = spec_.suite.tasks[static_cast<size_t>(grid_.cells[item.cell_index].task_index)].chat;
     request.variant = grid_.cells[item.cell_index].key.variant;
     ++item.attempt_count;
     const uint64_t ticket = next_ticket_++;

@@ -30,6 +30,7 @@ namespace varifocal {
 struct RunVariant {
   Generator* generator = nullptr;                 // outlives the run
   std::shared_ptr<const TokenCounter> tokenizer;  // of its model
+  std::shared_ptr<const TokenCounter> chat_tokenizer;  // the same with the model's chat format; for chat tasks
 };
 
 struct CellProgress {

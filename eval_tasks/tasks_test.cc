@@ -18,6 +18,7 @@
 #include "eval_tasks/tasks/fit.h"
 #include "eval_tasks/tasks/lexicon.h"
 #include "gtest/gtest.h"
+#include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -28,6 +29,16 @@ constexpr int kLengths[] = {512, 777, 1024, 2048, 4096, 8192, 16384, 32768};
 
 const TokenCounter& Shipped() {
   static const auto counter = MakeTokenCounter(Tokenizer::Load("models/baseline/tokenizer.json").value());
+  return *counter;
+}
+// The shipped tokenizer inside a chat format: ten tokens and more before the prompt, and some after it.
+const ChatFormat& Chat() {
+  static const ChatFormat format = {std::string(64, '0'), {"<|begin|>a line for the one who asks:\n", "", "<|end|>\nanswer:\n"}};
+  return format;
+}
+const TokenCounter& ShippedChat() {
+  static const auto counter = MakeTokenCounter(Tokenizer::Load("models/baseline/tokenizer.json").value(),
+                                               std::make_shared<const ChatFormat>(Chat()));
   return *counter;
 }
 const TokenCounter& Bytes() {
@@ -180,7 +191,9 @@ TEST_P(TaskTest, RepeatsItselfAndChangesWithSeedAndGroup) {
 
 TEST_P(TaskTest, EvidenceTokensDecodeToTheEvidence) {
   const auto tokenizer = Tokenizer::Load("models/baseline/tokenizer.json").value();
-  for (const Sample& sample : Group(*task_, 2048, Shipped(), 20)) {
+  std::vector<Sample> samples = Group(*task_, 2048, Shipped(), 20);
+  for (Sample& sample : Group(*task_, 2048, ShippedChat(), 20)) samples.push_back(std::move(sample));
+  for (const Sample& sample : samples) {
     for (const EvidenceSpan& span : sample.evidence) {
       const absl::Span<const int32_t> ids = absl::MakeSpan(sample.token_ids);
       const std::string text =
@@ -189,6 +202,16 @@ TEST_P(TaskTest, EvidenceTokensDecodeToTheEvidence) {
       EXPECT_TRUE(absl::StrContains(text, evidence)) << text << " / " << evidence;
       EXPECT_LE(text.size(), evidence.size() + 4) << "no more than what a token at either end adds";
     }
+  }
+}
+
+// In a chat format the ids are those of the whole wrapped text, nothing added, and it is they that fill the length.
+TEST_P(TaskTest, ChatPromptsFillTheLengthWithTheirFormat) {
+  const auto tokenizer = Tokenizer::Load("models/baseline/tokenizer.json").value();
+  for (const Sample& sample : Group(*task_, 1024, ShippedChat(), 8)) {
+    EXPECT_EQ(sample.token_ids, EncodeChat(*tokenizer, *Chat().Wrap(sample.prompt)).value());
+    EXPECT_LE(sample.prompt_token_count() + sample.max_new_tokens, 1024);
+    EXPECT_GE(sample.prompt_token_count() + sample.max_new_tokens, 1024 - 2 * kShortfallMax);
   }
 }
 

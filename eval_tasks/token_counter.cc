@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -9,10 +12,17 @@ namespace {
 
 class TokenizerCounter : public TokenCounter {
  public:
-  explicit TokenizerCounter(std::shared_ptr<const Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
+  TokenizerCounter(std::shared_ptr<const Tokenizer> tokenizer, std::shared_ptr<const ChatFormat> chat_format)
+      : tokenizer_(std::move(tokenizer)), chat_format_(std::move(chat_format)) {}
 
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(absl::string_view text) const override {
-    return tokenizer_->Encode(text);
+    if (chat_format_ == nullptr) return tokenizer_->Encode(text);
+    ASSIGN_OR_RETURN(const std::string wrapped, chat_format_->Wrap(text));
+    return EncodeChat(*tokenizer_, wrapped);
+  }
+  absl::StatusOr<std::vector<int32_t>> EncodePromptStart(absl::string_view text) const override {
+    if (chat_format_ == nullptr) return EncodePrompt(text);
+    return EncodeChat(*tokenizer_, absl::StrCat(chat_format_->without_system.prefix, text));
   }
   absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const override {
     EncodeOptions options;
@@ -23,12 +33,14 @@ class TokenizerCounter : public TokenCounter {
 
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<const ChatFormat> chat_format_;  // null: prompts are texts
 };
 
 }  // namespace
 
-std::shared_ptr<const TokenCounter> MakeTokenCounter(std::shared_ptr<const Tokenizer> tokenizer) {
-  return std::make_shared<TokenizerCounter>(std::move(tokenizer));
+std::shared_ptr<const TokenCounter> MakeTokenCounter(std::shared_ptr<const Tokenizer> tokenizer,
+                                                     std::shared_ptr<const ChatFormat> chat_format) {
+  return std::make_shared<TokenizerCounter>(std::move(tokenizer), std::move(chat_format));
 }
 
 }  // namespace varifocal

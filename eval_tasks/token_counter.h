@@ -16,18 +16,25 @@
 namespace varifocal {
 
 class Tokenizer;
+struct ChatFormat;
 
 class TokenCounter {
  public:
   virtual ~TokenCounter() = default;
   // The ids a model is given for `text` as a whole prompt: specials (such as a beginning-of-text token) included.
   virtual absl::StatusOr<std::vector<int32_t>> EncodePrompt(absl::string_view text) const = 0;
+  // The ids of a prompt that begins with `text`, as far as they are those of `text`: nothing that closes a prompt.
+  virtual absl::StatusOr<std::vector<int32_t>> EncodePromptStart(absl::string_view text) const {
+    return EncodePrompt(text);
+  }
   // The ids of a piece of text, no specials added.
   virtual absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const = 0;
   // Hex digest of what defines the tokenizer; samples made with equal digests are the same sample.
   virtual const std::string& sha256() const = 0;
 };
 
-std::shared_ptr<const TokenCounter> MakeTokenCounter(std::shared_ptr<const Tokenizer> tokenizer);
+// With a chat format, prompts are what a chat model is given: the format's texts around `text`, and no specials added.
+std::shared_ptr<const TokenCounter> MakeTokenCounter(std::shared_ptr<const Tokenizer> tokenizer,
+                                                     std::shared_ptr<const ChatFormat> chat_format = nullptr);
 
 }  // namespace varifocal

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/fakes/server_fixture.h"
+#include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {
@@ -115,6 +116,18 @@ TEST_F(InferenceTest, GenerateRefusesByReason) {
          for (int i = 0; i < 17; ++i) r.mutable_decode_settings()->add_stop("x");
        },
        grpc::INVALID_ARGUMENT, "BAD_STOP", "17"},
+      {"chat without format",
+       [](R& r) {
+         r.set_prompt_text("Hi.");
+         r.mutable_chat();
+       },
+       grpc::FAILED_PRECONDITION, "MODEL_WITHOUT_CHAT_FORMAT", "model \"a\" has no chat_format.json"},
+      {"chat with ids",
+       [](R& r) {
+         r.mutable_prompt_token_ids()->add_ids(5);
+         r.mutable_chat();
+       },
+       grpc::INVALID_ARGUMENT, "BAD_CHAT", "must be text"},
       {"text without tokenizer", [](R& r) { r.set_model("models/bare"); }, grpc::FAILED_PRECONDITION,
        "MODEL_WITHOUT_TOKENIZER", "bare"},
   };
@@ -127,6 +140,44 @@ TEST_F(InferenceTest, GenerateRefusesByReason) {
     EXPECT_THAT(status.error_message(), HasSubstr(c.words)) << c.name;
   }
   EXPECT_EQ(control_->started_count(), 0) << "nothing of this reaches an engine";
+}
+
+// What the engine is given is told back by ComputeLogLikelihoods: the ids of the wrapped text, nothing added.
+TEST_F(InferenceTest, ChatPromptsAreWrappedAndEncodedAsOneText) {
+  v1::LoadModelRequest load;
+  load.set_model_id("chat");
+  load.set_directory("fake-chat");
+  v1::Model loaded;
+  grpc::ClientContext load_context;
+  ASSERT_TRUE(inference_->LoadModel(&load_context, load, &loaded).ok());
+  EXPECT_EQ(loaded.chat_template_sha256().size(), 64u);
+  auto score = [&](const std::string& prompt, const char* system, const std::string& continuation) {
+    v1::ComputeLogLikelihoodsRequest request;
+    request.set_model("models/chat");
+    request.set_prompt_text(prompt);
+    request.mutable_chat();
+    if (system != nullptr) request.mutable_chat()->set_system(system);
+    if (!continuation.empty()) request.add_continuations()->set_text(continuation);
+    v1::ComputeLogLikelihoodsResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status = inference_->ComputeLogLikelihoods(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  };
+  const auto tokenizer = Tokenizer::Load("models/baseline").value();
+  auto encoded = [&](const std::string& text) {
+    return tokenizer->Encode(text, {.add_special_tokens = false}).value();
+  };
+  auto ids = [](const auto& repeated) { return std::vector<int32_t>(repeated.begin(), repeated.end()); };
+  EXPECT_EQ(ids(score("Hi. ", nullptr, "").token_ids()), encoded("<|begin|>user\nHi. <|end|>\n"));
+  EXPECT_EQ(ids(score("Hi.", "Be kind.", "").token_ids()), encoded("<|begin|>user\nBe kind.\n\nHi.<|end|>\n"));
+  // The suffix ends in a newline that stays the prompt's.
+  const auto with_continuation = score("Hi.", nullptr, "Yes");
+  EXPECT_EQ(ids(with_continuation.token_ids()), encoded("<|begin|>user\nHi.<|end|>\n"));
+  EXPECT_EQ(ids(with_continuation.continuations(0).token_ids()), encoded("Yes"));
+  EXPECT_EQ(with_continuation.invalid_utf8_count(), 0);
+  EXPECT_EQ(score("\xFF" "a\xE2\x82", nullptr, "").invalid_utf8_count(), 2);
+  EXPECT_EQ(score("\xFF" "a", nullptr, "b\xFF\xFE").invalid_utf8_count(), 3);
 }
 
 TEST_F(InferenceTest, PromptLengthLimitIsExact) {

@@ -52,16 +52,17 @@ class Generate : public Command {
     progress.Clear();
     RETURN_IF_ERROR(FromGrpc(reader->Finish()));
     if (!has_result) return absl::InternalError("The daemon ended the stream without a result.");
-    PrintNotes(result.extrapolated(), result.notes(), console);
+    PrintNotes(result.extrapolated(), result.notes(), result.invalid_utf8_count(), console);
     if (console.format == Format::kText) {
       PrintForPeople(result, console);
       return ExitCode::kDone;
     }
-    RETURN_IF_ERROR(
-        PrintJson(console, {{"prompt_token_count", result.prompt_token_count()},
-                            {"token_ids", std::vector<int32_t>(result.token_ids().begin(), result.token_ids().end())},
-                            {"text", result.text()},
-                            {"finish_reason", FinishName(result)}}));
+    Json object = {{"prompt_token_count", result.prompt_token_count()},
+                   {"token_ids", std::vector<int32_t>(result.token_ids().begin(), result.token_ids().end())},
+                   {"text", result.text()},
+                   {"finish_reason", FinishName(result)}};
+    if (result.invalid_utf8_count() > 0) object["invalid_utf8_count"] = result.invalid_utf8_count();
+    RETURN_IF_ERROR(PrintJson(console, object));
     return ExitCode::kDone;
   }
 
@@ -123,10 +124,13 @@ constinit const Verb kGenerateVerb = {
         "does\n"
         "not fit is an error, never cut. As text, the output is the new text alone; a line of counts goes to standard\n"
         "error. JSON output: {\"prompt_token_count\", \"token_ids\" (new ones, the end-of-text id that stopped it\n"
-        "included), \"text\", \"finish_reason\": \"eos|length|stop|cancelled\"}.",
+        "included), \"text\", \"finish_reason\": \"eos|length|stop|cancelled\"}, and \"invalid_utf8_count\" when bytes of\n"
+        "the prompt were not UTF-8.",
     .examples =
         "varifocal generate --model=models/baseline --prompt-file=prompt.txt --max-new-tokens=8 --stop='\"'\n"
         "varifocal generate --model=models/baseline --focal-temperature=0.7 --prompt='A text' --max-new-tokens=16\n"
+        "varifocal generate --model=DIR --chat --system='Answer in one word.' --prompt='Is ice cold?' "
+        "--max-new-tokens=8\n"
         "varifocal generate --daemon=127.0.0.1:50151 --model=focal --token-ids-file=ids.json --max-new-tokens=8 "
         "--format=json",
     .formats = "text json jsonl",

@@ -35,7 +35,9 @@ Json ModelJson(const v1::Model& model) {
       {"backend", model.backend()},
       {"isa", model.isa()},
       {"weights_bytes", model.weights_bytes()},
-      {"kv_cache_bytes_per_token", model.kv_cache_bytes_per_token()}};
+      {"kv_cache_bytes_per_token", model.kv_cache_bytes_per_token()},
+      {"chat_template_sha256", model.chat_template_sha256().empty() ? Json() : Json(model.chat_template_sha256())},
+      {"sampling_defaults", model.sampling_defaults()}};
   for (double temperature : model.focal_temperatures()) row["focal_temperatures"].push_back(temperature);
   return row;
 }

@@ -10,22 +10,25 @@
 #include "client/verb.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/token_counter.h"
+#include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal::client {
 namespace {
 
-Json SampleJson(const Sample& sample) {
-  return {{"task", sample.task},
-          {"context_length", sample.context_length},
-          {"index", sample.index},
-          {"row_id", sample.row_id},
-          {"question_id", sample.question_id},
-          {"cluster", sample.cluster},
-          {"prompt", sample.prompt},
-          {"prompt_token_count", sample.prompt_token_count()},
-          {"token_ids_sha256", sample.TokenIdsSha256()},
-          {"gold", sample.gold}};
+Json SampleJson(const Sample& sample, bool chat) {
+  Json row = {{"task", sample.task},
+              {"context_length", sample.context_length},
+              {"index", sample.index},
+              {"row_id", sample.row_id},
+              {"question_id", sample.question_id},
+              {"cluster", sample.cluster},
+              {"prompt", sample.prompt},
+              {"prompt_token_count", sample.prompt_token_count()},
+              {"token_ids_sha256", sample.TokenIdsSha256()},
+              {"gold", sample.gold}};
+  if (chat) row["chat"] = true;
+  return row;
 }
 
 void PrintSample(const Sample& sample, Console& console) {
@@ -55,7 +58,9 @@ class MakeSamples : public Command {
     absl::StatusOr<JobSpec> valid = ValidateJobSpec(std::move(job));
     if (!valid.ok()) return AsUsageError(valid.status());
     ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(tokenizer_));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const ChatFormat> chat_format, ReadChatFormat(tokenizer_));
     const std::shared_ptr<const TokenCounter> counter = MakeTokenCounter(tokenizer);
+    const std::shared_ptr<const TokenCounter> chat_counter = MakeTokenCounter(tokenizer, chat_format);
     ASSIGN_OR_RETURN(const Grid grid, MakeGrid(*valid));
 
     Rows rows(console, {{.key = "task"},
@@ -75,7 +80,9 @@ class MakeSamples : public Command {
       const SampleRequest request = {
           .seed = valid->suite.seed, .context_length = group.context_length, .index = group.first_index};
       const Task& task = *grid.tasks[group.task_index];
-      const std::vector<absl::StatusOr<Sample>> samples = task.MakeGroup(request, *counter);
+      const bool chat = valid->suite.tasks[static_cast<size_t>(group.task_index)].chat;
+      if (chat) RETURN_IF_ERROR(CheckHasChatFormat(chat_format.get(), tokenizer_));
+      const std::vector<absl::StatusOr<Sample>> samples = task.MakeGroup(request, chat ? *chat_counter : *counter);
       for (int i = 0; i < group.count; ++i) {
         if (!samples[i].ok()) {
           code = ExitCode::kFailed;
@@ -84,7 +91,7 @@ class MakeSamples : public Command {
         } else if (console.format == Format::kText) {
           PrintSample(*samples[i], console);
         } else {
-          RETURN_IF_ERROR(rows.Add(SampleJson(*samples[i])));
+          RETURN_IF_ERROR(rows.Add(SampleJson(*samples[i], chat)));
         }
       }
       done_count += group.count;
@@ -115,7 +122,8 @@ constinit const Verb kSamplesVerb = {
         "A sample that cannot be made (a row too long for its context) is told on standard error, and the exit code is "
         "1.\n"
         "JSON output: {\"task\", \"context_length\", \"index\", \"row_id\", \"question_id\", \"cluster\", \"prompt\",\n"
-        "\"prompt_token_count\", \"token_ids_sha256\" (of \"[1,2,3]\"), \"gold\"}.",
+        "\"prompt_token_count\", \"token_ids_sha256\" (of \"[1,2,3]\"), \"gold\"}. Where a task says `chat: true`, \"chat\" is\n"
+        "true: the ids are of the prompt inside the chat_format.json that stands beside the tokenizer.",
     .examples =
         "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"
         "varifocal samples standard --tokenizer=models/baseline --format=jsonl > prompts.jsonl",

@@ -41,12 +41,13 @@ class Score : public Command {
     v1::ComputeLogLikelihoodsResponse prompt_response;
     if (per_token_ && request.continuations_size() > 0) {  // the prompt's own tokens are a question of their own
       request.clear_continuations();
+      request.clear_chat();  // the ids are wrapped already
       // As it was cut: where trailing spaces moved to the continuations, they are no longer the prompt's.
       *request.mutable_prompt_token_ids()->mutable_ids() = response.token_ids();
       ASSIGN_OR_RETURN(prompt_response, Ask(*session, request));
       text = &prompt_response;
     }
-    PrintNotes(response.extrapolated(), response.notes(), console);
+    PrintNotes(response.extrapolated(), response.notes(), response.invalid_utf8_count(), console);
     const bool has_text = per_token_ || response.continuations_size() == 0;
     if (console.format == Format::kText) {
       PrintForPeople(response, has_text ? text : nullptr, console);
@@ -100,6 +101,7 @@ class Score : public Command {
     Json object = {{"token_ids", std::vector<int32_t>(response.token_ids().begin(), response.token_ids().end())},
                    {"continuations", Json::array()}};
     if (text != nullptr) object["log_likelihood"] = text->log_likelihood();
+    if (response.invalid_utf8_count() > 0) object["invalid_utf8_count"] = response.invalid_utf8_count();
     if (text != nullptr && per_token_) {
       Json log_probs = Numbers(text->token_log_probs());
       log_probs.insert(log_probs.begin(), nullptr);  // nothing stands before the first token
@@ -164,7 +166,9 @@ constinit const Verb kScoreVerb = {
         "together, and the prompt alone says where to cut. JSON output: {\"token_ids\", \"token_log_probs\": [null, "
         "..]\n"
         "(with --per-token), \"log_likelihood\", \"continuations\": [{\"log_likelihood\", \"token_count\", "
-        "\"is_greedy\"}]}.",
+        "\"is_greedy\"}]}, and\n"
+        "\"invalid_utf8_count\" when bytes of the texts were not UTF-8. With --chat nothing moves: continuations follow the\n"
+        "format's own text.",
     .examples =
         "varifocal score --model=models/baseline --prompt-file=text.txt --per-token --format=json\n"
         "varifocal score --model=models/baseline --prompt='The door is' --continuation=' red' --continuation=' blue'",

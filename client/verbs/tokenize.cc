@@ -30,8 +30,14 @@ class Tokenize : public Command {
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<TextCoder> coder, OpenTextCoder(model_, global));
     auto print = [&](const std::string& text) -> absl::Status {
+      const int64_t invalid_before = coder->invalid_utf8_count();
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids, coder->Encode(text, options_));
-      if (console.format != Format::kText) return PrintJson(console, {{"token_ids", ids}});
+      if (console.format != Format::kText) {
+        Json object = {{"token_ids", ids}};
+        const int64_t invalid_count = coder->invalid_utf8_count() - invalid_before;
+        if (invalid_count > 0) object["invalid_utf8_count"] = invalid_count;
+        return PrintJson(console, object);
+      }
       console.out << absl::StrJoin(ids, " ") << "\n";
       return absl::OkStatus();
     };
@@ -69,7 +75,8 @@ constinit const Verb kTokenizeVerb = {
     .about =
         "Encodes a text as the model's tokenizer does, the beginning-of-text token included when it has one. Added\n"
         "tokens inside the text are recognised as the tokenizers library does. Nothing is trimmed: a file's last\n"
-        "newline is part of the text. JSON output: {\"token_ids\": [..]}.",
+        "newline is part of the text. JSON output: {\"token_ids\": [..]}, and \"invalid_utf8_count\" when bytes of the text\n"
+        "were not UTF-8.",
     .examples =
         "varifocal tokenize --model=models/baseline --text='Hello, world' --format=json\n"
         "varifocal tokenize --model=models/baseline --jsonl=texts.jsonl --format=jsonl",

@@ -225,21 +225,17 @@ absl::StatusOr<FittedContext> FitContext(const ContextPlan& plan, const FitReque
 absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer,
                           std::vector<EvidenceSpan>& spans) {
   // Where token borders fall on the spans' borders, the pieces between them have the prompt's own ids, and one pass
-  // over the prompt finds every border. (Leading specials are found by looking for the first piece a few ids further
-  // on.)
-  constexpr size_t kLeadingSpecialsMax = 4;
+  // over the prompt finds every border. (What stands before the text is skipped: specials, a chat format's beginning.)
+  ASSIGN_OR_RETURN(const std::vector<int32_t> leading, tokenizer.EncodePromptStart(""));
   size_t byte = 0, token = 0;
   bool piecewise = true;
   auto advance = [&](int64_t to) -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<int32_t> piece, tokenizer.EncodePiece(prompt.substr(byte, to - byte)));
-    for (size_t skip = 0; skip <= (byte == 0 ? kLeadingSpecialsMax : 0); ++skip) {
-      if (token + skip <= token_ids.size() && CommonPrefix(piece, token_ids.subspan(token + skip)) == piece.size()) {
-        token += skip + piece.size();
-        byte = static_cast<size_t>(to);
-        return absl::OkStatus();
-      }
-    }
-    piecewise = false;
+    const size_t skip = byte == 0 ? CommonPrefix(leading, token_ids) : 0;
+    piecewise = CommonPrefix(piece, token_ids.subspan(token + skip)) == piece.size();
+    if (!piecewise) return absl::OkStatus();
+    token += skip + piece.size();
+    byte = static_cast<size_t>(to);
     return absl::OkStatus();
   };
   for (EvidenceSpan& span : spans) {
@@ -253,8 +249,10 @@ absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> to
   if (piecewise) return absl::OkStatus();
   // Otherwise compare with the ids of the prompt cut at each border: equal ids lie before it.
   for (EvidenceSpan& span : spans) {
-    ASSIGN_OR_RETURN(const std::vector<int32_t> until_begin, tokenizer.EncodePrompt(prompt.substr(0, span.byte_begin)));
-    ASSIGN_OR_RETURN(const std::vector<int32_t> until_end, tokenizer.EncodePrompt(prompt.substr(0, span.byte_end)));
+    ASSIGN_OR_RETURN(const std::vector<int32_t> until_begin,
+                     tokenizer.EncodePromptStart(prompt.substr(0, span.byte_begin)));
+    ASSIGN_OR_RETURN(const std::vector<int32_t> until_end,
+                     tokenizer.EncodePromptStart(prompt.substr(0, span.byte_end)));
     span.token_begin = static_cast<int64_t>(CommonPrefix(until_begin, token_ids));
     const size_t same = CommonPrefix(until_end, token_ids);
     span.token_end = static_cast<int64_t>(

@@ -54,6 +54,7 @@ struct ScoreTextWork {};
 struct EngineRequest {
   std::string id;                         // for logs only
   std::vector<int32_t> token_ids;         // special tokens included; at least one
+  int64_t invalid_utf8_count = 0;         // of the text behind the ids; travels to the result
   std::vector<double> focal_temperature;  // empty: as the model says; else one number or exactly L, absolute
   std::variant<GenerateWork, ScoreContinuationsWork, ScoreTextWork> work;
 };
@@ -86,6 +87,7 @@ struct EngineResult {
 
   int64_t prompt_token_count = 0;
   int64_t cached_token_count = 0;  // of the prompt, taken from the prefix cache
+  int64_t invalid_utf8_count = 0;  // as the request said
   bool extrapolated = false;       // some position lies beyond trained_context_length
   std::string notes;               // one line for the report, e.g. why prefix reuse was refused; usually empty
 

@@ -183,6 +183,7 @@ void Scheduler::Complete(Sequence& sequence) {
   const int64_t now_us = clock_.MonotonicMicros();
   EngineResult& result = sequence.result;
   result.prompt_token_count = sequence.prompt_length();
+  result.invalid_utf8_count = sequence.request.invalid_utf8_count;
   int64_t longest = sequence.prompt_length() + static_cast<int64_t>(result.new_token_ids.size());
   if (const ScoreContinuationsWork* work = sequence.continuations()) {
     for (const auto& tokens : work->continuations) {

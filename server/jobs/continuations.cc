@@ -1,5 +1,6 @@
 #include "server/jobs/continuations.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,18 +16,25 @@ bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c
 }  // namespace
 
 absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& tokenizer, absl::string_view prompt,
-                                                               const std::vector<std::string>& continuations) {
+                                                               const std::vector<std::string>& continuations,
+                                                               bool is_wrapped) {
   size_t end = prompt.size();
-  while (end > 0 && IsSpace(prompt[end - 1])) --end;
+  while (!is_wrapped && end > 0 && IsSpace(prompt[end - 1])) --end;
   const absl::string_view spaces = prompt.substr(end);
   prompt = prompt.substr(0, end);
 
   SplitContinuations split;
-  ASSIGN_OR_RETURN(split.prompt_token_ids, tokenizer.Encode(prompt));
+  int64_t in_prompt = 0, in_both = 0;
+  ASSIGN_OR_RETURN(split.prompt_token_ids, tokenizer.Encode(prompt, {.add_special_tokens = !is_wrapped,
+                                                                     .invalid_utf8_count = &in_prompt}));
   const size_t cut = split.prompt_token_ids.size();
   if (cut == 0) return WithReason(absl::InvalidArgumentError("the prompt has no token"), "EMPTY_PROMPT");
   for (size_t i = 0; i < continuations.size(); ++i) {
-    ASSIGN_OR_RETURN(std::vector<int32_t> whole, tokenizer.Encode(absl::StrCat(prompt, spaces, continuations[i])));
+    in_both = 0;
+    ASSIGN_OR_RETURN(std::vector<int32_t> whole,
+                     tokenizer.Encode(absl::StrCat(prompt, spaces, continuations[i]),
+                                      {.add_special_tokens = !is_wrapped, .invalid_utf8_count = &in_both}));
+    split.invalid_utf8_count += in_both - in_prompt;
     if (whole.size() <= cut) {
       return WithReason(absl::InvalidArgumentError(
                             absl::StrCat("continuation ", i, " has no token of its own after the prompt's ", cut)),
@@ -34,6 +42,7 @@ absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& 
     }
     split.continuations.emplace_back(whole.begin() + cut, whole.end());
   }
+  split.invalid_utf8_count = std::max<int64_t>(split.invalid_utf8_count + in_prompt, 0);
   return split;
 }
 

@@ -22,9 +22,12 @@ namespace varifocal {
 struct SplitContinuations {
   std::vector<int32_t> prompt_token_ids;
   std::vector<std::vector<int32_t>> continuations;
+  int64_t invalid_utf8_count = 0;  // in all texts
 };
 
+// A wrapped prompt ends with its chat format's own text: no spaces move, and no specials are added.
 absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& tokenizer, absl::string_view prompt,
-                                                               const std::vector<std::string>& continuations);
+                                                               const std::vector<std::string>& continuations,
+                                                               bool is_wrapped = false);
 
 }  // namespace varifocal

@@ -62,8 +62,13 @@ absl::StatusOr<EngineRequest> EngineGenerator::ToEngineRequest(const GenerationR
   engine_request.id = absl::StrCat(sample.task, "/", sample.context_length, "/", sample.index, "/", request.variant);
   engine_request.focal_temperature = request.focal_temperatures;
   if (!sample.continuations.empty()) {
-    ASSIGN_OR_RETURN(SplitContinuations split,
-                     SplitPromptAndContinuations(*model_->tokenizer, sample.prompt, sample.continuations));
+    std::string prompt = sample.prompt;
+    if (request.chat) {
+      RETURN_IF_ERROR(CheckHasChatFormat(*model_));
+      ASSIGN_OR_RETURN(prompt, model_->chat_format->Wrap(sample.prompt));
+    }
+    ASSIGN_OR_RETURN(SplitContinuations split, SplitPromptAndContinuations(*model_->tokenizer, prompt,
+                                                                           sample.continuations, request.chat));
     engine_request.token_ids = std::move(split.prompt_token_ids);
     engine_request.work = ScoreContinuationsWork{std::move(split.continuations)};
     return engine_request;

@@ -65,7 +65,8 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
   std::map<std::tuple<int, int, std::string>, GroupCost> costs;  // by task, length and tokenizer
   for (const GridGroup& group : grid.groups) {
     for (const auto& model : models) {
-      const auto tokenizer = MakeTokenCounter(model->tokenizer);
+      const bool chat = spec.suite.tasks[static_cast<size_t>(group.task_index)].chat;
+      const auto tokenizer = MakeTokenCounter(model->tokenizer, chat ? model->chat_format : nullptr);
       const auto key = std::make_tuple(group.task_index, group.context_length, tokenizer->sha256());
       if (costs.count(key) == 0) {
         const SampleRequest request = {spec.suite.seed, group.context_length, group.first_index};

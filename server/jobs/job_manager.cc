@@ -327,7 +327,8 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
     const auto& model = job.models[i];
     auto& generator = generators[model.get()];
     if (generator == nullptr) generator = std::make_unique<EngineGenerator>(model);
-    run_variants.push_back({generator.get(), MakeTokenCounter(model->tokenizer)});
+    run_variants.push_back({generator.get(), MakeTokenCounter(model->tokenizer),
+                            MakeTokenCounter(model->tokenizer, model->chat_format)});
     ASSIGN_OR_RETURN(sink_options.execution_ids[job.variants[i].name], ExecutionFor(model->provenance));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<DatabaseSink> sink,

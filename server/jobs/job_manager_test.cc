@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "server/jobs/reason.h"
 #include "tests/fakes/fake_engine.h"
 #include "tests/support/process.h"
@@ -334,6 +335,31 @@ TEST_F(JobManagerTest, ASecondManagerIsRefused) {
   ASSERT_FALSE(second.ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(second.status()));
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(absl::StrCat(getpid())));
+}
+
+TEST_F(JobManagerTest, ChatTasksNeedAFormatAndRecordItsTemplate) {
+  JobSpec spec = SmallSpec();
+  spec.suite.tasks.push_back({.name = "plain", .kind = "recall_kv"});
+  spec.suite.tasks[0].chat = true;
+  EXPECT_EQ(ReasonOf(manager_->Submit(spec, "").status()).name, "MODEL_WITHOUT_CHAT_FORMAT");
+  ASSERT_TRUE(host_.Load("chat", "fake-chat").ok());
+  ASSERT_TRUE(host_.Load("twin", "more/fake-chat").ok());
+  ASSERT_TRUE(host_.Load("other", "fake-other-chat").ok());
+  spec.variants = {{"chat", {}}, {"other", {}}};
+  const auto differ = manager_->Submit(spec, "");
+  EXPECT_EQ(ReasonOf(differ.status()).name, "CHAT_FORMATS_DIFFER") << "they would share samples";
+  spec.variants = {{"chat", {}}, {"twin", {}}};
+  const int64_t job_id = Submit(spec);
+  const JobView view = WaitForState(job_id, db::JobState::kSucceeded);
+  EXPECT_EQ(view.row.failed_count, 0);
+  const auto stored = FromCanonicalJson(view.row.spec_json);
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  EXPECT_TRUE(stored->suite.tasks[0].chat);
+  EXPECT_FALSE(stored->suite.tasks[1].chat);
+  EXPECT_EQ(stored->chat_templates.at("chat"), Sha256Hex("fake-chat"));
+  EXPECT_EQ(stored->chat_templates.at("twin"), Sha256Hex("more/fake-chat"));
+  // The wrapped prompt is what is counted: the same question takes other ids than in the plain task.
+  EXPECT_EQ(view.row.spec_json.find("\"chat\":false"), std::string::npos) << "said only where it is so";
 }
 
 TEST_F(JobManagerTest, ConcurrentCancelAndFinishLeaveOneSettledState) {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "server/jobs/generation_defaults.h"
 #include "server/jobs/model_host.h"
 
 namespace varifocal {
@@ -13,6 +14,8 @@ ModelFactory MakeModelFactory(const ModelOptions& model_options, const EngineOpt
     hosted->config = loaded->config();
     hosted->provenance = loaded->provenance();
     hosted->tokenizer = loaded->tokenizer();
+    ASSIGN_OR_RETURN(hosted->chat_format, ReadChatFormat(directory));
+    ASSIGN_OR_RETURN(hosted->sampling_defaults, ReadSamplingDefaults(directory, loaded->config().vocabulary_size));
     ASSIGN_OR_RETURN(hosted->engine, Engine::Create(std::move(loaded), engine_options));
     return hosted;
   };

@@ -41,6 +41,11 @@ absl::Status CheckFocalTemperatures(const ModelConfig& config, absl::Span<const 
   return absl::OkStatus();
 }
 
+absl::Status CheckHasChatFormat(const HostedModel& model) {
+  return WithReason(CheckHasChatFormat(model.chat_format.get(), model.name), "MODEL_WITHOUT_CHAT_FORMAT",
+                    {{"model", model.name}});
+}
+
 absl::Status CheckFitsModel(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count) {
   if (prompt_token_count <= config.max_position && new_token_count <= config.max_position - prompt_token_count) {
     return absl::OkStatus();

@@ -21,6 +21,7 @@
 #include "absl/types/span.h"
 #include "server/engine/engine.h"
 #include "server/model/model.h"
+#include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -30,7 +31,9 @@ struct HostedModel {
   std::string directory;
   ModelConfig config;
   ModelProvenance provenance;
-  std::shared_ptr<const Tokenizer> tokenizer;  // null when the directory has none
+  std::shared_ptr<const Tokenizer> tokenizer;      // null when the directory has none
+  std::shared_ptr<const ChatFormat> chat_format;   // null when the directory has no chat_format.json
+  std::string sampling_defaults;                   // of generation_config.json, in words; never applied
   std::unique_ptr<Engine> engine;
 };
 
@@ -66,6 +69,9 @@ absl::Status CheckModelName(absl::string_view name);
 // INVALID_ARGUMENT (BAD_FOCAL_TEMPERATURE) unless empty, or one number or one per layer, all finite and above 0, on a
 // model whose temperatures are not learned.
 absl::Status CheckFocalTemperatures(const ModelConfig& config, absl::Span<const double> temperatures);
+
+// FAILED_PRECONDITION (MODEL_WITHOUT_CHAT_FORMAT) unless the model has a chat_format.json.
+absl::Status CheckHasChatFormat(const HostedModel& model);
 
 // INVALID_ARGUMENT (PROMPT_TOO_LONG), with all three numbers, unless prompt and new tokens fit the model.
 absl::Status CheckFitsModel(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count);

@@ -1,5 +1,7 @@
 #include "server/jobs/resolved_job.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -21,6 +23,34 @@ absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
   const absl::Status temperatures = CheckFocalTemperatures(model.config, variant.focal_temperatures);
   return WithReason(Annotate(temperatures, absl::StrCat("variant \"", variant.Name(), "\"")), "BAD_FOCAL_TEMPERATURE",
                     {{"variant", variant.Name()}, {"field", "spec.variants"}});
+}
+
+// Chat tasks need a format of every model, and one format for all that share a tokenizer, because such variants share
+// their samples. What wraps the prompts is written into the spec; a resumed job must find the same again.
+absl::Status PinChatFormats(const std::vector<std::shared_ptr<HostedModel>>& models, JobSpec& spec) {
+  const bool any_chat =
+      std::any_of(spec.suite.tasks.begin(), spec.suite.tasks.end(), [](const TaskSpec& task) { return task.chat; });
+  std::map<std::string, std::string> templates;
+  std::map<std::string, const HostedModel*> by_tokenizer;
+  for (const std::shared_ptr<HostedModel>& model : models) {
+    if (!any_chat) break;
+    RETURN_IF_ERROR(CheckHasChatFormat(*model));
+    templates[model->name] = model->chat_format->template_sha256;
+    const HostedModel& first = *by_tokenizer.try_emplace(model->provenance.tokenizer_sha256, model.get()).first->second;
+    if (!(first.chat_format->without_system == model->chat_format->without_system)) {
+      return WithReason(absl::InvalidArgumentError(absl::StrCat(
+                            "models \"", first.name, "\" and \"", model->name,
+                            "\" share a tokenizer but not a chat_format.json; ask them in jobs of their own")),
+                        "CHAT_FORMATS_DIFFER", {{"field", "spec.variants"}});
+    }
+  }
+  if (!spec.chat_templates.empty() && spec.chat_templates != templates) {
+    return WithReason(absl::FailedPreconditionError(
+                          "the chat_format.json of a model is not the one that this job's prompts were made with"),
+                      "CHAT_FORMAT_CHANGED");
+  }
+  spec.chat_templates = std::move(templates);
+  return absl::OkStatus();
 }
 
 absl::Status CheckLengthFits(int length, const HostedModel& model) {
@@ -58,6 +88,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
     job.variants.push_back(ToVariantRecord(variant, *model));
     job.models.push_back(std::move(model));
   }
+  RETURN_IF_ERROR(PinChatFormats(job.models, job.spec));
   absl::StatusOr<Grid> grid = MakeGrid(job.spec);
   if (!grid.ok()) return WithReason(grid.status(), "BAD_JOB_SPEC");
   job.grid = *std::move(grid);
@@ -68,10 +99,12 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
 absl::Status CheckLengthsArePossible(const ResolvedJob& job) {
   std::set<std::string> seen;  // variants share tokenizers
   for (const std::shared_ptr<HostedModel>& model : job.models) {
-    const auto tokenizer = MakeTokenCounter(model->tokenizer);
-    if (!seen.insert(tokenizer->sha256()).second) continue;
-    for (const std::unique_ptr<Task>& task : job.grid.tasks) {
+    if (!seen.insert(model->provenance.tokenizer_sha256).second) continue;
+    for (size_t i = 0; i < job.grid.tasks.size(); ++i) {
+      const std::unique_ptr<Task>& task = job.grid.tasks[i];
       if (!task->data_sha256().empty()) continue;
+      const auto tokenizer =
+          MakeTokenCounter(model->tokenizer, job.spec.suite.tasks[i].chat ? model->chat_format : nullptr);
       for (const int length : job.spec.suite.lengths) {
         for (const absl::StatusOr<Sample>& made :
              task->MakeGroup({job.spec.suite.seed, length, /*index=*/0}, *tokenizer)) {

@@ -89,6 +89,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& proto) {
     task.parameters.insert(config.parameters().begin(), config.parameters().end());
     task.metrics.assign(config.metrics().begin(), config.metrics().end());
     if (config.has_samples()) task.samples = config.samples();
+    task.chat = config.chat();
     spec.suite.tasks.push_back(std::move(task));
   }
   for (int i = 0; i < proto.variants_size(); ++i) {
@@ -120,6 +121,7 @@ void ToProto(const JobSpec& spec, v1::JobSpec* proto) {
     config->mutable_parameters()->insert(task.parameters.begin(), task.parameters.end());
     config->mutable_metrics()->Add(task.metrics.begin(), task.metrics.end());
     if (task.samples != 0) config->set_samples(task.samples);
+    config->set_chat(task.chat);
   }
   for (const Variant& variant : spec.variants) {
     v1::Variant* out = proto->add_variants();
@@ -166,6 +168,8 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_isa(model.provenance.isa);
   proto->set_weights_bytes(model.provenance.weight_bytes);
   proto->set_kv_cache_bytes_per_token(model.provenance.page_bytes / 128);
+  if (model.chat_format != nullptr) proto->set_chat_template_sha256(model.chat_format->template_sha256);
+  proto->set_sampling_defaults(model.sampling_defaults);
 }
 
 absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,17 +32,34 @@ absl::StatusOr<std::vector<int32_t>> CheckedIds(const v1::TokenIds& ids, const H
   return std::vector<int32_t>(ids.ids().begin(), ids.ids().end());
 }
 
+// The text to encode: the prompt, or what the model's chat format makes of it.
 template <typename Request>
-absl::StatusOr<std::vector<int32_t>> PromptIds(const Request& request, const HostedModel& model) {
-  std::vector<int32_t> ids;
-  if (request.has_prompt_token_ids()) {
-    ASSIGN_OR_RETURN(ids, CheckedIds(request.prompt_token_ids(), model, "prompt_token_ids"));
-  } else if (request.has_prompt_text()) {
-    RETURN_IF_ERROR(CheckHasTokenizer(model));
-    ASSIGN_OR_RETURN(ids, model.tokenizer->Encode(request.prompt_text()));
+absl::StatusOr<std::string> PromptText(const Request& request, const HostedModel& model) {
+  RETURN_IF_ERROR(CheckHasTokenizer(model));
+  if (!request.has_chat()) return request.prompt_text();
+  RETURN_IF_ERROR(CheckHasChatFormat(model));
+  std::optional<std::string> system;
+  if (request.chat().has_system()) system = request.chat().system();
+  absl::StatusOr<std::string> wrapped = model.chat_format->Wrap(request.prompt_text(), system);
+  if (!wrapped.ok()) {
+    return WithReason(wrapped.status(), "NO_SYSTEM_MESSAGE", {{"model", model.name}, {"field", "chat.system"}});
   }
-  if (ids.empty()) return Bad("the prompt has no token", "EMPTY_PROMPT", "prompt");
-  return ids;
+  return wrapped;
+}
+
+template <typename Request>
+absl::Status SetPrompt(const Request& request, const HostedModel& model, EngineRequest* to) {
+  if (request.has_prompt_token_ids()) {
+    if (request.has_chat()) return Bad("chat is set, but the prompt is token ids; it must be text", "BAD_CHAT", "chat");
+    ASSIGN_OR_RETURN(to->token_ids, CheckedIds(request.prompt_token_ids(), model, "prompt_token_ids"));
+  } else if (request.has_prompt_text()) {
+    ASSIGN_OR_RETURN(const std::string text, PromptText(request, model));
+    ASSIGN_OR_RETURN(to->token_ids,
+                     model.tokenizer->Encode(text, {.add_special_tokens = !request.has_chat(),
+                                                    .invalid_utf8_count = &to->invalid_utf8_count}));
+  }
+  if (to->token_ids.empty()) return Bad("the prompt has no token", "EMPTY_PROMPT", "prompt");
+  return absl::OkStatus();
 }
 
 absl::Status CheckContinuations(const v1::ComputeLogLikelihoodsRequest& request) {
@@ -109,7 +127,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   EngineRequest engine_request;
   engine_request.focal_temperature.assign(request.focal_temperatures().begin(), request.focal_temperatures().end());
   RETURN_IF_ERROR(CheckFocalTemperatures(model.config, engine_request.focal_temperature));
-  ASSIGN_OR_RETURN(engine_request.token_ids, PromptIds(request, model));
+  RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
   RETURN_IF_ERROR(
       CheckFitsModel(model.config, static_cast<int64_t>(engine_request.token_ids.size()), work.max_new_tokens));
   engine_request.work = std::move(work);
@@ -123,25 +141,26 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsReq
   RETURN_IF_ERROR(CheckFocalTemperatures(model.config, engine_request.focal_temperature));
   RETURN_IF_ERROR(CheckContinuations(request));
   if (request.continuations().empty()) {
-    ASSIGN_OR_RETURN(engine_request.token_ids, PromptIds(request, model));
+    RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
     RETURN_IF_ERROR(CheckFitsModel(model.config, static_cast<int64_t>(engine_request.token_ids.size()), 0));
     engine_request.work = ScoreTextWork{};
     return engine_request;
   }
   ScoreContinuationsWork work;
   if (request.has_prompt_token_ids()) {
-    ASSIGN_OR_RETURN(engine_request.token_ids, PromptIds(request, model));
+    RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
     for (int i = 0; i < request.continuations_size(); ++i) {
       ASSIGN_OR_RETURN(std::vector<int32_t> ids,
                        CheckedIds(request.continuations(i).token_ids(), model, absl::StrCat("continuations[", i, "]")));
       work.continuations.push_back(std::move(ids));
     }
   } else {
-    RETURN_IF_ERROR(CheckHasTokenizer(model));
     std::vector<std::string> texts;
     for (const v1::Continuation& continuation : request.continuations()) texts.push_back(continuation.text());
+    ASSIGN_OR_RETURN(const std::string prompt, PromptText(request, model));
     ASSIGN_OR_RETURN(SplitContinuations split,
-                     SplitPromptAndContinuations(*model.tokenizer, request.prompt_text(), texts));
+                     SplitPromptAndContinuations(*model.tokenizer, prompt, texts, request.has_chat()));
+    engine_request.invalid_utf8_count = split.invalid_utf8_count;
     engine_request.token_ids = std::move(split.prompt_token_ids);
     work.continuations = std::move(split.continuations);
   }

@@ -56,6 +56,7 @@ void ToProto(const EngineResult& result, v1::GenerationResult* proto) {
   proto->set_tau_max_share(result.tau_at_max_share.value_or(0));
   proto->set_extrapolated(result.extrapolated);
   proto->set_notes(result.notes);
+  proto->set_invalid_utf8_count(result.invalid_utf8_count);
 }
 
 void ToProto(const EngineRequest& request, const EngineResult& result, bool per_token,
@@ -64,6 +65,7 @@ void ToProto(const EngineRequest& request, const EngineResult& result, bool per_
   proto->set_cached_token_count(static_cast<int32_t>(result.cached_token_count));
   proto->set_extrapolated(result.extrapolated);
   proto->set_notes(result.notes);
+  proto->set_invalid_utf8_count(result.invalid_utf8_count);
   const auto* work = std::get_if<ScoreContinuationsWork>(&request.work);
   if (work == nullptr) {
     proto->set_log_likelihood(result.log_likelihood);

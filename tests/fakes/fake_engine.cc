@@ -19,6 +19,7 @@ constexpr double kLogProb = -0.5;
 EngineResult Answer(const EngineRequest& request) {
   EngineResult result;
   result.prompt_token_count = static_cast<int64_t>(request.token_ids.size());
+  result.invalid_utf8_count = request.invalid_utf8_count;
   result.prefill_us = 1000;
   result.decode_us = 500;
   if (const auto* work = std::get_if<GenerateWork>(&request.work)) {
@@ -219,6 +220,12 @@ ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control) {
       model->provenance.tokenizer_sha256 = model->tokenizer->sha256();
     } else {
       model->provenance.tokenizer_sha256 = Sha256Hex("");
+    }
+    if (absl::EndsWith(directory, "chat")) {
+      ChatFormat format = {Sha256Hex(directory), {"<|begin|>user\n", "", "<|end|>\n"}};
+      format.with_system = {"<|begin|>user\n", "\n\n", "<|end|>\n"};
+      if (absl::EndsWith(directory, "other-chat")) format.without_system.suffix = "<|end|>";
+      model->chat_format = std::make_shared<const ChatFormat>(std::move(format));
     }
     model->engine = std::make_unique<FakeEngine>(control);
     return model;

@@ -78,8 +78,8 @@ class FakeEngine : public Engine {
 };
 
 // Models of 2 layers and 4,096 positions (trained on 1,024) with the tokenizer in models/baseline. A directory whose
-// name ends in "learned" has learned temperatures, one that ends in "bare" no tokenizer, one that ends in "missing" is
-// NOT_FOUND.
+// name ends in "learned" has learned temperatures, one that ends in "bare" no tokenizer, one that ends in "chat" a
+// chat format (another one in "other-chat"), one that ends in "missing" is NOT_FOUND.
 ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control);
 
 }  // namespace varifocal

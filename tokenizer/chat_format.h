@@ -1,0 +1,54 @@
+// How a chat model wants its prompt: the fixed texts around what a user says.
+//
+// `recipes/chat_format.py` renders a model's chat template on sentinel messages and writes `chat_format.json` beside
+// tokenizer.json, so that no template language is needed here:
+//
+//   {"template_sha256": "..", "without_system": {"prefix", "suffix"}, "with_system": {"prefix", "between", "suffix"}}
+//
+// A prompt is prefix + user + suffix, or prefix + system + between + user + suffix, encoded without adding special
+// tokens: the texts hold them (BOS and turn marks) as added tokens. `with_system` is null where a template refuses a
+// system message.
+//
+// Errors:  INVALID_ARGUMENT with the file, the key and the value; FAILED_PRECONDITION for a system message that the
+//          template refuses.
+// Threads: immutable once read.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tokenizer/tokenizer.h"
+
+namespace varifocal {
+
+struct ChatFormat {
+  struct Texts {
+    std::string prefix;
+    std::string between;  // system and user; empty without a system message
+    std::string suffix;
+    friend bool operator==(const Texts&, const Texts&) = default;
+  };
+  std::string template_sha256;  // of the template that the texts were made from
+  Texts without_system;
+  std::optional<Texts> with_system;
+
+  // The whole text to encode.
+  absl::StatusOr<std::string> Wrap(absl::string_view user, const std::optional<std::string>& system = {}) const;
+};
+
+absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text);
+// Null when the directory has no chat_format.json.
+absl::StatusOr<std::shared_ptr<const ChatFormat>> ReadChatFormat(const std::string& directory);
+
+// `format`, or FAILED_PRECONDITION saying what `model` lacks and how to make it.
+absl::Status CheckHasChatFormat(const ChatFormat* format, absl::string_view model);
+
+// The ids of a wrapped prompt.
+absl::StatusOr<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, absl::string_view wrapped,
+                                                int64_t* invalid_utf8_count = nullptr);
+
+}  // namespace varifocal
