@@ -9,14 +9,23 @@
 namespace varifocal::kernels {
 namespace {
 
-// q, k, v with biases, per-head norms and rotations; k and v are read back from the page.
-std::string CheckQkv(Backend& tested, Backend& oracle) {
-  const int heads = 3, kv_heads = 1, dim = 32, width = 40, rows = 21, first = 120, total = (heads + 2 * kv_heads) * dim;
+enum class QkNorm { kNone, kPerHead, kOverWidth };
+
+// q, k, v with biases, norms and rotations; k and v are read back from the page.
+std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
+  const int heads = 4, kv_heads = 2, width = 40, rows = 21, first = 120, total = (heads + 2 * kv_heads) * dim;
   const auto weights = UniformVector(41, static_cast<size_t>(total) * width),
              x = UniformVector(42, static_cast<size_t>(rows) * width);
-  const auto bias = UniformVector(43, total), norm = UniformVector(44, dim);
-  for (const auto& [rotary, interleaved, normed] :
-       {std::tuple{0, false, false}, {dim, false, false}, {dim, true, false}, {16, false, true}, {dim, false, true}}) {
+  const auto bias = UniformVector(43, total), query_norm = UniformVector(44, heads * dim),
+             key_norm = UniformVector(45, kv_heads * dim);
+  for (const auto& [rotary, interleaved, norms] : {std::tuple{0, false, QkNorm::kNone},
+                                                   {dim, false, QkNorm::kNone},
+                                                   {dim, true, QkNorm::kNone},
+                                                   {dim / 2, false, QkNorm::kPerHead},
+                                                   {dim / 4, false, QkNorm::kNone},
+                                                   {dim, false, QkNorm::kPerHead},
+                                                   {dim, false, QkNorm::kOverWidth},
+                                                   {0, false, QkNorm::kOverWidth}}) {
     std::vector<float> cosines, sines;
     for (int i = 0; i < (first + rows) * rotary / 2; ++i) {
       const double angle = (i / (rotary / 2)) * std::pow(1e4, -2.0 * (i % (rotary / 2)) / rotary);
@@ -46,7 +55,8 @@ std::string CheckQkv(Backend& tested, Backend& oracle) {
           VF_CHECK(backend.BeginStep(*workspace, {.sequences = {&sequence, 1}}).ok(), "valid");
           auto weight = MakeWeight(backend, weights, total, width, WeightUse::kPlain);
           auto in = UploadOperands(backend, ProductInput(backend, x)), b = Upload(backend, bias),
-               n = Upload(backend, norm), queries = Empty(backend, rows * heads * dim);
+               query_weight = Upload(backend, query_norm), key_weight = Upload(backend, key_norm),
+               queries = Empty(backend, rows * heads * dim);
           QkvRopeWriteArgs args{.x = {in.get(), 0},
                                 .weight = weight.get(),
                                 .bias = {b.get(), 0},
@@ -54,7 +64,11 @@ std::string CheckQkv(Backend& tested, Backend& oracle) {
                                 .query_head_count = heads,
                                 .pool = pool.get(),
                                 .queries = {queries.get(), 0}};
-          if (normed) args.query_norm = args.key_norm = {n.get(), 0};
+          if (norms != QkNorm::kNone) {
+            args.query_norm = {query_weight.get(), 0};
+            args.key_norm = {key_weight.get(), 0};
+            args.norm_over_width = norms == QkNorm::kOverWidth;
+          }
           std::unique_ptr<RopeTable> rope;
           const RopeTable* ropes[1];
           if (rotary > 0) {
@@ -169,11 +183,13 @@ std::string CheckLmHead(Backend& tested, Backend& oracle) {
   const int width = 48, rows = 30;
   for (const int vocab : {1, 2, 63, 64, 65, 1023, 1024, 1025, 2048, 3000}) {
     const auto weights = UniformVector(61, static_cast<size_t>(vocab) * width),
-               x = UniformVector(62, static_cast<size_t>(rows) * width), norm = UniformVector(63, width, 2.0f);
-    // Logits sum 48 products below 3.5 (a norm of at most sqrt(3) times 2); the rest rounds once each.
+               x = UniformVector(62, static_cast<size_t>(rows) * width), norm = UniformVector(63, width, 2.0f),
+               norm_bias = UniformVector(64, width);
+    // Logits sum 48 products below 5 (a norm of at most about 2 times 2, and a bias of 1); the rest rounds once each.
     // In bf16 the normed row rounds before the product, and a log-probability is a difference of two logits.
-    const double tolerance = 2 * SumTolerance(width, 3.5) + 32 * kUnit + 2 * OperandUnit(tested) * width * 3.5;
-    for (const float cap : {0.0f, 5.0f}) {
+    const double tolerance = 2 * SumTolerance(width, 5.0) + 32 * kUnit + 2 * OperandUnit(tested) * width * 5.0;
+    for (const auto& [cap, kind] :
+         {std::pair{0.0f, NormKind::kRms}, {5.0f, NormKind::kRms}, {0.0f, NormKind::kLayer}}) {
       const std::string error =
           Both(tested, oracle, tolerance, "lm_head over " + std::to_string(vocab), [&](Backend& backend) {
             StepShape shape{.head_row_count_max = rows + 5,
@@ -184,7 +200,7 @@ std::string CheckLmHead(Backend& tested, Backend& oracle) {
                             .vocab_size = vocab};
             PlainStep step(backend, shape, rows);
             auto weight = MakeWeight(backend, weights, vocab, width, WeightUse::kHead);
-            auto in = Upload(backend, x), n = Upload(backend, norm);
+            auto in = Upload(backend, x), n = Upload(backend, norm), b = Upload(backend, norm_bias);
             std::vector<HeadRow> asked;
             for (int r = 0; r < rows; ++r)
               asked.push_back(
@@ -193,9 +209,12 @@ std::string CheckLmHead(Backend& tested, Backend& oracle) {
             asked.push_back({.row = 3, .target = 0});
             std::vector<HeadResult> results(asked.size());
             std::vector<float> logits(2 * vocab);
+            const Slice maybe_bias = kind == NormKind::kLayer ? Slice{b.get(), 0} : Slice{};
             VF_CHECK(backend
                          .LmHead(*step.workspace, {.residual = {in.get(), 0},
+                                                   .norm_kind = kind,
                                                    .norm_weight = {n.get(), 0},
+                                                   .norm_bias = maybe_bias,
                                                    .norm_epsilon = 1e-5f,
                                                    .weight = weight.get(),
                                                    .logit_multiplier = 0.5f,
@@ -312,7 +331,9 @@ std::string CheckRefusals(Backend& tested) {
 
 std::vector<ConformanceCase> ModelCases() {
   return {
-      {"qkv_rope_write", CheckQkv},
+      {"qkv_rope_write", [](Backend& tested, Backend& oracle) { return CheckQkv(32, tested, oracle); }},
+      {"qkv_rope_write_head_dim_8", [](Backend& tested, Backend& oracle) { return CheckQkv(8, tested, oracle); }},
+      {"qkv_rope_write_head_dim_40", [](Backend& tested, Backend& oracle) { return CheckQkv(40, tested, oracle); }},
       {"tau_causal", [](Backend& tested, Backend& oracle) { return CheckTau(TauMean::kCausal, tested, oracle); }},
       {"tau_token", [](Backend& tested, Backend& oracle) { return CheckTau(TauMean::kToken, tested, oracle); }},
       {"tau_sequence", [](Backend& tested, Backend& oracle) { return CheckTau(TauMean::kSequence, tested, oracle); }},

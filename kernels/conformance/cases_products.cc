@@ -52,90 +52,180 @@ std::string CheckLinear(Backend& tested, Backend& oracle) {
   return "";
 }
 
-// |silu'| and |gelu'| stay below 1.13, the other factor below the sum; products of two sums of `inner` terms.
+constexpr Activation kActivations[] = {Activation::kNone, Activation::kSilu, Activation::kGeluTanh,
+                                       Activation::kGeluErf, Activation::kRelu};
+
+// No activation is steeper than 1.13 or larger than |x|, and the other factor stays below the sum; products of two sums
+// of `inner` terms, a bias and an activation each.
 std::string CheckGated(Backend& tested, Backend& oracle) {
   for (const auto& [rows, inner, width] : {std::tuple{1, 16, 32}, {3, 20, 31}, {8, 128, 352}, {97, 64, 33}}) {
     const auto weights = UniformVector(11, static_cast<size_t>(inner) * 2 * width),
-               x = UniformVector(12, static_cast<size_t>(rows) * inner, 4.0f);
-    for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
-      const double sum = 4.0 * inner, error_of_sum = SumTolerance(inner, 4.0);
-      // With bf16 operands gate, up and their product round once each.
-      const double tolerance = 2.2 * error_of_sum * sum + (1e-6 + 3.3 * OutputUnit(tested)) * sum * sum;
-      const std::string error = Both(
-          tested, oracle, tolerance, "gated " + std::to_string(rows) + "x" + std::to_string(width),
-          [&](Backend& backend) {
-            PlainStep step(backend, {.model_dim = inner}, rows);
-            auto weight = MakeWeight(backend, weights, 2 * width, inner, WeightUse::kGateUp);
-            auto in = UploadOperands(backend, ProductInput(backend, x)),
-                 out = EmptyOperands(backend, static_cast<size_t>(rows) * width);
-            VF_CHECK(
-                backend
-                    .LinearGated(
-                        *step.workspace,
-                        {.x = {in.get(), 0}, .weight = weight.get(), .activation = activation, .out = {out.get(), 0}})
-                    .ok(),
-                "valid");
-            return DownloadOperands(backend, *out, static_cast<size_t>(rows) * width);
-          });
-      if (!error.empty()) return error;
-    }
-  }
-  return "";
-}
-
-// silu(x) alone, over its whole range, by a weight that passes x through: relative to |x|, 3e-7 of exp2 and 3
-// roundings.
-std::string CheckActivations(Backend& tested, Backend& oracle) {
-  std::vector<float> x;
-  for (float v = -120; v <= 120; v += 0.37f) x.push_back(v);
-  const std::vector<float> weights = {1, 0, 0, 1};  // gate passes x, up passes 1
-  std::vector<float> inputs;
-  for (const float v : x) inputs.insert(inputs.end(), {v, 1.0f});
-  for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
-    const std::string error =
-        Both(tested, oracle, 120 * (6e-7 + 3.3 * OutputUnit(tested)), "activation", [&](Backend& backend) {
-          PlainStep step(backend, {.model_dim = 2}, static_cast<int>(x.size()));
-          auto weight = MakeWeight(backend, weights, 2, 2, WeightUse::kGateUp);
-          auto in = UploadOperands(backend, ProductInput(backend, inputs)), out = EmptyOperands(backend, x.size());
-          VF_CHECK(
-              backend
-                  .LinearGated(
-                      *step.workspace,
-                      {.x = {in.get(), 0}, .weight = weight.get(), .activation = activation, .out = {out.get(), 0}})
-                  .ok(),
-              "valid");
-          return DownloadOperands(backend, *out, x.size());
+               x = UniformVector(12, static_cast<size_t>(rows) * inner, 4.0f), bias = UniformVector(13, 2 * width);
+    for (const Activation activation : kActivations) {
+      for (const bool biased : {false, true}) {
+        const double sum = 4.0 * inner + 1, error_of_sum = SumTolerance(inner + 1, 4.0);
+        // With bf16 operands gate, up and their product round once each.
+        const double tolerance = 2.2 * error_of_sum * sum + (1e-6 + 3.3 * OutputUnit(tested)) * sum * sum;
+        const std::string what = "gated " + std::to_string(rows) + "x" + std::to_string(width) + " activation " +
+                                 std::to_string(static_cast<int>(activation)) + (biased ? " with bias" : "");
+        const std::string error = Both(tested, oracle, tolerance, what, [&](Backend& backend) {
+          PlainStep step(backend, {.model_dim = inner}, rows);
+          auto weight = MakeWeight(backend, weights, 2 * width, inner, WeightUse::kGateUp);
+          auto in = UploadOperands(backend, ProductInput(backend, x)), b = Upload(backend, bias),
+               out = EmptyOperands(backend, static_cast<size_t>(rows) * width);
+          LinearGatedArgs args{
+              .x = {in.get(), 0}, .weight = weight.get(), .activation = activation, .out = {out.get(), 0}};
+          if (biased) args.bias = {b.get(), 0};
+          VF_CHECK(backend.LinearGated(*step.workspace, args).ok(), "valid");
+          return DownloadOperands(backend, *out, static_cast<size_t>(rows) * width);
         });
-    if (!error.empty()) return error;
+        if (!error.empty()) return error;
+      }
+    }
   }
   return "";
 }
 
-// Inputs of about unit size make a norm of about unit size: the sum of squares errs by width u, halved by the root.
-std::string CheckRmsNorm(Backend& tested, Backend& oracle) {
-  for (const auto& [rows, width] : {std::pair{1, 1}, {3, 15}, {17, 16}, {33, 128}, {5, 2560}}) {
-    for (const auto& [kind, fused] :
-         {std::pair{NormKind::kRms, false}, {NormKind::kRms, true}, {NormKind::kNone, true}}) {
-      const auto x = UniformVector(21, static_cast<size_t>(rows) * width), delta = UniformVector(22, x.size()),
-                 weight = UniformVector(23, width);
-      const std::string error =
-          // Normed values stay below 4, which a bf16 operand rounds once more.
-          Both(tested, oracle, 4.0 * ((width + 8) * kUnit + OutputUnit(tested)),
-               "rms_norm of width " + std::to_string(width), [&](Backend& backend) {
-                 PlainStep step(backend, {.model_dim = width}, rows);
-                 auto in = Upload(backend, x), d = UploadOperands(backend, ProductInput(backend, delta)),
-                      w = Upload(backend, weight), out = EmptyOperands(backend, x.size());
-                 NormArgs args{
-                     .kind = kind, .x = {in.get(), 0}, .weight = {w.get(), 0}, .epsilon = 1e-5f, .out = {out.get(), 0}};
-                 if (fused) args.delta = {d.get(), 0};
-                 VF_CHECK(backend.Norm(*step.workspace, args).ok(), "valid");
-                 std::vector<float> both = DownloadOperands(backend, *out, x.size()),
-                                    sum = Download(backend, *in, x.size());
-                 both.insert(both.end(), sum.begin(), sum.end());
-                 return both;
-               });
+// Every activation alone, over ranges of every size, by a weight that passes x through: relative to the range, 3e-7 of
+// exp2 and a few roundings, of bf16 operands once each. Once behind a plain product and once as the gate of an `up`
+// of 1.
+std::string CheckActivations(Backend& tested, Backend& oracle) {
+  for (const float range : {120.0f, 6.0f, 0.5f, 1e-3f}) {
+    std::vector<float> x, gated_input;
+    for (int i = -300; i <= 300; ++i) x.push_back(range * static_cast<float>(i) / 300.0f);
+    for (const float v : x) gated_input.insert(gated_input.end(), {v, 1.0f});
+    const int rows = static_cast<int>(x.size());
+    for (const Activation activation : kActivations) {
+      const std::string what =
+          "activation " + std::to_string(static_cast<int>(activation)) + " up to " + std::to_string(range);
+      std::string error = Both(tested, oracle, range * (6e-7 + 3.3 * OutputUnit(tested)), what, [&](Backend& backend) {
+        PlainStep step(backend, {.model_dim = 1}, rows);
+        auto weight = MakeWeight(backend, {1}, 1, 1, WeightUse::kPlain);
+        auto in = UploadOperands(backend, ProductInput(backend, x)), out = EmptyOperands(backend, x.size());
+        const LinearArgs args{
+            .x = {in.get(), 0}, .weight = weight.get(), .activation = activation, .out = {out.get(), 0}};
+        VF_CHECK(backend.Linear(*step.workspace, args).ok(), "valid");
+        return DownloadOperands(backend, *out, x.size());
+      });
+      if (!error.empty()) return error;
+      error = Both(tested, oracle, range * (6e-7 + 3.3 * OutputUnit(tested)), what + ", gated", [&](Backend& backend) {
+        PlainStep step(backend, {.model_dim = 2}, rows);
+        auto weight = MakeWeight(backend, {1, 0, 0, 1}, 2, 2, WeightUse::kGateUp);
+        auto in = UploadOperands(backend, ProductInput(backend, gated_input)), out = EmptyOperands(backend, x.size());
+        const LinearGatedArgs args{
+            .x = {in.get(), 0}, .weight = weight.get(), .activation = activation, .out = {out.get(), 0}};
+        VF_CHECK(backend.LinearGated(*step.workspace, args).ok(), "valid");
+        return DownloadOperands(backend, *out, x.size());
+      });
       if (!error.empty()) return error;
     }
+  }
+  return "";
+}
+
+// Relative to a norm of unit size: the sum of squares errs by width u, halved by the root. A layer norm's mean errs by
+// width u times the offset of the numbers, and is divided by their deviation of about 1/2.
+std::string CheckNorm(Backend& tested, Backend& oracle) {
+  for (const auto& [rows, width] : {std::pair{1, 1}, {3, 15}, {17, 16}, {33, 128}, {5, 2560}}) {
+    for (const NormKind kind : {NormKind::kNone, NormKind::kRms, NormKind::kLayer}) {
+      for (const bool fused : {false, true}) {
+        for (const float offset : {0.0f, 5.0f}) {
+          auto x = UniformVector(21, static_cast<size_t>(rows) * width);
+          for (float& v : x) v += offset;
+          const auto delta = UniformVector(22, x.size()), weight = UniformVector(23, width),
+                     bias = UniformVector(24, width);
+          // One number alone deviates from its mean by its rounding, which 1 / sqrt(epsilon) may magnify.
+          const double deviation = width == 1 ? std::sqrt(1e-5) : 0.25;
+          const double centred = kind == NormKind::kLayer ? (2 + offset) / deviation : 0;
+          // Results stay below 4 (without a norm: 2 more than the offset), which a bf16 operand rounds once more.
+          const double tolerance =
+              (width + 8) * kUnit * (4.0 + centred) + 8 * kUnit * offset + OutputUnit(tested) * (4.0 + offset);
+          const std::string what = "norm " + std::to_string(static_cast<int>(kind)) + " of width " +
+                                   std::to_string(width) + " around " + std::to_string(offset);
+          const std::string error = Both(tested, oracle, tolerance, what, [&](Backend& backend) {
+            PlainStep step(backend, {.model_dim = width}, rows);
+            auto in = Upload(backend, x), d = UploadOperands(backend, ProductInput(backend, delta)),
+                 w = Upload(backend, weight), b = Upload(backend, bias), out = EmptyOperands(backend, x.size());
+            NormArgs args{
+                .kind = kind, .x = {in.get(), 0}, .weight = {w.get(), 0}, .epsilon = 1e-5f, .out = {out.get(), 0}};
+            if (fused) args.delta = {d.get(), 0};
+            // A layer norm is asked for without its bias, too.
+            if (kind == NormKind::kLayer && rows != 17) args.bias = {b.get(), 0};
+            VF_CHECK(backend.Norm(*step.workspace, args).ok(), "valid");
+            std::vector<float> both = DownloadOperands(backend, *out, x.size()), sum = Download(backend, *in, x.size());
+            both.insert(both.end(), sum.begin(), sum.end());
+            return both;
+          });
+          if (!error.empty()) return error;
+        }
+      }
+    }
+  }
+  return "";
+}
+
+// The norm of a product, times a multiplier, onto the residual. A product of `inner` terms errs by its sum's tolerance
+// against a deviation of at least 1, and the norm by its own; weights and multiplier stay below 2.5 together.
+std::string CheckLinearNormResidual(Backend& tested, Backend& oracle) {
+  for (const auto& [rows, inner, width] : {std::tuple{1, 16, 64}, {5, 48, 33}, {97, 130, 70}, {2, 64, 1}}) {
+    const auto weights = UniformVector(71, static_cast<size_t>(inner) * width, 2.0f),
+               x = UniformVector(72, static_cast<size_t>(rows) * inner, 2.0f), bias = UniformVector(73, width),
+               norm = UniformVector(74, width), base = UniformVector(75, static_cast<size_t>(rows) * width);
+    for (const bool biased : {false, true}) {
+      for (const float multiplier : {1.0f, 2.5f}) {
+        // One output is divided by its own size, whatever that is: only rounding is left.
+        const double product = width == 1 ? 4 * kUnit : SumTolerance(inner + 1, 4.0);
+        const double tolerance = 2.5 * (2 * product + 8.0 * (width + 8) * kUnit);
+        const std::string what = "normed product " + std::to_string(rows) + "x" + std::to_string(inner) + "x" +
+                                 std::to_string(width) + (biased ? " with bias" : "");
+        const std::string error = Both(tested, oracle, tolerance, what, [&](Backend& backend) {
+          PlainStep step(backend, {.model_dim = width, .ffn_dim = inner}, rows);
+          auto weight = MakeWeight(backend, weights, width, inner, WeightUse::kPlain);
+          auto in = UploadOperands(backend, ProductInput(backend, x)), b = Upload(backend, bias),
+               n = Upload(backend, norm), residual = Upload(backend, base);
+          LinearNormResidualArgs args{.x = {in.get(), 0},
+                                      .weight = weight.get(),
+                                      .norm_weight = {n.get(), 0},
+                                      .norm_epsilon = 1e-9f,
+                                      .multiplier = multiplier,
+                                      .residual = {residual.get(), 0}};
+          if (biased) args.bias = {b.get(), 0};
+          VF_CHECK(backend.LinearNormResidual(*step.workspace, args).ok(), "valid");
+          return Download(backend, *residual, base.size());
+        });
+        if (!error.empty()) return error;
+      }
+    }
+  }
+  return "";
+}
+
+// A weight that lies transposed is the same weight, to the bit, whatever its use; parts of either kind stack.
+std::string CheckTransposed(Backend& tested) {
+  const int inner = 70, outputs = 66, rows = 9;
+  const auto plain = UniformVector(81, static_cast<size_t>(inner) * outputs),
+             x = UniformVector(82, static_cast<size_t>(rows) * inner);
+  std::vector<float> turned(plain.size());
+  for (int n = 0; n < outputs; ++n) {
+    for (int k = 0; k < inner; ++k) turned[static_cast<size_t>(k) * outputs + n] = plain[n * inner + k];
+  }
+  HostMatrix as_is = MatrixOf(plain, outputs, inner), transposed = MatrixOf(turned, outputs, inner);
+  transposed.transposed = true;
+  const auto product = [&](std::span<const HostMatrix> parts, WeightUse use) {
+    PlainStep step(tested, {.model_dim = inner}, rows);
+    auto weight = Take(tested.CreateWeight(parts, use));
+    const size_t width = static_cast<size_t>(use == WeightUse::kGateUp ? weight->rows() / 2 : weight->rows());
+    auto in = UploadOperands(tested, ProductInput(tested, x)), out = EmptyOperands(tested, rows * width);
+    const Error error =
+        use == WeightUse::kGateUp
+            ? tested.LinearGated(*step.workspace, {.x = {in.get(), 0}, .weight = weight.get(), .out = {out.get(), 0}})
+            : tested.Linear(*step.workspace, {.x = {in.get(), 0}, .weight = weight.get(), .out = {out.get(), 0}});
+    VF_CHECK(error.ok(), "valid");
+    return DownloadOperands(tested, *out, rows * width);
+  };
+  for (const WeightUse use : {WeightUse::kPlain, WeightUse::kGateUp}) {
+    const HostMatrix one[] = {as_is, as_is}, other[] = {as_is, transposed};
+    if (product(one, use) != product(other, use)) return "a transposed part of a weight gives other bits";
   }
   return "";
 }
@@ -168,12 +258,53 @@ std::string CheckEmbed(Backend& tested, Backend& oracle) {
   return "";
 }
 
+// Positions are added behind the multiplier, from where the sequence stands: two roundings of numbers below 3.
+std::string CheckEmbedPositions(Backend& tested, Backend& oracle) {
+  const int vocab = 70, width = 40, positions = 300, rows = 5;
+  const auto table = UniformVector(33, static_cast<size_t>(vocab) * width),
+             offsets = UniformVector(34, static_cast<size_t>(positions) * width);
+  return Both(tested, oracle, 4 * kUnit, "embedding with positions", [&](Backend& backend) {
+    auto workspace = Take(backend.CreateWorkspace({.row_count_max = 2 * rows,
+                                                   .sequence_count_max = 2,
+                                                   .head_row_count_max = 1,
+                                                   .context_length_max = positions,
+                                                   .model_dim = width,
+                                                   .query_head_count = 1,
+                                                   .kv_head_count = 1,
+                                                   .head_dim = 16,
+                                                   .ffn_dim = 16,
+                                                   .vocab_size = vocab}));
+    const SequenceRows sequences[] = {{.row_count = rows, .first_position = positions - rows},
+                                      {.row_count = rows, .first_position = 62}};
+    VF_CHECK(backend.BeginStep(*workspace, {.sequences = sequences}).ok(), "valid");
+    auto tokens_weight = MakeWeight(backend, table, vocab, width, WeightUse::kEmbeddingAndHead);
+    auto positions_weight = MakeWeight(backend, offsets, positions, width, WeightUse::kEmbedding);
+    const std::vector<int32_t> tokens = {0, 69, 63, 64, 65, 1, 1, 1, 68, 2};
+    auto out = Empty(backend, tokens.size() * width);
+    VF_CHECK(backend
+                 .Embed(*workspace, {.table = tokens_weight.get(),
+                                     .tokens = tokens,
+                                     .multiplier = 1.7f,
+                                     .positions = positions_weight.get(),
+                                     .out = {out.get(), 0}})
+                 .ok(),
+             "valid");
+    return Download(backend, *out, tokens.size() * width);
+  });
+}
+
 }  // namespace
 
 std::vector<ConformanceCase> ProductCases() {
   return {
-      {"linear", CheckLinear},    {"gated", CheckGated}, {"activations", CheckActivations},
-      {"rms_norm", CheckRmsNorm}, {"embed", CheckEmbed},
+      {"linear", CheckLinear},
+      {"gated", CheckGated},
+      {"activations", CheckActivations},
+      {"norm", CheckNorm},
+      {"linear_norm_residual", CheckLinearNormResidual},
+      {"transposed", [](Backend& tested, Backend&) { return CheckTransposed(tested); }},
+      {"embed", CheckEmbed},
+      {"embed_positions", CheckEmbedPositions},
   };
 }
 

@@ -85,6 +85,20 @@ std::string CheckLeftOvers(bool windowed, Backend& tested) {
   return "";
 }
 
+// Pages that a window has left behind may be gone: -1 in the table, whatever the chunks.
+std::string CheckFreedPages(Backend& tested) {
+  const AttentionCase c{.name = "freed", .sequences = {{600, 4}, {129, 2}, {390, 3}}, .window = 130, .amplitude = 4.0f};
+  const AttentionRun base = RunAttentionCase(tested, c, {});
+  for (const int chunk : {1, 64, 128, 200}) {
+    const AttentionWalk walk{.chunk_rows = chunk, .poison_pages = true, .free_window_pages = true};
+    if (auto error = Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, walk)),
+                             "freed pages, chunks of " + std::to_string(chunk));
+        !error.empty())
+      return error;
+  }
+  return "";
+}
+
 std::string CheckControl(Backend& tested) {
   const AttentionCase c = MixedCase(false);
   const size_t different = CountDifferentBits(RunAttentionCase(tested, c, {}),
@@ -150,6 +164,7 @@ std::vector<ConformanceCase> SameBitsCases() {
       {"same_bits_shared_page", [](Backend& tested, Backend&) { return CheckSharedPage(tested); }},
       {"same_bits_left_overs", [](Backend& tested, Backend&) { return CheckLeftOvers(false, tested); }},
       {"same_bits_left_overs_window", [](Backend& tested, Backend&) { return CheckLeftOvers(true, tested); }},
+      {"same_bits_freed_pages", [](Backend& tested, Backend&) { return CheckFreedPages(tested); }},
       {"same_bits_control_differs", [](Backend& tested, Backend&) { return CheckControl(tested); }},
       {"same_bits_temperature_one", [](Backend& tested, Backend&) { return CheckTemperatureOne(tested); }},
       {"same_bits_rows", [](Backend& tested, Backend&) { return CheckRows(tested); }},

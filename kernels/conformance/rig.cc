@@ -268,6 +268,7 @@ class Walker {
         step.inputs.insert(step.inputs.end(), input.begin(), input.end());
         step.scales.push_back(RowScale(case_, ids[i], position));
       }
+      if (walk_.free_window_pages) FreePages(tables_[ids[i]], step.mask[step.row_count].begin);
       step.row_count += rows[i];
     }
     Execute(phase, step);
@@ -283,6 +284,10 @@ class Walker {
       row += rows[i];
       done[ids[i]] += rows[i];
     }
+  }
+
+  static void FreePages(std::vector<int32_t>& table, int32_t first_seen) {
+    for (int32_t page = 0; (page + 1) * kPageTokens <= first_seen; ++page) table[static_cast<size_t>(page)] = -1;
   }
 
   void Execute(Phase phase, const Step& step) {

@@ -75,9 +75,10 @@ struct AttentionCase {
 struct AttentionWalk {
   int chunk_rows = 1 << 20;
   bool one_sequence_at_a_time = false;
-  uint64_t page_order_seed = 1;   // which pages of the pool a sequence gets
-  bool share_first_page = false;  // with same_first_page: later sequences use the first one's page and start behind it
-  bool poison_pages = false;      // another sequence has left NaNs in every page
+  uint64_t page_order_seed = 1;    // which pages of the pool a sequence gets
+  bool share_first_page = false;   // with same_first_page: later sequences use the first one's page and start behind it
+  bool poison_pages = false;       // another sequence has left NaNs in every page
+  bool free_window_pages = false;  // pages that no row of a step or behind it sees leave the table before the step
   bool decode_kernels_for_prompt = false;  // breaks the promise on purpose
 };
 

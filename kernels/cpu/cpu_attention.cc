@@ -147,8 +147,7 @@ void MergeSplits(const Call& call, int row) {
     std::fill(out, out + call.dim, 0.0f);
     float reference = kNoReference, sum = 0;
     const float* partials = Partials(call, row, head / call.group, 0) + (head % call.group) * (padded + 2);
-    for (int split = first; split <= last; ++split)
-      reference = std::max(reference, partials[split * stride + padded]);
+    for (int split = first; split <= last; ++split) reference = std::max(reference, partials[split * stride + padded]);
     for (int split = first; split <= last; ++split) {
       const float* partial = partials + split * stride;
       const float factor = static_cast<float>(std::exp2(static_cast<double>(partial[padded]) - reference));

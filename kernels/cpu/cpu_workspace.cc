@@ -11,7 +11,8 @@ CpuWorkspace::Sizes CpuWorkspace::SizesFor(const StepShape& shape, const KernelT
   sizes.projected = rows * std::max<size_t>((shape.query_head_count + 2 * shape.kv_head_count) * dim, shape.model_dim);
   sizes.scratch_per_thread = std::max({PrefillScratchFloats(shape.head_dim), DecodeScratchFloats(shape.head_dim),
                                        static_cast<size_t>(kSliceRows) * kSliceColumns});
-  sizes.partials = static_cast<size_t>(shape.sequence_count_max) * shape.query_head_count * splits * (PaddedDim(shape.head_dim) + 2);
+  sizes.partials =
+      static_cast<size_t>(shape.sequence_count_max) * shape.query_head_count * splits * (PaddedDim(shape.head_dim) + 2);
   sizes.taus = rows;
   sizes.head_rows = static_cast<size_t>(shape.head_row_count_max) * shape.model_dim;
   sizes.targets = shape.head_row_count_max;

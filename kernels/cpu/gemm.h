@@ -64,7 +64,9 @@ inline void PanelTileRows(int rows, const float* x, size_t x_stride, const float
 // degree 8 by relative error, 1.2e-8 before rounding.
 template <typename S>
 inline typename S::V GeluErf(typename S::V x) {
-  constexpr float kTail[9] = {1.057415644e-01f, 1.052466526e-01f, 1.027010724e-01f, 6.031272287e-02f, 1.379540921e-01f, -1.163641755e-01f, 2.178164542e-01f, -1.442294138e-01f, 3.082103279e-02f};
+  constexpr float kTail[9] = {1.057415644e-01f, 1.052466526e-01f,  1.027010724e-01f,
+                              6.031272287e-02f, 1.379540921e-01f,  -1.163641755e-01f,
+                              2.178164542e-01f, -1.442294138e-01f, 3.082103279e-02f};
   const typename S::V y = S::Max(S::Sub(S::Zero(), x), x), one = S::Set1(1.0f);
   const typename S::V t = S::Div(one, S::Fma(S::Set1(0.265f), y, one));
   typename S::V tail = S::Set1(kTail[8]);
