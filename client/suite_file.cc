@@ -420,13 +420,15 @@ absl::StatusOr<v1::SuiteConfig> ReadSuite(const std::string& suite) {
   }
   ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(suite));
   ASSIGN_OR_RETURN(v1::SuiteConfig config, ParseSuite(text, suite));
-  // A user's rows are named as seen from the suite; a daemon stands elsewhere, so from here on the path is absolute.
+  // A user's data are named as seen from the suite; a daemon stands elsewhere, so from here on the paths are absolute.
   for (v1::TaskConfig& task : *config.mutable_tasks()) {
-    const auto path = task.mutable_parameters()->find("path");
-    if (path == task.mutable_parameters()->end() || path->second.empty()) continue;
-    std::error_code error;
-    const std::filesystem::path folder = std::filesystem::absolute(suite, error).parent_path();
-    if (!error) path->second = (folder / path->second).lexically_normal().string();
+    for (const char* key : {"path", "novels"}) {
+      const auto path = task.mutable_parameters()->find(key);
+      if (path == task.mutable_parameters()->end() || path->second.empty()) continue;
+      std::error_code error;
+      const std::filesystem::path folder = std::filesystem::absolute(suite, error).parent_path();
+      if (!error) path->second = (folder / path->second).lexically_normal().string();
+    }
   }
   return config;
 }

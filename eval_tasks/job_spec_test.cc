@@ -2,12 +2,15 @@
 // variants, suggestions, suites and the grid's order by literals.
 #include <limits>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/sha256.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/suites.h"
+#include "eval_tasks/task.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -101,15 +104,17 @@ TEST(JobSpecTest, CanonicalJsonIsAFixedPointAndTellsJobsApart) {
 struct WrongJob {
   const char* label;
   void (*spoil)(JobSpec&);
-  const char* message;
+  std::string message;
 };
 
 TEST(JobSpecTest, EveryWrongValueIsOneSentence) {
+  std::vector<std::string> kinds;
+  for (const TaskKind& kind : TaskKinds()) kinds.push_back(kind.name);
   const WrongJob cases[] = {
       {"unknown task", [](JobSpec& s) { s.suite.tasks[0].kind = "recal_kv"; },
        "unknown task \"recal_kv\"; did you mean \"recall_kv\"?"},
       {"no such task", [](JobSpec& s) { s.suite.tasks[0].kind = "chess"; },
-       "unknown task \"chess\"; known are recall_kv, icl_labels, rag_facts, longqa_story, jsonl"},
+       absl::StrCat("unknown task \"chess\"; known are ", absl::StrJoin(kinds, ", "))},
       {"unknown metric", [](JobSpec& s) { s.suite.tasks[0].metrics = {"exact_mach"}; },
        "task \"recall_kv\": unknown metric \"exact_mach\"; did you mean \"exact_match\"?"},
       {"metric of the other sort", [](JobSpec& s) { s.suite.tasks[0].metrics = {"multiple_choice_accuracy"}; },

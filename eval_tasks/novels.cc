@@ -38,7 +38,7 @@ bool EndsSentence(absl::string_view word) {
   if (end == absl::string_view::npos) return false;
   if (word[end] == '!' || word[end] == '?') return true;
   if (word[end] != '.') return false;
-  static const std::array<absl::string_view, 10> titles = {"Mr.",   "Mrs.",  "Dr.", "St.",   "Esq.",
+  static const std::array<absl::string_view, 10> titles = {"Mr.",   "Mrs.",    "Dr.",  "St.",  "Esq.",
                                                            "Capt.", "Messrs.", "Rev.", "Hon.", "Bart."};
   const absl::string_view bare = absl::StripLeadingAsciiWhitespace(word.substr(0, end + 1));
   const size_t start = std::min(bare.find_first_not_of("\"'(_-"), bare.size());
@@ -120,8 +120,8 @@ size_t Novels::WordAt(const Novel& novel, size_t byte) const {
   const size_t index = static_cast<size_t>(&novel - novels_.data());
   VF_CHECK(index < novels_.size() && byte < novel.text.size());
   const auto begin = words_.begin() + static_cast<std::ptrdiff_t>(first_word_[index]);
-  const auto end = index + 1 < novels_.size() ? words_.begin() + static_cast<std::ptrdiff_t>(first_word_[index + 1])
-                                              : words_.end();
+  const auto end =
+      index + 1 < novels_.size() ? words_.begin() + static_cast<std::ptrdiff_t>(first_word_[index + 1]) : words_.end();
   const char* const place = novel.text.data() + byte;
   const auto it = std::partition_point(
       begin, end, [&](const ProseWord& word) { return word.text.data() + word.text.size() <= place; });

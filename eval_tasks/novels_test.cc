@@ -49,8 +49,8 @@ TEST(NovelTest, WordsKnowTheirPlace) {
   }
   EXPECT_THAT(begin_paragraphs,
               ElementsAre("CHAPTER", "Mr.", "Nobody_knew._", "CHAPTER", "Chapter", "chapter", "Chapter", "One"));
-  EXPECT_THAT(end_sentences, ElementsAre("I", "rich.", "\"Why?\"", "Oak.", "Nobody_knew._", "II", "was!", "meant.", "1",
-                                         "two."));
+  EXPECT_THAT(end_sentences,
+              ElementsAre("I", "rich.", "\"Why?\"", "Oak.", "Nobody_knew._", "II", "was!", "meant.", "1", "two."));
   const Novel& second = *novels.Find("More");
   EXPECT_EQ(novels.words()[novels.WordAt(second, second.text.find("A."))].text, "A.");
   EXPECT_EQ(novels.words()[novels.WordAt(second, second.text.find("wo."))].text, "two.");
@@ -64,8 +64,9 @@ TEST(NovelsTest, AbsentOrChangedFilesAreOneSentenceThatNamesTheScript) {
   std::filesystem::create_directories(directory);
   const absl::Status absent = LoadNovels(directory).status();
   EXPECT_EQ(absent.code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(absent.message(), absl::StrCat(directory, "/emma.txt: No such file or directory; deploy/get_novels.sh "
-                                                      "fetches the six novels"));
+  EXPECT_EQ(absent.message(), absl::StrCat(directory,
+                                           "/emma.txt: No such file or directory; deploy/get_novels.sh "
+                                           "fetches the six novels"));
   std::ofstream(absl::StrCat(directory, "/emma.txt")) << "CHAPTER I\n\nShort.";
   const absl::Status changed = LoadNovels(directory).status();
   EXPECT_EQ(changed.code(), absl::StatusCode::kFailedPrecondition);

@@ -43,8 +43,8 @@ std::string Record(const std::string& content, int64_t stated_size = -1) {
 }
 
 TEST(RTextTest, JoinsTheStringsOfEachVector) {
-  const std::string rdb = Record(Vector({"EMMA", "", "by \xc2\xa3"})) + Record(Vector({}, 3, 13)) +
-                          Record(Vector({"second", "text"}));
+  const std::string rdb =
+      Record(Vector({"EMMA", "", "by \xc2\xa3"})) + Record(Vector({}, 3, 13)) + Record(Vector({"second", "text"}));
   EXPECT_THAT(ReadTextVectors(rdb).value(), ElementsAre("EMMA\n\nby \xc2\xa3", "second\ntext"));
   EXPECT_TRUE(ReadTextVectors("").value().empty());
 }

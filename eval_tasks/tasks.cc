@@ -27,8 +27,16 @@ ParameterInfo Choice(std::string name, std::vector<std::string> choices, std::st
   std::string first = choices[0];
   return {std::move(name), ParameterType::kChoice, std::move(first), false, 0, 0, std::move(choices), std::move(help)};
 }
+ParameterInfo Format() {
+  return Choice("format", {"free_form", "multiple_choice"}, "write the answer, or choose among four by log-likelihood");
+}
 ParameterInfo Text(std::string name, bool required, std::string help) {
   return {std::move(name), ParameterType::kText, "", required, 0, 0, {}, std::move(help)};
+}
+
+ParameterInfo NovelsDirectory() {
+  return Text("novels", false,
+              "directory of the six novels; ${VARIFOCAL_CACHE:-~/.cache/varifocal}/novels when absent");
 }
 
 std::vector<std::string> ExactThenSubstring(const Parameters&) { return {"exact_match", "substring_exact_match"}; }
@@ -39,15 +47,18 @@ std::vector<std::string> SubstringThenExact(const Parameters&) {
 std::vector<std::string> Choices() { return {"multiple_choice_accuracy", "multiple_choice_accuracy_normalized"}; }
 
 bool Never(const Parameters&) { return false; }
-bool IsMultipleChoiceStory(const Parameters& parameters) {
+bool IsMultipleChoice(const Parameters& parameters) {
   const auto format = parameters.find("format");
   return format != parameters.end() && format->second == "multiple_choice";
 }
 bool HasChoices(const Parameters& parameters) { return parameters.count("choices") > 0; }
 
 std::vector<std::string> StoryMetrics(const Parameters& parameters) {
-  if (IsMultipleChoiceStory(parameters)) return Choices();
+  if (IsMultipleChoice(parameters)) return Choices();
   return {"exact_match", "substring_exact_match", "token_f1"};
+}
+std::vector<std::string> NovelMetrics(const Parameters& parameters) {
+  return IsMultipleChoice(parameters) ? Choices() : SubstringThenExact(parameters);
 }
 std::vector<std::string> RowMetrics(const Parameters& parameters) {
   if (HasChoices(parameters)) return Choices();
@@ -80,12 +91,27 @@ const std::vector<TaskKind>& Table() {
        &MakeRagFacts},
       {"longqa_story",
        "say where a person is at the end of a long story",
-       {Choice("format", {"free_form", "multiple_choice"}, "write the answer, or choose among four by log-likelihood"),
-        Integer("names", "24", 4, 48, "people in the story"), Depth()},
+       {Format(), Integer("names", "24", 4, 48, "people in the story"), Depth()},
        true,
        &StoryMetrics,
-       &IsMultipleChoiceStory,
+       &IsMultipleChoice,
        &MakeLongqaStory},
+      {"longqa_novel",
+       "answer 80 hand-written questions on six novels of Jane Austen (deploy/get_novels.sh)",
+       {Format(),
+        NovelsDirectory(),
+        {"depth",
+         ParameterType::kNumber,
+         "",
+         false,
+         0,
+         1,
+         {},
+         "where the answering passage stands; drawn when absent"}},
+       true,
+       &NovelMetrics,
+       &IsMultipleChoice,
+       &MakeLongqaNovel},
       {"jsonl",
        "ask a user's own rows",
        {Text("path", true, "file of one JSON object a line; relative to the suite file"),

@@ -7,6 +7,8 @@
 
 namespace varifocal {
 
+absl::StatusOr<Truncation> ContextPlan::WhatWasCut(int, const TokenCounter&) const { return Truncation(); }
+
 std::vector<int> PlaceAtDepths(const std::vector<double>& depths, int count) {
   const int planted_count = static_cast<int>(depths.size());
   VF_CHECK(planted_count <= count);

@@ -11,8 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/random.h"
+#include "eval_tasks/task.h"
+#include "eval_tasks/token_counter.h"
 
 namespace varifocal {
 
@@ -30,7 +33,7 @@ struct Unit {
   std::vector<int> notes;  // what the family wants to remember about it
 };
 
-// A stretch of one unit.
+// A stretch that begins in a unit, and may run on into those that follow it.
 struct UnitSpan {
   int unit_index = 0;
   size_t offset = 0;
@@ -53,6 +56,9 @@ class ContextPlan {
   virtual std::optional<Unit> Alternative(const Unit& unit, Random& filler) const = 0;
   // Where question `question_index` finds its answer, in unit order.
   virtual std::vector<UnitSpan> Evidence(const std::vector<Unit>& units, int question_index) const = 0;
+
+  // What of a text that questions are about does not stand among `count` units; nothing for contexts made to measure.
+  virtual absl::StatusOr<Truncation> WhatWasCut(int count, const TokenCounter& tokenizer) const;
 
   const std::vector<PlannedQuestion>& questions() const { return questions_; }
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "eval_tasks/tasks/chunk_counter.h"
 
 namespace varifocal {
 namespace {
@@ -18,6 +19,9 @@ constexpr int kRoundsMax = 12;   // of changing the number of units
 constexpr int kGapAim = 8;       // tokens; exchanging units stops here: every exchange bends the mix of units
 constexpr int kExchangedUnitsMax = 256;
 constexpr int kAlternativesPerUnit = 8;
+constexpr int kEstimatedSearchesMax = 3;  // before every probe is encoded whole
+constexpr size_t kTailBytes = 1024;       // of the shared text, encoded again with each question line
+constexpr size_t kAnchorBytes = 64;       // a text is cut for encoding at least this far before the byte looked for
 constexpr int kClosingPassesMax = 4;  // units gain in company what they gain alone with most tokenizers: one pass does
 
 // One number of units, rendered and measured with the longest question line.
@@ -25,7 +29,8 @@ struct Attempt {
   std::vector<Unit> units;
   std::vector<size_t> unit_begin;
   std::string shared;
-  int64_t token_count = 0;  // of the whole prompt, exact
+  int64_t token_count = 0;         // of the whole prompt; an estimate until `token_ids` are there
+  std::vector<int32_t> token_ids;  // of the whole prompt
 };
 
 class Fitter {
@@ -34,21 +39,21 @@ class Fitter {
       : plan_(plan),
         request_(request),
         tokenizer_(tokenizer),
+        chunks_(tokenizer),
         budget_(request.context_length - request.max_new_tokens) {}
 
   absl::StatusOr<FittedContext> Fit() {
     RETURN_IF_ERROR(FindLongestQuestion());
-    ASSIGN_OR_RETURN(Attempt best, LargestThatFits());
+    ASSIGN_OR_RETURN(Attempt best, Search());
     for (;;) {
-      for (int pass = 0; pass < kClosingPassesMax && budget_ - best.token_count > kGapAim; ++pass) {
-        RETURN_IF_ERROR(CloseGap(best, pass));
-      }
       ASSIGN_OR_RETURN(std::optional<FittedContext> fitted, Finish(best));
       if (fitted.has_value()) return *std::move(fitted);
       // Another question line turned out longer in place: measure with that one, with one unit fewer.
+      is_exact_ = true;
       const int count = static_cast<int>(best.units.size()) - 1;
       if (count < plan_.unit_count_min()) return TooShort(budget_ + 1);
       ASSIGN_OR_RETURN(best, Try(count));
+      RETURN_IF_ERROR(CloseGap(best));
     }
   }
 
@@ -56,6 +61,30 @@ class Fitter {
   absl::StatusOr<int64_t> Count(absl::string_view piece) const {
     ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer_.EncodePiece(piece));
     return static_cast<int64_t>(ids.size());
+  }
+
+  // Probes are estimated from chunks, so that a probe costs what is new in it; what they find is encoded whole. Where a
+  // tokenizer is not the sum of its chunks, the estimate learns from that, and in the end gives way to whole encodings.
+  absl::StatusOr<Attempt> Search() {
+    for (int search = 0; search < kEstimatedSearchesMax; ++search) {
+      absl::StatusOr<Attempt> found = SearchOnce();
+      if (!found.ok()) break;  // an error is said of whole encodings alone
+      const double estimate = static_cast<double>(found->token_count);
+      is_exact_ = true;
+      RETURN_IF_ERROR(Measure(*found));
+      const bool is_near = found->token_count <= budget_ && budget_ - found->token_count <= kGapAim;
+      if (is_near || static_cast<double>(found->token_count) == estimate) return found;
+      is_exact_ = false;
+      chunk_scale_ *= static_cast<double>(found->token_count) / estimate;
+    }
+    is_exact_ = true;
+    return SearchOnce();
+  }
+
+  absl::StatusOr<Attempt> SearchOnce() {
+    ASSIGN_OR_RETURN(Attempt best, LargestThatFits());
+    RETURN_IF_ERROR(CloseGap(best));
+    return best;
   }
 
   absl::Status FindLongestQuestion() {
@@ -81,14 +110,23 @@ class Fitter {
     absl::StrAppend(&attempt.shared, plan_.footer());
   }
 
-  absl::Status Measure(Attempt& attempt) const {
-    ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
-                     tokenizer_.EncodePrompt(absl::StrCat(attempt.shared, plan_.questions()[longest_question_].line)));
-    attempt.token_count = static_cast<int64_t>(ids.size());
+  absl::Status Measure(Attempt& attempt) {
+    const std::string prompt = absl::StrCat(attempt.shared, plan_.questions()[longest_question_].line);
+    if (is_exact_) {
+      ASSIGN_OR_RETURN(attempt.token_ids, tokenizer_.EncodePrompt(prompt));
+      attempt.token_count = static_cast<int64_t>(attempt.token_ids.size());
+      return absl::OkStatus();
+    }
+    if (special_count_ < 0) {
+      ASSIGN_OR_RETURN(const std::vector<int32_t> specials, tokenizer_.EncodePrompt(""));
+      special_count_ = static_cast<int64_t>(specials.size());
+    }
+    ASSIGN_OR_RETURN(const int64_t chunk_total, chunks_.Count(prompt));
+    attempt.token_count = special_count_ + std::llround(chunk_scale_ * static_cast<double>(chunk_total));
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Attempt> Try(int count) const {
+  absl::StatusOr<Attempt> Try(int count) {
     Random filler(request_.filler_seed);
     Attempt attempt;
     attempt.units = plan_.Build(count, filler);
@@ -104,7 +142,7 @@ class Fitter {
         "\": its smallest context takes ", needed + request_.max_new_tokens, " tokens with this tokenizer"));
   }
 
-  absl::StatusOr<Attempt> LargestThatFits() const {
+  absl::StatusOr<Attempt> LargestThatFits() {
     const int low_limit = plan_.unit_count_min();
     const int high_limit = plan_.unit_count_max();
     ASSIGN_OR_RETURN(Attempt best, Try(low_limit));
@@ -143,8 +181,15 @@ class Fitter {
     return best;
   }
 
+  absl::Status CloseGap(Attempt& attempt) {
+    for (int pass = 0; pass < kClosingPassesMax && budget_ - attempt.token_count > kGapAim; ++pass) {
+      RETURN_IF_ERROR(CloseGap(attempt, pass));
+    }
+    return absl::OkStatus();
+  }
+
   // Exchanges filler units, in random order, for the alternative that comes nearest to the gap without passing it.
-  absl::Status CloseGap(Attempt& attempt, int pass) const {
+  absl::Status CloseGap(Attempt& attempt, int pass) {
     int64_t gap = budget_ - attempt.token_count;
     Random random(Sha256(absl::StrCat("exchange\n", ToHex(request_.filler_seed), "\n", pass, "\n")));
     const size_t count = attempt.units.size();
@@ -176,26 +221,54 @@ class Fitter {
       gap -= best_gain;
     }
     // In company the new units may cost more than alone: take exchanges back until the prompt fits.
-    for (;;) {
+    while (!exchanges.empty()) {
       Render(attempt);
       RETURN_IF_ERROR(Measure(attempt));
-      if (attempt.token_count <= budget_ || exchanges.empty()) return absl::OkStatus();
+      if (attempt.token_count <= budget_) return absl::OkStatus();
       attempt.units[exchanges.back().index] = std::move(exchanges.back().before);
       exchanges.pop_back();
+      if (exchanges.empty()) {
+        Render(attempt);
+        RETURN_IF_ERROR(Measure(attempt));
+      }
     }
+    return absl::OkStatus();
   }
 
-  // Encodes every question; nothing when one of them does not fit, which then counts as the longest.
+  // Encodes every question; nothing when one of them does not fit, which then counts as the longest. The end of the
+  // shared text is encoded with each line, what stands before it once: if with the longest line the end alone has the
+  // very ids that it has in the whole, a token begins at the cut, far from anything that differs.
   absl::StatusOr<std::optional<FittedContext>> Finish(Attempt& attempt) {
+    const std::string& shared = attempt.shared;
+    std::vector<int32_t>& ids = attempt.token_ids;  // of the longest; Search left them
+    std::optional<size_t> cut;
+    size_t head_count = 0;
+    const size_t blank = shared.size() > kTailBytes && plan_.questions().size() > 1
+                             ? shared.find_last_of(" \n", shared.size() - kTailBytes)
+                             : std::string::npos;
+    for (size_t at = blank; blank != std::string::npos && at <= blank + 1 && !cut.has_value(); ++at) {
+      ASSIGN_OR_RETURN(const std::vector<int32_t> tail, EncodeFrom(shared, at, longest_question_));
+      if (tail.size() > ids.size() || !std::equal(tail.rbegin(), tail.rend(), ids.rbegin())) continue;
+      cut = at;
+      head_count = ids.size() - tail.size();
+    }
     FittedContext fitted;
     for (size_t i = 0; i < plan_.questions().size(); ++i) {
-      ASSIGN_OR_RETURN(std::vector<int32_t> ids,
-                       tokenizer_.EncodePrompt(absl::StrCat(attempt.shared, plan_.questions()[i].line)));
-      if (static_cast<int64_t>(ids.size()) > budget_) {
+      std::vector<int32_t> question_ids;
+      if (i == longest_question_) {
+        question_ids = ids;
+      } else if (cut.has_value()) {
+        ASSIGN_OR_RETURN(const std::vector<int32_t> tail, EncodeFrom(shared, *cut, i));
+        question_ids.assign(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(head_count));
+        question_ids.insert(question_ids.end(), tail.begin(), tail.end());
+      } else {
+        ASSIGN_OR_RETURN(question_ids, tokenizer_.EncodePrompt(absl::StrCat(shared, plan_.questions()[i].line)));
+      }
+      if (static_cast<int64_t>(question_ids.size()) > budget_) {
         longest_question_ = i;
         return std::optional<FittedContext>();
       }
-      fitted.token_ids.push_back(std::move(ids));
+      fitted.token_ids.push_back(std::move(question_ids));
     }
     fitted.units = std::move(attempt.units);
     fitted.unit_begin = std::move(attempt.unit_begin);
@@ -203,17 +276,71 @@ class Fitter {
     return std::optional<FittedContext>(std::move(fitted));
   }
 
+  absl::StatusOr<std::vector<int32_t>> EncodeFrom(absl::string_view shared, size_t byte, size_t question) const {
+    return tokenizer_.EncodePiece(absl::StrCat(shared.substr(byte), plan_.questions()[question].line));
+  }
+
   const ContextPlan& plan_;
   const FitRequest& request_;
   const TokenCounter& tokenizer_;
+  ChunkCounter chunks_;
   const int64_t budget_;
   size_t longest_question_ = 0;
+  bool is_exact_ = false;       // probes are encoded whole
+  double chunk_scale_ = 1;      // tokens of a prompt for a token of its chunks
+  int64_t special_count_ = -1;  // that a tokenizer adds to a prompt
 };
 
 size_t CommonPrefix(absl::Span<const int32_t> a, absl::Span<const int32_t> b) {
   return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + std::min(a.size(), b.size()), b.begin()).first -
                              a.begin());
 }
+
+// Finds the token at a byte. The text is walked in pieces that end before blanks; while each piece has the ids that
+// stand at its place in the prompt, one pass over the prompt serves every byte.
+class TokenFinder {
+ public:
+  TokenFinder(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer)
+      : prompt_(prompt), token_ids_(token_ids), tokenizer_(tokenizer) {}
+
+  struct Border {
+    size_t same_count = 0;   // of the prompt's first ids, those of its first bytes alone
+    size_t alone_count = 0;  // ids of these bytes alone
+  };
+  // Bytes come in any order; ascending ones share the walk.
+  absl::StatusOr<Border> Before(size_t byte) {
+    if (byte < byte_) byte_ = token_ = 0;
+    const size_t blank = byte >= byte_ + 2 * kAnchorBytes ? prompt_.substr(0, byte - kAnchorBytes).find_last_of(" \n")
+                                                          : absl::string_view::npos;
+    if (blank != absl::string_view::npos && blank > byte_) {
+      ASSIGN_OR_RETURN(const Border border, EncodeUntil(blank));
+      if (border.same_count == border.alone_count) {
+        byte_ = blank;
+        token_ = border.same_count;
+      }
+    }
+    return EncodeUntil(byte);
+  }
+
+ private:
+  absl::StatusOr<Border> EncodeUntil(size_t byte) const {
+    ASSIGN_OR_RETURN(const std::vector<int32_t> piece,
+                     byte_ == 0 ? tokenizer_.EncodePromptStart(prompt_.substr(0, byte))
+                                : tokenizer_.EncodePiece(prompt_.substr(byte_, byte - byte_)));
+    const size_t same = CommonPrefix(piece, token_ids_.subspan(token_));
+    if (byte_ == 0 || same > 0) return Border{token_ + same, token_ + piece.size()};
+    // Some tokenizers put a blank in front of every piece: theirs is the one that is there.
+    ASSIGN_OR_RETURN(const std::vector<int32_t> bare,
+                     tokenizer_.EncodePiece(prompt_.substr(byte_ + 1, byte - byte_ - 1)));
+    return Border{token_ + CommonPrefix(bare, token_ids_.subspan(token_)), token_ + bare.size()};
+  }
+
+  absl::string_view prompt_;
+  absl::Span<const int32_t> token_ids_;
+  const TokenCounter& tokenizer_;
+  size_t byte_ = 0;   // 0, or a blank before which a token ends
+  size_t token_ = 0;  // the token that begins there
+};
 
 }  // namespace
 
@@ -223,42 +350,25 @@ absl::StatusOr<FittedContext> FitContext(const ContextPlan& plan, const FitReque
 }
 
 absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer,
-                          std::vector<EvidenceSpan>& spans) {
-  // Where token borders fall on the spans' borders, the pieces between them have the prompt's own ids, and one pass
-  // over the prompt finds every border. (What stands before the text is skipped: specials, a chat format's beginning.)
-  ASSIGN_OR_RETURN(const std::vector<int32_t> leading, tokenizer.EncodePromptStart(""));
-  size_t byte = 0, token = 0;
-  bool piecewise = true;
-  auto advance = [&](int64_t to) -> absl::Status {
-    ASSIGN_OR_RETURN(const std::vector<int32_t> piece, tokenizer.EncodePiece(prompt.substr(byte, to - byte)));
-    const size_t skip = byte == 0 ? CommonPrefix(leading, token_ids) : 0;
-    piecewise = CommonPrefix(piece, token_ids.subspan(token + skip)) == piece.size();
-    if (!piecewise) return absl::OkStatus();
-    token += skip + piece.size();
-    byte = static_cast<size_t>(to);
-    return absl::OkStatus();
-  };
-  for (EvidenceSpan& span : spans) {
-    if (!piecewise || span.byte_begin < static_cast<int64_t>(byte)) break;
-    RETURN_IF_ERROR(advance(span.byte_begin));
-    span.token_begin = static_cast<int64_t>(token);
-    if (!piecewise) break;
-    RETURN_IF_ERROR(advance(span.byte_end));
-    span.token_end = static_cast<int64_t>(token);
-  }
-  if (piecewise) return absl::OkStatus();
-  // Otherwise compare with the ids of the prompt cut at each border: equal ids lie before it.
-  for (EvidenceSpan& span : spans) {
-    ASSIGN_OR_RETURN(const std::vector<int32_t> until_begin,
-                     tokenizer.EncodePromptStart(prompt.substr(0, span.byte_begin)));
-    ASSIGN_OR_RETURN(const std::vector<int32_t> until_end,
-                     tokenizer.EncodePromptStart(prompt.substr(0, span.byte_end)));
-    span.token_begin = static_cast<int64_t>(CommonPrefix(until_begin, token_ids));
-    const size_t same = CommonPrefix(until_end, token_ids);
-    span.token_end = static_cast<int64_t>(
-        std::min(token_ids.size(), same == until_end.size() ? same : std::max(same + 1, until_end.size())));
+                          absl::Span<EvidenceSpan* const> spans) {
+  TokenFinder finder(prompt, token_ids, tokenizer);
+  for (EvidenceSpan* span : spans) {
+    ASSIGN_OR_RETURN(const TokenFinder::Border begin, finder.Before(static_cast<size_t>(span->byte_begin)));
+    ASSIGN_OR_RETURN(const TokenFinder::Border end, finder.Before(static_cast<size_t>(span->byte_end)));
+    span->token_begin = static_cast<int64_t>(begin.same_count);
+    // A token that goes on beyond the span belongs to it as well.
+    const bool is_whole = end.same_count == end.alone_count;
+    span->token_end = static_cast<int64_t>(
+        std::min(token_ids.size(), is_whole ? end.same_count : std::max(end.same_count + 1, end.alone_count)));
   }
   return absl::OkStatus();
+}
+
+absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer,
+                          std::vector<EvidenceSpan>& spans) {
+  std::vector<EvidenceSpan*> pointers;
+  for (EvidenceSpan& span : spans) pointers.push_back(&span);
+  return LocateTokens(prompt, token_ids, tokenizer, pointers);
 }
 
 }  // namespace varifocal

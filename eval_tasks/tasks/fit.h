@@ -1,11 +1,12 @@
 // Fitting: as many units as a context length holds, measured by the tokenizer that will be used.
 //
-// Units are measured once each, on their own; what a tokenizer does across their borders is learnt from exact encodings
-// of whole prompts, and the last word is always an exact encoding of every prompt. When no further unit fits, filler
-// units are exchanged for longer ones until the gap is small.
+// Probes are measured chunk by chunk (chunk_counter.h), so that a probe costs what is new in it and not the whole
+// prompt again; what a tokenizer does across chunks is learnt from encodings of whole prompts, and what is handed out
+// is an exact encoding. When no further unit fits, filler units are exchanged for longer ones until the gap is small.
 //
 // Errors:  INVALID_ARGUMENT when the length cannot hold the smallest context, or needs more units than there are.
-// Cost:    about two encodings of the prompt more than one for each question.
+// Cost:    each byte of the context is encoded about twice (once in chunks, once whole), whatever the number of probes
+//          and of questions, and once more to locate evidence.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,9 @@ struct FittedContext {
 absl::StatusOr<FittedContext> FitContext(const ContextPlan& plan, const FitRequest& request,
                                          const TokenCounter& tokenizer);
 
-// Fills token_begin and token_end of spans whose bytes are known; spans are in prompt order.
+// Fills token_begin and token_end of spans whose bytes are known. Ascending spans take one pass over the prompt.
+absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer,
+                          absl::Span<EvidenceSpan* const> spans);
 absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer,
                           std::vector<EvidenceSpan>& spans);
 

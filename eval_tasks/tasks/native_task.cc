@@ -1,7 +1,6 @@
 #include "eval_tasks/tasks/native_task.h"
 
 #include <algorithm>
-#include <climits>
 #include <iterator>
 #include <utility>
 
@@ -38,22 +37,44 @@ std::vector<EvidenceSpan> EvidenceBytes(const ContextPlan& plan, const FittedCon
   return spans;
 }
 
+// Evidence stands in the shared context, so one pass over the first prompt finds the tokens of all questions' evidence;
+// a prompt whose ids differ before the end of its own is looked through by itself.
+absl::Status LocateEvidence(const TokenCounter& tokenizer, std::vector<Sample>& samples) {
+  std::vector<EvidenceSpan*> all;
+  for (Sample& sample : samples) {
+    for (EvidenceSpan& span : sample.evidence) all.push_back(&span);
+  }
+  std::sort(all.begin(), all.end(), [](auto* a, auto* b) { return a->byte_begin < b->byte_begin; });
+  const std::vector<int32_t>& ids = samples[0].token_ids;
+  RETURN_IF_ERROR(LocateTokens(samples[0].prompt, ids, tokenizer, all));
+  for (Sample& sample : samples) {
+    int64_t end = 0;
+    for (const EvidenceSpan& span : sample.evidence) end = std::max(end, span.token_end);
+    const bool is_same = end <= static_cast<int64_t>(sample.token_ids.size()) &&
+                         std::equal(ids.begin(), ids.begin() + end, sample.token_ids.begin());
+    if (!is_same) RETURN_IF_ERROR(LocateTokens(sample.prompt, sample.token_ids, tokenizer, sample.evidence));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 NativeTask::NativeTask(TaskSpec spec, NativeFamily family) : spec_(std::move(spec)), family_(std::move(family)) {}
 
-int NativeTask::question_count() const { return INT_MAX; }
+int NativeTask::question_count() const { return family_.question_count; }
 
-GroupRange NativeTask::GroupOf(int index) const { return {index - index % kQuestionsPerContext, kQuestionsPerContext}; }
+GroupRange NativeTask::GroupOf(int index) const {
+  return {index - index % family_.questions_per_context, family_.questions_per_context};
+}
 
 Sample NativeTask::Identify(const SampleRequest& request) const {
   const Sha256Digest item_seed = ItemSeed(request.seed, spec_.name, request.index);
-  const int group = request.index / kQuestionsPerContext;
+  const int group = request.index / family_.questions_per_context;
   Sample sample;
   sample.task = spec_.name;
   sample.context_length = request.context_length;
   sample.index = request.index;
-  sample.row_id = absl::StrCat(request.index);
+  sample.row_id = family_.row_ids.empty() ? absl::StrCat(request.index) : family_.row_ids[request.index];
   sample.question_id = QuestionId(spec_.name, request.index, item_seed);
   sample.cluster = ClusterId(spec_.name, group, GroupSeed(request.seed, spec_.name, group));
   sample.stop_strings = family_.stop_strings;
@@ -66,7 +87,9 @@ Sample NativeTask::Identify(const SampleRequest& request) const {
 std::vector<absl::StatusOr<Sample>> NativeTask::MakeGroup(const SampleRequest& request,
                                                           const TokenCounter& tokenizer) const {
   absl::StatusOr<std::vector<Sample>> samples = FillGroup(request, tokenizer);
-  if (!samples.ok()) return std::vector<absl::StatusOr<Sample>>(kQuestionsPerContext, samples.status());
+  if (!samples.ok()) {
+    return std::vector<absl::StatusOr<Sample>>(family_.questions_per_context, samples.status());
+  }
   return std::vector<absl::StatusOr<Sample>>(std::make_move_iterator(samples->begin()),
                                              std::make_move_iterator(samples->end()));
 }
@@ -75,7 +98,8 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
                                                           const TokenCounter& tokenizer) const {
   const GroupRange range = GroupOf(request.index);
   GroupSeeds seeds;
-  seeds.group = GroupSeed(request.seed, spec_.name, range.first_index / kQuestionsPerContext);
+  seeds.group_index = range.first_index / range.count;
+  seeds.group = GroupSeed(request.seed, spec_.name, seeds.group_index);
   for (int i = 0; i < range.count; ++i) {
     seeds.items.push_back(ItemSeed(request.seed, spec_.name, range.first_index + i));
   }
@@ -87,6 +111,8 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
   ASSIGN_OR_RETURN(fit.max_new_tokens, ReservedTokens(*plan, family_.max_new_tokens, tokenizer));
   fit.filler_seed = FillerSeed(seeds.group, request.context_length);
   ASSIGN_OR_RETURN(FittedContext fitted, FitContext(*plan, fit, tokenizer));
+
+  ASSIGN_OR_RETURN(const Truncation truncation, plan->WhatWasCut(static_cast<int>(fitted.units.size()), tokenizer));
 
   std::vector<Sample> samples;
   for (int i = 0; i < range.count; ++i) {
@@ -102,10 +128,11 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
     sample.gold_continuation_index = question.gold_continuation_index;
     sample.depth = question.depth;
     sample.evidence = EvidenceBytes(*plan, fitted, i);
-    RETURN_IF_ERROR(LocateTokens(sample.prompt, sample.token_ids, tokenizer, sample.evidence));
+    sample.truncation = truncation;
     sample.shortfall_tokens = request.context_length - sample.prompt_token_count() - sample.max_new_tokens;
     samples.push_back(std::move(sample));
   }
+  RETURN_IF_ERROR(LocateEvidence(tokenizer, samples));
   return samples;
 }
 

@@ -1,9 +1,12 @@
-// The four native tasks as one: four questions a context, a plan of the family's own, fitted to the length.
+// The tasks that make their own questions as one: some questions a context, a plan of the family's own, fitted to the
+// length.
 //
 // What a family adds is a function from the group's seeds to a ContextPlan; identity, seeds, sizing, evidence and
 // judging are the same for all.
 #pragma once
 
+#include <climits>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,14 +21,18 @@ namespace varifocal {
 inline constexpr int kQuestionsPerContext = 4;
 
 struct GroupSeeds {
+  int group_index = 0;
   Sha256Digest group;
-  std::vector<Sha256Digest> items;  // kQuestionsPerContext of them
+  std::vector<Sha256Digest> items;  // one for each question
 };
 
 struct NativeFamily {
   std::vector<std::string> stop_strings;
   int max_new_tokens = 0;
-  std::unique_ptr<ContextPlan> (*make_plan)(const TaskSpec& spec, const GroupSeeds& seeds) = nullptr;
+  std::function<std::unique_ptr<ContextPlan>(const TaskSpec& spec, const GroupSeeds& seeds)> make_plan;
+  int questions_per_context = kQuestionsPerContext;
+  int question_count = INT_MAX;
+  std::vector<std::string> row_ids;  // of every question, where questions are not drawn but written down
 };
 
 class NativeTask : public Task {
@@ -54,5 +61,6 @@ absl::StatusOr<std::unique_ptr<Task>> MakeRecallKv(const TaskSpec& spec);
 absl::StatusOr<std::unique_ptr<Task>> MakeIclLabels(const TaskSpec& spec);
 absl::StatusOr<std::unique_ptr<Task>> MakeRagFacts(const TaskSpec& spec);
 absl::StatusOr<std::unique_ptr<Task>> MakeLongqaStory(const TaskSpec& spec);
+absl::StatusOr<std::unique_ptr<Task>> MakeLongqaNovel(const TaskSpec& spec);
 
 }  // namespace varifocal

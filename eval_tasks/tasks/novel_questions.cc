@@ -1,0 +1,111 @@
+#include "eval_tasks/tasks/novel_questions.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/json.h"
+#include "base/status_macros.h"
+#include "eval_tasks/tasks/native_task.h"
+
+namespace varifocal {
+namespace {
+
+constexpr size_t kWrongCount = 3;
+
+absl::StatusOr<std::vector<std::string>> Texts(const Json& row, const char* key) {
+  const auto it = row.find(key);
+  std::vector<std::string> texts;
+  if (it != row.end() && it->is_array()) {
+    for (const Json& item : *it) {
+      if (item.is_string()) texts.push_back(item.get<std::string>());
+    }
+  }
+  if (texts.empty() || texts.size() != it->size()) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be a list of texts"));
+  }
+  return texts;
+}
+
+// Finds the evidence; once, or it would not say where the answer stands.
+absl::Status Locate(const Novels& novels, NovelQuestion& question) {
+  const Novel* novel = novels.Find(question.novel);
+  if (novel == nullptr) return absl::InvalidArgumentError(absl::StrCat("no novel is called \"", question.novel, "\""));
+  const int chapter_count = static_cast<int>(novel->chapters.size());
+  if (question.chapter < 1 || question.chapter > chapter_count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chapter is ", question.chapter, "; ", novel->title, " has chapters 1 to ", chapter_count));
+  }
+  const Chapter& chapter = novel->chapters[question.chapter - 1];
+  const absl::string_view text = absl::string_view(novel->text).substr(chapter.begin, chapter.end - chapter.begin);
+  const size_t at = text.find(question.evidence);
+  if (question.evidence.empty() || at == absl::string_view::npos ||
+      text.find(question.evidence, at + 1) != absl::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("the evidence \"", question.evidence,
+                                                   "\" must stand once in chapter ", question.chapter, " of ",
+                                                   novel->title));
+  }
+  question.evidence_byte = chapter.begin + at;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NovelQuestion> ParseRow(absl::string_view line, const Novels& novels) {
+  ASSIGN_OR_RETURN(const Json row, ParseJson(line));
+  if (!row.is_object()) return absl::InvalidArgumentError("a row must be an object");
+  NovelQuestion question;
+  ASSIGN_OR_RETURN(question.id, GetString(row, "id"));
+  ASSIGN_OR_RETURN(question.context, GetString(row, "context"));
+  ASSIGN_OR_RETURN(question.novel, GetString(row, "novel"));
+  ASSIGN_OR_RETURN(const int64_t chapter, GetInt(row, "chapter"));
+  question.chapter = static_cast<int>(std::clamp<int64_t>(chapter, 0, INT32_MAX));
+  ASSIGN_OR_RETURN(question.question, GetString(row, "question"));
+  ASSIGN_OR_RETURN(question.evidence, GetString(row, "evidence"));
+  ASSIGN_OR_RETURN(question.answers, Texts(row, "answers"));
+  ASSIGN_OR_RETURN(question.wrong, Texts(row, "wrong"));
+  if (question.wrong.size() != kWrongCount) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"wrong\" has ", question.wrong.size(), " texts; it must have ", kWrongCount));
+  }
+  RETURN_IF_ERROR(Locate(novels, question));
+  return question;
+}
+
+}  // namespace
+
+ChapterText NovelQuestion::ChapterIn(const Novels& novels) const {
+  const Novel* found = novels.Find(novel);
+  return {found, found->chapters[chapter - 1].begin, found->chapters[chapter - 1].end};
+}
+
+absl::StatusOr<std::vector<NovelQuestion>> ParseNovelQuestions(absl::string_view jsonl, const Novels& novels) {
+  std::vector<NovelQuestion> questions;
+  std::set<std::string> ids;
+  int line_number = 0;
+  for (absl::string_view line : absl::StrSplit(jsonl, '\n')) {
+    ++line_number;
+    if (line.empty()) continue;
+    auto refuse = [&](absl::string_view why) {
+      return absl::InvalidArgumentError(absl::StrCat("line ", line_number, " of the questions on novels: ", why));
+    };
+    absl::StatusOr<NovelQuestion> row = ParseRow(line, novels);
+    if (!row.ok()) return refuse(row.status().message());
+    if (!ids.insert(row->id).second) return refuse(absl::StrCat("the id \"", row->id, "\" stands twice"));
+    if (questions.size() % kQuestionsPerContext != 0) {
+      const NovelQuestion& before = questions.back();
+      if (row->context != before.context || row->novel != before.novel || row->chapter != before.chapter) {
+        return refuse(absl::StrCat("the context \"", row->context, "\" interrupts the four questions on \"",
+                                   before.context, "\""));
+      }
+    }
+    questions.push_back(*std::move(row));
+  }
+  if (questions.empty() || questions.size() % kQuestionsPerContext != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there are ", questions.size(), " questions on novels; there must be a multiple of ", kQuestionsPerContext));
+  }
+  return questions;
+}
+
+}  // namespace varifocal
