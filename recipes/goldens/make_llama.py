@@ -1,9 +1,8 @@
 """Golden files of tiny random llamas: baseline against transformers in float64, focal modes against reference.py.
 
-A float64 transformers model is not a float64 computation: RMSNorm, the attention softmax and the rotary table go
-through float32. All three are replaced below, and the result must then agree with reference.py to 1e-11.
+Where transformers has the model at all (transformers64.py), it must agree with reference.py to 1e-11.
 
-    python recipes/goldens/make_llama.py        (writes tests/testdata/goldens/llama, prints the table of mistakes)
+    python recipes/goldens make llama        (writes tests/testdata/goldens/llama, prints the table of mistakes)
 """
 
 import json
@@ -14,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 import reference
+import transformers64
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens/llama"
 NEW_TOKENS = 64
@@ -154,53 +154,6 @@ def write_checkpoint(directory, case, generator):
     (directory / "model.safetensors.index.json").write_text(json.dumps(index, indent=2) + "\n")
 
 
-def patch_transformers():
-    """Make a float64 llama compute in float64 throughout."""
-    from transformers.models.llama import modeling_llama as llama
-
-    def norm(self, x):
-        return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
-
-    def attention(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
-        key = key.repeat_interleave(module.num_key_value_groups, 1)
-        value = value.repeat_interleave(module.num_key_value_groups, 1)
-        logits = query @ key.transpose(2, 3) * scaling
-        rows, columns = logits.shape[-2:]
-        hidden = torch.arange(columns)[None, :] > torch.arange(columns - rows, columns)[:, None]
-        weights = logits.masked_fill(hidden, -torch.inf).softmax(-1)
-        return (weights @ value).transpose(1, 2).contiguous(), weights
-
-    def rotary(self, x, position_ids):
-        angle = position_ids[..., None].double() * self.exact_frequencies
-        angle = torch.cat([angle, angle], -1)
-        return angle.cos(), angle.sin()
-
-    llama.LlamaRMSNorm.forward = norm
-    llama.eager_attention_forward = attention
-    llama.LlamaRotaryEmbedding.forward = rotary
-
-
-@torch.no_grad()
-def transformers_run(directory, ids, new_tokens):
-    from transformers import LlamaForCausalLM
-
-    model = LlamaForCausalLM.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager")
-    rotary = model.model.rotary_emb
-    exact = reference.rope_frequencies(json.loads((directory / "config.json").read_text()))
-    # Their frequencies are float32; ours must be the same numbers before rounding.
-    assert torch.allclose(rotary.inv_freq.double(), exact, rtol=3e-7), "rope frequencies differ"
-    rotary.exact_frequencies = exact
-    ids, rows = list(ids), None
-    continuation = []
-    for _ in range(new_tokens + 1):
-        all_rows = torch.log_softmax(model(torch.tensor([ids])).logits[0], -1)
-        assert all_rows.dtype == torch.float64
-        rows = all_rows if rows is None else rows
-        continuation.append(int(all_rows[-1].argmax()))
-        ids.append(continuation[-1])
-    return rows, continuation[:-1]
-
-
 def difference(a, b):
     """Of two results: the largest log-probability difference, and the first greedy step that differs."""
     pairs = zip(a["token_log_probs"][1:] + a["last_log_probs"], b["token_log_probs"][1:] + b["last_log_probs"])
@@ -209,7 +162,6 @@ def difference(a, b):
 
 
 def main():
-    patch_transformers()
     shutil.rmtree(OUT, ignore_errors=True)
     worst, table = 0.0, {m: {} for m in MISTAKES}
     for number, (name, case) in enumerate(CASES.items()):
@@ -220,9 +172,12 @@ def main():
         for length, temperature in case["runs"]:
             ids = [0] + torch.randint(2, VOCAB, (length - 1,), generator=generator).tolist()
             result = reference.run(directory, ids, NEW_TOKENS, focal_temperature=temperature)
-            single = reference.run(directory, ids, 0, focal_temperature=temperature, dtype=torch.float32)
+            rounded = {
+                name: reference.run(directory, ids, 0, focal_temperature=temperature, number_format=form) | {"continuation": []}
+                for name, form in (("float32_difference", "f32"), ("bfloat16_difference", "bf16"))
+            }
             if "focal" not in case and temperature is None:
-                rows, continuation = transformers_run(directory, ids, NEW_TOKENS)
+                rows, continuation = transformers64.run(directory, ids, NEW_TOKENS)
                 theirs = [rows[i, t].item() for i, t in enumerate(ids[1:])] + rows[-1].tolist()
                 ours = result["token_log_probs"][1:] + result["last_log_probs"]
                 worst = max([worst] + [abs(a - b) for a, b in zip(theirs, ours)])
@@ -232,9 +187,9 @@ def main():
                 oracle = "transformers in float64"
             else:
                 oracle = "reference.py in float64"
-            spread = difference(result | {"continuation": []}, single | {"continuation": []})[0]
+            spread = {name: difference(result | {"continuation": []}, run)[0] for name, run in rounded.items()}
             runs.append(
-                {"oracle": oracle, "focal_temperature": temperature, "token_ids": ids} | result | {"float32_difference": spread}
+                {"oracle": oracle, "focal_temperature": temperature, "token_ids": ids} | result | spread
             )
             for mistake in MISTAKES:
                 wrong = reference.run(directory, ids, NEW_TOKENS, focal_temperature=temperature, mistakes=(mistake,))

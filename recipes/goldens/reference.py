@@ -1,11 +1,15 @@
-"""A llama with every focal mode in float64, written from the formulas and nothing else; slow and plain.
+"""Every architecture and every focal mode in float64, written from the formulas and nothing else; slow and plain.
 
 It exists because transformers knows no focal attention, and because a second implementation that agrees with
-transformers on the baseline shows that neither is wrong alone. Rows are computed with a key/value cache, so that the
-`sequence` reading of the mean can be stated exactly: prompt rows use the mean over the whole prompt, a generated row i
-the mean over rows 0..i, and rows already computed are not revisited.
+transformers shows that neither is wrong alone. Rows are computed with a key/value cache, so that the `sequence` reading
+of the focal mean can be stated exactly: prompt rows use the mean over the whole prompt, a generated row i the mean over
+rows 0..i, and rows already computed are not revisited.
 
-`mistakes` switches on one deliberate error at a time: the goldens are only worth something if these move them.
+`number_format`: "f64"; "f32", the same in single precision; "bf16", the product's bf16 with exact sums: matrices, what
+is multiplied with them, queries, keys, values and attention weights are rounded to bf16, everything else is not. The
+last two say what rounding alone does, and so bound what the product may differ by.
+
+`mistakes` switches on deliberate errors, by name: the goldens are only worth something if these move them.
 """
 
 import json
@@ -15,9 +19,14 @@ import pathlib
 import torch
 from safetensors.torch import load_file
 
+import rope
+from tensor_names import canonical
+
+FORMATS = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.float64}
+
 
 def read_weights(directory):
-    """All tensors of a checkpoint directory, single-file or sharded, as stored, then widened."""
+    """All tensors of a checkpoint directory, single-file or sharded, as stored."""
     directory = pathlib.Path(directory)
     index = directory / "model.safetensors.index.json"
     names = set(json.loads(index.read_text())["weight_map"].values()) if index.exists() else {"model.safetensors"}
@@ -27,74 +36,150 @@ def read_weights(directory):
     return out
 
 
-def rope_frequencies(config, mistakes=()):
-    rope = config.get("rope_parameters") or {}
-    theta = config.get("rope_theta", rope.get("rope_theta", 10000.0))
-    scaling = config.get("rope_scaling") or (rope if rope.get("rope_type", "default") != "default" else None)
-    width = head_width(config)
-    if "rope theta" in mistakes:
-        theta *= 1.1
-    frequency = theta ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-    if scaling and "no rope scaling" not in mistakes:
-        assert scaling["rope_type"] == "llama3"
-        low = scaling["original_max_position_embeddings"] / scaling["low_freq_factor"]
-        high = scaling["original_max_position_embeddings"] / scaling["high_freq_factor"]
-        wave = 2 * math.pi / frequency
-        smooth = (scaling["original_max_position_embeddings"] / wave - scaling["low_freq_factor"]) / (
-            scaling["high_freq_factor"] - scaling["low_freq_factor"]
-        )
-        mixed = (1 - smooth) * frequency / scaling["factor"] + smooth * frequency
-        frequency = torch.where(
-            wave > low, frequency / scaling["factor"], torch.where(wave < high, frequency, mixed)
-        )
-    return frequency
+class Shape:
+    """What config.json says, in one vocabulary for all architectures and both generations of keys."""
+
+    def __init__(self, c, mistakes=()):
+        kind = self.kind = c["model_type"]
+        self.width = c.get("hidden_size", c.get("n_embd"))
+        self.layers = c.get("num_hidden_layers", c.get("n_layer"))
+        self.heads = c.get("num_attention_heads", c.get("n_head"))
+        self.kv_heads = c.get("num_key_value_heads") or self.heads
+        self.head_width = c.get("head_dim") or self.width // self.heads
+        self.eps = c.get("rms_norm_eps", c.get("layer_norm_eps", c.get("layer_norm_epsilon")))
+        self.layer_norm = kind in ("gpt2", "gpt_neox")
+        self.one_plus = int(kind == "gemma3_text")
+        self.parallel = kind == "gpt_neox" and c.get("use_parallel_residual", True)
+        # Where norms stand: on what enters a block, on what leaves it, or both.
+        self.pre_norm, self.post_norm = kind != "olmo2", kind in ("olmo2", "gemma3_text")
+        self.head_norm = {"qwen3": "head", "gemma3_text": "head", "olmo2": "width"}.get(kind)
+        self.gated = not self.layer_norm
+        activation = c.get("hidden_act", c.get("hidden_activation", c.get("activation_function")))
+        self.activation = {"gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu": "erf", "silu": "silu"}[activation]
+        self.embedding_scale = c.get("embedding_multiplier", math.sqrt(self.width) if kind == "gemma3_text" else 1.0)
+        self.residual_scale = c.get("residual_multiplier", 1.0)
+        self.logits_divisor = c.get("logits_scaling", 1.0)
+        self.base = self.head_width**-0.5
+        if kind == "gemma3_text":
+            self.base = c.get("query_pre_attn_scalar", 256) ** -0.5
+        if kind == "granite":
+            self.base = c.get("attention_multiplier", 1.0)
+        self.windows = self.window_of_layers(c, mistakes)
+
+    def window_of_layers(self, c, mistakes):
+        """Per layer, how many keys a query sees, itself included; None for all of them."""
+        window = c.get("sliding_window")
+        types = c.get("layer_types")
+        if "old pattern wins over layer_types" in mistakes and "_sliding_window_pattern" in c:
+            types, c = None, c | {"sliding_window_pattern": c["_sliding_window_pattern"]}
+        if types:
+            sliding = [t == "sliding_attention" for t in types]
+        elif self.kind == "gemma3_text":
+            pattern = c.get("sliding_window_pattern", 6)
+            shift = 0 if "layer pattern shifted by one" in mistakes else 1
+            sliding = [(i + shift) % pattern != 0 for i in range(self.layers)]
+        elif self.kind in ("qwen2", "qwen3"):
+            first = c.get("max_window_layers", 28)
+            if "max_window_layers counts the window layers" in mistakes:
+                sliding = [c.get("use_sliding_window", False) and i < first for i in range(self.layers)]
+            else:
+                sliding = [c.get("use_sliding_window", False) and i >= first for i in range(self.layers)]
+            if "use_sliding_window ignored" in mistakes:
+                sliding = [window is not None and i >= first for i in range(self.layers)]
+        else:
+            sliding = [self.kind in ("mistral", "phi3") and window is not None] * self.layers
+        if "layer types shifted by one" in mistakes:
+            sliding = sliding[-1:] + sliding[:-1]
+        self.sliding = sliding
+        if "window one wider" in mistakes and window:
+            window += 1
+        if "window one narrower" in mistakes and window:
+            window -= 1
+        if "window in every layer" in mistakes and any(sliding):
+            return [window] * self.layers
+        return [window if s and "no window" not in mistakes else None for s in sliding]
 
 
-def head_width(config):
-    return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-
-
-def rotate(x, frequency, positions, mistakes=()):
-    """x is [H, T, D]; halves are paired: (i, i + D/2)."""
+def rotate(x, table, positions, mistakes=()):
+    """x is [H, T, D]; the first R are rotated, halves paired: (i, i + R/2)."""
     if "positions off by one" in mistakes:
         positions = (positions - 1).clamp(min=0)
-    angle = positions.to(x.dtype)[:, None] * frequency.to(x.dtype)
-    cos, sin = angle.cos(), angle.sin()
+    angle = positions.to(x.dtype)[:, None] * table.frequency.to(x.dtype)
+    cos, sin = angle.cos() * table.scale, angle.sin() * table.scale
+    width, half = x.shape[-1], table.frequency.shape[0]
+    if "rotated part at the end of the head" in mistakes:
+        kept, x = x[..., : width - 2 * half], x[..., width - 2 * half :]
+    else:
+        x, kept = x[..., : 2 * half], x[..., 2 * half :]
     if "interleaved rope" in mistakes:
         a, b = x[..., 0::2], x[..., 1::2]
-        return torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
-    half = x.shape[-1] // 2
-    a, b = x[..., :half], x[..., half:]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+        x = torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
+    else:
+        a, b = x[..., :half], x[..., half:]
+        x = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+    if "scale on the whole head" in mistakes:
+        kept = kept * table.scale
+    return torch.cat([kept, x] if "rotated part at the end of the head" in mistakes else [x, kept], dim=-1)
 
 
 class Reference:
-    """One sequence; `feed` appends rows and returns their log-probabilities [T, V]."""
+    """One sequence; `feed` appends rows and returns their log-probabilities [T, V].
 
-    def __init__(self, directory, focal_temperature=None, mistakes=(), dtype=torch.float64):
+    `length` is the number of positions for which length-dependent RoPE is settled; the first feed settles it otherwise.
+    """
+
+    def __init__(self, directory, focal_temperature=None, mistakes=(), number_format="f64", length=None):
         directory = pathlib.Path(directory)
         self.config = json.loads((directory / "config.json").read_text())
-        self.weights = {k: v.to(dtype) for k, v in read_weights(directory).items()}
+        self.shape = Shape(self.config, mistakes)
+        self.dtype = FORMATS[number_format]
+        self.rounds = number_format == "bf16"
+        self.weights = {}
+        for name, w in canonical(self.config, read_weights(directory), mistakes).items():
+            matrix = self.rounds and w.dim() == 2
+            self.weights[name] = (w.to(torch.bfloat16) if matrix else w).to(self.dtype)
         self.mistakes = mistakes
-        self.dtype = dtype
         self.focal = dict(self.config.get("focal_attention") or {})
         if focal_temperature is not None:
             assert self.focal.get("mode") != "learned", "a run-time temperature on learned tau is an error"
             self.focal = {"mode": "constant", "temperature": focal_temperature}
-        self.frequency = rope_frequencies(self.config, mistakes)
-        layers = self.config["num_hidden_layers"]
+        self.rope_length, self.tables = length, None
+        layers = self.shape.layers
         self.keys, self.values = [None] * layers, [None] * layers
-        self.raw = [torch.zeros(0, dtype=dtype)] * layers  # x.w + b of every row so far
+        self.raw = [torch.zeros(0, dtype=self.dtype)] * layers  # x.w + b of every row so far
         self.taus = [[] for _ in range(layers)]  # (clipped, raw mean) of every row so far
         self.length = 0
 
+    def operand(self, x):
+        """What a matrix product reads."""
+        return x.to(torch.bfloat16).to(self.dtype) if self.rounds else x
+
+    def linear(self, x, name, bias_mistake="no bias"):
+        y = self.operand(x) @ self.weights[name].T
+        bias = self.weights.get(name + ".bias")
+        dropped = bias_mistake in self.mistakes or "no bias" in self.mistakes
+        return y if bias is None or dropped else y + bias
+
     def norm(self, x, name):
-        eps = self.config["rms_norm_eps"] * (100 if "norm eps" in self.mistakes else 1)
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * self.weights[name]
+        eps = self.shape.eps * (100 if "norm eps" in self.mistakes else 1)
+        weight = self.weights[name]
+        if self.shape.layer_norm:
+            mean = 0 if "layer norm without mean" in self.mistakes else x.mean(-1, keepdim=True)
+            variance = (x - mean).pow(2).mean(-1, keepdim=True)
+            if "unbiased variance" in self.mistakes:
+                variance = variance * (x.shape[-1] / (x.shape[-1] - 1))
+            y = (x - mean) * torch.rsqrt(variance + eps) * weight
+            return y if "layer norm without bias" in self.mistakes else y + self.weights[name + ".bias"]
+        if self.shape.one_plus and "norm weight without the one" not in self.mistakes:
+            weight = 1 + weight
+        y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+        return y * weight
 
     def divisors(self, x, layer):
         """Of the logits, per new row: [T]."""
-        rows, root = x.shape[0], math.sqrt(head_width(self.config))
+        rows, root = x.shape[0], 1 / self.shape.base
+        if "attention scale from the head width" in self.mistakes:
+            root = math.sqrt(self.shape.head_width)
         if self.focal.get("mode") == "constant" and "no temperature" not in self.mistakes:
             t = self.focal["temperature"]
             t = t[layer] if isinstance(t, list) else t
@@ -103,10 +188,10 @@ class Reference:
             return torch.full((rows,), root * t, dtype=self.dtype)
         if self.focal.get("mode") != "learned" or "no temperature" in self.mistakes:
             return torch.full((rows,), root, dtype=self.dtype)
-        prefix = f"model.layers.{layer}.self_attn.tau_proj."
-        raw = x @ self.weights[prefix + "weight"]
-        if prefix + "bias" in self.weights and "no tau bias" not in self.mistakes:
-            raw = raw + self.weights[prefix + "bias"]
+        prefix = f"layers.{layer}.tau"
+        raw = x @ self.weights[prefix]
+        if prefix + ".bias" in self.weights and "no tau bias" not in self.mistakes:
+            raw = raw + self.weights[prefix + ".bias"]
         self.raw[layer] = torch.cat([self.raw[layer], raw])
         kind = self.focal["tau_mean"]
         if kind == "token":
@@ -128,38 +213,125 @@ class Reference:
         self.taus[layer].extend(zip(tau.tolist(), mean.tolist()))
         return tau * root if "tau on top of the root" in self.mistakes else tau
 
+    def attention(self, h, layer, positions):
+        s, name, rows = self.shape, f"layers.{layer}.", h.shape[0]
+        table = self.tables[s.sliding[layer]]
+
+        def split(x, n):
+            return x.view(rows, n, s.head_width).transpose(0, 1)
+
+        def normed(x, n, what):
+            if s.head_norm is None or "no q/k norm" in self.mistakes:
+                return split(x, n)
+            if s.head_norm == "width" and "q/k norm per head" not in self.mistakes:
+                return split(self.norm(x, name + what), n)
+            if s.head_norm == "width":
+                weight = self.weights[name + what].view(n, 1, s.head_width)
+                x = split(x, n)
+                return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + s.eps) * weight
+            return self.norm(split(x, n), name + what)
+
+        q = self.linear(h, name + "q", "no q bias")
+        k = self.linear(h, name + "k", "no k bias")
+        v = split(self.linear(h, name + "v", "no v bias"), s.kv_heads)
+        if "q/k norm after rope" in self.mistakes and s.head_norm == "head":
+            q = rotate(split(q, s.heads), table, positions, self.mistakes)
+            k = rotate(split(k, s.kv_heads), table, positions, self.mistakes)
+            q, k = self.norm(q, name + "q_norm"), self.norm(k, name + "k_norm")
+        else:
+            q, k = normed(q, s.heads, "q_norm"), normed(k, s.kv_heads, "k_norm")
+            if table is not None:
+                q = rotate(q, table, positions, self.mistakes)
+                if "rope scale on queries alone" in self.mistakes:
+                    table = rope.Table(table.frequency, 1.0)
+                k = rotate(k, table, positions, self.mistakes)
+        q, k, v = self.operand(q), self.operand(k), self.operand(v)
+        if self.keys[layer] is not None:
+            k, v = torch.cat([self.keys[layer], k], 1), torch.cat([self.values[layer], v], 1)
+        self.keys[layer], self.values[layer] = k, v
+        share = s.heads // s.kv_heads
+        if "heads dealt round" in self.mistakes:
+            k, v = k.repeat(share, 1, 1), v.repeat(share, 1, 1)
+        else:
+            k, v = k.repeat_interleave(share, 0), v.repeat_interleave(share, 0)
+        logits = q @ k.transpose(1, 2) / self.divisors(h, layer)[None, :, None]
+        key = torch.arange(k.shape[1])[None, :]
+        hidden = key > positions[:, None]
+        if s.windows[layer] is not None:
+            hidden = hidden | (key <= positions[:, None] - s.windows[layer])
+        weights = self.operand(logits.masked_fill(hidden, -math.inf).softmax(-1))
+        y = (weights @ v).transpose(0, 1).reshape(rows, s.heads * s.head_width)
+        return self.linear(y, name + "o", "no o bias")
+
+    def activation(self, x):
+        kind = self.shape.activation
+        if "erf GELU for tanh" in self.mistakes and kind == "tanh":
+            kind = "erf"
+        elif "tanh GELU for erf" in self.mistakes and kind == "erf":
+            kind = "tanh"
+        if "SiLU for GELU" in self.mistakes:
+            kind = "silu"
+        if kind == "silu":
+            return x / (1 + (-x).exp())
+        if kind == "erf":
+            return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+        return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+    def feed_forward(self, h, layer):
+        name = f"layers.{layer}."
+        inner = self.activation(self.linear(h, name + ("gate" if self.shape.gated else "up"), "no mlp bias"))
+        if self.shape.gated:
+            inner = inner * self.linear(h, name + "up", "no mlp bias")
+        return self.linear(inner, name + "down", "no mlp bias")
+
+    def settle(self, rows):
+        """Rotation tables for full and for window layers; the length decides once."""
+        length = self.rope_length or rows
+        self.tables = [rope.table(self.config, self.shape, sliding, length, self.mistakes) for sliding in (False, True)]
+
     def feed(self, ids):
-        c, w = self.config, self.weights
-        heads, groups, width = c["num_attention_heads"], c["num_key_value_heads"], head_width(c)
+        s, w = self.shape, self.weights
+        if self.tables is None:
+            self.settle(len(ids))
         rows = len(ids)
         positions = torch.arange(self.length, self.length + rows)
-        x = w["model.embed_tokens.weight"][torch.tensor(ids)]
-        for layer in range(c["num_hidden_layers"]):
-            name = f"model.layers.{layer}."
-            h = self.norm(x, name + "input_layernorm.weight")
-            split = lambda what, n: (h @ w[name + f"self_attn.{what}.weight"].T).view(rows, n, width).transpose(0, 1)
-            q = rotate(split("q_proj", heads), self.frequency, positions, self.mistakes)
-            k = rotate(split("k_proj", groups), self.frequency, positions, self.mistakes)
-            v = split("v_proj", groups)
-            if self.keys[layer] is not None:
-                k, v = torch.cat([self.keys[layer], k], 1), torch.cat([self.values[layer], v], 1)
-            self.keys[layer], self.values[layer] = k, v
-            share = heads // groups
-            if "heads dealt round" in self.mistakes:
-                k, v = k.repeat(share, 1, 1), v.repeat(share, 1, 1)
+        x = w["embedding"][torch.tensor(ids)]
+        if "no embedding scale" not in self.mistakes:
+            x = x * s.embedding_scale
+        if "positions" in w and "no learned positions" not in self.mistakes:
+            x = x + w["positions"][positions + (2 if "learned positions off by two" in self.mistakes else 0)]
+        residual = 1.0 if "no residual multiplier" in self.mistakes else s.residual_scale
+        for layer in range(s.layers):
+            name = f"layers.{layer}."
+            moved = "norms before the blocks" in self.mistakes
+            pre = s.pre_norm or moved
+            post = s.post_norm and not moved and "no post norms" not in self.mistakes
+            # olmo2 has two norms a layer, both on what leaves a block; the others call their first two by these names.
+            first, second = ("post_attention", "post_ffn") if not s.pre_norm else ("input", "pre_ffn")
+            h = self.norm(x, name + first) if pre else x
+            y = self.attention(h, layer, positions)
+            if "post norm over the residual" in self.mistakes and post:
+                before, x = x, self.norm(x + y, name + "post_attention")
             else:
-                k, v = k.repeat_interleave(share, 0), v.repeat_interleave(share, 0)
-            logits = q @ k.transpose(1, 2) / self.divisors(h, layer)[None, :, None]
-            hidden = torch.arange(k.shape[1])[None, :] > positions[:, None]
-            weights = logits.masked_fill(hidden, -math.inf).softmax(-1)
-            y = (weights @ v).transpose(0, 1).reshape(rows, heads * width)
-            x = x + y @ w[name + "self_attn.o_proj.weight"].T
-            h = self.norm(x, name + "post_attention_layernorm.weight")
-            gate = torch.nn.functional.silu(h @ w[name + "mlp.gate_proj.weight"].T)
-            x = x + (gate * (h @ w[name + "mlp.up_proj.weight"].T)) @ w[name + "mlp.down_proj.weight"].T
+                before, x = x, x + residual * (self.norm(y, name + "post_attention") if post else y)
+            parallel = s.parallel and "parallel residual taken as sequential" not in self.mistakes
+            if "sequential residual taken as parallel" in self.mistakes and s.kind == "gpt_neox":
+                parallel = True
+            source = before if parallel else x
+            if "one norm for both branches" in self.mistakes and s.parallel:
+                second = "input"
+            y = self.feed_forward(self.norm(source, name + second) if pre else source, layer)
+            if "post norm over the residual" in self.mistakes and post:
+                x = self.norm(x + y, name + "post_ffn")
+            else:
+                x = x + residual * (self.norm(y, name + "post_ffn") if post else y)
         self.length += rows
-        head = w.get("lm_head.weight", w["model.embed_tokens.weight"])
-        return torch.log_softmax(self.norm(x, "model.norm.weight") @ head.T, -1)
+        head = w.get("head", w["embedding"])
+        x = x if "no final norm" in self.mistakes else self.norm(x, "final_norm")
+        logits = self.operand(x) @ head.T
+        if "no logits scaling" not in self.mistakes:
+            logits = logits / s.logits_divisor
+        return torch.log_softmax(logits, -1)
 
     def bounds(self):
         """How many (layer, row) pairs were clipped to either bound, and how many there are."""
@@ -170,9 +342,13 @@ class Reference:
 
 
 @torch.no_grad()
-def run(directory, ids, new_tokens, **options):
-    """Scores `ids` and continues them greedily; everything a golden file holds."""
-    model = Reference(directory, **options)
+def run(directory, ids, new_tokens, length=None, **options):
+    """Scores `ids` and continues them greedily; everything a golden file holds.
+
+    Length-dependent RoPE is settled for the prompt when scoring and for prompt and new tokens when continuing; `length`
+    replaces both.
+    """
+    model = Reference(directory, length=length or len(ids), **options)
     rows = model.feed(ids)
     out = {
         "token_log_probs": [None] + [rows[i, t].item() for i, t in enumerate(ids[1:])],
@@ -182,6 +358,9 @@ def run(directory, ids, new_tokens, **options):
         out["taus"] = [[tau for tau, _ in layer] for layer in model.taus]
         out |= model.bounds()
     last, continuation, gaps = rows[-1], [], []
+    if length is None and rope.depends_on_length(model.config) and new_tokens:
+        model = Reference(directory, length=len(ids) + new_tokens, **options)
+        last = model.feed(ids)[-1]
     for _ in range(new_tokens):
         top = last.topk(2).values
         continuation.append(int(last.argmax()))

@@ -1,0 +1,44 @@
+"""Makes every golden file, and shows what each would notice.
+
+    python recipes/goldens make [architectures|llama|tokenizers|statistics|unicode] [NAME...]
+    python recipes/goldens teeth [NAME...]
+"""
+
+import pathlib
+import runpy
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCRIPTS = {
+    "llama": "make_llama.py",
+    "tokenizers": "make_tokenizers.py",
+    "statistics": "make_statistics.py",
+    "unicode": "make_unicode_classes.py",
+}
+
+
+def make(what, names):
+    if what in (None, "architectures"):
+        import make_architectures
+
+        make_architectures.main(names)
+    for name, script in SCRIPTS.items():
+        if what in (None, name):
+            sys.argv = [str(HERE / script)]
+            runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+def main():
+    sys.path.insert(0, str(HERE))
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["make"] and (len(arguments) == 1 or arguments[1] in ("architectures", *SCRIPTS)):
+        make(arguments[1] if len(arguments) > 1 else None, arguments[2:])
+    elif arguments[:1] == ["teeth"]:
+        import teeth
+
+        teeth.main(arguments[1:])
+    else:
+        raise SystemExit(__doc__.strip())
+
+
+main()

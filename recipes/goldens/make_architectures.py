@@ -1,0 +1,183 @@
+"""Golden files of every architecture: tiny checkpoints, log-probabilities and greedy texts of transformers in float64.
+
+reference.py, written from the formulas, must agree with transformers to 1e-10, and continue with the same tokens; then
+its single-precision and bf16 runs say how far rounding alone moves a log-probability.
+
+    python recipes/goldens make architectures [NAME...]      (writes tests/testdata/goldens/architectures)
+"""
+
+import json
+import pathlib
+import shutil
+import zlib
+
+import torch
+from safetensors.torch import save_file
+
+import reference
+import transformers64
+from cases import CASES, NEW_TOKENS, VOCAB, config_of
+
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens/architectures"
+AGREEMENT = 1e-10
+GAP_MIN = 2e-3  # no greedy step may hang on rounding: the f32 bound is 1e-4
+
+
+def weights_of(case, generator):
+    """In the names and layouts of the architecture's own files."""
+    c, kind = case["keys"], case["kind"]
+    s = reference.Shape(config_of(case))
+    m, f = s.width, c.get("intermediate_size") or c.get("n_inner") or 4 * s.width
+    queries, keys = s.heads * s.head_width, s.kv_heads * s.head_width
+    normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
+    matrix = lambda rows, columns, gain=1.0: normal(rows, columns, std=gain * columns**-0.5)
+    norm = lambda width, mean=1.0: mean - s.one_plus + normal(width, std=0.3)
+    tied = c.get("tie_word_embeddings", kind == "gemma3_text")
+
+    def final_norm():
+        """Of mixed signs under a tied head, else every token would foretell itself."""
+        signs = torch.randint(0, 2, (m,), generator=generator) * 2.0 - 1.0 if tied else 1.0
+        return signs * (norm(m) + s.one_plus) - s.one_plus
+
+    out = {}
+
+    def put(name, w, bias=None):
+        out[name + ".weight"] = w
+        if bias is not None:
+            out[name + ".bias"] = bias
+
+    # The wider the attention scale, the narrower the products, so that scores spread over about 1.5 everywhere.
+    wide = 1.25 * (s.base * s.head_width**0.5) ** -0.5 if s.head_norm is None else 1.0
+    bias = lambda width, on, mean=0.0: mean + normal(width, std=0.5) if on else None
+    if kind in ("gpt2", "gpt_neox"):
+        neox = kind == "gpt_neox"
+        has_bias = c.get("attention_bias", True)
+        ln = lambda name: put(name, norm(m), normal(m, std=0.3))
+        turn = (lambda w: w) if neox else (lambda w: w.T.contiguous())
+        start = "" if case["name"] == "gpt2-bare-names" else "transformer."
+        put("gpt_neox.embed_in" if neox else start + "wte", normal(VOCAB, m, std=0.3 if neox else 0.2))
+        if not neox:
+            put(start + "wpe", normal(c["n_positions"], m, std=0.3))
+        for i in range(s.layers):
+            p = f"gpt_neox.layers.{i}." if neox else f"{start}h.{i}."
+            ln(p + ("input_layernorm" if neox else "ln_1"))
+            ln(p + ("post_attention_layernorm" if neox else "ln_2"))
+            q, k, v = matrix(queries, m, wide), matrix(queries, m, wide), matrix(queries, m)
+            qkv, b = torch.cat([q, k, v]), bias(3 * queries, has_bias)
+            if neox:  # rows of a head together: its query, key and value
+                qkv = torch.stack([x.view(s.heads, s.head_width, m) for x in (q, k, v)], 1).reshape(3 * queries, m)
+            put(p + ("attention.query_key_value" if neox else "attn.c_attn"), turn(qkv), b)
+            put(p + ("attention.dense" if neox else "attn.c_proj"), turn(matrix(m, queries)), bias(m, has_bias))
+            # Around -2 tanh and erf GELU differ by a fiftieth of their value.
+            put(p + ("mlp.dense_h_to_4h" if neox else "mlp.c_fc"), turn(matrix(f, m, 1.2)), bias(f, True, -1.5))
+            put(p + ("mlp.dense_4h_to_h" if neox else "mlp.c_proj"), turn(matrix(m, f, 2.0)), bias(m, True))
+        put("gpt_neox.final_layer_norm" if neox else start + "ln_f", final_norm(), normal(m, std=0.3))
+        if neox:
+            put("embed_out", normal(VOCAB, m, std=0.3))
+        return out
+
+    post = s.post_norm and s.pre_norm
+    # Gemma's gates have no bias to shift them, so all of its tokens share a direction, and every gate looks against it:
+    # around -2 tanh and erf GELU differ by a fiftieth of their value. A tied head adds the same to all logits.
+    shared = torch.randint(0, 2, (m,), generator=generator) * 2.0 - 1.0
+    shift = 0.3 if s.activation == "tanh" else 0.0
+    put("model.embed_tokens", normal(VOCAB, m, std=0.3) + shift * shared)
+    for i in range(s.layers):
+        p = f"model.layers.{i}."
+        for name in ["input_layernorm"] * s.pre_norm + ["post_attention_layernorm"]:
+            put(p + name, norm(m))
+        for name in ["pre_feedforward_layernorm"] * post + ["post_feedforward_layernorm"] * s.post_norm:
+            put(p + name, norm(m))
+        if s.head_norm:
+            per_head = s.head_norm == "head"
+            # Normed heads have unit rows, so the norm's weights alone set how wide scores spread.
+            sharp = 1.2 * (s.base * s.head_width**0.5) ** -0.5
+            put(p + "self_attn.q_norm", norm(s.head_width if per_head else queries, sharp))
+            put(p + "self_attn.k_norm", norm(s.head_width if per_head else keys, sharp))
+        has_bias = kind == "qwen2" or c.get("attention_bias", False)
+        q, k, v = matrix(queries, m, wide), matrix(keys, m, wide), matrix(keys, m)
+        if kind == "phi3":
+            put(p + "self_attn.qkv_proj", torch.cat([q, k, v]))
+        else:
+            for name, w in (("q_proj", q), ("k_proj", k), ("v_proj", v)):
+                put(p + "self_attn." + name, w, bias(len(w), has_bias))
+        put(p + "self_attn.o_proj", matrix(m, queries), bias(m, has_bias and kind != "qwen2"))
+        gate, up, mlp_bias = matrix(f, m, 1.2) - shift * 5 / m * shared, matrix(f, m, 1.5), c.get("mlp_bias", False)
+        if kind == "phi3":
+            put(p + "mlp.gate_up_proj", torch.cat([gate, up]))
+        else:
+            put(p + "mlp.gate_proj", gate, bias(f, mlp_bias))
+            put(p + "mlp.up_proj", up, bias(f, mlp_bias))
+        put(p + "mlp.down_proj", matrix(m, f), bias(m, mlp_bias))
+    put("model.norm", final_norm())
+    if not tied:
+        put("lm_head", normal(VOCAB, m, std=0.3))
+    return out
+
+
+def write_checkpoint(directory, case, generator):
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    (directory / "config.json").write_text(json.dumps(config_of(case), indent=2) + "\n")
+    stored = case["stored"] if isinstance(case["stored"], tuple) else (case["stored"],) * 2
+    matrices, vectors = (getattr(torch, name) for name in stored)
+    weights = {k: v.to(matrices if v.dim() == 2 else vectors).contiguous() for k, v in weights_of(case, generator).items()}
+    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+
+
+def flat(run):
+    return torch.tensor(run["token_log_probs"][1:] + run["last_log_probs"], dtype=torch.float64)
+
+
+def make(case, seed):
+    directory = OUT / case["name"]
+    generator = torch.Generator().manual_seed(seed)
+    write_checkpoint(directory, case, generator)
+    runs, worst = [], 0.0
+    for length in case["runs"]:
+        ids = [0] + torch.randint(2, VOCAB, (length - 1,), generator=generator).tolist()
+        result = reference.run(directory, ids, NEW_TOKENS)
+        if min(result["continuation_gaps"]) < GAP_MIN or len(set(result["continuation"])) < NEW_TOKENS // 4:
+            return None, worst
+        rows, continuation = transformers64.run(directory, ids, NEW_TOKENS)
+        theirs = {"token_log_probs": [None] + [rows[i, t].item() for i, t in enumerate(ids[1:])], "last_log_probs": rows[-1].tolist()}
+        difference = (flat(theirs) - flat(result)).abs().max().item()
+        assert difference < AGREEMENT, (case["name"], length, difference)
+        assert continuation == result["continuation"], (case["name"], continuation, result["continuation"])
+        worst = max(worst, difference)
+        rounding = {
+            name: (flat(reference.run(directory, ids, 0, number_format=form)) - flat(result)).abs().max().item()
+            for name, form in (("float32_difference", "f32"), ("bfloat16_difference", "bf16"))
+        }
+        runs.append({"oracle": "transformers in float64", "focal_temperature": None, "token_ids": ids} | result | theirs | rounding)
+    return runs, worst
+
+
+def compact(runs):
+    """JSON with one key a line and rows of numbers on one line; twelve digits are more than any bound asks for."""
+    short = lambda v: [None if x is None else float(f"{x:.12g}") for x in v]
+    body = []
+    for run in runs:
+        lines = [f"    {json.dumps(k)}: {json.dumps(short(v) if k.endswith(('_probs', '_gaps')) else v)}" for k, v in run.items()]
+        body.append("  {\n" + ",\n".join(lines) + "\n  }")
+    return '{"runs": [\n' + ",\n".join(body) + "\n]}\n"
+
+
+def main(names):
+    for case in CASES:
+        if names and case["name"] not in names:
+            continue
+        first = zlib.crc32(case["name"].encode()) % 100000 * 100
+        for seed in range(first, first + 50):
+            runs, worst = make(case, seed)
+            if runs:
+                break
+        else:
+            raise SystemExit(f"{case['name']}: no seed gave clear greedy texts")
+        (OUT / case["name"] / "golden.json").write_text(compact(runs))
+        size = sum(f.stat().st_size for f in (OUT / case["name"]).iterdir())
+        print(
+            f"{case['name']:28} {size // 1024:4} KB  seed +{seed - first}  agree to {worst:.1e}  f32 {max(r['float32_difference'] for r in runs):.1e}"
+            f"  bf16 {max(r['bfloat16_difference'] for r in runs):.1e}  smallest gap {min(min(r['continuation_gaps']) for r in runs):.1e}",
+            flush=True,
+        )

@@ -1,0 +1,115 @@
+"""Where a key is: rotary frequencies of every scaling, in float64, from both generations of config keys."""
+
+import collections
+import math
+
+import torch
+
+# frequency: [R/2], radians per position; scale: what cos and sin are multiplied with.
+Table = collections.namedtuple("Table", "frequency scale")
+
+
+def parameters(c, sliding):
+    """One dictionary in the newer style, for full or for window layers."""
+    kind = c["model_type"]
+    newer = c.get("rope_parameters")
+    if kind == "gemma3_text":
+        if newer:
+            return dict(newer["sliding_attention" if sliding else "full_attention"])
+        if sliding:
+            return {"rope_theta": c.get("rope_local_base_freq", 10000.0)}
+        return {"rope_theta": c.get("rope_theta", 1000000.0)} | (c.get("rope_scaling") or {})
+    out = dict(newer or c.get("rope_scaling") or {})
+    out.setdefault("rope_theta", c.get("rope_theta", c.get("rotary_emb_base", 10000.0)))
+    out.setdefault("partial_rotary_factor", c.get("partial_rotary_factor", c.get("rotary_pct", 0.25 if kind == "gpt_neox" else 1.0)))
+    if "original_max_position_embeddings" in c:
+        out["original_max_position_embeddings"] = c["original_max_position_embeddings"]
+    return out
+
+
+def depends_on_length(c):
+    p = {} if c["model_type"] == "gpt2" else parameters(c, False)
+    return p.get("rope_type", p.get("type")) in ("dynamic", "longrope", "su")
+
+
+def table(c, shape, sliding, length, mistakes=()):
+    if shape.kind == "gpt2":
+        return None
+    if "one rope base for all layers" in mistakes:
+        sliding = False
+    p = parameters(c, sliding)
+    if "rope scaling on the window layers too" in mistakes and sliding:
+        p |= {k: v for k, v in parameters(c, False).items() if k != "rope_theta"}
+    kind = p.get("rope_type", p.get("type", "default"))
+    theta = p["rope_theta"]
+    if "rope theta" in mistakes:
+        theta *= 1.1
+    if "rope theta of the other generation of keys" in mistakes:
+        theta = 10000.0
+    part = p.get("partial_rotary_factor", 1.0)
+    width = int(shape.head_width * part)
+    if "whole head rotated" in mistakes:
+        width = shape.head_width
+    denominator = shape.head_width if "frequencies of the whole head" in mistakes else width
+    exponent = torch.arange(0, width, 2, dtype=torch.float64) / denominator
+    plain = theta**-exponent
+    if kind == "default" or "no rope scaling" in mistakes:
+        return Table(plain, 1.0)
+    factor = p.get("factor")
+    if kind == "linear":
+        return Table(plain / factor, 1.0)
+    maximum, original = c["max_position_embeddings"], p.get("original_max_position_embeddings")
+    if kind == "dynamic":
+        length = max(length, maximum)
+        if "dynamic rope settled for the longest text" in mistakes:
+            length = maximum * factor
+        theta *= (factor * length / maximum - (factor - 1)) ** (width / (width - 2))
+        return Table(theta**-exponent, 1.0)
+    if kind == "llama3":
+        return Table(llama3(p, plain, original, factor), 1.0)
+    if kind == "yarn":
+        return yarn(p, plain, theta, width, original, factor, mistakes)
+    assert kind in ("longrope", "su"), kind
+    factor = factor or maximum / original
+    long = length > original
+    if "long and short factors swapped" in mistakes:
+        long = not long
+    divisor = torch.tensor(p["long_factor" if long else "short_factor"], dtype=torch.float64)
+    scale = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
+    if p.get("attention_factor") is not None and "attention_factor ignored" not in mistakes:
+        scale = p["attention_factor"]
+    return Table(plain / divisor, 1.0 if "no rope scale" in mistakes else scale)
+
+
+def llama3(p, plain, original, factor):
+    low, high = original / p["low_freq_factor"], original / p["high_freq_factor"]
+    wave = 2 * math.pi / plain
+    smooth = (original / wave - p["low_freq_factor"]) / (p["high_freq_factor"] - p["low_freq_factor"])
+    mixed = (1 - smooth) * plain / factor + smooth * plain
+    return torch.where(wave > low, plain / factor, torch.where(wave < high, plain, mixed))
+
+
+def yarn(p, plain, theta, width, original, factor, mistakes):
+    def mscale(by):
+        return 1.0 if factor <= 1 else 0.1 * by * math.log(factor) + 1.0
+
+    scale = mscale(1.0)
+    if p.get("mscale") and p.get("mscale_all_dim") and "mscale ignored" not in mistakes:
+        scale = mscale(p["mscale"]) / mscale(p["mscale_all_dim"])
+    if p.get("attention_factor") is not None and "attention_factor ignored" not in mistakes:
+        scale = p["attention_factor"]
+    if "no rope scale" in mistakes:
+        scale = 1.0
+
+    def dimension(rotations):
+        return width * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(theta))
+
+    fast, slow = p.get("beta_fast") or 32, p.get("beta_slow") or 1
+    if "betas ignored" in mistakes:
+        fast, slow = 32, 1
+    low, high = dimension(fast), dimension(slow)
+    if p.get("truncate", True) != ("truncate turned round" in mistakes):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, width - 1)
+    ramp = ((torch.arange(width // 2, dtype=torch.float64) - low) / max(high - low, 0.001)).clamp(0, 1)
+    return Table(plain / factor * ramp + plain * (1 - ramp), scale)

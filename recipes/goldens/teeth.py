@@ -1,0 +1,83 @@
+"""What the golden files would notice: deliberate mistakes, one at a time, in the formulas of reference.py.
+
+A mistake applies to a checkpoint when it changes any log-probability at all. It is seen when it moves one by more than
+the bound that server/engine/golden_test.cc allows there. Every mistake must be seen by at least one checkpoint, ten
+times over; where it is seen by none that it applies to, the table says so.
+
+    python recipes/goldens teeth [NAME...]      (writes tests/testdata/goldens/architectures/teeth.txt)
+"""
+
+import json
+import re
+
+import reference
+from cases import CASES
+from make_architectures import OUT, flat
+
+F32_FLOOR = 64 * 8 * 2.0**-24
+MARGIN = 10
+
+
+def mistakes():
+    """All names that reference.py, rope.py and tensor_names.py know."""
+    names = set()
+    for module in ("reference", "rope", "tensor_names"):
+        text = (OUT.parents[3] / f"recipes/goldens/{module}.py").read_text()
+        names |= set(re.findall(r'"([^"\n]+)" (?:not )?in (?:self\.)?mistakes', text))
+    biases = {f"no {what} bias" for what in ("q", "k", "v", "o", "mlp")}
+    focal = {n for n in names if any(w in n for w in ("tau", "temperature", "clip", "sequence taken", "begin token"))}
+    return sorted((names | biases) - focal - {"no bias"})
+
+
+def bounds(run):
+    """Of f32 and of bf16, as in golden_test.cc."""
+    return max(8 * run["float32_difference"], F32_FLOOR), 2 * run["bfloat16_difference"]
+
+
+def main(only):
+    rows = {m: [] for m in mistakes()}
+    for case in CASES:
+        if only and case["name"] not in only:
+            continue
+        directory = OUT / case["name"]
+        runs = json.loads((directory / "golden.json").read_text())["runs"]
+        for mistake, found in rows.items():
+            best = (0.0, 0.0, 0.0)
+            for run in runs:
+                try:
+                    wrong = reference.run(directory, run["token_ids"], 0, mistakes=(mistake,))
+                except (RuntimeError, KeyError, IndexError):
+                    continue  # shapes do not allow this mistake here
+                moved = (flat(wrong) - flat(run)).abs().max().item()
+                f32, bf16 = bounds(run)
+                best = max(best, (moved / f32, moved, moved / bf16)) if moved > 1e-10 else best
+            if best[0]:
+                found.append((best, case["name"]))
+        print(case["name"], flush=True)
+    lines = [
+        "What each deliberate mistake moves a log-probability by, the largest over a checkpoint's runs;",
+        "x f32 and x bf16: in multiples of what the test allows there. Below 1 the mistake is not seen.",
+        "Made by: python recipes/goldens teeth",
+        "",
+    ]
+    unseen = []
+    for mistake, found in rows.items():
+        if not found:
+            unseen.append(f"{mistake}: applies nowhere")
+            continue
+        found.sort(reverse=True)
+        if found[0][0][0] < MARGIN:
+            unseen.append(f"{mistake}: {found[0][0][0]:.1f}")
+        blind = sum(best[0] < 1 for best, _ in found)
+        lines.append(f"{mistake}: {len(found)} checkpoints" + (f", {blind} of them blind" if blind else ""))
+        for best, name in found:
+            lines.append(f"    {name:28} {best[1]:8.1e}  x f32 {best[0]:9.1f}  x bf16 {best[2]:7.2f}")
+    if not only:
+        (OUT / "teeth.txt").write_text("\n".join(lines) + "\n")
+    seen = sum(bool(found) for found in rows.values())
+    pairs = [best for found in rows.values() for best, _ in found]
+    print(f"{len(rows)} mistakes, {seen} apply; {len(pairs)} pairs, seen in f32 {sum(b[0] >= 1 for b in pairs)}, in bf16 {sum(b[2] >= 1 for b in pairs)}")
+    if only:
+        print("\n".join(lines))
+    elif unseen:
+        raise SystemExit("not seen ten times over: " + "; ".join(unseen))

@@ -1,0 +1,84 @@
+"""Every architecture's tensors under one set of names; matrices are [outputs, inputs], biases end in .bias."""
+
+LLAMA = {
+    "input_layernorm": "input",
+    "post_attention_layernorm": "pre_ffn",
+    "self_attn.q_proj": "q",
+    "self_attn.k_proj": "k",
+    "self_attn.v_proj": "v",
+    "self_attn.o_proj": "o",
+    "self_attn.q_norm": "q_norm",
+    "self_attn.k_norm": "k_norm",
+    "self_attn.tau_proj": "tau",
+    "mlp.gate_proj": "gate",
+    "mlp.up_proj": "up",
+    "mlp.down_proj": "down",
+}
+POST_NORMS = {"post_attention_layernorm": "post_attention", "post_feedforward_layernorm": "post_ffn"}
+LAYER = {
+    "gemma3_text": LLAMA | POST_NORMS | {"pre_feedforward_layernorm": "pre_ffn"},
+    "olmo2": LLAMA | POST_NORMS,
+    "phi3": LLAMA | {"self_attn.qkv_proj": "qkv", "mlp.gate_up_proj": "gate_up"},
+    "gpt2": {
+        "ln_1": "input", "ln_2": "pre_ffn", "attn.c_attn": "qkv", "attn.c_proj": "o", "mlp.c_fc": "up", "mlp.c_proj": "down",
+    },
+    "gpt_neox": {
+        "input_layernorm": "input", "post_attention_layernorm": "pre_ffn", "attention.query_key_value": "qkv",
+        "attention.dense": "o", "mlp.dense_h_to_4h": "up", "mlp.dense_4h_to_h": "down",
+    },
+}
+OUTSIDE = {
+    "model.embed_tokens": "embedding", "model.norm": "final_norm", "lm_head": "head",
+    "wte": "embedding", "wpe": "positions", "ln_f": "final_norm",
+    "gpt_neox.embed_in": "embedding", "gpt_neox.final_layer_norm": "final_norm", "embed_out": "head",
+}  # fmt: skip
+LAYERS_START = {"gpt2": "h.", "gpt_neox": "gpt_neox.layers."}
+
+
+def canonical(config, tensors, mistakes=()):
+    kind = config["model_type"]
+    start, names, out = LAYERS_START.get(kind, "model.layers."), LAYER.get(kind, LLAMA), {}
+    for name, w in tensors.items():
+        name = name.removeprefix("transformer.")
+        stem, what = name.rsplit(".", 1)
+        ending = ".bias" if what == "bias" else ""
+        if not stem.startswith(start):
+            out[OUTSIDE[stem] + ending] = w
+            continue
+        layer, rest = stem.removeprefix(start).split(".", 1)
+        if kind == "gpt2" and w.dim() == 2 and not ("square matrices not transposed" in mistakes and w.shape[0] == w.shape[1]):
+            w = w.T.contiguous()
+        out[f"layers.{layer}.{names[rest]}{ending}"] = w
+    for name in [n for n in out if ".qkv" in n]:
+        prefix, ending = name.split("qkv")
+        for what, w in zip("qkv", split_qkv(config, out.pop(name), mistakes)):
+            out[prefix + what + ending] = w
+    for name in [n for n in out if ".gate_up" in n]:
+        gate, up = out.pop(name).chunk(2)
+        prefix = name.split("gate_up")[0]
+        out[prefix + "gate"], out[prefix + "up"] = gate, up
+    if "gate and up swapped" in mistakes:
+        for name in [n for n in out if ".gate" in n]:
+            other = name.replace(".gate", ".up")
+            out[name], out[other] = out[other], out[name]
+    if "embedding for the head" in mistakes:
+        out.pop("head", None)
+    return out
+
+
+def split_qkv(config, w, mistakes):
+    """Fused rows: gpt_neox [H, 3, D], the others all of q, then k, then v."""
+    heads = config.get("num_attention_heads", config.get("n_head"))
+    neox = config["model_type"] == "gpt_neox"
+    if neox != ("fused rows dealt the other way" in mistakes):
+        width = w.shape[0] // (3 * heads)
+        q, k, v = w.view(heads, 3, width, *w.shape[1:]).transpose(0, 1).reshape(3, heads * width, *w.shape[1:])
+    else:
+        groups = config.get("num_key_value_heads") or heads
+        width = w.shape[0] // (heads + 2 * groups)
+        q, k, v = w.split([heads * width, groups * width, groups * width])
+    if "k and v swapped" in mistakes:
+        k, v = v, k
+    if "q and k swapped" in mistakes and q.shape == k.shape:
+        q, k = k, q
+    return q, k, v
