@@ -21,6 +21,7 @@ from cases import CASES, NEW_TOKENS, VOCAB, config_of
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens/architectures"
 AGREEMENT = 1e-10
 GAP_MIN = 2e-3  # no greedy step may hang on rounding: the f32 bound is 1e-4
+BF16_STEPS_MIN = 4  # in bf16 the bound is large, but the first steps must be beyond it
 
 
 def weights_of(case, generator):
@@ -55,7 +56,7 @@ def weights_of(case, generator):
         ln = lambda name: put(name, norm(m), normal(m, std=0.3))
         turn = (lambda w: w) if neox else (lambda w: w.T.contiguous())
         start = "" if case["name"] == "gpt2-bare-names" else "transformer."
-        put("gpt_neox.embed_in" if neox else start + "wte", normal(VOCAB, m, std=0.3 if neox else 0.2))
+        put("gpt_neox.embed_in" if neox else start + "wte", normal(VOCAB, m, std=0.6 if neox else 0.2))
         if not neox:
             put(start + "wpe", normal(c["n_positions"], m, std=0.3))
         for i in range(s.layers):
@@ -81,7 +82,7 @@ def weights_of(case, generator):
     # around -2 tanh and erf GELU differ by a fiftieth of their value. A tied head adds the same to all logits.
     shared = torch.randint(0, 2, (m,), generator=generator) * 2.0 - 1.0
     shift = 0.3 if s.activation == "tanh" else 0.0
-    put("model.embed_tokens", normal(VOCAB, m, std=0.3) + shift * shared)
+    put("model.embed_tokens", normal(VOCAB, m, std=0.3 if tied else 0.8) + shift * shared)
     for i in range(s.layers):
         p = f"model.layers.{i}."
         for name in ["input_layernorm"] * s.pre_norm + ["post_attention_layernorm"]:
@@ -125,10 +126,6 @@ def write_checkpoint(directory, case, generator):
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
 
 
-def flat(run):
-    return torch.tensor(run["token_log_probs"][1:] + run["last_log_probs"], dtype=torch.float64)
-
-
 def make(case, seed):
     directory = OUT / case["name"]
     generator = torch.Generator().manual_seed(seed)
@@ -139,16 +136,15 @@ def make(case, seed):
         result = reference.run(directory, ids, NEW_TOKENS)
         if min(result["continuation_gaps"]) < GAP_MIN or len(set(result["continuation"])) < NEW_TOKENS // 4:
             return None, worst
+        rounding = reference.rounding(directory, ids, result)
+        if min(result["continuation_gaps"][:BF16_STEPS_MIN]) < 4 * rounding["bfloat16_difference"]:
+            return None, worst
         rows, continuation = transformers64.run(directory, ids, NEW_TOKENS)
         theirs = {"token_log_probs": [None] + [rows[i, t].item() for i, t in enumerate(ids[1:])], "last_log_probs": rows[-1].tolist()}
-        difference = (flat(theirs) - flat(result)).abs().max().item()
+        difference = (reference.flat(theirs) - reference.flat(result)).abs().max().item()
         assert difference < AGREEMENT, (case["name"], length, difference)
         assert continuation == result["continuation"], (case["name"], continuation, result["continuation"])
         worst = max(worst, difference)
-        rounding = {
-            name: (flat(reference.run(directory, ids, 0, number_format=form)) - flat(result)).abs().max().item()
-            for name, form in (("float32_difference", "f32"), ("bfloat16_difference", "bf16"))
-        }
         runs.append({"oracle": "transformers in float64", "focal_temperature": None, "token_ids": ids} | result | theirs | rounding)
     return runs, worst
 
@@ -167,8 +163,8 @@ def main(names):
     for case in CASES:
         if names and case["name"] not in names:
             continue
-        first = zlib.crc32(case["name"].encode()) % 100000 * 100
-        for seed in range(first, first + 50):
+        first = zlib.crc32(case["name"].encode()) % 100000 * 1000
+        for seed in range(first, first + 400):
             runs, worst = make(case, seed)
             if runs:
                 break

@@ -172,10 +172,7 @@ def main():
         for length, temperature in case["runs"]:
             ids = [0] + torch.randint(2, VOCAB, (length - 1,), generator=generator).tolist()
             result = reference.run(directory, ids, NEW_TOKENS, focal_temperature=temperature)
-            rounded = {
-                name: reference.run(directory, ids, 0, focal_temperature=temperature, number_format=form) | {"continuation": []}
-                for name, form in (("float32_difference", "f32"), ("bfloat16_difference", "bf16"))
-            }
+            spread = reference.rounding(directory, ids, result, focal_temperature=temperature)
             if "focal" not in case and temperature is None:
                 rows, continuation = transformers64.run(directory, ids, NEW_TOKENS)
                 theirs = [rows[i, t].item() for i, t in enumerate(ids[1:])] + rows[-1].tolist()
@@ -187,7 +184,6 @@ def main():
                 oracle = "transformers in float64"
             else:
                 oracle = "reference.py in float64"
-            spread = {name: difference(result | {"continuation": []}, run)[0] for name, run in rounded.items()}
             runs.append(
                 {"oracle": oracle, "focal_temperature": temperature, "token_ids": ids} | result | spread
             )

@@ -5,9 +5,10 @@ transformers shows that neither is wrong alone. Rows are computed with a key/val
 of the focal mean can be stated exactly: prompt rows use the mean over the whole prompt, a generated row i the mean over
 rows 0..i, and rows already computed are not revisited.
 
-`number_format`: "f64"; "f32", the same in single precision; "bf16", the product's bf16 with exact sums: matrices, what
-is multiplied with them, queries, keys, values and attention weights are rounded to bf16, everything else is not. The
-last two say what rounding alone does, and so bound what the product may differ by.
+`number_format`: "f64"; "f32", the same in single precision; "bf16..", the product's bf16: matrices, what is multiplied
+with them, queries, keys, values and attention weights are rounded to bf16, everything else is not; in four draws of the
+rounding errors (sums exact or in f32, attention weights rounded before or after they are normalized). All but the first
+say what rounding alone does, and so bound what the product may differ by.
 
 `mistakes` switches on deliberate errors, by name: the goldens are only worth something if these move them.
 """
@@ -22,7 +23,8 @@ from safetensors.torch import load_file
 import rope
 from tensor_names import canonical
 
-FORMATS = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.float64}
+BF16 = ("bf16", "bf16 early", "bf16 f32", "bf16 early f32")
+FORMATS = {"f64": torch.float64, "f32": torch.float32} | {name: torch.float32 if "f32" in name else torch.float64 for name in BF16}
 
 
 def read_weights(directory):
@@ -133,7 +135,7 @@ class Reference:
         self.config = json.loads((directory / "config.json").read_text())
         self.shape = Shape(self.config, mistakes)
         self.dtype = FORMATS[number_format]
-        self.rounds = number_format == "bf16"
+        self.rounds, self.early = number_format in BF16, "early" in number_format
         self.weights = {}
         for name, w in canonical(self.config, read_weights(directory), mistakes).items():
             matrix = self.rounds and w.dim() == 2
@@ -259,7 +261,12 @@ class Reference:
         hidden = key > positions[:, None]
         if s.windows[layer] is not None:
             hidden = hidden | (key <= positions[:, None] - s.windows[layer])
-        weights = self.operand(logits.masked_fill(hidden, -math.inf).softmax(-1))
+        logits = logits.masked_fill(hidden, -math.inf)
+        if self.early:
+            weights = (logits - logits.max(-1, keepdim=True).values).exp()
+            weights = self.operand(weights) / weights.sum(-1, keepdim=True)
+        else:
+            weights = self.operand(logits.softmax(-1))
         y = (weights @ v).transpose(0, 1).reshape(rows, s.heads * s.head_width)
         return self.linear(y, name + "o", "no o bias")
 
@@ -341,24 +348,39 @@ class Reference:
         return {"tau_at_min_count": low, "tau_at_max_count": high, "tau_count": len(flat)}
 
 
+def flat(run):
+    return torch.tensor(run["token_log_probs"][1:] + run["last_log_probs"], dtype=torch.float64)
+
+
+def rounding(directory, ids, exact, **options):
+    """How far rounding alone moves a log-probability, at most: keys of a golden file."""
+
+    def moved(form):
+        return (flat(run(directory, ids, 0, number_format=form, **options)) - flat(exact)).abs().max().item()
+
+    return {"float32_difference": moved("f32"), "bfloat16_difference": max(moved(form) for form in BF16)}
+
+
 @torch.no_grad()
-def run(directory, ids, new_tokens, length=None, **options):
+def run(directory, ids, new_tokens, **options):
     """Scores `ids` and continues them greedily; everything a golden file holds.
 
-    Length-dependent RoPE is settled for the prompt when scoring and for prompt and new tokens when continuing; `length`
-    replaces both.
+    Length-dependent RoPE is settled for all tokens that a request may come to: the prompt when it is scored, one more
+    for the row after it, the new ones too when it is continued.
     """
-    model = Reference(directory, length=length or len(ids), **options)
+    model = Reference(directory, length=len(ids), **options)
     rows = model.feed(ids)
+    moves = rope.depends_on_length(model.config)
+    last = Reference(directory, length=len(ids) + 1, **options).feed(ids)[-1] if moves else rows[-1]
     out = {
         "token_log_probs": [None] + [rows[i, t].item() for i, t in enumerate(ids[1:])],
-        "last_log_probs": rows[-1].tolist(),
+        "last_log_probs": last.tolist(),
     }
     if model.focal.get("mode") == "learned":
         out["taus"] = [[tau for tau, _ in layer] for layer in model.taus]
         out |= model.bounds()
-    last, continuation, gaps = rows[-1], [], []
-    if length is None and rope.depends_on_length(model.config) and new_tokens:
+    continuation, gaps = [], []
+    if moves and new_tokens:
         model = Reference(directory, length=len(ids) + new_tokens, **options)
         last = model.feed(ids)[-1]
     for _ in range(new_tokens):

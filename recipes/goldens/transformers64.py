@@ -73,8 +73,16 @@ def load(directory, length):
 
 @torch.no_grad()
 def run(directory, ids, new_tokens):
-    """Log-probabilities [T, V] of every row of the prompt, and the greedy continuation, each step from scratch."""
-    rows = torch.log_softmax(load(directory, len(ids))(torch.tensor([ids]), use_cache=False).logits[0], -1)
+    """Log-probabilities [T, V] of every row of the prompt, and the greedy continuation, each step from scratch.
+
+    Lengths are settled as in reference.run.
+    """
+
+    def rows_of(model):
+        return torch.log_softmax(model(torch.tensor([ids]), use_cache=False).logits[0], -1)
+
+    rows = rows_of(load(directory, len(ids)))
+    rows[-1] = rows_of(load(directory, len(ids) + 1))[-1]
     assert rows.dtype == torch.float64
     model = load(directory, len(ids) + new_tokens)
     ids = list(ids)
