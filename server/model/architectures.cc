@@ -1,41 +1,220 @@
 #include "server/model/architectures.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "server/model/layer_windows.h"
 
 namespace varifocal {
 namespace {
 
+absl::Status ReadAttentionBias(ConfigReader& reader, bool missing, BlockConfig& blocks) {
+  ASSIGN_OR_RETURN(blocks.query_key_value_bias, reader.Bool("attention_bias", missing));
+  blocks.attention_output_bias = blocks.query_key_value_bias;
+  return absl::OkStatus();
+}
+
+void SetAttentionScale(double scale, ModelConfig& config) {
+  for (LayerConfig& layer : config.layers) layer.attention_scale = scale;
+}
+
 absl::Status ReadLlama(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.attention_bias, reader.Bool("attention_bias", false));
-  RETURN_IF_ERROR(reader.Only("mlp_bias", false));
-  RETURN_IF_ERROR(reader.Only("hidden_act", "silu"));
-  RETURN_IF_ERROR(reader.Only("partial_rotary_factor", 1.0));
+  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
+  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
   RETURN_IF_ERROR(reader.Only("rope_interleaved", false));
   // Tensor-parallel arithmetic of the original training run: the same function.
   reader.Ignore({"pretraining_tp", "is_llama_config"});
   return absl::OkStatus();
 }
 
+absl::Status ReadMistral(ConfigReader& reader, ModelConfig&) {
+  RETURN_IF_ERROR(reader.Only("attention_bias", false));
+  return reader.Only("mlp_bias", false);
+}
+
+absl::Status ReadQwen2(ConfigReader& reader, ModelConfig&) {
+  RETURN_IF_ERROR(reader.Only("attention_bias", true));
+  RETURN_IF_ERROR(reader.Only("mlp_bias", false));
+  return reader.Only("use_mrope", false);
+}
+
+absl::Status ReadQwen3(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(reader.Only("mlp_bias", false));
+  return ReadAttentionBias(reader, false, config.blocks);
+}
+
+absl::Status ReadGemma3(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
+  RETURN_IF_ERROR(reader.Only("use_bidirectional_attention", false));
+  ASSIGN_OR_RETURN(const double scalar, reader.Positive("query_pre_attn_scalar", 256));
+  SetAttentionScale(1 / std::sqrt(scalar), config);
+  config.blocks.embedding_multiplier = std::sqrt(static_cast<double>(config.width));
+  return absl::OkStatus();
+}
+
+absl::Status ReadOlmo2(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(reader.Only("clip_qkv", nullptr));
+  return ReadAttentionBias(reader, false, config.blocks);
+}
+
+absl::Status ReadGpt2(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const bool scaled, reader.Bool("scale_attn_weights", true));
+  ASSIGN_OR_RETURN(const bool by_layer, reader.Bool("scale_attn_by_inverse_layer_idx", false));
+  const double scale = scaled ? 1 / std::sqrt(static_cast<double>(config.head_width)) : 1;
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    config.layers[i].attention_scale = by_layer ? scale / static_cast<double>(i + 1) : scale;
+  }
+  // An order of the same arithmetic; the length again; heads of other tasks.
+  reader.Ignore({"reorder_and_upcast_attn", "n_ctx", "summary_type", "summary_use_proj", "summary_activation",
+                 "summary_proj_to_labels", "summary_first_dropout"});
+  return absl::OkStatus();
+}
+
+absl::Status ReadGptNeox(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.blocks.parallel_residual, reader.Bool("use_parallel_residual", true));
+  return ReadAttentionBias(reader, true, config.blocks);
+}
+
+absl::Status ReadPhi3(ConfigReader& reader, ModelConfig&) {
+  RETURN_IF_ERROR(reader.Only("attention_bias", false));
+  RETURN_IF_ERROR(reader.Only("mlp_bias", false));
+  RETURN_IF_ERROR(reader.Only("lm_head_bias", false));
+  RETURN_IF_ERROR(reader.Only("full_attn_mod", 1));
+  return reader.Only("interpolate_factor", 1);
+}
+
+absl::Status ReadGranite(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
+  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
+  ASSIGN_OR_RETURN(config.blocks.embedding_multiplier, reader.Positive("embedding_multiplier", 1));
+  ASSIGN_OR_RETURN(config.blocks.residual_multiplier, reader.Positive("residual_multiplier", 1));
+  ASSIGN_OR_RETURN(const double attention, reader.Positive("attention_multiplier", 1));
+  SetAttentionScale(attention, config);
+  ASSIGN_OR_RETURN(const double divisor, reader.Positive("logits_scaling", 1));
+  config.blocks.logit_multiplier = 1 / divisor;
+  return absl::OkStatus();
+}
+
 constexpr Architecture kArchitectures[] = {
-    {"llama",
-     "LlamaForCausalLM",
-     {.embedding = "model.embed_tokens.weight",
-      .input_norm = "model.layers.{}.input_layernorm.weight",
-      .query = "model.layers.{}.self_attn.q_proj",
-      .key = "model.layers.{}.self_attn.k_proj",
-      .value = "model.layers.{}.self_attn.v_proj",
-      .attention_output = "model.layers.{}.self_attn.o_proj",
-      .post_attention_norm = "model.layers.{}.post_attention_layernorm.weight",
-      .gate = "model.layers.{}.mlp.gate_proj",
-      .up = "model.layers.{}.mlp.up_proj",
-      .down = "model.layers.{}.mlp.down_proj",
-      .final_norm = "model.norm.weight",
-      .head = "lm_head.weight",
-      .tau = "model.layers.{}.self_attn.tau_proj",
-      .skipped = {"model.layers.{}.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq"}},
-     ReadLlama},
+    {.model_type = "llama", .class_name = "LlamaForCausalLM", .read_windows = ReadNoWindows, .read_config = ReadLlama},
+    {.model_type = "mistral",
+     .class_name = "MistralForCausalLM",
+     .keys = {.kv_head_default = 8},
+     .read_windows = ReadWindowOrDefault,
+     .read_config = ReadMistral},
+    {.model_type = "qwen2",
+     .class_name = "Qwen2ForCausalLM",
+     .keys = {.kv_head_default = 32},
+     .blocks = {.query_key_value_bias = true},
+     .read_windows = ReadUsedWindows,
+     .read_config = ReadQwen2},
+    {.model_type = "qwen3",
+     .class_name = "Qwen3ForCausalLM",
+     .keys = {.kv_head_default = 32, .head_width_default = 128},
+     .names = {.query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm"},
+     .read_windows = ReadUsedWindows,
+     .read_config = ReadQwen3},
+    {.model_type = "gemma3_text",
+     .class_name = "Gemma3ForCausalLM",
+     .keys = {.kv_head_default = 4,
+              .head_width_default = 256,
+              .activation = "hidden_activation",
+              .activation_default = "gelu_pytorch_tanh",
+              .tied_default = true},
+     .positions = PositionKind::kRopePerLayerType,
+     .names = {.query_norm = "self_attn.q_norm",
+               .key_norm = "self_attn.k_norm",
+               .attention_post_norm = "post_attention_layernorm",
+               .mlp_norm = "pre_feedforward_layernorm",
+               .mlp_post_norm = "post_feedforward_layernorm"},
+     .blocks = {.norms_add_one = true},
+     .read_windows = ReadWindowPattern,
+     .read_config = ReadGemma3},
+    {.model_type = "olmo2",
+     .class_name = "Olmo2ForCausalLM",
+     .keys = {.norm_epsilon_default = 1e-5},
+     .names = {.attention_norm = nullptr,
+               .query_norm = "self_attn.q_norm",
+               .key_norm = "self_attn.k_norm",
+               .attention_post_norm = "post_attention_layernorm",
+               .mlp_norm = nullptr,
+               .mlp_post_norm = "post_feedforward_layernorm"},
+     .blocks = {.head_norm_over_width = true},
+     .read_windows = ReadNoWindows,
+     .read_config = ReadOlmo2},
+    {.model_type = "gpt2",
+     .class_name = "GPT2LMHeadModel",
+     .keys = {.width = "n_embd",
+              .feed_forward_width = "n_inner",
+              .feed_forward_default_ratio = 4,
+              .layer_count = "n_layer",
+              .head_count = "n_head",
+              .kv_head_count = nullptr,
+              .head_width = nullptr,
+              .max_position = "n_positions",
+              .norm_epsilon = "layer_norm_epsilon",
+              .norm_epsilon_default = 1e-5,
+              .activation = "activation_function",
+              .activation_default = "gelu_new",
+              .tied_default = true},
+     .positions = PositionKind::kLearned,
+     .names = {.prefix = "transformer.",
+               .embedding = "wte",
+               .positions = "wpe",
+               .final_norm = "ln_f",
+               .skipped = nullptr,
+               .layer = "h.{}.",
+               .attention_norm = "ln_1",
+               .query_key_value = "attn.c_attn",
+               .attention_output = "attn.c_proj",
+               .mlp_norm = "ln_2",
+               .gate = nullptr,
+               .up = "mlp.c_fc",
+               .down = "mlp.c_proj",
+               .tau = "attn.tau_proj",
+               .layer_skipped = {"attn.bias", "attn.masked_bias"},
+               .transposed = true},
+     .blocks = {.norm = kernels::NormKind::kLayer,
+                .query_key_value_bias = true,
+                .attention_output_bias = true,
+                .mlp_bias = true},
+     .read_windows = ReadNoWindows,
+     .read_config = ReadGpt2},
+    {.model_type = "gpt_neox",
+     .class_name = "GPTNeoXForCausalLM",
+     .keys = {.kv_head_count = nullptr,
+              .head_width = nullptr,
+              .norm_epsilon = "layer_norm_eps",
+              .norm_epsilon_default = 1e-5,
+              .activation_default = "gelu"},
+     .rope = {.theta = "rotary_emb_base", .partial = "rotary_pct", .partial_default = 0.25, .partial_allowed = true},
+     .names = {.prefix = "gpt_neox.",
+               .embedding = "embed_in",
+               .final_norm = "final_layer_norm",
+               .older_head = "embed_out",
+               .query_key_value = "attention.query_key_value",
+               .fused_order = FusedOrder::kPerHead,
+               .attention_output = "attention.dense",
+               .gate = nullptr,
+               .up = "mlp.dense_h_to_4h",
+               .down = "mlp.dense_4h_to_h",
+               .tau = "attention.tau_proj",
+               .layer_skipped = {"attention.bias", "attention.masked_bias", "attention.rotary_emb.inv_freq"}},
+     .blocks = {.norm = kernels::NormKind::kLayer, .mlp_bias = true},
+     .read_windows = ReadNoWindows,
+     .read_config = ReadGptNeox},
+    {.model_type = "phi3",
+     .class_name = "Phi3ForCausalLM",
+     .keys = {.norm_epsilon_default = 1e-5},
+     .rope = {.partial_allowed = true, .longrope_alone = true, .original_default = 4096},
+     .names = {.query_key_value = "self_attn.qkv_proj", .gate_up = "mlp.gate_up_proj"},
+     .read_windows = ReadWindow,
+     .read_config = ReadPhi3},
+    {.model_type = "granite",
+     .class_name = "GraniteForCausalLM",
+     .read_windows = ReadNoWindows,
+     .read_config = ReadGranite},
 };
 
 }  // namespace
@@ -47,10 +226,6 @@ const Architecture* FindArchitecture(absl::string_view model_type) {
     if (architecture.model_type == model_type) return &architecture;
   }
   return nullptr;
-}
-
-std::string LayerTensorName(const char* pattern, int64_t layer, absl::string_view suffix) {
-  return absl::StrCat(absl::StrReplaceAll(pattern, {{"{}", absl::StrCat(layer)}}), suffix);
 }
 
 }  // namespace varifocal

@@ -1,7 +1,9 @@
 // The table of architectures: what each model type says in its config.json, and where its tensors are.
 //
-// There is one forward pass (forward.h); a row states its differences as data. Adding an architecture is a row here,
-// and a block option there when it has one that nobody had before.
+// There is one forward pass (forward.h); a row states its differences from a llama as data: the names of its keys and
+// tensors, what a missing key means (as in transformers), how its blocks compute. A block has the norms, biases and
+// fused tensors that its row names. Adding an architecture is a row here, and a block option there when it has one that
+// nobody had before.
 #pragma once
 
 #include <string>
@@ -11,31 +13,79 @@
 #include "absl/types/span.h"
 #include "server/model/config.h"
 #include "server/model/config_reader.h"
+#include "server/model/rope_keys.h"
 
 namespace varifocal {
 
-// Tensor names of a checkpoint. In names of a layer, "{}" stands for its number.
+// Keys of config.json that architectures spell differently or give other defaults. Null: there is no such key.
+struct ConfigKeys {
+  const char* width = "hidden_size";
+  const char* feed_forward_width = "intermediate_size";
+  int64_t feed_forward_default_ratio = 0;  // times the width, where the key is missing; 0: it is required
+  const char* layer_count = "num_hidden_layers";
+  const char* head_count = "num_attention_heads";
+  const char* kv_head_count = "num_key_value_heads";
+  int64_t kv_head_default = 0;  // where the key is missing; 0: as many as query heads
+  const char* head_width = "head_dim";
+  int64_t head_width_default = 0;  // where the key is missing; 0: width / heads
+  const char* max_position = "max_position_embeddings";
+  const char* norm_epsilon = "rms_norm_eps";
+  double norm_epsilon_default = 1e-6;
+  const char* activation = "hidden_act";
+  const char* activation_default = "silu";
+  bool tied_default = false;
+};
+
+enum class PositionKind { kRope, kRopePerLayerType, kLearned };
+
+enum class FusedOrder {
+  kStacked,  // all queries, all keys, all values
+  kPerHead,  // query, key and value of the first head, then of the second..
+};
+
+// Tensor names of a checkpoint, without ".weight" and ".bias". Null: there is no such tensor.
 struct TensorNames {
-  const char* embedding;
-  const char* input_norm;
-  const char* query;  // these four and the three below are followed by ".weight" and, where there is one, ".bias"
-  const char* key;
-  const char* value;
-  const char* attention_output;
-  const char* post_attention_norm;
-  const char* gate;
-  const char* up;
-  const char* down;
-  const char* final_norm;
-  const char* head;        // absent when embeddings are tied
-  const char* tau;         // + ".weight" [M] and optional ".bias" [1]; learned focal models only
-  const char* skipped[2];  // tensors that carry nothing: computed tables that old exports stored
+  const char* prefix = "model.";  // before all but the head; a checkpoint of the body alone has none
+  const char* embedding = "embed_tokens";
+  const char* positions = nullptr;  // [positions, M], added to the embedding
+  const char* final_norm = "norm";
+  const char* head = "lm_head";  // absent when embeddings are tied
+  const char* older_head = nullptr;
+  const char* skipped = "rotary_emb.inv_freq";  // carries nothing: computed, but stored by old exports; the whole name
+
+  // Of a layer: "{}" stands for its number.
+  const char* layer = "layers.{}.";  // before all below
+  const char* attention_norm = "input_layernorm";
+  const char* query = "self_attn.q_proj";
+  const char* key = "self_attn.k_proj";
+  const char* value = "self_attn.v_proj";
+  const char* query_key_value = nullptr;  // one tensor in place of the three
+  FusedOrder fused_order = FusedOrder::kStacked;
+  const char* query_norm = nullptr;
+  const char* key_norm = nullptr;
+  const char* attention_output = "self_attn.o_proj";
+  const char* attention_post_norm = nullptr;
+  const char* mlp_norm = "post_attention_layernorm";
+  const char* gate = "mlp.gate_proj";
+  const char* up = "mlp.up_proj";  // without a gate: act(up x) alone
+  const char* gate_up = nullptr;   // one tensor in place of the two
+  const char* down = "mlp.down_proj";
+  const char* mlp_post_norm = nullptr;
+  const char* tau = "self_attn.tau_proj";  // weight [M] and optional bias [1]; learned focal models only
+  const char* layer_skipped[3] = {"self_attn.rotary_emb.inv_freq"};  // whole names, as `skipped`
+  bool transposed = false;  // matrices of layers are stored as [inputs, outputs]
 };
 
 struct Architecture {
   const char* model_type;  // config.json's "model_type"
   const char* class_name;  // its "architectures" entry
+  ConfigKeys keys;
+  PositionKind positions = PositionKind::kRope;
+  RopeKeys rope;
   TensorNames names;
+  BlockConfig blocks;
+  // Reads which layers see a window (layer_windows.h).
+  absl::Status (*read_windows)(ConfigReader& reader, ModelConfig& config);
   // Reads the keys of this architecture beyond those every model has (config.cc).
   absl::Status (*read_config)(ConfigReader& reader, ModelConfig& config);
 };
@@ -43,7 +93,5 @@ struct Architecture {
 absl::Span<const Architecture> Architectures();
 // Null when there is no such row.
 const Architecture* FindArchitecture(absl::string_view model_type);
-
-std::string LayerTensorName(const char* pattern, int64_t layer, absl::string_view suffix);
 
 }  // namespace varifocal

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "server/model/architectures.h"
 #include "server/model/rope_keys.h"
@@ -77,6 +78,9 @@ constexpr const char* kHarmless[] = {
     "suppress_tokens",
     "begin_suppress_tokens",
     "exponential_decay_length_penalty",
+    "cache_implementation",
+    "classifier_dropout",
+    "name_or_path",
 };
 
 absl::StatusOr<std::vector<int32_t>> ReadTokenIds(ConfigReader& reader, absl::string_view key,
@@ -100,69 +104,134 @@ absl::StatusOr<const Architecture*> ReadArchitecture(ConfigReader& reader, Model
   ASSIGN_OR_RETURN(config.model_type, reader.String("model_type"));
   const Architecture* architecture = FindArchitecture(config.model_type);
   if (architecture == nullptr) {
+    std::string hint;
+    if (reader.Has("text_config")) {
+      hint =
+          "; it reads more than text: a checkpoint of its text part alone, with the keys of \"text_config\" at the "
+          "top, may be supported";
+    }
     return absl::UnimplementedError(
         absl::StrCat("\"model_type\" is \"", config.model_type, "\"; supported are ",
                      absl::StrJoin(Architectures(), ", ",
-                                   [](std::string* out, const Architecture& row) { out->append(row.model_type); })));
+                                   [](std::string* out, const Architecture& row) { out->append(row.model_type); }),
+                     hint));
   }
   config.architecture = architecture->class_name;
   if (const Json* names = reader.Take("architectures"); names != nullptr) {
     if (!names->is_array() || names->size() != 1 || (*names)[0] != architecture->class_name) {
-      return absl::UnimplementedError(absl::StrCat("\"architectures\" is ",
-                                                   names->dump(-1, ' ', true, Json::error_handler_t::replace), "; a ",
+      return absl::UnimplementedError(absl::StrCat("\"architectures\" is ", ShownValue(*names), "; a ",
                                                    config.model_type, " must be [\"", architecture->class_name, "\"]"));
     }
   }
   return architecture;
 }
 
-absl::Status ReadSizes(ConfigReader& reader, ModelConfig& config) {
+absl::StatusOr<int64_t> ReadKvHeads(ConfigReader& reader, const ConfigKeys& keys, int64_t head_count) {
+  if (keys.kv_head_count == nullptr) return head_count;
+  // Null means as many as query heads; what a missing key means is the architecture's.
+  const bool missing = !reader.Stands(keys.kv_head_count) && keys.kv_head_default > 0;
+  ASSIGN_OR_RETURN(const int64_t count,
+                   reader.Int(keys.kv_head_count, {1, kWidthMax}, missing ? keys.kv_head_default : head_count));
+  if (head_count % count != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name(keys.kv_head_count), " is ", count,
+                                                   missing ? " when it is missing" : "", "; it must divide ",
+                                                   keys.head_count, ", ", head_count));
+  }
+  return count;
+}
+
+absl::Status ReadSizes(ConfigReader& reader, const ConfigKeys& keys, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.vocabulary_size, reader.Int("vocab_size", {1, kVocabularyMax}));
-  ASSIGN_OR_RETURN(config.width, reader.Int("hidden_size", {1, kWidthMax}));
-  ASSIGN_OR_RETURN(config.feed_forward_width, reader.Int("intermediate_size", {1, kWidthMax}));
-  ASSIGN_OR_RETURN(config.layer_count, reader.Int("num_hidden_layers", {1, kLayersMax}));
-  ASSIGN_OR_RETURN(config.head_count, reader.Int("num_attention_heads", {1, kWidthMax}));
-  ASSIGN_OR_RETURN(config.kv_head_count, reader.Int("num_key_value_heads", {1, kWidthMax}, config.head_count));
-  if (config.head_count % config.kv_head_count != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("\"num_key_value_heads\" is ", config.kv_head_count,
-                                                   "; it must divide num_attention_heads, ", config.head_count));
+  ASSIGN_OR_RETURN(config.width, reader.Int(keys.width, {1, kWidthMax}));
+  std::optional<int64_t> wide;
+  if (keys.feed_forward_default_ratio > 0) wide = keys.feed_forward_default_ratio * config.width;
+  ASSIGN_OR_RETURN(config.feed_forward_width, reader.Int(keys.feed_forward_width, {1, kWidthMax}, wide));
+  ASSIGN_OR_RETURN(config.layer_count, reader.Int(keys.layer_count, {1, kLayersMax}));
+  ASSIGN_OR_RETURN(config.head_count, reader.Int(keys.head_count, {1, kWidthMax}));
+  ASSIGN_OR_RETURN(config.kv_head_count, ReadKvHeads(reader, keys, config.head_count));
+  int64_t head_width = keys.head_width_default;
+  if (keys.head_width != nullptr && reader.Has(keys.head_width)) {
+    ASSIGN_OR_RETURN(head_width, reader.Int(keys.head_width, {2, kHeadWidthMax}));
   }
-  if (!reader.Has("head_dim") && config.width % config.head_count != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("\"hidden_size\" is ", config.width,
-                                                   "; without head_dim it must be a multiple of num_attention_heads, ",
-                                                   config.head_count));
+  if (head_width == 0 && config.width % config.head_count != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        reader.Name(keys.width), " is ", config.width, keys.head_width != nullptr ? "; without head_dim it" : "; it",
+        " must be a multiple of ", keys.head_count, ", ", config.head_count));
   }
-  ASSIGN_OR_RETURN(config.head_width, reader.Int("head_dim", {2, kHeadWidthMax}, config.width / config.head_count));
+  config.head_width = head_width != 0 ? head_width : config.width / config.head_count;
   if (config.head_width % 2 != 0 || config.head_width > kHeadWidthMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("the head width is ", config.head_width, "; it must be even and at most ", kHeadWidthMax));
   }
   if (config.head_count * config.head_width > kWidthMax) {
-    return absl::InvalidArgumentError(absl::StrCat("num_attention_heads times the head width is ",
+    return absl::InvalidArgumentError(absl::StrCat(keys.head_count, " times the head width is ",
                                                    config.head_count * config.head_width, "; the limit is ",
                                                    kWidthMax));
   }
-  ASSIGN_OR_RETURN(config.max_position, reader.Int("max_position_embeddings", {1, kPositionMax}));
+  ASSIGN_OR_RETURN(config.max_position, reader.Int(keys.max_position, {1, kPositionMax}));
   if (reader.Has("trained_context_length")) {
     ASSIGN_OR_RETURN(config.trained_context_length, reader.Int("trained_context_length", {1, kPositionMax}));
+  }
+  config.layers.resize(static_cast<size_t>(config.layer_count));
+  return absl::OkStatus();
+}
+
+struct NamedActivation {
+  absl::string_view name;
+  kernels::Activation activation;
+};
+// Names of transformers' table that mean one of ours.
+constexpr NamedActivation kActivations[] = {
+    {"silu", kernels::Activation::kSilu},          {"swish", kernels::Activation::kSilu},
+    {"gelu", kernels::Activation::kGeluErf},       {"gelu_new", kernels::Activation::kGeluTanh},
+    {"gelu_fast", kernels::Activation::kGeluTanh}, {"gelu_pytorch_tanh", kernels::Activation::kGeluTanh},
+    {"relu", kernels::Activation::kRelu},
+};
+
+absl::StatusOr<kernels::Activation> ReadActivation(ConfigReader& reader, const ConfigKeys& keys) {
+  ASSIGN_OR_RETURN(const std::string name, reader.String(keys.activation, keys.activation_default));
+  for (const NamedActivation& row : kActivations) {
+    if (row.name == name) return row.activation;
+  }
+  return absl::UnimplementedError(
+      absl::StrCat(reader.Name(keys.activation), " is \"", name, "\"; supported are ",
+                   absl::StrJoin(kActivations, ", ",
+                                 [](std::string* out, const NamedActivation& row) { out->append(row.name.data()); })));
+}
+
+absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, ModelConfig& config) {
+  const RopeSizes sizes{.head_width = config.head_width, .max_position = config.max_position};
+  switch (architecture.positions) {
+    case PositionKind::kLearned:
+      for (LayerConfig& layer : config.layers) layer.rope_index = -1;
+      return absl::OkStatus();
+    case PositionKind::kRope: {
+      ASSIGN_OR_RETURN(RopeConfig rope, ReadRope(reader, architecture.rope, sizes));
+      config.ropes.push_back(std::move(rope));
+      break;
+    }
+    case PositionKind::kRopePerLayerType: {
+      ASSIGN_OR_RETURN(config.ropes, ReadRopePerLayerType(reader, sizes));
+      for (LayerConfig& layer : config.layers) layer.rope_index = layer.window == 0 ? 0 : 1;
+      break;
+    }
+  }
+  for (const RopeConfig& rope : config.ropes) {
+    // max_position_embeddings stays the original length there.
+    if (rope.kind != RopeKind::kDynamic) continue;
+    const double limit = rope.factor * static_cast<double>(sizes.max_position);
+    config.max_position = static_cast<int64_t>(std::min(limit, static_cast<double>(kPositionMax)));
   }
   return absl::OkStatus();
 }
 
-// Features that change what is computed and that no row has yet.
+// Features that change what is computed and that no row has.
 absl::Status RefuseUnsupported(ConfigReader& reader) {
-  const Json* window = reader.Take("sliding_window");
-  RETURN_IF_ERROR(reader.Only("use_sliding_window", false));
-  if (window != nullptr) {
-    return absl::UnimplementedError(
-        absl::StrCat("\"sliding_window\" is ", window->dump(), "; window layers are not supported by this version"));
-  }
-  if (const Json* types = reader.Take("layer_types"); types != nullptr) {
-    const bool all_full = types->is_array() && std::all_of(types->begin(), types->end(),
-                                                           [](const Json& t) { return t == "full_attention"; });
-    if (!all_full)
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (const Json* cap = reader.Take(key); cap != nullptr) {
       return absl::UnimplementedError(
-          "\"layer_types\" names layers other than full_attention; they are not supported by this version");
+          absl::StrCat(reader.Name(key), " is ", ShownValue(*cap), "; soft-caps are not supported"));
+    }
   }
   if (reader.Take("quantization_config") != nullptr) {
     return absl::UnimplementedError("\"quantization_config\" is set; quantized weights are not supported");
@@ -184,13 +253,14 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   ConfigReader reader(json, "");
   ModelConfig config;
   ASSIGN_OR_RETURN(const Architecture* architecture, ReadArchitecture(reader, config));
-  RETURN_IF_ERROR(ReadSizes(reader, config));
-  ASSIGN_OR_RETURN(config.rms_norm_epsilon, reader.Positive("rms_norm_eps", 1e-6));
-  ASSIGN_OR_RETURN(config.tied_embeddings, reader.Bool("tie_word_embeddings", false));
-  const RopeSizes sizes{.head_width = config.head_width, .max_position = config.max_position};
-  ASSIGN_OR_RETURN(RopeConfig rope, ReadRope(reader, {}, sizes));
-  config.ropes.push_back(std::move(rope));
-  config.layers.resize(static_cast<size_t>(config.layer_count));
+  const ConfigKeys& keys = architecture->keys;
+  config.blocks = architecture->blocks;
+  RETURN_IF_ERROR(ReadSizes(reader, keys, config));
+  ASSIGN_OR_RETURN(config.blocks.norm_epsilon, reader.Positive(keys.norm_epsilon, keys.norm_epsilon_default));
+  ASSIGN_OR_RETURN(config.blocks.activation, ReadActivation(reader, keys));
+  ASSIGN_OR_RETURN(config.tied_embeddings, reader.Bool("tie_word_embeddings", keys.tied_default));
+  RETURN_IF_ERROR(architecture->read_windows(reader, config));
+  RETURN_IF_ERROR(ReadRopes(reader, *architecture, config));
   RETURN_IF_ERROR(ReadAttentionSetting(reader, config.layer_count, config.attention));
   RETURN_IF_ERROR(RefuseUnsupported(reader));
   RETURN_IF_ERROR(architecture->read_config(reader, config));

@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/json.h"
+#include "kernels/backend.h"
 #include "server/model/attention_setting.h"
 #include "server/model/rope.h"
 
@@ -36,6 +36,23 @@ struct PageGroup {
   int64_t layer_count = 0;
 };
 
+// How blocks compute, where architectures differ in more than sizes. Which norms, biases and fused tensors a block has,
+// the names of its tensors say (architectures.h).
+struct BlockConfig {
+  kernels::NormKind norm = kernels::NormKind::kRms;
+  double norm_epsilon = 1e-6;
+  bool norms_add_one = false;         // weights are stored as w of (1 + w)
+  bool head_norm_over_width = false;  // norms of queries and keys run over all heads together
+  kernels::Activation activation = kernels::Activation::kSilu;
+  bool parallel_residual = false;  // x += attention(norm(x)) + mlp(norm'(x)) instead of one after the other
+  bool query_key_value_bias = false;
+  bool attention_output_bias = false;
+  bool mlp_bias = false;
+  double embedding_multiplier = 1;
+  double residual_multiplier = 1;  // of what attention and MLP add
+  double logit_multiplier = 1;
+};
+
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"
   std::string model_type;    // "llama", a row of the table
@@ -46,10 +63,9 @@ struct ModelConfig {
   int64_t head_count = 0;          // H
   int64_t kv_head_count = 0;       // K
   int64_t head_width = 0;          // D
-  double rms_norm_epsilon = 1e-6;
   bool tied_embeddings = false;
-  bool attention_bias = false;
-  std::vector<RopeConfig> ropes;  // one, or one per kind of layer; none with learned positions
+  BlockConfig blocks;
+  std::vector<RopeConfig> ropes;  // one, or one of full and one of window layers; none with learned positions
   std::vector<LayerConfig> layers;
   std::vector<PageGroup> page_groups;
   int64_t max_position = 0;                       // prompt and generated tokens together never exceed it

@@ -30,6 +30,8 @@ bool ConfigReader::Has(absl::string_view key) const {
   return it != json_.end() && !it->is_null();
 }
 
+bool ConfigReader::Stands(absl::string_view key) const { return json_.contains(std::string(key)); }
+
 const Json* ConfigReader::Take(absl::string_view key) {
   read_.emplace(key);
   auto it = json_.find(std::string(key));

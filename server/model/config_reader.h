@@ -36,7 +36,8 @@ class ConfigReader {
   // `json` must outlive the reader; `place` stands in front of keys in messages ("rope_scaling.factor"), "" at the top.
   ConfigReader(const Json& json, absl::string_view place) : json_(json), place_(place) {}
 
-  bool Has(absl::string_view key) const;  // present and not null
+  bool Has(absl::string_view key) const;     // present and not null
+  bool Stands(absl::string_view key) const;  // present, null or not
   // The raw value, now counted as read; null when missing or null.
   const Json* Take(absl::string_view key);
 

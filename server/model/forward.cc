@@ -124,7 +124,11 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
   RETURN_IF_ERROR(ToStatus(backend.BeginStep(*workspace_, batch)));
   if (learned) RETURN_IF_ERROR(ToStatus(backend.Zero(Whole(bound_counts_), bound_counts_->bytes())));
   RETURN_IF_ERROR(ToStatus(
-      backend.Embed(*workspace_, {.table = &model_.embedding(), .tokens = step.tokens, .out = Whole(residual_)})));
+      backend.Embed(*workspace_, {.table = &model_.embedding(),
+                                  .tokens = step.tokens,
+                                  .multiplier = static_cast<float>(model_.config().blocks.embedding_multiplier),
+                                  .positions = model_.positions(),
+                                  .out = Whole(residual_)})));
   for (int64_t layer = 0; layer < model_.config().layer_count; ++layer) {
     if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {
       return absl::CancelledError("the step was cancelled between layers");
@@ -140,7 +144,66 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
   return absl::OkStatus();
 }
 
+// out = norm(residual), or the residual itself where there is no norm.
+absl::Status Forward::Norm(const NormWeights& norm) {
+  const BlockConfig& blocks = model_.config().blocks;
+  return ToStatus(
+      model_.backend().Norm(*workspace_, {.kind = norm.weight != nullptr ? blocks.norm : kernels::NormKind::kNone,
+                                          .x = Whole(residual_),
+                                          .weight = Whole(norm.weight),
+                                          .bias = Whole(norm.bias),
+                                          .epsilon = static_cast<float>(blocks.norm_epsilon),
+                                          .out = Whole(normed_)}));
+}
+
+// residual += multiplier * norm(linear(x)), or without the norm.
+absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const NormWeights& norm) {
+  const BlockConfig& blocks = model_.config().blocks;
+  const float multiplier = static_cast<float>(blocks.residual_multiplier);
+  if (norm.weight == nullptr) {
+    return ToStatus(model_.backend().LinearResidual(*workspace_, {.x = x,
+                                                                  .weight = linear.weight.get(),
+                                                                  .bias = Whole(linear.bias),
+                                                                  .multiplier = multiplier,
+                                                                  .residual = Whole(residual_)}));
+  }
+  return ToStatus(
+      model_.backend().LinearNormResidual(*workspace_, {.x = x,
+                                                        .weight = linear.weight.get(),
+                                                        .bias = Whole(linear.bias),
+                                                        .norm_weight = Whole(norm.weight),
+                                                        .norm_epsilon = static_cast<float>(blocks.norm_epsilon),
+                                                        .multiplier = multiplier,
+                                                        .residual = Whole(residual_)}));
+}
+
 absl::Status Forward::RunLayer(int64_t index, KvPools pools, const AttentionSetting& attention) {
+  const BlockConfig& blocks = model_.config().blocks;
+  const LayerWeights& layer = model_.layers()[static_cast<size_t>(index)];
+  RETURN_IF_ERROR(Norm(layer.attention_norm));
+  RETURN_IF_ERROR(Attend(index, pools, attention));
+  // Side by side, both blocks read the residual before either adds to it.
+  if (blocks.parallel_residual) RETURN_IF_ERROR(Norm(layer.mlp_norm));
+  RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.attention_output, layer.attention_post_norm));
+  if (!blocks.parallel_residual) RETURN_IF_ERROR(Norm(layer.mlp_norm));
+  if (layer.gate_up.weight != nullptr) {
+    RETURN_IF_ERROR(ToStatus(model_.backend().LinearGated(*workspace_, {.x = Whole(normed_),
+                                                                        .weight = layer.gate_up.weight.get(),
+                                                                        .bias = Whole(layer.gate_up.bias),
+                                                                        .activation = blocks.activation,
+                                                                        .out = Whole(hidden_)})));
+  } else {
+    RETURN_IF_ERROR(ToStatus(model_.backend().Linear(*workspace_, {.x = Whole(normed_),
+                                                                   .weight = layer.up.weight.get(),
+                                                                   .bias = Whole(layer.up.bias),
+                                                                   .activation = blocks.activation,
+                                                                   .out = Whole(hidden_)})));
+  }
+  return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm);
+}
+
+// attended = attention of the layer over normed, keys and values of whose rows go into their pages.
+absl::Status Forward::Attend(int64_t index, KvPools pools, const AttentionSetting& attention) {
   kernels::Backend& backend = model_.backend();
   kernels::Workspace& workspace = *workspace_;
   const ModelConfig& config = model_.config();
@@ -149,19 +212,15 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const AttentionSett
   kernels::KvPool* pool = pools[static_cast<size_t>(placed.page_group)].get();
   const int page_group = static_cast<int>(placed.page_group);
   const int group_layer = static_cast<int>(placed.group_layer);
-  const std::span<const kernels::RopeTable* const> ropes = placed.rope_index < 0
-                                                               ? std::span<const kernels::RopeTable* const>()
-                                                               : rope_tables_[static_cast<size_t>(placed.rope_index)];
-  const float epsilon = static_cast<float>(config.rms_norm_epsilon);
+  const int head_count = static_cast<int>(config.head_count);
+  std::span<const kernels::RopeTable* const> ropes;
+  if (placed.rope_index >= 0) ropes = rope_tables_[static_cast<size_t>(placed.rope_index)];
 
   // softmax(q.k * base / t), or softmax(q.k / tau) with tau per row
   const double base =
       placed.attention_scale != 0 ? placed.attention_scale : 1.0 / std::sqrt(static_cast<double>(config.head_width));
   float scale = kernels::FocalScale(base, 1.0);
   Slice row_scales;
-  RETURN_IF_ERROR(ToStatus(backend.Norm(
-      workspace,
-      {.x = Whole(residual_), .weight = Whole(layer.input_norm), .epsilon = epsilon, .out = Whole(normed_)})));
   if (attention.mode == AttentionMode::kFocalConstant) {
     scale = kernels::FocalScale(base, attention.temperatures[static_cast<size_t>(index)]);
   } else if (attention.mode == AttentionMode::kFocalLearned) {
@@ -178,52 +237,48 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const AttentionSett
                                                           .row_scales = row_scales,
                                                           .bound_counts = Whole(bound_counts_)})));
   }
-  RETURN_IF_ERROR(ToStatus(backend.QkvRopeWrite(workspace, {.x = Whole(normed_),
-                                                            .weight = layer.query_key_value.get(),
-                                                            .bias = Whole(layer.query_key_value_bias),
-                                                            .query_head_count = static_cast<int>(config.head_count),
-                                                            .rope_tables = ropes,
-                                                            .pool = pool,
-                                                            .page_group = page_group,
-                                                            .layer = group_layer,
-                                                            .queries = Whole(queries_)})));
-  RETURN_IF_ERROR(ToStatus(backend.Attend(workspace, {.queries = Whole(queries_),
-                                                      .query_head_count = static_cast<int>(config.head_count),
-                                                      .pool = pool,
-                                                      .page_group = page_group,
-                                                      .layer = group_layer,
-                                                      .mask_index = page_group,
-                                                      .scale = scale,
-                                                      .row_scales = row_scales,
-                                                      .out = Whole(attended_)})));
-  RETURN_IF_ERROR(ToStatus(backend.LinearResidual(workspace, {.x = Whole(attended_),
-                                                              .weight = layer.attention_output.get(),
-                                                              .bias = Whole(layer.attention_output_bias),
-                                                              .residual = Whole(residual_)})));
-  RETURN_IF_ERROR(ToStatus(backend.Norm(
-      workspace,
-      {.x = Whole(residual_), .weight = Whole(layer.post_attention_norm), .epsilon = epsilon, .out = Whole(normed_)})));
-  RETURN_IF_ERROR(ToStatus(backend.LinearGated(workspace, {.x = Whole(normed_),
-                                                           .weight = layer.gate_up.get(),
-                                                           .activation = kernels::Activation::kSilu,
-                                                           .out = Whole(hidden_)})));
-  return ToStatus(backend.LinearResidual(
-      workspace, {.x = Whole(hidden_), .weight = layer.down.get(), .residual = Whole(residual_)}));
+  RETURN_IF_ERROR(
+      ToStatus(backend.QkvRopeWrite(workspace, {.x = Whole(normed_),
+                                                .weight = layer.query_key_value.weight.get(),
+                                                .bias = Whole(layer.query_key_value.bias),
+                                                .query_norm = Whole(layer.query_norm),
+                                                .key_norm = Whole(layer.key_norm),
+                                                .norm_over_width = config.blocks.head_norm_over_width,
+                                                .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
+                                                .query_head_count = head_count,
+                                                .rope_tables = ropes,
+                                                .pool = pool,
+                                                .page_group = page_group,
+                                                .layer = group_layer,
+                                                .queries = Whole(queries_)})));
+  return ToStatus(backend.Attend(workspace, {.queries = Whole(queries_),
+                                             .query_head_count = head_count,
+                                             .pool = pool,
+                                             .page_group = page_group,
+                                             .layer = group_layer,
+                                             .mask_index = page_group,
+                                             .scale = scale,
+                                             .row_scales = row_scales,
+                                             .out = Whole(attended_)}));
 }
 
 absl::Status Forward::RunHead(const ForwardStep& step, ForwardOutput* output) {
+  const BlockConfig& blocks = model_.config().blocks;
   output->head.assign(step.head_rows.size(), {});
   const size_t block = static_cast<size_t>(limits_.head_row_count_max);
   for (size_t begin = 0; begin < step.head_rows.size(); begin += block) {
     const size_t count = std::min(block, step.head_rows.size() - begin);
-    RETURN_IF_ERROR(ToStatus(
-        model_.backend().LmHead(*workspace_, {.residual = Whole(residual_),
-                                              .norm_weight = {&model_.final_norm(), 0},
-                                              .norm_epsilon = static_cast<float>(model_.config().rms_norm_epsilon),
-                                              .weight = &model_.head(),
-                                              .rows = step.head_rows.subspan(begin, count),
-                                              .results = std::span(output->head).subspan(begin, count),
-                                              .logits = step.logits})));
+    RETURN_IF_ERROR(
+        ToStatus(model_.backend().LmHead(*workspace_, {.residual = Whole(residual_),
+                                                       .norm_kind = blocks.norm,
+                                                       .norm_weight = Whole(model_.final_norm().weight),
+                                                       .norm_bias = Whole(model_.final_norm().bias),
+                                                       .norm_epsilon = static_cast<float>(blocks.norm_epsilon),
+                                                       .weight = &model_.head(),
+                                                       .logit_multiplier = static_cast<float>(blocks.logit_multiplier),
+                                                       .rows = step.head_rows.subspan(begin, count),
+                                                       .results = std::span(output->head).subspan(begin, count),
+                                                       .logits = step.logits})));
   }
   return absl::OkStatus();
 }

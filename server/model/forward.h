@@ -5,8 +5,8 @@
 // config. A step is all prefill (prompt and scored tokens) or all decode (generated tokens), under one attention
 // setting.
 //
-//   x = embed(tokens)
-//   each layer:  x += attention(norm(x));  x += mlp(norm(x))
+//   x = embed(tokens) [+ positions]
+//   each layer:  x += attention(norm(x));  x += mlp(norm(x))      or side by side; norms before, after, or around
 //   logits = head(norm(x)) of the rows asked
 //
 // Shapes:  T rows in the order of the step's sequences.
@@ -77,6 +77,9 @@ class Forward {
  private:
   Forward(const Transformer& model, const ForwardLimits& limits);
   void Flatten(const ForwardStep& step);
+  absl::Status Norm(const NormWeights& norm);
+  absl::Status AddToResidual(kernels::Slice x, const LinearWeights& linear, const NormWeights& norm);
+  absl::Status Attend(int64_t index, KvPools pools, const AttentionSetting& attention);
   absl::Status RunLayer(int64_t index, KvPools pools, const AttentionSetting& attention);
   absl::Status RunHead(const ForwardStep& step, ForwardOutput* output);
 

@@ -59,8 +59,15 @@ MappedFile::~MappedFile() {
   if (address_ != nullptr) munmap(address_, size_);
 }
 
-void MappedFile::Release() const {
-  if (address_ != nullptr) madvise(address_, size_, MADV_DONTNEED);
+void MappedFile::Release(absl::string_view part) const {
+  if (address_ == nullptr) return;
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t file_end = reinterpret_cast<uintptr_t>(address_) + size_;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
+  uintptr_t end = reinterpret_cast<uintptr_t>(part.data()) + part.size();
+  // Pages that reach into a neighbour stay; the file's last one has none.
+  end = end == file_end ? (end + page - 1) / page * page : end / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t bytes_max) {

@@ -26,8 +26,8 @@ class MappedFile {
   const std::string& path() const { return path_; }
   int64_t modified_ns() const { return modified_ns_; }  // since 1970-01-01
   uint64_t inode() const { return inode_; }
-  // Gives resident pages back to the system; they come again from the file when touched.
-  void Release() const;
+  // Gives the resident pages inside `part` of the file back to the system; they come again from the file when touched.
+  void Release(absl::string_view part) const;
 
  private:
   MappedFile() = default;

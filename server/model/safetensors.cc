@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -38,6 +39,30 @@ absl::StatusOr<int64_t> NonNegative(const Json& value, absl::string_view what) {
   return value.get<int64_t>();
 }
 
+struct StoredType {
+  absl::string_view name;
+  int64_t bytes;
+  std::optional<kernels::DType> ours;
+};
+// The format's types of whole bytes. Those that are not ours may be stored (masks of old exports), not computed with.
+constexpr StoredType kTypes[] = {
+    {"F32", 4, kernels::DType::kF32}, {"F16", 2, kernels::DType::kF16}, {"BF16", 2, kernels::DType::kBF16},
+    {"BOOL", 1, std::nullopt},        {"U8", 1, std::nullopt},          {"I8", 1, std::nullopt},
+    {"F8_E5M2", 1, std::nullopt},     {"F8_E4M3", 1, std::nullopt},     {"F8_E8M0", 1, std::nullopt},
+    {"I16", 2, std::nullopt},         {"U16", 2, std::nullopt},         {"I32", 4, std::nullopt},
+    {"U32", 4, std::nullopt},         {"F64", 8, std::nullopt},         {"I64", 8, std::nullopt},
+    {"U64", 8, std::nullopt},
+};
+
+absl::StatusOr<const StoredType*> FindType(const Json& dtype, const std::string& who) {
+  for (const StoredType& type : kTypes) {
+    if (dtype == type.name.data()) return &type;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(who, " has dtype ", Quoted(dtype.is_string() ? dtype.get<std::string>() : dtype.type_name()),
+                   "; F32, F16 and BF16 are supported"));
+}
+
 absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry, absl::string_view data,
                                       int64_t* begin) {
   const std::string who = absl::StrCat("tensor ", Quoted(name));
@@ -53,24 +78,18 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
   }
   TensorView tensor;
   tensor.name = name;
-  const Json& dtype = entry["dtype"];
-  if (dtype == "F32") {
-    tensor.type = kernels::DType::kF32;
-  } else if (dtype == "F16") {
-    tensor.type = kernels::DType::kF16;
-  } else if (dtype == "BF16") {
-    tensor.type = kernels::DType::kBF16;
+  ASSIGN_OR_RETURN(const StoredType* type, FindType(entry["dtype"], who));
+  if (type->ours.has_value()) {
+    tensor.type = *type->ours;
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat(who, " has dtype ", Quoted(dtype.is_string() ? dtype.get<std::string>() : dtype.type_name()),
-                     "; F32, F16 and BF16 are supported"));
+    tensor.other_type = std::string(type->name);
   }
   const Json& shape = entry["shape"];
   if (!shape.is_array())
     return absl::InvalidArgumentError(absl::StrCat(who, " has a shape that is not a list but ", shape.type_name()));
   if (shape.size() > 8)
     return absl::InvalidArgumentError(absl::StrCat(who, " has ", shape.size(), " axes; the limit is 8"));
-  int64_t byte_count = static_cast<int64_t>(kernels::DTypeBytes(tensor.type));
+  int64_t byte_count = type->bytes;
   for (const Json& extent : shape) {
     ASSIGN_OR_RETURN(const int64_t value, NonNegative(extent, absl::StrCat(who, ": an extent of its shape")));
     tensor.shape.push_back(value);
@@ -93,8 +112,8 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
   }
   if (end - *begin != byte_count) {
     return absl::InvalidArgumentError(absl::StrCat(who, " has ", end - *begin, " bytes; its shape ",
-                                                   ShapeToString(tensor.shape), " of ", dtype.get<std::string>(),
-                                                   " needs ", byte_count));
+                                                   ShapeToString(tensor.shape), " of ", type->name, " needs ",
+                                                   byte_count));
   }
   tensor.bytes = data.substr(static_cast<size_t>(*begin), static_cast<size_t>(byte_count));
   return tensor;

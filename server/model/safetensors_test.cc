@@ -84,9 +84,7 @@ std::vector<BadFile> BadFiles() {
       {"MetadataList", one("\"__metadata__\":[]," + good, 8), "__metadata__"},
       {"MetadataNumber", one("\"__metadata__\":{\"format\":1}," + good, 8), "not a string"},
       // Types.
-      {"TypeF64", one(Entry("a", "F64", "[1]", "[0,8]"), 8), "\"F64\""},
-      {"TypeI32", one(Entry("a", "I32", "[2]", "[0,8]"), 8), "\"I32\""},
-      {"TypeF8", one(Entry("a", "F8_E4M3", "[8]", "[0,8]"), 8), "F8_E4M3"},
+      {"TypeUnknown", one(Entry("a", "F4", "[16]", "[0,8]"), 8), "\"F4\""},
       {"TypeLowerCase", one(Entry("a", "f32", "[2]", "[0,8]"), 8), "\"f32\""},
       {"TypeEmpty", one(Entry("a", "", "[2]", "[0,8]"), 8), "dtype"},
       {"TypeNumber", one("\"a\":{\"dtype\":32,\"shape\":[2],\"data_offsets\":[0,8]}", 8), "dtype"},

@@ -1,164 +1,158 @@
 #include "server/model/transformer.h"
 
-#include <algorithm>
-#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/types/span.h"
+#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "server/model/kernel_status.h"
+#include "server/model/tensor_taker.h"
 
 namespace varifocal {
 namespace {
 
-// Takes tensors by name and shape out of a source, and remembers what was taken and what was not there.
-class TensorTaker {
+// One layer as it is stored. Taken as a whole before anything is packed.
+struct LayerStacks {
+  struct Norm {
+    Stack weight, bias;
+  };
+  struct Linear {
+    Stack weight, bias;
+  };
+  Norm attention_norm, attention_post_norm, mlp_norm, mlp_post_norm;
+  Linear query_key_value, attention_output, gate_up, up, down;
+  Stack query_norm, key_norm, tau;
+  const TensorView* tau_bias = nullptr;
+};
+
+// Takes the tensors that a row of the table names, for the sizes of a config.
+class LayerTaker {
  public:
-  explicit TensorTaker(const WeightSource& source) : source_(source) {}
+  LayerTaker(TensorTaker& taker, const Architecture& architecture, const ModelConfig& config, std::string prefix)
+      : taker_(taker), names_(architecture.names), config_(config), prefix_(std::move(prefix)) {}
 
-  // Null when missing (remembered) or of another shape (the first such error is kept).
-  const TensorView* Take(const std::string& name, std::vector<int64_t> shape) {
-    const TensorView* tensor = Find(name);
-    if (tensor == nullptr) {
-      missing_.push_back(name);
-      return nullptr;
+  LayerStacks Take(int64_t layer) {
+    layer_prefix_ = absl::StrCat(prefix_, absl::StrReplaceAll(names_.layer, {{"{}", absl::StrCat(layer)}}));
+    const BlockConfig& blocks = config_.blocks;
+    const int64_t width = config_.width, ffn = config_.feed_forward_width;
+    const int64_t query_width = config_.head_count * config_.head_width;
+    const int64_t kv_width = config_.kv_head_count * config_.head_width;
+    LayerStacks stacks;
+    stacks.attention_norm = Norm(names_.attention_norm);
+    stacks.attention_post_norm = Norm(names_.attention_post_norm);
+    stacks.mlp_norm = Norm(names_.mlp_norm);
+    stacks.mlp_post_norm = Norm(names_.mlp_post_norm);
+    stacks.query_key_value =
+        names_.query_key_value != nullptr
+            ? Fused(names_.query_key_value, blocks.query_key_value_bias)
+            : Linear({{names_.query, query_width}, {names_.key, kv_width}, {names_.value, kv_width}}, width,
+                     blocks.query_key_value_bias);
+    stacks.query_norm = Vector(names_.query_norm, blocks.head_norm_over_width ? query_width : config_.head_width);
+    stacks.key_norm = Vector(names_.key_norm, blocks.head_norm_over_width ? kv_width : config_.head_width);
+    stacks.attention_output = Linear({{names_.attention_output, width}}, query_width, blocks.attention_output_bias);
+    if (names_.gate_up != nullptr) {
+      stacks.gate_up = Linear({{names_.gate_up, 2 * ffn}}, width, blocks.mlp_bias);
+    } else if (names_.gate != nullptr) {
+      stacks.gate_up = Linear({{names_.gate, ffn}, {names_.up, ffn}}, width, blocks.mlp_bias);
+    } else {
+      stacks.up = Linear({{names_.up, ffn}}, width, blocks.mlp_bias);
     }
-    parameter_count_ += tensor->element_count();
-    if (tensor->shape != shape) {
-      Fail(absl::StrCat("tensor ", name, " has shape ", ShapeToString(tensor->shape), "; the config implies ",
-                        ShapeToString(shape)));
-      return nullptr;
+    stacks.down = Linear({{names_.down, width}}, ffn, blocks.mlp_bias);
+    if (config_.attention.mode == AttentionMode::kFocalLearned) {
+      stacks.tau = Vector(names_.tau, width);
+      stacks.tau_bias = taker_.TakeIfPresent(absl::StrCat(layer_prefix_, names_.tau, ".bias"), {1});
     }
-    if (const int64_t at = FirstNotFinite(*tensor); at >= 0) {
-      Fail(absl::StrCat("tensor ", name, " has a value that is not finite, at element ", at));
-      return nullptr;
+    for (const char* name : names_.layer_skipped) {
+      if (name != nullptr) taker_.Skip(absl::StrCat(layer_prefix_, name));
     }
-    return tensor;
-  }
-  const TensorView* TakeIfPresent(const std::string& name, std::vector<int64_t> shape) {
-    return source_.tensors().contains(name) ? Take(name, std::move(shape)) : nullptr;
-  }
-  void Skip(const std::string& name) { taken_.insert(name); }
-
-  int64_t parameter_count() const { return parameter_count_; }
-
-  absl::Status Finish() const {
-    RETURN_IF_ERROR(status_);
-    if (!missing_.empty()) return Listed("the weights lack", missing_);
-    std::vector<std::string> unexpected;
-    for (const auto& [name, tensor] : source_.tensors()) {
-      if (!taken_.contains(name)) unexpected.push_back(name);
-    }
-    if (!unexpected.empty()) return Listed("the weights hold, and the config does not explain,", unexpected);
-    return absl::OkStatus();
+    return stacks;
   }
 
  private:
-  const TensorView* Find(const std::string& name) {
-    taken_.insert(name);
-    auto it = source_.tensors().find(name);
-    return it == source_.tensors().end() ? nullptr : &it->second;
+  struct Rows {
+    const char* name;
+    int64_t count;
+  };
+
+  static void Add(const TensorView* tensor, Stack& stack) {
+    if (tensor != nullptr) stack.tensors.push_back(tensor);
   }
-  void Fail(std::string message) {
-    if (status_.ok()) status_ = absl::InvalidArgumentError(std::move(message));
+  Stack Vector(const char* name, int64_t size, const char* suffix = ".weight") {
+    Stack stack;
+    if (name != nullptr) Add(taker_.Take(absl::StrCat(layer_prefix_, name, suffix), {size}), stack);
+    return stack;
   }
-  static absl::Status Listed(absl::string_view what, const std::vector<std::string>& names) {
-    const auto shown = absl::MakeConstSpan(names).subspan(0, 5);
-    return absl::InvalidArgumentError(absl::StrCat(what, " ", names.size(), " tensor", names.size() == 1 ? "" : "s",
-                                                   ": ", absl::StrJoin(shown, ", "), names.size() > 5 ? ", .." : ""));
+  LayerStacks::Norm Norm(const char* name) {
+    LayerStacks::Norm norm{.weight = Vector(name, config_.width), .bias = {}};
+    if (config_.blocks.norm == kernels::NormKind::kLayer) norm.bias = Vector(name, config_.width, ".bias");
+    return norm;
+  }
+  LayerStacks::Linear Linear(const std::vector<Rows>& parts, int64_t inputs, bool has_bias) {
+    LayerStacks::Linear linear;
+    linear.weight.transposed = names_.transposed;
+    for (const Rows& part : parts) {
+      std::vector<int64_t> shape = {part.count, inputs};
+      if (names_.transposed) std::swap(shape[0], shape[1]);
+      Add(taker_.Take(absl::StrCat(layer_prefix_, part.name, ".weight"), shape), linear.weight);
+      if (has_bias) Add(taker_.Take(absl::StrCat(layer_prefix_, part.name, ".bias"), {part.count}), linear.bias);
+    }
+    return linear;
+  }
+  // One tensor of queries, keys and values.
+  LayerStacks::Linear Fused(const char* name, bool has_bias) {
+    const int64_t heads = config_.head_count, head_width = config_.head_width;
+    LayerStacks::Linear linear =
+        Linear({{name, (heads + 2 * config_.kv_head_count) * head_width}}, config_.width, has_bias);
+    if (names_.fused_order == FusedOrder::kStacked) return linear;
+    for (Stack* stack : {&linear.weight, &linear.bias}) {
+      for (int64_t kind = 0; !stack->tensors.empty() && kind < 3; ++kind) {
+        for (int64_t head = 0; head < heads; ++head) {
+          stack->parts.push_back(RowsOf(*stack->tensors[0], (3 * head + kind) * head_width, head_width));
+        }
+      }
+    }
+    return linear;
   }
 
-  const WeightSource& source_;
-  std::set<std::string, std::less<>> taken_;
-  std::vector<std::string> missing_;
-  absl::Status status_;
-  int64_t parameter_count_ = 0;
+  TensorTaker& taker_;
+  const TensorNames& names_;
+  const ModelConfig& config_;
+  const std::string prefix_;
+  std::string layer_prefix_;
 };
 
-// The views of one layer; null where absent. Checked as a whole before anything is packed.
-struct LayerViews {
-  const TensorView *input_norm, *query, *key, *value, *output, *post_norm, *gate, *up, *down;
-  const TensorView *query_bias = nullptr, *key_bias = nullptr, *value_bias = nullptr, *output_bias = nullptr;
-  const TensorView *tau = nullptr, *tau_bias = nullptr;
-};
-
-LayerViews TakeLayer(TensorTaker& taker, const TensorNames& names, const ModelConfig& config, int64_t layer) {
-  const int64_t query_width = config.head_count * config.head_width;
-  const int64_t kv_width = config.kv_head_count * config.head_width;
-  auto matrix = [&](const char* pattern, int64_t rows, int64_t columns) {
-    return taker.Take(LayerTensorName(pattern, layer, ".weight"), {rows, columns});
-  };
-  auto bias = [&](const char* pattern, int64_t rows) {
-    return taker.Take(LayerTensorName(pattern, layer, ".bias"), {rows});
-  };
-  LayerViews views;
-  views.input_norm = taker.Take(LayerTensorName(names.input_norm, layer, ""), {config.width});
-  views.query = matrix(names.query, query_width, config.width);
-  views.key = matrix(names.key, kv_width, config.width);
-  views.value = matrix(names.value, kv_width, config.width);
-  views.output = matrix(names.attention_output, config.width, query_width);
-  views.post_norm = taker.Take(LayerTensorName(names.post_attention_norm, layer, ""), {config.width});
-  views.gate = matrix(names.gate, config.feed_forward_width, config.width);
-  views.up = matrix(names.up, config.feed_forward_width, config.width);
-  views.down = matrix(names.down, config.width, config.feed_forward_width);
-  if (config.attention_bias) {
-    views.query_bias = bias(names.query, query_width);
-    views.key_bias = bias(names.key, kv_width);
-    views.value_bias = bias(names.value, kv_width);
-    views.output_bias = bias(names.attention_output, config.width);
-  }
-  if (config.attention.mode == AttentionMode::kFocalLearned) {
-    views.tau = taker.Take(LayerTensorName(names.tau, layer, ".weight"), {config.width});
-    views.tau_bias = taker.TakeIfPresent(LayerTensorName(names.tau, layer, ".bias"), {1});
-  }
-  for (const char* pattern : names.skipped) taker.Skip(LayerTensorName(pattern, layer, ""));
-  return views;
+absl::StatusOr<NormWeights> PackNorm(TensorPacker& packer, const LayerStacks::Norm& stacks, const BlockConfig& blocks) {
+  NormWeights norm;
+  ASSIGN_OR_RETURN(norm.weight, packer.Vector(stacks.weight, blocks.norms_add_one ? 1 : 0));
+  ASSIGN_OR_RETURN(norm.bias, packer.Vector(stacks.bias));
+  return norm;
 }
 
-absl::StatusOr<std::unique_ptr<kernels::Buffer>> MakeVector(kernels::Backend& backend,
-                                                            absl::Span<const TensorView* const> parts) {
-  std::vector<float> values;
-  for (const TensorView* part : parts) {
-    const size_t at = values.size();
-    values.resize(at + static_cast<size_t>(part->element_count()));
-    kernels::WidenRow(ToHostMatrix(*part), 0, values.data() + at);
-  }
-  return ToStatusOr(backend.CreateVector({.dtype = kernels::DType::kF32,
-                                          .data = values.data(),
-                                          .rows = 1,
-                                          .columns = static_cast<int64_t>(values.size())}));
+absl::StatusOr<LinearWeights> PackLinear(TensorPacker& packer, const LayerStacks::Linear& stacks,
+                                         kernels::WeightUse use = kernels::WeightUse::kPlain) {
+  LinearWeights linear;
+  ASSIGN_OR_RETURN(linear.weight, packer.Matrix(stacks.weight, use));
+  ASSIGN_OR_RETURN(linear.bias, packer.Vector(stacks.bias));
+  return linear;
 }
 
-absl::StatusOr<std::unique_ptr<kernels::Weight>> MakeWeight(kernels::Backend& backend,
-                                                            absl::Span<const TensorView* const> parts,
-                                                            kernels::WeightUse use) {
-  std::vector<kernels::HostMatrix> matrices;
-  for (const TensorView* part : parts) matrices.push_back(ToHostMatrix(*part));
-  return ToStatusOr(backend.CreateWeight(matrices, use));
-}
-
-absl::StatusOr<LayerWeights> PackLayer(kernels::Backend& backend, const LayerViews& views) {
-  using kernels::WeightUse;
+absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& stacks, const BlockConfig& blocks) {
+  const float added = blocks.norms_add_one ? 1 : 0;
   LayerWeights layer;
-  ASSIGN_OR_RETURN(layer.input_norm, MakeVector(backend, {views.input_norm}));
-  ASSIGN_OR_RETURN(layer.query_key_value,
-                   MakeWeight(backend, {views.query, views.key, views.value}, WeightUse::kPlain));
-  ASSIGN_OR_RETURN(layer.attention_output, MakeWeight(backend, {views.output}, WeightUse::kPlain));
-  ASSIGN_OR_RETURN(layer.post_attention_norm, MakeVector(backend, {views.post_norm}));
-  ASSIGN_OR_RETURN(layer.gate_up, MakeWeight(backend, {views.gate, views.up}, WeightUse::kGateUp));
-  ASSIGN_OR_RETURN(layer.down, MakeWeight(backend, {views.down}, WeightUse::kPlain));
-  if (views.query_bias != nullptr) {
-    ASSIGN_OR_RETURN(layer.query_key_value_bias,
-                     MakeVector(backend, {views.query_bias, views.key_bias, views.value_bias}));
-    ASSIGN_OR_RETURN(layer.attention_output_bias, MakeVector(backend, {views.output_bias}));
-  }
-  if (views.tau != nullptr) {
-    ASSIGN_OR_RETURN(layer.tau_weight, MakeVector(backend, {views.tau}));
-    if (views.tau_bias != nullptr) layer.tau_bias = kernels::At(ToHostMatrix(*views.tau_bias), 0, 0);
-  }
+  ASSIGN_OR_RETURN(layer.attention_norm, PackNorm(packer, stacks.attention_norm, blocks));
+  ASSIGN_OR_RETURN(layer.query_key_value, PackLinear(packer, stacks.query_key_value));
+  ASSIGN_OR_RETURN(layer.query_norm, packer.Vector(stacks.query_norm, added));
+  ASSIGN_OR_RETURN(layer.key_norm, packer.Vector(stacks.key_norm, added));
+  ASSIGN_OR_RETURN(layer.attention_output, PackLinear(packer, stacks.attention_output));
+  ASSIGN_OR_RETURN(layer.attention_post_norm, PackNorm(packer, stacks.attention_post_norm, blocks));
+  ASSIGN_OR_RETURN(layer.mlp_norm, PackNorm(packer, stacks.mlp_norm, blocks));
+  ASSIGN_OR_RETURN(layer.gate_up, PackLinear(packer, stacks.gate_up, kernels::WeightUse::kGateUp));
+  ASSIGN_OR_RETURN(layer.up, PackLinear(packer, stacks.up));
+  ASSIGN_OR_RETURN(layer.down, PackLinear(packer, stacks.down));
+  ASSIGN_OR_RETURN(layer.mlp_post_norm, PackNorm(packer, stacks.mlp_post_norm, blocks));
+  ASSIGN_OR_RETURN(layer.tau_weight, packer.Vector(stacks.tau));
+  ASSIGN_OR_RETURN(layer.tau_bias, packer.Number(stacks.tau_bias));
   return layer;
 }
 
@@ -167,50 +161,57 @@ absl::StatusOr<LayerWeights> PackLayer(kernels::Backend& backend, const LayerVie
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architecture& architecture,
                                                                const ModelConfig& config, const WeightSource& source,
                                                                std::shared_ptr<kernels::Backend> backend) {
-  TensorTaker taker(source);
   const TensorNames& names = architecture.names;
-  const TensorView* embedding = taker.Take(names.embedding, {config.vocabulary_size, config.width});
-  const TensorView* final_norm = taker.Take(names.final_norm, {config.width});
-  const TensorView* head = nullptr;
-  if (config.tied_embeddings) {
-    taker.Skip(names.head);  // some exports store the tied matrix twice
-  } else {
-    head = taker.Take(names.head, {config.vocabulary_size, config.width});
+  TensorTaker taker(source);
+  auto weight_of = [](absl::string_view prefix, const char* name) { return absl::StrCat(prefix, name, ".weight"); };
+  const bool is_body =
+      !taker.Holds(weight_of(names.prefix, names.embedding)) && taker.Holds(weight_of("", names.embedding));
+  const std::string prefix = is_body ? "" : names.prefix;
+
+  const TensorView* embedding = taker.Take(weight_of(prefix, names.embedding), {config.vocabulary_size, config.width});
+  Stack positions, head;
+  if (names.positions != nullptr) {
+    positions = Stack::Of({taker.Take(weight_of(prefix, names.positions), {config.max_position, config.width})});
   }
-  std::vector<LayerViews> layers;
-  for (int64_t layer = 0; layer < config.layer_count; ++layer) layers.push_back(TakeLayer(taker, names, config, layer));
+  LayerStacks::Norm final_norm{.weight = Stack::Of({taker.Take(weight_of(prefix, names.final_norm), {config.width})}),
+                               .bias = {}};
+  if (config.blocks.norm == kernels::NormKind::kLayer) {
+    final_norm.bias = Stack::Of({taker.Take(absl::StrCat(prefix, names.final_norm, ".bias"), {config.width})});
+  }
+  const char* head_name = names.head;
+  if (names.older_head != nullptr && taker.Holds(weight_of("", names.older_head))) head_name = names.older_head;
+  if (config.tied_embeddings) {
+    taker.Skip(weight_of("", head_name));  // some exports store the tied matrix twice
+  } else {
+    head = Stack::Of({taker.Take(weight_of("", head_name), {config.vocabulary_size, config.width})});
+  }
+  if (names.skipped != nullptr) taker.Skip(absl::StrCat(prefix, names.skipped));
+  LayerTaker layer_taker(taker, architecture, config, prefix);
+  std::vector<LayerStacks> layers;
+  for (int64_t layer = 0; layer < config.layer_count; ++layer) layers.push_back(layer_taker.Take(layer));
   RETURN_IF_ERROR(taker.Finish());
 
   auto model = std::unique_ptr<Transformer>(new Transformer);
   model->config_ = config;
   model->backend_ = std::move(backend);
   model->parameter_count_ = taker.parameter_count();
-  RETURN_IF_ERROR(ToStatus(model->backend_->CheckShape(model->KvShape(0))));
-  kernels::Backend& to = *model->backend_;
-  ASSIGN_OR_RETURN(model->embedding_, MakeWeight(to, {embedding},
-                                                 head == nullptr ? kernels::WeightUse::kEmbeddingAndHead
-                                                                 : kernels::WeightUse::kEmbedding));
-  if (head != nullptr) {
-    ASSIGN_OR_RETURN(model->head_, MakeWeight(to, {head}, kernels::WeightUse::kHead));
+  for (size_t group = 0; group < config.page_groups.size(); ++group) {
+    RETURN_IF_ERROR(ToStatus(model->backend_->CheckShape(model->KvShape(static_cast<int64_t>(group)))));
   }
-  ASSIGN_OR_RETURN(model->final_norm_, MakeVector(to, {final_norm}));
-  for (const LayerViews& views : layers) {
-    ASSIGN_OR_RETURN(LayerWeights packed, PackLayer(to, views));
+  TensorPacker packer(*model->backend_, source);
+  using kernels::WeightUse;
+  ASSIGN_OR_RETURN(model->embedding_,
+                   packer.Matrix(Stack::Of({embedding}),
+                                 config.tied_embeddings ? WeightUse::kEmbeddingAndHead : WeightUse::kEmbedding));
+  ASSIGN_OR_RETURN(model->positions_, packer.Matrix(positions, WeightUse::kEmbedding));
+  ASSIGN_OR_RETURN(model->head_, packer.Matrix(head, WeightUse::kHead));
+  ASSIGN_OR_RETURN(model->final_norm_, PackNorm(packer, final_norm, config.blocks));
+  for (const LayerStacks& stacks : layers) {
+    ASSIGN_OR_RETURN(LayerWeights packed, PackLayer(packer, stacks, config.blocks));
     model->layers_.push_back(std::move(packed));
   }
-  for (const auto& file : source.files()) file->Release();  // packed: the mapped pages are not needed again
-
-  auto add = [&](const auto& owner) {
-    model->weight_bytes_ += owner == nullptr ? 0 : static_cast<int64_t>(owner->bytes());
-  };
-  add(model->embedding_);
-  add(model->head_);
-  for (const LayerWeights& layer : model->layers_) {
-    add(layer.query_key_value);
-    add(layer.attention_output);
-    add(layer.gate_up);
-    add(layer.down);
-  }
+  for (const auto& file : source.files()) file->Release(file->bytes());
+  model->weight_bytes_ = packer.matrix_bytes();
   return model;
 }
 

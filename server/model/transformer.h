@@ -20,17 +20,31 @@
 
 namespace varifocal {
 
+struct NormWeights {
+  std::unique_ptr<kernels::Buffer> weight;
+  std::unique_ptr<kernels::Buffer> bias;  // LayerNorm alone
+};
+
+// A matrix and its bias.
+struct LinearWeights {
+  std::unique_ptr<kernels::Weight> weight;
+  std::unique_ptr<kernels::Buffer> bias;
+};
+
 // Null where the architecture has none.
 struct LayerWeights {
-  std::unique_ptr<kernels::Buffer> input_norm;       // [M]
-  std::unique_ptr<kernels::Weight> query_key_value;  // [(H + 2K) D, M]
-  std::unique_ptr<kernels::Buffer> query_key_value_bias;
-  std::unique_ptr<kernels::Weight> attention_output;  // [M, H D]
-  std::unique_ptr<kernels::Buffer> attention_output_bias;
-  std::unique_ptr<kernels::Buffer> post_attention_norm;  // [M]
-  std::unique_ptr<kernels::Weight> gate_up;              // [2F, M]
-  std::unique_ptr<kernels::Weight> down;                 // [M, F]
-  std::unique_ptr<kernels::Buffer> tau_weight;           // [M], learned focal models
+  NormWeights attention_norm;                   // [M]; none: the block reads the residual itself
+  LinearWeights query_key_value;                // [(H + 2K) D, M]
+  std::unique_ptr<kernels::Buffer> query_norm;  // [D], or [H D] over the width
+  std::unique_ptr<kernels::Buffer> key_norm;    // [D], or [K D]
+  LinearWeights attention_output;               // [M, H D]
+  NormWeights attention_post_norm;              // [M], of what attention adds
+  NormWeights mlp_norm;                         // [M]
+  LinearWeights gate_up;                        // [2F, M], or
+  LinearWeights up;                             // [F, M] without a gate
+  LinearWeights down;                           // [M, F]
+  NormWeights mlp_post_norm;                    // [M]
+  std::unique_ptr<kernels::Buffer> tau_weight;  // [M], learned focal models
   float tau_bias = 0;
 };
 
@@ -44,8 +58,9 @@ class Transformer {
   kernels::Backend& backend() const { return *backend_; }
   const std::vector<LayerWeights>& layers() const { return layers_; }
   const kernels::Weight& embedding() const { return *embedding_; }
+  const kernels::Weight* positions() const { return positions_.get(); }  // null: none are learned
   const kernels::Weight& head() const { return head_ != nullptr ? *head_ : *embedding_; }
-  kernels::Buffer& final_norm() const { return *final_norm_; }
+  const NormWeights& final_norm() const { return final_norm_; }
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t parameter_count() const { return parameter_count_; }
 
@@ -60,8 +75,9 @@ class Transformer {
   std::shared_ptr<kernels::Backend> backend_;  // outlives the weights below
   std::vector<LayerWeights> layers_;
   std::unique_ptr<kernels::Weight> embedding_;
+  std::unique_ptr<kernels::Weight> positions_;
   std::unique_ptr<kernels::Weight> head_;  // null: tied
-  std::unique_ptr<kernels::Buffer> final_norm_;
+  NormWeights final_norm_;
   int64_t weight_bytes_ = 0;
   int64_t parameter_count_ = 0;
 };

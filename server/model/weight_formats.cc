@@ -45,7 +45,15 @@ std::string HashFile(const MappedFile& file, const std::string& cache_directory)
     std::string hex;
     if (std::ifstream(entry_path) >> hex && IsHexDigest(hex)) return hex;
   }
-  const std::string hex = Sha256Hex(file.bytes());
+  // Read once, in pieces that are given back: memory holds one of them at a time.
+  constexpr size_t kPieceBytes = 16 << 20;
+  Sha256Stream stream;
+  for (size_t at = 0; at < file.bytes().size(); at += kPieceBytes) {
+    const absl::string_view piece = file.bytes().substr(at, kPieceBytes);
+    stream.Update(piece);
+    file.Release(piece);
+  }
+  const std::string hex = ToHex(stream.Finish());
   if (!entry_path.empty()) {
     MakeDirectories(absl::StrCat(cache_directory, "/weights"));
     const std::string temporary = absl::StrCat(entry_path, ".", getpid());

@@ -25,6 +25,13 @@ int64_t FirstWithExponent(absl::string_view bytes, T mask) {
 
 int64_t TensorView::element_count() const { return static_cast<int64_t>(bytes.size() / kernels::DTypeBytes(type)); }
 
+void WeightSource::Release(const TensorView& tensor) const {
+  for (const auto& file : files_) {
+    const absl::string_view all = file->bytes();
+    if (tensor.bytes.data() >= all.data() && tensor.bytes.data() < all.data() + all.size()) file->Release(tensor.bytes);
+  }
+}
+
 std::string ShapeToString(absl::Span<const int64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }

@@ -25,10 +25,11 @@ namespace varifocal {
 struct TensorView {
   std::string name;
   kernels::DType type = kernels::DType::kF32;
+  std::string other_type;  // its name, when it is none of ours: such a tensor may stand there, but not be computed with
   std::vector<int64_t> shape;
   absl::string_view bytes;  // inside the mapped file
 
-  int64_t element_count() const;
+  int64_t element_count() const;  // of a type of ours
 };
 
 std::string ShapeToString(absl::Span<const int64_t> shape);  // "[2048, 64]"
@@ -45,6 +46,8 @@ class WeightSource {
 
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
   const std::vector<std::unique_ptr<MappedFile>>& files() const { return files_; }  // in file name order
+  // Gives back the resident pages that hold nothing but this tensor.
+  void Release(const TensorView& tensor) const;
 
  private:
   std::map<std::string, TensorView, std::less<>> tensors_;

@@ -1,0 +1,119 @@
+#include "server/model/layer_windows.h"
+
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace varifocal {
+namespace {
+
+constexpr int64_t kWindowMax = int64_t{1} << 30;
+constexpr int64_t kWindowDefault = 4096;  // of transformers' configurations, where the key is missing
+
+// Per layer of `layer_types`, whether it sees a window; nothing when the key is missing.
+absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& reader, int64_t layer_count) {
+  const Json* types = reader.Take("layer_types");
+  if (types == nullptr) return std::optional<std::vector<bool>>();
+  if (!types->is_array() || static_cast<int64_t>(types->size()) != layer_count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(reader.Name("layer_types"), " has ",
+                     types->is_array() ? absl::StrCat(types->size(), " entries") : ShownValue(*types),
+                     "; the model has ", layer_count, " layers"));
+  }
+  std::vector<bool> windows;
+  for (const Json& type : *types) {
+    if (type != "full_attention" && type != "sliding_attention") {
+      return absl::UnimplementedError(absl::StrCat(reader.Name("layer_types"), "[", windows.size(), "] is ",
+                                                   ShownValue(type),
+                                                   "; supported are full_attention and sliding_attention"));
+    }
+    windows.push_back(type == "sliding_attention");
+  }
+  return std::optional(std::move(windows));
+}
+
+// `sliding_window`, 0 when null.
+absl::StatusOr<int64_t> ReadSize(ConfigReader& reader, int64_t when_missing) {
+  const int64_t fallback = reader.Stands("sliding_window") ? 0 : when_missing;
+  return reader.Int("sliding_window", {1, kWindowMax}, fallback);
+}
+
+absl::Status SetWindows(const ConfigReader& reader, const std::vector<bool>& windows, int64_t size,
+                        ModelConfig& config) {
+  for (size_t i = 0; i < windows.size(); ++i) {
+    if (windows[i] && size == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(reader.Name("layer_types"), "[", i,
+                                                     "] is \"sliding_attention\" while no sliding_window is set"));
+    }
+    config.layers[i].window = windows[i] ? size : 0;
+  }
+  return absl::OkStatus();
+}
+
+// All layers alike. `layer_types` says nothing there that transformers would look at: it may only agree.
+absl::Status SetEverywhere(ConfigReader& reader, int64_t size, ModelConfig& config) {
+  for (LayerConfig& layer : config.layers) layer.window = size;
+  ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> types, ReadLayerTypes(reader, config.layer_count));
+  for (size_t i = 0; types.has_value() && i < types->size(); ++i) {
+    if ((*types)[i] == (size != 0)) continue;
+    return absl::UnimplementedError(
+        absl::StrCat(reader.Name("layer_types"), "[", i, "] is \"",
+                     (*types)[i] ? "sliding_attention" : "full_attention", "\"; the layers of a ", config.model_type,
+                     " are alike, and sliding_window is ", size == 0 ? "not set" : absl::StrCat(size)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ReadNoWindows(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(reader.Only("use_sliding_window", false));
+  if (const Json* window = reader.Take("sliding_window"); window != nullptr) {
+    return absl::UnimplementedError(absl::StrCat(reader.Name("sliding_window"), " is ", ShownValue(*window), "; a ",
+                                                 config.model_type, " has no window layers"));
+  }
+  return SetEverywhere(reader, 0, config);
+}
+
+absl::Status ReadWindowOrDefault(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, kWindowDefault));
+  RETURN_IF_ERROR(reader.Only("use_sliding_window", size != 0));
+  return SetEverywhere(reader, size, config);
+}
+
+absl::Status ReadWindow(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, 0));
+  return SetEverywhere(reader, size, config);
+}
+
+absl::Status ReadUsedWindows(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const bool used, reader.Bool("use_sliding_window", false));
+  ASSIGN_OR_RETURN(int64_t size, ReadSize(reader, kWindowDefault));
+  if (!used) size = 0;
+  ASSIGN_OR_RETURN(const int64_t first, reader.Int("max_window_layers", {0, kWindowMax}, 28));
+  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
+  if (!windows.has_value()) {
+    windows.emplace();
+    for (int64_t i = 0; i < config.layer_count; ++i) windows->push_back(size != 0 && i >= first);
+  }
+  return SetWindows(reader, *windows, size, config);
+}
+
+absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, kWindowDefault));
+  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
+  if (windows.has_value()) {
+    reader.Ignore({"sliding_window_pattern", "_sliding_window_pattern"});  // the list stands above them
+    return SetWindows(reader, *windows, size, config);
+  }
+  ASSIGN_OR_RETURN(const int64_t pattern, reader.Int("sliding_window_pattern", {1, kWindowMax}, 6));
+  // What transformers writes and does not read: it may only agree.
+  RETURN_IF_ERROR(reader.Only("_sliding_window_pattern", pattern));
+  windows.emplace();
+  for (int64_t i = 0; i < config.layer_count; ++i) windows->push_back((i + 1) % pattern != 0);
+  return SetWindows(reader, *windows, size, config);
+}
+
+}  // namespace varifocal

@@ -1,0 +1,127 @@
+#include "server/model/tensor_taker.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "server/model/kernel_status.h"
+
+namespace varifocal {
+namespace {
+
+absl::Status Listed(absl::string_view what, const std::vector<std::string>& names) {
+  const auto shown = absl::MakeConstSpan(names).subspan(0, 5);
+  return absl::InvalidArgumentError(absl::StrCat(what, " ", names.size(), " tensor", names.size() == 1 ? "" : "s", ": ",
+                                                 absl::StrJoin(shown, ", "), names.size() > 5 ? ", .." : ""));
+}
+
+absl::Status CheckFinite(const Stack& stack) {
+  for (const TensorView* tensor : stack.tensors) {
+    if (const int64_t at = FirstNotFinite(*tensor); at >= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", tensor->name, " has a value that is not finite, at element ", at));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<kernels::HostMatrix> PartsOf(const Stack& stack) {
+  if (!stack.parts.empty()) return stack.parts;
+  std::vector<kernels::HostMatrix> parts;
+  for (const TensorView* tensor : stack.tensors) {
+    kernels::HostMatrix part = ToHostMatrix(*tensor);
+    if (stack.transposed && tensor->shape.size() == 2) {
+      std::swap(part.rows, part.columns);
+      part.transposed = true;
+    }
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+}  // namespace
+
+const TensorView* TensorTaker::Take(const std::string& name, std::vector<int64_t> shape) {
+  taken_.insert(name);
+  const auto it = source_.tensors().find(name);
+  if (it == source_.tensors().end()) {
+    missing_.push_back(name);
+    return nullptr;
+  }
+  const TensorView& tensor = it->second;
+  if (tensor.shape != shape) {
+    Fail(absl::StrCat("tensor ", name, " has shape ", ShapeToString(tensor.shape), "; the config implies ",
+                      ShapeToString(shape)));
+    return nullptr;
+  }
+  if (!tensor.other_type.empty()) {
+    Fail(absl::StrCat("tensor ", name, " has dtype \"", tensor.other_type, "\"; F32, F16 and BF16 are supported"));
+    return nullptr;
+  }
+  parameter_count_ += tensor.element_count();
+  return &tensor;
+}
+
+const TensorView* TensorTaker::TakeIfPresent(const std::string& name, std::vector<int64_t> shape) {
+  return Holds(name) ? Take(name, std::move(shape)) : nullptr;
+}
+
+void TensorTaker::Fail(std::string message) {
+  if (status_.ok()) status_ = absl::InvalidArgumentError(std::move(message));
+}
+
+absl::Status TensorTaker::Finish() const {
+  RETURN_IF_ERROR(status_);
+  if (!missing_.empty()) return Listed("the weights lack", missing_);
+  std::vector<std::string> unexpected;
+  for (const auto& [name, tensor] : source_.tensors()) {
+    if (!taken_.contains(name)) unexpected.push_back(name);
+  }
+  if (!unexpected.empty()) return Listed("the weights hold, and the config does not explain,", unexpected);
+  return absl::OkStatus();
+}
+
+kernels::HostMatrix RowsOf(const TensorView& tensor, int64_t first, int64_t count) {
+  kernels::HostMatrix part = ToHostMatrix(tensor);
+  const bool is_vector = tensor.shape.size() == 1;
+  VF_CHECK(first >= 0 && first + count <= tensor.shape[0], "rows lie inside their tensor");
+  const size_t row_bytes = kernels::DTypeBytes(tensor.type) * static_cast<size_t>(is_vector ? 1 : part.columns);
+  part.data = tensor.bytes.data() + static_cast<size_t>(first) * row_bytes;
+  (is_vector ? part.columns : part.rows) = count;
+  return part;
+}
+
+absl::StatusOr<std::unique_ptr<kernels::Weight>> TensorPacker::Matrix(const Stack& stack, kernels::WeightUse use) {
+  if (stack.tensors.empty()) return std::unique_ptr<kernels::Weight>();
+  RETURN_IF_ERROR(CheckFinite(stack));
+  ASSIGN_OR_RETURN(std::unique_ptr<kernels::Weight> weight, ToStatusOr(backend_.CreateWeight(PartsOf(stack), use)));
+  for (const TensorView* tensor : stack.tensors) source_.Release(*tensor);
+  matrix_bytes_ += static_cast<int64_t>(weight->bytes());
+  return weight;
+}
+
+absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stack& stack, float added) {
+  if (stack.tensors.empty()) return std::unique_ptr<kernels::Buffer>();
+  RETURN_IF_ERROR(CheckFinite(stack));
+  std::vector<float> values;
+  for (const kernels::HostMatrix& part : PartsOf(stack)) {
+    const size_t at = values.size();
+    values.resize(at + static_cast<size_t>(part.columns));
+    kernels::WidenRow(part, 0, values.data() + at);
+  }
+  for (float& value : values) value += added;
+  return ToStatusOr(backend_.CreateVector({.dtype = kernels::DType::kF32,
+                                           .data = values.data(),
+                                           .rows = 1,
+                                           .columns = static_cast<int64_t>(values.size())}));
+}
+
+absl::StatusOr<float> TensorPacker::Number(const TensorView* tensor) {
+  if (tensor == nullptr) return 0.0f;
+  RETURN_IF_ERROR(CheckFinite(Stack::Of({tensor})));
+  return kernels::At(ToHostMatrix(*tensor), 0, 0);
+}
+
+}  // namespace varifocal
