@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -22,15 +23,19 @@ absl::Status PathError(const std::string& path, int error) {
   return absl::UnknownError(sentence);
 }
 
+struct CloseUnlessStandard {
+  void operator()(std::FILE* file) const {
+    if (file != stdin) std::fclose(file);
+  }
+};
+using File = std::unique_ptr<std::FILE, CloseUnlessStandard>;
+
+File Open(const std::string& path) { return File(path == "-" ? stdin : std::fopen(path.c_str(), "rb")); }
+
 }  // namespace
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
-  struct Close {
-    void operator()(std::FILE* file) const {
-      if (file != stdin) std::fclose(file);
-    }
-  };
-  std::unique_ptr<std::FILE, Close> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"));
+  const File file = Open(path);
   if (file == nullptr) return PathError(path, errno);
   std::string bytes;
   char buffer[1 << 16];
@@ -40,11 +45,22 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
 }
 
 absl::Status ForEachJsonLine(const std::string& path, const std::function<absl::Status(const Json&)>& visit) {
-  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  int64_t line_number = 0;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    ++line_number;
-    line = absl::StripAsciiWhitespace(line);
+  const File file = Open(path);
+  if (file == nullptr) return PathError(path, errno);
+  struct Buffer {
+    char* text = nullptr;
+    size_t capacity = 0;
+    ~Buffer() { std::free(text); }
+  } buffer;
+  for (int64_t line_number = 1;; ++line_number) {
+    errno = 0;
+    const ssize_t size = getline(&buffer.text, &buffer.capacity, file.get());
+    if (size < 0) {
+      if (std::ferror(file.get())) return PathError(path, errno);
+      return absl::OkStatus();
+    }
+    const absl::string_view line =
+        absl::StripAsciiWhitespace(absl::string_view(buffer.text, static_cast<size_t>(size)));
     if (line.empty()) continue;
     const std::string place = absl::StrCat(path, ":", line_number);
     const absl::StatusOr<Json> object = ParseJson(line);
@@ -54,7 +70,6 @@ absl::Status ForEachJsonLine(const std::string& path, const std::function<absl::
     }
     if (const absl::Status status = visit(*object); !status.ok()) return Annotate(status, place);
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<int32_t>> TokenIdsOfJson(const Json& value) {

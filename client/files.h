@@ -18,7 +18,8 @@ namespace varifocal::client {
 // All bytes; "-" is standard input.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
-// Calls `visit` with the object of each line; blank lines are skipped. Stops at the first error, which names the line.
+// Calls `visit` with the object of each line as it is read; blank lines are skipped. Stops at the first error, which
+// names the line. One line is held at a time.
 absl::Status ForEachJsonLine(const std::string& path, const std::function<absl::Status(const Json&)>& visit);
 
 // A JSON array of whole numbers, at least 0 and below 2^31.

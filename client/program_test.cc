@@ -207,7 +207,23 @@ TEST(ProgramTest, MetricsJudgeRows) {
   EXPECT_EQ(ParseJson(line)->at("exact_match"), 0.0);
   EXPECT_EQ(ParseJson(line)->at("token_f1"), 0.5);  // one of two words on either side
 
+  WriteFile(directory.File("rows"),
+            "{\"metric\": \"helmet/default\", \"prediction\": \"x\\nAnswer: Rome\", \"gold\": [\"rome\"]}\n"
+            "{\"metric\": [\"helmet/rerank\", \"helmet/rerank/NDCG@10\"], \"prediction\": \"4 > 99 > 1\", "
+            "\"gold\": {\"1\": 3, \"2\": 2, \"3\": 0, \"4\": 1}, \"k_values\": [10]}\n");
+  const Ran helmet = Varifocal({"metric", "--jsonl=" + directory.File("rows"), "--format=jsonl"});
+  ASSERT_EQ(helmet.code, ExitCode::kDone) << helmet.err;
+  std::istringstream helmet_lines(helmet.out);
+  ASSERT_TRUE(std::getline(helmet_lines, line));
+  EXPECT_EQ(ParseJson(line)->at("helmet/default").at("exact_match"), 1.0) << "of the parsed part";
+  EXPECT_EQ(ParseJson(line)->at("helmet/default").at("parsed_output"), "Rome");
+  ASSERT_TRUE(std::getline(helmet_lines, line));
+  EXPECT_EQ(ParseJson(line)->at("helmet/rerank").at("NDCG@10"), 0.525);
+  EXPECT_EQ(ParseJson(line)->at("helmet/rerank/NDCG@10"), 0.525);
+
   for (const auto& [bytes, words] : std::vector<std::pair<std::string, std::string>>{
+           {"{\"metric\": \"helmet/defualt\", \"prediction\": \"a\", \"gold\": [\"a\"]}", "did you mean \"default\""},
+           {"{\"metric\": \"helmet/default\", \"prediction\": \"a\"}", "\"gold\" must be"},
            {"{\"metric\": \"exact_mach\", \"prediction\": \"a\", \"gold\": [\"a\"]}", "exact_match"},
            {"{\"prediction\": \"a\", \"gold\": [\"a\"]}", "\"metric\" is missing"},
            {"{\"metric\": \"exact_match\", \"gold\": [\"a\"]}", "needs \"prediction\""},

@@ -10,7 +10,9 @@
 
 namespace varifocal {
 
-// The stop string that begins earliest wins, as in an engine that stops there; then ASCII white space is stripped.
+// The stop string that begins earliest wins, as in an engine that stops there.
+absl::string_view BeforeStop(absl::string_view text, const std::vector<std::string>& stop_strings);
+// The same without ASCII white space at either end.
 std::string ProcessAnswer(absl::string_view text, const std::vector<std::string>& stop_strings);
 
 }  // namespace varifocal

@@ -1,7 +1,8 @@
 // A metric: how an answer is judged. It turns one answer and its gold into one number.
 //
-// Text metrics follow HELMET's normalisation (eval_tasks/metrics/normalize.h) and take the best over the gold answers;
-// choice metrics look at log-likelihoods alone. The table is metrics.cc.
+// Metrics named helmet/KIND/VALUE are single values of what HELMET makes of an output (eval_tasks/helmet/score.h).
+// Other text metrics follow HELMET's normalisation (eval_tasks/metrics/normalize.h) and take the best over the gold
+// answers; choice metrics look at log-likelihoods alone. The table is metrics.cc.
 //
 // Errors:  INVALID_ARGUMENT when the input lacks what the metric needs.
 // Threads: any.
@@ -29,6 +30,8 @@ struct MetricInput {
   std::vector<ContinuationScore> continuation_scores;
   std::vector<std::string> continuations;
   int gold_continuation_index = -1;
+  std::string output;          // Sample::answer_prefix and the whole text, for metrics that judge it
+  std::string reference_json;  // Sample::reference_json
 };
 
 struct Metric {
@@ -38,6 +41,7 @@ struct Metric {
   bool is_binary = true;             // every value is 0 or 1: decides which interval is drawn
   double worst_value = 0;            // what a failed sample counts as
   absl::StatusOr<double> (*score)(const MetricInput& input) = nullptr;
+  bool judges_output = false;  // judges `output` against `reference_json`; otherwise the prediction against `gold`
 
   absl::StatusOr<double> Score(const MetricInput& input) const { return score(input); }
 };

@@ -1,6 +1,9 @@
 // The table of metrics. Adding one is a function in metrics/ and a row here.
-#include <array>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "eval_tasks/helmet/score.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/metrics/choice_metrics.h"
 #include "eval_tasks/metrics/text_metrics.h"
@@ -8,8 +11,13 @@
 namespace varifocal {
 namespace {
 
-const std::array<Metric, 5>& Table() {
-  static const std::array<Metric, 5> table = {{
+template <typename Score>
+Metric Helmet(std::string name, std::string summary, bool is_binary, Score score) {
+  return {"helmet/" + name, std::move(summary), false, is_binary, 0, score, true};
+}
+
+const std::vector<Metric>& Table() {
+  static const std::vector<Metric> table = {
       {"exact_match", "the normalised answer equals a gold answer", false, true, 0, &ScoreExactMatch},
       {"substring_exact_match", "a normalised gold answer stands in the normalised answer", false, true, 0,
        &ScoreSubstringExactMatch},
@@ -19,7 +27,43 @@ const std::array<Metric, 5>& Table() {
        &ScoreMultipleChoice},
       {"multiple_choice_accuracy_normalized", "the same, with each log-likelihood divided by its number of characters",
        true, true, 0, &ScoreMultipleChoiceNormalized},
-  }};
+      Helmet("default/exact_match", "HELMET: output or parsed answer equals a gold answer", true,
+             [](const MetricInput& input) { return helmet::ScoreValue("default", "exact_match", input); }),
+      Helmet("default/substring_exact_match", "HELMET: a gold answer stands in the output", true,
+             [](const MetricInput& input) { return helmet::ScoreValue("default", "substring_exact_match", input); }),
+      Helmet("default/f1", "HELMET: word F1 of output or parsed answer, the better one", false,
+             [](const MetricInput& input) { return helmet::ScoreValue("default", "f1", input); }),
+      Helmet("default/rougeL_f1", "HELMET: ROUGE-L F1 of output or parsed answer, the better one", false,
+             [](const MetricInput& input) { return helmet::ScoreValue("default", "rougeL_f1", input); }),
+      Helmet("default/rougeLsum_f1", "HELMET: ROUGE-Lsum F1 of output or parsed answer, the better one", false,
+             [](const MetricInput& input) { return helmet::ScoreValue("default", "rougeLsum_f1", input); }),
+      Helmet("json_kv/substring_exact_match", "HELMET: the value stands in the output", true,
+             [](const MetricInput& input) { return helmet::ScoreValue("json_kv", "substring_exact_match", input); }),
+      Helmet("json_kv/exact_match", "HELMET: output or parsed value equals the value", true,
+             [](const MetricInput& input) { return helmet::ScoreValue("json_kv", "exact_match", input); }),
+      Helmet("icl/exact_match", "HELMET: the parsed label is right", true,
+             [](const MetricInput& input) { return helmet::ScoreValue("icl", "exact_match", input); }),
+      Helmet("infbench_choice/exact_match", "HELMET: the letter, or the option's text, is right", true,
+             [](const MetricInput& input) { return helmet::ScoreValue("infbench_choice", "exact_match", input); }),
+      Helmet("multi_lexsum/rougeLsum_f1", "HELMET: ROUGE-Lsum F1 of output or parsed summary, the better one", false,
+             [](const MetricInput& input) { return helmet::ScoreValue("multi_lexsum", "rougeLsum_f1", input); }),
+      Helmet("multi_lexsum/rougeL_f1", "HELMET: ROUGE-L F1 of output or parsed summary, the better one", false,
+             [](const MetricInput& input) { return helmet::ScoreValue("multi_lexsum", "rougeL_f1", input); }),
+      Helmet("ruler/ruler_recall", "HELMET: share of the gold answers that stand in the output", false,
+             [](const MetricInput& input) { return helmet::ScoreValue("ruler", "ruler_recall", input); }),
+      Helmet("rerank/NDCG@10", "HELMET: NDCG at 10 of the parsed ranking", false,
+             [](const MetricInput& input) { return helmet::ScoreValue("rerank", "NDCG@10", input); }),
+      Helmet("rerank/MRR", "HELMET: one over the rank of the first relevant document", false,
+             [](const MetricInput& input) { return helmet::ScoreValue("rerank", "MRR", input); }),
+      Helmet("alce_asqa/str_em", "HELMET: share of the short questions answered, citations removed", false,
+             [](const MetricInput& input) { return helmet::ScoreValue("alce_asqa", "str_em", input); }),
+      Helmet("alce_asqa/str_hit", "HELMET: all short questions answered", true,
+             [](const MetricInput& input) { return helmet::ScoreValue("alce_asqa", "str_hit", input); }),
+      Helmet("alce_qampari/qampari_rec_top5", "HELMET: gold items listed, of at most five", false,
+             [](const MetricInput& input) { return helmet::ScoreValue("alce_qampari", "qampari_rec_top5", input); }),
+      Helmet("alce_qampari/qampari_f1_top5", "HELMET: harmonic mean of the list's precision and that recall", false,
+             [](const MetricInput& input) { return helmet::ScoreValue("alce_qampari", "qampari_f1_top5", input); }),
+  };
   return table;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "base/json.h"
 #include "eval_tasks/answer.h"
 #include "eval_tasks/metric.h"
@@ -84,8 +85,12 @@ TEST(MetricsTableTest, NamesAreUniqueAndWorstIsReachable) {
     EXPECT_EQ(FindMetric(metric.name), &metric);
     EXPECT_FALSE(metric.summary.empty());
     MetricInput wrong = {"x", {"y"}, {{-1, 1, false}, {-2, 1, false}}, {"a", "b"}, 1};
+    wrong.output = "x";
+    wrong.reference_json = absl::StrContains(metric.name, "rerank")   ? R"({"y": 1})"
+                           : absl::StrContains(metric.name, "choice") ? R"(["y", "q"])"
+                                                                      : R"([["y"]])";
     EXPECT_EQ(metric.Score(wrong).value(), metric.worst_value) << metric.name;
-    wrong.prediction = "y";
+    wrong.prediction = wrong.output = "y";
     wrong.gold_continuation_index = 0;
     EXPECT_EQ(metric.Score(wrong).value(), 1.0) << metric.name;
   }

@@ -36,6 +36,8 @@ MetricInput JudgedInput(const Sample& sample, const Generation& generation, std:
   input.gold_continuation_index = sample.gold_continuation_index;
   if (sample.continuations.empty()) {
     answer = ProcessAnswer(generation.text, sample.stop_strings);
+    input.output = absl::StrCat(sample.answer_prefix, BeforeStop(generation.text, sample.stop_strings));
+    input.reference_json = sample.reference_json;
   } else {
     const int chosen = ChosenContinuation(input);
     const bool known = chosen >= 0 && static_cast<size_t>(chosen) < sample.continuations.size();

@@ -64,6 +64,8 @@ struct Sample {
   std::vector<std::string> gold;  // any of these is right; with continuations: the text of the right one
   int gold_continuation_index = -1;
   std::vector<std::string> metrics;  // the first is the primary one
+  std::string answer_prefix;   // what the prompt already said of the answer: metrics that judge the output see it first
+  std::string reference_json;  // gold answers with more structure than a list of texts, for those metrics
 
   // How it was made.
   double depth = 0;                    // asked relative position of the (first) evidence in the context, 0 start, 1 end

@@ -1,11 +1,14 @@
 // varifocal metric: judges answers with the metrics of eval_tasks, without any model.
+#include <algorithm>
 #include <ostream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/files.h"
 #include "client/rows.h"
 #include "client/verb.h"
+#include "eval_tasks/helmet/score.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/suggest.h"
 
@@ -52,6 +55,35 @@ absl::StatusOr<MetricInput> ReadInput(const Json& line) {
   return input;
 }
 
+constexpr absl::string_view kHelmetPrefix = "helmet/";
+
+bool IsHelmet(const std::string& name) { return absl::StartsWith(name, kHelmetPrefix); }
+
+absl::StatusOr<Json> ScoreOne(const std::string& name, const Json& line, const MetricInput& input) {
+  if (IsHelmet(name) && FindMetric(name) == nullptr) {  // all of a kind's measures at once
+    ASSIGN_OR_RETURN(const std::string output, GetString(line, "prediction"));
+    return helmet::Score(absl::string_view(name).substr(kHelmetPrefix.size()), output,
+                         line.contains("gold") ? line["gold"] : Json(), line);
+  }
+  const Metric* metric = FindMetric(name);
+  if (metric == nullptr) {
+    std::vector<std::string> known;
+    for (const Metric& row : Metrics()) known.push_back(row.name);
+    for (const helmet::KindInfo& kind : helmet::Kinds()) known.push_back(absl::StrCat(kHelmetPrefix, kind.name));
+    return absl::InvalidArgumentError(absl::StrCat("unknown metric \"", name, "\"", DidYouMean(name, known)));
+  }
+  if (metric->judges_output) {
+    MetricInput whole;
+    ASSIGN_OR_RETURN(whole.output, GetString(line, "prediction"));
+    ASSIGN_OR_RETURN(whole.reference_json, DumpJson(line.contains("gold") ? line["gold"] : Json()));
+    return metric->Score(whole);
+  }
+  if (!metric->needs_continuations && (!line.contains("prediction") || input.gold.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " needs \"prediction\" and at least one \"gold\"."));
+  }
+  return metric->Score(input);
+}
+
 class JudgeAnswers : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
@@ -61,26 +93,24 @@ class JudgeAnswers : public Command {
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
     RETURN_IF_ERROR(ForEachJsonLine(jsonl_, [&](const Json& line) -> absl::Status {
       ASSIGN_OR_RETURN(const std::vector<std::string> names, Strings(line, "metric", /*required=*/true));
-      ASSIGN_OR_RETURN(const MetricInput input, ReadInput(line));
+      // HELMET's kinds read their own gold answers.
+      const bool is_helmet = std::all_of(names.begin(), names.end(), IsHelmet);
+      ASSIGN_OR_RETURN(const MetricInput input,
+                       is_helmet ? absl::StatusOr<MetricInput>(MetricInput()) : ReadInput(line));
       Json values = Json::object();
       for (const std::string& name : names) {
-        const Metric* metric = FindMetric(name);
-        if (metric == nullptr) {
-          std::vector<std::string> known;
-          for (const Metric& row : Metrics()) known.push_back(row.name);
-          return absl::InvalidArgumentError(absl::StrCat("unknown metric \"", name, "\"", DidYouMean(name, known)));
-        }
-        if (!metric->needs_continuations && (!line.contains("prediction") || input.gold.empty())) {
-          return absl::InvalidArgumentError(absl::StrCat(name, " needs \"prediction\" and at least one \"gold\"."));
-        }
-        ASSIGN_OR_RETURN(values[name], metric->Score(input));
+        ASSIGN_OR_RETURN(values[name], ScoreOne(name, line, input));
       }
-      if (console.format != Format::kText) return PrintJson(console, values);
-      std::string text;
-      for (const auto& [name, value] : values.items()) {
-        absl::StrAppend(&text, text.empty() ? "" : "  ", name, " ", value.dump());
+      if (console.format != Format::kText) {
+        RETURN_IF_ERROR(PrintJson(console, values));
+      } else {
+        std::string text;
+        for (const auto& [name, value] : values.items()) {
+          absl::StrAppend(&text, text.empty() ? "" : "  ", name, " ", value.dump());
+        }
+        console.out << text << "\n";
       }
-      console.out << text << "\n";
+      if (jsonl_ == "-") console.out.flush();  // whoever writes the lines may wait for the answers
       return absl::OkStatus();
     }));
     return ExitCode::kDone;
@@ -98,13 +128,14 @@ constinit const Verb kMetricVerb = {
     .group = "Tasks",
     .summary = "judge answers that are there already",
     .about =
-        "Reads one JSON object a line and prints one a line: {metric name: value, ..}. \"metric\" is a name or a list "
-        "of\n"
-        "names, \"gold\" a text or a list of texts of which any is right. A metric that looks at log-likelihoods "
-        "takes\n"
-        "\"continuation_scores\" [{\"log_likelihood\", \"token_count\", \"is_greedy\"}] and "
-        "\"gold_continuation_index\"\n"
-        "(from 0) instead of a prediction. Other keys are left alone, so that rows may carry ids.",
+        "Reads one JSON object a line and prints one a line, as they come: {metric name: value, ..}. \"metric\" is a "
+        "name\n"
+        "or a list of names, \"gold\" a text or a list of texts of which any is right. A metric that looks at\n"
+        "log-likelihoods takes \"continuation_scores\" [{\"log_likelihood\", \"token_count\", \"is_greedy\"}] and\n"
+        "\"gold_continuation_index\" (from 0) instead of a prediction. \"helmet/KIND\" gives an object: what HELMET's\n"
+        "post-processing of that kind makes of the prediction (docs/helmet.md). Other keys are left alone, so that "
+        "rows\n"
+        "may carry ids.",
     .examples =
         "echo '{\"metric\": \"token_f1\", \"prediction\": \"the red door\", \"gold\": [\"a red door\"]}' > "
         "answers.jsonl\n"

@@ -1,0 +1,28 @@
+// HELMET's parsing of what a model wrote: the answer after a prefix, a ranking of ids, an answer without citations.
+//
+// Each is the reference's regular expression, followed to the letter with Python's Unicode rules
+// (eval_tasks/metrics/python_text.h).
+//
+// Source: HELMET, utils.py and eval_alce.py, commit 4526dfb.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace varifocal::helmet {
+
+// The rest of the line after the first `prefix` (ASCII, case ignored), else the first line; stripped, and one more
+// prefix at its start dropped.
+std::string ParseOutput(absl::string_view output, absl::string_view prefix = "Answer:");
+
+// Ids in the order of the longest chain "3 > 1 > 2", each with its score: how many stand from it to the end, counted
+// before repeated ids are dropped. Without any number: the whole text, as one id.
+std::vector<std::pair<std::string, int>> ParseRankings(absl::string_view output);
+
+// What ALCE's scorer reads: runs of newlines as one space, without end-of-turn marks and citations.
+std::string WithoutCitations(absl::string_view output);
+
+}  // namespace varifocal::helmet

@@ -1,0 +1,271 @@
+// HELMET's parsing and measures: against upstream's own functions on generated outputs, which this test draws again
+// from the tables in the golden file (recipes/goldens/make_helmet_metrics.py), to the bit; and against examples by
+// hand.
+#include "eval_tasks/helmet/score.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/python_random.h"
+#include "base/sha256.h"
+#include "eval_tasks/helmet/parse.h"
+#include "eval_tasks/metrics/porter_stemmer.h"
+#include "eval_tasks/metrics/rouge.h"
+#include "gtest/gtest.h"
+
+namespace varifocal::helmet {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+const Json& Golden() {
+  static const Json golden = [] {
+    std::ifstream file("eval_tasks/testdata/helmet_metrics.json");
+    std::stringstream text;
+    text << file.rdbuf();
+    return ParseJson(text.str()).value();
+  }();
+  return golden;
+}
+
+struct Case {
+  Json gold;
+  std::string output;
+};
+
+std::string DrawText(PythonRandom& random, const Texts& pieces, int low, int high) {
+  const size_t count = static_cast<size_t>(random.RandInt(low, high));
+  std::string text;
+  for (size_t index : random.Choices(pieces.size(), count)) text += pieces[index];
+  return text;
+}
+
+std::string DrawOutput(PythonRandom& random, const Texts& golds, const Texts& pieces, const Texts& prefixes) {
+  const int64_t mode = random.RandInt(0, 3);
+  if (mode == 0) return DrawText(random, pieces, 0, 14);
+  const std::string gold = golds[random.Below(golds.size())];
+  if (mode == 1) {
+    const std::string before = DrawText(random, pieces, 0, 3);
+    return absl::StrCat(before, gold, DrawText(random, pieces, 0, 3));
+  }
+  if (mode == 2) {
+    Texts words = absl::StrSplit(gold, ' ');
+    random.Shuffle(words);
+    return absl::StrCat(DrawText(random, pieces, 0, 4), absl::StrJoin(words, " "));
+  }
+  const std::string before = DrawText(random, prefixes, 1, 2);
+  return absl::StrCat(before, gold, DrawText(random, pieces, 0, 4));
+}
+
+Case DrawCase(const std::string& kind, PythonRandom& random, const Texts& pieces, const Texts& prefixes) {
+  const Texts text_pieces = Golden()["pieces"]["text"];
+  Case drawn;
+  if (kind == "porter") {
+    const std::string stem = DrawText(random, Golden()["syllables"], 0, 4);
+    drawn.output = stem + DrawText(random, Golden()["suffixes"], 1, 2);
+  } else if (kind == "rerank" || kind == "parse_rankings") {
+    drawn.gold = Json::object();
+    for (int64_t left = random.RandInt(1, 12); left > 0; --left) {
+      const std::string document = absl::StrCat(random.RandInt(1, 40));
+      drawn.gold[document] = random.RandInt(0, 3);
+    }
+    drawn.output = DrawText(random, pieces, 0, 20);
+  } else if (kind == "alce_asqa" || kind == "alce_qampari") {
+    drawn.gold = Json::array();
+    Texts flat;
+    for (int64_t left = random.RandInt(1, 8); left > 0; --left) {
+      Json group = Json::array();
+      for (int64_t aliases = random.RandInt(1, 2); aliases > 0; --aliases) {
+        flat.push_back(DrawText(random, text_pieces, 1, 2));
+        group.push_back(flat.back());
+      }
+      drawn.gold.push_back(group);
+    }
+    drawn.output = DrawOutput(random, flat, pieces, prefixes);
+    for (int64_t left = random.RandInt(0, 6); left > 0; --left) {
+      absl::StrAppend(&drawn.output, ", ", flat[random.Below(flat.size())]);
+    }
+    drawn.output += DrawText(random, pieces, 0, 2);
+  } else {
+    Texts golds;
+    for (int64_t left = random.RandInt(1, 3); left > 0; --left) golds.push_back(DrawText(random, text_pieces, 0, 8));
+    if (kind == "infbench_choice") {
+      const std::string letter(1, "ABCD"[random.Below(4)]);
+      golds = {letter, absl::StrCat(letter, ". ", golds[0])};
+    }
+    drawn.output = DrawOutput(random, golds, pieces, prefixes);
+    drawn.gold = golds;
+  }
+  return drawn;
+}
+
+class Hash {
+ public:
+  void Add(double value) {
+    char bytes[sizeof(value)];
+    std::memcpy(bytes, &value, sizeof(value));
+    stream_->Update({bytes, sizeof(bytes)});
+  }
+  void Add(const std::string& text) { stream_->Update(absl::StrCat(text, absl::string_view("\0", 1))); }
+  std::string Take() {
+    const std::string hex = ToHex(stream_->Finish()).substr(0, 16);
+    stream_ = std::make_unique<Sha256Stream>();
+    return hex;
+  }
+
+ private:
+  std::unique_ptr<Sha256Stream> stream_ = std::make_unique<Sha256Stream>();
+};
+
+double RoundedTo12(double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.12f", value);
+  return std::strtod(text, nullptr);
+}
+
+// What upstream returned for the case, in the recipe's order.
+void AddResult(const std::string& kind, const Case& drawn, Hash& hash) {
+  if (kind == "porter") {
+    hash.Add(PorterStem(drawn.output));
+    return;
+  }
+  if (kind == "rouge_1_2") {
+    for (int n : {1, 2}) {
+      RougeScore best;
+      for (const Json& gold : drawn.gold) {
+        const RougeScore score = RougeN(gold.get<std::string>(), drawn.output, n);
+        best.precision = std::max(best.precision, score.precision);
+        best.recall = std::max(best.recall, score.recall);
+        best.f1 = std::max(best.f1, score.f1);
+      }
+      for (double value : {best.precision, best.recall, best.f1}) hash.Add(value);
+    }
+    return;
+  }
+  if (kind == "parse_rankings") {
+    for (const auto& [id, score] : ParseRankings(drawn.output)) {
+      hash.Add(id);
+      hash.Add(score);
+    }
+    return;
+  }
+  const Json result = Score(kind, drawn.output, drawn.gold).value();
+  Texts names;
+  if (kind == "ruler") {
+    names = {"ruler_recall"};
+  } else if (kind == "rerank") {
+    for (int k : {1, 5, 10, 20}) {
+      if (k > static_cast<int>(drawn.gold.size())) break;
+      for (const char* measure : {"NDCG", "MAP", "Recall", "P"}) names.push_back(absl::StrCat(measure, "@", k));
+    }
+    names.insert(names.end(), {"MRR", "num_preds"});
+  } else if (kind == "alce_asqa") {
+    names = {"str_em", "str_hit", "length"};
+  } else if (kind == "alce_qampari") {
+    hash.Add(result["num_preds"].get<double>());
+    for (const char* name : {"qampari_prec", "qampari_rec", "qampari_rec_top5", "qampari_f1", "qampari_f1_top5"}) {
+      hash.Add(RoundedTo12(result[name]));
+    }
+    return;
+  } else if (kind == "parse_output" || kind == "normalize_answer") {
+    names = {kind == "parse_output" ? "parsed_output" : kind};
+  } else {
+    names = {"exact_match",   "f1",           "substring_exact_match", "rougeL_f1",
+             "rougeL_recall", "rougeLsum_f1", "rougeLsum_recall"};
+    if (kind != "calculate_metrics") names.push_back("parsed_output");
+  }
+  for (const std::string& name : names) {
+    if (result[name].is_string()) {
+      hash.Add(result[name].get<std::string>());
+    } else {
+      hash.Add(result[name].get<double>());
+    }
+  }
+}
+
+TEST(HelmetScoreTest, EqualsUpstreamOnGeneratedOutputs) {
+  const int block = Golden()["block"];
+  std::map<std::string, int> compared;
+  for (const Json& row : Golden()["kinds"]) {
+    const std::string kind = row["kind"];
+    const Texts pieces = Golden()["pieces"][row["pieces"].get<std::string>()];
+    const Texts prefixes = Golden()["pieces"][row["prefixes"].get<std::string>()];
+    PythonRandom random(row["seed"].get<uint64_t>());
+    Hash hash;
+    std::string block_text;
+    int wrong_count = 0;
+    for (int i = 0; i < row["count"]; ++i) {
+      const Case drawn = DrawCase(kind, random, pieces, prefixes);
+      AddResult(kind, drawn, hash);
+      absl::StrAppend(&block_text, Json{{"gold", drawn.gold}, {"prediction", drawn.output}}.dump(), "\n");
+      ++compared[kind];
+      if ((i + 1) % block != 0) continue;
+      const bool equal = hash.Take() == row["digests"][i / block].get<std::string>();
+      if (!equal && wrong_count++ == 0) ADD_FAILURE() << kind << ", cases up to " << i << ":\n" << block_text;
+      block_text.clear();
+    }
+    EXPECT_EQ(wrong_count, 0) << kind;
+  }
+  EXPECT_GE(compared.size(), 15u);
+  for (const auto& [kind, count] : compared) EXPECT_GE(count, 1000) << kind;
+}
+
+TEST(HelmetScoreTest, ParsesAsTheSpecificationSays) {
+  EXPECT_EQ(ParseOutput("Paris\nAnswer: London"), "London");
+  EXPECT_EQ(ParseOutput("Answer:Answer: 42"), "42");
+  EXPECT_EQ(ParseOutput("\nfoo"), "");
+  EXPECT_EQ(ParseOutput("label:\n7", "label:"), "");
+  EXPECT_EQ(ParseOutput("foo\nbar"), "foo");
+  using Rankings = std::vector<std::pair<std::string, int>>;
+  EXPECT_EQ(ParseRankings("Ranking: 12 > 7 > 12 > 3"), (Rankings{{"12", 4}, {"7", 3}, {"3", 1}}));
+  EXPECT_EQ(ParseRankings("[ID: 5] > [ID: 6]"), (Rankings{{"5", 2}, {"6", 1}}));
+  EXPECT_EQ(ParseRankings("Ranking: none"), (Rankings{{"ranking none", 1}}));
+  EXPECT_EQ(ParseRankings("1 > 2, 10 > 20 > 30"), (Rankings{{"10", 3}, {"20", 2}, {"30", 1}}));
+}
+
+TEST(HelmetScoreTest, MeasuresAsTheSpecificationSays) {
+  const Json labels = {{"1", 3}, {"2", 2}, {"3", 0}, {"4", 1}};
+  const Json at10 = {{"k_values", {10}}};
+  EXPECT_EQ(Score("rerank", "1>2>4>3", labels, at10).value()["NDCG@10"], 1.0);
+  EXPECT_EQ(Score("rerank", "3>4>2>1", labels, at10).value()["NDCG@10"], 0.61383);
+  EXPECT_EQ(Score("rerank", "4>99>1", labels, at10).value()["NDCG@10"], 0.525);
+  EXPECT_DOUBLE_EQ(RougeL("The running dogs were happily barking", "A dog runs and barks happily").f1, 1.0 / 3);
+  EXPECT_EQ(RougeL("Elinor", "Answer: Elinor Dashwood").f1, 0.5);
+  EXPECT_EQ(RougeL("She dies", "He died dying").f1, 0.4);
+  EXPECT_EQ(Score("default", "", "A").value()["exact_match"], 1.0) << "the gold letter A normalises to nothing";
+  EXPECT_EQ(Score("infbench_choice", "I say b. THE BOAT!", Json{"B", "B. The boat"}).value()["exact_match"], 1.0);
+  EXPECT_EQ(Score("ruler", "Numbers: 12, 34", Json{"12", "56"}).value()["ruler_recall"], 0.5);
+  for (const auto& [word, stem] : std::map<std::string, std::string>{{"flies", "fli"},
+                                                                     {"died", "die"},
+                                                                     {"dying", "die"},
+                                                                     {"happy", "happi"},
+                                                                     {"enjoy", "enjoy"},
+                                                                     {"sensibility", "sensibl"},
+                                                                     {"fully", "fulli"},
+                                                                     {"geology", "geolog"},
+                                                                     {"skies", "sky"}}) {
+    EXPECT_EQ(PorterStem(word), stem);
+  }
+}
+
+TEST(HelmetScoreTest, BadInputIsToldInOneSentence) {
+  EXPECT_EQ(Score("defualt", "x", "y").status().message(),
+            "no HELMET kind is called \"defualt\"; did you mean \"default\"?");
+  EXPECT_FALSE(Score("default", "x", Json::array()).ok());
+  EXPECT_FALSE(Score("default", "x", 7).ok());
+  EXPECT_FALSE(Score("rerank", "1 > 2", Json{{"1", "high"}}).ok());
+  EXPECT_FALSE(Score("rerank", "1 > 2", Json{{"1", 2}}, Json{{"k_values", {0}}}).ok());
+  EXPECT_FALSE(Score("alce_asqa", "x", Json::array({Json::array()})).ok());
+  EXPECT_FALSE(Score("infbench_choice", "x", "A").ok());
+}
+
+}  // namespace
+}  // namespace varifocal::helmet

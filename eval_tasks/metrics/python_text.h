@@ -1,0 +1,39 @@
+// Text as Python sees it: code points, str.lower(), str.strip(), and the character classes of its `re` module.
+//
+// The reference metrics are Python; where their rules for Unicode differ from C's or from PCRE's, Python's count: the
+// final sigma and the dotted capital I when lowering, four information separators as white space, Arabic-Indic digits
+// as \d, the long s as an "s" when case is ignored.
+//
+// Bytes that are not UTF-8 count as U+FFFD each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace varifocal {
+
+using CodePoint = int32_t;
+using PythonText = std::vector<CodePoint>;
+
+PythonText ToPythonText(absl::string_view utf8);
+std::string ToUtf8(const PythonText& text, size_t begin, size_t end);
+inline std::string ToUtf8(const PythonText& text) { return ToUtf8(text, 0, text.size()); }
+
+PythonText PythonLower(const PythonText& text);  // str.lower()
+std::string PythonLower(absl::string_view utf8);
+std::string PythonStrip(absl::string_view utf8);  // str.strip()
+PythonText PythonStrip(const PythonText& text);
+
+bool IsPythonSpace(CodePoint point);          // str.isspace(), and \s
+bool IsPythonWordCharacter(CodePoint point);  // \w
+bool IsPythonDecimal(CodePoint point);        // \d
+// Whether `point` matches an ASCII character of a pattern under re.IGNORECASE.
+bool MatchesIgnoringCase(CodePoint point, char pattern);
+// Whether the ASCII text `pattern` matches at `begin` under re.IGNORECASE.
+bool MatchesIgnoringCase(const PythonText& text, size_t begin, absl::string_view pattern);
+
+}  // namespace varifocal

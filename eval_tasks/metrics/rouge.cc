@@ -1,0 +1,168 @@
+#include "eval_tasks/metrics/rouge.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "absl/strings/str_split.h"
+#include "eval_tasks/metrics/porter_stemmer.h"
+#include "eval_tasks/metrics/python_text.h"
+
+namespace varifocal {
+namespace {
+
+using WordIds = std::vector<int>;
+
+RougeScore FromShares(double precision, double recall) {
+  return {precision, recall, precision + recall > 0 ? 2 * precision * recall / (precision + recall) : 0.0};
+}
+
+// Numbers for words, the same on both sides.
+class Vocabulary {
+ public:
+  WordIds Ids(const std::vector<std::string>& words) {
+    WordIds ids;
+    for (const std::string& word : words)
+      ids.push_back(ids_.emplace(word, static_cast<int>(ids_.size())).first->second);
+    return ids;
+  }
+  size_t size() const { return ids_.size(); }
+
+ private:
+  std::unordered_map<std::string, int> ids_;
+};
+
+int LongestCommonSubsequence(const WordIds& a, const WordIds& b) {
+  std::vector<int> row(b.size() + 1, 0);
+  for (int word : a) {
+    int diagonal = 0;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int above = row[j];
+      row[j] = word == b[j - 1] ? diagonal + 1 : std::max(above, row[j - 1]);
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+// Marks the places of `gold` on one longest common subsequence with `line`: walking back from the end, a step in `line`
+// is taken only where it keeps strictly more, else a step in `gold`.
+void MarkCommon(const WordIds& gold, const WordIds& line, std::vector<bool>& marked) {
+  const size_t width = line.size() + 1;
+  std::vector<bool> left_is_larger((gold.size() + 1) * width, false);
+  std::vector<int> row(width, 0);
+  for (size_t i = 1; i <= gold.size(); ++i) {
+    int diagonal = 0;
+    for (size_t j = 1; j <= line.size(); ++j) {
+      const int above = row[j];
+      left_is_larger[i * width + j] = row[j - 1] > above;
+      row[j] = gold[i - 1] == line[j - 1] ? diagonal + 1 : std::max(above, row[j - 1]);
+      diagonal = above;
+    }
+  }
+  for (size_t i = gold.size(), j = line.size(); i > 0 && j > 0;) {
+    if (gold[i - 1] == line[j - 1]) {
+      marked[i - 1] = true;
+      --i;
+      --j;
+    } else if (left_is_larger[i * width + j]) {
+      --j;
+    } else {
+      --i;
+    }
+  }
+}
+
+std::vector<WordIds> Lines(absl::string_view text, Vocabulary& vocabulary) {
+  std::vector<WordIds> lines;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!line.empty()) lines.push_back(vocabulary.Ids(RougeWords(line)));
+  }
+  return lines;
+}
+
+std::vector<int> Counts(const std::vector<WordIds>& lines, size_t vocabulary_size) {
+  std::vector<int> counts(vocabulary_size, 0);
+  for (const WordIds& line : lines) {
+    for (int word : line) ++counts[word];
+  }
+  return counts;
+}
+
+size_t TotalSize(const std::vector<WordIds>& lines) {
+  size_t size = 0;
+  for (const WordIds& line : lines) size += line.size();
+  return size;
+}
+
+}  // namespace
+
+std::vector<std::string> RougeWords(absl::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  auto finish = [&] {
+    if (!word.empty()) words.push_back(word.size() > 3 ? PorterStem(word) : word);
+    word.clear();
+  };
+  for (CodePoint point : PythonLower(ToPythonText(text))) {
+    if ((point >= 'a' && point <= 'z') || (point >= '0' && point <= '9')) {
+      word += static_cast<char>(point);
+    } else {
+      finish();
+    }
+  }
+  finish();
+  return words;
+}
+
+RougeScore RougeN(absl::string_view gold, absl::string_view prediction, int n) {
+  auto grams = [n](absl::string_view text) {
+    const std::vector<std::string> words = RougeWords(text);
+    std::map<std::vector<std::string>, int> counts;
+    for (size_t i = 0; i + n <= words.size(); ++i) ++counts[{words.begin() + i, words.begin() + i + n}];
+    return counts;
+  };
+  const auto gold_counts = grams(gold), prediction_counts = grams(prediction);
+  int gold_total = 0, prediction_total = 0, common = 0;
+  for (const auto& [gram, count] : gold_counts) {
+    gold_total += count;
+    const auto other = prediction_counts.find(gram);
+    if (other != prediction_counts.end()) common += std::min(count, other->second);
+  }
+  for (const auto& [gram, count] : prediction_counts) prediction_total += count;
+  return FromShares(static_cast<double>(common) / std::max(prediction_total, 1),
+                    static_cast<double>(common) / std::max(gold_total, 1));
+}
+
+RougeScore RougeL(absl::string_view gold, absl::string_view prediction) {
+  Vocabulary vocabulary;
+  const WordIds a = vocabulary.Ids(RougeWords(gold));
+  const WordIds b = vocabulary.Ids(RougeWords(prediction));
+  if (a.empty() || b.empty()) return {};
+  const double common = LongestCommonSubsequence(a, b);
+  return FromShares(common / static_cast<double>(b.size()), common / static_cast<double>(a.size()));
+}
+
+RougeScore RougeLsum(absl::string_view gold, absl::string_view prediction) {
+  Vocabulary vocabulary;
+  const std::vector<WordIds> gold_lines = Lines(gold, vocabulary);
+  const std::vector<WordIds> lines = Lines(prediction, vocabulary);
+  const size_t gold_size = TotalSize(gold_lines), size = TotalSize(lines);
+  if (gold_size == 0 || size == 0) return {};
+  std::vector<int> gold_left = Counts(gold_lines, vocabulary.size()), left = Counts(lines, vocabulary.size());
+  int hits = 0;
+  for (const WordIds& gold_line : gold_lines) {
+    std::vector<bool> marked(gold_line.size(), false);
+    for (const WordIds& line : lines) MarkCommon(gold_line, line, marked);
+    for (size_t i = 0; i < gold_line.size(); ++i) {
+      const int word = gold_line[i];
+      if (!marked[i] || gold_left[word] == 0 || left[word] == 0) continue;
+      --gold_left[word];
+      --left[word];
+      ++hits;
+    }
+  }
+  return FromShares(hits / static_cast<double>(size), hits / static_cast<double>(gold_size));
+}
+
+}  // namespace varifocal
