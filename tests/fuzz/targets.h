@@ -5,6 +5,7 @@
 // fixed mutations of them; and fuzz_NAME of the preset `fuzz`, with what libFuzzer finds.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,7 @@ struct FuzzTarget {
 };
 
 const std::vector<FuzzTarget>& FuzzTargets();
+
+inline void PrintTo(const FuzzTarget& target, std::ostream* out) { *out << target.name; }  // for GoogleTest
 
 }  // namespace varifocal
