@@ -13,7 +13,7 @@ namespace {
 
 uint64_t ChildKey(int node, uint8_t byte) { return static_cast<uint64_t>(node) << 8 | byte; }
 
-uint8_t ClassesBefore(absl::string_view text, size_t at, size_t* begin) {
+uint16_t ClassesBefore(absl::string_view text, size_t at, size_t* begin) {
   *begin = at - 1;
   while (*begin > 0 && (static_cast<uint8_t>(text[*begin]) & 0xC0) == 0x80) --*begin;
   uint32_t point = 0;
@@ -21,7 +21,7 @@ uint8_t ClassesBefore(absl::string_view text, size_t at, size_t* begin) {
   return UnicodeClasses()[point];
 }
 
-uint8_t ClassesAt(absl::string_view text, size_t at, size_t* end) {
+uint16_t ClassesAt(absl::string_view text, size_t at, size_t* end) {
   uint32_t point = 0;
   *end = at + ReadValidUtf8(text.data() + at, &point);
   return UnicodeClasses()[point];
@@ -73,7 +73,8 @@ absl::StatusOr<AddedToken> ReadAddedToken(const Json& json, size_t index) {
 
 }  // namespace
 
-absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Bpe& model, const Normalizers& normalizers) {
+absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Vocabulary& vocabulary,
+                                                  const Normalizers& normalizers) {
   AddedTokens added;
   if (list.is_null()) return added;
   if (!list.is_array()) {
@@ -83,8 +84,8 @@ absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Bpe& m
   for (size_t i = 0; i < list.size(); ++i) {
     ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(list[i], i));
     // The library numbers tokens that are not in the vocabulary itself, whatever the file says; we want both to agree.
-    const auto known = model.TokenToId(token.content);
-    const int32_t expected = known.value_or(std::max(static_cast<int32_t>(model.entry_count()), id_max + 1));
+    const auto known = vocabulary.Find(token.content);
+    const int32_t expected = known.value_or(std::max(static_cast<int32_t>(vocabulary.entry_count()), id_max + 1));
     if (token.id != expected) {
       return absl::InvalidArgumentError(
           absl::StrCat("added_tokens[", i, "] gives \"", token.content, "\" the id ", token.id,
@@ -96,12 +97,14 @@ absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Bpe& m
       return absl::InvalidArgumentError(
           absl::StrCat("added_tokens[", i, "] repeats the id ", token.id, " or the content \"", token.content, "\""));
     }
+    if (token.special) added.special_contents_.insert(token.content);
     added.tokens_.push_back(std::move(token));
   }
   for (size_t i = 0; i < added.tokens_.size(); ++i) {
     AddedToken& token = added.tokens_[i];
-    token.pattern = token.content;
-    if (token.normalized) RETURN_IF_ERROR(Normalize(normalizers, token.pattern));
+    NormalizedText pattern{token.content};
+    if (token.normalized) RETURN_IF_ERROR(Normalize(normalizers, pattern));
+    token.pattern = std::move(pattern.text);
     added.tries_[token.normalized ? 1 : 0].Add(token.pattern, static_cast<int>(i));
   }
   return added;

@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/json.h"
-#include "tokenizer/bpe.h"
+#include "tokenizer/model.h"
 #include "tokenizer/normalizers.h"
 
 namespace varifocal {
@@ -42,7 +43,8 @@ struct AddedTokenCut {
 class AddedTokens {
  public:
   // `list` is tokenizer.json's "added_tokens"; ids beyond the vocabulary continue it.
-  static absl::StatusOr<AddedTokens> FromJson(const Json& list, const Bpe& model, const Normalizers& normalizers);
+  static absl::StatusOr<AddedTokens> FromJson(const Json& list, const Vocabulary& vocabulary,
+                                              const Normalizers& normalizers);
 
   // Cuts `text` at the tokens that are looked for before (or after) normalization.
   void Cut(absl::string_view text, bool after_normalization, bool special_tokens_as_text,
@@ -51,6 +53,9 @@ class AddedTokens {
   bool has_normalized() const { return !tries_[1].tokens.empty(); }
   const std::vector<AddedToken>& tokens() const { return tokens_; }
   const AddedToken* Find(int32_t id) const;
+  // The library tells special tokens by their text: another entry with that text is special too, and a token whose text
+  // normalization changes is not.
+  bool IsSpecialContent(absl::string_view text) const { return special_contents_.contains(text); }
   std::optional<int32_t> TokenToId(absl::string_view content) const;
 
  private:
@@ -66,6 +71,7 @@ class AddedTokens {
   std::vector<AddedToken> tokens_;
   absl::flat_hash_map<int32_t, int> by_id_;
   absl::flat_hash_map<std::string, int32_t> by_content_;
+  absl::flat_hash_set<std::string> special_contents_;
   Trie tries_[2];
 };
 

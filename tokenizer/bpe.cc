@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -13,11 +14,11 @@
 namespace varifocal {
 namespace {
 
-constexpr int64_t kIdMax = (1 << 24) - 1;      // far above any vocabulary; an id is an index into an array
-constexpr size_t kShortWordMax = 32;           // characters; beyond, repeated scans cost more than bookkeeping
-constexpr size_t kCachedWordBytesMax = 64;     // longer words seldom come again
-constexpr size_t kCachedWordCountMax = 16384;  // about 2 MB per cache
+constexpr size_t kShortWordMax = 32;  // characters; beyond, repeated scans cost more than bookkeeping
 constexpr uint32_t kNone = 0xFFFFFFFF;
+constexpr uint32_t kPointTableSize = 0x10000;
+constexpr uint32_t kMetaspace = 0x2581;  // the space of SentencePiece
+constexpr int kMetaspaceSymbol = 0x80;   // frequent characters: ASCII and this one, or all bytes
 
 uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
@@ -51,63 +52,56 @@ class PositionQueue {
   std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> late_;
 };
 
+// "a b" or ["a", "b"]. Lines of old merges.txt files that name a version are no merges.
+absl::Status ReadMerge(const Json& merge, uint32_t rank, absl::string_view* left, absl::string_view* right) {
+  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+    *left = merge[0].get_ref<const std::string&>();
+    *right = merge[1].get_ref<const std::string&>();
+  } else if (merge.is_string()) {
+    const absl::string_view text = merge.get_ref<const std::string&>();
+    const size_t space = text.find(' ');
+    if (space == absl::string_view::npos || text.find(' ', space + 1) != absl::string_view::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("merge ", rank, " is \"", text, "\", not two tokens with one space between them"));
+    }
+    *left = text.substr(0, space);
+    *right = text.substr(space + 1);
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("merge ", rank, " is ", merge.dump(), ", neither \"a b\" nor [\"a\", \"b\"]"));
+  }
+  if (left->empty() || right->empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " has an empty side"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::StatusOr<Bpe> Bpe::FromJson(const Json& model, bool words_are_bytes) {
-  Bpe bpe;
-  bpe.words_are_bytes_ = words_are_bytes;
+absl::StatusOr<std::unique_ptr<const Model>> MakeBpe(const Json& model, bool words_are_bytes) {
+  return Bpe::FromJson(model, words_are_bytes);
+}
+
+absl::StatusOr<std::unique_ptr<Bpe>> Bpe::FromJson(const Json& model, bool words_are_bytes) {
   RETURN_IF_ERROR(CheckKeys(model, "model",
                             {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
                              "byte_fallback", "ignore_merges", "vocab", "merges"}));
-  RETURN_IF_ERROR(bpe.ReadVocab(model));
-  RETURN_IF_ERROR(bpe.ReadOptions(model));
-  RETURN_IF_ERROR(bpe.ReadMerges(model));
-  for (int byte = 0; byte < 256; ++byte) {
-    std::string character;
-    AppendUtf8(ByteToCharacter(static_cast<uint8_t>(byte)), character);
-    bpe.byte_ids_[byte] = bpe.TokenToId(character).value_or(-1);
-  }
-  if (bpe.continuing_prefix_.empty() && bpe.end_suffix_.empty()) bpe.FindJoints();
-  if (bpe.ignore_merges_ && words_are_bytes) {
-    for (const auto& [token, id] : bpe.vocab_) {
-      if (auto bytes = FromByteLevel(token); bytes.has_value()) bpe.vocab_of_bytes_.emplace(*std::move(bytes), id);
+  ASSIGN_OR_RETURN(const Json* vocab, GetMember(model, "vocab"));
+  ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::FromJson(*vocab));
+  std::unique_ptr<Bpe> bpe(new Bpe(std::move(vocabulary)));
+  bpe->words_are_bytes_ = words_are_bytes;
+  RETURN_IF_ERROR(bpe->ReadOptions(model));
+  RETURN_IF_ERROR(bpe->ReadMerges(model));
+  if (bpe->has_affixes()) return bpe;
+  bpe->FindJoints();
+  bpe->IndexCharacters();
+  if (bpe->ignore_merges_ && words_are_bytes) {
+    for (size_t id = 0; id < bpe->vocabulary_.tokens().size(); ++id) {
+      auto bytes = FromByteLevel(bpe->vocabulary_.tokens()[id]);
+      if (bytes.has_value()) bpe->vocab_of_bytes_.emplace(*std::move(bytes), static_cast<int32_t>(id));
     }
   }
   return bpe;
-}
-
-absl::Status Bpe::ReadVocab(const Json& model) {
-  ASSIGN_OR_RETURN(const Json* vocab, GetMember(model, "vocab"));
-  if (!vocab->is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"vocab\" must be an object, not ", vocab->type_name()));
-  }
-  if (vocab->empty()) return absl::InvalidArgumentError("\"vocab\" has no entries");
-  vocab_.reserve(vocab->size());
-  for (const auto& item : vocab->items()) {
-    if (!item.value().is_number_integer()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the id of \"", item.key(), "\" must be an integer, not ", item.value().type_name()));
-    }
-    const bool fits = item.value().is_number_unsigned() ? item.value().get<uint64_t>() <= static_cast<uint64_t>(kIdMax)
-                                                        : item.value().get<int64_t>() >= 0;
-    if (!fits) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the id of \"", item.key(), "\" is ", item.value().dump(), ", not between 0 and ", kIdMax));
-    }
-    const auto id = item.value().get<int32_t>();
-    if (static_cast<size_t>(id) >= tokens_.size()) {
-      tokens_.resize(id + 1);
-      present_.resize(id + 1);
-    }
-    if (present_[id]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the id ", id, " is given to both \"", tokens_[id], "\" and \"", item.key(), "\""));
-    }
-    present_[id] = true;
-    tokens_[id] = item.key();
-    vocab_.emplace(item.key(), id);
-  }
-  return absl::OkStatus();
 }
 
 absl::Status Bpe::ReadOptions(const Json& model) {
@@ -127,8 +121,9 @@ absl::Status Bpe::ReadOptions(const Json& model) {
   fuse_unknown_ = fuse_unknown.value_or(false);
   byte_fallback_ = byte_fallback.value_or(false);
   ignore_merges_ = ignore_merges.value_or(false);
+  if (byte_fallback_) fallback_ids_ = vocabulary_.ByteTokens();
   if (unknown.has_value()) {
-    unknown_id_ = TokenToId(*unknown);
+    unknown_id_ = vocabulary_.Find(*unknown);
     if (!unknown_id_.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat("\"unk_token\" is \"", *unknown, "\", which is not in \"vocab\""));
     }
@@ -144,131 +139,182 @@ absl::Status Bpe::ReadMerges(const Json& model) {
   merges_.reserve(merges->size());
   uint32_t rank = 0;
   for (const Json& merge : *merges) {
-    std::string left, right;
-    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-      left = merge[0].get<std::string>();
-      right = merge[1].get<std::string>();
-    } else if (merge.is_string()) {
-      const auto& text = merge.get_ref<const std::string&>();
-      const size_t space = text.find(' ');
-      if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("merge ", rank, " is \"", text, "\", not two tokens with one space between them"));
-      }
-      left = text.substr(0, space);
-      right = text.substr(space + 1);
-    } else {
-      return absl::InvalidArgumentError(
-          absl::StrCat("merge ", rank, " is ", merge.dump(), ", neither \"a b\" nor [\"a\", \"b\"]"));
-    }
-    if (left.empty() || right.empty())
-      return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " has an empty side"));
+    if (merge.is_string() && absl::StartsWith(merge.get_ref<const std::string&>(), "#version")) continue;
+    absl::string_view left, right;
+    RETURN_IF_ERROR(ReadMerge(merge, rank, &left, &right));
     if (right.size() < continuing_prefix_.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("merge ", rank, ": \"", right, "\" is shorter than the prefix \"", continuing_prefix_, "\""));
     }
-    const std::string joined = left + right.substr(continuing_prefix_.size());
-    for (const std::string* token : std::initializer_list<const std::string*>{&left, &right, &joined}) {
-      if (!TokenToId(*token).has_value()) {
+    const std::string joined = absl::StrCat(left, right.substr(continuing_prefix_.size()));
+    int32_t ids[3];
+    const absl::string_view tokens[3] = {left, right, joined};
+    for (int i = 0; i < 3; ++i) {
+      const auto id = vocabulary_.Find(tokens[i]);
+      if (!id.has_value()) {
         return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " (\"", left, "\" and \"", right, "\") needs \"",
-                                                       *token, "\", which is not in \"vocab\""));
+                                                       tokens[i], "\", which is not in \"vocab\""));
       }
+      ids[i] = *id;
     }
-    merges_[PairKey(*TokenToId(left), *TokenToId(right))] = {rank,
-                                                             *TokenToId(joined)};  // of equal merges the last counts
+    merges_[PairKey(ids[0], ids[1])] = {rank, ids[2]};  // of equal merges the last counts
     ++rank;
   }
   return absl::OkStatus();
 }
 
-// A merge of two tokens brings the last character of one to the first of the other. A token can also stand for itself
-// from the start: unknown ones and bytes do.
+// A merge of two tokens brings the last character of one to the first of the other. Unknown tokens and <0xNN> stand for
+// characters that their text does not tell, so a file that merges them gets no joints: its words are not cut.
 void Bpe::FindJoints() {
+  absl::flat_hash_set<int32_t> stand_ins;
+  if (unknown_id_.has_value()) stand_ins.insert(*unknown_id_);
+  if (fallback_ids_.has_value()) stand_ins.insert(fallback_ids_->begin(), fallback_ids_->end());
+  cuts_words_ = std::none_of(merges_.begin(), merges_.end(), [&](const auto& merge) {
+    return stand_ins.contains(static_cast<int32_t>(merge.first >> 32)) ||
+           stand_ins.contains(static_cast<int32_t>(merge.first & 0xFFFFFFFF));
+  });
+  if (!cuts_words_) return;
   for (const auto& [pair, merge] : merges_) {
     const auto left = static_cast<int32_t>(pair >> 32), right = static_cast<int32_t>(pair & 0xFFFFFFFF);
-    const absl::string_view left_token = tokens_[left], right_token = tokens_[right];
+    const absl::string_view left_token = vocabulary_.tokens()[left], right_token = vocabulary_.tokens()[right];
     size_t last = left_token.size() - 1;
     while (last > 0 && (static_cast<uint8_t>(left_token[last]) & 0xC0) == 0x80) --last;
     uint32_t point = 0;
     const int first_length = ReadValidUtf8(right_token.data(), &point);
-    for (int32_t before : {left, TokenToId(left_token.substr(last)).value_or(left)}) {
-      for (int32_t behind : {right, TokenToId(right_token.substr(0, first_length)).value_or(right)}) {
-        joints_.insert(PairKey(before, behind));
-      }
-    }
+    const auto before = vocabulary_.Find(left_token.substr(last));
+    const auto behind = vocabulary_.Find(right_token.substr(0, first_length));
+    if (before.has_value() && behind.has_value()) joints_.insert(PairKey(*before, *behind));
   }
 }
-
-std::optional<int32_t> Bpe::TokenToId(absl::string_view token) const {
-  auto found = vocab_.find(token);
-  if (found == vocab_.end()) return std::nullopt;
-  return found->second;
-}
-
-bool Bpe::has_id(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < present_.size() && present_[id]; }
 
 const Bpe::Merge* Bpe::FindMerge(int32_t left, int32_t right) const {
   auto found = merges_.find(PairKey(left, right));
   return found == merges_.end() ? nullptr : &found->second;
 }
 
-void Bpe::Encode(absl::string_view word, WordCache& cache, std::vector<int32_t>& ids) const {
-  if (words_are_bytes_ && word.size() == 1 && byte_ids_[static_cast<uint8_t>(word[0])] >= 0) {
-    ids.push_back(byte_ids_[static_cast<uint8_t>(word[0])]);
-    return;
+// A character is looked up in a table by its code point (a word of bytes: by the byte).
+void Bpe::IndexCharacters() {
+  point_ids_.assign(words_are_bytes_ ? 256 : kPointTableSize, -1);
+  for (uint32_t point = 0; point < point_ids_.size(); ++point) {
+    if (!words_are_bytes_ && point >= 0xD800 && point < 0xE000) continue;
+    std::string character;
+    AppendUtf8(words_are_bytes_ ? ByteToCharacter(static_cast<uint8_t>(point)) : point, character);
+    point_ids_[point] = vocabulary_.Find(character).value_or(-1);
+    if (words_are_bytes_) single_byte_ids_[point] = point_ids_[point];
   }
-  if (word.size() > kCachedWordBytesMax) return EncodeUncached(word, ids);
-  auto found = cache.find(word);
-  if (found == cache.end()) {
-    std::vector<int32_t> fresh;
-    EncodeUncached(word, fresh);
-    if (cache.size() >= kCachedWordCountMax) cache.clear();
-    found = cache.emplace(std::string(word), absl::InlinedVector<int32_t, 4>(fresh.begin(), fresh.end())).first;
+  std::vector<std::pair<int, int32_t>> frequent;  // symbol, id
+  for (int symbol = 0; symbol < (words_are_bytes_ ? 256 : 128); ++symbol)
+    frequent.emplace_back(symbol, point_ids_[symbol]);
+  if (!words_are_bytes_) frequent.emplace_back(kMetaspaceSymbol, point_ids_[kMetaspace]);
+  for (const auto& [left, left_id] : frequent) {
+    for (const auto& [right, right_id] : frequent) {
+      frequent_joints_[left << 8 | right] = joints_.contains(PairKey(left_id, right_id));
+    }
   }
-  ids.insert(ids.end(), found->second.begin(), found->second.end());
 }
 
-void Bpe::EncodeUncached(absl::string_view word, std::vector<int32_t>& ids) const {
+int32_t Bpe::CharacterId(uint32_t point) const {
+  if (point < kPointTableSize) return point_ids_[point];
+  std::string character;
+  AppendUtf8(point, character);
+  return vocabulary_.Find(character).value_or(-1);
+}
+
+// False when the character is spelt by the unknown token, which depends on what stands around it.
+bool Bpe::ReadCharacter(absl::string_view rest, Character* out) const {
+  if (words_are_bytes_) {
+    const int byte = static_cast<uint8_t>(rest[0]);
+    *out = {point_ids_[byte], point_ids_[byte], byte, 1};
+    return out->first >= 0;
+  }
+  uint32_t point = 0;
+  out->length = ReadValidUtf8(rest.data(), &point);
+  out->first = out->last = CharacterId(point);
+  out->symbol = point == kMetaspace ? kMetaspaceSymbol : -1;
+  if (out->first >= 0) {
+    if (point < 0x80) out->symbol = static_cast<int>(point);
+    return true;
+  }
+  if (!fallback_ids_.has_value()) return false;
+  out->first = (*fallback_ids_)[static_cast<uint8_t>(rest[0])];
+  out->last = (*fallback_ids_)[static_cast<uint8_t>(rest[out->length - 1])];
+  out->symbol = -1;
+  return true;
+}
+
+bool Bpe::IsJoint(const Character& left, const Character& right) const {
+  if (left.symbol >= 0 && right.symbol >= 0) return frequent_joints_[left.symbol << 8 | right.symbol];
+  return joints_.contains(PairKey(left.last, right.first));
+}
+
+std::optional<int32_t> Bpe::FindWhole(absl::string_view word) const {
+  if (!words_are_bytes_) return vocabulary_.Find(word);
+  if (auto found = vocab_of_bytes_.find(word); found != vocab_of_bytes_.end()) return found->second;
+  return std::nullopt;
+}
+
+absl::Status Bpe::EncodeLong(absl::string_view word, WordCache& cache, std::vector<int32_t>& ids) const {
+  if (!cuts_words_ || ignore_merges_) return EncodeUncached(word, ids);
+  const size_t before = ids.size();
+  auto encode_piece = [&](size_t begin, size_t end) -> absl::Status {
+    const absl::string_view piece = word.substr(begin, end - begin);
+    return piece.size() > kCachedWordBytesMax ? EncodeUncached(piece, ids) : EncodeCached(piece, cache, ids);
+  };
+  Character previous, next;
+  size_t piece_begin = 0;
+  for (size_t at = 0; at < word.size(); at += next.length, previous = next) {
+    if (!ReadCharacter(word.substr(at), &next)) {
+      ids.resize(before);
+      return EncodeUncached(word, ids);
+    }
+    if (at == piece_begin || IsJoint(previous, next)) continue;
+    RETURN_IF_ERROR(encode_piece(piece_begin, at));
+    piece_begin = at;
+  }
+  return encode_piece(piece_begin, word.size());
+}
+
+absl::Status Bpe::EncodeUncached(absl::string_view word, std::vector<int32_t>& ids) const {
   if (ignore_merges_) {
-    const auto& whole = words_are_bytes_ ? vocab_of_bytes_ : vocab_;
-    if (auto found = whole.find(word); found != whole.end()) {
-      ids.push_back(found->second);
-      return;
+    if (const auto whole = FindWhole(word); whole.has_value()) {
+      ids.push_back(*whole);
+      return absl::OkStatus();
     }
   }
   const size_t begin = ids.size();
-  bool plain = words_are_bytes_ && continuing_prefix_.empty() && end_suffix_.empty();
-  for (size_t i = 0; plain && i < word.size(); ++i) {
-    const int32_t id = byte_ids_[static_cast<uint8_t>(word[i])];
-    plain = id >= 0;
-    ids.push_back(id);
-  }
-  if (!plain) {
-    ids.resize(begin);
-    std::string spelled;
-    if (words_are_bytes_) AppendByteLevel(word, spelled);
-    AppendCharacterIds(words_are_bytes_ ? absl::string_view(spelled) : word, ids);
-  }
-  if (ids.size() - begin <= kShortWordMax) return MergeShort(ids, begin);
-  if (joints_.empty()) return MergeLong(ids, begin);
-  const std::vector<int32_t> characters(ids.begin() + static_cast<int64_t>(begin), ids.end());
-  ids.resize(begin);
-  for (size_t from = 0, to = 0; from < characters.size(); from = to) {
-    to = from + 1;
-    while (to < characters.size() && joints_.contains(PairKey(characters[to - 1], characters[to]))) ++to;
-    const size_t piece_begin = ids.size();
-    ids.insert(ids.end(), characters.begin() + static_cast<int64_t>(from), characters.begin() + static_cast<int64_t>(to));
-    if (to - from <= kShortWordMax) {
-      MergeShort(ids, piece_begin);
+  AppendSymbols(word, ids);
+  MergePieces(ids, begin);
+  return absl::OkStatus();
+}
+
+void Bpe::AppendSymbols(absl::string_view word, std::vector<int32_t>& ids) const {
+  if (!has_affixes() && AppendSymbolsByTable(word, ids)) return;
+  std::string spelled;
+  if (words_are_bytes_) AppendByteLevel(word, spelled);
+  AppendSpelledSymbols(words_are_bytes_ ? absl::string_view(spelled) : word, ids);
+}
+
+// False, with nothing appended, when a character needs the unknown token.
+bool Bpe::AppendSymbolsByTable(absl::string_view word, std::vector<int32_t>& ids) const {
+  const size_t before = ids.size();
+  Character c;
+  for (size_t at = 0; at < word.size(); at += c.length) {
+    if (!ReadCharacter(word.substr(at), &c)) {
+      ids.resize(before);
+      return false;
+    }
+    if (c.first == c.last) {  // else spelt by bytes, of which the first is never the last
+      ids.push_back(c.first);
     } else {
-      MergeLong(ids, piece_begin);
+      for (int i = 0; i < c.length; ++i) ids.push_back((*fallback_ids_)[static_cast<uint8_t>(word[at + i])]);
     }
   }
+  return true;
 }
 
 // A character that is not in the vocabulary becomes its <0xNN> bytes when all of them are, else the unknown token (one
 // for a run of them when fused), else nothing.
-void Bpe::AppendCharacterIds(absl::string_view word, std::vector<int32_t>& ids) const {
+void Bpe::AppendSpelledSymbols(absl::string_view word, std::vector<int32_t>& ids) const {
   bool unknown_pending = false;
   for (size_t at = 0; at < word.size();) {
     uint32_t point = 0;
@@ -277,7 +323,7 @@ void Bpe::AppendCharacterIds(absl::string_view word, std::vector<int32_t>& ids) 
     if (at > 0) token.insert(0, continuing_prefix_);
     at += length;
     if (at == word.size()) token += end_suffix_;
-    if (auto id = TokenToId(token); id.has_value()) {
+    if (auto id = vocabulary_.Find(token); id.has_value()) {
       if (unknown_pending) ids.push_back(*unknown_id_);
       unknown_pending = false;
       ids.push_back(*id);
@@ -286,7 +332,7 @@ void Bpe::AppendCharacterIds(absl::string_view word, std::vector<int32_t>& ids) 
     if (byte_fallback_) {
       const size_t before = ids.size();
       for (char byte : token) {
-        auto id = TokenToId(absl::StrFormat("<0x%02X>", static_cast<uint8_t>(byte)));
+        auto id = vocabulary_.Find(absl::StrFormat("<0x%02X>", static_cast<uint8_t>(byte)));
         if (!id.has_value()) break;
         ids.push_back(*id);
       }
@@ -298,6 +344,24 @@ void Bpe::AppendCharacterIds(absl::string_view word, std::vector<int32_t>& ids) 
     unknown_pending = true;
   }
   if (unknown_pending) ids.push_back(*unknown_id_);
+}
+
+void Bpe::MergePieces(std::vector<int32_t>& ids, size_t begin) const {
+  if (ids.size() - begin <= kShortWordMax) return MergeShort(ids, begin);
+  if (!cuts_words_) return MergeLong(ids, begin);
+  const std::vector<int32_t> symbols(ids.begin() + static_cast<int64_t>(begin), ids.end());
+  ids.resize(begin);
+  for (size_t from = 0, to = 0; from < symbols.size(); from = to) {
+    to = from + 1;
+    while (to < symbols.size() && joints_.contains(PairKey(symbols[to - 1], symbols[to]))) ++to;
+    const size_t piece_begin = ids.size();
+    ids.insert(ids.end(), symbols.begin() + static_cast<int64_t>(from), symbols.begin() + static_cast<int64_t>(to));
+    if (to - from <= kShortWordMax) {
+      MergeShort(ids, piece_begin);
+    } else {
+      MergeLong(ids, piece_begin);
+    }
+  }
 }
 
 void Bpe::MergeShort(std::vector<int32_t>& ids, size_t begin) const {

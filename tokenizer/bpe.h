@@ -1,72 +1,70 @@
 // Byte-pair encoding: a word becomes its characters, then the listed pair of lowest rank merges, leftmost first, until
 // no listed pair is left.
 //
-// A word is first cut where no listed merge could ever reach across. Short pieces are scanned for their best pair again
-// and again; long ones keep, per rank, the positions where that pair stands. All of it gives the same ids.
+// A long word is first cut where no listed merge could ever reach across; with SentencePiece-style files, where the
+// whole text is one word, that gives back the words, which are then cached. Short pieces are scanned for their best
+// pair again and again; long ones keep, per rank, the positions where that pair stands. All of it gives the same ids.
 //
 // Errors:  INVALID_ARGUMENT for a vocabulary or merges list that contradicts itself.
-// Threads: const use from any number of threads; a WordCache belongs to one call at a time.
 // Cost:    O(n log n) for a word of n characters and about linear in practice, with 20 bytes per character.
 // Source:  Sennrich et al. 2016, arXiv:1508.07909; order of merges as in the `tokenizers` library.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
+#include <bitset>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/container/inlined_vector.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "base/json.h"
+#include "tokenizer/model.h"
 
 namespace varifocal {
 
-using WordCache = absl::flat_hash_map<std::string, absl::InlinedVector<int32_t, 4>>;
+absl::StatusOr<std::unique_ptr<const Model>> MakeBpe(const Json& model, bool words_are_bytes);
 
-class Bpe {
+class Bpe : public Model {
  public:
-  // `model` is tokenizer.json's "model". With `words_are_bytes`, Encode is given raw bytes and the vocabulary spells
-  // them in the byte-level alphabet.
-  static absl::StatusOr<Bpe> FromJson(const Json& model, bool words_are_bytes);
-
-  // Appends the ids of `word`, which is not empty.
-  void Encode(absl::string_view word, WordCache& cache, std::vector<int32_t>& ids) const;
-
-  std::optional<int32_t> TokenToId(absl::string_view token) const;
-  // Indexed by id; empty where the vocabulary skips an id.
-  const std::vector<std::string>& tokens() const { return tokens_; }
-  bool has_id(int32_t id) const;
-  size_t entry_count() const { return vocab_.size(); }
+  static absl::StatusOr<std::unique_ptr<Bpe>> FromJson(const Json& model, bool words_are_bytes);
 
  private:
   struct Merge {
     uint32_t rank;
     int32_t id;
   };
-  absl::Status ReadVocab(const Json& model);
+  // Ids of one character's symbols (several only when it is spelt by bytes); `symbol` tells frequent characters apart.
+  struct Character {
+    int32_t first = -1, last = -1;
+    int symbol = -1;
+    int length = 0;
+  };
+
+  explicit Bpe(Vocabulary vocabulary) : Model(std::move(vocabulary)) {}
   absl::Status ReadMerges(const Json& model);
   absl::Status ReadOptions(const Json& model);
   void FindJoints();
+  void IndexCharacters();
+  bool has_affixes() const { return !continuing_prefix_.empty() || !end_suffix_.empty(); }
   const Merge* FindMerge(int32_t left, int32_t right) const;
-  void EncodeUncached(absl::string_view word, std::vector<int32_t>& ids) const;
-  void AppendCharacterIds(absl::string_view word, std::vector<int32_t>& ids) const;
+  int32_t CharacterId(uint32_t point) const;
+  bool ReadCharacter(absl::string_view rest, Character* out) const;
+  bool IsJoint(const Character& left, const Character& right) const;
+
+  absl::Status EncodeUncached(absl::string_view word, std::vector<int32_t>& ids) const override;
+  absl::Status EncodeLong(absl::string_view word, WordCache& cache, std::vector<int32_t>& ids) const override;
+  std::optional<int32_t> FindWhole(absl::string_view word) const;
+  void AppendSymbols(absl::string_view word, std::vector<int32_t>& ids) const;
+  bool AppendSymbolsByTable(absl::string_view word, std::vector<int32_t>& ids) const;
+  void AppendSpelledSymbols(absl::string_view word, std::vector<int32_t>& ids) const;
+  void MergePieces(std::vector<int32_t>& ids, size_t begin) const;
   void MergeShort(std::vector<int32_t>& ids, size_t begin) const;
   void MergeLong(std::vector<int32_t>& ids, size_t begin) const;
 
-  absl::flat_hash_map<std::string, int32_t> vocab_;
   absl::flat_hash_map<uint64_t, Merge> merges_;
-  // Pairs of characters' ids that some merge brings together; empty when affixes make characters depend on their place.
-  absl::flat_hash_set<uint64_t> joints_;
-  std::vector<std::string> tokens_;
-  std::vector<bool> present_;
+  absl::flat_hash_set<uint64_t> joints_;  // pairs of characters' ids that some merge brings together
+  bool cuts_words_ = false;               // between characters that are no joint; not with affixes
+  std::bitset<65536> frequent_joints_;    // the same for two frequent characters, by (left symbol, right symbol)
   std::optional<int32_t> unknown_id_;
   std::string continuing_prefix_, end_suffix_;
   bool fuse_unknown_ = false, byte_fallback_ = false, ignore_merges_ = false, words_are_bytes_ = false;
-  std::array<int32_t, 256> byte_ids_{};                       // id of a byte's character, or -1
+  std::vector<int32_t> point_ids_;  // id of a character below U+10000, or -1; of a byte when words are bytes
+  std::optional<std::array<int32_t, 256>> fallback_ids_;      // <0x00> to <0xFF>, when they are used
   absl::flat_hash_map<std::string, int32_t> vocab_of_bytes_;  // for ignore_merges on raw bytes
 };
 

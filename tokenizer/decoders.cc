@@ -1,17 +1,20 @@
 #include "tokenizer/decoders.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/component.h"
+#include "tokenizer/metaspace.h"
 #include "tokenizer/utf8.h"
 
 namespace varifocal {
 namespace {
-
-using MadeDecoder = absl::StatusOr<std::unique_ptr<const Decoder>>;
 
 // All tokens become one text. A token with a character outside the alphabet stands for its own bytes.
 class ByteLevel : public Decoder {
@@ -107,6 +110,62 @@ class Strip : public Decoder {
   const int64_t start_, stop_;
 };
 
+void ReplaceAll(absl::string_view from, absl::string_view to, std::string& text) {
+  if (from.empty() || text.find(from.data(), 0, from.size()) == std::string::npos) return;
+  std::string out;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t next = std::min(text.find(from.data(), at, from.size()), text.size());
+    out.append(text, at, next - at);
+    if (next == text.size()) break;
+    absl::StrAppend(&out, to);
+    at = next + from.size();
+  }
+  text = std::move(out);
+}
+
+// Takes back the spaces that cutting at punctuation put into English text.
+void CleanUpEnglish(std::string& text) {
+  constexpr std::pair<absl::string_view, absl::string_view> kRules[] = {
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+  };
+  for (const auto& [from, to] : kRules) ReplaceAll(from, to, text);
+}
+
+// A token that begins with the prefix continues a word; every other one but the first begins with a space.
+class WordPiece : public Decoder {
+ public:
+  WordPiece(std::string prefix, bool cleans_up) : prefix_(std::move(prefix)), cleans_up_(cleans_up) {}
+  absl::Status Apply(std::vector<std::string>& tokens) const override {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (i > 0 && absl::StartsWith(tokens[i], prefix_)) {
+        tokens[i].erase(0, prefix_.size());
+      } else if (i > 0) {
+        tokens[i] = absl::StrCat(" ", tokens[i]);
+      }
+      if (cleans_up_) CleanUpEnglish(tokens[i]);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string prefix_;
+  const bool cleans_up_;
+};
+
+// The suffix of a token that ends a word becomes a space, in the last token nothing.
+class WordEnd : public Decoder {
+ public:
+  explicit WordEnd(std::string suffix) : suffix_(std::move(suffix)) {}
+  absl::Status Apply(std::vector<std::string>& tokens) const override {
+    for (size_t i = 0; i < tokens.size(); ++i) ReplaceAll(suffix_, i + 1 < tokens.size() ? " " : "", tokens[i]);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string suffix_;
+};
+
 MadeDecoder MakeByteLevel(const Json& json) {
   RETURN_IF_ERROR(CheckKeys(json, "ByteLevel", {"add_prefix_space", "trim_offsets", "use_regex"}));
   return std::make_unique<ByteLevel>();
@@ -139,14 +198,30 @@ MadeDecoder MakeStrip(const Json& json) {
   return std::make_unique<Strip>(std::move(content), start, stop);
 }
 
+MadeDecoder MakeWordPiece(const Json& json) {
+  RETURN_IF_ERROR(CheckKeys(json, "WordPiece", {"prefix", "cleanup"}));
+  ASSIGN_OR_RETURN(std::string prefix, GetString(json, "prefix"));
+  ASSIGN_OR_RETURN(bool cleans_up, GetBool(json, "cleanup"));
+  return std::make_unique<WordPiece>(std::move(prefix), cleans_up);
+}
+
+MadeDecoder MakeBpeDecoder(const Json& json) {
+  RETURN_IF_ERROR(CheckKeys(json, "BPEDecoder", {"suffix"}));
+  ASSIGN_OR_RETURN(std::string suffix, GetString(json, "suffix"));
+  if (suffix.empty()) return absl::InvalidArgumentError("\"suffix\" is empty");
+  return std::make_unique<WordEnd>(std::move(suffix));
+}
+
 struct DecoderRow {
   absl::string_view type;
   MadeDecoder (*make)(const Json&);
 };
 
 constexpr DecoderRow kDecoders[] = {
-    {"ByteLevel", MakeByteLevel}, {"ByteFallback", MakeByteFallback}, {"Fuse", MakeFuse}, {"Replace", MakeReplace},
-    {"Strip", MakeStrip},
+    {"ByteLevel", MakeByteLevel}, {"ByteFallback", MakeByteFallback},
+    {"Fuse", MakeFuse},           {"Replace", MakeReplace},
+    {"Strip", MakeStrip},         {"Metaspace", MakeMetaspaceDecoder},
+    {"WordPiece", MakeWordPiece}, {"BPEDecoder", MakeBpeDecoder},
 };
 
 absl::Status Add(const Json& json, Decoders& out) {

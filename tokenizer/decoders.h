@@ -18,6 +18,8 @@ class Decoder {
   virtual absl::Status Apply(std::vector<std::string>& tokens) const = 0;
 };
 
+using MadeDecoder = absl::StatusOr<std::unique_ptr<const Decoder>>;
+
 struct Decoders {
   std::vector<std::unique_ptr<const Decoder>> steps;  // in the order they are applied
   bool joins_with_spaces = false;                     // a file without a decoder

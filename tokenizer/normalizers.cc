@@ -1,67 +1,32 @@
 #include "tokenizer/normalizers.h"
 
-#include <cstdlib>
-
-#include <utf8proc.h>
-
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "tokenizer/character_normalizers.h"
 #include "tokenizer/component.h"
+#include "tokenizer/precompiled.h"
+#include "tokenizer/regex.h"
 #include "tokenizer/unicode_classes.h"
+#include "tokenizer/unicode_form.h"
 #include "tokenizer/utf8.h"
 
 namespace varifocal {
 namespace {
 
-using MadeNormalizer = absl::StatusOr<std::unique_ptr<const Normalizer>>;
-
-class UnicodeForm : public Normalizer {
+class InUnicodeForm : public Normalizer {
  public:
-  explicit UnicodeForm(utf8proc_option_t options) : options_(options) {}
-  absl::Status Apply(std::string& text) const override {
-    if (ValidAscii(text)) return absl::OkStatus();
-    std::string out;
-    size_t done = 0;
-    for (size_t at = 0; at < text.size();) {
-      uint32_t point = 0;
-      const int length = ReadValidUtf8(text.data() + at, &point);
-      if ((UnicodeClasses()[point] & kInert) != 0) {  // stays as it is, and nothing composes or moves across it
-        RETURN_IF_ERROR(Append(absl::string_view(text).substr(done, at - done), out));
-        out.append(text, at, length);
-        done = at + length;
-      }
-      at += length;
-    }
-    RETURN_IF_ERROR(Append(absl::string_view(text).substr(done), out));
-    text = std::move(out);
-    return absl::OkStatus();
-  }
+  explicit InUnicodeForm(UnicodeForm form) : form_(form) {}
+  absl::Status Apply(NormalizedText& text) const override { return ApplyUnicodeForm(form_, text.text); }
 
  private:
-  absl::Status Append(absl::string_view stretch, std::string& out) const {
-    if (stretch.empty()) return absl::OkStatus();
-    utf8proc_uint8_t* mapped = nullptr;
-    const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(stretch.data()),
-                                               static_cast<utf8proc_ssize_t>(stretch.size()), &mapped, options_);
-    if (size < 0) return absl::InternalError(absl::StrCat("Unicode normalization failed: ", utf8proc_errmsg(size)));
-    out.append(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
-    std::free(mapped);
-    return absl::OkStatus();
-  }
-  static bool ValidAscii(const std::string& text) {
-    for (char c : text) {
-      if (static_cast<uint8_t>(c) >= 0x80) return false;
-    }
-    return true;
-  }
-  const utf8proc_option_t options_;
+  const UnicodeForm form_;
 };
 
 class Prepend : public Normalizer {
  public:
   explicit Prepend(std::string prefix) : prefix_(std::move(prefix)) {}
-  absl::Status Apply(std::string& text) const override {
-    if (!text.empty()) text.insert(0, prefix_);
+  absl::Status Apply(NormalizedText& text) const override {
+    if (!text.text.empty()) text.text.insert(0, prefix_);
     return absl::OkStatus();
   }
 
@@ -73,10 +38,13 @@ class Replace : public Normalizer {
  public:
   Replace(std::shared_ptr<const Regex> pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
-  absl::Status Apply(std::string& text) const override {
+  absl::Status Apply(NormalizedText& normalized) const override {
+    std::string& text = normalized.text;
     ASSIGN_OR_RETURN(std::vector<TextRange> found, pattern_->FindAll(text));
     if (found.empty()) return absl::OkStatus();
+    if (found[0].begin == 0 && content_.empty()) normalized.is_start = false;
     std::string out;
+    out.reserve(text.size() + found.size() * content_.size());
     size_t at = 0;
     for (const TextRange& range : found) {
       out.append(text, at, range.begin - at).append(content_);
@@ -95,7 +63,8 @@ class Replace : public Normalizer {
 class Strip : public Normalizer {
  public:
   Strip(bool left, bool right) : left_(left), right_(right) {}
-  absl::Status Apply(std::string& text) const override {
+  absl::Status Apply(NormalizedText& normalized) const override {
+    std::string& text = normalized.text;
     size_t begin = 0, end = 0, at = 0;  // of what is not a space
     bool seen = false;
     while (at < text.size()) {
@@ -110,7 +79,10 @@ class Strip : public Normalizer {
     }
     if (!seen) begin = text.size();
     if (right_) text.resize(seen ? end : 0);
-    if (left_) text.erase(0, begin);
+    if (left_ && begin > 0) {
+      text.erase(0, begin);
+      normalized.is_start = false;
+    }
     return absl::OkStatus();
   }
 
@@ -118,10 +90,10 @@ class Strip : public Normalizer {
   const bool left_, right_;
 };
 
-template <int options>
+template <UnicodeForm form>
 MadeNormalizer MakeUnicodeForm(const Json& json) {
   RETURN_IF_ERROR(CheckKeys(json, "normalizer", {}));
-  return std::make_unique<UnicodeForm>(static_cast<utf8proc_option_t>(options));
+  return std::make_unique<InUnicodeForm>(form);
 }
 
 MadeNormalizer MakePrepend(const Json& json) {
@@ -151,13 +123,19 @@ struct NormalizerRow {
 };
 
 constexpr NormalizerRow kNormalizers[] = {
-    {"NFC", MakeUnicodeForm<UTF8PROC_STABLE | UTF8PROC_COMPOSE>},
-    {"NFD", MakeUnicodeForm<UTF8PROC_STABLE | UTF8PROC_DECOMPOSE>},
-    {"NFKC", MakeUnicodeForm<UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT>},
-    {"NFKD", MakeUnicodeForm<UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT>},
+    {"NFC", MakeUnicodeForm<UnicodeForm::kNfc>},
+    {"NFD", MakeUnicodeForm<UnicodeForm::kNfd>},
+    {"NFKC", MakeUnicodeForm<UnicodeForm::kNfkc>},
+    {"NFKD", MakeUnicodeForm<UnicodeForm::kNfkd>},
     {"Prepend", MakePrepend},
     {"Replace", MakeReplace},
     {"Strip", MakeStrip},
+    {"StripAccents", MakeStripAccents},
+    {"Lowercase", MakeLowercase},
+    {"Nmt", MakeNmt},
+    {"ByteLevel", MakeByteLevelNormalizer},
+    {"BertNormalizer", MakeBertNormalizer},
+    {"Precompiled", MakePrecompiled},
 };
 
 absl::Status Add(const Json& json, Normalizers& out) {
@@ -190,7 +168,7 @@ absl::StatusOr<Normalizers> MakeNormalizers(const Json& normalizer) {
   return out;
 }
 
-absl::Status Normalize(const Normalizers& normalizers, std::string& text) {
+absl::Status Normalize(const Normalizers& normalizers, NormalizedText& text) {
   for (const auto& normalizer : normalizers) RETURN_IF_ERROR(normalizer->Apply(text));
   return absl::OkStatus();
 }

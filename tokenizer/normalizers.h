@@ -2,7 +2,7 @@
 //
 // Errors:  INVALID_ARGUMENT for a type that is not in the table, or a parameter that is not honoured.
 // Source:  Unicode normalization is utf8proc's, but for characters too new for the `tokenizers` library
-// (unicode_classes.h).
+//          (unicode_classes.h).
 #pragma once
 
 #include <memory>
@@ -14,17 +14,23 @@
 
 namespace varifocal {
 
+struct NormalizedText {
+  std::string text;      // well-formed UTF-8, and stays so
+  bool is_start = true;  // its first character stood at the start of the whole text, or was put there
+};
+
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  // `text` is well-formed UTF-8 and stays so.
-  virtual absl::Status Apply(std::string& text) const = 0;
+  virtual absl::Status Apply(NormalizedText& text) const = 0;
 };
+
+using MadeNormalizer = absl::StatusOr<std::unique_ptr<const Normalizer>>;
 
 // In the order they are applied; a Sequence is flattened, null gives none.
 using Normalizers = std::vector<std::unique_ptr<const Normalizer>>;
 absl::StatusOr<Normalizers> MakeNormalizers(const Json& normalizer);
 
-absl::Status Normalize(const Normalizers& normalizers, std::string& text);
+absl::Status Normalize(const Normalizers& normalizers, NormalizedText& text);
 
 }  // namespace varifocal

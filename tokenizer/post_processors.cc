@@ -55,6 +55,26 @@ absl::Status AddTemplate(const Json& json, PostProcessor& out) {
   return absl::OkStatus();
 }
 
+// ["</s>", 2]
+absl::StatusOr<int32_t> GetTokenAndId(const Json& json, absl::string_view key) {
+  ASSIGN_OR_RETURN(const Json* value, GetMember(json, key));
+  const bool is_pair = value->is_array() && value->size() == 2 && (*value)[0].is_string() &&
+                       (*value)[1].is_number_unsigned() && (*value)[1].get<uint64_t>() < 1 << 24;
+  if (!is_pair)
+    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is ", value->dump(), ", not [\"token\", id]"));
+  return (*value)[1].get<int32_t>();
+}
+
+// One token before the text and one behind it.
+absl::Status AddClsSep(const Json& json, PostProcessor& out) {
+  RETURN_IF_ERROR(CheckKeys(json, "post_processor", {"sep", "cls", "trim_offsets", "add_prefix_space"}));
+  ASSIGN_OR_RETURN(int32_t cls, GetTokenAndId(json, "cls"));
+  ASSIGN_OR_RETURN(int32_t sep, GetTokenAndId(json, "sep"));
+  out.before.insert(out.before.begin(), cls);
+  out.behind.push_back(sep);
+  return absl::OkStatus();
+}
+
 // Moves offsets, which we do not report, and no ids.
 absl::Status AddByteLevel(const Json& json, PostProcessor&) {
   return CheckKeys(json, "ByteLevel", {"add_prefix_space", "trim_offsets", "use_regex"});
@@ -68,6 +88,8 @@ struct PostProcessorRow {
 constexpr PostProcessorRow kPostProcessors[] = {
     {"TemplateProcessing", AddTemplate},
     {"ByteLevel", AddByteLevel},
+    {"RobertaProcessing", AddClsSep},
+    {"BertProcessing", AddClsSep},
 };
 
 absl::Status Add(const Json& json, PostProcessor& out) {

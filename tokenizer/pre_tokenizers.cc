@@ -1,11 +1,11 @@
 #include "tokenizer/pre_tokenizers.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/component.h"
+#include "tokenizer/metaspace.h"
+#include "tokenizer/split_behavior.h"
 #include "tokenizer/unicode_classes.h"
 #include "tokenizer/utf8.h"
 #include "tokenizer/word_scanner.h"
@@ -85,57 +85,27 @@ class CutDigits : public PreTokenizer {
   const bool individual_;
 };
 
-enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
-
-struct Segment {
-  size_t begin, end;
-  bool is_match;
-};
-
-// Joins the segments, which cover a text, as `behavior` says.
-std::vector<Segment> Join(const std::vector<Segment>& segments, SplitBehavior behavior) {
-  std::vector<Segment> out;
-  bool previous_match = false;
-  switch (behavior) {
-    case SplitBehavior::kIsolated:
-      return segments;
-    case SplitBehavior::kRemoved:
-      for (const Segment& s : segments) {
-        if (!s.is_match) out.push_back(s);
-      }
-      return out;
-    case SplitBehavior::kContiguous:
-      for (const Segment& s : segments) {
-        if (!out.empty() && out.back().is_match == s.is_match) {
-          out.back().end = s.end;
-        } else {
-          out.push_back(s);
-        }
-      }
-      return out;
-    case SplitBehavior::kMergedWithPrevious:
-      for (const Segment& s : segments) {
-        if (s.is_match && !previous_match && !out.empty()) {
-          out.back().end = s.end;
-        } else {
-          out.push_back(s);
-        }
-        previous_match = s.is_match;
-      }
-      return out;
-    case SplitBehavior::kMergedWithNext:
-      for (auto s = segments.rbegin(); s != segments.rend(); ++s) {
-        if (s->is_match && !previous_match && !out.empty()) {
-          out.back().begin = s->begin;
-        } else {
-          out.push_back(*s);
-        }
-        previous_match = s->is_match;
-      }
-      std::reverse(out.begin(), out.end());
-      return out;
+// Cuts every text at its matches, which `find` appends as they come: (text, segments).
+template <typename Find>
+absl::Status CutAtMatches(Words& words, SplitBehavior behavior, Find find) {
+  std::vector<absl::string_view> out;
+  for (absl::string_view text : words.words) {
+    std::vector<Segment> segments;
+    RETURN_IF_ERROR(find(text, segments));
+    for (const Segment& s : JoinSegments(std::move(segments), behavior))
+      out.push_back(text.substr(s.begin, s.end - s.begin));
   }
-  return out;
+  words.begins_at_start =
+      words.begins_at_start && !out.empty() && !words.words.empty() && out[0].data() == words.words[0].data();
+  words.words = std::move(out);
+  return absl::OkStatus();
+}
+
+// Appends the match and what lies between it and the one before.
+void AppendMatch(size_t begin, size_t end, bool is_match, std::vector<Segment>& segments) {
+  const size_t done = segments.empty() ? 0 : segments.back().end;
+  if (begin > done) segments.push_back({done, begin, !is_match});
+  if (end > begin) segments.push_back({begin, end, is_match});
 }
 
 class Split : public PreTokenizer {
@@ -143,28 +113,66 @@ class Split : public PreTokenizer {
   Split(std::shared_ptr<const Regex> pattern, SplitBehavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
   absl::Status Apply(Words& words) const override {
-    std::vector<absl::string_view> out;
-    std::vector<Segment> segments;
-    for (absl::string_view text : words.words) {
+    return CutAtMatches(words, behavior_, [&](absl::string_view text, std::vector<Segment>& segments) -> absl::Status {
       ASSIGN_OR_RETURN(std::vector<TextRange> found, pattern_->FindAll(text));
-      segments.clear();
-      size_t at = 0;
-      for (const TextRange& range : found) {
-        if (range.begin > at) segments.push_back({at, range.begin, invert_});
-        segments.push_back({range.begin, range.end, !invert_});
-        at = range.end;
-      }
-      if (at < text.size()) segments.push_back({at, text.size(), invert_});
-      for (const Segment& s : Join(segments, behavior_)) out.push_back(text.substr(s.begin, s.end - s.begin));
-    }
-    words.words = std::move(out);
-    return absl::OkStatus();
+      for (const TextRange& range : found) AppendMatch(range.begin, range.end, !invert_, segments);
+      AppendMatch(text.size(), text.size(), !invert_, segments);
+      return absl::OkStatus();
+    });
   }
 
  private:
   const std::shared_ptr<const Regex> pattern_;
   const SplitBehavior behavior_;
   const bool invert_;
+};
+
+// Cuts at every character of a class.
+class CutAtClass : public PreTokenizer {
+ public:
+  CutAtClass(uint16_t classes, SplitBehavior behavior) : classes_(classes), behavior_(behavior) {}
+  absl::Status Apply(Words& words) const override {
+    return CutAtMatches(words, behavior_, [&](absl::string_view text, std::vector<Segment>& segments) {
+      for (size_t at = 0; at < text.size();) {
+        uint32_t point = 0;
+        const int length = ReadValidUtf8(text.data() + at, &point);
+        if ((UnicodeClasses()[point] & classes_) != 0) AppendMatch(at, at + length, true, segments);
+        at += length;
+      }
+      AppendMatch(text.size(), text.size(), true, segments);
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  const uint16_t classes_;
+  const SplitBehavior behavior_;
+};
+
+// Runs of word characters, and runs of what is neither that nor a space.
+class CutWords : public PreTokenizer {
+ public:
+  absl::Status Apply(Words& words) const override {
+    return CutAtMatches(words, SplitBehavior::kRemoved, [](absl::string_view text, std::vector<Segment>& segments) {
+      const auto kind = [](uint32_t point) {
+        const uint16_t classes = UnicodeClasses()[point];
+        return (classes & kWord) != 0 ? 2 : (classes & kSpace) != 0 ? 0 : 1;
+      };
+      int previous = -1;
+      for (size_t at = 0; at < text.size();) {
+        uint32_t point = 0;
+        const int length = ReadValidUtf8(text.data() + at, &point);
+        if (kind(point) == previous) {
+          segments.back().end += length;
+        } else {
+          segments.push_back({at, at + length, kind(point) == 0});
+        }
+        previous = kind(point);
+        at += length;
+      }
+      return absl::OkStatus();
+    });
+  }
 };
 
 // Each row appends its steps; the last one may be WriteBytesAsCharacters, told by the flag.
@@ -194,15 +202,8 @@ absl::Status AddDigits(const Json& json, Steps& out) {
 absl::Status AddSplit(const Json& json, Steps& out) {
   RETURN_IF_ERROR(CheckKeys(json, "Split", {"pattern", "behavior", "invert"}));
   ASSIGN_OR_RETURN(TextPattern pattern, GetPattern(json, "pattern"));
-  ASSIGN_OR_RETURN(std::string name, GetString(json, "behavior"));
+  ASSIGN_OR_RETURN(SplitBehavior behavior, GetSplitBehavior(json));
   ASSIGN_OR_RETURN(std::optional<bool> invert, FindBool(json, "invert"));
-  constexpr const char* kNames[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
-  const auto found = std::find(std::begin(kNames), std::end(kNames), name);
-  if (found == std::end(kNames)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"behavior\" is \"", name, "\", not Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous"));
-  }
-  const auto behavior = static_cast<SplitBehavior>(found - std::begin(kNames));
   const bool covers = behavior == SplitBehavior::kIsolated;  // a scanner's words leave no gap, so `invert` is the same
   if (WordScanner scanner = covers && pattern.is_regex ? FindWordScanner(pattern.text) : nullptr; scanner != nullptr) {
     out.steps.push_back(std::make_unique<ScanWords>(scanner));
@@ -213,15 +214,59 @@ absl::Status AddSplit(const Json& json, Steps& out) {
   return absl::OkStatus();
 }
 
+absl::Status AddMetaspace(const Json& json, Steps& out) {
+  ASSIGN_OR_RETURN(std::unique_ptr<const PreTokenizer> made, MakeMetaspacePreTokenizer(json));
+  out.steps.push_back(std::move(made));
+  return absl::OkStatus();
+}
+
+absl::Status AddWhitespace(const Json& json, Steps& out) {
+  RETURN_IF_ERROR(CheckKeys(json, "Whitespace", {}));
+  out.steps.push_back(std::make_unique<CutWords>());
+  return absl::OkStatus();
+}
+
+absl::Status AddWhitespaceSplit(const Json& json, Steps& out) {
+  RETURN_IF_ERROR(CheckKeys(json, "WhitespaceSplit", {}));
+  out.steps.push_back(std::make_unique<CutAtClass>(kSpace, SplitBehavior::kRemoved));
+  return absl::OkStatus();
+}
+
+absl::Status AddPunctuation(const Json& json, Steps& out) {
+  RETURN_IF_ERROR(CheckKeys(json, "Punctuation", {"behavior"}));
+  SplitBehavior behavior = SplitBehavior::kIsolated;
+  if (json.contains("behavior")) {
+    ASSIGN_OR_RETURN(behavior, GetSplitBehavior(json));
+  }
+  out.steps.push_back(std::make_unique<CutAtClass>(kPunctuation, behavior));
+  return absl::OkStatus();
+}
+
+absl::Status AddBert(const Json& json, Steps& out) {
+  RETURN_IF_ERROR(CheckKeys(json, "BertPreTokenizer", {}));
+  out.steps.push_back(std::make_unique<CutAtClass>(kSpace, SplitBehavior::kRemoved));
+  out.steps.push_back(std::make_unique<CutAtClass>(kPunctuation, SplitBehavior::kIsolated));
+  return absl::OkStatus();
+}
+
+absl::Status AddDelimiter(const Json& json, Steps& out) {
+  RETURN_IF_ERROR(CheckKeys(json, "CharDelimiterSplit", {"delimiter"}));
+  ASSIGN_OR_RETURN(std::string delimiter, GetString(json, "delimiter"));
+  if (delimiter.empty()) return absl::InvalidArgumentError("\"delimiter\" is empty");
+  ASSIGN_OR_RETURN(std::shared_ptr<const Regex> pattern, Regex::CompileLiteral(delimiter));
+  out.steps.push_back(std::make_unique<Split>(std::move(pattern), SplitBehavior::kRemoved, /*invert=*/false));
+  return absl::OkStatus();
+}
+
 struct PreTokenizerRow {
   absl::string_view type;
   absl::Status (*add)(const Json&, Steps&);
 };
 
 constexpr PreTokenizerRow kPreTokenizers[] = {
-    {"ByteLevel", AddByteLevel},
-    {"Digits", AddDigits},
-    {"Split", AddSplit},
+    {"ByteLevel", AddByteLevel},     {"Digits", AddDigits},         {"Split", AddSplit},
+    {"Metaspace", AddMetaspace},     {"Whitespace", AddWhitespace}, {"WhitespaceSplit", AddWhitespaceSplit},
+    {"Punctuation", AddPunctuation}, {"BertPreTokenizer", AddBert}, {"CharDelimiterSplit", AddDelimiter},
 };
 
 absl::Status Add(const Json& json, Steps& out) {

@@ -19,6 +19,7 @@ namespace varifocal {
 struct Words {
   std::vector<absl::string_view> words;  // none is empty
   std::deque<std::string> changed;       // texts that steps had to write anew; views stay valid while it grows
+  bool begins_at_start = true;           // the first word stands at the start of the whole text
 };
 
 class PreTokenizer {

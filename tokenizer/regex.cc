@@ -48,7 +48,7 @@ std::string ErrorText(int code) {
 }  // namespace
 
 struct Regex::Code {
-  pcre2_code* compiled = nullptr;
+  pcre2_code* compiled = nullptr;  // null: the pattern is looked for as it is
   std::string pattern;
   ~Code() { pcre2_code_free(compiled); }
 };
@@ -73,22 +73,21 @@ absl::StatusOr<std::shared_ptr<const Regex>> Regex::Compile(absl::string_view pa
 }
 
 absl::StatusOr<std::shared_ptr<const Regex>> Regex::CompileLiteral(absl::string_view literal) {
+  if (literal.empty()) return absl::InvalidArgumentError("an empty text cannot be searched");
   auto code = std::make_unique<Code>();
   code->pattern = std::string(literal);
-  int error = 0;
-  PCRE2_SIZE offset = 0;
-  code->compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(code->pattern.data()), code->pattern.size(),
-                                 PCRE2_UTF | PCRE2_LITERAL, &error, &offset, nullptr);
-  if (code->compiled == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the text \"", literal, "\" cannot be searched: ", ErrorText(error)));
-  }
-  pcre2_jit_compile(code->compiled, PCRE2_JIT_COMPLETE);
   return std::shared_ptr<const Regex>(new Regex(std::move(code)));
 }
 
 absl::StatusOr<std::vector<TextRange>> Regex::FindAll(absl::string_view text) const {
   std::vector<TextRange> found;
+  if (code_->compiled == nullptr) {
+    const absl::string_view literal = code_->pattern;
+    for (size_t at = text.find(literal); at != absl::string_view::npos; at = text.find(literal, at + literal.size())) {
+      found.push_back({at, at + literal.size()});
+    }
+    return found;
+  }
   std::unique_ptr<pcre2_match_data, decltype(&pcre2_match_data_free)> data(
       pcre2_match_data_create_from_pattern(code_->compiled, nullptr), &pcre2_match_data_free);
   PCRE2_SIZE at = 0;

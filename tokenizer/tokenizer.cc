@@ -13,9 +13,9 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "tokenizer/added_tokens.h"
-#include "tokenizer/bpe.h"
 #include "tokenizer/component.h"
 #include "tokenizer/decoders.h"
+#include "tokenizer/model.h"
 #include "tokenizer/normalizers.h"
 #include "tokenizer/post_processors.h"
 #include "tokenizer/pre_tokenizers.h"
@@ -56,8 +56,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }  // namespace
 
 struct Tokenizer::Parts {
-  explicit Parts(Bpe bpe) : model(std::move(bpe)) {}
-  Bpe model;
+  std::unique_ptr<const Model> model;
   Normalizers normalizers;
   PreTokenizers pre_tokenizers;
   PostProcessor post_processor;
@@ -67,34 +66,36 @@ struct Tokenizer::Parts {
   int vocab_size = 0;
   WordCachePool caches;
 
-  // Ids of a text without added tokens that are looked for before normalization.
-  absl::Status EncodeStretch(absl::string_view text, bool special_tokens_as_text, WordCache& cache,
+  // Ids of a text without added tokens that are looked for before normalization. `is_start`: nothing stands before it.
+  absl::Status EncodeStretch(absl::string_view text, bool is_start, bool special_tokens_as_text, WordCache& cache,
                              std::vector<int32_t>& ids) const {
-    std::string normalized;
+    NormalizedText normalized{{}, is_start};
     if (!normalizers.empty()) {
-      normalized = std::string(text);
+      normalized.text = std::string(text);
       RETURN_IF_ERROR(Normalize(normalizers, normalized));
-      text = normalized;
+      text = normalized.text;
     }
-    if (!added.has_normalized()) return EncodeWords(text, cache, ids);
+    if (!added.has_normalized()) return EncodeWords(text, normalized.is_start, cache, ids);
     std::vector<AddedTokenCut> cuts;
     added.Cut(text, /*after_normalization=*/true, special_tokens_as_text, cuts);
     for (const AddedTokenCut& cut : cuts) {
       if (cut.id.has_value()) {
         ids.push_back(*cut.id);
       } else {
-        RETURN_IF_ERROR(EncodeWords(cut.text, cache, ids));
+        const bool is_first = cut.text.data() == text.data();
+        RETURN_IF_ERROR(EncodeWords(cut.text, is_first && normalized.is_start, cache, ids));
       }
     }
     return absl::OkStatus();
   }
 
-  absl::Status EncodeWords(absl::string_view text, WordCache& cache, std::vector<int32_t>& ids) const {
+  absl::Status EncodeWords(absl::string_view text, bool is_start, WordCache& cache, std::vector<int32_t>& ids) const {
     if (text.empty()) return absl::OkStatus();
     Words words;
     words.words.push_back(text);
+    words.begins_at_start = is_start;
     RETURN_IF_ERROR(PreTokenize(pre_tokenizers, words));
-    for (absl::string_view word : words.words) model.Encode(word, cache, ids);
+    for (absl::string_view word : words.words) RETURN_IF_ERROR(model->Encode(word, cache, ids));
     return absl::OkStatus();
   }
 };
@@ -126,23 +127,20 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::strin
   const Json null;
   auto member = [&](const char* key) -> const Json& { return json.contains(key) ? json[key] : null; };
   ASSIGN_OR_RETURN(const Json* model, GetMember(json, "model"));
-  ASSIGN_OR_RETURN(absl::string_view type, GetComponentType(*model, "model"));
-  if (type != "BPE") return UnsupportedType("model", type, "BPE");
-  ASSIGN_OR_RETURN(PreTokenizers pre_tokenizers, MakePreTokenizers(member("pre_tokenizer")));
-  auto bpe = Bpe::FromJson(*model, pre_tokenizers.words_are_bytes);
-  if (!bpe.ok()) return Annotate(bpe.status(), "model BPE");
-  auto parts = std::make_unique<Parts>(*std::move(bpe));
-  parts->pre_tokenizers = std::move(pre_tokenizers);
+  auto parts = std::make_unique<Parts>();
+  ASSIGN_OR_RETURN(parts->pre_tokenizers, MakePreTokenizers(member("pre_tokenizer")));
+  ASSIGN_OR_RETURN(parts->model, Model::FromJson(*model, parts->pre_tokenizers.words_are_bytes));
+  const Vocabulary& vocabulary = parts->model->vocabulary();
   ASSIGN_OR_RETURN(parts->normalizers, MakeNormalizers(member("normalizer")));
   ASSIGN_OR_RETURN(parts->post_processor, MakePostProcessor(member("post_processor")));
   ASSIGN_OR_RETURN(parts->decoders, MakeDecoders(member("decoder")));
-  ASSIGN_OR_RETURN(parts->added, AddedTokens::FromJson(member("added_tokens"), parts->model, parts->normalizers));
-  parts->vocab_size = static_cast<int>(parts->model.tokens().size());
+  ASSIGN_OR_RETURN(parts->added, AddedTokens::FromJson(member("added_tokens"), vocabulary, parts->normalizers));
+  parts->vocab_size = static_cast<int>(vocabulary.tokens().size());
   for (const AddedToken& token : parts->added.tokens()) parts->vocab_size = std::max(parts->vocab_size, token.id + 1);
   parts->sha256 = Sha256Hex(text);
   for (const auto* ids : {&parts->post_processor.before, &parts->post_processor.behind}) {
     for (int32_t id : *ids) {
-      if (!parts->model.has_id(id) && parts->added.Find(id) == nullptr) {
+      if (!vocabulary.has_id(id) && parts->added.Find(id) == nullptr) {
         return absl::InvalidArgumentError(absl::StrCat("post_processor: no token has the id ", id));
       }
     }
@@ -168,7 +166,8 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text, c
     if (cut.id.has_value()) {
       ids.push_back(*cut.id);
     } else {
-      status = parts_->EncodeStretch(cut.text, options.special_tokens_as_text, *cache, ids);
+      const bool is_start = cut.text.data() == text.data();
+      status = parts_->EncodeStretch(cut.text, is_start, options.special_tokens_as_text, *cache, ids);
       if (!status.ok()) break;
     }
   }
@@ -203,18 +202,22 @@ absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const int32_t> ids, con
 
 std::optional<int32_t> Tokenizer::TokenToId(absl::string_view token) const {
   const auto added = parts_->added.TokenToId(token);
-  return added.has_value() ? added : parts_->model.TokenToId(token);
+  return added.has_value() ? added : parts_->model->vocabulary().Find(token);
 }
 
 std::optional<std::string> Tokenizer::IdToToken(int32_t id) const {
   if (const AddedToken* token = parts_->added.Find(id); token != nullptr) return token->pattern;
-  if (!parts_->model.has_id(id)) return std::nullopt;
-  return parts_->model.tokens()[id];
+  const Vocabulary& vocabulary = parts_->model->vocabulary();
+  if (!vocabulary.has_id(id)) return std::nullopt;
+  return vocabulary.tokens()[id];
 }
 
 bool Tokenizer::IsSpecial(int32_t id) const {
-  const AddedToken* token = parts_->added.Find(id);
-  return token != nullptr && token->special;
+  if (const AddedToken* token = parts_->added.Find(id); token != nullptr) {
+    return parts_->added.IsSpecialContent(token->pattern);
+  }
+  const Vocabulary& vocabulary = parts_->model->vocabulary();
+  return vocabulary.has_id(id) && parts_->added.IsSpecialContent(vocabulary.tokens()[id]);
 }
 
 int Tokenizer::vocab_size() const { return parts_->vocab_size; }

@@ -5,9 +5,9 @@
 
 namespace varifocal {
 
-const uint8_t* UnicodeClasses() {
-  static const std::vector<uint8_t>* const table = [] {
-    auto* filled = new std::vector<uint8_t>(0x110000, 0);  // never freed: other static objects may outlive this one
+const uint16_t* UnicodeClasses() {
+  static const std::vector<uint16_t>* const table = [] {
+    auto* filled = new std::vector<uint16_t>(0x110000, 0);  // never freed: other static objects may outlive this one
     for (int i = 0; i < kUnicodeClassRangeCount; ++i) {
       const UnicodeClassRange& range = kUnicodeClassRanges[i];
       std::fill(filled->begin() + range.first, filled->begin() + range.last + 1, range.classes);
@@ -15,6 +15,14 @@ const uint8_t* UnicodeClasses() {
     return filled;
   }();
   return table->data();
+}
+
+uint32_t ToLowercase(uint32_t point) {
+  const LowercaseRange* end = kLowercaseRanges + kLowercaseRangeCount;
+  const LowercaseRange* range = std::lower_bound(
+      kLowercaseRanges, end, point, [](const LowercaseRange& r, uint32_t value) { return r.last < value; });
+  if (range == end || point < range->first || (point - range->first) % range->step != 0) return point;
+  return point + static_cast<uint32_t>(range->distance);
 }
 
 }  // namespace varifocal

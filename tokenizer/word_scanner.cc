@@ -10,7 +10,7 @@ namespace {
 
 struct Character {
   uint32_t point = 0;
-  uint8_t classes = 0;
+  uint16_t classes = 0;
   int length = 0;  // 0 at the end of the text
 };
 
@@ -22,7 +22,7 @@ Character At(absl::string_view text, size_t at) {
   return c;
 }
 
-constexpr uint8_t kLetterNumberSpace = kLetter | kNumber | kSpace;
+constexpr uint16_t kLetterNumberSpace = kLetter | kNumber | kSpace;
 
 bool IsLetter(const Character& c) { return (c.classes & kLetter) != 0; }
 bool IsNumber(const Character& c) { return (c.classes & kNumber) != 0; }

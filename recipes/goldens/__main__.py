@@ -1,7 +1,7 @@
 """Makes every golden file, and shows what each would notice.
 
     python recipes/goldens make [architectures|llama|tokenizers|statistics|unicode] [NAME...]
-    python recipes/goldens teeth [NAME...]
+    python recipes/goldens teeth [tokenizers|NAME...]
 """
 
 import pathlib
@@ -33,6 +33,9 @@ def main():
     arguments = sys.argv[1:]
     if arguments[:1] == ["make"] and (len(arguments) == 1 or arguments[1] in ("architectures", *SCRIPTS)):
         make(arguments[1] if len(arguments) > 1 else None, arguments[2:])
+    elif arguments == ["teeth", "tokenizers"]:
+        sys.argv = [str(HERE / SCRIPTS["tokenizers"]), "teeth"]
+        runpy.run_path(sys.argv[0], run_name="__main__")
     elif arguments[:1] == ["teeth"]:
         import teeth
 

@@ -1,10 +1,11 @@
-"""Compare `varifocal tokenize` and `detokenize` with the tokenizers library on random texts, pipeline by pipeline.
+"""Compare `varifocal tokenize` and `detokenize` with the tokenizers library on torture strings and random Unicode.
 
-Each pipeline is trained on random text, so that its merges cross every kind of border, and saved as tokenizer.json;
-some files are then respelt (merges as strings, ignore_merges, byte tokens added). The texts mix contractions, space
-runs, line breaks, digits of several scripts, combining marks, joiners, controls, added tokens and random code points.
+    python recipes/goldens/compare_tokenizers.py real VARIFOCAL TEXTS FILE..    any tokenizer.json files
+    python recipes/goldens/compare_tokenizers.py pipelines VARIFOCAL TEXTS [SEED]    random pipelines, trained here
+    python recipes/goldens/compare_tokenizers.py families VARIFOCAL TEXTS [SEED]    the families of the golden files
 
-    python recipes/goldens/compare_tokenizers.py build/release/bin/varifocal [texts per pipeline] [seed]
+Each text is encoded with and without special tokens, its ids are decoded with and without them, and so are as many rows of
+random ids. Prints strings tried and differences per tokenizer, the first difference in full; fails when there is one.
 """
 
 import json
@@ -14,32 +15,9 @@ import subprocess
 import sys
 import tempfile
 
+import tokenizer_families
+import tokenizer_texts
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-
-LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-QWEN2 = LLAMA3.replace("{1,3}", "")
-PIECES = (
-    ["don't", "I'LL", "we'\u017f", "'S", "  ", "\n", "\r\n", "\t", "\u00a0", "\u180e", "\u0085", "\u200b", "\u200d"]
-    + ["\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u00e9", "e\u0301", "\u00c5", "\u212b", "\ud55c\uad6d\uc5b4", "\u65e5\u672c"]
-    + ["\u0e44\u0e17\u0e22", "\u0627\u0644\u0639\u0631\u0628\u064a\u0629", "123", "4567", "\u00bd", "\u2167", "\u0663\u0664"]
-    + ["<|x|>", "<y>", "<y>z", "zw", "wzw", "\x00", "\x1f", "\ue000", "\U0003ffff", "\ufb01", "_", "...", "!!!\n\n"]
-    + ["==========", "aaaaaaaa", "a", " the", "\u01c5", "\u00df", "\u2028", "\u3000", "\ufeff"]
-)
-POINTS = [p for p in range(0x110000) if not 0xD800 <= p < 0xE000]
-
-
-def random_text():
-    kind = random.random()
-    if kind < 0.6:
-        gaps = ["", "", " ", "  ", "\n"]
-        return "".join(random.choice(PIECES) + random.choice(gaps) for _ in range(random.randint(0, 25)))
-    if kind < 0.8:
-        return "".join(chr(random.choice(POINTS)) for _ in range(random.randint(1, 40)))
-    if kind < 0.9:
-        return "".join(chr(random.randint(1, 0x2FF)) for _ in range(random.randint(1, 60)))
-    return "".join(random.choice("ab c") for _ in range(random.randint(1, 400)))
 
 
 def byte_level(prefix=False, regex=True):
@@ -51,46 +29,52 @@ def split(pattern, behavior="isolated", invert=False):
 
 
 def pipelines():
-    """name: (pre-tokenizer, normalizer, decoder, options of the model)."""
-    n, p = normalizers, pre_tokenizers
+    """name: (pre-tokenizer, normalizer, decoder, options of the BPE; None for a model of whole characters)."""
+    n, p, space = normalizers, pre_tokenizers, tokenizer_families.SPACE
     rows = {
-        "gpt2": (byte_level(), None, None, {}),
         "prefix-space": (byte_level(prefix=True), None, None, {}),
         "one-word": (byte_level(regex=False), None, None, {}),
-        "llama3": (split(Regex(LLAMA3)), None, None, {}),
-        "qwen2": (split(Regex(QWEN2)), n.NFC(), None, {}),
         "nfkc": (byte_level(), n.Sequence([n.NFKC(), n.Replace("a", "bb"), n.Prepend("_")]), None, {}),
         "nfd": (byte_level(), n.NFD(), None, {}),
+        "nfkd": (byte_level(), n.NFKD(), None, {}),
         "strip": (byte_level(), n.Strip(), None, {}),
+        "lowercase": (byte_level(), n.Sequence([n.NFD(), n.StripAccents(), n.Lowercase()]), None, {}),
+        "nmt": (byte_level(), n.Nmt(), None, {}),
+        "byte-normalizer": (None, n.ByteLevel(), decoders.ByteLevel(), {}),
+        "charsmap": (byte_level(), tokenizer_families.precompiled(), None, {}),
         "digits": (p.Sequence([p.Digits(individual_digits=True), byte_level()]), None, None, {}),
         "digit-runs": (p.Sequence([p.Digits(individual_digits=False), byte_level()]), None, None, {}),
         "bytes-first": (p.Sequence([byte_level(), p.Digits(individual_digits=True)]), None, None, {}),
+        "whitespace": (p.Sequence([p.Whitespace(), byte_level(regex=False)]), None, None, {}),
+        "delimiter": (p.Sequence([p.CharDelimiterSplit("a"), byte_level(regex=False)]), None, None, {}),
+        "bert": (p.BertPreTokenizer(), n.BertNormalizer(lowercase=False), decoders.WordPiece(), {"unk_token": "<unk>"}),
+        "bert-accents": (p.WhitespaceSplit(), n.BertNormalizer(clean_text=False, strip_accents=True), decoders.WordPiece(cleanup=False), {"unk_token": "<unk>"}),
         "unknown": (None, None, None, {"unk_token": "<unk>"}),
         "unknown-fused": (None, None, None, {"unk_token": "<unk>", "fuse_unk": True}),
         "no-unknown": (None, None, None, {}),
-        "suffix": (p.Split(" ", "removed"), None, None, {"unk_token": "<unk>", "end_of_word_suffix": "</w>"}),
+        "suffix": (p.WhitespaceSplit(), None, decoders.BPEDecoder(), {"unk_token": "<unk>", "end_of_word_suffix": "</w>"}),
         "prefix": (p.Split(" ", "removed"), None, None, {"unk_token": "<unk>", "continuing_subword_prefix": "##"}),
+        "classes": (split(Regex(r"\d+|[^\w\s]|\p{Lu}[\p{Ll}\p{M}]*|\p{P}|\p{S}+|\p{Han}+")), None, None, {}),
     }
-    spm = n.Sequence([n.Prepend("\u2581"), n.Replace(" ", "\u2581")])
-    back = decoders.Sequence(
-        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    rows["byte-fallback"] = (None, spm, back, {"unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True})
+    for scheme in ("always", "first", "never"):
+        for cut in (True, False):
+            rows[f"metaspace-{scheme}-{cut}"] = (p.Metaspace(space, scheme, cut), n.Strip(right=False) if cut else None, decoders.Metaspace(space, scheme), {"unk_token": "<unk>"})
     for behavior in ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"):
+        rows[f"punctuation-{behavior}"] = (p.Sequence([p.Punctuation(behavior), byte_level(regex=False)]), None, None, {})
         for invert in (False, True):
             rows[f"{behavior}-{invert}"] = (split(Regex(r"\s+"), behavior, invert), None, None, {})
     return rows
 
 
-def build(name, row, corpus):
+def build(rng, name, row, corpus):
     pre_tokenizer, normalizer, decoder, options = row
-    characters_only = pre_tokenizer is None or name in ("suffix", "prefix")
     tokenizer = Tokenizer(models.BPE(**options))
     if pre_tokenizer is not None:
         tokenizer.pre_tokenizer = pre_tokenizer
     if normalizer is not None:
         tokenizer.normalizer = normalizer
     tokenizer.decoder = decoder or decoders.ByteLevel()
+    characters_only = "ByteLevel" not in str(pre_tokenizer) + str(normalizer)
     trainer = trainers.BpeTrainer(
         vocab_size=900,
         min_frequency=2,
@@ -99,60 +83,65 @@ def build(name, row, corpus):
         initial_alphabet=list("ab") if characters_only else pre_tokenizers.ByteLevel.alphabet(),
     )
     tokenizer.train_from_iterator(corpus, trainer)
+    flag = lambda: rng.random() < 0.5
     tokenizer.add_tokens(
-        [
-            AddedToken("<y>", lstrip=True, normalized=False),
-            AddedToken("<y>z", rstrip=True, normalized=False),
-            AddedToken("zw", single_word=True, normalized=True),
-            AddedToken("\u00e9", normalized=True),
-            AddedToken("  ", normalized=False, rstrip=random.random() < 0.5),
-            AddedToken("\u00c5", normalized=True, lstrip=True, rstrip=True),
-        ]
+        [AddedToken(t, lstrip=flag(), rstrip=flag(), single_word=flag(), normalized=flag()) for t in ("[L]", "[R]", "shade", "caf\u00e9", "<<", "<<<", "  ")]
     )
-    tokenizer.add_special_tokens([AddedToken("<|x|>", normalized=False, special=True, lstrip=random.random() < 0.5)])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A <s>", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
-    )
-    content = json.loads(tokenizer.to_str())
-    if name in ("llama3", "no-unknown"):
-        content["model"]["ignore_merges"] = True
-    if name == "prefix-space":
-        content["model"]["merges"] = [" ".join(merge) for merge in content["model"]["merges"]]
-    if name == "byte-fallback":
-        vocab = content["model"]["vocab"]
-        for byte in range(256):
-            vocab[f"<0x{byte:02X}>"] = len(vocab)
-        for i, token in enumerate(t for t in content["added_tokens"] if t["content"] not in vocab):
-            token["id"] = len(vocab) + i
-    return json.dumps(content)
+    tokenizer.add_special_tokens([AddedToken("<|end|>", normalized=False, special=True, lstrip=flag())])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A <s>", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))])
+    return tokenizer.to_str()
 
 
 def run(command, rows, folder):
     path = folder / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = subprocess.run([*command, f"--jsonl={path}", "--format=jsonl"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*command, f"--jsonl={path}", "--format=jsonl"], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed: {done.stderr}")
     return [json.loads(line) for line in done.stdout.split("\n") if line]
 
 
+def compare(varifocal, content, texts, rng):
+    """Differences of one tokenizer, the first one printed."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "tokenizer.json").write_text(content)
+        oracle = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        model = f"--model={folder}"
+        size = oracle.get_vocab_size()
+        checks = []  # what, input, wanted, got
+        for flags, specials in (([], True), (["--no-special-tokens"], False)):
+            wanted = [oracle.encode(text, add_special_tokens=specials).ids for text in texts]
+            got = run([varifocal, "tokenize", model, *flags], [{"text": t} for t in texts], folder)
+            checks += [("ids", t, w, g["token_ids"]) for t, w, g in zip(texts, wanted, got, strict=True)]
+        known = [i for i in range(size) if oracle.id_to_token(i) is not None]
+        wanted += [[rng.choice(known) for _ in range(rng.randint(1, 12))] for _ in texts]
+        for flags, skip in (([], True), (["--keep-special-tokens"], False)):
+            got = run([varifocal, "detokenize", model, *flags], [{"token_ids": i} for i in wanted], folder)
+            checks += [("text", i, oracle.decode(i, skip_special_tokens=skip), g["text"]) for i, g in zip(wanted, got, strict=True)]
+    wrong = [check for check in checks if check[2] != check[3]]
+    if wrong:
+        print("  {}: of {!a}\n    wanted {!a}\n    got    {!a}".format(*min(wrong, key=lambda check: len(check[1]))))
+    return len(wrong)
+
+
 def main():
-    varifocal, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-    random.seed(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
-    corpus = [random_text() for _ in range(1500)]
+    kind, varifocal, count, *rest = sys.argv[1:]
+    rng = random.Random(1 if kind == "real" or not rest else int(rest[0]))
+    if kind == "real":
+        contents = ((path, lambda path=path: pathlib.Path(path).read_text()) for path in rest)
+    elif kind == "families":
+        contents = ((name, lambda make=make: json.dumps(make())) for name, make in tokenizer_families.FAMILIES.items())
+    else:
+        corpus = tokenizer_families.corpus() + [tokenizer_texts.random_text(rng) for _ in range(800)]
+        contents = ((name, lambda name=name, row=row: build(rng, name, row, corpus)) for name, row in pipelines().items())
     total = different = 0
-    for name, row in pipelines().items():
-        with tempfile.TemporaryDirectory() as folder:
-            folder = pathlib.Path(folder)
-            (folder / "tokenizer.json").write_text(build(name, row, corpus))
-            oracle = Tokenizer.from_file(str(folder / "tokenizer.json"))
-            texts = [random_text() for _ in range(count)]
-            ids = [oracle.encode(text).ids for text in texts]
-            ours = run([varifocal, "tokenize", f"--model={folder}"], [{"text": t} for t in texts], folder)
-            back = run([varifocal, "detokenize", f"--model={folder}"], [{"token_ids": i} for i in ids], folder)
-            wrong = sum(o["token_ids"] != i for o, i in zip(ours, ids, strict=True))
-            wrong += sum(b["text"] != oracle.decode(i) for b, i in zip(back, ids, strict=True))
-            print(f"{name}: {count} texts, {wrong} differ")
-            total, different = total + count, different + wrong
-    print(f"{total} texts, {different} differ")
+    for name, make in contents:
+        texts = tokenizer_texts.texts() + [tokenizer_texts.random_text(rng) for _ in range(int(count))]
+        wrong = compare(varifocal, make(), texts, rng)
+        print(f"{name}: {len(texts)} strings, {wrong} differences", flush=True)
+        total, different = total + len(texts), different + wrong
+    print(f"{total} strings in all, {different} differences")
     sys.exit(different > 0)
 
 

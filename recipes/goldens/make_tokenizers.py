@@ -1,201 +1,198 @@
-"""Golden ids and texts of byte-level BPE tokenizers, from the `tokenizers` library.
+"""Golden ids and texts of tokenizers, from the `tokenizers` library on tokenizer.json as it is.
 
-Three small tokenizers are trained here, each set up differently; the shipped one is judged in its own place.
+    python recipes/goldens/make_tokenizers.py          (writes tests/testdata/goldens/tokenizers)
+    python recipes/goldens/make_tokenizers.py teeth    (writes TEETH.md there: how many texts each mistake changes)
 
-    python recipes/goldens/make_tokenizers.py        (writes tests/testdata/goldens/tokenizers)
+The families are in tokenizer_families.py; the tokenizer that ships with the models is judged in its own place. golden.json
+holds the ids of every text of texts.json without special tokens (`before` and `behind` stand around them by default), and
+by index only what differs: ids with special tokens read as text, decoded text where it is not the text itself.
 """
 
+import copy
+import hashlib
 import json
 import pathlib
 import random
+import sys
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+import tokenizer_families
+import tokenizer_texts
+from tokenizers import Tokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "tests/testdata/goldens/tokenizers"
-LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-PROSE = [
-    "The lamp by the door was lit before anyone came home, and it stayed lit until the morning.",
-    "She's sure they'll say that we've been late; I'd rather they didn't. It's what we're used to.",
-    "In 2026 there were 1234567 stones, 42 boats and 3.14159 pies; about 99.9% of them were small.",
-    "def add(a, b):\n    return a + b\n\n\nprint(add(1, 2))  # three\n",
-    "Die Straße über den Fluß führt zu größeren Häusern; das Mädchen läuft schnell.",
-    "Un été à la plage, où l'eau était très claire et le garçon mangeait des crêpes.",
-    "Сегодня утром река была тихой, и лодка стояла у берега.",
-    "今日は天気がいいので、海まで歩きました。",
-    "\tcolumn one\tcolumn two\r\n\tvalue\tvalue\r\n",
-    '{"key": "value", "list": [1, 22, 333], "nested": {"empty": ""}}',
-]
-TEXTS = [
-    "", " ", "  ", "   a", "a   ", "a  b   c", "\n", "\n\n", " \n \n ", "\r\n\r\n", "\t\t x", "x \t\n y", "a\u00a0b", "a\u3000b", "\u200b",
-    "\u2028x", "The lamp", " The lamp", "the LAMP", "She's they'll I'D WE'VE 'tis 's's", "can\u2019t", "don't'", "'", "''s",
-    "1", "12", "123", "1234", "12345 678901", "3.14159", "1,000,000", "x1y22z333", "\u0661\u0662\u0663", "\u00bd\u00b2", "\u2167",
-    "a.b", "...", "!?!?", " !", "a !b", "?!\n\n", "(a)[b]{c}", "https://example.org/a?b=c&d=e#f", "x_y__z", "a-b--c", "#!/bin/sh\n",
-    "Straße", "e\u0301t\u00e9", "\u00e9\u0301", "a\u0308\u0327", "\u1e9b\u0323", "\ufb01ne", "\u212b", "\u0130i\u0131", "\u01c5", "\u02b0\u02b1",
-    "Сегодня", "今日は、天気。", "한국어", "\u0939\u093f\u0928\u094d\u0926\u0940", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",
-    "\u0645\u0631\u062d\u0628\u0627", "\u05e9\u05dc\u05d5\u05dd",
-    "\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f1e9\U0001f1ea", "x\U0001f44d\U0001f3fdy", "\u2764\ufe0f", "\U00010348", "\U0010ffff",
-    "\ufeffbom", "a\u0000b", "\u0001\u007f", "\u0085", "\u00ad", "\ufffd", "a\u0301\u0302\u0303\u0304",
-    "<|begin|>", "<|end|>", "a<|end|>b", " <|end|> ", "<|end|><|end|>", "<|end|", "<|END|>", "x<|begin|>y<|end|>z",
-    "[L]", "a [L]b", "a   [L]   b", "\n[L]", "[R]", "a[R] b", "a [R]   b", "[R]\n\nb", "[LR]", "a  [LR]  b", "  [LR][LR]  ",
-    "[W]", "a[W]b", "a [W] b", "[W].", "_[W]", "1[W]", "\u00e9[W]", "([W])", "[W][W]", "lampshade", "shade", "a shade b", "Lampshade shades shade",
-    "Shade", "SHADE", "caf\u00e9 au lait", "cafe\u0301 au lait", "a cafe\u0301[L]", "[N]x[N]", "aa", "aaa", "aaaa", "<<>>", "<<<>>>",
-    "unbreakable", " unbreakable", "anunbreakablex", "unbreakables", "doggedness dogged dog",
-    "{\"able acorn\":\"ant\",\"big ape\":\"oak\"}\n\n\"big ape\":\"", "- able big ape = 3\n- ape", "Question: Where is Ada?\nAnswer: Ada is in the",
-]
+SHIPPED = ROOT / "models/baseline/tokenizer.json"
+WORD_SIZE = 1_000_000
 
 
-def texts():
-    """The list above, prose, and seeded mixtures of their pieces."""
-    rng = random.Random(7)
-    pieces = [t for t in TEXTS if t] + [word for line in PROSE for word in line.split(" ") if word]
-    mixed = ["".join(rng.choice(pieces) + rng.choice(["", "", " ", "  ", "\n"]) for _ in range(rng.randint(2, 9))) for _ in range(120)]
-    return TEXTS + PROSE + mixed
+def dump(value):
+    return json.dumps(value, separators=(",", ":"))
 
 
-def train(pre_tokenizer, vocab_size, **options):
-    tokenizer = Tokenizer(models.BPE(**options))
-    tokenizer.pre_tokenizer = pre_tokenizer
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size, min_frequency=1, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
-    tokenizer.train_from_iterator(PROSE * 3 + ["dog dogged doggedness"] * 9, trainer)
-    return tokenizer
+def encode_all(tokenizer, texts):
+    """Plain ids of all texts, and what stands around them."""
+    empty, full = tokenizer.encode("").ids, [tokenizer.encode(t).ids for t in texts]
+    plain = [tokenizer.encode(t, add_special_tokens=False).ids for t in texts]
+    before = next(n for n in range(len(empty) + 1) if all(f[n : len(f) - len(empty) + n] == p for f, p in zip(full, plain)))
+    before, behind = empty[:before], empty[before:]
+    assert all(before + p + behind == f for f, p in zip(full, plain))
+    return plain, before, behind
 
 
-def begin_with(tokenizer, token, end=None):
-    pattern = f"{token} $A" + (f" {end}" if end else "")
-    special = [(t, tokenizer.token_to_id(t)) for t in (token, end) if t]
-    tokenizer.post_processor = processors.TemplateProcessing(single=pattern, pair=f"{token} $A $B", special_tokens=special)
+def golden(tokenizer, texts):
+    plain, before, behind = encode_all(tokenizer, texts)
+    tokenizer.encode_special_tokens = True
+    as_text = [tokenizer.encode(t, add_special_tokens=False).ids for t in texts]
+    tokenizer.encode_special_tokens = False
+    decoded, kept = ([tokenizer.decode(p, skip_special_tokens=s) for p in plain] for s in (True, False))
+    repaired = [bytes.fromhex(b).decode("utf-8", errors="replace") for b in tokenizer_texts.BYTES]
+    word = dump(tokenizer.encode(tokenizer_texts.long_word(WORD_SIZE, 26), add_special_tokens=False).ids)
+    # Ids in an order that no text gives: pieces of characters, unknown tokens, specials.
+    rng, decodes = random.Random(1), []
+    low = max(tokenizer.token_to_id(t) or 0 for t in ("<0xFF>", "\u00ff", "a")) + 1  # about where bytes and letters are
+    for _ in range(50):
+        ids = [rng.randrange(rng.choice([low, tokenizer.get_vocab_size()])) for _ in range(rng.randint(1, 12))]
+        decodes.append([ids, tokenizer.decode(ids), tokenizer.decode(ids, skip_special_tokens=False)])
+    return {
+        "before": before, "behind": behind, "ids": plain,
+        "as_text": {i: a for i, a in enumerate(as_text) if a != plain[i]},
+        "decoded": {i: d for i, d in enumerate(decoded) if d != texts[i]},
+        "kept": {i: k for i, k in enumerate(kept) if k != decoded[i]},
+        "bytes": [tokenizer.encode(t, add_special_tokens=False).ids for t in repaired],
+        "decodes": decodes,
+        "word_sha256": hashlib.sha256(word.encode()).hexdigest(),
+    }
 
 
-def gpt2_plain():
-    """GPT-2's regular expression, a space put in front, no begin token."""
-    tokenizer = train(pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=True), 420)
-    tokenizer.add_special_tokens(["<|end|>"])
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    return tokenizer
-
-
-def gpt2_added():
-    """GPT-2's regular expression with added tokens of every flag; `normalized` changes nothing without a normalizer."""
-    tokenizer = train(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True), 460)
-    tokenizer.add_special_tokens(["<|begin|>", "<|end|>"])
-    tokenizer.add_tokens(
-        [
-            AddedToken("[L]", lstrip=True, normalized=False),
-            AddedToken("[R]", rstrip=True, normalized=False),
-            AddedToken("[LR]", lstrip=True, rstrip=True, normalized=False),
-            AddedToken("[W]", single_word=True, normalized=False),
-            AddedToken("shade", single_word=True, normalized=True),
-            AddedToken("[N]", normalized=True),
-            AddedToken("aa", normalized=False),
-            AddedToken("caf\u00e9", normalized=False),
-            AddedToken("<<", normalized=False),
-            AddedToken("<<<", normalized=False),
-        ]
-    )
-    begin_with(tokenizer, "<|begin|>")
-    return tokenizer
-
-
-def llama3():
-    """Llama 3's pipeline: a Split by regular expression, byte level without one, whole words before merges."""
-    split = pre_tokenizers.Split(Regex(LLAMA3), behavior="isolated", invert=False)
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=True, use_regex=False)
-    tokenizer = train(pre_tokenizers.Sequence([split, byte_level]), 440)
-    # Entries that no merge reaches: `ignore_merges` finds them all the same, as whole pieces only.
-    raw = json.loads(tokenizer.to_str())
-    raw["model"]["ignore_merges"] = True
-    for word in ("unbreakable", "\u0120unbreakable", "\u0120lamp" + "shade"):
-        raw["model"]["vocab"][word] = len(raw["model"]["vocab"])
-    tokenizer = Tokenizer.from_str(json.dumps(raw))
-    tokenizer.add_special_tokens(["<|begin|>", "<|end|>"])
-    begin_with(tokenizer, "<|begin|>", "<|end|>")
-    return tokenizer
-
-
-def golden(tokenizer, seed):
-    cases = []
-    for text in texts():
-        ids = tokenizer.encode(text).ids
-        case = {"text": text, "ids": ids}
-        plain = tokenizer.encode(text, add_special_tokens=False).ids
-        tokenizer.encode_special_tokens = True
-        as_text = tokenizer.encode(text, add_special_tokens=False).ids
-        tokenizer.encode_special_tokens = False
-        case |= {"ids_without_specials": plain}
-        if as_text != plain:
-            case["ids_specials_as_text"] = as_text
-        decoded, kept = (tokenizer.decode(plain, skip_special_tokens=s) for s in (True, False))
-        if decoded != text:
-            case["decoded"] = decoded
-        if kept != decoded:
-            case["decoded_with_specials"] = kept
-        cases.append(case)
-    # Ids that no text gives: pieces of characters, which decode to U+FFFD.
-    rng, decodes = random.Random(seed), []
-    for _ in range(60):
-        ids = [rng.randrange(tokenizer.get_vocab_size()) for _ in range(rng.randint(1, 12))]
-        if rng.random() < 0.6:  # byte entries: broken UTF-8
-            ids = [tokenizer.token_to_id(rng.choice("\u00c3\u00c2\u0122\u00a4\u00f0\u0141\u013a\u00e2\u012b\u0140Aa\u0120\u00ed")) for _ in ids]
-        kept = tokenizer.decode(ids, skip_special_tokens=False)
-        decodes.append({"ids": ids, "decoded": tokenizer.decode(ids), "decoded_with_specials": kept})
-    return {"cases": cases, "decodes": decodes}
-
-
-def check_teeth(goldens):
-    """A tokenizer that gets one thing wrong must not match."""
-    def wrong(name, change):
-        raw = json.loads((OUT / name / "tokenizer.json").read_text())
-        change(raw)
-        other = Tokenizer.from_str(json.dumps(raw))
-        cases = goldens[name]["cases"]
-        bad = sum(other.encode(c["text"]).ids != c["ids"] for c in cases)
-        return bad, len(cases)
-
-    def all_tokens(flag, value):
-        return lambda raw: [t.update({flag: value}) for t in raw["added_tokens"]]
-
-    swap = lambda raw: raw["model"]["merges"].reverse()
-    rows = [
-        ("gpt2-plain", "no space in front", lambda r: r["pre_tokenizer"].update(add_prefix_space=False)),
-        ("gpt2-plain", "no regular expression", lambda r: r["pre_tokenizer"].update(use_regex=False)),
-        ("gpt2-plain", "merges in the wrong order", swap),
-        ("gpt2-added", "lstrip ignored", all_tokens("lstrip", False)),
-        ("gpt2-added", "rstrip ignored", all_tokens("rstrip", False)),
-        ("gpt2-added", "single_word ignored", all_tokens("single_word", False)),
-        ("gpt2-added", "added tokens ignored", lambda r: r.update(added_tokens=[])),
-        ("llama3", "merges not ignored", lambda r: r["model"].update(ignore_merges=False)),
-        ("llama3", "GPT-2's expression instead", lambda r: r.update(pre_tokenizer=r["pre_tokenizer"]["pretokenizers"][1] | {"use_regex": True})),
-        ("llama3", "no post-processor", lambda r: r.update(post_processor=None)),
-    ]
-    for name, what, change in rows:
-        bad, total = wrong(name, change)
-        print(f"  {name:12} {what:28} {bad:3} of {total} texts differ")
-        assert bad > 0, what
-
-
-def main():
+def make():
     OUT.mkdir(parents=True, exist_ok=True)
-    goldens = {}
-    made = {"gpt2-plain": gpt2_plain(), "gpt2-added": gpt2_added(), "llama3": llama3()}
-    shipped = Tokenizer.from_file(str(ROOT / "models/baseline/tokenizer.json"))
-    for seed, (name, tokenizer) in enumerate((made | {"shipped": shipped}).items()):
+    texts = tokenizer_texts.texts()
+    lines = ",\n".join(dump(t) for t in texts)
+    (OUT / "texts.json").write_text(f'{{"bytes":{dump(tokenizer_texts.BYTES)},\n"word_size":{WORD_SIZE},\n"texts":[\n{lines}\n]}}\n')
+    for name in [*tokenizer_families.FAMILIES, "shipped"]:
         directory = OUT / name
         directory.mkdir(exist_ok=True)
+        path = SHIPPED if name == "shipped" else directory / "tokenizer.json"
         if name != "shipped":
-            tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
-        goldens[name] = golden(tokenizer, seed)
-        lines = lambda rows: ",\n".join("  " + json.dumps(row) for row in rows)
-        text = f'{{"cases": [\n{lines(goldens[name]["cases"])}\n],\n"decodes": [\n{lines(goldens[name]["decodes"])}\n]}}\n'
-        (directory / "golden.json").write_text(text)
-        print(f"{name}: {tokenizer.get_vocab_size()} entries, {len(goldens[name]['cases'])} texts")
-    check_teeth(goldens)
+            content = tokenizer_families.FAMILIES[name]()
+            path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")))
+        result = golden(Tokenizer.from_file(str(path)), texts)
+        (directory / "golden.json").write_text("{" + ",\n".join(f"{dump(key)}:{dump(value)}" for key, value in result.items()) + "}\n")
+        print(f"{name}: {len(texts)} texts, {sum(map(len, result['ids']))} ids")
+
+
+def put(*path_and_value):
+    """A mistake: sets the value at a path of tokenizer.json."""
+    *path, last, value = path_and_value
+    def change(content):
+        for key in path:
+            content = content[key]
+        content[last] = value(content[last]) if callable(value) else value
+    return change
+
+
+def flags(name, value):
+    return lambda content: [token.update({name: value}) for token in content["added_tokens"]]
+
+
+def pattern(old, new):
+    def change(content):
+        for step in content["pre_tokenizer"]["pretokenizers"]:
+            if "pattern" in step and "Regex" in step["pattern"]:
+                step["pattern"]["Regex"] = step["pattern"]["Regex"].replace(old, new)
+    return change
+
+
+def without(*path):
+    return lambda content: put(*path, lambda steps: steps[1:])(content)
+
+
+def behavior(name):
+    return put("pre_tokenizer", "pretokenizers", 0, "behavior", name)
+
+
+REVERSED, NULL = (lambda merges: merges[::-1]), None
+MISTAKES = [
+    ("gpt2", "a space is put in front", put("pre_tokenizer", "add_prefix_space", True)),
+    ("gpt2", "no regular expression", put("pre_tokenizer", "use_regex", False)),
+    ("gpt2", "merges in the wrong order", put("model", "merges", REVERSED)),
+    ("gpt2", "bytes decoded as characters", put("decoder", NULL)),
+    ("added-flags", "lstrip ignored", flags("lstrip", False)),
+    ("added-flags", "rstrip ignored", flags("rstrip", False)),
+    ("added-flags", "single_word ignored", flags("single_word", False)),
+    ("added-flags", "added tokens looked for before normalization", flags("normalized", False)),
+    ("added-flags", "added tokens looked for after normalization", flags("normalized", True)),
+    ("added-flags", "cls and sep left out", put("post_processor", NULL)),
+    ("neox", "no NFC", put("normalizer", NULL)),
+    ("neox", "runs of spaces are no tokens", put("added_tokens", lambda tokens: [t for t in tokens if t["content"].strip()])),
+    ("llama3", "whole words not looked up first", put("model", "ignore_merges", False)),
+    ("llama3", "contractions in lower case only", pattern("(?i:", "(?:")),
+    ("llama3", "digits one by one", pattern("{1,3}", "")),
+    ("llama3", "line breaks do not follow punctuation", pattern("[\\r\\n]*", "")),
+    ("llama3", "the last space stays with the run", pattern("\\s+(?!\\S)|", "")),
+    ("llama3", "any character before letters", pattern("[^\\r\\n\\p{L}\\p{N}]?", " ?")),
+    ("llama3", "matches taken away", behavior("Removed")),
+    ("llama3", "no begin token", put("post_processor", NULL)),
+    ("qwen2", "three digits together", pattern("\\p{N}|", "\\p{N}{1,3}|")),
+    ("qwen2", "no NFC", put("normalizer", NULL)),
+    ("qwen2", "NFKC", put("normalizer", "type", "NFKC")),
+    ("tekken", "no words in capitals", pattern("\\p{Lu}", "")),
+    ("tekken", "marks are no letters", pattern("\\p{M}", "")),
+    ("tekken", "slashes do not follow punctuation", pattern("[\\r\\n/]", "[\\r\\n]")),
+    ("deepseek", "numbers not cut first", without("pre_tokenizer", "pretokenizers")),
+    ("deepseek", "symbols are no punctuation", pattern("\\p{S}", "")),
+    ("deepseek", "marks are no letters", pattern("\\p{M}", "")),
+    ("llama2", "no space in front", without("normalizer", "normalizers")),
+    ("llama2", "spaces stay spaces", put("normalizer", NULL)),
+    ("llama2", "no bytes for unknown characters", put("model", "byte_fallback", False)),
+    ("llama2", "words cut at spaces", put("pre_tokenizer", {"type": "WhitespaceSplit"})),
+    ("llama2", "the first space stays", put("decoder", "decoders", lambda steps: steps[:-1])),
+    ("llama2", "bytes not put together", put("decoder", "decoders", lambda steps: [s for s in steps if s["type"] != "ByteFallback"])),
+    ("phi3", "rstrip ignored", flags("rstrip", False)),
+    ("mistral", "a space in front of every stretch", put("pre_tokenizer", "prepend_scheme", "always")),
+    ("mistral", "no space in front", put("pre_tokenizer", "prepend_scheme", "never")),
+    ("mistral", "words cut", put("pre_tokenizer", "split", True)),
+    ("gemma", "runs of line breaks are no tokens", put("added_tokens", lambda tokens: [t for t in tokens if t["content"].strip("\n")])),
+    ("gemma", "a space in front", put("normalizer", {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]})),
+    ("t5", "no charsmap", put("normalizer", NULL)),
+    ("t5", "words not cut at spaces", without("pre_tokenizer", "pretokenizers")),
+    ("t5", "no space before words", put("pre_tokenizer", "pretokenizers", 1, {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "never"})),
+    ("t5", "spaces of the first token stay", put("decoder", {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "never"})),
+    ("xlmr", "no charsmap", without("normalizer", "normalizers")),
+    ("xlmr", "spaces at the end stay", put("normalizer", "normalizers", lambda steps: [steps[0], steps[2]])),
+    ("xlmr", "runs of spaces stay", put("normalizer", "normalizers", lambda steps: steps[:2])),
+    ("xlmr", "all tokens equally likely", put("model", "vocab", lambda vocab: [[token, -5.0] for token, _ in vocab])),
+    ("unigram-bytes", "no bytes for unknown characters", put("model", "byte_fallback", False)),
+    ("unigram-bytes", "controls stay", without("normalizer", "normalizers")),
+    ("unigram-bytes", "marks stay", put("normalizer", "normalizers", lambda steps: steps[:-1])),
+    ("unigram-bytes", "capitals stay", put("normalizer", "normalizers", lambda steps: steps[:2] + steps[3:])),
+    ("unigram-bytes", "words cut", put("pre_tokenizer", "split", True)),
+    ("bert", "capitals and accents stay", put("normalizer", "lowercase", False)),
+    ("bert", "ideographs not cut", put("normalizer", "handle_chinese_chars", False)),
+    ("bert", "punctuation not cut", put("pre_tokenizer", "type", "WhitespaceSplit")),
+    ("bert", "spaces before punctuation stay", put("decoder", "cleanup", False)),
+]
+
+
+def teeth():
+    texts, rows = tokenizer_texts.texts(), []
+    for name, mistake, change in MISTAKES:
+        content, right = (json.loads((OUT / name / file).read_text()) for file in ("tokenizer.json", "golden.json"))
+        wrong = copy.deepcopy(content)
+        change(wrong)
+        tokenizer = Tokenizer.from_str(json.dumps(wrong))
+        before, behind = right["before"], right["behind"]
+        full = [before + ids + behind for ids in right["ids"]]
+        encoded = sum(tokenizer.encode(t).ids != ids for t, ids in zip(texts, full))
+        decoded = sum(tokenizer.decode(ids) != right["decoded"].get(str(i), texts[i]) for i, ids in enumerate(right["ids"]))
+        rows.append(f"| {name} | {mistake} | {encoded} | {decoded} |")
+    toothless = [row for row in rows if row.endswith("| 0 | 0 |")]
+    assert not toothless, toothless
+    table = "\n".join(["| family | mistake | texts encoded otherwise | texts decoded otherwise |", "| --- | --- | --- | --- |", *rows])
+    head = "# What the golden ids would notice\n\nEach row is one deliberate mistake in a family's pipeline, made in its tokenizer.json and run by the tokenizers library on"
+    (OUT / "TEETH.md").write_text(f"{head}\nthe {len(texts)} texts of `texts.json`. Written by `recipes/goldens/make_tokenizers.py teeth`, which fails on a row of zeros.\n\n{table}\n")
+    print(table)
 
 
 if __name__ == "__main__":
-    main()
+    teeth() if sys.argv[1:] == ["teeth"] else make()

@@ -1,4 +1,5 @@
-"""Write tokenizer/unicode_class_ranges.cc: which characters the tokenizers library takes for letters, numbers, spaces.
+"""Write tokenizer/unicode_class_ranges.cc: which characters the tokenizers library takes for letters, numbers, spaces,
+marks, punctuation; and tokenizer/lowercase_ranges.cc: what it lowers.
 
 The library mixes several Unicode versions (its regex engine's, Rust's, the regex crate's), so the classes are asked of
 the library itself, character by character, instead of being read from a Unicode release.
@@ -9,11 +10,12 @@ the library itself, character by character, instead of being read from a Unicode
 import pathlib
 import unicodedata
 
+import charsmap
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tokenizer/unicode_class_ranges.cc"
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tokenizer"
 POINTS = [p for p in range(0x110000) if not 0xD800 <= p < 0xE000]
-LETTER, NUMBER, SPACE, NUMERIC, WORD, INERT = 1, 2, 4, 8, 16, 32
+LETTER, NUMBER, SPACE, NUMERIC, WORD, INERT, MARK, PUNCTUATION, CONTROL, NONSPACING, JOINING = (1 << i for i in range(11))
 
 
 def by_regex(pattern):
@@ -40,13 +42,17 @@ def word():
 
 def inert():
     """Points that newer Unicode releases normalize (or may) and the library, whose tables are older, does not."""
-    seconds = {int(parts[1], 16) for parts in map(str.split, map(unicodedata.decomposition, map(chr, POINTS))) if len(parts) == 2}
     forms = [getattr(normalizers, form)() for form in ("NFC", "NFD", "NFKC", "NFKD")]
+    parts = [d.split() for d in map(unicodedata.decomposition, map(chr, POINTS))]
+    pairs = [chr(int(a, 16)) + chr(int(b, 16)) for a, b in (p for p in parts if len(p) == 2 and p[0][0] != "<")]
+    seconds = {ord(pair[1]) for pair in pairs}
+    jamo = {*range(0x1100, 0x1113), *range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
+    composing = {ord(c) for pair in pairs if len(forms[0].normalize_str(pair)) == 1 for c in pair} | jamo
     found = set()
     for point in POINTS:
         c = chr(point)
         new = unicodedata.combining(c) or unicodedata.decomposition(c) or point in seconds
-        if not new and unicodedata.category(c) != "Cn":
+        if point in composing or (not new and unicodedata.category(c) != "Cn"):
             continue
         # Left alone, and a border between the marks before and behind it, which would change places across no border.
         if all(form.normalize_str(f"\u0323{c}\u0301\u0323") == f"\u0323{c}\u0323\u0301" for form in forms):
@@ -54,15 +60,72 @@ def inert():
     return found
 
 
+def by_normalizer(normalizer, before="", gives=""):
+    """Points that the normalizer, given `before` and the point, turns into `gives`."""
+    return {p for p in POINTS if normalizer.normalize_str(before + chr(p)) == gives}
+
+
+def bert(**on):
+    return normalizers.BertNormalizer(**(dict.fromkeys(["clean_text", "handle_chinese_chars", "strip_accents", "lowercase"], False) | on))
+
+
+def write_lowercase():
+    """Runs of points with one distance to their lower case; every second point of alphabets that alternate."""
+    lower = normalizers.Lowercase()
+    pairs = [(p, lower.normalize_str(chr(p))) for p in POINTS]
+    several = {p: text for p, text in pairs if len(text) != 1}
+    assert several == {0x130: "i\u0307"}, several
+    ranges = []
+    for point, text in pairs:
+        distance = ord(text) - point if point not in several else 0
+        if distance == 0:
+            continue
+        last = ranges[-1] if ranges else None
+        step = point - last[1] if last else 0
+        if last and last[3] == distance and step <= 2 and step in (last[2], last[2] or step):
+            last[1], last[2] = point, step
+        else:
+            ranges.append([point, point, 0, distance])
+    rows = [f"{{{first:#x}, {last:#x}, {max(step, 1)}, {distance}}}," for first, last, step, distance in ranges]
+    write("lowercase_ranges.cc", "LowercaseRange kLowercaseRanges", "kLowercaseRangeCount", rows)
+
+
+def write(name, array, count, rows):
+    lines, line = [], "   "
+    for row in rows:
+        if len(line) + len(row) + 1 > 120:
+            lines.append(line)
+            line = "   "
+        line += " " + row
+    lines.append(line)
+    variable = array.split()[1]
+    (OUT / name).write_text(
+        "// Written by recipes/goldens/make_unicode_classes.py; do not edit.\n"
+        '#include "tokenizer/unicode_classes.h"\n\nnamespace varifocal {\n\n'
+        f"const {array}[] = {{\n" + "\n".join(lines) + "\n};\n"
+        f"const int {count} = sizeof({variable}) / sizeof({variable}[0]);\n\n"
+        "}  // namespace varifocal\n"
+    )
+    print(f"{len(rows)} ranges in {name}")
+
+
 def main():
+    space = by_regex(r"\s")
+    control = by_normalizer(bert(clean_text=True))
+    assert space - control == by_normalizer(bert(clean_text=True), gives=" ")
     bits = dict.fromkeys(POINTS, 0)
     for flag, members in (
         (LETTER, by_regex(r"\p{L}")),
         (NUMBER, by_regex(r"\p{N}")),
-        (SPACE, by_regex(r"\s")),
+        (SPACE, space),
         (NUMERIC, numeric()),
         (WORD, word()),
         (INERT, inert()),
+        (MARK, by_normalizer(normalizers.StripAccents())),
+        (PUNCTUATION, {ord(c) for c, _ in pre_tokenizers.Punctuation("isolated").pre_tokenize_str("a".join(map(chr, POINTS))) if len(c) == 1 and c != "a"}),
+        (CONTROL, control),
+        (NONSPACING, by_normalizer(bert(strip_accents=True))),
+        (JOINING, by_normalizer(normalizers.Precompiled(charsmap.build({"a": "X"})), before="a", gives="X")),
     ):
         for point in members:
             bits[point] |= flag
@@ -74,22 +137,9 @@ def main():
             ranges[-1][1] = point
         else:
             ranges.append([point, point, bits[point]])
-    lines, line = [], "   "
-    for first, last, value in ranges:
-        item = f" {{{first:#x}, {last:#x}, {value}}},"
-        if len(line) + len(item) > 120:
-            lines.append(line)
-            line = "   "
-        line += item
-    lines.append(line)
-    OUT.write_text(
-        "// Written by recipes/goldens/make_unicode_classes.py; do not edit.\n"
-        '#include "tokenizer/unicode_classes.h"\n\nnamespace varifocal {\n\n'
-        "const UnicodeClassRange kUnicodeClassRanges[] = {\n" + "\n".join(lines) + "\n};\n"
-        "const int kUnicodeClassRangeCount = sizeof(kUnicodeClassRanges) / sizeof(kUnicodeClassRanges[0]);\n\n"
-        "}  // namespace varifocal\n"
-    )
-    print(f"{len(ranges)} ranges")
+    rows = [f"{{{first:#x}, {last:#x}, {value}}}," for first, last, value in ranges]
+    write("unicode_class_ranges.cc", "UnicodeClassRange kUnicodeClassRanges", "kUnicodeClassRangeCount", rows)
+    write_lowercase()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,14 @@
+// Normalizers that look at one character at a time: Lowercase, StripAccents, Nmt, ByteLevel, BertNormalizer.
+#pragma once
+
+#include "tokenizer/normalizers.h"
+
+namespace varifocal {
+
+MadeNormalizer MakeLowercase(const Json& json);
+MadeNormalizer MakeStripAccents(const Json& json);
+MadeNormalizer MakeNmt(const Json& json);
+MadeNormalizer MakeByteLevelNormalizer(const Json& json);
+MadeNormalizer MakeBertNormalizer(const Json& json);
+
+}  // namespace varifocal

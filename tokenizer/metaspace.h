@@ -1,0 +1,13 @@
+// Metaspace: SentencePiece's way with spaces. Every space becomes a visible character (U+2581), one more is put in
+// front, and words begin with it; decoding turns it back.
+#pragma once
+
+#include "tokenizer/decoders.h"
+#include "tokenizer/pre_tokenizers.h"
+
+namespace varifocal {
+
+absl::StatusOr<std::unique_ptr<const PreTokenizer>> MakeMetaspacePreTokenizer(const Json& json);
+MadeDecoder MakeMetaspaceDecoder(const Json& json);
+
+}  // namespace varifocal

@@ -1,0 +1,14 @@
+// The two models that look words up: WordLevel knows whole words, WordPiece takes the longest beginning it knows, again
+// and again, and spells what is not a word's beginning with a prefix such as "##".
+//
+// Cost: WordPiece needs the length of a word times that of the longest token.
+#pragma once
+
+#include "tokenizer/model.h"
+
+namespace varifocal {
+
+absl::StatusOr<std::unique_ptr<const Model>> MakeWordPiece(const Json& model, bool words_are_bytes);
+absl::StatusOr<std::unique_ptr<const Model>> MakeWordLevel(const Json& model, bool words_are_bytes);
+
+}  // namespace varifocal
