@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -27,8 +28,8 @@ namespace {
 
 using kernels::kPageTokens;
 
-// Full contexts that the cache holds unless told otherwise: one running, one starting, one remembered.
-constexpr int64_t kContextsInCache = 3;
+// Full contexts that the cache holds unless told otherwise: one running, one starting, two remembered.
+constexpr int64_t kContextsInCache = 4;
 // Rows whose logits are made in one call of the head: enough to use the processor, small beside the weights.
 constexpr int64_t kHeadRowsMax = 64;
 
@@ -52,27 +53,32 @@ absl::Status CheckOptions(const EngineOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> ChoosePageCount(const LoadedModel& model, const EngineOptions& options) {
-  const int64_t page_bytes = model.transformer().PageBytes();
-  int64_t bytes = options.kv_cache_bytes;
+int64_t StepRowsMax(const EngineOptions& options) {
+  return std::max(options.prefill_chunk_tokens, options.batch_size_max);
+}
+
+absl::StatusOr<std::vector<int64_t>> ChoosePageCounts(const LoadedModel& model, const EngineOptions& options) {
+  const std::vector<PageGroupShape> groups = PageGroupShapes(model.transformer());
   const kernels::MemoryInfo memory = model.transformer().backend().memory();
   const int64_t total_bytes = static_cast<int64_t>(memory.total_bytes);
-  if (total_bytes > 0 && bytes > total_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("kv_cache_bytes is ", bytes, "; the device has ", total_bytes, " bytes of memory"));
+  if (total_bytes > 0 && options.kv_cache_bytes > total_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("kv_cache_bytes is ", options.kv_cache_bytes,
+                                                     "; the device has ", total_bytes, " bytes of memory"));
   }
-  if (bytes == 0) {
-    const int64_t context_pages = (model.config().max_position + kPageTokens - 1) / kPageTokens;
-    bytes =
-        std::max(std::min(static_cast<int64_t>(memory.free_bytes) / 4, kContextsInCache * context_pages * page_bytes),
-                 page_bytes);
+  const int64_t page_bytes = model.transformer().PageBytes();
+  const bool is_default = options.kv_cache_bytes == 0;
+  const PageBudget budget{
+      .bytes = is_default ? std::max(static_cast<int64_t>(memory.free_bytes) / 4, page_bytes) : options.kv_cache_bytes,
+      .context_tokens_max = model.config().max_position,
+      .step_rows_max = options.prefill_chunk_tokens,
+      .contexts_max = is_default ? kContextsInCache : 0,
+      .sequences_max = options.batch_size_max};
+  std::vector<int64_t> counts = SharePages(groups, budget);
+  if (std::any_of(counts.begin(), counts.end(), [](int64_t count) { return count < 1; })) {
+    return absl::InvalidArgumentError(absl::StrCat("kv_cache_bytes is ", budget.bytes, "; one page of ", kPageTokens,
+                                                   " tokens takes ", page_bytes));
   }
-  const int64_t page_count = bytes / page_bytes;
-  if (page_count < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kv_cache_bytes is ", bytes, "; one page of ", kPageTokens, " tokens takes ", page_bytes));
-  }
-  return std::min<int64_t>(page_count, INT32_MAX);
+  return counts;
 }
 
 class EngineThread final : public Engine {
@@ -90,13 +96,20 @@ class EngineThread final : public Engine {
   void DropPrefixCache() override;
 
  private:
-  EngineThread(std::shared_ptr<const LoadedModel> model, const EngineOptions& options, int64_t page_count)
+  EngineThread(std::shared_ptr<const LoadedModel> model, const EngineOptions& options,
+               const std::vector<int64_t>& page_counts)
       : model_(std::move(model)),
         options_(options),
-        page_count_(page_count),
-        scheduler_(*model_, options_, page_count, Clock::Real()) {}
+        limits_{.groups = PageGroupShapes(model_->transformer()),
+                .page_counts = page_counts,
+                .prefill_rows_max = options.prefill_chunk_tokens,
+                .step_rows_max = StepRowsMax(options),
+                .prefix_cache = options.prefix_cache},
+        context_tokens_max_(LongestSequence(limits_.groups, page_counts, model_->config().max_position,
+                                            options.prefill_chunk_tokens)),
+        scheduler_(*model_, options_, page_counts, Clock::Real()) {}
   absl::Status Allocate();
-  RequestLimits Limits() const;
+  ForwardLimits StepLimits() const;
   absl::StatusOr<Handle> Submit(EngineRequest request, EngineCallbacks callbacks, bool timing_only);
   absl::StatusOr<EngineResult> TimeShortRequest(EngineRequest request);
 
@@ -108,7 +121,8 @@ class EngineThread final : public Engine {
 
   const std::shared_ptr<const LoadedModel> model_;
   const EngineOptions options_;
-  const int64_t page_count_;
+  const RequestLimits limits_;
+  const int64_t context_tokens_max_;
 
   // The engine thread's own.
   std::unique_ptr<RopeShelf> ropes_;
@@ -139,29 +153,30 @@ absl::StatusOr<std::unique_ptr<Engine>> EngineThread::Create(std::shared_ptr<con
                                                              EngineOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
   options.prefill_chunk_tokens = std::min(options.prefill_chunk_tokens, model->config().max_position);
-  ASSIGN_OR_RETURN(const int64_t page_count, ChoosePageCount(*model, options));
-  auto engine = std::unique_ptr<EngineThread>(new EngineThread(std::move(model), options, page_count));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> page_counts, ChoosePageCounts(*model, options));
+  auto engine = std::unique_ptr<EngineThread>(new EngineThread(std::move(model), options, page_counts));
   RETURN_IF_ERROR(engine->Allocate());
   engine->thread_ = std::thread([raw = engine.get()] { raw->Loop(); });
   return std::unique_ptr<Engine>(std::move(engine));
 }
 
+ForwardLimits EngineThread::StepLimits() const {
+  return {.row_count_max = limits_.step_rows_max,
+          .sequence_count_max = options_.batch_size_max,
+          .head_row_count_max = kHeadRowsMax,
+          .context_length_max = context_tokens_max_};
+}
+
 absl::Status EngineThread::Allocate() {
   const Transformer& transformer = model_->transformer();
-  const int64_t context_max = std::min(model_->config().max_position, page_count_ * kPageTokens);
-  ropes_ = std::make_unique<RopeShelf>(transformer, context_max, options_.batch_size_max);
-  for (size_t group = 0; group < model_->config().page_groups.size(); ++group) {
+  ropes_ = std::make_unique<RopeShelf>(transformer, context_tokens_max_, options_.batch_size_max);
+  for (size_t group = 0; group < limits_.groups.size(); ++group) {
     ASSIGN_OR_RETURN(std::unique_ptr<kernels::KvPool> pool,
                      ToStatusOr(transformer.backend().CreateKvPool(transformer.KvShape(static_cast<int64_t>(group)),
-                                                                   static_cast<int>(page_count_))));
+                                                                   static_cast<int>(limits_.page_counts[group]))));
     pools_.push_back(std::move(pool));
   }
-  ASSIGN_OR_RETURN(
-      forward_,
-      Forward::Create(transformer, {.row_count_max = std::max(options_.prefill_chunk_tokens, options_.batch_size_max),
-                                    .sequence_count_max = options_.batch_size_max,
-                                    .head_row_count_max = kHeadRowsMax,
-                                    .context_length_max = context_max}));
+  ASSIGN_OR_RETURN(forward_, Forward::Create(transformer, StepLimits()));
   return absl::OkStatus();
 }
 
@@ -177,13 +192,6 @@ EngineThread::~EngineThread() {
 
 // ---- Any thread ----
 
-RequestLimits EngineThread::Limits() const {
-  return {.page_count = page_count_,
-          .page_bytes = model_->transformer().PageBytes(),
-          .step_rows_max = std::max(options_.prefill_chunk_tokens, options_.batch_size_max),
-          .prefix_cache = options_.prefix_cache};
-}
-
 absl::StatusOr<Engine::Handle> EngineThread::Start(EngineRequest request, EngineCallbacks callbacks) {
   return Submit(std::move(request), std::move(callbacks), false);
 }
@@ -191,7 +199,7 @@ absl::StatusOr<Engine::Handle> EngineThread::Start(EngineRequest request, Engine
 absl::StatusOr<Engine::Handle> EngineThread::Submit(EngineRequest request, EngineCallbacks callbacks,
                                                     bool timing_only) {
   VF_CHECK(callbacks.on_done != nullptr, "a request needs on_done");
-  RequestLimits limits = Limits();
+  RequestLimits limits = limits_;
   if (timing_only) limits.prefix_cache = false;
   ASSIGN_OR_RETURN(std::unique_ptr<Sequence> sequence, CheckRequest(*model_, limits, std::move(request)));
   sequence->callbacks = std::move(callbacks);
@@ -236,8 +244,10 @@ EngineDescription EngineThread::Describe() const {
   return {.model = model_->provenance(),
           .prefill_chunk_tokens = options_.prefill_chunk_tokens,
           .batch_size_max = options_.batch_size_max,
-          .kv_cache_bytes = page_count_ * model_->transformer().PageBytes(),
-          .page_count = page_count_,
+          .kv_cache_bytes = CacheBytes(limits_),
+          .page_count = std::accumulate(limits_.page_counts.begin(), limits_.page_counts.end(), int64_t{0}),
+          .context_tokens_max = context_tokens_max_,
+          .buffer_bytes = Forward::BytesNeeded(model_->transformer(), StepLimits()),
           .prefix_cache = options_.prefix_cache};
 }
 
@@ -257,13 +267,15 @@ absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count
   std::lock_guard<std::mutex> lock(estimate_mutex_);
   if (!rates_.has_value()) {
     ASSIGN_OR_RETURN(rates_,
-                     MeasureCostRates(model_->config(), model_->provenance().parameter_count, page_count_ * kPageTokens,
+                     MeasureCostRates(model_->config(), model_->provenance().parameter_count, context_tokens_max_,
                                       [&](EngineRequest request) { return TimeShortRequest(std::move(request)); }));
   }
   EngineEstimate estimate;
-  estimate.cache_bytes = BytesNeeded(*model_, Limits(), model_->attention(), prompt_token_count, new_token_count);
-  estimate.cache_bytes_limit = page_count_ * model_->transformer().PageBytes();
-  estimate.fits = estimate.cache_bytes <= estimate.cache_bytes_limit;
+  const CacheNeed need = NeedOf(*model_, limits_, model_->attention(),
+                                ExtentOf(limits_, model_->attention(), prompt_token_count, new_token_count));
+  estimate.cache_bytes = need.bytes;
+  estimate.cache_bytes_limit = CacheBytes(limits_);
+  estimate.fits = need.fits;
   estimate.seconds = EstimateSeconds(*rates_, prompt_token_count, new_token_count);
   return estimate;
 }
@@ -349,7 +361,7 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
                          .logits = logits_.data(),
                          .cancelled = &step_cancelled_};
   const int64_t row_count = static_cast<int64_t>(plan.tokens.size());
-  if (row_count <= Limits().step_rows_max) return forward_->Run(pools_, step, &output_);
+  if (row_count <= limits_.step_rows_max) return forward_->Run(pools_, step, &output_);
   VF_CHECK(plan.whole_prompt, "only a whole prompt exceeds a step");
   // Its memory was counted at admission and is given back at once: such prompts are rare.
   ASSIGN_OR_RETURN(const std::unique_ptr<Forward> large,

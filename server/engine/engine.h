@@ -122,7 +122,7 @@ enum class EngineSabotage {
 struct EngineOptions {
   int64_t prefill_chunk_tokens = 512;  // >= 1; a memory and latency setting, never a result setting
   int64_t batch_size_max = 16;         // sequences that decode together
-  // 0 takes what batch_size_max full contexts need, but at most a quarter of the memory that is free.
+  // 0 takes what four full contexts need, but at most a quarter of the memory that is free.
   int64_t kv_cache_bytes = 0;
   int64_t queue_length_max = 4096;
   bool prefix_cache = true;
@@ -133,16 +133,20 @@ struct EngineDescription {
   ModelProvenance model;
   int64_t prefill_chunk_tokens = 0;
   int64_t batch_size_max = 0;
-  int64_t kv_cache_bytes = 0;  // limit, whole pages
-  int64_t page_count = 0;
+  int64_t kv_cache_bytes = 0;      // limit, whole pages of every page group
+  int64_t page_count = 0;          // over all page groups
+  int64_t context_tokens_max = 0;  // of one sequence: what the model takes and the pages hold
+  int64_t buffer_bytes = 0;        // of a step
   bool prefix_cache = false;
 };
 
 struct EngineStatus {
   int64_t queued_count = 0;
   int64_t running_count = 0;
-  int64_t pages_used = 0;    // by running sequences
-  int64_t pages_cached = 0;  // held by the prefix cache alone
+  int64_t pages_used = 0;          // by running sequences
+  int64_t pages_cached = 0;        // held by the prefix cache alone
+  int64_t cache_bytes_in_use = 0;  // of both
+  int64_t cache_bytes_peak = 0;    // the most of every page group so far
   int64_t requests_done = 0;
   int64_t prompt_tokens_done = 0;  // computed or cached
   int64_t cached_tokens = 0;

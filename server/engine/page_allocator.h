@@ -1,12 +1,13 @@
-// Who holds which page of the key-value pool.
+// Who holds which page of one group's key-value pool.
 //
 // A page is free or held by one or more: sequences that read or write it, and the prefix cache. Pages are handed out
-// lowest index first, which keeps runs repeatable.
+// lowest index first, which keeps runs repeatable and touches no more memory than is used.
 //
 // Threads: not thread-safe; owned by the engine thread.
 // Cost:    O(log pages) per page taken or freed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,7 +20,8 @@ namespace varifocal {
 
 class PageAllocator {
  public:
-  explicit PageAllocator(int64_t page_count) : holders_(static_cast<size_t>(page_count), 0) {
+  explicit PageAllocator(int64_t page_count)
+      : holders_(static_cast<size_t>(page_count), 0), cached_(static_cast<size_t>(page_count), false) {
     for (int64_t page = 0; page < page_count; ++page) free_.push(static_cast<int32_t>(page));
   }
 
@@ -29,26 +31,46 @@ class PageAllocator {
     const int32_t page = free_.top();
     free_.pop();
     holders_[Index(page)] = 1;
+    used_peak_ = std::max(used_peak_, page_count() - free_count());
     return page;
   }
   void Hold(int32_t page) {
     VF_CHECK(holders_[Index(page)] > 0, "only a page in use gets another holder");
+    idle_count_ -= IsIdle(page);
     ++holders_[Index(page)];
   }
   void Release(int32_t page) {
     VF_CHECK(holders_[Index(page)] > 0, "a page is released once per holder");
     if (--holders_[Index(page)] == 0) free_.push(page);
+    idle_count_ += IsIdle(page);
+  }
+  // The prefix cache becomes a holder, or ceases to be one.
+  void HoldForCache(int32_t page) {
+    Hold(page);
+    cached_[Index(page)] = true;
+  }
+  void ReleaseFromCache(int32_t page) {
+    idle_count_ -= IsIdle(page);
+    cached_[Index(page)] = false;
+    Release(page);
   }
 
+  // Held by the prefix cache alone.
+  bool IsIdle(int32_t page) const { return cached_[Index(page)] && holders_[Index(page)] == 1; }
   int32_t holders(int32_t page) const { return holders_[Index(page)]; }
   int64_t free_count() const { return static_cast<int64_t>(free_.size()); }
+  int64_t idle_count() const { return idle_count_; }
   int64_t page_count() const { return static_cast<int64_t>(holders_.size()); }
+  int64_t used_peak() const { return used_peak_; }  // the most that were not free at once
 
  private:
   static size_t Index(int32_t page) { return static_cast<size_t>(page); }
 
   std::vector<int32_t> holders_;
+  std::vector<bool> cached_;
   std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> free_;
+  int64_t idle_count_ = 0;
+  int64_t used_peak_ = 0;
 };
 
 }  // namespace varifocal

@@ -1,4 +1,5 @@
-// The engine's parts alone: pages, prefix cache, sampler, stop strings. Small cases whose right answers are said here.
+// The engine's parts alone: pages and their arithmetic, prefix cache, sampler, stop strings. Small cases whose right answers are said here.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -35,14 +36,20 @@ std::vector<int32_t> Ids(int32_t first, size_t count) {
 }
 
 // Enters the pages of a prompt, then lets go of them, as a sequence does.
-void Remember(PageAllocator& pages, PrefixCache& cache, const std::vector<Sha256Digest>& names,
-              const std::vector<int32_t>& ids) {
+void Remember(std::vector<PageAllocator>& pages, PrefixCache& cache, const std::vector<Sha256Digest>& names,
+              const std::vector<int32_t>& ids, size_t window_pages_from = 0) {
   for (size_t i = 0; i < names.size(); ++i) {
-    const int32_t page = *pages.Take();
-    cache.Insert(names[i], static_cast<int64_t>(i), absl::MakeConstSpan(ids).subspan(i * 128, 128), page);
-    pages.Release(page);
+    for (size_t group = 0; group < pages.size(); ++group) {
+      if (group > 0 && i < window_pages_from) continue;
+      const int32_t page = *pages[group].Take();
+      cache.Insert(names[i], static_cast<int64_t>(i), absl::MakeConstSpan(ids).subspan(i * 128, 128), group, page);
+      pages[group].Release(page);
+    }
   }
 }
+
+const std::vector<PageGroupShape> kFullAlone = {{.page_bytes = 1}};
+const std::vector<PageGroupShape> kFullAndWindow = {{.page_bytes = 1}, {.window = 200, .page_bytes = 4}};
 
 TEST(PrefixCacheTest, NamesChain) {
   const Sha256Digest root = Sha256("root");
@@ -55,47 +62,169 @@ TEST(PrefixCacheTest, NamesChain) {
 }
 
 TEST(PrefixCacheTest, OldestLeavesFirstAndTheEndOfAPromptBeforeItsBeginning) {
-  PageAllocator pages(4);
-  PrefixCache cache(&pages);
+  std::vector<PageAllocator> pages = {PageAllocator(4)};
+  PrefixCache cache(&pages, kFullAlone);
   const std::vector<int32_t> a = Ids(0, 256), b = Ids(1000, 256);
   const auto names_a = NamePages(Sha256("r"), a, 2), names_b = NamePages(Sha256("r"), b, 2);
   Remember(pages, cache, names_a, a);
   Remember(pages, cache, names_b, b);
-  EXPECT_EQ(pages.free_count(), 0);
-  EXPECT_EQ(cache.evictable_count(), 4);
+  EXPECT_EQ(pages[0].free_count(), 0);
+  EXPECT_EQ(pages[0].idle_count(), 4);
   // Use a: b is now the older one.
-  for (const int32_t page : cache.Acquire(names_a, a)) pages.Release(page);
-  EXPECT_TRUE(cache.EvictOne());
+  const auto held = cache.Acquire(names_a, a);
+  for (const int32_t page : held[0]) pages[0].Release(page);
+  EXPECT_TRUE(cache.EvictOne(0));
   EXPECT_TRUE(cache.Contains(names_b[0]) != cache.Contains(names_b[1]));
-  EXPECT_TRUE(cache.EvictOne());
+  EXPECT_TRUE(cache.EvictOne(0));
   EXPECT_FALSE(cache.Contains(names_b[0]) || cache.Contains(names_b[1]));
-  EXPECT_TRUE(cache.EvictOne());
+  EXPECT_TRUE(cache.EvictOne(0));
   EXPECT_TRUE(cache.Contains(names_a[0]));
   EXPECT_FALSE(cache.Contains(names_a[1]));
 }
 
 TEST(PrefixCacheTest, PagesInUseStay) {
-  PageAllocator pages(2);
-  PrefixCache cache(&pages);
+  std::vector<PageAllocator> pages = {PageAllocator(2)};
+  PrefixCache cache(&pages, kFullAlone);
   const std::vector<int32_t> a = Ids(0, 256);
   const auto names = NamePages(Sha256("r"), a, 2);
   Remember(pages, cache, names, a);
-  const std::vector<int32_t> held = cache.Acquire(absl::MakeConstSpan(names).subspan(0, 1), a);
+  const std::vector<int32_t> held = cache.Acquire(absl::MakeConstSpan(names).subspan(0, 1), a)[0];
   ASSERT_EQ(held.size(), 1u);
-  EXPECT_TRUE(cache.EvictOne());   // the second page
-  EXPECT_FALSE(cache.EvictOne());  // the first is held
-  pages.Release(held[0]);
-  EXPECT_TRUE(cache.EvictOne());
-  EXPECT_EQ(pages.free_count(), 2);
+  EXPECT_TRUE(cache.EvictOne(0));   // the second page
+  EXPECT_FALSE(cache.EvictOne(0));  // the first is held
+  pages[0].Release(held[0]);
+  EXPECT_TRUE(cache.EvictOne(0));
+  EXPECT_EQ(pages[0].free_count(), 2);
 }
 
 TEST(PrefixCacheTest, IdsAreComparedEvenWhenTheNameAgrees) {
-  PageAllocator pages(1);
-  PrefixCache cache(&pages);
+  std::vector<PageAllocator> pages = {PageAllocator(1)};
+  PrefixCache cache(&pages, kFullAlone);
   const std::vector<int32_t> a = Ids(0, 128), b = Ids(5, 128);
   const auto names = NamePages(Sha256("r"), a, 1);
   Remember(pages, cache, names, a);
-  EXPECT_TRUE(cache.Acquire(names, b).empty());
+  EXPECT_EQ(cache.Reach(names, b), 0);
+  EXPECT_TRUE(cache.Acquire(names, b)[0].empty());
+}
+
+// A window of 200 looks two pages back from a page's border: positions 128 n - 199 and later.
+TEST(PrefixCacheTest, AHitNeedsTheWindowsPagesBeforeIt) {
+  std::vector<PageAllocator> pages = {PageAllocator(8), PageAllocator(8)};
+  PrefixCache cache(&pages, kFullAndWindow);
+  const std::vector<int32_t> ids = Ids(0, 6 * 128);
+  const auto names = NamePages(Sha256("r"), ids, 6);
+  Remember(pages, cache, names, ids, /*window_pages_from=*/3);  // window pages 3, 4, 5
+  auto reach = [&](size_t count) { return cache.Reach(absl::MakeConstSpan(names).subspan(0, count), ids); };
+  EXPECT_EQ(reach(6), 6);
+  EXPECT_EQ(reach(5), 5) << "pages 3 and 4";
+  EXPECT_EQ(reach(4), 0) << "page 2 went: nothing to go on from at 4 or before";
+  const auto held = cache.Acquire(names, ids);
+  EXPECT_EQ(held[1], (std::vector<int32_t>{-1, -1, -1, -1, held[1][4], held[1][5]}));
+  EXPECT_EQ(std::count(held[0].begin(), held[0].end(), -1), 0);
+  EXPECT_TRUE(cache.EvictOne(1)) << "window page 3 is idle";
+  EXPECT_FALSE(cache.EvictOne(1)) << "the others are held";
+  EXPECT_EQ(reach(5), 0);
+  EXPECT_EQ(reach(6), 6);
+  for (size_t group = 0; group < 2; ++group) {
+    for (const int32_t page : held[group]) {
+      if (page >= 0) pages[group].Release(page);
+    }
+  }
+  EXPECT_TRUE(cache.EvictOne(0)) << "full page 5 leaves, and its window page with it";
+  EXPECT_EQ(pages[1].idle_count(), 1);
+  EXPECT_EQ(reach(6), 0);
+  cache.Clear();
+  EXPECT_EQ(pages[0].free_count(), 8);
+  EXPECT_EQ(pages[1].free_count(), 8);
+}
+
+TEST(PrefixCacheTest, WindowsAloneNeedNoEarlierPages) {
+  std::vector<PageAllocator> pages = {PageAllocator(8)};
+  PrefixCache cache(&pages, {{.window = 200, .page_bytes = 1}});
+  const std::vector<int32_t> ids = Ids(0, 6 * 128);
+  const auto names = NamePages(Sha256("r"), ids, 6);
+  for (const size_t at : {4u, 5u}) {
+    const int32_t page = *pages[0].Take();
+    cache.Insert(names[at], static_cast<int64_t>(at), absl::MakeConstSpan(ids).subspan(at * 128, 128), 0, page);
+    pages[0].Release(page);
+  }
+  EXPECT_EQ(cache.Reach(names, ids), 6);
+  EXPECT_EQ(cache.Acquire(names, ids)[0][3], -1);
+  EXPECT_EQ(cache.Reach(absl::MakeConstSpan(names).subspan(0, 5), ids), 0);
+}
+
+// ---- How many pages ----
+
+// The first page that a row sees, against a count over its keys.
+TEST(PageGroupTest, FirstPageIsThatOfTheOldestKey) {
+  for (const int64_t window : {1, 2, 127, 128, 129, 200, 256, 512, 513}) {
+    const PageGroupShape group{.window = window, .page_bytes = 1};
+    int64_t most = 0;
+    for (int64_t position = 0; position < 2000; ++position) {
+      int64_t oldest = position;
+      while (oldest > 0 && position - (oldest - 1) < window) --oldest;
+      EXPECT_EQ(group.FirstPage(position), oldest / 128) << window << " at " << position;
+      most = std::max(most, position / 128 - oldest / 128);
+    }
+    EXPECT_EQ(group.PagesBefore(), most) << window;
+  }
+}
+
+TEST(PageGroupTest, LearnedTauReadsThePageBefore) {
+  const PageGroupShape group{.window = 1, .page_bytes = 1, .sums_tau = true};
+  EXPECT_EQ(group.PagesBefore(), 1);
+  EXPECT_EQ(group.FirstPage(127), 0);
+  EXPECT_EQ(group.FirstPage(128), 0);
+  EXPECT_EQ(group.FirstPage(256), 1);
+}
+
+TEST(PageGroupTest, LongPromptsCostAWindowGroupAFixedNumber) {
+  const PageGroupShape full{.page_bytes = 1}, window{.window = 512, .page_bytes = 1};
+  const SequenceExtent small{.prompt_rows = 100, .later_rows = 28, .step_rows_max = 512, .shares_prefix = true};
+  EXPECT_EQ(PagesAtOnce(full, small), 1);
+  EXPECT_EQ(PagesAtOnce(window, small), 1);
+  SequenceExtent large{.prompt_rows = 32768, .later_rows = 128, .step_rows_max = 512};
+  EXPECT_EQ(PagesAtOnce(full, large), 257);
+  EXPECT_EQ(PagesAtOnce(window, large), 4 + 5) << "four before, and five that 512 rows can touch";
+  large.step_rows_max = 128;
+  EXPECT_EQ(PagesAtOnce(window, large), 4 + 2);
+  large.shares_prefix = true;
+  EXPECT_EQ(PagesAtOnce(window, large), 4 + kQuestionPages + 1);
+  large.later_rows = 2000;  // continuations begin at the prompt's end again and again
+  EXPECT_EQ(PagesAtOnce(window, large), 4 + 17);
+}
+
+// Whatever the bytes: they are not exceeded, and one context comes before anything else.
+TEST(PageGroupTest, BytesAreSharedOut) {
+  const std::vector<PageGroupShape> groups = {{.page_bytes = 3}, {.window = 512, .page_bytes = 15}};
+  PageBudget budget{.context_tokens_max = 32768, .step_rows_max = 512, .contexts_max = 4, .sequences_max = 16};
+  int64_t longest_before = 0;
+  for (int64_t bytes = 0; bytes < 20000; bytes += 7) {
+    budget.bytes = bytes;
+    const std::vector<int64_t> counts = SharePages(groups, budget);
+    ASSERT_EQ(counts.size(), 2u);
+    if (bytes < 18) {
+      EXPECT_LT(counts[0], 1) << bytes;
+      continue;
+    }
+    EXPECT_LE(3 * counts[0] + 15 * counts[1], bytes);
+    EXPECT_LE(counts[0], 4 * 256);
+    EXPECT_LE(counts[1], counts[0]);
+    const int64_t longest = LongestSequence(groups, counts, 32768, 512);
+    EXPECT_GE(longest, longest_before);
+    longest_before = longest;
+    if (bytes >= 3 * 256 + 15 * 9) {
+      EXPECT_EQ(longest, 32768) << bytes;
+    }
+  }
+  EXPECT_EQ(longest_before, 32768);
+  budget.bytes = 1 << 20;
+  EXPECT_EQ(SharePages(groups, budget), (std::vector<int64_t>{1024, 180})) << "four contexts, twenty windows of nine";
+  budget.contexts_max = 0;
+  EXPECT_GT(SharePages(groups, budget)[0], 1024) << "asked for: all of it";
+  EXPECT_EQ(SharePages({{.page_bytes = 5}}, {.bytes = 54, .context_tokens_max = 4096}), (std::vector<int64_t>{10}));
+  const std::vector<int64_t> windows = SharePages({{.window = 512, .page_bytes = 5}}, {.bytes = 31, .context_tokens_max = 4096, .step_rows_max = 512});
+  EXPECT_EQ(windows, (std::vector<int64_t>{6}));
 }
 
 TEST(SamplerTest, SameSeedAndPositionSameToken) {

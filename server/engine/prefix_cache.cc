@@ -1,7 +1,9 @@
 #include "server/engine/prefix_cache.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "kernels/backend.h"
 
@@ -27,55 +29,119 @@ std::vector<Sha256Digest> NamePages(const Sha256Digest& root, absl::Span<const i
   return names;
 }
 
-std::vector<int32_t> PrefixCache::Acquire(absl::Span<const Sha256Digest> names, absl::Span<const int32_t> token_ids) {
-  std::vector<int32_t> found;
+PrefixCache::PrefixCache(std::vector<PageAllocator>* pages, std::vector<PageGroupShape> groups)
+    : pages_(pages), groups_(std::move(groups)), orders_(groups_.size()) {
+  VF_CHECK(pages_->size() == groups_.size(), "every group has an allocator");
+}
+
+// Whether the group's page of these tokens is here.
+bool PrefixCache::Holds(const Sha256Digest& name, size_t group, absl::Span<const int32_t> token_ids) const {
+  const auto it = entries_.find(name);
+  return it != entries_.end() && it->second.pages[group] >= 0 &&
+         std::equal(token_ids.begin(), token_ids.end(), it->second.token_ids.begin(), it->second.token_ids.end());
+}
+
+int64_t PrefixCache::Reach(absl::Span<const Sha256Digest> names, absl::Span<const int32_t> token_ids) const {
+  auto holds = [&](size_t page, size_t group) {
+    return Holds(names[page], group, token_ids.subspan(page * kTokens, kTokens));
+  };
+  size_t reach = 0;
+  if (has_full()) {
+    while (reach < names.size() && holds(reach, 0)) ++reach;
+  } else {
+    reach = names.size();
+  }
+  // The last prefix up to there at whose end every window is whole.
+  for (; reach > 0; --reach) {
+    bool whole = true;
+    for (size_t group = 0; whole && group < groups_.size(); ++group) {
+      if (groups_[group].is_full()) continue;
+      const int64_t next = static_cast<int64_t>(reach * kTokens);
+      for (size_t page = static_cast<size_t>(groups_[group].FirstPage(next)); whole && page < reach; ++page)
+        whole = holds(page, group);
+    }
+    if (whole) break;
+  }
+  return static_cast<int64_t>(reach);
+}
+
+void PrefixCache::Touch(Entries::iterator at) {
+  Entry& entry = at->second;
+  const Order before = OrderOf(at->first, entry);
+  entry.used = tick_;
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    if (entry.pages[group] < 0) continue;
+    orders_[group].erase(before);
+    orders_[group].insert(OrderOf(at->first, entry));
+  }
+}
+
+std::vector<std::vector<int32_t>> PrefixCache::Acquire(absl::Span<const Sha256Digest> names,
+                                                       absl::Span<const int32_t> token_ids) {
+  const size_t reach = static_cast<size_t>(Reach(names, token_ids));
+  std::vector<std::vector<int32_t>> found(groups_.size(), std::vector<int32_t>(reach, -1));
   ++tick_;
-  for (size_t i = 0; i < names.size(); ++i) {
-    auto it = entries_.find(names[i]);
-    if (it == entries_.end()) break;
-    Entry& entry = it->second;
-    const absl::Span<const int32_t> ids = token_ids.subspan(i * kTokens, kTokens);
-    if (!std::equal(ids.begin(), ids.end(), entry.token_ids.begin(), entry.token_ids.end())) break;
-    order_.erase(OrderOf(it->first, entry));
-    entry.used = tick_;
-    order_.insert(OrderOf(it->first, entry));
-    pages_->Hold(entry.page);
-    found.push_back(entry.page);
+  for (size_t page = 0; page < reach; ++page) {
+    const auto at = entries_.find(names[page]);
+    if (at == entries_.end()) continue;  // before every window of a model without full layers
+    Touch(at);
+    for (size_t group = 0; group < groups_.size(); ++group) {
+      if (static_cast<int64_t>(page) < groups_[group].FirstPage(static_cast<int64_t>(reach * kTokens))) continue;
+      found[group][page] = at->second.pages[group];
+      (*pages_)[group].Hold(found[group][page]);
+    }
   }
   return found;
 }
 
 void PrefixCache::Insert(const Sha256Digest& name, int64_t depth, absl::Span<const int32_t> page_token_ids,
-                         int32_t page) {
+                         size_t group, int32_t page) {
   VF_CHECK(page_token_ids.size() == kTokens, "a cached page is whole");
-  if (entries_.contains(name)) return;
-  pages_->Hold(page);
-  Entry entry{
-      .page = page, .depth = depth, .used = ++tick_, .token_ids = {page_token_ids.begin(), page_token_ids.end()}};
-  order_.insert(OrderOf(name, entry));
-  entries_.emplace(name, std::move(entry));
+  auto at = entries_.find(name);
+  if (at == entries_.end()) {
+    if (has_full() && !groups_[group].is_full()) return;
+    Entry entry{.pages = std::vector<int32_t>(groups_.size(), -1),
+                .depth = depth,
+                .used = ++tick_,
+                .token_ids = {page_token_ids.begin(), page_token_ids.end()}};
+    at = entries_.emplace(name, std::move(entry)).first;
+  }
+  if (at->second.pages[group] >= 0) return;
+  (*pages_)[group].HoldForCache(page);
+  at->second.pages[group] = page;
+  orders_[group].insert(OrderOf(name, at->second));
 }
 
-bool PrefixCache::EvictOne() {
-  for (const Order& order : order_) {
-    auto it = entries_.find(std::get<2>(order));
-    if (pages_->holders(it->second.page) > 1) continue;
-    pages_->Release(it->second.page);
-    entries_.erase(it);
-    order_.erase(order);
+// Forgets the entry's page of the group, and the entry when nobody could go on from it any more.
+void PrefixCache::Drop(Entries::iterator at, size_t group) {
+  auto forget = [&](size_t which) {
+    if (at->second.pages[which] < 0) return;
+    orders_[which].erase(OrderOf(at->first, at->second));
+    (*pages_)[which].ReleaseFromCache(std::exchange(at->second.pages[which], -1));
+  };
+  forget(group);
+  if (groups_[group].is_full()) {
+    for (size_t other = 0; other < groups_.size(); ++other) forget(other);
+  }
+  const std::vector<int32_t>& left = at->second.pages;
+  if (std::all_of(left.begin(), left.end(), [](int32_t page) { return page < 0; })) entries_.erase(at);
+}
+
+bool PrefixCache::EvictOne(size_t group) {
+  for (const Order& order : orders_[group]) {
+    const auto at = entries_.find(std::get<2>(order));
+    if (!(*pages_)[group].IsIdle(at->second.pages[group])) continue;
+    Drop(at, group);
     return true;
   }
   return false;
 }
 
 void PrefixCache::Clear() {
-  while (EvictOne()) {
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    while (EvictOne(group)) {
+    }
   }
-}
-
-int64_t PrefixCache::evictable_count() const {
-  return std::count_if(entries_.begin(), entries_.end(),
-                       [&](const auto& entry) { return pages_->holders(entry.second.page) == 1; });
 }
 
 }  // namespace varifocal

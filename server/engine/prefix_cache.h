@@ -2,8 +2,12 @@
 //
 // The name of a page is a SHA-256 chain: over everything that decides its bits (weights, attention setting, RoPE,
 // number format, kernels: the root), then over the token ids of every page up to it. On a hit the ids are compared as
-// well. Pages leave in the order they were last used, later pages of a prompt before earlier ones; a page that a
-// sequence uses stays.
+// well.
+//
+// Under a name stand the pages of every page group. Full layers keep theirs for every page of a prompt; window layers
+// keep theirs only where a sequence may go on from: a prefix of n pages is found when the full groups hold all n and the
+// window groups those that the row after it looks at. Pages leave in the order they were last used, later pages of a
+// prompt before earlier ones; with a full page goes everything under its name. A page that a sequence uses stays.
 //
 // Threads: not thread-safe; owned by the engine thread.
 // Cost:    a look-up of n pages hashes nothing (names are made once per request) and compares 128 n ids.
@@ -12,14 +16,13 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <string>
 #include <tuple>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/sha256.h"
 #include "server/engine/page_allocator.h"
+#include "server/engine/page_groups.h"
 
 namespace varifocal {
 
@@ -28,36 +31,44 @@ std::vector<Sha256Digest> NamePages(const Sha256Digest& root, absl::Span<const i
 
 class PrefixCache {
  public:
-  explicit PrefixCache(PageAllocator* pages) : pages_(pages) {}
+  // One allocator and one shape per page group; `pages` outlives the cache.
+  PrefixCache(std::vector<PageAllocator>* pages, std::vector<PageGroupShape> groups);
 
-  // The pages held for the longest run of `names` from the first on, at most names.size(). Marks them as just used, and
+  // How many of the first names can be gone on from: the longest prefix that Acquire would give.
+  int64_t Reach(absl::Span<const Sha256Digest> names, absl::Span<const int32_t> token_ids) const;
+  // The pages of the longest such prefix, [group][page]; -1 where a window has passed. Marks them as just used, and
   // makes the caller a holder of each.
-  std::vector<int32_t> Acquire(absl::Span<const Sha256Digest> names, absl::Span<const int32_t> token_ids);
-  // Keeps `page`, holding the `depth`-th 128 tokens of a prompt, under `name`. Does nothing when the name is known.
-  void Insert(const Sha256Digest& name, int64_t depth, absl::Span<const int32_t> page_token_ids, int32_t page);
+  std::vector<std::vector<int32_t>> Acquire(absl::Span<const Sha256Digest> names, absl::Span<const int32_t> token_ids);
+  // Keeps `page` of `group`, holding the `depth`-th 128 tokens of a prompt, under `name`. Does nothing when the group
+  // has a page there already, and for a window group where a full group has none (nobody could go on from it).
+  void Insert(const Sha256Digest& name, int64_t depth, absl::Span<const int32_t> page_token_ids, size_t group,
+              int32_t page);
   bool Contains(const Sha256Digest& name) const { return entries_.contains(name); }
 
-  // Frees the least recently used page that nobody else holds; false when there is none.
-  bool EvictOne();
+  // Frees the least recently used page of the group that nobody else holds; false when there is none.
+  bool EvictOne(size_t group);
   void Clear();
-
-  int64_t page_count() const { return static_cast<int64_t>(entries_.size()); }
-  // Pages that EvictOne could free.
-  int64_t evictable_count() const;
 
  private:
   struct Entry {
-    int32_t page = 0;
+    std::vector<int32_t> pages;  // by group; -1: none
     int64_t depth = 0;
     uint64_t used = 0;  // tick of the last use
     std::vector<int32_t> token_ids;
   };
+  using Entries = std::map<Sha256Digest, Entry>;
   using Order = std::tuple<uint64_t, int64_t, Sha256Digest>;  // (used, -depth, name): the first leaves first
   static Order OrderOf(const Sha256Digest& name, const Entry& entry) { return {entry.used, -entry.depth, name}; }
 
-  PageAllocator* pages_;
-  std::map<Sha256Digest, Entry> entries_;
-  std::set<Order> order_;
+  bool Holds(const Sha256Digest& name, size_t group, absl::Span<const int32_t> token_ids) const;
+  void Touch(Entries::iterator at);
+  void Drop(Entries::iterator at, size_t group);
+  bool has_full() const { return !groups_.empty() && groups_[0].is_full(); }
+
+  std::vector<PageAllocator>* pages_;
+  const std::vector<PageGroupShape> groups_;
+  Entries entries_;
+  std::vector<std::set<Order>> orders_;  // by group: the entries that have a page of it
   uint64_t tick_ = 0;
 };
 

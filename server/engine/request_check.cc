@@ -104,17 +104,38 @@ absl::Status CheckLength(const ModelConfig& config, int64_t prompt_token_count, 
                               " more were asked for; together the model's limit is ", config.max_position));
 }
 
-int64_t BytesNeeded(const LoadedModel& model, const RequestLimits& limits, const AttentionSetting& attention,
-                    int64_t prompt_token_count, int64_t new_token_count) {
-  const int64_t pages = (prompt_token_count + new_token_count + kernels::kPageTokens - 1) / kernels::kPageTokens;
-  int64_t bytes = pages * limits.page_bytes;
-  if (attention.NeedsWholePrompt() && prompt_token_count > limits.step_rows_max) {
-    bytes += Forward::BytesNeeded(model.transformer(), {.row_count_max = prompt_token_count,
-                                                        .sequence_count_max = 1,
-                                                        .head_row_count_max = 1,
-                                                        .context_length_max = prompt_token_count});
-  }
+SequenceExtent ExtentOf(const RequestLimits& limits, const AttentionSetting& attention, int64_t prompt_token_count,
+                        int64_t new_token_count) {
+  const bool whole = attention.NeedsWholePrompt();
+  return {.prompt_rows = prompt_token_count,
+          .later_rows = new_token_count,
+          .step_rows_max = whole ? prompt_token_count : limits.prefill_rows_max,
+          .shares_prefix = limits.prefix_cache && !whole};
+}
+
+int64_t CacheBytes(const RequestLimits& limits) {
+  int64_t bytes = 0;
+  for (size_t group = 0; group < limits.groups.size(); ++group)
+    bytes += limits.page_counts[group] * limits.groups[group].page_bytes;
   return bytes;
+}
+
+CacheNeed NeedOf(const LoadedModel& model, const RequestLimits& limits, const AttentionSetting& attention,
+                 const SequenceExtent& extent) {
+  CacheNeed need;
+  for (size_t group = 0; group < limits.groups.size(); ++group) {
+    const int64_t pages = PagesAtOnce(limits.groups[group], extent);
+    need.bytes += pages * limits.groups[group].page_bytes;
+    need.fits = need.fits && pages <= limits.page_counts[group];
+  }
+  if (attention.NeedsWholePrompt() && extent.prompt_rows > limits.step_rows_max) {
+    need.bytes += Forward::BytesNeeded(model.transformer(), {.row_count_max = extent.prompt_rows,
+                                                             .sequence_count_max = 1,
+                                                             .head_row_count_max = 1,
+                                                             .context_length_max = extent.prompt_rows});
+    need.fits = need.fits && need.bytes <= CacheBytes(limits);
+  }
+  return need;
 }
 
 absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model, const RequestLimits& limits,
@@ -136,16 +157,15 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   if (!attention.ok()) return WithReason(attention.status(), "BAD_FOCAL_TEMPERATURE");
   sequence->attention = *std::move(attention);
   sequence->attention_name = sequence->attention.ToString();
-  sequence->page_group_count = static_cast<int64_t>(config.page_groups.size());
   sequence->rope_length = SettledRopeLength(config, static_cast<int64_t>(request.token_ids.size()) + new_tokens);
-  const int64_t needed =
-      BytesNeeded(model, limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens);
-  const int64_t limit = limits.page_count * limits.page_bytes;
-  if (needed > limit) {
+  sequence->extent =
+      ExtentOf(limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens);
+  const CacheNeed need = NeedOf(model, limits, sequence->attention, sequence->extent);
+  if (!need.fits) {
     return WithReason(
-        absl::ResourceExhaustedError(absl::StrCat("the request needs ", needed, " bytes of key-value cache for ",
+        absl::ResourceExhaustedError(absl::StrCat("the request needs ", need.bytes, " bytes of key-value cache for ",
                                                   request.token_ids.size() + static_cast<size_t>(new_tokens),
-                                                  " tokens; the cache has ", limit, " bytes")),
+                                                  " tokens; the cache has ", CacheBytes(limits), " bytes")),
         "KV_CACHE_TOO_SMALL");
   }
   sequence->request = std::move(request);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,9 +14,10 @@
 namespace varifocal {
 
 struct RequestLimits {
-  int64_t page_count = 0;  // of the whole pool
-  int64_t page_bytes = 0;
-  int64_t step_rows_max = 0;  // a prompt that must run in one step and is longer needs memory of its own
+  std::vector<PageGroupShape> groups;
+  std::vector<int64_t> page_counts;  // of each group
+  int64_t prefill_rows_max = 0;      // of a step
+  int64_t step_rows_max = 0;         // a prompt that must run in one step and is longer needs memory of its own
   bool prefix_cache = true;
 };
 
@@ -24,9 +26,18 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
 
 // Prompt and new (or scored) tokens against the model's limit, both counts in the message.
 absl::Status CheckLength(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count);
-// Bytes a request holds at its peak.
-int64_t BytesNeeded(const LoadedModel& model, const RequestLimits& limits, const AttentionSetting& attention,
-                    int64_t prompt_token_count, int64_t new_token_count);
+// What a request will hold.
+SequenceExtent ExtentOf(const RequestLimits& limits, const AttentionSetting& attention, int64_t prompt_token_count,
+                        int64_t new_token_count);
+// Bytes a request holds at its peak, and whether the pages of every group suffice.
+struct CacheNeed {
+  int64_t bytes = 0;
+  bool fits = true;
+};
+CacheNeed NeedOf(const LoadedModel& model, const RequestLimits& limits, const AttentionSetting& attention,
+                 const SequenceExtent& extent);
+// Bytes of all pages there are.
+int64_t CacheBytes(const RequestLimits& limits);
 
 absl::Status WithReason(absl::Status status, absl::string_view reason);
 

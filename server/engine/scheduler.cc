@@ -17,8 +17,6 @@ using kernels::kPageTokens;
 // How far down the queue a step looks for a request that may pass those waiting for a neighbour's prefix.
 constexpr size_t kLookAhead = 64;
 
-int64_t PagesFor(int64_t token_count) { return (token_count + kPageTokens - 1) / kPageTokens; }
-
 // Positions that scoring writes beyond the prompt: the longest continuation without its last token, which nothing
 // follows.
 int64_t ScoredRowsMax(const Sequence& sequence) {
@@ -30,43 +28,70 @@ int64_t ScoredRowsMax(const Sequence& sequence) {
   return rows;
 }
 
+// The common prefix of two prompts, in whole pages that `waiting` may take from the cache.
+int64_t CommonPages(const Sequence& waiting, const Sequence& running) {
+  const size_t limit = std::min(static_cast<size_t>(waiting.reusable_page_count), running.page_names.size());
+  // Names chain: where one differs, all later ones do.
+  const auto end = waiting.page_names.begin() + static_cast<std::ptrdiff_t>(limit);
+  const auto differs = std::partition_point(waiting.page_names.begin(), end, [&](const Sha256Digest& name) {
+    return name == running.page_names[static_cast<size_t>(&name - waiting.page_names.data())];
+  });
+  return differs - waiting.page_names.begin();
+}
+
 }  // namespace
 
-Scheduler::Scheduler(const LoadedModel& model, const EngineOptions& options, int64_t page_count, const Clock& clock)
-    : model_(model), options_(options), clock_(clock), allocator_(page_count), cache_(&allocator_) {}
+Scheduler::Scheduler(const LoadedModel& model, const EngineOptions& options, const std::vector<int64_t>& page_counts,
+                     const Clock& clock)
+    : model_(model), options_(options), clock_(clock), store_(PageGroupShapes(model.transformer()), page_counts) {}
 
 void Scheduler::Enqueue(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
 
 // ---- Admission and pages ----
 
-bool Scheduler::MustWaitForPrefix(const Sequence& sequence) const {
-  // The first page that is not cached: is somebody computing it?
-  int64_t next = 0;
-  while (next < sequence.reusable_page_count && cache_.Contains(sequence.page_names[static_cast<size_t>(next)])) ++next;
-  if (next == sequence.reusable_page_count) return false;
-  const Sha256Digest& wanted = sequence.page_names[static_cast<size_t>(next)];
-  return std::any_of(running_.begin(), running_.end(), [&](const std::unique_ptr<Sequence>& other) {
-    return !other->prompt_finished && static_cast<int64_t>(other->page_names.size()) > next &&
-           other->page_names[static_cast<size_t>(next)] == wanted;
-  });
+// The longest prefix of at most `page_count` pages that the sequence leaves behind for others to go on from.
+int64_t Scheduler::KeptEnd(const Sequence& sequence, int64_t page_count) const {
+  const int64_t whole = static_cast<int64_t>(sequence.page_names.size());
+  if (!store_.has_windows() || page_count >= whole - kQuestionPages) return std::min(page_count, whole);
+  const auto after = sequence.shared_ends.upper_bound(page_count);
+  return after == sequence.shared_ends.begin() ? 0 : *std::prev(after);
+}
+
+// True while a running sequence is still computing the longest prefix that this one can go on from. Such a sequence is
+// told where others will go on, so that it keeps its window pages there.
+bool Scheduler::MustWaitForPrefix(const Sequence& sequence) {
+  for (const std::unique_ptr<Sequence>& other : running_) {
+    if (other->rows_done >= other->prompt_length()) continue;
+    const int64_t common = CommonPages(sequence, *other);
+    if (common == 0) continue;
+    const std::vector<PageGroupShape>& groups = store_.groups();
+    bool can_keep = store_.has_windows();
+    for (size_t group = 0; group < groups.size(); ++group)
+      can_keep = can_keep && other->pages.passed[group] <= groups[group].FirstPage(common * kPageTokens);
+    if (can_keep && other->shared_ends.insert(common).second) {
+      SharePages(*other, 0, std::min(other->rows_done / kPageTokens, common));
+    }
+    const int64_t end = KeptEnd(*other, common);
+    if (end * kPageTokens <= other->rows_done) continue;
+    const auto names = absl::MakeConstSpan(sequence.page_names).subspan(0, static_cast<size_t>(end));
+    if (end > store_.cache().Reach(names, sequence.request.token_ids)) return true;
+  }
+  return false;
 }
 
 bool Scheduler::TryAdmit(Sequence& sequence) {
-  const auto reusable =
-      absl::MakeConstSpan(sequence.page_names).subspan(0, static_cast<size_t>(sequence.reusable_page_count));
-  sequence.pages = cache_.Acquire(reusable, sequence.request.token_ids);
-  const int64_t cached = static_cast<int64_t>(sequence.pages.size());
   // A sequence that comes back after giving its pages back needs room for what it will replay as well.
   const int64_t rows =
       sequence.prompt_length() + ScoredRowsMax(sequence) + static_cast<int64_t>(sequence.result.new_token_ids.size());
-  const int64_t wanted = PagesFor(rows) - cached;
-  // One page in hand for each running sequence, so that admitting does not at once lead to giving back.
-  if (AvailablePages() < wanted + static_cast<int64_t>(running_.size())) {
-    GiveBackPages(sequence);
-    return false;
-  }
-  for (int64_t i = 0; i < wanted; ++i) VF_CHECK(GetPage(sequence), "availability was just checked");
-  sequence.rows_done = cached * kPageTokens;
+  const PageStore::Wish wish{
+      .names = absl::MakeConstSpan(sequence.page_names).subspan(0, static_cast<size_t>(sequence.reusable_page_count)),
+      .token_ids = sequence.request.token_ids,
+      .extent = sequence.extent,
+      .rows_now = rows,
+      // One page in hand for each running sequence, so that admitting does not at once lead to giving back.
+      .spare_pages = static_cast<int64_t>(running_.size())};
+  if (!store_.Admit(wish, &sequence.pages)) return false;
+  sequence.rows_done = sequence.pages.page_count() * kPageTokens;
   sequence.result.cached_token_count = sequence.rows_done;
   totals_.cached_tokens += sequence.rows_done;
   totals_.prompt_tokens_done += sequence.rows_done;
@@ -87,18 +112,13 @@ void Scheduler::Admit() {
   }
 }
 
-// One more page for `sequence`, from the free ones or the cache.
-bool Scheduler::GetPage(Sequence& sequence) {
-  std::optional<int32_t> page = allocator_.Take();
-  if (!page.has_value() && cache_.EvictOne()) page = allocator_.Take();
-  if (!page.has_value()) return false;
-  sequence.pages.push_back(*page);
+// Pages for the rows up to position_end, from the free ones, the cache, or the youngest sequences; false when this
+// sequence was itself the youngest, and is gone.
+bool Scheduler::Extend(Sequence& sequence, int64_t position_end) {
+  while (!store_.Extend(position_end, sequence.pages)) {
+    if (!Preempt(sequence)) return false;
+  }
   return true;
-}
-
-void Scheduler::GiveBackPages(Sequence& sequence) {
-  for (const int32_t page : sequence.pages) allocator_.Release(page);
-  sequence.pages.clear();
 }
 
 // Takes the youngest running sequence off its pages; true when that was not `sequence` itself.
@@ -107,9 +127,10 @@ bool Scheduler::Preempt(Sequence& sequence) {
   std::unique_ptr<Sequence> victim = std::move(running_.back());
   running_.pop_back();
   const bool other = victim.get() != &sequence;
-  GiveBackPages(*victim);
+  store_.GiveBack(victim->pages);
   victim->rows_done = 0;
   victim->prompt_finished = false;
+  victim->shared_ends.clear();
   victim->continuation_index = 0;
   victim->continuation_done = 0;
   victim->result.continuations.clear();
@@ -140,13 +161,8 @@ StepPlan Scheduler::PlanDecode() {
   // Every sequence that is about to decode gets its page first: preemption may take sequences away.
   for (auto it = running_.begin(); it != running_.end();) {
     Sequence& sequence = **it;
-    const bool needs_page =
-        sequence.prompt_finished && PagesFor(sequence.rows_done + 1) > static_cast<int64_t>(sequence.pages.size());
-    if (!needs_page || GetPage(sequence)) {
-      ++it;
-      continue;
-    }
-    if (!Preempt(sequence)) break;  // it was the youngest, and is gone
+    if (sequence.prompt_finished && !Extend(sequence, sequence.rows_done + 1)) break;  // it was the last
+    ++it;
   }
   // Settings take turns when there are several.
   std::vector<Sequence*> ready;
@@ -169,28 +185,31 @@ StepPlan Scheduler::PlanPrefill() {
   StepPlan plan;
   int64_t left = options_.prefill_chunk_tokens;
   const std::string* name = nullptr;
-  for (const auto& sequence : running_) {
-    if (sequence->prompt_finished || left <= 0) continue;
-    if (name != nullptr && sequence->attention_name != *name) continue;
-    if (sequence->attention.NeedsWholePrompt() && sequence->rows_done == 0) {
-      if (!plan.empty()) continue;
-      plan.whole_prompt = true;
-      AddPrefillRows(*sequence, sequence->prompt_length(), plan);
-      return plan;
+  for (auto it = running_.begin(); it != running_.end() && left > 0;) {
+    Sequence& sequence = **it;
+    const bool whole = sequence.attention.NeedsWholePrompt() && sequence.rows_done == 0;
+    if (sequence.prompt_finished || (name != nullptr && sequence.attention_name != *name) || (whole && !plan.empty())) {
+      ++it;
+      continue;
     }
     const size_t before = plan.tokens.size();
-    AddPrefillRows(*sequence, left, plan);
-    name = &sequence->attention_name;
+    if (!AddPrefillRows(sequence, whole ? sequence.prompt_length() : left, plan)) break;  // it was the last
+    plan.whole_prompt = whole;
+    if (whole) return plan;
+    name = &sequence.attention_name;
     left -= static_cast<int64_t>(plan.tokens.size() - before);
+    ++it;
   }
   return plan;
 }
 
-void Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPlan& plan) {
+// False when the sequence had to give its pages back instead.
+bool Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPlan& plan) {
   const std::span<const int32_t> prompt(sequence.request.token_ids);
   const int64_t length = sequence.prompt_length();
   if (sequence.rows_done < length) {
     const int64_t count = std::min(row_count_max, length - sequence.rows_done);
+    if (!Extend(sequence, sequence.rows_done + count)) return false;
     plan.AddRows(&sequence, prompt.subspan(static_cast<size_t>(sequence.rows_done), static_cast<size_t>(count)),
                  sequence.rows_done);
     const bool last = sequence.rows_done + count == length;
@@ -205,28 +224,31 @@ void Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPl
     } else if (last && sequence.result.new_token_ids.empty()) {
       plan.AskHead(count - 1, -1, sequence.generate()->sampling_temperature > 0);
     }
-    return;
+    return true;
   }
   if (sequence.generate() != nullptr) {  // only when sabotaged: generated tokens again, as if they were prompt
     const std::vector<int32_t>& ids = sequence.result.new_token_ids;
     const int64_t fed = sequence.fed_count();
     const int64_t count = std::min(row_count_max, static_cast<int64_t>(ids.size()) - 1 - fed);
+    if (!Extend(sequence, sequence.rows_done + count)) return false;
     plan.AddRows(&sequence, std::span(ids).subspan(static_cast<size_t>(fed), static_cast<size_t>(count)),
                  sequence.rows_done);
-    return;
+    return true;
   }
   const std::vector<int32_t>& continuation = sequence.continuations()->continuations[sequence.continuation_index];
   const int64_t done = sequence.continuation_done;
   const int64_t count = std::min(row_count_max, static_cast<int64_t>(continuation.size()) - 1 - done);
+  if (!Extend(sequence, length + done + count)) return false;
   plan.AddRows(&sequence, std::span(continuation).subspan(static_cast<size_t>(done), static_cast<size_t>(count)),
                length + done);
   for (int64_t row = 0; row < count; ++row) plan.AskHead(row, continuation[static_cast<size_t>(done + row + 1)], false);
+  return true;
 }
 
 // ---- Endings ----
 
 void Scheduler::Finish(Sequence* sequence, absl::Status status) {
-  GiveBackPages(*sequence);
+  store_.GiveBack(sequence->pages);
   std::unique_ptr<Sequence> owned;
   auto is_it = [&](const std::unique_ptr<Sequence>& held) { return held.get() == sequence; };
   if (auto it = std::find_if(running_.begin(), running_.end(), is_it); it != running_.end()) {
@@ -267,8 +289,10 @@ void Scheduler::Fill(EngineStatus* status) const {
   *status = totals_;
   status->queued_count = static_cast<int64_t>(waiting_.size());
   status->running_count = static_cast<int64_t>(running_.size());
-  status->pages_cached = cache_.evictable_count();
-  status->pages_used = allocator_.page_count() - allocator_.free_count() - status->pages_cached;
+  status->pages_cached = store_.idle_count();
+  status->pages_used = store_.used_count();
+  status->cache_bytes_in_use = store_.bytes_in_use();
+  status->cache_bytes_peak = store_.bytes_peak();
 }
 
 }  // namespace varifocal

@@ -21,8 +21,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
-#include "server/engine/page_allocator.h"
-#include "server/engine/prefix_cache.h"
+#include "server/engine/page_store.h"
 #include "server/engine/sequence.h"
 #include "server/engine/step_plan.h"
 #include "server/model/model.h"
@@ -40,13 +39,14 @@ bool CutAtStop(const std::vector<std::string>& stops, std::string* text, std::st
 
 class Scheduler {
  public:
-  Scheduler(const LoadedModel& model, const EngineOptions& options, int64_t page_count, const Clock& clock);
+  Scheduler(const LoadedModel& model, const EngineOptions& options, const std::vector<int64_t>& page_counts,
+            const Clock& clock);
 
   void Enqueue(std::unique_ptr<Sequence> sequence);
   // Ends a sequence that waits or runs; between steps only.
   void Cancel(Engine::Handle handle);
   void FailAll(const absl::Status& status);
-  void DropPrefixCache() { cache_.Clear(); }
+  void DropPrefixCache() { store_.cache().Clear(); }
 
   // Empty when there is nothing to do.
   StepPlan NextStep();
@@ -65,14 +65,13 @@ class Scheduler {
 
   void Admit();
   bool TryAdmit(Sequence& sequence);
-  bool MustWaitForPrefix(const Sequence& sequence) const;
+  bool MustWaitForPrefix(const Sequence& sequence);
+  int64_t KeptEnd(const Sequence& sequence, int64_t page_count) const;
   StepPlan PlanDecode();
   StepPlan PlanPrefill();
-  void AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPlan& plan);
-  bool GetPage(Sequence& sequence);
+  bool AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPlan& plan);
+  bool Extend(Sequence& sequence, int64_t position_end);
   bool Preempt(Sequence& sequence);
-  void GiveBackPages(Sequence& sequence);
-  int64_t AvailablePages() const { return allocator_.free_count() + cache_.evictable_count(); }
 
   absl::Status ApplyPrefill(const StepEntry& entry, std::span<const kernels::HeadResult> head, const StepPlan& plan,
                             std::span<const float> logits);
@@ -83,7 +82,8 @@ class Scheduler {
                            std::span<const float> logits);
   absl::Status AddToken(Sequence& sequence, const kernels::HeadRow& row, const kernels::HeadResult& head,
                         std::span<const float> logits);
-  void ShareFinishedPages(Sequence& sequence, int64_t rows_before);
+  void SharePages(Sequence& sequence, int64_t page_begin, int64_t page_end);
+  bool KeepsPage(const Sequence& sequence, const PageGroupShape& group, int64_t page) const;
   // Moves on to the next thing to score when there is one.
   bool IsFinished(Sequence& sequence) const;
   void Finish(Sequence* sequence, absl::Status status);
@@ -92,8 +92,7 @@ class Scheduler {
   const LoadedModel& model_;
   const EngineOptions options_;
   const Clock& clock_;
-  PageAllocator allocator_;
-  PrefixCache cache_;
+  PageStore store_;
   std::deque<std::unique_ptr<Sequence>> waiting_;
   Running running_;  // in order of admission
   std::vector<Finished> finished_;

@@ -47,7 +47,11 @@ void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output, std::sp
     } else if (status.ok()) {
       status = ApplyDecode(entry, head, plan, logits);
     }
-    if (!status.ok() || IsFinished(sequence)) Finish(&sequence, std::move(status));
+    if (!status.ok() || IsFinished(sequence)) {
+      Finish(&sequence, std::move(status));
+    } else {
+      store_.Pass(sequence.rows_done, sequence.pages);
+    }
   }
 }
 
@@ -78,7 +82,7 @@ absl::Status Scheduler::ApplyPrompt(const StepEntry& entry, std::span<const Head
   const int64_t rows_before = sequence.rows_done;
   sequence.rows_done += entry.row_count;
   if (!sequence.timing_only) totals_.prompt_tokens_done += entry.row_count;
-  ShareFinishedPages(sequence, rows_before);
+  SharePages(sequence, rows_before / kPageTokens, sequence.rows_done / kPageTokens);
   if (sequence.scores_text()) {
     if (sequence.result.token_log_probs.empty()) sequence.result.token_log_probs.push_back(std::nullopt);
     for (const HeadResult& result : head) sequence.result.token_log_probs.push_back(result.target_log_probability);
@@ -154,13 +158,27 @@ absl::Status Scheduler::AddToken(Sequence& sequence, const kernels::HeadRow& row
   return absl::OkStatus();
 }
 
-// Whole pages of the prompt that this chunk completed may serve others from now on.
-void Scheduler::ShareFinishedPages(Sequence& sequence, int64_t rows_before) {
-  const int64_t whole = std::min(sequence.rows_done / kPageTokens, static_cast<int64_t>(sequence.page_names.size()));
+// Whether a window group's page is one that somebody will go on from: at the end of the prompt, or where others wait.
+bool Scheduler::KeepsPage(const Sequence& sequence, const PageGroupShape& group, int64_t page) const {
+  const int64_t whole = static_cast<int64_t>(sequence.page_names.size());
+  if (page >= group.FirstPage(std::max<int64_t>(whole - kQuestionPages, 0) * kPageTokens)) return true;
+  return std::any_of(sequence.shared_ends.begin(), sequence.shared_ends.end(), [&](int64_t end) {
+    return page < end && page >= group.FirstPage(end * kPageTokens);
+  });
+}
+
+// Whole pages of the prompt, computed and still held, may serve others from now on.
+void Scheduler::SharePages(Sequence& sequence, int64_t page_begin, int64_t page_end) {
   const absl::Span<const int32_t> ids = sequence.request.token_ids;
-  for (int64_t page = rows_before / kPageTokens; page < whole; ++page) {
+  page_end = std::min(page_end, static_cast<int64_t>(sequence.page_names.size()));
+  for (int64_t page = page_begin; page < page_end; ++page) {
     const size_t at = static_cast<size_t>(page);
-    cache_.Insert(sequence.page_names[at], page, ids.subspan(at * kPageTokens, kPageTokens), sequence.pages[at]);
+    for (size_t group = 0; group < store_.groups().size(); ++group) {
+      const PageGroupShape& shape = store_.groups()[group];
+      const int32_t held = sequence.pages.tables[group][at];
+      if (held < 0 || !(shape.is_full() || KeepsPage(sequence, shape, page))) continue;
+      store_.cache().Insert(sequence.page_names[at], page, ids.subspan(at * kPageTokens, kPageTokens), group, held);
+    }
   }
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/sha256.h"
 #include "server/engine/engine.h"
+#include "server/engine/page_store.h"
 
 namespace varifocal {
 
@@ -19,13 +21,12 @@ struct Sequence {
   std::string attention_name;            // sequences that share it may share a step
   std::vector<Sha256Digest> page_names;  // whole pages of the prompt; empty when prefixes are not shared
   int64_t reusable_page_count = 0;       // of page_names, those that may come from the cache
-  int64_t page_group_count = 1;
   bool timing_only = false;              // the engine's own: keeps out of the prefix cache
-
+  SequenceExtent extent;
   int64_t rope_length = 0;  // SettledRopeLength of all that it may become
 
-  // Pages in order of position; held by this sequence.
-  std::vector<int32_t> pages;
+  HeldPages pages;
+  std::set<int64_t> shared_ends;  // page counts at which others wait to go on: window pages there are kept for them
   int64_t rows_done = 0;  // positions whose keys and values are in pages
   size_t continuation_index = 0;
   int64_t continuation_done = 0;  // tokens of that continuation that were fed

@@ -10,8 +10,7 @@ void StepPlan::AddRows(Sequence* sequence, std::span<const int32_t> token_ids, i
   rows.push_back({.row_count = static_cast<int64_t>(token_ids.size()),
                   .first_position = first_position,
                   .prompt_length = sequence->prompt_length(),
-                  // Every group keeps every page, under the same numbers.
-                  .pages = {static_cast<size_t>(sequence->page_group_count), sequence->pages}});
+                  .pages = {sequence->pages.tables.begin(), sequence->pages.tables.end()}});
   entries.push_back(
       {.sequence = sequence, .row_count = static_cast<int64_t>(token_ids.size()), .head_begin = head_rows.size()});
 }

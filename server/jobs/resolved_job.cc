@@ -13,8 +13,6 @@
 namespace varifocal {
 namespace {
 
-constexpr int64_t kPageTokens = 128;
-
 absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
   if (model.tokenizer == nullptr) {
     return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\" has no tokenizer")),
@@ -62,13 +60,13 @@ absl::Status CheckLengthFits(int length, const HostedModel& model) {
         {{"model", model.name}, {"limit", absl::StrCat(model.config.max_position)}, {"field", "spec.suite.lengths"}});
   }
   const EngineDescription engine = model.engine->Describe();
-  const int64_t page_count = (length + kPageTokens - 1) / kPageTokens;
-  if (engine.page_count > 0 && page_count > engine.page_count) {
+  if (length > engine.context_tokens_max) {
     return WithReason(absl::ResourceExhaustedError(
-                          absl::StrCat("context length ", length, " needs ", page_count * model.provenance.page_bytes,
-                                       " bytes of keys and values for model \"", model.name, "\", the limit is ",
-                                       engine.page_count * model.provenance.page_bytes)),
-                      "CACHE_TOO_SMALL", {{"model", model.name}, {"limit", absl::StrCat(engine.kv_cache_bytes)}});
+                          absl::StrCat("context length ", length, " is more than the keys and values of model \"",
+                                       model.name, "\" have room for: the limit is ", engine.context_tokens_max,
+                                       " tokens in ", engine.kv_cache_bytes, " bytes")),
+                      "CACHE_TOO_SMALL",
+                      {{"model", model.name}, {"limit", absl::StrCat(engine.context_tokens_max)}});
   }
   return absl::OkStatus();
 }

@@ -181,6 +181,8 @@ EngineDescription FakeEngine::Describe() const {
   description.batch_size_max = 16;
   std::lock_guard<std::mutex> lock(control_->mutex_);
   description.page_count = control_->page_count_;
+  description.context_tokens_max = control_->page_count_ * 128;
+  description.kv_cache_bytes = control_->page_count_ * 128 * 1024;
   return description;
 }
 

@@ -1,0 +1,138 @@
+#include "server/engine/page_store.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/backend.h"
+
+namespace varifocal {
+namespace {
+
+std::vector<PageAllocator> MakeAllocators(const std::vector<int64_t>& page_counts) {
+  return std::vector<PageAllocator>(page_counts.begin(), page_counts.end());
+}
+
+}  // namespace
+
+PageStore::PageStore(std::vector<PageGroupShape> groups, const std::vector<int64_t>& page_counts)
+    : groups_(std::move(groups)),
+      allocators_(MakeAllocators(page_counts)),
+      promised_(groups_.size(), 0),
+      cache_(&allocators_, groups_) {}
+
+int64_t PageStore::Available(size_t group) const {
+  return allocators_[group].free_count() + allocators_[group].idle_count() - promised_[group];
+}
+
+void PageStore::Promise(size_t group, int64_t count, HeldPages& pages) {
+  promised_[group] += count - pages.promised[group];
+  pages.promised[group] = count;
+}
+
+bool PageStore::Admit(const Wish& wish, HeldPages* pages) {
+  pages->tables = cache_.Acquire(wish.names, wish.token_ids);
+  const int64_t cached = pages->page_count();
+  pages->page_end = PagesFor(wish.extent.prompt_rows + wish.extent.later_rows);
+  pages->promised.assign(groups_.size(), 0);
+  pages->passed.assign(groups_.size(), 0);
+  pages->held.assign(groups_.size(), 0);
+  pages->held_max.assign(groups_.size(), 0);
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    const PageGroupShape& shape = groups_[group];
+    pages->passed[group] = shape.FirstPage(cached * kernels::kPageTokens);
+    pages->held[group] = cached - pages->passed[group];
+    pages->held_max[group] = PagesAtOnce(shape, wish.extent);
+    const int64_t wanted = shape.is_full()
+                               ? PagesFor(wish.rows_now) - cached
+                               : std::min(pages->held_max[group] - pages->held[group], pages->page_end - cached);
+    if (Available(group) < wanted + (shape.is_full() ? wish.spare_pages : 0)) {
+      GiveBack(*pages);
+      return false;
+    }
+    Promise(group, wanted, *pages);
+  }
+  return true;
+}
+
+bool PageStore::TakeOne(size_t group, HeldPages& pages) {
+  if (pages.promised[group] > 0) {
+    Promise(group, pages.promised[group] - 1, pages);
+  } else if (Available(group) < 1) {
+    return false;
+  }
+  PageAllocator& allocator = allocators_[group];
+  std::optional<int32_t> page = allocator.Take();
+  if (!page.has_value() && cache_.EvictOne(group)) page = allocator.Take();
+  if (!page.has_value()) return false;
+  pages.tables[group].push_back(*page);
+  ++pages.held[group];
+  return true;
+}
+
+bool PageStore::Extend(int64_t position_end, HeldPages& pages) {
+  const int64_t page_end = PagesFor(position_end);
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    while (static_cast<int64_t>(pages.tables[group].size()) < page_end) {
+      if (!TakeOne(group, pages)) return false;
+    }
+  }
+  return true;
+}
+
+void PageStore::Pass(int64_t position, HeldPages& pages) {
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    if (groups_[group].is_full()) continue;
+    std::vector<int32_t>& table = pages.tables[group];
+    const int64_t first = std::min(groups_[group].FirstPage(position), static_cast<int64_t>(table.size()));
+    for (int64_t& passed = pages.passed[group]; passed < first; ++passed) {
+      allocators_[group].Release(std::exchange(table[static_cast<size_t>(passed)], -1));
+      --pages.held[group];
+    }
+    // Room for the pages to come, in place of those that went.
+    const int64_t to_come = pages.page_end - static_cast<int64_t>(table.size());
+    const int64_t wanted = std::clamp<int64_t>(pages.held_max[group] - pages.held[group], 0, to_come);
+    Promise(group, std::max(pages.promised[group], wanted), pages);
+  }
+}
+
+void PageStore::GiveBack(HeldPages& pages) {
+  for (size_t group = 0; group < pages.tables.size(); ++group) {
+    for (const int32_t page : pages.tables[group]) {
+      if (page >= 0) allocators_[group].Release(page);
+    }
+    Promise(group, 0, pages);
+  }
+  pages = HeldPages();
+}
+
+int64_t PageStore::idle_count() const {
+  int64_t count = 0;
+  for (const PageAllocator& allocator : allocators_) count += allocator.idle_count();
+  return count;
+}
+
+int64_t PageStore::used_count() const {
+  int64_t count = 0;
+  for (const PageAllocator& allocator : allocators_)
+    count += allocator.page_count() - allocator.free_count() - allocator.idle_count();
+  return count;
+}
+
+int64_t PageStore::bytes_in_use() const {
+  int64_t bytes = 0;
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    bytes += (allocators_[group].page_count() - allocators_[group].free_count()) * groups_[group].page_bytes;
+  }
+  return bytes;
+}
+
+int64_t PageStore::bytes_peak() const {
+  int64_t bytes = 0;
+  for (size_t group = 0; group < groups_.size(); ++group)
+    bytes += allocators_[group].used_peak() * groups_[group].page_bytes;
+  return bytes;
+}
+
+}  // namespace varifocal
