@@ -223,7 +223,8 @@ TEST(PageGroupTest, BytesAreSharedOut) {
   budget.contexts_max = 0;
   EXPECT_GT(SharePages(groups, budget)[0], 1024) << "asked for: all of it";
   EXPECT_EQ(SharePages({{.page_bytes = 5}}, {.bytes = 54, .context_tokens_max = 4096}), (std::vector<int64_t>{10}));
-  const std::vector<int64_t> windows = SharePages({{.window = 512, .page_bytes = 5}}, {.bytes = 31, .context_tokens_max = 4096, .step_rows_max = 512});
+  const std::vector<int64_t> windows =
+      SharePages({{.window = 512, .page_bytes = 5}}, {.bytes = 31, .context_tokens_max = 4096, .step_rows_max = 512});
   EXPECT_EQ(windows, (std::vector<int64_t>{6}));
 }
 
