@@ -1,6 +1,6 @@
 // What the engine computes against golden files: log-probabilities and greedy text of tiny random checkpoints, one or
-// more per row of the architecture table and per RoPE scaling, from transformers in float64, and every focal mode from a
-// PyTorch implementation of the formulas (recipes/goldens, whose `teeth` shows which mistakes these values notice).
+// more per row of the architecture table and per RoPE scaling, from transformers in float64, and every focal mode from
+// a PyTorch implementation of the formulas (recipes/goldens, whose `teeth` shows which mistakes these values notice).
 //
 // Tolerance in f32. The oracle is float64 on the same rounded weights, so the difference is f32 rounding in our pass.
 // The golden file states how far the same formulas in f32 (PyTorch) lie from float64; our order of summation is another
@@ -10,9 +10,9 @@
 // Tolerance in bf16. The golden file states how far the same formulas lie from float64 when everything that our bf16
 // rounds is rounded (matrices and what they are multiplied with, queries, keys, values, attention weights; sums exact).
 // It takes four draws of those errors (sums exact or in f32, attention weights rounded before or after they are
-// normalized) and keeps the largest; ours is a fifth. The largest of some 400 errors grows as the root of the logarithm of
-// their number, so it varies by less than twice from draw to draw: the bound is twice the largest over the file's runs.
-// Greedy text is compared while its gap exceeds twice the bound: four steps at least in architectures/.
+// normalized) and keeps the largest; ours is a fifth. The largest of some 400 errors grows as the root of the logarithm
+// of their number, so it varies by less than twice from draw to draw: the bound is twice the largest over the file's
+// runs. Greedy text is compared while its gap exceeds twice the bound: four steps at least in architectures/.
 //
 // VARIFOCAL_GOLDEN_CPU_ISA=avx2 runs the CPU cases on that instruction set.
 #include <algorithm>
@@ -133,9 +133,10 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
       EXPECT_NEAR(*scored->tau_at_min_share, run["tau_at_min_count"].get<double>() / count, 1.5 / count);
       EXPECT_NEAR(*scored->tau_at_max_share, run["tau_at_max_count"].get<double>() / count, 1.5 / count);
     }
-    std::printf("%-41s %-19s %-4s %4zu tokens: largest difference %.1e (bound %.1e), greedy steps compared %zu of %zu\n",
-                GetParam().golden, (*model)->provenance().kernels.c_str(), GetParam().dtype, ids.size(), difference,
-                bound, compared, gaps.size());
+    std::printf(
+        "%-41s %-19s %-4s %4zu tokens: largest difference %.1e (bound %.1e), greedy steps compared %zu of %zu\n",
+        GetParam().golden, (*model)->provenance().kernels.c_str(), GetParam().dtype, ids.size(), difference, bound,
+        compared, gaps.size());
   }
 }
 
@@ -155,7 +156,8 @@ std::vector<Setting> Settings() {
 std::string NameOf(const Setting& setting) {
   const std::string device = std::string(setting.cpu_isa) == "portable" ? "portable" : setting.device;
   std::string name = std::string(setting.golden) + "_" + device + "_" + setting.dtype;
-  std::replace_if(name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
   return name;
 }
 
