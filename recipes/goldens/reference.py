@@ -5,10 +5,11 @@ transformers shows that neither is wrong alone. Rows are computed with a key/val
 of the focal mean can be stated exactly: prompt rows use the mean over the whole prompt, a generated row i the mean over
 rows 0..i, and rows already computed are not revisited.
 
-`number_format`: "f64"; "f32", the same in single precision; "bf16..", the product's bf16: matrices, what is multiplied
-with them, queries, keys, values and attention weights are rounded to bf16, everything else is not; in four draws of the
-rounding errors (sums exact or in f32, attention weights rounded before or after they are normalized). All but the first
-say what rounding alone does, and so bound what the product may differ by.
+`number_format`: "f64"; "f32", the same in single precision; "bf16 0" to "bf16 7", the product's bf16: matrices, what is
+multiplied with them, queries, keys, values and attention weights are rounded to bf16, everything else is not. The eight
+differ in where the steps of the rounding lie, so each is another draw of the rounding errors; odd ones round attention
+weights before they are normalized. All but the first say what rounding alone does, and so bound what the product may
+differ by.
 
 `mistakes` switches on deliberate errors, by name: the goldens are only worth something if these move them.
 """
@@ -23,8 +24,9 @@ from safetensors.torch import load_file
 import rope
 from tensor_names import canonical
 
-BF16 = ("bf16", "bf16 early", "bf16 f32", "bf16 early f32")
-FORMATS = {"f64": torch.float64, "f32": torch.float32} | {name: torch.float32 if "f32" in name else torch.float64 for name in BF16}
+BF16 = [f"bf16 {i}" for i in range(8)]
+FORMATS = {"f64": torch.float64, "f32": torch.float32} | {name: torch.float64 for name in BF16}
+
 
 
 def read_weights(directory):
@@ -135,7 +137,8 @@ class Reference:
         self.config = json.loads((directory / "config.json").read_text())
         self.shape = Shape(self.config, mistakes)
         self.dtype = FORMATS[number_format]
-        self.rounds, self.early = number_format in BF16, "early" in number_format
+        self.rounds = number_format in BF16
+        self.draw = int(number_format[5:]) if self.rounds else 0
         self.weights = {}
         for name, w in canonical(self.config, read_weights(directory), mistakes).items():
             matrix = self.rounds and w.dim() == 2
@@ -154,7 +157,8 @@ class Reference:
 
     def operand(self, x):
         """What a matrix product reads."""
-        return x.to(torch.bfloat16).to(self.dtype) if self.rounds else x
+        stretch = 2 ** (self.draw / len(BF16))
+        return (x * stretch).to(torch.bfloat16).to(self.dtype) / stretch if self.rounds else x
 
     def linear(self, x, name, bias_mistake="no bias"):
         y = self.operand(x) @ self.weights[name].T
@@ -262,7 +266,7 @@ class Reference:
         if s.windows[layer] is not None:
             hidden = hidden | (key <= positions[:, None] - s.windows[layer])
         logits = logits.masked_fill(hidden, -math.inf)
-        if self.early:
+        if self.draw % 2:
             weights = (logits - logits.max(-1, keepdim=True).values).exp()
             weights = self.operand(weights) / weights.sum(-1, keepdim=True)
         else:
