@@ -216,7 +216,7 @@ TEST(SuggestTest, OnlyWhatIsNear) {
 }
 
 TEST(SuitesTest, AreCompiledIn) {
-  EXPECT_THAT(BuiltInSuiteNames(), ElementsAre("quick", "standard"));
+  EXPECT_THAT(BuiltInSuiteNames(), ElementsAre("babilong", "quick", "real", "ruler", "ruler_prose", "standard"));
   EXPECT_THAT(std::string(*BuiltInSuiteText("quick")), HasSubstr("name: quick"));
   EXPECT_FALSE(BuiltInSuiteText("quik").has_value());
 }

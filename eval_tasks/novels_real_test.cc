@@ -1,12 +1,15 @@
 // The six novels as they are on this machine: numbers of chapters that any edition states, and texts without a trace of
 // the file around them. Skipped where the novels are absent.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 #include "eval_tasks/novels.h"
+#include "eval_tasks/tasks/fact_world.h"
 #include "eval_tasks/testing_samples.h"
 #include "gtest/gtest.h"
 
@@ -74,6 +77,61 @@ TEST_F(NovelsRealTest, EveryQuestionIsAnsweredByItsEvidence) {
       EXPECT_TRUE(absl::EndsWith(sample.prompt, "?\nAnswer:")) << sample.row_id;
       EXPECT_TRUE(sample.truncation.gold_survived);
     }
+  }
+}
+
+// Facts must not run into the books: nobody in them has a name of the facts' people.
+TEST_F(NovelsRealTest, NobodyIsCalledLikeThePeopleOfFacts) {
+  std::set<std::string> words;
+  for (const ProseWord& word : novels_->words()) {
+    std::string letters;
+    for (char c : word.text) {
+      if (absl::ascii_isalpha(static_cast<unsigned char>(c))) letters.push_back(c);
+    }
+    words.insert(letters);
+  }
+  EXPECT_TRUE(words.count("Emma"));
+  for (absl::string_view name : FactNames()) EXPECT_FALSE(words.count(std::string(name))) << name;
+}
+
+// The tasks that hide sentences in prose, at three lengths: whole sentences stand around what is hidden.
+TEST_F(NovelsRealTest, SentencesAreHiddenBetweenSentences) {
+  for (const auto& [kind, more] : std::vector<std::pair<std::string, std::map<std::string, std::string>>>{
+           {"niah", {{"keys", "4"}}}, {"variable_tracking", {}}, {"fact_tracking", {{"ask", "where_before"}}}}) {
+    auto parameters = more;
+    parameters["haystack"] = "prose";
+    const auto task = Make(kind, parameters);
+    for (int length : {2048, 8192, 32768}) {
+      for (const Sample& sample : Group(*task, length, Words(), 4)) {
+        EXPECT_LE(sample.prompt_token_count() + sample.max_new_tokens, length);
+        EXPECT_EQ(sample.token_ids, Words().EncodePrompt(sample.prompt).value());
+        for (const EvidenceSpan& span : sample.evidence) {
+          const size_t end = sample.prompt.find_last_not_of(" \n", span.byte_begin - 1);
+          EXPECT_TRUE(absl::StrContains(".!?\"')_:I0123456789", sample.prompt.substr(end, 1)))
+              << sample.prompt.substr(end - 40, 80);
+        }
+      }
+    }
+  }
+}
+
+// Prompts must not change by accident: stored results would no longer mean what they say.
+TEST_F(NovelsRealTest, PromptsAreTheseForEver) {
+  const std::map<std::string, std::string> digests = {
+      {"longqa_novel", "bb02bcaba67ded6daf56f51656735a21bad28e30d1c3ee50b488473e82f2cce7"},
+      {"niah", "bbbcc91a439b54521c586ae083329cb0ea1c4c0efea787cfb5cb55b0cdf32edb"},
+      {"fact_tracking", "fd62d53773a82514bbf14dd3a9bae2209f7450110c0219f9ebab30c90b8690c9"},
+      {"variable_tracking", "15cb1b457aef81419898f8af3c5a288ef04c8de0eff2aa73c999e614a0909b35"}};
+  for (const auto& [kind, digest] : digests) {
+    SuiteSpec suite;
+    suite.name = "test";
+    suite.lengths = {4096};
+    suite.tasks = {{"", kind, {}, {}, 0}};
+    if (kind != "longqa_novel") suite.tasks[0].parameters["haystack"] = "prose";
+    const auto task = MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).value();
+    std::string all;
+    for (const Sample& sample : Group(*task, 4096, Words(), 0)) absl::StrAppend(&all, sample.prompt, "\n");
+    EXPECT_EQ(Sha256Hex(all), digest) << kind;
   }
 }
 

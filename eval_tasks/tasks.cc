@@ -6,6 +6,7 @@
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/task.h"
+#include "eval_tasks/tasks/fact_world.h"
 #include "eval_tasks/tasks/jsonl.h"
 #include "eval_tasks/tasks/native_task.h"
 
@@ -39,6 +40,18 @@ ParameterInfo NovelsDirectory() {
               "directory of the six novels; ${VARIFOCAL_CACHE:-~/.cache/varifocal}/novels when absent");
 }
 
+ParameterInfo HaystackOf(std::vector<std::string> choices) {
+  return Choice("haystack", std::move(choices),
+                "what hides it: one line again and again, invented prose, the novels (deploy/get_novels.sh)");
+}
+ParameterInfo AnyDepth() {
+  return {"depth", ParameterType::kNumber,
+          "",      false,
+          0,       1,
+          {},      "where what answers stands, 0 start to 1 end; drawn when absent"};
+}
+
+std::vector<std::string> MatchAll(const Parameters&) { return {"string_match_all", "string_match_part"}; }
 std::vector<std::string> ExactThenSubstring(const Parameters&) { return {"exact_match", "substring_exact_match"}; }
 std::vector<std::string> Exact(const Parameters&) { return {"exact_match"}; }
 std::vector<std::string> SubstringThenExact(const Parameters&) {
@@ -112,6 +125,53 @@ const std::vector<TaskKind>& Table() {
        &NovelMetrics,
        &IsMultipleChoice,
        &MakeLongqaNovel},
+      {"niah",
+       "tell the secrets of keys, each hidden in one sentence of a long text (RULER's retrieval)",
+       {HaystackOf({"lines", "story", "prose", "needles"}), NovelsDirectory(),
+        Choice("key_type", {"words", "numbers", "uuids"}, "what keys look like"),
+        Choice("value_type", {"numbers", "words", "uuids"}, "what their secrets look like"),
+        Integer("keys", "1", 1, 64, "keys that have secrets; never fewer than are asked about"),
+        Integer("values", "1", 1, 16, "secrets of each key, all of them asked for"),
+        Integer("queries", "1", 1, 16, "keys that one question asks about"), AnyDepth()},
+       true,
+       &MatchAll,
+       &Never,
+       &MakeNiah},
+      {"variable_tracking",
+       "name the boxes of one chain of references (RULER's multi-hop tracing)",
+       {HaystackOf({"lines", "story", "prose"}), NovelsDirectory(),
+        Integer("chains", "1", 1, 16, "chains in the text; the first is asked for"),
+        Integer("hops", "4", 1, 16, "references in a chain, one box less than it has"), AnyDepth()},
+       true,
+       &MatchAll,
+       &Never,
+       &MakeVariableTracking},
+      {"common_words",
+       "name the words that come up most often in a long list (RULER's aggregation)",
+       {Integer("common", "10", 1, 50, "words that are asked for"),
+        Integer("common_repeats", "30", 2, 1000, "times that each of them comes up"),
+        Integer("other_repeats", "3", 1, 100, "times that every other word comes up")},
+       true,
+       &MatchAll,
+       &Never,
+       &MakeCommonWords},
+      {"frequent_words",
+       "name the three most frequent words of a coded text (RULER's aggregation)",
+       {{"alpha", ParameterType::kNumber, "2", false, 1.5, 3.5, {}, "exponent of the power law of frequencies"}},
+       true,
+       &MatchAll,
+       &Never,
+       &MakeFrequentWords},
+      {"fact_tracking",
+       "follow people and things through facts scattered over a long text (after BABILong)",
+       {Choice("ask", {"where_person", "where_thing", "where_before", "which_side", "who_gave"}, "kind of question"),
+        HaystackOf({"story", "prose", "lines"}), NovelsDirectory(),
+        Integer("facts", "32", kFactCountMin, 400, "facts in the text; which_side has at most 40, who_gave 100"),
+        AnyDepth()},
+       true,
+       &ExactThenSubstring,
+       &Never,
+       &MakeFactTracking},
       {"jsonl",
        "ask a user's own rows",
        {Text("path", true, "file of one JSON object a line; relative to the suite file"),

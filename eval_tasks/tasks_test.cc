@@ -30,6 +30,8 @@ struct Kind {
   std::map<std::string, std::string> parameters;
   int length_min = 512;      // that its smallest context fits with the shipped tokenizer
   bool has_quarters = true;  // each question of a context has its own quarter of the depths
+  bool has_depth = true;     // a suite may say where the evidence stands
+  double spread = 0.02;      // of 16,384 tokens: how far evidence may be from its depth
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.label; }
 const std::vector<Kind>& Kinds() {
@@ -39,6 +41,25 @@ const std::vector<Kind>& Kinds() {
       {"rag_facts", "rag_facts", {}},
       {"longqa_story", "longqa_story", {}},
       {"longqa_choice", "longqa_story", {{"format", "multiple_choice"}}},
+      {"niah_single", "niah", {{"haystack", "story"}}, 1024, false},
+      {"niah_lines", "niah", {{"keys", "3"}, {"values", "2"}, {"queries", "2"}}, 2048, false},
+      {"niah_multikey", "niah", {{"haystack", "story"}, {"keys", "5"}}, 1024},
+      {"niah_needles", "niah", {{"haystack", "needles"}}, 1024},
+      {"niah_uuids",
+       "niah",
+       {{"haystack", "needles"}, {"key_type", "uuids"}, {"value_type", "uuids"}},
+       2048,
+       true,
+       true,
+       0.03},
+      {"variable_tracking", "variable_tracking", {{"haystack", "story"}}, 1024, false},
+      {"common_words", "common_words", {{"common_repeats", "6"}, {"other_repeats", "2"}}, 2048, false, false},
+      {"frequent_words", "frequent_words", {}, 4096, false, false},
+      {"where_person", "fact_tracking", {{"ask", "where_person"}}, 4096, false, true, 0.06},
+      {"where_thing", "fact_tracking", {{"ask", "where_thing"}}, 4096, false, true, 0.06},
+      {"where_before", "fact_tracking", {{"ask", "where_before"}}, 4096, false, true, 0.06},
+      {"which_side", "fact_tracking", {{"ask", "which_side"}}, 4096, false, true, 0.06},
+      {"who_gave", "fact_tracking", {{"ask", "who_gave"}}, 4096, false, true, 0.06},
       {"longqa_novel", "longqa_novel", {}, 1024, false},
       {"longqa_novel_choice", "longqa_novel", {{"format", "multiple_choice"}}, 1024, false},
   };
@@ -76,6 +97,8 @@ void ExpectSound(const std::vector<Sample>& group, int length, const TokenCounte
 
 class TaskTest : public ::testing::TestWithParam<Kind> {
  protected:
+  static int ShortLength() { return std::max(1024, GetParam().length_min); }
+  static int SomeLength() { return std::max(2048, GetParam().length_min); }
   std::unique_ptr<Task> task_ = Make(GetParam().kind, GetParam().parameters);
 };
 INSTANTIATE_TEST_SUITE_P(Tasks, TaskTest, ::testing::ValuesIn(Kinds()),
@@ -108,7 +131,7 @@ TEST_P(TaskTest, FillsTheLengthWithOtherTokenizers) {
 }
 
 TEST_P(TaskTest, AsksTheSameQuestionsWhateverTheLengthAndTokenizer) {
-  const std::vector<Sample> reference = Group(*task_, 1024, Shipped(), 12);
+  const std::vector<Sample> reference = Group(*task_, ShortLength(), Shipped(), 12);
   for (const auto& [length, tokenizer] :
        std::vector<std::pair<int, const TokenCounter*>>{{GetParam().length_min, &Shipped()},
                                                         {4096, &Shipped()},
@@ -125,24 +148,24 @@ TEST_P(TaskTest, AsksTheSameQuestionsWhateverTheLengthAndTokenizer) {
       EXPECT_EQ(group[i].sampling_seed, reference[i].sampling_seed);
       EXPECT_EQ(group[i].prompt.substr(group[i].shared_prefix_bytes),
                 reference[i].prompt.substr(reference[i].shared_prefix_bytes));
-      if (GetParam().kind != "icl_labels") {
+      if (GetParam().kind != "icl_labels" && GetParam().has_depth) {
         EXPECT_EQ(EvidenceText(group[i]), EvidenceText(reference[i]));
       }
     }
-    EXPECT_EQ(group[0].prompt == reference[0].prompt, length == 1024);
+    EXPECT_EQ(group[0].prompt == reference[0].prompt, length == ShortLength() && tokenizer == &Shipped());
   }
 }
 
 TEST_P(TaskTest, RepeatsItselfAndChangesWithSeedAndGroup) {
-  const std::vector<Sample> group = Group(*task_, 2048, Shipped(), 4);
+  const std::vector<Sample> group = Group(*task_, SomeLength(), Shipped(), 4);
   const int last = static_cast<int>(group.size()) - 1;
-  EXPECT_EQ(group[last].prompt, Group(*task_, 2048, Shipped(), 4 + last)[last].prompt);
-  EXPECT_EQ(group[last].prompt, task_->MakeSample({kSeed, 2048, 4 + last}, Shipped())->prompt);
-  EXPECT_NE(group[0].prompt, Group(*task_, 2048, Shipped(), 8)[0].prompt);
-  const Sample other = task_->MakeSample({kSeed + 1, 2048, 4}, Shipped()).value();
+  EXPECT_EQ(group[last].prompt, Group(*task_, SomeLength(), Shipped(), 4 + last)[last].prompt);
+  EXPECT_EQ(group[last].prompt, task_->MakeSample({kSeed, SomeLength(), 4 + last}, Shipped())->prompt);
+  EXPECT_NE(group[0].prompt, Group(*task_, SomeLength(), Shipped(), 8)[0].prompt);
+  const Sample other = task_->MakeSample({kSeed + 1, SomeLength(), 4}, Shipped()).value();
   EXPECT_NE(group[0].prompt, other.prompt);
   EXPECT_NE(group[0].question_id, other.question_id);
-  const Sample identity = task_->Identify({kSeed, 2048, 4 + last});
+  const Sample identity = task_->Identify({kSeed, SomeLength(), 4 + last});
   EXPECT_EQ(identity.question_id, group[last].question_id);
   EXPECT_EQ(identity.cluster, group[last].cluster);
   EXPECT_EQ(identity.row_id, group[last].row_id);
@@ -151,8 +174,8 @@ TEST_P(TaskTest, RepeatsItselfAndChangesWithSeedAndGroup) {
 
 TEST_P(TaskTest, EvidenceTokensDecodeToTheEvidence) {
   const auto tokenizer = Tokenizer::Load("models/baseline/tokenizer.json").value();
-  std::vector<Sample> samples = Group(*task_, 2048, Shipped(), 12);
-  for (Sample& sample : Group(*task_, 2048, ShippedChat(), 12)) samples.push_back(std::move(sample));
+  std::vector<Sample> samples = Group(*task_, SomeLength(), Shipped(), 12);
+  for (Sample& sample : Group(*task_, SomeLength(), ShippedChat(), 12)) samples.push_back(std::move(sample));
   for (const Sample& sample : samples) {
     for (const EvidenceSpan& span : sample.evidence) {
       const absl::Span<const int32_t> ids = absl::MakeSpan(sample.token_ids);
@@ -168,10 +191,10 @@ TEST_P(TaskTest, EvidenceTokensDecodeToTheEvidence) {
 // In a chat format the ids are those of the whole wrapped text, nothing added, and it is they that fill the length.
 TEST_P(TaskTest, ChatPromptsFillTheLengthWithTheirFormat) {
   const auto tokenizer = Tokenizer::Load("models/baseline/tokenizer.json").value();
-  for (const Sample& sample : Group(*task_, 1024, ShippedChat(), 8)) {
+  for (const Sample& sample : Group(*task_, SomeLength(), ShippedChat(), 8)) {
     EXPECT_EQ(sample.token_ids, EncodeChat(*tokenizer, *Chat().Wrap(sample.prompt)).value());
-    EXPECT_LE(sample.prompt_token_count() + sample.max_new_tokens, 1024);
-    EXPECT_GE(sample.prompt_token_count() + sample.max_new_tokens, 1024 - 2 * kShortfallMax);
+    EXPECT_LE(sample.prompt_token_count() + sample.max_new_tokens, SomeLength());
+    EXPECT_GE(sample.prompt_token_count() + sample.max_new_tokens, SomeLength() - 2 * kShortfallMax);
   }
 }
 
@@ -179,7 +202,8 @@ TEST_P(TaskTest, EvidenceStandsAtTheAskedDepth) {
   // A unit is at most 40 of 16384 tokens, and neighbours planted at one depth push each other by a few units. Labelled
   // lines are not planted: one line in 20 shows a given word of the asked class, and of 2,300 lines the nearest is
   // closer than 115 with all but 0.3 % of seeds.
-  const double tolerance = GetParam().kind == "icl_labels" ? 0.05 : 0.02;
+  // The facts of a world stand together at a stated depth, 32 sentences of up to 30 tokens.
+  const double tolerance = GetParam().kind == "icl_labels" ? 0.05 : GetParam().spread;
   auto relative = [](const Sample& sample) {
     return static_cast<double>(sample.evidence[0].byte_begin) / static_cast<double>(sample.shared_prefix_bytes);
   };
@@ -191,6 +215,7 @@ TEST_P(TaskTest, EvidenceStandsAtTheAskedDepth) {
     }
     EXPECT_NEAR(relative(group[j]), group[j].depth, tolerance);
   }
+  if (!GetParam().has_depth) return;
   for (const char* depth : {"0", "0.5", "1"}) {
     auto parameters = GetParam().parameters;
     parameters["depth"] = depth;
@@ -207,11 +232,11 @@ TEST_P(TaskTest, EvidenceStandsAtTheAskedDepth) {
 
 // Every byte of the context is encoded a few times for the whole group, however many probes and questions there are.
 TEST_P(TaskTest, EncodesTheContextAFewTimesWhateverItsLength) {
-  for (int length : {4096, 32768}) {
+  for (int length : {8192, 32768}) {
     const CountingTokenizer counting(Shipped());
     const std::vector<Sample> group = Group(*task_, length, counting, 8);
-    // In chunks, whole, and to find the evidence: 3; and what probes of other sizes and a first small one add.
-    EXPECT_LT(static_cast<double>(counting.byte_count()), 5.0 * static_cast<double>(group[0].prompt.size())) << length;
+    // In chunks, whole, whole again where chunks mislead, and to find the evidence; and what other sizes' probes add.
+    EXPECT_LT(static_cast<double>(counting.byte_count()), 6.5 * static_cast<double>(group[0].prompt.size())) << length;
   }
 }
 
@@ -245,10 +270,17 @@ TEST(SeedsTest, PromptsAreTheseForEver) {
       {"icl_labels", "e9dcfc5b8aa9ed3e8ac811eaeab05385d16f248a57b01f8f83c2d22d1354cc5d"},
       {"rag_facts", "d8dee3e8f9a8336fc2992dd1ed03da76254ef2200af2bb510db6cc27bc81afdd"},
       {"longqa_story", "b3ee023b8dae6ef811d24e70252eb82acce1a307dff14f07e90ccf927f7b2ee3"},
+      {"niah", "b643c00b8265ff002e08c913dcbad760a98977692a4f7ab962a777607efd6fd5"},
+      {"variable_tracking", "c06328df153f604090d1ba28fab5854635f1064e529e4beab1d96cf73784c09a"},
+      {"common_words", "787dfbd5e446f755f6e7a05226b0f4f3b0eabcd4efebce0d9ec705d637d4cb1a"},
+      {"frequent_words", "d22faa6a9e54fa73a7bd0acfffbb951f1b09a26e87211e46683321346a01a9a3"},
+      {"fact_tracking", "1ffc3d7d070813bf0e00a5eb621faaae7d8361acb8003911d402d8a2ec6ff5b9"},
   };
   for (const auto& [kind, digest] : digests) {
     std::string all;
-    for (const Sample& sample : Group(*Make(kind), 1024, Shipped(), 0)) absl::StrAppend(&all, sample.prompt, "\n");
+    const int length =
+        kind == "recall_kv" || kind == "icl_labels" || kind == "rag_facts" || kind == "longqa_story" ? 1024 : 4096;
+    for (const Sample& sample : Group(*Make(kind), length, Shipped(), 0)) absl::StrAppend(&all, sample.prompt, "\n");
     EXPECT_EQ(Sha256Hex(all), digest) << kind << "\n"
                                       << all.substr(0, 400) << "\n...\n"
                                       << all.substr(all.size() - 200);

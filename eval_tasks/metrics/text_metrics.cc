@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "eval_tasks/metrics/normalize.h"
+#include "eval_tasks/metrics/python_text.h"
 
 namespace varifocal {
 namespace {
@@ -39,6 +41,13 @@ double TokenF1(const std::vector<std::string>& prediction, const std::vector<std
   return 2 * precision * recall / (precision + recall);
 }
 
+int CountGoldsInside(const MetricInput& input) {
+  const std::string prediction = PythonLower(input.prediction);
+  return static_cast<int>(std::count_if(input.gold.begin(), input.gold.end(), [&](const std::string& gold) {
+    return absl::StrContains(prediction, PythonLower(gold));
+  }));
+}
+
 }  // namespace
 
 absl::StatusOr<double> ScoreExactMatch(const MetricInput& input) {
@@ -65,6 +74,16 @@ absl::StatusOr<double> ScoreTokenF1(const MetricInput& input) {
   double best = 0;
   for (const std::string& gold : input.gold) best = std::max(best, TokenF1(prediction, NormalizedWords(gold)));
   return best;
+}
+
+absl::StatusOr<double> ScoreStringMatchAll(const MetricInput& input) {
+  RETURN_IF_ERROR(NeedGold(input));
+  return static_cast<double>(CountGoldsInside(input)) / static_cast<double>(input.gold.size());
+}
+
+absl::StatusOr<double> ScoreStringMatchPart(const MetricInput& input) {
+  RETURN_IF_ERROR(NeedGold(input));
+  return CountGoldsInside(input) > 0 ? 1.0 : 0.0;
 }
 
 }  // namespace varifocal

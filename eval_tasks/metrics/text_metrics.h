@@ -13,5 +13,9 @@ absl::StatusOr<double> ScoreSubstringExactMatch(const MetricInput& input);  // n
 // Harmonic mean of precision and recall over the multisets of normalised words; 0 where one side is "yes", "no" or
 // "noanswer" and the other differs.
 absl::StatusOr<double> ScoreTokenF1(const MetricInput& input);
+// RULER's recall: how many of the gold answers stand in the prediction, both in lower case and else as they are; the
+// share of them, or whether it is one at least.
+absl::StatusOr<double> ScoreStringMatchAll(const MetricInput& input);
+absl::StatusOr<double> ScoreStringMatchPart(const MetricInput& input);
 
 }  // namespace varifocal

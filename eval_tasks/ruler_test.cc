@@ -1,0 +1,265 @@
+// The synthetic long tasks read back from their prompts: needles and keys, chains followed by name, words counted, and
+// hidden sentences between whole sentences of their haystack.
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "eval_tasks/metric.h"
+#include "eval_tasks/suites.h"
+#include "eval_tasks/tasks/haystack.h"
+#include "eval_tasks/testing_samples.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Context(const Sample& sample) { return sample.prompt.substr(0, sample.shared_prefix_bytes); }
+std::string Line(const Sample& sample) { return sample.prompt.substr(sample.shared_prefix_bytes); }
+
+// Every needle of a text: key -> values.
+std::map<std::string, std::vector<std::string>> Needles(const std::string& text) {
+  std::map<std::string, std::vector<std::string>> needles;
+  const std::regex needle("A secret (word|number|code) of (\\S+) is (\\S+)\\.");
+  for (std::sregex_iterator it(text.begin(), text.end(), needle), end; it != end; ++it) {
+    needles[(*it)[2]].push_back((*it)[3]);
+  }
+  return needles;
+}
+
+struct NiahCase {
+  std::map<std::string, std::string> parameters;
+  int question_count, keys, golds;
+};
+
+TEST(NiahTest, AsksForWhatItsNeedlesSay) {
+  const NiahCase cases[] = {
+      {{{"haystack", "lines"}}, 1, 1, 1},
+      {{{"haystack", "story"}, {"value_type", "uuids"}}, 1, 1, 1},
+      {{{"haystack", "story"}, {"keys", "4"}}, 4, 4, 1},
+      {{{"haystack", "story"}, {"keys", "9"}, {"value_type", "words"}}, 4, 9, 1},
+      {{{"haystack", "needles"}}, 4, 50, 1},
+      {{{"haystack", "needles"}, {"key_type", "uuids"}, {"value_type", "uuids"}}, 4, 30, 1},
+      {{{"haystack", "story"}, {"values", "4"}}, 1, 1, 4},
+      {{{"haystack", "lines"}, {"queries", "4"}, {"key_type", "numbers"}}, 1, 4, 4},
+  };
+  for (const NiahCase& c : cases) {
+    const auto task = Make("niah", c.parameters);
+    for (int index : {0, 8}) {
+      const std::vector<Sample> group = Group(*task, 8192, Shipped(), index);
+      ASSERT_EQ(static_cast<int>(group.size()), c.question_count);
+      for (const Sample& sample : group) {
+        const auto needles = Needles(Context(sample));
+        const int key_count = static_cast<int>(needles.size());
+        EXPECT_TRUE(key_count == c.keys || (c.parameters.at("haystack") == "needles" && key_count > c.keys));
+        ASSERT_EQ(static_cast<int>(sample.gold.size()), c.golds);
+        // The asked keys stand in the line; their values, in any order, are the gold.
+        std::multiset<std::string> found;
+        for (const auto& [key, values] : needles) {
+          if (absl::StrContains(Line(sample), key)) found.insert(values.begin(), values.end());
+        }
+        EXPECT_EQ(found, std::multiset<std::string>(sample.gold.begin(), sample.gold.end())) << Line(sample);
+        std::multiset<std::string> in_evidence;
+        for (const auto& [key, values] : Needles(EvidenceText(sample)))
+          in_evidence.insert(values.begin(), values.end());
+        EXPECT_EQ(in_evidence, found);
+        EXPECT_EQ(sample.max_new_tokens, 128);
+        EXPECT_EQ(sample.metrics[0], "string_match_all");
+      }
+    }
+  }
+}
+
+TEST(NiahTest, UuidsAreOfVersionFour) {
+  const std::string text =
+      Context(Group(*Make("niah", {{"haystack", "needles"}, {"key_type", "uuids"}}), 4096, Words(), 0)[0]);
+  const std::regex uuid("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}");
+  int count = 0;
+  for (const auto& [key, values] : Needles(text)) {
+    if (key.size() != 36) continue;
+    EXPECT_TRUE(std::regex_match(key, uuid)) << key;
+    ++count;
+  }
+  EXPECT_GT(count, 20);
+}
+
+TEST(HaystackTest, HidesSentencesBetweenSentences) {
+  for (const char* haystack : {"lines", "story"}) {
+    for (const char* depth : {"0", "0.37", "1"}) {
+      const auto task = Make("niah", {{"haystack", haystack}, {"keys", "4"}, {"depth", depth}});
+      for (const Sample& sample : Group(*task, 2048, Shipped(), 4)) {
+        const EvidenceSpan& span = sample.evidence[0];
+        const std::string before = sample.prompt.substr(0, span.byte_begin);
+        if (std::string(depth) != "1") {
+          const std::string blanks = "\n ";
+          const size_t end = before.find_last_not_of(blanks);
+          EXPECT_EQ(before[end], '.') << before.substr(before.size() - 60);
+        }
+        const char after = sample.prompt[span.byte_end];
+        EXPECT_TRUE(after == ' ' || after == '\n') << after;
+      }
+    }
+  }
+}
+
+TEST(HaystackTest, LongerContextsGoOnWhereShorterOnesEnd) {
+  // The same stream: filler depends on the length, so it is read through the plan with one seed.
+  class Plan : public HaystackPlan {
+   public:
+    explicit Plan(Haystack haystack) {
+      haystack_ = std::move(haystack);
+      hidden_ = {{"Here.", 0.5}, {"There.", 0.5}, {"First.", 0}};
+    }
+  };
+  for (const char* name : {"lines", "story"}) {
+    TaskSpec spec;
+    spec.parameters = {{"haystack", name}};
+    const Plan plan(MakeHaystack(spec).value());
+    std::vector<std::string> texts;
+    for (int count : {40, 400}) {
+      Random filler("one");
+      const std::vector<Unit> units = plan.Build(count, filler);
+      ASSERT_EQ(static_cast<int>(units.size()), count);
+      std::string text;
+      std::vector<int> planted;
+      for (const Unit& unit : units) {
+        if (unit.planted < 0) text += unit.text;
+        if (unit.planted >= 0) planted.push_back(unit.planted);
+      }
+      EXPECT_THAT(planted, ElementsAre(2, 0, 1));
+      EXPECT_EQ(units[0].text, "First.") << "no blank opens the context";
+      texts.push_back(text);
+    }
+    EXPECT_TRUE(absl::StartsWith(texts[1], texts[0]));
+  }
+}
+
+TEST(VariableTrackingTest, TheChainOfTheAskedNumberIsTheGold) {
+  for (const auto& [chains, hops] : std::vector<std::pair<int, int>>{{1, 4}, {3, 2}, {1, 12}}) {
+    const auto task = Make("variable_tracking", {{"chains", absl::StrCat(chains)}, {"hops", absl::StrCat(hops)}});
+    for (int index : {0, 1, 2}) {
+      const Sample sample = Group(*task, 4096, Shipped(), index)[0];
+      const std::string context = Context(sample).substr(Context(sample).find("Text: "));
+      std::map<std::string, std::string> holds;
+      const std::regex fact("Box ([A-Z]{5}) holds (what box ([A-Z]{5}) holds|[0-9]{5})\\.");
+      for (std::sregex_iterator it(context.begin(), context.end(), fact), end; it != end; ++it) {
+        const std::string& value = (*it)[3].matched ? holds[(*it)[3]] : (*it)[2].str();
+        EXPECT_FALSE(value.empty()) << "a box is told before it is referred to";
+        EXPECT_TRUE(holds.emplace((*it)[1], value).second);
+      }
+      EXPECT_EQ(static_cast<int>(holds.size()), chains * (hops + 1));
+      std::smatch asked;
+      const std::string line = Line(sample);
+      ASSERT_TRUE(std::regex_search(line, asked, std::regex("Which boxes hold ([0-9]+)\\?")));
+      std::set<std::string> expected;
+      for (const auto& [box, value] : holds) {
+        if (value == asked[1].str()) expected.insert(box);
+      }
+      EXPECT_EQ(std::set<std::string>(sample.gold.begin(), sample.gold.end()), expected);
+      EXPECT_EQ(static_cast<int>(sample.evidence.size()), hops + 1);
+    }
+  }
+}
+
+TEST(CommonWordsTest, TheGoldWordsComeUpThirtyTimesAndOthersAtMostThree) {
+  const auto task = Make("common_words");
+  for (int length : {8192, 32768}) {
+    const Sample sample = Group(*task, length, Shipped(), 3)[0];
+    const std::string list = EvidenceText(sample);
+    std::map<std::string, int> counts;
+    int number = 0;
+    std::vector<std::string> items = absl::StrSplit(list, ' ');
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      EXPECT_EQ(items[i], absl::StrCat(++number, "."));
+      ++counts[items[i + 1]];
+    }
+    std::set<std::string> thirty;
+    int below_three = 0;
+    for (const auto& [word, count] : counts) {
+      EXPECT_TRUE(count == 30 || count <= 3) << word;
+      if (count == 30) thirty.insert(word);
+      below_three += count < 3 ? 1 : 0;
+    }
+    EXPECT_EQ(thirty, std::set<std::string>(sample.gold.begin(), sample.gold.end()));
+    EXPECT_LT(below_three, 110) << "of the last stretch, and of words exchanged to fill the length";
+    EXPECT_GT(number, length / 16);
+  }
+}
+
+TEST(FrequentWordsTest, TheGoldWordsFollowTheDots) {
+  for (const char* alpha : {"1.5", "2", "3.5"}) {
+    const auto task = Make("frequent_words", {{"alpha", alpha}});
+    for (int length : {4096, 6144, 32768}) {
+      const Sample sample = Group(*task, length, Shipped(), 5)[0];
+      std::map<std::string, int> counts;
+      for (absl::string_view word : absl::StrSplit(EvidenceText(sample), ' ')) ++counts[std::string(word)];
+      std::vector<std::pair<int, std::string>> order;
+      for (const auto& [word, count] : counts) order.push_back({-count, word});
+      std::sort(order.begin(), order.end());
+      ASSERT_GT(order.size(), 4u);
+      EXPECT_EQ(order[0].second, "...");
+      EXPECT_THAT(sample.gold, ElementsAre(order[1].second, order[2].second, order[3].second))
+          << alpha << " " << length;
+      EXPECT_GT(-order[3].first, -order[4].first) << "the third is ahead of the fourth";
+    }
+  }
+}
+
+TEST(StringMatchTest, CountsTheGoldAnswersInsideWhateverTheirCase) {
+  auto score = [](const char* metric, const std::string& prediction, std::vector<std::string> gold) {
+    return FindMetric(metric)->Score({prediction, std::move(gold), {}, {}, -1}).value();
+  };
+  // string_match_all and string_match_part of RULER's scripts/eval/synthetic/constants.py, one sample, as shares.
+  EXPECT_EQ(score("string_match_all", "12, 34.", {"12", "56"}), 0.5);
+  EXPECT_EQ(score("string_match_part", "12, 34.", {"12", "56"}), 1);
+  EXPECT_EQ(score("string_match_all", "the AMBER-Owl", {"amber-owl", "The"}), 1);
+  EXPECT_EQ(score("string_match_all", "12345", {"234"}), 1) << "inside a longer number as well";
+  EXPECT_EQ(score("string_match_all", "\u00c9MILE", {"\u00e9mile"}), 1) << "in lower case as Python has it";
+  EXPECT_EQ(score("string_match_part", "", {"a"}), 0);
+  EXPECT_EQ(FindMetric("string_match_all")->Score({"x", {}, {}, {}, -1}).status().message(),
+            "no gold answer: at least 1 is needed to judge a text");
+}
+
+TEST(FactTrackingTest, KeepsTheOrderOfFactsAndRefusesTooMany) {
+  const auto task = Make("fact_tracking", {{"ask", "where_thing"}, {"facts", "60"}});
+  const Sample sample = Group(*task, 8192, Shipped(), 0)[0];
+  const Sample longer = Group(*task, 16384, Shipped(), 0)[0];
+  auto facts = [](const Sample& from) {
+    const std::string text = Context(from).substr(Context(from).find("Text: "));
+    std::vector<std::string> found;
+    const std::regex fact("\\w+ (went to the \\w+|picked up the \\w+|left the \\w+ there)\\.");
+    for (std::sregex_iterator it(text.begin(), text.end(), fact), end; it != end; ++it) found.push_back(it->str());
+    return found;
+  };
+  EXPECT_EQ(facts(sample).size(), 60u);
+  EXPECT_EQ(facts(sample), facts(longer));
+  SuiteSpec suite;
+  suite.name = "test";
+  suite.lengths = {1024};
+  suite.tasks = {{"", "fact_tracking", {{"ask", "which_side"}, {"facts", "41"}}, {}, 0}};
+  EXPECT_EQ(MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).status().message(),
+            "task \"fact_tracking\": facts is \"41\"; which_side has from 24 to 40");
+}
+
+TEST(HaystackTest, ProseThatIsNotThereIsOneSentence) {
+  for (const char* kind : {"niah", "variable_tracking", "fact_tracking"}) {
+    SuiteSpec suite;
+    suite.name = "test";
+    suite.lengths = {1024};
+    suite.tasks = {{"", kind, {{"haystack", "prose"}, {"novels", "no/such/place"}}, {}, 0}};
+    const absl::Status status = MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("deploy/get_novels.sh fetches the six novels"));
+  }
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,45 @@
+// Small worlds of people, places and things, told as facts one after the other, and what can be asked about them.
+//
+// Five kinds of question, after the first five tasks of bAbI: where somebody is (one fact), where a thing is (who has
+// it, and where that person went), where a thing was before, what lies beside what, and who gave what to whom. A
+// question has one answer, and knows the facts that it follows from.
+//
+// Source: Weston et al. 2015, arXiv:1502.05698 (the kinds); Kuratov et al. 2024, arXiv:2406.10149 (hiding them in
+// books).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/random.h"
+
+namespace varifocal {
+
+struct FactQuestion {
+  std::string line;  // "Question: ..\nAnswer: .." up to the answer
+  std::string answer;
+  std::vector<int> evidence;  // indices of facts, ascending
+};
+
+struct FactWorld {
+  std::vector<std::string> facts;
+  std::vector<FactQuestion> candidates;  // all that may be asked, about different people or things
+};
+
+struct FactKind {
+  absl::string_view name;
+  absl::string_view example;  // some facts, a question and its answer
+  int fact_count_max = 0;
+  FactWorld (*make)(int fact_count, Random& random) = nullptr;
+};
+
+inline constexpr int kFactCountMin = 24;
+inline constexpr int kFactCandidatesMin = 4;  // in every world
+
+absl::Span<const FactKind> FactKinds();
+// Names that do not occur in the novels.
+absl::Span<const absl::string_view> FactNames();
+
+}  // namespace varifocal

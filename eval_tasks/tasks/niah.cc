@@ -1,0 +1,161 @@
+// niah: needles in a haystack, RULER's retrieval families in wording of our own (docs/tasks.md).
+//
+// A needle says one secret of one key. The parameters are RULER's: what the haystack is, what keys and values look
+// like, how many keys, values of a key and keys asked about at once. Where one value of one key is asked and there are
+// needles enough, four questions share a context.
+//
+// Source: Hsieh et al. 2024, arXiv:2404.06654, section 3 and appendix B.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "eval_tasks/parameters.h"
+#include "eval_tasks/tasks/haystack.h"
+#include "eval_tasks/tasks/lexicon.h"
+#include "eval_tasks/tasks/native_task.h"
+
+namespace varifocal {
+namespace {
+
+constexpr int kMaxNewTokens = 128;  // upstream's
+
+// Of `type`: "words" (a pair with a hyphen), "numbers" (seven digits), "uuids" (version 4).
+std::string DrawTerm(absl::string_view type, Random& random) {
+  if (type == "words") {
+    const std::string& first = random.Choose(TheLexicon().first);
+    return absl::StrCat(first, "-", random.Choose(TheLexicon().second));
+  }
+  if (type == "numbers") return absl::StrCat(1'000'000 + random.Below(9'000'000));
+  const uint64_t high = (random.Next() & ~uint64_t{0xF000}) | 0x4000;
+  const uint64_t low = (random.Next() & ~(uint64_t{3} << 62)) | (uint64_t{1} << 63);
+  return absl::StrFormat("%08x-%04x-%04x-%04x-%012x", high >> 32, (high >> 16) & 0xFFFF, high & 0xFFFF, low >> 48,
+                         low & 0xFFFF'FFFF'FFFFu);
+}
+
+// What a value of `type` is called.
+absl::string_view Noun(absl::string_view type) {
+  return type == "words" ? "word" : type == "numbers" ? "number" : "code";
+}
+
+std::string NeedleText(absl::string_view value_type, absl::string_view key, absl::string_view value) {
+  return absl::StrCat("A secret ", Noun(value_type), " of ", key, " is ", value, ".");
+}
+
+// Further needles, of keys that are not among `used`.
+Haystack NeedleHaystack(const std::string& key_type, const std::string& value_type, std::set<std::string> used) {
+  Haystack haystack;
+  haystack.separator = "\n";
+  haystack.open = [key_type, value_type, used = std::move(used)](Random& filler) -> SentenceStream {
+    return [key_type, value_type, used, &filler]() mutable {
+      std::string key;
+      do {
+        key = DrawTerm(key_type, filler);
+      } while (!used.insert(key).second);
+      return absl::StrCat("\n", NeedleText(value_type, key, DrawTerm(value_type, filler)));
+    };
+  };
+  return haystack;
+}
+
+struct Needle {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+class NiahPlan : public HaystackPlan {
+ public:
+  NiahPlan(const TaskSpec& spec, const GroupSeeds& seeds, const Haystack& haystack)
+      : value_type_(GetText(spec.parameters, "value_type")),
+        value_count_(static_cast<size_t>(GetInteger(spec.parameters, "values"))) {
+    const std::string& key_type = GetText(spec.parameters, "key_type");
+    const size_t question_count = seeds.items.size();
+    const size_t asked_count = static_cast<size_t>(GetInteger(spec.parameters, "queries"));
+    const size_t needed = std::max(asked_count, question_count);
+    const size_t key_count = std::max(static_cast<size_t>(GetInteger(spec.parameters, "keys")), needed);
+    std::vector<Random> items(seeds.items.begin(), seeds.items.end());
+    Random group(seeds.group);
+    std::set<std::string> keys;
+    for (size_t i = 0; i < key_count; ++i) {
+      // Needles that are asked about belong to their question, the others to the group.
+      Random& random = i >= needed ? group : items[question_count > 1 ? i : 0];
+      Needle needle;
+      do {
+        needle.key = DrawTerm(key_type, random);
+      } while (!keys.insert(needle.key).second);
+      std::set<std::string> values;
+      while (values.size() < value_count_) {
+        std::string value = DrawTerm(value_type_, random);
+        if (values.insert(value).second) needle.values.push_back(std::move(value));
+      }
+      for (const std::string& value : needle.values) {
+        const bool has_quarter = question_count > 1 && i < question_count;
+        const double depth = has_quarter ? DrawDepth(spec, static_cast<int>(i), random)
+                                         : FindNumber(spec.parameters, "depth").value_or(random.Uniform());
+        hidden_.push_back({NeedleText(value_type_, needle.key, value), depth});
+      }
+      needles_.push_back(std::move(needle));
+    }
+    haystack_ = GetText(spec.parameters, "haystack") == "needles"
+                    ? NeedleHaystack(key_type, value_type_, std::move(keys))
+                    : haystack;
+    header_ = absl::StrCat("Secret ", Noun(value_type_),
+                           "s are hidden in the following text. Remember them: you will be asked for some at the end."
+                           "\n\n");
+    for (size_t q = 0; q < question_count; ++q) Ask(q, question_count > 1 ? 1 : asked_count);
+  }
+
+ private:
+  // Question `q` asks for `asked_count` needles from number `q` on.
+  void Ask(size_t q, size_t asked_count) {
+    PlannedQuestion question;
+    std::vector<std::string> keys;
+    std::vector<int> evidence;
+    question.depth = 1;
+    for (size_t i = q; i < q + asked_count; ++i) {
+      keys.push_back(needles_[i].key);
+      for (size_t v = 0; v < value_count_; ++v) {
+        question.gold.push_back(needles_[i].values[v]);
+        evidence.push_back(static_cast<int>(i * value_count_ + v));
+        question.depth = std::min(question.depth, hidden_[evidence.back()].depth);
+      }
+    }
+    const bool is_one = question.gold.size() == 1;
+    const std::string whose = absl::StrCat(Noun(value_type_), is_one ? " of " : "s of ", absl::StrJoin(keys, ", "));
+    question.line = absl::StrCat("Question: ", is_one ? "What is the secret " : "What are all the secret ", whose,
+                                 " that the text gives?\nAnswer: The secret ", whose, is_one ? " is" : " are");
+    questions_.push_back(std::move(question));
+    evidence_.push_back(std::move(evidence));
+  }
+
+  std::string value_type_;
+  size_t value_count_;
+  std::vector<Needle> needles_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Task>> MakeNiah(const TaskSpec& spec) {
+  const bool is_needles = GetText(spec.parameters, "haystack") == "needles";
+  Haystack haystack;
+  if (!is_needles) {
+    ASSIGN_OR_RETURN(haystack, MakeHaystack(spec));
+  }
+  NativeFamily family;
+  family.stop_strings = {"\n\n"};
+  family.max_new_tokens = kMaxNewTokens;
+  const bool asks_one = GetInteger(spec.parameters, "queries") == 1 && GetInteger(spec.parameters, "values") == 1;
+  const bool has_others = is_needles || GetInteger(spec.parameters, "keys") >= kQuestionsPerContext;
+  family.questions_per_context = asks_one && has_others ? kQuestionsPerContext : 1;
+  family.make_plan = [haystack = std::move(haystack)](const TaskSpec& task,
+                                                      const GroupSeeds& seeds) -> std::unique_ptr<ContextPlan> {
+    return std::make_unique<NiahPlan>(task, seeds, haystack);
+  };
+  return std::make_unique<NativeTask>(spec, std::move(family));
+}
+
+}  // namespace varifocal

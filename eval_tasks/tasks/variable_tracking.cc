@@ -1,0 +1,95 @@
+// variable_tracking: chains of boxes, RULER's multi-hop family in wording of our own (docs/tasks.md).
+//
+// A chain begins with a box that holds a number; each further box holds what the one before it holds. All boxes of one
+// chain are asked for by its number. Other chains have other numbers.
+//
+// Source: Hsieh et al. 2024, arXiv:2404.06654, section 3 and appendix B.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "eval_tasks/parameters.h"
+#include "eval_tasks/tasks/haystack.h"
+#include "eval_tasks/tasks/native_task.h"
+
+namespace varifocal {
+namespace {
+
+constexpr int kMaxNewTokens = 30;  // upstream's
+constexpr int kNameLength = 5;
+
+std::string DrawName(Random& random) {
+  std::string name;
+  for (int i = 0; i < kNameLength; ++i) name.push_back(static_cast<char>('A' + random.Below(26)));
+  return name;
+}
+
+class VariableTrackingPlan : public HaystackPlan {
+ public:
+  VariableTrackingPlan(const TaskSpec& spec, const GroupSeeds& seeds, const Haystack& haystack) {
+    haystack_ = haystack;
+    const int chain_count = GetInteger(spec.parameters, "chains");
+    const int hop_count = GetInteger(spec.parameters, "hops");
+    const std::optional<double> depth = FindNumber(spec.parameters, "depth");
+    Random random(seeds.items[0]);
+    std::set<std::string> used;
+    PlannedQuestion question;
+    std::string asked_value;
+    std::vector<int> evidence;
+    for (int chain = 0; chain < chain_count; ++chain) {
+      std::string value;
+      do {
+        value = absl::StrCat(10'000 + random.Below(90'000));
+      } while (!used.insert(value).second);
+      std::vector<double> depths;
+      for (int i = 0; i <= hop_count; ++i) depths.push_back(random.Uniform());
+      std::sort(depths.begin(), depths.end());
+      std::string before;
+      for (int i = 0; i <= hop_count; ++i) {
+        std::string name;
+        do {
+          name = DrawName(random);
+        } while (!used.insert(name).second);
+        const std::string what = i == 0 ? value : absl::StrCat("what box ", before, " holds");
+        if (chain == 0) {
+          question.gold.push_back(name);
+          evidence.push_back(static_cast<int>(hidden_.size()));
+        }
+        hidden_.push_back({absl::StrCat("Box ", name, " holds ", what, "."), depth.value_or(depths[i])});
+        before = std::move(name);
+      }
+      if (chain == 0) asked_value = std::move(value);
+    }
+    header_ =
+        "The following text says, here and there, what some boxes hold. Keep track of them.\n\n"
+        "Example: Box QRS holds 704. The rain had stopped. Box TUV holds what box QRS holds.\n"
+        "Question: Which boxes hold 704?\nAnswer: These 2 boxes hold 704: QRS, TUV\n\n"
+        "Text: ";
+    question.line = absl::StrCat("Question: Which boxes hold ", asked_value, "?\nAnswer: These ", hop_count + 1,
+                                 " boxes hold ", asked_value, ":");
+    question.depth = hidden_[0].depth;
+    questions_.push_back(std::move(question));
+    evidence_.push_back(std::move(evidence));
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Task>> MakeVariableTracking(const TaskSpec& spec) {
+  ASSIGN_OR_RETURN(Haystack haystack, MakeHaystack(spec));
+  NativeFamily family;
+  family.stop_strings = {"\n"};
+  // Upstream's, and room for more boxes than its five.
+  family.max_new_tokens = std::max(kMaxNewTokens, 6 * (GetInteger(spec.parameters, "hops") + 1));
+  family.questions_per_context = 1;
+  family.make_plan = [haystack = std::move(haystack)](const TaskSpec& task,
+                                                      const GroupSeeds& seeds) -> std::unique_ptr<ContextPlan> {
+    return std::make_unique<VariableTrackingPlan>(task, seeds, haystack);
+  };
+  return std::make_unique<NativeTask>(spec, std::move(family));
+}
+
+}  // namespace varifocal

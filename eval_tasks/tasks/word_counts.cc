@@ -1,0 +1,220 @@
+// common_words and frequent_words: which words of a long list stand in it most often, RULER's aggregation families in
+// wording of our own (docs/tasks.md).
+//
+// common_words: a numbered list in which some words come up thirty times and all others three times. The common ones
+// are spread over the whole list, the others come in stretches of their own, so that a longer list has more of them.
+// frequent_words: coded text whose words have frequencies of a power law; the most frequent "word" is three dots, and
+// the three after it are asked for. A stretch of about a hundred words holds each as often as the law says.
+//
+// Source: Hsieh et al. 2024, arXiv:2404.06654, section 3 and appendix B.
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/random.h"
+#include "eval_tasks/parameters.h"
+#include "eval_tasks/tasks/lexicon.h"
+#include "eval_tasks/tasks/native_task.h"
+
+namespace varifocal {
+namespace {
+
+// What both have in common: words in a row, one question about all of them.
+class WordListPlan : public ContextPlan {
+ public:
+  absl::string_view header() const override { return header_; }
+  absl::string_view footer() const override { return "\n\n"; }
+  absl::string_view SeparatorBefore(int) const override { return " "; }
+  int unit_count_max() const override { return 1 << 22; }
+  std::vector<UnitSpan> Evidence(const std::vector<Unit>& units, int) const override {
+    size_t size = units.size() - 1;  // separators
+    for (const Unit& unit : units) size += unit.text.size();
+    return {{0, 0, size}};
+  }
+
+ protected:
+  std::string header_;
+};
+
+std::string DrawPair(Random& random) {
+  const std::string& first = random.Choose(TheLexicon().first);
+  return absl::StrCat(first, "-", random.Choose(TheLexicon().second));
+}
+
+// "1. a 2. b ..", or just "a, b ..".
+std::string Numbered(const std::vector<std::string>& words) {
+  std::vector<std::string> items;
+  for (size_t i = 0; i < words.size(); ++i) items.push_back(absl::StrCat(i + 1, ". ", words[i]));
+  return absl::StrJoin(items, " ");
+}
+
+class CommonWordsPlan : public WordListPlan {
+ public:
+  CommonWordsPlan(const TaskSpec& spec, const GroupSeeds& seeds)
+      : common_repeats_(GetInteger(spec.parameters, "common_repeats")),
+        other_repeats_(GetInteger(spec.parameters, "other_repeats")) {
+    Random random(seeds.items[0]);
+    auto draw = [&](int count) {
+      std::vector<std::string> words;
+      while (static_cast<int>(words.size()) < count) {
+        std::string word = DrawPair(random);
+        if (used_.insert(word).second) words.push_back(std::move(word));
+      }
+      return words;
+    };
+    common_ = draw(GetInteger(spec.parameters, "common"));
+    const std::vector<std::string> shown = draw(3);
+    std::vector<std::string> example = draw(4);
+    for (const std::string& word : shown) example.insert(example.end(), 4, word);
+    random.Shuffle(example);
+    for (size_t i = 0; i < common_.size() * static_cast<size_t>(common_repeats_); ++i) {
+      depths_.push_back(random.Uniform());
+    }
+    const std::string task = "In the numbered list, a few words come up far more often than the others. List: ";
+    header_ = absl::StrCat(task, Numbered(example), "\n\nQuestion: Which 3 words come up most often in the list?\n",
+                           "Answer: These words come up most often: ", Numbered(shown), "\n\n", task);
+    PlannedQuestion question;
+    question.line = absl::StrCat("Question: Which ", common_.size(), " words come up most often in the list?\n",
+                                 "Answer: These words come up most often:");
+    question.gold = common_;
+    questions_.push_back(std::move(question));
+  }
+
+  int unit_count_min() const override { return static_cast<int>(depths_.size()) + 1; }
+
+  std::vector<Unit> Build(int count, Random& filler) const override {
+    std::vector<std::string> words(count);
+    const std::vector<int> places = PlaceAtDepths(depths_, count);
+    std::vector<Unit> units(count);
+    for (size_t i = 0; i < places.size(); ++i) {
+      words[places[i]] = common_[i % common_.size()];
+      units[places[i]].planted = static_cast<int>(i);
+    }
+    std::set<std::string> used = used_;
+    std::vector<std::string> stretch;
+    for (int i = 0; i < count; ++i) {
+      if (words[i].empty()) {
+        if (stretch.empty()) stretch = DrawStretch(used, filler);
+        words[i] = std::move(stretch.back());
+        stretch.pop_back();
+      }
+      units[i].text = absl::StrCat(i + 1, ". ", words[i]);
+    }
+    return units;
+  }
+
+  // A word that comes up once, in the place of one that then comes up once less.
+  std::optional<Unit> Alternative(const Unit& unit, Random& filler) const override {
+    if (unit.planted >= 0) return std::nullopt;
+    std::string word;
+    do {
+      word = DrawPair(filler);
+    } while (used_.count(word) > 0);
+    return Unit{absl::StrCat(unit.text.substr(0, unit.text.find(' ') + 1), word), -1, {}};
+  }
+
+ private:
+  // Fifty words, each as often as it comes up at all, in random order.
+  std::vector<std::string> DrawStretch(std::set<std::string>& used, Random& filler) const {
+    constexpr int kWords = 50;
+    std::vector<std::string> stretch;
+    for (int i = 0; i < kWords; ++i) {
+      std::string word;
+      do {
+        word = DrawPair(filler);
+      } while (!used.insert(word).second);
+      stretch.insert(stretch.end(), other_repeats_, word);
+    }
+    filler.Shuffle(stretch);
+    return stretch;
+  }
+
+  int common_repeats_, other_repeats_;
+  std::vector<std::string> common_;
+  std::set<std::string> used_;
+  std::vector<double> depths_;  // of the common words, one after the other again and again
+};
+
+class FrequentWordsPlan : public WordListPlan {
+ public:
+  FrequentWordsPlan(const TaskSpec& spec, const GroupSeeds& seeds) : alpha_(*FindNumber(spec.parameters, "alpha")) {
+    Random random(seeds.items[0]);
+    std::set<std::string> used;
+    vocabulary_.push_back("...");
+    while (vocabulary_.size() < kVocabulary) {
+      std::string word;
+      for (int i = 0; i < kWordLength; ++i) word.push_back(static_cast<char>('a' + random.Below(26)));
+      if (used.insert(word).second) vocabulary_.push_back(std::move(word));
+    }
+    header_ = "The following coded text is made of words without a meaning. Count how often each comes up.\n\nText: ";
+    PlannedQuestion question;
+    question.line =
+        "Question: Dots aside, which three words of the coded text come up most often?\n"
+        "Answer: The three words that come up most often are";
+    question.gold.assign(vocabulary_.begin() + 1, vocabulary_.begin() + 1 + kAsked);
+    questions_.push_back(std::move(question));
+  }
+
+  std::optional<Unit> Alternative(const Unit&, Random&) const override { return std::nullopt; }
+
+  // Enough that the asked words are ahead of the next one whatever part of a stretch comes last.
+  int unit_count_min() const override { return 5 * kStretch; }
+
+  std::vector<Unit> Build(int count, Random& filler) const override {
+    double total = 0;
+    for (size_t rank = 1; rank <= kVocabulary; ++rank) total += std::pow(static_cast<double>(rank), -alpha_);
+    std::vector<Unit> units;
+    std::vector<int64_t> written(kVocabulary);
+    for (int64_t words = kStretch; static_cast<int>(units.size()) < count; words += kStretch) {
+      std::vector<int> stretch;
+      for (size_t k = 0; k < kVocabulary; ++k) {
+        const double share = std::pow(static_cast<double>(k + 1), -alpha_) / total;
+        const auto due = static_cast<int64_t>(share * static_cast<double>(words));
+        for (; written[k] < due; ++written[k]) stretch.push_back(static_cast<int>(k));
+        if (due == 0) break;  // and so for all that follow
+      }
+      filler.Shuffle(stretch);
+      for (int k : stretch) {
+        if (static_cast<int>(units.size()) < count) units.push_back({vocabulary_[k], -1, {}});
+      }
+    }
+    return units;
+  }
+
+ private:
+  static constexpr size_t kVocabulary = 2000;
+  static constexpr int kWordLength = 6;
+  static constexpr int kAsked = 3;
+  static constexpr int kStretch = 100;
+
+  double alpha_;
+  std::vector<std::string> vocabulary_;  // by rank
+};
+
+template <typename Plan>
+absl::StatusOr<std::unique_ptr<Task>> MakeWordListTask(const TaskSpec& spec, int max_new_tokens) {
+  NativeFamily family;
+  family.stop_strings = {"\n"};
+  family.max_new_tokens = max_new_tokens;
+  family.questions_per_context = 1;
+  family.make_plan = [](const TaskSpec& task, const GroupSeeds& seeds) -> std::unique_ptr<ContextPlan> {
+    return std::make_unique<Plan>(task, seeds);
+  };
+  return std::make_unique<NativeTask>(spec, std::move(family));
+}
+
+}  // namespace
+
+// Tokens to generate are upstream's.
+absl::StatusOr<std::unique_ptr<Task>> MakeCommonWords(const TaskSpec& spec) {
+  return MakeWordListTask<CommonWordsPlan>(spec, 120);
+}
+
+absl::StatusOr<std::unique_ptr<Task>> MakeFrequentWords(const TaskSpec& spec) {
+  return MakeWordListTask<FrequentWordsPlan>(spec, 50);
+}
+
+}  // namespace varifocal
