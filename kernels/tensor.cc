@@ -25,7 +25,8 @@ uint16_t RoundToBF16(float value) {
 }
 
 float At(const HostMatrix& matrix, int64_t row, int64_t column) {
-  const size_t index = static_cast<size_t>(matrix.transposed ? column * matrix.rows + row : row * matrix.columns + column);
+  const size_t index =
+      static_cast<size_t>(matrix.transposed ? column * matrix.rows + row : row * matrix.columns + column);
   const char* at = static_cast<const char*>(matrix.data) + index * DTypeBytes(matrix.dtype);
   if (matrix.dtype == DType::kF32) {
     float value;
@@ -37,8 +38,38 @@ float At(const HostMatrix& matrix, int64_t row, int64_t column) {
   return matrix.dtype == DType::kBF16 ? WidenBF16(bits) : WidenF16(bits);
 }
 
+namespace {
+
+// `stride` elements apart; memory may be unaligned.
+template <typename Bits, typename Widen>
+void WidenEach(const char* from, int64_t stride, int64_t count, Widen widen, float* out) {
+  const int64_t step = stride * static_cast<int64_t>(sizeof(Bits));
+  for (int64_t i = 0; i < count; ++i, from += step) {
+    Bits bits;
+    std::memcpy(&bits, from, sizeof bits);
+    out[i] = widen(bits);
+  }
+}
+
+}  // namespace
+
+// One loop per format: loading a model spends most of its time here.
 void WidenRow(const HostMatrix& matrix, int64_t row, float* out) {
-  for (int64_t column = 0; column < matrix.columns; ++column) out[column] = At(matrix, row, column);
+  const int64_t stride = matrix.transposed ? matrix.rows : 1;
+  const int64_t first = matrix.transposed ? row : row * matrix.columns;
+  const char* from = static_cast<const char*>(matrix.data) + static_cast<size_t>(first) * DTypeBytes(matrix.dtype);
+  const auto each = [&]<typename Bits>(Bits, auto widen) {
+    if (stride == 1) return WidenEach<Bits>(from, 1, matrix.columns, widen, out);
+    WidenEach<Bits>(from, stride, matrix.columns, widen, out);
+  };
+  switch (matrix.dtype) {
+    case DType::kF32:
+      return each(float{}, [](float value) { return value; });
+    case DType::kBF16:
+      return each(uint16_t{}, [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
+    case DType::kF16:
+      return each(uint16_t{}, WidenF16);
+  }
 }
 
 }  // namespace varifocal::kernels

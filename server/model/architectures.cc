@@ -25,7 +25,8 @@ absl::Status ReadLlama(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.Only("rope_interleaved", false));
   // Tensor-parallel arithmetic of the original training run: the same function.
   reader.Ignore({"pretraining_tp", "is_llama_config"});
-  return absl::OkStatus();
+  // The first conversions say the length a second time.
+  return reader.Only("max_sequence_length", config.max_position);
 }
 
 absl::Status ReadMistral(ConfigReader& reader, ModelConfig&) {
@@ -67,7 +68,7 @@ absl::Status ReadGpt2(ConfigReader& reader, ModelConfig& config) {
   }
   // An order of the same arithmetic; the length again; heads of other tasks.
   reader.Ignore({"reorder_and_upcast_attn", "n_ctx", "summary_type", "summary_use_proj", "summary_activation",
-                 "summary_proj_to_labels", "summary_first_dropout"});
+                 "summary_proj_to_labels", "summary_first_dropout", "n_special", "predict_special_tokens"});
   return absl::OkStatus();
 }
 

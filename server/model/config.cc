@@ -81,6 +81,12 @@ constexpr const char* kHarmless[] = {
     "cache_implementation",
     "classifier_dropout",
     "name_or_path",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "_num_labels",
+    "transformers.js_config",
+    "unsloth_fixed",
+    "unsloth_version",
 };
 
 absl::StatusOr<std::vector<int32_t>> ReadTokenIds(ConfigReader& reader, absl::string_view key,

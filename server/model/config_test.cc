@@ -253,25 +253,5 @@ TEST(ConfigTest, GenerationConfigEos) {
   EXPECT_FALSE(ParseGenerationConfigEos("[]", 128).ok());
 }
 
-// D = 4, theta = 100: frequencies 1 and 1/10; checked by hand.
-TEST(RopeTest, DefaultLinearAndLlama3) {
-  RopeConfig rope{.theta = 100};
-  EXPECT_EQ(RopeFrequencies(rope, 4, 0)[0], 1.0);
-  EXPECT_DOUBLE_EQ(RopeFrequencies(rope, 4, 0)[1], 0.1);
-  rope.kind = RopeKind::kLinear;
-  rope.factor = 2;
-  EXPECT_EQ(RopeFrequencies(rope, 4, 0)[0], 0.5);
-  // Waves of 2 pi = 6.28 and 62.8 positions; those shorter than 16 are kept, those longer than 32 slowed down.
-  rope.kind = RopeKind::kLlama3;
-  rope.low_freq_factor = 1;
-  rope.high_freq_factor = 2;
-  rope.original_max_position = 32;
-  EXPECT_EQ(RopeFrequencies(rope, 4, 0)[0], 1.0);
-  EXPECT_DOUBLE_EQ(RopeFrequencies(rope, 4, 0)[1], 0.05);
-  const RopeTable table = MakeRopeTable({.theta = 100}, 4, 11, 0);
-  EXPECT_FLOAT_EQ(table.cos[2 * 10 + 1], 0.540302306f);  // cos(1)
-  EXPECT_FLOAT_EQ(table.sin[2 * 1 + 0], 0.841470985f);   // sin(1)
-}
-
 }  // namespace
 }  // namespace varifocal

@@ -1,5 +1,6 @@
 #include "server/model/weight_source.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -12,11 +13,18 @@ namespace {
 // Memory may be unaligned: numbers are moved by bytes. Exponent bits all ones means NaN or infinity.
 template <typename T>
 int64_t FirstWithExponent(absl::string_view bytes, T mask) {
+  // Every weight of a model passes here: a block is looked at whole, and only a bad one element by element.
+  constexpr int64_t kBlock = 4096;
   const int64_t count = static_cast<int64_t>(bytes.size() / sizeof(T));
-  for (int64_t i = 0; i < count; ++i) {
-    T value;
-    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-    if ((value & mask) == mask) return i;
+  T values[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t size = std::min(kBlock, count - begin);
+    std::memcpy(values, bytes.data() + begin * static_cast<int64_t>(sizeof(T)), static_cast<size_t>(size) * sizeof(T));
+    int bad = 0;
+    for (int64_t i = 0; i < size; ++i) bad |= (values[i] & mask) == mask;
+    for (int64_t i = 0; bad != 0 && i < size; ++i) {
+      if ((values[i] & mask) == mask) return begin + i;
+    }
   }
   return -1;
 }
