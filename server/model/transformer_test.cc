@@ -1,0 +1,191 @@
+// Loading, for every row of the table of architectures: each tensor of a golden checkpoint is taken away, misshapen,
+// given another type or a NaN in turn, and the error must name it; what may be absent or stand there besides is loaded.
+// What the loaded weights compute is compared with transformers by the engine's golden test.
+#include "server/model/transformer.h"
+
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/model/rope_tables.h"
+
+namespace varifocal {
+namespace {
+
+using testing::HasSubstr;
+using Tensors = std::map<std::string, TensorView, std::less<>>;
+
+constexpr const char* kGoldens[] = {
+    "llama-biases", "mistral-window",      "qwen2-window", "qwen3-layer-types", "gemma3-older", "olmo2",
+    "gpt2",         "gpt-neox-sequential", "phi3-older",   "granite",           "phi3-newer",   "gpt2-bare-names",
+};
+
+class TransformerTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string directory = absl::StrCat("tests/testdata/goldens/architectures/", GetParam());
+    const auto text = ReadSmallFile(directory + "/config.json", 1 << 20);
+    ASSERT_TRUE(text.ok()) << text.status();
+    auto config = ParseModelConfig(*text);
+    ASSERT_TRUE(config.ok()) << config.status();
+    config_ = *std::move(config);
+    auto source = OpenWeights(directory);
+    ASSERT_TRUE(source.ok()) << source.status();
+    source_ = *std::move(source);
+    auto backend = kernels::CreateBackend({.device = "reference"});
+    ASSERT_TRUE(backend.ok());
+    backend_ = std::move(*backend);
+  }
+
+  absl::StatusOr<std::unique_ptr<Transformer>> Load(const Tensors& tensors) const {
+    return Transformer::Load(*FindArchitecture(config_.model_type), config_, WeightSource(tensors, {}), backend_);
+  }
+  std::string Refusal(const Tensors& tensors) const {
+    const auto loaded = Load(tensors);
+    if (loaded.ok()) return "loaded";
+    EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(loaded.status().message());
+  }
+  // Those that the model cannot do without.
+  Tensors Needed() const {
+    Tensors needed;
+    for (const auto& [name, tensor] : source_->tensors()) {
+      if (config_.tied_embeddings && name == "lm_head.weight") continue;
+      if (absl::EndsWith(name, "attn.bias") || absl::EndsWith(name, "attention.bias")) continue;
+      if (absl::EndsWith(name, "masked_bias") || absl::EndsWith(name, "inv_freq")) continue;
+      needed.emplace(name, tensor);
+    }
+    return needed;
+  }
+
+  ModelConfig config_;
+  std::unique_ptr<WeightSource> source_;
+  std::shared_ptr<kernels::Backend> backend_;
+};
+
+TEST_P(TransformerTest, LoadsWhatIsNeededAndNothingElse) {
+  const Tensors needed = Needed();
+  const auto loaded = Load(needed);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  int64_t parameters = 0;
+  for (const auto& [name, tensor] : needed) parameters += tensor.element_count();
+  EXPECT_EQ((*loaded)->parameter_count(), parameters);
+  ASSERT_TRUE(Load(source_->tensors()).ok());
+  int64_t page_bytes = 0;
+  for (size_t group = 0; group < config_.page_groups.size(); ++group) {
+    EXPECT_EQ((*loaded)->KvShape(static_cast<int64_t>(group)).layer_count, config_.page_groups[group].layer_count);
+    page_bytes += (*loaded)->PageBytes(static_cast<int64_t>(group));
+  }
+  EXPECT_EQ((*loaded)->PageBytes(), page_bytes);
+}
+
+TEST_P(TransformerTest, EachTensorIsMissed) {
+  for (const auto& [name, tensor] : Needed()) {
+    Tensors without = source_->tensors();
+    without.erase(name);
+    EXPECT_THAT(Refusal(without), testing::StartsWith(absl::StrCat("the weights lack 1 tensor: ", name)));
+  }
+}
+
+TEST_P(TransformerTest, EachShapeAndTypeIsChecked) {
+  for (const auto& [name, tensor] : Needed()) {
+    for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+      Tensors wrong = source_->tensors();
+      ++wrong[name].shape[axis];
+      EXPECT_THAT(Refusal(wrong),
+                  HasSubstr(absl::StrCat("tensor ", name, " has shape ", ShapeToString(wrong[name].shape),
+                                         "; the config implies ", ShapeToString(tensor.shape))));
+    }
+    Tensors wrong = source_->tensors();
+    wrong[name].other_type = "F8_E4M3";
+    EXPECT_THAT(Refusal(wrong),
+                HasSubstr(absl::StrCat("tensor ", name, " has dtype \"F8_E4M3\"; F32, F16 and BF16 are supported")));
+  }
+}
+
+TEST_P(TransformerTest, EachValueIsLookedAt) {
+  for (const auto& [name, tensor] : Needed()) {
+    const int64_t last = tensor.element_count() - 1;
+    const size_t size = kernels::DTypeBytes(tensor.type);
+    std::string bytes(tensor.bytes);
+    std::memset(&bytes[static_cast<size_t>(last) * size], 0xff, size);  // a NaN in every format
+    Tensors wrong = source_->tensors();
+    wrong[name].bytes = bytes;
+    EXPECT_THAT(Refusal(wrong),
+                HasSubstr(absl::StrCat("tensor ", name, " has a value that is not finite, at element ", last)));
+  }
+}
+
+TEST_P(TransformerTest, WhatIsLeftOverIsListed) {
+  Tensors more = source_->tensors();
+  const TensorView any = more.begin()->second;
+  more.emplace("model.layers.0.self_attn.sinks", any);
+  EXPECT_THAT(Refusal(more), HasSubstr("does not explain, 1 tensor: model.layers.0.self_attn.sinks"));
+  for (int i = 0; i < 6; ++i) more.emplace(absl::StrCat("a.more.", i), any);
+  EXPECT_THAT(Refusal(more), HasSubstr("7 tensors: a.more.0, a.more.1, a.more.2, a.more.3, a.more.4, .."));
+  EXPECT_THAT(Refusal({}), testing::ContainsRegex("the weights lack [0-9]+ tensors: .*, \\.\\."));
+}
+
+// Masks and computed tables of old exports, in types nobody computes with.
+TEST_P(TransformerTest, OldBuffersAreSkipped) {
+  const TensorNames& names = FindArchitecture(config_.model_type)->names;
+  const bool bare = !source_->tensors().contains(absl::StrCat(names.prefix, names.embedding, ".weight"));
+  Tensors more = source_->tensors();
+  TensorView mask = more.begin()->second;
+  mask.other_type = "BOOL";
+  for (const char* name : names.layer_skipped) {
+    if (name == nullptr) continue;
+    const std::string layer = names.layer[0] == 'h' ? "h.1." : "layers.1.";
+    more.insert_or_assign(absl::StrCat(bare ? "" : names.prefix, layer, name), mask);
+  }
+  EXPECT_TRUE(Load(more).ok()) << Load(more).status();
+}
+
+// A checkpoint of the body alone: names without their prefix. It has no head, so only a tied model can do with it.
+TEST_P(TransformerTest, BodyWithoutPrefix) {
+  const std::string prefix = FindArchitecture(config_.model_type)->names.prefix;
+  Tensors body;
+  for (const auto& [name, tensor] : Needed()) {
+    body.emplace(absl::StartsWith(name, prefix) ? name.substr(prefix.size()) : name, tensor);
+  }
+  EXPECT_TRUE(Load(body).ok()) << Load(body).status();
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, TransformerTest, testing::ValuesIn(kGoldens), [](const auto& info) {
+  std::string name = info.param;
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+});
+
+// ---- The shelf of rotation tables ----
+
+class RopeShelfTest : public TransformerTest {};
+
+TEST_P(RopeShelfTest, TablesBySettledLength) {
+  const auto model = Load(source_->tensors());
+  ASSERT_TRUE(model.ok()) << model.status();
+  RopeShelf shelf(**model, 400, 2);
+  const RopeTables* usual = *shelf.Get(SettledRopeLength(config_, 100));
+  EXPECT_EQ(usual->position_count(), 400);
+  EXPECT_EQ(*shelf.Get(0), usual);
+  const RopeTables* longer = *shelf.Get(SettledRopeLength(config_, 300));
+  EXPECT_NE(longer, usual);
+  EXPECT_EQ(longer->settled_length(), 300);
+  EXPECT_EQ(longer->position_count(), 300);  // nobody of that length looks beyond it
+  EXPECT_EQ(*shelf.Get(300), longer);
+  EXPECT_EQ(*shelf.Get(0), usual);
+  EXPECT_EQ((*shelf.Get(200))->settled_length(), 200);
+  EXPECT_EQ(*shelf.Get(0), usual);  // two stay, the last used ones
+}
+
+INSTANTIATE_TEST_SUITE_P(Dynamic, RopeShelfTest, testing::Values("llama-dynamic"), [](const auto&) { return "llama"; });
+
+}  // namespace
+}  // namespace varifocal
