@@ -156,7 +156,7 @@ absl::Status ReadSizes(ConfigReader& reader, const ConfigKeys& keys, ModelConfig
   ASSIGN_OR_RETURN(config.head_count, reader.Int(keys.head_count, {1, kWidthMax}));
   ASSIGN_OR_RETURN(config.kv_head_count, ReadKvHeads(reader, keys, config.head_count));
   int64_t head_width = keys.head_width_default;
-  if (keys.head_width != nullptr && reader.Has(keys.head_width)) {
+  if (keys.head_width != nullptr && reader.Take(keys.head_width) != nullptr) {
     ASSIGN_OR_RETURN(head_width, reader.Int(keys.head_width, {2, kHeadWidthMax}));
   }
   if (head_width == 0 && config.width % config.head_count != 0) {

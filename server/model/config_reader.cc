@@ -112,7 +112,7 @@ void ConfigReader::Ignore(absl::Span<const char* const> keys) {
 
 absl::Status ConfigReader::RefuseUnread() const {
   for (const auto& [key, value] : json_.items()) {
-    if (!read_.contains(key)) {
+    if (!read_.contains(key) && !value.is_null()) {
       return absl::UnimplementedError(
           absl::StrCat(Name(key), " is ", ShownValue(value), "; this key is not known and would be ignored"));
     }

@@ -50,7 +50,7 @@ class ConfigReader {
   // A key whose only supported value (or absence) is `value`; anything else is UNIMPLEMENTED by name.
   absl::Status Only(absl::string_view key, const Json& value);
   void Ignore(absl::Span<const char* const> keys);
-  absl::Status RefuseUnread() const;
+  absl::Status RefuseUnread() const;  // null is read as not set
 
   std::string Name(absl::string_view key) const;  // "\"rope_scaling.factor\""
 

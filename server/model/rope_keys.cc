@@ -14,6 +14,7 @@ struct Surroundings {
   RopeSizes sizes;
   double theta = 10000;
   double partial = 1;
+  const char* partial_key = "partial_rotary_factor";  // what said it
   bool partial_allowed = false;
   bool longrope_alone = false;
   bool nested = false;                          // an object per kind of layer
@@ -205,7 +206,9 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
   rope.kind = row->kind;
   ASSIGN_OR_RETURN(rope.theta, reader.Positive("rope_theta", around.theta));
   ASSIGN_OR_RETURN(const double partial, reader.Positive("partial_rotary_factor", around.partial));
-  RETURN_IF_ERROR(SetSpan(partial, reader.Name("partial_rotary_factor"), around, rope));
+  const std::string partial_name = reader.Has("partial_rotary_factor") ? reader.Name("partial_rotary_factor")
+                                                                       : absl::StrCat("\"", around.partial_key, "\"");
+  RETURN_IF_ERROR(SetSpan(partial, partial_name, around, rope));
   RETURN_IF_ERROR(row->read(reader, around, rope));
   RETURN_IF_ERROR(reader.RefuseUnread());
   return rope;
@@ -223,6 +226,7 @@ absl::Status CheckAgain(ConfigReader& reader, const char* key, double said) {
 
 absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, const RopeSizes& sizes) {
   Surroundings around{.sizes = sizes,
+                      .partial_key = keys.partial,
                       .partial_allowed = keys.partial_allowed,
                       .longrope_alone = keys.longrope_alone,
                       .original_max_position = std::nullopt};

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
@@ -164,8 +165,10 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   const TensorNames& names = architecture.names;
   TensorTaker taker(source);
   auto weight_of = [](absl::string_view prefix, const char* name) { return absl::StrCat(prefix, name, ".weight"); };
+  const auto& tensors = source.tensors();
+  const auto with_prefix = tensors.lower_bound(absl::string_view(names.prefix));
   const bool is_body =
-      !taker.Holds(weight_of(names.prefix, names.embedding)) && taker.Holds(weight_of("", names.embedding));
+      !tensors.empty() && (with_prefix == tensors.end() || !absl::StartsWith(with_prefix->first, names.prefix));
   const std::string prefix = is_body ? "" : names.prefix;
 
   const TensorView* embedding = taker.Take(weight_of(prefix, names.embedding), {config.vocabulary_size, config.width});

@@ -58,7 +58,7 @@ class TransformerTest : public testing::TestWithParam<const char*> {
     Tensors needed;
     for (const auto& [name, tensor] : source_->tensors()) {
       if (config_.tied_embeddings && name == "lm_head.weight") continue;
-      if (absl::EndsWith(name, "attn.bias") || absl::EndsWith(name, "attention.bias")) continue;
+      if (absl::EndsWith(name, ".attn.bias") || absl::EndsWith(name, ".attention.bias")) continue;
       if (absl::EndsWith(name, "masked_bias") || absl::EndsWith(name, "inv_freq")) continue;
       needed.emplace(name, tensor);
     }
@@ -90,7 +90,9 @@ TEST_P(TransformerTest, EachTensorIsMissed) {
   for (const auto& [name, tensor] : Needed()) {
     Tensors without = source_->tensors();
     without.erase(name);
-    EXPECT_THAT(Refusal(without), testing::StartsWith(absl::StrCat("the weights lack 1 tensor: ", name)));
+    // The head of a gpt_neox has an older name, that of its files, and a newer one.
+    const std::string missed = name == "embed_out.weight" ? "lm_head.weight" : name;
+    EXPECT_THAT(Refusal(without), testing::StartsWith(absl::StrCat("the weights lack 1 tensor: ", missed)));
   }
 }
 
