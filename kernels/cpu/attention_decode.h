@@ -66,13 +66,7 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
   float* weights = chains + kChains * dim;
   for (int head = 0; head < split.head_count; ++head) {
     const float* from = split.queries + head * split.head_dim;
-    float largest = 0;
-    for (int i = 0; i < split.head_dim; ++i) largest = std::max(largest, std::fabs(from[i]));
-    float factor = split.scale * kLog2E;
-    if (factor * largest > kScaledQueryMax) factor = kScaledQueryMax / largest;
-    for (int i = 0; i < split.head_dim; i += S::kPer) {
-      query[i / S::kPer] = S::kPer == 1 ? from[i] * factor : PairOf(from[i] * factor, from[i + 1] * factor);
-    }
+    ScaleQuery<S>(from, split.head_dim, QueryFactor<S>(from, split.head_dim, split.scale), query);
     std::fill(query + split.head_dim / S::kPer, query + words, 0.0f);
     std::fill(chains, chains + kChains * dim, 0.0f);
     float reference = kNoReference;
@@ -99,7 +93,7 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
         reference = lanes[0];
       }
       for (int k = 0; k < kPageTokens; k += kTile) {
-        const typename S::V weight = Exp2Against<S>(S::Load(weights + k), S::Set1(reference));
+        const typename S::V weight = WeightAgainst<S>(S::Load(weights + k), S::Set1(reference));
         sums = S::Add(sums, weight);
         S::Store(weights + k, weight);
       }

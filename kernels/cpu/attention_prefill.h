@@ -45,17 +45,10 @@ inline void LoadQueries(const PrefillBlock& block, int head_dim, PrefillLanes<S,
     lanes.begins[lane] = static_cast<float>(block.seen[from].begin);
     lanes.ends[lane] = static_cast<float>(block.seen[from].end);
     float factor = 0;
-    if (lane < block.lane_count) {
-      float largest = 0;
-      for (int i = 0; i < head_dim; ++i) largest = std::max(largest, std::fabs(block.queries[lane][i]));
-      factor = block.scales[lane] * kLog2E;
-      if (factor * largest > kScaledQueryMax) factor = kScaledQueryMax / largest;
-    }
-    const float* query = block.queries[from];
-    for (int i = 0; i < head_dim; i += S::kPer) {
-      lanes.queries[i / S::kPer * kWidth + lane] =
-          S::kPer == 1 ? query[i] * factor : PairOf(query[i] * factor, query[i + 1] * factor);
-    }
+    if (lane < block.lane_count) factor = QueryFactor<S>(block.queries[lane], head_dim, block.scales[lane]);
+    float words[kHeadDimMax];
+    ScaleQuery<S>(block.queries[from], head_dim, factor, words);
+    for (int i = 0; i < head_dim / S::kPer; ++i) lanes.queries[i * kWidth + lane] = words[i];
     lanes.references[lane] = kNoReference;
     lanes.sums[lane] = 0;
   }
@@ -210,7 +203,7 @@ void AttendPage(const KeyValues& kv, int dim, int page_first, PrefillLanes<S, kV
       typename S::V weight[kTileKeys];
 #pragma GCC unroll 8
       for (int j = 0; j < kTileKeys; ++j) {
-        weight[j] = Exp2Against<S>(score[j][v], reference);
+        weight[j] = WeightAgainst<S>(score[j][v], reference);
         if constexpr (S::kPer == 1) S::Store(lanes.weights + (offset + j) * kWidth + v * kLanes, weight[j]);
       }
       if constexpr (S::kPer == 2) {
