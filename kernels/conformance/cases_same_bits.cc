@@ -73,6 +73,27 @@ std::string CheckSharedPage(Backend& tested) {
   return "";
 }
 
+// Many short sequences behind one page, some longer than it, with and without a window: rows of several sequences are
+// then scored together where a backend can. A block of query lanes ends inside a sequence, and sequences of one row
+// stand beside others.
+std::string CheckCascade(bool windowed, Backend& tested) {
+  AttentionCase c{
+      .name = "cascade",
+      .sequences = {{130, 1}, {137, 2}, {129, 1}, {165, 1}, {129, 3}, {168, 1}, {161, 1}, {300, 1}, {140, 1}},
+      .window = windowed ? 60 : 0,
+      .row_scales = true,
+      .amplitude = 5.0f,
+      .same_first_page = true};
+  const AttentionWalk alone{.one_sequence_at_a_time = true, .share_first_page = true};
+  const AttentionRun base = RunAttentionCase(tested, c, alone);
+  for (const int chunk : {1 << 20, 3, 1}) {
+    const AttentionWalk together{.chunk_rows = chunk, .share_first_page = true, .poison_pages = true};
+    const size_t different = CountDifferentBits(base, RunAttentionCase(tested, c, together));
+    if (different != 0) return Verdict(different, "standing beside sequences of the same prefix");
+  }
+  return "";
+}
+
 // What another sequence left in a page, be it NaN, never reaches a result.
 std::string CheckLeftOvers(bool windowed, Backend& tested) {
   const AttentionCase c = MixedCase(windowed);
@@ -162,6 +183,8 @@ std::vector<ConformanceCase> SameBitsCases() {
          return std::string("the backend is not in the table");
        }},
       {"same_bits_shared_page", [](Backend& tested, Backend&) { return CheckSharedPage(tested); }},
+      {"same_bits_cascade", [](Backend& tested, Backend&) { return CheckCascade(false, tested); }},
+      {"same_bits_cascade_window", [](Backend& tested, Backend&) { return CheckCascade(true, tested); }},
       {"same_bits_left_overs", [](Backend& tested, Backend&) { return CheckLeftOvers(false, tested); }},
       {"same_bits_left_overs_window", [](Backend& tested, Backend&) { return CheckLeftOvers(true, tested); }},
       {"same_bits_freed_pages", [](Backend& tested, Backend&) { return CheckFreedPages(tested); }},

@@ -4,7 +4,9 @@
 // registers before it is a weight. The running reference of a row is a whole power of two that moves only when a score
 // passes it by 20, and only between tiles of 8 keys aligned to absolute position; rescaling is then exact and rare.
 // Every lane does the same operations in key order whatever shares its block, so a row's bits do not depend on
-// chunking, neighbours, threads or the number of vectors.
+// chunking, neighbours, threads or the number of vectors. So rows of several sequences may share a block where they
+// share pages (Hydragen, Juravsky et al. 2024, without its merge): behind those, each sequence's pages are walked with
+// the other lanes masked, and a masked key adds an exact zero.
 //
 // In bf16 the words of Q^T, K, P^T and V are pairs along the axis that is summed over; everything else is f32.
 //
@@ -40,10 +42,7 @@ template <typename S, int kVectors>
 inline void LoadQueries(const PrefillBlock& block, int head_dim, PrefillLanes<S, kVectors>& lanes) {
   constexpr int kWidth = kVectors * kLanes;
   for (int lane = 0; lane < kWidth; ++lane) {
-    // Idle lanes repeat the first row's interval, so that they never make a full tile a partial one.
     const int from = lane < block.lane_count ? lane : 0;
-    lanes.begins[lane] = static_cast<float>(block.seen[from].begin);
-    lanes.ends[lane] = static_cast<float>(block.seen[from].end);
     float factor = 0;
     if (lane < block.lane_count) factor = QueryFactor<S>(block.queries[lane], head_dim, block.scales[lane]);
     float words[kHeadDimMax];
@@ -142,13 +141,23 @@ inline void ScoreTile(const float* keys, int words, const float* queries, typena
   }
 }
 
+// What lanes [from, to) see; the others see nothing.
 template <typename S, int kVectors>
-inline void FindRanges(const PrefillBlock& block, PrefillLanes<S, kVectors>& lanes) {
+inline void FindRanges(const PrefillBlock& block, int from, int to, PrefillLanes<S, kVectors>& lanes) {
+  constexpr int kWidth = kVectors * kLanes;
+  const bool whole = from == 0 && to == block.lane_count;
+  for (int lane = 0; lane < kWidth; ++lane) {
+    // Idle lanes repeat the first row's interval, so that they never make a full tile a partial one.
+    const int like = lane < block.lane_count ? lane : 0;
+    const RowInterval seen = whole || (lane >= from && lane < to) ? block.seen[like] : RowInterval{0, 0};
+    lanes.begins[lane] = static_cast<float>(seen.begin);
+    lanes.ends[lane] = static_cast<float>(seen.end);
+  }
   lanes.first = INT_MAX;
   lanes.last = 0;
-  lanes.full_first = 0;
-  lanes.full_last = INT_MAX;
-  for (int lane = 0; lane < block.lane_count; ++lane) {
+  lanes.full_first = whole ? 0 : INT_MAX;
+  lanes.full_last = whole ? INT_MAX : 0;
+  for (int lane = from; lane < to; ++lane) {
     const RowInterval seen = block.seen[lane];
     lanes.full_first = std::max(lanes.full_first, seen.begin);
     lanes.full_last = std::min(lanes.full_last, seen.end);
@@ -236,6 +245,22 @@ inline void StoreRows(const PrefillBlock& block, int dim, const PrefillLanes<S, 
   }
 }
 
+// The pages that lanes do not share, sequence by sequence.
+template <typename S, int kVectors>
+void AttendOwnPages(const PrefillBlocks& args, const PrefillBlock& block, PrefillLanes<S, kVectors>& lanes) {
+  int to = 0;
+  for (int from = 0; from < block.lane_count; from = to) {
+    while (to < block.lane_count && block.pages[to] == block.pages[from]) ++to;
+    FindRanges<S, kVectors>(block, from, to, lanes);
+    KeyValues kv = args.kv;
+    kv.pages = block.pages[from];
+    for (int page_first = std::max(args.shared_keys, lanes.first / kPageTokens * kPageTokens); page_first < lanes.last;
+         page_first += kPageTokens) {
+      AttendPage<S, kVectors>(kv, PaddedDim(args.head_dim), page_first, lanes);
+    }
+  }
+}
+
 // Page by page, every block in turn, so that a page is read from memory once for all of them.
 template <typename S, int kVectors>
 void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
@@ -252,16 +277,20 @@ void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
     lanes[b].sums = lanes[b].references + kWidth;
     next = lanes[b].sums + kWidth;
     LoadQueries<S, kVectors>(args.blocks[b], args.head_dim, lanes[b]);
-    FindRanges<S, kVectors>(args.blocks[b], lanes[b]);
+    FindRanges<S, kVectors>(args.blocks[b], 0, args.blocks[b].lane_count, lanes[b]);
     first = std::min(first, lanes[b].first);
     last = std::max(last, lanes[b].last);
   }
+  last = std::min(last, args.shared_keys);
   for (int page_first = first / kPageTokens * kPageTokens; page_first < last; page_first += kPageTokens) {
     for (int b = 0; b < args.block_count; ++b) {
       if (page_first + kPageTokens > lanes[b].first && page_first < lanes[b].last) {
         AttendPage<S, kVectors>(args.kv, dim, page_first, lanes[b]);
       }
     }
+  }
+  for (int b = 0; b < args.block_count; ++b) {
+    if (lanes[b].last > args.shared_keys) AttendOwnPages<S, kVectors>(args, args.blocks[b], lanes[b]);
   }
   for (int b = 0; b < args.block_count; ++b) StoreRows<S, kVectors>(args.blocks[b], args.head_dim, lanes[b]);
 }

@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu_attention.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <limits>
 
@@ -23,27 +24,54 @@ struct Call {
 
   float scale(int row) const { return row_scales != nullptr ? row_scales[row] : args.scale; }
   RowInterval seen(int row) const { return workspace.flat.batch.masks[args.mask_index][row]; }
+  std::span<const int32_t> page_table(int sequence) const {
+    return workspace.flat.batch.sequences[sequence].page_tables[args.page_group];
+  }
   KeyValues kv(const AttentionItem& item) const {
-    const SequenceRows& sequence = workspace.flat.batch.sequences[item.sequence];
-    return pages.ForHead(args.layer, item.kv_head, sequence.page_tables[args.page_group].data());
+    return pages.ForHead(args.layer, item.kv_head, page_table(item.sequence).data());
   }
 };
 
 int64_t Width(RowInterval seen) { return std::max(0, seen.end - seen.begin); }
 
-// Equal costs keep a fixed order, so that the list is the same every time.
+// Equal costs keep a fixed order, so that the list is the same every time; items that may read the same pages follow
+// each other.
 void SortHeaviestFirst(std::vector<AttentionItem>& items) {
   std::sort(items.begin(), items.end(), [](const AttentionItem& a, const AttentionItem& b) {
     if (a.cost != b.cost) return a.cost > b.cost;
-    if (a.sequence != b.sequence) return a.sequence < b.sequence;
+    if (a.split != b.split) return a.split < b.split;
     if (a.kv_head != b.kv_head) return a.kv_head < b.kv_head;
-    if (a.first_lane != b.first_lane) return a.first_lane < b.first_lane;
-    return a.split < b.split;
+    if (a.sequence != b.sequence) return a.sequence < b.sequence;
+    return a.first_lane < b.first_lane;
   });
 }
 
 // Several blocks of lanes make an item, for they share what is read, but not so many that a thread could run dry.
 constexpr int kItemsPerThread = 8;
+
+// Sequences [first, last) that begin with the same pages.
+struct Sharing {
+  int last = 0;
+  int keys = 0;  // in the shared pages
+};
+
+// Sequences in a row share their leading pages while those are at least three quarters of what each of them may see:
+// behind them a sequence's lanes have a block's registers to themselves. One alone shares every page with itself.
+Sharing FindSharing(const Call& call, int first) {
+  const std::span<const SequenceRows> sequences = call.workspace.flat.batch.sequences;
+  const auto keys_of = [&](int s) { return sequences[s].first_position + sequences[s].row_count; };
+  Sharing sharing{first + 1, INT_MAX};
+  const std::span<const int32_t> base = call.page_table(first);
+  for (; sharing.last < static_cast<int>(sequences.size()); ++sharing.last) {
+    const std::span<const int32_t> other = call.page_table(sharing.last);
+    const size_t limit = std::min({base.size(), other.size(), static_cast<size_t>(sharing.keys / kPageTokens)});
+    const size_t pages = std::mismatch(base.begin(), base.begin() + limit, other.begin()).first - base.begin();
+    const int keys = static_cast<int>(pages) * kPageTokens;
+    if (keys == 0 || keys / 3 * 4 < std::max(keys_of(first), keys_of(sharing.last))) break;
+    sharing.keys = keys;
+  }
+  return sharing;
+}
 
 void PlanPrefill(const Call& call, int threads, std::vector<AttentionItem>& items) {
   const FlatBatch& flat = call.workspace.flat;
@@ -54,26 +82,31 @@ void PlanPrefill(const Call& call, int threads, std::vector<AttentionItem>& item
                                            kPrefillLanesMax / lanes_per_block)) *
       lanes_per_block;
   items.clear();
-  for (size_t s = 0; s < flat.batch.sequences.size(); ++s) {
-    const int lanes = flat.batch.sequences[s].row_count * call.group;
+  const int sequence_count = static_cast<int>(flat.batch.sequences.size());
+  for (int s = 0; s < sequence_count;) {
+    const Sharing sharing = FindSharing(call, s);
+    const int lanes = (flat.first_rows[sharing.last] - flat.first_rows[s]) * call.group;
     for (int first = 0; first < lanes; first += lanes_per_item) {
       const int count = std::min(lanes_per_item, lanes - first);
-      const RowInterval a = call.seen(flat.first_rows[s] + first / call.group);
-      const RowInterval b = call.seen(flat.first_rows[s] + (first + count - 1) / call.group);
-      const int64_t cost = Width({std::min(a.begin, b.begin), std::max(a.end, b.end)}) * count;
+      int64_t cost = 0;
+      for (int lane = first; lane < first + count; lane += call.group) {
+        cost += Width(call.seen(flat.first_rows[s] + lane / call.group));
+      }
       for (int head = 0; head < kv_heads; ++head) {
-        items.push_back({.sequence = static_cast<int32_t>(s),
+        items.push_back({.sequence = s,
+                         .shared_keys = sharing.keys,
                          .kv_head = head,
                          .first_lane = first,
                          .lane_count = count,
                          .cost = cost});
       }
     }
+    s = sharing.last;
   }
   SortHeaviestFirst(items);
 }
 
-// Lane n of a sequence is row n / group, head n % group.
+// Lane n is row n / group behind the first sequence's first row, head n % group.
 void RunPrefillItem(const Call& call, const AttentionItem& item, float* scratch) {
   const FlatBatch& flat = call.workspace.flat;
   PrefillBlock blocks[kPrefillBlocksMax];
@@ -87,10 +120,12 @@ void RunPrefillItem(const Call& call, const AttentionItem& item, float* scratch)
     block.queries[i] = call.queries + at * call.dim;
     block.scales[i] = call.scale(row);
     block.seen[i] = call.seen(row);
+    block.pages[i] = call.page_table(flat.row_sequences[row]).data();
     block.outs[i] = call.out + at * call.dim;
     block.log_sum_exps[i] = call.log_sum_exp == nullptr ? nullptr : call.log_sum_exp + at;
   }
   call.kernels.attend_prefill({.kv = call.kv(item),
+                               .shared_keys = item.shared_keys,
                                .head_dim = call.dim,
                                .block_count = (item.lane_count + lanes_per_block - 1) / lanes_per_block,
                                .blocks = blocks},

@@ -12,9 +12,10 @@ inline constexpr int kSliceRows = 24;
 
 // Blocks of query lanes, or one decode row; `cost` in visible (row, key) pairs.
 struct AttentionItem {
-  int32_t sequence = 0;
+  int32_t sequence = 0;     // prefill: the first of those that share pages
+  int32_t shared_keys = 0;  // prefill: keys in pages that all of them share
   int32_t kv_head = 0;
-  int32_t first_lane = 0;  // prefill: of the sequence's rows * group; decode: the row
+  int32_t first_lane = 0;  // prefill: counted from the sequence's first row * group; decode: the row
   int32_t lane_count = 0;  // prefill
   int32_t split = 0;       // decode: index of the key range
   int64_t cost = 0;

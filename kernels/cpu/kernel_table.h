@@ -76,19 +76,22 @@ struct KeyValues {
   }
 };
 
-// Up to kQueryLanesMax (query row, head) pairs.
+// Up to kQueryLanesMax (query row, head) pairs, of one sequence or of several that share their first pages.
 struct PrefillBlock {
   int lane_count = 0;
   const float* queries[kQueryLanesMax];  // [D] each
   float scales[kQueryLanesMax];
   RowInterval seen[kQueryLanesMax];
-  float* outs[kQueryLanesMax];          // [D] each
-  float* log_sum_exps[kQueryLanesMax];  // null where not asked
+  const int32_t* pages[kQueryLanesMax];  // of the lane's sequence
+  float* outs[kQueryLanesMax];           // [D] each
+  float* log_sum_exps[kQueryLanesMax];   // null where not asked
 };
 
-// Blocks that read one KV head of one sequence.
+// Blocks that read one KV head. Keys before `shared_keys`, whole pages, are the same pages for every lane and are read
+// through `kv` for all of them at once; the others through each lane's own pages.
 struct PrefillBlocks {
   KeyValues kv;
+  int shared_keys = 0;
   int head_dim = 0;  // of queries and outputs
   int block_count = 0;
   const PrefillBlock* blocks = nullptr;
