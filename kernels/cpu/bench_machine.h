@@ -4,6 +4,8 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "kernels/cpu/cpu_features.h"
 
@@ -35,6 +37,23 @@ inline double PeakOf(const KernelTable& kernels) {
     best = std::max(best, flops / (ThreadSeconds() - start));
   }
   return sink == 12345.0f ? 0 : best;
+}
+
+// Bytes per CPU second that one thread reads from memory too large for any cache: the best of several passes.
+inline double ReadBandwidth() {
+  constexpr size_t kWords = size_t{48} << 20;  // 384 MiB
+  std::vector<uint64_t> memory(kWords, 1);
+  double best = 0;
+  uint64_t sums[8] = {};
+  for (int pass = 0; pass < 4; ++pass) {
+    const double start = ThreadSeconds();
+    for (size_t i = 0; i < kWords; i += 8) {
+      for (size_t j = 0; j < 8; ++j) sums[j] += memory[i + j];
+    }
+    best = std::max(best, kWords * sizeof(uint64_t) / (ThreadSeconds() - start));
+  }
+  for (const uint64_t sum : sums) best = sum == 12345 ? 0 : best;  // so that the sums are needed
+  return best;
 }
 
 }  // namespace varifocal::kernels::cpu

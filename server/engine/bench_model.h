@@ -1,0 +1,80 @@
+// A random-weight checkpoint of the shape the CPU goals are stated for, written from a seed: a LLaMA of 30 million
+// parameters (8 layers, width 512, 8 heads of 64 over 4, FFN 1408, 16,384 tokens, tied).
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+
+namespace varifocal {
+
+// Writes the directory unless it is there; false when it cannot be written.
+inline bool WriteBenchModel(const std::string& directory) {
+  if (std::filesystem::exists(directory + "/model.safetensors")) return true;
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  std::ofstream(directory + "/config.json")
+      << R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 16384, "hidden_size": 512,
+ "intermediate_size": 1408, "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
+ "hidden_act": "silu", "rms_norm_eps": 1e-06, "rope_theta": 500000.0, "max_position_embeddings": 65536,
+ "attention_bias": false, "mlp_bias": false, "tie_word_embeddings": true, "bos_token_id": 0, "eos_token_id": 1,
+ "torch_dtype": "float32"})";
+  struct Tensor {
+    std::string name;
+    int64_t rows, columns;  // rows 0: a vector
+  };
+  std::vector<Tensor> tensors = {{"model.embed_tokens.weight", 16384, 512}, {"model.norm.weight", 0, 512}};
+  for (int layer = 0; layer < 8; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    for (const Tensor& tensor : {Tensor{"input_layernorm", 0, 512},
+                                 {"post_attention_layernorm", 0, 512},
+                                 {"self_attn.q_proj", 512, 512},
+                                 {"self_attn.k_proj", 256, 512},
+                                 {"self_attn.v_proj", 256, 512},
+                                 {"self_attn.o_proj", 512, 512},
+                                 {"mlp.gate_proj", 1408, 512},
+                                 {"mlp.up_proj", 1408, 512},
+                                 {"mlp.down_proj", 512, 1408}}) {
+      tensors.push_back({prefix + tensor.name + ".weight", tensor.rows, tensor.columns});
+    }
+  }
+  std::string header = "{";
+  int64_t offset = 0;
+  for (const Tensor& tensor : tensors) {
+    const int64_t bytes = std::max<int64_t>(tensor.rows, 1) * tensor.columns * 4;
+    header += (offset == 0 ? "\"" : ", \"") + tensor.name + "\": {\"dtype\": \"F32\", \"shape\": [" +
+              (tensor.rows > 0 ? std::to_string(tensor.rows) + ", " : "") + std::to_string(tensor.columns) +
+              "], \"data_offsets\": [" + std::to_string(offset) + ", " + std::to_string(offset + bytes) + "]}";
+    offset += bytes;
+  }
+  header += "}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  // Under another name first, so that a run that was interrupted leaves nothing that looks whole.
+  const std::string partial = directory + "/model.safetensors.partial";
+  std::ofstream out(partial, std::ios::binary);
+  const uint64_t header_bytes = header.size();
+  out.write(reinterpret_cast<const char*>(&header_bytes), 8);
+  out << header;
+  Random random("cpu bench model");
+  for (const Tensor& tensor : tensors) {
+    std::vector<float> values(static_cast<size_t>(std::max<int64_t>(tensor.rows, 1) * tensor.columns), 1.0f);
+    if (tensor.rows > 0) {
+      for (float& value : values) {
+        value = 0.04f * (static_cast<float>(random.Below(1 << 16)) / 65536.0f - 0.5f) *
+                (tensor.name == "model.embed_tokens.weight" ? 1.0f : 2.0f);
+      }
+    }
+    out.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * 4));
+  }
+  out.close();
+  if (!out) return false;
+  std::filesystem::rename(partial, directory + "/model.safetensors", error);
+  return !error;
+}
+
+}  // namespace varifocal
