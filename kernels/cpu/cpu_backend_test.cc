@@ -96,6 +96,83 @@ TEST(CpuBackendTest, StatesTheMemoryItTakes) {
   EXPECT_EQ(pool->bytes(), 3u * 10 * backend->KvBytesPerPageAndLayer(kv));
 }
 
+// Without bf16 dot products, too, bf16 is read as bf16 and widened in registers: half the bytes of weights and pages.
+TEST(CpuBackendTest, BF16HalvesWhatIsRead) {
+  for (const std::string& isa : cpu::AvailableIsas(DType::kBF16)) {
+    if (isa == "avx512bf16") continue;
+    auto f32 = std::move(*CreateBackend({.device = "cpu", .thread_count = 1, .cpu_isa = isa}));
+    auto bf16 = std::move(*CreateBackend({.device = "cpu", .dtype = DType::kBF16, .thread_count = 1, .cpu_isa = isa}));
+    const KvShape kv{.layer_count = 1, .kv_head_count = 2, .head_dim = 64};
+    EXPECT_EQ(bf16->KvBytesPerPageAndLayer(kv) * 2, f32->KvBytesPerPageAndLayer(kv)) << isa;
+    const std::vector<float> data(128 * 96, 1.0f);
+    const HostMatrix matrix = MatrixOf(data, 128, 96);
+    EXPECT_EQ((*bf16->CreateWeight({&matrix, 1}, WeightUse::kPlain))->bytes() * 2,
+              (*f32->CreateWeight({&matrix, 1}, WeightUse::kPlain))->bytes())
+        << isa;
+  }
+}
+
+// A vocabulary of 262,144: statistics per slice of 1,024 tokens are all that grows with it, and one tied table serves
+// both ends.
+TEST(CpuBackendTest, ALargeVocabularyNeedsNoBufferOfItsSize) {
+  constexpr int kVocab = 262144, kWidth = 16, kRows = 40;
+  StepShape shape{.row_count_max = kRows,
+                  .sequence_count_max = 1,
+                  .head_row_count_max = kRows,
+                  .context_length_max = 128,
+                  .model_dim = kWidth,
+                  .query_head_count = 1,
+                  .kv_head_count = 1,
+                  .head_dim = 16,
+                  .ffn_dim = 16,
+                  .vocab_size = 1024};
+  auto backend = std::move(*CreateBackend({.device = "cpu", .thread_count = 2}));
+  const size_t small = backend->WorkspaceBytes(shape);
+  shape.vocab_size = kVocab;
+  EXPECT_LE(backend->WorkspaceBytes(shape) - small, size_t{kRows} * (kVocab / 1024) * 24);
+
+  const std::vector<float> table = UniformVector(1, size_t{kVocab} * kWidth), ones(kWidth, 1.0f);
+  const HostMatrix matrix = MatrixOf(table, kVocab, kWidth);
+  auto weight = std::move(*backend->CreateWeight({&matrix, 1}, WeightUse::kEmbeddingAndHead));
+  EXPECT_EQ(weight->bytes(), table.size() * sizeof(float));
+  auto workspace = std::move(*backend->CreateWorkspace(shape));
+  const SequenceRows sequence{.row_count = kRows};
+  ASSERT_TRUE(backend->BeginStep(*workspace, {.sequences = {&sequence, 1}}).ok());
+  std::vector<int32_t> tokens;
+  std::vector<HeadRow> rows;
+  for (int r = 0; r < kRows; ++r) {
+    tokens.push_back(r * 6553);
+    rows.push_back({.row = r, .target = kVocab - 1 - r * 6000});
+  }
+  auto residual = Empty(*backend, size_t{kRows} * kWidth), norm = Upload(*backend, ones);
+  ASSERT_TRUE(backend->Embed(*workspace, {.table = weight.get(), .tokens = tokens, .out = {residual.get(), 0}}).ok());
+  std::vector<HeadResult> results(kRows);
+  ASSERT_TRUE(backend
+                  ->LmHead(*workspace, {.residual = {residual.get(), 0},
+                                        .norm_weight = {norm.get(), 0},
+                                        .norm_epsilon = 1e-6f,
+                                        .weight = weight.get(),
+                                        .rows = rows,
+                                        .results = results})
+                  .ok());
+  for (const int r : {0, 17, 39}) {
+    double squares = 0, total = 0, target = 0, best = -1e9;
+    const float* x = table.data() + size_t{6553} * r * kWidth;
+    for (int i = 0; i < kWidth; ++i) squares += static_cast<double>(x[i]) * x[i];
+    const double inverse = 1 / std::sqrt(squares / kWidth + 1e-6);
+    for (int v = 0; v < kVocab; ++v) {
+      double logit = 0;
+      for (int i = 0; i < kWidth; ++i) logit += static_cast<double>(table[size_t{kWidth} * v + i]) * x[i] * inverse;
+      total += std::exp(logit);
+      best = std::max(best, logit);
+      if (v == rows[r].target) target = logit;
+    }
+    // Logits below 28 of 16 products round to 20 u of that; the sum's slices in f32, merged in float64, to a few u.
+    EXPECT_NEAR(results[r].target_log_probability, target - std::log(total), 28 * 40 * kUnit);
+    EXPECT_NEAR(results[r].argmax_logit, best, 28 * 20 * kUnit);
+  }
+}
+
 TEST(CpuBackendTest, AMemoryRequestBeyondTheMachineIsAnError) {
   auto backend = std::move(*CreateBackend({.device = "cpu", .thread_count = 1}));
   auto pool = backend->CreateKvPool({.layer_count = 1000, .kv_head_count = 64, .head_dim = 256}, 1 << 30);

@@ -26,6 +26,7 @@
 #include "kernels/cpu/bench_attention.h"
 #include "kernels/cpu/bench_machine.h"
 #include "kernels/cpu/bench_product.h"
+#include "kernels/host_memory.h"
 #include "server/engine/bench_model.h"
 #include "server/engine/bench_peer.h"
 #include "server/engine/bench_report.h"
@@ -110,13 +111,13 @@ class CpuBench {
     const auto best = [](DType dtype) { return kernels::cpu::AvailableIsas(dtype).back(); };
     isa_[0] = best(DType::kF32);
     isa_[1] = best(DType::kBF16);
-    machine_ = {.cpu = kernels::CpuModelName(),
-                .isa_f32 = isa_[0],
-                .isa_bf16 = isa_[1],
-                .threads = options_.threads,
-                .peak_f32 = kernels::cpu::PeakOf(**kernels::cpu::ChooseKernels(isa_[0], DType::kF32)),
-                .peak_bf16 = kernels::cpu::PeakOf(**kernels::cpu::ChooseKernels(isa_[1], DType::kBF16)),
-                .read_bytes = kernels::cpu::ReadBandwidth()};
+    machine_ = BenchMachine{.cpu = kernels::CpuModelName(),
+                            .isa_f32 = isa_[0],
+                            .isa_bf16 = isa_[1],
+                            .threads = options_.threads,
+                            .peak_f32 = kernels::cpu::PeakOf(**kernels::cpu::ChooseKernels(isa_[0], DType::kF32)),
+                            .peak_bf16 = kernels::cpu::PeakOf(**kernels::cpu::ChooseKernels(isa_[1], DType::kBF16)),
+                            .read_bytes = kernels::cpu::ReadBandwidth()};
     std::printf("%s, %d threads; per thread and CPU second: f32 %.0f GF/s (%s), bf16 %.0f GF/s (%s), read %.1f GB/s\n",
                 machine_.cpu.c_str(), machine_.threads, machine_.peak_f32 * 1e-9, isa_[0].c_str(),
                 machine_.peak_bf16 * 1e-9, isa_[1].c_str(), machine_.read_bytes * 1e-9);

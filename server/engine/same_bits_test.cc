@@ -2,7 +2,8 @@
 // whole-prompt chunks, no cache); then all of them under settings that change batch, neighbours, arrival order, chunks,
 // threads, cache and restarts. Every bit must agree. Two controls break the rule on purpose and must differ.
 //
-// VARIFOCAL_SAME_BITS_PROMPTS=1000 asks that many prompts of the first case, for a long run by hand.
+// VARIFOCAL_SAME_BITS_PROMPTS=1000 asks that many prompts of the first case, for a long run by hand;
+// VARIFOCAL_SAME_BITS_ISA=avx2 has the CPU compute with that instruction set.
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -112,6 +113,7 @@ std::vector<Setting> Settings(const LoadedModel& model) {
       {.name = "restart", .options = {}, .one_by_one = true},
       {.name = "batch of 16, cache on", .options = {.batch_size_max = 16}},
       {.name = "batch of 16, cache off", .options = {.batch_size_max = 16, .prefix_cache = false}},
+      {.name = "batch of 64", .options = {.batch_size_max = 64}},
       {.name = "batch of 3, reversed", .options = {.batch_size_max = 3}, .reversed = true},
       {.name = "chunks of 1", .options = {.prefill_chunk_tokens = 1, .batch_size_max = 4}},
       {.name = "chunks of 37", .options = {.prefill_chunk_tokens = 37}},
@@ -146,13 +148,17 @@ class SameBitsTest : public testing::TestWithParam<Case> {
  protected:
   std::shared_ptr<const LoadedModel> Load(int threads = 0) {
     return LoadForTest(GoldenDirectory(GetParam().golden),
-                       {.device = GetParam().device, .dtype = GetParam().dtype, .threads = threads});
+                       {.device = GetParam().device, .dtype = GetParam().dtype, .cpu_isa = Isa(), .threads = threads});
   }
   std::vector<std::string> Alone(const std::vector<EngineRequest>& requests) {
     std::vector<std::string> answers;
     auto engine = StartEngine(Load(), {.prefill_chunk_tokens = 4096, .batch_size_max = 1, .prefix_cache = false});
     for (const EngineRequest& request : requests) answers.push_back(AnswerBits(engine->Run(request)));
     return answers;
+  }
+  static std::string Isa() {
+    const char* asked = std::getenv("VARIFOCAL_SAME_BITS_ISA");
+    return asked != nullptr && std::string(GetParam().device) != "reference" ? asked : "";
   }
   bool sequence_mean() const { return std::string(GetParam().golden) == "focal-learned-sequence"; }
   bool learned() const { return std::string(GetParam().golden).find("learned") != std::string::npos; }
