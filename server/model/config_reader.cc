@@ -74,6 +74,10 @@ absl::StatusOr<double> ConfigReader::Number(absl::string_view key, bool zero_all
     return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must be a ",
                                                    zero_allowed ? "non-negative" : "positive", ", finite number"));
   }
+  if (number != 0 && (number < kNumberMin || number > kNumberMax)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must lie in ", kNumberMin, "..", kNumberMax));
+  }
   return number;
 }
 

@@ -26,6 +26,10 @@ std::string ShownValue(const Json& value);
 // The shortest text that reads back as `value`, "0.4", "500000"; finite values only.
 std::string ShortNumber(double value);
 
+// Beyond these a number that is not 0 is no setting of a model, and its products and quotients no longer fit an f32.
+inline constexpr double kNumberMin = 1e-30;
+inline constexpr double kNumberMax = 1e30;
+
 struct IntRange {
   int64_t low = 1;
   int64_t high = 1;
@@ -42,7 +46,7 @@ class ConfigReader {
   const Json* Take(absl::string_view key);
 
   absl::StatusOr<int64_t> Int(absl::string_view key, IntRange range, std::optional<int64_t> fallback = std::nullopt);
-  absl::StatusOr<double> Positive(absl::string_view key, std::optional<double> fallback = std::nullopt);  // finite too
+  absl::StatusOr<double> Positive(absl::string_view key, std::optional<double> fallback = std::nullopt);
   absl::StatusOr<double> NonNegative(absl::string_view key, std::optional<double> fallback = std::nullopt);
   absl::StatusOr<bool> Bool(absl::string_view key, bool fallback);
   absl::StatusOr<std::string> String(absl::string_view key, std::optional<std::string> fallback = std::nullopt);

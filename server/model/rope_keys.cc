@@ -9,6 +9,8 @@
 namespace varifocal {
 namespace {
 
+constexpr double kOriginalMax = 1 << 30;  // as of max_position_embeddings
+
 // What is known before an object is read: sizes, and what the top level of the file says.
 struct Surroundings {
   RopeSizes sizes;
@@ -29,6 +31,10 @@ absl::Status ReadFactor(ConfigReader& reader, const Surroundings&, RopeConfig& r
 absl::Status ReadOriginal(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
   const double above = around.original_max_position.value_or(static_cast<double>(around.sizes.max_position));
   ASSIGN_OR_RETURN(rope.original_max_position, reader.Positive("original_max_position_embeddings", above));
+  if (rope.original_max_position > kOriginalMax) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("original_max_position_embeddings"), " is ",
+                                                   rope.original_max_position, "; the limit is ", kOriginalMax));
+  }
   if (around.original_max_position.has_value() && rope.original_max_position != above) {
     return absl::InvalidArgumentError(absl::StrCat(reader.Name("original_max_position_embeddings"), " is ",
                                                    rope.original_max_position,
@@ -113,9 +119,9 @@ absl::StatusOr<std::vector<double>> ReadFactors(ConfigReader& reader, absl::stri
   std::vector<double> factors;
   for (const Json& item : *list) {
     const double value = item.is_number() ? item.get<double>() : 0;
-    if (!std::isfinite(value) || value <= 0) {
+    if (!(value >= kNumberMin && value <= kNumberMax)) {
       return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), "[", factors.size(), "] is ", ShownValue(item),
-                                                     "; it must be a positive, finite number"));
+                                                     "; it must lie in ", kNumberMin, "..", kNumberMax));
     }
     factors.push_back(value);
   }

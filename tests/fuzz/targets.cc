@@ -35,6 +35,14 @@ void RunModelConfig(absl::string_view bytes) {
   if (!config.ok()) return ExpectRefusal(config.status());
   VF_CHECK(config->layer_count > 0 && config->head_count > 0 && config->head_width > 0 && config->max_position > 0);
   VF_CHECK(config->head_count % config->kv_head_count == 0);
+  VF_CHECK(config->layers.size() == static_cast<size_t>(config->layer_count) && !config->page_groups.empty());
+  for (const RopeConfig& rope : config->ropes) {
+    VF_CHECK(rope.RotaryWidth(config->head_width) <= config->head_width && !rope.ToString().empty());
+    for (const int64_t length : {int64_t{1}, config->max_position}) {
+      for (const double frequency : RopeFrequencies(rope, config->head_width, rope.SettledLength(length)))
+        VF_CHECK(std::isfinite(frequency));
+    }
+  }
 }
 
 // Views lie inside the file and their sizes agree with their shapes.
@@ -44,6 +52,7 @@ void RunSafetensors(absl::string_view bytes) {
   for (const TensorView& tensor : *tensors) {
     VF_CHECK(tensor.bytes.data() >= bytes.data() &&
              tensor.bytes.data() + tensor.bytes.size() <= bytes.data() + bytes.size());
+    if (!tensor.other_type.empty()) continue;
     VF_CHECK(tensor.element_count() * static_cast<int64_t>(kernels::DTypeBytes(tensor.type)) ==
              static_cast<int64_t>(tensor.bytes.size()));
   }
@@ -88,7 +97,16 @@ const std::vector<FuzzTarget>& FuzzTargets() {
       {"model_config",
        RunModelConfig,
        {"models/baseline/config.json", "models/focal-learned/config.json",
-        "tests/testdata/goldens/llama/llama3-rope-d64-f32/config.json"}},
+        "tests/testdata/goldens/llama/llama3-rope-d64-f32/config.json",
+        "tests/testdata/goldens/architectures/gemma3-newer/config.json",
+        "tests/testdata/goldens/architectures/gemma3-older/config.json",
+        "tests/testdata/goldens/architectures/gpt2/config.json",
+        "tests/testdata/goldens/architectures/gpt-neox-sequential/config.json",
+        "tests/testdata/goldens/architectures/granite/config.json",
+        "tests/testdata/goldens/architectures/llama-dynamic/config.json",
+        "tests/testdata/goldens/architectures/llama-yarn-mscale/config.json",
+        "tests/testdata/goldens/architectures/phi3-newer/config.json",
+        "tests/testdata/goldens/architectures/qwen3-layer-types/config.json"}},
       {"safetensors",
        RunSafetensors,
        {"tests/testdata/goldens/llama/tied-d16-f32/model.safetensors", "tests/fuzz/seeds/tiny.safetensors"}},
