@@ -155,6 +155,7 @@ void AddedTokens::Cut(absl::string_view text, bool after_normalization, bool spe
     if (token.single_word && !IsSingleWord(text, begin, end)) continue;
     if (token.lstrip) begin = std::max(SpacesBegin(text, begin), done);
     if (token.rstrip) end = SpacesEnd(text, end);
+    if (begin >= end) continue;  // the token before took all of it
     if (done < begin) out.push_back({std::nullopt, text.substr(done, begin - done)});
     out.push_back({token.id, {}});
     done = end;

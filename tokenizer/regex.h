@@ -1,12 +1,11 @@
 // Regular expressions of tokenizer.json, through PCRE2 in UTF and UCP mode.
 //
-// \s and \w are rewritten to what the `tokenizers` library's engine takes: PCRE2's own \s has U+180E too, and its \w no
-// combining marks. Other classes follow PCRE2's Unicode release (14 in Debian 12); the patterns that most files use
-// have scanners of their own instead (word_scanner.h).
+// Sets of characters (\s \w \d \h \p{..}) are rewritten to what the `tokenizers` library's engine takes, which follows
+// a newer Unicode release than Debian's PCRE2; ^ and $ are those of lines, as there. What PCRE2 reads differently is
+// refused. The patterns that most files use have scanners of their own instead (word_scanner.h).
 //
-// Errors:  INVALID_ARGUMENT with PCRE2's words and the offset when a pattern does not compile; RESOURCE_EXHAUSTED when
-// a
-//          match needs more than PCRE2's limits (a pattern that backtracks without end).
+// Errors:  INVALID_ARGUMENT with PCRE2's words and the offset when a pattern does not compile; RESOURCE_EXHAUSTED
+//          when a match needs more than PCRE2's limits (a pattern that backtracks without end).
 // Threads: const use from any number of threads.
 #pragma once
 

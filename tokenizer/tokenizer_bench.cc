@@ -1,13 +1,38 @@
-// Encoding speed: prose by repeated words, and single words of half a megabyte and a megabyte, whose times must stay in
-// proportion.
+// Speed of loading, encoding and decoding, on one thread: the golden families, and any tokenizer.json files that
+// VARIFOCAL_TOKENIZERS names (separated by commas), on the text of VARIFOCAL_TEXT (a file) or on repeated prose; and
+// words of half a megabyte and a megabyte, whose times must stay in proportion. recipes/goldens/bench_tokenizers.py
+// runs the tokenizers library beside it.
 #include <benchmark/benchmark.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_split.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {
 
-std::shared_ptr<const Tokenizer> Load() { return *Tokenizer::Load("models/baseline"); }
+std::string Prose() {
+  std::string text;
+  for (int line = 0; text.size() < 130'000; ++line) {
+    text += "The copper lantern of Maple Street was given to the baker " + std::to_string(line) +
+            " days ago; who took it?\n";
+  }
+  return text;
+}
+
+const std::string& Text() {
+  static const std::string* text = [] {
+    const char* path = std::getenv("VARIFOCAL_TEXT");
+    if (path == nullptr) return new std::string(Prose());
+    std::ostringstream bytes;
+    bytes << std::ifstream(path, std::ios::binary).rdbuf();
+    return new std::string(std::move(bytes).str());
+  }();
+  return *text;
+}
 
 std::string Letters(size_t size, int alphabet_size) {
   std::string text;
@@ -19,28 +44,52 @@ std::string Letters(size_t size, int alphabet_size) {
   return text;
 }
 
-void Encode(benchmark::State& state, const std::string& text) {
-  const auto tokenizer = Load();
+void Load(benchmark::State& state, const std::string& path) {
+  for (auto _ : state) benchmark::DoNotOptimize(Tokenizer::Load(path).ok());
+}
+
+void Encode(benchmark::State& state, const std::string& path, const std::string& text) {
+  const auto tokenizer = *Tokenizer::Load(path);
   size_t token_count = 0;
   for (auto _ : state) token_count = tokenizer->Encode(text)->size();
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * text.size()));
   state.counters["tokens"] = static_cast<double>(token_count);
 }
 
-void OneWord(benchmark::State& state) {
-  Encode(state, Letters(static_cast<size_t>(state.range(0)), static_cast<int>(state.range(1))));
+void Decode(benchmark::State& state, const std::string& path, const std::string& text) {
+  const auto tokenizer = *Tokenizer::Load(path);
+  const auto ids = *tokenizer->Encode(text);
+  size_t byte_count = 0;
+  for (auto _ : state) byte_count = tokenizer->Decode(ids)->size();
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * byte_count));
 }
-BENCHMARK(OneWord)->ArgsProduct({{500'000, 1'000'000}, {1, 26}})->Unit(benchmark::kMillisecond);
 
-void Prose(benchmark::State& state) {
-  std::string text;
-  for (int line = 0; text.size() < 130'000; ++line) {
-    text += "The copper lantern of Maple Street was given to the baker " + std::to_string(line) +
-            " days ago; who took it?\n";
+void Register(const std::string& path) {
+  const auto milliseconds = benchmark::kMillisecond;
+  benchmark::RegisterBenchmark(("load " + path).c_str(), Load, path)->Unit(milliseconds);
+  benchmark::RegisterBenchmark(("encode " + path).c_str(), Encode, path, Text())->Unit(milliseconds);
+  benchmark::RegisterBenchmark(("decode " + path).c_str(), Decode, path, Text())->Unit(milliseconds);
+  for (int alphabet_size : {1, 26}) {
+    for (size_t size : {500'000, 1'000'000}) {
+      const std::string name = "word " + std::to_string(size) + "/" + std::to_string(alphabet_size) + " " + path;
+      benchmark::RegisterBenchmark(name.c_str(), Encode, path, Letters(size, alphabet_size))->Unit(milliseconds);
+    }
   }
-  Encode(state, text);
 }
-BENCHMARK(Prose)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace varifocal
+
+int main(int argc, char** argv) {
+  const char* named = std::getenv("VARIFOCAL_TOKENIZERS");
+  if (named != nullptr) {
+    for (absl::string_view path : absl::StrSplit(named, ',')) varifocal::Register(std::string(path));
+  } else {
+    varifocal::Register("models/baseline");
+    for (const char* family : {"llama3", "llama2", "gemma", "t5"}) {
+      varifocal::Register(std::string("tests/testdata/goldens/tokenizers/") + family);
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -43,4 +43,12 @@ extern const int kLowercaseRangeCount;
 // The lower case of one character, or the character. U+0130 has two characters and is the caller's business.
 uint32_t ToLowercase(uint32_t code_point);
 
+// Characters whose category PCRE2 may not know, because the library's regex engine follows a newer Unicode release.
+struct NewerCharacters {
+  uint32_t first, last;
+  const char* category;  // "Lu"; also the script "Han"
+};
+extern const NewerCharacters kNewerCharacters[];
+extern const int kNewerCharactersCount;
+
 }  // namespace varifocal

@@ -84,8 +84,9 @@ def build(rng, name, row, corpus):
     )
     tokenizer.train_from_iterator(corpus, trainer)
     flag = lambda: rng.random() < 0.5
+    strips = "Strip(" in str(normalizer)  # behind it the library loses its place in the text, and with it tokens to look for
     tokenizer.add_tokens(
-        [AddedToken(t, lstrip=flag(), rstrip=flag(), single_word=flag(), normalized=flag()) for t in ("[L]", "[R]", "shade", "caf\u00e9", "<<", "<<<", "  ")]
+        [AddedToken(t, lstrip=flag(), rstrip=flag(), single_word=flag(), normalized=flag() and not strips) for t in ("[L]", "[R]", "shade", "caf\u00e9", "<<", "<<<", "  ")]
     )
     tokenizer.add_special_tokens([AddedToken("<|end|>", normalized=False, special=True, lstrip=flag())])
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A <s>", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))])
@@ -101,6 +102,16 @@ def run(command, rows, folder):
     return [json.loads(line) for line in done.stdout.split("\n") if line]
 
 
+def encode(oracle, text, specials):
+    """Ids, or None: the library panics on some texts (tokens that both take the spaces between them, Strip on U+00A0)."""
+    try:
+        return oracle.encode(text, add_special_tokens=specials).ids
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        return None
+
+
 def compare(varifocal, content, texts, rng):
     """Differences of one tokenizer, the first one printed."""
     with tempfile.TemporaryDirectory() as name:
@@ -111,10 +122,11 @@ def compare(varifocal, content, texts, rng):
         size = oracle.get_vocab_size()
         checks = []  # what, input, wanted, got
         for flags, specials in (([], True), (["--no-special-tokens"], False)):
-            wanted = [oracle.encode(text, add_special_tokens=specials).ids for text in texts]
+            wanted = [encode(oracle, text, specials) for text in texts]
             got = run([varifocal, "tokenize", model, *flags], [{"text": t} for t in texts], folder)
-            checks += [("ids", t, w, g["token_ids"]) for t, w, g in zip(texts, wanted, got, strict=True)]
+            checks += [("ids", t, w, g["token_ids"]) for t, w, g in zip(texts, wanted, got, strict=True) if w is not None]
         known = [i for i in range(size) if oracle.id_to_token(i) is not None]
+        wanted = [ids for ids in wanted if ids is not None]
         wanted += [[rng.choice(known) for _ in range(rng.randint(1, 12))] for _ in texts]
         for flags, skip in (([], True), (["--keep-special-tokens"], False)):
             got = run([varifocal, "detokenize", model, *flags], [{"token_ids": i} for i in wanted], folder)

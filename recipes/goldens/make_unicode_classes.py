@@ -1,5 +1,6 @@
 """Write tokenizer/unicode_class_ranges.cc: which characters the tokenizers library takes for letters, numbers, spaces,
-marks, punctuation; and tokenizer/lowercase_ranges.cc: what it lowers.
+marks, punctuation; tokenizer/lowercase_ranges.cc: what it lowers; and tokenizer/newer_characters.cc: the categories of
+characters that its regex engine knows and Unicode 14, which this script's Python and Debian's PCRE2 follow, does not.
 
 The library mixes several Unicode versions (its regex engine's, Rust's, the regex crate's), so the classes are asked of
 the library itself, character by character, instead of being read from a Unicode release.
@@ -54,8 +55,8 @@ def inert():
         new = unicodedata.combining(c) or unicodedata.decomposition(c) or point in seconds
         if point in composing or (not new and unicodedata.category(c) != "Cn"):
             continue
-        # Left alone, and a border between the marks before and behind it, which would change places across no border.
-        if all(form.normalize_str(f"\u0323{c}\u0301\u0323") == f"\u0323{c}\u0323\u0301" for form in forms):
+        # Left alone, and a border between marks of the highest and the lowest class, which would else change places.
+        if all(form.normalize_str(f"\u0345{c}\u0334") == f"\u0345{c}\u0334" for form in forms):
             found.add(point)
     return found
 
@@ -88,6 +89,23 @@ def write_lowercase():
             ranges.append([point, point, 0, distance])
     rows = [f"{{{first:#x}, {last:#x}, {max(step, 1)}, {distance}}}," for first, last, step, distance in ranges]
     write("lowercase_ranges.cc", "LowercaseRange kLowercaseRanges", "kLowercaseRangeCount", rows)
+
+
+def write_newer():
+    assert unicodedata.unidata_version == "14.0.0"
+    categories = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Han".split()
+    newer = []
+    for category in categories:
+        known = {p for p in POINTS if unicodedata.category(chr(p)) in ([category] if category != "Han" else categories)}
+        newer += [[p, p, category] for p in sorted(by_regex(rf"\p{{{category}}}") - known)]
+    ranges = []
+    for first, last, category in newer:
+        if ranges and ranges[-1][1] == first - 1 and ranges[-1][2] == category:
+            ranges[-1][1] = last
+        else:
+            ranges.append([first, last, category])
+    rows = [f'{{{first:#x}, {last:#x}, "{category}"}},' for first, last, category in ranges]
+    write("newer_characters.cc", "NewerCharacters kNewerCharacters", "kNewerCharactersCount", rows)
 
 
 def write(name, array, count, rows):
@@ -140,6 +158,7 @@ def main():
     rows = [f"{{{first:#x}, {last:#x}, {value}}}," for first, last, value in ranges]
     write("unicode_class_ranges.cc", "UnicodeClassRange kUnicodeClassRanges", "kUnicodeClassRangeCount", rows)
     write_lowercase()
+    write_newer()
 
 
 if __name__ == "__main__":
