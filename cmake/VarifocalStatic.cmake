@@ -2,7 +2,9 @@
 #
 # Debian ships the archives beside the shared libraries, but its imported targets name the latter. Every imported target
 # that has an archive is pointed at it, and gRPC gets the libraries that its shared form carries inside.
-option(VARIFOCAL_STATIC "Link programs statically, to carry them to a machine without our packages" OFF)
+# LIBRARIES links all but the C library that way: CUDA's driver and cuBLAS are loaded at run time, which a wholly static
+# program cannot do.
+set(VARIFOCAL_STATIC OFF CACHE STRING "Link programs statically, to carry them to a machine without our packages: OFF, LIBRARIES or ON")
 
 function(varifocal_prefer_archives)
   get_property(targets DIRECTORY ${CMAKE_SOURCE_DIR} PROPERTY IMPORTED_TARGETS)

@@ -382,9 +382,14 @@ class Backend {
 struct BackendOptions {
   std::string device = "auto";  // auto, cpu, reference, cuda:N
   DType dtype = DType::kF32;
-  int thread_count = 0;          // 0: one per core this process may use
-  std::string cpu_isa = "auto";  // auto, portable, avx2, avx512, avx512bf16 (bf16 alone)
+  int thread_count = 0;            // 0: one per core this process may use
+  std::string cpu_isa = "auto";    // auto, portable, avx2, avx512, avx512bf16 (bf16 alone)
+  std::vector<std::string> notes;  // what BackendInfo::notes begins with
 };
+
+// The format a device computes in when nobody says: bf16 on a CUDA device ("auto" included, where there is one), else
+// f32.
+DType DefaultDType(const std::string& device);
 
 // kUnsupported names what is missing: a device, an instruction set, a number format.
 Result<std::unique_ptr<Backend>> CreateBackend(const BackendOptions& options);

@@ -2,6 +2,9 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_backend.h"
+#if defined(VARIFOCAL_HAS_CUDA)
+#include "kernels/cuda/cuda_backend.h"
+#endif
 #include "kernels/reference/reference_backend.h"
 
 namespace varifocal::kernels {
@@ -17,12 +20,35 @@ struct BackendRow {
 const BackendRow kBackends[] = {
     {"cpu", "cpu", CreateCpuBackend},
     {"reference", "reference", CreateReferenceBackend},
+#if defined(VARIFOCAL_HAS_CUDA)
+    {"cuda", "cuda", CreateCudaBackend},
+#endif
 };
+
+// Why "auto" does not mean cuda:0, in words, or "" when it does. Asked once: a driver does not come and go.
+const std::string& CudaMissing() {
+#if defined(VARIFOCAL_HAS_CUDA)
+  static const std::string missing = CudaDeviceMissing().message;
+#else
+  static const std::string missing = "this build has no CUDA backend";
+#endif
+  return missing;
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Backend>> CreateBackend(const BackendOptions& options) {
-  const std::string device = options.device == "auto" ? kBackends[0].device : options.device;
+  if (options.device == "auto") {
+    BackendOptions chosen = options;
+    // f32 is the CPU's: asking for it is choosing.
+    const bool cuda = CudaMissing().empty() && options.dtype == DType::kBF16;
+    chosen.device = cuda ? "cuda:0" : kBackends[0].device;
+#if defined(VARIFOCAL_HAS_CUDA)
+    if (!CudaMissing().empty()) chosen.notes.push_back(CudaMissing() + "; computing on the CPU");
+#endif
+    return CreateBackend(chosen);
+  }
+  const std::string& device = options.device;
   const std::string kind = device.substr(0, device.find(':'));
   std::string known;
   for (const BackendRow& row : kBackends) {
@@ -30,6 +56,11 @@ Result<std::unique_ptr<Backend>> CreateBackend(const BackendOptions& options) {
     known += known.empty() ? row.name : std::string(", ") + row.name;
   }
   return Error{ErrorCode::kUnsupported, "this build has no device \"" + options.device + "\", only auto, " + known};
+}
+
+DType DefaultDType(const std::string& device) {
+  const bool cuda = device.rfind("cuda", 0) == 0 || (device == "auto" && CudaMissing().empty());
+  return cuda ? DType::kBF16 : DType::kF32;
 }
 
 std::vector<std::string> BackendNames() {

@@ -12,6 +12,11 @@ std::vector<ConformanceCase> AllCases() {
   return all;
 }
 
+bool CanBeAsked(const ConformanceCase& c, const Backend& backend) {
+  return c.head_dim == 0 || backend.CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = c.head_dim}).code !=
+                                ErrorCode::kUnsupported;
+}
+
 std::vector<TestedBackend> TestedBackends() {
   std::vector<TestedBackend> tested;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -20,6 +25,9 @@ std::vector<TestedBackend> TestedBackends() {
       if (CreateBackend(options).ok()) tested.push_back({std::string("cpu_") + isa + "_" + DTypeName(dtype), options});
     }
   }
+  // Where the build has CUDA and the machine a device.
+  const BackendOptions cuda{.device = "cuda:0", .dtype = DType::kBF16};
+  if (CreateBackend(cuda).ok()) tested.push_back({"cuda_bf16", cuda});
   return tested;
 }
 

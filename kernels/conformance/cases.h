@@ -17,7 +17,11 @@ struct ConformanceCase {
   std::string name;
   // Empty when the tested backend conforms; otherwise one sentence with the worst value and its limit.
   std::function<std::string(Backend& tested, Backend& oracle)> check;
+  int head_dim = 0;  // what the backend must have a kernel for; 0: one that every backend has
 };
+
+// Whether a backend that refuses some head dims by name can be asked this case.
+bool CanBeAsked(const ConformanceCase& c, const Backend& backend);
 
 std::vector<ConformanceCase> AttentionCases();  // cases_attention.cc
 std::vector<ConformanceCase> SameBitsCases();   // cases_same_bits.cc

@@ -138,7 +138,8 @@ std::vector<ConformanceCase> AttentionCases() {
   std::vector<ConformanceCase> cases;
   for (const AttentionCase& c : Table()) {
     cases.push_back({"attention_" + c.name,
-                     [c](Backend& tested, Backend& oracle) { return CheckAgainstOracle(c, tested, oracle); }});
+                     [c](Backend& tested, Backend& oracle) { return CheckAgainstOracle(c, tested, oracle); },
+                     c.head_dim});
   }
   for (const auto& [name, temperature] : {std::pair{"1e-30", 1e-30}, {"1e-12", 1e-12}, {"1e-45", 1e-45}}) {
     const AttentionCase c{.name = name,

@@ -332,8 +332,8 @@ std::string CheckRefusals(Backend& tested) {
 std::vector<ConformanceCase> ModelCases() {
   return {
       {"qkv_rope_write", [](Backend& tested, Backend& oracle) { return CheckQkv(32, tested, oracle); }},
-      {"qkv_rope_write_head_dim_8", [](Backend& tested, Backend& oracle) { return CheckQkv(8, tested, oracle); }},
-      {"qkv_rope_write_head_dim_40", [](Backend& tested, Backend& oracle) { return CheckQkv(40, tested, oracle); }},
+      {"qkv_rope_write_head_dim_8", [](Backend& tested, Backend& oracle) { return CheckQkv(8, tested, oracle); }, 8},
+      {"qkv_rope_write_head_dim_40", [](Backend& tested, Backend& oracle) { return CheckQkv(40, tested, oracle); }, 40},
       {"tau_causal", [](Backend& tested, Backend& oracle) { return CheckTau(TauMean::kCausal, tested, oracle); }},
       {"tau_token", [](Backend& tested, Backend& oracle) { return CheckTau(TauMean::kToken, tested, oracle); }},
       {"tau_sequence", [](Backend& tested, Backend& oracle) { return CheckTau(TauMean::kSequence, tested, oracle); }},

@@ -16,6 +16,7 @@ TEST_P(Conformance, Holds) {
   auto tested = CreateBackend(backends[backend_index].options);
   ASSERT_TRUE(tested.ok()) << tested.error().message;
   auto oracle = MakeOracle(backends[backend_index].options.dtype);
+  if (!CanBeAsked(cases[case_index], **tested)) GTEST_SKIP() << "the backend has no kernel for this head dim";
   EXPECT_EQ(cases[case_index].check(**tested, *oracle), "");
 }
 

@@ -26,7 +26,7 @@ std::vector<float> UniformVector(uint64_t seed, size_t count, float amplitude) {
 
 double OperandUnit(const Backend& backend) { return backend.info().dtype == DType::kBF16 ? 0x1p-9 : 0.0; }
 
-double OutputUnit(const Backend& backend) { return backend.operand_dtype() == DType::kBF16 ? 0x1p-9 : 0.0; }
+double OutputUnit(const Backend& backend) { return backend.operand_dtype() == DType::kBF16 ? 0x1p-8 : 0.0; }
 
 std::vector<float> ProductInput(const Backend& backend, std::vector<float> data) {
   if (backend.info().dtype == DType::kBF16) {

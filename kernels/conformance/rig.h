@@ -18,7 +18,7 @@ inline constexpr double kUnit = 0x1p-24;
 
 // Relative rounding of a number that enters a product on this backend: nothing in f32, 2^-9 in bf16.
 double OperandUnit(const Backend& backend);
-// Relative rounding of what an operation writes as an operand: nothing in f32, 2^-9 in bf16.
+// Relative rounding of what an operation writes as an operand: nothing in f32, 2^-8 in bf16.
 double OutputUnit(const Backend& backend);
 // The numbers as a product will see them, so that a case's inputs are exact on every backend.
 std::vector<float> ProductInput(const Backend& backend, std::vector<float> data);

@@ -45,6 +45,7 @@ class CpuBackend final : public Backend {
     info_.device = CpuModelName();
     info_.dtype = options.dtype;
     info_.thread_count = threads;
+    info_.notes = options.notes;
     info_.notes.push_back("computing with " + std::string(kernels.isa) + " in " + DTypeName(options.dtype) + " on " +
                           std::to_string(threads) + (threads == 1 ? " thread" : " threads"));
     if (threads > UsableCores()) {

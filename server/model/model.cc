@@ -39,9 +39,11 @@ absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::B
 absl::StatusOr<kernels::BackendOptions> ToBackendOptions(const ModelOptions& options) {
   kernels::BackendOptions to;
   to.device = options.device.empty() ? "auto" : options.device;
-  if (options.dtype == "bf16") {
+  if (options.dtype.empty()) {
+    to.dtype = kernels::DefaultDType(to.device);
+  } else if (options.dtype == "bf16") {
     to.dtype = kernels::DType::kBF16;
-  } else if (!options.dtype.empty() && options.dtype != "f32") {
+  } else if (options.dtype != "f32") {
     return absl::InvalidArgumentError(absl::StrCat("dtype is \"", options.dtype, "\"; it must be f32 or bf16"));
   }
   if (options.threads < 0 || options.threads > 1024) {

@@ -1,0 +1,17 @@
+# cmake -DREPORT=FILE -P RunAndKeep.cmake -- COMMAND..: runs the command, keeps what it says on standard error in FILE, and
+# shows it when the command fails.
+set(command)
+set(after OFF)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+  if(after)
+    list(APPEND command ${CMAKE_ARGV${i}})
+  elseif(CMAKE_ARGV${i} STREQUAL "--")
+    set(after ON)
+  endif()
+endforeach()
+execute_process(COMMAND ${command} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE report)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${said}${report}")
+endif()
+file(WRITE ${REPORT} "${said}${report}")

@@ -1,0 +1,55 @@
+# The CUDA backend (where nvcc is), and its emulator and tests (everywhere they are asked for).
+#
+# Included by kernels/CMakeLists.txt, so that the backend becomes part of varifocal_kernels.
+set(cuda_host cuda/cuda_backend.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc)
+
+if(VARIFOCAL_HAS_CUDA)
+  varifocal_cuda_objects(OUT cuda_objects REPORTS cuda_reports
+    FILES cuda/attention_16_48.cu cuda/attention_64_96.cu cuda/attention_112_128.cu cuda/attention_256.cu
+          cuda/head_kernels.cu cuda/kernel_table.cu cuda/matmul_kernels.cu cuda/row_kernels.cu)
+  target_sources(varifocal_kernels PRIVATE ${cuda_host} cuda/cublaslt_products.cc cuda/cudart_runtime.cc ${cuda_objects})
+  target_compile_definitions(varifocal_kernels PUBLIC VARIFOCAL_HAS_CUDA=1)
+  set_source_files_properties(cuda/cublaslt_products.cc cuda/cudart_runtime.cc PROPERTIES
+    COMPILE_OPTIONS "-isystem;${VARIFOCAL_CUDA_INCLUDE}")
+  target_link_libraries(varifocal_kernels PUBLIC ${VARIFOCAL_CUDART} ${CMAKE_DL_LIBS} rt)
+endif()
+
+if(NOT VARIFOCAL_CUDA_EMULATOR)
+  return()
+endif()
+
+# The kernels' sources once more, compiled for the host; with the backend's own where the build has no CUDA.
+add_library(varifocal_kernels_emulator STATIC
+  cuda/emulator/context_switch.cc cuda/emulator/emulated_attention.cc cuda/emulator/emulated_head.cc
+  cuda/emulator/emulated_matmul.cc cuda/emulator/emulated_rows.cc cuda/emulator/emulated_runtime.cc
+  cuda/emulator/emulated_table.cc cuda/emulator/fibers.cc)
+if(NOT VARIFOCAL_HAS_CUDA)
+  target_sources(varifocal_kernels_emulator PRIVATE ${cuda_host})
+endif()
+varifocal_options(varifocal_kernels_emulator)
+target_link_libraries(varifocal_kernels_emulator PUBLIC varifocal_kernels_conformance)
+
+# Checks are a table; a bare machine runs it by itself, the others through the test library.
+add_library(varifocal_kernels_cuda_checks STATIC
+  cuda/checks/checks.cc cuda/checks/device_checks.cc cuda/checks/emulated_checks.cc cuda/checks/fault_checks.cc
+  cuda/checks/gate_checks.cc cuda/checks/layout_checks.cc cuda/checks/schedule_checks.cc cuda/checks/tile_checks.cc)
+varifocal_options(varifocal_kernels_cuda_checks)
+target_link_libraries(varifocal_kernels_cuda_checks PUBLIC varifocal_kernels_emulator)
+if(VARIFOCAL_HAS_CUDA)
+  target_compile_definitions(varifocal_kernels_cuda_checks PRIVATE VARIFOCAL_PTXAS_REPORTS="${CMAKE_CURRENT_BINARY_DIR}/cuda")
+endif()
+add_executable(cuda_selfcheck cuda/checks/selfcheck.cc)
+varifocal_options(cuda_selfcheck)
+target_link_libraries(cuda_selfcheck PRIVATE varifocal_kernels_cuda_checks)
+add_executable(gpu_bench cuda/gpu_bench.cc)
+varifocal_options(gpu_bench)
+target_link_libraries(gpu_bench PRIVATE varifocal_kernels_emulator)
+add_test(NAME cuda:gpu_bench_tiny COMMAND gpu_bench --device=emulated --tiny --rounds=1)
+set_tests_properties(cuda:gpu_bench_tiny PROPERTIES TIMEOUT 300)
+if(TARGET GTest::gtest_main)
+  add_executable(cuda_test cuda/checks/checks_test.cc)
+  varifocal_options(cuda_test)
+  target_link_libraries(cuda_test PRIVATE varifocal_kernels_cuda_checks GTest::gtest_main)
+  gtest_discover_tests(cuda_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60 TEST_PREFIX cuda:
+                       PROPERTIES TIMEOUT 300)
+endif()

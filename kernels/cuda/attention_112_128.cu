@@ -1,0 +1,12 @@
+// Attention kernels of head dim 112, 128.
+
+#include "kernels/cuda/attention_kernels.h"
+
+namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
+
+template int StartPrefill<112>(const AttendParams&, LaunchStream);
+template int StartDecode<112>(const AttendParams&, LaunchStream);
+template int StartPrefill<128>(const AttendParams&, LaunchStream);
+template int StartDecode<128>(const AttendParams&, LaunchStream);
+
+}  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

@@ -1,0 +1,10 @@
+// Attention kernels of head dim 256.
+
+#include "kernels/cuda/attention_kernels.h"
+
+namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
+
+template int StartPrefill<256>(const AttendParams&, LaunchStream);
+template int StartDecode<256>(const AttendParams&, LaunchStream);
+
+}  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

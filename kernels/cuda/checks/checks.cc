@@ -1,0 +1,14 @@
+#include "kernels/cuda/checks/checks.h"
+
+namespace varifocal::kernels::cuda {
+
+std::vector<NamedCheck> AllChecks() {
+  std::vector<NamedCheck> all;
+  for (const auto& more : {LayoutChecks(), ScheduleChecks(), TileChecks(), EmulatedChecks(), FaultChecks(),
+                           GateChecks(), DeviceChecks()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+}  // namespace varifocal::kernels::cuda

@@ -1,0 +1,26 @@
+// The tests of the CUDA backend as a table, for GoogleTest (checks_test.cc) and for a bare machine (selfcheck.cc).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace varifocal::kernels::cuda {
+
+struct NamedCheck {
+  std::string name;
+  // Empty when it holds; otherwise one sentence. A sentence that begins with kSkipped says why it could not run.
+  std::function<std::string()> run;
+};
+inline constexpr char kSkipped[] = "skipped: ";
+
+std::vector<NamedCheck> LayoutChecks();    // pages, staged blocks, fragments
+std::vector<NamedCheck> ScheduleChecks();  // tiles, blocks, splits
+std::vector<NamedCheck> TileChecks();      // the emulator itself, and attention on it against float64
+std::vector<NamedCheck> EmulatedChecks();  // the conformance table on the emulated device
+std::vector<NamedCheck> FaultChecks();     // refusals, exhausted memory, failing devices
+std::vector<NamedCheck> GateChecks();      // what ptxas said of every kernel
+std::vector<NamedCheck> DeviceChecks();    // the conformance table on a real device
+std::vector<NamedCheck> AllChecks();
+
+}  // namespace varifocal::kernels::cuda

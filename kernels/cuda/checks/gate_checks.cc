@@ -1,0 +1,174 @@
+// What ptxas said of every kernel, for every architecture: no spill, no stack, registers and static shared memory under
+// the caps below. The caps are what was seen when a kernel was last worked on, with little room: growth is a decision.
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "kernels/cuda/checks/checks.h"
+
+namespace varifocal::kernels::cuda {
+namespace {
+
+struct Cap {
+  const char* kernel;  // as it stands in the mangled name, template argument included where it matters
+  int registers_max;
+  int shared_max;  // static bytes
+};
+// 255 registers are the most a thread can have: 128 threads of them let two blocks share an SM.
+const Cap kCaps[] = {
+    {"AttendPrefillKernelILi16E", 160, 2048},
+    {"AttendPrefillKernelILi32E", 176, 2048},
+    {"AttendPrefillKernelILi48E", 208, 2048},
+    {"AttendPrefillKernelILi64E", 216, 2048},
+    {"AttendPrefillKernelILi80E", 255, 2048},
+    {"AttendPrefillKernelILi96E", 255, 2048},
+    {"AttendPrefillKernelILi112E", 255, 2048},
+    {"AttendPrefillKernelILi128E", 255, 2048},
+    {"AttendPrefillKernelILi256E", 255, 2048},
+    {"AttendDecodeKernelILi16E", 96, 0},
+    {"AttendDecodeKernelILi32E", 96, 0},
+    {"AttendDecodeKernelILi48E", 104, 0},
+    {"AttendDecodeKernelILi64E", 112, 0},
+    {"AttendDecodeKernelILi80E", 128, 0},
+    {"AttendDecodeKernelILi96E", 128, 0},
+    {"AttendDecodeKernelILi112E", 144, 0},
+    {"AttendDecodeKernelILi128E", 144, 0},
+    {"AttendDecodeKernelILi256E", 255, 0},
+    {"MergeSplitsKernel", 64, 0},
+    {"MatmulPrefillKernelIf", 168, 0},
+    {"MatmulPrefillKernelIt", 168, 0},
+    {"MatmulNarrowKernel", 80, 0},
+    {"MatmulWideKernel", 128, 0},
+    {"EmbedKernel", 40, 0},
+    {"NormKernel", 48, 64},
+    {"NormResidualKernel", 64, 64},
+    {"FinishKernel", 48, 0},
+    {"TauDotKernel", 64, 0},
+    {"TauSumKernel", 64, 0},
+    {"QkvKernel", 80, 64},
+    {"ScoresKernel", 48, 0},
+    {"HeadStatsKernel", 80, 256},
+};
+
+struct Usage {
+  std::string kernel, architecture;
+  int registers = -1, shared = 0, stack = -1, spills = -1;
+};
+
+// The number before `unit` in a line, or `otherwise`.
+int NumberBefore(const std::string& line, const std::string& unit, int otherwise) {
+  const size_t at = line.find(unit);
+  if (at == std::string::npos) return otherwise;
+  size_t begin = at;
+  while (begin > 0 && std::isdigit(static_cast<unsigned char>(line[begin - 1]))) --begin;
+  return begin == at ? otherwise : std::stoi(line.substr(begin, at - begin));
+}
+
+std::vector<Usage> ParseReport(const std::string& text) {
+  std::vector<Usage> all;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    const size_t entry = line.find("Compiling entry function '");
+    if (entry != std::string::npos) {
+      const size_t begin = entry + 26, end = line.find('\'', begin), target = line.find("for '", end) + 5;
+      all.push_back({line.substr(begin, end - begin), line.substr(target, line.find('\'', target) - target)});
+      continue;
+    }
+    if (all.empty()) continue;
+    Usage& last = all.back();
+    if (line.find("bytes stack frame") != std::string::npos) {
+      last.stack = NumberBefore(line, " bytes stack frame", -1);
+      last.spills = NumberBefore(line, " bytes spill stores", -1) + NumberBefore(line, " bytes spill loads", -1);
+    }
+    if (line.find("Used ") != std::string::npos && line.find(" registers") != std::string::npos) {
+      last.registers = NumberBefore(line, " registers", -1);
+      last.shared = NumberBefore(line, " bytes smem", 0);
+    }
+  }
+  return all;
+}
+
+// The cap of a mangled name: the longest that matches (NormKernel is no part of NormResidualKernel).
+const Cap* CapOf(const std::string& kernel) {
+  for (const Cap& cap : kCaps) {
+    const size_t at = kernel.find(cap.kernel);
+    // A mangled name has its length before it.
+    if (at != std::string::npos && at > 0 && std::isdigit(static_cast<unsigned char>(kernel[at - 1]))) return &cap;
+  }
+  return nullptr;
+}
+
+std::string Judge(const Usage& usage) {
+  const Cap* cap = CapOf(usage.kernel);
+  const std::string who = usage.kernel + " for " + usage.architecture;
+  if (cap == nullptr) return who + " has no cap";
+  if (usage.registers < 0 || usage.stack < 0 || usage.spills < 0) return who + " has no report";
+  if (usage.stack != 0 || usage.spills != 0) {
+    return who + " has " + std::to_string(usage.stack) + " bytes of stack and spills " + std::to_string(usage.spills);
+  }
+  if (usage.registers > cap->registers_max) {
+    return who + " takes " + std::to_string(usage.registers) + " registers, above " +
+           std::to_string(cap->registers_max);
+  }
+  if (usage.shared > cap->shared_max) {
+    return who + " takes " + std::to_string(usage.shared) + " shared bytes, above " + std::to_string(cap->shared_max);
+  }
+  return "";
+}
+
+// The judge must see what it is there for.
+std::string CheckJudge() {
+  const std::string text =
+      "ptxas info    : Compiling entry function '_ZN1a9QkvKernelE' for 'sm_80'\n"
+      "ptxas info    : Function properties for _ZN1a9QkvKernelE\n"
+      "    STACK bytes stack frame, SPILL bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used REGS registers, used 1 barriers, SHARED bytes smem, 536 bytes cmem[0]\n";
+  const auto with = [&](const char* stack, const char* spill, const char* regs, const char* shared) {
+    std::string filled = text;
+    for (const auto& [word, value] :
+         {std::pair{"STACK", stack}, {"SPILL", spill}, {"REGS", regs}, {"SHARED", shared}}) {
+      filled.replace(filled.find(word), std::string(word).size(), value);
+    }
+    const std::vector<Usage> usage = ParseReport(filled);
+    return usage.size() == 1 ? Judge(usage[0]) : "not one kernel";
+  };
+  if (!with("0", "0", "80", "64").empty()) return "a kernel at its caps is refused: " + with("0", "0", "80", "64");
+  for (const std::string& verdict : {with("8", "0", "80", "64"), with("0", "4", "80", "64"), with("0", "0", "81", "64"),
+                                     with("0", "0", "80", "65")}) {
+    if (verdict.empty()) return "a kernel over its caps passes";
+  }
+  return "";
+}
+
+std::string CheckReports() {
+#if defined(VARIFOCAL_PTXAS_REPORTS)
+  std::map<std::string, std::map<std::string, int>> seen;  // architecture, kernel
+  for (const auto& entry : std::filesystem::directory_iterator(VARIFOCAL_PTXAS_REPORTS)) {
+    if (entry.path().extension() != ".ptxas") continue;
+    std::ifstream stream(entry.path());
+    std::ostringstream text;
+    text << stream.rdbuf();
+    for (const Usage& usage : ParseReport(text.str())) {
+      if (const std::string verdict = Judge(usage); !verdict.empty()) return verdict;
+      ++seen[usage.architecture][CapOf(usage.kernel)->kernel];
+    }
+  }
+  if (seen.empty()) return std::string("no report under ") + VARIFOCAL_PTXAS_REPORTS;
+  for (const auto& [architecture, kernels] : seen) {
+    for (const Cap& cap : kCaps) {
+      if (kernels.count(cap.kernel) == 0) return std::string(cap.kernel) + " was not compiled for " + architecture;
+    }
+  }
+  return "";
+#else
+  return std::string(kSkipped) + "this build has no nvcc";
+#endif
+}
+
+}  // namespace
+
+std::vector<NamedCheck> GateChecks() { return {{"gate_judge", CheckJudge}, {"gate_ptxas_reports", CheckReports}}; }
+
+}  // namespace varifocal::kernels::cuda

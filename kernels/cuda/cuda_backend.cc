@@ -1,0 +1,580 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/cpu_features.h"
+#include "kernels/cuda/attention_table.h"
+#include "kernels/cuda/cuda_workspace.h"
+
+namespace varifocal::kernels::cuda {
+namespace {
+
+static_assert(kPageTokenCount == kPageTokens);
+static_assert(sizeof(KeyInterval) == sizeof(RowInterval));
+static_assert(static_cast<int>(TauMean::kCausal) == 0 && static_cast<int>(TauMean::kToken) == 1 &&
+              static_cast<int>(TauMean::kSequence) == 2);
+static_assert(static_cast<int>(ActivationCode::kRelu) == static_cast<int>(Activation::kRelu));
+
+// Threads that convert weights; more do not help one copy engine.
+constexpr int kLoadThreadsMax = 8;
+
+CudaWorkspace& Own(Workspace& workspace) { return static_cast<CudaWorkspace&>(workspace); }
+const CudaWeight& Own(const Weight& weight) { return static_cast<const CudaWeight&>(weight); }
+ActivationCode CodeOf(Activation activation) { return static_cast<ActivationCode>(activation); }
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(std::unique_ptr<Runtime> runtime, const BackendOptions& options)
+      : device_(std::move(runtime)),
+        threads_(std::min(kLoadThreadsMax, options.thread_count > 0 ? options.thread_count : cpu::UsableCores())) {}
+
+  Error Open(int index) {
+    if (Error error = device_.Open(index); !error.ok()) return error;
+    const DeviceProperties& properties = device_.properties();
+    const int capability = properties.major * 10 + properties.minor;
+    const char* kind = ChooseAttention(0, capability);
+    if (kind[0] == '\0') {
+      return {ErrorCode::kUnsupported, properties.name + " has compute capability " + std::to_string(properties.major) +
+                                           "." + std::to_string(properties.minor) + "; the cuda backend needs 8.0"};
+    }
+    info_.name = std::string("cuda-") + kind + "-bf16";
+    info_.device = properties.name;
+    info_.dtype = DType::kBF16;
+    info_.thread_count = 1;
+    ProductLibrary* library = device_.runtime().products();
+    info_.notes.push_back("computing in bf16 on cuda:" + std::to_string(index) + ", " + properties.name +
+                          ", attention " + kind + ", products by " +
+                          (library == nullptr ? "our own kernels" : library->name()));
+    if (!device_.pinned()) info_.notes.push_back("the system gave no pinned memory; loading will be slower");
+    return {};
+  }
+
+  const BackendInfo& info() const override { return info_; }
+  DType operand_dtype() const override { return DType::kBF16; }
+  MemoryInfo memory() const override {
+    MemoryInfo info;
+    if (device_.runtime().Memory(&info.free_bytes, &info.total_bytes) != 0) return {};
+    return info;
+  }
+
+  // ---- memory ----
+
+  Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
+    auto memory = device_.Allocate(bytes, "making a buffer", true);
+    if (!memory.ok()) return memory.error();
+    return std::unique_ptr<Buffer>(std::make_unique<DeviceBuffer>(std::move(*memory)));
+  }
+  Error Write(Slice to, const void* from, size_t bytes) override {
+    return device_.Upload(DeviceData<char>(to, bytes), from, bytes);
+  }
+  Error Read(void* to, Slice from, size_t bytes) override {
+    return device_.Download(to, DeviceData<char>(from, bytes), bytes);
+  }
+  Error Zero(Slice slice, size_t bytes) override {
+    if (Error error = device_.Fault(); !error.ok()) return error;
+    return device_.Check(device_.runtime().Fill(DeviceData<char>(slice, bytes), 0, bytes), "clearing a buffer");
+  }
+
+  Result<std::unique_ptr<Buffer>> CreateVector(const HostMatrix& vector) override {
+    const int64_t count = vector.rows * vector.columns;
+    std::vector<float> values(static_cast<size_t>(count));
+    WidenRow({vector.dtype, vector.data, 1, count}, 0, values.data());
+    auto buffer = Allocate(values.size() * sizeof(float));
+    if (!buffer.ok()) return buffer;
+    if (Error error = Write({buffer->get(), 0}, values.data(), values.size() * sizeof(float)); !error.ok())
+      return error;
+    return buffer;
+  }
+  Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) override {
+    return CudaWeight::Create(device_, threads_, parts, use);
+  }
+  Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) override {
+    return CudaRopeTable::Create(device_, spec);
+  }
+
+  Error CheckShape(const KvShape& shape) const override {
+    if (shape.has_group_bits) return {ErrorCode::kUnsupported, "the cuda backend has no group test"};
+    if (std::find(std::begin(kHeadDims), std::end(kHeadDims), shape.head_dim) == std::end(kHeadDims)) {
+      std::string known;
+      for (const int dim : kHeadDims) known += (known.empty() ? "" : ", ") + std::to_string(dim);
+      return {ErrorCode::kUnsupported, "the cuda backend has no attention kernel for head dim " +
+                                           std::to_string(shape.head_dim) + ", only for " + known};
+    }
+    return {};
+  }
+  size_t KvBytesPerPageAndLayer(const KvShape& shape) const override { return CudaPool::BytesPerPageAndLayer(shape); }
+  Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
+    if (Error error = CheckShape(shape); !error.ok()) return error;
+    return CudaPool::Create(device_, shape, page_count);
+  }
+  Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) override {
+    const auto& own = static_cast<const CudaPool&>(pool);
+    const int dim = own.shape().head_dim, heads = own.shape().kv_head_count;
+    std::vector<unsigned char> tiles(heads * HeadPageBytes(dim));
+    const unsigned char* from = own.view(layer).tiles + page * tiles.size();
+    if (Error error = device_.Download(tiles.data(), from, tiles.size()); !error.ok()) return error;
+    for (int row = 0; row < row_count; ++row) {
+      for (int head = 0; head < heads; ++head) {
+        const unsigned char* tile = tiles.data() + head * HeadPageBytes(dim);
+        for (int i = 0; i < dim; ++i) {
+          uint16_t key, value;
+          std::memcpy(&key, tile + ElementOffset(dim, row, i), sizeof key);
+          std::memcpy(&value, tile + TileBytes(dim, kPageTokens) + ElementOffset(dim, row, i), sizeof value);
+          *keys++ = WidenBF16(key);
+          *values++ = WidenBF16(value);
+        }
+      }
+    }
+    return {};
+  }
+
+  size_t WorkspaceBytes(const StepShape& shape) const override { return SizesFor(shape).total_bytes(); }
+  Result<std::unique_ptr<Workspace>> CreateWorkspace(const StepShape& shape) override {
+    return CudaWorkspace::Create(device_, shape);
+  }
+
+  // ---- a step ----
+
+  Error BeginStep(Workspace& workspace, const Batch& batch) override { return Own(workspace).Begin(batch); }
+
+  Error Embed(Workspace& workspace, const EmbedArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    const CudaWeight& table = Own(*args.table);
+    const int rows = own.flat.row_count();
+    VF_CHECK(args.tokens.size() == static_cast<size_t>(rows), "one token per row");
+    for (const int32_t token : args.tokens) {
+      VF_CHECK(token >= 0 && token < table.rows(), "a token id outside the vocabulary");
+    }
+    if (Error error = device_.Upload(own.tokens.as(), args.tokens.data(), args.tokens.size_bytes()); !error.ok())
+      return error;
+    EmbedParams p;
+    p.table = table.data();
+    p.table_stride = table.stride();
+    if (args.positions != nullptr) {
+      const CudaWeight& positions = Own(*args.positions);
+      for (const int32_t position : own.flat.row_positions) {
+        VF_CHECK(position < positions.rows(), "a position beyond the position table");
+      }
+      p.positions = positions.data();
+      p.positions_stride = positions.stride();
+    }
+    p.tokens = own.tokens.as<int32_t>();
+    p.row_positions = own.step().row_positions;
+    p.multiplier = args.multiplier;
+    p.row_count = rows;
+    p.width = static_cast<int>(table.columns());
+    p.out = DeviceData<float>(args.out, static_cast<size_t>(rows) * p.width);
+    return Launched(device_.kernels().embed(p, device_.stream()), "starting the embedding");
+  }
+
+  Error Norm(Workspace& workspace, const NormArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    const int rows = own.flat.row_count(), width = own.shape.model_dim;
+    const size_t count = static_cast<size_t>(rows) * width;
+    NormParams p;
+    p.x = DeviceData<float>(args.x, count);
+    p.delta = OptionalDeviceData<uint16_t>(args.delta, count);
+    if (args.kind != NormKind::kNone) p.weight = DeviceData<float>(args.weight, width);
+    p.bias = OptionalDeviceData<float>(args.bias, width);
+    p.layer = args.kind == NormKind::kLayer;
+    p.epsilon = args.epsilon;
+    p.row_count = rows;
+    p.width = width;
+    p.out = DeviceData<uint16_t>(args.out, count);
+    return Launched(device_.kernels().norm(p, device_.stream()), "starting a norm");
+  }
+
+  Error FocalTau(Workspace& workspace, const FocalTauArgs& args) override;
+  Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) override;
+  Error Attend(Workspace& workspace, const AttendArgs& args) override;
+
+  Error Linear(Workspace& workspace, const LinearArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    const CudaWeight& weight = Own(*args.weight);
+    const size_t rows = own.flat.row_count();
+    uint16_t* out = DeviceData<uint16_t>(args.out, rows * weight.rows());
+    if (args.bias.buffer == nullptr && args.activation == Activation::kNone &&
+        own.flat.batch.phase == Phase::kPrefill) {
+      // Nothing follows the product, so it goes where it belongs.
+      if (Error error = Ready(own); !error.ok()) return error;
+      const uint16_t* x = DeviceData<uint16_t>(args.x, rows * weight.columns());
+      return Start(x, own.flat.row_count(), weight, 0, weight.rows(), ProductType::kBf16, out);
+    }
+    FinishParams p;
+    p.activation = CodeOf(args.activation);
+    p.out = out;
+    return Finish(own, args.x, weight, args.bias, ProductType::kF32, p);
+  }
+  Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    const CudaWeight& weight = Own(*args.weight);
+    const size_t rows = own.flat.row_count();
+    float* residual = DeviceData<float>(args.residual, rows * weight.rows());
+    const uint16_t* x = DeviceData<uint16_t>(args.x, rows * weight.columns());
+    if (args.bias.buffer == nullptr && own.flat.batch.phase == Phase::kPrefill) {
+      // The library adds to what is there in the product itself.
+      if (Error error = Ready(own); !error.ok()) return error;
+      const int plan = PlanFor(weight, weight.rows(), ProductType::kF32, x);
+      if (plan >= 0) {
+        return Launched(device_.runtime().products()->Multiply(plan, own.flat.row_count(), x, weight.data(),
+                                                               args.multiplier, 1.0f, residual),
+                        "starting a product");
+      }
+    }
+    FinishParams p;
+    p.mode = FinishMode::kResidual;
+    p.multiplier = args.multiplier;
+    p.out = residual;
+    return Finish(own, args.x, weight, args.bias, ProductType::kF32, p);
+  }
+  Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    const CudaWeight& weight = Own(*args.weight);
+    VF_CHECK(weight.gated(), "LinearGated needs a kGateUp weight");
+    const size_t rows = own.flat.row_count();
+    FinishParams p;
+    p.mode = FinishMode::kGated;
+    p.activation = CodeOf(args.activation);
+    p.out = DeviceData<uint16_t>(args.out, rows * weight.rows() / 2);
+    // Two numbers a hidden unit: in bf16 they cost half the traffic, and they are rounded to it afterwards anyway.
+    return Finish(own, args.x, weight, args.bias, ProductType::kBf16, p);
+  }
+  Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    const CudaWeight& weight = Own(*args.weight);
+    const size_t rows = own.flat.row_count();
+    NormResidualParams p;
+    if (Error error = Multiply(own, args.x, weight, args.bias, ProductType::kF32, &p.product); !error.ok())
+      return error;
+    p.weight = DeviceData<float>(args.norm_weight, weight.rows());
+    p.epsilon = args.norm_epsilon;
+    p.multiplier = args.multiplier;
+    p.row_count = own.flat.row_count();
+    p.residual = DeviceData<float>(args.residual, rows * weight.rows());
+    return Launched(device_.kernels().norm_residual(p, device_.stream()), "starting a norm");
+  }
+
+  Error LmHead(Workspace& workspace, const LmHeadArgs& args) override;
+  Error AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) override;
+
+ private:
+  Error Ready(const CudaWorkspace& workspace) {
+    if (Error error = device_.Fault(); !error.ok()) return error;
+    return IsCancelled(workspace.flat.batch) ? CancelledError() : Error{};
+  }
+  Error Launched(int code, const char* doing) { return device_.Check(code, doing); }
+
+  // The library's plan, or -1; a plan expects operands on 16 bytes.
+  int PlanFor(const CudaWeight& weight, int64_t outputs, ProductType type, const uint16_t* x) {
+    return reinterpret_cast<uintptr_t>(x) % kChunkBytes == 0 ? weight.Plan(device_, outputs, type) : -1;
+  }
+
+  // x [rows, K] times outputs [first, first + count) of a weight, into the workspace's scratch. `shape_outputs` says
+  // how K is cut in a decode step.
+  Error MultiplyRows(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight, int64_t first,
+                     int64_t count, int64_t shape_outputs, ProductType type, ProductView* product) {
+    const bool decode = workspace.flat.batch.phase == Phase::kDecode;
+    if (decode) type = ProductType::kF32;
+    const int splits = decode ? DecodeSplitK(shape_outputs, weight.columns()) : 1;
+    const size_t elements = static_cast<size_t>(rows) * count;
+    auto scratch = workspace.Products(elements * splits * (type == ProductType::kF32 ? 4 : 2));
+    if (!scratch.ok()) return scratch.error();
+    *product = {.data = *scratch,
+                .is_bf16 = type == ProductType::kBf16,
+                .split_count = splits,
+                .split_stride = elements,
+                .columns = static_cast<int>(count)};
+    if (!decode) return Start(x, rows, weight, first, count, type, *scratch);
+    const MatmulParams p{.x = x,
+                         .weight = weight.data() + first * weight.stride(),
+                         .x_stride = weight.columns(),
+                         .weight_stride = weight.stride(),
+                         .rows = rows,
+                         .outputs = static_cast<int>(count),
+                         .inner = static_cast<int>(weight.columns()),
+                         .split_count = splits,
+                         .split_steps = SplitSteps(weight.columns(), splits),
+                         .out = *scratch};
+    return Launched(device_.kernels().matmul_decode(p, device_.stream()), "starting a product");
+  }
+
+  // A prefill product in one piece, by the library or by our own kernel.
+  Error Start(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count, ProductType type,
+              void* out) {
+    const uint16_t* rows_of_weight = weight.data() + first * weight.stride();
+    if (const int plan = PlanFor(weight, count, type, x); plan >= 0) {
+      return Launched(device_.runtime().products()->Multiply(plan, rows, x, rows_of_weight, 1.0f, 0.0f, out),
+                      "starting a product");
+    }
+    const MatmulParams p{.x = x,
+                         .weight = rows_of_weight,
+                         .x_stride = weight.columns(),
+                         .weight_stride = weight.stride(),
+                         .rows = rows,
+                         .outputs = static_cast<int>(count),
+                         .inner = static_cast<int>(weight.columns()),
+                         .split_count = 1,
+                         .split_steps = SplitSteps(weight.columns(), 1),
+                         .out = out};
+    return Launched(device_.kernels().matmul_prefill(p, type, device_.stream()), "starting a product");
+  }
+
+  Error Multiply(CudaWorkspace& workspace, const Slice& x, const CudaWeight& weight, const Slice& bias,
+                 ProductType type, ProductView* product) {
+    if (Error error = Ready(workspace); !error.ok()) return error;
+    const int rows = workspace.flat.row_count();
+    const auto* data = DeviceData<uint16_t>(x, static_cast<size_t>(rows) * weight.columns());
+    if (Error error = MultiplyRows(workspace, data, rows, weight, 0, weight.rows(), weight.rows(), type, product);
+        !error.ok())
+      return error;
+    product->bias = OptionalDeviceData<float>(bias, weight.rows());
+    return {};
+  }
+
+  // The product, then what `p` says follows it.
+  Error Finish(CudaWorkspace& workspace, const Slice& x, const CudaWeight& weight, const Slice& bias, ProductType type,
+               FinishParams& p) {
+    if (Error error = Multiply(workspace, x, weight, bias, type, &p.product); !error.ok()) return error;
+    p.row_count = workspace.flat.row_count();
+    return Launched(device_.kernels().finish(p, device_.stream()), "finishing a product");
+  }
+
+  PoolView ViewOf(const CudaWorkspace& workspace, const KvPool& pool, int layer, int page_group) {
+    PoolView view = static_cast<const CudaPool&>(pool).view(layer);
+    view.table_starts = workspace.table_starts(page_group);
+    return view;
+  }
+
+  mutable Device device_;
+  cpu::ThreadPool threads_;
+  BackendInfo info_;
+};
+
+Error CudaBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
+  CudaWorkspace& own = Own(workspace);
+  if (Error error = Ready(own); !error.ok()) return error;
+  const size_t rows = own.flat.row_count();
+  for (const SequenceRows& sequence : own.flat.batch.sequences) {
+    if (args.mean == TauMean::kSequence && sequence.first_position < sequence.prompt_row_count &&
+        (sequence.first_position != 0 || sequence.row_count < sequence.prompt_row_count)) {
+      return {ErrorCode::kInvalidArgument, "tau over the whole sequence needs the prompt of " +
+                                               std::to_string(sequence.prompt_row_count) + " rows in one step"};
+    }
+  }
+  TauParams p;
+  p.step = own.step();
+  p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
+  VF_CHECK(p.pool.tau_sums != nullptr, "learned tau needs a pool with has_tau_sums");
+  p.width = own.shape.model_dim;
+  p.x = DeviceData<uint16_t>(args.x, rows * p.width);
+  p.weight = DeviceData<float>(args.weight, p.width);
+  p.bias = args.bias;
+  p.tau_min = args.tau_min;
+  p.tau_max = args.tau_max;
+  p.mean = static_cast<int>(args.mean);
+  p.raw = own.row_numbers.as<float>();
+  p.scales = DeviceData<float>(args.row_scales, rows);
+  p.bound_counts = OptionalDeviceData<uint32_t>(args.bound_counts, own.flat.batch.sequences.size() * 2);
+  return Launched(device_.kernels().tau(p, device_.stream()), "starting the learned temperature");
+}
+
+Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) {
+  CudaWorkspace& own = Own(workspace);
+  const CudaWeight& weight = Own(*args.weight);
+  const int rows = own.flat.row_count();
+  QkvParams p;
+  if (Error error = Multiply(own, args.x, weight, args.bias, ProductType::kF32, &p.product); !error.ok()) return error;
+  p.step = own.step();
+  p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
+  const int dim = p.pool.head_dim, kv_heads = p.pool.kv_head_count, heads = args.query_head_count;
+  VF_CHECK(weight.rows() == static_cast<int64_t>(heads + 2 * kv_heads) * dim, "the weight has (H + 2K) D rows");
+  p.query_norm = OptionalDeviceData<float>(args.query_norm, args.norm_over_width ? heads * dim : dim);
+  p.key_norm = OptionalDeviceData<float>(args.key_norm, args.norm_over_width ? kv_heads * dim : dim);
+  p.norm_over_width = args.norm_over_width;
+  p.norm_epsilon = args.norm_epsilon;
+  p.query_head_count = heads;
+  if (args.rope_tables.size() > kRopeTablesMax) {
+    return {ErrorCode::kInvalidArgument, "a step of " + std::to_string(args.rope_tables.size()) +
+                                             " rotary tables exceeds " + std::to_string(kRopeTablesMax)};
+  }
+  for (size_t i = 0; i < args.rope_tables.size(); ++i) {
+    p.ropes[i] = static_cast<const CudaRopeTable*>(args.rope_tables[i])->view();
+  }
+  if (!args.rope_tables.empty()) {
+    p.sequence_ropes = own.sequence_ropes();
+    for (const SequenceRows& sequence : own.flat.batch.sequences) {
+      VF_CHECK(sequence.row_count == 0 || sequence.first_position + sequence.row_count <=
+                                              args.rope_tables[sequence.rope_table]->position_count(),
+               "a position beyond the rope table");
+    }
+  }
+  p.queries = DeviceData<float>(args.queries, static_cast<size_t>(rows) * heads * dim);
+  return Launched(device_.kernels().qkv(p, device_.stream()), "writing keys and values");
+}
+
+Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
+  if (args.groups != nullptr) return {ErrorCode::kUnsupported, "the cuda backend has no group test"};
+  CudaWorkspace& own = Own(workspace);
+  if (Error error = Ready(own); !error.ok()) return error;
+  const size_t rows = own.flat.row_count(), heads = args.query_head_count;
+  AttendParams p;
+  p.step = own.step();
+  p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
+  VF_CHECK(args.query_head_count == own.shape.query_head_count && p.pool.head_dim == own.shape.head_dim &&
+               p.pool.kv_head_count == own.shape.kv_head_count,
+           "the workspace was planned for this model");
+  p.mask = own.mask(args.mask_index);
+  p.queries = DeviceData<float>(args.queries, rows * heads * p.pool.head_dim);
+  p.row_scales = OptionalDeviceData<float>(args.row_scales, rows);
+  p.scale = args.scale;
+  p.query_head_count = args.query_head_count;
+  p.group = args.query_head_count / p.pool.kv_head_count;
+  p.out = DeviceData<uint16_t>(args.out, rows * heads * p.pool.head_dim);
+  p.log_sum_exp = OptionalDeviceData<float>(args.log_sum_exp, rows * heads);
+  if (own.flat.batch.phase == Phase::kPrefill) {
+    p.tiles = own.tiles();
+    p.item_count = own.tile_count();
+    return Launched(device_.kernels().attend_prefill(p, device_.stream()), "starting attention");
+  }
+  p.items = own.items(args.mask_index);
+  p.item_count = own.item_count(args.mask_index);
+  p.partials = own.partials.as<float>();
+  p.split_count_max = own.split_count_max();
+  return Launched(device_.kernels().attend_decode(p, device_.stream()), "starting attention");
+}
+
+Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
+  CudaWorkspace& own = Own(workspace);
+  if (Error error = Ready(own); !error.ok()) return error;
+  const int rows = static_cast<int>(args.rows.size());
+  if (rows > own.shape.head_row_count_max) {
+    return {ErrorCode::kInvalidArgument, "an LM head call of " + std::to_string(rows) + " rows exceeds the planned " +
+                                             std::to_string(own.shape.head_row_count_max)};
+  }
+  VF_CHECK(args.results.size() == args.rows.size(), "one result per head row");
+  if (rows == 0) return {};
+  const CudaWeight& weight = Own(*args.weight);
+  const int64_t width = weight.columns(), vocab = weight.rows();
+  VF_CHECK(width <= own.shape.model_dim, "the workspace was planned for this model");
+  std::vector<int32_t> asked;
+  for (const HeadRow& row : args.rows) asked.push_back(row.row);
+  for (const HeadRow& row : args.rows) {
+    VF_CHECK(row.target < vocab, "a target outside the vocabulary");
+    asked.push_back(row.target);
+  }
+  if (Error error = device_.Upload(own.tokens.as(), asked.data(), asked.size() * sizeof(int32_t)); !error.ok())
+    return error;
+  NormParams norm;
+  norm.x = DeviceData<float>(args.residual, static_cast<size_t>(own.flat.row_count()) * width);
+  norm.rows = own.tokens.as<int32_t>();
+  if (args.norm_kind != NormKind::kNone) norm.weight = DeviceData<float>(args.norm_weight, width);
+  norm.bias = OptionalDeviceData<float>(args.norm_bias, width);
+  norm.layer = args.norm_kind == NormKind::kLayer;
+  norm.epsilon = args.norm_epsilon;
+  norm.row_count = rows;
+  norm.width = static_cast<int>(width);
+  norm.out = own.head_rows.as<uint16_t>();
+  if (Error error = Launched(device_.kernels().norm(norm, device_.stream()), "starting the LM head"); !error.ok())
+    return error;
+  HeadStatsParams stats;
+  stats.targets = own.tokens.as<int32_t>() + rows;
+  stats.row_count = rows;
+  stats.multiplier = args.logit_multiplier;
+  stats.soft_cap = args.logit_soft_cap;
+  stats.states = own.head_states.as<HeadState>();
+  const bool wants_logits =
+      std::any_of(args.rows.begin(), args.rows.end(), [](const HeadRow& row) { return row.logits_slot >= 0; });
+  for (int64_t first = 0; first < vocab; first += kHeadSlice) {
+    const int64_t count = std::min<int64_t>(kHeadSlice, vocab - first);
+    // A shorter last slice is cut as the whole ones are.
+    if (Error error = MultiplyRows(own, own.head_rows.as<uint16_t>(), rows, weight, first, count,
+                                   std::min<int64_t>(kHeadSlice, vocab), ProductType::kF32, &stats.product);
+        !error.ok())
+      return error;
+    stats.first = static_cast<int>(first);
+    stats.count = static_cast<int>(count);
+    // Finished logits replace the first partial product.
+    stats.logits = wants_logits ? static_cast<float*>(const_cast<void*>(stats.product.data)) : nullptr;
+    if (Error error = Launched(device_.kernels().head_stats(stats, device_.stream()), "starting the LM head");
+        !error.ok())
+      return error;
+    for (int r = 0; wants_logits && r < rows; ++r) {
+      if (args.rows[r].logits_slot < 0) continue;
+      if (Error error = device_.Download(args.logits + args.rows[r].logits_slot * vocab + first,
+                                         stats.logits + static_cast<size_t>(r) * count, count * sizeof(float));
+          !error.ok())
+        return error;
+    }
+  }
+  std::vector<HeadState> states(rows);
+  if (Error error = device_.Download(states.data(), own.head_states.as(), states.size() * sizeof(HeadState));
+      !error.ok())
+    return error;
+  for (int r = 0; r < rows; ++r) {
+    const HeadState& state = states[r];
+    // In float64, so that a log-probability rounds once.
+    const double log_sum_exp = static_cast<double>(state.largest) + std::log(static_cast<double>(state.sum));
+    args.results[r] = {
+        .log_sum_exp = static_cast<float>(log_sum_exp),
+        .target_log_probability = args.rows[r].target < 0 ? 0.0f : static_cast<float>(state.target_logit - log_sum_exp),
+        .argmax = state.argmax,
+        .argmax_logit = state.largest,
+        .runner_up_logit = state.runner_up,
+        .finite = state.finite != 0};
+  }
+  return {};
+}
+
+Error CudaBackend::AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) {
+  CudaWorkspace& own = Own(workspace);
+  if (Error error = Ready(own); !error.ok()) return error;
+  const RowInterval seen = own.flat.batch.masks[args.mask_index][args.row];
+  const int count = std::max(0, seen.end - seen.begin);
+  VF_CHECK(args.out.size() == static_cast<size_t>(count), "one probability per visible key");
+  if (count == 0) return {};
+  ScoresParams p;
+  p.step = own.step();
+  p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
+  p.queries = DeviceData<float>(args.queries,
+                                static_cast<size_t>(own.flat.row_count()) * args.query_head_count * p.pool.head_dim);
+  p.query_head_count = args.query_head_count;
+  p.row = args.row;
+  p.head = args.head;
+  p.begin = seen.begin;
+  p.end = seen.end;
+  p.scores = own.row_numbers.as<float>();
+  if (Error error = Launched(device_.kernels().scores(p, device_.stream()), "explaining attention"); !error.ok())
+    return error;
+  float scale = args.scale;
+  if (args.row_scales.buffer != nullptr) {
+    const float* scales = DeviceData<float>(args.row_scales, own.flat.row_count());
+    if (Error error = device_.Download(&scale, scales + args.row, sizeof scale); !error.ok()) return error;
+  }
+  if (Error error = device_.Download(args.out.data(), p.scores, count * sizeof(float)); !error.ok()) return error;
+  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (const float score : args.out) largest = std::max(largest, static_cast<double>(score) * scale);
+  for (const float score : args.out) sum += std::exp(static_cast<double>(score) * scale - largest);
+  for (float& score : args.out) {
+    score = static_cast<float>(std::exp(static_cast<double>(score) * scale - largest) / sum);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> CreateBackendOn(std::unique_ptr<Runtime> runtime, int index,
+                                                 const BackendOptions& options) {
+  if (options.dtype != DType::kBF16) {
+    return Error{ErrorCode::kUnsupported,
+                 std::string("the cuda backend computes in bf16, not ") + DTypeName(options.dtype)};
+  }
+  auto backend = std::make_unique<CudaBackend>(std::move(runtime), options);
+  if (Error error = backend->Open(index); !error.ok()) return error;
+  return std::unique_ptr<Backend>(std::move(backend));
+}
+
+}  // namespace varifocal::kernels::cuda

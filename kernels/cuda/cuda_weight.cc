@@ -1,0 +1,130 @@
+#include "kernels/cuda/cuda_weight.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/host_memory.h"
+
+namespace varifocal::kernels::cuda {
+namespace {
+
+// One row rounded to bf16; bf16 rows as they lie are copied.
+void RoundRow(const HostMatrix& matrix, int64_t row, uint16_t* out) {
+  if (matrix.dtype == DType::kBF16 && !matrix.transposed) {
+    std::memcpy(out, static_cast<const char*>(matrix.data) + row * matrix.columns * 2, matrix.columns * 2);
+    return;
+  }
+  if (matrix.dtype == DType::kF32 && !matrix.transposed) {
+    const char* from = static_cast<const char*>(matrix.data) + row * matrix.columns * sizeof(float);
+    for (int64_t i = 0; i < matrix.columns; ++i) {
+      float value;
+      std::memcpy(&value, from + i * sizeof value, sizeof value);
+      out[i] = RoundToBF16(value);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < matrix.columns; ++i) out[i] = RoundToBF16(At(matrix, row, i));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Weight>> CudaWeight::Create(Device& device, cpu::ThreadPool& threads,
+                                                   std::span<const HostMatrix> parts, WeightUse use) {
+  auto rows = StackedRows(parts, use);
+  if (!rows.ok()) return rows.error();
+  auto weight = std::make_unique<CudaWeight>();
+  weight->rows_ = *rows;
+  weight->columns_ = parts[0].columns;
+  weight->stride_ = (weight->columns_ + kChunkDims - 1) / kChunkDims * kChunkDims;
+  weight->gated_ = use == WeightUse::kGateUp;
+  const size_t row_bytes = static_cast<size_t>(weight->stride_) * 2;
+  auto memory = device.Allocate(row_bytes * weight->rows_, "loading a weight", false);
+  if (!memory.ok()) return memory.error();
+  weight->memory_ = std::move(*memory);
+  const int64_t half = weight->rows_ / 2;
+  const Error error = device.Upload(
+      weight->memory_.as(), weight->memory_.bytes(), row_bytes, [&](char* stage, size_t offset, size_t count) {
+        const int64_t first = static_cast<int64_t>(offset / row_bytes), piece = static_cast<int64_t>(count / row_bytes);
+        constexpr int64_t kRowsPerItem = 16;
+        threads.Run(static_cast<int>((piece + kRowsPerItem - 1) / kRowsPerItem), nullptr, [&](int item, int) {
+          for (int64_t i = item * kRowsPerItem; i < std::min(piece, (item + 1) * kRowsPerItem); ++i) {
+            const int64_t row = first + i;
+            const int64_t source = !weight->gated_ ? row : row % 2 == 0 ? row / 2 : half + row / 2;
+            const auto [part, inner] = StackedRow(parts, source);
+            auto* out = reinterpret_cast<uint16_t*>(stage + i * row_bytes);
+            RoundRow(*part, inner, out);
+            std::fill(out + weight->columns_, out + weight->stride_, static_cast<uint16_t>(0));
+          }
+        });
+      });
+  if (!error.ok()) return error;
+  return std::unique_ptr<Weight>(std::move(weight));
+}
+
+int CudaWeight::Plan(Device& device, int64_t outputs, ProductType type) const {
+  ProductLibrary* library = device.runtime().products();
+  // Rows that do not start on 16 bytes are the library's slow and changeable case; our own kernels take them.
+  if (library == nullptr || columns_ % kChunkDims != 0) return -1;
+  std::lock_guard<std::mutex> lock(plans_mutex_);
+  for (const KnownPlan& known : plans_) {
+    if (known.outputs == outputs && known.type == type) return known.plan;
+  }
+  const int plan = library->MakePlan({.outputs = outputs, .inner = columns_, .weight_stride = stride_, .type = type});
+  plans_.push_back({outputs, type, plan});
+  return plan;
+}
+
+Result<std::unique_ptr<RopeTable>> CudaRopeTable::Create(Device& device, const RopeTableSpec& spec) {
+  // The host table's checks serve here too.
+  if (auto checked = HostRopeTable::Create(spec); !checked.ok()) return checked.error();
+  auto table = std::make_unique<CudaRopeTable>();
+  table->position_count_ = spec.position_count;
+  table->rotary_dim_ = spec.rotary_dim;
+  table->interleaved_ = spec.interleaved;
+  const size_t bytes = spec.cosines.size() * sizeof(float);
+  auto memory = device.Allocate(2 * bytes, "loading a rotary table", false);
+  if (!memory.ok()) return memory.error();
+  table->memory_ = std::move(*memory);
+  if (Error error = device.Upload(table->memory_.as(), spec.cosines.data(), bytes); !error.ok()) return error;
+  if (Error error = device.Upload(table->memory_.as() + bytes, spec.sines.data(), bytes); !error.ok()) return error;
+  return std::unique_ptr<RopeTable>(std::move(table));
+}
+
+RopeView CudaRopeTable::view() const {
+  const float* cosines = memory_.as<float>();
+  return {cosines, cosines + static_cast<size_t>(position_count_) * (rotary_dim_ / 2), rotary_dim_, interleaved_};
+}
+
+size_t CudaPool::BytesPerPageAndLayer(const KvShape& shape) {
+  return shape.kv_head_count * HeadPageBytes(shape.head_dim) + (shape.has_tau_sums ? kTauDoubles * sizeof(double) : 0);
+}
+
+Result<std::unique_ptr<KvPool>> CudaPool::Create(Device& device, const KvShape& shape, int page_count) {
+  auto pool = std::make_unique<CudaPool>();
+  pool->shape_ = shape;
+  pool->page_count_ = page_count;
+  const size_t pages = static_cast<size_t>(shape.layer_count) * page_count;
+  // Zeroed, so that what a new page holds is the same in every run.
+  auto tiles = device.Allocate(pages * shape.kv_head_count * HeadPageBytes(shape.head_dim), "making KV pages", true);
+  if (!tiles.ok()) return tiles.error();
+  pool->tiles_ = std::move(*tiles);
+  if (shape.has_tau_sums) {
+    auto sums = device.Allocate(pages * kTauDoubles * sizeof(double), "making KV pages", true);
+    if (!sums.ok()) return sums.error();
+    pool->tau_sums_ = std::move(*sums);
+  }
+  return std::unique_ptr<KvPool>(std::move(pool));
+}
+
+PoolView CudaPool::view(int layer) const {
+  VF_CHECK(layer >= 0 && layer < shape_.layer_count, "no such layer");
+  PoolView view;
+  const size_t first_page = static_cast<size_t>(layer) * page_count_;
+  view.tiles = tiles_.as() + first_page * shape_.kv_head_count * HeadPageBytes(shape_.head_dim);
+  view.tau_sums = shape_.has_tau_sums ? tau_sums_.as<double>() + first_page * kTauDoubles : nullptr;
+  view.kv_head_count = shape_.kv_head_count;
+  view.head_dim = shape_.head_dim;
+  return view;
+}
+
+}  // namespace varifocal::kernels::cuda

@@ -1,0 +1,71 @@
+// Weights, rotary tables and KV pools on the device.
+//
+// A weight is bf16 [N, stride], rows padded with zeros to whole 16-byte chunks. Gate and up rows are interleaved (gate
+// f, up f), so that one pass over neighbouring outputs finishes both. A plan per output format is made once and kept:
+// every product of this weight runs the same algorithm, whatever the number of rows.
+//
+// Cost:    conversion runs on several threads while the previous piece is copied.
+#pragma once
+
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cuda/device_memory.h"
+
+namespace varifocal::kernels::cuda {
+
+class CudaWeight final : public Weight {
+ public:
+  static Result<std::unique_ptr<Weight>> Create(Device& device, cpu::ThreadPool& threads,
+                                                std::span<const HostMatrix> parts, WeightUse use);
+  int64_t rows() const override { return rows_; }
+  int64_t columns() const override { return columns_; }
+  size_t bytes() const override { return memory_.bytes(); }
+  bool gated() const { return gated_; }
+  int64_t stride() const { return stride_; }
+  const uint16_t* data() const { return memory_.as<uint16_t>(); }
+
+  // The library's plan for `outputs` rows of this weight, -1 for the backend's own kernels; asked for once.
+  int Plan(Device& device, int64_t outputs, ProductType type) const;
+
+ private:
+  struct KnownPlan {
+    int64_t outputs;
+    ProductType type;
+    int plan;
+  };
+  int64_t rows_ = 0, columns_ = 0, stride_ = 0;
+  bool gated_ = false;
+  DeviceMemory memory_;
+  mutable std::mutex plans_mutex_;
+  mutable std::vector<KnownPlan> plans_;
+};
+
+class CudaRopeTable final : public RopeTable {
+ public:
+  static Result<std::unique_ptr<RopeTable>> Create(Device& device, const RopeTableSpec& spec);
+  int position_count() const override { return position_count_; }
+  int rotary_dim() const override { return rotary_dim_; }
+  RopeView view() const;
+
+ private:
+  int position_count_ = 0, rotary_dim_ = 0;
+  bool interleaved_ = false;
+  DeviceMemory memory_;  // cosines, then sines
+};
+
+// Pages [layer][page][K][HeadPageBytes], and where asked for running sums [layer][page][kTauDoubles].
+class CudaPool final : public KvPool {
+ public:
+  static size_t BytesPerPageAndLayer(const KvShape& shape);
+  static Result<std::unique_ptr<KvPool>> Create(Device& device, const KvShape& shape, int page_count);
+  int page_count() const override { return page_count_; }
+  size_t bytes() const override { return tiles_.bytes() + tau_sums_.bytes(); }
+  const KvShape& shape() const { return shape_; }
+  PoolView view(int layer) const;
+
+ private:
+  KvShape shape_;
+  int page_count_ = 0;
+  DeviceMemory tiles_, tau_sums_;
+};
+
+}  // namespace varifocal::kernels::cuda

@@ -1,0 +1,219 @@
+#include "kernels/cuda/cuda_workspace.h"
+
+#include <algorithm>
+
+namespace varifocal::kernels::cuda {
+namespace {
+
+int GroupOf(const StepShape& shape) {
+  return shape.kv_head_count == 0 ? 1 : shape.query_head_count / shape.kv_head_count;
+}
+
+// The scratch a product's result takes in a step of this many rows, in a prefill and in a decode step.
+size_t ProductBytes(const StepShape& shape, int64_t outputs, int64_t inner) {
+  const size_t prefill = static_cast<size_t>(shape.row_count_max) * outputs * sizeof(float);
+  const size_t decode = static_cast<size_t>(std::min(shape.row_count_max, shape.sequence_count_max)) * outputs *
+                        DecodeSplitK(outputs, inner) * sizeof(float);
+  return std::max(prefill, decode);
+}
+
+template <typename T>
+size_t Append(std::vector<int32_t>& words, const std::vector<T>& items) {
+  static_assert(sizeof(T) % sizeof(int32_t) == 0);
+  const size_t at = words.size();
+  words.resize(at + items.size() * (sizeof(T) / sizeof(int32_t)));
+  if (!items.empty()) std::memcpy(words.data() + at, items.data(), items.size() * sizeof(T));
+  return at;
+}
+
+}  // namespace
+
+size_t WorkspaceSizes::total_bytes() const {
+  return metadata_words * sizeof(int32_t) + product_bytes + partial_floats * sizeof(float) +
+         row_floats * sizeof(float) + head_row_halves * sizeof(uint16_t) + head_states * sizeof(HeadState) +
+         tokens * sizeof(int32_t);
+}
+
+WorkspaceSizes SizesFor(const StepShape& shape) {
+  const size_t rows = shape.row_count_max, sequences = shape.sequence_count_max;
+  const size_t head_rows = shape.head_row_count_max, group = GroupOf(shape);
+  const size_t pages = (static_cast<size_t>(shape.context_length_max) + kPageTokens - 1) / kPageTokens;
+  const size_t splits = (static_cast<size_t>(shape.context_length_max) + kSplitKeys - 1) / kSplitKeys;
+  const int64_t width = shape.model_dim, attended = static_cast<int64_t>(shape.query_head_count) * shape.head_dim;
+  const int64_t projected = attended + 2 * static_cast<int64_t>(shape.kv_head_count) * shape.head_dim;
+  WorkspaceSizes sizes{};
+  const size_t tiles = rows * group / 64 + sequences, items = std::min(rows, sequences) * splits;
+  sizes.metadata_words = rows * (2 + 2 * kMasksMax) + sequences * (6 + kPageGroupsMax * (pages + 1)) +
+                         std::max(3 * tiles, 2 * kMasksMax * items) + 64;
+  sizes.product_bytes = std::max({ProductBytes(shape, projected, width), ProductBytes(shape, width, attended),
+                                  ProductBytes(shape, width, shape.ffn_dim), ProductBytes(shape, shape.ffn_dim, width),
+                                  // Gate and up together: bf16 in prefill, f32 in decode.
+                                  ProductBytes(shape, 2 * static_cast<int64_t>(shape.ffn_dim), width) / 2,
+                                  std::min(rows, sequences) * 2 * static_cast<size_t>(shape.ffn_dim) *
+                                      DecodeSplitK(2 * static_cast<int64_t>(shape.ffn_dim), width) * sizeof(float),
+                                  head_rows * std::min(kHeadSlice, shape.vocab_size) * sizeof(float),
+                                  std::min(head_rows, 2 * sequences) * std::min(kHeadSlice, shape.vocab_size) *
+                                      DecodeSplitK(kHeadSlice, width) * sizeof(float)});
+  sizes.partial_floats = std::min(rows, sequences) * shape.query_head_count * splits * (shape.head_dim + 2);
+  sizes.row_floats = std::max<size_t>(rows, shape.context_length_max);
+  sizes.head_row_halves = head_rows * width;
+  sizes.head_states = head_rows;
+  sizes.tokens = std::max(rows, 2 * head_rows);
+  return sizes;
+}
+
+std::vector<QueryTile> PlanTiles(const FlatBatch& flat, int group, int lanes) {
+  std::vector<QueryTile> tiles;
+  for (size_t s = 0; s < flat.batch.sequences.size(); ++s) {
+    const int total = flat.batch.sequences[s].row_count * group;
+    for (int first = 0; first < total; first += lanes) {
+      tiles.push_back({static_cast<int32_t>(s), first, std::min(lanes, total - first)});
+    }
+  }
+  const auto last_position = [&](const QueryTile& tile) {
+    return flat.batch.sequences[tile.sequence].first_position + (tile.first_lane + tile.lane_count - 1) / group;
+  };
+  std::stable_sort(tiles.begin(), tiles.end(),
+                   [&](const QueryTile& a, const QueryTile& b) { return last_position(a) > last_position(b); });
+  return tiles;
+}
+
+std::vector<DecodeItem> PlanSplits(std::span<const RowInterval> mask) {
+  std::vector<DecodeItem> items;
+  for (size_t row = 0; row < mask.size(); ++row) {
+    const BlockRange splits = SplitsOf(mask[row].begin, mask[row].end);
+    for (int split = splits.first; split < splits.last; ++split) items.push_back({static_cast<int32_t>(row), split});
+  }
+  return items;
+}
+
+Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const StepShape& shape) {
+  auto workspace = std::make_unique<CudaWorkspace>();
+  const WorkspaceSizes sizes = SizesFor(shape);
+  workspace->shape = shape;
+  workspace->device_ = &device;
+  workspace->metadata_words_ = sizes.metadata_words;
+  workspace->bytes_ = sizes.total_bytes();
+  workspace->flat.Reserve(shape);
+  workspace->words_.reserve(sizes.metadata_words);
+  const struct {
+    DeviceMemory* memory;
+    size_t bytes;
+  } pieces[] = {{&workspace->metadata_, sizes.metadata_words * sizeof(int32_t)},
+                {&workspace->products_, sizes.product_bytes},
+                {&workspace->partials, sizes.partial_floats * sizeof(float)},
+                {&workspace->row_numbers, sizes.row_floats * sizeof(float)},
+                {&workspace->head_rows, sizes.head_row_halves * sizeof(uint16_t)},
+                {&workspace->head_states, sizes.head_states * sizeof(HeadState)},
+                {&workspace->tokens, sizes.tokens * sizeof(int32_t)}};
+  for (const auto& piece : pieces) {
+    auto memory = device.Allocate(piece.bytes, "making a workspace", true);
+    if (!memory.ok()) return memory.error();
+    *piece.memory = std::move(*memory);
+  }
+  return std::unique_ptr<Workspace>(std::move(workspace));
+}
+
+Error CudaWorkspace::Begin(const Batch& batch) {
+  if (Error error = flat.Assign(batch, shape); !error.ok()) return error;
+  if (batch.masks.size() > kMasksMax) {
+    return {ErrorCode::kInvalidArgument,
+            "a step of " + std::to_string(batch.masks.size()) + " masks exceeds " + std::to_string(kMasksMax)};
+  }
+  words_.clear();
+  table_starts_.clear();
+  masks_.clear();
+  item_starts_.clear();
+  item_counts_.clear();
+  const size_t sequence_count = batch.sequences.size();
+  const size_t row_sequences = Append(words_, flat.row_sequences), row_positions = Append(words_, flat.row_positions);
+  const size_t first_rows = Append(words_, flat.first_rows);
+  std::vector<int32_t> first_positions, prompt_rows, ropes;
+  size_t group_count = 0;
+  for (const SequenceRows& sequence : batch.sequences) {
+    first_positions.push_back(sequence.first_position);
+    prompt_rows.push_back(sequence.prompt_row_count);
+    ropes.push_back(sequence.rope_table);
+    group_count = std::max(group_count, sequence.page_tables.size());
+  }
+  if (group_count > kPageGroupsMax) {
+    return {ErrorCode::kInvalidArgument,
+            "a step of " + std::to_string(group_count) + " page groups exceeds " + std::to_string(kPageGroupsMax)};
+  }
+  const size_t positions = Append(words_, first_positions), prompts = Append(words_, prompt_rows);
+  const size_t rope_words = Append(words_, ropes);
+  // Tables start at their offset from the first one's start.
+  std::vector<int32_t> entries, starts;
+  for (size_t g = 0; g < group_count; ++g) {
+    for (const SequenceRows& sequence : batch.sequences) {
+      starts.push_back(static_cast<int32_t>(entries.size()));
+      if (g >= sequence.page_tables.size()) continue;
+      const int64_t used =
+          (static_cast<int64_t>(sequence.first_position) + sequence.row_count + kPageTokens - 1) / kPageTokens;
+      const auto& table = sequence.page_tables[g];
+      entries.insert(entries.end(), table.begin(), table.begin() + std::min<int64_t>(used, table.size()));
+    }
+  }
+  const size_t all_starts = Append(words_, starts), tables = Append(words_, entries);
+  for (size_t g = 0; g < group_count; ++g) table_starts_.push_back(all_starts + g * sequence_count);
+  for (const auto& mask : batch.masks)
+    masks_.push_back(Append(words_, std::vector<RowInterval>(mask.begin(), mask.end())));
+  size_t tile_words = 0;
+  tile_count_ = 0;
+  if (batch.phase == Phase::kPrefill) {
+    const std::vector<QueryTile> tiles = PlanTiles(flat, GroupOf(shape), PrefillLanes(shape.head_dim));
+    tile_count_ = static_cast<int>(tiles.size());
+    tile_words = Append(words_, tiles);
+  } else {
+    for (const auto& mask : batch.masks) {
+      const std::vector<DecodeItem> items = PlanSplits(mask);
+      item_counts_.push_back(items.size());
+      item_starts_.push_back(Append(words_, items));
+    }
+  }
+  VF_CHECK(words_.size() <= metadata_words_, "the workspace was planned for this step");
+  if (Error error = device_->Upload(metadata_.as(), words_.data(), words_.size() * sizeof(int32_t)); !error.ok())
+    return error;
+  const int32_t* base = metadata_.as<int32_t>();
+  step_ = {.row_count = flat.row_count(),
+           .sequence_count = static_cast<int>(sequence_count),
+           .row_sequences = base + row_sequences,
+           .row_positions = base + row_positions,
+           .first_rows = base + first_rows,
+           .first_positions = base + positions,
+           .prompt_rows = base + prompts,
+           .page_tables = base + tables};
+  sequence_ropes_ = base + rope_words;
+  tiles_ = reinterpret_cast<const QueryTile*>(base + tile_words);
+  return {};
+}
+
+const int32_t* CudaWorkspace::table_starts(int page_group) const {
+  VF_CHECK(page_group >= 0 && page_group < static_cast<int>(table_starts_.size()), "no such page group");
+  return metadata_.as<int32_t>() + table_starts_[page_group];
+}
+
+const KeyInterval* CudaWorkspace::mask(int mask_index) const {
+  VF_CHECK(mask_index >= 0 && mask_index < static_cast<int>(masks_.size()), "no such mask");
+  return reinterpret_cast<const KeyInterval*>(metadata_.as<int32_t>() + masks_[mask_index]);
+}
+
+const DecodeItem* CudaWorkspace::items(int mask_index) const {
+  return reinterpret_cast<const DecodeItem*>(metadata_.as<int32_t>() + item_starts_[mask_index]);
+}
+int CudaWorkspace::item_count(int mask_index) const { return static_cast<int>(item_counts_[mask_index]); }
+int CudaWorkspace::split_count_max() const { return CeilDivide(shape.context_length_max, kSplitKeys); }
+
+Result<void*> CudaWorkspace::Products(size_t bytes) {
+  if (bytes > products_.bytes()) {
+    // What is queued may still use the old one.
+    if (Error error = device_->Synchronize(); !error.ok()) return error;
+    auto memory = device_->Allocate(bytes, "growing a workspace", false);
+    if (!memory.ok()) return memory.error();
+    bytes_ += bytes - products_.bytes();
+    products_ = std::move(*memory);
+  }
+  return static_cast<void*>(products_.as());
+}
+
+}  // namespace varifocal::kernels::cuda

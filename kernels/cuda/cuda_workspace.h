@@ -1,0 +1,72 @@
+// A step's scratch on the device, and the batch as the kernels see it.
+//
+// BeginStep flattens the batch, cuts it into query tiles or decode splits, and uploads all of it in one copy. Prefill
+// tiles are ordered by the number of keys they see, longest first, so that a launch does not end on a long one.
+//
+// Threads: serves one thread at a time.
+// Cost:    scratch for the largest product of a step; grows only for shapes nobody planned.
+#pragma once
+
+#include "kernels/cuda/cuda_weight.h"
+#include "kernels/host_memory.h"
+
+namespace varifocal::kernels::cuda {
+
+// Tokens of the vocabulary that are scored at a time.
+inline constexpr int kHeadSlice = 8192;
+
+// Bounds of what one upload holds beside the rows.
+inline constexpr int kPageGroupsMax = 4;
+inline constexpr int kMasksMax = 4;
+
+struct WorkspaceSizes {
+  size_t metadata_words, product_bytes, partial_floats, row_floats, head_row_halves, head_states, tokens;
+  size_t total_bytes() const;
+};
+WorkspaceSizes SizesFor(const StepShape& shape);
+
+// Query tiles of a prefill batch: sequences cut into tiles of `lanes`, longest key range first.
+std::vector<QueryTile> PlanTiles(const FlatBatch& flat, int group, int lanes);
+// Splits of a decode batch under one mask, rows in order.
+std::vector<DecodeItem> PlanSplits(std::span<const RowInterval> mask);
+
+class CudaWorkspace final : public Workspace {
+ public:
+  static Result<std::unique_ptr<Workspace>> Create(Device& device, const StepShape& shape);
+  size_t bytes() const override { return bytes_; }
+
+  Error Begin(const Batch& batch);
+  const StepView& step() const { return step_; }
+  const int32_t* table_starts(int page_group) const;
+  const KeyInterval* mask(int mask_index) const;
+  const int32_t* sequence_ropes() const { return sequence_ropes_; }
+  const QueryTile* tiles() const { return tiles_; }
+  int tile_count() const { return tile_count_; }
+  const DecodeItem* items(int mask_index) const;
+  int item_count(int mask_index) const;
+  int split_count_max() const;
+  // Scratch for products, at least this large.
+  Result<void*> Products(size_t bytes);
+
+  StepShape shape;
+  FlatBatch flat;
+  DeviceMemory partials;     // decode attention
+  DeviceMemory row_numbers;  // f32 [T]: raw tau, scores of one row
+  DeviceMemory head_rows;    // bf16 [head rows, M]
+  DeviceMemory head_states;
+  DeviceMemory tokens;  // int32: token ids of a step; rows and targets of a head call
+
+ private:
+  Device* device_ = nullptr;
+  size_t bytes_ = 0;
+  DeviceMemory metadata_, products_;
+  size_t metadata_words_ = 0;
+  StepView step_;
+  std::vector<int32_t> words_;                                            // what is uploaded
+  std::vector<size_t> table_starts_, masks_, item_starts_, item_counts_;  // offsets into it
+  const int32_t* sequence_ropes_ = nullptr;
+  const QueryTile* tiles_ = nullptr;
+  int tile_count_ = 0;
+};
+
+}  // namespace varifocal::kernels::cuda

@@ -1,0 +1,143 @@
+// The CUDA runtime behind Runtime: linked statically, so that a program starts where no driver is.
+
+#include <cuda_runtime_api.h>
+
+#include <charconv>
+
+#include "kernels/cuda/cublaslt_products.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/device_error.h"
+
+namespace varifocal::kernels {
+namespace cuda {
+
+namespace device {
+const KernelTable& Table();  // kernel_table.cu, compiled for the device
+}
+
+namespace {
+
+class CudartRuntime final : public Runtime {
+ public:
+  ~CudartRuntime() override {
+    if (stream_ == nullptr) return;
+    Enter();
+    cudaStreamSynchronize(stream_);
+    products_.reset();
+    for (cudaEvent_t event : events_) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
+    cudaStreamDestroy(stream_);
+  }
+
+  int DeviceCount(int* count) override { return cudaGetDeviceCount(count); }
+
+  int Open(int device, DeviceProperties* properties) override {
+    device_ = device;
+    cudaDeviceProp found;
+    cudaError_t error = cudaSetDevice(device);
+    if (error == cudaSuccess) error = cudaGetDeviceProperties(&found, device);
+    if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+    for (cudaEvent_t& event : events_) {
+      if (error == cudaSuccess) error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    }
+    if (error != cudaSuccess) return error;
+    *properties = {found.name, found.major, found.minor, found.multiProcessorCount, found.sharedMemPerBlockOptin};
+    products_ = OpenCublasLt(stream_);
+    return 0;
+  }
+
+  int Memory(size_t* free_bytes, size_t* total_bytes) override {
+    Enter();
+    return cudaMemGetInfo(free_bytes, total_bytes);
+  }
+  int Allocate(void** memory, size_t bytes) override {
+    Enter();
+    const cudaError_t error = cudaMalloc(memory, bytes);
+    // A refusal is the answer to this call and must not be found again after the next launch.
+    if (error == cudaErrorMemoryAllocation) cudaGetLastError();
+    return error;
+  }
+  void Free(void* memory) override {
+    Enter();
+    cudaFree(memory);
+  }
+  int AllocatePinned(void** memory, size_t bytes) override {
+    Enter();
+    const cudaError_t error = cudaMallocHost(memory, bytes);
+    if (error != cudaSuccess) cudaGetLastError();
+    return error;
+  }
+  void FreePinned(void* memory) override {
+    Enter();
+    cudaFreeHost(memory);
+  }
+  int CopyToDevice(void* to, const void* from, size_t bytes) override {
+    Enter();
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_);
+  }
+  int CopyToHost(void* to, const void* from, size_t bytes) override {
+    Enter();
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_);
+  }
+  int Fill(void* memory, int byte, size_t bytes) override {
+    Enter();
+    return cudaMemsetAsync(memory, byte, bytes, stream_);
+  }
+  int Mark(int mark) override {
+    Enter();
+    return cudaEventRecord(events_[mark], stream_);
+  }
+  int WaitMark(int mark) override {
+    Enter();
+    return cudaEventSynchronize(events_[mark]);
+  }
+  int Synchronize() override {
+    Enter();
+    return cudaStreamSynchronize(stream_);
+  }
+  std::string ErrorText(int code) override {
+    const auto error = static_cast<cudaError_t>(code);
+    return std::string(cudaGetErrorName(error)) + ", " + cudaGetErrorString(error);
+  }
+  LaunchStream stream() override {
+    // The next call is a launch, and this thread may not have met the device yet.
+    Enter();
+    return stream_;
+  }
+  const KernelTable& kernels() override { return device::Table(); }
+  ProductLibrary* products() override { return products_.get(); }
+
+ private:
+  // The current device belongs to the thread.
+  void Enter() const { cudaSetDevice(device_); }
+
+  int device_ = 0;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t events_[kMarkCount] = {};
+  std::unique_ptr<ProductLibrary> products_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+Result<std::unique_ptr<Backend>> CreateCudaBackend(const BackendOptions& options) {
+  int index = 0;
+  if (const size_t colon = options.device.find(':'); colon != std::string::npos) {
+    const char* begin = options.device.data() + colon + 1;
+    const char* end = options.device.data() + options.device.size();
+    const auto parsed = std::from_chars(begin, end, index);
+    if (parsed.ec != std::errc() || parsed.ptr != end || index < 0) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "device \"" + options.device + "\" does not name a device; write cuda:0, cuda:1, .."};
+    }
+  }
+  return cuda::CreateBackendOn(std::make_unique<cuda::CudartRuntime>(), index, options);
+}
+
+Error CudaDeviceMissing() {
+  cuda::CudartRuntime runtime;
+  return cuda::CheckDevice(runtime, 0);
+}
+
+}  // namespace varifocal::kernels

@@ -1,0 +1,106 @@
+// Memory on the device and the way into it: buffers that free themselves, and staging memory for uploads.
+//
+// Uploads go through a ring of pinned pieces, so that a copy and the filling of the next piece overlap and a caller's
+// memory is free again at once. Where the system gives no pinned memory, plain memory serves.
+//
+// Errors:  the first sticky failure is remembered and returned by every later call.
+// Threads: Device may be used from several threads; a DeviceMemory has one owner.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/runtime.h"
+
+namespace varifocal::kernels::cuda {
+
+class Device;
+
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+  ~DeviceMemory();
+
+  size_t bytes() const { return bytes_; }
+  template <typename T = unsigned char>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  friend class Device;
+  Device* device_ = nullptr;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+class Device {
+ public:
+  explicit Device(std::unique_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
+  ~Device();
+  Error Open(int index);
+
+  Runtime& runtime() { return *runtime_; }
+  const KernelTable& kernels() { return runtime_->kernels(); }
+  LaunchStream stream() { return runtime_->stream(); }
+  const DeviceProperties& properties() const { return properties_; }
+  bool pinned() const { return pinned_; }
+
+  // kNone, or the words for `code` while `doing` it; a sticky code is remembered.
+  Error Check(int code, const char* doing);
+  // The remembered failure, if there was one.
+  Error Fault();
+
+  Result<DeviceMemory> Allocate(size_t bytes, const char* doing, bool zeroed);
+  // Copies `bytes`, produced piece by piece: fill(stage, offset, count) writes bytes [offset, offset + count). Pieces
+  // end at multiples of `unit`.
+  Error Upload(void* to, size_t bytes, size_t unit, const std::function<void(char*, size_t, size_t)>& fill);
+  Error Upload(void* to, const void* from, size_t bytes);
+  // Waits for everything queued before.
+  Error Download(void* to, const void* from, size_t bytes);
+  Error Synchronize();
+
+ private:
+  friend class DeviceMemory;
+  std::unique_ptr<Runtime> runtime_;
+  DeviceProperties properties_;
+  std::mutex staging_mutex_;
+  char* staging_ = nullptr;
+  std::vector<char> plain_staging_;
+  bool pinned_ = false;
+  int next_piece_ = 0;
+  std::mutex fault_mutex_;
+  std::atomic<bool> faulted_{false};
+  Error fault_;
+};
+
+class DeviceBuffer final : public Buffer {
+ public:
+  explicit DeviceBuffer(DeviceMemory memory) : memory_(std::move(memory)) {}
+  size_t bytes() const override { return memory_.bytes(); }
+  unsigned char* data() const { return memory_.as(); }
+
+ private:
+  DeviceMemory memory_;
+};
+
+// The `count` elements a slice starts with; checks that they lie inside the buffer.
+template <typename T>
+T* DeviceData(const Slice& slice, size_t count) {
+  auto* buffer = static_cast<DeviceBuffer*>(slice.buffer);
+  VF_CHECK(buffer != nullptr, "a required slice is null");
+  VF_CHECK(slice.offset_bytes <= buffer->bytes() && count * sizeof(T) <= buffer->bytes() - slice.offset_bytes,
+           "a slice ends outside its buffer");
+  return reinterpret_cast<T*>(buffer->data() + slice.offset_bytes);
+}
+template <typename T>
+T* OptionalDeviceData(const Slice& slice, size_t count) {
+  return slice.buffer == nullptr ? nullptr : DeviceData<T>(slice, count);
+}
+
+}  // namespace varifocal::kernels::cuda

@@ -1,0 +1,106 @@
+#include "kernels/cuda/emulator/emulated_runtime.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace varifocal::kernels::cuda {
+
+namespace emulated {
+const KernelTable& Table();  // kernel_table.cu, compiled for the host
+}
+
+int EmulatedMachine::Answer(const std::string& call) {
+  ++calls[call];
+  const auto it = failures.find(call);
+  if (it == failures.end()) return 0;
+  if (it->second.after > 0) {
+    --it->second.after;
+    return 0;
+  }
+  if (it->second.times <= 0) return 0;
+  --it->second.times;
+  return it->second.code;
+}
+
+namespace {
+
+class EmulatedRuntime final : public Runtime {
+ public:
+  explicit EmulatedRuntime(std::shared_ptr<EmulatedMachine> machine) : machine_(std::move(machine)) {}
+  ~EmulatedRuntime() override { VF_CHECK(sizes_.empty(), "device memory outlived its runtime"); }
+
+  int DeviceCount(int* count) override {
+    if (machine_->device_count_code == 0) *count = machine_->device_count;
+    return machine_->device_count_code;
+  }
+  int Open(int, DeviceProperties* properties) override {
+    properties->name = "emulated device";
+    properties->major = machine_->capability / 10;
+    properties->minor = machine_->capability % 10;
+    properties->multiprocessor_count = 1;
+    properties->shared_bytes_max = 227 << 10;
+    return machine_->Answer("Open");
+  }
+  int Memory(size_t* free_bytes, size_t* total_bytes) override {
+    *total_bytes = machine_->total_bytes;
+    *free_bytes = machine_->total_bytes - machine_->used_bytes;
+    return machine_->Answer("Memory");
+  }
+  int Allocate(void** memory, size_t bytes) override {
+    if (const int code = machine_->Answer("Allocate"); code != 0) return code;
+    if (machine_->used_bytes + bytes > machine_->total_bytes) return 2;
+    // Device memory starts on 256 bytes and holds anything: here, NaNs.
+    const size_t granted = (bytes + 255) / 256 * 256;
+    *memory = std::aligned_alloc(256, granted);
+    std::memset(*memory, 0xFF, granted);
+    sizes_[*memory] = bytes;
+    machine_->used_bytes += bytes;
+    return 0;
+  }
+  void Free(void* memory) override {
+    machine_->used_bytes -= sizes_.at(memory);
+    sizes_.erase(memory);
+    std::free(memory);
+  }
+  int AllocatePinned(void** memory, size_t bytes) override {
+    if (!machine_->pinned) return 2;
+    *memory = std::malloc(bytes);
+    return 0;
+  }
+  void FreePinned(void* memory) override { std::free(memory); }
+  int CopyToDevice(void* to, const void* from, size_t bytes) override {
+    if (const int code = machine_->Answer("CopyToDevice"); code != 0) return code;
+    std::memcpy(to, from, bytes);
+    return 0;
+  }
+  int CopyToHost(void* to, const void* from, size_t bytes) override {
+    if (const int code = machine_->Answer("CopyToHost"); code != 0) return code;
+    std::memcpy(to, from, bytes);
+    return 0;
+  }
+  int Fill(void* memory, int byte, size_t bytes) override {
+    std::memset(memory, byte, bytes);
+    return machine_->Answer("Fill");
+  }
+  int Mark(int) override { return 0; }
+  int WaitMark(int) override { return machine_->Answer("WaitMark"); }
+  int Synchronize() override { return machine_->Answer("Synchronize"); }
+  std::string ErrorText(int code) override { return "emulated error " + std::to_string(code); }
+  LaunchStream stream() override { return nullptr; }
+  const KernelTable& kernels() override { return emulated::Table(); }
+  ProductLibrary* products() override { return nullptr; }
+
+ private:
+  std::shared_ptr<EmulatedMachine> machine_;
+  std::map<void*, size_t> sizes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runtime> MakeEmulatedRuntime(std::shared_ptr<EmulatedMachine> machine) {
+  return std::make_unique<EmulatedRuntime>(std::move(machine));
+}
+
+}  // namespace varifocal::kernels::cuda

@@ -1,0 +1,36 @@
+// A device made of host memory: the emulator behind the backend's Runtime, and a test's hand on what it answers.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "kernels/cuda/runtime.h"
+
+namespace varifocal::kernels::cuda {
+
+// What the emulated machine is and which calls fail. Shared with the test, which may change it while the backend runs.
+struct EmulatedMachine {
+  int device_count = 1;
+  int device_count_code = 0;
+  int capability = 90;
+  size_t total_bytes = size_t{8} << 30;
+  bool pinned = true;
+  // Calls of this name ("Allocate", "CopyToDevice", "Kernel", ..) answer this code from the `after`-th on (0: the next).
+  struct Failure {
+    int code = 0;
+    int after = 0;
+    int times = 1 << 30;
+  };
+  std::map<std::string, Failure> failures;
+  // Counted for tests.
+  size_t used_bytes = 0;
+  std::map<std::string, int> calls;
+
+  int Answer(const std::string& call);
+};
+
+std::unique_ptr<Runtime> MakeEmulatedRuntime(std::shared_ptr<EmulatedMachine> machine);
+
+}  // namespace varifocal::kernels::cuda

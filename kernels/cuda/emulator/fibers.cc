@@ -1,0 +1,294 @@
+#include "kernels/cuda/emulator/fibers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/cuda/emulator/context_switch.h"
+#include "kernels/cuda/fragments.h"
+#include "kernels/tensor.h"
+
+namespace varifocal::kernels::cuda::emulator {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr size_t kStackBytes = 128 << 10;
+
+struct PendingCopy {
+  unsigned char* to;
+  const void* from;  // null: zeros
+};
+
+struct Fiber {
+  FiberContext context;
+  Place place;
+  std::vector<PendingCopy> copies;       // in the order they were issued
+  std::vector<size_t> committed;         // ends of the committed groups, as indices into copies
+  bool done = false;
+};
+
+// What a lane brings to a collective instruction; the last lane to come computes for all.
+struct Slot {
+  const void* in[2];
+  void* out;
+  int argument;
+};
+
+struct Warp {
+  Slot slots[kWarp];
+  int arrived = 0;
+};
+
+// One host thread's block in flight.
+struct Block {
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Warp> warps;
+  std::vector<Fiber*> ready;
+  std::vector<unsigned char> shared_storage;
+  unsigned char* shared = nullptr;
+  FiberContext main;
+  Fiber* running = nullptr;
+  int thread_count = 0, at_barrier = 0, finished = 0;
+  uint64_t order = 0;
+  const std::function<void()>* kernel = nullptr;
+};
+
+thread_local Block block;
+uint64_t schedule_seed = 0;
+thread_local Counters counters;
+
+// Gives the host thread to another fiber; somebody puts this one into `ready` again.
+void Pause() {
+  Fiber* self = block.running;
+  SwitchContext(self->context, block.main);
+}
+
+void FiberMain() {
+  EnterContext(block.main);
+  (*block.kernel)();
+  Fiber* self = block.running;
+  VF_CHECK(self->copies.empty(), "a thread ended with copies it never waited for");
+  self->done = true;
+  ++block.finished;
+  LeaveContext(self->context, block.main);
+}
+
+uint64_t NextOrder() {
+  block.order = block.order * 6364136223846793005u + 1442695040888963407u;
+  return block.order >> 33;
+}
+
+Warp& MyWarp() { return block.warps[block.running->place.thread / kWarp]; }
+int MyLane() { return block.running->place.thread % kWarp; }
+
+// Waits for the warp; `compute` runs once, when all 32 lanes have come.
+template <typename Compute>
+void Collective(Slot slot, const Compute& compute) {
+  Warp& warp = MyWarp();
+  const int first = block.running->place.thread / kWarp * kWarp;
+  warp.slots[MyLane()] = slot;
+  if (++warp.arrived < kWarp) {
+    Pause();
+    return;
+  }
+  warp.arrived = 0;
+  compute(warp.slots);
+  for (int lane = 0; lane < kWarp; ++lane) {
+    Fiber* fiber = block.fibers[first + lane].get();
+    if (fiber != block.running) block.ready.push_back(fiber);
+  }
+}
+
+float Widen(uint32_t word, int half) {
+  return WidenBF16(static_cast<uint16_t>(half == 0 ? word & 0xFFFFu : word >> 16));
+}
+
+void RunBlock() {
+  block.at_barrier = block.finished = 0;
+  std::fill_n(block.shared, block.shared_storage.size() - 1024, static_cast<unsigned char>(0xFF));
+  block.ready.clear();
+  for (int t = 0; t < block.thread_count; ++t) {
+    Fiber& fiber = *block.fibers[t];
+    fiber.place.thread = t;
+    fiber.done = false;
+    StartContext(fiber.context, FiberMain);
+    block.ready.push_back(&fiber);
+  }
+  for (Warp& warp : block.warps) warp.arrived = 0;
+  size_t next = 0;
+  while (block.finished < block.thread_count) {
+    VF_CHECK(next < block.ready.size(), "a block waits for ever: not every thread reaches its barrier");
+    if (schedule_seed != 0) std::swap(block.ready[next], block.ready[next + NextOrder() % (block.ready.size() - next)]);
+    block.running = block.ready[next++];
+    if (next > 4096) {
+      block.ready.erase(block.ready.begin(), block.ready.begin() + next);
+      next = 0;
+    }
+    SwitchContext(block.main, block.running->context);
+  }
+  VF_CHECK(block.at_barrier == 0, "a thread waits at a barrier that another one left out");
+}
+
+}  // namespace
+
+void SetScheduleSeed(uint64_t seed) { schedule_seed = seed; }
+const Counters& GetCounters() { return counters; }
+
+void Run(const Launch& launch, const std::function<void()>& kernel) {
+  VF_CHECK(launch.thread_count % kWarp == 0, "a block is whole warps");
+  block.kernel = &kernel;
+  block.thread_count = launch.thread_count;
+  block.order = schedule_seed;
+  block.warps.resize(launch.thread_count / kWarp);
+  while (static_cast<int>(block.fibers.size()) < launch.thread_count) {
+    block.fibers.push_back(std::make_unique<Fiber>());
+    block.fibers.back()->context.Allocate(kStackBytes);
+  }
+  block.shared_storage.resize(static_cast<size_t>(launch.shared_bytes) + 1024);
+  const auto address = reinterpret_cast<uintptr_t>(block.shared_storage.data());
+  block.shared = block.shared_storage.data() + (1024 - address % 1024) % 1024;
+  for (int z = 0; z < launch.grid[2]; ++z) {
+    for (int y = 0; y < launch.grid[1]; ++y) {
+      for (int x = 0; x < launch.grid[0]; ++x) {
+        for (int t = 0; t < launch.thread_count; ++t) {
+          int* at = block.fibers[t]->place.block;
+          at[0] = x;
+          at[1] = y;
+          at[2] = z;
+        }
+        ++counters.blocks;
+        RunBlock();
+      }
+    }
+  }
+}
+
+const Place& Current() { return block.running->place; }
+unsigned char* SharedMemory() { return block.shared; }
+
+void SyncThreads() {
+  if (++block.at_barrier < block.thread_count) {
+    Pause();
+    return;
+  }
+  block.at_barrier = 0;
+  for (int t = 0; t < block.thread_count; ++t) {
+    if (block.fibers[t].get() != block.running) block.ready.push_back(block.fibers[t].get());
+  }
+}
+
+float ShuffleXor(float value, int mask) {
+  float result;
+  Collective({{&value, nullptr}, &result, mask}, [](const Slot* slots) {
+    for (int lane = 0; lane < kWarp; ++lane) {
+      *static_cast<float*>(slots[lane].out) = *static_cast<const float*>(slots[lane ^ slots[lane].argument].in[0]);
+    }
+  });
+  return result;
+}
+
+int ShuffleXor(int value, int mask) {
+  float as_float, result;
+  std::memcpy(&as_float, &value, sizeof value);
+  // Bits travel as a float's storage only; no arithmetic touches them.
+  result = ShuffleXor(as_float, mask);
+  std::memcpy(&value, &result, sizeof value);
+  return value;
+}
+
+void LoadMatrices(const unsigned char* row, uint32_t (&words)[4], bool transposed) {
+  Collective({{row, nullptr}, words, transposed}, [](const Slot* slots) {
+    uint32_t out[kWarp][4];
+    for (int lane = 0; lane < kWarp; ++lane) {
+      for (int m = 0; m < 4; ++m) {
+        uint16_t halves[2];
+        for (int half = 0; half < 2; ++half) {
+          const FragmentIndex at = FragmentLoaded(lane, half, slots[lane].argument != 0);
+          const auto* address = static_cast<const unsigned char*>(slots[8 * m + at.row].in[0]);
+          VF_CHECK(reinterpret_cast<uintptr_t>(address) % 16 == 0, "ldmatrix needs rows on 16 bytes");
+          std::memcpy(&halves[half], address + at.column * 2, 2);
+        }
+        out[lane][m] = halves[0] | static_cast<uint32_t>(halves[1]) << 16;
+      }
+    }
+    for (int lane = 0; lane < kWarp; ++lane) std::memcpy(slots[lane].out, out[lane], sizeof out[lane]);
+  });
+}
+
+void MultiplyAccumulate(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const uint32_t b[2] = {b0, b1};
+  Collective({{a, b}, c, 0}, [](const Slot* slots) {
+    float left[16][16], right[16][8], sums[16][8];
+    for (int lane = 0; lane < kWarp; ++lane) {
+      const auto* words = static_cast<const uint32_t*>(slots[lane].in[0]);
+      for (int word = 0; word < 4; ++word) {
+        for (int half = 0; half < 2; ++half) {
+          const FragmentIndex at = FragmentA(lane, word, half);
+          left[at.row][at.column] = Widen(words[word], half);
+        }
+      }
+      words = static_cast<const uint32_t*>(slots[lane].in[1]);
+      for (int word = 0; word < 2; ++word) {
+        for (int half = 0; half < 2; ++half) {
+          const FragmentIndex at = FragmentB(lane, word, half);
+          right[at.row][at.column] = Widen(words[word], half);
+        }
+      }
+    }
+    for (int i = 0; i < 16; ++i) {
+      for (int j = 0; j < 8; ++j) sums[i][j] = 0;
+      for (int k = 0; k < 16; ++k) {
+        for (int j = 0; j < 8; ++j) sums[i][j] += left[i][k] * right[k][j];
+      }
+    }
+    for (int lane = 0; lane < kWarp; ++lane) {
+      for (int word = 0; word < 4; ++word) {
+        const FragmentIndex at = FragmentC(lane, word);
+        static_cast<float*>(slots[lane].out)[word] += sums[at.row][at.column];
+      }
+    }
+    ++counters.multiplies;
+  });
+}
+
+void CopyAsync(unsigned char* to, const void* from, bool valid) {
+  VF_CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0,
+           "an asynchronous copy of 16 bytes needs both addresses on 16 bytes");
+  std::memset(to, 0xFF, 16);
+  block.running->copies.push_back({to, valid ? from : nullptr});
+}
+
+void CommitCopies() { block.running->committed.push_back(block.running->copies.size()); }
+
+void WaitCopies(int pending) {
+  Fiber& self = *block.running;
+  const int landing = static_cast<int>(self.committed.size()) - pending;
+  if (landing <= 0) return;
+  const size_t end = self.committed[landing - 1];
+  for (size_t i = 0; i < end; ++i) {
+    if (self.copies[i].from == nullptr) {
+      std::memset(self.copies[i].to, 0, 16);
+    } else {
+      std::memcpy(self.copies[i].to, self.copies[i].from, 16);
+    }
+  }
+  self.copies.erase(self.copies.begin(), self.copies.begin() + end);
+  self.committed.erase(self.committed.begin(), self.committed.begin() + landing);
+  for (size_t& at : self.committed) at -= end;
+}
+
+float FusedMultiplyAdd(float a, float b, float c) { return std::fma(a, b, c); }
+
+float Exp2(float x) {
+  const float y = std::exp2(x);
+  return y < 0x1p-126f ? 0.0f : y;
+}
+
+uint32_t PackBf16(float low, float high) {
+  return RoundToBF16(low) | static_cast<uint32_t>(RoundToBF16(high)) << 16;
+}
+
+}  // namespace varifocal::kernels::cuda::emulator

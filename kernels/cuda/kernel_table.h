@@ -1,0 +1,34 @@
+// Every kernel of the backend behind one function: grid, shared memory and template choice are decided here, once.
+//
+// Two tables exist: the device's (kernels compiled by nvcc) and the emulator's (the same sources compiled for the
+// host). A launch returns the runtime's error code, 0 when it was queued.
+#pragma once
+
+#include "kernels/cuda/params.h"
+
+namespace varifocal::kernels::cuda {
+
+using LaunchStream = void*;
+
+enum class ProductType { kF32, kBf16 };
+
+struct KernelTable {
+  const char* name;
+  int (*embed)(const EmbedParams&, LaunchStream);
+  int (*norm)(const NormParams&, LaunchStream);
+  int (*norm_residual)(const NormResidualParams&, LaunchStream);
+  int (*finish)(const FinishParams&, LaunchStream);
+  int (*tau)(const TauParams&, LaunchStream);
+  int (*qkv)(const QkvParams&, LaunchStream);
+  int (*attend_prefill)(const AttendParams&, LaunchStream);
+  int (*attend_decode)(const AttendParams&, LaunchStream);
+  int (*scores)(const ScoresParams&, LaunchStream);
+  int (*matmul_prefill)(const MatmulParams&, ProductType, LaunchStream);
+  int (*matmul_decode)(const MatmulParams&, LaunchStream);  // f32, split_count partial products
+  int (*head_stats)(const HeadStatsParams&, LaunchStream);
+};
+
+// Head dims that attention is compiled for.
+inline constexpr int kHeadDims[] = {16, 32, 48, 64, 80, 96, 112, 128, 256};
+
+}  // namespace varifocal::kernels::cuda

@@ -1,0 +1,180 @@
+// Matrix products with mma.sync: x [M, K] bf16 times weight [N, K] transposed, summed in f32.
+//
+// K is walked in steps of 16 from its start (or its split's), one accumulator an element: an element's bits depend on
+// neither M nor the tile's shape. The prefill tile is 128 x 128, the decode tile 16 or 64 rows by 64 outputs with K cut
+// by the weight's shape (schedule.h); partial products are added in order by whoever reads them.
+//
+// Shapes:  operands are staged 64 columns of K at a time, rows of 128 bytes swizzled as page_layout.h says.
+
+#include "kernels/cuda/fragments.h"
+#include "kernels/cuda/launch.h"
+
+namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
+namespace {
+
+constexpr int kStepBytes = kProductStepK * 2;
+constexpr int kStepChunks = kProductStepK / kChunkDims;
+
+VF_HD constexpr int StagedOffset(int row, int chunk) {
+  return row * kStepBytes + SwizzledChunk(64, row, chunk) * kChunkBytes;
+}
+
+// Rows [first, first + kRows) of a matrix, columns [k, k + 64), zeros outside. `aligned`: rows start on 16 bytes and
+// hold whole chunks, so that copies need no thread; else numbers are read one by one.
+template <int kRows, int kThreads>
+VF_DEVICE void Stage(int to, const uint16_t* from, int64_t stride, int first, int rows, int k, int inner,
+                     bool aligned) {
+  for (int i = ThreadX(); i < kRows * kStepChunks; i += kThreads) {
+    const int row = i / kStepChunks, chunk = i % kStepChunks, column = k + chunk * kChunkDims;
+    const bool row_inside = first + row < rows;
+    const int at = to + StagedOffset(row, chunk);
+    const uint16_t* source = from + (row_inside ? first + row : 0) * stride;
+    if (aligned) {
+      const bool inside = row_inside && column < inner;
+      CopyAsync(at, inside ? source + column : from, inside);
+    } else {
+      uint32_t words[4];
+      for (int w = 0; w < 4; ++w) {
+        const int c = column + 2 * w;
+        const uint32_t low = row_inside && c < inner ? source[c] : 0,
+                       high = row_inside && c + 1 < inner ? source[c + 1] : 0;
+        words[w] = low | high << 16;
+      }
+      memcpy(SharedMemory() + at, words, sizeof words);
+    }
+  }
+}
+
+template <typename Out>
+VF_DEVICE void StoreProduct(Out* out, float value);
+template <>
+VF_DEVICE void StoreProduct<float>(float* out, float value) {
+  *out = value;
+}
+template <>
+VF_DEVICE void StoreProduct<uint16_t>(uint16_t* out, float value) {
+  *out = RoundBf16(value);
+}
+
+// kWarpsM x kWarpsN warps share a tile of kTilesM 16-row and kTilesN 16-output pieces each.
+template <int kWarpsM, int kWarpsN, int kTilesM, int kTilesN, int kStages, typename Out>
+struct Matmul {
+  static constexpr int kThreads = 32 * kWarpsM * kWarpsN;
+  static constexpr int kRows = 16 * kWarpsM * kTilesM, kColumns = 16 * kWarpsN * kTilesN;
+  static constexpr int kStageBytes = (kRows + kColumns) * kStepBytes;
+  static constexpr int kSharedBytes = kStages * kStageBytes;
+};
+
+template <typename Shape, int kWarpsM, int kWarpsN, int kTilesM, int kTilesN, int kStages, typename Out>
+VF_DEVICE void MultiplyTile(const MatmulParams& p) {
+  const int warp = WarpIndex(), lane = LaneIndex();
+  const int warp_m = warp / kWarpsN, warp_n = warp % kWarpsN;
+  const int first_row = BlockY() * Shape::kRows, first_column = BlockX() * Shape::kColumns;
+  const bool x_aligned = p.x_stride % kChunkDims == 0 && reinterpret_cast<uintptr_t>(p.x) % kChunkBytes == 0;
+  const int steps = CeilDivide(p.inner, kProductStepK);
+  const int begin = BlockZ() * p.split_steps, end = begin + p.split_steps < steps ? begin + p.split_steps : steps;
+  float sums[kTilesM][2 * kTilesN][4];
+  VF_UNROLL
+  for (int m = 0; m < kTilesM; ++m) {
+    VF_UNROLL
+    for (int n = 0; n < 2 * kTilesN; ++n) {
+      VF_UNROLL
+      for (int i = 0; i < 4; ++i) sums[m][n][i] = 0;
+    }
+  }
+  const auto stage = [&](int step) {
+    if (step < end) {
+      const int to = (step - begin) % kStages * Shape::kStageBytes;
+      Stage<Shape::kRows, Shape::kThreads>(to, p.x, p.x_stride, first_row, p.rows, step * kProductStepK, p.inner,
+                                           x_aligned);
+      // The weight's rows are padded to whole chunks with zeros.
+      Stage<Shape::kColumns, Shape::kThreads>(to + Shape::kRows * kStepBytes, p.weight, p.weight_stride, first_column,
+                                              p.outputs, step * kProductStepK, static_cast<int>(p.weight_stride), true);
+    }
+    CommitCopies();
+  };
+  for (int s = 0; s < kStages - 1; ++s) stage(begin + s);
+  for (int step = begin; step < end; ++step) {
+    WaitCopies<kStages - 2>();
+    // Everybody's copies have landed, and nobody reads the stage that is filled next.
+    SyncThreads();
+    stage(step + kStages - 1);
+    const int left = (step - begin) % kStages * Shape::kStageBytes;
+    const int right = left + Shape::kRows * kStepBytes;
+    VF_UNROLL
+    for (int k = 0; k < kProductStepK / 16; ++k) {
+      uint32_t a[kTilesM][4], b[kTilesN][4];
+      VF_UNROLL
+      for (int m = 0; m < kTilesM; ++m) {
+        const FragmentIndex at = LoadAsA(lane);
+        LoadMatrices(left + NeighbourOffset(StagedOffset((warp_m * kTilesM + m) * 16 + at.row, 2 * k), at.column),
+                     a[m]);
+      }
+      VF_UNROLL
+      for (int n = 0; n < kTilesN; ++n) {
+        const FragmentIndex at = LoadAsB(lane);
+        LoadMatrices(right + NeighbourOffset(StagedOffset((warp_n * kTilesN + n) * 16 + at.row, 2 * k), at.column),
+                     b[n]);
+      }
+      VF_UNROLL
+      for (int m = 0; m < kTilesM; ++m) {
+        VF_UNROLL
+        for (int n = 0; n < kTilesN; ++n) {
+          MultiplyAccumulate(sums[m][2 * n], a[m], b[n][0], b[n][1]);
+          MultiplyAccumulate(sums[m][2 * n + 1], a[m], b[n][2], b[n][3]);
+        }
+      }
+    }
+  }
+  WaitCopies<0>();
+  Out* out = static_cast<Out*>(p.out) + static_cast<size_t>(BlockZ()) * p.rows * p.outputs;
+  VF_UNROLL
+  for (int m = 0; m < kTilesM; ++m) {
+    VF_UNROLL
+    for (int n = 0; n < 2 * kTilesN; ++n) {
+      VF_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const FragmentIndex at = FragmentC(lane, i);
+        const int row = first_row + (warp_m * kTilesM + m) * 16 + at.row;
+        const int column = first_column + warp_n * kTilesN * 16 + n * 8 + at.column;
+        if (row < p.rows && column < p.outputs) {
+          StoreProduct<Out>(out + static_cast<size_t>(row) * p.outputs + column, sums[m][n][i]);
+        }
+      }
+    }
+  }
+}
+
+template <typename Out>
+using PrefillShape = Matmul<2, 4, 4, 2, 3, Out>;
+using NarrowShape = Matmul<1, 4, 1, 1, 6, float>;
+using WideShape = Matmul<2, 2, 2, 2, 4, float>;
+
+template <typename Out>
+VF_KERNEL(256, 1)
+MatmulPrefillKernel(const MatmulParams p) {
+  MultiplyTile<PrefillShape<Out>, 2, 4, 4, 2, 3, Out>(p);
+}
+VF_KERNEL(128, 2) MatmulNarrowKernel(const MatmulParams p) { MultiplyTile<NarrowShape, 1, 4, 1, 1, 6, float>(p); }
+VF_KERNEL(128, 2) MatmulWideKernel(const MatmulParams p) { MultiplyTile<WideShape, 2, 2, 2, 2, 4, float>(p); }
+
+template <typename Shape, typename Kernel>
+int Start(Kernel kernel, const MatmulParams& p, LaunchStream stream) {
+  return VF_LAUNCH(kernel, CeilDivide(p.outputs, Shape::kColumns), CeilDivide(p.rows, Shape::kRows), p.split_count,
+                   Shape::kThreads, Shape::kSharedBytes, stream, p);
+}
+
+}  // namespace
+
+int LaunchMatmulPrefill(const MatmulParams& p, ProductType type, LaunchStream stream) {
+  return type == ProductType::kF32 ? Start<PrefillShape<float>>(MatmulPrefillKernel<float>, p, stream)
+                                   : Start<PrefillShape<uint16_t>>(MatmulPrefillKernel<uint16_t>, p, stream);
+}
+
+// Sixteen rows or fewer read the weight once with the smaller tile; an element's bits are the same from either.
+int LaunchMatmulDecode(const MatmulParams& p, LaunchStream stream) {
+  return p.rows <= NarrowShape::kRows ? Start<NarrowShape>(MatmulNarrowKernel, p, stream)
+                                      : Start<WideShape>(MatmulWideKernel, p, stream);
+}
+
+}  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

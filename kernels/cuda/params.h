@@ -1,0 +1,184 @@
+// What kernels are told: plain structs of device pointers and sizes, filled on the host, read on the device.
+//
+// Shapes:  letters as in backend.h; every pointer is device memory. "Product" is what a GEMM left in scratch.
+#pragma once
+
+#include "kernels/cuda/schedule.h"
+
+namespace varifocal::kernels::cuda {
+
+// RowInterval of attention_variants.h, as it is uploaded.
+struct KeyInterval {
+  int32_t begin = 0;
+  int32_t end = 0;
+};
+
+// A batch on the device.
+struct StepView {
+  int row_count = 0;
+  int sequence_count = 0;
+  const int32_t* row_sequences = nullptr;    // [T]
+  const int32_t* row_positions = nullptr;    // [T]
+  const int32_t* first_rows = nullptr;       // [sequences + 1]
+  const int32_t* first_positions = nullptr;  // [sequences]
+  const int32_t* prompt_rows = nullptr;      // [sequences]
+  const int32_t* page_tables = nullptr;      // all tables, one after the other
+};
+
+// One layer of a pool, and where its sequences' page tables start.
+struct PoolView {
+  unsigned char* tiles = nullptr;         // [page][K][HeadPageBytes]
+  double* tau_sums = nullptr;             // [page][kTauDoubles]
+  const int32_t* table_starts = nullptr;  // [sequences], into StepView::page_tables
+  int kv_head_count = 0;
+  int head_dim = 0;
+};
+
+// A page's tau numbers: the sum within the page at each token, then the sum before the page.
+inline constexpr int kTauDoubles = kPageTokenCount + 1;
+
+// A product [T, N], summed over `split_count` partial ones in order, plus a bias.
+struct ProductView {
+  const void* data = nullptr;
+  bool is_bf16 = false;  // then one split
+  int split_count = 1;
+  size_t split_stride = 0;  // elements
+  int columns = 0;
+  const float* bias = nullptr;
+};
+
+enum class ActivationCode : int32_t { kNone, kSilu, kGeluTanh, kGeluErf, kRelu };  // order of backend.h's
+
+struct EmbedParams {
+  const uint16_t* table = nullptr;
+  const uint16_t* positions = nullptr;
+  int64_t table_stride = 0, positions_stride = 0;
+  const int32_t* tokens = nullptr;
+  const int32_t* row_positions = nullptr;
+  float multiplier = 1;
+  int row_count = 0, width = 0;
+  float* out = nullptr;
+};
+
+struct NormParams {
+  float* x = nullptr;             // [rows, width]
+  const int32_t* rows = nullptr;  // optional: row i of out is row rows[i] of x (then no delta)
+  const uint16_t* delta = nullptr;
+  const float* weight = nullptr;  // null: x itself
+  const float* bias = nullptr;
+  bool layer = false;
+  float epsilon = 0;
+  int row_count = 0, width = 0;
+  uint16_t* out = nullptr;
+};
+
+// residual += multiplier * RMSNorm(product)
+struct NormResidualParams {
+  ProductView product;
+  const float* weight = nullptr;
+  float epsilon = 0, multiplier = 1;
+  int row_count = 0;
+  float* residual = nullptr;
+};
+
+enum class FinishMode : int32_t { kStore, kResidual, kGated };
+
+struct FinishParams {
+  ProductView product;
+  FinishMode mode = FinishMode::kStore;
+  ActivationCode activation = ActivationCode::kNone;
+  float multiplier = 1;
+  int row_count = 0;
+  void* out = nullptr;  // bf16 [T, N] or [T, N / 2]; f32 residual [T, N]
+};
+
+struct TauParams {
+  StepView step;
+  PoolView pool;
+  const uint16_t* x = nullptr;
+  const float* weight = nullptr;
+  int width = 0;
+  float bias = 0, tau_min = 0, tau_max = 0;
+  int mean = 0;             // order of TauMean
+  float* raw = nullptr;     // scratch [T]
+  float* scales = nullptr;  // [T]
+  uint32_t* bound_counts = nullptr;
+};
+
+struct RopeView {
+  const float* cosines = nullptr;  // [positions, rotary_dim / 2]
+  const float* sines = nullptr;
+  int rotary_dim = 0;
+  int interleaved = 0;
+};
+
+// Rotary tables one step can use: bases by layer kind times scalings by sequence length.
+inline constexpr int kRopeTablesMax = 8;
+
+struct QkvParams {
+  StepView step;
+  PoolView pool;
+  ProductView product;
+  const float* query_norm = nullptr;
+  const float* key_norm = nullptr;
+  bool norm_over_width = false;
+  float norm_epsilon = 0;
+  int query_head_count = 0;
+  RopeView ropes[kRopeTablesMax];
+  const int32_t* sequence_ropes = nullptr;  // [sequences], into ropes; null: no rotation
+  float* queries = nullptr;
+};
+
+struct AttendParams {
+  StepView step;
+  PoolView pool;
+  const KeyInterval* mask = nullptr;  // [T]
+  const float* queries = nullptr;     // [T, H, D]
+  const float* row_scales = nullptr;
+  float scale = 1;
+  int query_head_count = 0;
+  int group = 1;  // G = H / K
+  const QueryTile* tiles = nullptr;
+  const DecodeItem* items = nullptr;
+  int item_count = 0;         // tiles or items
+  float* partials = nullptr;  // decode: [T][H][splits][D + 2]: unnormalised out, largest score, sum
+  int split_count_max = 0;
+  uint16_t* out = nullptr;
+  float* log_sum_exp = nullptr;
+};
+
+struct ScoresParams {
+  StepView step;
+  PoolView pool;
+  const float* queries = nullptr;
+  int query_head_count = 0, row = 0, head = 0, begin = 0, end = 0;
+  float* scores = nullptr;  // [end - begin], unscaled
+};
+
+// x [M, K] times weight [N, K] transposed.
+struct MatmulParams {
+  const uint16_t* x = nullptr;
+  const uint16_t* weight = nullptr;
+  int64_t x_stride = 0, weight_stride = 0;
+  int rows = 0, outputs = 0, inner = 0;
+  int split_count = 1, split_steps = 0;
+  void* out = nullptr;  // [splits][M][N]
+};
+
+// A row's vocabulary seen so far, slice after slice.
+struct HeadState {
+  float largest = 0, sum = 0, runner_up = 0, target_logit = 0;
+  int32_t argmax = 0;
+  int32_t finite = 1;
+};
+
+struct HeadStatsParams {
+  ProductView product;  // [rows, slice]
+  const int32_t* targets = nullptr;
+  int row_count = 0, first = 0, count = 0;  // of the vocabulary
+  float multiplier = 1, soft_cap = 0;
+  HeadState* states = nullptr;
+  float* logits = nullptr;  // optional [rows, slice]: what the caller may copy
+};
+
+}  // namespace varifocal::kernels::cuda

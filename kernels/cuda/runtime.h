@@ -1,0 +1,67 @@
+// What the backend asks of the machine: memory, copies, one queue, kernels, perhaps a library for products.
+//
+// Two implementations exist: the CUDA runtime's (cudart_runtime.cu) and the emulator's, which also makes any call fail
+// that a test names. Everything is queued on one stream in call order.
+//
+// Errors:  every int is the CUDA runtime's error code, 0 for success; ToError (device_error.h) words it.
+// Threads: all calls may come from any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/kernel_table.h"
+
+namespace varifocal::kernels::cuda {
+
+struct DeviceProperties {
+  std::string name;
+  int major = 0, minor = 0;  // compute capability
+  int multiprocessor_count = 0;
+  size_t shared_bytes_max = 0;  // of one block, opted in
+};
+
+// x [M, K] times weight [N, K] transposed, for one weight and one output format, by one stored algorithm for every M.
+struct ProductPlan {
+  int64_t outputs = 0, inner = 0, weight_stride = 0;
+  ProductType type = ProductType::kF32;
+};
+
+class ProductLibrary {
+ public:
+  virtual ~ProductLibrary() = default;
+  virtual std::string name() const = 0;
+  // A handle, or -1 when the library has no algorithm that keeps the promises for this shape.
+  virtual int MakePlan(const ProductPlan& plan) = 0;
+  // out = alpha x weight^T + beta out
+  virtual int Multiply(int plan, int rows, const void* x, const void* weight, float alpha, float beta, void* out) = 0;
+};
+
+// Marks a copy out of staging memory leaves behind.
+inline constexpr int kMarkCount = 4;
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+  virtual int DeviceCount(int* count) = 0;
+  virtual int Open(int device, DeviceProperties* properties) = 0;
+  virtual int Memory(size_t* free_bytes, size_t* total_bytes) = 0;
+  virtual int Allocate(void** memory, size_t bytes) = 0;
+  virtual void Free(void* memory) = 0;
+  virtual int AllocatePinned(void** memory, size_t bytes) = 0;
+  virtual void FreePinned(void* memory) = 0;
+  // Queued; `from` must stay until a later mark was waited for when it is pinned.
+  virtual int CopyToDevice(void* to, const void* from, size_t bytes) = 0;
+  // Queued; done after Synchronize.
+  virtual int CopyToHost(void* to, const void* from, size_t bytes) = 0;
+  virtual int Fill(void* memory, int byte, size_t bytes) = 0;
+  virtual int Mark(int mark) = 0;
+  virtual int WaitMark(int mark) = 0;
+  virtual int Synchronize() = 0;
+  virtual std::string ErrorText(int code) = 0;
+  virtual LaunchStream stream() = 0;
+  virtual const KernelTable& kernels() = 0;
+  virtual ProductLibrary* products() = 0;  // null: the backend's own kernels
+};
+
+}  // namespace varifocal::kernels::cuda

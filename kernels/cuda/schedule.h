@@ -1,0 +1,83 @@
+// What is cut where: query tiles, key blocks, decode splits, K splits. None of it looks at the batch around a row.
+//
+// A query lane is (row, query head of one KV head's group): lane = row * G + g. Lanes are packed into tiles, so that
+// grouped heads and short suffixes share a pass over their keys. Key blocks of 64 and decode splits of 1,024 start at
+// multiples of their size in absolute positions. A block that a lane does not see leaves its sums as they are, bit by
+// bit, so a lane's result does not depend on which tile it fell into.
+#pragma once
+
+#include "kernels/cuda/page_layout.h"
+
+namespace varifocal::kernels::cuda {
+
+inline constexpr int kSplitKeys = 1024;
+inline constexpr int kDecodeLanes = 16;  // lanes of a decode block: one mma row tile
+
+VF_HD constexpr int CeilDivide(int a, int b) { return (a + b - 1) / b; }
+
+// Query lanes of a prefill tile: four warps, each with two row tiles of 16 where ptxas fits that into 255 registers.
+VF_HD constexpr int RowTilesPerWarp(int dim) { return dim <= 96 || dim == 128 ? 2 : 1; }
+VF_HD constexpr int PrefillLanes(int dim) { return 64 * RowTilesPerWarp(dim); }
+
+// Stages of the key ring.
+VF_HD constexpr int PrefillStages(int) { return 2; }
+VF_HD constexpr int DecodeStages(int dim) { return dim <= 64 ? 4 : dim <= 128 ? 3 : 2; }
+VF_HD constexpr int StageBytes(int dim) { return 2 * TileBytes(dim, kBlockKeys); }
+VF_HD constexpr int PrefillSharedBytes(int dim) {
+  return TileBytes(dim, PrefillLanes(dim)) + PrefillStages(dim) * StageBytes(dim);
+}
+VF_HD constexpr int DecodeSharedBytes(int dim) {
+  return TileBytes(dim, kDecodeLanes) + DecodeStages(dim) * StageBytes(dim);
+}
+
+// Key blocks [first, last) that hold a key of [begin, end).
+struct BlockRange {
+  int first = 0;
+  int last = 0;
+};
+VF_HD constexpr BlockRange BlocksOf(int begin, int end) {
+  if (begin >= end) return {0, 0};
+  return {begin / kBlockKeys, CeilDivide(end, kBlockKeys)};
+}
+
+// Decode splits [first, last) that hold a key of [begin, end).
+VF_HD constexpr BlockRange SplitsOf(int begin, int end) {
+  if (begin >= end) return {0, 0};
+  return {begin / kSplitKeys, CeilDivide(end, kSplitKeys)};
+}
+
+// Whether a lane with keys [begin, end) sees every key of a block, and every lane between the first and the last of a
+// tile does too: intervals never decrease.
+VF_HD constexpr bool BlockIsFull(int block, int begin_max, int end_min) {
+  return begin_max <= block * kBlockKeys && end_min >= (block + 1) * kBlockKeys;
+}
+
+// Decode products: K is cut by the weight's shape alone, so that a small N still fills a device of some 130 SMs twice.
+inline constexpr int kProductStepK = 64;
+inline constexpr int kDecodeColumns = 64;
+VF_HD constexpr int DecodeSplitK(int64_t outputs, int64_t inner) {
+  const int tiles = outputs < 1 ? 1 : CeilDivide(static_cast<int>(outputs), kDecodeColumns);
+  const int steps = inner < 1 ? 1 : CeilDivide(static_cast<int>(inner), kProductStepK);
+  const int wanted = CeilDivide(264, tiles), most = steps / 4 < 1 ? 1 : steps / 4;
+  const int splits = wanted < most ? wanted : most;
+  return CeilDivide(steps, CeilDivide(steps, splits));
+}
+// Steps of 64 that one split takes; the last one may have fewer.
+VF_HD constexpr int SplitSteps(int64_t inner, int splits) {
+  return CeilDivide(CeilDivide(static_cast<int>(inner), kProductStepK), splits);
+}
+
+// One tile of prefill work.
+struct QueryTile {
+  int32_t sequence = 0;
+  int32_t first_lane = 0;  // within the sequence
+  int32_t lane_count = 0;
+};
+
+// One split of one decode row.
+struct DecodeItem {
+  int32_t row = 0;
+  int32_t split = 0;
+};
+
+}  // namespace varifocal::kernels::cuda

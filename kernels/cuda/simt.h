@@ -1,0 +1,175 @@
+// The few words a kernel needs from its machine, said once for nvcc and once for the emulator.
+//
+// Kernels are written against these functions and nothing else. nvcc compiles them to instructions; a C++ compiler with
+// VF_EMULATE compiles the same kernel sources for the emulator (emulator/fibers.h), which runs every thread of a block
+// and executes ldmatrix, mma and shuffles lane by lane. So what the tests run on the host is the code a GPU will run.
+//
+// Source:  PTX ISA 9.0: ldmatrix, mma.m16n8k16, cp.async, ex2; fragment layouts in fragments.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__CUDACC__)
+#define VF_HD __host__ __device__
+#define VF_DEVICE __device__ __forceinline__
+#define VF_KERNEL(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
+#define VF_SHARED __shared__
+#define VF_PARAMS(type) const __grid_constant__ type  // may be indexed without a copy on the stack
+#define VF_RESTRICT __restrict__
+#define VF_UNROLL _Pragma("unroll")
+#else
+#define VF_HD
+#define VF_DEVICE inline
+#define VF_KERNEL(threads, blocks) void
+#define VF_SHARED static thread_local
+#define VF_PARAMS(type) const type&
+#define VF_RESTRICT __restrict__
+#define VF_UNROLL
+#endif
+
+#if !defined(__CUDACC__) && defined(VF_EMULATE)
+#include "kernels/cuda/emulator/fibers.h"
+#endif
+
+#if defined(__CUDACC__) || defined(VF_EMULATE)
+namespace varifocal::kernels::cuda {
+
+#if defined(__CUDACC__)
+
+VF_DEVICE int ThreadX() { return static_cast<int>(threadIdx.x); }
+VF_DEVICE int BlockX() { return static_cast<int>(blockIdx.x); }
+VF_DEVICE int BlockY() { return static_cast<int>(blockIdx.y); }
+VF_DEVICE int BlockZ() { return static_cast<int>(blockIdx.z); }
+VF_DEVICE void SyncThreads() { __syncthreads(); }
+
+// A block's dynamic shared memory.
+VF_DEVICE unsigned char* SharedMemory() {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared_memory[];
+  return dynamic_shared_memory;
+}
+
+VF_DEVICE float ShuffleXor(float value, int mask) { return __shfl_xor_sync(0xFFFFFFFFu, value, mask); }
+VF_DEVICE int ShuffleXor(int value, int mask) { return __shfl_xor_sync(0xFFFFFFFFu, value, mask); }
+
+VF_DEVICE float FusedMultiplyAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+// 2^x, relative error below 2^-22; 2^0 is 1 and 2^-inf is 0.
+VF_DEVICE float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// Two f32 rounded to nearest even, the first in the lower half.
+VF_DEVICE uint32_t PackBf16(float low, float high) {
+  uint32_t word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+
+VF_DEVICE uint32_t SharedAddress(int offset) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(SharedMemory())) + static_cast<uint32_t>(offset);
+}
+// Four 8x8 matrices of 16-bit numbers; lane 8m + r passes where in dynamic shared memory row r of matrix m starts.
+VF_DEVICE void LoadMatrices(int row, uint32_t (&words)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(SharedAddress(row))
+               : "memory");
+}
+VF_DEVICE void LoadMatricesTransposed(int row, uint32_t (&words)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(SharedAddress(row))
+               : "memory");
+}
+// c += a b: a [16, 16], b [16, 8], c f32 [16, 8].
+VF_DEVICE void MultiplyAccumulate(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// 16 bytes from global memory to an offset in dynamic shared memory, or zeros when not `valid`; done after WaitCopies.
+VF_DEVICE void CopyAsync(int to, const void* from, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(SharedAddress(to)), "l"(from), "r"(valid ? 16 : 0)
+               : "memory");
+}
+VF_DEVICE void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most `pending` of the committed groups are under way.
+template <int pending>
+VF_DEVICE void WaitCopies() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
+}
+VF_DEVICE void AtomicAdd(uint32_t* to, uint32_t value) { atomicAdd(to, value); }
+
+#else
+
+inline int ThreadX() { return emulator::Current().thread; }
+inline int BlockX() { return emulator::Current().block[0]; }
+inline int BlockY() { return emulator::Current().block[1]; }
+inline int BlockZ() { return emulator::Current().block[2]; }
+inline void SyncThreads() { emulator::SyncThreads(); }
+inline unsigned char* SharedMemory() { return emulator::SharedMemory(); }
+inline float ShuffleXor(float value, int mask) { return emulator::ShuffleXor(value, mask); }
+inline int ShuffleXor(int value, int mask) { return emulator::ShuffleXor(value, mask); }
+inline float FusedMultiplyAdd(float a, float b, float c) { return emulator::FusedMultiplyAdd(a, b, c); }
+inline float Exp2(float x) { return emulator::Exp2(x); }
+inline uint32_t PackBf16(float low, float high) { return emulator::PackBf16(low, high); }
+inline void LoadMatrices(int row, uint32_t (&words)[4]) {
+  emulator::LoadMatrices(emulator::SharedMemory() + row, words, false);
+}
+inline void LoadMatricesTransposed(int row, uint32_t (&words)[4]) {
+  emulator::LoadMatrices(emulator::SharedMemory() + row, words, true);
+}
+inline void MultiplyAccumulate(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  emulator::MultiplyAccumulate(c, a, b0, b1);
+}
+inline void CopyAsync(int to, const void* from, bool valid) {
+  emulator::CopyAsync(emulator::SharedMemory() + to, from, valid);
+}
+inline void CommitCopies() { emulator::CommitCopies(); }
+template <int pending>
+inline void WaitCopies() {
+  emulator::WaitCopies(pending);
+}
+inline void AtomicAdd(uint32_t* to, uint32_t value) { *to += value; }
+
+#endif
+
+VF_DEVICE float WidenLow(uint32_t word) {
+  const uint32_t bits = word << 16;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+VF_DEVICE float WidenHigh(uint32_t word) {
+  const uint32_t bits = word & 0xFFFF0000u;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+VF_DEVICE uint16_t RoundBf16(float value) { return static_cast<uint16_t>(PackBf16(value, 0.0f) & 0xFFFFu); }
+
+VF_DEVICE int LaneIndex() { return ThreadX() & 31; }
+VF_DEVICE int WarpIndex() { return ThreadX() >> 5; }
+
+// Sum and maximum over the 32 lanes of a warp, the same in every lane.
+VF_DEVICE float WarpSum(float value) {
+  for (int mask = 16; mask > 0; mask >>= 1) value += ShuffleXor(value, mask);
+  return value;
+}
+VF_DEVICE float WarpMax(float value) {
+  for (int mask = 16; mask > 0; mask >>= 1) {
+    const float other = ShuffleXor(value, mask);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+}  // namespace varifocal::kernels::cuda
+#endif
