@@ -1,0 +1,177 @@
+"""Reduces a model's chat template to fixed texts: writes chat_format.json into the model's directory.
+
+The template (chat_template.jinja, or `chat_template` of tokenizer_config.json) is rendered as transformers renders it, on
+messages whose contents are sentinels, with and without a system message and with the mark that the answer begins. What
+stands around the sentinels are the texts; then other contents must come out between the same texts. A template that does
+anything else with its messages is refused.
+
+    python recipes/chat_format.py DIRECTORY [--template=NAME] [--date=YYYY-MM-DD] [--set=KEY=JSON]..
+
+--template   one of several named templates; `default` otherwise
+--date       the day a template may write into the prompt; needed where one does, since today is not the same tomorrow
+--set        a variable for the template, for example --set=enable_thinking=false
+"""
+
+import argparse
+import datetime
+import hashlib
+import json
+import pathlib
+import sys
+
+import jinja2
+import jinja2.ext
+import jinja2.sandbox
+
+USER, SYSTEM = "uQ7sentinelQ7u", "sQ7sentinelQ7s"
+# What users say: marks of markup and templates, quotes, lines, other scripts, much and little.
+PROBES = ["a", "Is 3 < 4 & 5 > 2?\n\n'Yes', \"no\"\t{{ x }} {% if y %}", "日本語 \u00e9 \U0001f9ea", "word " * 3000 + "end", "</think> [INST] <|im_end|>"]
+
+
+class Refused(Exception):
+    """One sentence that says why."""
+
+
+class GenerationTag(jinja2.ext.Extension):
+    """`{% generation %}` marks what an assistant said, for training; it renders as what is inside."""
+
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method("inside"), [], [], body).set_lineno(line)
+
+    def inside(self, caller):
+        return caller()
+
+
+def compiled(template, day):
+    def refuse(message):
+        raise jinja2.exceptions.TemplateError(message)
+
+    def to_json(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, jinja2.ext.loopcontrols]
+    )
+    environment.filters["tojson"] = to_json
+    environment.globals["raise_exception"] = refuse
+    environment.globals["strftime_now"] = day.strftime
+    return environment.from_string(template)
+
+
+def read_template(directory, name):
+    """The template, and the special tokens it may name."""
+    config = {}
+    for file in ("special_tokens_map.json", "tokenizer_config.json"):
+        if (directory / file).exists():
+            config |= json.loads((directory / file).read_text())
+    if (directory / "chat_template.jinja").exists():
+        templates = {"default": (directory / "chat_template.jinja").read_text()}
+    elif (directory / "chat_template.json").exists():
+        templates = {"default": json.loads((directory / "chat_template.json").read_text())["chat_template"]}
+    else:
+        found = config.get("chat_template")
+        templates = {t["name"]: t["template"] for t in found} if isinstance(found, list) else {"default": found}
+    if templates.get(name) is None:
+        have = ", ".join(sorted(k for k, v in templates.items() if v)) or "none"
+        raise Refused(f"{directory} has no chat template named {name}; it has: {have}")
+    tokens = {k: v["content"] if isinstance(v, dict) else v for k, v in config.items() if k.endswith("_token") and v}
+    return templates[name], {k: v for k, v in tokens.items() if isinstance(v, str)}
+
+
+def messages(user, system):
+    return ([{"role": "system", "content": system}] if system is not None else []) + [{"role": "user", "content": user}]
+
+
+def parts(text, *sentinels):
+    """What stands before, between and after the sentinels."""
+    out = []
+    for sentinel in sentinels:
+        if text.count(sentinel) != 1:
+            raise Refused(f"the template writes a message {text.count(sentinel)} times; once is what can be reduced")
+        before, text = text.split(sentinel)
+        out.append(before)
+    return out + [text]
+
+
+def reduce(template, variables, day=None):
+    """The content of chat_format.json, and notes for whoever runs this."""
+    notes = []
+
+    def render(user, system, on=None):
+        try:
+            on = on or day or datetime.datetime(2001, 2, 3)
+            return compiled(template, on).render(messages=messages(user, system), add_generation_prompt=True, **variables)
+        except jinja2.exceptions.TemplateError as error:
+            raise Refused(f"the template refuses this conversation: {error}") from None
+
+    def texts_of(system):
+        sentinels = (USER,) if system is None else (SYSTEM, USER)
+        text = render(USER, system)
+        if day is None and text != render(USER, system, datetime.datetime(2013, 12, 11)):
+            raise Refused("the template writes the current date into the prompt; fix it with --date=YYYY-MM-DD")
+        if system is not None and text.find(SYSTEM) > text.find(USER):
+            raise Refused("the template writes the system message after the user's; before it is what can be reduced")
+        return parts(text, *sentinels)
+
+    def check(texts, systems):
+        for probe in PROBES:
+            for system in systems:
+                contents = [probe] if system is None else [system, probe]
+                want = texts[0] + "".join(c + t for c, t in zip(contents, texts[1:]))
+                if render(probe, system) != want:
+                    raise Refused(f"the template does more than put texts around messages: it changes {json.dumps(probe)[:60]}")
+
+    plain = texts_of(None)
+    check(plain, [None])
+    if render(f" {USER} \n", None) != f"{plain[0]} {USER} \n{plain[1]}":
+        notes.append("the template strips white space around messages, varifocal leaves it: prompts that begin or end with white space differ")
+    with_system = None
+    try:
+        text = render(USER, SYSTEM)
+    except Refused as refusal:
+        notes.append(f"no system message: {refusal}")
+    else:
+        if SYSTEM not in text:
+            notes.append("no system message: the template leaves it out")
+        else:
+            with_system = texts_of(SYSTEM)
+            check(with_system, [p for p in PROBES])
+    return {
+        "template_sha256": hashlib.sha256(template.encode()).hexdigest(),
+        "without_system": dict(zip(("prefix", "suffix"), plain)),
+        "with_system": dict(zip(("prefix", "between", "suffix"), with_system)) if with_system else None,
+    }, notes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--template", default="default")
+    parser.add_argument("--date", type=datetime.datetime.fromisoformat)
+    parser.add_argument("--set", action="append", default=[])
+    options = parser.parse_args()
+    try:
+        variables = {}
+        for item in options.set:
+            key, _, value = item.partition("=")
+            try:
+                variables[key] = json.loads(value)
+            except json.JSONDecodeError:
+                raise Refused(f'--set={item} is not KEY=JSON; a text is written KEY="text"') from None
+        template, tokens = read_template(options.directory, options.template)
+        result, notes = reduce(template, tokens | variables, options.date)
+    except Refused as refusal:
+        sys.exit(f"error: {refusal}")
+    path = options.directory / "chat_format.json"
+    path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()
