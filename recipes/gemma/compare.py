@@ -2,15 +2,15 @@
 
     python recipes/gemma/compare.py --model=DIR --text=FILE --varifocal=build/release/bin/varifocal [--parts=a,b,..]
 
-Parts: `log-probs` (every token of 2,048), `perplexity` (of 16,384 tokens), `greedy` (64 tokens after 2,048), `start` (from
-nothing to the first token of a prompt of 16: seconds and peak memory of each process). FILE: deploy/get_novels.sh
-fetches some. Runs one process at a time on all processors; each number stands on a line of its own.
+Parts: `start` (from nothing to the first token of a prompt of 16: seconds and peak memory of each process), `log-probs`
+(every token of 2,048), `greedy` (64 tokens after 2,048), `perplexity` (of 16,384 tokens), `exact` (the first again, both
+against transformers in float64; slow). FILE: deploy/get_novels.sh fetches some. Runs one process at a time on all
+processors; each number stands on a line of its own.
 """
 
 import argparse
 import json
 import math
-import os
 import pathlib
 import subprocess
 import sys
@@ -27,6 +27,16 @@ with torch.no_grad():
 """
 
 
+# Peak memory of a child counts what its parent held when it was made, so a small parent makes it.
+LAUNCHER = """
+import json, os, subprocess, sys, time
+start = time.monotonic()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+print(json.dumps([status, time.monotonic() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
+"""
+
+
 class Comparison:
     def __init__(self, options):
         from tokenizers import Tokenizer
@@ -34,7 +44,7 @@ class Comparison:
         self.directory, self.binary, self.model = options.model, options.varifocal, None
         text = pathlib.Path(options.text).read_text()
         self.ids = Tokenizer.from_file(self.directory + "/tokenizer.json").encode(text).ids
-        print(f"text: {options.text}, {len(self.ids)} tokens, begin token included; {options.dtype}")
+        print(f"text: {options.text}, {len(self.ids)} tokens, begin token included; {options.dtype}", flush=True)
         self.dtype = options.dtype
 
     def transformers(self):
@@ -64,9 +74,9 @@ class Comparison:
             path.write_text(json.dumps(ids))
             command = [self.binary, verb, f"--model={self.directory}", f"--token-ids-file={path}", f"--dtype={self.dtype}", "--format=json"]
             start = time.monotonic()
-            done = subprocess.run(command + list(flags), stdout=subprocess.PIPE, text=True)
+            done = subprocess.run(command + list(flags), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             if done.returncode:
-                raise SystemExit(f"{' '.join(command)} failed")
+                raise SystemExit(f"{' '.join(command)} failed: {done.stderr}")
             return json.loads(done.stdout), time.monotonic() - start
 
     def our_log_probs(self, ids):
@@ -81,7 +91,7 @@ class Comparison:
         ours, our_seconds = self.our_log_probs(ids)
         differences = [abs(a - b) for a, b in zip(ours, theirs)]
         print(f"log-probs: {len(ours)} tokens, largest difference {max(differences):.1e}, mean {sum(differences) / len(differences):.1e}"
-              f" ({our_seconds:.1f} s with loading, transformers {seconds:.1f} s)")  # fmt: skip
+              f" ({our_seconds:.1f} s with loading, transformers {seconds:.1f} s)", flush=True)  # fmt: skip
 
     def perplexity(self):
         ids = self.ids[:16384]
@@ -91,7 +101,7 @@ class Comparison:
         ours, our_seconds = self.our_log_probs(ids)
         a, b = (math.exp(-math.fsum(x) / len(x)) for x in (ours, theirs))
         print(f"perplexity: {len(ours)} tokens, {a:.6f}, transformers {b:.6f}, {abs(a / b - 1):.1e} apart; largest difference of a log-prob"
-              f" {max(abs(x - y) for x, y in zip(ours, theirs)):.1e} ({our_seconds:.1f} s with loading, transformers {seconds:.1f} s)")  # fmt: skip
+              f" {max(abs(x - y) for x, y in zip(ours, theirs)):.1e} ({our_seconds:.1f} s with loading, transformers {seconds:.1f} s)", flush=True)  # fmt: skip
 
     def greedy(self):
         import torch
@@ -106,7 +116,7 @@ class Comparison:
         gaps = [(top[0] - top[1]).item() for top in (step[0].topk(2).values for step in out.logits)]
         ours, _ = self.run("generate", ids, "--max-new-tokens=64", "--ignore-eos")
         same = next((i for i, (a, b) in enumerate(zip(ours["token_ids"], theirs)) if a != b), len(theirs))
-        print(f"greedy: {same} of {len(theirs)} tokens the same; smallest gap of the two best {min(gaps):.1e}; {ours['text']!r}")
+        print(f"greedy: {same} of {len(theirs)} tokens the same; smallest gap of the two best {min(gaps):.1e}; {ours['text']!r}", flush=True)
 
     def start(self):
         ids = self.ids[:16]
@@ -123,16 +133,35 @@ class Comparison:
     def measure(self, name, command):
         """Twice: the second time the files are in memory, and what the product remembers of them is remembered."""
         for turn in ("first", "again"):
-            start = time.monotonic()
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            _, status, usage = os.wait4(process.pid, 0)
+            done = subprocess.run([sys.executable, "-c", LAUNCHER, *command], stdout=subprocess.PIPE, check=True)
+            status, seconds, processor, peak = json.loads(done.stdout)
             if status:
                 raise SystemExit(f"{' '.join(command[:2])} failed")
-            print(f"start: {name}, {turn}: {time.monotonic() - start:.1f} s, processor {usage.ru_utime + usage.ru_stime:.1f} s, peak {usage.ru_maxrss / 1024:.0f} MB")
+            print(f"start: {name}, {turn}: {seconds:.1f} s, processor {processor:.1f} s, peak {peak:.0f} MB", flush=True)
+
+    def exact(self):
+        import torch
+
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "goldens"))
+        ids = self.ids[:2048]
+        theirs, (ours, _) = self.their_log_probs(ids), self.our_log_probs(ids)
+        self.model = None
+        import transformers64
+
+        self.model = transformers64.load(pathlib.Path(self.directory), len(ids))
+        assert next(self.model.parameters()).dtype == torch.float64
+        exact = self.their_log_probs(ids)
+        self.model = None
+        for name, values in ((f"varifocal {self.dtype}", ours), ("transformers float32", theirs)):
+            differences = [abs(a - b) for a, b in zip(values, exact)]
+            print(f"exact: {name} against float64, {len(exact)} tokens: largest difference {max(differences):.1e}, mean {sum(differences) / len(differences):.1e}", flush=True)
 
 
 def main():
-    parts = {"log-probs": Comparison.log_probs, "perplexity": Comparison.perplexity, "greedy": Comparison.greedy, "start": Comparison.start}
+    parts = {
+        "start": Comparison.start, "log-probs": Comparison.log_probs, "greedy": Comparison.greedy,
+        "perplexity": Comparison.perplexity, "exact": Comparison.exact,
+    }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("model", "text"):
         parser.add_argument("--" + name, required=True)
