@@ -103,7 +103,7 @@ CASES = [
     case("olmo2", "olmo2-llama3", rms(num_key_value_heads=4, attention_bias=False, tie_word_embeddings=True,
          **newer("llama3", 500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64))),
     case("gpt2", "gpt2", GPT2),
-    case("gpt2", "gpt2-bare-names", GPT2 | dict(n_inner=80, n_head=2), stored="float32"),
+    case("gpt2", "gpt2-bare-names", GPT2 | dict(n_inner=80, n_head=2, scale_attn_by_inverse_layer_idx=True), stored="float32"),
     case("gpt_neox", "gpt-neox-parallel", NEOX | dict(rotary_pct=0.25, rotary_emb_base=10000, use_parallel_residual=True, hidden_size=64)),
     case("gpt_neox", "gpt-neox-sequential", NEOX | dict(use_parallel_residual=False, num_key_value_heads=None,
          **newer("default", 10000.0, partial_rotary_factor=0.5)), stored="float16", drop=["num_key_value_heads"]),

@@ -68,6 +68,8 @@ class Shape:
             self.base = c.get("query_pre_attn_scalar", 256) ** -0.5
         if kind == "granite":
             self.base = c.get("attention_multiplier", 1.0)
+        # gpt2 may divide the scores of layer i by i + 1.
+        self.by_layer = c.get("scale_attn_by_inverse_layer_idx", False)
         self.windows = self.window_of_layers(c, mistakes)
 
     def window_of_layers(self, c, mistakes):
@@ -186,6 +188,8 @@ class Reference:
         rows, root = x.shape[0], 1 / self.shape.base
         if "attention scale from the head width" in self.mistakes:
             root = math.sqrt(self.shape.head_width)
+        if self.shape.by_layer and "no attention scale by layer" not in self.mistakes:
+            root *= layer + 1
         if self.focal.get("mode") == "constant" and "no temperature" not in self.mistakes:
             t = self.focal["temperature"]
             t = t[layer] if isinstance(t, list) else t
