@@ -50,7 +50,7 @@ void Decode(benchmark::State& state, const std::string& isa, DType dtype, const 
 const int kRegistered = [] {
   for (const auto& [isa, dtype] : cpu::MeasuredKernels()) {
     for (const AttentionShape& shape :
-         {Shape{32, 4, 2, 8192}, {64, 8, 4, 8192}, {128, 4, 2, 4096}, {256, 4, 1, 4096}}) {
+         {AttentionShape{32, 4, 2, 8192}, {64, 8, 4, 8192}, {128, 4, 2, 4096}, {256, 4, 1, 4096}}) {
       const std::string name = isa + "-" + DTypeName(dtype) + "/d" + std::to_string(shape.head_dim) + "/h" +
                                std::to_string(shape.query_heads) + "k" + std::to_string(shape.kv_heads) + "/" +
                                std::to_string(shape.tokens);
