@@ -1,7 +1,7 @@
 #include "base/json.h"
 
 #include <cmath>
-#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -9,13 +9,13 @@
 namespace varifocal {
 namespace {
 
-constexpr int kDepthMax = 256;  // deeper than any real file; keeps destructors off the end of the stack
+constexpr size_t kDepthMax = 256;  // deeper than any real file; keeps destructors off the end of the stack
 
 std::string Key(absl::string_view key) { return std::string(key); }
 
 absl::Status WrongType(absl::string_view key, absl::string_view wanted, const Json& value) {
-  return absl::InvalidArgumentError(absl::StrCat("\"", std::string(key), "\" must be ", std::string(wanted), ", not ",
-                                                 value.type_name()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", std::string(key), "\" must be ", std::string(wanted), ", not ", value.type_name()));
 }
 
 const Json* FindValue(const Json& object, absl::string_view key) {
@@ -31,6 +31,68 @@ absl::StatusOr<T> Require(absl::StatusOr<std::optional<T>> found, absl::string_v
   return std::move(**found);
 }
 
+// Builds the tree while nlohmann's lexer reads. Its own builder keeps the last of two equal keys without a word; here
+// an insertion tells, which costs nothing.
+class TreeBuilder : public nlohmann::json_sax<Json> {
+ public:
+  explicit TreeBuilder(Json& root) : root_(root) {}
+  const std::string& problem() const { return problem_; }
+
+  bool null() override { return Put(nullptr); }
+  bool boolean(bool value) override { return Put(value); }
+  bool number_integer(number_integer_t value) override { return Put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return Put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return Put(value); }
+  bool string(string_t& value) override { return Put(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return Open(Json::object()); }
+  bool start_array(std::size_t) override { return Open(Json::array()); }
+  bool end_object() override { return Close(); }
+  bool end_array() override { return Close(); }
+  bool key(string_t& key) override {
+    auto [found, is_new] = open_.back()->get_ref<Json::object_t&>().try_emplace(std::move(key));
+    slot_ = &found->second;
+    if (!is_new) problem_ = absl::StrCat("the key \"", found->first, "\" stands twice in one object");
+    return is_new;
+  }
+  bool parse_error(std::size_t byte, const std::string&, const Json::exception& error) override {
+    const bool is_syntax = dynamic_cast<const Json::parse_error*>(&error) != nullptr;
+    problem_ = is_syntax ? absl::StrCat("not JSON at byte ", byte) : absl::StrCat("not JSON: ", error.what());
+    return false;
+  }
+
+ private:
+  template <typename Value>
+  Json* Place(Value&& value) {
+    if (open_.empty()) return &(root_ = std::forward<Value>(value));
+    if (open_.back()->is_object()) return &(*slot_ = std::forward<Value>(value));
+    auto& list = open_.back()->get_ref<Json::array_t&>();
+    return &list.emplace_back(std::forward<Value>(value));
+  }
+  template <typename Value>
+  bool Put(Value&& value) {
+    Place(std::forward<Value>(value));
+    return true;
+  }
+  bool Open(Json value) {
+    if (open_.size() >= kDepthMax) {
+      problem_ = absl::StrCat("nested deeper than ", kDepthMax, " levels");
+      return false;
+    }
+    open_.push_back(Place(std::move(value)));
+    return true;
+  }
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json& root_;
+  std::vector<Json*> open_;  // objects and lists that are not complete; an element stays where it is until it is
+  Json* slot_ = nullptr;     // of the key just read
+  std::string problem_;
+};
+
 bool AllFinite(const Json& value) {
   if (value.is_number_float()) return std::isfinite(value.get<double>());
   if (value.is_structured()) {
@@ -44,31 +106,11 @@ bool AllFinite(const Json& value) {
 }  // namespace
 
 absl::StatusOr<Json> ParseJson(absl::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  std::string problem;
-  auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kDepthMax && problem.empty()) problem = absl::StrCat("nested deeper than ", kDepthMax, " levels");
-    if (!problem.empty()) return false;
-    if (event == Json::parse_event_t::object_start) {
-      keys.emplace_back();
-    } else if (event == Json::parse_event_t::object_end) {
-      keys.pop_back();
-    } else if (event == Json::parse_event_t::key) {
-      const std::string& key = parsed.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second) problem = absl::StrCat("the key \"", key, "\" stands twice in one object");
-    }
-    return true;
-  };
-  Json result;
-  try {
-    result = Json::parse(text.begin(), text.end(), watch);
-  } catch (const Json::parse_error& error) {
-    if (problem.empty()) return absl::InvalidArgumentError(absl::StrCat("not JSON at byte ", error.byte));
-  } catch (const Json::exception& error) {
-    if (problem.empty()) return absl::InvalidArgumentError(absl::StrCat("not JSON: ", error.what()));
-  }
-  if (!problem.empty()) return absl::InvalidArgumentError(problem);
-  return result;
+  Json root;
+  TreeBuilder builder(root);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  if (!builder.problem().empty()) return absl::InvalidArgumentError(builder.problem());
+  return root;
 }
 
 absl::StatusOr<std::string> DumpJson(const Json& value) {

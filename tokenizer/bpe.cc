@@ -93,8 +93,9 @@ absl::StatusOr<std::unique_ptr<Bpe>> Bpe::FromJson(const Json& model, bool words
   RETURN_IF_ERROR(bpe->ReadOptions(model));
   RETURN_IF_ERROR(bpe->ReadMerges(model));
   if (bpe->has_affixes()) return bpe;
-  bpe->FindJoints();
   bpe->IndexCharacters();
+  bpe->FindJoints();
+  bpe->IndexFrequentJoints();
   if (bpe->ignore_merges_ && words_are_bytes) {
     for (size_t id = 0; id < bpe->vocabulary_.tokens().size(); ++id) {
       auto bytes = FromByteLevel(bpe->vocabulary_.tokens()[id]);
@@ -174,17 +175,27 @@ void Bpe::FindJoints() {
            stand_ins.contains(static_cast<int32_t>(merge.first & 0xFFFFFFFF));
   });
   if (!cuts_words_) return;
-  for (const auto& [pair, merge] : merges_) {
-    const auto left = static_cast<int32_t>(pair >> 32), right = static_cast<int32_t>(pair & 0xFFFFFFFF);
-    const absl::string_view left_token = vocabulary_.tokens()[left], right_token = vocabulary_.tokens()[right];
-    size_t last = left_token.size() - 1;
-    while (last > 0 && (static_cast<uint8_t>(left_token[last]) & 0xC0) == 0x80) --last;
+  // Of every token, the ids of its first and its last character.
+  std::vector<std::pair<int32_t, int32_t>> ends;
+  ends.reserve(vocabulary_.tokens().size());
+  for (absl::string_view token : vocabulary_.tokens()) {
+    size_t last = token.empty() ? 0 : token.size() - 1;
+    while (last > 0 && (static_cast<uint8_t>(token[last]) & 0xC0) == 0x80) --last;
     uint32_t point = 0;
-    const int first_length = ReadValidUtf8(right_token.data(), &point);
-    const auto before = vocabulary_.Find(left_token.substr(last));
-    const auto behind = vocabulary_.Find(right_token.substr(0, first_length));
-    if (before.has_value() && behind.has_value()) joints_.insert(PairKey(*before, *behind));
+    const int first_length = token.empty() ? 0 : ReadValidUtf8(token.data(), &point);
+    ends.emplace_back(SpelledCharacterId(token.substr(0, first_length)), SpelledCharacterId(token.substr(last)));
   }
+  for (const auto& [pair, merge] : merges_) {
+    const int32_t before = ends[pair >> 32].second, behind = ends[pair & 0xFFFFFFFF].first;
+    if (before >= 0 && behind >= 0) joints_.insert(PairKey(before, behind));
+  }
+}
+
+// Id of a character as the vocabulary spells it, or -1.
+int32_t Bpe::SpelledCharacterId(absl::string_view character) const {
+  uint32_t point = 0;
+  if (words_are_bytes_ || ReadUtf8(character, &point) == 0) return vocabulary_.Find(character).value_or(-1);
+  return CharacterId(point);
 }
 
 const Bpe::Merge* Bpe::FindMerge(int32_t left, int32_t right) const {
@@ -202,6 +213,10 @@ void Bpe::IndexCharacters() {
     point_ids_[point] = vocabulary_.Find(character).value_or(-1);
     if (words_are_bytes_) single_byte_ids_[point] = point_ids_[point];
   }
+}
+
+// The joints of characters that most texts are made of.
+void Bpe::IndexFrequentJoints() {
   std::vector<std::pair<int, int32_t>> frequent;  // symbol, id
   for (int symbol = 0; symbol < (words_are_bytes_ ? 256 : 128); ++symbol)
     frequent.emplace_back(symbol, point_ids_[symbol]);

@@ -40,9 +40,11 @@ class Bpe : public Model {
   absl::Status ReadOptions(const Json& model);
   void FindJoints();
   void IndexCharacters();
+  void IndexFrequentJoints();
   bool has_affixes() const { return !continuing_prefix_.empty() || !end_suffix_.empty(); }
   const Merge* FindMerge(int32_t left, int32_t right) const;
   int32_t CharacterId(uint32_t point) const;
+  int32_t SpelledCharacterId(absl::string_view character) const;
   bool ReadCharacter(absl::string_view rest, Character* out) const;
   bool IsJoint(const Character& left, const Character& right) const;
 
