@@ -355,6 +355,13 @@ class Backend {
   virtual Error CheckShape(const KvShape& shape) const = 0;
   virtual size_t KvBytesPerPageAndLayer(const KvShape& shape) const = 0;
   virtual Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) = 0;
+  // Makes page `to` equal page `from` in all layers of the pool; queued as the operations of a step are. Whoever goes on
+  // from a page that is not full, beside others, goes on in a copy. A backend without it says so before it is called.
+  virtual bool copies_pages() const { return false; }
+  virtual Error CopyPage(KvPool& pool, int from, int to) {
+    (void)pool, (void)from, (void)to;
+    return {ErrorCode::kUnsupported, "the backend " + info().name + " copies no pages"};
+  }
   // Rows [0, row_count) of a page as f32 [row_count, K, D] each; for tests and inspection.
   virtual Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) = 0;
 

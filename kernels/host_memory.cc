@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 namespace varifocal::kernels {
@@ -67,9 +68,41 @@ bool IsCancelled(const Batch& batch) {
 
 Error CancelledError() { return {ErrorCode::kCancelled, "the step was cancelled"}; }
 
+namespace {
+
+// The number after `key` in a file of such lines, times `unit`; 0 when there is none.
+size_t NumberAfter(const char* path, const std::string& key, size_t unit) {
+  std::ifstream file(path);
+  for (std::string word; file >> word;) {
+    size_t number = 0;
+    if (word == key && file >> number) return number * unit;
+  }
+  return 0;
+}
+
+// A file that holds one number ("max" counts as none).
+size_t NumberIn(const char* path) {
+  std::ifstream file(path);
+  size_t number = 0;
+  return file >> number ? number : 0;
+}
+
+}  // namespace
+
+// What the system could give without swapping: file pages it may drop count as free. A container's limit counts too.
 MemoryInfo HostMemory() {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return {page * static_cast<size_t>(sysconf(_SC_PHYS_PAGES)), page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES))};
+  MemoryInfo info = {page * static_cast<size_t>(sysconf(_SC_PHYS_PAGES)),
+                     NumberAfter("/proc/meminfo", "MemAvailable:", 1024)};
+  if (info.free_bytes == 0) info.free_bytes = page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES));
+  const size_t limit = NumberIn("/sys/fs/cgroup/memory.max");
+  if (limit > 0 && limit < info.total_bytes) {
+    const size_t used = NumberIn("/sys/fs/cgroup/memory.current");
+    const size_t droppable = NumberAfter("/sys/fs/cgroup/memory.stat", "inactive_file", 1);
+    info.total_bytes = limit;
+    info.free_bytes = std::min(info.free_bytes, limit - std::min(limit, used - std::min(used, droppable)));
+  }
+  return info;
 }
 
 std::string CpuModelName() {

@@ -37,7 +37,12 @@ Json ModelJson(const v1::Model& model) {
       {"weights_bytes", model.weights_bytes()},
       {"kv_cache_bytes_per_token", model.kv_cache_bytes_per_token()},
       {"chat_template_sha256", model.chat_template_sha256().empty() ? Json() : Json(model.chat_template_sha256())},
-      {"sampling_defaults", model.sampling_defaults()}};
+      {"sampling_defaults", model.sampling_defaults()},
+      {"kv_cache_bytes", model.kv_cache_bytes()},
+      {"kv_cache_bytes_in_use", model.kv_cache_bytes_in_use()},
+      {"buffer_bytes", model.buffer_bytes()},
+      {"memory_total_bytes", model.memory_total_bytes()},
+      {"memory_free_bytes", model.memory_free_bytes()}};
   for (double temperature : model.focal_temperatures()) row["focal_temperatures"].push_back(temperature);
   return row;
 }
@@ -82,24 +87,48 @@ class ShowModels : public Command {
               [](const Json& row) {
                 return absl::StrCat(row.at("backend").get<std::string>(), " ", row.at("isa").get<std::string>());
               }},
+         {.key = "weights_bytes",
+          .title = "weights",
+          .right_aligned = true,
+          .text = [](const Json& row) { return HumanBytes(row.at("weights_bytes").get<int64_t>()); }},
+         {.key = "kv_cache_bytes",
+          .title = "cache in use",
+          .right_aligned = true,
+          .text =
+              [](const Json& row) {
+                return absl::StrCat(HumanBytes(row.at("kv_cache_bytes_in_use").get<int64_t>()), " of ",
+                                    HumanBytes(row.at("kv_cache_bytes").get<int64_t>()));
+              }},
          {.key = "directory", .title = "directory"},
          {.key = "weights_sha256"},
          {.key = "tokenizer_sha256"}});
+    int64_t free_bytes = 0, total_bytes = 0;
+    const auto add = [&](const v1::Model& model) {
+      if (model.memory_total_bytes() > 0) {
+        free_bytes = model.memory_free_bytes();
+        total_bytes = model.memory_total_bytes();
+      }
+      return rows.Add(ModelJson(model));
+    };
     if (!name_.empty()) {
       v1::GetModelRequest request;
       request.set_name(ModelResource(name_));
       ASSIGN_OR_RETURN(const v1::Model model, Call(daemon->inference(), &v1::Inference::Stub::GetModel, request));
-      RETURN_IF_ERROR(rows.Add(ModelJson(model)));
+      RETURN_IF_ERROR(add(model));
     } else {
       v1::ListModelsRequest request;
       do {
         ASSIGN_OR_RETURN(const v1::ListModelsResponse page,
                          Call(daemon->inference(), &v1::Inference::Stub::ListModels, request));
-        for (const v1::Model& model : page.models()) RETURN_IF_ERROR(rows.Add(ModelJson(model)));
+        for (const v1::Model& model : page.models()) RETURN_IF_ERROR(add(model));
         request.set_page_token(page.next_page_token());
       } while (!request.page_token().empty());
     }
     RETURN_IF_ERROR(rows.Finish("The daemon serves no model; start it with --model=NAME=DIR."));
+    if (console.format == Format::kText && total_bytes > 0) {
+      console.out << "Of " << HumanBytes(total_bytes) << " of memory " << HumanBytes(free_bytes)
+                  << " are free and promised to no model.\n";
+    }
     return ExitCode::kDone;
   }
 
@@ -118,7 +147,8 @@ constinit const Verb kModelsVerb = {
         "One row a model: how it attends (baseline, focal with a constant or a learned temperature), how long its "
         "contexts\n"
         "were in training and may be at most, and what computes. JSON and CSV add the SHA-256 of weights and "
-        "tokenizer.",
+        "tokenizer,\n"
+        "what generation_config.json says about sampling (shown, never applied), and where memory went.",
     .examples = "varifocal models\nvarifocal models baseline --format=json",
     .formats = "text json jsonl csv",
     .make = &Make<ShowModels>,

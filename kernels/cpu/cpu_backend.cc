@@ -96,6 +96,11 @@ class CpuBackend final : public Backend {
     if (Error error = CheckShape(shape); !error.ok()) return error;
     return PagePool::Create(shape, info_.dtype, page_count);
   }
+  bool copies_pages() const override { return true; }
+  Error CopyPage(KvPool& pool, int from, int to) override {
+    static_cast<PagePool&>(pool).CopyPage(from, to);
+    return {};
+  }
   Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) override {
     const auto& own = static_cast<const PagePool&>(pool);
     const KvShape& shape = own.shape();

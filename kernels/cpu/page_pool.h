@@ -41,6 +41,7 @@ class PagePool final : public KvPool {
   // bf16 word it half fills is made whole with a zero, because kernels read whole words and zero weights must not meet
   // what another sequence left there. Different tokens may be written at the same time.
   void WriteToken(int layer, int page, int offset, const float* keys, const float* values, bool last);
+  void CopyPage(int from, int to);  // all layers
   // keys[D] of one head.
   void ReadKey(int layer, int page, int offset, int head, float* key) const;
   void ReadValue(int layer, int page, int offset, int head, float* value) const;

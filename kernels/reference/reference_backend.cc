@@ -151,6 +151,21 @@ class ReferenceBackend final : public Backend {
     if (Error error = CheckShape(shape); !error.ok()) return error;
     return std::unique_ptr<KvPool>(std::make_unique<ReferencePool>(shape, page_count));
   }
+  bool copies_pages() const override { return true; }
+  Error CopyPage(KvPool& pool, int from, int to) override {
+    auto& own = static_cast<ReferencePool&>(pool);
+    auto copy = [&](std::vector<double>& values, size_t width, int layer) {
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(own.token(layer, from, 0) * width);
+      std::copy(begin, begin + static_cast<std::ptrdiff_t>(kPageTokens * width),
+                values.begin() + static_cast<std::ptrdiff_t>(own.token(layer, to, 0) * width));
+    };
+    for (int layer = 0; layer < own.shape.layer_count; ++layer) {
+      copy(own.keys, own.width(), layer);
+      copy(own.values, own.width(), layer);
+      if (own.shape.has_tau_sums) copy(own.tau_sums, 1, layer);
+    }
+    return {};
+  }
   Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) override {
     const auto& own = static_cast<const ReferencePool&>(pool);
     const size_t first = own.token(layer, page, 0) * own.width();

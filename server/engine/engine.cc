@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "server/engine/estimate.h"
+#include "server/engine/memory_ledger.h"
 #include "server/engine/request_check.h"
 #include "server/engine/scheduler.h"
 #include "server/model/forward.h"
@@ -53,22 +54,36 @@ absl::Status CheckOptions(const EngineOptions& options) {
   return absl::OkStatus();
 }
 
+// Whether its keys and values take the host's memory, as they are written.
+bool IsOnHost(const LoadedModel& model) { return model.provenance().backend != "cuda"; }
+
 int64_t StepRowsMax(const EngineOptions& options) {
   return std::max(options.prefill_chunk_tokens, options.batch_size_max);
 }
 
+// Memory of the model's device: in all, and what is left when every engine here has all it was promised.
+struct Memory {
+  int64_t total_bytes = 0;
+  int64_t free_bytes = 0;
+};
+Memory MemoryOf(const LoadedModel& model) {
+  const kernels::MemoryInfo said = model.transformer().backend().memory();
+  const int64_t free_bytes = static_cast<int64_t>(said.free_bytes);
+  return {static_cast<int64_t>(said.total_bytes),
+          IsOnHost(model) ? MemoryLedger::Get().FreeAfterPromises(free_bytes) : free_bytes};
+}
+
 absl::StatusOr<std::vector<int64_t>> ChoosePageCounts(const LoadedModel& model, const EngineOptions& options) {
   const std::vector<PageGroupShape> groups = PageGroupShapes(model.transformer());
-  const kernels::MemoryInfo memory = model.transformer().backend().memory();
-  const int64_t total_bytes = static_cast<int64_t>(memory.total_bytes);
-  if (total_bytes > 0 && options.kv_cache_bytes > total_bytes) {
+  const Memory memory = MemoryOf(model);
+  if (memory.total_bytes > 0 && options.kv_cache_bytes > memory.total_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("kv_cache_bytes is ", options.kv_cache_bytes,
-                                                     "; the device has ", total_bytes, " bytes of memory"));
+                                                     "; the device has ", memory.total_bytes, " bytes of memory"));
   }
   const int64_t page_bytes = model.transformer().PageBytes();
   const bool is_default = options.kv_cache_bytes == 0;
   const PageBudget budget{
-      .bytes = is_default ? std::max(static_cast<int64_t>(memory.free_bytes) / 4, page_bytes) : options.kv_cache_bytes,
+      .bytes = is_default ? std::max(memory.free_bytes / 4, page_bytes) : options.kv_cache_bytes,
       .context_tokens_max = model.config().max_position,
       .step_rows_max = options.prefill_chunk_tokens,
       .contexts_max = is_default ? kContextsInCache : 0,
@@ -92,7 +107,8 @@ class EngineThread final : public Engine {
   const LoadedModel& model() const override { return *model_; }
   EngineDescription Describe() const override;
   EngineStatus Status() const override;
-  absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count) override;
+  absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count,
+                                          int64_t cached_token_count) override;
   void DropPrefixCache() override;
 
  private:
@@ -128,6 +144,7 @@ class EngineThread final : public Engine {
   std::unique_ptr<RopeShelf> ropes_;
   std::vector<std::unique_ptr<kernels::KvPool>> pools_;  // one per page group
   std::unique_ptr<Forward> forward_;
+  std::unique_ptr<MemoryLedger::Entry> memory_;
   Scheduler scheduler_;
   ForwardOutput output_;
   std::vector<float> logits_;
@@ -177,6 +194,12 @@ absl::Status EngineThread::Allocate() {
     pools_.push_back(std::move(pool));
   }
   ASSIGN_OR_RETURN(forward_, Forward::Create(transformer, StepLimits()));
+  const int64_t cache_bytes = CacheBytes(limits_);
+  memory_ = MemoryLedger::Get().Add({.what = model_->directory(),
+                                     .weight_bytes = transformer.weight_bytes(),
+                                     .buffer_bytes = Forward::BytesNeeded(transformer, StepLimits()),
+                                     .cache_bytes = cache_bytes,
+                                     .touched_bytes = IsOnHost(*model_) ? 0 : cache_bytes});
   return absl::OkStatus();
 }
 
@@ -241,6 +264,7 @@ void EngineThread::DropPrefixCache() {
 }
 
 EngineDescription EngineThread::Describe() const {
+  const Memory memory = MemoryOf(*model_);
   return {.model = model_->provenance(),
           .prefill_chunk_tokens = options_.prefill_chunk_tokens,
           .batch_size_max = options_.batch_size_max,
@@ -248,6 +272,8 @@ EngineDescription EngineThread::Describe() const {
           .page_count = std::accumulate(limits_.page_counts.begin(), limits_.page_counts.end(), int64_t{0}),
           .context_tokens_max = context_tokens_max_,
           .buffer_bytes = Forward::BytesNeeded(model_->transformer(), StepLimits()),
+          .memory_total_bytes = memory.total_bytes,
+          .memory_free_bytes = memory.free_bytes,
           .prefix_cache = options_.prefix_cache};
 }
 
@@ -262,7 +288,8 @@ absl::StatusOr<EngineResult> EngineThread::TimeShortRequest(EngineRequest reques
   return WaitFor([&](EngineCallbacks callbacks) { return Submit(std::move(request), std::move(callbacks), true); });
 }
 
-absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count, int64_t new_token_count) {
+absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count, int64_t new_token_count,
+                                                      int64_t cached_token_count) {
   RETURN_IF_ERROR(CheckLength(model_->config(), prompt_token_count, new_token_count));
   std::lock_guard<std::mutex> lock(estimate_mutex_);
   if (!rates_.has_value()) {
@@ -272,11 +299,13 @@ absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count
   }
   EngineEstimate estimate;
   const CacheNeed need = NeedOf(*model_, limits_, model_->attention(),
-                                ExtentOf(limits_, model_->attention(), prompt_token_count, new_token_count));
+                                ExtentOf(limits_, model_->attention(), prompt_token_count, new_token_count,
+                                         /*scores_continuations=*/false));
   estimate.cache_bytes = need.bytes;
   estimate.cache_bytes_limit = CacheBytes(limits_);
   estimate.fits = need.fits;
-  estimate.seconds = EstimateSeconds(*rates_, prompt_token_count, new_token_count);
+  estimate.seconds = EstimateSeconds(*rates_, prompt_token_count, new_token_count,
+                                     std::clamp<int64_t>(cached_token_count, 0, prompt_token_count - 1));
   return estimate;
 }
 
@@ -352,6 +381,9 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     ASSIGN_OR_RETURN(plan.rows[i].rope, ropes_->Get(plan.entries[i].sequence->rope_length));
   }
+  for (const PageCopy& copy : plan.page_copies) {
+    RETURN_IF_ERROR(ToStatus(model_->transformer().backend().CopyPage(*pools_[copy.group], copy.from, copy.to)));
+  }
   logits_.resize(static_cast<size_t>(plan.logits_slot_count * model_->config().vocabulary_size));
   const ForwardStep step{.phase = plan.phase,
                          .tokens = plan.tokens,
@@ -377,6 +409,7 @@ void EngineThread::Deliver() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     scheduler_.Fill(&status_);
+    if (IsOnHost(*model_)) memory_->SetTouched(status_.cache_bytes_peak);
   }
   for (Finished& done : finished) {
     auto on_done = std::move(done.sequence->callbacks.on_done);

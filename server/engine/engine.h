@@ -122,7 +122,7 @@ enum class EngineSabotage {
 struct EngineOptions {
   int64_t prefill_chunk_tokens = 512;  // >= 1; a memory and latency setting, never a result setting
   int64_t batch_size_max = 16;         // sequences that decode together
-  // 0 takes what four full contexts need, but at most a quarter of the memory that is free.
+  // 0 takes what four full contexts need, but at most a quarter of the memory that is free and not promised to others.
   int64_t kv_cache_bytes = 0;
   int64_t queue_length_max = 4096;
   bool prefix_cache = true;
@@ -137,6 +137,8 @@ struct EngineDescription {
   int64_t page_count = 0;          // over all page groups
   int64_t context_tokens_max = 0;  // of one sequence: what the model takes and the pages hold
   int64_t buffer_bytes = 0;        // of a step
+  int64_t memory_total_bytes = 0;  // of the device
+  int64_t memory_free_bytes = 0;   // of it, what is left when every engine of this process has all it was promised
   bool prefix_cache = false;
 };
 
@@ -152,9 +154,10 @@ struct EngineStatus {
   int64_t cached_tokens = 0;
   int64_t new_tokens = 0;
   int64_t preemption_count = 0;
+  int64_t step_count = 0;  // those that timed an estimate left out
 };
 
-// What one request would cost on this engine alone, nothing cached.
+// What one request would cost on this engine alone.
 struct EngineEstimate {
   int64_t cache_bytes = 0;
   int64_t cache_bytes_limit = 0;
@@ -179,8 +182,10 @@ class Engine {
   virtual const LoadedModel& model() const = 0;
   virtual EngineDescription Describe() const = 0;
   virtual EngineStatus Status() const = 0;
-  // INVALID_ARGUMENT when the lengths do not fit the model. The first call times a short prefill.
-  virtual absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count) = 0;
+  // INVALID_ARGUMENT when the lengths do not fit the model. Of the prompt, cached_token_count are taken as known. The
+  // first call times a short prefill, in steps of its own, so that other work does not change what is measured.
+  virtual absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count,
+                                                  int64_t cached_token_count = 0) = 0;
   // Forgets cached prefixes that no sequence is using.
   virtual void DropPrefixCache() = 0;
 

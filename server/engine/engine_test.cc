@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
+#include "server/engine/memory_ledger.h"
 
 namespace varifocal {
 namespace {
@@ -364,6 +365,31 @@ TEST(EndingTest, TextAndContinuationScoresAgree) {
   EXPECT_EQ(parts->continuations[2].log_likelihood, *text->token_log_probs[150]);
 }
 
+// Continuations of one prompt share steps: the prompt's, then one for all that fit.
+TEST(EndingTest, ContinuationsRunTogether) {
+  auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
+  ScoreContinuationsWork work;
+  for (int i = 0; i < 12; ++i) work.continuations.push_back(RandomIds(absl::StrCat("together ", i), 2 + i % 5));
+  work.continuations[3] = {7};
+  const EngineRequest request{.token_ids = RandomIds("together", 300), .work = work};
+  struct Row {
+    int64_t batch_size_max, chunk, page_count, steps;
+  };
+  // All at once; 8 entries a step; one after another where a step takes one entry, or no page is left for more.
+  std::string first;
+  for (const Row& row : {Row{16, 512, 100, 2}, Row{8, 512, 100, 3}, Row{1, 512, 100, 12}, Row{16, 512, 3, 12}}) {
+    auto engine = StartEngine(model, {.prefill_chunk_tokens = row.chunk,
+                                      .batch_size_max = row.batch_size_max,
+                                      .kv_cache_bytes = row.page_count * model->provenance().page_bytes});
+    const auto result = engine->Run(request);
+    ASSERT_TRUE(result.ok()) << result.status();
+    if (first.empty()) first = AnswerBits(result);
+    EXPECT_EQ(AnswerBits(result), first) << row.batch_size_max << " " << row.page_count;
+    EXPECT_EQ(engine->Status().step_count, row.steps) << row.batch_size_max << " " << row.page_count;
+    EXPECT_EQ(engine->Status().pages_used, 0);
+  }
+}
+
 TEST(EndingTest, GreedyContinuationIsCalledGreedy) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   const std::vector<int32_t> ids = RandomIds("greedy", 77);
@@ -514,6 +540,23 @@ TEST(LifeTest, QueueIsBounded) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("the limit is 3"));
 }
 
+// What one engine was promised and has not touched is not there for the next one.
+TEST(LifeTest, EnginesOfOneProcessAreNotPromisedTheSameMemory) {
+  constexpr int64_t kFree = int64_t{1} << 50;  // as if the system said so
+  auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
+  const int64_t before = MemoryLedger::Get().FreeAfterPromises(kFree);
+  auto engine = StartEngine(model, {.kv_cache_bytes = int64_t{1} << 24});
+  const int64_t cache_bytes = engine->Describe().kv_cache_bytes;
+  EXPECT_EQ(MemoryLedger::Get().FreeAfterPromises(kFree), before - cache_bytes);
+  ASSERT_TRUE(engine->Run({.token_ids = RandomIds("touch", 300), .work = Tokens(2)}).ok());
+  engine->DropPrefixCache();
+  ASSERT_TRUE(engine->Run({.token_ids = RandomIds("touch", 2), .work = Tokens(2)}).ok());
+  EXPECT_EQ(MemoryLedger::Get().FreeAfterPromises(kFree), before - cache_bytes + 3 * model->provenance().page_bytes)
+      << "three pages were written: they are the system's to count";
+  engine.reset();
+  EXPECT_EQ(MemoryLedger::Get().FreeAfterPromises(kFree), before);
+}
+
 TEST(LifeTest, EstimateGrowsWithTheWork) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   const auto small = engine->Estimate(100, 10), large = engine->Estimate(4000, 10);
@@ -521,6 +564,9 @@ TEST(LifeTest, EstimateGrowsWithTheWork) {
   EXPECT_GT(small->seconds, 0);
   EXPECT_GT(large->seconds, small->seconds);
   EXPECT_EQ(small->cache_bytes, engine->Describe().model.page_bytes);
+  const auto known = engine->Estimate(4000, 10, 3900);
+  EXPECT_LT(known->seconds, large->seconds) << "a known prefix costs nothing";
+  EXPECT_GT(known->seconds, small->seconds) << "but its keys are looked at";
   EXPECT_FALSE(engine->Estimate(5000, 1).ok());
   EXPECT_EQ(engine->Status().requests_done, 0);
 }

@@ -18,7 +18,10 @@
 
 namespace varifocal {
 
-inline std::string GoldenDirectory(const std::string& name) { return "tests/testdata/goldens/llama/" + name; }
+// A llama by its name, any other by its folder and name.
+inline std::string GoldenDirectory(const std::string& name) {
+  return absl::StrCat("tests/testdata/goldens/", name.find('/') == std::string::npos ? "llama/" : "", name);
+}
 
 inline std::shared_ptr<const LoadedModel> LoadForTest(const std::string& directory, ModelOptions options = {}) {
   options.cache_directory = testing::TempDir();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -15,7 +16,8 @@ namespace varifocal {
 
 struct CostRates {
   double weight_operations = 0;  // per row
-  double key_operations = 0;     // per row and visible key
+  double key_operations = 0;     // per row, visible key and layer
+  std::vector<PageGroup> groups;  // whose layers see how far back
   double prefill_operations_per_s = 0;
   double decode_operations_per_s = 0;
 };
@@ -23,6 +25,8 @@ struct CostRates {
 // `run` executes a request alone; `cache_tokens` is what fits in the key-value cache.
 absl::StatusOr<CostRates> MeasureCostRates(const ModelConfig& config, int64_t parameter_count, int64_t cache_tokens,
                                            absl::FunctionRef<absl::StatusOr<EngineResult>(EngineRequest)> run);
-double EstimateSeconds(const CostRates& rates, int64_t prompt_token_count, int64_t new_token_count);
+// The first cached_token_count tokens of the prompt cost nothing.
+double EstimateSeconds(const CostRates& rates, int64_t prompt_token_count, int64_t new_token_count,
+                       int64_t cached_token_count);
 
 }  // namespace varifocal

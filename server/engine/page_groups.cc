@@ -53,11 +53,10 @@ std::vector<PageGroupShape> PageGroupShapes(const Transformer& model) {
 int64_t PagesAtOnce(const PageGroupShape& group, const SequenceExtent& extent) {
   const int64_t all = PagesFor(extent.prompt_rows + extent.later_rows);
   if (group.is_full()) return all;
-  // A step that does not begin at a page's border touches one page more than its rows fill; so do continuations, each
-  // of which begins again at the prompt's end.
+  // Rows that do not begin at a page's border touch one page more than they fill.
   const int64_t step_rows = std::max<int64_t>(std::min(extent.step_rows_max, extent.prompt_rows), 1);
-  const int64_t written = std::max(PagesFor(step_rows), PagesFor(extent.later_rows)) + 1;
-  const int64_t shared = extent.shares_prefix ? kQuestionPages + 1 : 0;
+  const int64_t written = PagesFor(std::max(step_rows, extent.rewinds ? extent.later_rows : 1)) + 1;
+  const int64_t shared = extent.shares_prefix ? std::min(kQuestionPages, extent.prompt_rows / kPageTokens) + 1 : 0;
   return std::min(all, group.PagesBefore() + std::max(written, shared));
 }
 

@@ -38,6 +38,7 @@ inline constexpr int64_t kQuestionPages = 4;
 struct SequenceExtent {
   int64_t prompt_rows = 0;
   int64_t later_rows = 0;     // generated, or the longest continuation
+  bool rewinds = false;       // each continuation begins at the prompt's end again
   int64_t step_rows_max = 0;  // of its prompt in one step
   bool shares_prefix = false;
 };

@@ -107,6 +107,39 @@ void PageStore::GiveBack(HeldPages& pages) {
   pages = HeldPages();
 }
 
+bool PageStore::Split(const HeldPages& pages, int64_t prompt_rows, int64_t position_end, Branch* branch,
+                      std::vector<PageCopy>* copies) {
+  const int64_t begin = prompt_rows / kernels::kPageTokens, end = PagesFor(position_end);
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    if (Available(group) < end - begin) return false;
+  }
+  branch->own_begin = begin;
+  branch->tables.clear();
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    const std::vector<int32_t>& shared = pages.tables[group];
+    std::vector<int32_t>& table = branch->tables.emplace_back(shared.begin(), shared.begin() + begin);
+    for (int64_t page = begin; page < end; ++page) {
+      std::optional<int32_t> taken = allocators_[group].Take();
+      if (!taken.has_value() && cache_.EvictOne(group)) taken = allocators_[group].Take();
+      VF_CHECK(taken.has_value(), "availability was just checked");
+      table.push_back(*taken);
+    }
+    // What stands in the prompt's last page before it is full.
+    if (prompt_rows % kernels::kPageTokens != 0) {
+      copies->push_back({group, shared[static_cast<size_t>(begin)], table[static_cast<size_t>(begin)]});
+    }
+  }
+  return true;
+}
+
+void PageStore::GiveBack(Branch& branch) {
+  for (size_t group = 0; group < branch.tables.size(); ++group) {
+    for (size_t page = static_cast<size_t>(branch.own_begin); page < branch.tables[group].size(); ++page)
+      allocators_[group].Release(branch.tables[group][page]);
+  }
+  branch = Branch();
+}
+
 int64_t PageStore::idle_count() const {
   int64_t count = 0;
   for (const PageAllocator& allocator : allocators_) count += allocator.idle_count();

@@ -31,6 +31,19 @@ struct HeldPages {
   int64_t page_count() const { return tables.empty() ? 0 : static_cast<int64_t>(tables[0].size()); }
 };
 
+// Pages of rows that go on from the same prompt beside others: the prompt's whole pages, then pages of their own.
+struct Branch {
+  std::vector<std::vector<int32_t>> tables;  // [group][page]
+  int64_t own_begin = 0;                     // pages from here on are its own
+};
+
+// A page of one group that must be copied before a branch runs.
+struct PageCopy {
+  size_t group = 0;
+  int32_t from = 0;
+  int32_t to = 0;
+};
+
 class PageStore {
  public:
   PageStore(std::vector<PageGroupShape> groups, const std::vector<int64_t>& page_counts);
@@ -49,6 +62,12 @@ class PageStore {
   // Lets go of what no row at `position` or after it looks at.
   void Pass(int64_t position, HeldPages& pages);
   void GiveBack(HeldPages& pages);
+
+  // Rows from prompt_rows up to position_end in pages of their own, beside those of `pages`; adds the copies that they
+  // begin with. False, with nothing taken, unless there are pages that nobody was promised.
+  bool Split(const HeldPages& pages, int64_t prompt_rows, int64_t position_end, Branch* branch,
+             std::vector<PageCopy>* copies);
+  void GiveBack(Branch& branch);
 
   PrefixCache& cache() { return cache_; }
   const PrefixCache& cache() const { return cache_; }

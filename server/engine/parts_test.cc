@@ -1,10 +1,12 @@
-// The engine's parts alone: pages and their arithmetic, prefix cache, sampler, stop strings. Small cases whose right answers are said here.
+// The engine's parts alone: pages and their arithmetic, prefix cache, sampler, stop strings. Small cases whose right
+// answers are said here.
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "server/engine/memory_ledger.h"
 #include "server/engine/page_allocator.h"
 #include "server/engine/prefix_cache.h"
 #include "server/engine/sampler.h"
@@ -190,8 +192,10 @@ TEST(PageGroupTest, LongPromptsCostAWindowGroupAFixedNumber) {
   EXPECT_EQ(PagesAtOnce(window, large), 4 + 2);
   large.shares_prefix = true;
   EXPECT_EQ(PagesAtOnce(window, large), 4 + kQuestionPages + 1);
-  large.later_rows = 2000;  // continuations begin at the prompt's end again and again
-  EXPECT_EQ(PagesAtOnce(window, large), 4 + 17);
+  large.later_rows = 2000;
+  EXPECT_EQ(PagesAtOnce(window, large), 4 + kQuestionPages + 1) << "generated: one row at a time";
+  large.rewinds = true;
+  EXPECT_EQ(PagesAtOnce(window, large), 4 + 17) << "continuations: 2,000 rows from the prompt's end, again and again";
 }
 
 // Whatever the bytes: they are not exceeded, and one context comes before anything else.
@@ -226,6 +230,27 @@ TEST(PageGroupTest, BytesAreSharedOut) {
   const std::vector<int64_t> windows =
       SharePages({{.window = 512, .page_bytes = 5}}, {.bytes = 31, .context_tokens_max = 4096, .step_rows_max = 512});
   EXPECT_EQ(windows, (std::vector<int64_t>{6}));
+}
+
+// ---- Memory ----
+
+TEST(MemoryLedgerTest, PromisesCountUntilTheyAreTouched) {
+  MemoryLedger ledger;
+  EXPECT_EQ(ledger.FreeAfterPromises(100), 100);
+  auto a = ledger.Add({.what = "a", .weight_bytes = 7, .cache_bytes = 40});
+  EXPECT_EQ(ledger.FreeAfterPromises(100), 60);
+  {
+    const auto b = ledger.Add({.what = "b", .buffer_bytes = 3, .cache_bytes = 50, .touched_bytes = 50});
+    EXPECT_EQ(ledger.FreeAfterPromises(100), 60) << "b has what it was promised";
+    EXPECT_EQ(ledger.ToString(),
+              "a: 7 bytes of weights, 0 of buffers, 40 promised to its cache; "
+              "b: 0 bytes of weights, 3 of buffers, 50 promised to its cache");
+  }
+  a->SetTouched(30);
+  EXPECT_EQ(ledger.FreeAfterPromises(100), 90);
+  EXPECT_EQ(ledger.FreeAfterPromises(5), 0);
+  a.reset();
+  EXPECT_EQ(ledger.FreeAfterPromises(100), 100);
 }
 
 TEST(SamplerTest, SameSeedAndPositionSameToken) {

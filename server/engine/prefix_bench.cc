@@ -1,11 +1,12 @@
 // What prefix reuse saves: questions on one context against the same number of separate contexts, in one run.
 //
 //   prefix_bench [MODEL_DIRECTORY=models/baseline] [CONTEXT_TOKENS=16384] [QUESTIONS=4] [SHORT_QUESTIONS=1000]
+//                [BATCH=16] [NEW_TOKENS=8]
 //
-// Every question is 48 tokens after the context and generates 8. Three rounds in turn (shared, separate, shared, ...),
-// the median counts; then, once, many short questions of 32 tokens on one context that is already known, against the
-// time one of them takes cold. Answers of shared and unshared runs are compared bit for bit first: a fast wrong answer
-// is no answer.
+// Every question is 48 tokens after the context and generates NEW_TOKENS. Three rounds in turn (shared, separate, shared,
+// ...), the median counts; then, once, many short questions of 32 tokens on one context that is already known, against
+// the time one of them takes cold; and 64 continuations of 8 tokens in one request against one by one. Answers of shared
+// and unshared runs are compared bit for bit: a fast wrong answer is no answer.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
@@ -62,14 +63,14 @@ Timed RunAll(Engine& engine, const std::vector<EngineRequest>& requests) {
 }
 
 std::vector<EngineRequest> Questions(const std::vector<std::vector<int32_t>>& contexts, int64_t question_tokens,
-                                     int64_t vocabulary_size) {
+                                     int64_t vocabulary_size, int64_t new_tokens) {
   std::vector<EngineRequest> requests;
   for (size_t i = 0; i < contexts.size(); ++i) {
     EngineRequest request;
     request.token_ids = contexts[i];
     const std::vector<int32_t> question = Ids("question " + std::to_string(i), question_tokens, vocabulary_size);
     request.token_ids.insert(request.token_ids.end(), question.begin(), question.end());
-    request.work = GenerateWork{.max_new_tokens = 8, .ignore_eos = true};
+    request.work = GenerateWork{.max_new_tokens = new_tokens, .ignore_eos = true};
     requests.push_back(std::move(request));
   }
   return requests;
@@ -80,7 +81,8 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-int Main(const std::string& directory, int64_t context_tokens, int64_t question_count, int64_t short_count) {
+int Main(const std::string& directory, int64_t context_tokens, int64_t question_count, int64_t short_count,
+         int64_t batch_size, int64_t new_tokens) {
   auto model = LoadModel(directory, {});
   if (!model.ok()) {
     std::fprintf(stderr, "%s\n", model.status().ToString().c_str());
@@ -92,6 +94,7 @@ int Main(const std::string& directory, int64_t context_tokens, int64_t question_
   EngineOptions options;
   options.kv_cache_bytes = pages * (*model)->provenance().page_bytes;
   options.queue_length_max = 100'000;
+  options.batch_size_max = batch_size;
   auto engine = Engine::Create(*model, options);
   if (!engine.ok()) {
     std::fprintf(stderr, "%s\n", engine.status().ToString().c_str());
@@ -106,9 +109,9 @@ int Main(const std::string& directory, int64_t context_tokens, int64_t question_
     same.push_back(Ids("context", context_tokens, vocabulary_size));
     different.push_back(Ids("context " + std::to_string(i), context_tokens, vocabulary_size));
   }
-  const auto shared_requests = Questions(same, 48, vocabulary_size),
-             separate_requests = Questions(different, 48, vocabulary_size);
-  auto estimate = (*engine)->Estimate(context_tokens + 48, 8);
+  const auto shared_requests = Questions(same, 48, vocabulary_size, new_tokens),
+             separate_requests = Questions(different, 48, vocabulary_size, new_tokens);
+  auto estimate = (*engine)->Estimate(context_tokens + 48, new_tokens);
   if (estimate.ok()) {
     const double took = RunAll(**engine, {separate_requests[0]}).seconds;
     std::printf("one question alone: estimated %.2f s, took %.2f s\n", estimate->seconds, took);
@@ -138,11 +141,31 @@ int Main(const std::string& directory, int64_t context_tokens, int64_t question_
   if (short_count > 0) {
     (*engine)->DropPrefixCache();
     const std::vector<std::vector<int32_t>> contexts(static_cast<size_t>(short_count), same[0]);
-    const auto requests = Questions(contexts, 32, vocabulary_size);
+    const auto requests = Questions(contexts, 32, vocabulary_size, new_tokens);
     const double cold = RunAll(**engine, {requests[0]}).seconds;
     const double warm = RunAll(**engine, requests).seconds / static_cast<double>(short_count);
     std::printf("%lld short questions on a known context: %.1f ms each, cold %.1f ms: %.1f times faster\n",
                 static_cast<long long>(short_count), 1e3 * warm, 1e3 * cold, cold / warm);
+    std::vector<EngineRequest> single;
+    EngineRequest together = requests[0];
+    ScoreContinuationsWork all;
+    for (int i = 0; i < 64; ++i) {
+      all.continuations.push_back(Ids("continuation " + std::to_string(i), 8, vocabulary_size));
+      single.push_back(requests[0]);
+      single.back().work = ScoreContinuationsWork{{all.continuations.back()}};
+    }
+    together.work = all;
+    double one_by_one = 0, likelihood = 0;
+    for (const EngineRequest& request : single) {
+      const Timed timed = RunAll(**engine, {request});
+      one_by_one += timed.seconds;
+      likelihood += timed.results[0].log_likelihood;
+    }
+    const Timed at_once = RunAll(**engine, {together});
+    std::printf("64 continuations after it: %.2f s in one request, %.2f s one by one: %.1f times faster, sums %s\n",
+                at_once.seconds, one_by_one, one_by_one / at_once.seconds,
+                at_once.results[0].log_likelihood == likelihood ? "equal" : "DIFFER");
+    if (at_once.results[0].log_likelihood != likelihood) return 1;
   }
   return 0;
 }
@@ -153,9 +176,13 @@ int Main(const std::string& directory, int64_t context_tokens, int64_t question_
 int main(int argc, char** argv) {
   auto number = [&](int index, long long fallback) { return argc > index ? std::atoll(argv[index]) : fallback; };
   const long long context = number(2, 16384), questions = number(3, 4), short_questions = number(4, 1000);
-  if (context < 1 || questions < 1 || short_questions < 0) {
-    std::fprintf(stderr, "usage: prefix_bench [MODEL_DIRECTORY] [CONTEXT_TOKENS] [QUESTIONS] [SHORT_QUESTIONS]\n");
+  const long long batch = number(5, 16), new_tokens = number(6, 8);
+  if (context < 1 || questions < 1 || short_questions < 0 || batch < 1 || new_tokens < 1) {
+    std::fprintf(stderr,
+                 "usage: prefix_bench [MODEL_DIRECTORY] [CONTEXT_TOKENS] [QUESTIONS] [SHORT_QUESTIONS] [BATCH] "
+                 "[NEW_TOKENS]\n");
     return 2;
   }
-  return varifocal::Main(argc > 1 ? argv[1] : "models/baseline", context, questions, short_questions);
+  return varifocal::Main(argc > 1 ? argv[1] : "models/baseline", context, questions, short_questions, batch,
+                         new_tokens);
 }

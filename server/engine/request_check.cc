@@ -105,10 +105,11 @@ absl::Status CheckLength(const ModelConfig& config, int64_t prompt_token_count, 
 }
 
 SequenceExtent ExtentOf(const RequestLimits& limits, const AttentionSetting& attention, int64_t prompt_token_count,
-                        int64_t new_token_count) {
+                        int64_t new_token_count, bool scores_continuations) {
   const bool whole = attention.NeedsWholePrompt();
   return {.prompt_rows = prompt_token_count,
           .later_rows = new_token_count,
+          .rewinds = scores_continuations,
           .step_rows_max = whole ? prompt_token_count : limits.prefill_rows_max,
           .shares_prefix = limits.prefix_cache && !whole};
 }
@@ -151,6 +152,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
     RETURN_IF_ERROR(CheckContinuations(*score, config.vocabulary_size));
     for (const auto& continuation : score->continuations)
       new_tokens = std::max(new_tokens, static_cast<int64_t>(continuation.size()));
+    sequence->continuation_done.assign(score->continuations.size(), 0);
   }
   RETURN_IF_ERROR(CheckLength(config, static_cast<int64_t>(request.token_ids.size()), new_tokens));
   absl::StatusOr<AttentionSetting> attention = model.AttentionWith(request.focal_temperature);
@@ -159,7 +161,8 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   sequence->attention_name = sequence->attention.ToString();
   sequence->rope_length = SettledRopeLength(config, static_cast<int64_t>(request.token_ids.size()) + new_tokens);
   sequence->extent =
-      ExtentOf(limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens);
+      ExtentOf(limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens,
+               std::holds_alternative<ScoreContinuationsWork>(request.work));
   const CacheNeed need = NeedOf(model, limits, sequence->attention, sequence->extent);
   if (!need.fits) {
     return WithReason(

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
 absl::Status CheckLength(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count);
 // What a request will hold.
 SequenceExtent ExtentOf(const RequestLimits& limits, const AttentionSetting& attention, int64_t prompt_token_count,
-                        int64_t new_token_count);
+                        int64_t new_token_count, bool scores_continuations);
 // Bytes a request holds at its peak, and whether the pages of every group suffice.
 struct CacheNeed {
   int64_t bytes = 0;

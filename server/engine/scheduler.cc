@@ -45,7 +45,13 @@ Scheduler::Scheduler(const LoadedModel& model, const EngineOptions& options, con
                      const Clock& clock)
     : model_(model), options_(options), clock_(clock), store_(PageGroupShapes(model.transformer()), page_counts) {}
 
-void Scheduler::Enqueue(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
+void Scheduler::Enqueue(std::unique_ptr<Sequence> sequence) {
+  if (sequence->timing_only) {
+    waiting_.push_front(std::move(sequence));
+  } else {
+    waiting_.push_back(std::move(sequence));
+  }
+}
 
 // ---- Admission and pages ----
 
@@ -100,8 +106,9 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
 }
 
 void Scheduler::Admit() {
-  for (size_t i = 0;
-       i < std::min(waiting_.size(), kLookAhead) && static_cast<int64_t>(running_.size()) < options_.batch_size_max;) {
+  for (size_t i = 0; i < std::min(waiting_.size(), kLookAhead);) {
+    const bool is_full = static_cast<int64_t>(running_.size()) >= options_.batch_size_max;
+    if (is_full && !waiting_[i]->timing_only) return;  // what is timed has steps of its own, and needs no place in these
     if (MustWaitForPrefix(*waiting_[i])) {
       ++i;  // others may pass: it waits for a neighbour, not for memory
       continue;
@@ -131,8 +138,9 @@ bool Scheduler::Preempt(Sequence& sequence) {
   victim->rows_done = 0;
   victim->prompt_finished = false;
   victim->shared_ends.clear();
+  GiveBackBranches(*victim);
   victim->continuation_index = 0;
-  victim->continuation_done = 0;
+  victim->continuation_done.assign(victim->continuation_done.size(), 0);
   victim->result.continuations.clear();
   victim->result.token_log_probs.clear();
   ++totals_.preemption_count;
@@ -142,8 +150,13 @@ bool Scheduler::Preempt(Sequence& sequence) {
 
 // ---- Planning ----
 
+// While something is timed, nothing else is in its steps.
+bool Scheduler::MayRun(const Sequence& sequence) const { return !is_timing_ || sequence.timing_only; }
+
 StepPlan Scheduler::NextStep() {
+  for (const auto& sequence : running_) GiveBackBranches(*sequence);  // of the step before
   Admit();
+  is_timing_ = std::any_of(running_.begin(), running_.end(), [](const auto& sequence) { return sequence->timing_only; });
   StepPlan plan = prefill_next_ ? PlanPrefill() : PlanDecode();
   if (plan.empty()) plan = prefill_next_ ? PlanDecode() : PlanPrefill();
   prefill_next_ = plan.phase == kernels::Phase::kDecode;
@@ -161,13 +174,14 @@ StepPlan Scheduler::PlanDecode() {
   // Every sequence that is about to decode gets its page first: preemption may take sequences away.
   for (auto it = running_.begin(); it != running_.end();) {
     Sequence& sequence = **it;
-    if (sequence.prompt_finished && !Extend(sequence, sequence.rows_done + 1)) break;  // it was the last
+    const bool decodes = sequence.prompt_finished && MayRun(sequence);
+    if (decodes && !Extend(sequence, sequence.rows_done + 1)) break;  // it was the last
     ++it;
   }
   // Settings take turns when there are several.
   std::vector<Sequence*> ready;
   for (const auto& sequence : running_) {
-    if (sequence->prompt_finished) ready.push_back(sequence.get());
+    if (sequence->prompt_finished && MayRun(*sequence)) ready.push_back(sequence.get());
   }
   if (ready.empty()) return plan;
   const std::string& name = ready[decode_turn_++ % ready.size()]->attention_name;
@@ -187,8 +201,10 @@ StepPlan Scheduler::PlanPrefill() {
   const std::string* name = nullptr;
   for (auto it = running_.begin(); it != running_.end() && left > 0;) {
     Sequence& sequence = **it;
+    if (plan.entries.size() >= static_cast<size_t>(options_.batch_size_max)) break;
     const bool whole = sequence.attention.NeedsWholePrompt() && sequence.rows_done == 0;
-    if (sequence.prompt_finished || (name != nullptr && sequence.attention_name != *name) || (whole && !plan.empty())) {
+    const bool other_setting = name != nullptr && sequence.attention_name != *name;
+    if (sequence.prompt_finished || !MayRun(sequence) || other_setting || (whole && !plan.empty())) {
       ++it;
       continue;
     }
@@ -235,20 +251,57 @@ bool Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPl
                  sequence.rows_done);
     return true;
   }
-  const std::vector<int32_t>& continuation = sequence.continuations()->continuations[sequence.continuation_index];
-  const int64_t done = sequence.continuation_done;
-  const int64_t count = std::min(row_count_max, static_cast<int64_t>(continuation.size()) - 1 - done);
-  if (!Extend(sequence, length + done + count)) return false;
-  plan.AddRows(&sequence, std::span(continuation).subspan(static_cast<size_t>(done), static_cast<size_t>(count)),
-               length + done);
-  for (int64_t row = 0; row < count; ++row) plan.AskHead(row, continuation[static_cast<size_t>(done + row + 1)], false);
+  return AddContinuations(sequence, row_count_max, plan);
+}
+
+// Rows of the continuation in hand, in the sequence's own pages, and beside it those that fit as a whole, each in pages
+// of its own from where the prompt ends: what they share is looked at together.
+bool Scheduler::AddContinuations(Sequence& sequence, int64_t row_count_max, StepPlan& plan) {
+  const auto& continuations = sequence.continuations()->continuations;
+  const int64_t length = sequence.prompt_length();
+  auto rows_left = [&](size_t index) {
+    return static_cast<int64_t>(continuations[index].size()) - 1 - sequence.continuation_done[index];
+  };
+  auto add = [&](size_t index, int64_t count, const std::vector<std::vector<int32_t>>& tables) {
+    const std::vector<int32_t>& tokens = continuations[index];
+    const int64_t done = sequence.continuation_done[index];
+    plan.AddRows(&sequence, std::span(tokens).subspan(static_cast<size_t>(done), static_cast<size_t>(count)),
+                 length + done, tables);
+    plan.entries.back().continuation = index;
+    for (int64_t row = 0; row < count; ++row) plan.AskHead(row, tokens[static_cast<size_t>(done + row + 1)], false);
+  };
+  const size_t first = sequence.continuation_index;
+  int64_t left = row_count_max;
+  const int64_t count = std::min(left, rows_left(first));
+  if (!Extend(sequence, length + sequence.continuation_done[first] + count)) return false;
+  add(first, count, sequence.pages.tables);
+  left -= count;
+  const size_t entries_max = static_cast<size_t>(options_.batch_size_max);
+  sequence.branches.reserve(continuations.size());  // their tables stay where the plan saw them
+  const size_t end = model_.transformer().backend().copies_pages() ? continuations.size() : 0;
+  for (size_t index = first + 1; index < end; ++index) {
+    const int64_t rows = rows_left(index);
+    if (rows <= 0) continue;
+    if (rows > left || plan.entries.size() >= entries_max) break;
+    Branch branch;
+    if (!store_.Split(sequence.pages, length, length + rows, &branch, &plan.page_copies)) break;
+    sequence.branches.push_back(std::move(branch));
+    add(index, rows, sequence.branches.back().tables);
+    left -= rows;
+  }
   return true;
+}
+
+void Scheduler::GiveBackBranches(Sequence& sequence) {
+  for (Branch& branch : sequence.branches) store_.GiveBack(branch);
+  sequence.branches.clear();
 }
 
 // ---- Endings ----
 
 void Scheduler::Finish(Sequence* sequence, absl::Status status) {
   store_.GiveBack(sequence->pages);
+  GiveBackBranches(*sequence);
   std::unique_ptr<Sequence> owned;
   auto is_it = [&](const std::unique_ptr<Sequence>& held) { return held.get() == sequence; };
   if (auto it = std::find_if(running_.begin(), running_.end(), is_it); it != running_.end()) {
@@ -275,7 +328,11 @@ void Scheduler::Cancel(Engine::Handle handle) {
 }
 
 void Scheduler::Fail(const StepPlan& plan, const absl::Status& status) {
-  for (const StepEntry& entry : plan.entries) Finish(entry.sequence, status);
+  const Sequence* last = nullptr;  // entries of one sequence stand together
+  for (const StepEntry& entry : plan.entries) {
+    if (entry.sequence != last) Finish(entry.sequence, status);
+    last = entry.sequence;
+  }
 }
 
 void Scheduler::FailAll(const absl::Status& status) {

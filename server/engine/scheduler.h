@@ -67,9 +67,12 @@ class Scheduler {
   bool TryAdmit(Sequence& sequence);
   bool MustWaitForPrefix(const Sequence& sequence);
   int64_t KeptEnd(const Sequence& sequence, int64_t page_count) const;
+  bool MayRun(const Sequence& sequence) const;
   StepPlan PlanDecode();
   StepPlan PlanPrefill();
   bool AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPlan& plan);
+  bool AddContinuations(Sequence& sequence, int64_t row_count_max, StepPlan& plan);
+  void GiveBackBranches(Sequence& sequence);
   bool Extend(Sequence& sequence, int64_t position_end);
   bool Preempt(Sequence& sequence);
 
@@ -97,6 +100,7 @@ class Scheduler {
   Running running_;  // in order of admission
   std::vector<Finished> finished_;
   bool prefill_next_ = true;
+  bool is_timing_ = false;
   size_t decode_turn_ = 0;
   EngineStatus totals_;
 };

@@ -33,8 +33,11 @@ absl::Status CheckFinite(std::span<const HeadResult> head, int64_t position) {
 }  // namespace
 
 void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output, std::span<const float> logits) {
+  totals_.step_count += !is_timing_;
+  const Sequence* ended = nullptr;  // entries of one sequence stand together
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     const StepEntry& entry = plan.entries[i];
+    if (entry.sequence == ended) continue;
     Sequence& sequence = *entry.sequence;
     sequence.tau_at_min_count += output.tau_bound_counts[2 * i];
     sequence.tau_at_max_count += output.tau_bound_counts[2 * i + 1];
@@ -48,6 +51,7 @@ void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output, std::sp
       status = ApplyDecode(entry, head, plan, logits);
     }
     if (!status.ok() || IsFinished(sequence)) {
+      ended = &sequence;
       Finish(&sequence, std::move(status));
     } else {
       store_.Pass(sequence.rows_done, sequence.pages);
@@ -106,14 +110,14 @@ absl::Status Scheduler::ApplyPrompt(const StepEntry& entry, std::span<const Head
 
 void Scheduler::ApplyContinuation(const StepEntry& entry, std::span<const HeadResult> head) {
   Sequence& sequence = *entry.sequence;
-  const std::vector<int32_t>& tokens = sequence.continuations()->continuations[sequence.continuation_index];
-  EngineContinuationScore& score = sequence.result.continuations[sequence.continuation_index];
+  const std::vector<int32_t>& tokens = sequence.continuations()->continuations[entry.continuation];
+  int64_t& done = sequence.continuation_done[entry.continuation];
+  EngineContinuationScore& score = sequence.result.continuations[entry.continuation];
   for (size_t i = 0; i < head.size(); ++i) {
     score.token_log_probs.push_back(head[i].target_log_probability);
-    score.is_greedy =
-        score.is_greedy && head[i].argmax == tokens[static_cast<size_t>(sequence.continuation_done) + i + 1];
+    score.is_greedy = score.is_greedy && head[i].argmax == tokens[static_cast<size_t>(done) + i + 1];
   }
-  sequence.continuation_done += entry.row_count;
+  done += entry.row_count;
 }
 
 absl::Status Scheduler::ApplyDecode(const StepEntry& entry, std::span<const HeadResult> head, const StepPlan& plan,
@@ -189,9 +193,9 @@ bool Scheduler::IsFinished(Sequence& sequence) const {
   // Continuations of one token were scored by the prompt's last row.
   const auto& continuations = sequence.continuations()->continuations;
   while (sequence.continuation_index < continuations.size() &&
-         sequence.continuation_done + 1 >= static_cast<int64_t>(continuations[sequence.continuation_index].size())) {
+         sequence.continuation_done[sequence.continuation_index] + 1 >=
+             static_cast<int64_t>(continuations[sequence.continuation_index].size())) {
     ++sequence.continuation_index;
-    sequence.continuation_done = 0;
   }
   return sequence.continuation_index == continuations.size();
 }

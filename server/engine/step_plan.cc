@@ -5,12 +5,17 @@
 namespace varifocal {
 
 void StepPlan::AddRows(Sequence* sequence, std::span<const int32_t> token_ids, int64_t first_position) {
+  AddRows(sequence, token_ids, first_position, sequence->pages.tables);
+}
+
+void StepPlan::AddRows(Sequence* sequence, std::span<const int32_t> token_ids, int64_t first_position,
+                       const std::vector<std::vector<int32_t>>& tables) {
   VF_CHECK(!token_ids.empty(), "an entry has rows");
   tokens.insert(tokens.end(), token_ids.begin(), token_ids.end());
   rows.push_back({.row_count = static_cast<int64_t>(token_ids.size()),
                   .first_position = first_position,
                   .prompt_length = sequence->prompt_length(),
-                  .pages = {sequence->pages.tables.begin(), sequence->pages.tables.end()}});
+                  .pages = {tables.begin(), tables.end()}});
   entries.push_back(
       {.sequence = sequence, .row_count = static_cast<int64_t>(token_ids.size()), .head_begin = head_rows.size()});
 }

@@ -15,6 +15,7 @@ struct StepEntry {
   int64_t row_count = 0;
   size_t head_begin = 0;  // its head rows
   size_t head_count = 0;
+  size_t continuation = 0;  // which, where rows of a continuation stand here
 };
 
 struct StepPlan {
@@ -24,11 +25,14 @@ struct StepPlan {
   std::vector<ForwardSequence> rows;
   std::vector<kernels::HeadRow> head_rows;
   int64_t logits_slot_count = 0;
-  std::vector<StepEntry> entries;
+  std::vector<StepEntry> entries;      // a sequence may stand here more than once, with different continuations
+  std::vector<PageCopy> page_copies;  // before the step
 
   bool empty() const { return entries.empty(); }
-  // Appends rows of `sequence` at positions from `first_position` on.
+  // Appends rows of `sequence` at positions from `first_position` on, in its own pages or in those of a branch.
   void AddRows(Sequence* sequence, std::span<const int32_t> token_ids, int64_t first_position);
+  void AddRows(Sequence* sequence, std::span<const int32_t> token_ids, int64_t first_position,
+               const std::vector<std::vector<int32_t>>& tables);
   // Asks for the logits of the entry added last, at `row` of its rows.
   void AskHead(int64_t row, int32_t target, bool wants_logits);
 };

@@ -80,7 +80,8 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
           reuses ? std::max<int64_t>(1, cost.prompt_tokens - cost.shared_tokens) : cost.prompt_tokens;
       double again_seconds = whole.seconds;
       if (reuses && group.count > 1) {
-        ASSIGN_OR_RETURN(const EngineEstimate again, model->engine->Estimate(again_tokens, cost.new_tokens));
+        ASSIGN_OR_RETURN(const EngineEstimate again, model->engine->Estimate(cost.prompt_tokens, cost.new_tokens,
+                                                                             cost.prompt_tokens - again_tokens));
         again_seconds = again.seconds;
       }
       estimate.prompt_token_count += group.count * cost.prompt_tokens;

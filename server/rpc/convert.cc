@@ -170,6 +170,12 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_kv_cache_bytes_per_token(model.provenance.page_bytes / 128);
   if (model.chat_format != nullptr) proto->set_chat_template_sha256(model.chat_format->template_sha256);
   proto->set_sampling_defaults(model.sampling_defaults);
+  const EngineDescription engine = model.engine->Describe();
+  proto->set_kv_cache_bytes(engine.kv_cache_bytes);
+  proto->set_kv_cache_bytes_in_use(model.engine->Status().cache_bytes_in_use);
+  proto->set_buffer_bytes(engine.buffer_bytes);
+  proto->set_memory_total_bytes(engine.memory_total_bytes);
+  proto->set_memory_free_bytes(engine.memory_free_bytes);
 }
 
 absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto) {

@@ -57,7 +57,8 @@ class FakeEngine : public Engine {
   const LoadedModel& model() const override;  // there is none: do not call
   EngineDescription Describe() const override;
   EngineStatus Status() const override { return {}; }
-  absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count) override;
+  absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count,
+                                          int64_t cached_token_count) override;
   void DropPrefixCache() override {}
 
  private:

@@ -1,0 +1,49 @@
+#include "server/engine/memory_ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace varifocal {
+
+MemoryLedger& MemoryLedger::Get() {
+  static auto& ledger = *new MemoryLedger;
+  return ledger;
+}
+
+std::unique_ptr<MemoryLedger::Entry> MemoryLedger::Add(Account account) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t id = next_id_++;
+  accounts_[id] = std::move(account);
+  return std::make_unique<Entry>(this, id);
+}
+
+MemoryLedger::Entry::~Entry() {
+  std::lock_guard<std::mutex> lock(ledger_->mutex_);
+  ledger_->accounts_.erase(id_);
+}
+
+void MemoryLedger::Entry::SetTouched(int64_t bytes) {
+  std::lock_guard<std::mutex> lock(ledger_->mutex_);
+  ledger_->accounts_[id_].touched_bytes = bytes;
+}
+
+int64_t MemoryLedger::FreeAfterPromises(int64_t free_bytes) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [id, account] : accounts_)
+    free_bytes -= std::max<int64_t>(account.cache_bytes - account.touched_bytes, 0);
+  return std::max<int64_t>(free_bytes, 0);
+}
+
+std::string MemoryLedger::ToString() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return absl::StrJoin(accounts_, "; ", [](std::string* out, const auto& item) {
+    const Account& account = item.second;
+    absl::StrAppend(out, account.what, ": ", account.weight_bytes, " bytes of weights, ", account.buffer_bytes,
+                    " of buffers, ", account.cache_bytes, " promised to its cache");
+  });
+}
+
+}  // namespace varifocal

@@ -1,0 +1,129 @@
+// Window layers: how many pages a prompt takes, what a cached prefix keeps for others, what is refused. Counts are
+// compared with what the windows say: a window of 64 looks one page back from a page's border.
+#include <cstdio>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/engine/engine_testing.h"
+#include "server/engine/page_groups.h"
+#include "server/model/transformer.h"
+
+namespace varifocal {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kWindows[] = "architectures/mistral-window";  // every layer
+constexpr char kMixed[] = "architectures/gemma3-newer";      // every other layer
+
+GenerateWork Tokens(int64_t count) { return {.max_new_tokens = count, .ignore_eos = true}; }
+
+// Pages of a window group that a long prompt takes: one before, and five that 512 rows touch, which is also what the
+// last four pages, the one before them and the one begun come to.
+constexpr int64_t kPagesAtOnce = 6;
+constexpr int64_t kPagesKept = 1 + kQuestionPages;
+
+TEST(WindowTest, ALongPromptTakesAFewPages) {
+  TemporaryCheckpoint checkpoint(kWindows, "long");
+  checkpoint.EditConfig("max_position_embeddings", 40960);
+  auto model = LoadForTest(checkpoint.directory());
+  const int64_t page = model->provenance().page_bytes;
+  for (const int64_t chunk : {64, 512}) {
+    auto engine = StartEngine(model, {.prefill_chunk_tokens = chunk, .kv_cache_bytes = 100 * page});
+    const EngineRequest request{.token_ids = RandomIds("long", 32768 + 10), .work = Tokens(300)};
+    const auto cold = engine->Run(request);
+    ASSERT_TRUE(cold.ok()) << cold.status();
+    const EngineStatus status = engine->Status();
+    // One more while tokens are generated: the prompt's last pages then are no longer the sequence's, but stay.
+    EXPECT_LE(status.cache_bytes_peak, (kPagesAtOnce + 1) * page) << "of 259 pages that 33,078 tokens fill";
+    EXPECT_EQ(status.pages_used, 0);
+    EXPECT_EQ(status.pages_cached, kPagesKept);
+    EXPECT_EQ(engine->Estimate(32778, 300)->cache_bytes, kPagesAtOnce * page);
+    const auto warm = engine->Run(request);
+    EXPECT_EQ(warm->cached_token_count, 32768);
+    EXPECT_EQ(AnswerBits(cold), AnswerBits(warm));
+    std::printf("32,778 tokens and 300 new ones in chunks of %d: %d pages at most, %d kept\n", static_cast<int>(chunk),
+                static_cast<int>(status.cache_bytes_peak / page), static_cast<int>(status.pages_cached));
+  }
+}
+
+TEST(WindowTest, FullLayersBesideThemKeepEveryPage) {
+  TemporaryCheckpoint checkpoint(kMixed, "mixed");
+  checkpoint.EditConfig("max_position_embeddings", 8192);
+  auto model = LoadForTest(checkpoint.directory());
+  const int64_t full = model->transformer().PageBytes(0), window = model->transformer().PageBytes(1);
+  auto engine = StartEngine(model, {.kv_cache_bytes = 200 * (full + window)});
+  ASSERT_TRUE(engine->Run({.token_ids = RandomIds("mixed", 4096), .work = Tokens(200)}).ok());
+  EXPECT_LE(engine->Status().cache_bytes_peak, 34 * full + (kPagesAtOnce + 1) * window);
+  EXPECT_EQ(engine->Status().pages_cached, 32 + kPagesKept);
+  EXPECT_EQ(engine->Estimate(4096, 200)->cache_bytes, 34 * full + kPagesAtOnce * window);
+}
+
+// What would not fit if every page were kept is served; what does not fit is told with both numbers.
+TEST(WindowTest, AdmissionCountsWhatIsHeld) {
+  TemporaryCheckpoint checkpoint(kWindows, "admission");
+  checkpoint.EditConfig("max_position_embeddings", 16384);
+  auto model = LoadForTest(checkpoint.directory());
+  const int64_t page = model->provenance().page_bytes;
+  auto six = StartEngine(model, {.kv_cache_bytes = 6 * page});
+  EXPECT_EQ(six->Describe().context_tokens_max, 16384);
+  EXPECT_TRUE(six->Run({.token_ids = RandomIds("a", 10000), .work = Tokens(20)}).ok());
+  auto five = StartEngine(model, {.kv_cache_bytes = 5 * page});
+  EXPECT_EQ(five->Describe().context_tokens_max, 640);
+  const auto refused = five->Run({.token_ids = RandomIds("a", 10000), .work = Tokens(20)});
+  EXPECT_EQ(EngineErrorReason(refused.status()), "KV_CACHE_TOO_SMALL");
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat(6 * page, " bytes")));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat("the cache has ", 5 * page)));
+  // A continuation begins at the prompt's end again and again: what it covers is held at once.
+  EXPECT_TRUE(six->Run({.token_ids = RandomIds("a", 1000),
+                        .work = ScoreContinuationsWork{{RandomIds("c", 500), RandomIds("d", 300), RandomIds("e", 20)}}})
+                  .ok());
+  EXPECT_EQ(EngineErrorReason(six->Run({.token_ids = RandomIds("a", 1000),
+                                        .work = ScoreContinuationsWork{{RandomIds("c", 2000)}}})
+                                  .status()),
+            "KV_CACHE_TOO_SMALL");
+}
+
+TEST(WindowTest, QuestionsOnOneContextShareIt) {
+  struct Row {
+    size_t question_tokens;
+    bool together;
+    int64_t cached;  // by the second question and later ones
+  };
+  // One after another, only the last four pages of a prompt are there to go on from; together, the first keeps its
+  // window pages where the others will.
+  for (const Row& row : {Row{20, true, 1280}, Row{20, false, 1280}, Row{500, false, 1280}, Row{900, true, 1280},
+                         Row{900, false, 0}}) {
+    for (const char* golden : {kMixed, kWindows}) {
+      TemporaryCheckpoint checkpoint(golden, "share");
+      checkpoint.EditConfig("max_position_embeddings", 4096);
+      auto engine = StartEngine(LoadForTest(checkpoint.directory()), {.prefill_chunk_tokens = 64});
+      const std::vector<int32_t> context = RandomIds("context", 1280);
+      std::vector<std::future<absl::StatusOr<EngineResult>>> results;
+      for (size_t i = 0; i < 4; ++i) {
+        std::vector<int32_t> ids = context;
+        const std::vector<int32_t> question = RandomIds(absl::StrCat("question ", i), row.question_tokens);
+        ids.insert(ids.end(), question.begin(), question.end());
+        auto done = std::make_shared<std::promise<absl::StatusOr<EngineResult>>>();
+        results.push_back(done->get_future());
+        ASSERT_TRUE(engine
+                        ->Start({.token_ids = ids, .work = Tokens(4)},
+                                {.on_done = [done](auto result) { done->set_value(std::move(result)); }})
+                        .ok());
+        if (!row.together) results.back().wait();
+      }
+      for (size_t i = 0; i < 4; ++i) {
+        const auto result = results[i].get();
+        ASSERT_TRUE(result.ok()) << result.status();
+        EXPECT_EQ(result->cached_token_count, i == 0 ? 0 : row.cached)
+            << golden << ", question " << i << " of " << row.question_tokens << (row.together ? " together" : "");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace varifocal
