@@ -1,6 +1,6 @@
 """Makes every golden file, and shows what each would notice.
 
-    python recipes/goldens make [architectures|llama|tokenizers|statistics|unicode] [NAME...]
+    python recipes/goldens make [architectures|llama|tokenizers|statistics|unicode|random] [NAME...]
     python recipes/goldens teeth [tokenizers|NAME...]
 """
 
@@ -14,6 +14,7 @@ SCRIPTS = {
     "tokenizers": "make_tokenizers.py",
     "statistics": "make_statistics.py",
     "unicode": "make_unicode_classes.py",
+    "random": "make_random.py",
 }
 
 
