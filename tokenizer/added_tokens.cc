@@ -1,6 +1,7 @@
 #include "tokenizer/added_tokens.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -34,9 +35,9 @@ bool IsSingleWord(absl::string_view text, size_t begin, size_t end) {
   return end == text.size() || (ClassesAt(text, end, &ignored) & kWord) == 0;
 }
 
-size_t SpacesBegin(absl::string_view text, size_t at) {
+size_t SpacesBegin(absl::string_view text, size_t at, size_t lowest) {
   size_t begin = 0;
-  while (at > 0 && (ClassesBefore(text, at, &begin) & kSpace) != 0) at = begin;
+  while (at > lowest && (ClassesBefore(text, at, &begin) & kSpace) != 0) at = begin;
   return at;
 }
 
@@ -140,7 +141,8 @@ int AddedTokens::Trie::Match(absl::string_view text, size_t* size) const {
 void AddedTokens::Cut(absl::string_view text, bool after_normalization, bool special_tokens_as_text,
                       std::vector<AddedTokenCut>& out) const {
   const Trie& trie = tries_[after_normalization ? 1 : 0];
-  size_t done = 0;  // what precedes is in `out`
+  size_t done = 0;                     // what precedes is in `out`
+  std::pair<size_t, size_t> spaces{};  // the last run that a token took behind it: so that no run is read twice
   for (size_t at = 0; at < text.size() && !trie.tokens.empty();) {
     size_t size = 0;
     const int index = trie.starts[static_cast<uint8_t>(text[at])] ? trie.Match(text.substr(at), &size) : -1;
@@ -153,8 +155,9 @@ void AddedTokens::Cut(absl::string_view text, bool after_normalization, bool spe
     at = end;  // also when the match does not count: nothing inside it is looked for
     if (special_tokens_as_text && token.special) continue;
     if (token.single_word && !IsSingleWord(text, begin, end)) continue;
-    if (token.lstrip) begin = std::max(SpacesBegin(text, begin), done);
-    if (token.rstrip) end = SpacesEnd(text, end);
+    if (token.lstrip) begin = begin <= done ? done : SpacesBegin(text, begin, done);
+    if (token.rstrip) end = end > spaces.first && end <= spaces.second ? spaces.second : SpacesEnd(text, end);
+    if (token.rstrip) spaces = {at, end};
     if (begin >= end) continue;  // the token before took all of it
     if (done < begin) out.push_back({std::nullopt, text.substr(done, begin - done)});
     out.push_back({token.id, {}});

@@ -310,6 +310,42 @@ TEST(RegexTest, ClassesAreTheLibrarys) {
   }
 }
 
+// Characters of Unicode 15 to 16, which Debian's PCRE2 does not know, and lines as the library's engine sees them.
+TEST(RegexTest, KnowsNewerCharactersAndLines) {
+  const std::tuple<const char*, const char*, size_t> cases[] = {
+      {R"(\p{Lu})", "A\U00010D50 a", 2},  {R"(\p{L}+)", "a\U00010D50\U0001E4D0b", 1}, {R"(\P{L})", "a\U00010D50-", 1},
+      {R"([^\p{L}])", "\U00010D50-", 1},  {R"(\p{^L})", "\U00010D50-", 1},            {R"(\d)", "1\U00011F50", 2},
+      {R"(\p{Han})", "\U0002EBF0a", 1},   {R"(\h)", "f \t0", 2},                      {R"(a$)", "a\na", 2},
+      {R"(^a)", "a\na", 2},               {R"([[:alpha:]-])", "a-", 2},                {R"([]a])", "]a", 2},
+  };
+  for (const auto& [pattern, text, count] : cases) {
+    const auto regex = Regex::Compile(pattern);
+    ASSERT_TRUE(regex.ok()) << regex.status();
+    EXPECT_EQ((*regex)->FindAll(text)->size(), count) << pattern;
+  }
+}
+
+TEST(RegexTest, RefusesWhatMeansSomethingElse) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"([\p{L}&&[^a]])", "&& inside brackets"},
+      {R"([a[b]])", "brackets inside brackets"},
+      {R"(\p{N}{1,3}+)", "a + behind {..}"},
+      {R"(\p{Nonsense})", "does not compile"},
+  };
+  for (const auto& [pattern, words] : cases) {
+    EXPECT_THAT(std::string(Regex::Compile(pattern).status().message()), testing::HasSubstr(words)) << pattern;
+  }
+}
+
+// A token that takes the spaces behind it leaves none to the next one.
+TEST(AddedTokensTest, SpacesAreTakenOnce) {
+  const auto tokenizer = *Tokenizer::FromJson(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
+      "added_tokens": [{"id": 1, "content": "  ", "single_word": false, "lstrip": true, "rstrip": true,
+                        "normalized": false, "special": false}]})");
+  EXPECT_THAT(*tokenizer->Encode("a    a"), ElementsAre(0, 1, 0));
+  EXPECT_THAT(*tokenizer->Encode("a" + std::string(3'000'000, ' ')), ElementsAre(0, 1));  // hours, were it quadratic
+}
+
 TEST(RegexTest, GivesUpInsteadOfHanging) {
   const auto regex = *Regex::Compile("(a+)+$");
   const auto found = regex->FindAll(std::string(5000, 'a') + "b");
