@@ -1,7 +1,6 @@
 #include "eval_tasks/grid.h"
 
 #include <algorithm>
-#include <climits>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -9,8 +8,9 @@
 namespace varifocal {
 namespace {
 
-int PlannedCount(const JobSpec& spec, const TaskSpec& task_spec, const Task& task) {
-  int count = std::min(task_spec.samples > 0 ? task_spec.samples : INT_MAX, task.question_count());
+absl::StatusOr<int> PlannedCount(const JobSpec& spec, const TaskSpec& task_spec, const Task& task, int length) {
+  ASSIGN_OR_RETURN(int count, task.QuestionCountAt(length));
+  if (task_spec.samples > 0) count = std::min(count, task_spec.samples);
   return spec.limit > 0 ? std::min(count, spec.limit) : count;
 }
 
@@ -27,8 +27,8 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
   for (size_t t = 0; t < spec.suite.tasks.size(); ++t) {
     const TaskSpec& task_spec = spec.suite.tasks[t];
     ASSIGN_OR_RETURN(std::unique_ptr<Task> task, MakeTask(task_spec));
-    const int planned_count = PlannedCount(spec, task_spec, *task);
     for (int length : spec.suite.lengths) {
+      ASSIGN_OR_RETURN(const int planned_count, PlannedCount(spec, task_spec, *task, length));
       for (size_t v = 0; v < spec.variants.size(); ++v) {
         grid.cells.push_back({{spec.variants[v].Name(), task_spec.name, length},
                               static_cast<int>(v),

@@ -96,6 +96,8 @@ class Task {
   virtual const std::string& name() const = 0;
   // Questions there are: INT_MAX for tasks that make their own, the number of rows for a user's data.
   virtual int question_count() const = 0;
+  // The same at one context length, for data that differ by length; an error for a length that the data are not for.
+  virtual absl::StatusOr<int> QuestionCountAt(int /*context_length*/) const { return question_count(); }
   // The group that `index` belongs to; index < question_count().
   virtual GroupRange GroupOf(int index) const = 0;
   // Identity alone, without prompt or tokens: it exists even when the sample cannot be made.

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "eval_tasks/helmet/task.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/task.h"
@@ -77,6 +78,9 @@ std::vector<std::string> RowMetrics(const Parameters& parameters) {
   if (HasChoices(parameters)) return Choices();
   return {"exact_match", "substring_exact_match", "token_f1"};
 }
+
+// The importer writes the measures that fit; without any, what upstream reports most often.
+std::vector<std::string> HelmetMetrics(const Parameters&) { return {"helmet/default/substring_exact_match"}; }
 
 const std::vector<TaskKind>& Table() {
   static const std::vector<TaskKind> table = {
@@ -191,6 +195,14 @@ const std::vector<TaskKind>& Table() {
        &RowMetrics,
        &HasChoices,
        &MakeJsonlTask},
+      {"helmet",
+       "ask rows imported from HELMET with upstream's prompts, truncation and measures",
+       {Text("path", true, "index of a task that `varifocal suites import-helmet` wrote; relative to the suite file"),
+        Text("sha256", false, "digest the index must have; filled in when a job is submitted")},
+       false,
+       &HelmetMetrics,
+       &Never,
+       &MakeHelmetTask},
   };
   return table;
 }

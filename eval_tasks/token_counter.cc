@@ -29,6 +29,12 @@ class TokenizerCounter : public TokenCounter {
     options.add_special_tokens = false;
     return tokenizer_->Encode(text, options);
   }
+  absl::StatusOr<std::string> DecodePiece(absl::Span<const int32_t> ids) const override {
+    DecodeOptions options;
+    options.keep_special_tokens = true;
+    return tokenizer_->Decode(ids, options);
+  }
+  bool trims_token_starts() const override { return tokenizer_->trims_token_starts(); }
   const std::string& sha256() const override { return tokenizer_->sha256(); }
 
  private:

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace varifocal {
 
@@ -29,6 +30,12 @@ class TokenCounter {
   }
   // The ids of a piece of text, no specials added.
   virtual absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const = 0;
+  // The text of ids as they come from EncodePiece; a character of which bytes are missing becomes U+FFFD.
+  virtual absl::StatusOr<std::string> DecodePiece(absl::Span<const int32_t>) const {
+    return absl::UnimplementedError("this tokenizer does not decode");
+  }
+  // Whether the library that the tokenizer comes from says that a token begins after its spaces.
+  virtual bool trims_token_starts() const { return false; }
   // Hex digest of what defines the tokenizer; samples made with equal digests are the same sample.
   virtual const std::string& sha256() const = 0;
 };

@@ -76,8 +76,11 @@ absl::Status AddClsSep(const Json& json, PostProcessor& out) {
 }
 
 // Moves offsets, which we do not report, and no ids.
-absl::Status AddByteLevel(const Json& json, PostProcessor&) {
-  return CheckKeys(json, "ByteLevel", {"add_prefix_space", "trim_offsets", "use_regex"});
+absl::Status AddByteLevel(const Json& json, PostProcessor& out) {
+  RETURN_IF_ERROR(CheckKeys(json, "ByteLevel", {"add_prefix_space", "trim_offsets", "use_regex"}));
+  ASSIGN_OR_RETURN(const std::optional<bool> trims, FindBool(json, "trim_offsets"));
+  out.trims_token_starts = trims.value_or(true);
+  return absl::OkStatus();
 }
 
 struct PostProcessorRow {

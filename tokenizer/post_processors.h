@@ -13,6 +13,7 @@ namespace varifocal {
 
 struct PostProcessor {
   std::vector<int32_t> before, behind;
+  bool trims_token_starts = false;  // the library's offsets leave out the spaces that a token begins with
 };
 
 // Null gives nothing before and behind.

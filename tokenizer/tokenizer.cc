@@ -221,6 +221,8 @@ bool Tokenizer::IsSpecial(int32_t id) const {
 }
 
 int Tokenizer::vocab_size() const { return parts_->vocab_size; }
+bool Tokenizer::trims_token_starts() const { return parts_->post_processor.trims_token_starts; }
+
 const std::string& Tokenizer::sha256() const { return parts_->sha256; }
 
 }  // namespace varifocal

@@ -54,6 +54,8 @@ class Tokenizer {
   std::optional<std::string> IdToToken(int32_t id) const;  // as tokenizer.json spells it; added ones normalized
   bool IsSpecial(int32_t id) const;
   int vocab_size() const;             // one more than the largest id
+  // Whether the `tokenizers` library, whose offsets are not ours to report, leaves leading spaces out of a token's.
+  bool trims_token_starts() const;
   const std::string& sha256() const;  // hex, of tokenizer.json's bytes
 
  private:

@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/daemon.h"
+#include "client/helmet_import.h"
 #include "client/rows.h"
 #include "client/suite_file.h"
 #include "client/verb.h"
@@ -22,10 +23,13 @@ struct NamedText {
 class ShowSuites : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
-    flags.AddPositional("SUITE", &suite_, "print this suite as it is written; a file is checked too");
+    flags.AddPositional("SUITE", &suite_, "print this suite as it is written; a file is checked too; or import-helmet");
+    import_.AddTo(flags);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    if (suite_ == "import-helmet") return import_.Run(console);
+    RETURN_IF_ERROR(import_.CheckUnused());
     if (!suite_.empty() && console.format == Format::kText && !global.daemon_given) {
       RETURN_IF_ERROR(ReadSuite(suite_).status());
       const auto text = BuiltInSuiteText(suite_);
@@ -84,6 +88,7 @@ class ShowSuites : public Command {
   }
 
   std::string suite_;
+  HelmetImportFlags import_;
 };
 
 }  // namespace
@@ -96,8 +101,13 @@ constinit const Verb kSuitesVerb = {
     .about =
         "Without SUITE: a line for each built-in suite. With the name of one: its YAML, a good start for your own. "
         "With the\n"
-        "path of a file: whether it is a valid suite, and if not, the line and the reason.",
-    .examples = "varifocal suites\nvarifocal suites quick > mine.yaml\nvarifocal suites ./mine.yaml",
+        "path of a file: whether it is a valid suite, and if not, the line and the reason.\n"
+        "With import-helmet: suites, rows and a manifest made from a checkout of HELMET and its data (docs/helmet.md). "
+        "What\n"
+        "cannot be imported is told on standard error, everything else is written, and the exit code is 1.",
+    .examples =
+        "varifocal suites\nvarifocal suites quick > mine.yaml\nvarifocal suites ./mine.yaml\n"
+        "varifocal suites import-helmet --checkout=HELMET --data=HELMET/data --out=suites --lengths=8192,16384",
     .formats = "text json jsonl csv",
     .make = &Make<ShowSuites>,
 };

@@ -1,0 +1,59 @@
+#include "eval_tasks/helmet/template.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace varifocal::helmet {
+
+absl::StatusOr<Template> Template::Parse(absl::string_view text) {
+  Template result;
+  result.texts_.emplace_back();
+  int unnamed_count = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if ((c == '{' || c == '}') && i + 1 < text.size() && text[i + 1] == c) {
+      result.texts_.back() += c;
+      ++i;
+    } else if (c == '{') {
+      const size_t close = text.find('}', i);
+      if (close == absl::string_view::npos) {
+        return absl::InvalidArgumentError(absl::StrCat("the brace at byte ", i, " of a template is not closed"));
+      }
+      const absl::string_view name = text.substr(i + 1, close - i - 1);
+      result.slots_.push_back(name.empty() ? absl::StrCat(unnamed_count++) : std::string(name));
+      result.texts_.emplace_back();
+      i = close;
+    } else if (c == '}') {
+      return absl::InvalidArgumentError(absl::StrCat("the brace at byte ", i, " of a template closes nothing"));
+    } else {
+      result.texts_.back() += c;
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<std::string> Template::Render(const SlotValues& values) const { return Render({}, values); }
+
+absl::StatusOr<std::string> Template::Render(const SlotValues& first, const SlotValues& values) const {
+  std::string text = texts_[0];
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    auto found = first.find(slots_[i]);
+    if (found == first.end()) {
+      found = values.find(slots_[i]);
+      if (found == values.end()) {
+        return absl::InvalidArgumentError(absl::StrCat("the template's slot {", slots_[i], "} has no value"));
+      }
+    }
+    absl::StrAppend(&text, found->second, texts_[i + 1]);
+  }
+  return text;
+}
+
+absl::StatusOr<std::string> PythonStr(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_null()) return std::string("None");
+  if (value.is_boolean()) return std::string(value.get<bool>() ? "True" : "False");
+  if (value.is_number()) return value.dump();
+  return absl::InvalidArgumentError(absl::StrCat("is ", value.type_name(), ", not a text or a number"));
+}
+
+}  // namespace varifocal::helmet

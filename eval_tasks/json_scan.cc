@@ -1,0 +1,207 @@
+#include "eval_tasks/json_scan.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+
+namespace varifocal {
+namespace {
+
+constexpr size_t kReadBytes = 1 << 20;
+
+bool IsJsonSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+// Follows JSON text and says where a value that opened with a bracket closes.
+class Nesting {
+ public:
+  // True when `c` closes the outermost bracket.
+  bool Take(char c) {
+    if (in_text_) {
+      if (escaped_) {
+        escaped_ = false;
+      } else if (c == '\\') {
+        escaped_ = true;
+      } else if (c == '"') {
+        in_text_ = false;
+      }
+      return false;
+    }
+    if (c == '"') in_text_ = true;
+    if (c == '{' || c == '[') ++depth_;
+    return (c == '}' || c == ']') && --depth_ == 0;
+  }
+  int depth() const { return depth_; }
+
+ private:
+  int depth_ = 0;
+  bool in_text_ = false;
+  bool escaped_ = false;
+};
+
+// End of the value that begins at `at`; npos when it does not end.
+size_t ValueEnd(absl::string_view text, size_t at) {
+  if (text[at] == '{' || text[at] == '[') {
+    Nesting nesting;
+    for (size_t i = at; i < text.size(); ++i) {
+      if (nesting.Take(text[i])) return i + 1;
+    }
+    return absl::string_view::npos;
+  }
+  if (text[at] == '"') {
+    for (size_t i = at + 1; i < text.size(); ++i) {
+      if (text[i] == '\\') {
+        ++i;
+      } else if (text[i] == '"') {
+        return i + 1;
+      }
+    }
+    return absl::string_view::npos;
+  }
+  while (at < text.size() && text[at] != ',' && text[at] != '}' && text[at] != ']' && !IsJsonSpace(text[at])) ++at;
+  return at;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JsonRowFile>> JsonRowFile::Open(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  return std::unique_ptr<JsonRowFile>(new JsonRowFile(path, descriptor));
+}
+
+JsonRowFile::~JsonRowFile() { close(descriptor_); }
+
+std::string JsonRowFile::PlaceOf(size_t index) const { return absl::StrCat(path_, ": row ", index + 1); }
+
+absl::Status JsonRowFile::Visit(int64_t offset, absl::string_view text,
+                                const std::function<absl::Status(int64_t, absl::string_view)>& visit) {
+  const absl::string_view row = absl::StripAsciiWhitespace(text);
+  if (row.empty()) return absl::OkStatus();
+  const size_t index = places_.size();
+  if (row[0] != '{') return absl::InvalidArgumentError(absl::StrCat(PlaceOf(index), ": is not a JSON object"));
+  places_.push_back({offset + (row.data() - text.data()), static_cast<int64_t>(row.size())});
+  const absl::Status status = visit(static_cast<int64_t>(index) + 1, row);
+  return status.ok() ? status : Annotate(status, PlaceOf(index));
+}
+
+absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::string_view)>& visit) {
+  places_.clear();
+  Sha256Stream hash;
+  std::string pending;   // bytes from `begin` on that belong to no row yet
+  int64_t begin = 0;     // offset of pending[0]
+  size_t looked_at = 0;  // of pending
+  bool known = false, is_array = false;
+  Nesting nesting;
+  std::string chunk(kReadBytes, '\0');
+  for (bool at_end = false; !at_end;) {
+    const ssize_t size = pread(descriptor_, chunk.data(), chunk.size(), begin + static_cast<int64_t>(pending.size()));
+    if (size < 0) return absl::NotFoundError(absl::StrCat(path_, ": ", std::strerror(errno)));
+    at_end = size == 0;
+    hash.Update({chunk.data(), static_cast<size_t>(size)});
+    pending.append(chunk.data(), static_cast<size_t>(size));
+    size_t row_begin = 0;
+    for (; looked_at < pending.size(); ++looked_at) {
+      const char c = pending[looked_at];
+      if (!known && !IsJsonSpace(c)) {
+        known = true;
+        is_array = c == '[';
+        if (is_array) {
+          row_begin = looked_at + 1;
+          continue;
+        }
+      }
+      if (!is_array) {
+        if (c != '\n') continue;
+      } else if (nesting.depth() == 0 && (c == ',' || c == ']' || IsJsonSpace(c))) {
+        row_begin = looked_at + 1;
+        continue;
+      } else if (!nesting.Take(c)) {
+        if (nesting.depth() > 0) continue;
+        return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places_.size()), ": is not a JSON object"));
+      }
+      RETURN_IF_ERROR(Visit(begin + static_cast<int64_t>(row_begin),
+                            absl::string_view(pending).substr(row_begin, looked_at + 1 - row_begin), visit));
+      row_begin = looked_at + 1;
+    }
+    if (at_end && !is_array) {
+      RETURN_IF_ERROR(
+          Visit(begin + static_cast<int64_t>(row_begin), absl::string_view(pending).substr(row_begin), visit));
+    } else if (at_end && nesting.depth() != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places_.size()), ": the file ends inside it"));
+    }
+    pending.erase(0, row_begin);
+    begin += static_cast<int64_t>(row_begin);
+    looked_at -= row_begin;
+  }
+  sha256_ = ToHex(hash.Finish());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> JsonRowFile::ReadText(size_t index) const {
+  const RowPlace& place = places_[index];
+  std::string text(static_cast<size_t>(place.size), '\0');
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t size =
+        pread(descriptor_, text.data() + done, text.size() - done, place.offset + static_cast<int64_t>(done));
+    if (size <= 0) {
+      return absl::NotFoundError(
+          absl::StrCat(PlaceOf(index), ": ", size < 0 ? std::strerror(errno) : "the file has become shorter"));
+    }
+    done += static_cast<size_t>(size);
+  }
+  return text;
+}
+
+absl::StatusOr<Json> JsonRowFile::Read(size_t index) const {
+  ASSIGN_OR_RETURN(const std::string text, ReadText(index));
+  absl::StatusOr<Json> row = ParseJson(text);
+  if (!row.ok()) return Annotate(row.status(), PlaceOf(index));
+  if (!row->is_object()) return absl::InvalidArgumentError(absl::StrCat(PlaceOf(index), ": is not a JSON object"));
+  return row;
+}
+
+absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::string> names,
+                              std::vector<std::string>* all_names) {
+  const absl::Status broken = absl::InvalidArgumentError("is not a JSON object");
+  Json fields = Json::object();
+  size_t at = 0;
+  auto skip_space = [&] {
+    while (at < text.size() && IsJsonSpace(text[at])) ++at;
+    return at < text.size();
+  };
+  if (!skip_space() || text[at++] != '{') return broken;
+  if (skip_space() && text[at] == '}') return fields;
+  for (;;) {
+    if (!skip_space() || text[at] != '"') return broken;
+    const size_t name_end = ValueEnd(text, at);
+    if (name_end == absl::string_view::npos) return broken;
+    ASSIGN_OR_RETURN(const Json name, ParseJson(text.substr(at, name_end - at)));
+    at = name_end;
+    if (!skip_space() || text[at++] != ':' || !skip_space()) return broken;
+    const size_t end = ValueEnd(text, at);
+    if (end == absl::string_view::npos || end == at) return broken;
+    const std::string& field = name.get_ref<const std::string&>();
+    if (std::find(names.begin(), names.end(), field) != names.end()) {
+      if (fields.contains(field)) {
+        return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" stands twice"));
+      }
+      ASSIGN_OR_RETURN(fields[field], ParseJson(text.substr(at, end - at)));
+    }
+    if (all_names != nullptr) all_names->push_back(field);
+    at = end;
+    if (!skip_space()) return broken;
+    if (text[at] == '}') return fields;
+    if (text[at++] != ',') return broken;
+  }
+}
+
+}  // namespace varifocal

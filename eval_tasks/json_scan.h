@@ -1,0 +1,62 @@
+// Large files of JSON objects, one at a time: lines of them, or one array of them; and single fields without the rest.
+//
+// Files of a benchmark have gigabytes and rows of megabytes. A scan holds one row; what is chosen is read again by its
+// place. FieldsOf finds fields of an object without building the others, which costs a walk over the bytes.
+//
+// Errors:  NOT_FOUND for a file that cannot be read; INVALID_ARGUMENT "PATH: row N: ..", rows counted from 1.
+// Threads: const methods from any.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/json.h"
+
+namespace varifocal {
+
+struct RowPlace {
+  int64_t offset = 0;
+  int64_t size = 0;
+};
+
+class JsonRowFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<JsonRowFile>> Open(const std::string& path);
+  ~JsonRowFile();
+
+  // Calls `visit` with every row's number and text and keeps its place; then sha256() and places() are known.
+  absl::Status Scan(const std::function<absl::Status(int64_t row_number, absl::string_view text)>& visit);
+
+  const std::string& path() const { return path_; }
+  const std::vector<RowPlace>& places() const { return places_; }
+  const std::string& sha256() const { return sha256_; }  // of the whole file
+  // "PATH: row N", for messages; `index` from 0.
+  std::string PlaceOf(size_t index) const;
+
+  absl::StatusOr<std::string> ReadText(size_t index) const;
+  absl::StatusOr<Json> Read(size_t index) const;  // an object
+
+ private:
+  JsonRowFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  absl::Status Visit(int64_t offset, absl::string_view text,
+                     const std::function<absl::Status(int64_t, absl::string_view)>& visit);
+
+  std::string path_;
+  int descriptor_;
+  std::vector<RowPlace> places_;
+  std::string sha256_;
+};
+
+// The fields of the JSON object `text` whose names are in `names`, parsed; with `all_names`, every field's name is
+// added to it. Only the shape of the other fields is looked at.
+absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::string> names,
+                              std::vector<std::string>* all_names = nullptr);
+
+}  // namespace varifocal

@@ -1,0 +1,55 @@
+"""Write the hub datasets that HELMET loads as JSON lines, in hub row order, where `varifocal suites import-helmet` reads them.
+
+Needs `datasets` and, for those that still have loading scripts, a version that runs them (below 4.0).
+
+    python recipes/export_helmet_data.py --out=HELMET/data [--only=icl,narrativeqa,infbench,multi_lexsum]
+"""
+
+import argparse
+import json
+import pathlib
+
+import datasets
+
+# folder, hub name, configuration, splits
+SETS = [
+    ("icl/trec", "CogComp/trec", None, ["train", "test"]),
+    ("icl/banking77", "PolyAI/banking77", None, ["train", "test"]),
+    ("icl/clinc_oos", "clinc_oos", "plus", ["train", "validation"]),
+    ("icl/nlu_evaluation_data", "xingkunliuxtracta/nlu_evaluation_data", None, ["train"]),
+    ("narrativeqa", "narrativeqa", None, ["train", "test"]),
+    ("multi_lexsum", "allenai/multi_lexsum", "v20230518", ["train", "validation", "test"]),
+    ("infbench", "xinrongzhang2022/infinitebench", None, ["longbook_qa_eng", "longbook_choice_eng", "longbook_sum_eng"]),
+]
+INFBENCH = datasets.Features(
+    {
+        "id": datasets.Value("int64"),
+        "context": datasets.Value("string"),
+        "input": datasets.Value("string"),
+        "answer": datasets.Sequence(datasets.Value("string")),
+        "options": datasets.Sequence(datasets.Value("string")),
+    }
+)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--only", default="icl,narrativeqa,infbench,multi_lexsum")
+    arguments = parser.parse_args()
+    for folder, name, configuration, splits in SETS:
+        if folder.split("/")[0] not in arguments.only.split(","):
+            continue
+        options = {"features": INFBENCH} if folder == "infbench" else {"trust_remote_code": True}
+        data = datasets.load_dataset(name, configuration, **options)
+        for split in splits:
+            path = arguments.out / folder / f"{split}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w", encoding="utf-8") as out:
+                for row in data[split]:
+                    out.write(json.dumps(row, ensure_ascii=False) + "\n")
+            print(path, len(data[split]), "rows")
+
+
+if __name__ == "__main__":
+    main()
