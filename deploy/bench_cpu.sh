@@ -2,7 +2,7 @@
 # The CPU kernels against this machine's limits and, with a Python that has torch and transformers, against those, in
 # one run. Writes docs/cpu/bench.{json,md,svg} unless --out says otherwise.
 #
-#   deploy/bench_cpu.sh [--quick] [--python=PATH] [--threads=N] [--rounds=N] [--model=DIRECTORY].. [--out=PREFIX]
+#   deploy/bench_cpu.sh [--python=PATH] [--threads=N] [--rounds=N] [--longest=TOKENS] [--model=DIRECTORY].. [--out=PREFIX]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deploy/install.sh

@@ -1,7 +1,7 @@
 // The CPU against its own limits and against its peers, in one run: peaks of the machine, attention, products, whole
 // prefills. deploy/bench_cpu.sh builds and runs it.
 //
-//   cpu_bench [--python=PATH] [--threads=2] [--rounds=3] [--quick] [--model=DIRECTORY]... [--out=PREFIX]
+//   cpu_bench [--python=PATH] [--threads=2] [--rounds=3] [--longest=32768] [--model=DIRECTORY]... [--out=PREFIX]
 //
 // With --python, PyTorch and transformers (recipes/bench_peers.py) are timed in turn with us: A B A B, medians. Every
 // case of ours is compared with float64 first, every whole prefill with the peer's log-probability. Rates are by CPU
@@ -17,7 +17,7 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -41,7 +41,7 @@ struct Options {
   std::string python, out;
   std::vector<std::string> models;
   int threads = 2, rounds = 3;
-  bool quick = false;
+  int longest = 32768;  // tokens of a case
 };
 
 double Seconds(clockid_t clock) {
@@ -97,14 +97,21 @@ class CpuBench {
 
  private:
   std::vector<kernels::AttentionShape> AttentionShapes() const {
-    if (options_.quick) return {{64, 8, 4, 2048}, {128, 4, 2, 2048}, {256, 4, 1, 2048}};
-    return {{64, 8, 4, 8192}, {128, 4, 2, 8192}, {256, 4, 1, 8192}, {64, 8, 4, 16384}, {128, 4, 2, 16384}};
+    std::vector<kernels::AttentionShape> shapes;
+    for (const int tokens : {std::min(8192, options_.longest), options_.longest}) {
+      for (const auto& [dim, heads, kv_heads] : {std::tuple{64, 8, 4}, {128, 4, 2}, {256, 4, 1}}) {
+        shapes.push_back({dim, heads, kv_heads, tokens});
+      }
+      if (options_.longest <= 8192) break;
+    }
+    return shapes;
   }
   std::vector<kernels::ProductShape> ProductShapes() const {
     return {{512, 512, 512}, {512, 512, 2816}, {512, 1408, 512}, {1, 512, 16384}, {1, 2048, 2048}};
   }
   std::vector<kernels::AttentionShape> DecodeShapes() const {
-    return {{64, 8, 4, options_.quick ? 4096 : 16384}, {128, 4, 2, options_.quick ? 4096 : 16384}};
+    const int keys = std::min(16384, options_.longest);
+    return {{64, 8, 4, keys}, {128, 4, 2, keys}};
   }
 
   void MeasureMachine() {
@@ -207,8 +214,10 @@ class CpuBench {
       std::fprintf(stderr, "%s\n", model.status().ToString().c_str());
       return false;
     }
-    const std::vector<int64_t> lengths =
-        options_.quick ? std::vector<int64_t>{512, 2048} : std::vector<int64_t>{2048, 8192, 16384, 32768};
+    std::vector<int64_t> lengths;
+    for (const int tokens : {512, 2048, 8192, 16384, 32768}) {
+      if (tokens <= options_.longest) lengths.push_back(tokens);
+    }
     auto engine = Engine::Create(
         *model,
         {.kv_cache_bytes = (lengths.back() / 128 + 8) * (*model)->provenance().page_bytes, .prefix_cache = false});
@@ -271,17 +280,18 @@ int main(int argc, char** argv) {
       options.threads = std::atoi(std::string(argument).c_str());
     } else if (absl::ConsumePrefix(&argument, "--rounds=")) {
       options.rounds = std::atoi(std::string(argument).c_str());
-    } else if (argument == "--quick") {
-      options.quick = true;
+    } else if (absl::ConsumePrefix(&argument, "--longest=")) {
+      options.longest = std::atoi(std::string(argument).c_str()) / 512 * 512;
     } else {
-      std::fprintf(stderr,
-                   "usage: cpu_bench [--python=PATH] [--threads=2] [--rounds=3] [--quick] [--model=DIRECTORY].. "
-                   "[--out=PREFIX]\n");
+      std::fprintf(
+          stderr,
+          "usage: cpu_bench [--python=PATH] [--threads=2] [--rounds=3] [--longest=32768] [--model=DIRECTORY].. "
+          "[--out=PREFIX]\n");
       return 2;
     }
   }
-  if (options.threads < 1 || options.rounds < 1) {
-    std::fprintf(stderr, "threads and rounds are at least 1\n");
+  if (options.threads < 1 || options.rounds < 1 || options.longest < 512) {
+    std::fprintf(stderr, "threads and rounds are at least 1, the longest case at least 512 tokens\n");
     return 2;
   }
   return varifocal::CpuBench(options).Run();
