@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "server/jobs/answer_import.h"
 #include "server/server.h"
 
 namespace varifocal::client {
@@ -37,6 +38,11 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(const Embe
   server_options.command_line = "varifocal (server in the client's process)";
   ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(std::move(server_options)));
   return std::unique_ptr<EmbeddedServer>(new EmbeddedServer(std::move(server)));
+}
+
+absl::StatusOr<AnswerImportResult> ImportAnswersHere(AnswerImport import) {
+  SetLogLevel(LogLevel::kError);
+  return ImportAnswers(std::move(import));
 }
 
 }  // namespace varifocal::client

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "eval_tasks/answer_import.h"
 
 namespace varifocal {
 class Server;
@@ -52,5 +53,8 @@ class EmbeddedServer {
   std::unique_ptr<Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
 };
+
+// Judges and stores answers of another engine, without any model (server/jobs/answer_import.h).
+absl::StatusOr<AnswerImportResult> ImportAnswersHere(AnswerImport import);
 
 }  // namespace varifocal::client

@@ -422,7 +422,7 @@ absl::StatusOr<v1::SuiteConfig> ReadSuite(const std::string& suite) {
   ASSIGN_OR_RETURN(v1::SuiteConfig config, ParseSuite(text, suite));
   // A user's data are named as seen from the suite; a daemon stands elsewhere, so from here on the paths are absolute.
   for (v1::TaskConfig& task : *config.mutable_tasks()) {
-    for (const char* key : {"path", "novels"}) {
+    for (const char* key : {"path", "novels", "shots_path"}) {
       const auto path = task.mutable_parameters()->find(key);
       if (path == task.mutable_parameters()->end() || path->second.empty()) continue;
       std::error_code error;

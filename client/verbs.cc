@@ -3,7 +3,7 @@
 namespace varifocal::client {
 
 extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kRunVerb;
-extern const Verb kCompareVerb, kReportVerb, kDiffVerb;
+extern const Verb kCompareVerb, kReportVerb, kDiffVerb, kImportVerb, kExportVerb;
 extern const Verb kModelsVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb;
 extern const Verb kTasksVerb, kSuitesVerb, kSamplesVerb, kMetricVerb;
 
@@ -21,6 +21,8 @@ const std::vector<const Verb*>& Verbs() {
       &kCompareVerb,
       &kReportVerb,
       &kDiffVerb,
+      &kImportVerb,
+      &kExportVerb,
       // Models
       &kModelsVerb,
       &kGenerateVerb,

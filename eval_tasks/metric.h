@@ -41,6 +41,7 @@ struct Metric {
   bool is_binary = true;             // every value is 0 or 1: decides which interval is drawn
   double worst_value = 0;            // what a failed sample counts as
   absl::StatusOr<double> (*score)(const MetricInput& input) = nullptr;
+  bool is_unbounded = false;   // no worst and no best value: a failed sample counts as missing
   bool judges_output = false;  // judges `output` against `reference_json`; otherwise the prediction against `gold`
 
   absl::StatusOr<double> Score(const MetricInput& input) const { return score(input); }

@@ -13,7 +13,7 @@ namespace {
 
 template <typename Score>
 Metric Helmet(std::string name, std::string summary, bool is_binary, Score score) {
-  return {"helmet/" + name, std::move(summary), false, is_binary, 0, score, true};
+  return {"helmet/" + name, std::move(summary), false, is_binary, 0, score, false, true};
 }
 
 const std::vector<Metric>& Table() {
@@ -31,6 +31,12 @@ const std::vector<Metric>& Table() {
        &ScoreMultipleChoice},
       {"multiple_choice_accuracy_normalized", "the same, with each log-likelihood divided by its number of characters",
        true, true, 0, &ScoreMultipleChoiceNormalized},
+      {"partial_choice_accuracy", "the ending is most likely after the right beginning", true, true, 0,
+       &ScorePartialChoice},
+      {"greedy_continuation", "every token of the continuation was the most likely one", true, true, 0,
+       &ScoreGreedyContinuation},
+      {"continuation_log_likelihood", "log-likelihood of the continuation; exp(-mean) is the perplexity", true, false,
+       0, &ScoreContinuationLogLikelihood, true},
       Helmet("default/exact_match", "HELMET: output or parsed answer equals a gold answer", true,
              [](const MetricInput& input) { return helmet::ScoreValue("default", "exact_match", input); }),
       Helmet("default/substring_exact_match", "HELMET: a gold answer stands in the output", true,

@@ -84,6 +84,11 @@ TEST(MetricsTableTest, NamesAreUniqueAndWorstIsReachable) {
   for (const Metric& metric : Metrics()) {
     EXPECT_EQ(FindMetric(metric.name), &metric);
     EXPECT_FALSE(metric.summary.empty());
+    if (metric.name == "partial_choice_accuracy") continue;  // its own test
+    if (metric.is_unbounded) {
+      EXPECT_EQ(metric.Score({"", {}, {{-2.5, 1, false}}, {"a"}, 0}).value(), -2.5);
+      continue;
+    }
     MetricInput wrong = {"x", {"y"}, {{-1, 1, false}, {-2, 1, false}}, {"a", "b"}, 1};
     wrong.output = "x";
     wrong.reference_json = absl::StrContains(metric.name, "rerank")   ? R"({"y": 1})"
@@ -92,9 +97,22 @@ TEST(MetricsTableTest, NamesAreUniqueAndWorstIsReachable) {
     EXPECT_EQ(metric.Score(wrong).value(), metric.worst_value) << metric.name;
     wrong.prediction = wrong.output = "y";
     wrong.gold_continuation_index = 0;
+    wrong.continuation_scores[0].is_greedy = true;
     EXPECT_EQ(metric.Score(wrong).value(), 1.0) << metric.name;
   }
   EXPECT_EQ(FindMetric("exact_mach"), nullptr);
+}
+
+TEST(ChoiceMetricsTest, APartialChoiceComparesWhatFollows) {
+  MetricInput input;
+  input.continuations = {"Ann sang", "Bo sang", "Ann", "Bo"};
+  input.continuation_scores = {{-7, 2, false}, {-9, 2, false}, {-2, 1, false}, {-6, 1, false}};  // sang: -5 and -3
+  input.gold_continuation_index = 1;
+  EXPECT_EQ(Score("partial_choice_accuracy", input), 1);
+  input.gold_continuation_index = 0;
+  EXPECT_EQ(Score("partial_choice_accuracy", input), 0);
+  input.gold_continuation_index = 2;
+  EXPECT_FALSE(FindMetric("partial_choice_accuracy")->Score(input).ok());
 }
 
 TEST(AnswerTest, EndsBeforeTheEarliestStopString) {

@@ -10,6 +10,7 @@
 #include "eval_tasks/tasks/fact_world.h"
 #include "eval_tasks/tasks/jsonl.h"
 #include "eval_tasks/tasks/native_task.h"
+#include "eval_tasks/tasks/short.h"
 
 namespace varifocal {
 namespace {
@@ -61,6 +62,7 @@ std::vector<std::string> SubstringThenExact(const Parameters&) {
 std::vector<std::string> Choices() { return {"multiple_choice_accuracy", "multiple_choice_accuracy_normalized"}; }
 
 bool Never(const Parameters&) { return false; }
+bool Always(const Parameters&) { return true; }
 bool IsMultipleChoice(const Parameters& parameters) {
   const auto format = parameters.find("format");
   return format != parameters.end() && format->second == "multiple_choice";
@@ -195,6 +197,17 @@ const std::vector<TaskKind>& Table() {
        &RowMetrics,
        &HasChoices,
        &MakeJsonlTask},
+      {"short",
+       "multiple choice or last words from the usual local files, by log-likelihood",
+       {Choice("task", ShortTaskNames(), "which benchmark's fields the rows have"),
+        Text("path", true, "file of one JSON object a line; relative to the suite file"),
+        Integer("shots", "0", 0, 64, "demonstrations before each question"),
+        Text("shots_path", false, "file they come from; when absent, the rows of the same file"),
+        Text("sha256", false, "digest of the data; filled in when a job is submitted")},
+       false,
+       &ShortTaskMetrics,
+       &Always,
+       &MakeShortTask},
       {"helmet",
        "ask rows imported from HELMET with upstream's prompts, truncation and measures",
        {Text("path", true, "index of a task that `varifocal suites import-helmet` wrote; relative to the suite file"),

@@ -100,6 +100,13 @@ PythonText PythonLower(const PythonText& text) {
 
 std::string PythonLower(absl::string_view utf8) { return ToUtf8(PythonLower(ToPythonText(utf8))); }
 
+std::string PythonCapitalize(absl::string_view utf8) {
+  const PythonText text = ToPythonText(utf8);
+  PythonText capitalized = PythonLower(text);
+  if (!text.empty()) capitalized[0] = utf8proc_totitle(text[0]);
+  return ToUtf8(capitalized);
+}
+
 PythonText PythonStrip(const PythonText& text) {
   size_t begin = 0, end = text.size();
   while (begin < end && IsPythonSpace(text[begin])) ++begin;

@@ -92,8 +92,13 @@ std::vector<db::TaskMetricRecord> ToTaskMetrics(const JobSpec& spec) {
     for (size_t i = 0; i < task.metrics.size(); ++i) {
       const Metric* metric = FindMetric(task.metrics[i]);
       VF_CHECK(metric != nullptr, "a validated spec names known metrics");
-      // Every metric of the table is a share of something, so 1 is the best there is.
-      rows.push_back({task.name, metric->name, static_cast<int64_t>(i), metric->is_binary, metric->worst_value, 1.0});
+      // Every bounded metric of the table is a share of something, so 1 is the best there is.
+      db::TaskMetricRecord row = {task.name, metric->name, static_cast<int64_t>(i), metric->is_binary, {}, {}};
+      if (!metric->is_unbounded) {
+        row.worst_value = metric->worst_value;
+        row.best_value = 1.0;
+      }
+      rows.push_back(std::move(row));
     }
   }
   return rows;

@@ -1,0 +1,264 @@
+// varifocal export: a job's answers as HELMET's result files.
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <ostream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "client/files.h"
+#include "client/jobs.h"
+#include "client/verb.h"
+#include "db/reader.h"
+#include "eval_tasks/answer.h"
+#include "eval_tasks/helmet/rows.h"
+#include "eval_tasks/helmet/score.h"
+#include "eval_tasks/job_spec.h"
+#include "eval_tasks/json_scan.h"
+
+namespace varifocal::client {
+namespace {
+
+absl::Status WriteTextFile(const std::string& path, const std::string& bytes) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return absl::PermissionDeniedError(absl::StrCat("Cannot write ", path, "."));
+  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  if (std::fclose(file) != 0 || !written) return absl::ResourceExhaustedError(absl::StrCat("Cannot write ", path, "."));
+  return absl::OkStatus();
+}
+
+// As Python's json.dump(.., indent=4).
+std::string PythonJson(const Json& value) { return value.dump(4, ' ', true, Json::error_handler_t::replace); }
+
+const char* PythonBool(bool value) { return value ? "True" : "False"; }
+
+// Upstream's name of a result file.
+std::string ResultName(const helmet::TaskIndex& index, const helmet::LengthEntry& entry, int length, bool chat,
+                       const std::string& tag) {
+  const std::string test_name = std::filesystem::path(entry.test_file).stem().string();
+  const Json& size = index.settings["max_test_samples"];
+  return absl::StrCat(entry.dataset, "_", tag, "_", test_name, "_in", length, "_size",
+                      size.is_null() ? "None" : size.dump(), "_shots", index.settings["shots"].dump(), "_sampFalsemax",
+                      entry.max_new_tokens, "min0t0.0p1.0_chat", PythonBool(chat), "_", index.settings["seed"].dump(),
+                      ".json");
+}
+
+// Upstream's measures of one output, and those of its ALCE scorer.
+struct Judged {
+  Json metrics = Json::object();
+  Json parsed_output;
+  Json alce;
+};
+
+absl::StatusOr<Judged> Judge(const helmet::TaskIndex& index, const helmet::ImportedRow& row,
+                             const std::string& output) {
+  Judged judged;
+  Json options = Json::object();
+  if (index.kind == "rerank") {
+    const int64_t count = row.item.value("first_ctx_count", int64_t{0});
+    options["k_values"] = Json::array();
+    for (int depth : {1, 5, 10, 20, 50, 100, 200, 500, 1000}) {
+      if (depth <= count) options["k_values"].push_back(depth);
+    }
+  }
+  const bool is_alce = absl::StartsWith(index.kind, "alce");
+  Json gold = row.reference;
+  if (is_alce) {
+    ASSIGN_OR_RETURN(judged.alce, helmet::Score(index.kind, output, gold));
+    if (!row.item.contains("answer"))
+      return absl::InvalidArgumentError("the row has no \"answer\", which upstream's own scorer needs");
+    gold = row.item["answer"];
+  }
+  ASSIGN_OR_RETURN(judged.metrics, helmet::Score(is_alce ? "default" : index.kind, output, gold, options));
+  judged.parsed_output = judged.metrics["parsed_output"];
+  judged.metrics.erase("parsed_output");
+  return judged;
+}
+
+class ExportResults : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.Add("db", &db_, "PATH", "the results database").Required();
+    flags.Add("out", &out_, "DIR", "where the files are written, one folder a variant").Required();
+    flags.Add("job", &job_, "JOB", "this job instead of the newest one");
+    flags.Add("tag", &tag_, "TAG", "the tag in the files' names, which collect_results looks for; eval unless given");
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
+    ASSIGN_OR_RETURN(reader_, db::Reader::Open(db_));
+    db::JobRow job;
+    if (job_.empty()) {
+      ASSIGN_OR_RETURN(job, reader_->LatestJob());
+    } else {
+      ASSIGN_OR_RETURN(const std::string name, JobName(job_));
+      int64_t id = 0;
+      if (!absl::SimpleAtoi(absl::StripPrefix(name, "jobs/"), &id))
+        return UsageError(absl::StrCat("\"", job_, "\" is no job."));
+      ASSIGN_OR_RETURN(job, reader_->Job(id));
+    }
+    ASSIGN_OR_RETURN(const JobSpec spec, FromCanonicalJson(job.spec_json));
+    int file_count = 0;
+    for (const TaskSpec& task : spec.suite.tasks) {
+      if (task.kind != "helmet") {
+        console.err << "varifocal: " << task.name << " is no task of HELMET's and was left out.\n";
+        continue;
+      }
+      ASSIGN_OR_RETURN(const int written, ExportTask(job.job_id, spec, task, console));
+      file_count += written;
+    }
+    if (file_count == 0) return absl::NotFoundError("The job has no answers to tasks of HELMET's.");
+    console.out << file_count << " result files\n";
+    return ExitCode::kDone;
+  }
+
+ private:
+  absl::StatusOr<int> ExportTask(int64_t job_id, const JobSpec& spec, const TaskSpec& task, Console& console) {
+    const std::string& path = task.parameters.at("path");
+    ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
+    absl::StatusOr<helmet::TaskIndex> index = helmet::ParseTaskIndex(bytes);
+    if (!index.ok()) return Annotate(index.status(), path);
+    ASSIGN_OR_RETURN(const helmet::Template prefix, helmet::Template::Parse(index->system_template));
+    int file_count = 0;
+    for (int length : spec.suite.lengths) {
+      const auto entry = index->lengths.find(length);
+      if (entry == index->lengths.end() || !entry->second.missing.empty()) continue;
+      const std::string rows_path = (std::filesystem::path(path).parent_path() / entry->second.rows_file).string();
+      ASSIGN_OR_RETURN(const auto rows, JsonRowFile::Open(rows_path));
+      RETURN_IF_ERROR(rows->Scan([](int64_t, absl::string_view) { return absl::OkStatus(); }));
+      for (const Variant& variant : spec.variants) {
+        ASSIGN_OR_RETURN(const Json result, Result(job_id, variant, task, *index, length, *rows, prefix, console));
+        if (result.is_null()) continue;
+        const std::string folder = absl::StrCat(out_, "/", variant.Name());
+        std::error_code error;
+        std::filesystem::create_directories(folder, error);
+        const std::string file = absl::StrCat(folder, "/", ResultName(*index, entry->second, length, task.chat, tag_));
+        RETURN_IF_ERROR(WriteTextFile(file, PythonJson(result["result"])));
+        RETURN_IF_ERROR(WriteTextFile(file + ".score", PythonJson(result["score"])));
+        ++file_count;
+      }
+    }
+    return file_count;
+  }
+
+  // {"result", "score"}, or null when nothing was answered.
+  absl::StatusOr<Json> Result(int64_t job_id, const Variant& variant, const TaskSpec& task,
+                              const helmet::TaskIndex& index, int length, const JsonRowFile& rows,
+                              const helmet::Template& prefix, Console& console) {
+    std::map<int64_t, db::SampleDetail> details;
+    db::SampleQuery query;
+    query.job_id = job_id;
+    query.variant = variant.Name();
+    query.task = task.name;
+    query.context_length = length;
+    for (;;) {
+      ASSIGN_OR_RETURN(const std::vector<db::SampleDetail> page, reader_->Samples(query));
+      for (const db::SampleDetail& detail : page) details[detail.sample.sample_index] = detail;
+      if (static_cast<int64_t>(page.size()) < query.limit) break;
+      query.after_id = page.back().generation_id;
+    }
+    Json data = Json::array(), lists = Json::object(), alce_sums = Json::object();
+    int64_t skipped_count = 0, time_us = 0;
+    for (const auto& [sample_index, detail] : details) {
+      if (!detail.generation.answer_raw.has_value() || static_cast<size_t>(sample_index) >= rows.places().size()) {
+        ++skipped_count;
+        continue;
+      }
+      ASSIGN_OR_RETURN(const Json object, rows.Read(static_cast<size_t>(sample_index)));
+      ASSIGN_OR_RETURN(const helmet::ImportedRow row, helmet::RowFromJson(object));
+      std::string output(BeforeStop(*detail.generation.answer_raw, index.stop_strings));
+      if (!task.chat) {
+        ASSIGN_OR_RETURN(const std::string before, prefix.Render(row.values));
+        output = before + output;
+      }
+      absl::StatusOr<Judged> judged = Judge(index, row, output);
+      if (!judged.ok()) return Annotate(judged.status(), rows.PlaceOf(static_cast<size_t>(sample_index)));
+      judged->metrics["input_len"] = detail.sample.prompt_token_count.value_or(0);
+      judged->metrics["output_len"] = detail.generation.new_token_count;
+      Json item = row.item;
+      item.erase("first_ctx_count");
+      item["output"] = output;
+      item["parsed_output"] = judged->parsed_output;
+      for (const auto& [name, value] : judged->metrics.items()) {
+        item[name] = value;
+        lists[name].push_back(value);
+      }
+      for (const auto& [name, value] : judged->alce.items())
+        alce_sums[name] = alce_sums.value(name, 0.0) + value.get<double>();
+      time_us += detail.generation.prefill_us + detail.generation.decode_us;
+      data.push_back(std::move(item));
+    }
+    if (skipped_count > 0) {
+      console.err << "varifocal: " << task.name << " at " << length << ", " << variant.Name() << ": " << skipped_count
+                  << " questions without an answer were left out, as upstream leaves them out.\n";
+    }
+    if (data.empty()) return Json();
+    Json averaged = Json::object();
+    for (const auto& [name, values] : lists.items()) {
+      double sum = 0;
+      for (const Json& value : values) sum += value.get<double>();
+      averaged[name] = sum / static_cast<double>(values.size()) * (absl::StrContains(name, "_len") ? 1 : 100);
+    }
+    Json score = averaged;
+    if (!alce_sums.empty()) {
+      score = Json::object();
+      for (const auto& [name, sum] : alce_sums.items()) {
+        const bool is_count = name == "length" || name == "num_preds";
+        score[name] = sum.get<double>() / static_cast<double>(data.size()) * (is_count ? 1 : 100);
+      }
+    }
+    const helmet::LengthEntry& entry = index.lengths.at(length);
+    const Json args = {{"datasets", entry.dataset},
+                       {"test_files", entry.test_file},
+                       {"demo_files", entry.demo_file},
+                       {"model_name_or_path", variant.Name()},
+                       {"input_max_length", length},
+                       {"generation_max_length", entry.max_new_tokens},
+                       {"generation_min_length", 0},
+                       {"max_test_samples", index.settings["max_test_samples"]},
+                       {"shots", index.settings["shots"]},
+                       {"seed", index.settings["seed"]},
+                       {"use_chat_template", task.chat},
+                       {"stop_newline", !index.stop_strings.empty()},
+                       {"do_sample", false},
+                       {"temperature", 0.0},
+                       {"top_p", 1.0},
+                       {"tag", tag_},
+                       {"output_dir", out_}};
+    const double seconds = static_cast<double>(time_us) * 1e-6;
+    return Json{{"result",
+                 {{"args", args},
+                  {"data", data},
+                  {"metrics", lists},
+                  {"averaged_metrics", averaged},
+                  {"throughput", seconds > 0 ? static_cast<double>(data.size()) / seconds : 0.0}}},
+                {"score", score}};
+  }
+
+  std::unique_ptr<db::Reader> reader_;
+  std::string db_, out_, job_, tag_ = "eval";
+};
+
+}  // namespace
+
+extern const Verb kExportVerb;
+constinit const Verb kExportVerb = {
+    .name = "export",
+    .group = "Results",
+    .summary = "a job's answers in HELMET's result files",
+    .about =
+        "For a job whose tasks were imported from HELMET: one JSON file and one .score file for each variant, task "
+        "and\n"
+        "length, with upstream's names and fields, so that its collect_results and its judges' scripts read them. The "
+        "measures\n"
+        "are computed anew from the stored answers. What needs another model is not in them: judges, citations, and "
+        "the\n"
+        "ROUGE of ALCE's scorer, which needs a sentence splitter.",
+    .examples = "varifocal export --format=helmet --db=results.db --out=output --tag=v1",
+    .formats = "helmet",
+    .make = &Make<ExportResults>,
+};
+
+}  // namespace varifocal::client

@@ -1,0 +1,352 @@
+#include "eval_tasks/tasks/short.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "base/json.h"
+#include "base/python_random.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "eval_tasks/data_file.h"
+#include "eval_tasks/metrics/python_text.h"
+#include "eval_tasks/parameters.h"
+#include "eval_tasks/seeds.h"
+
+namespace varifocal {
+namespace {
+
+constexpr uint64_t kFewShotSeed = 1234;  // the harness's --seed for demonstrations
+
+struct ShortRow {
+  std::string prompt;
+  std::vector<std::string> continuations;
+  int gold_index = 0;
+  std::string as_demo;  // prompt and right answer
+};
+
+using RowReader = absl::StatusOr<ShortRow> (*)(const Json& row);
+
+absl::StatusOr<int> Index(int64_t value, size_t count, const char* field) {
+  if (value >= 0 && value < static_cast<int64_t>(count)) return static_cast<int>(value);
+  return absl::InvalidArgumentError(
+      absl::StrCat("the field \"", field, "\" is ", value, "; it must be from 0 to ", count - 1));
+}
+
+// A whole number, also written as text.
+absl::StatusOr<int64_t> WholeNumber(const Json& row, const char* field) {
+  int64_t value = 0;
+  if (row.contains(field) && row[field].is_string() && absl::SimpleAtoi(row[field].get<std::string>(), &value))
+    return value;
+  return GetInt(row, field);
+}
+
+absl::StatusOr<std::vector<std::string>> TextsOf(const Json& object, const char* field) {
+  std::vector<std::string> texts;
+  const auto found = object.find(field);
+  if (found == object.end() || !found->is_array() || found->empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" must be a list of texts"));
+  }
+  for (const Json& text : *found) {
+    if (!text.is_string())
+      return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" must be a list of texts"));
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+ShortRow Choice(std::string prompt, const std::vector<std::string>& choices, int gold_index) {
+  ShortRow row{std::move(prompt), {}, gold_index, ""};
+  for (const std::string& choice : choices) row.continuations.push_back(absl::StrCat(" ", choice));
+  row.as_demo = absl::StrCat(row.prompt, row.continuations[gold_index]);
+  return row;
+}
+
+absl::StatusOr<ShortRow> ReadArc(const Json& row) {
+  ASSIGN_OR_RETURN(const std::string question, GetString(row, "question"));
+  ASSIGN_OR_RETURN(const std::string answer, GetString(row, "answerKey"));
+  const Json choices = row.value("choices", Json::object());
+  if (!choices.is_object()) return absl::InvalidArgumentError("the field \"choices\" must be an object");
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, TextsOf(choices, "text"));
+  ASSIGN_OR_RETURN(const std::vector<std::string> labels, TextsOf(choices, "label"));
+  const auto right = std::find(labels.begin(), labels.end(), answer);
+  if (right == labels.end() || labels.size() != texts.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the field \"answerKey\" is \"", answer, "\", which labels no choice"));
+  }
+  return Choice(absl::StrCat("Question: ", question, "\nAnswer:"), texts, static_cast<int>(right - labels.begin()));
+}
+
+absl::StatusOr<ShortRow> ReadBoolQ(const Json& row) {
+  ASSIGN_OR_RETURN(const std::string passage, GetString(row, "passage"));
+  ASSIGN_OR_RETURN(const std::string question, GetString(row, "question"));
+  int gold_index = 0;
+  if (row.contains("answer")) {
+    ASSIGN_OR_RETURN(const bool answer, GetBool(row, "answer"));
+    gold_index = answer ? 1 : 0;
+  } else {
+    ASSIGN_OR_RETURN(const int64_t label, WholeNumber(row, "label"));
+    ASSIGN_OR_RETURN(gold_index, Index(label, 2, "label"));
+  }
+  return Choice(absl::StrCat(passage, "\nQuestion: ", question, "?\nAnswer:"), {"no", "yes"}, gold_index);
+}
+
+// The harness's cleaning of WikiHow texts: title marks become full stops, other bracketed marks vanish.
+std::string CleanWikiHow(absl::string_view text) {
+  const std::string titled = absl::StrReplaceAll(PythonStrip(text), {{" [title]", ". "}});
+  std::string kept;
+  for (size_t at = 0; at < titled.size();) {
+    const size_t close = titled[at] == '[' ? titled.find(']', at) : std::string::npos;
+    const bool is_mark = close != std::string::npos && titled.substr(at, close - at).find('\n') == std::string::npos;
+    if (is_mark) {
+      at = close + 1;
+    } else {
+      kept += titled[at++];
+    }
+  }
+  return absl::StrReplaceAll(kept, {{"  ", " "}});
+}
+
+absl::StatusOr<ShortRow> ReadHellaSwag(const Json& row) {
+  ASSIGN_OR_RETURN(const std::string activity, GetString(row, "activity_label"));
+  ASSIGN_OR_RETURN(const std::string ctx_a, GetString(row, "ctx_a"));
+  ASSIGN_OR_RETURN(const std::string ctx_b, GetString(row, "ctx_b"));
+  ASSIGN_OR_RETURN(const int64_t label, WholeNumber(row, "label"));
+  ASSIGN_OR_RETURN(std::vector<std::string> endings, TextsOf(row, "endings"));
+  for (std::string& ending : endings) ending = CleanWikiHow(ending);
+  ASSIGN_OR_RETURN(const int gold_index, Index(label, endings.size(), "label"));
+  return Choice(CleanWikiHow(absl::StrCat(activity, ": ", ctx_a, " ", PythonCapitalize(ctx_b))), endings, gold_index);
+}
+
+absl::StatusOr<ShortRow> ReadLambada(const Json& row) {
+  ASSIGN_OR_RETURN(const std::string text, GetString(row, "text"));
+  const size_t space = text.rfind(' ');
+  if (space == std::string::npos || space == 0)
+    return absl::InvalidArgumentError("the field \"text\" has fewer than 2 words");
+  // A demonstration has two spaces: the harness joins with one a target that begins with one.
+  return ShortRow{
+      text.substr(0, space), {text.substr(space)}, 0, absl::StrCat(text.substr(0, space), " ", text.substr(space))};
+}
+
+absl::StatusOr<ShortRow> ReadPiqa(const Json& row) {
+  ASSIGN_OR_RETURN(const std::string goal, GetString(row, "goal"));
+  ASSIGN_OR_RETURN(const std::string first, GetString(row, "sol1"));
+  ASSIGN_OR_RETURN(const std::string second, GetString(row, "sol2"));
+  ASSIGN_OR_RETURN(const int64_t label, WholeNumber(row, "label"));
+  ASSIGN_OR_RETURN(const int gold_index, Index(label, 2, "label"));
+  return Choice(absl::StrCat("Question: ", goal, "\nAnswer:"), {first, second}, gold_index);
+}
+
+absl::StatusOr<ShortRow> ReadWinoGrande(const Json& row) {
+  ASSIGN_OR_RETURN(const std::string sentence, GetString(row, "sentence"));
+  ASSIGN_OR_RETURN(const std::string first, GetString(row, "option1"));
+  ASSIGN_OR_RETURN(const std::string second, GetString(row, "option2"));
+  ASSIGN_OR_RETURN(const int64_t answer, WholeNumber(row, "answer"));
+  if (answer != 1 && answer != 2) {
+    return absl::InvalidArgumentError(absl::StrCat("the field \"answer\" is ", answer, "; it must be 1 or 2"));
+  }
+  const size_t blank = sentence.find('_');
+  if (blank == std::string::npos) return absl::InvalidArgumentError("the field \"sentence\" has no \"_\"");
+  const std::string ending = absl::StrCat(" ", PythonStrip(absl::string_view(sentence).substr(blank + 1)));
+  ShortRow result;
+  result.prompt = sentence.substr(0, blank);
+  result.continuations = {first + ending, second + ending, first, second};
+  result.gold_index = static_cast<int>(answer - 1);
+  result.as_demo = absl::StrCat(result.prompt, result.continuations[result.gold_index]);
+  return result;
+}
+
+struct ShortKind {
+  const char* name;
+  RowReader read;
+  std::vector<std::string> metrics;
+  // The harness draws one demonstration more, in case the row itself is among them, for the tasks without a test split.
+  bool draws_one_more;
+};
+
+const std::vector<ShortKind>& Kinds() {
+  static const std::vector<std::string> both = {"multiple_choice_accuracy", "multiple_choice_accuracy_normalized"};
+  static const std::vector<ShortKind> kinds = {
+      {"arc", &ReadArc, both, false},
+      {"boolq", &ReadBoolQ, {"multiple_choice_accuracy"}, true},
+      {"hellaswag", &ReadHellaSwag, both, true},
+      {"lambada", &ReadLambada, {"greedy_continuation", "continuation_log_likelihood"}, false},
+      {"piqa", &ReadPiqa, both, true},
+      {"winogrande", &ReadWinoGrande, {"partial_choice_accuracy"}, true},
+  };
+  return kinds;
+}
+
+const ShortKind& KindNamed(const std::string& name) {
+  return *std::find_if(Kinds().begin(), Kinds().end(), [&](const ShortKind& kind) { return kind.name == name; });
+}
+
+absl::StatusOr<std::vector<Json>> ReadObjects(const std::string& path, absl::string_view bytes) {
+  std::vector<Json> objects;
+  int row_number = 0;
+  for (absl::string_view line : absl::StrSplit(bytes, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty()) continue;
+    ++row_number;
+    absl::StatusOr<Json> object = ParseJson(line);
+    if (!object.ok()) return Annotate(object.status(), absl::StrCat(path, ": row ", row_number));
+    if (!object->is_object())
+      return absl::InvalidArgumentError(absl::StrCat(path, ": row ", row_number, ": is not a JSON object"));
+    objects.push_back(*std::move(object));
+  }
+  if (objects.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": has no rows"));
+  return objects;
+}
+
+absl::StatusOr<std::vector<ShortRow>> ReadRows(const std::string& path, const std::vector<Json>& objects,
+                                               RowReader read) {
+  std::vector<ShortRow> rows;
+  for (const Json& object : objects) {
+    absl::StatusOr<ShortRow> row = read(object);
+    if (!row.ok()) return Annotate(row.status(), absl::StrCat(path, ": row ", rows.size() + 1));
+    rows.push_back(*std::move(row));
+  }
+  return rows;
+}
+
+// Demonstrations for each row, in the order in which the harness draws them.
+absl::StatusOr<std::vector<std::vector<size_t>>> DrawDemos(const std::vector<Json>& tests,
+                                                           const std::vector<Json>& pool, bool draws_one_more,
+                                                           size_t shots, const std::string& path) {
+  PythonRandom random(kFewShotSeed);
+  const size_t drawn_count = shots + (draws_one_more ? 1 : 0);
+  if (pool.size() < drawn_count) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", pool.size(), " rows; ", shots,
+                                                   " demonstrations for each question need at least ", drawn_count));
+  }
+  std::vector<std::vector<size_t>> all;
+  for (const Json& test : tests) {
+    std::vector<size_t> demos;
+    for (size_t index : random.Sample(pool.size(), drawn_count)) {
+      if (!draws_one_more || pool[index] != test) demos.push_back(index);
+    }
+    if (demos.size() < shots) {  // the row stands in the file more than once
+      std::vector<size_t> others;
+      for (size_t i = 0; i < pool.size(); ++i) {
+        if (pool[i] != test) others.push_back(i);
+      }
+      if (others.size() < shots) return absl::InvalidArgumentError(absl::StrCat(path, ": has too few different rows"));
+      demos.clear();
+      for (size_t index : random.Sample(others.size(), shots)) demos.push_back(others[index]);
+    }
+    demos.resize(shots);
+    all.push_back(std::move(demos));
+  }
+  return all;
+}
+
+class ShortTask : public Task {
+ public:
+  ShortTask(TaskSpec spec, std::vector<ShortRow> rows, std::string data_sha256)
+      : spec_(std::move(spec)), rows_(std::move(rows)), data_sha256_(std::move(data_sha256)) {}
+
+  const std::string& name() const override { return spec_.name; }
+  int question_count() const override { return static_cast<int>(rows_.size()); }
+  std::string data_sha256() const override { return data_sha256_; }
+  GroupRange GroupOf(int index) const override { return {index, 1}; }
+
+  Sample Identify(const SampleRequest& request) const override {
+    const ShortRow& row = rows_[request.index];
+    Sample sample;
+    sample.task = spec_.name;
+    sample.context_length = request.context_length;
+    sample.index = request.index;
+    sample.row_id = absl::StrCat(request.index + 1);
+    sample.question_id = sample.cluster = absl::StrCat(spec_.name, "/", sample.row_id);
+    sample.continuations = row.continuations;
+    sample.gold = {row.continuations[row.gold_index]};
+    sample.gold_continuation_index = row.gold_index;
+    sample.sampling_seed = SamplingSeed(ItemSeed(request.seed, spec_.name, request.index));
+    sample.metrics = spec_.metrics;
+    return sample;
+  }
+
+  std::vector<absl::StatusOr<Sample>> MakeGroup(const SampleRequest& request,
+                                                const TokenCounter& tokenizer) const override {
+    std::vector<absl::StatusOr<Sample>> group;
+    group.push_back(Make(request, tokenizer));
+    return group;
+  }
+
+ private:
+  absl::StatusOr<Sample> Make(const SampleRequest& request, const TokenCounter& tokenizer) const {
+    Sample sample = Identify(request);
+    sample.tokenizer_sha256 = tokenizer.sha256();
+    sample.prompt = rows_[request.index].prompt;
+    ASSIGN_OR_RETURN(sample.token_ids, tokenizer.EncodePrompt(sample.prompt));
+    for (const std::string& continuation : sample.continuations) {
+      ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.EncodePiece(continuation));
+      sample.max_new_tokens = std::max(sample.max_new_tokens, static_cast<int>(ids.size()));
+    }
+    sample.shortfall_tokens = sample.context_length - sample.prompt_token_count() - sample.max_new_tokens;
+    if (sample.shortfall_tokens >= 0) return sample;
+    return absl::OutOfRangeError(absl::StrCat("row ", sample.row_id, " of task \"", spec_.name, "\" takes ",
+                                              sample.prompt_token_count(), " tokens and ", sample.max_new_tokens,
+                                              " for its answer; the limit is ", sample.context_length));
+  }
+
+  const TaskSpec spec_;
+  const std::vector<ShortRow> rows_;
+  const std::string data_sha256_;
+};
+
+}  // namespace
+
+std::vector<std::string> ShortTaskNames() {
+  std::vector<std::string> names;
+  for (const ShortKind& kind : Kinds()) names.push_back(kind.name);
+  return names;
+}
+
+std::vector<std::string> ShortTaskMetrics(const std::map<std::string, std::string>& parameters) {
+  const auto task = parameters.find("task");
+  return KindNamed(task == parameters.end() ? "arc" : task->second).metrics;
+}
+
+absl::StatusOr<std::unique_ptr<Task>> MakeShortTask(const TaskSpec& spec) {
+  const ShortKind& kind = KindNamed(GetText(spec.parameters, "task"));
+  const std::string& path = GetText(spec.parameters, "path");
+  const std::string& shots_path = GetText(spec.parameters, "shots_path");
+  const size_t shots = static_cast<size_t>(GetInteger(spec.parameters, "shots"));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadDataFile(path));
+  std::string shots_bytes;
+  if (shots > 0 && !shots_path.empty()) {
+    ASSIGN_OR_RETURN(shots_bytes, ReadDataFile(shots_path));
+  }
+  const std::string digest =
+      shots_bytes.empty() ? Sha256Hex(bytes) : Sha256Hex(Sha256Hex(bytes) + Sha256Hex(shots_bytes));
+  const std::string& expected = GetText(spec.parameters, "sha256");
+  if (!expected.empty() && expected != digest) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": the SHA-256 of the data is ", digest, ", not ", expected, " as the job says"));
+  }
+  ASSIGN_OR_RETURN(const std::vector<Json> objects, ReadObjects(path, bytes));
+  ASSIGN_OR_RETURN(std::vector<ShortRow> rows, ReadRows(path, objects, kind.read));
+  if (shots > 0) {
+    const bool is_same_file = shots_bytes.empty();
+    const std::string& pool_path = is_same_file ? path : shots_path;
+    std::vector<Json> pool_objects = objects;
+    std::vector<ShortRow> pool = rows;
+    if (!is_same_file) {
+      ASSIGN_OR_RETURN(pool_objects, ReadObjects(shots_path, shots_bytes));
+      ASSIGN_OR_RETURN(pool, ReadRows(shots_path, pool_objects, kind.read));
+    }
+    ASSIGN_OR_RETURN(const auto demos, DrawDemos(objects, pool_objects, kind.draws_one_more, shots, pool_path));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      std::string before;
+      for (size_t demo : demos[i]) absl::StrAppend(&before, pool[demo].as_demo, "\n\n");
+      rows[i].prompt = before + rows[i].prompt;
+    }
+  }
+  return std::make_unique<ShortTask>(spec, std::move(rows), digest);
+}
+
+}  // namespace varifocal

@@ -1,0 +1,27 @@
+// short: multiple-choice and last-word questions from local files, by log-likelihood: ARC, BoolQ, HellaSwag, LAMBADA,
+// PIQA, WinoGrande.
+//
+// Rows have the fields of the public releases, one JSON object a line. Prompts, continuations and demonstrations are
+// those of lm-evaluation-harness 0.4: a continuation is a space and the choice; with shots, demonstrations come from
+// Random(1234), one draw a row in file order, from `shots_path` or, without one, from the rows of the file itself.
+//
+// WinoGrande asks for the same ending after two beginnings. Its sample has four continuations of what both share: both
+// options with the ending, then both options alone; by the chain rule the difference is the ending's log-likelihood.
+//
+// Errors: INVALID_ARGUMENT with file, row and field; OUT_OF_RANGE for a row that does not fit.
+// Source: lm-evaluation-harness 0.4.13, tasks arc_easy, boolq, hellaswag, lambada_openai, piqa, winogrande.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "eval_tasks/job_spec.h"
+#include "eval_tasks/task.h"
+
+namespace varifocal {
+
+absl::StatusOr<std::unique_ptr<Task>> MakeShortTask(const TaskSpec& spec);
+std::vector<std::string> ShortTaskNames();
+std::vector<std::string> ShortTaskMetrics(const std::map<std::string, std::string>& parameters);
+
+}  // namespace varifocal

@@ -1,0 +1,189 @@
+"""Write eval_tasks/testdata/short_tasks.json: invented rows of six short benchmarks, and lm-evaluation-harness's requests.
+
+With --model the harness also scores them with a transformers model; with --db too, a Varifocal database of the same
+rows is compared with it, sample by sample.
+
+    python recipes/goldens/make_short_tasks.py                               # the golden file
+    python recipes/goldens/make_short_tasks.py --files=DIR                   # rows and suite.yaml for `varifocal run`
+    python recipes/goldens/make_short_tasks.py --model=models/baseline --db=results.db
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import sqlite3
+import tempfile
+
+OUT = pathlib.Path(__file__).resolve().parents[2] / "eval_tasks/testdata/short_tasks.json"
+rng = random.Random(7)
+NOUNS = "kettle lantern harbour ferry orchard violin glacier compass".split()
+NAMES = "Ann Bo Čapek Dora Élan Finn".split()
+SHOTS = (0, 2)
+
+
+def noun():
+    return rng.choice(NOUNS)
+
+
+def arc(i):
+    labels = rng.choice([["A", "B", "C", "D"], ["1", "2", "3"]])
+    return {"id": f"q{i}", "question": f"What does the {noun()} keep in {i}?", "answerKey": rng.choice(labels),
+            "choices": {"text": [f"a {noun()} of {n}" for n in range(len(labels))], "label": labels}}
+
+
+def boolq(i):
+    return {"passage": f"The {noun()} is old. It has {i} doors.", "question": f"does the {noun()} have {i} doors", "idx": i,
+            "label": rng.randint(0, 1)}
+
+
+def hellaswag(i):
+    endings = [f"{rng.choice(['goes', 'walks'])} to the {noun()} [{k}] and  sings {k}." for k in range(4)]
+    return {"ind": i, "activity_label": "Keeping " + noun(), "ctx_a": f" {rng.choice(NAMES)} opens the [header] box [title] then",
+            "ctx_b": rng.choice(["she LOOKS", "éLAN sees", ""]), "endings": endings, "label": str(rng.randint(0, 3))}
+
+
+def lambada(i):
+    return {"text": f"{rng.choice(NAMES)} saw the {noun()} and the  {noun()}, then once more the {noun()}"}
+
+
+def piqa(i):
+    return {"goal": f"open the {noun()} {i}", "sol1": f"use a {noun()}", "sol2": f"call {rng.choice(NAMES)} twice", "label": rng.randint(0, 1)}
+
+
+def winogrande(i):
+    a, b = rng.sample(NAMES, 2)
+    return {"sentence": f"The {noun()} of {a} was lost by {b} because _ was {rng.choice(['tired', 'late'])} .", "option1": a,
+            "option2": b, "answer": rng.choice("12")}
+
+
+# ours, the harness's, rows, the split that is asked
+TASKS = [("arc", "arc_easy", arc, "test"), ("boolq", "boolq", boolq, "validation"), ("hellaswag", "hellaswag", hellaswag, "validation"),
+         ("lambada", "lambada_openai", lambada, "test"), ("piqa", "piqa", piqa, "validation"),
+         ("winogrande", "winogrande", winogrande, "validation")]
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def files(folder):
+    made = {}
+    for name, _, make, split in TASKS:
+        made[name] = {"rows": [make(i) for i in range(8)], "pool": [make(100 + i) for i in range(7)]}
+        write(folder / f"{name}.jsonl", made[name]["rows"])
+        write(folder / f"{name}_train.jsonl", made[name]["pool"])
+    return made
+
+
+PATHS = {"arc_easy": "arc/arc_easy.yaml", "boolq": "super_glue/boolq/default.yaml", "hellaswag": "hellaswag/hellaswag.yaml",
+         "lambada_openai": "lambada/lambada_openai.yaml", "piqa": "piqa/piqa.yaml", "winogrande": "winogrande/default.yaml"}
+
+
+def load_yaml(path):
+    """A task's configuration, its functions loaded from beside it."""
+    import importlib.util
+
+    import yaml
+
+    def function(loader, node):
+        module_name, function_name = node.value.rsplit(".", 1)
+        spec = importlib.util.spec_from_file_location(module_name, path.parent / f"{module_name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return getattr(module, function_name)
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_constructor("!function", function)
+    return yaml.load(path.read_text(), Loader=Loader)
+
+
+def harness(folder, shots):
+    import lm_eval.tasks
+    from lm_eval.api.task import ConfigurableTask
+
+    base = pathlib.Path(lm_eval.tasks.__file__).parent
+    tasks = {}
+    for name, theirs, _, split in TASKS:
+        data_files = {split: str(folder / f"{name}.jsonl")}
+        if name != "lambada":
+            data_files["train"] = str(folder / f"{name}_train.jsonl")
+            data_files.setdefault("validation", data_files[split])
+        config = load_yaml(base / PATHS[theirs])
+        config.update(dataset_path="json", dataset_name=None, dataset_kwargs={"data_files": data_files})
+        config.pop("tag", None)
+        task = ConfigurableTask(config=config)
+        task.set_config("num_fewshot", shots)
+        task.set_fewshot_seed(1234)
+        tasks[name] = task
+    return tasks
+
+
+def requests(folder, made, shots):
+    for name, task in harness(folder, shots).items():
+        task.build_all_requests(rank=0, world_size=1)
+        by_row = {}
+        for instance in task.instances:
+            by_row.setdefault(instance.doc_id, []).append(list(instance.args))
+        made[name][f"requests{shots}"] = [by_row[i] for i in range(len(made[name]["rows"]))]
+
+
+def suite(folder, shots):
+    lines = [f"name: short{shots}", "lengths: [512]", "tasks:"]
+    for name, *_ in TASKS:
+        pool = "" if name == "lambada" else f", shots_path: {name}_train.jsonl"
+        more = f", shots: {shots}{pool}" if shots else ""
+        lines += [f"  - name: {name}", "    kind: short", f"    parameters: {{task: {name}, path: {name}.jsonl{more}}}"]
+    (folder / f"suite{shots}.yaml").write_text("\n".join(lines) + "\n")
+
+
+def compare(folder, model, db, shots):
+    import lm_eval
+    from lm_eval.models.huggingface import HFLM
+
+    lm = HFLM(pretrained=model, dtype="float32", batch_size=1, device="cpu", max_length=1024)
+    results = lm_eval.evaluate(lm, harness(folder, shots), log_samples=True, bootstrap_iters=0)
+    ours = sqlite3.connect(db)
+    for name, theirs, *_ in TASKS:
+        rows = ours.execute(
+            "SELECT s.sample_index, g.log_likelihoods_json FROM generations g JOIN samples s ON s.sample_id = g.sample_id "
+            "WHERE s.task = ? ORDER BY s.sample_index", (name,)).fetchall()
+        worst = orders = 0
+        for index, text in rows:
+            lls = [x["log_likelihood"] for x in json.loads(text)]
+            if name == "winogrande":
+                lls = [lls[0] - lls[2], lls[1] - lls[3]]
+            sample = next(s for s in results["samples"][theirs] if s["doc_id"] == index)
+            reference = [float(r[0][0] if isinstance(r[0], (list, tuple)) else r[0]) for r in sample["resps"]]
+            worst = max([worst] + [abs(a - b) for a, b in zip(lls, reference)])
+            orders += sorted(range(len(lls)), key=lls.__getitem__) == sorted(range(len(lls)), key=reference.__getitem__)
+        means = dict(ours.execute("SELECT metric, avg(value) FROM v_samples WHERE task = ? GROUP BY metric", (name,)).fetchall())
+        scores = {k: v for k, v in results["results"][theirs].items() if isinstance(v, float)}
+        print(f"{name} {shots} shots: {len(rows)} rows, largest difference {worst:.2e}, same order {orders}; ours {means}, theirs {scores}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--files", type=pathlib.Path)
+    parser.add_argument("--model")
+    parser.add_argument("--db")
+    parser.add_argument("--shots", type=int, default=0)
+    arguments = parser.parse_args()
+    folder = arguments.files or pathlib.Path(tempfile.mkdtemp())
+    folder.mkdir(exist_ok=True)
+    made = files(folder)
+    for shots in SHOTS:
+        suite(folder, shots)
+    if arguments.model:
+        compare(folder, arguments.model, arguments.db, arguments.shots)
+    elif not arguments.files:
+        for shots in SHOTS:
+            requests(folder, made, shots)
+        OUT.write_text(json.dumps(made, ensure_ascii=False, separators=(",", ":")) + "\n")
+        print(OUT.stat().st_size, "bytes", sum(len(r) for m in made.values() for k in m if k.startswith("requests") for r in m[k]), "requests")
+
+
+if __name__ == "__main__":
+    main()
