@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -38,7 +40,7 @@ class ModelFactoryTest : public testing::Test {
     return MakeModelFactory(options, {.kv_cache_bytes = 1 << 20})(directory_);
   }
 
-  const std::string directory_ = absl::StrCat(testing::TempDir(), "/model_factory");
+  const std::string directory_ = absl::StrCat(testing::TempDir(), "/model_factory_", getpid());
 };
 
 TEST_F(ModelFactoryTest, WeightsThatDoNotFitAreRefusedBeforeTheyAreRead) {
@@ -47,7 +49,7 @@ TEST_F(ModelFactoryTest, WeightsThatDoNotFitAreRefusedBeforeTheyAreRead) {
   EXPECT_TRUE(absl::IsResourceExhausted(model.status())) << model.status();
   EXPECT_EQ(ReasonOf(model.status()).name, "NOT_ENOUGH_MEMORY");
   const std::string message(model.status().message());
-  EXPECT_THAT(message, HasSubstr("/model_factory needs "));
+  EXPECT_THAT(message, HasSubstr(absl::StrCat(directory_, " needs ")));
   EXPECT_THAT(message, HasSubstr(" 0 are free and not promised"));
   EXPECT_THAT(message, HasSubstr("somebody: 5 bytes of weights"));
 }
