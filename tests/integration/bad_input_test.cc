@@ -52,7 +52,7 @@ std::vector<BadInput> Rows() {
       {"misspelt_flag", "varifocal", {"compare", "--baselin=x"}, 2, "--baselin"},
       {"no_verb", "varifocal", {}, 2, ""},
       {"no_daemon", "varifocal", {"list", "--daemon=127.0.0.1:1"}, 1, "start one with `varifocald"},
-      {"unknown_suite", "varifocal", {"submit", "nosuch", "--models=b"}, 2, "known are quick, standard"},
+      {"unknown_suite", "varifocal", {"submit", "nosuch", "--models=b"}, 2, "a file is named by its path"},
       {"suite_key", "varifocal", {"submit", "{D}/key.yaml", "--models=b"}, 2,
        "key.yaml:6: unknown key \"sampels\"; did you mean \"samples\"?"},
       {"suite_not_yaml", "varifocal", {"submit", "{D}/broken.yaml", "--models=b"}, 2, "broken.yaml:"},
