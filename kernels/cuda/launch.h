@@ -13,7 +13,8 @@ template <typename Kernel, typename Params>
 int StartKernel(Kernel kernel, int x, int y, int z, int threads, int shared_bytes, LaunchStream stream,
                 const Params& params) {
   if (x == 0 || y == 0 || z == 0) return 0;
-  if (shared_bytes > (48 << 10)) {
+  // More than 48 KB, static included, must be asked for.
+  if (shared_bytes > (32 << 10)) {
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     if (error != cudaSuccess) return static_cast<int>(error);

@@ -130,8 +130,8 @@ VF_KERNEL(kThreads, 1) NormResidualKernel(const NormResidualParams p) {
 
 // What follows a product, two neighbouring numbers a thread: a gate and its up, or two outputs.
 VF_KERNEL(kThreads, 1) FinishKernel(const FinishParams p) {
-  const int row = BlockY(), columns = p.product.columns;
-  const int column = (BlockX() * kThreads + ThreadX()) * 2;
+  const int row = BlockX(), columns = p.product.columns;
+  const int column = (BlockY() * kThreads + ThreadX()) * 2;
   if (column >= columns) return;
   if (p.mode == FinishMode::kGated) {
     const int f = column / 2, width = columns / 2;
@@ -330,7 +330,7 @@ int LaunchNormResidual(const NormResidualParams& p, LaunchStream stream) {
   return VF_LAUNCH(NormResidualKernel, p.row_count, 1, 1, kThreads, 0, stream, p);
 }
 int LaunchFinish(const FinishParams& p, LaunchStream stream) {
-  return VF_LAUNCH(FinishKernel, CeilDivide(p.product.columns, 2 * kThreads), p.row_count, 1, kThreads, 0, stream, p);
+  return VF_LAUNCH(FinishKernel, p.row_count, CeilDivide(p.product.columns, 2 * kThreads), 1, kThreads, 0, stream, p);
 }
 int LaunchTau(const TauParams& p, LaunchStream stream) {
   const int dots = VF_LAUNCH(TauDotKernel, CeilDivide(p.step.row_count, kWarps), 1, 1, kThreads, 0, stream, p);
