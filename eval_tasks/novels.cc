@@ -128,6 +128,11 @@ size_t Novels::WordAt(const Novel& novel, size_t byte) const {
   return static_cast<size_t>(it - words_.begin());
 }
 
+const Novel& Novels::NovelOf(size_t word) const {
+  const auto next = std::upper_bound(first_word_.begin(), first_word_.end(), word);
+  return novels_[static_cast<size_t>(next - first_word_.begin()) - 1];
+}
+
 std::string DefaultNovelsDirectory() {
   if (const char* cache = std::getenv("VARIFOCAL_CACHE"); cache != nullptr && *cache != '\0') {
     return absl::StrCat(cache, "/novels");

@@ -62,6 +62,7 @@ class Novels {
   const std::vector<ProseWord>& words() const { return words_; }
   // The word of the ring that holds byte `byte` of `novel`'s text (the next one for a blank).
   size_t WordAt(const Novel& novel, size_t byte) const;
+  const Novel& NovelOf(size_t word) const;
 
  private:
   std::vector<Novel> novels_;

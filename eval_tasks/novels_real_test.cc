@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/sha256.h"
 #include "eval_tasks/novels.h"
 #include "eval_tasks/tasks/fact_world.h"
@@ -25,6 +26,15 @@ class NovelsRealTest : public ::testing::Test {
   }
   std::shared_ptr<const Novels> novels_;
 };
+
+// The task on the novels themselves.
+std::unique_ptr<Task> MakeReal(const std::string& kind, std::map<std::string, std::string> parameters = {}) {
+  SuiteSpec suite;
+  suite.name = "test";
+  suite.lengths = {2048};
+  suite.tasks = {{"", kind, std::move(parameters), {}, 0}};
+  return MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).value();
+}
 
 TEST_F(NovelsRealTest, HaveTheirChapters) {
   const std::pair<const char*, size_t> chapters[] = {
@@ -58,11 +68,7 @@ TEST_F(NovelsRealTest, EndWithTheirLastSentences) {
 // Each of the task's own questions: the evidence stands in the prompt, holds an answer and no wrong choice but as part
 // of something else, and the four of a context fit into 2,048 tokens of the kind that real tokenizers have.
 TEST_F(NovelsRealTest, EveryQuestionIsAnsweredByItsEvidence) {
-  SuiteSpec suite;
-  suite.name = "test";
-  suite.lengths = {2048};
-  suite.tasks = {{"", "longqa_novel", {}, {}, 0}};
-  const auto task = MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).value();
+  const auto task = MakeReal("longqa_novel");
   EXPECT_GE(task->question_count(), 60);
   std::set<std::string> questions;
   for (int index = 0; index < task->question_count(); index += 4) {
@@ -76,6 +82,23 @@ TEST_F(NovelsRealTest, EveryQuestionIsAnsweredByItsEvidence) {
       EXPECT_TRUE(questions.insert(sample.prompt.substr(sample.shared_prefix_bytes)).second) << sample.row_id;
       EXPECT_TRUE(absl::EndsWith(sample.prompt, "?\nAnswer:")) << sample.row_id;
       EXPECT_TRUE(sample.truncation.gold_survived);
+    }
+  }
+}
+
+// A gold document holds the evidence of its question. (Passages of one context may overlap.)
+TEST_F(NovelsRealTest, DocumentsAnswerTheirQuestions) {
+  const auto ask = MakeReal("longqa_novel");
+  const auto task = MakeReal("rag_novel");
+  ASSERT_EQ(task->question_count(), ask->question_count());
+  for (int index = 0; index < task->question_count(); index += 4) {
+    const std::vector<Sample> whole = Group(*ask, 2048, Words(), index);
+    const std::vector<Sample> group = Group(*task, 8192, Words(), index);
+    for (size_t i = 0; i < group.size(); ++i) {
+      EXPECT_EQ(group[i].row_id, whole[i].row_id);
+      const std::string evidence = absl::StrReplaceAll(EvidenceText(whole[i]), {{"\n\n", " "}});
+      EXPECT_TRUE(absl::StrContains(EvidenceText(group[i]), evidence)) << evidence;
+      EXPECT_TRUE(absl::StartsWith(EvidenceText(group[i]), "Document: "));
     }
   }
 }
@@ -121,14 +144,11 @@ TEST_F(NovelsRealTest, PromptsAreTheseForEver) {
       {"longqa_novel", "bb02bcaba67ded6daf56f51656735a21bad28e30d1c3ee50b488473e82f2cce7"},
       {"niah", "bbbcc91a439b54521c586ae083329cb0ea1c4c0efea787cfb5cb55b0cdf32edb"},
       {"fact_tracking", "fd62d53773a82514bbf14dd3a9bae2209f7450110c0219f9ebab30c90b8690c9"},
+      {"rag_novel", "4a1c05ff9afdfd2c3072e9c1be6156394cb1c22961d8b0d117d14f9c87630305"},
       {"variable_tracking", "15cb1b457aef81419898f8af3c5a288ef04c8de0eff2aa73c999e614a0909b35"}};
   for (const auto& [kind, digest] : digests) {
-    SuiteSpec suite;
-    suite.name = "test";
-    suite.lengths = {4096};
-    suite.tasks = {{"", kind, {}, {}, 0}};
-    if (kind != "longqa_novel") suite.tasks[0].parameters["haystack"] = "prose";
-    const auto task = MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).value();
+    const bool asks_on_novels = kind == "longqa_novel" || kind == "rag_novel";
+    const auto task = asks_on_novels ? MakeReal(kind) : MakeReal(kind, {{"haystack", "prose"}});
     std::string all;
     for (const Sample& sample : Group(*task, 4096, Words(), 0)) absl::StrAppend(&all, sample.prompt, "\n");
     EXPECT_EQ(Sha256Hex(all), digest) << kind;

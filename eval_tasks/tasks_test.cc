@@ -61,6 +61,7 @@ const std::vector<Kind>& Kinds() {
       {"which_side", "fact_tracking", {{"ask", "which_side"}}, 4096, false, true, 0.06},
       {"who_gave", "fact_tracking", {{"ask", "who_gave"}}, 4096, false, true, 0.06},
       {"longqa_novel", "longqa_novel", {}, 1024, false},
+      {"rag_novel", "rag_novel", {}, 2048, true, true, 0.04},
       {"longqa_novel_choice", "longqa_novel", {{"format", "multiple_choice"}}, 1024, false},
   };
   return kinds;

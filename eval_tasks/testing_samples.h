@@ -125,7 +125,7 @@ inline std::string InventedQuestions() {
   return jsonl;
 }
 
-// A task by the name of its kind; the one on novels asks about the invented ones.
+// A task by the name of its kind; those on novels ask about the invented ones.
 inline std::unique_ptr<Task> Make(const std::string& kind, std::map<std::string, std::string> parameters = {}) {
   SuiteSpec suite;
   suite.name = "test";
@@ -133,6 +133,7 @@ inline std::unique_ptr<Task> Make(const std::string& kind, std::map<std::string,
   suite.tasks = {{"", kind, std::move(parameters), {}, 0}};
   const TaskSpec spec = ValidateSuiteSpec(suite).value().tasks[0];
   if (kind == "longqa_novel") return MakeLongqaNovel(spec, InventedNovels(), InventedQuestions()).value();
+  if (kind == "rag_novel") return MakeRagNovel(spec, InventedNovels(), InventedQuestions()).value();
   return MakeTask(spec).value();
 }
 

@@ -5,14 +5,10 @@
 // begins or ends, the next one of the ring goes on, so that every depth is possible at every length.
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/check.h"
-#include "base/embedded.h"
-#include "base/json.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "eval_tasks/novels.h"
@@ -21,9 +17,6 @@
 #include "eval_tasks/tasks/novel_questions.h"
 
 namespace varifocal {
-
-EmbeddedFiles Embedded_NovelQuestions();
-
 namespace {
 
 constexpr absl::string_view kHeader =
@@ -155,26 +148,16 @@ class LongqaNovelPlan : public ContextPlan {
 
 absl::StatusOr<std::unique_ptr<Task>> MakeLongqaNovel(const TaskSpec& spec) {
   ASSIGN_OR_RETURN(std::shared_ptr<const Novels> novels, LoadNovels(GetText(spec.parameters, "novels")));
-  const EmbeddedFile& file = *Embedded_NovelQuestions().begin();
-  return MakeLongqaNovel(spec, std::move(novels), absl::string_view(file.data, file.size));
+  return MakeLongqaNovel(spec, std::move(novels), EmbeddedNovelQuestions());
 }
 
 absl::StatusOr<std::unique_ptr<Task>> MakeLongqaNovel(const TaskSpec& spec, std::shared_ptr<const Novels> novels,
                                                       absl::string_view questions) {
-  ASSIGN_OR_RETURN(std::vector<NovelQuestion> parsed, ParseNovelQuestions(questions, *novels));
-  const auto rows = std::make_shared<const std::vector<NovelQuestion>>(std::move(parsed));
-  NativeFamily family;
-  family.stop_strings = {"\n"};
-  family.max_new_tokens = 16;
-  family.question_count = static_cast<int>(rows->size());
-  for (const NovelQuestion& row : *rows) family.row_ids.push_back(row.id);
-  family.make_plan = [novels = std::move(novels), rows](const TaskSpec& task,
-                                                        const GroupSeeds& seeds) -> std::unique_ptr<ContextPlan> {
-    const size_t first = static_cast<size_t>(seeds.group_index) * kQuestionsPerContext;
-    return std::make_unique<LongqaNovelPlan>(task, seeds, *novels,
-                                             absl::MakeSpan(*rows).subspan(first, kQuestionsPerContext));
-  };
-  return std::make_unique<NativeTask>(spec, std::move(family));
+  return MakeNovelTask(spec, std::move(novels), questions,
+                       [](const TaskSpec& task, const GroupSeeds& seeds, const std::shared_ptr<const Novels>& texts,
+                          absl::Span<const NovelQuestion> rows) -> std::unique_ptr<ContextPlan> {
+                         return std::make_unique<LongqaNovelPlan>(task, seeds, *texts, rows);
+                       });
 }
 
 }  // namespace varifocal

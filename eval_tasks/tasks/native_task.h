@@ -62,6 +62,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeIclLabels(const TaskSpec& spec);
 absl::StatusOr<std::unique_ptr<Task>> MakeRagFacts(const TaskSpec& spec);
 absl::StatusOr<std::unique_ptr<Task>> MakeLongqaStory(const TaskSpec& spec);
 absl::StatusOr<std::unique_ptr<Task>> MakeLongqaNovel(const TaskSpec& spec);
+absl::StatusOr<std::unique_ptr<Task>> MakeRagNovel(const TaskSpec& spec);
 absl::StatusOr<std::unique_ptr<Task>> MakeNiah(const TaskSpec& spec);
 absl::StatusOr<std::unique_ptr<Task>> MakeVariableTracking(const TaskSpec& spec);
 absl::StatusOr<std::unique_ptr<Task>> MakeCommonWords(const TaskSpec& spec);

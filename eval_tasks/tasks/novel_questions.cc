@@ -6,11 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/embedded.h"
 #include "base/json.h"
 #include "base/status_macros.h"
-#include "eval_tasks/tasks/native_task.h"
 
 namespace varifocal {
+
+EmbeddedFiles Embedded_NovelQuestions();
+
 namespace {
 
 constexpr size_t kWrongCount = 3;
@@ -106,6 +109,28 @@ absl::StatusOr<std::vector<NovelQuestion>> ParseNovelQuestions(absl::string_view
         "there are ", questions.size(), " questions on novels; there must be a multiple of ", kQuestionsPerContext));
   }
   return questions;
+}
+
+absl::string_view EmbeddedNovelQuestions() {
+  const EmbeddedFile& file = *Embedded_NovelQuestions().begin();
+  return absl::string_view(file.data, file.size);
+}
+
+absl::StatusOr<std::unique_ptr<Task>> MakeNovelTask(const TaskSpec& spec, std::shared_ptr<const Novels> novels,
+                                                    absl::string_view questions, MakeNovelPlan make_plan) {
+  ASSIGN_OR_RETURN(std::vector<NovelQuestion> parsed, ParseNovelQuestions(questions, *novels));
+  const auto rows = std::make_shared<const std::vector<NovelQuestion>>(std::move(parsed));
+  NativeFamily family;
+  family.stop_strings = {"\n"};
+  family.max_new_tokens = 16;
+  family.question_count = static_cast<int>(rows->size());
+  for (const NovelQuestion& row : *rows) family.row_ids.push_back(row.id);
+  family.make_plan = [novels = std::move(novels), rows, make_plan = std::move(make_plan)](const TaskSpec& task,
+                                                                                          const GroupSeeds& seeds) {
+    const size_t first = static_cast<size_t>(seeds.group_index) * kQuestionsPerContext;
+    return make_plan(task, seeds, novels, absl::MakeSpan(*rows).subspan(first, kQuestionsPerContext));
+  };
+  return std::make_unique<NativeTask>(spec, std::move(family));
 }
 
 }  // namespace varifocal
