@@ -151,16 +151,17 @@ def compare(folder, model, db, shots):
             "SELECT s.sample_index, g.log_likelihoods_json FROM generations g JOIN samples s ON s.sample_id = g.sample_id "
             "WHERE s.task = ? ORDER BY s.sample_index", (name,)).fetchall()
         worst = orders = 0
+        key = name if name in results["samples"] else theirs
         for index, text in rows:
             lls = [x["log_likelihood"] for x in json.loads(text)]
             if name == "winogrande":
                 lls = [lls[0] - lls[2], lls[1] - lls[3]]
-            sample = next(s for s in results["samples"][theirs] if s["doc_id"] == index)
+            sample = next(s for s in results["samples"][key] if s["doc_id"] == index)
             reference = [float(r[0][0] if isinstance(r[0], (list, tuple)) else r[0]) for r in sample["resps"]]
             worst = max([worst] + [abs(a - b) for a, b in zip(lls, reference)])
             orders += sorted(range(len(lls)), key=lls.__getitem__) == sorted(range(len(lls)), key=reference.__getitem__)
         means = dict(ours.execute("SELECT metric, avg(value) FROM v_samples WHERE task = ? GROUP BY metric", (name,)).fetchall())
-        scores = {k: v for k, v in results["results"][theirs].items() if isinstance(v, float)}
+        scores = {k: v for k, v in results["results"][key].items() if isinstance(v, float)}
         print(f"{name} {shots} shots: {len(rows)} rows, largest difference {worst:.2e}, same order {orders}; ours {means}, theirs {scores}")
 
 
