@@ -25,7 +25,8 @@ build_and_run() {  # build_and_run PRESET TEST...: a test that does not exist is
 for check in "$@"; do
   case $check in
     asan)
-      export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+      # Without detect_stack_use_after_return: g++ 12 misaligns 64-byte vectors on the stack it uses for that.
+      export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
       # shellcheck disable=SC2086
       build_and_run asan $core_tests ;;
     tsan)
