@@ -20,6 +20,24 @@ TEST(Sha256Test, PublishedVectors) {  // FIPS 180-4 examples
   EXPECT_EQ(Sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+TEST(Sha256Test, HexIs64LowerCaseDigits) {
+  const std::string hex = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+  EXPECT_TRUE(IsSha256Hex(hex));
+  EXPECT_TRUE(IsSha256Hex(Sha256Hex("")));
+  EXPECT_FALSE(IsSha256Hex(""));
+  EXPECT_FALSE(IsSha256Hex(hex.substr(1)));
+  EXPECT_FALSE(IsSha256Hex(hex + "0"));
+  // The neighbours of the digits and letters in ASCII, both cases, a zero byte, and a byte that is negative as a char.
+  for (const char wrong : {'/', ':', '`', 'g', 'A', 'F', ' ', '\n', '\0', '\xE9'}) {
+    std::string text = hex;
+    for (const size_t at : {0, 31, 63}) {
+      text[at] = wrong;
+      EXPECT_FALSE(IsSha256Hex(text)) << static_cast<int>(wrong) << " at " << at;
+      text[at] = hex[at];
+    }
+  }
+}
+
 TEST(Sha256Test, PiecesEqualTheWhole) {
   Sha256Stream stream;
   stream.Update("a");

@@ -6,6 +6,8 @@
 
 namespace varifocal {
 
+static constexpr char kHexDigits[] = "0123456789abcdef";
+
 struct Sha256Stream::Context {
   EVP_MD_CTX* evp = EVP_MD_CTX_new();
   ~Context() { EVP_MD_CTX_free(evp); }
@@ -41,14 +43,17 @@ Sha256Digest Sha256(absl::string_view bytes) {
 }
 
 std::string ToHex(const Sha256Digest& digest) {
-  static constexpr char kDigits[] = "0123456789abcdef";
   std::string hex;
   hex.reserve(64);
   for (uint8_t byte : digest) {
-    hex.push_back(kDigits[byte >> 4]);
-    hex.push_back(kDigits[byte & 15]);
+    hex.push_back(kHexDigits[byte >> 4]);
+    hex.push_back(kHexDigits[byte & 15]);
   }
   return hex;
+}
+
+bool IsSha256Hex(absl::string_view text) {
+  return text.size() == 64 && text.find_first_not_of(kHexDigits) == text.npos;
 }
 
 }  // namespace varifocal

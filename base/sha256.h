@@ -15,7 +15,8 @@ namespace varifocal {
 using Sha256Digest = std::array<uint8_t, 32>;
 
 Sha256Digest Sha256(absl::string_view bytes);
-std::string ToHex(const Sha256Digest& digest);  // 64 lower-case characters
+std::string ToHex(const Sha256Digest& digest);  // 64 lower-case hexadecimal digits
+bool IsSha256Hex(absl::string_view text);       // such 64
 inline std::string Sha256Hex(absl::string_view bytes) { return ToHex(Sha256(bytes)); }
 
 // For what does not fit in memory or comes in pieces. Threads: one at a time.

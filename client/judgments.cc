@@ -279,10 +279,7 @@ class Importer {
 }  // namespace
 
 absl::Status CheckPromptDigest(const std::string& digest) {
-  const bool is_good = digest.size() == 64 && std::all_of(digest.begin(), digest.end(), [](char c) {
-                         return absl::ascii_isdigit(static_cast<unsigned char>(c)) || (c >= 'a' && c <= 'f');
-                       });
-  if (is_good) return absl::OkStatus();
+  if (IsSha256Hex(digest)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("\"token_ids_sha256\" is \"", digest.substr(0, 80), "\", not 64 lower-case hexadecimal digits"));
 }

@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/model/safetensors.h"
@@ -20,10 +19,6 @@ namespace {
 constexpr WeightFormat kFormats[] = {
     {"safetensors", "model.safetensors or model.safetensors.index.json", HasSafetensors, OpenSafetensors},
 };
-
-bool IsHexDigest(absl::string_view text) {
-  return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isxdigit(c); });
-}
 
 // mkdir -p; failures show when the file is opened.
 void MakeDirectories(const std::string& path) {
@@ -50,7 +45,7 @@ std::vector<std::string> Recall(const std::string& path, size_t count) {
   std::vector<std::string> digests;
   std::ifstream in(path);
   for (std::string hex; in >> hex;) {
-    if (!IsHexDigest(hex)) return {};
+    if (!IsSha256Hex(hex)) return {};
     digests.push_back(hex);
   }
   if (digests.size() != count) digests.clear();
