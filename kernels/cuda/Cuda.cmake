@@ -1,7 +1,7 @@
 # The CUDA backend (where nvcc is), and its emulator and tests (everywhere they are asked for).
 #
 # Included by kernels/CMakeLists.txt, so that the backend becomes part of varifocal_kernels.
-set(cuda_host cuda/cuda_backend.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc)
+set(cuda_host cuda/cuda_backend.cc cuda/cuda_products.cc cuda/cuda_storage.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc)
 
 if(VARIFOCAL_HAS_CUDA)
   varifocal_cuda_objects(OUT cuda_objects REPORTS cuda_reports

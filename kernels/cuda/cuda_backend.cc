@@ -4,21 +4,16 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/cpu_features.h"
-#include "kernels/cuda/attention_measured.h"
-#include "kernels/cuda/cuda_workspace.h"
+#include "kernels/cuda/cuda_products.h"
+#include "kernels/cuda/cuda_storage.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
 
-static_assert(kPageTokenCount == kPageTokens);
 static_assert(sizeof(KeyInterval) == sizeof(RowInterval));
 static_assert(static_cast<int>(TauMean::kCausal) == 0 && static_cast<int>(TauMean::kToken) == 1 &&
               static_cast<int>(TauMean::kSequence) == 2);
 static_assert(static_cast<int>(ActivationCode::kRelu) == static_cast<int>(Activation::kRelu));
-
-// Threads that convert weights; more do not help one copy engine.
-constexpr int kLoadThreadsMax = 8;
 
 CudaWorkspace& Own(Workspace& workspace) { return static_cast<CudaWorkspace&>(workspace); }
 const CudaWeight& Own(const Weight& weight) { return static_cast<const CudaWeight&>(weight); }
@@ -32,122 +27,10 @@ std::vector<DrawItem> DrawsOf(std::span<const HeadRow> rows) {
   return draws;
 }
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public CudaStorage {
  public:
   CudaBackend(std::unique_ptr<Runtime> runtime, const BackendOptions& options)
-      : device_(std::move(runtime)),
-        threads_(std::min(kLoadThreadsMax, options.thread_count > 0 ? options.thread_count : cpu::UsableCores())) {}
-
-  Error Open(int index) {
-    if (Error error = device_.Open(index); !error.ok()) return error;
-    const DeviceProperties& properties = device_.properties();
-    const int capability = properties.major * 10 + properties.minor;
-    const char* kind = ChooseAttention(kAttentionKinds, kMeasuredAttention, 0, capability);
-    if (kind[0] == '\0') {
-      return {ErrorCode::kUnsupported, properties.name + " has compute capability " + std::to_string(properties.major) +
-                                           "." + std::to_string(properties.minor) + "; the cuda backend needs 8.0"};
-    }
-    info_.name = std::string("cuda-") + kind + "-bf16";
-    info_.device = properties.name;
-    info_.dtype = DType::kBF16;
-    info_.thread_count = 1;
-    ProductLibrary* library = device_.runtime().products();
-    info_.notes.push_back("computing in bf16 on cuda:" + std::to_string(index) + ", " + properties.name +
-                          ", attention " + kind + ", products by " +
-                          (library == nullptr ? "our own kernels" : library->name()));
-    if (!device_.pinned()) info_.notes.push_back("the system gave no pinned memory; loading will be slower");
-    return {};
-  }
-
-  const BackendInfo& info() const override { return info_; }
-  DType operand_dtype() const override { return DType::kBF16; }
-  Error Fault() const override { return device_.Fault(); }
-  MemoryInfo memory() const override {
-    MemoryInfo info;
-    if (device_.runtime().Memory(&info.free_bytes, &info.total_bytes) != 0) return {};
-    return info;
-  }
-
-  // ---- memory ----
-
-  Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
-    auto memory = device_.Allocate(bytes, "making a buffer", true);
-    if (!memory.ok()) return memory.error();
-    return std::unique_ptr<Buffer>(std::make_unique<DeviceBuffer>(std::move(*memory)));
-  }
-  Error Write(Slice to, const void* from, size_t bytes) override {
-    return device_.Upload(DeviceData<char>(to, bytes), from, bytes);
-  }
-  Error Read(void* to, Slice from, size_t bytes) override {
-    return device_.Download(to, DeviceData<char>(from, bytes), bytes);
-  }
-  Error Zero(Slice slice, size_t bytes) override {
-    if (Error error = device_.Fault(); !error.ok()) return error;
-    return device_.Check(device_.runtime().Fill(DeviceData<char>(slice, bytes), 0, bytes), "clearing a buffer");
-  }
-
-  Result<std::unique_ptr<Buffer>> CreateVector(const HostMatrix& vector) override {
-    const int64_t count = vector.rows * vector.columns;
-    std::vector<float> values(static_cast<size_t>(count));
-    WidenRow({vector.dtype, vector.data, 1, count}, 0, values.data());
-    auto buffer = Allocate(values.size() * sizeof(float));
-    if (!buffer.ok()) return buffer;
-    if (Error error = Write({buffer->get(), 0}, values.data(), values.size() * sizeof(float)); !error.ok())
-      return error;
-    return buffer;
-  }
-  Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) override {
-    return CudaWeight::Create(device_, threads_, parts, use);
-  }
-  Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) override {
-    return CudaRopeTable::Create(device_, spec);
-  }
-
-  Error CheckShape(const KvShape& shape) const override {
-    if (shape.has_group_bits) return {ErrorCode::kUnsupported, "the cuda backend has no group test"};
-    if (std::find(std::begin(kHeadDims), std::end(kHeadDims), shape.head_dim) == std::end(kHeadDims)) {
-      std::string known;
-      for (const int dim : kHeadDims) known += (known.empty() ? "" : ", ") + std::to_string(dim);
-      return {ErrorCode::kUnsupported, "the cuda backend has no attention kernel for head dim " +
-                                           std::to_string(shape.head_dim) + ", only for " + known};
-    }
-    return {};
-  }
-  size_t KvBytesPerPageAndLayer(const KvShape& shape) const override { return CudaPool::BytesPerPageAndLayer(shape); }
-  Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
-    if (Error error = CheckShape(shape); !error.ok()) return error;
-    return CudaPool::Create(device_, shape, page_count);
-  }
-  Error CopyPage(KvPool& pool, int from, int to) override {
-    return static_cast<CudaPool&>(pool).CopyPage(device_, from, to);
-  }
-  Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) override {
-    const auto& own = static_cast<const CudaPool&>(pool);
-    const int dim = own.shape().head_dim, heads = own.shape().kv_head_count;
-    std::vector<unsigned char> tiles(heads * HeadPageBytes(dim));
-    const unsigned char* from = own.view(layer).tiles + page * tiles.size();
-    if (Error error = device_.Download(tiles.data(), from, tiles.size()); !error.ok()) return error;
-    for (int row = 0; row < row_count; ++row) {
-      for (int head = 0; head < heads; ++head) {
-        const unsigned char* tile = tiles.data() + head * HeadPageBytes(dim);
-        for (int i = 0; i < dim; ++i) {
-          uint16_t key, value;
-          std::memcpy(&key, tile + ElementOffset(dim, row, i), sizeof key);
-          std::memcpy(&value, tile + TileBytes(dim, kPageTokens) + ElementOffset(dim, row, i), sizeof value);
-          *keys++ = WidenBF16(key);
-          *values++ = WidenBF16(value);
-        }
-      }
-    }
-    return {};
-  }
-
-  size_t WorkspaceBytes(const StepShape& shape) const override { return SizesFor(shape).total_bytes(); }
-  Result<std::unique_ptr<Workspace>> CreateWorkspace(const StepShape& shape) override {
-    return CudaWorkspace::Create(device_, shape);
-  }
-
-  // ---- a step ----
+      : CudaStorage(std::move(runtime), options), products_(device_) {}
 
   Error BeginStep(Workspace& workspace, const Batch& batch) override { return Own(workspace).Begin(batch); }
 
@@ -214,7 +97,7 @@ class CudaBackend final : public Backend {
       // Nothing follows the product, so it goes where it belongs.
       if (Error error = Ready(own); !error.ok()) return error;
       const uint16_t* x = DeviceData<uint16_t>(args.x, rows * weight.columns());
-      return Start(x, own.flat.row_count(), weight, 0, weight.rows(), ProductType::kBf16, out);
+      return products_.InOnePiece(x, own.flat.row_count(), weight, 0, weight.rows(), ProductType::kBf16, out);
     }
     FinishParams p;
     p.activation = CodeOf(args.activation);
@@ -230,7 +113,7 @@ class CudaBackend final : public Backend {
     if (args.bias.buffer == nullptr && own.flat.batch.phase == Phase::kPrefill) {
       // The library adds to what is there in the product itself.
       if (Error error = Ready(own); !error.ok()) return error;
-      const int plan = PlanFor(weight, weight.rows(), ProductType::kF32, x);
+      const int plan = products_.PlanFor(weight, weight.rows(), ProductType::kF32, x);
       if (plan >= 0) {
         return Launched(device_.runtime().products()->Multiply(plan, own.flat.row_count(), x, weight.data(),
                                                                args.multiplier, 1.0f, residual),
@@ -280,67 +163,13 @@ class CudaBackend final : public Backend {
   }
   Error Launched(int code, const char* doing) { return device_.Check(code, doing); }
 
-  // The library's plan, or -1; a plan expects operands on 16 bytes.
-  int PlanFor(const CudaWeight& weight, int64_t outputs, ProductType type, const uint16_t* x) {
-    return reinterpret_cast<uintptr_t>(x) % kChunkBytes == 0 ? weight.Plan(device_, outputs, type) : -1;
-  }
-
-  // x [rows, K] times outputs [first, first + count) of a weight, into the workspace's scratch. `shape_outputs` says
-  // how K is cut in a decode step.
-  Error MultiplyRows(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight, int64_t first,
-                     int64_t count, int64_t shape_outputs, ProductType type, ProductView* product) {
-    const bool decode = workspace.flat.batch.phase == Phase::kDecode;
-    if (decode) type = ProductType::kF32;
-    const int splits = decode ? DecodeSplitK(shape_outputs, weight.columns()) : 1;
-    const size_t elements = static_cast<size_t>(rows) * count;
-    auto scratch = workspace.Products(elements * splits * (type == ProductType::kF32 ? 4 : 2));
-    if (!scratch.ok()) return scratch.error();
-    *product = {.data = *scratch,
-                .is_bf16 = type == ProductType::kBf16,
-                .split_count = splits,
-                .split_stride = elements,
-                .columns = static_cast<int>(count)};
-    if (!decode) return Start(x, rows, weight, first, count, type, *scratch);
-    const MatmulParams p{.x = x,
-                         .weight = weight.data() + first * weight.stride(),
-                         .x_stride = weight.columns(),
-                         .weight_stride = weight.stride(),
-                         .rows = rows,
-                         .outputs = static_cast<int>(count),
-                         .inner = static_cast<int>(weight.columns()),
-                         .split_count = splits,
-                         .split_steps = SplitSteps(weight.columns(), splits),
-                         .out = *scratch};
-    return Launched(device_.kernels().matmul_decode(p, device_.stream()), "starting a product");
-  }
-
-  // A prefill product in one piece, by the library or by our own kernel.
-  Error Start(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count, ProductType type,
-              void* out) {
-    const uint16_t* rows_of_weight = weight.data() + first * weight.stride();
-    if (const int plan = PlanFor(weight, count, type, x); plan >= 0) {
-      return Launched(device_.runtime().products()->Multiply(plan, rows, x, rows_of_weight, 1.0f, 0.0f, out),
-                      "starting a product");
-    }
-    const MatmulParams p{.x = x,
-                         .weight = rows_of_weight,
-                         .x_stride = weight.columns(),
-                         .weight_stride = weight.stride(),
-                         .rows = rows,
-                         .outputs = static_cast<int>(count),
-                         .inner = static_cast<int>(weight.columns()),
-                         .split_count = 1,
-                         .split_steps = SplitSteps(weight.columns(), 1),
-                         .out = out};
-    return Launched(device_.kernels().matmul_prefill(p, type, device_.stream()), "starting a product");
-  }
-
   Error Multiply(CudaWorkspace& workspace, const Slice& x, const CudaWeight& weight, const Slice& bias,
                  ProductType type, ProductView* product) {
     if (Error error = Ready(workspace); !error.ok()) return error;
     const int rows = workspace.flat.row_count();
     const auto* data = DeviceData<uint16_t>(x, static_cast<size_t>(rows) * weight.columns());
-    if (Error error = MultiplyRows(workspace, data, rows, weight, 0, weight.rows(), weight.rows(), type, product);
+    if (Error error =
+            products_.ToScratch(workspace, data, rows, weight, 0, weight.rows(), weight.rows(), type, product);
         !error.ok())
       return error;
     product->bias = OptionalDeviceData<float>(bias, weight.rows());
@@ -361,9 +190,7 @@ class CudaBackend final : public Backend {
     return view;
   }
 
-  mutable Device device_;
-  cpu::ThreadPool threads_;
-  BackendInfo info_;
+  CudaProducts products_;
 };
 
 Error CudaBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
@@ -521,8 +348,8 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   for (int64_t first = 0; first < vocab; first += kHeadSlice) {
     const int64_t count = std::min<int64_t>(kHeadSlice, vocab - first);
     // A shorter last slice is cut as the whole ones are.
-    if (Error error = MultiplyRows(own, own.head_rows.as<uint16_t>(), rows, weight, first, count,
-                                   std::min<int64_t>(kHeadSlice, vocab), ProductType::kF32, &stats.product);
+    if (Error error = products_.ToScratch(own, own.head_rows.as<uint16_t>(), rows, weight, first, count,
+                                          std::min<int64_t>(kHeadSlice, vocab), ProductType::kF32, &stats.product);
         !error.ok())
       return error;
     stats.first = static_cast<int>(first);

@@ -1,0 +1,57 @@
+#include "kernels/cuda/cuda_products.h"
+
+namespace varifocal::kernels::cuda {
+
+int CudaProducts::PlanFor(const CudaWeight& weight, int64_t outputs, ProductType type, const uint16_t* x) {
+  return reinterpret_cast<uintptr_t>(x) % kChunkBytes == 0 ? weight.Plan(device_, outputs, type) : -1;
+}
+
+Error CudaProducts::ToScratch(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight,
+                              int64_t first, int64_t count, int64_t shape_outputs, ProductType type,
+                              ProductView* product) {
+  const bool decode = workspace.flat.batch.phase == Phase::kDecode;
+  if (decode) type = ProductType::kF32;
+  const int splits = decode ? DecodeSplitK(shape_outputs, weight.columns()) : 1;
+  const size_t elements = static_cast<size_t>(rows) * count;
+  auto scratch = workspace.Products(elements * splits * (type == ProductType::kF32 ? 4 : 2));
+  if (!scratch.ok()) return scratch.error();
+  *product = {.data = *scratch,
+              .is_bf16 = type == ProductType::kBf16,
+              .split_count = splits,
+              .split_stride = elements,
+              .columns = static_cast<int>(count)};
+  if (!decode) return InOnePiece(x, rows, weight, first, count, type, *scratch);
+  const MatmulParams p{.x = x,
+                       .weight = weight.data() + first * weight.stride(),
+                       .x_stride = weight.columns(),
+                       .weight_stride = weight.stride(),
+                       .rows = rows,
+                       .outputs = static_cast<int>(count),
+                       .inner = static_cast<int>(weight.columns()),
+                       .split_count = splits,
+                       .split_steps = SplitSteps(weight.columns(), splits),
+                       .out = *scratch};
+  return device_.Check(device_.kernels().matmul_decode(p, device_.stream()), "starting a product");
+}
+
+Error CudaProducts::InOnePiece(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count,
+                               ProductType type, void* out) {
+  const uint16_t* rows_of_weight = weight.data() + first * weight.stride();
+  if (const int plan = PlanFor(weight, count, type, x); plan >= 0) {
+    return device_.Check(device_.runtime().products()->Multiply(plan, rows, x, rows_of_weight, 1.0f, 0.0f, out),
+                         "starting a product");
+  }
+  const MatmulParams p{.x = x,
+                       .weight = rows_of_weight,
+                       .x_stride = weight.columns(),
+                       .weight_stride = weight.stride(),
+                       .rows = rows,
+                       .outputs = static_cast<int>(count),
+                       .inner = static_cast<int>(weight.columns()),
+                       .split_count = 1,
+                       .split_steps = SplitSteps(weight.columns(), 1),
+                       .out = out};
+  return device_.Check(device_.kernels().matmul_prefill(p, type, device_.stream()), "starting a product");
+}
+
+}  // namespace varifocal::kernels::cuda

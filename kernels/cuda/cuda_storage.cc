@@ -1,0 +1,136 @@
+#include "kernels/cuda/cuda_storage.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/cpu_features.h"
+#include "kernels/cuda/attention_measured.h"
+#include "kernels/cuda/cuda_workspace.h"
+
+namespace varifocal::kernels::cuda {
+namespace {
+
+static_assert(kPageTokenCount == kPageTokens);
+
+// Threads that convert weights; more do not help one copy engine.
+constexpr int kLoadThreadsMax = 8;
+
+}  // namespace
+
+CudaStorage::CudaStorage(std::unique_ptr<Runtime> runtime, const BackendOptions& options)
+    : device_(std::move(runtime)),
+      threads_(std::min(kLoadThreadsMax, options.thread_count > 0 ? options.thread_count : cpu::UsableCores())) {}
+
+Error CudaStorage::Open(int index) {
+  if (Error error = device_.Open(index); !error.ok()) return error;
+  const DeviceProperties& properties = device_.properties();
+  const int capability = properties.major * 10 + properties.minor;
+  const char* kind = ChooseAttention(kAttentionKinds, kMeasuredAttention, 0, capability);
+  if (kind[0] == '\0') {
+    return {ErrorCode::kUnsupported, properties.name + " has compute capability " + std::to_string(properties.major) +
+                                         "." + std::to_string(properties.minor) + "; the cuda backend needs 8.0"};
+  }
+  info_.name = std::string("cuda-") + kind + "-bf16";
+  info_.device = properties.name;
+  info_.dtype = DType::kBF16;
+  info_.thread_count = 1;
+  ProductLibrary* library = device_.runtime().products();
+  info_.notes.push_back("computing in bf16 on cuda:" + std::to_string(index) + ", " + properties.name + ", attention " +
+                        kind + ", products by " + (library == nullptr ? "our own kernels" : library->name()));
+  if (!device_.pinned()) info_.notes.push_back("the system gave no pinned memory; loading will be slower");
+  return {};
+}
+
+MemoryInfo CudaStorage::memory() const {
+  MemoryInfo info;
+  if (device_.runtime().Memory(&info.free_bytes, &info.total_bytes) != 0) return {};
+  return info;
+}
+
+Result<std::unique_ptr<Buffer>> CudaStorage::Allocate(size_t bytes) {
+  auto memory = device_.Allocate(bytes, "making a buffer", true);
+  if (!memory.ok()) return memory.error();
+  return std::unique_ptr<Buffer>(std::make_unique<DeviceBuffer>(std::move(*memory)));
+}
+
+Error CudaStorage::Write(Slice to, const void* from, size_t bytes) {
+  return device_.Upload(DeviceData<char>(to, bytes), from, bytes);
+}
+
+Error CudaStorage::Read(void* to, Slice from, size_t bytes) {
+  return device_.Download(to, DeviceData<char>(from, bytes), bytes);
+}
+
+Error CudaStorage::Zero(Slice slice, size_t bytes) {
+  if (Error error = device_.Fault(); !error.ok()) return error;
+  return device_.Check(device_.runtime().Fill(DeviceData<char>(slice, bytes), 0, bytes), "clearing a buffer");
+}
+
+Result<std::unique_ptr<Buffer>> CudaStorage::CreateVector(const HostMatrix& vector) {
+  const int64_t count = vector.rows * vector.columns;
+  std::vector<float> values(static_cast<size_t>(count));
+  WidenRow({vector.dtype, vector.data, 1, count}, 0, values.data());
+  auto buffer = Allocate(values.size() * sizeof(float));
+  if (!buffer.ok()) return buffer;
+  if (Error error = Write({buffer->get(), 0}, values.data(), values.size() * sizeof(float)); !error.ok()) return error;
+  return buffer;
+}
+
+Result<std::unique_ptr<Weight>> CudaStorage::CreateWeight(std::span<const HostMatrix> parts, WeightUse use) {
+  return CudaWeight::Create(device_, threads_, parts, use);
+}
+
+Result<std::unique_ptr<RopeTable>> CudaStorage::CreateRopeTable(const RopeTableSpec& spec) {
+  return CudaRopeTable::Create(device_, spec);
+}
+
+Error CudaStorage::CheckShape(const KvShape& shape) const {
+  if (shape.has_group_bits) return {ErrorCode::kUnsupported, "the cuda backend has no group test"};
+  if (std::find(std::begin(kHeadDims), std::end(kHeadDims), shape.head_dim) == std::end(kHeadDims)) {
+    std::string known;
+    for (const int dim : kHeadDims) known += (known.empty() ? "" : ", ") + std::to_string(dim);
+    return {ErrorCode::kUnsupported, "the cuda backend has no attention kernel for head dim " +
+                                         std::to_string(shape.head_dim) + ", only for " + known};
+  }
+  return {};
+}
+
+size_t CudaStorage::KvBytesPerPageAndLayer(const KvShape& shape) const { return CudaPool::BytesPerPageAndLayer(shape); }
+
+Result<std::unique_ptr<KvPool>> CudaStorage::CreateKvPool(const KvShape& shape, int page_count) {
+  if (Error error = CheckShape(shape); !error.ok()) return error;
+  return CudaPool::Create(device_, shape, page_count);
+}
+
+Error CudaStorage::CopyPage(KvPool& pool, int from, int to) {
+  return static_cast<CudaPool&>(pool).CopyPage(device_, from, to);
+}
+
+Error CudaStorage::ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) {
+  const auto& own = static_cast<const CudaPool&>(pool);
+  const int dim = own.shape().head_dim, heads = own.shape().kv_head_count;
+  std::vector<unsigned char> tiles(heads * HeadPageBytes(dim));
+  const unsigned char* from = own.view(layer).tiles + page * tiles.size();
+  if (Error error = device_.Download(tiles.data(), from, tiles.size()); !error.ok()) return error;
+  for (int row = 0; row < row_count; ++row) {
+    for (int head = 0; head < heads; ++head) {
+      const unsigned char* tile = tiles.data() + head * HeadPageBytes(dim);
+      for (int i = 0; i < dim; ++i) {
+        uint16_t key, value;
+        std::memcpy(&key, tile + ElementOffset(dim, row, i), sizeof key);
+        std::memcpy(&value, tile + TileBytes(dim, kPageTokens) + ElementOffset(dim, row, i), sizeof value);
+        *keys++ = WidenBF16(key);
+        *values++ = WidenBF16(value);
+      }
+    }
+  }
+  return {};
+}
+
+size_t CudaStorage::WorkspaceBytes(const StepShape& shape) const { return SizesFor(shape).total_bytes(); }
+
+Result<std::unique_ptr<Workspace>> CudaStorage::CreateWorkspace(const StepShape& shape) {
+  return CudaWorkspace::Create(device_, shape);
+}
+
+}  // namespace varifocal::kernels::cuda

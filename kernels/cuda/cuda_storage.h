@@ -1,0 +1,55 @@
+// What the CUDA backend has on the device between steps: buffers, weights, KV pools, workspaces, and the memory they
+// take.
+//
+// CudaStorage is the half of the backend that opens the device, makes these and copies into and out of them; the
+// operations of a step, which launch kernels on them, are the other half (cuda_backend.cc).
+//
+// Errors:  kUnsupported for a device that is too old and a head dim without a kernel; the device's, see device_error.h.
+// Threads: as Backend says.
+#pragma once
+
+#include <memory>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cuda/device_memory.h"
+
+namespace varifocal::kernels::cuda {
+
+class CudaStorage : public Backend {
+ public:
+  CudaStorage(std::unique_ptr<Runtime> runtime, const BackendOptions& options);
+  Error Open(int index);
+
+  const BackendInfo& info() const override { return info_; }
+  DType operand_dtype() const override { return DType::kBF16; }
+  Error Fault() const override { return device_.Fault(); }
+  MemoryInfo memory() const override;
+
+  Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override;
+  Error Write(Slice to, const void* from, size_t bytes) override;
+  Error Read(void* to, Slice from, size_t bytes) override;
+  Error Zero(Slice slice, size_t bytes) override;
+
+  Result<std::unique_ptr<Buffer>> CreateVector(const HostMatrix& vector) override;
+  Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) override;
+  Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) override;
+
+  Error CheckShape(const KvShape& shape) const override;
+  size_t KvBytesPerPageAndLayer(const KvShape& shape) const override;
+  Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override;
+  Error CopyPage(KvPool& pool, int from, int to) override;
+  Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) override;
+
+  size_t WorkspaceBytes(const StepShape& shape) const override;
+  Result<std::unique_ptr<Workspace>> CreateWorkspace(const StepShape& shape) override;
+
+ protected:
+  mutable Device device_;
+
+ private:
+  cpu::ThreadPool threads_;
+  BackendInfo info_;
+};
+
+}  // namespace varifocal::kernels::cuda
