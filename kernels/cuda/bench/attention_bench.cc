@@ -20,7 +20,7 @@ constexpr int kWidth = 64;
 class AttentionBench final : public Bench {
  public:
   AttentionBench(const BenchPlace& place, const Cell& cell)
-      : place_(place), backend_(place.backend), cell_(cell), decode_(cell.kind == "decode") {
+      : Bench(place, cell), backend_(place.backend), decode_(cell.kind == "decode") {
     PlanSequences();
     const int width = (cell.heads + 2 * cell.kv_heads) * cell.head_dim;
     const int longest = cell.context + cell.rows, chunk = std::min(longest, 4096);
@@ -184,9 +184,7 @@ class AttentionBench final : public Bench {
     return RelativeError(want, got);
   }
 
-  const BenchPlace place_;
   Backend& backend_;
-  const Cell cell_;
   const bool decode_;
   double error_ = -1;
   size_t key_bytes_ = 0;

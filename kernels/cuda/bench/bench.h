@@ -49,18 +49,23 @@ struct Outcome {
   std::vector<float> logits;  // of a model's last row, for other engines to compare with
 };
 
-class Bench {
- public:
-  virtual ~Bench() = default;
-  virtual Outcome Round() = 0;
-};
-
 // What every bench is made with.
 struct BenchPlace {
   Backend& backend;
   Runtime& runtime;
   bool tiny = false;    // the emulator's sizes: once through everything
   std::string scratch;  // where checkpoints are written
+};
+
+class Bench {
+ public:
+  Bench(const BenchPlace& place, const Cell& cell) : place_(place), cell_(cell) {}
+  virtual ~Bench() = default;
+  virtual Outcome Round() = 0;
+
+ protected:
+  const BenchPlace place_;
+  const Cell cell_;
 };
 
 std::vector<Cell> Cells(bool tiny);

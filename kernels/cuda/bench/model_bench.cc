@@ -30,8 +30,7 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 class ModelPrefill final : public Bench {
  public:
   ModelPrefill(const BenchPlace& place, const Cell& cell)
-      : place_(place),
-        cell_(cell),
+      : Bench(place, cell),
         run_(place, cell.model, cell.rows, 1, 1, cell.rows, (cell.rows + kPageTokens - 1) / kPageTokens),
         tokens_(TextOf(cell.model, 0, cell.rows)),
         pages_(run_.Pages(cell.rows)) {}
@@ -48,8 +47,6 @@ class ModelPrefill final : public Bench {
   }
 
  private:
-  const BenchPlace place_;
-  const Cell cell_;
   LlamaRun run_;
   const std::vector<int32_t> tokens_, pages_;
   std::vector<float> logits_;
@@ -59,8 +56,7 @@ class ModelPrefill final : public Bench {
 class ModelDecode final : public Bench {
  public:
   ModelDecode(const BenchPlace& place, const Cell& cell)
-      : place_(place),
-        cell_(cell),
+      : Bench(place, cell),
         run_(place, cell.model, std::min(cell.context, 32768), cell.sequences, cell.sequences, cell.context + 1,
              cell.sequences * ((cell.context + 1 + kPageTokens - 1) / kPageTokens)) {
     pages_.reserve(cell.sequences);
@@ -89,8 +85,6 @@ class ModelDecode final : public Bench {
   }
 
  private:
-  const BenchPlace place_;
-  const Cell cell_;
   LlamaRun run_;
   std::vector<std::vector<int32_t>> pages_;
   std::vector<RunRows> step_;
@@ -102,7 +96,7 @@ class ModelDecode final : public Bench {
 class Continuations final : public Bench {
  public:
   Continuations(const BenchPlace& place, const Cell& cell)
-      : cell_(cell),
+      : Bench(place, cell),
         own_pages_((cell.rows + kPageTokens - 1) / kPageTokens),
         run_(place, cell.model, std::max(cell.context + cell.rows, cell.rows * cell.sequences), cell.sequences,
              cell.rows * cell.sequences, cell.context + cell.rows,
@@ -162,7 +156,6 @@ class Continuations final : public Bench {
     return heads;
   }
 
-  const Cell cell_;
   const int own_pages_;
   LlamaRun run_;
   std::vector<int32_t> prefix_pages_;
@@ -175,8 +168,7 @@ class Continuations final : public Bench {
 class Determinism final : public Bench {
  public:
   Determinism(const BenchPlace& place, const Cell& cell)
-      : place_(place),
-        cell_(cell),
+      : Bench(place, cell),
         chunk_(place.tiny ? kPageTokens : 1024),
         run_(place, cell.model, 3 * cell.rows, 3, 3, cell.rows, 5 * (cell.rows / kPageTokens + 1)),
         tokens_(TextOf(cell.model, 0, cell.rows)) {
@@ -215,8 +207,6 @@ class Determinism final : public Bench {
   }
 
  private:
-  const BenchPlace place_;
-  const Cell cell_;
   const int chunk_;
   LlamaRun run_;
   const std::vector<int32_t> tokens_;
@@ -228,7 +218,7 @@ class Determinism final : public Bench {
 // From the file to the device, with the file in the page cache and without.
 class Load final : public Bench {
  public:
-  Load(const BenchPlace& place, const Cell& cell) : place_(place), cell_(cell), file_(cell.model, place.scratch) {}
+  Load(const BenchPlace& place, const Cell& cell) : Bench(place, cell), file_(cell.model, place.scratch) {}
 
   Outcome Round() override {
     const auto load = [&] { LlamaRun run(place_, cell_.model, 16, 1, 1, 128, 1); };
@@ -241,8 +231,6 @@ class Load final : public Bench {
   }
 
  private:
-  const BenchPlace place_;
-  const Cell cell_;
   const Checkpoint file_;
 };
 

@@ -17,7 +17,7 @@ constexpr size_t kRotationBytes = size_t{256} << 20;
 class ProductBench final : public Bench {
  public:
   ProductBench(const BenchPlace& place, const Cell& cell)
-      : place_(place), backend_(place.backend), cell_(cell), decode_(cell.kind == "decode_product") {
+      : Bench(place, cell), backend_(place.backend), decode_(cell.kind == "decode_product") {
     const size_t numbers = static_cast<size_t>(cell.outputs) * cell.inner;
     weights_host_ = RandomOperands(backend_, 1, numbers);
     const HostMatrix matrix = MatrixOf(weights_host_, cell.outputs, cell.inner);
@@ -89,9 +89,7 @@ class ProductBench final : public Bench {
     return RelativeError(want, got);
   }
 
-  const BenchPlace place_;
   Backend& backend_;
-  const Cell cell_;
   const bool decode_;
   double error_ = -1;
   std::vector<float> weights_host_, x_host_;
@@ -104,7 +102,8 @@ class ProductBench final : public Bench {
 // Bytes read plus bytes written, over `rows` MiB.
 class CopyBench final : public Bench {
  public:
-  CopyBench(const BenchPlace& place, const Cell& cell) : place_(place), bytes_(static_cast<size_t>(cell.rows) << 20) {
+  CopyBench(const BenchPlace& place, const Cell& cell)
+      : Bench(place, cell), bytes_(static_cast<size_t>(cell.rows) << 20) {
     for (void*& memory : memory_) {
       if (const int code = place.runtime.Allocate(&memory, bytes_); code != 0) {
         memory = nullptr;
@@ -140,7 +139,6 @@ class CopyBench final : public Bench {
   }
 
  private:
-  const BenchPlace place_;
   const size_t bytes_;
   void* memory_[2] = {};
   std::vector<uint64_t> numbers_;
