@@ -67,8 +67,8 @@ def golden(tokenizer, texts):
         "kept": {i: k for i, k in enumerate(kept) if k != decoded[i]},
         "bytes": [tokenizer.encode(t, add_special_tokens=False).ids for t in repaired],
         "decodes": decodes,
-        "offsets": [offsets_digest(tokenizer, t) for t in texts],
         "word_sha256": hashlib.sha256(word.encode()).hexdigest(),
+        "offsets": [offsets_digest(tokenizer, t) for t in texts],
     }
 
 

@@ -2,6 +2,11 @@
 
 A vocabulary that is trained inside its own pre-tokenizer never shows a mistake in it: no merge reaches across a border.
 So each vocabulary is trained twice, inside the borders and without any, and the merges of both are put into one list.
+
+Made again with the packages of recipes/requirements.txt (tokenizers 0.23.3), the files are the same byte for byte. That
+takes care: the library walks hash tables in another order in every process. Its BPE training sorts what it finds; its
+Unigram training gives the same tokens, with scores that differ by some 1e-11 and rare characters in any order (so they
+are rounded and sorted here); its WordPiece training gives other tokens (so WordPiece's are made from merges here).
 """
 
 import json
@@ -42,13 +47,11 @@ def plain_corpus():
     return [text for text in corpus() if all(ord(c) < 0x250 for c in text)]
 
 
-def merges_of(tokenizer, vocab_size, **options):
+def merges_of(tokenizer, vocab_size, alphabet, texts):
     """A BPE trained with the pipeline: its characters and its merges."""
-    characters_only = options.pop("characters_only")
     tokenizer.model = models.BPE()
-    alphabet = list(SPACE) if characters_only else pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=vocab_size, min_frequency=2, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator(corpus(), trainer)
+    tokenizer.train_from_iterator(texts, trainer)
     model = json.loads(tokenizer.to_str())["model"]
     merges = [tuple(m) for m in model["merges"]]
     made = {a + b for a, b in merges}
@@ -63,8 +66,9 @@ def bpe(normalizer, pre_tokenizer, borderless, specials, vocab_size=700, charact
             tokenizer.normalizer = normalizer
         if step is not None:
             tokenizer.pre_tokenizer = step
-    base, merges = merges_of(inside, vocab_size, characters_only=characters_only)
-    base_across, merges_across = merges_of(across, vocab_size, characters_only=characters_only)
+    alphabet = list(SPACE) if characters_only else pre_tokenizers.ByteLevel.alphabet()
+    base, merges = merges_of(inside, vocab_size, alphabet, corpus())
+    base_across, merges_across = merges_of(across, vocab_size, alphabet, corpus())
     bytes_ = [f"<0x{b:02X}>" for b in range(256)] if options.get("byte_fallback") else []
     made = {a + b for a, b in merges + merges_across}
     merges_across += [(a, b) for a, b in (("'VE", "ST"), ("'T", "ell"), ("'re", "d")) if {a, b} <= made]  # behind contractions
@@ -225,6 +229,16 @@ CHARSMAP |= {chr(0xFF01 + i): chr(0x21 + i) for i in range(94)} | {"\ufb01": "fi
 CHARSMAP |= {"e\u0301": "\u00e9", "A\u030a": "\u00c5", "a\u0308": "\u00e4", "\u1e9b\u0323": "\u1e69", "\u0e33": "\u0e4d\u0e32"}
 
 
+def settled(entries):
+    """What a Unigram training found, without what differs from process to process."""
+    # Characters too rare for a score of their own stand 0.0001 apart from the worst token upwards, in random order.
+    worst = min(score for _, score in entries)
+    rare = sorted(token for token, score in entries if len(token) == 1 and score < worst + 0.01)
+    rare_scores = sorted((score for token, score in entries if token in rare), reverse=True)
+    scores = dict(entries) | dict(zip(rare, rare_scores))
+    return sorted(([token, round(score, 6)] for token, score in scores.items()), key=lambda entry: (-entry[1], entry[0]))
+
+
 def unigram(specials, unknown, normalizer, pre_tokenizer, **model):
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizer
@@ -232,7 +246,7 @@ def unigram(specials, unknown, normalizer, pre_tokenizer, **model):
     tokenizer.train_from_iterator(plain_corpus(), trainer)
     content = json.loads(tokenizer.to_str())
     content["added_tokens"] = []
-    entries = content["model"]["vocab"]
+    entries = content["model"]["vocab"] = content["model"]["vocab"][: len(specials)] + settled(content["model"]["vocab"][len(specials) :])
     # Tokens across borders, good enough to be taken wherever a wrong border allows it.
     for text in (f"the{SPACE}lamp", f"a{SPACE}b", f"a{SPACE}{SPACE}b", "e\u0301", "\n\n", "a\tb", "1\u20442", f"{SPACE}the{SPACE}", f"{SPACE}{SPACE}"):
         entries.append([text, -1.5])
@@ -272,12 +286,14 @@ def unigram_bytes():
 
 
 def bert():
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    characters, merges = merges_of(tokenizer, 350, [], plain_corpus())
+    pieces = characters + [a + b for a, b in merges]
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-    tokenizer.train_from_iterator(plain_corpus(), trainers.WordPieceTrainer(vocab_size=700, special_tokens=names, show_progress=False))
+    tokens = names + pieces + ["##" + piece for piece in pieces]
+    tokenizer.model = models.WordPiece({t: i for i, t in enumerate(tokens)}, unk_token="[UNK]")
     content = json.loads(tokenizer.to_str())
-    content["added_tokens"] = []
     post = lambda t: processors.BertProcessing(("[SEP]", t.token_to_id("[SEP]")), ("[CLS]", t.token_to_id("[CLS]")))
     return finish(content, post, decoders.WordPiece(), [special(t) for t in names])
 
