@@ -31,8 +31,6 @@ const std::vector<Metric>& Table() {
        &ScoreMultipleChoice},
       {"multiple_choice_accuracy_normalized", "the same, with each log-likelihood divided by its number of characters",
        true, true, 0, &ScoreMultipleChoiceNormalized},
-      {"partial_choice_accuracy", "the ending is most likely after the right beginning", true, true, 0,
-       &ScorePartialChoice},
       {"greedy_continuation", "every token of the continuation was the most likely one", true, true, 0,
        &ScoreGreedyContinuation},
       {"continuation_log_likelihood", "log-likelihood of the continuation; exp(-mean) is the perplexity", true, false,

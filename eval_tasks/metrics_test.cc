@@ -96,7 +96,6 @@ TEST(MetricsTableTest, NamesAreUniqueAndWorstIsReachable) {
   for (const Metric& metric : Metrics()) {
     EXPECT_EQ(FindMetric(metric.name), &metric);
     EXPECT_FALSE(metric.summary.empty());
-    if (metric.name == "partial_choice_accuracy") continue;  // its own test
     if (metric.is_unbounded) {
       EXPECT_EQ(metric.Score({"", {}, {{-2.5, 1, false}}, {"a"}, 0}).value(), -2.5);
       continue;
@@ -113,18 +112,6 @@ TEST(MetricsTableTest, NamesAreUniqueAndWorstIsReachable) {
     EXPECT_EQ(metric.Score(wrong).value(), 1.0) << metric.name;
   }
   EXPECT_EQ(FindMetric("exact_mach"), nullptr);
-}
-
-TEST(ChoiceMetricsTest, APartialChoiceComparesWhatFollows) {
-  MetricInput input;
-  input.continuations = {"Ann sang", "Bo sang", "Ann", "Bo"};
-  input.continuation_scores = {{-7, 2, false}, {-9, 2, false}, {-2, 1, false}, {-6, 1, false}};  // sang: -5 and -3
-  input.gold_continuation_index = 1;
-  EXPECT_EQ(Score("partial_choice_accuracy", input), 1);
-  input.gold_continuation_index = 0;
-  EXPECT_EQ(Score("partial_choice_accuracy", input), 0);
-  input.gold_continuation_index = 2;
-  EXPECT_FALSE(FindMetric("partial_choice_accuracy")->Score(input).ok());
 }
 
 TEST(AnswerTest, EndsBeforeTheEarliestStopString) {

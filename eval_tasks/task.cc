@@ -8,12 +8,37 @@
 
 namespace varifocal {
 
+namespace {
+
+void UpdateWithIds(const std::vector<int32_t>& ids, Sha256Stream& stream) {
+  stream.Update("[");
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i > 0) stream.Update(",");
+    stream.Update(absl::StrCat(ids[i]));
+  }
+  stream.Update("]");
+}
+
+}  // namespace
+
+absl::string_view Sample::Given(size_t index) const {
+  return given_bytes.empty() ? "" : absl::string_view(continuations[index]).substr(0, given_bytes[index]);
+}
+
+absl::string_view Sample::Scored(size_t index) const {
+  return absl::string_view(continuations[index]).substr(Given(index).size());
+}
+
 std::string Sample::TokenIdsSha256() const {
   Sha256Stream stream;
+  if (context_token_ids.empty()) {
+    UpdateWithIds(token_ids, stream);
+    return ToHex(stream.Finish());
+  }
   stream.Update("[");
-  for (size_t i = 0; i < token_ids.size(); ++i) {
+  for (size_t i = 0; i < context_token_ids.size(); ++i) {
     if (i > 0) stream.Update(",");
-    stream.Update(absl::StrCat(token_ids[i]));
+    UpdateWithIds(context_token_ids[i], stream);
   }
   stream.Update("]");
   return ToHex(stream.Finish());

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "eval_tasks/token_counter.h"
 
@@ -58,6 +59,10 @@ struct Sample {
   std::vector<std::string> stop_strings;  // for generation: the answer ends before the first of these
   int max_new_tokens = 0;
   std::vector<std::string> continuations;  // not empty: score these by log-likelihood instead of generating
+  // Empty, or for each continuation how much of its start is given with the prompt and not scored: it then has a context
+  // of its own, the prompt and that, whose ids are in context_token_ids (token_ids are the longest of them).
+  std::vector<size_t> given_bytes;
+  std::vector<std::vector<int32_t>> context_token_ids;
   uint64_t sampling_seed = 0;              // for a sampling temperature above zero
 
   // How it is judged.
@@ -74,7 +79,11 @@ struct Sample {
   Truncation truncation;
 
   int prompt_token_count() const { return static_cast<int>(token_ids.size()); }
-  std::string TokenIdsSha256() const;  // of the JSON array "[1,2,3]" without spaces
+  // Of a continuation: what is given of it, and what is scored.
+  absl::string_view Given(size_t index) const;
+  absl::string_view Scored(size_t index) const;
+  // Of the JSON array "[1,2,3]" without spaces; of "[[1,2],[3]]" where continuations have contexts of their own.
+  std::string TokenIdsSha256() const;
 };
 
 struct SampleRequest {

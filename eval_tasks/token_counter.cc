@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "eval_tasks/metrics/python_text.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
@@ -23,6 +24,11 @@ class TokenizerCounter : public TokenCounter {
   absl::StatusOr<std::vector<int32_t>> EncodePromptStart(absl::string_view text) const override {
     if (chat_format_ == nullptr) return EncodePrompt(text);
     return EncodeChat(*tokenizer_, absl::StrCat(chat_format_->without_system.prefix, text));
+  }
+  absl::StatusOr<std::vector<int32_t>> EncodeContext(absl::string_view prompt, absl::string_view given) const override {
+    if (chat_format_ == nullptr) return TokenCounter::EncodeContext(prompt, given);
+    ASSIGN_OR_RETURN(const std::string wrapped, chat_format_->Wrap(prompt));
+    return EncodeChat(*tokenizer_, absl::StrCat(wrapped, given));
   }
   absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const override {
     EncodeOptions options;
@@ -46,6 +52,12 @@ class TokenizerCounter : public TokenCounter {
 };
 
 }  // namespace
+
+absl::StatusOr<std::vector<int32_t>> TokenCounter::EncodeContext(absl::string_view prompt,
+                                                                 absl::string_view given) const {
+  const std::string text = absl::StrCat(prompt, given);
+  return EncodePrompt(PythonRightStrip(text));
+}
 
 std::shared_ptr<const TokenCounter> MakeTokenCounter(std::shared_ptr<const Tokenizer> tokenizer,
                                                      std::shared_ptr<const ChatFormat> chat_format) {

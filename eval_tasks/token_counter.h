@@ -29,6 +29,9 @@ class TokenCounter {
   virtual absl::StatusOr<std::vector<int32_t>> EncodePromptStart(absl::string_view text) const {
     return EncodePrompt(text);
   }
+  // The ids of what continuations follow: a prompt, and what is given of an answer to it. White space at the end is left
+  // to the continuations, but for what closes a chat format.
+  virtual absl::StatusOr<std::vector<int32_t>> EncodeContext(absl::string_view prompt, absl::string_view given) const;
   // The ids of a piece of text, no specials added.
   virtual absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const = 0;
   // The text of ids as they come from EncodePiece; a character of which bytes are missing becomes U+FFFD.

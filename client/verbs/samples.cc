@@ -27,6 +27,8 @@ Json SampleJson(const Sample& sample, bool chat) {
               {"prompt_token_count", sample.prompt_token_count()},
               {"token_ids_sha256", sample.TokenIdsSha256()},
               {"gold", sample.gold}};
+  if (!sample.continuations.empty()) row["continuations"] = sample.continuations;
+  if (!sample.given_bytes.empty()) row["given_bytes"] = sample.given_bytes;
   if (chat) row["chat"] = true;
   return row;
 }
@@ -37,8 +39,9 @@ void PrintSample(const Sample& sample, Console& console) {
                    sample.prompt_token_count(), " prompt tokens + ", sample.max_new_tokens, " to generate, cluster ",
                    sample.cluster, ", gold ", absl::StrJoin(sample.gold, " | "));
   console.out << Styled(console, Style::kBold, heading) << "\n" << sample.prompt << "\n";
-  for (const std::string& continuation : sample.continuations) {
-    console.out << Styled(console, Style::kDim, "  continuation:") << continuation << "\n";
+  for (size_t i = 0; i < sample.continuations.size(); ++i) {
+    if (!sample.given_bytes.empty()) console.out << Styled(console, Style::kDim, "  given:") << sample.Given(i);
+    console.out << Styled(console, Style::kDim, "  continuation:") << sample.Scored(i) << "\n";
   }
 }
 
@@ -123,7 +126,9 @@ constinit const Verb kSamplesVerb = {
         "1.\n"
         "JSON output: {\"task\", \"context_length\", \"index\", \"row_id\", \"question_id\", \"cluster\", \"prompt\",\n"
         "\"prompt_token_count\", \"token_ids_sha256\" (of \"[1,2,3]\"), \"gold\"}. Where a task says `chat: true`, \"chat\" is\n"
-        "true: the ids are of the prompt inside the chat_format.json that stands beside the tokenizer.",
+        "true: the ids are of the prompt inside the chat_format.json that stands beside the tokenizer. A choice has its\n"
+        "\"continuations\"; \"given_bytes\" of each stand in its context and are not scored, and the hash is of all contexts\n"
+        "(\"[[1,2],[3]]\").",
     .examples =
         "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"
         "varifocal samples standard --tokenizer=models/baseline --format=jsonl > prompts.jsonl",

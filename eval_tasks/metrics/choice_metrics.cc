@@ -65,21 +65,6 @@ absl::StatusOr<double> ScoreMultipleChoiceNormalized(const MetricInput& input) {
   return IndexOfLargest(values) == input.gold_continuation_index ? 1.0 : 0.0;
 }
 
-absl::StatusOr<double> ScorePartialChoice(const MetricInput& input) {
-  RETURN_IF_ERROR(Check(input));
-  const size_t count = input.continuation_scores.size() / 2;
-  if (input.continuation_scores.size() % 2 != 0 || static_cast<size_t>(input.gold_continuation_index) >= count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(input.continuation_scores.size(), " continuations were scored and the right one is ",
-                     input.gold_continuation_index, "; a partial choice needs a beginning for each, after them all"));
-  }
-  std::vector<double> values;
-  for (size_t i = 0; i < count; ++i) {
-    values.push_back(input.continuation_scores[i].log_likelihood - input.continuation_scores[count + i].log_likelihood);
-  }
-  return IndexOfLargest(values) == input.gold_continuation_index ? 1.0 : 0.0;
-}
-
 absl::StatusOr<double> ScoreGreedyContinuation(const MetricInput& input) {
   if (input.continuation_scores.empty()) return absl::InvalidArgumentError("no continuation was scored; 1 is needed");
   return input.continuation_scores[0].is_greedy ? 1.0 : 0.0;

@@ -12,9 +12,6 @@ namespace varifocal {
 
 absl::StatusOr<double> ScoreMultipleChoice(const MetricInput& input);
 absl::StatusOr<double> ScoreMultipleChoiceNormalized(const MetricInput& input);
-// Of 2n continuations, the last n being beginnings of the first n: what follows the beginning of the right one has the
-// highest log-likelihood, the difference of the two by the chain rule. `gold_continuation_index` is below n.
-absl::StatusOr<double> ScorePartialChoice(const MetricInput& input);
 // Of a single continuation: whether every token was the most likely one, and the log-likelihood itself.
 absl::StatusOr<double> ScoreGreedyContinuation(const MetricInput& input);
 absl::StatusOr<double> ScoreContinuationLogLikelihood(const MetricInput& input);

@@ -116,6 +116,17 @@ PythonText PythonStrip(const PythonText& text) {
 
 std::string PythonStrip(absl::string_view utf8) { return ToUtf8(PythonStrip(ToPythonText(utf8))); }
 
+absl::string_view PythonRightStrip(absl::string_view utf8) {
+  while (!utf8.empty()) {
+    size_t begin = utf8.size() - 1;
+    while (begin > 0 && (utf8[begin] & 0xC0) == 0x80) --begin;
+    const PythonText last = ToPythonText(utf8.substr(begin));
+    if (last.size() != 1 || !IsPythonSpace(last[0])) break;
+    utf8 = utf8.substr(0, begin);
+  }
+  return utf8;
+}
+
 bool IsPythonWordCharacter(CodePoint point) {
   switch (utf8proc_category(point)) {
     case UTF8PROC_CATEGORY_LU:

@@ -28,6 +28,7 @@ std::string PythonLower(absl::string_view utf8);
 std::string PythonCapitalize(absl::string_view utf8);  // str.capitalize()
 std::string PythonStrip(absl::string_view utf8);  // str.strip()
 PythonText PythonStrip(const PythonText& text);
+absl::string_view PythonRightStrip(absl::string_view utf8);  // str.rstrip(), a part of `utf8`
 
 bool IsPythonSpace(CodePoint point);          // str.isspace(), and \s
 bool IsPythonWordCharacter(CodePoint point);  // \w

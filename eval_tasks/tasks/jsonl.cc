@@ -143,7 +143,8 @@ class JsonlTask : public Task {
     for (const TemplatePart& part : rows_[sample.index].prompt) {
       absl::StrAppend(&sample.prompt, part.is_field ? context : absl::string_view(part.text));
     }
-    ASSIGN_OR_RETURN(sample.token_ids, tokenizer.EncodePrompt(sample.prompt));
+    ASSIGN_OR_RETURN(sample.token_ids, sample.continuations.empty() ? tokenizer.EncodePrompt(sample.prompt)
+                                                                    : tokenizer.EncodeContext(sample.prompt, ""));
     sample.shortfall_tokens = sample.context_length - sample.prompt_token_count() - sample.max_new_tokens;
     return absl::OkStatus();
   }

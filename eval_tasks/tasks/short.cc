@@ -27,7 +27,8 @@ struct ShortRow {
   std::string prompt;
   std::vector<std::string> continuations;
   int gold_index = 0;
-  std::string as_demo;  // prompt and right answer
+  std::string as_demo;              // prompt and right answer
+  std::vector<size_t> given_bytes;  // as in Sample
 };
 
 using RowReader = absl::StatusOr<ShortRow> (*)(const Json& row);
@@ -70,7 +71,7 @@ absl::StatusOr<std::vector<std::string>> TextsOf(const Json& object, const char*
 }
 
 ShortRow Choice(std::string prompt, const std::vector<std::string>& choices, int gold_index) {
-  ShortRow row{std::move(prompt), {}, gold_index, ""};
+  ShortRow row{std::move(prompt), {}, gold_index, "", {}};
   for (const std::string& choice : choices) row.continuations.push_back(absl::StrCat(" ", choice));
   row.as_demo = absl::StrCat(row.prompt, row.continuations[gold_index]);
   return row;
@@ -164,7 +165,7 @@ absl::StatusOr<ShortRow> ReadLambada(const Json& row) {
     return absl::InvalidArgumentError("the field \"text\" has fewer than 2 words");
   // A demonstration has two spaces: the harness joins with one a target that begins with one.
   return ShortRow{
-      text.substr(0, space), {text.substr(space)}, 0, absl::StrCat(text.substr(0, space), " ", text.substr(space))};
+      text.substr(0, space), {text.substr(space)}, 0, absl::StrCat(text.substr(0, space), " ", text.substr(space)), {}};
 }
 
 absl::StatusOr<ShortRow> ReadPiqa(const Json& row) {
@@ -189,7 +190,8 @@ absl::StatusOr<ShortRow> ReadWinoGrande(const Json& row) {
   const std::string ending = absl::StrCat(" ", PythonStrip(absl::string_view(sentence).substr(blank + 1)));
   ShortRow result;
   result.prompt = sentence.substr(0, blank);
-  result.continuations = {first + ending, second + ending, first, second};
+  result.continuations = {first + ending, second + ending};
+  result.given_bytes = {first.size(), second.size()};
   result.gold_index = static_cast<int>(answer - 1);
   result.as_demo = absl::StrCat(result.prompt, result.continuations[result.gold_index]);
   return result;
@@ -212,7 +214,7 @@ const std::vector<ShortKind>& Kinds() {
       {"hellaswag", &ReadHellaSwag, both, true, nullptr},
       {"lambada", &ReadLambada, {"greedy_continuation", "continuation_log_likelihood"}, false, nullptr},
       {"piqa", &ReadPiqa, both, true, "label"},
-      {"winogrande", &ReadWinoGrande, {"partial_choice_accuracy"}, true, "answer"},
+      {"winogrande", &ReadWinoGrande, {"multiple_choice_accuracy"}, true, "answer"},
   };
   return kinds;
 }
@@ -338,6 +340,7 @@ class ShortTask : public Task {
     sample.row_id = absl::StrCat(request.index + 1);
     sample.question_id = sample.cluster = absl::StrCat(spec_.name, "/", sample.row_id);
     sample.continuations = row.continuations;
+    sample.given_bytes = row.given_bytes;
     sample.gold = {row.continuations[row.gold_index]};
     sample.gold_continuation_index = row.gold_index;
     sample.sampling_seed = SamplingSeed(ItemSeed(request.seed, spec_.name, request.index));
@@ -357,10 +360,13 @@ class ShortTask : public Task {
     Sample sample = Identify(request);
     sample.tokenizer_sha256 = tokenizer.sha256();
     sample.prompt = rows_[request.index].prompt;
-    ASSIGN_OR_RETURN(sample.token_ids, tokenizer.EncodePrompt(sample.prompt));
-    for (const std::string& continuation : sample.continuations) {
-      ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.EncodePiece(continuation));
+    for (size_t i = 0; i < sample.continuations.size(); ++i) {
+      ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.EncodePiece(sample.Scored(i)));
       sample.max_new_tokens = std::max(sample.max_new_tokens, static_cast<int>(ids.size()));
+      if (i > 0 && sample.given_bytes.empty()) continue;  // all follow one context
+      ASSIGN_OR_RETURN(std::vector<int32_t> context, tokenizer.EncodeContext(sample.prompt, sample.Given(i)));
+      if (context.size() > sample.token_ids.size()) sample.token_ids = context;
+      if (!sample.given_bytes.empty()) sample.context_token_ids.push_back(std::move(context));
     }
     sample.shortfall_tokens = sample.context_length - sample.prompt_token_count() - sample.max_new_tokens;
     if (sample.shortfall_tokens >= 0) return sample;

@@ -6,8 +6,8 @@
 // those of lm-evaluation-harness 0.4: a continuation is a space and the choice; with shots, demonstrations come from
 // Random(1234), one draw a row in file order, from `shots_path` or, without one, from the rows of the file itself.
 //
-// WinoGrande asks for the same ending after two beginnings. Its sample has four continuations of what both share: both
-// options with the ending, then both options alone; by the chain rule the difference is the ending's log-likelihood.
+// WinoGrande asks for the same ending after two beginnings: its continuations are an option and the ending, of which the
+// option is given and the ending scored.
 //
 // Errors: INVALID_ARGUMENT with file, row and field; OUT_OF_RANGE for a row that does not fit.
 // Source: lm-evaluation-harness 0.4.13, tasks arc_easy, boolq, hellaswag, lambada_openai, piqa, winogrande.

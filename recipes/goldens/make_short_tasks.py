@@ -1,25 +1,38 @@
-"""Write eval_tasks/testdata/short_tasks.json: invented rows of six short benchmarks, and lm-evaluation-harness's requests.
+"""Write the golden files of the short benchmarks from lm-evaluation-harness.
 
-With --model the harness also scores them with a transformers model, and a Varifocal database of the same rows is compared
+eval_tasks/testdata/short_tasks.json has invented rows and the harness's requests; server/jobs/testdata/short_tokens.json, for
+tokenizers of each kind, the token ids that the harness runs and scores of the odd ones among them.
+
+With --model the harness also scores rows with a transformers model, and a Varifocal database of the same rows is compared
 with it: the order of every row's continuations must be the same, and so must the scores. --programs makes that database.
+Rows are the invented ones, or those of --data: TASK.jsonl and, for demonstrations, TASK_train.jsonl, in the releases' layout.
 
-    python recipes/goldens/make_short_tasks.py                               # the golden file
+    python recipes/goldens/make_short_tasks.py                               # the golden files
     python recipes/goldens/make_short_tasks.py --files=DIR                   # rows and suite.yaml for `varifocal run`
     python recipes/goldens/make_short_tasks.py --model=models/baseline --programs=build/dev/bin [--rows=50] [--tasks=arc,lambada]
+    python recipes/goldens/make_short_tasks.py --model=models/baseline --programs=build/dev/bin --data=DIR
     python recipes/goldens/make_short_tasks.py --model=models/baseline --files=DIR --shots=2 --db=results.db
 """
 
 import argparse
+import hashlib
 import json
 import math
 import pathlib
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "eval_tasks/testdata/short_tasks.json"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUT = ROOT / "eval_tasks/testdata/short_tasks.json"
+TOKENS_OUT = ROOT / "server/jobs/testdata/short_tokens.json"
+# A tokenizer of each kind, and what it takes for the beginning of a text, which the harness asks for and these rows lack.
+TOKENIZERS = {"models/baseline": "<|begin|>", "gpt2": "<|endoftext|>", "qwen2": "<|endoftext|>", "llama2": "<s>", "gemma": "<bos>",
+              "neox": "<|endoftext|>", "tekken": "<s>", "unigram-bytes": "<s>", "t5": "</s>", "bert": "[CLS]"}
+PLAIN_TOKEN_ROWS = 1  # of each task, before the odd ones
 rng = random.Random(7)
 NOUNS = "kettle lantern harbour ferry orchard violin glacier compass".split()
 NAMES = "Ann Bo Čapek Dora Élan Finn".split()
@@ -61,6 +74,24 @@ def winogrande(i):
             "option2": b, "answer": rng.choice("12")}
 
 
+# White space and borders that move the cut between context and continuation, or that tokens cross.
+ODD = {
+    "arc": [{"id": "odd", "question": "Which one ends so: ", "answerKey": "B",
+             "choices": {"text": [" a kettle", "'s", "\u2026", "x y "], "label": ["A", "B", "C", "D"]}}],
+    "boolq": [{"passage": "It is old. \n", "question": "is it old ", "idx": 100, "label": 1}],
+    "hellaswag": [{"ind": 100, "activity_label": "Un", "ctx_a": "", "ctx_b": " x [step] y ", "label": "1",
+                   "endings": [" a [b] c", "able", ". x", "\u00a0y"]}],
+    "lambada": [{"text": "Ann took the  kettle "}, {"text": "they don 't"}, {"text": "a\u00a0 b\n c"}],
+    "piqa": [{"goal": "open the door ", "sol1": " push it ", "sol2": "pull\n it", "label": 0},
+             {"goal": "\tun", "sol1": "lock", "sol2": "'s", "label": 1}],
+    "winogrande": [
+        {"sentence": "_ was late because Ann hid the clock.", "option1": "Bo", "option2": "Ann", "answer": "1"},
+        {"sentence": "_was late.", "option1": "Finn ", "option2": " \u00c9lan", "answer": "2"},
+        {"sentence": "The un_able door and the re_ lock  were old. ", "option1": "re", "option2": "do", "answer": "1"},
+        {"sentence": "Dora gave the kettle to  _", "option1": "Finn", "option2": "\u010capek's", "answer": "2"},
+        {"sentence": "Nobody saw\u00a0_'s lantern", "option1": "Bo\u00a0", "option2": "Ann\n", "answer": "1"},
+        {"sentence": "_ 's and _", "option1": "the", "option2": "the", "answer": "2"}],
+}
 # ours, the harness's, rows, the split that is asked
 TASKS = [("arc", "arc_easy", arc, "test"), ("boolq", "boolq", boolq, "validation"), ("hellaswag", "hellaswag", hellaswag, "validation"),
          ("lambada", "lambada_openai", lambada, "test"), ("piqa", "piqa", piqa, "validation"),
@@ -74,7 +105,7 @@ def write(path, rows):
 def files(folder, count=8):
     made = {}
     for name, _, make, split in TASKS:
-        made[name] = {"rows": [make(i) for i in range(count)], "pool": [make(100 + i) for i in range(7)]}
+        made[name] = {"rows": [make(i) for i in range(count)] + ODD[name], "pool": [make(100 + i) for i in range(7)]}
         write(folder / f"{name}.jsonl", made[name]["rows"])
         write(folder / f"{name}_train.jsonl", made[name]["pool"])
     return made
@@ -134,8 +165,47 @@ def requests(folder, made, shots):
         made[name][f"requests{shots}"] = [by_row[i] for i in range(len(made[name]["rows"]))]
 
 
+def tokens(folder):
+    """For each tokenizer, task and number of shots: of each request, a hash of the context's ids, and the ids that are scored."""
+    from lm_eval.api.model import TemplateLM
+    from lm_eval.models.huggingface import HFLM
+    from transformers import PreTrainedTokenizerFast
+
+    class Cut(TemplateLM):
+        def __init__(self, path, beginning):
+            self.tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(path / "tokenizer.json"))
+            self.custom_prefix_token_id = self.tokenizer.convert_tokens_to_ids(beginning)
+            self.add_bos_token, self.backend = None, "causal"
+
+        eot_token_id, prefix_token_id = HFLM.eot_token_id, HFLM.prefix_token_id
+        tok_encode = HFLM.tok_encode
+
+        def _loglikelihood_tokens(self, requests, **_):
+            return [(context, scored) for _, context, scored in requests]
+
+        def loglikelihood_rolling(self, requests):
+            raise NotImplementedError
+
+        generate_until = loglikelihood_rolling
+
+    made = {}
+    for shots in SHOTS:
+        for name, task in harness(folder, shots).items():
+            task.build_all_requests(rank=0, world_size=1)
+            first = max(i.doc_id for i in task.instances) + 1 - len(ODD[name]) - PLAIN_TOKEN_ROWS
+            asked = [i for i in task.instances if i.doc_id >= first]
+            for tokenizer, beginning in TOKENIZERS.items():
+                path = ROOT / tokenizer if "/" in tokenizer else ROOT / "tests/testdata/goldens/tokenizers" / tokenizer
+                rows = {}
+                for instance, (context, scored) in zip(asked, Cut(path, beginning).loglikelihood(asked, disable_tqdm=True)):
+                    digest = hashlib.sha256(json.dumps(context, separators=(",", ":")).encode()).hexdigest()[:16]
+                    rows.setdefault(instance.doc_id, []).append([digest, scored])
+                made.setdefault(tokenizer, {}).setdefault(name, {})[str(shots)] = rows
+    return made
+
+
 def suite(folder, shots):
-    lines = [f"name: short{shots}", "lengths: [512]", "tasks:"]
+    lines = [f"name: short{shots}", "lengths: [1024]", "tasks:"]
     for name, *_ in TASKS:
         pool = "" if name == "lambada" else f", shots_path: {name}_train.jsonl"
         more = f", shots: {shots}{pool}" if shots else ""
@@ -144,8 +214,8 @@ def suite(folder, shots):
 
 
 # Ours and the harness's names of one score.
-SCORES = {"multiple_choice_accuracy": "acc,none", "multiple_choice_accuracy_normalized": "acc_norm,none", "partial_choice_accuracy": "acc,none",
-          "greedy_continuation": "acc,none", "continuation_log_likelihood": "perplexity,none"}
+SCORES = {"multiple_choice_accuracy": "acc,none", "multiple_choice_accuracy_normalized": "acc_norm,none", "greedy_continuation": "acc,none",
+          "continuation_log_likelihood": "perplexity,none"}
 
 
 def compare(folder, model, db, shots):
@@ -153,7 +223,7 @@ def compare(folder, model, db, shots):
     import lm_eval
     from lm_eval.models.huggingface import HFLM
 
-    lm = HFLM(pretrained=model, dtype="float32", batch_size=1, device="cpu", max_length=1024)
+    lm = HFLM(pretrained=model, dtype="float32", batch_size=8, device="cpu", max_length=1024)
     results = lm_eval.evaluate(lm, harness(folder, shots), log_samples=True, bootstrap_iters=0)
     wrong = 0
     ours = sqlite3.connect(db)
@@ -165,8 +235,6 @@ def compare(folder, model, db, shots):
         key = name if name in results["samples"] else theirs
         for index, text in rows:
             lls = [x["log_likelihood"] for x in json.loads(text)]
-            if name == "winogrande":
-                lls = [lls[0] - lls[2], lls[1] - lls[3]]
             sample = next(s for s in results["samples"][key] if s["doc_id"] == index)
             reference = [float(r[0][0] if isinstance(r[0], (list, tuple)) else r[0]) for r in sample["resps"]]
             worst = max([worst] + [abs(a - b) for a, b in zip(lls, reference)])
@@ -184,6 +252,7 @@ def compare(folder, model, db, shots):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--files", type=pathlib.Path)
+    parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--model")
     parser.add_argument("--db")
     parser.add_argument("--shots", type=int, default=0)
@@ -195,7 +264,12 @@ def main():
         TASKS[:] = [task for task in TASKS if task[0] in arguments.tasks.split(",")]
     folder = arguments.files or pathlib.Path(tempfile.mkdtemp())
     folder.mkdir(exist_ok=True)
-    made = files(folder, arguments.rows)
+    if arguments.data:
+        TASKS[:] = [task for task in TASKS if (arguments.data / f"{task[0]}.jsonl").exists()]
+        for path in arguments.data.glob("*.jsonl"):
+            shutil.copy(path, folder)
+    else:
+        made = files(folder, arguments.rows)
     for shots in SHOTS:
         suite(folder, shots)
     if arguments.programs:
@@ -213,6 +287,7 @@ def main():
         for shots in SHOTS:
             requests(folder, made, shots)
         OUT.write_text(json.dumps(made, ensure_ascii=False, separators=(",", ":")) + "\n")
+        TOKENS_OUT.write_text(json.dumps(tokens(folder), separators=(",", ":")) + "\n")
         print(OUT.stat().st_size, "bytes", sum(len(r) for m in made.values() for k in m if k.startswith("requests") for r in m[k]), "requests")
 
 

@@ -5,21 +5,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "eval_tasks/metrics/python_text.h"
 #include "server/jobs/reason.h"
 
 namespace varifocal {
-namespace {
-
-// What Python's str.rstrip takes away among the ASCII characters.
-bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f); }
-
-}  // namespace
 
 absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& tokenizer, absl::string_view prompt,
                                                                const std::vector<std::string>& continuations,
                                                                bool is_wrapped) {
-  size_t end = prompt.size();
-  while (!is_wrapped && end > 0 && IsSpace(prompt[end - 1])) --end;
+  const size_t end = is_wrapped ? prompt.size() : PythonRightStrip(prompt).size();
   const absl::string_view spaces = prompt.substr(end);
   prompt = prompt.substr(0, end);
 

@@ -1,6 +1,6 @@
 // Where a prompt ends and a continuation begins, in tokens.
 //
-// As lm-evaluation-harness does it: the prompt's trailing spaces move to the continuation, both are encoded together,
+// As lm-evaluation-harness does it: white space at the prompt's end moves to the continuation, both are encoded together,
 // and the prompt encoded alone says where to cut. What is run is the prompt alone followed by what is left of the joint
 // encoding, so all continuations share one prompt.
 //

@@ -1,6 +1,9 @@
 #include "server/jobs/engine_generator.h"
 
+#include <algorithm>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +16,8 @@ namespace {
 
 // A request that never reached the engine has this id: finished, so Cancel ignores it.
 constexpr Generator::Id kNeverStarted = std::numeric_limits<Generator::Id>::max();
+// Ids above it are of samples with several requests; no engine counts that far.
+constexpr Generator::Id kSeveral = Generator::Id{1} << 62;
 
 FinishReason FromEngine(EngineFinishReason reason) {
   switch (reason) {
@@ -56,23 +61,82 @@ absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result) {
 
 }  // namespace
 
-absl::StatusOr<EngineRequest> EngineGenerator::ToEngineRequest(const GenerationRequest& request) const {
+struct EngineGenerator::Part {
+  EngineRequest request;
+  std::vector<size_t> continuations;
+};
+
+struct EngineGenerator::Several {
+  std::mutex mutex;
+  std::vector<Engine::Handle> handles;  // written before anybody knows the id
+  std::vector<std::vector<size_t>> continuations;  // of each part
+  std::vector<Generation> answers;                 // of each part
+  absl::Status error;                              // the first
+  size_t left_count = 0;
+  Done done;
+
+  // True when this was the last part.
+  bool Add(size_t part, absl::StatusOr<Generation> answer) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (answer.ok()) {
+      answers[part] = *std::move(answer);
+    } else {
+      error.Update(answer.status());
+    }
+    return --left_count == 0;
+  }
+
+  // One sample's answer: it took as long as the slowest part, and its prompt is the longest.
+  absl::StatusOr<Generation> Together() const {
+    if (!error.ok()) return error;
+    Generation whole = answers[0];
+    size_t count = 0;
+    for (const auto& part : continuations) count += part.size();
+    whole.continuation_scores.resize(count);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const Generation& part = answers[i];
+      for (size_t j = 0; j < continuations[i].size(); ++j) {
+        whole.continuation_scores[continuations[i][j]] = part.continuation_scores[j];
+      }
+      whole.prompt_token_count = std::max(whole.prompt_token_count, part.prompt_token_count);
+      whole.cached_token_count = std::min(whole.cached_token_count, part.cached_token_count);
+      whole.queue_us = std::max(whole.queue_us, part.queue_us);
+      whole.prefill_us = std::max(whole.prefill_us, part.prefill_us);
+      whole.decode_us = std::max(whole.decode_us, part.decode_us);
+      whole.tau_min_share = std::max(whole.tau_min_share, part.tau_min_share);
+      whole.tau_max_share = std::max(whole.tau_max_share, part.tau_max_share);
+      whole.extrapolated = whole.extrapolated || part.extrapolated;
+    }
+    return whole;
+  }
+};
+
+struct EngineGenerator::UnderWay {
+  std::mutex mutex;
+  Id last_id = kSeveral;
+  std::map<Id, std::shared_ptr<Several>> several;
+
+  void Finish(Id id, size_t part, absl::StatusOr<Generation> answer) {
+    std::shared_ptr<Several> one;
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      one = several.at(id);
+    }
+    if (!one->Add(part, std::move(answer))) return;
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      several.erase(id);
+    }
+    one->done(one->Together());
+  }
+};
+
+EngineGenerator::EngineGenerator(std::shared_ptr<HostedModel> model)
+    : model_(std::move(model)), under_way_(std::make_shared<UnderWay>()) {}
+
+absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationRequest& request) const {
   const Sample& sample = *request.sample;
   EngineRequest engine_request;
-  engine_request.id = absl::StrCat(sample.task, "/", sample.context_length, "/", sample.index, "/", request.variant);
-  engine_request.focal_temperature = request.focal_temperatures;
-  if (!sample.continuations.empty()) {
-    std::string prompt = sample.prompt;
-    if (request.chat) {
-      RETURN_IF_ERROR(CheckHasChatFormat(*model_));
-      ASSIGN_OR_RETURN(prompt, model_->chat_format->Wrap(sample.prompt));
-    }
-    ASSIGN_OR_RETURN(SplitContinuations split, SplitPromptAndContinuations(*model_->tokenizer, prompt,
-                                                                           sample.continuations, request.chat));
-    engine_request.token_ids = std::move(split.prompt_token_ids);
-    engine_request.work = ScoreContinuationsWork{std::move(split.continuations)};
-    return engine_request;
-  }
   RETURN_IF_ERROR(CheckFitsModel(model_->config, sample.prompt_token_count(), sample.max_new_tokens));
   engine_request.token_ids = sample.token_ids;
   GenerateWork work;
@@ -85,16 +149,71 @@ absl::StatusOr<EngineRequest> EngineGenerator::ToEngineRequest(const GenerationR
   return engine_request;
 }
 
+absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToScore(const GenerationRequest& request) const {
+  const Sample& sample = *request.sample;
+  std::string prompt = sample.prompt;
+  if (request.chat) {
+    RETURN_IF_ERROR(CheckHasChatFormat(*model_));
+    ASSIGN_OR_RETURN(prompt, model_->chat_format->Wrap(sample.prompt));
+  }
+  std::vector<Part> parts;
+  for (size_t i = 0; i < sample.continuations.size(); ++i) {
+    const auto same = std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
+      return sample.Given(part.continuations[0]) == sample.Given(i);
+    });
+    if (same != parts.end()) {
+      same->continuations.push_back(i);
+    } else {
+      parts.push_back({{}, {i}});
+    }
+  }
+  for (Part& part : parts) {
+    const size_t first = part.continuations[0];
+    std::vector<std::string> scored;
+    for (const size_t i : part.continuations) scored.emplace_back(sample.Scored(i));
+    ASSIGN_OR_RETURN(SplitContinuations split,
+                     SplitPromptAndContinuations(*model_->tokenizer, absl::StrCat(prompt, sample.Given(first)), scored,
+                                                 request.chat));
+    if (split.prompt_token_ids != (sample.given_bytes.empty() ? sample.token_ids : sample.context_token_ids[first])) {
+      return absl::InternalError(absl::StrCat("sample ", sample.index, " of task \"", sample.task, "\" was made with ",
+                                              sample.prompt_token_count(), " prompt tokens, and other ",
+                                              split.prompt_token_ids.size(), " would be run"));
+    }
+    part.request.token_ids = std::move(split.prompt_token_ids);
+    part.request.work = ScoreContinuationsWork{std::move(split.continuations)};
+  }
+  return parts;
+}
+
+absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToParts(const GenerationRequest& request) const {
+  const Sample& sample = *request.sample;
+  std::vector<Part> parts;
+  if (sample.continuations.empty()) {
+    ASSIGN_OR_RETURN(EngineRequest whole, ToGenerate(request));
+    parts.push_back({std::move(whole), {}});
+  } else {
+    ASSIGN_OR_RETURN(parts, ToScore(request));
+  }
+  for (Part& part : parts) {
+    part.request.id =
+        absl::StrCat(sample.task, "/", sample.context_length, "/", sample.index, "/", request.variant);
+    part.request.focal_temperature = request.focal_temperatures;
+  }
+  return parts;
+}
+
 Generator::Id EngineGenerator::Start(const GenerationRequest& request, Done done) {
-  absl::StatusOr<EngineRequest> engine_request = ToEngineRequest(request);
-  if (!engine_request.ok()) {
-    done(engine_request.status());
+  absl::StatusOr<std::vector<Part>> parts = ToParts(request);
+  if (!parts.ok()) {
+    done(parts.status());
     return kNeverStarted;
   }
+  if (parts->size() > 1) return StartSeveral(*std::move(parts), std::move(done));
   // The engine takes its callback by value and drops it when Start fails, so `done` is kept here as well.
   EngineCallbacks callbacks;
   callbacks.on_done = [done](absl::StatusOr<EngineResult> result) { done(ToGeneration(std::move(result))); };
-  const absl::StatusOr<Engine::Handle> handle = model_->engine->Start(*std::move(engine_request), std::move(callbacks));
+  const absl::StatusOr<Engine::Handle> handle =
+      model_->engine->Start(std::move((*parts)[0].request), std::move(callbacks));
   if (!handle.ok()) {
     done(handle.status());
     return kNeverStarted;
@@ -102,8 +221,47 @@ Generator::Id EngineGenerator::Start(const GenerationRequest& request, Done done
   return *handle + 1;  // an id is never 0, a handle may be
 }
 
+Generator::Id EngineGenerator::StartSeveral(std::vector<Part> parts, Done done) {
+  const auto several = std::make_shared<Several>();
+  several->left_count = parts.size();
+  several->answers.resize(parts.size());
+  several->done = std::move(done);
+  for (const Part& part : parts) several->continuations.push_back(part.continuations);
+  Id id = 0;
+  {
+    const std::lock_guard<std::mutex> lock(under_way_->mutex);
+    id = ++under_way_->last_id;
+    under_way_->several[id] = several;
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    EngineCallbacks callbacks;
+    callbacks.on_done = [under_way = under_way_, id, i](absl::StatusOr<EngineResult> result) {
+      under_way->Finish(id, i, ToGeneration(std::move(result)));
+    };
+    const absl::StatusOr<Engine::Handle> handle =
+        model_->engine->Start(std::move(parts[i].request), std::move(callbacks));
+    if (handle.ok()) {
+      several->handles.push_back(*handle);
+      continue;
+    }
+    // Said before the others are cancelled: the first error is the answer.
+    for (size_t j = i; j < parts.size(); ++j) under_way_->Finish(id, j, handle.status());
+    for (const Engine::Handle started : several->handles) model_->engine->Cancel(started);
+    break;
+  }
+  return id;
+}
+
 void EngineGenerator::Cancel(Id id) {
-  if (id != kNeverStarted) model_->engine->Cancel(id - 1);
+  if (id == kNeverStarted) return;
+  if (id <= kSeveral) return model_->engine->Cancel(id - 1);
+  std::vector<Engine::Handle> handles;
+  {
+    const std::lock_guard<std::mutex> lock(under_way_->mutex);
+    const auto found = under_way_->several.find(id);
+    if (found != under_way_->several.end()) handles = found->second->handles;
+  }
+  for (const Engine::Handle handle : handles) model_->engine->Cancel(handle);
 }
 
 absl::Status EngineGenerator::Fault() const {

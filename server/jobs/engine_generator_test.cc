@@ -1,0 +1,256 @@
+// EngineGenerator: the token ids it runs and scores for the short benchmarks against those of lm-evaluation-harness, for a
+// tokenizer of each kind (recipes/goldens/make_short_tasks.py); and, on an engine that only remembers, how the answers of
+// several requests become one, end early, or are refused.
+#include "server/jobs/engine_generator.h"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include <unistd.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "eval_tasks/job_spec.h"
+#include "eval_tasks/task.h"
+#include "gtest/gtest.h"
+#include "server/jobs/reason.h"
+
+namespace varifocal {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Remembers what it was asked; answers when a test says so.
+class RememberingEngine : public Engine {
+ public:
+  struct Asked {
+    EngineRequest request;
+    EngineCallbacks callbacks;
+  };
+
+  absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override {
+    if (static_cast<int>(asked.size()) == room) return absl::ResourceExhaustedError("the queue is full");
+    asked.push_back({std::move(request), std::move(callbacks)});
+    return asked.size() - 1;
+  }
+  void Cancel(Handle handle) override {
+    if (done.count(handle) == 0) Finish(handle, absl::CancelledError("cancelled"));
+  }
+  void Finish(Handle handle, absl::StatusOr<EngineResult> result) {
+    done.insert(handle);
+    asked[handle].callbacks.on_done(std::move(result));
+  }
+  // A score says which request it belongs to, and which continuation of it.
+  void Answer(Handle handle) {
+    EngineResult result;
+    result.prompt_token_count = static_cast<int64_t>(asked[handle].request.token_ids.size());
+    result.prefill_us = 100 - static_cast<int64_t>(handle);
+    for (const auto& tokens : Scored(handle)) {
+      EngineContinuationScore score;
+      score.log_likelihood = -10.0 * static_cast<double>(handle) - static_cast<double>(result.continuations.size());
+      score.token_count = static_cast<int64_t>(tokens.size());
+      result.continuations.push_back(std::move(score));
+    }
+    Finish(handle, std::move(result));
+  }
+  const std::vector<std::vector<int32_t>>& Scored(Handle handle) const {
+    return std::get<ScoreContinuationsWork>(asked[handle].request.work).continuations;
+  }
+
+  const LoadedModel& model() const override { std::abort(); }
+  EngineDescription Describe() const override { return {}; }
+  EngineStatus Status() const override { return {}; }
+  absl::StatusOr<EngineEstimate> Estimate(int64_t, int64_t, int64_t) override { return EngineEstimate(); }
+  void DropPrefixCache() override {}
+  absl::Status Fault() const override { return absl::OkStatus(); }
+
+  std::vector<Asked> asked;
+  std::set<Handle> done;
+  int room = -1;  // requests it takes; below 0 any number
+};
+
+struct Asking {
+  std::shared_ptr<HostedModel> model;
+  RememberingEngine* engine = nullptr;
+  std::unique_ptr<EngineGenerator> generator;
+};
+
+Asking MakeAsking(const std::string& tokenizer_path) {
+  Asking asking;
+  asking.model = std::make_shared<HostedModel>();
+  asking.model->tokenizer = Tokenizer::Load(tokenizer_path).value();
+  auto engine = std::make_unique<RememberingEngine>();
+  asking.engine = engine.get();
+  asking.model->engine = std::move(engine);
+  asking.generator = std::make_unique<EngineGenerator>(asking.model);
+  return asking;
+}
+
+Json ReadGolden(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return ParseJson(text.str()).value();
+}
+
+std::string WriteRows(const std::string& name, const Json& rows) {
+  const std::string path = fs::path(testing::TempDir()) / absl::StrCat("generator_", getpid(), "_", name, ".jsonl");
+  std::ofstream file(path);
+  for (const Json& row : rows) file << row.dump() << "\n";
+  return path;
+}
+
+std::unique_ptr<Task> MakeShort(std::map<std::string, std::string> parameters) {
+  SuiteSpec suite;
+  suite.name = "s";
+  suite.lengths = {4096};
+  TaskSpec task;
+  task.name = task.kind = "short";
+  task.parameters = std::move(parameters);
+  suite.tasks = {task};
+  return MakeTask(ValidateSuiteSpec(std::move(suite)).value().tasks[0]).value();
+}
+
+TEST(EngineGeneratorTest, RunsAndScoresTheTokensOfTheHarness) {
+  const Json rows = ReadGolden("eval_tasks/testdata/short_tasks.json");
+  const Json golden = ReadGolden("server/jobs/testdata/short_tokens.json");
+  int compared = 0, refused = 0;
+  for (const auto& [name, data] : rows.items()) {
+    const std::string path = WriteRows(name, data["rows"]), pool = WriteRows(name + "_train", data["pool"]);
+    for (const std::string shots : {"0", "2"}) {
+      std::map<std::string, std::string> parameters = {{"task", name}, {"path", path}, {"shots", shots}};
+      if (shots != "0" && name != "lambada") parameters["shots_path"] = pool;
+      const std::unique_ptr<Task> task = MakeShort(parameters);
+      for (const auto& [tokenizer, by_task] : golden.items()) {
+        const bool is_shipped = absl::StrContains(tokenizer, "/");
+        const Asking asking =
+            MakeAsking(is_shipped ? tokenizer : absl::StrCat("tests/testdata/goldens/tokenizers/", tokenizer));
+        const auto counter = MakeTokenCounter(asking.model->tokenizer);
+        for (const auto& [row, requests] : by_task[name][shots].items()) {
+          const std::string where = absl::StrCat(tokenizer, ", ", name, " ", shots, " shots, row ", row);
+          const auto sample = std::make_shared<const Sample>(task->MakeSample({1, 4096, std::stoi(row)}, *counter).value());
+          asking.engine->asked.clear();
+          asking.engine->done.clear();
+          absl::StatusOr<Generation> answer = absl::UnknownError("none");
+          asking.generator->Start({sample, {}, {}, false, ""}, [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
+          bool has_empty = false;
+          for (const Json& request : requests) has_empty = has_empty || request[1].empty();
+          if (has_empty) {  // nothing left to score: the harness stops there
+            EXPECT_EQ(ReasonOf(answer.status()).name, "EMPTY_CONTINUATION") << where;
+            ++refused;
+            continue;
+          }
+          // By the continuation they are for, which the answers tell.
+          for (size_t handle = 0; handle < asking.engine->asked.size(); ++handle) asking.engine->Answer(handle);
+          ASSERT_TRUE(answer.ok()) << where << ": " << answer.status();
+          ASSERT_EQ(answer->continuation_scores.size(), requests.size()) << where;
+          for (size_t i = 0; i < requests.size(); ++i) {
+            const int told = static_cast<int>(-answer->continuation_scores[i].log_likelihood);
+            const std::vector<int32_t>& context = asking.engine->asked[told / 10].request.token_ids;
+            EXPECT_EQ(Sha256Hex(Json(context).dump()).substr(0, 16), requests[i][0].get<std::string>()) << where;
+            EXPECT_EQ(asking.engine->Scored(told / 10)[told % 10], requests[i][1].get<std::vector<int32_t>>()) << where;
+            ++compared;
+          }
+          EXPECT_EQ(asking.engine->asked.size(), sample->given_bytes.empty() || row == "13" ? 1u : 2u) << where;
+        }
+      }
+    }
+    fs::remove(path);
+    fs::remove(pool);
+  }
+  EXPECT_GE(compared, 700);
+  EXPECT_GT(refused, 0);
+}
+
+class SeveralTest : public testing::Test {
+ protected:
+  SeveralTest() : asking_(MakeAsking("models/baseline")) {
+    const std::string path = WriteRows("several", Json::array({{{"sentence", "_ sang."},
+                                                                {"option1", "Ann"},
+                                                                {"option2", "Bo and Cy"},
+                                                                {"answer", "1"}}}));
+    const auto counter = MakeTokenCounter(asking_.model->tokenizer);
+    sample_ = std::make_shared<const Sample>(
+        MakeShort({{"task", "winogrande"}, {"path", path}})->MakeSample({1, 4096, 0}, *counter).value());
+    fs::remove(path);
+  }
+
+  Generator::Id Start() {
+    return asking_.generator->Start({sample_, {}, {}, false, ""}, [this](absl::StatusOr<Generation> answer) {
+      ++done_count_;
+      answer_ = std::move(answer);
+    });
+  }
+
+  Asking asking_;
+  std::shared_ptr<const Sample> sample_;
+  absl::StatusOr<Generation> answer_ = absl::UnknownError("none");
+  int done_count_ = 0;
+};
+
+TEST_F(SeveralTest, AnswersAreOneWhenTheLastIsThere) {
+  Start();
+  ASSERT_EQ(asking_.engine->asked.size(), 2u);
+  asking_.engine->Answer(1);
+  EXPECT_EQ(done_count_, 0);
+  asking_.engine->Answer(0);
+  ASSERT_TRUE(answer_.ok());
+  ASSERT_EQ(answer_->continuation_scores.size(), 2u);
+  EXPECT_EQ(answer_->continuation_scores[0].log_likelihood, 0);
+  EXPECT_EQ(answer_->continuation_scores[1].log_likelihood, -10);
+  EXPECT_EQ(answer_->prompt_token_count, sample_->prompt_token_count()) << "the longer of the two";
+  EXPECT_EQ(answer_->prefill_us, 100) << "the slower of the two";
+  EXPECT_EQ(done_count_, 1);
+}
+
+TEST_F(SeveralTest, OneErrorIsTheAnswer) {
+  Start();
+  asking_.engine->Finish(1, absl::InternalError("broken"));
+  asking_.engine->Answer(0);
+  EXPECT_EQ(answer_.status(), absl::InternalError("broken"));
+  EXPECT_EQ(done_count_, 1);
+}
+
+TEST_F(SeveralTest, CancelReachesAll) {
+  const Generator::Id id = Start();
+  asking_.generator->Cancel(id);
+  EXPECT_EQ(answer_.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(done_count_, 1);
+  EXPECT_EQ(asking_.engine->done.size(), 2u);
+  asking_.generator->Cancel(id);  // finished
+  EXPECT_EQ(done_count_, 1);
+}
+
+TEST_F(SeveralTest, ARefusedHalfTakesTheOtherBack) {
+  asking_.engine->room = 1;
+  Start();
+  EXPECT_EQ(answer_.status().code(), absl::StatusCode::kResourceExhausted) << "again, later";
+  EXPECT_EQ(done_count_, 1);
+  EXPECT_EQ(asking_.engine->done.size(), 1u) << "the first was cancelled";
+}
+
+TEST_F(SeveralTest, TheHashKnowsBothContexts) {
+  Sample other = *sample_;
+  EXPECT_EQ(other.context_token_ids.size(), 2u);
+  EXPECT_EQ(other.token_ids, other.context_token_ids[1]);
+  other.context_token_ids[0].back() += 1;
+  EXPECT_NE(other.TokenIdsSha256(), sample_->TokenIdsSha256());
+  EXPECT_EQ(sample_->TokenIdsSha256(), Sha256Hex(Json(sample_->context_token_ids).dump()));
+}
+
+TEST_F(SeveralTest, OtherTokensThanTheSamplesAreNotRun) {
+  auto other = std::make_shared<Sample>(*sample_);
+  other->context_token_ids[1].push_back(5);
+  sample_ = other;
+  Start();
+  EXPECT_EQ(answer_.status().code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(asking_.engine->asked.empty());
+}
+
+}  // namespace
+}  // namespace varifocal
