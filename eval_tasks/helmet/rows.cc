@@ -76,6 +76,7 @@ absl::StatusOr<TaskIndex> ParseTaskIndex(absl::string_view json) {
   ASSIGN_OR_RETURN(index.separator, GetString(object, "separator"));
   ASSIGN_OR_RETURN(index.stop_strings, Texts(object, "stop_strings"));
   ASSIGN_OR_RETURN(index.chat, GetBool(object, "chat"));
+  ASSIGN_OR_RETURN(index.system_message, FindString(object, "system_message"));
   index.settings = object.value("settings", Json::object());
   const auto lengths = object.find("lengths");
   if (lengths == object.end() || !lengths->is_object()) {
@@ -97,15 +98,16 @@ absl::StatusOr<TaskIndex> ParseTaskIndex(absl::string_view json) {
 std::string DumpTaskIndex(const TaskIndex& index) {
   Json lengths = Json::object();
   for (const auto& [length, entry] : index.lengths) lengths[absl::StrCat(length)] = ToJson(entry);
-  const Json object = {{"format", kFormat},
-                       {"kind", index.kind},
-                       {"user_template", index.user_template},
-                       {"system_template", index.system_template},
-                       {"separator", index.separator},
-                       {"stop_strings", index.stop_strings},
-                       {"chat", index.chat},
-                       {"settings", index.settings},
-                       {"lengths", lengths}};
+  Json object = {{"format", kFormat},
+                 {"kind", index.kind},
+                 {"user_template", index.user_template},
+                 {"system_template", index.system_template},
+                 {"separator", index.separator},
+                 {"stop_strings", index.stop_strings},
+                 {"chat", index.chat},
+                 {"settings", index.settings},
+                 {"lengths", lengths}};
+  if (index.system_message.has_value()) object["system_message"] = *index.system_message;
   return object.dump(1) + "\n";
 }
 
