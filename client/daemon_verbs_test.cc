@@ -1,11 +1,8 @@
 // The verbs that need a model: against a real daemon in another process and against the server in this one, with the
 // smallest shipped checkpoint. Both ways must give the same answers.
 #include <algorithm>
-#include <chrono>
-#include <regex>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,25 +26,17 @@ std::set<std::string> Keys(const Json& object) {
   return keys;
 }
 
-// A daemon on a free port; its address stands in its log.
 class DaemonVerbsTest : public testing::Test {
  protected:
   DaemonVerbsTest()
       : database_(directory_.File("results.db")),
-        daemon_("varifocald", {"--db=" + database_, "--listen=127.0.0.1:0", absl::StrCat("--model=baseline=", kModel),
-                               "--model=focal=models/focal-constant", "--threads=1"}) {
-    static const std::regex serving("serving address=(127\\.0\\.0\\.1:[0-9]+)");
-    for (int i = 0; i < 600 && daemon_.IsRunning(); ++i) {
-      const std::string log = daemon_.Errors();
-      std::smatch match;
-      if (std::regex_search(log, match, serving)) {
-        address_ = "--daemon=" + match[1].str();
-        break;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
+        daemon_({"--db=" + database_, absl::StrCat("--model=baseline=", kModel), "--model=focal=models/focal-constant",
+                 "--threads=1"}) {}
+  void SetUp() override {
+    const std::string address = daemon_.Address();
+    ASSERT_NE(address, "") << daemon_.Errors();
+    address_ = "--daemon=" + address;
   }
-  void SetUp() override { ASSERT_NE(address_, "") << daemon_.Errors(); }
   Ran Ask(std::vector<std::string> args) {
     args.push_back(address_);
     return Varifocal(args);
@@ -55,7 +44,7 @@ class DaemonVerbsTest : public testing::Test {
 
   testing_support::TemporaryDirectory directory_;
   std::string database_, address_;
-  testing_support::BackgroundProcess daemon_;
+  testing_support::DaemonProcess daemon_;
 };
 
 TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {

@@ -21,7 +21,7 @@ namespace varifocal {
 namespace {
 
 using testing::HasSubstr;
-using testing_support::BackgroundProcess;
+using testing_support::DaemonProcess;
 using testing_support::ProcessResult;
 using testing_support::RunProcess;
 using testing_support::TemporaryDirectory;
@@ -29,24 +29,10 @@ using testing_support::TemporaryDirectory;
 constexpr char kDaemon[] = "varifocald";
 constexpr int kSampleCount = 24;
 
-// The address in the daemon's "serving" line; empty when it does not come.
-std::string AddressOf(BackgroundProcess& daemon) {
-  for (int i = 0; i < 3000 && daemon.IsRunning(); ++i) {
-    for (absl::string_view line : absl::StrSplit(daemon.Errors(), '\n')) {
-      const size_t at = line.find(" serving address=");
-      const size_t end = at == absl::string_view::npos ? at : line.find(' ', at + 17);
-      if (end != absl::string_view::npos) return std::string(line.substr(at + 17, end - at - 17));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return "";
-}
-
 class DaemonTest : public testing::Test {
  protected:
   std::vector<std::string> Arguments() const {
-    return {absl::StrCat("--db=", directory_.File("r.db")), "--model=baseline=models/baseline", "--listen=127.0.0.1:0",
-            "--in-flight=2"};
+    return {absl::StrCat("--db=", directory_.File("r.db")), "--model=baseline=models/baseline", "--in-flight=2"};
   }
 
   static std::string Submit(const std::string& address) {
@@ -94,8 +80,8 @@ class DaemonTest : public testing::Test {
   // Starts the job, stops the daemon by `signal` when some samples are there, lets a second daemon finish.
   void InterruptAndFinish(int signal, int exit_code) {
     {
-      BackgroundProcess daemon(kDaemon, Arguments());
-      const std::string address = AddressOf(daemon);
+      DaemonProcess daemon(Arguments());
+      const std::string address = daemon.Address();
       ASSERT_NE(address, "") << daemon.Errors();
       const std::string name = Submit(address);
       ASSERT_LT(WaitFor(address, name, 3).progress().done_count(), kSampleCount);
@@ -106,8 +92,8 @@ class DaemonTest : public testing::Test {
     EXPECT_GE(kept, 3);
     EXPECT_LT(kept, kSampleCount);
 
-    BackgroundProcess second(kDaemon, Arguments());
-    const std::string address = AddressOf(second);
+    DaemonProcess second(Arguments());
+    const std::string address = second.Address();
     ASSERT_NE(address, "") << second.Errors();
     v1::Job job = WaitFor(address, "jobs/1", kSampleCount);
     for (int i = 0; i < 500 && job.state() != v1::Job::SUCCEEDED; ++i) {
@@ -149,8 +135,8 @@ TEST_F(DaemonTest, HelpAndVersion) {
 }
 
 TEST_F(DaemonTest, RefusesInOneSentence) {
-  BackgroundProcess other(kDaemon, Arguments());
-  const std::string address = AddressOf(other);
+  DaemonProcess other(Arguments());
+  const std::string address = other.Address();
   ASSERT_NE(address, "");
   const std::string db = absl::StrCat("--db=", directory_.File("new.db"));
   const std::string model = "--model=m=models/baseline";

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/random.h"
 #include "db/diff.h"
 #include "db/reader.h"
@@ -27,28 +26,14 @@
 namespace varifocal {
 namespace {
 
-using testing_support::BackgroundProcess;
+using testing_support::DaemonProcess;
 using testing_support::TemporaryDirectory;
 
 std::vector<std::string> Arguments(const std::string& path, const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {absl::StrCat("--db=", path), "--model=baseline=models/baseline",
-                                        "--model=focal=models/focal-constant", "--listen=127.0.0.1:0"};
+                                        "--model=focal=models/focal-constant"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
-}
-
-// The address in the daemon's "serving" line; empty when it does not come.
-std::string AddressOf(BackgroundProcess& daemon) {
-  for (int i = 0; i < 6000 && daemon.IsRunning(); ++i) {
-    const std::string errors = daemon.Errors();
-    for (absl::string_view line : absl::StrSplit(errors, '\n')) {
-      const size_t at = line.find(" serving address=");
-      const size_t end = at == absl::string_view::npos ? at : line.find(' ', at + 17);
-      if (end != absl::string_view::npos) return std::string(line.substr(at + 17, end - at - 17));
-    }
-    usleep(10'000);
-  }
-  return "";
 }
 
 void Submit(const std::string& address, int64_t seed) {
@@ -97,8 +82,8 @@ double WaitForSuccess(const std::string& path) {
 
 // A whole job in peace; the seconds it took.
 double RunUnbroken(const std::string& path, int64_t seed) {
-  BackgroundProcess daemon("varifocald", Arguments(path, {}));
-  const std::string address = AddressOf(daemon);
+  DaemonProcess daemon(Arguments(path, {}));
+  const std::string address = daemon.Address();
   EXPECT_NE(address, "") << daemon.Errors();
   Submit(address, seed);
   return WaitForSuccess(path);
@@ -122,8 +107,8 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
   while (kills < kills_wanted) {
     const std::string path = directory.File(absl::StrCat("broken", jobs++, ".db"));
     {
-      BackgroundProcess first("varifocald", Arguments(path, {}));
-      const std::string address = AddressOf(first);
+      DaemonProcess first(Arguments(path, {}));
+      const std::string address = first.Address();
       ASSERT_NE(address, "") << first.Errors();
       Submit(address, 5);
       usleep(static_cast<useconds_t>(random.Uniform() * 0.6 * seconds * 1e6));
@@ -149,7 +134,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
                                                  absl::StrCat("--in-flight=", 1 + random.Below(8)),
                                                  absl::StrCat("--prefill-chunk-tokens=", 128 << random.Below(3)),
                                                  random.Coin() ? "--prefix-cache=on" : "--prefix-cache=off"};
-      BackgroundProcess next("varifocald", Arguments(path, settings));
+      DaemonProcess next(Arguments(path, settings));
       if (kills >= kills_wanted) {
         ASSERT_GT(WaitForSuccess(path), 0) << next.Errors();
         break;

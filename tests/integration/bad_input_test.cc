@@ -15,7 +15,7 @@ namespace varifocal {
 namespace {
 
 using testing::HasSubstr;
-using testing_support::BackgroundProcess;
+using testing_support::DaemonProcess;
 using testing_support::ProcessResult;
 using testing_support::ReadFile;
 using testing_support::RunProcess;
@@ -173,12 +173,9 @@ TEST_F(BadInputTest, EndsWithOneSentenceAndTheRightCode) {
 
 TEST_F(BadInputTest, ASecondWriterAndASecondListenerAreRefused) {
   TemporaryDirectory directory;
-  const std::vector<std::string> first = {"--db=" + directory.File("a.db"), std::string("--model=b=") + kModel,
-                                          "--listen=127.0.0.1:0", "--port-file=" + directory.File("port")};
-  BackgroundProcess daemon("varifocald", first);
-  ASSERT_TRUE(daemon.WaitForFile(directory.File("port"), 60)) << daemon.Errors();
-  std::string port = ReadFile(directory.File("port"));
-  port.pop_back();
+  DaemonProcess daemon({"--db=" + directory.File("a.db"), std::string("--model=b=") + kModel});
+  const std::string address = daemon.Address();
+  ASSERT_NE(address, "") << daemon.Errors();
 
   const ProcessResult writer = RunProcess(
       "varifocald", {"--db=" + directory.File("a.db"), std::string("--model=b=") + kModel, "--listen=127.0.0.1:0"});
@@ -186,9 +183,9 @@ TEST_F(BadInputTest, ASecondWriterAndASecondListenerAreRefused) {
   EXPECT_THAT(writer.err, HasSubstr(std::to_string(daemon.pid()))) << "the holder's pid";
 
   const ProcessResult listener = RunProcess(
-      "varifocald", {"--db=" + directory.File("b.db"), std::string("--model=b=") + kModel, "--listen=127.0.0.1:" + port});
+      "varifocald", {"--db=" + directory.File("b.db"), std::string("--model=b=") + kModel, "--listen=" + address});
   EXPECT_EQ(listener.exit_code, 1);
-  EXPECT_THAT(listener.err, HasSubstr(port));
+  EXPECT_THAT(listener.err, HasSubstr(address));
 
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(30), 0);

@@ -17,7 +17,7 @@
 namespace varifocal {
 namespace {
 
-using testing_support::BackgroundProcess;
+using testing_support::DaemonProcess;
 using testing_support::ProcessResult;
 using testing_support::ReadFile;
 using testing_support::RunProcess;
@@ -56,12 +56,10 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
                                Flag("length-tokenizer", absl::StrCat(helmet::kReleaseFolder, "/length_tokenizer"))});
   ASSERT_EQ(imported.exit_code, 0) << imported.err;
 
-  const std::string port_file = directory.File("port");
-  BackgroundProcess daemon("varifocald", {Flag("db", database), "--listen=127.0.0.1:0", Flag("port-file", port_file),
-                                          "--model=plain=models/baseline", Flag("model", "chatty=" + chat_model),
-                                          Flag("model", "twin=" + chat_model)});
-  ASSERT_TRUE(daemon.WaitForFile(port_file, 60)) << daemon.Errors();
-  const std::string address = absl::StrCat("127.0.0.1:", std::stoi(ReadFile(port_file)));
+  DaemonProcess daemon({Flag("db", database), "--model=plain=models/baseline", Flag("model", "chatty=" + chat_model),
+                        Flag("model", "twin=" + chat_model)});
+  const std::string address = daemon.Address();
+  ASSERT_NE(address, "") << daemon.Errors();
   const auto submit = [&](const std::string& suite, const std::string& models) {
     return RunProcess("varifocal",
                       {"submit", absl::StrCat(suites, "/", suite, ".yaml"), Flag("daemon", address),

@@ -2,8 +2,6 @@
 // then the same suite under other engine settings and without a daemon, whose databases must hold the same bits.
 #include <signal.h>
 
-#include <memory>
-
 #include "base/json.h"
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
@@ -11,7 +9,7 @@
 namespace varifocal {
 namespace {
 
-using testing_support::BackgroundProcess;
+using testing_support::DaemonProcess;
 using testing_support::ProcessResult;
 using testing_support::ReadFile;
 using testing_support::RunProcess;
@@ -27,41 +25,23 @@ std::vector<std::string> ModelFlags() {
 
 std::string Flag(const std::string& name, const std::string& value) { return "--" + name + "=" + value; }
 
-class Daemon {
- public:
-  Daemon(const std::string& database, const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {Flag("db", database), "--listen=127.0.0.1:0",
-                                          Flag("port-file", directory_.File("port"))};
-    for (const std::string& flag : ModelFlags()) arguments.push_back(flag);
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    process_ = std::make_unique<BackgroundProcess>("varifocald", arguments);
-    ready_ = process_->WaitForFile(directory_.File("port"), 60);
-  }
-  bool ready() const { return ready_; }
-  std::string address() const {
-    std::string port = ReadFile(directory_.File("port"));
-    while (!port.empty() && port.back() == '\n') port.pop_back();
-    return "127.0.0.1:" + port;
-  }
-  BackgroundProcess& process() { return *process_; }
-
- private:
-  TemporaryDirectory directory_;
-  std::unique_ptr<BackgroundProcess> process_;
-  bool ready_ = false;
-};
-
 // Runs the suite on a daemon started with these flags and stops the daemon in order.
 void RunOnDaemon(const std::string& database, const std::vector<std::string>& flags) {
-  Daemon daemon(database, flags);
-  ASSERT_TRUE(daemon.ready()) << daemon.process().Errors();
+  TemporaryDirectory directory;
+  std::vector<std::string> arguments = {Flag("db", database), Flag("port-file", directory.File("port"))};
+  for (const std::string& flag : ModelFlags()) arguments.push_back(flag);
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  DaemonProcess daemon(arguments);
+  ASSERT_TRUE(daemon.WaitForFile(directory.File("port"), 60)) << daemon.Errors();
+  const std::string address = daemon.Address();
+  EXPECT_EQ("127.0.0.1:" + ReadFile(directory.File("port")), address + "\n");
   const ProcessResult submit =
-      RunProcess("varifocal", {"submit", kSuite, Flag("daemon", daemon.address()), Flag("models", kVariants), "--wait"},
+      RunProcess("varifocal", {"submit", kSuite, Flag("daemon", address), Flag("models", kVariants), "--wait"},
                  {.seconds_max = 280});
-  ASSERT_EQ(submit.exit_code, 0) << submit.err << submit.out << daemon.process().Errors();
+  ASSERT_EQ(submit.exit_code, 0) << submit.err << submit.out << daemon.Errors();
   EXPECT_EQ(submit.out.find('\033'), std::string::npos) << "no colour in a pipe";
-  daemon.process().Signal(SIGTERM);
-  EXPECT_EQ(daemon.process().Wait(30), 0) << daemon.process().Errors();
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(30), 0) << daemon.Errors();
 }
 
 TEST(JourneyTest, FromSubmitToReportAndTheSameBitsUnderOtherSettings) {

@@ -40,6 +40,11 @@ pid_t Spawn(const std::string& program, const std::vector<std::string>& argument
 
 int ExitCode(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
+std::vector<std::string> WithFreePort(std::vector<std::string> arguments) {
+  arguments.push_back("--listen=127.0.0.1:0");
+  return arguments;
+}
+
 }  // namespace
 
 std::string ProgramPath(const std::string& program) {
@@ -136,6 +141,22 @@ bool BackgroundProcess::WaitForFile(const std::string& path, int seconds_max) {
     if (!IsRunning() || SecondsSince(start) > seconds_max) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+}
+
+DaemonProcess::DaemonProcess(std::vector<std::string> arguments)
+    : BackgroundProcess("varifocald", WithFreePort(std::move(arguments))) {}
+
+std::string DaemonProcess::Address() {
+  constexpr char kServing[] = " serving address=";
+  const auto start = Clock::now();
+  while (IsRunning() && SecondsSince(start) < 60) {
+    const std::string log = Errors();
+    const size_t at = log.find(kServing), begin = at + sizeof kServing - 1;
+    const size_t end = at == log.npos ? at : log.find_first_of(" \n", begin);
+    if (end != log.npos) return log.substr(begin, end - begin);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return "";
 }
 
 }  // namespace varifocal::testing_support

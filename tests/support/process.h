@@ -71,4 +71,12 @@ class BackgroundProcess {
   bool reaped_ = false;
 };
 
+// varifocald on a port that was free; the test's CMake target must depend on it.
+class DaemonProcess : public BackgroundProcess {
+ public:
+  explicit DaemonProcess(std::vector<std::string> arguments);  // but --listen, which is added
+  // "127.0.0.1:PORT" once it serves, which is waited for; empty when it ends first or a minute is over (see Errors()).
+  std::string Address();
+};
+
 }  // namespace varifocal::testing_support
