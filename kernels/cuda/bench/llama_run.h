@@ -9,7 +9,7 @@
 
 namespace varifocal::kernels::cuda {
 
-// Token `index` of text `text`; the same rule stands in recipes/gpu_peers.py.
+// Token `index` of text `text`; the same rule stands in recipes/gpu_peer_calls.py.
 inline int32_t TokenAt(const LlamaShape& shape, int text, int index) {
   return static_cast<int32_t>(Mix(1000 + text, index) % shape.vocab);
 }
