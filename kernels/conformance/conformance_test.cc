@@ -7,25 +7,34 @@
 namespace varifocal::kernels {
 namespace {
 
+// Made once: every test is a process of its own, which names all of them.
+const std::vector<ConformanceCase>& Cases() {
+  static const std::vector<ConformanceCase> cases = AllCases();
+  return cases;
+}
+const std::vector<TestedBackend>& Backends() {
+  static const std::vector<TestedBackend> backends = TestedBackends();
+  return backends;
+}
+
 class Conformance : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
 
 TEST_P(Conformance, Holds) {
-  static const std::vector<ConformanceCase> cases = AllCases();
-  static const std::vector<TestedBackend> backends = TestedBackends();
-  const auto& [backend_index, case_index] = GetParam();
-  auto tested = CreateBackend(backends[backend_index].options);
+  const BackendOptions& options = Backends()[std::get<0>(GetParam())].options;
+  const ConformanceCase& c = Cases()[std::get<1>(GetParam())];
+  auto tested = CreateBackend(options);
   ASSERT_TRUE(tested.ok()) << tested.error().message;
-  auto oracle = MakeOracle(backends[backend_index].options.dtype);
-  if (!CanBeAsked(cases[case_index], **tested)) GTEST_SKIP() << "the backend has no kernel for this head dim";
-  EXPECT_EQ(cases[case_index].check(**tested, *oracle), "");
+  auto oracle = MakeOracle(options.dtype);
+  if (!CanBeAsked(c, **tested)) GTEST_SKIP() << "the backend has no kernel for this head dim";
+  EXPECT_EQ(c.check(**tested, *oracle), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Conformance,
-                         testing::Combine(testing::Range<size_t>(0, TestedBackends().size()),
-                                          testing::Range<size_t>(0, AllCases().size())),
+                         testing::Combine(testing::Range<size_t>(0, Backends().size()),
+                                          testing::Range<size_t>(0, Cases().size())),
                          [](const auto& info) {
-                           std::string name = TestedBackends()[std::get<0>(info.param)].name + "_" +
-                                              AllCases()[std::get<1>(info.param)].name;
+                           std::string name =
+                               Backends()[std::get<0>(info.param)].name + "_" + Cases()[std::get<1>(info.param)].name;
                            for (char& c : name) {
                              if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
                            }
