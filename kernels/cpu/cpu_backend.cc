@@ -11,6 +11,7 @@
 #include "kernels/cpu/packed_weight.h"
 #include "kernels/cpu/page_pool.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/host_backend.h"
 
 namespace varifocal::kernels {
 namespace cpu {
@@ -37,7 +38,7 @@ void Rotate(const HostRopeTable& table, int position, float* head) {
   }
 }
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public HostBackend {
  public:
   CpuBackend(const KernelTable& kernels, const BackendOptions& options, int threads)
       : kernels_(kernels), pool_(threads) {
@@ -54,30 +55,8 @@ class CpuBackend final : public Backend {
     }
   }
 
-  const BackendInfo& info() const override { return info_; }
-  DType operand_dtype() const override { return DType::kF32; }
-  MemoryInfo memory() const override { return HostMemory(); }
-
-  Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override { return HostBuffer::Create(bytes); }
-  Error Write(Slice to, const void* from, size_t bytes) override {
-    std::memcpy(HostData<char>(to, bytes), from, bytes);
-    return {};
-  }
-  Error Read(void* to, Slice from, size_t bytes) override {
-    std::memcpy(to, HostData<char>(from, bytes), bytes);
-    return {};
-  }
-  Error Zero(Slice slice, size_t bytes) override {
-    std::memset(HostData<char>(slice, bytes), 0, bytes);
-    return {};
-  }
-
-  Result<std::unique_ptr<Buffer>> CreateVector(const HostMatrix& vector) override { return CreateHostVector(vector); }
   Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) override {
     return PackedWeight::Create(parts, use, info_.dtype);
-  }
-  Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) override {
-    return HostRopeTable::Create(spec);
   }
 
   Error CheckShape(const KvShape& shape) const override {
@@ -240,9 +219,19 @@ class CpuBackend final : public Backend {
     return OkUnlessCancelled(RunMatmul(kernels_, pool_, args, own.words.get(), own.flat.batch.cancelled));
   }
 
+  // A product and its bias, into the workspace, for what follows it.
+  Error Project(Workspace& workspace, const Slice& x, const PackedWeight& weight, const Slice& bias) {
+    const int rows = Own(workspace).flat.row_count();
+    return Multiply(workspace, {.x = HostData<float>(x, rows * weight.columns()),
+                                .weight = &weight,
+                                .row_count = rows,
+                                .epilogue = Epilogue::kStore,
+                                .bias = OptionalHostData<float>(bias, weight.rows()),
+                                .out = Own(workspace).projected.get()});
+  }
+
   const KernelTable& kernels_;
   ThreadPool pool_;
-  BackendInfo info_;
 };
 
 Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
@@ -300,15 +289,7 @@ Error CpuBackend::LinearNormResidual(Workspace& workspace, const LinearNormResid
   const int rows = own.flat.row_count();
   const int64_t width = weight.rows();
   VF_CHECK(width == own.shape.model_dim, "a product added to the residual is as wide as the model");
-  if (Error error = Multiply(workspace, {.x = HostData<float>(args.x, rows * weight.columns()),
-                                         .weight = &weight,
-                                         .row_count = rows,
-                                         .epilogue = Epilogue::kStore,
-                                         .bias = OptionalHostData<float>(args.bias, width),
-                                         .out = own.projected.get()});
-      !error.ok()) {
-    return error;
-  }
+  if (Error error = Project(workspace, args.x, weight, args.bias); !error.ok()) return error;
   const float* norm_weight = HostData<float>(args.norm_weight, width);
   float* residual = HostData<float>(args.residual, rows * width);
   return EachRow(own.flat, [&](int row, int) {
@@ -331,15 +312,7 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
                width <= (own.shape.query_head_count + 2 * own.shape.kv_head_count) * own.shape.head_dim,
            "the weight has (H + 2K) D rows");
   const int rows = flat.row_count();
-  if (Error error = Multiply(workspace, {.x = HostData<float>(args.x, rows * weight.columns()),
-                                         .weight = &weight,
-                                         .row_count = rows,
-                                         .epilogue = Epilogue::kStore,
-                                         .bias = OptionalHostData<float>(args.bias, width),
-                                         .out = own.projected.get()});
-      !error.ok()) {
-    return error;
-  }
+  if (Error error = Project(workspace, args.x, weight, args.bias); !error.ok()) return error;
   // Heads that one norm spans.
   const int query_span = args.norm_over_width ? query_heads : 1, key_span = args.norm_over_width ? kv_heads : 1;
   const float* query_norm = OptionalHostData<float>(args.query_norm, query_span * dim);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/host_memory.h"
+#include "kernels/host_backend.h"
 
 namespace varifocal::kernels {
 namespace {
@@ -94,31 +94,11 @@ double Activate(Activation activation, double x) {
   return x;
 }
 
-class ReferenceBackend final : public Backend {
+class ReferenceBackend final : public HostBackend {
  public:
   explicit ReferenceBackend(DType dtype) {
     info_ = {std::string("reference-") + DTypeName(dtype), CpuModelName(), dtype, 1, {}};
   }
-
-  const BackendInfo& info() const override { return info_; }
-  DType operand_dtype() const override { return DType::kF32; }
-  MemoryInfo memory() const override { return HostMemory(); }
-
-  Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override { return HostBuffer::Create(bytes); }
-  Error Write(Slice to, const void* from, size_t bytes) override {
-    std::memcpy(HostData<char>(to, bytes), from, bytes);
-    return {};
-  }
-  Error Read(void* to, Slice from, size_t bytes) override {
-    std::memcpy(to, HostData<char>(from, bytes), bytes);
-    return {};
-  }
-  Error Zero(Slice slice, size_t bytes) override {
-    std::memset(HostData<char>(slice, bytes), 0, bytes);
-    return {};
-  }
-
-  Result<std::unique_ptr<Buffer>> CreateVector(const HostMatrix& vector) override { return CreateHostVector(vector); }
 
   Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) override {
     auto rows = StackedRows(parts, use);
@@ -133,10 +113,6 @@ class ReferenceBackend final : public Backend {
       }
     }
     return std::unique_ptr<Weight>(std::move(weight));
-  }
-
-  Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) override {
-    return HostRopeTable::Create(spec);
   }
 
   Error CheckShape(const KvShape& shape) const override {
@@ -526,8 +502,6 @@ class ReferenceBackend final : public Backend {
     }
     return {};
   }
-
-  BackendInfo info_;
 };
 
 }  // namespace
