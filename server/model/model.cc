@@ -113,11 +113,12 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
   }
   const std::string cache = options.cache_directory.empty() ? DefaultCacheDirectory() : options.cache_directory;
   ModelProvenance& provenance = model->provenance_;
-  provenance.weights_sha256 = HashWeights(*source, cache);
+  const WeightDigests digests = HashWeights(*source, cache);
+  provenance.weights_sha256 = digests.whole;
 
   const Architecture* architecture = FindArchitecture(model->config_.model_type);
   absl::StatusOr<std::unique_ptr<Transformer>> transformer =
-      Transformer::Load(*architecture, model->config_, *source, backend, HashTensors(*source, cache), options.admit);
+      Transformer::Load(*architecture, model->config_, *source, backend, digests.tensors, options.admit);
   if (!transformer.ok()) return Annotate(transformer.status(), directory);
   model->transformer_ = *std::move(transformer);
 

@@ -239,6 +239,9 @@ class DirectoryTest : public testing::Test {
                               testing::UnitTest::GetInstance()->current_test_info()->name());
     ASSERT_EQ(std::system(absl::StrCat("rm -rf '", directory_, "' && mkdir -p '", directory_, "'").c_str()), 0);
   }
+  void TearDown() override {
+    EXPECT_EQ(std::system(absl::StrCat("rm -rf '", directory_, "' '", directory_, "_cache'").c_str()), 0);
+  }
   void Write(const std::string& name, const std::string& bytes) {
     std::ofstream(directory_ + "/" + name, std::ios::binary) << bytes;
   }
@@ -315,24 +318,66 @@ TEST_F(DirectoryTest, HashIsRememberedOutsideTheDirectory) {
   ASSERT_EQ(std::system(absl::StrCat("rm -rf '", cache, "'").c_str()), 0);
   auto source = OpenWeights(directory_);
   ASSERT_TRUE(source.ok());
-  EXPECT_EQ(HashWeights(**source, cache), Sha256Hex(a_));
-  EXPECT_EQ(HashWeights(**source, ""), Sha256Hex(a_));
+  EXPECT_EQ(HashWeights(**source, cache).whole, Sha256Hex(a_));
+  EXPECT_EQ(HashWeights(**source, "").whole, Sha256Hex(a_));
   // A doctored entry is believed: proof that the second look-up read it.
-  ASSERT_EQ(
-      std::system(
-          absl::StrCat("for f in '", cache, "'/weights/*; do echo ", std::string(64, 'a'), " > $f; done").c_str()),
-      0);
-  EXPECT_EQ(HashWeights(**source, cache), std::string(64, 'a'));
+  ASSERT_EQ(std::system(absl::StrCat("for f in '", cache, "'/weights/*; do yes ", std::string(64, 'a'),
+                                     " | head -n 2 > $f; done")
+                            .c_str()),
+            0);
+  EXPECT_EQ(HashWeights(**source, cache).whole, std::string(64, 'a'));
   Write("model.safetensors", b_ + "");
   auto other = OpenWeights(directory_);
   ASSERT_TRUE(other.ok());
-  EXPECT_NE(HashWeights(**other, cache), std::string(64, 'a'));
+  EXPECT_NE(HashWeights(**other, cache).whole, std::string(64, 'a'));
+}
+// The file and its tensors, each as if hashed alone; larger than the pieces they are hashed and given back in, and in
+// another order than by name.
+TEST_F(DirectoryTest, OnePassHashesFileAndTensors) {
+  constexpr size_t kFirst = 200'004, kSecond = 17 << 20, kAll = kSecond + 12;
+  std::string data(kAll, '\0');
+  for (size_t i = 0; i < kAll; ++i) data[i] = static_cast<char>(i >> 9 ^ i * 7);
+  std::string file = File("{" + Entry("z", "F32", "[50001]", absl::StrCat("[0,", kFirst, "]")) + "," +
+                              Entry("n", "F32", "[0]", absl::StrCat("[", kFirst, ",", kFirst, "]")) + "," +
+                              Entry("a", "F32", absl::StrCat("[", (kSecond - kFirst) / 4, "]"),
+                                    absl::StrCat("[", kFirst, ",", kSecond, "]")) +
+                              "," + Entry("m", "F32", "[3]", absl::StrCat("[", kSecond, ",", kAll, "]")) + "}",
+                          kAll);
+  file.replace(file.size() - kAll, kAll, data);
+  Write("model.safetensors", file);
+  const std::string cache = directory_ + "_cache";
+  ASSERT_EQ(std::system(absl::StrCat("rm -rf '", cache, "'").c_str()), 0);
+  auto source = OpenWeights(directory_);
+  ASSERT_TRUE(source.ok()) << source.status();
+  const std::string whole = Sha256Hex(file);
+  const TensorDigests tensors = {
+      {"z", Sha256(data.substr(0, kFirst))},
+      {"n", Sha256("")},
+      {"a", Sha256(data.substr(kFirst, kSecond - kFirst))},
+      {"m", Sha256(data.substr(kSecond))},
+  };
+  for (const char* how : {"hashed", "remembered"}) {
+    SCOPED_TRACE(how);
+    const WeightDigests digests = HashWeights(**source, cache);
+    EXPECT_EQ(digests.whole, whole);
+    EXPECT_EQ(digests.tensors, tensors);
+  }
+}
+TEST_F(DirectoryTest, ShardsAreNamedByTheirDigests) {
+  Write("1.safetensors", a_);
+  Write("2.safetensors", b_);
+  WriteIndex(R"({"a":"1.safetensors","b":"2.safetensors"})");
+  auto source = OpenWeights(directory_);
+  ASSERT_TRUE(source.ok()) << source.status();
+  const WeightDigests digests = HashWeights(**source, "");
+  EXPECT_EQ(digests.whole, Sha256Hex(absl::StrCat(Sha256Hex(a_), "\n", Sha256Hex(b_), "\n")));
+  EXPECT_EQ(digests.tensors.size(), 2u);
 }
 TEST_F(DirectoryTest, UnwritableCacheCostsNothing) {
   Write("model.safetensors", a_);
   auto source = OpenWeights(directory_);
   ASSERT_TRUE(source.ok());
-  EXPECT_EQ(HashWeights(**source, "/proc/nowhere"), Sha256Hex(a_));
+  EXPECT_EQ(HashWeights(**source, "/proc/nowhere").whole, Sha256Hex(a_));
 }
 
 }  // namespace

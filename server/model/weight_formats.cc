@@ -6,10 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "server/model/safetensors.h"
 #include "server/model/weight_source.h"
 
@@ -28,7 +30,7 @@ void MakeDirectories(const std::string& path) {
 }
 
 // What is remembered about a file as it is now stands here; "" when nothing is.
-std::string MemoryPath(const MappedFile& file, const std::string& cache_directory, absl::string_view what) {
+std::string MemoryPath(const MappedFile& file, const std::string& cache_directory) {
   if (cache_directory.empty()) return "";
   std::string absolute = file.path();
   if (char* resolved = realpath(file.path().c_str(), nullptr)) {
@@ -37,7 +39,7 @@ std::string MemoryPath(const MappedFile& file, const std::string& cache_director
   }
   const std::string key =
       Sha256Hex(absl::StrCat(absolute, "\n", file.inode(), "\n", file.bytes().size(), "\n", file.modified_ns()));
-  return absl::StrCat(cache_directory, "/weights/", key, what);
+  return absl::StrCat(cache_directory, "/weights/", key);
 }
 
 // Exactly `count` digests, or none.
@@ -63,24 +65,36 @@ void Remember(const std::string& cache_directory, const std::string& path, const
   if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) std::remove(temporary.c_str());
 }
 
-// Read once, in pieces that are given back: memory holds one of them at a time.
-Sha256Digest HashPart(const MappedFile& file, absl::string_view part) {
-  constexpr size_t kPieceBytes = 16 << 20;
-  Sha256Stream stream;
-  for (size_t at = 0; at < part.size(); at += kPieceBytes) {
-    const absl::string_view piece = part.substr(at, kPieceBytes);
-    stream.Update(piece);
-    file.Release(piece);
+// Hexadecimal digests of the file and of the tensors in it, which are sorted by place and do not overlap. A piece is
+// fed to both while it is near, and given back: memory holds a few of them at a time.
+std::vector<std::string> HashFile(const MappedFile& file, const std::vector<const TensorView*>& tensors) {
+  constexpr size_t kPieceBytes = 64 << 10, kReleaseBytes = 16 << 20;
+  const absl::string_view bytes = file.bytes();
+  Sha256Stream whole;
+  size_t at = 0, kept = 0;  // bytes before `kept` were given back
+  const auto feed = [&](size_t end, Sha256Stream* tensor) {
+    while (at < end) {
+      const absl::string_view piece = bytes.substr(at, std::min(kPieceBytes, end - at));
+      whole.Update(piece);
+      if (tensor != nullptr) tensor->Update(piece);
+      at += piece.size();
+      if (at - kept < kReleaseBytes && at < bytes.size()) continue;
+      file.Release(bytes.substr(kept, at - kept));
+      kept = at;
+    }
+  };
+  std::vector<std::string> digests = {""};
+  for (const TensorView* tensor : tensors) {
+    const size_t begin = tensor->bytes.data() - bytes.data();
+    VF_CHECK(begin >= at);
+    feed(begin, nullptr);
+    Sha256Stream stream;
+    feed(begin + tensor->bytes.size(), &stream);
+    digests.push_back(ToHex(stream.Finish()));
   }
-  return stream.Finish();
-}
-
-std::string HashFile(const MappedFile& file, const std::string& cache_directory) {
-  const std::string path = MemoryPath(file, cache_directory, "");
-  if (const std::vector<std::string> known = Recall(path, 1); !known.empty()) return known[0];
-  const std::string hex = ToHex(HashPart(file, file.bytes()));
-  Remember(cache_directory, path, {hex});
-  return hex;
+  feed(bytes.size(), nullptr);
+  digests[0] = ToHex(whole.Finish());
+  return digests;
 }
 
 Sha256Digest FromHex(const std::string& hex) {
@@ -103,30 +117,30 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir
   return absl::NotFoundError(absl::StrCat(directory, " has no weights: looked for ", looked_for));
 }
 
-std::string HashWeights(const WeightSource& source, const std::string& cache_directory) {
-  if (source.files().size() == 1) return HashFile(*source.files()[0], cache_directory);
-  std::string digests;
-  for (const auto& file : source.files()) absl::StrAppend(&digests, HashFile(*file, cache_directory), "\n");
-  return Sha256Hex(digests);
-}
-
-TensorDigests HashTensors(const WeightSource& source, const std::string& cache_directory) {
-  TensorDigests digests;
+WeightDigests HashWeights(const WeightSource& source, const std::string& cache_directory) {
+  WeightDigests digests;
+  std::string wholes;
   for (const auto& file : source.files()) {
-    std::vector<const TensorView*> inside;  // in the order of their names
+    const absl::string_view bytes = file->bytes();
+    std::vector<const TensorView*> inside;
     for (const auto& [name, tensor] : source.tensors()) {
-      const char* begin = file->bytes().data();
-      if (tensor.bytes.data() >= begin && tensor.bytes.data() < begin + file->bytes().size()) inside.push_back(&tensor);
+      if (tensor.bytes.data() >= bytes.data() && tensor.bytes.data() < bytes.data() + bytes.size())
+        inside.push_back(&tensor);
     }
-    const std::string path = MemoryPath(*file, cache_directory, ".tensors");
-    std::vector<std::string> hex = Recall(path, inside.size());
-    const bool is_known = !hex.empty();
-    for (size_t i = 0; i < inside.size(); ++i) {
-      if (!is_known) hex.push_back(ToHex(HashPart(*file, inside[i]->bytes)));
-      digests[inside[i]->name] = FromHex(hex[i]);
+    std::sort(inside.begin(), inside.end(), [](const TensorView* a, const TensorView* b) {
+      return std::make_pair(a->bytes.data(), a->bytes.size()) < std::make_pair(b->bytes.data(), b->bytes.size());
+    });
+    const std::string path = MemoryPath(*file, cache_directory);
+    std::vector<std::string> hex = Recall(path, 1 + inside.size());
+    if (hex.empty()) {
+      hex = HashFile(*file, inside);
+      Remember(cache_directory, path, hex);
     }
-    if (!is_known) Remember(cache_directory, path, hex);
+    digests.whole = hex[0];
+    absl::StrAppend(&wholes, hex[0], "\n");
+    for (size_t i = 0; i < inside.size(); ++i) digests.tensors[inside[i]->name] = FromHex(hex[1 + i]);
   }
+  if (source.files().size() != 1) digests.whole = Sha256Hex(wholes);
   return digests;
 }
 

@@ -63,12 +63,14 @@ struct WeightFormat {
 absl::Span<const WeightFormat> WeightFormats();
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& directory);
 
-// SHA-256 of one file's bytes; of several, SHA-256 over their digests in file name order. Remembered in
-// `cache_directory` (empty: none) under path, inode, size and modification time; a cache that fails only costs time.
-std::string HashWeights(const WeightSource& source, const std::string& cache_directory);
-// SHA-256 of every tensor's bytes, remembered in the same way.
-using TensorDigests = std::map<std::string, Sha256Digest, std::less<>>;
-TensorDigests HashTensors(const WeightSource& source, const std::string& cache_directory);
+using TensorDigests = std::map<std::string, Sha256Digest, std::less<>>;  // SHA-256 of every tensor's bytes
+struct WeightDigests {
+  std::string whole;  // hexadecimal: SHA-256 of one file's bytes; of several, of their digests in file name order
+  TensorDigests tensors;
+};
+// In one pass over each file. Remembered in `cache_directory` (empty: none) under path, inode, size and modification
+// time; a cache that fails only costs time.
+WeightDigests HashWeights(const WeightSource& source, const std::string& cache_directory);
 // $XDG_CACHE_HOME/varifocal, else ~/.cache/varifocal, else "".
 std::string DefaultCacheDirectory();
 
