@@ -1,6 +1,7 @@
 // Attention kernels of head dim 256.
 
-#include "kernels/cuda/attention_kernels.h"
+#include "kernels/cuda/attention_decode.h"
+#include "kernels/cuda/attention_prefill.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 

@@ -1,0 +1,214 @@
+// The pieces that both attention kernels walk keys with: queries and key blocks into shared memory, scores and weighted
+// values by mma.sync, the online softmax between them.
+//
+// Scores, weights and outputs stay in registers; weights are rounded to bf16 where they meet their values. Values past
+// the last visible key are read as zeros, so what another sequence left in a page cannot reach a result.
+//
+// Shapes:  lanes as in schedule.h, tiles as in page_layout.h.
+// Source:  Dao 2023, arXiv:2307.08691 (tiles in registers); Milakov and Gimelshein 2018, arXiv:1805.02867 (online
+//          softmax).
+#pragma once
+
+#include "kernels/cuda/attention_math.h"
+#include "kernels/cuda/fragments.h"
+#include "kernels/cuda/launch.h"
+
+namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
+namespace {
+
+inline constexpr float kEmptyLogSumExp = -1e30f;  // backend.h's kEmptyLse, checked where both are seen
+inline constexpr int kAttendThreads = 128;
+
+// Lane `index` of a tile: its row of the step and its query head within the group.
+struct LanePlace {
+  int row = 0;
+  int head = 0;
+};
+VF_DEVICE LanePlace PlaceOf(int first_row, int lane, int group) { return {first_row + lane / group, lane % group}; }
+
+// Queries f32 [lanes, D] of one KV head, rounded to bf16, into a tile of kLanes rows. place(lane) says whose.
+template <int kDim, int kLanes, typename Place>
+VF_DEVICE void StageQueries(int to, const AttendParams& p, int kv_head, const Place& place) {
+  constexpr int kChunks = kDim / kChunkDims;
+  for (int i = ThreadX(); i < kLanes * kChunks; i += kAttendThreads) {
+    const int lane = i / kChunks, chunk = i % kChunks;
+    const LanePlace at = place(lane);
+    const float* query = p.queries +
+                         (static_cast<size_t>(at.row) * p.query_head_count + kv_head * p.group + at.head) * kDim +
+                         chunk * kChunkDims;
+    uint32_t words[4];
+    VF_UNROLL
+    for (int w = 0; w < 4; ++w) words[w] = PackBf16(query[2 * w], query[2 * w + 1]);
+    memcpy(SharedMemory() + to + TileOffset(kDim, kLanes, lane, chunk), words, sizeof words);
+  }
+}
+
+// Keys and values of one block into a stage; values from `end` on are zeros.
+template <int kDim>
+VF_DEVICE void StageBlock(int to, const AttendParams& p, const int32_t* table, int kv_head, int block, int end) {
+  const int32_t page = table[block * kBlockKeys / kPageTokenCount];
+  const int mine = ThreadX() * kChunkBytes, half = block & 1, visible = end - block * kBlockKeys;
+  const unsigned char* from =
+      p.pool.tiles + (static_cast<size_t>(page) * p.pool.kv_head_count + kv_head) * HeadPageBytes(kDim) + mine;
+  constexpr int kSteps = kBlockKeys * kDim / kChunkDims / kCopyThreads;
+  VF_UNROLL
+  for (int i = 0; i < kSteps; ++i) {
+    const BlockStep step = BlockStepOf(kDim, half, i);
+    const int at = to + i * kCopyThreads * kChunkBytes + mine;
+    CopyAsync(at, from + step.page_offset, true);
+    CopyAsync(at + TileBytes(kDim, kBlockKeys), from + TileBytes(kDim, kPageTokenCount) + step.page_offset,
+              step.row + mine / (step.width * 2) < visible);
+  }
+}
+
+// Scores of kTiles row tiles of 16 lanes against keys [first_key, first_key + 8 kColumns) of a stage.
+template <int kDim, int kLanes, int kTiles, int kColumns>
+VF_DEVICE void Scores(int queries, int first_lane, int keys, int first_key, float (&scores)[kTiles][kColumns][4]) {
+  const int lane = LaneIndex();
+  VF_UNROLL
+  for (int m = 0; m < kTiles; ++m) {
+    VF_UNROLL
+    for (int n = 0; n < kColumns; ++n) {
+      VF_UNROLL
+      for (int i = 0; i < 4; ++i) scores[m][n][i] = 0;
+    }
+  }
+  const FragmentIndex as_a = LoadAsA(lane), as_b = LoadAsB(lane);
+  VF_UNROLL
+  for (int k = 0; k < kDim / 16; ++k) {
+    uint32_t a[kTiles][4];
+    VF_UNROLL
+    for (int m = 0; m < kTiles; ++m) {
+      LoadMatrices(
+          queries + NeighbourOffset(TileOffset(kDim, kLanes, first_lane + m * 16 + as_a.row, 2 * k), as_a.column),
+          a[m]);
+    }
+    VF_UNROLL
+    for (int n = 0; n < kColumns / 2; ++n) {
+      uint32_t b[4];
+      LoadMatrices(
+          keys + NeighbourOffset(TileOffset(kDim, kBlockKeys, first_key + n * 16 + as_b.row, 2 * k), as_b.column), b);
+      VF_UNROLL
+      for (int m = 0; m < kTiles; ++m) {
+        MultiplyAccumulate(scores[m][2 * n], a[m], b[0], b[1]);
+        MultiplyAccumulate(scores[m][2 * n + 1], a[m], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// What a thread keeps of its two rows (g and g + 8) of a row tile.
+struct RowPair {
+  float largest[2];  // unscaled
+  float sum[2];      // this thread's share
+  float rescale[2];  // of the sums so far, at the last block
+};
+
+// Turns scores into weights in place and brings the sums to the new reference. exponent(r) is the
+// row's c.
+template <int kColumns, typename Exponent>
+VF_DEVICE void Soften(float (&scores)[kColumns][4], const Exponent& exponent, RowPair& rows) {
+  VF_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    float largest = rows.largest[r];
+    VF_UNROLL
+    for (int n = 0; n < kColumns; ++n) largest = fmaxf(largest, fmaxf(scores[n][2 * r], scores[n][2 * r + 1]));
+    largest = fmaxf(largest, ShuffleXor(largest, 1));
+    largest = fmaxf(largest, ShuffleXor(largest, 2));
+    const float c = exponent(r), rescale = Rescale(rows.largest[r], largest, c);
+    const Reference reference = ReferenceOf(largest, c);
+    if (IsSharp(c)) {
+      VF_UNROLL
+      for (int n = 0; n < kColumns; ++n) {
+        scores[n][2 * r] -= reference.before;
+        scores[n][2 * r + 1] -= reference.before;
+      }
+    }
+    float sum = rows.sum[r] * rescale;
+    VF_UNROLL
+    for (int n = 0; n < kColumns; ++n) {
+      VF_UNROLL
+      for (int i = 2 * r; i < 2 * r + 2; ++i) {
+        scores[n][i] = Exp2(FusedMultiplyAdd(scores[n][i], c, -reference.after));
+        sum += scores[n][i];
+      }
+    }
+    rows.largest[r] = largest;
+    rows.sum[r] = sum;
+    rows.rescale[r] = rescale;
+  }
+}
+
+// Brings sums of values to the new references. Most blocks of a long row bring no larger score, and then the factors
+// are 1 exactly.
+template <int kTiles, int kOutputs>
+VF_DEVICE void RescaleOutputs(const RowPair (&rows)[kTiles], float (&outputs)[kTiles][kOutputs][4]) {
+  bool same = true;
+  VF_UNROLL
+  for (int m = 0; m < kTiles; ++m) same = same && rows[m].rescale[0] == 1.0f && rows[m].rescale[1] == 1.0f;
+  if (same) return;
+  VF_UNROLL
+  for (int m = 0; m < kTiles; ++m) {
+    VF_UNROLL
+    for (int n = 0; n < kOutputs; ++n) {
+      VF_UNROLL
+      for (int i = 0; i < 4; ++i) outputs[m][n][i] *= rows[m].rescale[i / 2];
+    }
+  }
+}
+
+// Weights as they meet their values: two neighbouring score tiles are, register by register, the A operand of 16 keys.
+template <int kColumns>
+VF_DEVICE void Pack(const float (&weights)[kColumns][4], uint32_t (&packed)[kColumns / 2][4]) {
+  VF_UNROLL
+  for (int k = 0; k < kColumns / 2; ++k) {
+    VF_UNROLL
+    for (int w = 0; w < 4; ++w) {
+      const float(&tile)[4] = weights[2 * k + w / 2];
+      packed[k][w] = PackBf16(tile[(w % 2) * 2], tile[(w % 2) * 2 + 1]);
+    }
+  }
+}
+
+// outputs += weights (keys [first_key, ..) of a stage) x values.
+template <int kDim, int kTiles, int kSteps, int kOutputs>
+VF_DEVICE void Weigh(const uint32_t (&weights)[kTiles][kSteps][4], int values, int first_key,
+                     float (&outputs)[kTiles][kOutputs][4]) {
+  static_assert(kOutputs * 8 == kDim);
+  const FragmentIndex as_b = LoadAsBTransposed(LaneIndex());
+  VF_UNROLL
+  for (int k = 0; k < kSteps; ++k) {
+    VF_UNROLL
+    for (int n = 0; n < kDim / 16; ++n) {
+      uint32_t b[4];
+      LoadMatricesTransposed(
+          values + NeighbourOffset(TileOffset(kDim, kBlockKeys, first_key + k * 16 + as_b.row, 2 * n), as_b.column), b);
+      VF_UNROLL
+      for (int m = 0; m < kTiles; ++m) {
+        MultiplyAccumulate(outputs[m][2 * n], weights[m][k], b[0], b[1]);
+        MultiplyAccumulate(outputs[m][2 * n + 1], weights[m][k], b[2], b[3]);
+      }
+    }
+  }
+}
+
+template <int kTiles, int kColumns>
+VF_DEVICE void Clear(float (&tile)[kTiles][kColumns][4]) {
+  VF_UNROLL
+  for (int m = 0; m < kTiles; ++m) {
+    VF_UNROLL
+    for (int n = 0; n < kColumns; ++n) {
+      VF_UNROLL
+      for (int i = 0; i < 4; ++i) tile[m][n][i] = 0;
+    }
+  }
+}
+
+VF_DEVICE float QuadSum(float value) {
+  value += ShuffleXor(value, 1);
+  return value + ShuffleXor(value, 2);
+}
+
+}  // namespace
+
+}  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE
