@@ -38,8 +38,10 @@ def arc(clone):
     for line in show(clone, "data/arc_easy/in_house/test.jsonl").splitlines():
         row = json.loads(line)
         choices = row["question"]["choices"]
-        yield {"id": row["id"], "question": row["question"]["stem"], "answerKey": row["answerKey"],
-               "choices": {"text": [c["text"] for c in choices], "label": [c["label"] for c in choices]}}
+        labels = [c["label"] for c in choices]
+        key = row["answerKey"] if row["answerKey"] in labels else labels["ABCDE".index(row["answerKey"])]  # they made "2" a "B"
+        yield {"id": row["id"], "question": row["question"]["stem"], "answerKey": key,
+               "choices": {"text": [c["text"] for c in choices], "label": labels}}
 
 
 def hellaswag(clone):

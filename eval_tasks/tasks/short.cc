@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -43,6 +44,13 @@ absl::Status WrongField(const char* field, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" ", what));
 }
 
+constexpr char kNoAnswer[] = "is empty; rows without their answer cannot be scored";
+
+absl::Status CheckIsChoice(const std::vector<std::string>& texts, const char* field) {
+  if (texts.size() >= 2) return absl::OkStatus();
+  return WrongField(field, absl::StrCat("has ", texts.size(), "; a choice needs at least 2"));
+}
+
 // A whole number, also written as text. Rows of test splits have none, or an empty text.
 absl::StatusOr<int64_t> WholeNumber(const Json& row, const char* field) {
   const auto found = row.find(field);
@@ -52,7 +60,7 @@ absl::StatusOr<int64_t> WholeNumber(const Json& row, const char* field) {
   const std::string& text = found->get_ref<const std::string&>();
   int64_t value = 0;
   if (absl::SimpleAtoi(text, &value)) return value;
-  if (text.empty()) return WrongField(field, "is empty; rows without their answer cannot be scored");
+  if (text.empty()) return WrongField(field, kNoAnswer);
   return WrongField(field, absl::StrCat("is \"", text, "\", not a whole number"));
 }
 
@@ -108,9 +116,16 @@ absl::StatusOr<ShortRow> ReadArc(const Json& row) {
   ASSIGN_OR_RETURN(const std::string question, GetString(holder, is_original ? "stem" : "question"));
   ASSIGN_OR_RETURN(const std::string answer, GetString(row, "answerKey"));
   ASSIGN_OR_RETURN(const ArcChoices choices, ReadChoices(holder.value("choices", Json())));
+  if (choices.labels.size() != choices.texts.size()) {
+    return WrongField("choices",
+                      absl::StrCat("has ", choices.labels.size(), " labels for ", choices.texts.size(), " texts"));
+  }
+  RETURN_IF_ERROR(CheckIsChoice(choices.texts, "choices"));
+  if (answer.empty()) return WrongField("answerKey", kNoAnswer);
   const auto right = std::find(choices.labels.begin(), choices.labels.end(), answer);
-  if (right == choices.labels.end() || choices.labels.size() != choices.texts.size()) {
-    return WrongField("answerKey", absl::StrCat("is \"", answer, "\", which labels no choice"));
+  if (right == choices.labels.end()) {
+    return WrongField("answerKey", absl::StrCat("is \"", answer, "\", which labels no choice; the labels are ",
+                                                absl::StrJoin(choices.labels, ", ")));
   }
   return Choice(absl::StrCat("Question: ", question, "\nAnswer:"), choices.texts,
                 static_cast<int>(right - choices.labels.begin()));
@@ -153,6 +168,7 @@ absl::StatusOr<ShortRow> ReadHellaSwag(const Json& row) {
   ASSIGN_OR_RETURN(const std::string ctx_b, GetString(row, "ctx_b"));
   ASSIGN_OR_RETURN(const int64_t label, WholeNumber(row, "label"));
   ASSIGN_OR_RETURN(std::vector<std::string> endings, TextsOf(row, "endings"));
+  RETURN_IF_ERROR(CheckIsChoice(endings, "endings"));
   for (std::string& ending : endings) ending = CleanWikiHow(ending);
   ASSIGN_OR_RETURN(const int gold_index, Index(label, endings.size(), "label"));
   return Choice(CleanWikiHow(absl::StrCat(activity, ": ", ctx_a, " ", PythonCapitalize(ctx_b))), endings, gold_index);
@@ -185,6 +201,8 @@ absl::StatusOr<ShortRow> ReadWinoGrande(const Json& row) {
   if (answer != 1 && answer != 2) {
     return WrongField("answer", absl::StrCat("is ", answer, "; it must be 1 or 2"));
   }
+  // Without one nothing would stand before an ending whose blank begins the sentence.
+  if (first.empty() || second.empty()) return WrongField(first.empty() ? "option1" : "option2", "is empty");
   const size_t blank = sentence.find('_');
   if (blank == std::string::npos) return absl::InvalidArgumentError("the field \"sentence\" has no \"_\"");
   const std::string ending = absl::StrCat(" ", PythonStrip(absl::string_view(sentence).substr(blank + 1)));

@@ -204,6 +204,15 @@ def tokens(folder):
     return made
 
 
+def without_beginning(model):
+    """A copy of the model whose tokenizer adds nothing to a text, as GPT-2's and Qwen's do."""
+    copy = pathlib.Path(tempfile.mkdtemp()) / "model"
+    shutil.copytree(model, copy)
+    tokenizer = json.loads((copy / "tokenizer.json").read_text())
+    (copy / "tokenizer.json").write_text(json.dumps({**tokenizer, "post_processor": None}))
+    return str(copy)
+
+
 def suite(folder, shots):
     lines = [f"name: short{shots}", "lengths: [1024]", "tasks:"]
     for name, *_ in TASKS:
@@ -254,6 +263,7 @@ def main():
     parser.add_argument("--files", type=pathlib.Path)
     parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--model")
+    parser.add_argument("--no-beginning", action="store_true", help="ask the model without a token at the beginning")
     parser.add_argument("--db")
     parser.add_argument("--shots", type=int, default=0)
     parser.add_argument("--programs", type=pathlib.Path)
@@ -262,6 +272,8 @@ def main():
     arguments = parser.parse_args()
     if arguments.tasks:
         TASKS[:] = [task for task in TASKS if task[0] in arguments.tasks.split(",")]
+    if arguments.no_beginning:
+        arguments.model = without_beginning(arguments.model)
     folder = arguments.files or pathlib.Path(tempfile.mkdtemp())
     folder.mkdir(exist_ok=True)
     if arguments.data:
