@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/suites.h"
+#include "eval_tasks/tasks/distinct_words.h"
 #include "eval_tasks/tasks/haystack.h"
 #include "eval_tasks/testing_samples.h"
 #include "gmock/gmock.h"
@@ -192,6 +193,61 @@ TEST(CommonWordsTest, TheGoldWordsComeUpThirtyTimesAndOthersAtMostThree) {
     EXPECT_LT(below_three, 110) << "of the last stretch, and of words exchanged to fill the length";
     EXPECT_GT(number, length / 16);
   }
+}
+
+TEST(DistinctWordsTest, GivesEveryPairOnceAndThenWordsInWhichNoneStands) {
+  Random random("distinct");
+  const size_t pair_count = TheLexicon().first.size() * TheLexicon().second.size();
+  DistinctWords words;
+  std::set<std::string> pairs, threes;
+  for (size_t i = 0; i < pair_count; ++i) EXPECT_TRUE(pairs.insert(words.Draw(random)).second);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string three = words.Draw(random);
+    const std::vector<std::string> parts = absl::StrSplit(three, '-');
+    ASSERT_EQ(parts.size(), 3u) << three;
+    EXPECT_TRUE(threes.insert(three).second) << three;
+    EXPECT_FALSE(pairs.count(absl::StrCat(parts[0], "-", parts[1]))) << three;
+    EXPECT_FALSE(pairs.count(absl::StrCat(parts[1], "-", parts[2]))) << three;
+  }
+  // As long as there are pairs, they are those of plain rejection: prompts of before must stay what they were.
+  Random one("same"), other("same");
+  DistinctWords drawn;
+  std::set<std::string> used;
+  for (int i = 0; i < 10'000; ++i) ASSERT_EQ(drawn.Draw(one), DrawUnused(used, [&] { return DrawPair(other); }));
+}
+
+// A token a blank, whatever stands between them: long texts cost little.
+class Blanks : public TokenCounter {
+ public:
+  absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const override {
+    return std::vector<int32_t>(std::count(text.begin(), text.end(), ' '));
+  }
+  absl::StatusOr<std::vector<int32_t>> EncodePrompt(absl::string_view text) const override { return EncodePiece(text); }
+  const std::string& sha256() const override { return sha256_; }
+
+ private:
+  std::string sha256_ = Sha256Hex("blanks");
+};
+
+TEST(DistinctWordsTest, AContextMayNeedMoreThanAllPairs) {
+  const size_t pair_count = TheLexicon().first.size() * TheLexicon().second.size();
+  const Sample needles = Group(*Make("niah", {{"haystack", "needles"}}), 340'000, Blanks(), 0)[0];
+  std::set<absl::string_view> keys;
+  int needle_count = 0;
+  for (absl::string_view line : absl::StrSplit(Context(needles), '\n')) {
+    if (!absl::ConsumePrefix(&line, "A secret number of ")) continue;
+    EXPECT_TRUE(keys.insert(line.substr(0, line.find(' '))).second) << line;
+    ++needle_count;
+  }
+  EXPECT_GT(needle_count, static_cast<int>(pair_count) + 2000);
+
+  const auto task = Make("common_words", {{"other_repeats", "1"}, {"common_repeats", "6"}});
+  const Sample list = Group(*task, 120'000, Blanks(), 0)[0];
+  std::map<absl::string_view, int> counts;
+  const std::string text = EvidenceText(list);
+  for (absl::string_view item : absl::StrSplit(text, ' ')) ++counts[item];
+  EXPECT_GT(counts.size(), 2 * pair_count) << "words, and a number for each";
+  for (const std::string& word : list.gold) EXPECT_EQ(counts[word], 6);
 }
 
 TEST(FrequentWordsTest, TheGoldWordsFollowTheDots) {

@@ -7,6 +7,8 @@
 // Source: Hsieh et al. 2024, arXiv:2404.06654, section 3 and appendix B.
 #include <algorithm>
 #include <set>
+#include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,8 +17,8 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "eval_tasks/parameters.h"
+#include "eval_tasks/tasks/distinct_words.h"
 #include "eval_tasks/tasks/haystack.h"
-#include "eval_tasks/tasks/lexicon.h"
 #include "eval_tasks/tasks/native_task.h"
 
 namespace varifocal {
@@ -26,10 +28,7 @@ constexpr int kMaxNewTokens = 128;  // upstream's
 
 // Of `type`: "words" (a pair with a hyphen), "numbers" (seven digits), "uuids" (version 4).
 std::string DrawTerm(absl::string_view type, Random& random) {
-  if (type == "words") {
-    const std::string& first = random.Choose(TheLexicon().first);
-    return absl::StrCat(first, "-", random.Choose(TheLexicon().second));
-  }
+  if (type == "words") return DrawPair(random);
   if (type == "numbers") return absl::StrCat(1'000'000 + random.Below(9'000'000));
   const uint64_t high = (random.Next() & ~uint64_t{0xF000}) | 0x4000;
   const uint64_t low = (random.Next() & ~(uint64_t{3} << 62)) | (uint64_t{1} << 63);
@@ -46,16 +45,29 @@ std::string NeedleText(absl::string_view value_type, absl::string_view key, absl
   return absl::StrCat("A secret ", Noun(value_type), " of ", key, " is ", value, ".");
 }
 
-// Further needles, of keys that are not among `used`.
-Haystack NeedleHaystack(const std::string& key_type, const std::string& value_type, std::set<std::string> used) {
+// Each once. A context has room for half a million needles at most: a sixteenth of all numbers.
+class Keys {
+ public:
+  explicit Keys(std::string type) : type_(std::move(type)) {}
+
+  std::string Draw(Random& random) {
+    if (type_ == "words") return words_.Draw(random);
+    return DrawUnused(others_, [&] { return DrawTerm(type_, random); });
+  }
+
+ private:
+  std::string type_;
+  DistinctWords words_;
+  std::unordered_set<std::string> others_;
+};
+
+// Further needles, of keys that are not among those drawn.
+Haystack NeedleHaystack(Keys drawn, const std::string& value_type) {
   Haystack haystack;
   haystack.separator = "\n";
-  haystack.open = [key_type, value_type, used = std::move(used)](Random& filler) -> SentenceStream {
-    return [key_type, value_type, used, &filler]() mutable {
-      std::string key;
-      do {
-        key = DrawTerm(key_type, filler);
-      } while (!used.insert(key).second);
+  haystack.open = [drawn = std::move(drawn), value_type](Random& filler) -> SentenceStream {
+    return [keys = drawn, value_type, &filler]() mutable {
+      const std::string key = keys.Draw(filler);
       return absl::StrCat("\n", NeedleText(value_type, key, DrawTerm(value_type, filler)));
     };
   };
@@ -72,25 +84,21 @@ class NiahPlan : public HaystackPlan {
   NiahPlan(const TaskSpec& spec, const GroupSeeds& seeds, const Haystack& haystack)
       : value_type_(GetText(spec.parameters, "value_type")),
         value_count_(static_cast<size_t>(GetInteger(spec.parameters, "values"))) {
-    const std::string& key_type = GetText(spec.parameters, "key_type");
     const size_t question_count = seeds.items.size();
     const size_t asked_count = static_cast<size_t>(GetInteger(spec.parameters, "queries"));
     const size_t needed = std::max(asked_count, question_count);
     const size_t key_count = std::max(static_cast<size_t>(GetInteger(spec.parameters, "keys")), needed);
     std::vector<Random> items(seeds.items.begin(), seeds.items.end());
     Random group(seeds.group);
-    std::set<std::string> keys;
+    Keys keys(GetText(spec.parameters, "key_type"));
     for (size_t i = 0; i < key_count; ++i) {
       // Needles that are asked about belong to their question, the others to the group.
       Random& random = i >= needed ? group : items[question_count > 1 ? i : 0];
       Needle needle;
-      do {
-        needle.key = DrawTerm(key_type, random);
-      } while (!keys.insert(needle.key).second);
+      needle.key = keys.Draw(random);
       std::set<std::string> values;
-      while (values.size() < value_count_) {
-        std::string value = DrawTerm(value_type_, random);
-        if (values.insert(value).second) needle.values.push_back(std::move(value));
+      for (size_t v = 0; v < value_count_; ++v) {
+        needle.values.push_back(DrawUnused(values, [&] { return DrawTerm(value_type_, random); }));
       }
       for (const std::string& value : needle.values) {
         const bool has_quarter = question_count > 1 && i < question_count;
@@ -101,7 +109,7 @@ class NiahPlan : public HaystackPlan {
       needles_.push_back(std::move(needle));
     }
     haystack_ = GetText(spec.parameters, "haystack") == "needles"
-                    ? NeedleHaystack(key_type, value_type_, std::move(keys))
+                    ? NeedleHaystack(std::move(keys), value_type_)
                     : haystack;
     header_ = absl::StrCat("Secret ", Noun(value_type_),
                            "s are hidden in the following text. Remember them: you will be asked for some at the end."

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "eval_tasks/parameters.h"
+#include "eval_tasks/tasks/distinct_words.h"
 #include "eval_tasks/tasks/haystack.h"
 #include "eval_tasks/tasks/native_task.h"
 
@@ -40,19 +41,13 @@ class VariableTrackingPlan : public HaystackPlan {
     std::string asked_value;
     std::vector<int> evidence;
     for (int chain = 0; chain < chain_count; ++chain) {
-      std::string value;
-      do {
-        value = absl::StrCat(10'000 + random.Below(90'000));
-      } while (!used.insert(value).second);
+      std::string value = DrawUnused(used, [&] { return absl::StrCat(10'000 + random.Below(90'000)); });
       std::vector<double> depths;
       for (int i = 0; i <= hop_count; ++i) depths.push_back(random.Uniform());
       std::sort(depths.begin(), depths.end());
       std::string before;
       for (int i = 0; i <= hop_count; ++i) {
-        std::string name;
-        do {
-          name = DrawName(random);
-        } while (!used.insert(name).second);
+        std::string name = DrawUnused(used, [&] { return DrawName(random); });
         const std::string what = i == 0 ? value : absl::StrCat("what box ", before, " holds");
         if (chain == 0) {
           question.gold.push_back(name);

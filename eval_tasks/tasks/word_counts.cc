@@ -16,7 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "base/random.h"
 #include "eval_tasks/parameters.h"
-#include "eval_tasks/tasks/lexicon.h"
+#include "eval_tasks/tasks/distinct_words.h"
 #include "eval_tasks/tasks/native_task.h"
 
 namespace varifocal {
@@ -39,11 +39,6 @@ class WordListPlan : public ContextPlan {
   std::string header_;
 };
 
-std::string DrawPair(Random& random) {
-  const std::string& first = random.Choose(TheLexicon().first);
-  return absl::StrCat(first, "-", random.Choose(TheLexicon().second));
-}
-
 // "1. a 2. b ..", or just "a, b ..".
 std::string Numbered(const std::vector<std::string>& words) {
   std::vector<std::string> items;
@@ -59,10 +54,7 @@ class CommonWordsPlan : public WordListPlan {
     Random random(seeds.items[0]);
     auto draw = [&](int count) {
       std::vector<std::string> words;
-      while (static_cast<int>(words.size()) < count) {
-        std::string word = DrawPair(random);
-        if (used_.insert(word).second) words.push_back(std::move(word));
-      }
+      for (int i = 0; i < count; ++i) words.push_back(used_.Draw(random));
       return words;
     };
     common_ = draw(GetInteger(spec.parameters, "common"));
@@ -93,7 +85,7 @@ class CommonWordsPlan : public WordListPlan {
       words[places[i]] = common_[i % common_.size()];
       units[places[i]].planted = static_cast<int>(i);
     }
-    std::set<std::string> used = used_;
+    DistinctWords used = used_;
     std::vector<std::string> stretch;
     for (int i = 0; i < count; ++i) {
       if (words[i].empty()) {
@@ -109,32 +101,23 @@ class CommonWordsPlan : public WordListPlan {
   // A word that comes up once, in the place of one that then comes up once less.
   std::optional<Unit> Alternative(const Unit& unit, Random& filler) const override {
     if (unit.planted >= 0) return std::nullopt;
-    std::string word;
-    do {
-      word = DrawPair(filler);
-    } while (used_.count(word) > 0);
-    return Unit{absl::StrCat(unit.text.substr(0, unit.text.find(' ') + 1), word), -1, {}};
+    DistinctWords used = used_;
+    return Unit{absl::StrCat(unit.text.substr(0, unit.text.find(' ') + 1), used.Draw(filler)), -1, {}};
   }
 
  private:
   // Fifty words, each as often as it comes up at all, in random order.
-  std::vector<std::string> DrawStretch(std::set<std::string>& used, Random& filler) const {
+  std::vector<std::string> DrawStretch(DistinctWords& used, Random& filler) const {
     constexpr int kWords = 50;
     std::vector<std::string> stretch;
-    for (int i = 0; i < kWords; ++i) {
-      std::string word;
-      do {
-        word = DrawPair(filler);
-      } while (!used.insert(word).second);
-      stretch.insert(stretch.end(), other_repeats_, word);
-    }
+    for (int i = 0; i < kWords; ++i) stretch.insert(stretch.end(), other_repeats_, used.Draw(filler));
     filler.Shuffle(stretch);
     return stretch;
   }
 
   int common_repeats_, other_repeats_;
   std::vector<std::string> common_;
-  std::set<std::string> used_;
+  DistinctWords used_;
   std::vector<double> depths_;  // of the common words, one after the other again and again
 };
 
@@ -144,11 +127,12 @@ class FrequentWordsPlan : public WordListPlan {
     Random random(seeds.items[0]);
     std::set<std::string> used;
     vocabulary_.push_back("...");
-    while (vocabulary_.size() < kVocabulary) {
+    auto draw = [&] {
       std::string word;
       for (int i = 0; i < kWordLength; ++i) word.push_back(static_cast<char>('a' + random.Below(26)));
-      if (used.insert(word).second) vocabulary_.push_back(std::move(word));
-    }
+      return word;
+    };
+    while (vocabulary_.size() < kVocabulary) vocabulary_.push_back(DrawUnused(used, draw));
     header_ = "The following coded text is made of words without a meaning. Count how often each comes up.\n\nText: ";
     PlannedQuestion question;
     question.line =
