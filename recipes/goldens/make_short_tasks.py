@@ -1,7 +1,7 @@
 """Write the golden files of the short benchmarks from lm-evaluation-harness.
 
 eval_tasks/testdata/short_tasks.json has invented rows and the harness's requests; server/jobs/testdata/short_tokens.json, for
-tokenizers of each kind, the token ids that the harness runs and scores of the odd ones among them.
+tokenizers of each kind (make_tokenizers.py comes first), the token ids that the harness runs and scores of the odd ones.
 
 With --model the harness also scores rows with a transformers model, and a Varifocal database of the same rows is compared
 with it: the order of every row's continuations must be the same, and so must the scores. --programs makes that database.
