@@ -120,6 +120,33 @@ size_t ValueEnd(absl::string_view text, size_t at) {
   return at;
 }
 
+// Python writes numbers that JSON does not have as NaN, Infinity and -Infinity; they become null.
+std::string WithNullForNotFinite(absl::string_view text) {
+  constexpr absl::string_view kWords[] = {"NaN", "-Infinity", "Infinity"};
+  std::string plain;
+  for (size_t at = 0; at < text.size();) {
+    const auto word = std::find_if(std::begin(kWords), std::end(kWords),
+                                   [&](absl::string_view w) { return absl::StartsWith(text.substr(at), w); });
+    size_t end = at + 1;
+    if (word != std::end(kWords)) {
+      plain += "null";
+      at += word->size();
+      continue;
+    }
+    if (text[at] == '"') end = std::min(ValueEnd(text, at), text.size());
+    plain.append(text.data() + at, end - at);
+    at = end;
+  }
+  return plain;
+}
+
+absl::StatusOr<Json> ParsePythonJson(absl::string_view text) {
+  absl::StatusOr<Json> value = ParseJson(text);
+  if (value.ok() || !(absl::StrContains(text, "NaN") || absl::StrContains(text, "Infinity"))) return value;
+  absl::StatusOr<Json> finite = ParseJson(WithNullForNotFinite(text));
+  return finite.ok() ? finite : value;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JsonRowFile>> JsonRowFile::Open(const std::string& path) {
@@ -237,7 +264,7 @@ absl::StatusOr<std::string> JsonRowFile::ReadText(size_t index) const {
 
 absl::StatusOr<Json> JsonRowFile::Read(size_t index) const {
   ASSIGN_OR_RETURN(const std::string text, ReadText(index));
-  absl::StatusOr<Json> row = ParseJson(text);
+  absl::StatusOr<Json> row = ParsePythonJson(text);
   if (!row.ok()) return Annotate(row.status(), PlaceOf(index));
   if (!row->is_object()) return absl::InvalidArgumentError(absl::StrCat(PlaceOf(index), ": is not a JSON object"));
   return row;
@@ -268,7 +295,7 @@ absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::stri
       if (fields.contains(field)) {
         return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" stands twice"));
       }
-      ASSIGN_OR_RETURN(fields[field], ParseJson(text.substr(at, end - at)));
+      ASSIGN_OR_RETURN(fields[field], ParsePythonJson(text.substr(at, end - at)));
     }
     if (all_names != nullptr) all_names->push_back(field);
     at = end;

@@ -4,7 +4,7 @@
 // Files of a benchmark have gigabytes and rows of megabytes. A scan holds one row; what is chosen is read again by its
 // place. FieldsOf finds fields of an object without building the others, which costs a walk over the bytes.
 //
-// A byte order mark and CR LF line ends are read over.
+// A byte order mark and CR LF line ends are read over; NaN and Infinity, which Python writes, are null.
 //
 // Errors:  NOT_FOUND for a file that cannot be read; INVALID_ARGUMENT "PATH: row N: ..", rows counted from 1, and for a
 //          compressed file, a list that does not end, and a row above kJsonRowBytesMax.

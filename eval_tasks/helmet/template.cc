@@ -1,6 +1,8 @@
 #include "eval_tasks/helmet/template.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "eval_tasks/metrics/python_repr.h"
 
 namespace varifocal::helmet {
 
@@ -48,10 +50,22 @@ absl::StatusOr<std::string> Template::Render(const SlotValues& first, const Slot
   return text;
 }
 
+absl::StatusOr<std::string> PythonRepr(const Json& value) {
+  if (value.is_string()) return varifocal::PythonRepr(value.get_ref<const std::string&>());
+  if (!value.is_array()) return PythonStr(value);
+  std::string items;
+  for (const Json& item : value) {
+    ASSIGN_OR_RETURN(const std::string text, PythonRepr(item));
+    absl::StrAppend(&items, items.empty() ? "" : ", ", text);
+  }
+  return absl::StrCat("[", items, "]");
+}
+
 absl::StatusOr<std::string> PythonStr(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_null()) return std::string("None");
   if (value.is_boolean()) return std::string(value.get<bool>() ? "True" : "False");
+  if (value.is_number_float()) return varifocal::PythonRepr(value.get<double>());
   if (value.is_number()) return value.dump();
   return absl::InvalidArgumentError(absl::StrCat("is ", value.type_name(), ", not a text or a number"));
 }

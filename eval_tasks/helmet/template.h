@@ -34,5 +34,7 @@ class Template {
 
 // str(value) of a value as Python reads it from JSON; nothing for lists and objects.
 absl::StatusOr<std::string> PythonStr(const Json& value);
+// The same for lists too, as Python prints what stands in them.
+absl::StatusOr<std::string> PythonRepr(const Json& value);
 
 }  // namespace varifocal::helmet

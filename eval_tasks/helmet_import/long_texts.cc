@@ -240,7 +240,11 @@ struct InfBenchQuestion {
 
 absl::StatusOr<InfBenchQuestion> QuestionOf(const RowView& row, bool is_choice, const Template& options_form) {
   InfBenchQuestion question;
-  ASSIGN_OR_RETURN(question.question, row.Text("input"));
+  if (row.json().contains("input") && row.json()["input"].is_null()) {
+    question.question = "None";  // as upstream shows it; summaries have no question
+  } else {
+    ASSIGN_OR_RETURN(question.question, row.Str("input"));
+  }
   ASSIGN_OR_RETURN(question.answers, row.Texts("answer"));
   if (!is_choice) return question;
   ASSIGN_OR_RETURN(const std::vector<std::string> options, row.Texts("options"));
@@ -337,6 +341,14 @@ absl::StatusOr<Prompting> MultiLexSumPrompting(const ConfigEntry&, const Sources
 
 constexpr const char* kShortSummary = "summary/short";
 
+// The documents of a case as one text; a case may have none.
+absl::StatusOr<std::string> JoinedSources(const RowView& row) {
+  ASSIGN_OR_RETURN(const Json* documents, row.Field("sources"));
+  if (documents->is_array() && documents->empty()) return std::string();
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, row.Texts("sources"));
+  return absl::StrJoin(texts, "\n\n");
+}
+
 // Rows of a split that have a short summary.
 struct SummarizedRows {
   std::unique_ptr<JsonRowFile> file;
@@ -374,8 +386,7 @@ absl::Status ImportMultiLexSum(const ConfigEntry& entry, Sources& sources, const
   for (size_t i = 0; i < test.rows.size(); ++i) {
     ASSIGN_OR_RETURN(Json json, test.file->Read(test.rows[i]));
     const RowView row(std::move(json), test.file->PlaceOf(test.rows[i]));
-    ASSIGN_OR_RETURN(const std::vector<std::string> sources_texts, row.Texts("sources"));
-    std::string context = absl::StrJoin(sources_texts, "\n\n");
+    ASSIGN_OR_RETURN(const std::string context, JoinedSources(row));
     ASSIGN_OR_RETURN(const MeasuredText measured, cutter.Measure(context));
     // Every row of train, and then of this split, has drawn before this one.
     if (measured.token_count >= kTokensMin) chosen.push_back({test.rows[i], train.rows.size() + i});
@@ -412,8 +423,8 @@ absl::Status ImportMultiLexSum(const ConfigEntry& entry, Sources& sources, const
     imported.id = row.json().contains("id") && row.json()["id"].is_string() ? row.json()["id"].get<std::string>()
                                                                             : absl::StrCat(index);
     imported.question = imported.cluster = imported.id;
-    ASSIGN_OR_RETURN(const std::vector<std::string> sources_texts, row.Texts("sources"));
-    RETURN_IF_ERROR(cutter.Fill(absl::StrJoin(sources_texts, "\n\n"), imported));
+    ASSIGN_OR_RETURN(const std::string context, JoinedSources(row));
+    RETURN_IF_ERROR(cutter.Fill(context, imported));
     imported.item = row.json();
     imported.item.erase("sources");
     imported.item["question"] = "";

@@ -57,43 +57,46 @@ absl::StatusOr<std::string> Passages(const Template& form, const RowView& row) {
 // Keys of a file's rows, and which rows are popular little enough to count.
 struct KeyedRows {
   std::unique_ptr<JsonRowFile> file;
-  std::string key;           // the field: id where a row has one, else question
+  std::string key;           // the field: id where a row of the test file has one, else question
   std::vector<Json> keys;    // of each row
   std::vector<size_t> rows;  // that count
 };
 
-absl::StatusOr<KeyedRows> ReadKeys(const std::string& path, const std::string& dataset, Sources& sources) {
+// `key`: the field, where another file's columns have decided it.
+absl::StatusOr<KeyedRows> ReadKeys(const std::string& path, const std::string& dataset, Sources& sources,
+                                   const std::string& key = "") {
   KeyedRows keyed;
   double threshold = 0;
   if (IsPopQa(dataset) && !absl::SimpleAtod(dataset.substr(dataset.rfind('_') + 1), &threshold)) {
     return absl::InvalidArgumentError(absl::StrCat("the dataset \"", dataset, "\" ends in no popularity threshold"));
   }
   std::vector<Json> fields;
-  std::vector<std::string> names;
+  bool has_id = false;  // a column exists for all rows when one row has it
   ASSIGN_OR_RETURN(
       keyed.file,
       sources.Open(
           path,
-          [&](int64_t number, absl::string_view text) -> absl::Status {
-            ASSIGN_OR_RETURN(Json row, FieldsOf(text, {"id", "question", "s_pop"}, number == 1 ? &names : nullptr));
+          [&](int64_t, absl::string_view text) -> absl::Status {
+            ASSIGN_OR_RETURN(Json row, FieldsOf(text, {"id", "question", "s_pop"}));
+            has_id = has_id || row.contains("id");
             fields.push_back(std::move(row));
             return absl::OkStatus();
           },
           RowsFieldOf(path)));
-  keyed.key = std::find(names.begin(), names.end(), "id") != names.end() ? "id" : "question";
+  keyed.key = !key.empty() ? key : has_id ? "id" : "question";
   std::map<Json, std::pair<std::string, size_t>> question_of;  // an id, and the first row that has it
   for (size_t i = 0; i < fields.size(); ++i) {
     const RowView row(std::move(fields[i]), keyed.file->PlaceOf(i));
-    ASSIGN_OR_RETURN(const Json* key, row.Field(keyed.key));
-    if (!key->is_string() && !key->is_number_integer()) return row.Error(keyed.key, "is no text and no whole number");
-    keyed.keys.push_back(*key);
+    ASSIGN_OR_RETURN(const Json* id, row.Field(keyed.key));
+    if (!id->is_string() && !id->is_number_integer()) return row.Error(keyed.key, "is no text and no whole number");
+    keyed.keys.push_back(*id);
     // Rows repeat a question, with the answer at other depths; an id that stands for two is a mistake.
     if (keyed.key == "id") {
       ASSIGN_OR_RETURN(const std::string question, row.Str("question"));
-      const auto [earlier, is_new] = question_of.emplace(*key, std::make_pair(question, i + 1));
+      const auto [earlier, is_new] = question_of.emplace(*id, std::make_pair(question, i + 1));
       if (!is_new && earlier->second.first != question) {
         return row.Error("question", absl::StrCat("is not that of row ", earlier->second.second,
-                                                  ", which has the same id ", key->dump()));
+                                                  ", which has the same id ", id->dump()));
       }
     }
     if (IsPopQa(dataset)) {
@@ -132,8 +135,8 @@ absl::Status TooFewDemos(const std::string& place, size_t found, int shots) {
 absl::Status ImportQa(const ConfigEntry& entry, Sources& sources, const RowSink& sink) {
   ASSIGN_OR_RETURN(const Template passage, sources.texts->Form("qa.passage"));
   ASSIGN_OR_RETURN(const Template demo, sources.texts->Form("qa.demo"));
-  ASSIGN_OR_RETURN(const KeyedRows pool, ReadKeys(sources.Resolve(entry.demo_file), entry.dataset, sources));
   ASSIGN_OR_RETURN(const KeyedRows test, ReadKeys(sources.Resolve(entry.test_file), entry.dataset, sources));
+  ASSIGN_OR_RETURN(const KeyedRows pool, ReadKeys(sources.Resolve(entry.demo_file), entry.dataset, sources, test.key));
   std::map<size_t, std::string> demo_texts;  // made when first chosen
   auto demo_text = [&](size_t index) -> absl::StatusOr<std::string> {
     const auto made = demo_texts.find(index);
@@ -142,11 +145,11 @@ absl::Status ImportQa(const ConfigEntry& entry, Sources& sources, const RowSink&
     const RowView row(std::move(json), pool.file->PlaceOf(index));
     ASSIGN_OR_RETURN(const std::string documents, Passages(passage, row));
     ASSIGN_OR_RETURN(const Json* answers, row.List("answers"));
-    if (!(*answers)[0].is_string()) return row.Error("answers", "begins with something that is no text");
-    ASSIGN_OR_RETURN(
-        std::string text,
-        RenderObject(demo, row.json(), {{"documents", documents}, {"answer", (*answers)[0].get<std::string>()}}, row,
-                     "row"));
+    const Json& first = (*answers)[0];
+    const absl::StatusOr<std::string> answer = first.is_array() ? PythonRepr(first) : PythonStr(first);
+    if (!answer.ok()) return row.Error("answers[0]", answer.status().message());
+    ASSIGN_OR_RETURN(std::string text,
+                     RenderObject(demo, row.json(), {{"documents", documents}, {"answer", *answer}}, row, "row"));
     return demo_texts[index] = std::move(text);
   };
   std::map<std::string, int> times_asked;
@@ -318,7 +321,8 @@ absl::StatusOr<Prompting> AlcePrompting(const ConfigEntry& entry, const Sources&
 }
 
 absl::StatusOr<std::string> NumberedDocuments(const Template& form, const RowView& row, size_t count) {
-  ASSIGN_OR_RETURN(const Json* docs, row.List("docs"));
+  ASSIGN_OR_RETURN(const Json* docs, row.Field("docs"));
+  if (!docs->is_array()) return row.Error("docs", "is not a list");
   std::vector<std::string> texts;
   for (size_t i = 0; i < std::min(count, docs->size()); ++i) {
     ASSIGN_OR_RETURN(std::string text,
