@@ -216,6 +216,62 @@ TEST(DistinctWordsTest, GivesEveryPairOnceAndThenWordsInWhichNoneStands) {
   for (int i = 0; i < 10'000; ++i) ASSERT_EQ(drawn.Draw(one), DrawUnused(used, [&] { return DrawPair(other); }));
 }
 
+// How often each word of a sample's list comes up.
+std::map<std::string, int> ListCounts(const Sample& sample) {
+  std::map<std::string, int> counts;
+  const std::vector<std::string> items = absl::StrSplit(EvidenceText(sample), ' ');
+  for (size_t i = 1; i < items.size(); i += 2) ++counts[items[i]];
+  return counts;
+}
+
+TEST(CommonWordsTest, RepeatsAreUpstreamsOfTheLengthUnlessASuiteSaysOtherwise) {
+  // common_words_extraction.py: 6 and 1 below 4,096 tokens, otherwise 30 and 3.
+  auto expect = [](const std::map<std::string, std::string>& parameters, int length, int common, int other) {
+    const Sample sample = Group(*Make("common_words", parameters), length, Shipped(), 1)[0];
+    std::map<int, int> words_of_count;
+    const std::map<std::string, int> counts = ListCounts(sample);
+    for (const auto& [word, count] : counts) ++words_of_count[count];
+    EXPECT_EQ(words_of_count[common], 10) << length;
+    EXPECT_GT(words_of_count[other], 20) << length;
+    EXPECT_EQ(words_of_count.rbegin()->first, common);
+    for (const std::string& word : sample.gold) EXPECT_EQ(counts.at(word), common);
+  };
+  expect({}, 2048, 6, 1);
+  expect({}, 4095, 6, 1);
+  expect({}, 4096, 30, 3);
+  expect({{"common_repeats", "30"}, {"other_repeats", "3"}}, 4095, 30, 3);
+  expect({{"common_repeats", "20"}}, 3000, 20, 3);
+  expect({{"other_repeats", "2"}}, 4000, 30, 2);
+}
+
+TEST(CommonWordsTest, CommonWordsThatAreNotAheadAreRefused) {
+  auto make = [](std::map<std::string, std::string> parameters) {
+    SuiteSpec suite;
+    suite.name = "test";
+    suite.lengths = {4096};
+    suite.tasks = {{"list", "common_words", std::move(parameters), {}, 0}};
+    return MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).status();
+  };
+  EXPECT_EQ(make({{"common_repeats", "2"}, {"other_repeats", "100"}}).message(),
+            "task \"list\": common_repeats is \"2\"; it must be above other_repeats, which is \"100\"");
+  EXPECT_EQ(make({{"common_repeats", "3"}}).message(),
+            "task \"list\": common_repeats is \"3\"; it must be above other_repeats, which is \"3\"");
+  EXPECT_EQ(make({{"other_repeats", "30"}}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(make({{"common_repeats", "4"}}).ok());
+  EXPECT_TRUE(make({{"other_repeats", "29"}}).ok());
+}
+
+TEST(CommonWordsTest, ExchangedWordsAreNeverAsFrequentAsCommonOnes) {
+  // A token a byte leaves gaps that words are exchanged for, and a tenth of all pairs stand in the list.
+  const auto task = Make("common_words", {{"common", "3"}, {"common_repeats", "2"}, {"other_repeats", "1"}});
+  for (int index = 0; index < 24; ++index) {
+    const Sample sample = Group(*task, 80'000, Bytes(), index)[0];
+    int twice = 0;
+    for (const auto& [word, count] : ListCounts(sample)) twice += count > 1 ? 1 : 0;
+    EXPECT_EQ(twice, 3) << index;
+  }
+}
+
 // A token a blank, whatever stands between them: long texts cost little.
 class Blanks : public TokenCounter {
  public:

@@ -98,6 +98,7 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
                                                           const TokenCounter& tokenizer) const {
   const GroupRange range = GroupOf(request.index);
   GroupSeeds seeds;
+  seeds.context_length = request.context_length;
   seeds.group_index = range.first_index / range.count;
   seeds.group = GroupSeed(request.seed, spec_.name, seeds.group_index);
   for (int i = 0; i < range.count; ++i) {

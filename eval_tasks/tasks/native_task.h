@@ -24,6 +24,7 @@ struct GroupSeeds {
   int group_index = 0;
   Sha256Digest group;
   std::vector<Sha256Digest> items;  // one for each question
+  int context_length = 0;           // for what upstream does otherwise in short contexts; questions stay the same
 };
 
 struct NativeFamily {

@@ -1,8 +1,9 @@
 // common_words and frequent_words: which words of a long list stand in it most often, RULER's aggregation families in
 // wording of our own (docs/tasks.md).
 //
-// common_words: a numbered list in which some words come up thirty times and all others three times. The common ones
-// are spread over the whole list, the others come in stretches of their own, so that a longer list has more of them.
+// common_words: a numbered list in which some words come up thirty times and all others three times (six and once in a
+// short one, as upstream). The common ones are spread over the whole list, the others come in stretches of their own,
+// so that a longer list has more of them.
 // frequent_words: coded text whose words have frequencies of a power law; the most frequent "word" is three dots, and
 // the three after it are asked for. A stretch of about a hundred words holds each as often as the law says.
 //
@@ -46,11 +47,23 @@ std::string Numbered(const std::vector<std::string>& words) {
   return absl::StrJoin(items, " ");
 }
 
+// How often each word comes up: as upstream has it where a suite says nothing.
+struct Repeats {
+  int common, other;
+};
+
+Repeats RepeatsOf(const Parameters& parameters, int context_length) {
+  constexpr int kLongLength = 4096;
+  const std::optional<double> common = FindNumber(parameters, "common_repeats");
+  const std::optional<double> other = FindNumber(parameters, "other_repeats");
+  if (!common.has_value() && !other.has_value() && context_length < kLongLength) return {6, 1};
+  return {static_cast<int>(common.value_or(30)), static_cast<int>(other.value_or(3))};
+}
+
 class CommonWordsPlan : public WordListPlan {
  public:
   CommonWordsPlan(const TaskSpec& spec, const GroupSeeds& seeds)
-      : common_repeats_(GetInteger(spec.parameters, "common_repeats")),
-        other_repeats_(GetInteger(spec.parameters, "other_repeats")) {
+      : repeats_(RepeatsOf(spec.parameters, seeds.context_length)) {
     Random random(seeds.items[0]);
     auto draw = [&](int count) {
       std::vector<std::string> words;
@@ -62,7 +75,7 @@ class CommonWordsPlan : public WordListPlan {
     std::vector<std::string> example = draw(4);
     for (const std::string& word : shown) example.insert(example.end(), 4, word);
     random.Shuffle(example);
-    for (size_t i = 0; i < common_.size() * static_cast<size_t>(common_repeats_); ++i) {
+    for (size_t i = 0; i < common_.size() * static_cast<size_t>(repeats_.common); ++i) {
       depths_.push_back(random.Uniform());
     }
     const std::string task = "In the numbered list, a few words come up far more often than the others. List: ";
@@ -95,14 +108,17 @@ class CommonWordsPlan : public WordListPlan {
       }
       units[i].text = absl::StrCat(i + 1, ". ", words[i]);
     }
+    listed_ = std::move(used);
     return units;
   }
 
-  // A word that comes up once, in the place of one that then comes up once less.
+  // Another word in the place of one that then comes up once less. It may stand in the list already, and then comes up
+  // once more; where a few times more make it as frequent as a common one, it does not.
   std::optional<Unit> Alternative(const Unit& unit, Random& filler) const override {
     if (unit.planted >= 0) return std::nullopt;
     DistinctWords used = used_;
-    return Unit{absl::StrCat(unit.text.substr(0, unit.text.find(' ') + 1), used.Draw(filler)), -1, {}};
+    DistinctWords& others = repeats_.common - repeats_.other < kSafeDistance ? listed_ : used;
+    return Unit{absl::StrCat(unit.text.substr(0, unit.text.find(' ') + 1), others.Draw(filler)), -1, {}};
   }
 
  private:
@@ -110,14 +126,18 @@ class CommonWordsPlan : public WordListPlan {
   std::vector<std::string> DrawStretch(DistinctWords& used, Random& filler) const {
     constexpr int kWords = 50;
     std::vector<std::string> stretch;
-    for (int i = 0; i < kWords; ++i) stretch.insert(stretch.end(), other_repeats_, used.Draw(filler));
+    for (int i = 0; i < kWords; ++i) stretch.insert(stretch.end(), repeats_.other, used.Draw(filler));
     filler.Shuffle(stretch);
     return stretch;
   }
 
-  int common_repeats_, other_repeats_;
+  // A dozen exchanges fill a length: that so many of them draw one of 52,900 pairs is less than 1 in 10^11.
+  static constexpr int kSafeDistance = 4;
+
+  const Repeats repeats_;
   std::vector<std::string> common_;
-  DistinctWords used_;
+  DistinctWords used_;            // in front of the list, and common
+  mutable DistinctWords listed_;  // and in the list built last, the longest until now
   std::vector<double> depths_;  // of the common words, one after the other again and again
 };
 
@@ -194,6 +214,12 @@ absl::StatusOr<std::unique_ptr<Task>> MakeWordListTask(const TaskSpec& spec, int
 
 // Tokens to generate are upstream's.
 absl::StatusOr<std::unique_ptr<Task>> MakeCommonWords(const TaskSpec& spec) {
+  const Repeats repeats = RepeatsOf(spec.parameters, kContextLengthMax);
+  if (repeats.common <= repeats.other) {
+    return absl::InvalidArgumentError(absl::StrCat("task \"", spec.name, "\": common_repeats is \"", repeats.common,
+                                                   "\"; it must be above other_repeats, which is \"", repeats.other,
+                                                   "\""));
+  }
   return MakeWordListTask<CommonWordsPlan>(spec, 120);
 }
 
