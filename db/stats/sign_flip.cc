@@ -19,13 +19,16 @@ using SignTable = std::array<double, 1 << kTableBits>;
 std::vector<SignTable> MakeTables(const std::vector<double>& differences) {
   std::vector<SignTable> tables((differences.size() + kTableBits - 1) / kTableBits);
   for (size_t t = 0; t < tables.size(); ++t) {
-    for (size_t signs = 0; signs < tables[t].size(); ++signs) {
-      double sum = 0;
-      for (size_t bit = 0; bit < kTableBits && t * kTableBits + bit < differences.size(); ++bit) {
-        const double difference = differences[t * kTableBits + bit];
-        sum += signs >> bit & 1 ? difference : -difference;
+    // Each difference doubles what is known: its sums with plus follow those with minus.
+    SignTable& table = tables[t];
+    table[0] = 0;
+    for (size_t bit = 0; bit < kTableBits; ++bit) {
+      const size_t index = t * kTableBits + bit, known = size_t{1} << bit;
+      const double difference = index < differences.size() ? differences[index] : 0;
+      for (size_t signs = 0; signs < known; ++signs) {
+        table[known + signs] = table[signs] + difference;
+        table[signs] -= difference;
       }
-      tables[t][signs] = sum;
     }
   }
   return tables;
