@@ -66,6 +66,18 @@ bool IsCancelled(const Batch& batch) {
   return batch.cancelled != nullptr && batch.cancelled->load(std::memory_order_relaxed);
 }
 
+Error CheckTauRows(const Batch& batch, TauMean mean) {
+  if (mean != TauMean::kSequence) return {};
+  for (const SequenceRows& sequence : batch.sequences) {
+    if (sequence.first_position >= sequence.prompt_row_count) continue;
+    if (sequence.first_position != 0 || sequence.row_count < sequence.prompt_row_count) {
+      return {ErrorCode::kInvalidArgument, "tau over the whole sequence needs the prompt of " +
+                                               std::to_string(sequence.prompt_row_count) + " rows in one step"};
+    }
+  }
+  return {};
+}
+
 Error CancelledError() { return {ErrorCode::kCancelled, "the step was cancelled"}; }
 
 namespace {

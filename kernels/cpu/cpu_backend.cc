@@ -236,6 +236,7 @@ class CpuBackend final : public HostBackend {
 
 Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
   const FlatBatch& flat = Own(workspace).flat;
+  if (Error error = CheckTauRows(flat.batch, args.mean); !error.ok()) return error;
   const int64_t width = Own(workspace).shape.model_dim;
   auto& pool = static_cast<PagePool&>(*args.pool);
   const float* x = HostData<float>(args.x, flat.row_count() * width);
@@ -251,11 +252,6 @@ Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
   for (size_t s = 0; s < flat.batch.sequences.size(); ++s) {
     const SequenceRows& sequence = flat.batch.sequences[s];
     const int first = flat.first_rows[s];
-    if (args.mean == TauMean::kSequence && sequence.first_position < sequence.prompt_row_count &&
-        (sequence.first_position != 0 || sequence.row_count < sequence.prompt_row_count)) {
-      return {ErrorCode::kInvalidArgument, "tau over the whole sequence needs the prompt of " +
-                                               std::to_string(sequence.prompt_row_count) + " rows in one step"};
-    }
     const auto sum_at = [&](int position) {
       return pool.tau_sum(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens);
     };

@@ -197,13 +197,7 @@ Error CudaBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
   CudaWorkspace& own = Own(workspace);
   if (Error error = Ready(own); !error.ok()) return error;
   const size_t rows = own.flat.row_count();
-  for (const SequenceRows& sequence : own.flat.batch.sequences) {
-    if (args.mean == TauMean::kSequence && sequence.first_position < sequence.prompt_row_count &&
-        (sequence.first_position != 0 || sequence.row_count < sequence.prompt_row_count)) {
-      return {ErrorCode::kInvalidArgument, "tau over the whole sequence needs the prompt of " +
-                                               std::to_string(sequence.prompt_row_count) + " rows in one step"};
-    }
-  }
+  if (Error error = CheckTauRows(own.flat.batch, args.mean); !error.ok()) return error;
   TauParams p;
   p.step = own.step();
   p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);

@@ -202,6 +202,7 @@ class ReferenceBackend final : public HostBackend {
 
   Error FocalTau(Workspace& workspace, const FocalTauArgs& args) override {
     const FlatBatch& flat = Own(workspace).flat;
+    if (Error error = CheckTauRows(flat.batch, args.mean); !error.ok()) return error;
     const int64_t width = Own(workspace).shape.model_dim;
     auto& pool = static_cast<ReferencePool&>(*args.pool);
     VF_CHECK(pool.shape.has_tau_sums, "learned tau needs a pool with has_tau_sums");
@@ -212,11 +213,6 @@ class ReferenceBackend final : public HostBackend {
     for (size_t s = 0; s < flat.batch.sequences.size(); ++s) {
       const SequenceRows& sequence = flat.batch.sequences[s];
       const int first = flat.first_rows[s];
-      if (args.mean == TauMean::kSequence && sequence.first_position < sequence.prompt_row_count &&
-          (sequence.first_position != 0 || sequence.row_count < sequence.prompt_row_count)) {
-        return {ErrorCode::kInvalidArgument, "tau over the whole sequence needs the prompt of " +
-                                                 std::to_string(sequence.prompt_row_count) + " rows in one step"};
-      }
       const auto token = [&](int position) {
         return pool.token(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens);
       };
