@@ -11,6 +11,20 @@ T Take(Result<T> result) {
   return std::move(*result);
 }
 
+// Room for `rows` of one sequence of so many positions, in a model of one head.
+inline StepShape OneHeadStep(int rows, int positions, int width = 16) {
+  return {.row_count_max = rows,
+          .sequence_count_max = 1,
+          .head_row_count_max = 1,
+          .context_length_max = positions,
+          .model_dim = width,
+          .query_head_count = 1,
+          .kv_head_count = 1,
+          .head_dim = 16,
+          .ffn_dim = 16,
+          .vocab_size = 16};
+}
+
 inline std::unique_ptr<Weight> MakeWeight(Backend& backend, const std::vector<float>& data, int64_t rows,
                                           int64_t columns, WeightUse use) {
   const HostMatrix matrix = MatrixOf(data, rows, columns);

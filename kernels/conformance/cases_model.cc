@@ -98,17 +98,7 @@ std::string CheckTau(TauMean mean, Backend& tested, Backend& oracle) {
   // tau errs by the dot product of 48 terms (the mean no more); 1/tau, tau >= 3, by a ninth of that.
   const double tolerance = SumTolerance(width, 1.0) / 9 + 2 * kUnit;
   return Both(tested, oracle, tolerance, "tau", [&](Backend& backend) {
-    StepShape shape{.row_count_max = rows,
-                    .sequence_count_max = 1,
-                    .head_row_count_max = 1,
-                    .context_length_max = 200,
-                    .model_dim = width,
-                    .query_head_count = 1,
-                    .kv_head_count = 1,
-                    .head_dim = 16,
-                    .ffn_dim = 16,
-                    .vocab_size = 16};
-    auto workspace = Take(backend.CreateWorkspace(shape));
+    auto workspace = Take(backend.CreateWorkspace(OneHeadStep(rows, 200, width)));
     auto pool =
         Take(backend.CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = 16, .has_tau_sums = true}, 2));
     const std::vector<int32_t> table = {1, 0};
@@ -149,16 +139,7 @@ std::string CheckTau(TauMean mean, Backend& tested, Backend& oracle) {
 }
 
 std::string CheckSequenceTauRefusesChunks(Backend& tested) {
-  auto workspace = Take(tested.CreateWorkspace({.row_count_max = 8,
-                                                .sequence_count_max = 1,
-                                                .head_row_count_max = 1,
-                                                .context_length_max = 64,
-                                                .model_dim = 16,
-                                                .query_head_count = 1,
-                                                .kv_head_count = 1,
-                                                .head_dim = 16,
-                                                .ffn_dim = 16,
-                                                .vocab_size = 16}));
+  auto workspace = Take(tested.CreateWorkspace(OneHeadStep(8, 64)));
   auto pool =
       Take(tested.CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = 16, .has_tau_sums = true}, 1));
   const std::vector<int32_t> table = {0};
@@ -271,16 +252,7 @@ std::string CheckLmHeadTies(Backend& tested) {
 
 std::string CheckCancel(Backend& tested) {
   PlainStep plain(tested, {.model_dim = 16}, 4);
-  auto workspace = Take(tested.CreateWorkspace({.row_count_max = 4,
-                                                .sequence_count_max = 1,
-                                                .head_row_count_max = 1,
-                                                .context_length_max = 64,
-                                                .model_dim = 16,
-                                                .query_head_count = 1,
-                                                .kv_head_count = 1,
-                                                .head_dim = 16,
-                                                .ffn_dim = 16,
-                                                .vocab_size = 16}));
+  auto workspace = Take(tested.CreateWorkspace(OneHeadStep(4, 64)));
   auto pool = Take(tested.CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = 16}, 1));
   const std::vector<int32_t> table = {0};
   const std::span<const int32_t> tables[] = {table};
@@ -302,16 +274,7 @@ std::string CheckRefusals(Backend& tested) {
       ErrorCode::kUnsupported) {
     return "group bits were accepted without a group test";
   }
-  auto workspace = Take(tested.CreateWorkspace({.row_count_max = 4,
-                                                .sequence_count_max = 1,
-                                                .head_row_count_max = 1,
-                                                .context_length_max = 64,
-                                                .model_dim = 16,
-                                                .query_head_count = 1,
-                                                .kv_head_count = 1,
-                                                .head_dim = 16,
-                                                .ffn_dim = 16,
-                                                .vocab_size = 16}));
+  auto workspace = Take(tested.CreateWorkspace(OneHeadStep(4, 64)));
   const SequenceRows sequence{.row_count = 5};
   if (tested.BeginStep(*workspace, {.sequences = {&sequence, 1}}).ok())
     return "5 rows were accepted in a workspace of 4";

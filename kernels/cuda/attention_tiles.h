@@ -61,18 +61,23 @@ VF_DEVICE void StageBlock(int to, const AttendParams& p, const int32_t* table, i
   }
 }
 
-// Scores of kTiles row tiles of 16 lanes against keys [first_key, first_key + 8 kColumns) of a stage.
-template <int kDim, int kLanes, int kTiles, int kColumns>
-VF_DEVICE void Scores(int queries, int first_lane, int keys, int first_key, float (&scores)[kTiles][kColumns][4]) {
-  const int lane = LaneIndex();
+template <int kTiles, int kColumns>
+VF_DEVICE void Clear(float (&tile)[kTiles][kColumns][4]) {
   VF_UNROLL
   for (int m = 0; m < kTiles; ++m) {
     VF_UNROLL
     for (int n = 0; n < kColumns; ++n) {
       VF_UNROLL
-      for (int i = 0; i < 4; ++i) scores[m][n][i] = 0;
+      for (int i = 0; i < 4; ++i) tile[m][n][i] = 0;
     }
   }
+}
+
+// Scores of kTiles row tiles of 16 lanes against keys [first_key, first_key + 8 kColumns) of a stage.
+template <int kDim, int kLanes, int kTiles, int kColumns>
+VF_DEVICE void Scores(int queries, int first_lane, int keys, int first_key, float (&scores)[kTiles][kColumns][4]) {
+  const int lane = LaneIndex();
+  Clear(scores);
   const FragmentIndex as_a = LoadAsA(lane), as_b = LoadAsB(lane);
   VF_UNROLL
   for (int k = 0; k < kDim / 16; ++k) {
@@ -188,18 +193,6 @@ VF_DEVICE void Weigh(const uint32_t (&weights)[kTiles][kSteps][4], int values, i
         MultiplyAccumulate(outputs[m][2 * n], weights[m][k], b[0], b[1]);
         MultiplyAccumulate(outputs[m][2 * n + 1], weights[m][k], b[2], b[3]);
       }
-    }
-  }
-}
-
-template <int kTiles, int kColumns>
-VF_DEVICE void Clear(float (&tile)[kTiles][kColumns][4]) {
-  VF_UNROLL
-  for (int m = 0; m < kTiles; ++m) {
-    VF_UNROLL
-    for (int n = 0; n < kColumns; ++n) {
-      VF_UNROLL
-      for (int i = 0; i < 4; ++i) tile[m][n][i] = 0;
     }
   }
 }
