@@ -91,7 +91,7 @@ TEST(JourneyTest, FromSubmitToReportAndTheSameBitsUnderOtherSettings) {
   // The control: another data seed gives other questions, and `diff` says so.
   run[3] = Flag("db", directory.File("fourth.db"));
   run.push_back("--seed=8");
-  run.push_back("--limit=4");
+  run.push_back("--limit=1");
   ASSERT_EQ(RunProcess("varifocal", run, {.seconds_max = 280}).exit_code, 0);
   EXPECT_EQ(RunProcess("varifocal", {"diff", first, directory.File("fourth.db")}).exit_code, 1);
 }
