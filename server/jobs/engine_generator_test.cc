@@ -3,9 +3,11 @@
 // several requests become one, end early, or are refused.
 #include "server/jobs/engine_generator.h"
 
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <set>
 #include <sstream>
 
@@ -19,6 +21,7 @@
 #include "eval_tasks/task.h"
 #include "gtest/gtest.h"
 #include "server/jobs/reason.h"
+#include "tests/fakes/fake_engine.h"
 
 namespace varifocal {
 namespace {
@@ -232,6 +235,28 @@ TEST_F(SeveralTest, ARefusedHalfTakesTheOtherBack) {
   EXPECT_EQ(answer_.status().code(), absl::StatusCode::kResourceExhausted) << "again, later";
   EXPECT_EQ(done_count_, 1);
   EXPECT_EQ(asking_.engine->done.size(), 1u) << "the first was cancelled";
+}
+
+// On an engine with a thread of its own, for the checkers of threads: every request is answered once, cancelled or not.
+TEST_F(SeveralTest, AnswersComeFromAnotherThread) {
+  const std::shared_ptr<HostedModel> model =
+      MakeFakeModelFactory(std::make_shared<FakeEngineControl>())("fake", "fake").value();
+  EngineGenerator generator(model);
+  constexpr int kCount = 50;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int done_count = 0;
+  for (int i = 0; i < kCount; ++i) {
+    const Generator::Id id = generator.Start({sample_, {}, {}, false, ""}, [&](absl::StatusOr<Generation> answer) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      EXPECT_TRUE(answer.ok() ? answer->continuation_scores.size() == 2 : absl::IsCancelled(answer.status()));
+      ++done_count;
+      changed.notify_all();
+    });
+    if (i % 3 == 0) generator.Cancel(id);
+  }
+  std::unique_lock<std::mutex> lock(mutex);
+  changed.wait(lock, [&] { return done_count == kCount; });
 }
 
 TEST_F(SeveralTest, TheHashKnowsBothContexts) {
