@@ -1,6 +1,8 @@
-"""Prompts per second at 32K: the importer and `varifocal samples` against upstream's loader, on the same invented rows.
+"""Prompts per second: the importer and `varifocal samples` against upstream's loader, on the same invented rows. Or, with
+--stream-mb, what the import of a file of that size takes.
 
-    python recipes/bench_helmet_prompts.py --checkout=HELMET --varifocal=build/release/bin/varifocal [--passages=560]
+    python recipes/bench_helmet_prompts.py --checkout=HELMET --varifocal=build/release/bin/varifocal [--passages=560] [--length=32768]
+    python recipes/bench_helmet_prompts.py --checkout=HELMET --varifocal=build/release/bin/varifocal --stream-mb=2500
 """
 
 import argparse
@@ -9,6 +11,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,11 +19,33 @@ import time
 import types
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE / "goldens"))
+sys.path[:0] = [str(HERE), str(HERE / "goldens")]
+import helmet_real_data  # noqa: E402
 import make_helmet_fixture as fixture  # noqa: E402
 
 TOKENIZER = HERE.parent / "models/baseline"
-LENGTH, NEW = 32768, 20
+NEW = 20
+
+
+def stream(checkout, program, root, megabytes):
+    """Rows of 1,000 passages, as the archive's at 128K, each with a question of its own."""
+    (root / "data/kilt").mkdir(parents=True)
+    rows = [json.dumps(row) for row in fixture.qa_rows(20, 1, 1000)]
+    test, demos = "data/kilt/nq_test.jsonl", "data/kilt/nq_demos.jsonl"
+    fixture.write_tree(root, {
+        demos: fixture.qa_rows(300, 3, 3, first_id=500),
+        "configs/speed.yaml": fixture.config([("kilt_nq", 131072, NEW, test, demos)], 2, 100),
+        "data.py": (checkout / "data.py").read_text(),
+    })
+    count = size = 0
+    with open(root / test, "w") as out:
+        while size < megabytes * 1000000:
+            size += out.write(rows[count % 20].replace('"question": "', f'"question": "{count}: ', 1) + "\n")
+            count += 1
+    start = time.time()
+    _, cpu_s, peak_mb = helmet_real_data.measured(
+        [program, "suites", "import-helmet", f"--checkout={root}", f"--data={root}/data", f"--out={root}/out", "--configs=speed"], root)
+    print(f"{count} rows, {size / 1e9:.2f} GB: imported in {time.time() - start:.1f} s ({cpu_s:.1f} s of CPU), at most {peak_mb:.0f} MB of memory")
 
 
 def main():
@@ -28,14 +53,27 @@ def main():
     parser.add_argument("--checkout", type=pathlib.Path, required=True)
     parser.add_argument("--varifocal", type=pathlib.Path, required=True)
     parser.add_argument("--passages", type=int, default=560)
+    parser.add_argument("--length", type=int, default=32768)
+    parser.add_argument("--stream-mb", type=int)
     a = parser.parse_args()
     checkout, program = a.checkout.resolve(), a.varifocal.resolve()
     root = pathlib.Path(tempfile.mkdtemp())
+    try:
+        if a.stream_mb:
+            stream(checkout, program, root, a.stream_mb)
+        else:
+            compare(a, checkout, program, root)
+    finally:
+        os.chdir(HERE)
+        shutil.rmtree(root)
+
+
+def compare(a, checkout, program, root):
     test, demos = "data/kilt/nq_test.jsonl", "data/kilt/nq_demos.jsonl"
     fixture.write_tree(root, {
         test: fixture.qa_rows(20, 3, a.passages),
         demos: fixture.qa_rows(300, 3, 3, first_id=500),
-        "configs/speed.yaml": fixture.config([("kilt_nq", LENGTH, NEW, test, demos)], 2, 100),
+        "configs/speed.yaml": fixture.config([("kilt_nq", a.length, NEW, test, demos)], 2, 100),
         "data.py": (checkout / "data.py").read_text(),
     })
 
@@ -67,7 +105,7 @@ def main():
     loaded = data.load_data(args, "kilt_nq", test, demos)
     equal = 0
     for row, item in zip(ours, loaded["data"]):
-        ids = model_utils.tokenize(item, loaded, tokenizer, LENGTH, NEW, False, system_message=None).input_ids[0].tolist()
+        ids = model_utils.tokenize(item, loaded, tokenizer, a.length, NEW, False, system_message=None).input_ids[0].tolist()
         text = "[" + ",".join(map(str, ids)) + "]"
         equal += hashlib.sha256(text.encode()).hexdigest() == row["token_ids_sha256"]
     seconds = time.time() - start
