@@ -105,6 +105,7 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreScoredAndExported) {
   EXPECT_EQ(result["metrics"]["substring_exact_match"], (Json{1.0, 0.0}));
   EXPECT_EQ(result["metrics"]["input_len"][0], samples[0]["prompt_token_count"]);
   EXPECT_EQ(result["args"]["input_max_length"], 600);
+  EXPECT_TRUE(result["args"]["system_message"].is_null());
 }
 
 TEST_F(HelmetVerbsTest, InputTextIsMadeAgainOrRefused) {
@@ -129,6 +130,45 @@ TEST_F(HelmetVerbsTest, InputTextIsMadeAgainOrRefused) {
   // Rows that are not those that were asked.
   Write(directory_.File("rows/kilt_nq.600.jsonl"), "{}\n");
   EXPECT_THAT(Varifocal(with).err, HasSubstr("SHA-256"));
+}
+
+TEST_F(HelmetVerbsTest, ASystemMessageIsToldAndExported) {
+  const std::string index = directory_.File("tasks/kilt_nq.json"), model = directory_.File("model");
+  Json changed = ReadJson(index);
+  changed["system_message"] = "Be brief.";
+  Write(index, changed.dump());
+  std::ifstream suite(suite_);
+  std::stringstream text;
+  text << suite.rdbuf();
+  Write(suite_, text.str() + "    chat: true\n");
+  fs::create_directories(model);
+  fs::copy(absl::StrCat(kTokenizer, "/tokenizer.json"), model + "/tokenizer.json");
+  Write(model + "/chat_format.json",
+        Json{{"template_sha256", std::string(64, 'c')},
+             {"without_system", {{"prefix", "<|begin|>"}, {"suffix", "<|end|>"}, {"trim_user", "both"}}},
+             {"with_system", {{"prefix", "<|begin|>"}, {"between", " // "}, {"suffix", "<|end|>"}}}}
+            .dump());
+  const std::string tokenizer = "--tokenizer=" + model, db = "--db=" + directory_.File("r.db");
+  const Ran made = Varifocal({"samples", suite_, tokenizer, "--format=json"});
+  ASSERT_EQ(made.code, ExitCode::kDone) << made.err;
+  const Json samples = ParseJson(made.out).value();
+  EXPECT_EQ(samples[0]["system_message"], "Be brief.");
+  EXPECT_EQ(samples[0]["prompt"], "The city is Rome.\n\nWhich city?");
+  Write(directory_.File("answers.jsonl"), Line(samples[0], "Rome") + Line(samples[1], "Oslo"));
+  const Ran imported = Varifocal({"import", suite_, "--predictions=" + directory_.File("answers.jsonl"),
+                                  "--name=other", tokenizer, db});
+  ASSERT_EQ(imported.code, ExitCode::kDone) << imported.err;
+  const Ran exported = Varifocal({"export", db, "--out=" + directory_.File("o"), tokenizer});
+  ASSERT_EQ(exported.code, ExitCode::kDone) << exported.err;
+  const Json result = ReadJson(
+      directory_.File("o/other/kilt_nq_eval_nq_k3_in600_size100_shots2_sampFalsemax20min0t0.0p1.0_chatTrue_42.json"));
+  EXPECT_EQ(result["args"]["system_message"], "Be brief.");
+  const std::string prompt = "<|begin|>Be brief. // The city is Rome.\n\nWhich city?<|end|>";
+  EXPECT_EQ(result["data"][0]["input_text"], absl::StrCat(prompt, " <skip> ", prompt));
+  Write(model + "/chat_format.json", Json{{"template_sha256", std::string(64, 'c')},
+                                          {"without_system", {{"prefix", "<|begin|>"}, {"suffix", "<|end|>"}}}}
+                                         .dump());
+  EXPECT_THAT(Varifocal({"export", db, "--out=" + directory_.File("o"), tokenizer}).err, HasSubstr("has the token ids"));
 }
 
 TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {

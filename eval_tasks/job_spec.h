@@ -65,7 +65,7 @@ struct JobSpec {
   int in_flight = 8;          // requests under way at once
   bool keep_prompts = false;  // store whole prompts
   DecodeSettings decode;      // greedy unless set
-  // By model: SHA-256 of the chat template its prompts were wrapped by. Filled in when the job is accepted, empty
+  // By model: ChatFormat::Identity() of what its prompts were wrapped by. Filled in when the job is accepted, empty
   // without chat tasks.
   std::map<std::string, std::string> chat_templates;
 };

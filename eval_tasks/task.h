@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,8 @@ class Task {
   // All samples of the group of request.index, in index order; each made, or the reason why not.
   virtual std::vector<absl::StatusOr<Sample>> MakeGroup(const SampleRequest& request,
                                                         const TokenCounter& tokenizer) const = 0;
+  // What a chat model's system says before every prompt.
+  virtual std::optional<std::string> system_message() const { return std::nullopt; }
   // Hex digest of the data a user's rows came from; empty for native tasks.
   virtual std::string data_sha256() const { return ""; }
 

@@ -21,9 +21,15 @@ class TokenizerCounter : public TokenCounter {
     ASSIGN_OR_RETURN(const std::string wrapped, chat_format_->Wrap(text));
     return EncodeChat(*tokenizer_, wrapped);
   }
+  absl::StatusOr<std::vector<int32_t>> EncodeConversation(const std::string& system,
+                                                          absl::string_view text) const override {
+    if (chat_format_ == nullptr || !chat_format_->with_system.has_value()) return EncodePrompt(text);
+    ASSIGN_OR_RETURN(const std::string wrapped, chat_format_->Wrap(text, system));
+    return EncodeChat(*tokenizer_, wrapped);
+  }
   absl::StatusOr<std::vector<int32_t>> EncodePromptStart(absl::string_view text) const override {
     if (chat_format_ == nullptr) return EncodePrompt(text);
-    return EncodeChat(*tokenizer_, absl::StrCat(chat_format_->without_system.prefix, text));
+    return EncodeChat(*tokenizer_, chat_format_->WrapStart(text));
   }
   absl::StatusOr<std::vector<int32_t>> EncodeContext(absl::string_view prompt, absl::string_view given) const override {
     if (chat_format_ == nullptr) return TokenCounter::EncodeContext(prompt, given);

@@ -25,6 +25,12 @@ class TokenCounter {
   virtual ~TokenCounter() = default;
   // The ids a model is given for `text` as a whole prompt: specials (such as a beginning-of-text token) included.
   virtual absl::StatusOr<std::vector<int32_t>> EncodePrompt(absl::string_view text) const = 0;
+  // The same where a chat model's system says something before: it is left out where prompts are texts, and where a
+  // model's chat template takes no system message.
+  virtual absl::StatusOr<std::vector<int32_t>> EncodeConversation(const std::string& /*system*/,
+                                                                  absl::string_view text) const {
+    return EncodePrompt(text);
+  }
   // The ids of a prompt that begins with `text`, as far as they are those of `text`: nothing that closes a prompt.
   virtual absl::StatusOr<std::vector<int32_t>> EncodePromptStart(absl::string_view text) const {
     return EncodePrompt(text);

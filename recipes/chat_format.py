@@ -3,7 +3,8 @@
 The template (chat_template.jinja, or `chat_template` of tokenizer_config.json) is rendered as transformers renders it, on
 messages whose contents are sentinels, with and without a system message and with the mark that the answer begins. What
 stands around the sentinels are the texts; then other contents must come out between the same texts. A template that does
-anything else with its messages is refused.
+anything else with its messages is refused, but for two things that chat_format.json can say: that white space around a message
+is stripped ("trim_user", "trim_system"), and that an empty system message is passed over ("omits_empty_system").
 
     python recipes/chat_format.py DIRECTORY [--template=NAME] [--date=YYYY-MM-DD] [--set=KEY=JSON]..
 
@@ -17,6 +18,7 @@ import datetime
 import hashlib
 import json
 import pathlib
+import random
 import sys
 
 import jinja2
@@ -26,6 +28,10 @@ import jinja2.sandbox
 USER, SYSTEM = "uQ7sentinelQ7u", "sQ7sentinelQ7s"
 # What users say: marks of markup and templates, quotes, lines, other scripts, much and little.
 PROBES = ["a", "Is 3 < 4 & 5 > 2?\n\n'Yes', \"no\"\t{{ x }} {% if y %}", "日本語 \u00e9 \U0001f9ea", "word " * 3000 + "end", "</think> [INST] <|im_end|>"]
+# All that str.strip() takes away, and what a message is in white space alone.
+WHITE = "".join(c for c in map(chr, range(0x10000)) if c.isspace())
+BLANK = ["", " ", "\n \u3000"]
+STRIP = {"both": str.strip, "start": str.lstrip, "end": str.rstrip}
 
 
 class Refused(Exception):
@@ -97,6 +103,42 @@ def parts(text, *sentinels):
     return out + [text]
 
 
+def wrap(result, user, system=None):
+    """What varifocal makes of messages by a chat_format.json."""
+    texts = result["without_system"]
+    strip = lambda text, role: STRIP.get(texts.get(f"trim_{role}"), str)(text)
+    if system is not None and result["with_system"]:
+        texts = result["with_system"]
+        said = strip(system, "system")
+        if said or not texts.get("omits_empty_system"):
+            return texts["prefix"] + said + texts["between"] + strip(user, "user") + texts["suffix"]
+        texts = result["without_system"]
+    return texts["prefix"] + strip(user, "user") + texts["suffix"]
+
+
+def random_messages(count, draw=random.Random(20261122)):
+    """Words and white space of all kinds, also at the ends."""
+    pieces = ["word", "Wort", "\u8a9e", "{{ x }}", "<|x|>", "7"]
+    white = lambda: "".join(draw.choice(WHITE + " \n" * 10) for _ in range(draw.randrange(4)))
+    return [white() + "".join(draw.choice(pieces) + white() for _ in range(draw.randrange(1, 6))) for _ in range(count)]
+
+
+def trims(render, system):
+    """What {"trim_user", "trim_system"} there are: which ends of each message come out without their white space."""
+    found = {}
+    for role, sentinel in [("user", USER)] + ([] if system is None else [("system", SYSTEM)]):
+        ends = []
+        for end, said in {"start": WHITE + sentinel, "end": sentinel + WHITE}.items():
+            text = render(*((said, system) if role == "user" else (USER, said)))
+            if text == render(USER, system):
+                ends.append(end)
+            elif text != render(USER, system).replace(sentinel, said):
+                raise Refused(f"the template changes white space at the {end} of the {role}'s message in a way of its own")
+        if ends:
+            found[f"trim_{role}"] = "both" if len(ends) == 2 else ends[0]
+    return found
+
+
 def reduce(template, variables, day=None):
     """The content of chat_format.json, and notes for whoever runs this."""
     notes = []
@@ -117,34 +159,45 @@ def reduce(template, variables, day=None):
             raise Refused("the template writes the system message after the user's; before it is what can be reduced")
         return parts(text, *sentinels)
 
-    def check(texts, systems):
-        for probe in PROBES:
+    def check(users, systems):
+        for user in users:
             for system in systems:
-                contents = [probe] if system is None else [system, probe]
-                want = texts[0] + "".join(c + t for c, t in zip(contents, texts[1:]))
-                if render(probe, system) != want:
-                    raise Refused(f"the template does more than put texts around messages: it changes {json.dumps(probe)[:60]}")
+                if render(user, system) != wrap(result, user, system):
+                    changed = json.dumps(user)[:60] + ("" if system is None else f" after {json.dumps(system)[:60]}")
+                    raise Refused(f"the template does more than put texts around messages: it changes {changed}")
 
-    plain = texts_of(None)
-    check(plain, [None])
-    if render(f" {USER} \n", None) != f"{plain[0]} {USER} \n{plain[1]}":
-        notes.append("the template strips white space around messages, varifocal leaves it: prompts that begin or end with white space differ")
-    with_system = None
+    def note_blank(users, systems):
+        if any(render(u, s) != wrap(result, u, s) for u in users for s in systems):
+            with_it = "" if systems == [None] else ", with a system message,"
+            notes.append(f"a message of nothing but white space{with_it} comes out otherwise than the template writes it")
+
+    drawn = random_messages(200)
+    result = {
+        "template_sha256": hashlib.sha256(template.encode()).hexdigest(),
+        "without_system": dict(zip(("prefix", "suffix"), texts_of(None))),
+        "with_system": None,
+    }
+    check(PROBES, [None])
+    result["without_system"] |= trims(render, None)
+    check(drawn, [None])
+    note_blank(BLANK, [None])
     try:
         text = render(USER, SYSTEM)
     except Refused as refusal:
         notes.append(f"no system message: {refusal}")
     else:
-        if SYSTEM not in text:
+        if text == render(USER, None):
             notes.append("no system message: the template leaves it out")
         else:
-            with_system = texts_of(SYSTEM)
-            check(with_system, [p for p in PROBES])
-    return {
-        "template_sha256": hashlib.sha256(template.encode()).hexdigest(),
-        "without_system": dict(zip(("prefix", "suffix"), plain)),
-        "with_system": dict(zip(("prefix", "between", "suffix"), with_system)) if with_system else None,
-    }, notes
+            result["with_system"] = dict(zip(("prefix", "between", "suffix"), texts_of(SYSTEM)))
+            check(PROBES, PROBES)
+            result["with_system"] |= trims(render, SYSTEM)
+            for user, system in zip(drawn, reversed(drawn)):
+                check([user], [system])
+            if render(USER, "") == render(USER, None) != wrap(result, USER, ""):
+                result["with_system"]["omits_empty_system"] = True
+            note_blank([USER] + BLANK, [SYSTEM] + BLANK)
+    return result, notes
 
 
 def main():

@@ -5,6 +5,7 @@ must be refused. With transformers installed, its rendering of the same conversa
 """
 
 import datetime
+import random
 
 import chat_format
 
@@ -43,6 +44,19 @@ MISTRAL = """{%- if messages[0]['role'] == 'system' %}{% set system = messages[0
 {%- elif message['role'] == 'assistant' %}{{- ' ' + message['content'] + eos_token }}
 {%- endif %}{%- endfor %}"""
 NO_SYSTEM = """{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}""" + LLAMA3
+# The system message inside the user's turn, and only the turn stripped.
+LLAMA2 = """{%- if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}{% set system = messages[0]['content'] %}
+{%- else %}{% set rest = messages %}{% set system = false %}{% endif %}
+{%- for message in rest %}
+{%- if loop.first and system != false %}{% set content = '<<SYS>>\n' + system + '\n<</SYS>>\n\n' + message['content'] %}
+{%- else %}{% set content = message['content'] %}{% endif %}
+{{- bos_token + '[INST] ' + content.strip() + ' [/INST]' }}
+{%- endfor %}"""
+PHI = """{% for message in messages %}
+{%- if message['role'] != 'system' or message['content'] %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"""
+SYSTEM_TRIMMED = """{% for m in messages %}{{ m.role + ': ' + (m.content | trim if m.role == 'system' else m.content) + '|' }}{% endfor %}"""
+LEFT_OUT = """{% for m in messages %}{% if m.role == 'user' %}{{ 'U: ' + m.content + '|A: ' }}{% endif %}{% endfor %}"""
 DATED = """{{ 'Today is ' + strftime_now('%d %b %Y') + '.\n' }}""" + CHATML
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 
@@ -59,7 +73,25 @@ REDUCED = {
             ("<s><start_of_turn>user\n", "\n\n", "<end_of_turn>\n<start_of_turn>model\n")),
     MISTRAL: (("<s>[INST] ", "[/INST]"), ("<s>[INST] ", "\n\n", "[/INST]")),
     NO_SYSTEM: (("<s><|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"), None),
+    LLAMA2: (("<s>[INST] ", " [/INST]"), ("<s>[INST] <<SYS>>\n", "\n<</SYS>>\n\n", " [/INST]")),
+    PHI: (("<|user|>\n", "<|end|>\n<|assistant|>\n"), ("<|system|>\n", "<|end|>\n<|user|>\n", "<|end|>\n<|assistant|>\n")),
+    SYSTEM_TRIMMED: (("user: ", "|"), ("system: ", "|user: ", "|")),
+    LEFT_OUT: (("U: ", "|A: "), None),
 }  # fmt: skip
+# What of those does something to messages: without, and with a system message.
+CHANGES = {
+    LLAMA3: ({"trim_user": "both"}, {"trim_user": "both", "trim_system": "both"}),
+    GEMMA: ({"trim_user": "both"}, {"trim_user": "both"}),
+    NO_SYSTEM: ({"trim_user": "both"}, {}),
+    LLAMA2: ({"trim_user": "both"}, {"trim_user": "end"}),
+    PHI: ({}, {"omits_empty_system": True}),
+    SYSTEM_TRIMMED: ({}, {"trim_system": "both"}),
+}
+NOTES = {
+    LLAMA2: ["a message of nothing but white space, with a system message, comes out"],
+    LEFT_OUT: ["no system message: the template leaves it out"],
+    NO_SYSTEM: ["no system message: the template refuses"],
+}
 REFUSED = {
     "{{ messages[-1].content | upper }}": "writes a message 0 times",
     "{{ messages[-1].content }} {{ messages[-1].content }}": "writes a message 2 times",
@@ -68,17 +100,27 @@ REFUSED = {
     "{{ messages[-1].content | length }}: {{ messages[-1].content }}": "does more than put texts around messages",
     "{% for m in messages | reverse %}{{ m.content }}{% endfor %}": "after the user's",
     DATED: "--date",
+    "{{ messages[-1].content.strip('\\n') }}": "it changes \"",
+    "{{ messages[-1].content | trim(' \\n\\t') }}": "white space at the start of the user's message in a way of its own",
+    "{{ messages[-1].content + ' ' if messages[-1].content.endswith('\\n') else messages[-1].content }}": "changes \"",
+    "{{ messages[-1].content.split() | join(' ') }}": "it changes \"Is 3",
+    "{% if messages | length > 1 %}{{ 'S' }}{% endif %}{{ messages[-1].content }}": "writes a message 0 times",
     "{{ raise_exception('never') }}": "refuses this conversation: never",
     "{% if %}": "refuses this conversation",
 }
 
 
 def main():
+    compared = 0
     for template, (plain, with_system) in REDUCED.items():
-        result, _ = chat_format.reduce(template, TOKENS)
-        assert tuple(result["without_system"].values()) == plain, result
-        assert (result["with_system"] and tuple(result["with_system"].values())) == with_system, result
-        check_transformers(template, result)
+        result, notes = chat_format.reduce(template, TOKENS)
+        changes = CHANGES.get(template, ({}, {}))
+        assert result["without_system"] == dict(zip(("prefix", "suffix"), plain)) | changes[0], result
+        want = with_system and dict(zip(("prefix", "between", "suffix"), with_system)) | changes[1]
+        assert result["with_system"] == want, result
+        expected = NOTES.get(template, [])
+        assert len(notes) == len(expected) and all(map(str.startswith, notes, expected)), notes
+        compared += check_transformers(template, result)
     for template, reason in REFUSED.items():
         try:
             chat_format.reduce(template, TOKENS)
@@ -88,22 +130,26 @@ def main():
             raise AssertionError(f"not refused: {template}")
     result, _ = chat_format.reduce(DATED, TOKENS, datetime.datetime(2026, 11, 21))
     assert result["without_system"]["prefix"].startswith("Today is 21 Nov 2026."), result
-    print(f"{len(REDUCED)} templates reduced, {len(REFUSED)} refused")
+    print(f"{len(REDUCED)} templates reduced, {len(REFUSED)} refused, {compared} conversations as transformers writes them")
 
 
 def check_transformers(template, result):
     try:
         from transformers.utils.chat_template_utils import render_jinja_template
     except ImportError:
-        return
-    for system in (None, "Answer\nbriefly."):
-        if system is not None and result["with_system"] is None:
-            continue
-        messages = chat_format.messages("Who <b>wrote</b> it?", system)
+        return 0
+    draw = random.Random(7)
+    users = ["Who <b>wrote</b> it?"] + chat_format.random_messages(60, draw)
+    systems = [None, None, "Answer\nbriefly.", ""] + chat_format.random_messages(20, draw)
+    if template == NO_SYSTEM:  # it raises, upon which upstream leaves the system message out
+        systems = [None]
+    for i, user in enumerate(users):
+        system = systems[i % len(systems)]
+        messages = chat_format.messages(user, system)
         theirs, _ = render_jinja_template([messages], chat_template=template, add_generation_prompt=True, **TOKENS)
-        texts = result["without_system" if system is None else "with_system"]
-        ours = texts["prefix"] + (system + texts["between"] if system else "") + messages[-1]["content"] + texts["suffix"]
+        ours = chat_format.wrap(result, user, system)
         assert theirs == [ours], (theirs, ours)
+    return len(users)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -11,6 +12,8 @@
 #include "absl/types/span.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "tokenizer/unicode_classes.h"
+#include "tokenizer/utf8.h"
 
 namespace varifocal {
 namespace {
@@ -20,33 +23,112 @@ constexpr size_t kFileBytesMax = 1 << 20;
 
 std::string Shown(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
-// The object under `key` must have exactly these texts.
+struct TrimName {
+  absl::string_view name;
+  ChatFormat::Trim trim;
+};
+constexpr TrimName kTrimNames[] = {{"both", {true, true}}, {"start", {true, false}}, {"end", {false, true}}};
+
+bool SetTrim(const Json& value, ChatFormat::Trim& trim) {
+  const auto* named = std::find_if(std::begin(kTrimNames), std::end(kTrimNames), [&](const TrimName& known) {
+    return value.is_string() && value.get_ref<const std::string&>() == known.name;
+  });
+  if (named == std::end(kTrimNames)) return false;
+  trim = named->trim;
+  return true;
+}
+
+// The object under `key` must have these texts, and may say what the template does to messages.
 absl::StatusOr<ChatFormat::Texts> ReadTexts(const Json& value, absl::string_view key,
                                             absl::Span<const absl::string_view> names) {
-  if (!value.is_object() || value.size() != names.size() ||
-      !std::all_of(names.begin(), names.end(), [&](absl::string_view name) {
-        const auto it = value.find(std::string(name));
-        return it != value.end() && it->is_string();
-      })) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is ", Shown(value).substr(0, 200),
-                                                   "; it must be an object of the texts ", absl::StrJoin(names, ", ")));
-  }
   ChatFormat::Texts texts;
-  for (absl::string_view name : names) {
-    std::string& text = name == "prefix" ? texts.prefix : name == "between" ? texts.between : texts.suffix;
-    text = value.at(std::string(name)).get<std::string>();
+  const bool system = names.size() == 3;
+  size_t text_count = 0;
+  bool good = value.is_object();
+  if (good) {
+    for (const auto& [name, item] : value.items()) {
+      if (std::find(names.begin(), names.end(), name) != names.end()) {
+        good = good && item.is_string();
+        if (!good) break;
+        std::string& text = name == "prefix" ? texts.prefix : name == "between" ? texts.between : texts.suffix;
+        text = item.get<std::string>();
+        ++text_count;
+      } else if (name == "trim_user") {
+        good = good && SetTrim(item, texts.trim_user);
+      } else if (system && name == "trim_system") {
+        good = good && SetTrim(item, texts.trim_system);
+      } else {
+        good = good && system && name == "omits_empty_system" && item.is_boolean();
+        if (good) texts.omits_empty_system = item.get<bool>();
+      }
+    }
+  }
+  if (!good || text_count != names.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", key, "\" is ", Shown(value).substr(0, 200), "; it must be an object of the texts ",
+        absl::StrJoin(names, ", "), ", and may have trim_user",
+        system ? ", trim_system (\"start\", \"end\" or \"both\") and omits_empty_system (true or false)"
+               : " (\"start\", \"end\" or \"both\")"));
   }
   return texts;
+}
+
+// White space to Python: the four information separators, which Unicode does not count, and White_Space.
+bool IsSpace(uint32_t point) {
+  return (point >= 0x1C && point <= 0x1F) || (UnicodeClasses()[point] & kSpace) != 0;
+}
+
+absl::string_view Trimmed(absl::string_view text, const ChatFormat::Trim& trim) {
+  uint32_t point = 0;
+  while (trim.start) {
+    const int size = ReadUtf8(text, &point);
+    if (size == 0 || !IsSpace(point)) break;
+    text.remove_prefix(static_cast<size_t>(size));
+  }
+  while (trim.end && !text.empty()) {
+    size_t begin = text.size() - 1;
+    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const int size = ReadUtf8(text.substr(begin), &point);
+    if (begin + static_cast<size_t>(size) != text.size() || !IsSpace(point)) break;
+    text = text.substr(0, begin);
+  }
+  return text;
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> ChatFormat::Wrap(absl::string_view user, const std::optional<std::string>& system) const {
-  if (!system.has_value()) return absl::StrCat(without_system.prefix, user, without_system.suffix);
-  if (!with_system.has_value()) {
-    return absl::FailedPreconditionError("this model's chat template takes no system message");
+  if (system.has_value()) {
+    if (!with_system.has_value()) {
+      return absl::FailedPreconditionError("this model's chat template takes no system message");
+    }
+    const absl::string_view said = Trimmed(*system, with_system->trim_system);
+    if (!said.empty() || !with_system->omits_empty_system) {
+      return absl::StrCat(with_system->prefix, said, with_system->between, Trimmed(user, with_system->trim_user),
+                          with_system->suffix);
+    }
   }
-  return absl::StrCat(with_system->prefix, *system, with_system->between, user, with_system->suffix);
+  return absl::StrCat(without_system.prefix, Trimmed(user, without_system.trim_user), without_system.suffix);
+}
+
+std::string ChatFormat::WrapStart(absl::string_view user) const {
+  return absl::StrCat(without_system.prefix, Trimmed(user, {without_system.trim_user.start, false}));
+}
+
+std::string ChatFormat::Identity() const {
+  std::string identity = template_sha256;
+  const auto add = [&](absl::string_view what, const Trim& trim) {
+    for (const TrimName& known : kTrimNames) {
+      if (trim == known.trim) absl::StrAppend(&identity, " ", what, "=", known.name);
+    }
+  };
+  add("without_system.trim_user", without_system.trim_user);
+  if (with_system.has_value()) {
+    add("with_system.trim_user", with_system->trim_user);
+    add("with_system.trim_system", with_system->trim_system);
+    if (with_system->omits_empty_system) absl::StrAppend(&identity, " with_system.omits_empty_system");
+  }
+  return identity;
 }
 
 absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text) {

@@ -7,7 +7,8 @@
 //
 // A prompt is prefix + user + suffix, or prefix + system + between + user + suffix, encoded without adding special
 // tokens: the texts hold them (BOS and turn marks) as added tokens. `with_system` is null where a template refuses a
-// system message.
+// system message. Beside its texts an object may say what the template does to messages: "trim_user" and "trim_system"
+// ("start", "end" or "both") that it strips their white space, "omits_empty_system" that it passes over an empty one.
 //
 // Errors:  INVALID_ARGUMENT with the file, the key and the value; FAILED_PRECONDITION for a system message that the
 //          template refuses.
@@ -26,10 +27,19 @@
 namespace varifocal {
 
 struct ChatFormat {
+  // The ends of a message that lose their white space, as by Python's str.strip().
+  struct Trim {
+    bool start = false;
+    bool end = false;
+    friend bool operator==(const Trim&, const Trim&) = default;
+  };
   struct Texts {
     std::string prefix;
     std::string between;  // system and user; empty without a system message
     std::string suffix;
+    Trim trim_user = {};
+    Trim trim_system = {};
+    bool omits_empty_system = false;  // an empty system message, once stripped, is none
     friend bool operator==(const Texts&, const Texts&) = default;
   };
   std::string template_sha256;  // of the template that the texts were made from
@@ -38,6 +48,10 @@ struct ChatFormat {
 
   // The whole text to encode.
   absl::StatusOr<std::string> Wrap(absl::string_view user, const std::optional<std::string>& system = {}) const;
+  // The beginning of the text to encode, when what the user says begins with `user`.
+  std::string WrapStart(absl::string_view user) const;
+  // Names the format where it must stay the same: the template's hash, and what it does to messages where it does.
+  std::string Identity() const;
 };
 
 absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text);

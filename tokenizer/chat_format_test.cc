@@ -1,14 +1,18 @@
 // chat_format.json: what is accepted and refused, and that a wrapped prompt is encoded as one text whose own marks are
-// single tokens and to which nothing is added. Ids are compared with those of the parts, which marks keep apart.
+// single tokens and to which nothing is added. Ids are compared with those of the parts, which marks keep apart. What
+// is stripped of a message is what Python's str.isspace() told of every code point.
 #include "tokenizer/chat_format.h"
 
+#include <cstdint>
 #include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tokenizer/utf8.h"
 
 namespace varifocal {
 namespace {
@@ -43,6 +47,77 @@ TEST(ChatFormatTest, ATemplateMayTakeNoSystemMessage) {
   }
 }
 
+TEST(ChatFormatTest, StripsTheEndsThatItSays) {
+  struct Case {
+    const char *without, *with;
+    const char *alone, *together;  // of " \nHi. \t", after " Be kind.\n"
+  };
+  for (const Case& c : std::vector<Case>{
+           {"", "", "[ \nHi. \t]", "{ Be kind.\n| \nHi. \t}"},
+           {R"(, "trim_user": "both")", "", "[Hi.]", "{ Be kind.\n| \nHi. \t}"},
+           {"", R"(, "trim_user": "both")", "[ \nHi. \t]", "{ Be kind.\n|Hi.}"},
+           {R"(, "trim_user": "start")", R"(, "trim_system": "both")", "[Hi. \t]", "{Be kind.| \nHi. \t}"},
+           {R"(, "trim_user": "end")", R"(, "trim_system": "end", "trim_user": "start")", "[ \nHi.]",
+            "{ Be kind.|Hi. \t}"},
+       }) {
+    const auto format =
+        ParseChatFormat(File(absl::StrCat(R"({"prefix": "[", "suffix": "]")", c.without, "}"),
+                             absl::StrCat(R"({"prefix": "{", "between": "|", "suffix": "}")", c.with, "}")));
+    ASSERT_TRUE(format.ok()) << format.status();
+    EXPECT_EQ(*format->Wrap(" \nHi. \t"), c.alone);
+    EXPECT_EQ(*format->Wrap(" \nHi. \t", " Be kind.\n"), c.together);
+  }
+}
+
+TEST(ChatFormatTest, WhiteSpaceIsPythons) {
+  // [c for c in range(0x110000) if chr(c).isspace()]
+  const std::set<uint32_t> python = {9,    10,   11,   12,   13,   28,   29,   30,   31,   32,
+                                     133,  160,  5760, 8192, 8193, 8194, 8195, 8196, 8197, 8198,
+                                     8199, 8200, 8201, 8202, 8232, 8233, 8239, 8287, 12288};
+  ChatFormat format;
+  format.without_system.trim_user = {true, true};
+  std::string white;
+  for (uint32_t point = 0; point < 0x110000; ++point) {
+    if (point >= 0xD800 && point < 0xE000) continue;
+    std::string character;
+    AppendUtf8(point, character);
+    const std::string text = absl::StrCat(character, "a", character, "b", character);
+    if (python.count(point) == 0) {
+      ASSERT_EQ(*format.Wrap(text), text) << point;
+    } else {
+      ASSERT_EQ(*format.Wrap(text), absl::StrCat("a", character, "b")) << point;
+      absl::StrAppend(&white, character, character);
+    }
+  }
+  EXPECT_EQ(*format.Wrap(white), "");
+  EXPECT_EQ(*format.Wrap(absl::StrCat(white, "a b", white)), "a b");
+  EXPECT_EQ(format.WrapStart(absl::StrCat(white, "a b", white)), absl::StrCat("a b", white));
+  for (const char* broken : {"\xE2\x80", "\x80\x80", "\xC2", "\xE0\x80\xA0"}) EXPECT_EQ(*format.Wrap(broken), broken);
+}
+
+TEST(ChatFormatTest, AnEmptySystemMessageMayBePassedOver) {
+  auto format = ParseChatFormat(File(kWithout, R"({"prefix": "<", "between": "|", "suffix": ">",
+                                                   "trim_system": "both", "omits_empty_system": true})"));
+  ASSERT_TRUE(format.ok()) << format.status();
+  EXPECT_EQ(*format->Wrap("Hi.", "Be kind."), "<Be kind.|Hi.>");
+  EXPECT_EQ(*format->Wrap("Hi.", ""), *format->Wrap("Hi."));
+  EXPECT_EQ(*format->Wrap("Hi.", " \n"), *format->Wrap("Hi."));
+  format->with_system->trim_system = {};
+  EXPECT_EQ(*format->Wrap("Hi.", " \n"), "< \n|Hi.>");
+}
+
+TEST(ChatFormatTest, IdentityIsTheTemplateAndWhatItDoesToMessages) {
+  auto format = ParseChatFormat(File(kWithout, kWith)).value();
+  EXPECT_EQ(format.Identity(), kDigest) << "as jobs of earlier releases have it";
+  format.without_system.trim_user = {true, true};
+  const std::string one = format.Identity();
+  format.with_system->trim_user = {true, true};
+  const std::string two = format.Identity();
+  format.with_system->trim_user = {false, true};
+  EXPECT_EQ(std::set<std::string>({kDigest, one, two, format.Identity()}).size(), 4u);
+  EXPECT_EQ(one, kDigest + " without_system.trim_user=both");
+}
+
 TEST(ChatFormatTest, RefusesInOneSentence) {
   struct Bad {
     std::string file;
@@ -59,6 +134,13 @@ TEST(ChatFormatTest, RefusesInOneSentence) {
            {File(kWithout, kWithout), "prefix, between, suffix"},
            {File(R"({"prefix": 3, "suffix": ""})", "null"), "{\"prefix\":3"},
            {File("null", "null"), "\"without_system\" is null"},
+           {File(R"({"prefix": "", "suffix": "", "trim_user": true})", "null"), "trim_user (\"start\", \"end\" or"},
+           {File(R"({"prefix": "", "suffix": "", "trim_system": "both"})", "null"), "\"without_system\" is {"},
+           {File(R"({"prefix": "", "suffix": "", "omits_empty_system": true})", "null"), "\"without_system\" is {"},
+           {File(kWithout, R"({"prefix": "", "suffix": "", "between": "", "omits_empty_system": 1})"),
+            "omits_empty_system (true or false)"},
+           {File(kWithout, R"({"prefix": "", "suffix": "", "between": "", "trim_system": "left"})"),
+            "\"with_system\" is {"},
            {R"({"extra": [1]})", "unknown key \"extra\" with value [1]"},
        }) {
     const auto format = ParseChatFormat(bad.file);

@@ -116,7 +116,7 @@ class Import : public Command {
             absl::StrCat(tokenizer_, " has no chat_format.json, which chat tasks need."));
       }
       import.chat_tokenizer = MakeTokenCounter(tokenizer, format);
-      job.chat_templates[variant->model] = format->template_sha256;
+      job.chat_templates[variant->model] = format->Identity();
     }
     Sha256Stream hash;
     RETURN_IF_ERROR(ForEachJsonLine(predictions_, [&](const Json& line) -> absl::Status {

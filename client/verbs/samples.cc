@@ -1,4 +1,5 @@
 // varifocal samples: the exact prompts that a suite would ask, without any model.
+#include <optional>
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,7 @@
 namespace varifocal::client {
 namespace {
 
-Json SampleJson(const Sample& sample, bool chat) {
+Json SampleJson(const Sample& sample, bool chat, const std::optional<std::string>& system_message) {
   Json row = {{"task", sample.task},
               {"context_length", sample.context_length},
               {"index", sample.index},
@@ -30,6 +31,7 @@ Json SampleJson(const Sample& sample, bool chat) {
   if (!sample.continuations.empty()) row["continuations"] = sample.continuations;
   if (!sample.given_bytes.empty()) row["given_bytes"] = sample.given_bytes;
   if (chat) row["chat"] = true;
+  if (system_message.has_value()) row["system_message"] = *system_message;
   return row;
 }
 
@@ -94,7 +96,7 @@ class MakeSamples : public Command {
         } else if (console.format == Format::kText) {
           PrintSample(*samples[i], console);
         } else {
-          RETURN_IF_ERROR(rows.Add(SampleJson(*samples[i], chat)));
+          RETURN_IF_ERROR(rows.Add(SampleJson(*samples[i], chat, task.system_message())));
         }
       }
       done_count += group.count;
@@ -126,9 +128,9 @@ constinit const Verb kSamplesVerb = {
         "1.\n"
         "JSON output: {\"task\", \"context_length\", \"index\", \"row_id\", \"question_id\", \"cluster\", \"prompt\",\n"
         "\"prompt_token_count\", \"token_ids_sha256\" (of \"[1,2,3]\"), \"gold\"}. Where a task says `chat: true`, \"chat\" is\n"
-        "true: the ids are of the prompt inside the chat_format.json that stands beside the tokenizer. A choice has its\n"
-        "\"continuations\"; \"given_bytes\" of each stand in its context and are not scored, and the hash is of all contexts\n"
-        "(\"[[1,2],[3]]\").",
+        "true: the ids are of the prompt inside the chat_format.json that stands beside the tokenizer, after the task's\n"
+        "\"system_message\" if it has one. A choice has its \"continuations\"; \"given_bytes\" of each stand in its context\n"
+        "and are not scored, and the hash is of all contexts (\"[[1,2],[3]]\").",
     .examples =
         "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"
         "varifocal samples standard --tokenizer=models/baseline --format=jsonl > prompts.jsonl",

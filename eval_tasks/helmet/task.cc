@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,9 @@ class HelmetTask : public Task {
 
   const std::string& name() const override { return spec_.name; }
   std::string data_sha256() const override { return index_sha256_; }
+  std::optional<std::string> system_message() const override {
+    return spec_.chat ? index_.system_message : std::nullopt;
+  }
   GroupRange GroupOf(int index) const override { return {index, 1}; }
 
   int question_count() const override {
@@ -174,7 +178,9 @@ class HelmetTask : public Task {
   absl::Status Render(const ImportedRow& row, const std::string& context, const TokenCounter& tokenizer,
                       Sample& sample) const {
     ASSIGN_OR_RETURN(sample.prompt, prompt_.Render({{"context", context}}, row.values));
-    ASSIGN_OR_RETURN(sample.token_ids, tokenizer.EncodePrompt(sample.prompt));
+    const std::optional<std::string> system = system_message();
+    ASSIGN_OR_RETURN(sample.token_ids, system.has_value() ? tokenizer.EncodeConversation(*system, sample.prompt)
+                                                          : tokenizer.EncodePrompt(sample.prompt));
     sample.shortfall_tokens = sample.context_length - sample.prompt_token_count() - sample.max_new_tokens;
     return absl::OkStatus();
   }

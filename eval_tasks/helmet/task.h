@@ -1,7 +1,8 @@
 // helmet: rows imported from HELMET, asked with upstream's prompts, truncation and measures (docs/helmet.md).
 //
 // Base models get user template, separator and system template; the rendered system template counts as the beginning of
-// the answer. In a chat format the prompt is the user template alone. When prompt and answer do not fit, as many tokens
+// the answer. In a chat format the prompt is the user template alone, after the index's system message if it has one and
+// the model's format takes it. When prompt and answer do not fit, as many tokens
 // of the context as are too many are cut from its end, once, as upstream does it: measured on the context alone, so a
 // prompt may end a few tokens off the limit, on either side.
 //

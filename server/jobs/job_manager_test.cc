@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/sha256.h"
+#include "eval_tasks/helmet/rows.h"
 #include "server/jobs/reason.h"
 #include "tests/fakes/fake_engine.h"
 #include "tests/support/process.h"
@@ -390,6 +391,38 @@ TEST_F(JobManagerTest, ChatTasksNeedAFormatAndRecordItsTemplate) {
   EXPECT_EQ(stored->chat_templates.at("twin"), Sha256Hex("more/fake-chat"));
   // The wrapped prompt is what is counted: the same question takes other ids than in the plain task.
   EXPECT_EQ(view.row.spec_json.find("\"chat\":false"), std::string::npos) << "said only where it is so";
+}
+
+TEST_F(JobManagerTest, ASystemMessageNeedsOneFormatWithItForATokenizer) {
+  helmet::ImportedRow row;
+  row.id = row.question = row.cluster = row.context = "0";
+  row.gold = {"0"};
+  row.reference = row.gold;
+  const std::string rows = helmet::ToJson(row).dump() + "\n";
+  testing_support::WriteFile(directory_.File("rows"), rows);
+  helmet::TaskIndex index;
+  index.kind = "default";
+  index.user_template = "{context}";
+  index.settings = {{"seed", 42}};
+  index.lengths[256] = {"rows", Sha256Hex(rows), 1, 8, "d", "t", "d", ""};
+  testing_support::WriteFile(directory_.File("plain"), helmet::DumpTaskIndex(index));
+  index.system_message = "Be brief.";
+  testing_support::WriteFile(directory_.File("with_system"), helmet::DumpTaskIndex(index));
+  JobSpec spec = SmallSpec();
+  spec.suite.lengths = {256};
+  spec.suite.samples = 1;
+  spec.variants = {{"chat", {}}, {"other", {}}};
+  ASSERT_TRUE(host_.Load("chat", "fake-chat").ok());
+  ASSERT_TRUE(host_.Load("other", "fake-other-system-chat").ok());
+  const auto ask = [&](const std::string& file, bool chat) {
+    spec.suite.tasks = {{.name = "t", .kind = "helmet", .parameters = {{"path", directory_.File(file)}}, .chat = chat}};
+    return manager_->Submit(spec, "");
+  };
+  EXPECT_EQ(ReasonOf(ask("with_system", true).status()).name, "CHAT_FORMATS_DIFFER") << "they would share samples";
+  for (const auto& [file, chat] : {std::pair{"plain", true}, std::pair{"with_system", false}}) {
+    const auto job = ask(file, chat);
+    ASSERT_TRUE(job.ok()) << file << ": " << job.status();
+  }
 }
 
 TEST_F(JobManagerTest, ConcurrentCancelAndFinishLeaveOneSettledState) {

@@ -25,17 +25,21 @@ absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
 
 // Chat tasks need a format of every model, and one format for all that share a tokenizer, because such variants share
 // their samples. What wraps the prompts is written into the spec; a resumed job must find the same again.
-absl::Status PinChatFormats(const std::vector<std::shared_ptr<HostedModel>>& models, JobSpec& spec) {
+absl::Status PinChatFormats(const std::vector<std::shared_ptr<HostedModel>>& models, const Grid& grid, JobSpec& spec) {
   const bool any_chat =
       std::any_of(spec.suite.tasks.begin(), spec.suite.tasks.end(), [](const TaskSpec& task) { return task.chat; });
+  const bool any_system = std::any_of(grid.tasks.begin(), grid.tasks.end(), [](const std::unique_ptr<Task>& task) {
+    return task->system_message().has_value();
+  });
   std::map<std::string, std::string> templates;
   std::map<std::string, const HostedModel*> by_tokenizer;
   for (const std::shared_ptr<HostedModel>& model : models) {
     if (!any_chat) break;
     RETURN_IF_ERROR(CheckHasChatFormat(*model));
-    templates[model->name] = model->chat_format->template_sha256;
+    templates[model->name] = model->chat_format->Identity();
     const HostedModel& first = *by_tokenizer.try_emplace(model->provenance.tokenizer_sha256, model.get()).first->second;
-    if (!(first.chat_format->without_system == model->chat_format->without_system)) {
+    if (!(first.chat_format->without_system == model->chat_format->without_system) ||
+        (any_system && !(first.chat_format->with_system == model->chat_format->with_system))) {
       return WithReason(absl::InvalidArgumentError(absl::StrCat(
                             "models \"", first.name, "\" and \"", model->name,
                             "\" share a tokenizer but not a chat_format.json; ask them in jobs of their own")),
@@ -87,10 +91,10 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
     job.variants.push_back(ToVariantRecord(variant, *model));
     job.models.push_back(std::move(model));
   }
-  RETURN_IF_ERROR(PinChatFormats(job.models, job.spec));
   absl::StatusOr<Grid> grid = MakeGrid(job.spec);
   if (!grid.ok()) return WithReason(grid.status(), "BAD_JOB_SPEC");
   job.grid = *std::move(grid);
+  RETURN_IF_ERROR(PinChatFormats(job.models, job.grid, job.spec));
   PinData(job.grid, job.spec);  // what is stored names the data it was asked on
   return job;
 }

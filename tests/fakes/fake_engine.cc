@@ -240,6 +240,7 @@ ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control) {
       ChatFormat format = {Sha256Hex(directory), {"<|begin|>user\n", "", "<|end|>\n"}};
       format.with_system = {"<|begin|>user\n", "\n\n", "<|end|>\n"};
       if (absl::EndsWith(directory, "other-chat")) format.without_system.suffix = "<|end|>";
+      if (absl::EndsWith(directory, "other-system-chat")) format.with_system->trim_system = {true, true};
       model->chat_format = std::make_shared<const ChatFormat>(std::move(format));
     }
     model->engine = std::make_unique<FakeEngine>(control, name);
