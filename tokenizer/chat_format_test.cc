@@ -77,7 +77,7 @@ TEST(ChatFormatTest, WhiteSpaceIsPythons) {
   ChatFormat format;
   format.without_system.trim_user = {true, true};
   std::string white;
-  for (uint32_t point = 0; point < 0x110000; ++point) {
+  for (uint32_t point = 0; point < 0x110000; point += point < 0x10000 ? 1 : 251) {
     if (point >= 0xD800 && point < 0xE000) continue;
     std::string character;
     AppendUtf8(point, character);
