@@ -300,7 +300,11 @@ absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::stri
     if (all_names != nullptr) all_names->push_back(field);
     at = end;
     if (!skip_space()) return broken;
-    if (text[at] == '}') return fields;
+    if (text[at] == '}') {
+      ++at;
+      if (skip_space()) return absl::InvalidArgumentError("has more after its object");
+      return fields;
+    }
     if (text[at++] != ',') return broken;
   }
 }

@@ -163,6 +163,7 @@ TEST_F(BadInputTest, FilesThatAreNoRowsAreToldAndTheOthersRun) {
       {"{\"question\": \"a\"", "nq_k4.jsonl: row 1: is not a JSON object"},
       {"{\"question\": \"\xFF\"}\n", "nq_k4.jsonl: row 1: not JSON"},
       {"{\"question\": \"a\", \"question\": \"b\"}\n", "nq_k4.jsonl: row 1: the field \"question\" stands twice"},
+      {"{\"question\": \"a\"} {\"question\": \"b\"}\n", "nq_k4.jsonl: row 1: has more after its object"},
       {"{\n \"question\": \"a\"\n}\n", "nq_k4.jsonl: row 1: is not a JSON object"},
       {"[{\"question\": \"a\"}", "nq_k4.jsonl: ends inside its list, after 1 rows"},
       {"[{\"question\": \"a\"}] {", "nq_k4.jsonl: has more after its list of 1 rows"},

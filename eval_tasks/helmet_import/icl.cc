@@ -33,9 +33,10 @@ constexpr LabelSet kLabelSets[] = {
 bool IsIcl(const std::string& dataset) { return absl::StrContains(dataset, "icl"); }
 
 // "icl_trec_coarse_400shot_balance" without the number of examples, which is the length.
+// Upstream takes capitals here; a task's name has none.
 std::string NameWithoutShots(const std::string& dataset) {
   const size_t shots = dataset.find("shot");
-  return dataset.substr(0, dataset.rfind('_', shots));
+  return absl::AsciiStrToLower(dataset.substr(0, dataset.rfind('_', shots)));
 }
 
 absl::StatusOr<Prompting> IclPrompting(const ConfigEntry&, const Sources& sources) {
