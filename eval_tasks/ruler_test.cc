@@ -12,6 +12,7 @@
 #include "eval_tasks/metric.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/tasks/distinct_words.h"
+#include "eval_tasks/tasks/fit.h"
 #include "eval_tasks/tasks/haystack.h"
 #include "eval_tasks/testing_samples.h"
 #include "gmock/gmock.h"
@@ -139,7 +140,67 @@ TEST(HaystackTest, LongerContextsGoOnWhereShorterOnesEnd) {
       EXPECT_EQ(units[0].text, "First.") << "no blank opens the context";
       texts.push_back(text);
     }
-    EXPECT_TRUE(absl::StartsWith(texts[1], texts[0]));
+    Random filler("one");
+    const std::string more = plan.MoreText(40, filler);
+    EXPECT_GE(more.size(), 256u);
+    EXPECT_TRUE(absl::StartsWith(texts[1], texts[0] + more));
+  }
+}
+
+// Two tokens a byte, so that words are longer than what may be left; and ids that depend on where a byte stands in what
+// is encoded, so that the end of a text never has the ids that it has in the whole.
+class TwoPerByte : public TokenCounter {
+ public:
+  explicit TwoPerByte(bool knows_place) : knows_place_(knows_place) {}
+  absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const override {
+    std::vector<int32_t> ids;
+    for (size_t i = 0; i < text.size(); ++i) {
+      const int place = knows_place_ ? static_cast<int>(i) : 0;
+      ids.insert(ids.end(), {static_cast<unsigned char>(text[i]) + 256 * place, 0});
+    }
+    return ids;
+  }
+  absl::StatusOr<std::vector<int32_t>> EncodePrompt(absl::string_view text) const override { return EncodePiece(text); }
+  const std::string& sha256() const override { return sha256_; }
+
+ private:
+  bool knows_place_;
+  std::string sha256_ = Sha256Hex("two per byte");
+};
+
+TEST(HaystackTest, IsCutInsideAWordWhereWordsLeaveTooMuch) {
+  const auto task = Make("niah", {{"haystack", "story"}});
+  for (const TwoPerByte& tokenizer : {TwoPerByte(false), TwoPerByte(true)}) {
+    for (int length = 4096; length < 4096 + 40; ++length) {
+      const Sample sample = Group(*task, length, tokenizer, length)[0];
+      EXPECT_EQ(sample.token_ids, tokenizer.EncodePrompt(sample.prompt).value());
+      EXPECT_GE(sample.shortfall_tokens, 0);
+      EXPECT_LE(sample.shortfall_tokens, kShortfallMax);
+      EXPECT_THAT(EvidenceText(sample), HasSubstr(sample.gold[0]));
+    }
+  }
+}
+
+// Groups whose question lines differ by eight tokens and twelve, and that had up to 18 tokens left.
+TEST(NiahTest, QuestionsOfDifferentTokenCountsFillTheLengthAllTheSame) {
+  SuiteSpec suite;
+  suite.name = "test";
+  suite.lengths = {8192};
+  suite.tasks = {{"niah_multikey_3",
+                  "niah",
+                  {{"haystack", "needles"}, {"key_type", "uuids"}, {"value_type", "uuids"}},
+                  {},
+                  0}};
+  const auto task = MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).value();
+  for (const SampleRequest& request : {SampleRequest{503835235, 8192, 8}, SampleRequest{308735844, 5003, 4},
+                                       SampleRequest{1668823347, 5003, 24}}) {
+    std::set<int> shortfalls;
+    for (const auto& sample : task->MakeGroup(request, Shipped())) {
+      EXPECT_EQ(sample->token_ids, Shipped().EncodePrompt(sample->prompt).value());
+      shortfalls.insert(sample->shortfall_tokens);
+    }
+    EXPECT_GE(*shortfalls.begin(), 0);
+    EXPECT_LE(*shortfalls.rbegin(), kShortfallMax);
   }
 }
 

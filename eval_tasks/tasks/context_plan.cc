@@ -7,6 +7,8 @@
 
 namespace varifocal {
 
+std::string ContextPlan::MoreText(int, Random&) const { return ""; }
+
 absl::StatusOr<Truncation> ContextPlan::WhatWasCut(int, const TokenCounter&) const { return Truncation(); }
 
 std::vector<int> PlaceAtDepths(const std::vector<double>& depths, int count) {

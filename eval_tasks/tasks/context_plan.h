@@ -54,6 +54,9 @@ class ContextPlan {
   // Another filler unit that may stand in the place of `unit`: same role, other words, so other length. Nothing when
   // this one must stay.
   virtual std::optional<Unit> Alternative(const Unit& unit, Random& filler) const = 0;
+  // What would come behind `count` units: any beginning of it may stand behind the last unit of filler. Nothing where
+  // units are whole.
+  virtual std::string MoreText(int count, Random& filler) const;
   // Where question `question_index` finds its answer, in unit order.
   virtual std::vector<UnitSpan> Evidence(const std::vector<Unit>& units, int question_index) const = 0;
 

@@ -46,8 +46,12 @@ class Fitter {
     RETURN_IF_ERROR(FindLongestQuestion());
     ASSIGN_OR_RETURN(Attempt best, Search());
     for (;;) {
-      ASSIGN_OR_RETURN(std::optional<FittedContext> fitted, Finish(best));
-      if (fitted.has_value()) return *std::move(fitted);
+      ASSIGN_OR_RETURN(std::optional<QuestionIds> ids, EncodeQuestions(best));
+      if (ids.has_value()) {
+        RETURN_IF_ERROR(FillUp(best, *ids));
+        return FittedContext{std::move(best.units), std::move(best.unit_begin), std::move(best.shared),
+                             *std::move(ids)};
+      }
       // Another question line turned out longer in place: measure with that one, with one unit fewer.
       is_exact_ = true;
       const int count = static_cast<int>(best.units.size()) - 1;
@@ -58,6 +62,8 @@ class Fitter {
   }
 
  private:
+  using QuestionIds = std::vector<std::vector<int32_t>>;  // of the whole prompt of each question
+
   absl::StatusOr<int64_t> Count(absl::string_view piece) const {
     ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer_.EncodePiece(piece));
     return static_cast<int64_t>(ids.size());
@@ -235,45 +241,113 @@ class Fitter {
     return absl::OkStatus();
   }
 
-  // Encodes every question; nothing when one of them does not fit, which then counts as the longest. The end of the
-  // shared text is encoded with each line, what stands before it once: if with the longest line the end alone has the
-  // very ids that it has in the whole, a token begins at the cut, far from anything that differs.
-  absl::StatusOr<std::optional<FittedContext>> Finish(Attempt& attempt) {
-    const std::string& shared = attempt.shared;
-    std::vector<int32_t>& ids = attempt.token_ids;  // of the longest; Search left them
-    std::optional<size_t> cut;
-    size_t head_count = 0;
-    const size_t blank = shared.size() > kTailBytes && plan_.questions().size() > 1
-                             ? shared.find_last_of(" \n", shared.size() - kTailBytes)
-                             : std::string::npos;
-    for (size_t at = blank; blank != std::string::npos && at <= blank + 1 && !cut.has_value(); ++at) {
-      ASSIGN_OR_RETURN(const std::vector<int32_t> tail, EncodeFrom(shared, at, longest_question_));
+  // Where the end of a prompt may be encoded by itself: a blank at least kTailBytes before `byte` of the shared text such
+  // that what follows has the very ids by itself that it has in the whole. A token begins there, far from anything that
+  // changes at `byte` or behind it.
+  struct Cut {
+    size_t byte = 0;
+    std::ptrdiff_t head_count = 0;  // tokens in front of it
+  };
+  absl::StatusOr<std::optional<Cut>> FindCut(const std::string& shared, size_t byte, absl::Span<const int32_t> ids,
+                                             size_t question) const {
+    if (byte <= kTailBytes) return std::optional<Cut>();
+    const size_t blank = shared.find_last_of(" \n", byte - kTailBytes);
+    for (size_t at = blank; blank != std::string::npos && at <= blank + 1; ++at) {
+      ASSIGN_OR_RETURN(const std::vector<int32_t> tail, EncodeFrom(shared, at, question));
       if (tail.size() > ids.size() || !std::equal(tail.rbegin(), tail.rend(), ids.rbegin())) continue;
-      cut = at;
-      head_count = ids.size() - tail.size();
+      return std::optional<Cut>({at, static_cast<std::ptrdiff_t>(ids.size() - tail.size())});
     }
-    FittedContext fitted;
+    return std::optional<Cut>();
+  }
+
+  // Encodes every question; nothing when one of them does not fit, which then counts as the longest. The end of the
+  // shared text is encoded with each line, what stands before it once.
+  absl::StatusOr<std::optional<QuestionIds>> EncodeQuestions(const Attempt& attempt) {
+    const std::string& shared = attempt.shared;
+    const std::vector<int32_t>& ids = attempt.token_ids;  // of the longest; Search left them
+    std::optional<Cut> cut;
+    if (plan_.questions().size() > 1) {
+      ASSIGN_OR_RETURN(cut, FindCut(shared, shared.size(), ids, longest_question_));
+    }
+    QuestionIds all;
     for (size_t i = 0; i < plan_.questions().size(); ++i) {
       std::vector<int32_t> question_ids;
       if (i == longest_question_) {
         question_ids = ids;
       } else if (cut.has_value()) {
-        ASSIGN_OR_RETURN(const std::vector<int32_t> tail, EncodeFrom(shared, *cut, i));
-        question_ids.assign(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(head_count));
+        ASSIGN_OR_RETURN(const std::vector<int32_t> tail, EncodeFrom(shared, cut->byte, i));
+        question_ids.assign(ids.begin(), ids.begin() + cut->head_count);
         question_ids.insert(question_ids.end(), tail.begin(), tail.end());
       } else {
         ASSIGN_OR_RETURN(question_ids, tokenizer_.EncodePrompt(absl::StrCat(shared, plan_.questions()[i].line)));
       }
       if (static_cast<int64_t>(question_ids.size()) > budget_) {
         longest_question_ = i;
-        return std::optional<FittedContext>();
+        return std::optional<QuestionIds>();
       }
-      fitted.token_ids.push_back(std::move(question_ids));
+      all.push_back(std::move(question_ids));
     }
-    fitted.units = std::move(attempt.units);
-    fitted.unit_begin = std::move(attempt.unit_begin);
-    fitted.shared = std::move(attempt.shared);
-    return std::optional<FittedContext>(std::move(fitted));
+    return std::optional<QuestionIds>(std::move(all));
+  }
+
+  // Where more than kShortfallMax tokens are left to any question: puts the beginning of what would come next behind
+  // the last filler, up to the end of a word if that is enough, otherwise as much as fits. Nothing else moves, so only
+  // the end of the prompt is encoded to find how much, and the prompt once more when that is known.
+  absl::Status FillUp(Attempt& attempt, QuestionIds& ids) {
+    auto is_shorter = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+    const auto [shortest, longest] = std::minmax_element(ids.begin(), ids.end(), is_shorter);
+    if (budget_ - static_cast<int64_t>(shortest->size()) <= kShortfallMax) return absl::OkStatus();
+    Random filler(request_.filler_seed);
+    const std::string more = plan_.MoreText(static_cast<int>(attempt.units.size()), filler);
+    size_t last = attempt.units.size();
+    while (last > 0 && attempt.units[last - 1].planted >= 0) --last;
+    if (more.empty() || last == 0) return absl::OkStatus();
+    std::string& text = attempt.units[last - 1].text;
+    const size_t place = attempt.unit_begin[last - 1] + text.size();
+    longest_question_ = static_cast<size_t>(longest - ids.begin());
+    ASSIGN_OR_RETURN(const std::optional<Cut> cut, FindCut(attempt.shared, place, *longest, longest_question_));
+    const size_t begin = cut.has_value() ? cut->byte : 0;
+    // Tokens of the longest question with the first `size` bytes.
+    auto count_with = [&](size_t size) -> absl::StatusOr<int64_t> {
+      const std::string tail =
+          absl::StrCat(attempt.shared.substr(begin, place - begin), more.substr(0, size), attempt.shared.substr(place),
+                       plan_.questions()[longest_question_].line);
+      ASSIGN_OR_RETURN(const std::vector<int32_t> tail_ids,
+                       cut.has_value() ? tokenizer_.EncodePiece(tail) : tokenizer_.EncodePrompt(tail));
+      return (cut.has_value() ? cut->head_count : 0) + static_cast<int64_t>(tail_ids.size());
+    };
+    std::vector<size_t> ends = {0};  // of whole characters
+    for (size_t i = 1; i <= more.size(); ++i) {
+      if (i == more.size() || (more[i] & 0xC0) != 0x80) ends.push_back(i);
+    }
+    size_t fits = 0;
+    for (size_t too_many = ends.size(); fits + 1 < too_many;) {
+      const size_t middle = fits + (too_many - fits) / 2;
+      ASSIGN_OR_RETURN(const int64_t count, count_with(ends[middle]));
+      (count <= budget_ ? fits : too_many) = middle;
+    }
+    size_t size = ends[fits];
+    if (size == 0) return absl::OkStatus();
+    const size_t blank = size < more.size() ? more.find_last_of(" \n", size) : std::string::npos;
+    if (blank != std::string::npos && blank > 0) {
+      ASSIGN_OR_RETURN(const int64_t count, count_with(blank));
+      const auto spread = static_cast<int64_t>(longest->size() - shortest->size());
+      if (count <= budget_ && budget_ - count + spread <= kShortfallMax) size = blank;
+    }
+    const size_t before = text.size();
+    text.append(more, 0, size);
+    Render(attempt);
+    RETURN_IF_ERROR(Measure(attempt));
+    if (attempt.token_count <= budget_) {
+      ASSIGN_OR_RETURN(std::optional<QuestionIds> filled, EncodeQuestions(attempt));
+      if (filled.has_value()) {
+        ids = *std::move(filled);
+        return absl::OkStatus();
+      }
+    }
+    text.resize(before);
+    Render(attempt);
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<int32_t>> EncodeFrom(absl::string_view shared, size_t byte, size_t question) const {

@@ -2,7 +2,8 @@
 //
 // Probes are measured chunk by chunk (chunk_counter.h), so that a probe costs what is new in it and not the whole
 // prompt again; what a tokenizer does across chunks is learnt from encodings of whole prompts, and what is handed out
-// is an exact encoding. When no further unit fits, filler units are exchanged for longer ones until the gap is small.
+// is an exact encoding. When no further unit fits, filler units are exchanged for longer ones until the gap is small,
+// and where it still is not, a part of what would come next is put behind them.
 //
 // Errors:  INVALID_ARGUMENT when the length cannot hold the smallest context, or needs more units than there are.
 // Cost:    each byte of the context is encoded about twice (once in chunks, once whole), whatever the number of probes
@@ -23,7 +24,7 @@
 
 namespace varifocal {
 
-inline constexpr int kShortfallMax = 16;  // of the longest question of a group
+inline constexpr int kShortfallMax = 16;  // of the longest question of a group, and of all whose lines allow it
 
 struct FitRequest {
   absl::string_view task;  // for messages

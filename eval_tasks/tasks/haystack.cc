@@ -124,6 +124,20 @@ std::vector<Unit> HaystackPlan::Build(int count, Random& filler) const {
   return units;
 }
 
+std::string HaystackPlan::MoreText(int count, Random& filler) const {
+  constexpr size_t kBytes = 256;  // several times what is left when no further word fits
+  const int word_count = count - static_cast<int>(hidden_.size());
+  const SentenceStream stream = haystack_.open(filler);
+  std::string more;
+  for (int written = 0; more.size() < kBytes;) {
+    const std::string sentence = stream();
+    for (absl::string_view word : SplitWords(sentence)) {
+      if (written++ >= word_count) absl::StrAppend(&more, word);
+    }
+  }
+  return more;
+}
+
 std::vector<UnitSpan> HaystackPlan::Evidence(const std::vector<Unit>& units, int question_index) const {
   const std::vector<int>& wanted = evidence_[question_index];
   std::vector<UnitSpan> spans;

@@ -1,8 +1,9 @@
 // Haystacks: long text that sentences are hidden in.
 //
 // A haystack is a stream of sentences that goes on for ever: real prose, invented prose, the same few lines again and
-// again, or further needles. A context is its first so many words, cut anywhere behind a word so that every length can
-// be filled, with the hidden sentences between its sentences at the depths they were given.
+// again, or further needles. A context is its first so many words, cut anywhere behind a word (or in one, where whole
+// words leave too much) so that every length can be filled, with the hidden sentences between its sentences at the
+// depths they were given.
 #pragma once
 
 #include <functional>
@@ -44,6 +45,7 @@ class HaystackPlan : public ContextPlan {
   int unit_count_max() const override { return 1 << 22; }
   std::vector<Unit> Build(int count, Random& filler) const override;
   std::optional<Unit> Alternative(const Unit&, Random&) const override { return std::nullopt; }
+  std::string MoreText(int count, Random& filler) const override;
   std::vector<UnitSpan> Evidence(const std::vector<Unit>& units, int question_index) const override;
 
  protected:
