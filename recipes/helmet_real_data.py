@@ -5,8 +5,8 @@
     python recipes/helmet_real_data.py --data=DIR --checkout=HELMET --programs=build/dev/bin \
         [--configs=a.yaml,b.yaml] [--lengths=8192,..] [--tokenizer=DIR] [--length-tokenizer=DIR]
 
-The first makes DIR and DIR/configs from clones of public repositories, as many of them as are named; the second imports each
-dataset of the configurations (all of DIR/configs unless named), asks `varifocal samples` for its prompts, and compares text and
+The first makes DIR and DIR/configs from clones of public repositories, as many of them as are named (a configuration has what one
+call named); the second imports each dataset of the configurations (all of DIR/configs unless named), asks `varifocal samples` for its prompts, and compares text and
 token ids with what upstream loads and tokenizes. With the real archive, --data=HELMET/data --configs=HELMET/configs/rag_short.yaml.
 
 --trec                trangnt08/q_class_en: data/train_5500.label and TREC_10.label, the files of CogComp/trec
