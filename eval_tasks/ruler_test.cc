@@ -147,16 +147,16 @@ TEST(HaystackTest, LongerContextsGoOnWhereShorterOnesEnd) {
   }
 }
 
-// Two tokens a byte, so that words are longer than what may be left; and ids that depend on where a byte stands in what
-// is encoded, so that the end of a text never has the ids that it has in the whole.
-class TwoPerByte : public TokenCounter {
+// Three tokens a byte, so that words are longer than what may be left. With ids that know the place of a byte in what is
+// encoded, the end of a text never has the ids that it has in the whole.
+class ThreePerByte : public TokenCounter {
  public:
-  explicit TwoPerByte(bool knows_place) : knows_place_(knows_place) {}
+  explicit ThreePerByte(bool knows_place) : knows_place_(knows_place) {}
   absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const override {
     std::vector<int32_t> ids;
     for (size_t i = 0; i < text.size(); ++i) {
       const int place = knows_place_ ? static_cast<int>(i) : 0;
-      ids.insert(ids.end(), {static_cast<unsigned char>(text[i]) + 256 * place, 0});
+      ids.insert(ids.end(), {static_cast<unsigned char>(text[i]) + 256 * place, 0, 0});
     }
     return ids;
   }
@@ -165,12 +165,12 @@ class TwoPerByte : public TokenCounter {
 
  private:
   bool knows_place_;
-  std::string sha256_ = Sha256Hex("two per byte");
+  std::string sha256_ = Sha256Hex("three per byte");
 };
 
 TEST(HaystackTest, IsCutInsideAWordWhereWordsLeaveTooMuch) {
   const auto task = Make("niah", {{"haystack", "story"}});
-  for (const TwoPerByte& tokenizer : {TwoPerByte(false), TwoPerByte(true)}) {
+  for (const ThreePerByte& tokenizer : {ThreePerByte(false), ThreePerByte(true)}) {
     for (int length = 4096; length < 4096 + 40; ++length) {
       const Sample sample = Group(*task, length, tokenizer, length)[0];
       EXPECT_EQ(sample.token_ids, tokenizer.EncodePrompt(sample.prompt).value());
