@@ -35,9 +35,11 @@ Json ReadJson(const std::string& path) {
 
 class HelmetVerbsTest : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { WriteSuite({"Rome", "Oslo"}); }
+
+  void WriteSuite(const std::vector<std::string>& cities) {
     std::string rows;
-    for (const char* city : {"Rome", "Oslo"}) {
+    for (const std::string& city : cities) {
       helmet::ImportedRow row;
       row.id = row.question = row.cluster = city;
       row.context = absl::StrCat("The city is ", city, ".");
@@ -54,8 +56,14 @@ class HelmetVerbsTest : public testing::Test {
     index.system_template = "Answer:";
     index.separator = "\n";
     index.settings = {{"max_test_samples", 100}, {"shots", 2}, {"seed", 42}, {"profile", "published"}};
-    index.lengths[600] = {
-        "../rows/kilt_nq.600.jsonl", Sha256Hex(rows), 2, 20, "kilt_nq", "data/kilt/nq_k3.jsonl", "d", ""};
+    index.lengths[600] = {"../rows/kilt_nq.600.jsonl",
+                          Sha256Hex(rows),
+                          static_cast<int>(cities.size()),
+                          20,
+                          "kilt_nq",
+                          "data/kilt/nq_k3.jsonl",
+                          "d",
+                          ""};
     Write(directory_.File("tasks/kilt_nq.json"), helmet::DumpTaskIndex(index));
     suite_ = directory_.File("suite.yaml");
     Write(suite_,
@@ -68,9 +76,9 @@ class HelmetVerbsTest : public testing::Test {
     EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
     return ParseJson(ran.out).value();
   }
-  Ran Import(const std::string& lines) {
+  Ran Import(const std::string& lines, const std::string& name = "other") {
     Write(directory_.File("answers.jsonl"), lines);
-    return Varifocal({"import", suite_, "--predictions=" + directory_.File("answers.jsonl"), "--name=other",
+    return Varifocal({"import", suite_, "--predictions=" + directory_.File("answers.jsonl"), "--name=" + name,
                       absl::StrCat("--tokenizer=", kTokenizer), "--db=" + directory_.File("r.db")});
   }
   static std::string Line(const Json& sample, const std::string& prediction) {
@@ -237,6 +245,65 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
   const Ran beyond = judge("y.json", result.dump());
   EXPECT_EQ(beyond.code, ExitCode::kFailed);
   EXPECT_THAT(beyond.err, HasSubstr("data[0]: gpt-4-recall is 1.5, which is not from 0 to 1, and was left out"));
+}
+
+// Two imports are two jobs: compared where the prompts are the same, judge's scores included, and told where not.
+TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
+  const Json samples = Samples();
+  const std::string db = "--db=" + directory_.File("r.db");
+  ASSERT_EQ(Import(Line(samples[0], "Rome") + Line(samples[1], "Bergen")).code, ExitCode::kDone);
+  ASSERT_EQ(Import(Line(samples[0], "Rome") + Line(samples[1], "Oslo"), "second").code, ExitCode::kDone);
+  const auto compare = [&](const std::string& candidate, const std::string& metric, const std::string& format) {
+    return Varifocal(
+        {"compare", db, "--baseline=other", "--candidate=" + candidate, "--metric=" + metric, "--format=" + format});
+  };
+  const std::string metric = "helmet/default/substring_exact_match";
+  const Ran ran = compare("second", metric, "json");
+  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Json row = ParseJson(ran.out).value().at(0);
+  EXPECT_EQ(row["sample_count"], 2);
+  EXPECT_EQ(row["baseline_mean"], 0.5);
+  EXPECT_EQ(row["candidate_mean"], 1.0);
+  EXPECT_EQ(row["imported"], "baseline candidate");
+  EXPECT_EQ(row["candidate"], "jobs/2/second");
+
+  // A judge of both: its metric is compared like any other.
+  for (const int job : {1, 2}) {
+    Write(directory_.File("j.jsonl"),
+          Json{{"token_ids_sha256", samples[1]["token_ids_sha256"]}, {"scores", {{"correct", job - 1}}}}.dump());
+    const Ran judged =
+        Varifocal({"import", db, "--judgments=" + directory_.File("j.jsonl"), absl::StrCat("--job=", job)});
+    ASSERT_EQ(judged.code, ExitCode::kDone) << judged.err;
+  }
+  const Json judged = ParseJson(compare("second", "imported/correct", "json").out).value().at(0);
+  EXPECT_EQ(judged["sample_count"], 1);
+  EXPECT_EQ(judged["difference"], 1.0);
+
+  const std::string page_path = directory_.File("r.html");
+  ASSERT_EQ(Varifocal({"report", db, "--out=" + page_path, "--baseline=other", "--candidates=second"}).code,
+            ExitCode::kDone);
+  std::ifstream file(page_path);
+  std::stringstream page;
+  page << file.rdbuf();
+  EXPECT_THAT(page.str(), HasSubstr("<b>two jobs</b> jobs/2/second was asked in job 2: 2 of its questions"));
+  EXPECT_THAT(page.str(), HasSubstr("<td>jobs/2/second</td><td>imported/correct</td>"));
+
+  // Other rows under the same name: one prompt is the same, then none.
+  WriteSuite({"Rome", "Bonn"});
+  const Json others = Samples();
+  ASSERT_EQ(others[0]["token_ids_sha256"], samples[0]["token_ids_sha256"]);
+  ASSERT_EQ(Import(Line(others[0], "Rome") + Line(others[1], "Bonn"), "third").code, ExitCode::kDone);
+  const Ran part = compare("third", metric, "text");
+  EXPECT_THAT(part.out, HasSubstr("Two jobs: 1 questions were asked in both with the same prompt; left out are 1 of "
+                                  "jobs/1 and 1 of jobs/3.\nThe jobs' specifications differ in kilt_nq"));
+  WriteSuite({"Lima"});
+  ASSERT_EQ(Import(Line(Samples()[0], "Lima"), "fourth").code, ExitCode::kDone);
+  EXPECT_THAT(compare("fourth", metric, "text").err, HasSubstr("were asked no question in common"));
+  const Ran none = compare("4/fourth", metric, "text");
+  EXPECT_EQ(none.code, ExitCode::kFailed);
+  EXPECT_THAT(none.err, HasSubstr("no question in common"));
+  EXPECT_THAT(Varifocal({"compare", db, "--baseline=1/other", "--candidate=4/fourth"}).err,
+              HasSubstr("jobs/1/other and jobs/4/fourth were asked 2 and 1 questions, and not one is the same"));
 }
 
 TEST_F(HelmetVerbsTest, WhatDoesNotJoinIsTold) {

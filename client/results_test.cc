@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "client/testing_run.h"
 #include "db/fakes/fake_results.h"
@@ -56,9 +57,28 @@ TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
   ASSERT_TRUE(row.ok()) << row.status();
   std::set<std::string> keys;
   for (const auto& [key, value] : row->items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"task", "metric", "context_length", "baseline", "candidate", "sample_count",
-                                         "cluster_count", "failed_count", "baseline_mean", "candidate_mean",
-                                         "difference", "low", "high", "p_value", "test", "draws", "seed"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"task",
+                                         "metric",
+                                         "context_length",
+                                         "baseline",
+                                         "candidate",
+                                         "sample_count",
+                                         "cluster_count",
+                                         "failed_count",
+                                         "baseline_mean",
+                                         "candidate_mean",
+                                         "difference",
+                                         "low",
+                                         "high",
+                                         "p_value",
+                                         "test",
+                                         "draws",
+                                         "seed",
+                                         "baseline_job",
+                                         "candidate_job",
+                                         "baseline_left_out_count",
+                                         "candidate_left_out_count",
+                                         "imported"}));
   EXPECT_EQ(row->at("metric"), "exact_match");
   EXPECT_EQ(row->at("sample_count"), 48);
   EXPECT_EQ(row->at("cluster_count"), 12);
@@ -70,9 +90,12 @@ TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
   EXPECT_EQ(row->at("test"), "sign_flip_exact");
 
   const Ran csv = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--format=csv"});
-  EXPECT_THAT(csv.out, testing::StartsWith("task,metric,context_length,baseline,candidate,sample_count,cluster_count,"
-                                           "failed_count,baseline_mean,candidate_mean,difference,low,high,p_value,test,"
-                                           "draws,seed\nrecall,exact_match,1024,baseline,focal,48,12,0,0.0,0.5,0.5,"));
+  EXPECT_THAT(csv.out,
+              testing::StartsWith(
+                  "task,metric,context_length,baseline,candidate,sample_count,cluster_count,"
+                  "failed_count,baseline_mean,candidate_mean,difference,low,high,p_value,test,"
+                  "draws,seed,baseline_job,candidate_job,baseline_left_out_count,"
+                  "candidate_left_out_count,imported\nrecall,exact_match,1024,baseline,focal,48,12,0,0.0,0.5,0.5,"));
   const Ran json = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--format=json"});
   EXPECT_EQ(ParseJson(json.out)->size(), 2u) << "one row a metric";
 }
@@ -101,6 +124,56 @@ TEST_F(ResultsTest, CompareRefusesWhatIsNotThere) {
   testing_support::WriteFile(directory_.File("empty.db"), "");
   EXPECT_EQ(Varifocal({"compare", "--db=" + directory_.File("empty.db"), "--baseline=a", "--candidate=b"}).code,
             ExitCode::kFailed);
+}
+
+// Two jobs of the same questions: baseline's are all wrong, the other's first 24 (of 40) right; 8 were not asked of it,
+// and 4 in other words.
+TEST_F(ResultsTest, CompareTakesVariantsOfTwoJobs) {
+  const std::string path = directory_.File("a.db");
+  {
+    const auto writer = *db::Writer::Open(path);
+    const int64_t execution = *writer->AddExecution(db::FakeExecution());
+    for (const bool is_candidate : {false, true}) {
+      db::NewJob job = db::FakeJob({.variants = {is_candidate ? "other" : "baseline"},
+                                    .planned_count = is_candidate ? kSampleCount - 8 : kSampleCount});
+      if (is_candidate) job.variants[0].model.architecture = "imported";
+      const std::vector<db::CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
+      for (int64_t i = 0; i < cells[0].cell.planned_count; ++i) {
+        db::Outcome outcome = db::FakeOutcome(cells[0], job, execution, i);
+        if (is_candidate && i >= 36) outcome.sample.token_ids_sha256 = std::string(64, '0');
+        const double score = is_candidate && i < 24 ? 1 : 0;
+        outcome.scores = {{"exact_match", score}, {"token_f1", score / 2}};
+        ASSERT_TRUE(writer->RecordSample(outcome).ok());
+      }
+    }
+  }
+  for (const char* candidate : {"other", "2/other", "jobs/2/other"}) {
+    const Ran ran = Varifocal(
+        {"compare", "--db=" + path, "--baseline=baseline", absl::StrCat("--candidate=", candidate), "--format=json"});
+    ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+    const Json row = ParseJson(ran.out).value()[0];
+    EXPECT_EQ(row["candidate"], "jobs/2/other");
+    EXPECT_EQ(row["candidate_job"], 2);
+    EXPECT_EQ(row["sample_count"], 36);
+    EXPECT_EQ(row["candidate_mean"], 24.0 / 36);
+    // Six clusters of nine differ, all in one direction: 2 of the 2^6 sign assignments are as far out.
+    EXPECT_EQ(row["p_value"], 2.0 / 64);
+    EXPECT_EQ(row["baseline_left_out_count"], 12);
+    EXPECT_EQ(row["candidate_left_out_count"], 4);
+    EXPECT_EQ(row["imported"], "candidate");
+  }
+  const Ran text = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=other"});
+  EXPECT_THAT(
+      text.out,
+      AllOf(HasSubstr("jobs/2/other against baseline (jobs/1 and jobs/2)"), HasSubstr("36/9"),
+            HasSubstr("Imported: the answers of other (jobs/2) came from another engine"),
+            HasSubstr("Two jobs: 36 questions were asked in both with the same prompt; left out are 12 of jobs/1 "
+                      "and 4 of jobs/2."),
+            Not(HasSubstr("ncomplete"))));
+  const Ran one_job = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=other", "--job=1"});
+  EXPECT_EQ(one_job.code, ExitCode::kFailed);
+  EXPECT_THAT(one_job.err, HasSubstr("job 1 has no variant \"other\", only baseline; a variant of another job is named "
+                                     "with it, such as 3/other"));
 }
 
 TEST_F(ResultsTest, DiffAnswersByItsExitCode) {

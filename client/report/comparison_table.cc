@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/json.h"
+#include "client/report/columns.h"
 #include "client/report/perplexity.h"
 #include "client/report/text_format.h"
 #include "client/report/verdict.h"
@@ -13,9 +13,7 @@
 namespace varifocal::report {
 namespace {
 
-std::string Exact(double value) { return Json(value).dump(); }  // shortest form that reads back the same
-
-// A row as people read it; all writers but CSV share it.
+// A row as people read it; all writers but CSV and JSON share it.
 struct Cells {
   std::string task, metric, length, candidate, planned, answered, failed, clusters;
   std::string baseline_mean, candidate_mean, difference, low, high, baseline_range, candidate_range;
@@ -63,6 +61,8 @@ Cells MakeCells(const ReportData& data, const stats::Comparison& row, double p_h
   const bool baseline_beyond = IsExtrapolated(data.variant(row.baseline), row.context_length);
   const bool candidate_beyond = IsExtrapolated(data.variant(row.candidate), row.context_length);
   if (baseline_beyond || candidate_beyond) cells.labels.push_back("extrapolated");
+  if (db::IsImported(data.variant(row.baseline)) || db::IsImported(data.variant(row.candidate)))
+    cells.labels.push_back("imported");
   cells.is_significant = p_holm <= kSignificance;
   return cells;
 }
@@ -75,10 +75,67 @@ void ForEachRow(const ReportData& data, Use use) {
   }
 }
 
+// What CSV and JSON hold of a row.
+struct ComparisonRow {
+  const ReportData* data;
+  const stats::Comparison* row;
+  double p_holm;
+};
+
+constexpr Column<ComparisonRow> kColumns[] = {
+    {"job_id", [](const ComparisonRow& r) -> Json { return r.data->job.job_id; }},
+    {"task", [](const ComparisonRow& r) -> Json { return r.row->task; }},
+    {"metric", [](const ComparisonRow& r) -> Json { return r.row->metric; }},
+    {"is_primary_metric", [](const ComparisonRow& r) -> Json { return r.row->is_primary_metric; }},
+    {"context_length", [](const ComparisonRow& r) -> Json { return r.row->context_length; }},
+    {"baseline", [](const ComparisonRow& r) -> Json { return r.row->baseline; }},
+    {"candidate", [](const ComparisonRow& r) -> Json { return r.row->candidate; }},
+    {"planned_count", [](const ComparisonRow& r) -> Json { return r.row->planned_count; }},
+    {"sample_count", [](const ComparisonRow& r) -> Json { return r.row->sample_count; }},
+    {"failed_count", [](const ComparisonRow& r) -> Json { return r.row->failed_count; }},
+    {"cluster_count", [](const ComparisonRow& r) -> Json { return r.row->cluster_count; }},
+    {"baseline_mean", [](const ComparisonRow& r) -> Json { return r.row->baseline_mean; }},
+    {"baseline_low", [](const ComparisonRow& r) -> Json { return r.row->baseline_interval.low; }},
+    {"baseline_high", [](const ComparisonRow& r) -> Json { return r.row->baseline_interval.high; }},
+    {"candidate_mean", [](const ComparisonRow& r) -> Json { return r.row->candidate_mean; }},
+    {"candidate_low", [](const ComparisonRow& r) -> Json { return r.row->candidate_interval.low; }},
+    {"candidate_high", [](const ComparisonRow& r) -> Json { return r.row->candidate_interval.high; }},
+    {"difference", [](const ComparisonRow& r) -> Json { return r.row->difference; }},
+    {"low", [](const ComparisonRow& r) -> Json { return r.row->low; }},
+    {"high", [](const ComparisonRow& r) -> Json { return r.row->high; }},
+    {"p_value", [](const ComparisonRow& r) -> Json { return r.row->p_value; }},
+    {"p_holm", [](const ComparisonRow& r) -> Json { return r.p_holm; }},
+    {"test", [](const ComparisonRow& r) -> Json { return r.row->test; }},
+    {"draws", [](const ComparisonRow& r) -> Json { return r.row->draws; }},
+    {"seed", [](const ComparisonRow& r) -> Json { return r.row->seed; }},
+    {"gain_count", [](const ComparisonRow& r) -> Json { return r.row->gain_count; }},
+    {"loss_count", [](const ComparisonRow& r) -> Json { return r.row->loss_count; }},
+    {"detectable_difference",
+     [](const ComparisonRow& r) -> Json {
+       return r.row->detectable_difference.has_value() ? Json(*r.row->detectable_difference) : Json();
+     }},
+    {"labels",
+     [](const ComparisonRow& r) -> Json { return absl::StrJoin(MakeCells(*r.data, *r.row, r.p_holm).labels, " "); }},
+    {"baseline_left_out_count", [](const ComparisonRow& r) -> Json { return r.row->baseline_left_out_count; }},
+    {"candidate_left_out_count", [](const ComparisonRow& r) -> Json { return r.row->candidate_left_out_count; }},
+};
+
+std::vector<ComparisonRow> Rows(const ReportData& data) {
+  std::vector<ComparisonRow> rows;
+  ForEachRow(data, [&](const stats::Comparison& row, double p_holm) { rows.push_back({&data, &row, p_holm}); });
+  return rows;
+}
+
 std::string Confidence(const ReportData& data) { return absl::StrCat(std::lround(data.confidence * 100), " %"); }
 
 std::string MeanCell(const std::string& mean, const std::string& range) {
   return absl::StrCat("<td class=\"n\">", mean, "<small>", range, "</small></td>");
+}
+
+std::string SourceNote(const ReportData& data) {
+  std::string note;
+  for (const Label& label : SourceLabels(data)) absl::StrAppend(&note, " ", label.explanation);
+  return note;
 }
 
 }  // namespace
@@ -208,29 +265,8 @@ std::string ContrastTableHtml(const ReportData& data) {
       rows, "</tbody></table></div>\n");
 }
 
-std::string ComparisonTableCsv(const ReportData& data) {
-  std::string out =
-      "job_id,task,metric,is_primary_metric,context_length,baseline,candidate,planned_count,sample_count,failed_count,"
-      "cluster_count,baseline_mean,baseline_low,baseline_high,candidate_mean,candidate_low,candidate_high,difference,"
-      "low,"
-      "high,p_value,p_holm,test,draws,seed,gain_count,loss_count,detectable_difference,labels\n";
-  ForEachRow(data, [&](const stats::Comparison& row, double p_holm) {
-    const Cells cells = MakeCells(data, row, p_holm);
-    absl::StrAppend(&out, data.job.job_id, ",", CsvField(row.task), ",", CsvField(row.metric), ",",
-                    row.is_primary_metric ? 1 : 0, ",", row.context_length, ",", CsvField(row.baseline), ",",
-                    CsvField(row.candidate), ",", row.planned_count, ",", row.sample_count, ",", row.failed_count, ",",
-                    row.cluster_count, ",");
-    absl::StrAppend(&out, Exact(row.baseline_mean), ",", Exact(row.baseline_interval.low), ",",
-                    Exact(row.baseline_interval.high), ",", Exact(row.candidate_mean), ",",
-                    Exact(row.candidate_interval.low), ",", Exact(row.candidate_interval.high), ",");
-    absl::StrAppend(&out, Exact(row.difference), ",", Exact(row.low), ",", Exact(row.high), ",", Exact(row.p_value),
-                    ",", Exact(p_holm), ",", CsvField(row.test), ",", row.draws, ",", row.seed, ",", row.gain_count,
-                    ",", row.loss_count, ",",
-                    row.detectable_difference.has_value() ? Exact(*row.detectable_difference) : "", ",",
-                    CsvField(absl::StrJoin(cells.labels, " ")), "\n");
-  });
-  return out;
-}
+std::string ComparisonTableCsv(const ReportData& data) { return RowsAsCsv(kColumns, Rows(data)); }
+std::string ComparisonTableJson(const ReportData& data) { return RowsAsJson(kColumns, Rows(data)); }
 
 std::string ComparisonTableMarkdown(const ReportData& data) {
   std::string out =
@@ -255,7 +291,7 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                     " | ", perplexity.ratio, " | ", perplexity.low, " to ", perplexity.high,
                     " | | | exp(−mean of the row above) |\n");
   });
-  return absl::StrCat(out, "\n", TestingNote(data), "\n");
+  return absl::StrCat(out, "\n", TestingNote(data), SourceNote(data), "\n");
 }
 
 std::string ComparisonTableLatex(const ReportData& data) {
@@ -278,7 +314,7 @@ std::string ComparisonTableLatex(const ReportData& data) {
   return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Candidate minus ", EscapeLatex(data.baseline),
                       ", with ", EscapeLatex(Confidence(data)),
                       " intervals over clusters of questions that share a context. ", EscapeLatex(TestingNote(data)),
-                      "}\n\\end{table}\n");
+                      EscapeLatex(SourceNote(data)), "}\n\\end{table}\n");
 }
 
 }  // namespace varifocal::report

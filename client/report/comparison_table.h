@@ -1,6 +1,6 @@
-// The comparison table: one row per candidate, task, metric and length, in four spellings.
+// The comparison table: one row per candidate, task, metric and length, in five spellings.
 //
-// HTML, Markdown and LaTeX round for people; CSV has every column with doubles that read back exactly.
+// HTML, Markdown and LaTeX round for people; CSV and JSON have every column with doubles that read back exactly.
 #pragma once
 
 #include <string>
@@ -11,6 +11,7 @@ namespace varifocal::report {
 
 std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics);
 std::string ComparisonTableCsv(const ReportData& data);
+std::string ComparisonTableJson(const ReportData& data);
 std::string ComparisonTableMarkdown(const ReportData& data);
 std::string ComparisonTableLatex(const ReportData& data);
 

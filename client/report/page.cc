@@ -4,6 +4,7 @@
 #include "base/embedded.h"
 #include "client/report/comparison_table.h"
 #include "client/report/sample_browser.h"
+#include "client/report/score_table.h"
 #include "client/report/svg_chart.h"
 #include "client/report/text_format.h"
 #include "client/report/verdict.h"
@@ -32,7 +33,9 @@ std::string Header(const ReportData& data) {
   const std::vector<Verdict> verdicts = MakeVerdicts(data);
   if (verdicts.empty()) {
     absl::StrAppend(&out, "<h1>", EscapeHtml(data.baseline),
-                    " alone: there is no second variant to compare it with.</h1>\n");
+                    " alone: its job has no second variant to compare it with.</h1>\n<p>A variant of another job that "
+                    "was asked the same questions can stand beside it: <code>--baseline=JOB/NAME --candidates=",
+                    data.job.job_id, "/", EscapeHtml(data.baseline), "</code>.</p>\n");
   }
   for (size_t i = 0; i < verdicts.size(); ++i) {
     const Verdict& verdict = verdicts[i];
@@ -126,6 +129,7 @@ std::string ReportPage(const ReportData& data) {
       EscapeHtml(data.job.suite), ", job ", data.job.job_id, "</title>\n<style>\n", Asset("page.css"),
       "</style></head>\n<body><main>\n", Header(data), Section("suite", "Over all tasks", overview),
       Section("scores", "Score by context length", scores),
+      Section("score-table", "Every score", data.versus.empty() ? ScoreTableHtml(data) : ""),
       Section("differences", "Difference by context length", differences), Section("table", "Every comparison", table),
       Section("growth", "Does the difference grow with the context?", growth),
       Section("samples-section", "Samples", SampleBrowserHtml(data)),

@@ -85,8 +85,22 @@ std::string Commands(const ReportData& data) {
     absl::StrAppend(&out, "varifocal compare --db=", database, " --job=", data.job.job_id,
                     " --baseline=", ShellWord(data.baseline), " --candidate=", ShellWord(data.variants[i].name), "\n");
   }
-  absl::StrAppend(&out, "varifocal report --db=", database, " --job=", data.job.job_id, " --out=report.html\n");
+  absl::StrAppend(&out, "varifocal report --db=", database, " --job=", data.job.job_id);
+  if (!data.other_jobs.empty()) {
+    std::vector<std::string> candidates;
+    for (size_t i = 1; i < data.variants.size(); ++i) candidates.push_back(data.variants[i].name);
+    absl::StrAppend(&out, " --baseline=", ShellWord(data.baseline),
+                    " --candidates=", ShellWord(absl::StrJoin(candidates, ",")));
+  }
+  out += " --out=report.html\n";
   return absl::StrCat("<pre class=\"commands\">", EscapeHtml(out), "</pre>\n");
+}
+
+std::string JobRows(const db::JobRow& job) {
+  return absl::StrCat(Row("Job", absl::StrCat(job.job_id, ", ", db::JobStateName(job.state))),
+                      Row("Suite", EscapeHtml(job.suite)), Row("Submitted", TimeLabel(job.create_us)),
+                      Row("Specification SHA-256", Code(job.spec_sha256)),
+                      Row("Data seed", absl::StrCat(job.data_seed)));
 }
 
 }  // namespace
@@ -102,14 +116,12 @@ std::string ProvenanceHtml(const ReportData& data) {
         "files; nothing here computed them.</p>\n" +
         ImportsTable(data);
   }
-  absl::StrAppend(&out, "<h3>Job</h3>\n<table class=\"facts\">",
-                  Row("Job", absl::StrCat(data.job.job_id, ", ", db::JobStateName(data.job.state))),
-                  Row("Suite", EscapeHtml(data.job.suite)), Row("Submitted", TimeLabel(data.job.create_us)),
-                  Row("Specification SHA-256", Code(data.job.spec_sha256)),
-                  Row("Data seed", absl::StrCat(data.job.data_seed)));
+  absl::StrAppend(&out, "<h3>Job</h3>\n<table class=\"facts\">", JobRows(data.job));
+  for (const db::JobRow& job : data.other_jobs) out += JobRows(job);
   for (const db::VariantRecord& variant : data.variants) {
-    absl::StrAppend(
-        &out, Row(absl::StrCat(EscapeHtml(variant.name), ", weights SHA-256"), Code(variant.model.weights_sha256)));
+    absl::StrAppend(&out, Row(absl::StrCat(EscapeHtml(variant.name),
+                                           db::IsImported(variant) ? ", answers" : ", weights", " SHA-256"),
+                              Code(variant.model.weights_sha256)));
   }
   absl::StrAppend(
       &out, "</table>\n<details><summary>Specification</summary><pre>", EscapeHtml(spec),

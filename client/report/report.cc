@@ -11,6 +11,7 @@
 #include "client/report/comparison_table.h"
 #include "client/report/page.h"
 #include "client/report/report_data.h"
+#include "client/report/score_table.h"
 #include "db/reader.h"
 
 namespace varifocal {
@@ -43,10 +44,11 @@ absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
 absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name) {
   if (name == "html") return ReportFormat::kHtml;
   if (name == "csv") return ReportFormat::kCsv;
+  if (name == "json") return ReportFormat::kJson;
   if (name == "markdown") return ReportFormat::kMarkdown;
   if (name == "latex") return ReportFormat::kLatex;
   return absl::InvalidArgumentError(
-      absl::StrCat("the report format \"", name, "\" is not one of html, csv, markdown, latex"));
+      absl::StrCat("the report format \"", name, "\" is not one of html, csv, json, markdown, latex"));
 }
 
 absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
@@ -56,15 +58,18 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
   }
   ASSIGN_OR_RETURN(std::unique_ptr<db::Reader> reader, db::Reader::Open(options.database_path));
   ASSIGN_OR_RETURN(report::ReportData data, report::CollectReportData(*reader, options));
+  const bool is_alone = data.versus.empty();  // then there are scores and nothing to compare them with
   switch (options.format) {
     case ReportFormat::kHtml:
       return report::ReportPage(data);
     case ReportFormat::kCsv:
-      return report::ComparisonTableCsv(data);
+      return is_alone ? report::ScoreTableCsv(data) : report::ComparisonTableCsv(data);
+    case ReportFormat::kJson:
+      return is_alone ? report::ScoreTableJson(data) : report::ComparisonTableJson(data);
     case ReportFormat::kMarkdown:
-      return report::ComparisonTableMarkdown(data);
+      return is_alone ? report::ScoreTableMarkdown(data) : report::ComparisonTableMarkdown(data);
     case ReportFormat::kLatex:
-      return report::ComparisonTableLatex(data);
+      return is_alone ? report::ScoreTableLatex(data) : report::ComparisonTableLatex(data);
   }
   return absl::InternalError("a report format without a writer");
 }

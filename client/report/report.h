@@ -1,11 +1,14 @@
-// What `varifocal report` writes: estimates of one job as a page for people, or the comparison table for papers.
+// What `varifocal report` writes: estimates of one job as a page for people, or the comparison table for papers; of a
+// variant alone, the table of its scores. Variants of other jobs of the database stand beside it when they were asked
+// the same questions (db/pairing.h).
 //
 // The page is one file that needs no network: figures are SVG written here, the sample browser is a few lines of script
 // over rows that are already in the page (it reads well without it). Everything is computed from the database at the
 // moment of writing; the same database gives the same bytes.
 //
 // Errors:  those of db::Reader (NOT_FOUND, FAILED_PRECONDITION for an empty file, ...); INVALID_ARGUMENT for a variant
-//          that the job does not have; PERMISSION_DENIED when the file cannot be written. Nothing is left half-written.
+//          that the job does not have; NOT_FOUND for one of another job that was asked nothing alike; PERMISSION_DENIED
+//          when the file cannot be written. Nothing is left half-written.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +22,18 @@
 
 namespace varifocal {
 
-enum class ReportFormat { kHtml, kCsv, kMarkdown, kLatex };
+enum class ReportFormat { kHtml, kCsv, kJson, kMarkdown, kLatex };
 
-// "html", "csv", "markdown", "latex"; INVALID_ARGUMENT lists them.
+// "html", "csv", "json", "markdown", "latex"; INVALID_ARGUMENT lists them.
 absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name);
 
 struct ReportOptions {
   std::string database_path;
   std::string output_path;  // written whole or not at all
   ReportFormat format = ReportFormat::kHtml;
-  std::optional<int64_t> job_id;        // the newest job otherwise
-  std::string baseline;                 // the job's first variant when empty
-  std::vector<std::string> candidates;  // all other variants when empty
+  std::optional<int64_t> job_id;        // the newest job otherwise, or the newest ones with the variants named
+  std::string baseline;                 // NAME or JOB/NAME; the job's first variant when empty
+  std::vector<std::string> candidates;  // likewise; all other variants of the baseline's job when empty
   double confidence = 0.95;
   int64_t browser_sample_count_max = 240;  // samples in the page's browser, spread over tasks, lengths and outcomes
 };

@@ -16,28 +16,107 @@
 namespace varifocal::report {
 namespace {
 
+std::string NamesOf(const std::vector<db::VariantRecord>& variants) {
+  return absl::StrJoin(variants, ", ", [](std::string* out, const db::VariantRecord& v) { out->append(v.name); });
+}
+
+// The job at hand: that of the baseline where it is named, the one asked for, or the newest.
+absl::Status ChooseJob(db::Reader& reader, const ReportOptions& options, std::vector<db::JobVariant>& named,
+                       ReportData& data) {
+  std::optional<int64_t> job_id = options.job_id;
+  if (!named.front().name.empty()) {  // a baseline is named: it and the candidates find their jobs together
+    ASSIGN_OR_RETURN(named, db::FindJobVariants(reader, job_id, std::move(named)));
+    job_id = named.front().job_id;
+  }
+  if (job_id.has_value()) {
+    ASSIGN_OR_RETURN(data.job, reader.Job(*job_id));
+  } else {
+    ASSIGN_OR_RETURN(data.job, reader.LatestJob());
+  }
+  for (db::JobVariant& variant : named) variant.job_id = variant.job_id > 0 ? variant.job_id : data.job.job_id;
+  return absl::OkStatus();
+}
+
 // The baseline first, then the candidates in the order asked for (or the job's).
-absl::Status ChooseVariants(const std::vector<db::VariantRecord>& all, const ReportOptions& options, ReportData& data) {
-  if (all.empty()) return absl::FailedPreconditionError(absl::StrCat("job ", data.job.job_id, " has no variants"));
-  data.baseline = options.baseline.empty() ? all.front().name : options.baseline;
-  std::vector<std::string> names = {data.baseline};
+absl::Status ChooseVariants(db::Reader& reader, const ReportOptions& options, ReportData& data) {
+  std::vector<db::JobVariant> named = {db::ParseJobVariant(options.baseline)};
+  for (const std::string& name : options.candidates) named.push_back(db::ParseJobVariant(name));
+  RETURN_IF_ERROR(ChooseJob(reader, options, named, data));
+  ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> own, reader.Variants(data.job.job_id));
+  if (own.empty()) return absl::FailedPreconditionError(absl::StrCat("job ", data.job.job_id, " has no variants"));
+  if (named.front().name.empty()) named.front().name = own.front().name;
   if (options.candidates.empty()) {
-    for (const db::VariantRecord& variant : all) {
-      if (variant.name != data.baseline) names.push_back(variant.name);
+    for (const db::VariantRecord& variant : own) {
+      if (variant.name != named.front().name) named.push_back({data.job.job_id, variant.name});
     }
   }
-  names.insert(names.end(), options.candidates.begin(), options.candidates.end());
-  for (const std::string& name : names) {
-    auto found = std::find_if(all.begin(), all.end(), [&](const auto& v) { return v.name == name; });
+  for (const db::JobVariant& key : named) {
+    ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> all, reader.Variants(key.job_id));
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& v) { return v.name == key.name; });
     if (found == all.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("job ", data.job.job_id, " has no variant \"", name, "\", only ",
-                       absl::StrJoin(all, ", ", [](std::string* out, const auto& v) { out->append(v.name); })));
+      return absl::InvalidArgumentError(absl::StrCat("job ", key.job_id, " has no variant \"", key.name, "\", only ",
+                                                     NamesOf(all), "; one of another job is named with it, such as 3/",
+                                                     key.name));
     }
-    if (std::any_of(data.variants.begin(), data.variants.end(), [&](const auto& v) { return v.name == name; })) {
-      return absl::InvalidArgumentError(absl::StrCat("the variant \"", name, "\" is named twice"));
+    db::VariantRecord variant = *found;
+    variant.name = db::JobVariantLabel(key, data.job.job_id);
+    if (std::any_of(data.variants.begin(), data.variants.end(),
+                    [&](const auto& v) { return v.name == variant.name; })) {
+      return absl::InvalidArgumentError(absl::StrCat("the variant \"", variant.name, "\" is named twice"));
     }
-    data.variants.push_back(*found);
+    data.variants.push_back(std::move(variant));
+    data.keys.push_back(key);
+    const auto is_known = [&](const db::JobRow& job) { return job.job_id == key.job_id; };
+    if (is_known(data.job) || std::any_of(data.other_jobs.begin(), data.other_jobs.end(), is_known)) continue;
+    ASSIGN_OR_RETURN(db::JobRow job, reader.Job(key.job_id));
+    data.other_jobs.push_back(std::move(job));
+  }
+  data.baseline = data.variants.front().name;
+  return absl::OkStatus();
+}
+
+// What one job says of its variants that are shown.
+absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, ReportData& data,
+                     std::set<int64_t>& lengths) {
+  std::map<std::string, std::string> labels;  // of the shown ones, by name in the database
+  for (size_t i = 0; i < data.keys.size(); ++i) {
+    if (data.keys[i].job_id == job_id) labels[data.keys[i].name] = data.variants[i].name;
+  }
+  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
+  for (const db::TaskMetricRecord& metric : metrics) {
+    const bool is_known = std::any_of(data.metrics.begin(), data.metrics.end(), [&](const auto& known) {
+      return known.task == metric.task && known.metric == metric.metric;
+    });
+    if (!is_known) data.metrics.push_back(metric);
+  }
+  ASSIGN_OR_RETURN(const std::vector<db::ExecutionRow> executions, reader.Executions(job_id));
+  for (const db::ExecutionRow& row : executions) {
+    const auto known = std::find_if(data.executions.begin(), data.executions.end(),
+                                    [&](const auto& other) { return other.execution_id == row.execution_id; });
+    if (known == data.executions.end()) {
+      data.executions.push_back(row);
+    } else {
+      known->generation_count += row.generation_count;
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<db::ScoreImportRow> imports, reader.ScoreImports(job_id));
+  for (db::ScoreImportRow row : imports) {
+    if (labels.count(row.variant) == 0) continue;
+    row.variant = labels[row.variant];
+    data.score_imports.push_back(std::move(row));
+  }
+  ASSIGN_OR_RETURN(std::vector<stats::Estimate> estimates, stats::EstimateScores(reader, job_id, confidence));
+  for (stats::Estimate& estimate : estimates) {
+    if (labels.count(estimate.variant) == 0) continue;
+    estimate.variant = labels[estimate.variant];
+    data.estimates.push_back(std::move(estimate));
+  }
+  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
+  for (const db::CellRow& cell : cells) {
+    if (std::find(data.tasks.begin(), data.tasks.end(), cell.cell.task) == data.tasks.end()) {
+      data.tasks.push_back(cell.cell.task);
+    }
+    lengths.insert(cell.cell.context_length);
   }
   return absl::OkStatus();
 }
@@ -69,8 +148,7 @@ absl::Status Compare(db::Reader& reader, double confidence, ReportData& data) {
   for (size_t i = 1; i < data.variants.size(); ++i) {
     Versus versus;
     versus.candidate = data.variants[i].name;
-    auto report =
-        stats::CompareVariants(reader, data.job.job_id, data.baseline, versus.candidate, {.confidence = confidence});
+    auto report = stats::CompareVariants(reader, data.keys[0], data.keys[i], {.confidence = confidence});
     if (report.ok()) {
       versus.report = *std::move(report);
     } else if (absl::IsFailedPrecondition(report.status())) {
@@ -140,36 +218,11 @@ absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOpt
   ReportData data;
   data.confidence = options.confidence;
   data.database_path = options.database_path;
-  if (options.job_id.has_value()) {
-    ASSIGN_OR_RETURN(data.job, reader.Job(*options.job_id));
-  } else {
-    ASSIGN_OR_RETURN(data.job, reader.LatestJob());
-  }
-  ASSIGN_OR_RETURN(std::vector<db::VariantRecord> all, reader.Variants(data.job.job_id));
-  RETURN_IF_ERROR(ChooseVariants(all, options, data));
-  ASSIGN_OR_RETURN(data.metrics, reader.Metrics(data.job.job_id));
-  ASSIGN_OR_RETURN(data.executions, reader.Executions(data.job.job_id));
-  ASSIGN_OR_RETURN(const std::vector<db::ScoreImportRow> imports, reader.ScoreImports(data.job.job_id));
-  for (const db::ScoreImportRow& row : imports) {
-    const bool is_shown = std::any_of(data.variants.begin(), data.variants.end(),
-                                      [&](const db::VariantRecord& variant) { return variant.name == row.variant; });
-    if (is_shown) data.score_imports.push_back(row);
-  }
-  ASSIGN_OR_RETURN(std::vector<stats::Estimate> estimates,
-                   stats::EstimateScores(reader, data.job.job_id, options.confidence));
-  std::set<std::string> shown;
-  for (const db::VariantRecord& variant : data.variants) shown.insert(variant.name);
-  for (stats::Estimate& estimate : estimates) {
-    if (shown.count(estimate.variant) > 0) data.estimates.push_back(std::move(estimate));
-  }
-  ASSIGN_OR_RETURN(std::vector<db::CellRow> cells, reader.Cells(data.job.job_id));
+  RETURN_IF_ERROR(ChooseVariants(reader, options, data));
   std::set<int64_t> lengths;
-  for (const db::CellRow& cell : cells) {
-    if (std::find(data.tasks.begin(), data.tasks.end(), cell.cell.task) == data.tasks.end()) {
-      data.tasks.push_back(cell.cell.task);
-    }
-    lengths.insert(cell.cell.context_length);
-  }
+  RETURN_IF_ERROR(ReadJob(reader, data.job.job_id, options.confidence, data, lengths));
+  for (const db::JobRow& job : data.other_jobs)
+    RETURN_IF_ERROR(ReadJob(reader, job.job_id, options.confidence, data, lengths));
   data.lengths.assign(lengths.begin(), lengths.end());
   RETURN_IF_ERROR(Compare(reader, options.confidence, data));
   if (options.format == ReportFormat::kHtml) {

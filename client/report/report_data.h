@@ -1,4 +1,5 @@
-// Everything a report shows, read from one job of a database and estimated, before it becomes text.
+// Everything a report shows, read from one job of a database and estimated, before it becomes text. Variants of other
+// jobs are called jobs/N/NAME here and bring what is known of them along.
 //
 // Source: estimates and tests come from db/stats; nothing is estimated here. What is added is how the tests count
 //         together: Holm over the means over tasks, over all rows of primary metrics, and over all rows of others.
@@ -10,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/report/report.h"
+#include "db/pairing.h"
 #include "db/reader.h"
 #include "db/stats/compare.h"
 #include "db/stats/estimates.h"
@@ -27,6 +29,7 @@ struct Versus {
 
 struct VariantAnswer {
   std::string variant;
+  bool is_left_out = false;  // a variant of another job that was not asked this
   std::string answer;
   std::string error;            // of a failed sample
   std::optional<double> value;  // of the primary metric
@@ -39,17 +42,19 @@ struct BrowserSample {
   std::string excerpt;  // prompt shortened around the evidence
   std::vector<std::string> gold;
   std::vector<VariantAnswer> answers;
-  std::vector<std::string> outcomes;  // per candidate: "gain", "loss", "both-right", "both-wrong", "failed"
+  std::vector<std::string> outcomes;  // per candidate: "gain", "loss", "both-right", "both-wrong", "failed", "left-out"
 };
 
 struct ReportData {
-  db::JobRow job;
+  db::JobRow job;                      // the baseline's
+  std::vector<db::JobRow> other_jobs;  // of candidates, in the order of the candidates
+  std::vector<db::JobVariant> keys;    // beside `variants`: the names in the database
   std::string baseline;
   std::vector<db::VariantRecord> variants;  // the baseline first, then the candidates
   std::vector<db::TaskMetricRecord> metrics;
   std::vector<db::ExecutionRow> executions;
   std::vector<db::ScoreImportRow> score_imports;  // of the variants above
-  std::vector<stats::Estimate> estimates;  // of the variants above
+  std::vector<stats::Estimate> estimates;         // of the variants above
   std::vector<Versus> versus;
   int suite_test_count = 0;        // means over tasks; adjusted together
   int primary_row_count = 0;       // rows of primary metrics; adjusted together

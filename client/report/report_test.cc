@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "client/report/perplexity.h"
 #include "client/report/report_data.h"
 #include "client/report/sample_browser.h"
@@ -50,6 +52,9 @@ struct Made {
   bool has_failures = false;
   std::string answer;  // what wrong answers say
   std::vector<std::string> tasks = {"recall_kv", "rag_facts"};
+  std::vector<std::string> variants = {"baseline", "sharp", "soft"};
+  bool is_imported = false;
+  int other_prompt_count = 0;  // of the first questions, which are asked in other words
 };
 
 // Two candidates at 1K to 8K. "sharp" is right wherever the baseline is and, from 4K on, on every second question that
@@ -99,7 +104,9 @@ class ReportTest : public testing::Test {
         {"baseline", "{}"},
         {"sharp", R"({"focal_attention":{"mode":"constant","temperature":0.4}})"},
         {"soft", R"({"focal_attention":{"mode":"learned","tau_max":8.0,"tau_mean":"causal","tau_min":3.5}})"}};
+    if (made.is_imported) model.architecture = "imported";
     for (const auto& [name, attention] : models) {
+      if (std::find(made.variants.begin(), made.variants.end(), name) == made.variants.end()) continue;
       model.name = name;
       model.attention_json = attention;
       model.weights_sha256 = Hash(name[0]);
@@ -131,7 +138,7 @@ class ReportTest : public testing::Test {
         sample.tokenizer_sha256 = Hash('7');
         sample.question_id = absl::StrCat("q", index);
         sample.cluster = absl::StrCat(cell.cell.task, "/", index / 4);
-        sample.token_ids_sha256 = Hash('a');
+        sample.token_ids_sha256 = Hash(index < made.other_prompt_count ? 'b' : 'a');
         sample.prompt_token_count = cell.cell.context_length - 16;
         sample.new_token_count_max = 8;
         sample.gold_json = R"(["amber-17"])";
@@ -156,9 +163,12 @@ class ReportTest : public testing::Test {
     }
   }
 
-  std::string Render(ReportFormat format = ReportFormat::kHtml) {
+  std::string Render(ReportFormat format = ReportFormat::kHtml, const std::string& baseline = "",
+                     const std::vector<std::string>& candidates = {}) {
     ReportOptions options;
     options.database_path = path_;
+    options.baseline = baseline;
+    options.candidates = candidates;
     options.format = format;
     auto bytes = RenderReport(options);
     EXPECT_TRUE(bytes.ok()) << bytes.status();
@@ -251,6 +261,110 @@ TEST_F(ReportTest, TablesForPapers) {
   const std::string latex = Render(ReportFormat::kLatex);
   EXPECT_THAT(latex, HasSubstr("recall\\_kv & sharp & 8K & 48 &"));
   EXPECT_THAT(latex, HasSubstr("\\toprule"));
+}
+
+// One variant: eight questions in two contexts, of which IsRight says how many are right.
+TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.tasks = {"recall_kv"};
+  made.variants = {"sharp"};
+  made.has_failures = made.is_imported = true;
+  Make(made);
+  const std::vector<std::string> csv = absl::StrSplit(Render(ReportFormat::kCsv), '\n', absl::SkipEmpty());
+  ASSERT_EQ(csv.size(), 1u + 4);
+  EXPECT_EQ(csv[0],
+            "job_id,task,metric,is_primary_metric,context_length,variant,planned_count,answered_count,failed_count,"
+            "cluster_count,mean,low,high,mean_answered,labels");
+  // At 1K every answer is right; at 2K those are wrong whose (7 index + index / 4) mod 10 is 0 or 1: 0, 3 and 7.
+  EXPECT_THAT(csv[1], testing::StartsWith("1,recall_kv,exact_match,1,1024,sharp,8,8,0,2,1.0,"));
+  EXPECT_THAT(csv[2], testing::StartsWith("1,recall_kv,exact_match,1,2048,sharp,8,8,0,2,0.625,"));
+  EXPECT_THAT(csv[4], HasSubstr(",8,7,1,2,"));
+  EXPECT_THAT(csv[4], testing::EndsWith(",incomplete extrapolated imported"));
+  const Json json = ParseJson(Render(ReportFormat::kJson)).value();
+  ASSERT_EQ(json.size(), 4u);
+  EXPECT_EQ(json[1]["mean"], 0.625);
+  EXPECT_LT(json[1]["low"], 0.625);
+  EXPECT_GT(json[1]["high"], 0.625);
+  const std::string markdown = Render(ReportFormat::kMarkdown);
+  EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 2K | sharp | 8 | 2 | 0 | 62.5 |"));
+  EXPECT_THAT(markdown,
+              HasSubstr("The answers of sharp came from another engine, in a file with SHA-256 ssssssssssss"));
+  EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("recall\\_kv & 2K & 8 & 0 & 62.5 & "));
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("sharp alone"));
+  EXPECT_THAT(page, HasSubstr("<h2>Every score</h2>"));
+  EXPECT_THAT(page, HasSubstr("<b>imported</b>"));
+  EXPECT_THAT(page, Not(HasSubstr("until it is resumed")));
+}
+
+// The same answers as job 1's "sharp" in a job of their own: the same numbers, under the name of that job.
+TEST_F(ReportTest, AVariantOfAnotherJobStandsBesideTheBaseline) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 16;
+  Make(made);
+  made.variants = {"sharp"};
+  made.is_imported = true;
+  Make(made);
+  const auto rows = [&](const std::string& baseline, const std::vector<std::string>& candidates) {
+    return ParseJson(Render(ReportFormat::kJson, baseline, candidates)).value();
+  };
+  const Json within = rows("1/baseline", {"sharp"}), across = rows("1/baseline", {"2/sharp"});
+  ASSERT_EQ(within.size(), 8u);
+  ASSERT_EQ(across.size(), 8u);
+  for (size_t i = 0; i < across.size(); ++i) {
+    Json expected = within[i];
+    expected["candidate"] = "jobs/2/sharp";
+    expected["labels"] = expected["labels"] == "" ? "imported" : expected["labels"].get<std::string>() + " imported";
+    EXPECT_EQ(across[i], expected);
+  }
+  EXPECT_EQ(rows("baseline", {"1/sharp", "1/soft", "2/sharp"}).size(), 3u * 8) << "Holm over all of them";
+  const std::string page = Render(ReportFormat::kHtml, "1/baseline", {"soft", "jobs/2/sharp"});
+  EXPECT_THAT(page, HasSubstr("No difference found between jobs/2/sharp and baseline at 1K, 2K, 4K and 8K,"));
+  EXPECT_THAT(page, HasSubstr("<b>imported</b> The answers of jobs/2/sharp came from another engine"));
+  EXPECT_THAT(page, HasSubstr("128 of its questions were asked in job 1 with the same prompt and are paired, left out "
+                              "are 0 of job 1 and 0 of job 2."));
+  EXPECT_THAT(page, HasSubstr("adjusted over the 16 tests of the tasks&#39; primary metrics"));
+  EXPECT_THAT(page, HasSubstr("jobs/2/sharp, answers SHA-256"));
+  EXPECT_THAT(page, HasSubstr("--job=1 --baseline=baseline --candidate=jobs/2/sharp"));
+  EXPECT_THAT(page, HasSubstr("--candidates=soft,jobs/2/sharp --out=report.html"));
+}
+
+TEST_F(ReportTest, WhatAnotherJobAskedOtherwiseIsLeftOut) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.tasks = {"recall_kv"};
+  made.variants = {"baseline"};
+  Make(made);
+  made.variants = {"sharp"};
+  made.other_prompt_count = 4;
+  Make(made);
+  made.other_prompt_count = 8;
+  Make(made);
+  const std::string page = Render(ReportFormat::kHtml, "1/baseline", {"2/sharp"});
+  EXPECT_THAT(page, HasSubstr("16 of its questions were asked in job 1 with the same prompt and are paired, left out "
+                              "are 16 of job 1 and 16 of job 2."));
+  EXPECT_THAT(page, HasSubstr("left out: its job did not ask this with the same prompt"));
+  EXPECT_THAT(page, HasSubstr("<option value=\"left-out\">left out</option>"));
+  const Json rows = ParseJson(Render(ReportFormat::kJson, "1/baseline", {"2/sharp"})).value();
+  ASSERT_EQ(rows.size(), 4u);
+  for (const Json& row : rows) {
+    EXPECT_EQ(row["sample_count"], 4);
+    EXPECT_EQ(row["cluster_count"], 1);
+    EXPECT_EQ(row["baseline_left_out_count"], 4);
+    EXPECT_EQ(row["candidate_left_out_count"], 4);
+  }
+  ReportOptions options;
+  options.database_path = path_;
+  options.baseline = "1/baseline";
+  options.candidates = {"3/sharp"};
+  const absl::Status nothing = RenderReport(options).status();
+  EXPECT_EQ(nothing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(nothing.message()), HasSubstr("were asked 32 and 32 questions, and not one is the same"));
+  options.candidates = {"sharp"};
+  EXPECT_TRUE(RenderReport(options).ok()) << "the newest job with a question in common";
+  options.candidates = {"2/soft"};
+  EXPECT_EQ(RenderReport(options).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(ReportTest, WritesWholeOrNotAtAll) {

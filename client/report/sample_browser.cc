@@ -29,8 +29,8 @@ struct OutcomeName {
   const char* label;
 };
 constexpr OutcomeName kOutcomes[] = {
-    {"gain", "gain"},   {"loss", "loss"},    {"both-right", "both right"}, {"both-wrong", "both wrong"},
-    {"equal", "equal"}, {"failed", "failed"}};
+    {"gain", "gain"},   {"loss", "loss"},     {"both-right", "both right"}, {"both-wrong", "both wrong"},
+    {"equal", "equal"}, {"failed", "failed"}, {"left-out", "left out"}};
 
 const char* OutcomeLabel(const std::string& key) {
   for (const OutcomeName& outcome : kOutcomes) {
@@ -54,6 +54,7 @@ std::vector<std::string> GoldStrings(const std::string& gold_json) {
 }
 
 std::string Outcome(const VariantAnswer& baseline, const VariantAnswer& candidate, const db::TaskMetricRecord* metric) {
+  if (candidate.is_left_out) return "left-out";
   if (!baseline.value.has_value() || !candidate.value.has_value()) return "failed";
   const bool lower_is_better = metric != nullptr && metric->worst_value.has_value() && metric->best_value.has_value() &&
                                *metric->best_value < *metric->worst_value;
@@ -67,15 +68,27 @@ std::string Outcome(const VariantAnswer& baseline, const VariantAnswer& candidat
 
 absl::Status ReadAnswers(db::Reader& reader, const ReportData& data, std::map<SampleKey, BrowserSample>& samples) {
   for (size_t i = 0; i < data.variants.size(); ++i) {
+    const bool is_of_other_job = data.keys[i].job_id != data.job.job_id;
+    db::CrossPairs pairs;
+    if (is_of_other_job) {
+      ASSIGN_OR_RETURN(pairs, db::PairAcrossJobs(reader, data.keys[0], data.keys[i]));
+      for (auto& [key, sample] : samples) sample.answers[i].is_left_out = true;
+    }
     db::SampleQuery query;
-    query.job_id = data.job.job_id;
-    query.variant = data.variants[i].name;
+    query.job_id = data.keys[i].job_id;
+    query.variant = data.keys[i].name;
     query.limit = kPageSize;
     while (true) {
       ASSIGN_OR_RETURN(std::vector<db::SampleDetail> page, reader.Samples(query));
       for (const db::SampleDetail& detail : page) {
         query.after_id = detail.generation_id;
-        BrowserSample& sample = samples[{detail.sample.task, detail.sample.context_length, detail.sample.sample_index}];
+        SampleKey key = {detail.sample.task, detail.sample.context_length, detail.sample.sample_index};
+        if (is_of_other_job) {
+          const auto paired = pairs.baseline_index.find(key);
+          if (paired == pairs.baseline_index.end()) continue;
+          std::get<2>(key) = paired->second;
+        }
+        BrowserSample& sample = samples[key];
         if (sample.answers.empty()) {
           sample.task = detail.sample.task;
           sample.question_id = detail.sample.question_id;
@@ -83,9 +96,11 @@ absl::Status ReadAnswers(db::Reader& reader, const ReportData& data, std::map<Sa
           sample.sample_index = detail.sample.sample_index;
           sample.excerpt = detail.sample.excerpt.value_or(detail.sample.prompt.value_or(""));
           sample.gold = GoldStrings(detail.sample.gold_json);
-          for (const db::VariantRecord& variant : data.variants) sample.answers.push_back({variant.name, "", "", {}});
+          for (const db::VariantRecord& variant : data.variants)
+            sample.answers.push_back({variant.name, false, "", "", {}});
         }
         VariantAnswer& answer = sample.answers[i];
+        answer.is_left_out = false;
         answer.answer = detail.generation.answer.value_or("");
         if (!detail.generation.error_code.empty()) {
           answer.error = absl::StrCat(detail.generation.error_code, ": ", detail.generation.error_message);
@@ -128,7 +143,9 @@ std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
                   EscapeHtml(Shorten(absl::StrJoin(sample.gold, " | "), kAnswerBytesMax)), "</td><td></td></tr>\n");
   for (const VariantAnswer& answer : sample.answers) {
     absl::StrAppend(&out, "<tr><th>", EscapeHtml(answer.variant), "</th><td>");
-    if (!answer.error.empty()) {
+    if (answer.is_left_out) {
+      out += "<span class=\"error\">left out: its job did not ask this with the same prompt</span>";
+    } else if (!answer.error.empty()) {
       absl::StrAppend(&out, "<span class=\"error\">", EscapeHtml(Shorten(answer.error, kAnswerBytesMax)), "</span>");
     } else {
       out += EscapeHtml(Shorten(answer.answer, kAnswerBytesMax));

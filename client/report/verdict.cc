@@ -36,6 +36,14 @@ std::string Evidence(const stats::SuiteComparison& row, double p_holm, size_t ro
                       IntervalText(row, data), ", ", PEquals(p_holm), ")");
 }
 
+// The tasks that the two were compared on: of a variant of another job perhaps not all.
+std::vector<std::string> TasksOf(const Versus& versus, const ReportData& data) {
+  if (!versus.report.is_across_jobs) return data.tasks;
+  std::set<std::string> compared;
+  for (const stats::Comparison& row : versus.report.comparisons) compared.insert(row.task);
+  return {compared.begin(), compared.end()};
+}
+
 // The rows of single tasks that stay below the level after adjusting over the whole table, largest first.
 std::string TaskSentence(const Versus& versus, const ReportData& data) {
   std::vector<const stats::Comparison*> rows;
@@ -45,7 +53,7 @@ std::string TaskSentence(const Versus& versus, const ReportData& data) {
       rows.push_back(&row);
     }
   }
-  if (rows.empty() || data.tasks.size() < 2) return "";
+  if (rows.empty() || TasksOf(versus, data).size() < 2) return "";
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto* a, const auto* b) { return std::abs(a->difference) > std::abs(b->difference); });
   std::vector<std::string> parts;
@@ -59,7 +67,7 @@ std::string TaskSentence(const Versus& versus, const ReportData& data) {
 
 std::string GrowthSentence(const Versus& versus, const ReportData& data) {
   for (const stats::LengthContrast& row : versus.report.contrasts) {
-    if (!row.task.empty() && data.tasks.size() > 1) continue;
+    if (!row.task.empty() && TasksOf(versus, data).size() > 1) continue;
     if (!row.task.empty() && !IsShare(data.metric(row.task, row.metric))) continue;
     const std::string span =
         absl::StrCat(" from ", LengthLabel(row.short_length), " to ", LengthLabel(row.long_length));
@@ -93,9 +101,10 @@ std::vector<Verdict> MakeVerdicts(const ReportData& data) {
       auto& list = p_of(&row) > kSignificance ? none : row.difference > 0 ? better : worse;
       list.push_back(&row);
     }
-    const bool one_task = data.tasks.size() == 1;
-    const std::string where = one_task ? absl::StrCat(" on ", data.tasks.front()) : "";
-    const std::string over = one_task ? "" : absl::StrCat(", averaged over ", data.tasks.size(), " tasks");
+    const std::vector<std::string> tasks = TasksOf(versus, data);
+    const bool one_task = tasks.size() == 1;
+    const std::string where = one_task ? absl::StrCat(" on ", tasks.front()) : "";
+    const std::string over = one_task ? "" : absl::StrCat(", averaged over ", tasks.size(), " tasks");
     auto clause = [&](const char* verb, const std::vector<const stats::SuiteComparison*>& rows) {
       const auto* largest = Largest(rows);
       return absl::StrCat(verb, data.baseline, where, " at ", Lengths(rows), over,
@@ -136,15 +145,56 @@ std::vector<Verdict> MakeVerdicts(const ReportData& data) {
   return verdicts;
 }
 
+std::vector<Label> SourceLabels(const ReportData& data) {
+  std::vector<Label> labels;
+  for (const db::VariantRecord& variant : data.variants) {
+    if (!db::IsImported(variant)) continue;
+    labels.push_back(
+        {"imported",
+         absl::StrCat("The answers of ", variant.name, " came from another engine, in a file with SHA-256 ",
+                      ShortHash(variant.model.weights_sha256), "; scores and statistics were computed here.")});
+  }
+  for (size_t i = 0; i < data.versus.size(); ++i) {
+    const stats::ComparisonReport& report = data.versus[i].report;
+    if (!report.is_across_jobs) continue;
+    const std::string job = absl::StrCat("job ", data.job.job_id),
+                      other = absl::StrCat("job ", data.keys[i + 1].job_id);
+    labels.push_back(
+        {"two jobs", absl::StrCat(data.versus[i].candidate, " was asked in ", other, ": ",
+                                  CountLabel(report.paired_count), " of its questions were asked in ", job,
+                                  " with the same ", report.tokenizers_differ ? "settings and data" : "prompt",
+                                  " and are paired, left out are ", CountLabel(report.baseline_left_out_count), " of ",
+                                  job, " and ", CountLabel(report.candidate_left_out_count), " of ", other, ".",
+                                  report.tasks_with_other_settings.empty()
+                                      ? ""
+                                      : absl::StrCat(" The specifications of the two differ in ",
+                                                     JoinWithAnd(report.tasks_with_other_settings), "."))});
+  }
+  return labels;
+}
+
 std::vector<Label> MakeLabels(const ReportData& data) {
   std::vector<Label> labels;
-  const int64_t missing = data.job.planned_count - data.job.answered_count - data.job.failed_count;
-  if (missing > 0 || data.job.failed_count > 0) {
+  std::vector<const db::JobRow*> jobs = {&data.job};
+  for (const db::JobRow& job : data.other_jobs) jobs.push_back(&job);
+  bool is_mixed = false;
+  const auto is_imported = [&](const db::JobRow& job) {  // then nothing can be resumed
+    for (size_t i = 0; i < data.keys.size(); ++i) {
+      if (data.keys[i].job_id == job.job_id && db::IsImported(data.variants[i])) return true;
+    }
+    return false;
+  };
+  for (const db::JobRow* job : jobs) {
+    is_mixed |= job->is_mixed;
+    if (job->planned_count == job->answered_count && job->failed_count == 0) continue;
     labels.push_back(
-        {"incomplete", absl::StrCat(CountLabel(data.job.answered_count), " of ", CountLabel(data.job.planned_count),
-                                    " answers are there, ", CountLabel(data.job.failed_count),
-                                    " failed; a failed one counts as the worst value until it is resumed.")});
+        {"incomplete",
+         absl::StrCat(jobs.size() > 1 ? absl::StrCat("Job ", job->job_id, ": ") : "", CountLabel(job->answered_count),
+                      " of ", CountLabel(job->planned_count), " answers are there, ", CountLabel(job->failed_count),
+                      " failed; a failed one counts as the worst value",
+                      is_imported(*job) ? "." : " until it is resumed.")});
   }
+  for (Label& label : SourceLabels(data)) labels.push_back(std::move(label));
   std::vector<std::string> beyond;
   for (const db::VariantRecord& variant : data.variants) {
     if (data.lengths.empty() || !IsExtrapolated(variant, data.lengths.back())) continue;
@@ -168,7 +218,7 @@ std::vector<Label> MakeLabels(const ReportData& data) {
     labels.push_back({"different tokenizers", absl::StrCat(versus.candidate, " and ", data.baseline,
                                                            " were asked the same questions in different prompts.")});
   }
-  if (data.job.is_mixed) {
+  if (is_mixed) {
     labels.push_back(
         {"mixed executions",
          "The answers come from more than one code version, backend or instruction set (see Provenance)."});

@@ -30,4 +30,7 @@ struct Label {
 // What a reader must know before believing a number.
 std::vector<Label> MakeLabels(const ReportData& data);
 
+// Those of them that say whose answers these are: imported ones, and variants of other jobs with what was left out.
+std::vector<Label> SourceLabels(const ReportData& data);
+
 }  // namespace varifocal::report

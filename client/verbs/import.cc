@@ -172,7 +172,9 @@ constinit const Verb kImportVerb = {
         "stored as a\n"
         "job of their own, marked as imported. Prompts without an answer are failed samples, and the exit code is then "
         "1.\n"
-        "Choices, which are judged by log-likelihoods, cannot be imported.\n"
+        "Choices, which are judged by log-likelihoods, cannot be imported. `varifocal compare` and `report` set "
+        "them beside\n"
+        "the answers of another job to the same prompts.\n"
         "Judgments are scores that somebody else gave, a judge model for example: {\"token_ids_sha256\", \"scores\": "
         "{\"NAME\": 1}},\n"
         "with \"variant\", \"task\" and \"context_length\" where the hash does not say which answer. They become the "
@@ -184,6 +186,7 @@ constinit const Verb kImportVerb = {
         "varifocal samples helmet/helmet_rag.yaml --tokenizer=MODEL --format=jsonl > prompts.jsonl\n"
         "varifocal import helmet/helmet_rag.yaml --predictions=answers.jsonl --name=other --tokenizer=MODEL "
         "--db=results.db\n"
+        "varifocal compare --db=results.db --baseline=baseline --candidate=other\n"
         "varifocal import --judgments=judged.jsonl --score-max=3 --db=results.db --job=4",
     .formats = "text json jsonl",
     .make = &Make<Import>,

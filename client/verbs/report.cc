@@ -16,7 +16,8 @@ namespace {
 // What the file's ending says, where --format does not.
 ReportFormat FormatOfPath(const std::string& path) {
   if (absl::EndsWith(path, ".csv")) return ReportFormat::kCsv;
-  if (absl::EndsWith(path, ".md")) return ReportFormat::kMarkdown;
+  if (absl::EndsWith(path, ".json")) return ReportFormat::kJson;
+  if (absl::EndsWith(path, ".md") || absl::EndsWith(path, ".txt")) return ReportFormat::kMarkdown;
   if (absl::EndsWith(path, ".tex")) return ReportFormat::kLatex;
   return ReportFormat::kHtml;
 }
@@ -28,8 +29,9 @@ class WriteTheReport : public Command {
     flags.Add("out", &options_.output_path, "PATH", "the file to write, whole or not at all").Required();
     flags.Add("job", &job_, "JOB", "this job instead of the newest one");
     flags.Add("baseline", &options_.baseline, "A",
-              "the variant that differences are measured from; the job's first unless given");
-    flags.Add("candidates", &candidates_, "B,C,..", "compared with it; all others unless given");
+              "the variant that differences are measured from, or JOB/A; the job's first unless given");
+    flags.Add("candidates", &candidates_, "B,C,..",
+              "compared with it, JOB/B for another job's; all others unless given");
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
@@ -59,18 +61,22 @@ extern const Verb kReportVerb;
 constinit const Verb kReportVerb = {
     .name = "report",
     .group = "Results",
-    .summary = "one self-contained page (or csv, markdown, latex) of a job's results",
+    .summary = "one self-contained page (or csv, json, markdown, latex) of a job's results",
     .about =
         "The page has the verdict in a sentence, the score by context length for each task with its interval, the\n"
         "difference by length, the whole table, where everything came from, and the samples with their prompts around "
         "the\n"
-        "gold evidence. It needs no network and no server. The file's ending (.csv, .md, .tex) chooses another format, "
-        "or\n"
-        "--format does. Everything is computed from the database as it is now; the same database gives the same bytes.",
+        "gold evidence. It needs no network and no server. The file's ending (.csv, .json, .md or\n"
+        ".txt, .tex) chooses another format, or --format does. A job with one variant is a table of its scores. "
+        "Variants\n"
+        "of other jobs, imported answers for example, are named with their job and compared on the questions that both "
+        "were\n"
+        "asked. Everything is computed from the database as it is now; the same database gives the same bytes.",
     .examples =
         "varifocal report --db=results.db --out=report.html\n"
-        "varifocal report --db=results.db --out=table.tex --baseline=baseline --candidates=focal",
-    .formats = "html csv markdown latex",
+        "varifocal report --db=results.db --out=table.tex --baseline=baseline --candidates=focal\n"
+        "varifocal report --db=results.db --out=report.html --baseline=1/baseline --candidates=1/focal,7/other",
+    .formats = "html csv json markdown latex",
     .make = &Make<WriteTheReport>,
 };
 

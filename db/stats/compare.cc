@@ -140,7 +140,8 @@ void Keep(const TestedDifference& tested, double& low, double& high, double& p_v
 struct Grouped {
   std::map<std::tuple<std::string, int64_t, std::string>, std::map<int64_t, std::vector<PairRow>>> pairs;
   std::map<std::pair<std::string, std::string>, MetricInfo> metrics;
-  std::map<std::pair<std::string, int64_t>, int64_t> planned;  // by task and length
+  std::map<std::pair<std::string, int64_t>, int64_t> planned;       // by task and length
+  std::map<std::pair<std::string, int64_t>, db::PairedCell> cells;  // across jobs
 };
 
 bool CanBeAveraged(const MetricInfo& info) {
@@ -253,28 +254,23 @@ absl::Status CheckVariants(db::Reader& reader, int64_t job_id, const std::string
     if (known) continue;
     return absl::NotFoundError(
         absl::StrCat("job ", job_id, " has no variant \"", name, "\", only ",
-                     absl::StrJoin(variants, ", ", [](std::string* out, const auto& v) { out->append(v.name); })));
+                     absl::StrJoin(variants, ", ", [](std::string* out, const auto& v) { out->append(v.name); }),
+                     "; a variant of another job is named with it, such as 3/", name));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Grouped> ReadPairs(db::Reader& reader, int64_t job_id, const std::string& baseline,
-                                  const std::string& candidate) {
+absl::StatusOr<Grouped> GroupPairs(int64_t job_id, const std::vector<db::TaskMetricRecord>& metrics,
+                                   std::map<std::pair<std::string, int64_t>, int64_t> planned,
+                                   std::vector<PairRow> pairs) {
   Grouped grouped;
-  ASSIGN_OR_RETURN(std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
+  grouped.planned = std::move(planned);
   std::map<std::pair<std::string, std::string>, int64_t> metric_index;
   for (const db::TaskMetricRecord& metric : metrics) {
     grouped.metrics[{metric.task, metric.metric}] = {metric.is_binary, metric.metric_index == 0, 0, metric.worst_value,
                                                      metric.best_value};
     metric_index[{metric.task, metric.metric}] = metric.metric_index;
   }
-  ASSIGN_OR_RETURN(std::vector<db::CellRow> cells, reader.Cells(job_id));
-  for (const db::CellRow& cell : cells) {
-    if (cell.cell.variant != baseline && cell.cell.variant != candidate) continue;
-    int64_t& planned = grouped.planned[{cell.cell.task, cell.cell.context_length}];
-    planned = std::max(planned, cell.cell.planned_count);
-  }
-  ASSIGN_OR_RETURN(std::vector<PairRow> pairs, reader.Pairs(job_id, baseline, candidate));
   for (PairRow& pair : pairs) {
     const auto metric = grouped.metrics.find({pair.task, pair.metric});
     if (metric == grouped.metrics.end() || !grouped.planned.contains({pair.task, pair.context_length})) {
@@ -288,6 +284,81 @@ absl::StatusOr<Grouped> ReadPairs(db::Reader& reader, int64_t job_id, const std:
     grouped.pairs[{pair.task, index, pair.metric}][pair.context_length].push_back(std::move(pair));
   }
   return grouped;
+}
+
+absl::StatusOr<Grouped> ReadPairs(db::Reader& reader, int64_t job_id, const std::string& baseline,
+                                  const std::string& candidate, ComparisonReport& report) {
+  ASSIGN_OR_RETURN(report.tokenizers_differ, reader.TokenizersDiffer(job_id, baseline, candidate));
+  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
+  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
+  std::map<std::pair<std::string, int64_t>, int64_t> planned;
+  for (const db::CellRow& cell : cells) {
+    if (cell.cell.variant != baseline && cell.cell.variant != candidate) continue;
+    int64_t& count = planned[{cell.cell.task, cell.cell.context_length}];
+    count = std::max(count, cell.cell.planned_count);
+  }
+  ASSIGN_OR_RETURN(std::vector<PairRow> pairs, reader.Pairs(job_id, baseline, candidate));
+  return GroupPairs(job_id, metrics, std::move(planned), std::move(pairs));
+}
+
+absl::StatusOr<Grouped> ReadPairsAcrossJobs(db::Reader& reader, const db::JobVariant& baseline,
+                                            const db::JobVariant& candidate, ComparisonReport& report) {
+  ASSIGN_OR_RETURN(db::CrossPairs cross, db::PairAcrossJobs(reader, baseline, candidate));
+  report.is_across_jobs = true;
+  report.tokenizers_differ = cross.tokenizers_differ;
+  report.tasks_with_other_settings = std::move(cross.tasks_with_other_settings);
+  std::map<std::pair<std::string, int64_t>, int64_t> planned;
+  for (const db::PairedCell& cell : cross.cells) {
+    report.paired_count += cell.paired_count;
+    report.baseline_left_out_count += cell.baseline_left_out_count;
+    report.candidate_left_out_count += cell.candidate_left_out_count;
+    if (cell.planned_count > 0) planned[{cell.task, cell.context_length}] = cell.planned_count;
+  }
+  ASSIGN_OR_RETURN(Grouped grouped,
+                   GroupPairs(baseline.job_id, cross.metrics, std::move(planned), std::move(cross.pairs)));
+  for (db::PairedCell& cell : cross.cells) grouped.cells[{cell.task, cell.context_length}] = std::move(cell);
+  return grouped;
+}
+
+// Fills a report that has nothing but how the pairs were found. `where` is where they come from, for errors.
+absl::StatusOr<ComparisonReport> CompareGrouped(const Grouped& grouped, const std::string& where,
+                                                const std::string& baseline, const std::string& candidate,
+                                                const CompareOptions& options, ComparisonReport report) {
+  std::map<int64_t, bool> lengths_seen;
+  int64_t group_count = 0;
+  for (const auto& [key, lengths] : grouped.pairs) {
+    for (const auto& [length, pairs] : lengths) {
+      const auto& [task, metric_index, metric] = key;
+      MetricInfo info = grouped.metrics.at({task, metric});
+      info.planned_count = grouped.planned.at({task, length});
+      absl::StatusOr<Comparison> row = ComparePairs(pairs, info, options);
+      if (!row.ok()) continue;  // all failed and the metric has no worst value: nothing to compare, and incomplete
+      if (const auto cell = grouped.cells.find({task, length}); cell != grouped.cells.end()) {
+        row->baseline_left_out_count = cell->second.baseline_left_out_count;
+        row->candidate_left_out_count = cell->second.candidate_left_out_count;
+      }
+      report.is_incomplete |= row->is_incomplete;
+      report.comparisons.push_back(*std::move(row));
+      lengths_seen[length] = true;
+      group_count += metric_index == 0;
+    }
+  }
+  if (report.comparisons.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(where, " has no sample yet that both ", baseline, " and ", candidate, " answered"));
+  }
+  report.is_incomplete |= group_count < static_cast<int64_t>(grouped.planned.size());
+  std::vector<double> p_values;
+  for (const auto& [length, seen] : lengths_seen) {
+    SuiteComparison row = CompareSuite(grouped, length, baseline, candidate, options);
+    if (row.task_count == 0) continue;
+    p_values.push_back(row.p_value);
+    report.suite.push_back(std::move(row));
+  }
+  const std::vector<double> adjusted = HolmAdjust(p_values);
+  for (size_t i = 0; i < adjusted.size(); ++i) report.suite[i].p_holm = adjusted[i];
+  report.contrasts = ContrastLengths(grouped, baseline, candidate, options);
+  return report;
 }
 
 }  // namespace
@@ -338,40 +409,19 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
 absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, int64_t job_id, const std::string& baseline,
                                                  const std::string& candidate, const CompareOptions& options) {
   RETURN_IF_ERROR(CheckVariants(reader, job_id, baseline, candidate));
-  ASSIGN_OR_RETURN(Grouped grouped, ReadPairs(reader, job_id, baseline, candidate));
   ComparisonReport report;
-  ASSIGN_OR_RETURN(report.tokenizers_differ, reader.TokenizersDiffer(job_id, baseline, candidate));
-  std::map<int64_t, bool> lengths_seen;
-  int64_t group_count = 0;
-  for (const auto& [key, lengths] : grouped.pairs) {
-    for (const auto& [length, pairs] : lengths) {
-      const auto& [task, metric_index, metric] = key;
-      MetricInfo info = grouped.metrics.at({task, metric});
-      info.planned_count = grouped.planned.at({task, length});
-      absl::StatusOr<Comparison> row = ComparePairs(pairs, info, options);
-      if (!row.ok()) continue;  // all failed and the metric has no worst value: nothing to compare, and incomplete
-      report.is_incomplete |= row->is_incomplete;
-      report.comparisons.push_back(*std::move(row));
-      lengths_seen[length] = true;
-      group_count += metric_index == 0;
-    }
-  }
-  if (report.comparisons.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job_id, " has no sample yet that both ", baseline, " and ", candidate, " answered"));
-  }
-  report.is_incomplete |= group_count < static_cast<int64_t>(grouped.planned.size());
-  std::vector<double> p_values;
-  for (const auto& [length, seen] : lengths_seen) {
-    SuiteComparison row = CompareSuite(grouped, length, baseline, candidate, options);
-    if (row.task_count == 0) continue;
-    p_values.push_back(row.p_value);
-    report.suite.push_back(std::move(row));
-  }
-  const std::vector<double> adjusted = HolmAdjust(p_values);
-  for (size_t i = 0; i < adjusted.size(); ++i) report.suite[i].p_holm = adjusted[i];
-  report.contrasts = ContrastLengths(grouped, baseline, candidate, options);
-  return report;
+  ASSIGN_OR_RETURN(const Grouped grouped, ReadPairs(reader, job_id, baseline, candidate, report));
+  return CompareGrouped(grouped, absl::StrCat("job ", job_id), baseline, candidate, options, std::move(report));
+}
+
+absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, const db::JobVariant& baseline,
+                                                 const db::JobVariant& candidate, const CompareOptions& options) {
+  if (baseline.job_id == candidate.job_id)
+    return CompareVariants(reader, baseline.job_id, baseline.name, candidate.name, options);
+  ComparisonReport report;
+  ASSIGN_OR_RETURN(const Grouped grouped, ReadPairsAcrossJobs(reader, baseline, candidate, report));
+  return CompareGrouped(grouped, absl::StrCat("the pair of jobs ", baseline.job_id, " and ", candidate.job_id),
+                        baseline.name, db::JobVariantLabel(candidate, baseline.job_id), options, std::move(report));
 }
 
 }  // namespace varifocal::stats

@@ -1,9 +1,9 @@
 // Baseline against candidate: per task, metric and context length; over the whole suite per length; and whether the
 // difference grows with the length.
 //
-// Everything is computed from rows of v_pairs. A failed sample counts as the metric's worst value, so a sick run cannot
-// look better; it also makes the comparison incomplete until it is resumed or accepted. Differences are candidate minus
-// baseline.
+// Everything is computed from rows of v_pairs, or across two jobs from those of db/pairing.h. A failed sample counts as
+// the metric's worst value, so a sick run cannot look better; it also makes the comparison incomplete until it is
+// resumed or accepted. Differences are candidate minus baseline.
 //
 // The primary endpoints, adjusted together by Holm's method, are the suite differences, one per length: the mean over
 // tasks of the difference of each task's primary metric. Everything else is exploratory and says so.
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "db/pairing.h"
 #include "db/reader.h"
 #include "db/stats/intervals.h"
 #include "db/stats/sign_flip.h"
@@ -48,6 +49,8 @@ struct Comparison {
   int64_t gain_count = 0;  // pairs where the candidate is better, and where it is worse (v. best_value)
   int64_t loss_count = 0;
   std::optional<double> detectable_difference;  // none when every cluster differs alike
+  int64_t baseline_left_out_count = 0;          // across jobs: asked there and not of the other in the same way
+  int64_t candidate_left_out_count = 0;
 };
 
 // One length, all tasks: the mean of the tasks' differences.
@@ -86,6 +89,10 @@ struct ComparisonReport {
   std::vector<LengthContrast> contrasts;  // shortest against longest length, per task's primary metric, then ""
   bool tokenizers_differ = false;         // pairs share the question, not the prompt
   bool is_incomplete = false;
+  // Across jobs, over all tasks and lengths of either one; see db/pairing.h.
+  bool is_across_jobs = false;
+  int64_t paired_count = 0, baseline_left_out_count = 0, candidate_left_out_count = 0;
+  std::vector<std::string> tasks_with_other_settings;
 };
 
 // What the numbers mean where the rows do not say it.
@@ -102,5 +109,9 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<db::PairRow>& pairs, c
 
 absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, int64_t job_id, const std::string& baseline,
                                                  const std::string& candidate, const CompareOptions& options = {});
+
+// Of one job or of two; a candidate of another job than the baseline's is called jobs/N/NAME.
+absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, const db::JobVariant& baseline,
+                                                 const db::JobVariant& candidate, const CompareOptions& options = {});
 
 }  // namespace varifocal::stats

@@ -103,6 +103,34 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
   }
   EXPECT_EQ(prompt_count, 36);
 
+  // Answers of another engine to the same prompts stand beside ours, although they are a job of their own.
+  std::string answers;
+  for (const auto& [cell, path] : Exported(directory.File("output1/plain"), "rag")) {
+    const Json result = ParseJson(ReadFile(path.string())).value();
+    for (const Json& item : result["data"]) {
+      answers += Json{{"token_ids_sha256", item["token_ids_sha256"]}, {"prediction", item["answer"][0]}}.dump() + "\n";
+    }
+  }
+  WriteFile(directory.File("answers.jsonl"), answers);
+  const ProcessResult elsewhere = RunProcess(
+      "varifocal", {"import", suites + "/helmet_rag.yaml", Flag("predictions", directory.File("answers.jsonl")),
+                    "--name=elsewhere", "--tokenizer=models/baseline", "--limit=3", Flag("db", database)});
+  ASSERT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
+  const ProcessResult compared = RunProcess(
+      "varifocal", {"compare", Flag("db", database), "--baseline=plain", "--candidate=elsewhere", "--format=json"});
+  ASSERT_EQ(compared.exit_code, 0) << compared.err;
+  const Json rows = ParseJson(compared.out).value();
+  int64_t pair_count = 0;
+  for (const Json& row : rows) {
+    if (row["metric"] != "helmet/default/substring_exact_match") continue;
+    pair_count += row["sample_count"].get<int64_t>();
+    EXPECT_EQ(row["candidate_mean"], 1.0) << row;
+    EXPECT_EQ(row["imported"], "candidate");
+    EXPECT_EQ(row["candidate_job"], 3);
+    EXPECT_EQ(row["candidate_left_out_count"], 0);
+  }
+  EXPECT_EQ(pair_count, 18);
+
   // What upstream's judge writes: the exported file with its scores in it.
   const auto judged = Exported(directory.File("output2/chatty"), "longqa").at("longqa narrativeqa_700 1200");
   Json result = ParseJson(ReadFile(judged.string())).value();

@@ -1,0 +1,50 @@
+// Rows with named columns as CSV and as JSON, for programs: every digit, no rounding.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "client/report/text_format.h"
+
+namespace varifocal::report {
+
+template <typename Row>
+struct Column {
+  const char* name;
+  Json (*value)(const Row&);  // null where there is nothing to say
+};
+
+// Doubles in the shortest form that reads back the same, true and false as 1 and 0, null as nothing.
+inline std::string CsvValue(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
+  return value.is_string() ? CsvField(value.get<std::string>()) : value.dump();
+}
+
+template <typename Row, size_t kCount>
+std::string RowsAsCsv(const Column<Row> (&columns)[kCount], const std::vector<Row>& rows) {
+  std::string out;
+  for (size_t i = 0; i < kCount; ++i) absl::StrAppend(&out, i == 0 ? "" : ",", columns[i].name);
+  out += "\n";
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < kCount; ++i) absl::StrAppend(&out, i == 0 ? "" : ",", CsvValue(columns[i].value(row)));
+    out += "\n";
+  }
+  return out;
+}
+
+// A list with one object a line.
+template <typename Row, size_t kCount>
+std::string RowsAsJson(const Column<Row> (&columns)[kCount], const std::vector<Row>& rows) {
+  std::string out = "[";
+  for (size_t r = 0; r < rows.size(); ++r) {
+    Json object = Json::object();
+    for (const Column<Row>& column : columns) object[column.name] = column.value(rows[r]);
+    absl::StrAppend(&out, r == 0 ? "\n" : ",\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  return out + "\n]\n";
+}
+
+}  // namespace varifocal::report

@@ -1,0 +1,176 @@
+#include "client/report/score_table.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/report/columns.h"
+#include "client/report/perplexity.h"
+#include "client/report/text_format.h"
+#include "client/report/verdict.h"
+
+namespace varifocal::report {
+namespace {
+
+constexpr char kNothing[] = "\u2014";
+
+struct ScoreRow {
+  const ReportData* data;
+  const stats::Estimate* estimate;
+};
+
+std::vector<ScoreRow> Rows(const ReportData& data) {
+  std::vector<ScoreRow> rows;
+  for (const stats::Estimate& estimate : data.estimates) rows.push_back({&data, &estimate});
+  return rows;
+}
+
+bool IsPrimary(const ScoreRow& row) {
+  return row.data->metric(row.estimate->task, row.estimate->metric).metric_index == 0;
+}
+
+std::vector<std::string> Labels(const ScoreRow& row) {
+  const db::VariantRecord& variant = row.data->variant(row.estimate->variant);
+  std::vector<std::string> labels;
+  if (!IsPrimary(row)) labels.push_back("secondary");
+  if (row.estimate->is_incomplete) labels.push_back("incomplete");
+  if (IsExtrapolated(variant, row.estimate->context_length)) labels.push_back("extrapolated");
+  if (db::IsImported(variant)) labels.push_back("imported");
+  return labels;
+}
+
+Json Number(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
+
+constexpr Column<ScoreRow> kColumns[] = {
+    {"job_id", [](const ScoreRow& row) -> Json { return row.data->job.job_id; }},
+    {"task", [](const ScoreRow& row) -> Json { return row.estimate->task; }},
+    {"metric", [](const ScoreRow& row) -> Json { return row.estimate->metric; }},
+    {"is_primary_metric", [](const ScoreRow& row) -> Json { return IsPrimary(row); }},
+    {"context_length", [](const ScoreRow& row) -> Json { return row.estimate->context_length; }},
+    {"variant", [](const ScoreRow& row) -> Json { return row.estimate->variant; }},
+    {"planned_count", [](const ScoreRow& row) -> Json { return row.estimate->planned_count; }},
+    {"answered_count", [](const ScoreRow& row) -> Json { return row.estimate->answered_count; }},
+    {"failed_count", [](const ScoreRow& row) -> Json { return row.estimate->failed_count; }},
+    {"cluster_count", [](const ScoreRow& row) -> Json { return row.estimate->cluster_count; }},
+    {"mean", [](const ScoreRow& row) -> Json { return Number(row.estimate->mean); }},
+    {"low",
+     [](const ScoreRow& row) -> Json {
+       return row.estimate->interval.has_value() ? Json(row.estimate->interval->low) : Json();
+     }},
+    {"high",
+     [](const ScoreRow& row) -> Json {
+       return row.estimate->interval.has_value() ? Json(row.estimate->interval->high) : Json();
+     }},
+    {"mean_answered", [](const ScoreRow& row) -> Json { return Number(row.estimate->mean_answered); }},
+    {"labels", [](const ScoreRow& row) -> Json { return absl::StrJoin(Labels(row), " "); }},
+};
+
+// A row as people read it.
+struct Cells {
+  std::string metric, length, counted, answered, clusters, failed, mean = kNothing, low = kNothing, high = kNothing,
+                                                                   labels;
+};
+
+Cells MakeCells(const ScoreRow& row) {
+  const stats::Estimate& estimate = *row.estimate;
+  const bool is_share = IsShare(row.data->metric(estimate.task, estimate.metric));
+  const double scale = is_share ? 100 : 1;
+  const int decimals = is_share ? 1 : 3;
+  Cells cells;
+  cells.metric = absl::StrCat(estimate.metric, is_share ? ", %" : "");
+  cells.length = LengthLabel(estimate.context_length);
+  cells.counted = CountLabel(estimate.answered_count + estimate.failed_count);
+  cells.answered = CountLabel(estimate.answered_count);
+  cells.clusters = CountLabel(estimate.cluster_count);
+  cells.failed = CountLabel(estimate.failed_count);
+  if (estimate.mean.has_value()) cells.mean = Unsigned(*estimate.mean * scale, decimals);
+  if (estimate.interval.has_value()) {
+    cells.low = Unsigned(estimate.interval->low * scale, decimals);
+    cells.high = Unsigned(estimate.interval->high * scale, decimals);
+  }
+  cells.labels = absl::StrJoin(Labels(row), ", ");
+  return cells;
+}
+
+// The row below one of log-likelihoods, which says the same as a perplexity.
+std::optional<Cells> PerplexityCells(const ScoreRow& row) {
+  const stats::Estimate& estimate = *row.estimate;
+  if (!IsLogLikelihood(estimate.metric) || !estimate.mean.has_value() || !estimate.interval.has_value())
+    return std::nullopt;
+  Cells cells;
+  cells.metric = "perplexity";
+  cells.length = LengthLabel(estimate.context_length);
+  const stats::Interval interval = PerplexityInterval(*estimate.interval);
+  cells.mean = PerplexityLabel(Perplexity(*estimate.mean));
+  cells.low = PerplexityLabel(interval.low);
+  cells.high = PerplexityLabel(interval.high);
+  cells.labels = "exp(\u2212mean of the row above)";
+  return cells;
+}
+
+// Every row, and the perplexity below those that have one.
+template <typename Use>
+void ForEachRow(const ReportData& data, Use use) {
+  for (const ScoreRow& row : Rows(data)) {
+    use(row, MakeCells(row));
+    if (const std::optional<Cells> perplexity = PerplexityCells(row)) use(row, *perplexity);
+  }
+}
+
+std::string Confidence(const ReportData& data) { return absl::StrCat(std::lround(data.confidence * 100), " %"); }
+
+std::string Note(const ReportData& data) {
+  std::string note =
+      "Intervals are over clusters of questions that share a context; a failed answer counts as the worst value.";
+  for (const Label& label : SourceLabels(data)) absl::StrAppend(&note, " ", label.explanation);
+  return note;
+}
+
+}  // namespace
+
+std::string ScoreTableCsv(const ReportData& data) { return RowsAsCsv(kColumns, Rows(data)); }
+std::string ScoreTableJson(const ReportData& data) { return RowsAsJson(kColumns, Rows(data)); }
+
+std::string ScoreTableHtml(const ReportData& data) {
+  std::string out = absl::StrCat(
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
+      "<th class=\"n\">Answered<small>failed</small></th><th class=\"n\">Clusters</th><th class=\"n\">Mean<small>",
+      Confidence(data), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");
+  ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
+    absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.estimate->task), "<small>", EscapeHtml(cells.metric),
+                    "</small></td><td>", cells.length, "</td><td class=\"n\">", cells.answered, "<small>", cells.failed,
+                    "</small></td><td class=\"n\">", cells.clusters, "</td><td class=\"n\">", cells.mean, "<small>",
+                    cells.low, " to ", cells.high, "</small></td><td>", cells.labels, "</td></tr>\n");
+  });
+  return absl::StrCat(out, "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(Note(data)), "</p>\n");
+}
+
+std::string ScoreTableMarkdown(const ReportData& data) {
+  std::string out =
+      absl::StrCat("| Task | Metric | Length | Variant | n | Clusters | Failed | Mean | ", Confidence(data),
+                   " interval | Notes |\n"
+                   "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | --- | --- |\n");
+  ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
+    absl::StrAppend(&out, "| ", EscapeMarkdownCell(row.estimate->task), " | ", EscapeMarkdownCell(cells.metric), " | ",
+                    cells.length, " | ", EscapeMarkdownCell(row.estimate->variant), " | ", cells.counted, " | ",
+                    cells.clusters, " | ", cells.failed, " | ", cells.mean, " | ", cells.low, " to ", cells.high, " | ",
+                    cells.labels, " |\n");
+  });
+  return absl::StrCat(out, "\n", Note(data), "\n");
+}
+
+std::string ScoreTableLatex(const ReportData& data) {
+  std::string out =
+      "% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\\small\n\\begin{tabular}{lrrrrl}\n\\toprule\n"
+      "Task & Length & $n$ & failed & mean & interval \\\\\n\\midrule\n";
+  ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
+    if (!IsPrimary(row)) return;
+    absl::StrAppend(&out, EscapeLatex(row.estimate->task), " & ", cells.length, " & ", cells.counted, " & ",
+                    cells.failed, " & ", EscapeLatex(cells.mean), " & ", EscapeLatex(cells.low), " to ",
+                    EscapeLatex(cells.high), " \\\\\n");
+  });
+  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Scores of ", EscapeLatex(data.baseline), ", with ",
+                      EscapeLatex(Confidence(data)), " intervals. ", EscapeLatex(Note(data)), "}\n\\end{table}\n");
+}
+
+}  // namespace varifocal::report
