@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -29,6 +30,9 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
     ASSIGN_OR_RETURN(std::unique_ptr<Task> task, MakeTask(task_spec));
     for (int length : spec.suite.lengths) {
       ASSIGN_OR_RETURN(const int planned_count, PlannedCount(spec, task_spec, *task, length));
+      if (const std::string reason = task->WhyNoQuestionsAt(length); !reason.empty()) {
+        grid.missing.push_back(absl::StrCat(task_spec.name, " at ", length, " has no questions: ", reason));
+      }
       for (size_t v = 0; v < spec.variants.size(); ++v) {
         grid.cells.push_back({{spec.variants[v].Name(), task_spec.name, length},
                               static_cast<int>(v),
@@ -43,6 +47,10 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
       }
     }
     grid.tasks.push_back(std::move(task));
+  }
+  if (grid.groups.empty() && !grid.missing.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the suite \"", spec.suite.name, "\" asks nothing: ", grid.missing.front()));
   }
   return grid;
 }

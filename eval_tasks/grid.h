@@ -34,11 +34,13 @@ struct Grid {
   std::vector<std::unique_ptr<Task>> tasks;  // in JobSpec::suite.tasks order
   std::vector<GridCell> cells;               // variant-major within task and length
   std::vector<GridGroup> groups;             // in running order
+  std::vector<std::string> missing;          // one sentence for each task and length without a question
 
   int64_t SampleCount() const;  // over all cells
 };
 
-// `spec` has passed ValidateJobSpec. Reads users' files, so it can fail.
+// `spec` has passed ValidateJobSpec. Reads users' files, so it can fail; INVALID_ARGUMENT when there is no question at
+// all.
 absl::StatusOr<Grid> MakeGrid(const JobSpec& spec);
 
 // Writes into `spec` the digests of the users' files that the grid was made from, so that the stored job is refused

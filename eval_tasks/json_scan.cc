@@ -1,6 +1,7 @@
 #include "eval_tasks/json_scan.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -150,6 +151,11 @@ absl::StatusOr<Json> ParsePythonJson(absl::string_view text) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JsonRowFile>> JsonRowFile::Open(const std::string& path) {
+  struct stat facts;
+  // A pipe would be waited for, and its rows could not be found again.
+  if (stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is not a regular file"));
+  }
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
   return std::unique_ptr<JsonRowFile>(new JsonRowFile(path, descriptor));
@@ -165,6 +171,11 @@ absl::Status JsonRowFile::Visit(int64_t offset, absl::string_view text,
   if (row.empty()) return absl::OkStatus();
   const size_t index = places_.size();
   if (row[0] != '{') return absl::InvalidArgumentError(absl::StrCat(PlaceOf(index), ": is not a JSON object"));
+  if (const size_t end = ValueEnd(row, 0); end != row.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(PlaceOf(index), end == absl::string_view::npos
+                                                                       ? ": is not a JSON object: it does not end"
+                                                                       : ": has more after its object"));
+  }
   places_.push_back({offset + (row.data() - text.data()), static_cast<int64_t>(row.size())});
   const absl::Status status = visit(static_cast<int64_t>(index) + 1, row);
   return status.ok() ? status : Annotate(status, PlaceOf(index));

@@ -108,6 +108,8 @@ class Task {
   virtual int question_count() const = 0;
   // The same at one context length, for data that differ by length; an error for a length that the data are not for.
   virtual absl::StatusOr<int> QuestionCountAt(int /*context_length*/) const { return question_count(); }
+  // Why there are none at that length; empty where there are some.
+  virtual std::string WhyNoQuestionsAt(int /*context_length*/) const { return ""; }
   // The group that `index` belongs to; index < question_count().
   virtual GroupRange GroupOf(int index) const = 0;
   // Identity alone, without prompt or tokens: it exists even when the sample cannot be made.

@@ -30,6 +30,7 @@ absl::StatusOr<std::vector<std::string>> Strings(const Json& line, const char* k
     }
     values.push_back(item.get<std::string>());
   }
+  if (required && values.empty()) return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is an empty list."));
   return values;
 }
 

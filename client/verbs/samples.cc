@@ -67,6 +67,7 @@ class MakeSamples : public Command {
     const std::shared_ptr<const TokenCounter> counter = MakeTokenCounter(tokenizer);
     const std::shared_ptr<const TokenCounter> chat_counter = MakeTokenCounter(tokenizer, chat_format);
     ASSIGN_OR_RETURN(const Grid grid, MakeGrid(*valid));
+    for (const std::string& missing : grid.missing) console.err << "varifocal: " << missing << "\n";
 
     Rows rows(console, {{.key = "task"},
                         {.key = "context_length"},

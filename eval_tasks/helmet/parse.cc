@@ -64,14 +64,15 @@ PythonText WithoutOpenings(const PythonText& text, bool with_space) {
 
 std::string ParseOutput(absl::string_view output, absl::string_view prefix) {
   const PythonText text = ToPythonText(output);
+  const PythonText mark = ToPythonText(prefix);
   size_t begin = 0;
-  for (size_t i = 0; i + prefix.size() <= text.size(); ++i) {
-    if (!MatchesIgnoringCase(text, i, prefix)) continue;
-    begin = i + prefix.size();
+  for (size_t i = 0; i + mark.size() <= text.size(); ++i) {
+    if (!MatchesIgnoringCase(text, i, mark)) continue;
+    begin = i + mark.size();
     break;
   }
   PythonText answer = PythonStrip(LineFrom(text, begin));
-  if (MatchesIgnoringCase(answer, 0, prefix)) answer.erase(answer.begin(), answer.begin() + prefix.size());
+  if (MatchesIgnoringCase(answer, 0, mark)) answer.erase(answer.begin(), answer.begin() + mark.size());
   return ToUtf8(PythonStrip(answer));
 }
 

@@ -14,7 +14,7 @@
 
 namespace varifocal::helmet {
 
-// The rest of the line after the first `prefix` (ASCII, case ignored), else the first line; stripped, and one more
+// The rest of the line after the first `prefix` (case ignored), else the first line; stripped, and one more
 // prefix at its start dropped.
 std::string ParseOutput(absl::string_view output, absl::string_view prefix = "Answer:");
 

@@ -47,13 +47,14 @@ absl::StatusOr<Texts> GoldTexts(const Json& gold) {
 }
 
 absl::StatusOr<std::vector<Texts>> GoldGroups(const Json& gold, const char* key) {
-  constexpr absl::string_view kShape = "a list with a list of at least 1 text for each item";
+  // Without any text an item is never found, as upstream has it.
+  constexpr absl::string_view kShape = "a list with at least 1 item, each a list of texts";
   std::vector<Texts> groups;
   if (!gold.is_array() || gold.empty()) return BadGold(kShape);
   for (const Json& item : gold) {
     const Json& list = item.is_object() && item.contains(key) ? item[key] : item;
     Texts group;
-    if (!list.is_array() || list.empty()) return BadGold(kShape);
+    if (!list.is_array()) return BadGold(kShape);
     for (const Json& text : list) {
       if (!text.is_string()) return BadGold(kShape);
       group.push_back(text.get<std::string>());
@@ -160,6 +161,11 @@ absl::StatusOr<Json> ScoreRuler(absl::string_view output, const Json& gold, cons
 
 absl::StatusOr<Json> ParseOnly(absl::string_view output, const Json&, const Json& options) {
   ASSIGN_OR_RETURN(const std::optional<std::string> prefix, FindString(options, "prefix"));
+  // Upstream puts it into a regular expression as it stands.
+  if (const size_t at = prefix.value_or("").find_first_of("\\^$.|?*+()[]{}"); at != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("\"prefix\" is \"", *prefix, "\", whose \"", prefix->substr(at, 1),
+                                                   "\" would be a rule of a regular expression; it must be plain text."));
+  }
   return Json{{"parsed_output", ParseOutput(output, prefix.value_or("Answer:"))}};
 }
 

@@ -18,7 +18,9 @@
 #include "base/sha256.h"
 #include "eval_tasks/helmet/parse.h"
 #include "eval_tasks/metrics/porter_stemmer.h"
+#include "eval_tasks/metrics/python_text.h"
 #include "eval_tasks/metrics/rouge.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace varifocal::helmet {
@@ -218,12 +220,37 @@ TEST(HelmetScoreTest, EqualsUpstreamOnGeneratedOutputs) {
   for (const auto& [kind, count] : compared) EXPECT_GE(count, 1000) << kind;
 }
 
+TEST(PythonTextTest, CapitalizesAsPythonDoes) {
+  for (const auto& [text, capitalized] :
+       std::map<std::string, std::string>{{"", ""},
+                                          {"hELLO", "Hello"},
+                                          {"\uFB01SH X", "Fish x"},
+                                          {"\u0130X", "\u0130x"},
+                                          {"\u00DFe", "Sse"},
+                                          {"\u01C6X", "\u01C5x"},
+                                          {"\u0390A", "\u0399\u0308\u0301a"},
+                                          {"\u1FB3A", "\u1FBCa"},
+                                          {"\u039F\u0394\u039F\u03A3", "\u039F\u03B4\u03BF\u03C2"},
+                                          {"\u0587A", "\u0535\u0582a"}}) {
+    EXPECT_EQ(PythonCapitalize(text), capitalized) << text;
+  }
+}
+
 TEST(HelmetScoreTest, ParsesAsTheSpecificationSays) {
   EXPECT_EQ(ParseOutput("Paris\nAnswer: London"), "London");
   EXPECT_EQ(ParseOutput("Answer:Answer: 42"), "42");
   EXPECT_EQ(ParseOutput("\nfoo"), "");
   EXPECT_EQ(ParseOutput("label:\n7", "label:"), "");
   EXPECT_EQ(ParseOutput("foo\nbar"), "foo");
+  // Python: re.compile("(?:Réponse:)(.*)(?:\n|$)", re.IGNORECASE) and the like.
+  EXPECT_EQ(ParseOutput("foo RÉPONSE: x\ny", "Réponse:"), "x");
+  EXPECT_EQ(ParseOutput("ΛΌΓΟΣ: a", "λόγος:"), "a");
+  EXPECT_EQ(ParseOutput("\u0130s \u017Fo: a", "is so:"), "a");
+  EXPECT_EQ(ParseOutput("STRASSE: a", "straße:"), "STRASSE: a");
+  EXPECT_THAT(Score("parse_output", "a", Json(), Json{{"prefix", "A (b):"}}).status().message(),
+              testing::HasSubstr("\"(\" would be a rule of a regular expression"));
+  EXPECT_EQ(Score("alce_asqa", "a b", ParseJson(R"([["b"], []])").value()).value()["str_em"], 0.5);
+  EXPECT_EQ(Score("alce_qampari", "a, b", ParseJson(R"([["b"], []])").value()).value()["qampari_rec"], 0.5);
   using Rankings = std::vector<std::pair<std::string, int>>;
   EXPECT_EQ(ParseRankings("Ranking: 12 > 7 > 12 > 3"), (Rankings{{"12", 4}, {"7", 3}, {"3", 1}}));
   EXPECT_EQ(ParseRankings("[ID: 5] > [ID: 6]"), (Rankings{{"5", 2}, {"6", 1}}));
@@ -263,7 +290,8 @@ TEST(HelmetScoreTest, BadInputIsToldInOneSentence) {
   EXPECT_FALSE(Score("default", "x", 7).ok());
   EXPECT_FALSE(Score("rerank", "1 > 2", Json{{"1", "high"}}).ok());
   EXPECT_FALSE(Score("rerank", "1 > 2", Json{{"1", 2}}, Json{{"k_values", {0}}}).ok());
-  EXPECT_FALSE(Score("alce_asqa", "x", Json::array({Json::array()})).ok());
+  EXPECT_FALSE(Score("alce_asqa", "x", Json::array()).ok());
+  EXPECT_FALSE(Score("alce_asqa", "x", Json::array({Json::array({1})})).ok());
   EXPECT_FALSE(Score("infbench_choice", "x", "A").ok());
 }
 

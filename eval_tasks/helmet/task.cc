@@ -73,6 +73,11 @@ class HelmetTask : public Task {
     return entry->second.row_count;
   }
 
+  std::string WhyNoQuestionsAt(int context_length) const override {
+    const auto entry = index_.lengths.find(context_length);
+    return entry == index_.lengths.end() ? "" : entry->second.missing;
+  }
+
   Sample Identify(const SampleRequest& request) const override {
     Sample sample;
     sample.task = spec_.name;

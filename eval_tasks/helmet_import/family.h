@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "base/json.h"
 #include "eval_tasks/helmet/rows.h"
+#include "eval_tasks/helmet_import/config.h"
 #include "eval_tasks/helmet_import/upstream.h"
 #include "eval_tasks/json_scan.h"
 #include "tokenizer/tokenizer.h"
@@ -109,10 +110,8 @@ class UniqueIds {
 std::vector<size_t> FirstDifferent(const std::vector<size_t>& order, const std::function<std::string(size_t)>& name,
                                    size_t count);
 
-// Up to `limit` of a shuffled order; all in file order without a limit.
-std::vector<size_t> ShuffledRows(size_t row_count, const std::optional<int>& limit);
-
-inline constexpr uint64_t kSeed = 42;  // upstream's --seed
+// Up to max_test_samples of a shuffled order; all in file order without that limit.
+std::vector<size_t> ShuffledRows(size_t row_count, const ConfigEntry& entry);
 
 // The families, by file.
 extern const FamilyInfo kJsonKvFamily, kRulerFamily, kQaFamily, kRerankFamily, kIclFamily, kNarrativeQaFamily,

@@ -19,6 +19,7 @@
 #include "eval_tasks/helmet/rows.h"
 #include "eval_tasks/helmet/score.h"
 #include "eval_tasks/helmet/task.h"
+#include "eval_tasks/helmet_import/config.h"
 #include "eval_tasks/helmet_import/icl.h"
 #include "eval_tasks/helmet_import/release_fixture.h"
 #include "eval_tasks/helmet_import/upstream.h"
@@ -35,12 +36,14 @@ using ::testing::HasSubstr;
 using HelmetImportTest = ReleaseTest;
 
 TEST_F(HelmetImportTest, AsksAndJudgesAsUpstreamDoes) {
-  const ImportResult result =
-      ImportHelmet(Options({"recall", "rag", "icl", "ruler", "longqa", "summ", "cite", "rerank"})).value();
+  const ImportResult result = ImportHelmet(Options({"recall", "rag", "icl", "ruler", "longqa", "summ", "cite", "rerank",
+                                                    "seven", "seven_chat"}))
+                                  .value();
   EXPECT_THAT(result.problems, testing::IsEmpty());
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load("models/baseline").value();
   auto chat_format = std::make_shared<ChatFormat>();
   chat_format->without_system = {"<|user|>\n", "", "\n<|assistant|>"};
+  chat_format->with_system = {"<|system|>\n", "\n<|user|>\n", "\n<|assistant|>"};
   const auto plain = MakeTokenCounter(tokenizer), chat = MakeTokenCounter(tokenizer, chat_format);
 
   std::map<std::pair<std::string, int>, std::string> task_of;  // of upstream's dataset and length
@@ -81,7 +84,7 @@ TEST_F(HelmetImportTest, AsksAndJudgesAsUpstreamDoes) {
       }
     }
   }
-  EXPECT_GE(prompt_count, 200);
+  EXPECT_GE(prompt_count, 250);
   EXPECT_GE(cut_count, 70);
   EXPECT_GE(value_count, 1000);
 }
@@ -108,6 +111,8 @@ TEST_F(HelmetImportTest, BadRowsAreNamedAndTheOthersRun) {
   const std::unique_ptr<Task> task = OpenTask("kilt_hotpotqa", false);
   EXPECT_EQ(task->QuestionCountAt(700).value(), 8);
   EXPECT_EQ(task->QuestionCountAt(1500).value(), 0);
+  EXPECT_THAT(task->WhyNoQuestionsAt(1500), HasSubstr("hotpotqa_k10.jsonl: No such file"));
+  EXPECT_EQ(task->WhyNoQuestionsAt(700), "");
   EXPECT_THAT(task->QuestionCountAt(4096).status().message(), HasSubstr("for the lengths 700, 1500, not for 4096"));
 }
 
@@ -147,6 +152,37 @@ TEST_F(HelmetImportTest, NewlineProfileStopsWhereConfigurationsSaySo) {
   ASSERT_TRUE(ImportHelmet(options).ok());
   EXPECT_EQ(OpenTask("kilt_nq", false)->Identify({1, 700, 0}).stop_strings, std::vector<std::string>{"\n"});
   EXPECT_TRUE(OpenTask("json_kv", false)->Identify({1, 900, 0}).stop_strings.empty());
+}
+
+TEST_F(HelmetImportTest, WhatCannotBeAskedLeavesTheRest) {
+  const std::string kv = "\ntest_files: data/json_kv/test_k6_dep6.jsonl\ndemo_files: ''\ninput_max_length: 1700\n";
+  for (const auto& [name, text] : std::map<std::string, std::string>{
+           {"broken", "datasets: [json_kv\n"},
+           {"drawn", "datasets: json_kv" + kv + "do_sample: true\n"},
+           {"nothing", "datasets: json_kv" + kv + "generation_max_length: 0\n"},
+           {"long", "datasets: json_kv" + kv + "generation_max_length: 5\ninput_max_length: 2000000\n"},
+           {"name", "datasets: ruler_" + std::string(80, 'x') + kv}}) {
+    WriteAll(root_ / "configs" / (name + ".yaml"), text);
+  }
+  const ImportResult result =
+      ImportHelmet(Options({"broken", "drawn", "nothing", "long", "name", "absent", "rerank"})).value();
+  const std::string problems = absl::StrJoin(result.problems, "\n");
+  EXPECT_THAT(problems, HasSubstr("broken.yaml:2: is not YAML: "));
+  EXPECT_THAT(problems, HasSubstr("drawn.yaml:5: do_sample is \"true\": answers drawn as upstream draws them"));
+  EXPECT_THAT(problems, HasSubstr("nothing: json_kv at 1700: generation_max_length is 0; it must be at least 1"));
+  EXPECT_THAT(problems, HasSubstr("long.yaml:6: the key \"input_max_length\" stands twice"));
+  EXPECT_THAT(problems, HasSubstr("name: ruler_xxx"));
+  EXPECT_THAT(problems, HasSubstr("absent.yaml: No such file"));
+  EXPECT_EQ(result.problems.size(), 6u) << problems;
+  EXPECT_EQ(result.tasks.size(), 2u) << "rerank's";
+  EXPECT_THAT(ImportHelmet(Options({"broken", "absent"})).status().message(),
+              testing::AllOf(HasSubstr("is not YAML"), HasSubstr("absent.yaml: No such file")));
+}
+
+TEST_F(HelmetImportTest, NewlineIsHonouredWhereUpstreamReadsItsKey) {
+  WriteAll(root_ / "configs/rag.yaml", ReadAll((root_ / "configs/rag.yaml").string()) + "stop_newline: yes\n");
+  ASSERT_TRUE(ImportHelmet(Options({"rag"})).ok());
+  EXPECT_EQ(OpenTask("kilt_nq", false)->Identify({1, 700, 0}).stop_strings, std::vector<std::string>{"\n"});
 }
 
 TEST_F(HelmetImportTest, WhatIsAskedTwiceInDifferentWaysIsTwoTasks) {
@@ -224,8 +260,42 @@ TEST(ConfigTest, ListsMustHaveAsManyEntries) {
               HasSubstr("datasets has \"../nq\", which is no name"));
   EXPECT_THAT(ParseConfig("a: 1\na: 2\n", "c.yaml").status().message(),
               HasSubstr("c.yaml:2: the key \"a\" stands twice"));
-  EXPECT_THAT(ParseConfig("datasets: a\ntest_files: x\ndemo_files: ''\ninput_max_length: 8k\n", "c").status().message(),
-              HasSubstr("input_max_length has \"8k\""));
+  EXPECT_THAT(ParseConfig("datasets: [a]\n", "c.yaml").status().message(), HasSubstr("c.yaml:1: datasets is a list"));
+  EXPECT_THAT(ParseConfig("", "c.yaml").status().message(), HasSubstr("c.yaml:1: is no list of \"key: value\""));
+}
+
+TEST(ConfigTest, ValuesOutOfRangeAreNamed) {
+  const std::string start = "datasets: a\ntest_files: x\ndemo_files: ''\n";
+  for (const auto& [line, words] : std::map<std::string, std::string>{
+           {"input_max_length: 8k", "c:4: input_max_length is \"8k\": each entry must be a whole number from 0 to "},
+           {"input_max_length: 1,2", "c:4: input_max_length is \"1,2\": it must have 1 entry or 1"},
+           {"shots: -1", "c:4: shots is \"-1\": "},
+           {"seed: 4294967296", "c:4: seed is \"4294967296\": each entry must be a whole number from 0 to 4294967295"},
+           {"seed: 99999999999999999999", "c:4: seed is "},
+           {"use_chat_template: maybe", "c:4: use_chat_template is \"maybe\": it must be true or false"},
+           {"generation_min_length: 3", "c:4: generation_min_length is \"3\": an answer has no shortest length"},
+           {"thinking: true", "c:4: thinking is \"true\": "},
+           {"rope_theta: 10000", "c:4: rope_theta is \"10000\": "}}) {
+    EXPECT_THAT(ParseConfig(start + line + "\n", "c").status().message(), HasSubstr(words)) << line;
+  }
+}
+
+TEST(ConfigTest, YamlIsReadAsPyYamlReadsIt) {
+  const ConfigEntry entry = ParseConfig(
+                                "--- # a document\ndatasets: a\ntest_files: \"x\"\ndemo_files: >-\n  y\n"
+                                "use_chat_template: On\ninput_max_length: 1_500\nmax_test_samples: 0x10\nshots: 010\n"
+                                "generation_max_length: '0_20'\nthinking: off\nseed: 0b11\ntag: v1\n",
+                                "c")
+                                .value()[0];
+  EXPECT_EQ(entry.demo_file, "y");
+  EXPECT_TRUE(entry.chat);
+  EXPECT_EQ(entry.input_max_length, 1500);
+  EXPECT_EQ(entry.max_test_samples, 16);
+  EXPECT_EQ(entry.shots, 8);
+  EXPECT_EQ(entry.generation_max_length, 20);
+  EXPECT_EQ(entry.seed, 3u);
+  const ConfigEntry flow = ParseConfig("{datasets: a, test_files: x, demo_files: '', seed: 7}", "c").value()[0];
+  EXPECT_EQ(flow.seed, 7u);
 }
 
 TEST(ConfigTest, WhatIsNotSaidIsAsUpstreamHasIt) {
@@ -240,6 +310,8 @@ TEST(ConfigTest, WhatIsNotSaidIsAsUpstreamHasIt) {
   EXPECT_EQ(entry.generation_max_length, 10);
   EXPECT_EQ(entry.shots, 2);
   EXPECT_FALSE(entry.max_test_samples.has_value());
+  EXPECT_EQ(entry.seed, 42u);
+  EXPECT_FALSE(entry.chat || entry.stop_newline || entry.stop_new_line || entry.system_message.has_value());
 }
 
 TEST(JsonScanTest, RowsOfLinesAndOfArraysAreTheSame) {
@@ -262,7 +334,9 @@ TEST(JsonScanTest, RowsOfLinesAndOfArraysAreTheSame) {
   for (const auto& [bytes, words] :
        std::map<std::string, std::string>{{"[{\"a\": 1}, 7]", "row 2: is not a JSON object"},
                                           {"[{\"a\": 1}, {", "row 2: the file ends inside it"},
-                                          {"{\"a\": 1}\nnonsense", "row 2: is not"}}) {
+                                          {"{\"a\": 1}\nnonsense", "row 2: is not"},
+                                          {"{\"a\": 1}{\"a\": 2}\n", "row 1: has more after its object"},
+                                          {"{\"a\": 1\n", "row 1: is not a JSON object"}}) {
     WriteAll(folder / "bad", bytes);
     const auto file = JsonRowFile::Open((folder / "bad").string()).value();
     EXPECT_THAT(file->Scan([](int64_t, absl::string_view) { return absl::OkStatus(); }).message(), HasSubstr(words));

@@ -33,10 +33,9 @@ constexpr LabelSet kLabelSets[] = {
 bool IsIcl(const std::string& dataset) { return absl::StrContains(dataset, "icl"); }
 
 // "icl_trec_coarse_400shot_balance" without the number of examples, which is the length.
-// Upstream takes capitals here; a task's name has none.
 std::string NameWithoutShots(const std::string& dataset) {
   const size_t shots = dataset.find("shot");
-  return absl::AsciiStrToLower(dataset.substr(0, dataset.rfind('_', shots)));
+  return dataset.substr(0, dataset.rfind('_', shots));
 }
 
 absl::StatusOr<Prompting> IclPrompting(const ConfigEntry&, const Sources& sources) {
@@ -112,21 +111,21 @@ absl::Status ImportIcl(const ConfigEntry& entry, Sources& sources, const RowSink
   if (set->test_split != nullptr) {
     ASSIGN_OR_RETURN(test, ReadSplit(*set, set->test_split, sources));
   } else {
-    const TrainTestSplit split = SplitTrainTest(train.size(), 0.1, kSeed);
+    const TrainTestSplit split = SplitTrainTest(train.size(), 0.1, entry.seed);
     test = Picked(train, split.test);
     train = Picked(train, split.train);
   }
   std::vector<size_t> rows(test.size());
   std::iota(rows.begin(), rows.end(), size_t{0});
   if (entry.max_test_samples.has_value() && test.size() > static_cast<size_t>(*entry.max_test_samples)) {
-    rows = NumpyRandom(kSeed).Permutation(test.size());
+    rows = NumpyRandom(entry.seed).Permutation(test.size());
     const std::vector<int> labels = Labels(Picked(test, rows));
-    rows = Picked(rows, BalancedRows(labels, *entry.max_test_samples, kSeed));
+    rows = Picked(rows, BalancedRows(labels, *entry.max_test_samples, entry.seed));
   }
   const std::vector<int> train_labels = Labels(train);
   std::map<size_t, int> times_asked;
   for (size_t row : rows) {
-    const uint64_t local_seed = (static_cast<uint64_t>(Sha256Seed(test[row].text)) + kSeed) % (uint64_t{1} << 31);
+    const uint64_t local_seed = (static_cast<uint64_t>(Sha256Seed(test[row].text)) + entry.seed) % (uint64_t{1} << 31);
     const std::vector<int> shown = ShuffledLabels(set->label_count, local_seed);
     ImportedRow imported;
     const int repeat = times_asked[row]++;

@@ -8,14 +8,16 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "eval_tasks/data_file.h"
 #include "eval_tasks/helmet_import/family.h"
+#include "eval_tasks/job_spec.h"
 
 namespace varifocal::helmet {
 namespace {
@@ -80,12 +82,31 @@ class RowWriter {
 
 bool HaveSameSettings(const TaskIndex& a, const TaskIndex& b) {
   return a.kind == b.kind && a.user_template == b.user_template && a.system_template == b.system_template &&
-         a.separator == b.separator && a.stop_strings == b.stop_strings && a.chat == b.chat && a.settings == b.settings;
+         a.separator == b.separator && a.stop_strings == b.stop_strings && a.chat == b.chat &&
+         a.system_message == b.system_message && a.settings == b.settings;
 }
 
 bool IsSameRun(const LengthEntry& length, const ConfigEntry& entry) {
   return length.dataset == entry.dataset && length.test_file == entry.test_file &&
          length.demo_file == entry.demo_file && length.max_new_tokens == entry.generation_max_length;
+}
+
+// Names of tasks are in lower case and without dots; upstream lowers the case of a dataset itself.
+std::string TaskName(const FamilyInfo& family, const std::string& dataset) {
+  return absl::StrReplaceAll(absl::AsciiStrToLower(family.task_name(dataset)), {{".", "_"}});
+}
+
+// Why a run that upstream's configuration asks for cannot be asked here; empty when it can.
+std::string Unaskable(const ConfigEntry& entry) {
+  constexpr size_t kNameSizeMax = 60;  // a suite's names have 63, and a second run of the same dataset ends in _2
+  if (entry.input_max_length < 1 || entry.input_max_length > kContextLengthMax) {
+    return absl::StrCat("input_max_length is ", entry.input_max_length, "; it must be from 1 to ", kContextLengthMax);
+  }
+  if (entry.generation_max_length < 1) return "generation_max_length is 0; it must be at least 1";
+  if (entry.dataset.size() > kNameSizeMax || !absl::ascii_isalpha(static_cast<unsigned char>(entry.dataset[0]))) {
+    return absl::StrCat("a dataset's name must be a letter and at most ", kNameSizeMax - 1, " characters more");
+  }
+  return "";
 }
 
 struct SuiteTask {
@@ -145,19 +166,23 @@ class Importer {
   }
 
  private:
+  static absl::StatusOr<std::vector<ConfigEntry>> ReadConfig(const std::string& path) {
+    ASSIGN_OR_RETURN(const std::string yaml, ReadDataFile(path));
+    return ParseConfig(yaml, path);
+  }
+
   absl::StatusOr<std::vector<ConfigEntry>> ReadConfigs() {
     std::vector<std::string> names = options_.configs;
     if (names.empty()) names.assign(std::begin(kPaperConfigs), std::end(kPaperConfigs));
     std::vector<ConfigEntry> entries;
     for (const std::string& name : names) {
       const std::string path = absl::StrCat(options_.checkout, "/configs/", name, ".yaml");
-      if (options_.configs.empty() && !std::filesystem::exists(path)) {
-        result_.problems.push_back(absl::StrCat(path, ": no such file"));
+      absl::StatusOr<std::vector<ConfigEntry>> more = ReadConfig(path);
+      if (!more.ok()) {
+        result_.problems.emplace_back(more.status().message());
         continue;
       }
-      ASSIGN_OR_RETURN(const std::string yaml, ReadDataFile(path));
-      ASSIGN_OR_RETURN(std::vector<ConfigEntry> more, ParseConfig(yaml, path));
-      for (ConfigEntry& entry : more) {
+      for (ConfigEntry& entry : *more) {
         entry.config = name;
         const bool wanted = options_.lengths.empty() || std::find(options_.lengths.begin(), options_.lengths.end(),
                                                                   entry.input_max_length) != options_.lengths.end();
@@ -165,7 +190,10 @@ class Importer {
         if (wanted) entries.push_back(std::move(entry));
       }
     }
-    if (entries.empty()) return absl::InvalidArgumentError("the configurations ask for nothing at these lengths");
+    if (entries.empty()) {
+      return absl::InvalidArgumentError(result_.problems.empty() ? "the configurations ask for nothing at these lengths"
+                                                                 : absl::StrJoin(result_.problems, "\n"));
+    }
     return entries;
   }
 
@@ -174,6 +202,10 @@ class Importer {
     const FamilyInfo* family = FindFamily(entry.dataset);
     if (family == nullptr) {
       result_.problems.push_back(absl::StrCat(place, ": is no dataset that can be imported"));
+      return absl::OkStatus();
+    }
+    if (const std::string wrong = Unaskable(entry); !wrong.empty()) {
+      result_.problems.push_back(absl::StrCat(place, ": ", wrong));
       return absl::OkStatus();
     }
     const absl::StatusOr<Prompting> prompting = family->prompting(entry, sources_);
@@ -187,11 +219,12 @@ class Importer {
     settings.system_template = prompting->system_template;
     settings.separator = prompting->separator;
     settings.chat = entry.chat;
-    if (options_.stop_at_newline && entry.stop_new_line) settings.stop_strings = {"\n"};
+    if (entry.chat) settings.system_message = entry.system_message;
+    if (entry.stop_newline || (options_.stop_at_newline && entry.stop_new_line)) settings.stop_strings = {"\n"};
     settings.settings = {
-        {"shots", entry.shots}, {"seed", kSeed}, {"profile", options_.stop_at_newline ? "newline" : "published"}};
+        {"shots", entry.shots}, {"seed", entry.seed}, {"profile", options_.stop_at_newline ? "newline" : "published"}};
     settings.settings["max_test_samples"] = entry.max_test_samples.has_value() ? Json(*entry.max_test_samples) : Json();
-    const std::string name = TaskFor(entry, family->task_name(entry.dataset), settings);
+    const std::string name = TaskFor(entry, TaskName(*family, entry.dataset), settings);
     AddToSuite(entry, name, *prompting);
     TaskIndex& index = indices_.emplace(name, std::move(settings)).first->second;
     const auto [place_of_length, is_new] = index.lengths.try_emplace(entry.input_max_length);

@@ -94,13 +94,14 @@ class LengthCutter {
 // The seeds of shuffles without one, as the Hugging Face backend leaves numpy's global state: one for each row mapped.
 class ShuffleSeeds {
  public:
+  explicit ShuffleSeeds(uint32_t seed) : random_(seed) {}
   uint32_t At(size_t index) {
     while (seeds_.size() <= index) seeds_.push_back(random_.TakeShuffleSeed());
     return seeds_[index];
   }
 
  private:
-  NumpyLegacyRandom random_{static_cast<uint32_t>(kSeed)};
+  NumpyLegacyRandom random_;
   std::vector<uint32_t> seeds_;
 };
 
@@ -155,9 +156,9 @@ absl::Status ImportNarrativeQa(const ConfigEntry& entry, Sources& sources, const
   ASSIGN_OR_RETURN(const std::string end, sources.texts->Text("narrativeqa.demos_end"));
   ASSIGN_OR_RETURN(const auto train, sources.Open(sources.data + "/narrativeqa/train.jsonl", NoVisit));
   ASSIGN_OR_RETURN(const auto test, sources.Open(sources.data + "/narrativeqa/test.jsonl", NoVisit));
-  ShuffleSeeds seeds;
+  ShuffleSeeds seeds(entry.seed);
   size_t kept_count = 0;
-  for (size_t index : NumpyRandom(kSeed).Permutation(test->places().size())) {
+  for (size_t index : NumpyRandom(entry.seed).Permutation(test->places().size())) {
     if (entry.max_test_samples.has_value() && kept_count == static_cast<size_t>(*entry.max_test_samples)) break;
     ASSIGN_OR_RETURN(Json json, test->Read(index));
     const RowView row(std::move(json), test->PlaceOf(index));
@@ -286,7 +287,7 @@ absl::Status ImportInfBench(const ConfigEntry& entry, Sources& sources, const Ro
     ASSIGN_OR_RETURN(const MeasuredText measured, cutter.Measure(context));
     if (measured.token_count >= kTokensMin) long_rows.push_back(i);
   }
-  for (size_t shuffled : ShuffledRows(long_rows.size(), entry.max_test_samples)) {
+  for (size_t shuffled : ShuffledRows(long_rows.size(), entry)) {
     const size_t index = long_rows[shuffled];
     ASSIGN_OR_RETURN(Json json, file->Read(index));
     const RowView row(std::move(json), file->PlaceOf(index));
@@ -297,7 +298,7 @@ absl::Status ImportInfBench(const ConfigEntry& entry, Sources& sources, const Ro
     std::string& demos = imported.values["demo"];
     if (entry.shots > 0) {
       ASSIGN_OR_RETURN(const std::vector<size_t> chosen,
-                       FirstShuffled(row_count - 1, static_cast<uint32_t>(kSeed), entry.shots, row.place()));
+                       FirstShuffled(row_count - 1, entry.seed, entry.shots, row.place()));
       std::vector<std::string> texts;
       for (size_t other : chosen) {
         const InfBenchQuestion& shown = questions[other < index ? other : other + 1];  // all rows but this one
@@ -394,9 +395,9 @@ absl::Status ImportMultiLexSum(const ConfigEntry& entry, Sources& sources, const
   std::vector<size_t> order(chosen.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   if (entry.max_test_samples.has_value() && chosen.size() > static_cast<size_t>(*entry.max_test_samples)) {
-    order = ShuffledRows(chosen.size(), entry.max_test_samples);
+    order = ShuffledRows(chosen.size(), entry);
   }
-  ShuffleSeeds seeds;
+  ShuffleSeeds seeds(entry.seed);
   for (size_t place : order) {
     const size_t index = chosen[place].index;
     ASSIGN_OR_RETURN(Json json, test.file->Read(index));

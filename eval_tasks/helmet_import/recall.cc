@@ -45,7 +45,7 @@ absl::Status ImportJsonKv(const ConfigEntry& entry, Sources& sources, const RowS
   ASSIGN_OR_RETURN(const Template demo, sources.texts->Form("json_kv.demo"));
   ASSIGN_OR_RETURN(const auto file,
                    sources.Open(sources.Resolve(entry.test_file), NoVisit, RowsFieldOf(entry.test_file)));
-  for (size_t index : ShuffledRows(file->places().size(), entry.max_test_samples)) {
+  for (size_t index : ShuffledRows(file->places().size(), entry)) {
     ASSIGN_OR_RETURN(Json json, file->Read(index));
     const RowView row(std::move(json), file->PlaceOf(index));
     ImportedRow imported;
@@ -115,7 +115,7 @@ absl::Status ImportRuler(const ConfigEntry& entry, Sources& sources, const RowSi
     ASSIGN_OR_RETURN(const Template form, sources.texts->Form(RulerTexts(entry.dataset) + part));
     slots.insert(form.slots().begin(), form.slots().end());
   }
-  for (size_t index : ShuffledRows(file->places().size(), entry.max_test_samples)) {
+  for (size_t index : ShuffledRows(file->places().size(), entry)) {
     ASSIGN_OR_RETURN(Json json, file->Read(index));
     const RowView row(std::move(json), file->PlaceOf(index));
     ImportedRow imported;

@@ -72,17 +72,15 @@ absl::StatusOr<KeyedRows> ReadKeys(const std::string& path, const std::string& d
   }
   std::vector<Json> fields;
   bool has_id = false;  // a column exists for all rows when one row has it
-  ASSIGN_OR_RETURN(
-      keyed.file,
-      sources.Open(
-          path,
-          [&](int64_t, absl::string_view text) -> absl::Status {
-            ASSIGN_OR_RETURN(Json row, FieldsOf(text, {"id", "question", "s_pop"}));
-            has_id = has_id || row.contains("id");
-            fields.push_back(std::move(row));
-            return absl::OkStatus();
-          },
-          RowsFieldOf(path)));
+  ASSIGN_OR_RETURN(keyed.file, sources.Open(
+                                   path,
+                                   [&](int64_t, absl::string_view text) -> absl::Status {
+                                     ASSIGN_OR_RETURN(Json row, FieldsOf(text, {"id", "question", "s_pop"}));
+                                     has_id = has_id || row.contains("id");
+                                     fields.push_back(std::move(row));
+                                     return absl::OkStatus();
+                                   },
+                                   RowsFieldOf(path)));
   keyed.key = !key.empty() ? key : has_id ? "id" : "question";
   std::map<Json, std::pair<std::string, size_t>> question_of;  // an id, and the first row that has it
   for (size_t i = 0; i < fields.size(); ++i) {
@@ -109,15 +107,15 @@ absl::StatusOr<KeyedRows> ReadKeys(const std::string& path, const std::string& d
   return keyed;
 }
 
-// The rows whose key is among `limit` keys that Python's random module draws; in file order.
-std::vector<size_t> SampleByKey(const KeyedRows& keyed, const std::optional<int>& limit) {
-  if (!limit.has_value()) return keyed.rows;
+// The rows whose key is among max_test_samples keys that Python's random module draws; in file order.
+std::vector<size_t> SampleByKey(const KeyedRows& keyed, const ConfigEntry& entry) {
+  if (!entry.max_test_samples.has_value()) return keyed.rows;
   std::set<Json> keys;
   for (size_t row : keyed.rows) keys.insert(keyed.keys[row]);
   const std::vector<Json> sorted(keys.begin(), keys.end());
   std::set<Json> chosen;
-  const size_t count = std::min(sorted.size(), static_cast<size_t>(*limit));
-  for (size_t index : PythonRandom(kSeed).Sample(sorted.size(), count)) chosen.insert(sorted[index]);
+  const size_t count = std::min(sorted.size(), static_cast<size_t>(*entry.max_test_samples));
+  for (size_t index : PythonRandom(entry.seed).Sample(sorted.size(), count)) chosen.insert(sorted[index]);
   std::vector<size_t> rows;
   for (size_t row : keyed.rows) {
     if (chosen.count(keyed.keys[row]) > 0) rows.push_back(row);
@@ -153,7 +151,7 @@ absl::Status ImportQa(const ConfigEntry& entry, Sources& sources, const RowSink&
     return demo_texts[index] = std::move(text);
   };
   std::map<std::string, int> times_asked;
-  for (size_t index : SampleByKey(test, entry.max_test_samples)) {
+  for (size_t index : SampleByKey(test, entry)) {
     ASSIGN_OR_RETURN(Json json, test.file->Read(index));
     const RowView row(std::move(json), test.file->PlaceOf(index));
     const std::string key = KeyText(test.keys[index]);
@@ -239,7 +237,7 @@ absl::Status ImportRerank(const ConfigEntry& entry, Sources& sources, const RowS
   ASSIGN_OR_RETURN(const Template demo_end, sources.texts->Form("msmarco.demo_end"));
   ASSIGN_OR_RETURN(KeyedRows pool, ReadQueries(sources.Resolve(entry.demo_file), sources));
   ASSIGN_OR_RETURN(const KeyedRows test, ReadQueries(sources.Resolve(entry.test_file), sources));
-  const std::vector<size_t> chosen_rows = SampleByKey(test, entry.max_test_samples);
+  const std::vector<size_t> chosen_rows = SampleByKey(test, entry);
   const bool is_filtered_once = pool.rows.size() > 2 * chosen_rows.size();
   if (is_filtered_once) {
     std::set<Json> asked;
@@ -371,10 +369,10 @@ absl::Status ImportAlce(const ConfigEntry& entry, Sources& sources, const RowSin
                                                               : absl::OkStatus();
                                                  }));
   // Every row draws its demonstrations, in file order, before any is chosen.
-  PythonRandom random(kSeed);
+  PythonRandom random(entry.seed);
   std::vector<std::vector<size_t>> drawn;
   for (size_t i = 0; i < file->places().size(); ++i) drawn.push_back(random.Sample(demo_texts.size(), shots));
-  for (size_t index : ShuffledRows(file->places().size(), entry.max_test_samples)) {
+  for (size_t index : ShuffledRows(file->places().size(), entry)) {
     ASSIGN_OR_RETURN(Json json, file->Read(index));
     const RowView row(std::move(json), file->PlaceOf(index));
     ImportedRow imported;

@@ -175,25 +175,6 @@ class LiteralReader {
   const absl::string_view source_;
 };
 
-std::string Unquoted(absl::string_view value) {
-  if (value.size() >= 2 && (value[0] == '\'' || value[0] == '"') && value.back() == value[0]) {
-    value = value.substr(1, value.size() - 2);
-  }
-  return std::string(value);
-}
-
-// A YAML value without the comment behind it; a quoted one may hold a '#'.
-absl::string_view WithoutComment(absl::string_view value) {
-  value = absl::StripAsciiWhitespace(value);
-  size_t from = 0;
-  if (!value.empty() && (value[0] == '\'' || value[0] == '"')) from = value.find(value[0], 1);
-  const size_t comment = from == absl::string_view::npos ? from : value.find(" #", from);
-  if (!value.empty() && value[0] == '#') return "";
-  return absl::StripAsciiWhitespace(value.substr(0, comment));
-}
-
-bool IsNull(absl::string_view value) { return value.empty() || value == "~" || absl::EqualsIgnoreCase(value, "null"); }
-
 }  // namespace
 
 absl::StatusOr<std::vector<PythonLiteral>> PythonLiterals(absl::string_view source) {
@@ -282,88 +263,6 @@ absl::StatusOr<std::string> UpstreamTexts::Text(const std::string& id) const {
 absl::StatusOr<Template> UpstreamTexts::Form(const std::string& id) const {
   ASSIGN_OR_RETURN(const std::string text, Text(id));
   return Template::Parse(text);
-}
-
-absl::StatusOr<std::vector<ConfigEntry>> ParseConfig(absl::string_view yaml, const std::string& name) {
-  std::map<std::string, std::string> keys;
-  int line_number = 0;
-  for (absl::string_view line : absl::StrSplit(yaml, '\n')) {
-    ++line_number;
-    const absl::string_view text = absl::StripAsciiWhitespace(line);
-    if (text.empty() || text[0] == '#') continue;
-    const size_t colon = text.find(':');
-    if (colon == absl::string_view::npos || text[0] == '-' ||
-        absl::ascii_isspace(static_cast<unsigned char>(line[0]))) {
-      return absl::InvalidArgumentError(absl::StrCat(name, ":", line_number, ": is not \"key: value\""));
-    }
-    const std::string key(absl::StripAsciiWhitespace(text.substr(0, colon)));
-    const absl::string_view value = WithoutComment(text.substr(colon + 1));
-    if (IsNull(value)) continue;  // as good as absent
-    if (!keys.emplace(key, Unquoted(value)).second) {
-      return absl::InvalidArgumentError(absl::StrCat(name, ":", line_number, ": the key \"", key, "\" stands twice"));
-    }
-  }
-  auto list = [&](const char* key) -> std::vector<std::string> {
-    const auto found = keys.find(key);
-    if (found == keys.end()) return {};
-    return absl::StrSplit(found->second, ',');
-  };
-  auto truth = [&](const char* key) -> absl::StatusOr<bool> {
-    const auto found = keys.find(key);
-    bool value = false;
-    if (found != keys.end() && !absl::SimpleAtob(found->second, &value)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": ", key, " is \"", found->second, "\", not true or false"));
-    }
-    return value;
-  };
-  const std::vector<std::string> datasets = list("datasets"), tests = list("test_files"), demos = list("demo_files");
-  if (datasets.empty() || tests.size() != datasets.size() || demos.size() != datasets.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": datasets, test_files and demo_files have ", datasets.size(),
-                                                   ", ", tests.size(), " and ", demos.size(),
-                                                   " entries; they must have as many, and at least 1"));
-  }
-  ASSIGN_OR_RETURN(const bool chat, truth("use_chat_template"));
-  ASSIGN_OR_RETURN(const bool stop_new_line, truth("stop_new_line"));
-  std::vector<ConfigEntry> entries;
-  for (size_t i = 0; i < datasets.size(); ++i) {
-    // Files take their names from it.
-    const bool is_name = !datasets[i].empty() && std::all_of(datasets[i].begin(), datasets[i].end(), [](char c) {
-      return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
-    });
-    if (!is_name) {
-      return absl::InvalidArgumentError(absl::StrCat(name, ": datasets has \"", datasets[i], "\", which is no name"));
-    }
-    ConfigEntry entry;
-    entry.config = name;
-    entry.dataset = datasets[i];
-    entry.test_file = tests[i];
-    entry.demo_file = demos[i];
-    entry.chat = chat;
-    entry.stop_new_line = stop_new_line;
-    auto number = [&](const char* key, const std::vector<std::string>& values, int& out) -> absl::Status {
-      if (values.size() != 1 && values.size() != datasets.size()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(name, ": ", key, " has ", values.size(), " entries; it must have 1 or ", datasets.size()));
-      }
-      const std::string& value = values.size() == 1 ? values[0] : values[i];
-      if (absl::SimpleAtoi(value, &out) && out >= 0) return absl::OkStatus();
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": ", key, " has \"", value, "\", which is no whole number"));
-    };
-    for (const auto& [key, out] : {std::make_pair("input_max_length", &entry.input_max_length),
-                                   std::make_pair("generation_max_length", &entry.generation_max_length),
-                                   std::make_pair("shots", &entry.shots)}) {
-      if (keys.count(key) > 0) RETURN_IF_ERROR(number(key, list(key), *out));
-    }
-    if (keys.count("max_test_samples") > 0) {
-      int count = 0;
-      RETURN_IF_ERROR(number("max_test_samples", {keys["max_test_samples"]}, count));
-      entry.max_test_samples = count;
-    }
-    entries.push_back(std::move(entry));
-  }
-  return entries;
 }
 
 }  // namespace varifocal::helmet

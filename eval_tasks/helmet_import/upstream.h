@@ -1,4 +1,5 @@
-// What the importer takes from a user's checkout of HELMET: string constants of data.py, prompt files, configurations.
+// What the importer takes from a user's checkout of HELMET: string constants of data.py and prompt files (configurations:
+// config.h).
 //
 // Nothing is executed. data.py is read as a row of string literals in functions; each text that a prompt needs is known
 // by the SHA-256 it had at commit 4526dfb, and where that is not found, by its place among the function's literals, if
@@ -48,21 +49,5 @@ class UpstreamTexts {
   std::map<std::string, std::string> texts_;
   std::vector<TextChange> changes_;
 };
-
-// One run of upstream's: a dataset at one length.
-struct ConfigEntry {
-  std::string config;   // file name without extension
-  std::string dataset;  // as upstream calls it, such as kilt_nq or icl_nlu_510shot_balance
-  std::string test_file;
-  std::string demo_file;
-  int input_max_length = 8192;  // these as upstream's arguments.py has them
-  int generation_max_length = 10;
-  std::optional<int> max_test_samples;
-  int shots = 2;
-  bool chat = false;
-  bool stop_new_line = false;
-};
-// `name` is for messages and ConfigEntry::config.
-absl::StatusOr<std::vector<ConfigEntry>> ParseConfig(absl::string_view yaml, const std::string& name);
 
 }  // namespace varifocal::helmet

@@ -2,6 +2,9 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace varifocal {
 namespace {
 
@@ -55,6 +58,22 @@ bool IsFinalSigma(const PythonText& points, size_t at) {
   return after == points.size() || !IsCased(points[after]);
 }
 
+// One character for all that re.IGNORECASE takes for the same: the lower case, and where letters of one upper case have
+// several, the first of them (CPython's re/_casefix.py has these).
+CodePoint WithoutCase(CodePoint point) {
+  static constexpr CodePoint kAlike[][3] = {
+      {0x69, 0x131},   {0x73, 0x17F},   {0xB5, 0x3BC},    {0x345, 0x3B9, 0x1FBE},  {0x390, 0x1FD3},  {0x3B0, 0x1FE3},
+      {0x3B2, 0x3D0},  {0x3B5, 0x3F5},  {0x3B8, 0x3D1},   {0x3BA, 0x3F0},          {0x3C0, 0x3D6},   {0x3C1, 0x3F1},
+      {0x3C2, 0x3C3},  {0x3C6, 0x3D5},  {0x432, 0x1C80},  {0x434, 0x1C81},         {0x43E, 0x1C82},  {0x441, 0x1C83},
+      {0x44A, 0x1C86}, {0x463, 0x1C87}, {0x1C88, 0xA64B}, {0x442, 0x1C84, 0x1C85}, {0x1E61, 0x1E9B}, {0xFB05, 0xFB06}};
+  constexpr CodePoint kDottedCapitalI = 0x130;
+  const CodePoint lower = point == kDottedCapitalI ? 'i' : utf8proc_tolower(point);
+  for (const auto& alike : kAlike) {
+    if (lower == alike[1] || (alike[2] != 0 && lower == alike[2])) return alike[0];
+  }
+  return lower;
+}
+
 }  // namespace
 
 PythonText ToPythonText(absl::string_view utf8) {
@@ -101,10 +120,69 @@ PythonText PythonLower(const PythonText& text) {
 std::string PythonLower(absl::string_view utf8) { return ToUtf8(PythonLower(ToPythonText(utf8))); }
 
 std::string PythonCapitalize(absl::string_view utf8) {
+  // Unicode's SpecialCasing.txt: letters whose title case is several characters; utf8proc has the single ones.
+  struct Title {
+    CodePoint letter;
+    CodePoint title[3];
+  };
+  static constexpr Title kTitles[] = {{0xDF, {0x53, 0x73}},
+                                      {0x149, {0x2BC, 0x4E}},
+                                      {0x1F0, {0x4A, 0x30C}},
+                                      {0x390, {0x399, 0x308, 0x301}},
+                                      {0x3B0, {0x3A5, 0x308, 0x301}},
+                                      {0x587, {0x535, 0x582}},
+                                      {0x1E96, {0x48, 0x331}},
+                                      {0x1E97, {0x54, 0x308}},
+                                      {0x1E98, {0x57, 0x30A}},
+                                      {0x1E99, {0x59, 0x30A}},
+                                      {0x1E9A, {0x41, 0x2BE}},
+                                      {0x1F50, {0x3A5, 0x313}},
+                                      {0x1F52, {0x3A5, 0x313, 0x300}},
+                                      {0x1F54, {0x3A5, 0x313, 0x301}},
+                                      {0x1F56, {0x3A5, 0x313, 0x342}},
+                                      {0x1FB2, {0x1FBA, 0x345}},
+                                      {0x1FB4, {0x386, 0x345}},
+                                      {0x1FB6, {0x391, 0x342}},
+                                      {0x1FB7, {0x391, 0x342, 0x345}},
+                                      {0x1FC2, {0x1FCA, 0x345}},
+                                      {0x1FC4, {0x389, 0x345}},
+                                      {0x1FC6, {0x397, 0x342}},
+                                      {0x1FC7, {0x397, 0x342, 0x345}},
+                                      {0x1FD2, {0x399, 0x308, 0x300}},
+                                      {0x1FD3, {0x399, 0x308, 0x301}},
+                                      {0x1FD6, {0x399, 0x342}},
+                                      {0x1FD7, {0x399, 0x308, 0x342}},
+                                      {0x1FE2, {0x3A5, 0x308, 0x300}},
+                                      {0x1FE3, {0x3A5, 0x308, 0x301}},
+                                      {0x1FE4, {0x3A1, 0x313}},
+                                      {0x1FE6, {0x3A5, 0x342}},
+                                      {0x1FE7, {0x3A5, 0x308, 0x342}},
+                                      {0x1FF2, {0x1FFA, 0x345}},
+                                      {0x1FF4, {0x38F, 0x345}},
+                                      {0x1FF6, {0x3A9, 0x342}},
+                                      {0x1FF7, {0x3A9, 0x342, 0x345}},
+                                      {0xFB00, {0x46, 0x66}},
+                                      {0xFB01, {0x46, 0x69}},
+                                      {0xFB02, {0x46, 0x6C}},
+                                      {0xFB03, {0x46, 0x66, 0x69}},
+                                      {0xFB04, {0x46, 0x66, 0x6C}},
+                                      {0xFB05, {0x53, 0x74}},
+                                      {0xFB06, {0x53, 0x74}},
+                                      {0xFB13, {0x544, 0x576}},
+                                      {0xFB14, {0x544, 0x565}},
+                                      {0xFB15, {0x544, 0x56B}},
+                                      {0xFB16, {0x54E, 0x576}},
+                                      {0xFB17, {0x544, 0x56D}}};
   const PythonText text = ToPythonText(utf8);
+  if (text.empty()) return "";
   PythonText capitalized = PythonLower(text);
-  if (!text.empty()) capitalized[0] = utf8proc_totitle(text[0]);
-  return ToUtf8(capitalized);
+  capitalized.erase(capitalized.begin(), capitalized.begin() + PythonLower(PythonText{text[0]}).size());
+  PythonText first = {utf8proc_totitle(text[0])};
+  for (const Title& row : kTitles) {
+    if (row.letter == text[0])
+      first.assign(std::begin(row.title), std::find(std::begin(row.title), std::end(row.title), 0));
+  }
+  return ToUtf8(first) + ToUtf8(capitalized);
 }
 
 PythonText PythonStrip(const PythonText& text) {
@@ -151,21 +229,10 @@ bool IsPythonSpace(CodePoint point) {
 
 bool IsPythonDecimal(CodePoint point) { return utf8proc_category(point) == UTF8PROC_CATEGORY_ND; }
 
-bool MatchesIgnoringCase(CodePoint point, char pattern) {
-  const char lower = pattern >= 'A' && pattern <= 'Z' ? static_cast<char>(pattern - 'A' + 'a') : pattern;
-  if (point == pattern || point == lower) return true;
-  if (lower < 'a' || lower > 'z') return false;
-  if (point == lower - 'a' + 'A') return true;
-  constexpr CodePoint kLongS = 0x17F, kKelvin = 0x212A, kDotlessI = 0x131, kDottedCapitalI = 0x130;
-  if (lower == 's') return point == kLongS;
-  if (lower == 'k') return point == kKelvin;
-  return lower == 'i' && (point == kDotlessI || point == kDottedCapitalI);
-}
-
-bool MatchesIgnoringCase(const PythonText& text, size_t begin, absl::string_view pattern) {
+bool MatchesIgnoringCase(const PythonText& text, size_t begin, const PythonText& pattern) {
   if (begin + pattern.size() > text.size()) return false;
   for (size_t i = 0; i < pattern.size(); ++i) {
-    if (!MatchesIgnoringCase(text[begin + i], pattern[i])) return false;
+    if (WithoutCase(text[begin + i]) != WithoutCase(pattern[i])) return false;
   }
   return true;
 }

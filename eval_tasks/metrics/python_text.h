@@ -33,9 +33,7 @@ absl::string_view PythonRightStrip(absl::string_view utf8);  // str.rstrip(), a 
 bool IsPythonSpace(CodePoint point);          // str.isspace(), and \s
 bool IsPythonWordCharacter(CodePoint point);  // \w
 bool IsPythonDecimal(CodePoint point);        // \d
-// Whether `point` matches an ASCII character of a pattern under re.IGNORECASE.
-bool MatchesIgnoringCase(CodePoint point, char pattern);
-// Whether the ASCII text `pattern` matches at `begin` under re.IGNORECASE.
-bool MatchesIgnoringCase(const PythonText& text, size_t begin, absl::string_view pattern);
+// Whether the plain text `pattern` matches at `begin` under re.IGNORECASE.
+bool MatchesIgnoringCase(const PythonText& text, size_t begin, const PythonText& pattern);
 
 }  // namespace varifocal

@@ -177,11 +177,11 @@ def prompt_file(kind):
             "demos": [{"question": f"{kind} q{i}", "answer": f"answer {i} [1].", "docs": alce_docs(2)} for i in range(4)]}
 
 
-def config(entries, shots, samples, chat=False, newline=False):
+def config(entries, shots, samples, chat=False, newline=False, more=""):
     join = lambda i: ",".join(str(e[i]) for e in entries)
     return (f"input_max_length: {join(1)}\ndatasets: {join(0)}\ngeneration_max_length: {join(2)}\ntest_files: '{join(3)}'\n"
             f"demo_files: '{join(4)}'\nuse_chat_template: {str(chat).lower()}\nmax_test_samples: {samples}\nshots: {shots}\n"
-            f"stop_new_line: {str(newline).lower()}\nmodel_name_or_path: some/model\n")
+            f"stop_new_line: {str(newline).lower()}\nmodel_name_or_path: some/model\n{more}")
 
 
 def configs():
@@ -208,7 +208,17 @@ def configs():
             for length, k in ((1000, 3), (1400, 7)) for n in ("asqa", "qampari")]
     rerank = [("msmarco_rerank_psg", 900, 100, "data/msmarco/k8.jsonl", "data/msmarco/demos.jsonl"),
               ("msmarco_rerank_psg", 1500, 100, "data/msmarco/k14.jsonl", "data/msmarco/few_demos.jsonl")]
-    return {"configs/recall.yaml": config(recall, 2, 5), "configs/rag.yaml": config(rag, 2, 4, newline=True),
+    # Another seed, and YAML as people write it by hand.
+    seven = [("json_kv", 1000, 100, kv.format(6), ""), ("ruler_niah_mk_2", 1000, 50, "data/ruler/mk/validation_900.jsonl", ""),
+             ("kilt_nq", 800, 20, kilt.format("nq_k4"), kilt.format("nq_demos")),
+             ("kilt_popqa_2.5", 800, 20, kilt.format("popqa_k4"), kilt.format("popqa_demos")),
+             ("icl_trec_coarse_24shot_balance", 1500, 20, "", ""), ("icl_NLU_24shot_balance", 1500, 20, "", ""),
+             ("msmarco_rerank_psg", 1000, 100, "data/msmarco/k8.jsonl", "data/msmarco/demos.jsonl")]
+    seven_chat = [("narrativeqa_800", 1300, 30, "", ""), ("infbench_choice_eng_800", 1300, 30, "", ""), ("multi_lexsum_800", 1400, 200, "", ""),
+                  ("alce_asqa_3", 1100, 60, "data/alce/asqa_eval_gtr_top2000.json", "prompts/asqa_revised.json")]
+    return {"configs/seven.yaml": "---\n" + config(seven, 2, 4, more="seed: 0x7\ndo_sample: off\n"),
+            "configs/seven_chat.yaml": config(seven_chat, 2, 3, chat=True, more="seed: 7\nsystem_message: >-\n  Speak\n  briefly.\n"),
+            "configs/recall.yaml": config(recall, 2, 5), "configs/rag.yaml": config(rag, 2, 4, newline=True),
             "configs/icl.yaml": config(icl, 0, 6), "configs/ruler.yaml": config(ruler, 0, 3),
             "configs/longqa.yaml": config(longqa, 2, 3, chat=True), "configs/summ.yaml": config(summ, 2, 3, chat=True),
             "configs/cite.yaml": config(cite, 2, 4, chat=True), "configs/rerank.yaml": config(rerank, 2, 4, newline=True)}
@@ -386,15 +396,15 @@ def run_upstream(source, root, utils, model_tokenizer, length_tokenizer):
         c = yaml.safe_load(path.read_text())
         split = lambda key: str(c[key]).split(",")
         for dataset, test, demo, length, gen in zip(*(split(k) for k in ("datasets", "test_files", "demo_files", "input_max_length", "generation_max_length"))):
-            args = types.SimpleNamespace(max_test_samples=c["max_test_samples"], shots=c["shots"], seed=42, popularity_threshold=3)
-            random.seed(42)
-            numpy.random.seed(42)
+            args = types.SimpleNamespace(max_test_samples=c["max_test_samples"], shots=c["shots"], seed=c.get("seed", 42), popularity_threshold=3)
+            random.seed(args.seed)
+            numpy.random.seed(args.seed)
             data = module.load_data(args, dataset, test, demo)
             rows = []
             for item in data["data"]:
                 item = dict(item)
                 before = item["context"]
-                ids = model_utils.tokenize(item, data, model_tokenizer, int(length), int(gen), c["use_chat_template"], system_message=None)["input_ids"][0].tolist()
+                ids = model_utils.tokenize(item, data, model_tokenizer, int(length), int(gen), c["use_chat_template"], system_message=c.get("system_message"))["input_ids"][0].tolist()
                 template = data["user_template"] if c["use_chat_template"] else data["prompt_template"]
                 rows.append((item, template.format(**item), ids, before != item["context"]))
             runs[(path.stem, dataset, int(length))] = (rows, data, c["use_chat_template"])

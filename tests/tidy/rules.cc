@@ -80,7 +80,7 @@ const std::vector<Home>& Homes() {
       {"(protos|google/protobuf|google/rpc)/.*",
        {"server/rpc/", "server/server", "server/jobs/remote_generator", "client/", "protos/", "tests/"}},
       {"nlohmann/.*", {"base/json"}},
-      {"yaml-cpp/.*", {"client/suite_file"}},
+      {"yaml-cpp/.*", {"client/suite_file", "eval_tasks/helmet_import/config"}},
       {"pcre2\\.h|utf8proc\\.h|unicode/.*", {"tokenizer/", "eval_tasks/metrics"}},
       {"CLI/.*", {"client/", "server/main"}},
       {"openssl/.*", {"base/sha256"}},
