@@ -11,6 +11,7 @@ format, datasets read from files). On the other side the release is imported, as
 
     python recipes/helmet_side_by_side.py --checkout=HELMET --programs=build/dev/bin [--work=DIR]
     python recipes/helmet_side_by_side.py .. --model=DIR --configs=rag,rerank     # another model, without 2 and 3
+    python recipes/helmet_side_by_side.py .. --configs=seven,seven_chat           # another seed, a system message, other YAML
 
 --work   keep everything here; upstream's half is not run again when it is there
 --model  a checkpoint in the place of models/baseline
@@ -41,7 +42,7 @@ sys.path.insert(0, str(ROOT / "recipes/goldens"))
 FAMILIES = ["recall", "rag", "longqa", "summ", "rerank", "icl", "cite", "ruler"]
 # Names that collect_results knows: one without, one with a chat format.
 MODELS = {"Llama-3.1-8B": False, "Llama-3.1-8B-Instruct": True}
-CHAT_FAMILIES = ["longqa", "summ", "cite"]  # the others ask both models the same
+CHAT_FAMILIES = ["longqa", "summ", "cite", "seven_chat"]  # the others ask both models the same
 CHAT_TEMPLATE = "{% for m in messages %}<|{{ m['role'] }}|>\n{{ m['content'] }}\n{% endfor %}<|assistant|>\n"
 # Of upstream's arguments: how it was started, not what was asked.
 SETTINGS_ASIDE = {"config", "output_dir", "model_name_or_path", "num_workers", "overwrite", "no_bf16", "no_torch_compile", "stop_new_line"}

@@ -29,7 +29,7 @@ struct ConfigEntry {
   int shots = 2;
   uint32_t seed = 42;
   bool chat = false;
-  std::optional<std::string> system_message;  // sent where chat is on
+  std::optional<std::string> system_message;  // sent when asked with chat
   bool stop_newline = false;                  // the key that upstream's program reads
   bool stop_new_line = false;                 // the key that its configurations have
 };

@@ -219,7 +219,7 @@ class Importer {
     settings.system_template = prompting->system_template;
     settings.separator = prompting->separator;
     settings.chat = entry.chat;
-    if (entry.chat) settings.system_message = entry.system_message;
+    settings.system_message = entry.system_message;
     if (entry.stop_newline || (options_.stop_at_newline && entry.stop_new_line)) settings.stop_strings = {"\n"};
     settings.settings = {
         {"shots", entry.shots}, {"seed", entry.seed}, {"profile", options_.stop_at_newline ? "newline" : "published"}};
