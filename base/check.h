@@ -16,9 +16,9 @@ namespace varifocal {
 }  // namespace varifocal
 
 // VF_CHECK(condition) or VF_CHECK(condition, "why it must hold"); active in every build.
-#define VF_CHECK(condition, ...)                                                     \
-  do {                                                                               \
-    if (!(condition)) [[unlikely]] {                                                 \
-      ::varifocal::CheckFailed(__FILE__, __LINE__, #condition, "" __VA_ARGS__);      \
-    }                                                                                \
+#define VF_CHECK(condition, ...)                                                \
+  do {                                                                          \
+    if (!(condition)) [[unlikely]] {                                            \
+      ::varifocal::CheckFailed(__FILE__, __LINE__, #condition, "" __VA_ARGS__); \
+    }                                                                           \
   } while (false)

@@ -18,17 +18,18 @@ inline absl::Status Annotate(const absl::Status& status, absl::string_view conte
 
 }  // namespace varifocal
 
-#define RETURN_IF_ERROR(expression)                        \
-  do {                                                     \
-    absl::Status vf_status_ = (expression);                \
-    if (!vf_status_.ok()) [[unlikely]] return vf_status_;  \
+#define RETURN_IF_ERROR(expression)         \
+  do {                                      \
+    absl::Status vf_status_ = (expression); \
+    if (!vf_status_.ok()) [[unlikely]]      \
+      return vf_status_;                    \
   } while (false)
 
 #define VF_CONCAT_INNER_(a, b) a##b
 #define VF_CONCAT_(a, b) VF_CONCAT_INNER_(a, b)
-#define ASSIGN_OR_RETURN(left, expression) \
-  VF_ASSIGN_OR_RETURN_(VF_CONCAT_(vf_status_or_, __LINE__), left, expression)
-#define VF_ASSIGN_OR_RETURN_(temporary, left, expression)                \
-  auto temporary = (expression);                                         \
-  if (!temporary.ok()) [[unlikely]] return std::move(temporary).status(); \
+#define ASSIGN_OR_RETURN(left, expression) VF_ASSIGN_OR_RETURN_(VF_CONCAT_(vf_status_or_, __LINE__), left, expression)
+#define VF_ASSIGN_OR_RETURN_(temporary, left, expression) \
+  auto temporary = (expression);                          \
+  if (!temporary.ok()) [[unlikely]]                       \
+    return std::move(temporary).status();                 \
   left = std::move(temporary).value()

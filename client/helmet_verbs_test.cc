@@ -163,8 +163,8 @@ TEST_F(HelmetVerbsTest, ASystemMessageIsToldAndExported) {
   EXPECT_EQ(samples[0]["system_message"], "Be brief.");
   EXPECT_EQ(samples[0]["prompt"], "The city is Rome.\n\nWhich city?");
   Write(directory_.File("answers.jsonl"), Line(samples[0], "Rome") + Line(samples[1], "Oslo"));
-  const Ran imported = Varifocal({"import", suite_, "--predictions=" + directory_.File("answers.jsonl"),
-                                  "--name=other", tokenizer, db});
+  const Ran imported =
+      Varifocal({"import", suite_, "--predictions=" + directory_.File("answers.jsonl"), "--name=other", tokenizer, db});
   ASSERT_EQ(imported.code, ExitCode::kDone) << imported.err;
   const Ran exported = Varifocal({"export", db, "--out=" + directory_.File("o"), tokenizer});
   ASSERT_EQ(exported.code, ExitCode::kDone) << exported.err;
@@ -176,7 +176,8 @@ TEST_F(HelmetVerbsTest, ASystemMessageIsToldAndExported) {
   Write(model + "/chat_format.json", Json{{"template_sha256", std::string(64, 'c')},
                                           {"without_system", {{"prefix", "<|begin|>"}, {"suffix", "<|end|>"}}}}
                                          .dump());
-  EXPECT_THAT(Varifocal({"export", db, "--out=" + directory_.File("o"), tokenizer}).err, HasSubstr("has the token ids"));
+  EXPECT_THAT(Varifocal({"export", db, "--out=" + directory_.File("o"), tokenizer}).err,
+              HasSubstr("has the token ids"));
 }
 
 TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What a reviewer would run after the tests: sanitizers, and CUDA compile gates where nvcc exists.
+# What a reviewer would run after the tests: the format, sanitizers, and CUDA compile gates where nvcc exists.
 #
-#   deploy/checks.sh [asan] [tsan] [cuda]             all three unless some are named
+#   deploy/checks.sh [format] [asan] [tsan] [cuda]    all four unless some are named
 #   deploy/checks.sh tidy                             clang-tidy on the files changed since origin/main (after deploy/test.sh)
 #   deploy/checks.sh fuzz                             libFuzzer, a minute a target (clang and its runtime library)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deploy/install.sh
-[ $# -gt 0 ] || set -- asan tsan cuda
+[ $# -gt 0 ] || set -- format asan tsan cuda
 
 # Rooms without gRPC: the only ones where ThreadSanitizer's word can be taken (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test jobs_test"
@@ -24,6 +24,9 @@ build_and_run() {  # build_and_run PRESET TEST...: a test that does not exist is
 
 for check in "$@"; do
   case $check in
+    format)
+      git ls-files -z '*.cc' '*.h' '*.cu' | xargs -0 -P2 -n40 clang-format-14 --dry-run -Werror
+      echo "-- clang-format: $(git ls-files '*.cc' '*.h' '*.cu' | wc -l) files" ;;
     asan)
       # Without detect_stack_use_after_return: g++ 12 misaligns 64-byte vectors on the stack it uses for that.
       export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1

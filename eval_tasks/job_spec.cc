@@ -321,17 +321,17 @@ std::string ToCanonicalJson(const JobSpec& spec) {
   if (spec.decode.sampling_temperature.has_value()) decode["sampling_temperature"] = *spec.decode.sampling_temperature;
   if (spec.decode.top_p.has_value()) decode["top_p"] = *spec.decode.top_p;
   Json job = {{"suite",
-                     {{"name", spec.suite.name},
-                      {"description", spec.suite.description},
-                      {"seed", spec.suite.seed},
-                      {"lengths", spec.suite.lengths},
-                      {"samples", spec.suite.samples},
-                      {"tasks", tasks}}},
-                    {"variants", variants},
-                    {"limit", spec.limit},
-                    {"in_flight", spec.in_flight},
-                    {"keep_prompts", spec.keep_prompts},
-                    {"decode", decode}};
+               {{"name", spec.suite.name},
+                {"description", spec.suite.description},
+                {"seed", spec.suite.seed},
+                {"lengths", spec.suite.lengths},
+                {"samples", spec.suite.samples},
+                {"tasks", tasks}}},
+              {"variants", variants},
+              {"limit", spec.limit},
+              {"in_flight", spec.in_flight},
+              {"keep_prompts", spec.keep_prompts},
+              {"decode", decode}};
   if (!spec.chat_templates.empty()) job["chat_templates"] = spec.chat_templates;
   absl::StatusOr<std::string> text = DumpJson(job);
   VF_CHECK(text.ok(), "a validated spec has finite numbers and UTF-8 texts");

@@ -186,14 +186,11 @@ TEST(NiahTest, QuestionsOfDifferentTokenCountsFillTheLengthAllTheSame) {
   SuiteSpec suite;
   suite.name = "test";
   suite.lengths = {8192};
-  suite.tasks = {{"niah_multikey_3",
-                  "niah",
-                  {{"haystack", "needles"}, {"key_type", "uuids"}, {"value_type", "uuids"}},
-                  {},
-                  0}};
+  suite.tasks = {
+      {"niah_multikey_3", "niah", {{"haystack", "needles"}, {"key_type", "uuids"}, {"value_type", "uuids"}}, {}, 0}};
   const auto task = MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).value();
-  for (const SampleRequest& request : {SampleRequest{503835235, 8192, 8}, SampleRequest{308735844, 5003, 4},
-                                       SampleRequest{1668823347, 5003, 24}}) {
+  for (const SampleRequest& request :
+       {SampleRequest{503835235, 8192, 8}, SampleRequest{308735844, 5003, 4}, SampleRequest{1668823347, 5003, 24}}) {
     std::set<int> shortfalls;
     for (const auto& sample : task->MakeGroup(request, Shipped())) {
       EXPECT_EQ(sample->token_ids, Shipped().EncodePrompt(sample->prompt).value());

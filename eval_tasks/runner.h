@@ -29,8 +29,8 @@ namespace varifocal {
 
 // Who answers for one variant.
 struct RunVariant {
-  Generator* generator = nullptr;                 // outlives the run
-  std::shared_ptr<const TokenCounter> tokenizer;  // of its model
+  Generator* generator = nullptr;                      // outlives the run
+  std::shared_ptr<const TokenCounter> tokenizer;       // of its model
   std::shared_ptr<const TokenCounter> chat_tokenizer;  // the same with the model's chat format; for chat tasks
 };
 

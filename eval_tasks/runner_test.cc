@@ -258,9 +258,7 @@ class LostGenerator : public FakeGenerator {
       }
     };
   }
-  absl::Status Fault() const override {
-    return lost_ ? absl::UnavailableError("the device failed") : absl::OkStatus();
-  }
+  absl::Status Fault() const override { return lost_ ? absl::UnavailableError("the device failed") : absl::OkStatus(); }
 
  private:
   bool lost_ = false;

@@ -64,7 +64,7 @@ struct Sample {
   // of its own, the prompt and that, whose ids are in context_token_ids (token_ids are the longest of them).
   std::vector<size_t> given_bytes;
   std::vector<std::vector<int32_t>> context_token_ids;
-  uint64_t sampling_seed = 0;              // for a sampling temperature above zero
+  uint64_t sampling_seed = 0;  // for a sampling temperature above zero
 
   // How it is judged.
   std::vector<std::string> gold;  // any of these is right; with continuations: the text of the right one

@@ -194,8 +194,16 @@ TEST_F(InferenceTest, ChatPromptsAreWrappedAndEncodedAsOneText) {
   EXPECT_EQ(ids(with_continuation.token_ids()), encoded("<|begin|>user\nHi.<|end|>\n"));
   EXPECT_EQ(ids(with_continuation.continuations(0).token_ids()), encoded("Yes"));
   EXPECT_EQ(with_continuation.invalid_utf8_count(), 0);
-  EXPECT_EQ(score("\xFF" "a\xE2\x82", nullptr, "").invalid_utf8_count(), 2);
-  EXPECT_EQ(score("\xFF" "a", nullptr, "b\xFF\xFE").invalid_utf8_count(), 3);
+  EXPECT_EQ(score("\xFF"
+                  "a\xE2\x82",
+                  nullptr, "")
+                .invalid_utf8_count(),
+            2);
+  EXPECT_EQ(score("\xFF"
+                  "a",
+                  nullptr, "b\xFF\xFE")
+                .invalid_utf8_count(),
+            3);
 }
 
 TEST_F(InferenceTest, PromptLengthLimitIsExact) {

@@ -170,8 +170,9 @@ int Main(int argc, char** argv) {
       ->capture_default_str()
       ->check(quiet(CLI::IsMember({"on", "off"})))
       ->type_name("on|off");
-  app.add_option("--kv-cache-bytes", options.engine.kv_cache_bytes,
-                 "Keys and values per model; 0 takes four full contexts, at most a quarter of what is free; 4GB and the like")
+  app.add_option(
+         "--kv-cache-bytes", options.engine.kv_cache_bytes,
+         "Keys and values per model; 0 takes four full contexts, at most a quarter of what is free; 4GB and the like")
       ->capture_default_str()
       ->transform(quiet(CLI::AsSizeValue(/*kb_is_1000=*/false)))
       ->type_name("BYTES");

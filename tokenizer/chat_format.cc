@@ -64,19 +64,17 @@ absl::StatusOr<ChatFormat::Texts> ReadTexts(const Json& value, absl::string_view
     }
   }
   if (!good || text_count != names.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", key, "\" is ", Shown(value).substr(0, 200), "; it must be an object of the texts ",
-        absl::StrJoin(names, ", "), ", and may have trim_user",
-        system ? ", trim_system (\"start\", \"end\" or \"both\") and omits_empty_system (true or false)"
-               : " (\"start\", \"end\" or \"both\")"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", key, "\" is ", Shown(value).substr(0, 200), "; it must be an object of the texts ",
+                     absl::StrJoin(names, ", "), ", and may have trim_user",
+                     system ? ", trim_system (\"start\", \"end\" or \"both\") and omits_empty_system (true or false)"
+                            : " (\"start\", \"end\" or \"both\")"));
   }
   return texts;
 }
 
 // White space to Python: the four information separators, which Unicode does not count, and White_Space.
-bool IsSpace(uint32_t point) {
-  return (point >= 0x1C && point <= 0x1F) || (UnicodeClasses()[point] & kSpace) != 0;
-}
+bool IsSpace(uint32_t point) { return (point >= 0x1C && point <= 0x1F) || (UnicodeClasses()[point] & kSpace) != 0; }
 
 absl::string_view Trimmed(absl::string_view text, const ChatFormat::Trim& trim) {
   uint32_t point = 0;
@@ -138,8 +136,8 @@ absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text) {
   }
   for (const auto& [key, value] : json.items()) {
     if (key != "template_sha256" && key != "without_system" && key != "with_system") {
-      return absl::InvalidArgumentError(absl::StrCat("unknown key \"", key, "\" with value ",
-                                                     Shown(value).substr(0, 200)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown key \"", key, "\" with value ", Shown(value).substr(0, 200)));
     }
   }
   ChatFormat format;
@@ -169,8 +167,7 @@ absl::StatusOr<std::shared_ptr<const ChatFormat>> ReadChatFormat(const std::stri
   bytes << file.rdbuf();
   const std::string text = std::move(bytes).str();
   if (text.size() > kFileBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " has ", text.size(), " bytes; the limit is ", kFileBytesMax));
+    return absl::InvalidArgumentError(absl::StrCat(path, " has ", text.size(), " bytes; the limit is ", kFileBytesMax));
   }
   absl::StatusOr<ChatFormat> format = ParseChatFormat(text);
   if (!format.ok()) return Annotate(format.status(), path);

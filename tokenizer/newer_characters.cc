@@ -1,4 +1,5 @@
 // Written by recipes/goldens/make_unicode_classes.py; do not edit.
+// clang-format off
 #include "tokenizer/unicode_classes.h"
 
 namespace varifocal {

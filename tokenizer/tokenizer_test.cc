@@ -313,10 +313,18 @@ TEST(RegexTest, ClassesAreTheLibrarys) {
 // Characters of Unicode 15 to 16, which Debian's PCRE2 does not know, and lines as the library's engine sees them.
 TEST(RegexTest, KnowsNewerCharactersAndLines) {
   const std::tuple<const char*, const char*, size_t> cases[] = {
-      {R"(\p{Lu})", "A\U00010D50 a", 2},  {R"(\p{L}+)", "a\U00010D50\U0001E4D0b", 1}, {R"(\P{L})", "a\U00010D50-", 1},
-      {R"([^\p{L}])", "\U00010D50-", 1},  {R"(\p{^L})", "\U00010D50-", 1},            {R"(\d)", "1\U00011F50", 2},
-      {R"(\p{Han})", "\U0002EBF0a", 1},   {R"(\h)", "f \t0", 2},                      {R"(a$)", "a\na", 2},
-      {R"(^a)", "a\na", 2},               {R"([[:alpha:]-])", "a-", 2},                {R"([]a])", "]a", 2},
+      {R"(\p{Lu})", "A\U00010D50 a", 2},
+      {R"(\p{L}+)", "a\U00010D50\U0001E4D0b", 1},
+      {R"(\P{L})", "a\U00010D50-", 1},
+      {R"([^\p{L}])", "\U00010D50-", 1},
+      {R"(\p{^L})", "\U00010D50-", 1},
+      {R"(\d)", "1\U00011F50", 2},
+      {R"(\p{Han})", "\U0002EBF0a", 1},
+      {R"(\h)", "f \t0", 2},
+      {R"(a$)", "a\na", 2},
+      {R"(^a)", "a\na", 2},
+      {R"([[:alpha:]-])", "a-", 2},
+      {R"([]a])", "]a", 2},
   };
   for (const auto& [pattern, text, count] : cases) {
     const auto regex = Regex::Compile(pattern);

@@ -124,7 +124,8 @@ constinit const Verb kGenerateVerb = {
         "does\n"
         "not fit is an error, never cut. As text, the output is the new text alone; a line of counts goes to standard\n"
         "error. JSON output: {\"prompt_token_count\", \"token_ids\" (new ones, the end-of-text id that stopped it\n"
-        "included), \"text\", \"finish_reason\": \"eos|length|stop|cancelled\"}, and \"invalid_utf8_count\" when bytes of\n"
+        "included), \"text\", \"finish_reason\": \"eos|length|stop|cancelled\"}, and \"invalid_utf8_count\" when bytes "
+        "of\n"
         "the prompt were not UTF-8.",
     .examples =
         "varifocal generate --model=models/baseline --prompt-file=prompt.txt --max-new-tokens=8 --stop='\"'\n"

@@ -128,9 +128,12 @@ constinit const Verb kSamplesVerb = {
         "A sample that cannot be made (a row too long for its context) is told on standard error, and the exit code is "
         "1.\n"
         "JSON output: {\"task\", \"context_length\", \"index\", \"row_id\", \"question_id\", \"cluster\", \"prompt\",\n"
-        "\"prompt_token_count\", \"token_ids_sha256\" (of \"[1,2,3]\"), \"gold\"}. Where a task says `chat: true`, \"chat\" is\n"
-        "true: the ids are of the prompt inside the chat_format.json that stands beside the tokenizer, after the task's\n"
-        "\"system_message\" if it has one. A choice has its \"continuations\"; \"given_bytes\" of each stand in its context\n"
+        "\"prompt_token_count\", \"token_ids_sha256\" (of \"[1,2,3]\"), \"gold\"}. Where a task says `chat: true`, "
+        "\"chat\" is\n"
+        "true: the ids are of the prompt inside the chat_format.json that stands beside the tokenizer, after the "
+        "task's\n"
+        "\"system_message\" if it has one. A choice has its \"continuations\"; \"given_bytes\" of each stand in its "
+        "context\n"
         "and are not scored, and the hash is of all contexts (\"[[1,2],[3]]\").",
     .examples =
         "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"

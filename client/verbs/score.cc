@@ -167,7 +167,8 @@ constinit const Verb kScoreVerb = {
         "..]\n"
         "(with --per-token), \"log_likelihood\", \"continuations\": [{\"log_likelihood\", \"token_count\", "
         "\"is_greedy\"}]}, and\n"
-        "\"invalid_utf8_count\" when bytes of the texts were not UTF-8. With --chat nothing moves: continuations follow the\n"
+        "\"invalid_utf8_count\" when bytes of the texts were not UTF-8. With --chat nothing moves: continuations "
+        "follow the\n"
         "format's own text.",
     .examples =
         "varifocal score --model=models/baseline --prompt-file=text.txt --per-token --format=json\n"

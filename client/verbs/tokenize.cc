@@ -75,7 +75,8 @@ constinit const Verb kTokenizeVerb = {
     .about =
         "Encodes a text as the model's tokenizer does, the beginning-of-text token included when it has one. Added\n"
         "tokens inside the text are recognised as the tokenizers library does. Nothing is trimmed: a file's last\n"
-        "newline is part of the text. JSON output: {\"token_ids\": [..]}, and \"invalid_utf8_count\" when bytes of the text\n"
+        "newline is part of the text. JSON output: {\"token_ids\": [..]}, and \"invalid_utf8_count\" when bytes of the "
+        "text\n"
         "were not UTF-8.",
     .examples =
         "varifocal tokenize --model=models/baseline --text='Hello, world' --format=json\n"

@@ -36,8 +36,9 @@ struct TaskIndex {
   std::string separator;
   std::vector<std::string> stop_strings;
   bool chat = false;
-  std::optional<std::string> system_message;  // sent before the user's when asked with chat; upstream sends an empty one
-  Json settings;  // upstream's max_test_samples, shots and seed, and the profile
+  std::optional<std::string>
+      system_message;  // sent before the user's when asked with chat; upstream sends an empty one
+  Json settings;       // upstream's max_test_samples, shots and seed, and the profile
   std::map<int, LengthEntry> lengths;
 };
 

@@ -163,8 +163,9 @@ absl::StatusOr<Json> ParseOnly(absl::string_view output, const Json&, const Json
   ASSIGN_OR_RETURN(const std::optional<std::string> prefix, FindString(options, "prefix"));
   // Upstream puts it into a regular expression as it stands.
   if (const size_t at = prefix.value_or("").find_first_of("\\^$.|?*+()[]{}"); at != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("\"prefix\" is \"", *prefix, "\", whose \"", prefix->substr(at, 1),
-                                                   "\" would be a rule of a regular expression; it must be plain text."));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"prefix\" is \"", *prefix, "\", whose \"", prefix->substr(at, 1),
+                     "\" would be a rule of a regular expression; it must be plain text."));
   }
   return Json{{"parsed_output", ParseOutput(output, prefix.value_or("Answer:"))}};
 }

@@ -26,7 +26,7 @@ inline std::string ToUtf8(const PythonText& text) { return ToUtf8(text, 0, text.
 PythonText PythonLower(const PythonText& text);  // str.lower()
 std::string PythonLower(absl::string_view utf8);
 std::string PythonCapitalize(absl::string_view utf8);  // str.capitalize()
-std::string PythonStrip(absl::string_view utf8);  // str.strip()
+std::string PythonStrip(absl::string_view utf8);       // str.strip()
 PythonText PythonStrip(const PythonText& text);
 absl::string_view PythonRightStrip(absl::string_view utf8);  // str.rstrip(), a part of `utf8`
 

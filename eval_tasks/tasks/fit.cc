@@ -309,9 +309,8 @@ class Fitter {
     const size_t begin = cut.has_value() ? cut->byte : 0;
     // Tokens of the longest question with the first `size` bytes.
     auto count_with = [&](size_t size) -> absl::StatusOr<int64_t> {
-      const std::string tail =
-          absl::StrCat(attempt.shared.substr(begin, place - begin), more.substr(0, size), attempt.shared.substr(place),
-                       plan_.questions()[longest_question_].line);
+      const std::string tail = absl::StrCat(attempt.shared.substr(begin, place - begin), more.substr(0, size),
+                                            attempt.shared.substr(place), plan_.questions()[longest_question_].line);
       ASSIGN_OR_RETURN(const std::vector<int32_t> tail_ids,
                        cut.has_value() ? tokenizer_.EncodePiece(tail) : tokenizer_.EncodePrompt(tail));
       return (cut.has_value() ? cut->head_count : 0) + static_cast<int64_t>(tail_ids.size());

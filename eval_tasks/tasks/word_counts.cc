@@ -138,7 +138,7 @@ class CommonWordsPlan : public WordListPlan {
   std::vector<std::string> common_;
   DistinctWords used_;            // in front of the list, and common
   mutable DistinctWords listed_;  // and in the list built last, the longest until now
-  std::vector<double> depths_;  // of the common words, one after the other again and again
+  std::vector<double> depths_;    // of the common words, one after the other again and again
 };
 
 class FrequentWordsPlan : public WordListPlan {

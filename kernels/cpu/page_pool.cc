@@ -88,8 +88,7 @@ void PagePool::CopyPage(int from, int to) {
   const size_t tile_bytes = head_words() * shape_.kv_head_count * sizeof(float);
   for (int layer = 0; layer < shape_.layer_count; ++layer) {
     std::memcpy(tile(layer, to, 0), tile(layer, from, 0), tile_bytes);
-    if (shape_.has_tau_sums)
-      std::memcpy(tau_sum(layer, to, 0), tau_sum(layer, from, 0), kPageTokens * sizeof(double));
+    if (shape_.has_tau_sums) std::memcpy(tau_sum(layer, to, 0), tau_sum(layer, from, 0), kPageTokens * sizeof(double));
   }
 }
 

@@ -119,6 +119,7 @@ def write(name, array, count, rows):
     variable = array.split()[1]
     (OUT / name).write_text(
         "// Written by recipes/goldens/make_unicode_classes.py; do not edit.\n"
+        "// clang-format off\n"
         '#include "tokenizer/unicode_classes.h"\n\nnamespace varifocal {\n\n'
         f"const {array}[] = {{\n" + "\n".join(lines) + "\n};\n"
         f"const int {count} = sizeof({variable}) / sizeof({variable}[0]);\n\n"

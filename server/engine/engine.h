@@ -121,7 +121,7 @@ enum class EngineSabotage {
 };
 
 struct EngineOptions {
-  std::string name;  // in what is said about memory; empty: the model's directory
+  std::string name;                    // in what is said about memory; empty: the model's directory
   int64_t prefill_chunk_tokens = 512;  // >= 1; a memory and latency setting, never a result setting
   int64_t batch_size_max = 16;         // sequences that decode together
   // 0 takes what four full contexts need, but at most a quarter of the memory that is free and not promised to others.
@@ -135,13 +135,13 @@ struct EngineDescription {
   ModelProvenance model;
   int64_t prefill_chunk_tokens = 0;
   int64_t batch_size_max = 0;
-  int64_t kv_cache_bytes = 0;      // limit, whole pages of every page group
-  int64_t page_count = 0;          // over all page groups
-  int64_t context_tokens_max = 0;  // of one sequence: what the model takes and the pages hold
-  int64_t buffer_bytes = 0;        // of a step
+  int64_t kv_cache_bytes = 0;       // limit, whole pages of every page group
+  int64_t page_count = 0;           // over all page groups
+  int64_t context_tokens_max = 0;   // of one sequence: what the model takes and the pages hold
+  int64_t buffer_bytes = 0;         // of a step
   int64_t shared_weight_bytes = 0;  // of its weights, what other models hold too
-  int64_t memory_total_bytes = 0;  // of the device
-  int64_t memory_free_bytes = 0;   // of it, what is left when every engine of this process has all it was promised
+  int64_t memory_total_bytes = 0;   // of the device
+  int64_t memory_free_bytes = 0;    // of it, what is left when every engine of this process has all it was promised
   bool prefix_cache = false;
 };
 

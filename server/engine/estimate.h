@@ -15,8 +15,8 @@
 namespace varifocal {
 
 struct CostRates {
-  double weight_operations = 0;  // per row
-  double key_operations = 0;     // per row, visible key and layer
+  double weight_operations = 0;   // per row
+  double key_operations = 0;      // per row, visible key and layer
   std::vector<PageGroup> groups;  // whose layers see how far back
   double prefill_operations_per_s = 0;
   double decode_operations_per_s = 0;

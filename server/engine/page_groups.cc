@@ -65,9 +65,9 @@ std::vector<int64_t> SharePages(const std::vector<PageGroupShape>& groups, const
   const bool has_full = std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.is_full(); });
   // What one long sequence takes of a window group.
   auto ring = [&](const PageGroupShape& group) {
-    return PagesAtOnce(group, {.prompt_rows = budget.context_tokens_max,
-                               .step_rows_max = budget.step_rows_max,
-                               .shares_prefix = true});
+    return PagesAtOnce(
+        group,
+        {.prompt_rows = budget.context_tokens_max, .step_rows_max = budget.step_rows_max, .shares_prefix = true});
   };
   auto count = [&](const PageGroupShape& group, int64_t full_pages, int64_t rings) {
     if (group.is_full()) return full_pages;
@@ -120,13 +120,15 @@ std::vector<int64_t> SharePages(const std::vector<PageGroupShape>& groups, const
 
 int64_t LongestSequence(const std::vector<PageGroupShape>& groups, const std::vector<int64_t>& page_counts,
                         int64_t context_tokens_max, int64_t step_rows_max) {
-  return std::max<int64_t>(Largest(1, context_tokens_max, [&](int64_t tokens) {
-                             for (size_t i = 0; i < groups.size(); ++i) {
-                               const SequenceExtent extent{.prompt_rows = tokens, .step_rows_max = step_rows_max};
-                               if (PagesAtOnce(groups[i], extent) > page_counts[i]) return false;
-                             }
-                             return true;
-                           }),
+  return std::max<int64_t>(Largest(1, context_tokens_max,
+                                   [&](int64_t tokens) {
+                                     for (size_t i = 0; i < groups.size(); ++i) {
+                                       const SequenceExtent extent{.prompt_rows = tokens,
+                                                                   .step_rows_max = step_rows_max};
+                                       if (PagesAtOnce(groups[i], extent) > page_counts[i]) return false;
+                                     }
+                                     return true;
+                                   }),
                            0);
 }
 

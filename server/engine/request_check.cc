@@ -160,9 +160,8 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   sequence->attention = *std::move(attention);
   sequence->attention_name = sequence->attention.ToString();
   sequence->rope_length = SettledRopeLength(config, static_cast<int64_t>(request.token_ids.size()) + new_tokens);
-  sequence->extent =
-      ExtentOf(limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens,
-               std::holds_alternative<ScoreContinuationsWork>(request.work));
+  sequence->extent = ExtentOf(limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens,
+                              std::holds_alternative<ScoreContinuationsWork>(request.work));
   const CacheNeed need = NeedOf(model, limits, sequence->attention, sequence->extent);
   if (!need.fits) {
     return WithReason(

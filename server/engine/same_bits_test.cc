@@ -229,8 +229,8 @@ std::vector<EngineRequest> LongGenerations(int64_t new_tokens) {
   return requests;
 }
 
-size_t DifferencesWhenPreempted(EngineSabotage sabotage, int64_t* preemption_count,
-                                const char* golden = "tied-d16-f32", int64_t new_tokens = 200, int64_t pages = 7) {
+size_t DifferencesWhenPreempted(EngineSabotage sabotage, int64_t* preemption_count, const char* golden = "tied-d16-f32",
+                                int64_t new_tokens = 200, int64_t pages = 7) {
   auto model = LoadForTest(GoldenDirectory(golden));
   const std::vector<EngineRequest> requests = LongGenerations(new_tokens);
   std::vector<std::string> alone;
@@ -252,8 +252,8 @@ TEST(PreemptionTest, ReplayGivesTheSameBits) {
 TEST(PreemptionTest, ReplayGivesTheSameBitsWithWindows) {
   int64_t preemption_count = 0;
   // 22 pages for full layers and 12 for windows: four sequences of seven pages, of which a window takes three at most.
-  EXPECT_EQ(
-      DifferencesWhenPreempted(EngineSabotage::kNone, &preemption_count, "architectures/gemma3-newer", 700, 17), 0u);
+  EXPECT_EQ(DifferencesWhenPreempted(EngineSabotage::kNone, &preemption_count, "architectures/gemma3-newer", 700, 17),
+            0u);
   EXPECT_GT(preemption_count, 0);
 }
 

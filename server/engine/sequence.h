@@ -27,8 +27,8 @@ struct Sequence {
 
   HeldPages pages;
   std::set<int64_t> shared_ends;  // page counts at which others wait to go on: window pages there are kept for them
-  int64_t rows_done = 0;  // positions whose keys and values are in pages
-  size_t continuation_index = 0;           // the first that is not done
+  int64_t rows_done = 0;          // positions whose keys and values are in pages
+  size_t continuation_index = 0;  // the first that is not done
   std::vector<int64_t> continuation_done;  // tokens of each continuation that were fed
   std::vector<Branch> branches;            // of the step at hand: continuations beside that one
   bool prompt_finished = false;

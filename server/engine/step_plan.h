@@ -24,8 +24,8 @@ struct StepPlan {
   std::vector<int32_t> tokens;
   std::vector<ForwardSequence> rows;
   std::vector<kernels::HeadRow> head_rows;
-  int64_t logits_slot_count = 0;  // one for each draw
-  std::vector<StepEntry> entries;      // a sequence may stand here more than once, with different continuations
+  int64_t logits_slot_count = 0;      // one for each draw
+  std::vector<StepEntry> entries;     // a sequence may stand here more than once, with different continuations
   std::vector<PageCopy> page_copies;  // before the step
 
   bool empty() const { return entries.empty(); }

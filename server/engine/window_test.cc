@@ -81,9 +81,9 @@ TEST(WindowTest, AdmissionCountsWhatIsHeld) {
   EXPECT_TRUE(six->Run({.token_ids = RandomIds("a", 1000),
                         .work = ScoreContinuationsWork{{RandomIds("c", 500), RandomIds("d", 300), RandomIds("e", 20)}}})
                   .ok());
-  EXPECT_EQ(EngineErrorReason(six->Run({.token_ids = RandomIds("a", 1000),
-                                        .work = ScoreContinuationsWork{{RandomIds("c", 2000)}}})
-                                  .status()),
+  EXPECT_EQ(EngineErrorReason(
+                six->Run({.token_ids = RandomIds("a", 1000), .work = ScoreContinuationsWork{{RandomIds("c", 2000)}}})
+                    .status()),
             "KV_CACHE_TOO_SMALL");
 }
 
@@ -95,8 +95,8 @@ TEST(WindowTest, QuestionsOnOneContextShareIt) {
   };
   // One after another, only the last four pages of a prompt are there to go on from; together, the first keeps its
   // window pages where the others will.
-  for (const Row& row : {Row{20, true, 1280}, Row{20, false, 1280}, Row{500, false, 1280}, Row{900, true, 1280},
-                         Row{900, false, 0}}) {
+  for (const Row& row :
+       {Row{20, true, 1280}, Row{20, false, 1280}, Row{500, false, 1280}, Row{900, true, 1280}, Row{900, false, 0}}) {
     for (const char* golden : {kMixed, kWindows}) {
       TemporaryCheckpoint checkpoint(golden, "share");
       checkpoint.EditConfig("max_position_embeddings", 4096);

@@ -19,8 +19,8 @@ absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& 
 
   SplitContinuations split;
   int64_t in_prompt = 0, in_both = 0;
-  ASSIGN_OR_RETURN(split.prompt_token_ids, tokenizer.Encode(prompt, {.add_special_tokens = !is_wrapped,
-                                                                     .invalid_utf8_count = &in_prompt}));
+  ASSIGN_OR_RETURN(split.prompt_token_ids,
+                   tokenizer.Encode(prompt, {.add_special_tokens = !is_wrapped, .invalid_utf8_count = &in_prompt}));
   const size_t cut = split.prompt_token_ids.size();
   if (cut == 0) return WithReason(absl::InvalidArgumentError("the prompt has no token"), "EMPTY_PROMPT");
   for (size_t i = 0; i < continuations.size(); ++i) {

@@ -68,7 +68,7 @@ struct EngineGenerator::Part {
 
 struct EngineGenerator::Several {
   std::mutex mutex;
-  std::vector<Engine::Handle> handles;  // written before anybody knows the id
+  std::vector<Engine::Handle> handles;             // written before anybody knows the id
   std::vector<std::vector<size_t>> continuations;  // of each part
   std::vector<Generation> answers;                 // of each part
   absl::Status error;                              // the first
@@ -195,8 +195,7 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToParts(cons
     ASSIGN_OR_RETURN(parts, ToScore(request));
   }
   for (Part& part : parts) {
-    part.request.id =
-        absl::StrCat(sample.task, "/", sample.context_length, "/", sample.index, "/", request.variant);
+    part.request.id = absl::StrCat(sample.task, "/", sample.context_length, "/", sample.index, "/", request.variant);
     part.request.focal_temperature = request.focal_temperatures;
   }
   return parts;
@@ -264,8 +263,6 @@ void EngineGenerator::Cancel(Id id) {
   for (const Engine::Handle handle : handles) model_->engine->Cancel(handle);
 }
 
-absl::Status EngineGenerator::Fault() const {
-  return FaultOf(*model_);
-}
+absl::Status EngineGenerator::Fault() const { return FaultOf(*model_); }
 
 }  // namespace varifocal

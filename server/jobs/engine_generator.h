@@ -25,9 +25,9 @@ class EngineGenerator : public Generator {
   absl::Status Fault() const override;
 
  private:
-  struct Part;       // a request of the engine, and which of the sample's continuations it scores
-  struct Several;    // the parts of one sample under way
-  struct UnderWay;   // all Several by id
+  struct Part;      // a request of the engine, and which of the sample's continuations it scores
+  struct Several;   // the parts of one sample under way
+  struct UnderWay;  // all Several by id
 
   absl::StatusOr<EngineRequest> ToGenerate(const GenerationRequest& request) const;
   absl::StatusOr<std::vector<Part>> ToScore(const GenerationRequest& request) const;

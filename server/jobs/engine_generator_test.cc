@@ -136,11 +136,13 @@ TEST(EngineGeneratorTest, RunsAndScoresTheTokensOfTheHarness) {
         const auto counter = MakeTokenCounter(asking.model->tokenizer);
         for (const auto& [row, requests] : by_task[name][shots].items()) {
           const std::string where = absl::StrCat(tokenizer, ", ", name, " ", shots, " shots, row ", row);
-          const auto sample = std::make_shared<const Sample>(task->MakeSample({1, 4096, std::stoi(row)}, *counter).value());
+          const auto sample =
+              std::make_shared<const Sample>(task->MakeSample({1, 4096, std::stoi(row)}, *counter).value());
           asking.engine->asked.clear();
           asking.engine->done.clear();
           absl::StatusOr<Generation> answer = absl::UnknownError("none");
-          asking.generator->Start({sample, {}, {}, false, ""}, [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
+          asking.generator->Start({sample, {}, {}, false, ""},
+                                  [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
           bool has_empty = false;
           for (const Json& request : requests) has_empty = has_empty || request[1].empty();
           if (has_empty) {  // nothing left to score: the harness stops there
@@ -173,10 +175,9 @@ TEST(EngineGeneratorTest, RunsAndScoresTheTokensOfTheHarness) {
 class SeveralTest : public testing::Test {
  protected:
   SeveralTest() : asking_(MakeAsking("models/baseline")) {
-    const std::string path = WriteRows("several", Json::array({{{"sentence", "_ sang."},
-                                                                {"option1", "Ann"},
-                                                                {"option2", "Bo and Cy"},
-                                                                {"answer", "1"}}}));
+    const std::string path = WriteRows(
+        "several",
+        Json::array({{{"sentence", "_ sang."}, {"option1", "Ann"}, {"option2", "Bo and Cy"}, {"answer", "1"}}}));
     const auto counter = MakeTokenCounter(asking_.model->tokenizer);
     sample_ = std::make_shared<const Sample>(
         MakeShort({{"task", "winogrande"}, {"path", path}})->MakeSample({1, 4096, 0}, *counter).value());

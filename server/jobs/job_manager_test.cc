@@ -126,10 +126,11 @@ TEST_F(JobManagerTest, ALostDeviceLeavesItsSamplesToBeAskedAgain) {
   const JobView lost = WaitForState(job_id, db::JobState::kFailed);
   EXPECT_LT(lost.row.answered_count, 32);
   EXPECT_EQ(lost.row.failed_count, 0) << "a sample on a lost device is missing, not failed";
-  EXPECT_EQ(lost.row.error,
-            absl::StrCat("model \"a\" is lost until varifocald starts again: the device failed while adding: CUDA error "
-                         "700; then `varifocal resume jobs/",
-                         job_id, "` asks the samples that have no answer"));
+  EXPECT_EQ(
+      lost.row.error,
+      absl::StrCat("model \"a\" is lost until varifocald starts again: the device failed while adding: CUDA error "
+                   "700; then `varifocal resume jobs/",
+                   job_id, "` asks the samples that have no answer"));
   EXPECT_EQ(ReasonOf(manager_->Submit(SmallSpec(), "").status()).name, "DEVICE_FAULTED");
   EXPECT_EQ(ReasonOf(manager_->Resume(job_id, false).status()).name, "DEVICE_FAULTED");
 

@@ -34,7 +34,8 @@ class ModelFactoryTest : public testing::Test {
   void Write(const std::string& name, const std::string& text) const {
     std::ofstream(absl::StrCat(directory_, "/", name)) << text;
   }
-  absl::StatusOr<std::unique_ptr<HostedModel>> Load(const std::string& suffix = "", const std::string& name = "it") const {
+  absl::StatusOr<std::unique_ptr<HostedModel>> Load(const std::string& suffix = "",
+                                                    const std::string& name = "it") const {
     ModelOptions options;
     options.device = "cpu";
     options.cache_directory = testing::TempDir();
@@ -45,7 +46,8 @@ class ModelFactoryTest : public testing::Test {
 };
 
 TEST_F(ModelFactoryTest, WeightsThatDoNotFitAreRefusedBeforeTheyArePacked) {
-  const auto promised = MemoryLedger::Get().Add({.what = "somebody", .weight_bytes = 5, .cache_bytes = int64_t{1} << 60});
+  const auto promised =
+      MemoryLedger::Get().Add({.what = "somebody", .weight_bytes = 5, .cache_bytes = int64_t{1} << 60});
   const auto model = Load();
   EXPECT_TRUE(absl::IsResourceExhausted(model.status())) << model.status();
   EXPECT_EQ(ReasonOf(model.status()).name, "NOT_ENOUGH_MEMORY");
@@ -70,7 +72,8 @@ TEST_F(ModelFactoryTest, EqualWeightsAreNeededOnce) {
   auto baseline = Load("", "baseline");
   ASSERT_TRUE(baseline.ok()) << baseline.status();
   EXPECT_EQ((*baseline)->engine->Describe().shared_weight_bytes, 0);
-  std::string config(std::istreambuf_iterator<char>(std::ifstream(absl::StrCat(directory_, "/config.json")).rdbuf()), {});
+  std::string config(std::istreambuf_iterator<char>(std::ifstream(absl::StrCat(directory_, "/config.json")).rdbuf()),
+                     {});
   config.insert(config.rfind('}'), R"(, "focal_attention": {"mode": "constant", "temperature": 0.5})");
   Write("config.json", config);
   absl::StatusOr<std::unique_ptr<HostedModel>> focal = absl::CancelledError();
@@ -119,10 +122,11 @@ TEST_F(ModelFactoryTest, WhatStandsBesideAModelIsChecked) {
     const char* text;
     const char* message;
   };
-  for (const Bad& bad : {Bad{"generation_config.json", R"({"pad_token_id": 120})", "\"pad_token_id\" is 120; a token id"},
-                         Bad{"generation_config.json", R"({"bos_token_id": -1})", "\"bos_token_id\" is -1"},
-                         Bad{"generation_config.json", R"({"bos_token_id": "<s>"})", "\"<s>\""},
-                         Bad{"chat_format.json", R"({"template_sha256": ""})", "chat_format.json: "}}) {
+  for (const Bad& bad :
+       {Bad{"generation_config.json", R"({"pad_token_id": 120})", "\"pad_token_id\" is 120; a token id"},
+        Bad{"generation_config.json", R"({"bos_token_id": -1})", "\"bos_token_id\" is -1"},
+        Bad{"generation_config.json", R"({"bos_token_id": "<s>"})", "\"<s>\""},
+        Bad{"chat_format.json", R"({"template_sha256": ""})", "chat_format.json: "}}) {
     SetUp();
     Write(bad.file, bad.text);
     const auto model = Load();

@@ -31,16 +31,16 @@ struct HostedModel {
   std::string directory;
   ModelConfig config;
   ModelProvenance provenance;
-  std::shared_ptr<const Tokenizer> tokenizer;      // null when the directory has none
-  std::shared_ptr<const ChatFormat> chat_format;   // null when the directory has no chat_format.json
-  std::string sampling_defaults;                   // of generation_config.json, in words; never applied
+  std::shared_ptr<const Tokenizer> tokenizer;     // null when the directory has none
+  std::shared_ptr<const ChatFormat> chat_format;  // null when the directory has no chat_format.json
+  std::string sampling_defaults;                  // of generation_config.json, in words; never applied
   std::unique_ptr<Engine> engine;
 };
 
 // Makes everything of a HostedModel but its name and directory. Tests put a fake here. The real one takes DIR@f32 and
 // DIR@bf16 for DIR in that number format, whatever the options say: two formats of one checkpoint in one job.
-using ModelFactory = std::function<absl::StatusOr<std::unique_ptr<HostedModel>>(const std::string& name,
-                                                                                const std::string& directory)>;
+using ModelFactory =
+    std::function<absl::StatusOr<std::unique_ptr<HostedModel>>(const std::string& name, const std::string& directory)>;
 ModelFactory MakeModelFactory(const ModelOptions& model_options, const EngineOptions& engine_options);
 
 class ModelHost {

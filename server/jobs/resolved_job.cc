@@ -69,8 +69,7 @@ absl::Status CheckLengthFits(int length, const HostedModel& model) {
                           absl::StrCat("context length ", length, " is more than the keys and values of model \"",
                                        model.name, "\" have room for: the limit is ", engine.context_tokens_max,
                                        " tokens in ", engine.kv_cache_bytes, " bytes")),
-                      "CACHE_TOO_SMALL",
-                      {{"model", model.name}, {"limit", absl::StrCat(engine.context_tokens_max)}});
+                      "CACHE_TOO_SMALL", {{"model", model.name}, {"limit", absl::StrCat(engine.context_tokens_max)}});
   }
   return absl::OkStatus();
 }
@@ -112,7 +111,8 @@ absl::Status CheckLengthsArePossible(const ResolvedJob& job) {
         for (const absl::StatusOr<Sample>& made :
              task->MakeGroup({job.spec.suite.seed, length, /*index=*/0}, *tokenizer)) {
           if (absl::IsInvalidArgument(made.status())) {
-            return WithReason(made.status(), "IMPOSSIBLE_LENGTH", {{"task", task->name()}, {"field", "spec.suite.lengths"}});
+            return WithReason(made.status(), "IMPOSSIBLE_LENGTH",
+                              {{"task", task->name()}, {"field", "spec.suite.lengths"}});
           }
         }
       }

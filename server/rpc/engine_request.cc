@@ -54,9 +54,8 @@ absl::Status SetPrompt(const Request& request, const HostedModel& model, EngineR
     ASSIGN_OR_RETURN(to->token_ids, CheckedIds(request.prompt_token_ids(), model, "prompt_token_ids"));
   } else if (request.has_prompt_text()) {
     ASSIGN_OR_RETURN(const std::string text, PromptText(request, model));
-    ASSIGN_OR_RETURN(to->token_ids,
-                     model.tokenizer->Encode(text, {.add_special_tokens = !request.has_chat(),
-                                                    .invalid_utf8_count = &to->invalid_utf8_count}));
+    ASSIGN_OR_RETURN(to->token_ids, model.tokenizer->Encode(text, {.add_special_tokens = !request.has_chat(),
+                                                                   .invalid_utf8_count = &to->invalid_utf8_count}));
   }
   if (to->token_ids.empty()) return Bad("the prompt has no token", "EMPTY_PROMPT", "prompt");
   return absl::OkStatus();

@@ -209,43 +209,44 @@ absl::StatusOr<EngineEstimate> FakeEngine::Estimate(int64_t prompt_token_count, 
 }
 
 ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control) {
-  return [control](const std::string& name, const std::string& directory) -> absl::StatusOr<std::unique_ptr<HostedModel>> {
-    if (absl::EndsWith(directory, "missing")) return absl::NotFoundError(absl::StrCat("no directory ", directory));
-    auto model = std::make_unique<HostedModel>();
-    model->config.model_type = "llama";
-    model->config.layer_count = 2;
-    model->config.vocabulary_size = 2048;
-    model->config.max_position = 4096;
-    model->config.trained_context_length = 1024;
-    if (absl::EndsWith(directory, "learned")) {
-      model->config.attention.mode = AttentionMode::kFocalLearned;
-      model->config.attention.tau_min = 3;
-      model->config.attention.tau_max = 8;
-    }
-    model->provenance.backend = "fake";
-    model->provenance.device = "fake";
-    model->provenance.isa = control->instruction_set();
-    model->provenance.dtype = "f32";
-    model->provenance.threads = 1;
-    model->provenance.weights_sha256 = Sha256Hex(directory);
-    model->provenance.weight_bytes = 1000;
-    model->provenance.page_bytes = 128 * 1024;
-    if (!absl::EndsWith(directory, "bare")) {
-      ASSIGN_OR_RETURN(model->tokenizer, Tokenizer::Load("models/baseline"));
-      model->provenance.tokenizer_sha256 = model->tokenizer->sha256();
-    } else {
-      model->provenance.tokenizer_sha256 = Sha256Hex("");
-    }
-    if (absl::EndsWith(directory, "chat")) {
-      ChatFormat format = {Sha256Hex(directory), {"<|begin|>user\n", "", "<|end|>\n"}};
-      format.with_system = {"<|begin|>user\n", "\n\n", "<|end|>\n"};
-      if (absl::EndsWith(directory, "other-chat")) format.without_system.suffix = "<|end|>";
-      if (absl::EndsWith(directory, "other-system-chat")) format.with_system->trim_system = {true, true};
-      model->chat_format = std::make_shared<const ChatFormat>(std::move(format));
-    }
-    model->engine = std::make_unique<FakeEngine>(control, name);
-    return model;
-  };
+  return
+      [control](const std::string& name, const std::string& directory) -> absl::StatusOr<std::unique_ptr<HostedModel>> {
+        if (absl::EndsWith(directory, "missing")) return absl::NotFoundError(absl::StrCat("no directory ", directory));
+        auto model = std::make_unique<HostedModel>();
+        model->config.model_type = "llama";
+        model->config.layer_count = 2;
+        model->config.vocabulary_size = 2048;
+        model->config.max_position = 4096;
+        model->config.trained_context_length = 1024;
+        if (absl::EndsWith(directory, "learned")) {
+          model->config.attention.mode = AttentionMode::kFocalLearned;
+          model->config.attention.tau_min = 3;
+          model->config.attention.tau_max = 8;
+        }
+        model->provenance.backend = "fake";
+        model->provenance.device = "fake";
+        model->provenance.isa = control->instruction_set();
+        model->provenance.dtype = "f32";
+        model->provenance.threads = 1;
+        model->provenance.weights_sha256 = Sha256Hex(directory);
+        model->provenance.weight_bytes = 1000;
+        model->provenance.page_bytes = 128 * 1024;
+        if (!absl::EndsWith(directory, "bare")) {
+          ASSIGN_OR_RETURN(model->tokenizer, Tokenizer::Load("models/baseline"));
+          model->provenance.tokenizer_sha256 = model->tokenizer->sha256();
+        } else {
+          model->provenance.tokenizer_sha256 = Sha256Hex("");
+        }
+        if (absl::EndsWith(directory, "chat")) {
+          ChatFormat format = {Sha256Hex(directory), {"<|begin|>user\n", "", "<|end|>\n"}};
+          format.with_system = {"<|begin|>user\n", "\n\n", "<|end|>\n"};
+          if (absl::EndsWith(directory, "other-chat")) format.without_system.suffix = "<|end|>";
+          if (absl::EndsWith(directory, "other-system-chat")) format.with_system->trim_system = {true, true};
+          model->chat_format = std::make_shared<const ChatFormat>(std::move(format));
+        }
+        model->engine = std::make_unique<FakeEngine>(control, name);
+        return model;
+      };
 }
 
 }  // namespace varifocal

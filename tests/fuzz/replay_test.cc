@@ -28,10 +28,18 @@ std::string Mutate(std::string bytes, Random& random) {
     const size_t head = std::min<size_t>(bytes.size(), 4096);
     const size_t at = random.Below(2) == 0 ? random.Below(head) : random.Below(bytes.size());
     switch (random.Below(5)) {
-      case 0: bytes[at] = static_cast<char>(random.Below(256)); break;
-      case 1: bytes.erase(at, 1 + random.Below(16)); break;
-      case 2: bytes.insert(at, bytes.substr(at, 1 + random.Below(64))); break;
-      case 3: bytes.resize(at); break;
+      case 0:
+        bytes[at] = static_cast<char>(random.Below(256));
+        break;
+      case 1:
+        bytes.erase(at, 1 + random.Below(16));
+        break;
+      case 2:
+        bytes.insert(at, bytes.substr(at, 1 + random.Below(64)));
+        break;
+      case 3:
+        bytes.resize(at);
+        break;
       default: {
         const size_t digit = bytes.find_first_of("0123456789", at);
         if (digit == std::string::npos) break;

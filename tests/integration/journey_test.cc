@@ -46,11 +46,12 @@ void RunOnDaemon(const std::string& database, const std::vector<std::string>& fl
 
 TEST(JourneyTest, FromSubmitToReportAndTheSameBitsUnderOtherSettings) {
   TemporaryDirectory directory;
-  const std::string first = directory.File("first.db"), second = directory.File("second.db"), third = directory.File("third.db");
+  const std::string first = directory.File("first.db"), second = directory.File("second.db"),
+                    third = directory.File("third.db");
   ASSERT_NO_FATAL_FAILURE(RunOnDaemon(first, {}));
 
-  const ProcessResult compare = RunProcess(
-      "varifocal", {"compare", Flag("db", first), "--baseline=baseline", "--candidate=focal-constant", "--format=json"});
+  const ProcessResult compare = RunProcess("varifocal", {"compare", Flag("db", first), "--baseline=baseline",
+                                                         "--candidate=focal-constant", "--format=json"});
   ASSERT_EQ(compare.exit_code, 0) << compare.err;
   const auto rows = ParseJson(compare.out);
   ASSERT_TRUE(rows.ok()) << rows.status() << compare.out;
@@ -67,7 +68,8 @@ TEST(JourneyTest, FromSubmitToReportAndTheSameBitsUnderOtherSettings) {
     EXPECT_GE(GetDouble(row, "high").value(), difference);
   }
 
-  const ProcessResult report = RunProcess("varifocal", {"report", Flag("db", first), Flag("out", directory.File("report.html"))});
+  const ProcessResult report =
+      RunProcess("varifocal", {"report", Flag("db", first), Flag("out", directory.File("report.html"))});
   ASSERT_EQ(report.exit_code, 0) << report.err;
   const std::string page = ReadFile(directory.File("report.html"));
   EXPECT_NE(page.find("<svg"), std::string::npos);
@@ -76,8 +78,8 @@ TEST(JourneyTest, FromSubmitToReportAndTheSameBitsUnderOtherSettings) {
   }
 
   // Chunks, batch, threads and the prefix cache must not change one bit of one answer.
-  ASSERT_NO_FATAL_FAILURE(RunOnDaemon(
-      second, {"--prefill-chunk-tokens=100", "--batch-size-max=1", "--threads=1", "--prefix-cache=off", "--in-flight=1"}));
+  ASSERT_NO_FATAL_FAILURE(RunOnDaemon(second, {"--prefill-chunk-tokens=100", "--batch-size-max=1", "--threads=1",
+                                               "--prefix-cache=off", "--in-flight=1"}));
   const ProcessResult same = RunProcess("varifocal", {"diff", first, second});
   EXPECT_EQ(same.exit_code, 0) << same.out << same.err;
 

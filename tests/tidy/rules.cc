@@ -59,8 +59,8 @@ std::vector<std::string> AllowedRooms(const std::string& room) {
             "server/model", "server/engine", "server/jobs", "protos", "google"};
   }
   if (room == "server") {
-    return {"base",         "kernels",       "tokenizer",   "db",         "eval_tasks",
-            "server/model", "server/engine", "server/jobs", "server/rpc", "protos", "google"};
+    return {"base",          "kernels",     "tokenizer",  "db",     "eval_tasks", "server/model",
+            "server/engine", "server/jobs", "server/rpc", "protos", "google"};
   }
   if (room == "client") return {"base", "protos", "db", "eval_tasks", "tokenizer", "google"};
   return Rooms();  // tests
@@ -114,9 +114,9 @@ std::vector<SourceFile> ReadTree(const std::string& root) {
       it.disable_recursion_pending();
       continue;
     }
-    const bool wanted = name == "CMakeLists.txt" || std::any_of(kEndings.begin(), kEndings.end(), [&](const std::string& e) {
-                          return EndsWith(name, e);
-                        });
+    const bool wanted =
+        name == "CMakeLists.txt" ||
+        std::any_of(kEndings.begin(), kEndings.end(), [&](const std::string& e) { return EndsWith(name, e); });
     if (!it->is_regular_file() || !wanted) continue;
     std::ifstream stream(it->path(), std::ios::binary);
     std::ostringstream text;
@@ -176,7 +176,8 @@ Complaints CheckThirdPartyHomes(const SourceFile& file) {
       if (!std::regex_match(target, std::regex(home.header))) continue;
       const bool at_home = std::any_of(home.allowed.begin(), home.allowed.end(),
                                        [&](const std::string& prefix) { return StartsWith(file.path, prefix); });
-      if (!at_home) complaints.push_back({file.path, number, target + " may be included in " + home.allowed[0] + " only"});
+      if (!at_home)
+        complaints.push_back({file.path, number, target + " may be included in " + home.allowed[0] + " only"});
     }
   }
   return complaints;
@@ -185,7 +186,8 @@ Complaints CheckThirdPartyHomes(const SourceFile& file) {
 Complaints CheckHeaderOpening(const SourceFile& file) {
   Complaints complaints;
   if (!EndsWith(file.path, ".h") && !EndsWith(file.path, ".cuh")) return complaints;
-  if (!StartsWith(file.text, "// ")) complaints.push_back({file.path, 1, "a header opens with what it is, in a // comment"});
+  if (!StartsWith(file.text, "// "))
+    complaints.push_back({file.path, 1, "a header opens with what it is, in a // comment"});
   if (file.text.find("\n#pragma once\n") == std::string::npos) {
     complaints.push_back({file.path, 1, "a header has #pragma once after its opening comment"});
   }
@@ -241,7 +243,8 @@ Complaints CheckBannedCalls(const SourceFile& file) {
     for (const Ban& ban : bans) {
       if (ban.except[0] != '\0' && StartsWith(file.path, ban.except)) continue;
       const size_t comment = line.find("//");
-      if (std::regex_search(line.substr(0, comment), ban.pattern)) complaints.push_back({file.path, number, ban.message});
+      if (std::regex_search(line.substr(0, comment), ban.pattern))
+        complaints.push_back({file.path, number, ban.message});
     }
   }
   return complaints;
@@ -253,14 +256,17 @@ Complaints CheckSql(const SourceFile& file) {
   const bool is_migration = EndsWith(file.path, ".sql");
   static const std::regex select_star(R"(SELECT\s+(\w+\.)?\*)");
   static const std::regex insert_without_columns(R"(INSERT( OR \w+)?\s+INTO\s+\w+\s+(VALUES|SELECT))");
-  static const std::regex lower_keyword(R"(^\s*"?(select|insert|update|delete|create)\s+(table|into|from|view|index|\w+ from)\b)");
+  static const std::regex lower_keyword(
+      R"(^\s*"?(select|insert|update|delete|create)\s+(table|into|from|view|index|\w+ from)\b)");
   static const std::regex has_default(R"(\bDEFAULT\b)");
   int number = 0;
   for (const std::string& line : Lines(file.text)) {
     ++number;
     if (std::regex_search(line, select_star)) complaints.push_back({file.path, number, "a SELECT names its columns"});
-    if (std::regex_search(line, insert_without_columns)) complaints.push_back({file.path, number, "an INSERT names its columns"});
-    if (std::regex_search(line, lower_keyword)) complaints.push_back({file.path, number, "SQL keywords are written in capitals"});
+    if (std::regex_search(line, insert_without_columns))
+      complaints.push_back({file.path, number, "an INSERT names its columns"});
+    if (std::regex_search(line, lower_keyword))
+      complaints.push_back({file.path, number, "SQL keywords are written in capitals"});
     const std::string code = line.substr(0, line.find("--"));
     if (is_migration && std::regex_search(code, has_default)) {
       complaints.push_back({file.path, number, "no DEFAULT: a forgotten column must be an error"});
@@ -286,8 +292,9 @@ Complaints CheckLineLength(const SourceFile& file) {
   for (const std::string& line : Lines(file.text)) {
     ++number;
     if (line.size() > kCharactersMax && line.find("R\"") == std::string::npos) {
-      complaints.push_back({file.path, number, "the line has " + std::to_string(line.size()) + " characters, above " +
-                                                   std::to_string(kCharactersMax)});
+      complaints.push_back(
+          {file.path, number,
+           "the line has " + std::to_string(line.size()) + " characters, above " + std::to_string(kCharactersMax)});
     }
   }
   return complaints;

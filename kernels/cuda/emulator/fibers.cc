@@ -25,8 +25,8 @@ struct PendingCopy {
 struct Fiber {
   FiberContext context;
   Place place;
-  std::vector<PendingCopy> copies;       // in the order they were issued
-  std::vector<size_t> committed;         // ends of the committed groups, as indices into copies
+  std::vector<PendingCopy> copies;  // in the order they were issued
+  std::vector<size_t> committed;    // ends of the committed groups, as indices into copies
   bool done = false;
 };
 
@@ -297,8 +297,6 @@ float Exp2(float x) {
   return y < 0x1p-126f ? 0.0f : y;
 }
 
-uint32_t PackBf16(float low, float high) {
-  return RoundToBF16(low) | static_cast<uint32_t>(RoundToBF16(high)) << 16;
-}
+uint32_t PackBf16(float low, float high) { return RoundToBF16(low) | static_cast<uint32_t>(RoundToBF16(high)) << 16; }
 
 }  // namespace varifocal::kernels::cuda::emulator
