@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/files.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "eval_tasks/data_file.h"
 #include "eval_tasks/novels.h"
 #include "eval_tasks/r_text.h"
 
@@ -28,7 +28,7 @@ absl::Status WriteFile(const std::string& path, const std::string& bytes) {
 }
 
 absl::Status Extract(const std::string& rdb_path, const std::string& directory) {
-  ASSIGN_OR_RETURN(const std::string rdb, ReadDataFile(rdb_path));
+  ASSIGN_OR_RETURN(const std::string rdb, ReadFile(rdb_path, kDataFile));
   absl::StatusOr<std::vector<std::string>> texts = ReadTextVectors(rdb);
   if (!texts.ok()) return absl::Status(texts.status().code(), absl::StrCat(rdb_path, ": ", texts.status().message()));
   for (const NovelFile& file : NovelFiles()) {

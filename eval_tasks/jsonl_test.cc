@@ -224,7 +224,7 @@ TEST(JsonlTest, MalformedTemplatesAndFilesAreRefused) {
     EXPECT_EQ(task.status().code(), absl::StatusCode::kInvalidArgument) << prompt;
   }
   EXPECT_EQ(MakeJsonlTask(Spec({{"path", "/nowhere/rows.jsonl"}})).status().message(),
-            "/nowhere/rows.jsonl: No such file or directory");
+            "cannot open /nowhere/rows.jsonl: No such file or directory");
   EXPECT_FALSE(MakeJsonlTask(Spec({{"path", "."}})).ok()) << "a directory";
   EXPECT_EQ(MakeJsonlTask(Spec({{"sha256", "00"}}), "rows.jsonl", row).status().code(),
             absl::StatusCode::kFailedPrecondition);

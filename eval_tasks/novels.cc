@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/check.h"
+#include "base/files.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "eval_tasks/data_file.h"
 
 namespace varifocal {
 namespace {
@@ -151,7 +151,7 @@ absl::StatusOr<std::shared_ptr<const Novels>> LoadNovels(std::string directory) 
   std::vector<Novel> novels;
   for (const NovelFile& file : NovelFiles()) {
     const std::string path = absl::StrCat(directory, "/", file.file_name);
-    const absl::StatusOr<std::string> raw = ReadDataFile(path);
+    const absl::StatusOr<std::string> raw = ReadFile(path, kDataFile);
     if (!raw.ok()) return absl::Status(raw.status().code(), absl::StrCat(raw.status().message(), kHowToGet));
     const std::string digest = Sha256Hex(*raw);
     if (digest != file.sha256) {

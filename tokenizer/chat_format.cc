@@ -1,15 +1,14 @@
 #include "tokenizer/chat_format.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "tokenizer/unicode_classes.h"
@@ -19,7 +18,6 @@ namespace varifocal {
 namespace {
 
 constexpr char kFileName[] = "chat_format.json";
-constexpr size_t kFileBytesMax = 1 << 20;
 
 std::string Shown(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
@@ -161,14 +159,8 @@ absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text) {
 
 absl::StatusOr<std::shared_ptr<const ChatFormat>> ReadChatFormat(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/", kFileName);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::shared_ptr<const ChatFormat>();
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  const std::string text = std::move(bytes).str();
-  if (text.size() > kFileBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " has ", text.size(), " bytes; the limit is ", kFileBytesMax));
-  }
+  if (!FileExists(path)) return std::shared_ptr<const ChatFormat>();
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kChatFormatFile));
   absl::StatusOr<ChatFormat> format = ParseChatFormat(text);
   if (!format.ok()) return Annotate(format.status(), path);
   return std::make_shared<const ChatFormat>(*std::move(format));

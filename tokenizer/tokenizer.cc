@@ -3,14 +3,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <mutex>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
@@ -48,15 +45,6 @@ class WordCachePool {
   std::mutex mutex_;
   std::vector<std::unique_ptr<WordCache>> caches_;
 };
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (!file || !(bytes << file.rdbuf())) {
-    return absl::NotFoundError(absl::StrCat(path, " cannot be read: ", std::strerror(errno)));
-  }
-  return std::move(bytes).str();
-}
 
 // The text, or its repaired copy.
 absl::string_view Repair(absl::string_view text, const EncodeOptions& options, std::string& repaired) {
@@ -204,7 +192,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::stri
   struct stat status;
   const bool is_directory = stat(directory_or_file.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
   const std::string path = is_directory ? directory_or_file + "/tokenizer.json" : directory_or_file;
-  ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
+  ASSIGN_OR_RETURN(std::string bytes, ReadFile(path, kTokenizerFile));
   auto tokenizer = FromJson(bytes);
   if (!tokenizer.ok()) return Annotate(tokenizer.status(), path);
   return tokenizer;

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/files.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "eval_tasks/data_file.h"
 #include "eval_tasks/helmet/rows.h"
 #include "eval_tasks/json_scan.h"
 #include "eval_tasks/parameters.h"
@@ -216,7 +216,7 @@ absl::StatusOr<std::string> WithoutLastTokens(absl::string_view context, int64_t
 
 absl::StatusOr<std::unique_ptr<Task>> MakeHelmetTask(const TaskSpec& spec) {
   const std::string& path = GetText(spec.parameters, "path");
-  ASSIGN_OR_RETURN(const std::string bytes, ReadDataFile(path));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kDataFile));
   const std::string digest = Sha256Hex(bytes);
   const std::string& expected = GetText(spec.parameters, "sha256");
   if (!expected.empty() && expected != digest) {

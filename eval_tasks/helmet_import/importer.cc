@@ -13,9 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "base/files.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "eval_tasks/data_file.h"
 #include "eval_tasks/helmet_import/family.h"
 #include "eval_tasks/job_spec.h"
 
@@ -167,7 +167,7 @@ class Importer {
 
  private:
   static absl::StatusOr<std::vector<ConfigEntry>> ReadConfig(const std::string& path) {
-    ASSIGN_OR_RETURN(const std::string yaml, ReadDataFile(path));
+    ASSIGN_OR_RETURN(const std::string yaml, ReadFile(path, kConfigFile));
     return ParseConfig(yaml, path);
   }
 

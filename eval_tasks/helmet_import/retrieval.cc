@@ -8,10 +8,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/files.h"
 #include "base/python_random.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "eval_tasks/data_file.h"
 #include "eval_tasks/helmet_import/family.h"
 
 namespace varifocal::helmet {
@@ -337,7 +337,7 @@ absl::Status ImportAlce(const ConfigEntry& entry, Sources& sources, const RowSin
         absl::StrCat("the dataset \"", entry.dataset, "\" ends in no number of documents"));
   }
   const std::string prompt_path = sources.Resolve(entry.demo_file);
-  ASSIGN_OR_RETURN(const std::string prompt_bytes, ReadDataFile(prompt_path));
+  ASSIGN_OR_RETURN(const std::string prompt_bytes, ReadFile(prompt_path, kDataFile));
   const absl::StatusOr<Json> prompt_json = ParseJson(prompt_bytes);
   if (!prompt_json.ok()) return Annotate(prompt_json.status(), prompt_path);
   const RowView prompt(*prompt_json, prompt_path);

@@ -10,9 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/files.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "eval_tasks/data_file.h"
 #include "eval_tasks/metrics/python_text.h"
 
 namespace varifocal::helmet {
@@ -211,7 +211,7 @@ absl::StatusOr<std::vector<PythonLiteral>> PythonLiterals(absl::string_view sour
 
 absl::StatusOr<UpstreamTexts> UpstreamTexts::Read(const std::string& checkout) {
   const std::string path = absl::StrCat(checkout, "/data.py");
-  ASSIGN_OR_RETURN(const std::string source, ReadDataFile(path));
+  ASSIGN_OR_RETURN(const std::string source, ReadFile(path, kConfigFile));
   absl::StatusOr<std::vector<PythonLiteral>> literals = PythonLiterals(source);
   if (!literals.ok()) return Annotate(literals.status(), path);
   std::map<std::string, std::vector<PythonLiteral>> by_function;

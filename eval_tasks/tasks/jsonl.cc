@@ -8,9 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/files.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "eval_tasks/data_file.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/seeds.h"
 #include "eval_tasks/tasks/fit.h"
@@ -275,7 +275,7 @@ class JsonlTask : public Task {
 
 absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec) {
   const std::string& path = GetText(spec.parameters, "path");
-  ASSIGN_OR_RETURN(const std::string bytes, ReadDataFile(path));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kDataFile));
   return MakeJsonlTask(spec, path, bytes);
 }
 

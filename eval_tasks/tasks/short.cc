@@ -10,11 +10,11 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/python_random.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "eval_tasks/data_file.h"
 #include "eval_tasks/metrics/python_text.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/seeds.h"
@@ -265,7 +265,7 @@ absl::StatusOr<std::string> ReadLabelFile(const std::string& path, const char* f
                                           const std::vector<Json>& objects) {
   const std::string labels_path = absl::StrCat(absl::StripSuffix(path, ".jsonl"), "-labels.lst");
   if (field == nullptr || objects[0].contains(field) || !std::filesystem::exists(labels_path)) return std::string();
-  return ReadDataFile(labels_path);
+  return ReadFile(labels_path, kDataFile);
 }
 
 absl::Status AddLabels(const std::string& path, const char* field, absl::string_view labels,
@@ -287,7 +287,7 @@ struct ShortFile {
 
 absl::StatusOr<ShortFile> ReadShortFile(const std::string& path, const char* labels_field) {
   ShortFile file;
-  ASSIGN_OR_RETURN(const std::string bytes, ReadDataFile(path));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kDataFile));
   ASSIGN_OR_RETURN(file.objects, ReadObjects(path, bytes));
   ASSIGN_OR_RETURN(const std::string labels, ReadLabelFile(path, labels_field, file.objects));
   file.sha256 = Sha256Hex(bytes);

@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/files.h"
 #include "base/random.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
-#include "server/model/mapped_file.h"
 #include "server/model/safetensors.h"
 
 namespace varifocal {
@@ -51,7 +51,7 @@ class TemporaryCheckpoint {
   void Write(const std::string& name, const std::string& bytes) const {
     std::ofstream(directory_ + "/" + name, std::ios::binary) << bytes;
   }
-  std::string Read(const std::string& name) const { return *ReadSmallFile(directory_ + "/" + name, 1 << 28); }
+  std::string Read(const std::string& name) const { return *ReadFile(directory_ + "/" + name, kDataFile); }
   void EditConfig(const std::string& key, const Json& value) const {
     Json json = *ParseJson(Read("config.json"));
     json[key] = value;

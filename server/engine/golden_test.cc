@@ -25,10 +25,10 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
-#include "server/model/mapped_file.h"
 
 namespace varifocal {
 namespace {
@@ -98,7 +98,7 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
   ASSERT_TRUE(model.ok()) << model.status();
   auto engine = Engine::Create(*model, {.prefill_chunk_tokens = 48});
   ASSERT_TRUE(engine.ok()) << engine.status();
-  auto text = ReadSmallFile(directory + "/golden.json", 1 << 28);
+  auto text = ReadFile(directory + "/golden.json", kDataFile);
   ASSERT_TRUE(text.ok()) << text.status();
   auto golden = ParseJson(*text);
   ASSERT_TRUE(golden.ok()) << golden.status();

@@ -4,14 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/status_macros.h"
-#include "server/model/mapped_file.h"
 
 namespace varifocal {
 namespace {
-
-constexpr int64_t kFileBytesMax = 16 << 20;
 
 constexpr const char* kSamplingKeys[] = {
     "do_sample", "temperature",        "top_k",     "top_p",          "min_p",
@@ -46,7 +44,7 @@ absl::StatusOr<std::string> Parse(absl::string_view text, int64_t vocabulary_siz
 absl::StatusOr<std::string> ReadSamplingDefaults(const std::string& directory, int64_t vocabulary_size) {
   const std::string path = absl::StrCat(directory, "/generation_config.json");
   if (!FileExists(path)) return std::string();
-  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kFileBytesMax));
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
   absl::StatusOr<std::string> said = Parse(text, vocabulary_size);
   if (!said.ok()) return Annotate(said.status(), path);
   return said;

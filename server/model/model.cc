@@ -19,8 +19,6 @@
 namespace varifocal {
 namespace {
 
-constexpr int64_t kConfigBytesMax = 16 << 20;
-
 // One backend for all models of the same options: one set of threads, one account of the device's memory.
 absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::BackendOptions& options) {
   static std::mutex mutex;
@@ -56,7 +54,7 @@ absl::StatusOr<kernels::BackendOptions> ToBackendOptions(const ModelOptions& opt
 
 absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/config.json");
-  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kConfigBytesMax));
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
   absl::StatusOr<ModelConfig> config = ParseModelConfig(text);
   if (!config.ok()) return Annotate(config.status(), path);
   return config;
@@ -65,7 +63,7 @@ absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
 absl::StatusOr<std::vector<int32_t>> ReadEos(const std::string& directory, const ModelConfig& config) {
   const std::string path = absl::StrCat(directory, "/generation_config.json");
   if (!FileExists(path)) return config.eos_token_ids;
-  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kConfigBytesMax));
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
   absl::StatusOr<std::optional<std::vector<int32_t>>> ids = ParseGenerationConfigEos(text, config.vocabulary_size);
   if (!ids.ok()) return Annotate(ids.status(), path);
   return ids->value_or(config.eos_token_ids);
@@ -113,13 +111,15 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
   }
   const std::string cache = options.cache_directory.empty() ? DefaultCacheDirectory() : options.cache_directory;
   ModelProvenance& provenance = model->provenance_;
-  const WeightDigests digests = HashWeights(*source, cache);
+  ASSIGN_OR_RETURN(const WeightDigests digests, HashWeights(*source, cache));
   provenance.weights_sha256 = digests.whole;
 
   const Architecture* architecture = FindArchitecture(model->config_.model_type);
   absl::StatusOr<std::unique_ptr<Transformer>> transformer =
       Transformer::Load(*architecture, model->config_, *source, backend, digests.tensors, options.admit);
+  if (absl::IsDataLoss(transformer.status())) ForgetHashes(*source, cache);
   if (!transformer.ok()) return Annotate(transformer.status(), directory);
+  RETURN_IF_ERROR(source->CheckUnchanged());
   model->transformer_ = *std::move(transformer);
 
   const kernels::BackendInfo& info = backend->info();

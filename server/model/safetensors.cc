@@ -20,7 +20,6 @@ namespace {
 
 constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
-constexpr int64_t kIndexBytesMax = 100'000'000;
 
 // A name from a file, made printable and short: it goes into an error message.
 std::string Quoted(absl::string_view name) {
@@ -119,6 +118,13 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
   return tensor;
 }
 
+// Of a file of at least eight bytes.
+uint64_t HeaderBytes(absl::string_view file) {
+  uint64_t header_bytes = 0;
+  for (size_t i = 8; i-- > 0;) header_bytes = header_bytes << 8 | static_cast<uint8_t>(file[i]);
+  return header_bytes;
+}
+
 absl::Status CheckMetadata(const Json& metadata) {
   if (!metadata.is_object())
     return absl::InvalidArgumentError(absl::StrCat("__metadata__ is not an object but ", metadata.type_name()));
@@ -138,8 +144,7 @@ absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file)
     return absl::InvalidArgumentError(
         absl::StrCat("the file has ", file.size(), " bytes; a safetensors file has at least 8"));
   }
-  uint64_t header_bytes = 0;
-  for (int i = 7; i >= 0; --i) header_bytes = header_bytes << 8 | static_cast<uint8_t>(file[i]);
+  const uint64_t header_bytes = HeaderBytes(file);
   if (header_bytes > static_cast<uint64_t>(kSafetensorsHeaderBytesMax)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the header length is ", header_bytes, " bytes; the limit is ", kSafetensorsHeaderBytesMax));
@@ -195,7 +200,7 @@ namespace {
 
 // File name -> names of its tensors, from the index.
 absl::StatusOr<std::map<std::string, std::set<std::string>>> ReadIndex(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kIndexBytesMax));
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kWeightIndexFile));
   absl::StatusOr<Json> json = ParseJson(text);
   if (!json.ok()) return Annotate(json.status(), path);
   if (!json->is_object() || !json->contains("weight_map") || !(*json)["weight_map"].is_object()) {
@@ -217,6 +222,18 @@ absl::StatusOr<std::map<std::string, std::set<std::string>>> ReadIndex(const std
   return shards;
 }
 
+// Reads what ParseSafetensors touches: the length, and the header where the length is one that it accepts.
+absl::Status LoadHeader(const WeightFile& file) {
+  const absl::string_view bytes = file.bytes();
+  if (bytes.size() < 8) return absl::OkStatus();
+  RETURN_IF_ERROR(file.Load(bytes.substr(0, 8)));
+  const uint64_t header_bytes = HeaderBytes(bytes);
+  if (header_bytes > static_cast<uint64_t>(kSafetensorsHeaderBytesMax) || header_bytes > bytes.size() - 8) {
+    return absl::OkStatus();
+  }
+  return file.Load(bytes.substr(8, header_bytes));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(const std::string& directory) {
@@ -229,10 +246,11 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(const std::string&
     shards[kSingleFile];
   }
   std::map<std::string, TensorView, std::less<>> tensors;
-  std::vector<std::unique_ptr<MappedFile>> files;
+  std::vector<std::unique_ptr<WeightFile>> files;
   for (const auto& [file_name, expected] : shards) {
     const std::string path = absl::StrCat(directory, "/", file_name);
-    ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, MappedFile::Open(path));
+    ASSIGN_OR_RETURN(std::unique_ptr<WeightFile> file, WeightFile::Open(path));
+    RETURN_IF_ERROR(LoadHeader(*file));
     absl::StatusOr<std::vector<TensorView>> views = ParseSafetensors(file->bytes());
     if (!views.ok()) return Annotate(views.status(), path);
     size_t matched = 0;

@@ -21,7 +21,7 @@ namespace varifocal {
 
 inline constexpr int64_t kSafetensorsHeaderBytesMax = 100'000'000;
 
-// `file` is the whole file; the views point into it. Messages do not name the file.
+// `file` is the whole file, of which the header is read; the views point into it. Messages do not name the file.
 absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file);
 
 bool HasSafetensors(const std::string& directory);

@@ -318,18 +318,19 @@ TEST_F(DirectoryTest, HashIsRememberedOutsideTheDirectory) {
   ASSERT_EQ(std::system(absl::StrCat("rm -rf '", cache, "'").c_str()), 0);
   auto source = OpenWeights(directory_);
   ASSERT_TRUE(source.ok());
-  EXPECT_EQ(HashWeights(**source, cache).whole, Sha256Hex(a_));
-  EXPECT_EQ(HashWeights(**source, "").whole, Sha256Hex(a_));
+  FakeClock later((*source)->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);  // old enough
+  EXPECT_EQ(HashWeights(**source, cache, later)->whole, Sha256Hex(a_));
+  EXPECT_EQ(HashWeights(**source, "")->whole, Sha256Hex(a_));
   // A doctored entry is believed: proof that the second look-up read it.
   ASSERT_EQ(std::system(absl::StrCat("for f in '", cache, "'/weights/*; do yes ", std::string(64, 'a'),
                                      " | head -n 2 > $f; done")
                             .c_str()),
             0);
-  EXPECT_EQ(HashWeights(**source, cache).whole, std::string(64, 'a'));
+  EXPECT_EQ(HashWeights(**source, cache)->whole, std::string(64, 'a'));
   Write("model.safetensors", b_ + "");
   auto other = OpenWeights(directory_);
   ASSERT_TRUE(other.ok());
-  EXPECT_NE(HashWeights(**other, cache).whole, std::string(64, 'a'));
+  EXPECT_NE(HashWeights(**other, cache)->whole, std::string(64, 'a'));
 }
 // The file and its tensors, each as if hashed alone; larger than the pieces they are hashed and given back in, and in
 // another order than by name.
@@ -356,9 +357,10 @@ TEST_F(DirectoryTest, OnePassHashesFileAndTensors) {
       {"a", Sha256(data.substr(kFirst, kSecond - kFirst))},
       {"m", Sha256(data.substr(kSecond))},
   };
+  FakeClock later((*source)->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);  // old enough
   for (const char* how : {"hashed", "remembered"}) {
     SCOPED_TRACE(how);
-    const WeightDigests digests = HashWeights(**source, cache);
+    const WeightDigests digests = *HashWeights(**source, cache, later);
     EXPECT_EQ(digests.whole, whole);
     EXPECT_EQ(digests.tensors, tensors);
   }
@@ -369,7 +371,7 @@ TEST_F(DirectoryTest, ShardsAreNamedByTheirDigests) {
   WriteIndex(R"({"a":"1.safetensors","b":"2.safetensors"})");
   auto source = OpenWeights(directory_);
   ASSERT_TRUE(source.ok()) << source.status();
-  const WeightDigests digests = HashWeights(**source, "");
+  const WeightDigests digests = *HashWeights(**source, "");
   EXPECT_EQ(digests.whole, Sha256Hex(absl::StrCat(Sha256Hex(a_), "\n", Sha256Hex(b_), "\n")));
   EXPECT_EQ(digests.tensors.size(), 2u);
 }
@@ -377,7 +379,7 @@ TEST_F(DirectoryTest, UnwritableCacheCostsNothing) {
   Write("model.safetensors", a_);
   auto source = OpenWeights(directory_);
   ASSERT_TRUE(source.ok());
-  EXPECT_EQ(HashWeights(**source, "/proc/nowhere").whole, Sha256Hex(a_));
+  EXPECT_EQ(HashWeights(**source, "/proc/nowhere")->whole, Sha256Hex(a_));
 }
 
 }  // namespace

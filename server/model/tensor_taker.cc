@@ -113,6 +113,19 @@ std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels:
   return Sha256(content);
 }
 
+absl::Status TensorPacker::Load(const Stack& stack) const {
+  for (const TensorView* tensor : stack.tensors) {
+    RETURN_IF_ERROR(source_.Load(*tensor));
+    const auto digest = digests_.find(tensor->name);
+    if (digest != digests_.end() && Sha256(tensor->bytes) != digest->second) {
+      return absl::DataLossError(
+          absl::StrCat("tensor ", tensor->name, " does not have the bytes that were hashed: the ",
+                       "file was changed while it was loaded, or since its hash was remembered; ", "load it again"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 int64_t TensorPacker::MatrixBytes(const Stack& stack, kernels::WeightUse use) const {
   if (stack.tensors.empty()) return 0;
   if (const auto content = ContentOf(stack, use); content && WeightShelf::Get().Find(backend_, *content)) return 0;
@@ -125,19 +138,21 @@ absl::StatusOr<std::shared_ptr<kernels::Weight>> TensorPacker::Matrix(const Stac
   std::shared_ptr<kernels::Weight> weight;
   if (stack.tensors.empty()) return weight;
   const std::optional<Sha256Digest> content = ContentOf(stack, use);
+  RETURN_IF_ERROR(Load(stack));
   if (content) weight = WeightShelf::Get().Find(backend_, *content);
   if (weight == nullptr) {
     RETURN_IF_ERROR(CheckFinite(stack));
     ASSIGN_OR_RETURN(std::unique_ptr<kernels::Weight> packed, ToStatusOr(backend_.CreateWeight(PartsOf(stack), use)));
-    for (const TensorView* tensor : stack.tensors) source_.Release(*tensor);
     weight = content ? WeightShelf::Get().Put(backend_, *content, std::move(packed)) : std::move(packed);
   }
+  for (const TensorView* tensor : stack.tensors) source_.Release(*tensor);
   matrix_bytes_ += static_cast<int64_t>(weight->bytes());
   return weight;
 }
 
 absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stack& stack, float added) {
   if (stack.tensors.empty()) return std::unique_ptr<kernels::Buffer>();
+  RETURN_IF_ERROR(Load(stack));
   RETURN_IF_ERROR(CheckFinite(stack));
   std::vector<float> values;
   for (const kernels::HostMatrix& part : PartsOf(stack)) {
@@ -154,6 +169,7 @@ absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stac
 
 absl::StatusOr<float> TensorPacker::Number(const TensorView* tensor) {
   if (tensor == nullptr) return 0.0f;
+  RETURN_IF_ERROR(Load(Stack::Of({tensor})));
   RETURN_IF_ERROR(CheckFinite(Stack::Of({tensor})));
   return kernels::At(ToHostMatrix(*tensor), 0, 0);
 }

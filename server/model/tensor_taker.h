@@ -1,8 +1,8 @@
 // Takes tensors by name and shape out of a checkpoint, and packs them for a backend.
 //
 // First everything is taken: what is missing, misshapen, of a type that cannot be computed with, or left over is known
-// before anything is packed. Then each weight is checked to be finite, packed, and its pages of the mapped file given
-// back, so that memory holds the packed weights and one tensor at a time.
+// before anything is packed. Then each weight is read, compared with its digest, checked to be finite, packed, and its
+// file's memory given back, so that memory holds the packed weights and one weight's tensors at a time.
 //
 // Errors:  INVALID_ARGUMENT naming tensors (the first five and their count), shapes, types and places; what the backend
 //          says.
@@ -62,7 +62,8 @@ kernels::HostMatrix RowsOf(const TensorView& tensor, int64_t first, int64_t coun
 
 class TensorPacker {
  public:
-  // Weights whose tensors have digests are shared with models that have equal ones (weight_shelf.h).
+  // Weights whose tensors have digests are shared with models that have equal ones (weight_shelf.h), after their bytes
+  // were read and found to have these digests: whatever a digest came from, it is of the bytes in use.
   TensorPacker(kernels::Backend& backend, const WeightSource& source, const TensorDigests& digests)
       : backend_(backend), source_(source), digests_(digests) {}
 
@@ -77,6 +78,8 @@ class TensorPacker {
   int64_t matrix_bytes() const { return matrix_bytes_; }  // on the backend
 
  private:
+  // Loads the stack's tensors; DATA_LOSS when one with a digest has other bytes.
+  absl::Status Load(const Stack& stack) const;
   // What a weight is; absent when a tensor has no digest.
   std::optional<Sha256Digest> ContentOf(const Stack& stack, kernels::WeightUse use) const;
 

@@ -31,7 +31,7 @@ class TransformerTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const std::string directory = absl::StrCat("tests/testdata/goldens/architectures/", GetParam());
-    const auto text = ReadSmallFile(directory + "/config.json", 1 << 20);
+    const auto text = ReadFile(directory + "/config.json", kConfigFile);
     ASSERT_TRUE(text.ok()) << text.status();
     auto config = ParseModelConfig(*text);
     ASSERT_TRUE(config.ok()) << config.status();
@@ -39,6 +39,7 @@ class TransformerTest : public testing::TestWithParam<const char*> {
     auto source = OpenWeights(directory);
     ASSERT_TRUE(source.ok()) << source.status();
     source_ = *std::move(source);
+    for (const auto& [name, tensor] : source_->tensors()) ASSERT_TRUE(source_->Load(tensor).ok());
     auto backend = kernels::CreateBackend({.device = "reference"});
     ASSERT_TRUE(backend.ok());
     backend_ = std::move(*backend);

@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "server/model/safetensors.h"
 #include "server/model/weight_source.h"
 
@@ -30,15 +31,16 @@ void MakeDirectories(const std::string& path) {
 }
 
 // What is remembered about a file as it is now stands here; "" when nothing is.
-std::string MemoryPath(const MappedFile& file, const std::string& cache_directory) {
+std::string MemoryPath(const WeightFile& file, const std::string& cache_directory) {
   if (cache_directory.empty()) return "";
   std::string absolute = file.path();
   if (char* resolved = realpath(file.path().c_str(), nullptr)) {
     absolute = resolved;
     std::free(resolved);
   }
-  const std::string key =
-      Sha256Hex(absl::StrCat(absolute, "\n", file.inode(), "\n", file.bytes().size(), "\n", file.modified_ns()));
+  const FileIdentity& is = file.input().identity();
+  const std::string key = Sha256Hex(absl::StrCat(absolute, "\n", is.device, "\n", is.inode, "\n", is.size, "\n",
+                                                 is.modified_ns, "\n", is.changed_ns));
   return absl::StrCat(cache_directory, "/weights/", key);
 }
 
@@ -66,35 +68,44 @@ void Remember(const std::string& cache_directory, const std::string& path, const
 }
 
 // Hexadecimal digests of the file and of the tensors in it, which are sorted by place and do not overlap. A piece is
-// fed to both while it is near, and given back: memory holds a few of them at a time.
-std::vector<std::string> HashFile(const MappedFile& file, const std::vector<const TensorView*>& tensors) {
-  constexpr size_t kPieceBytes = 64 << 10, kReleaseBytes = 16 << 20;
+// fed to both while it is in the processor's cache.
+absl::StatusOr<std::vector<std::string>> HashFile(const WeightFile& file,
+                                                  const std::vector<const TensorView*>& tensors) {
+  constexpr size_t kPieceBytes = 256 << 10;
   const absl::string_view bytes = file.bytes();
+  std::vector<char> buffer(kPieceBytes);
   Sha256Stream whole;
-  size_t at = 0, kept = 0;  // bytes before `kept` were given back
-  const auto feed = [&](size_t end, Sha256Stream* tensor) {
+  size_t at = 0;
+  const auto feed = [&](size_t end, Sha256Stream* tensor) -> absl::Status {
     while (at < end) {
-      const absl::string_view piece = bytes.substr(at, std::min(kPieceBytes, end - at));
+      const size_t size = std::min(kPieceBytes, end - at);
+      RETURN_IF_ERROR(file.input().ReadAt(static_cast<int64_t>(at), size, buffer.data()));
+      const absl::string_view piece(buffer.data(), size);
       whole.Update(piece);
       if (tensor != nullptr) tensor->Update(piece);
-      at += piece.size();
-      if (at - kept < kReleaseBytes && at < bytes.size()) continue;
-      file.Release(bytes.substr(kept, at - kept));
-      kept = at;
+      at += size;
     }
+    return absl::OkStatus();
   };
   std::vector<std::string> digests = {""};
   for (const TensorView* tensor : tensors) {
-    const size_t begin = tensor->bytes.data() - bytes.data();
+    const size_t begin = static_cast<size_t>(tensor->bytes.data() - bytes.data());
     VF_CHECK(begin >= at);
-    feed(begin, nullptr);
+    RETURN_IF_ERROR(feed(begin, nullptr));
     Sha256Stream stream;
-    feed(begin + tensor->bytes.size(), &stream);
+    RETURN_IF_ERROR(feed(begin + tensor->bytes.size(), &stream));
     digests.push_back(ToHex(stream.Finish()));
   }
-  feed(bytes.size(), nullptr);
+  RETURN_IF_ERROR(feed(bytes.size(), nullptr));
   digests[0] = ToHex(whole.Finish());
+  RETURN_IF_ERROR(file.input().CheckUnchanged());
   return digests;
+}
+
+// Whether any later change gives the file another time of change, however coarse the file system keeps it.
+bool IsSettled(const FileIdentity& is, const Clock& clock) {
+  constexpr int64_t kCoarsestMicros = 2'000'000;
+  return std::max(is.changed_ns, is.modified_ns) / 1000 + kCoarsestMicros <= clock.WallMicros();
 }
 
 Sha256Digest FromHex(const std::string& hex) {
@@ -117,15 +128,14 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir
   return absl::NotFoundError(absl::StrCat(directory, " has no weights: looked for ", looked_for));
 }
 
-WeightDigests HashWeights(const WeightSource& source, const std::string& cache_directory) {
+absl::StatusOr<WeightDigests> HashWeights(const WeightSource& source, const std::string& cache_directory,
+                                          const Clock& clock) {
   WeightDigests digests;
   std::string wholes;
   for (const auto& file : source.files()) {
-    const absl::string_view bytes = file->bytes();
     std::vector<const TensorView*> inside;
     for (const auto& [name, tensor] : source.tensors()) {
-      if (tensor.bytes.data() >= bytes.data() && tensor.bytes.data() < bytes.data() + bytes.size())
-        inside.push_back(&tensor);
+      if (file->Holds(tensor.bytes)) inside.push_back(&tensor);
     }
     std::sort(inside.begin(), inside.end(), [](const TensorView* a, const TensorView* b) {
       return std::make_pair(a->bytes.data(), a->bytes.size()) < std::make_pair(b->bytes.data(), b->bytes.size());
@@ -133,8 +143,9 @@ WeightDigests HashWeights(const WeightSource& source, const std::string& cache_d
     const std::string path = MemoryPath(*file, cache_directory);
     std::vector<std::string> hex = Recall(path, 1 + inside.size());
     if (hex.empty()) {
-      hex = HashFile(*file, inside);
-      Remember(cache_directory, path, hex);
+      const bool is_settled = IsSettled(file->input().identity(), clock);
+      ASSIGN_OR_RETURN(hex, HashFile(*file, inside));
+      if (is_settled) Remember(cache_directory, path, hex);
     }
     digests.whole = hex[0];
     absl::StrAppend(&wholes, hex[0], "\n");
@@ -142,6 +153,12 @@ WeightDigests HashWeights(const WeightSource& source, const std::string& cache_d
   }
   if (source.files().size() != 1) digests.whole = Sha256Hex(wholes);
   return digests;
+}
+
+void ForgetHashes(const WeightSource& source, const std::string& cache_directory) {
+  for (const auto& file : source.files()) {
+    if (const std::string path = MemoryPath(*file, cache_directory); !path.empty()) std::remove(path.c_str());
+  }
 }
 
 std::string DefaultCacheDirectory() {

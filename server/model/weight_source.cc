@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -33,11 +34,22 @@ int64_t FirstWithExponent(absl::string_view bytes, T mask) {
 
 int64_t TensorView::element_count() const { return static_cast<int64_t>(bytes.size() / kernels::DTypeBytes(type)); }
 
+absl::Status WeightSource::Load(const TensorView& tensor) const {
+  for (const auto& file : files_) {
+    if (file->Holds(tensor.bytes)) return file->Load(tensor.bytes);
+  }
+  return absl::OkStatus();
+}
+
 void WeightSource::Release(const TensorView& tensor) const {
   for (const auto& file : files_) {
-    const absl::string_view all = file->bytes();
-    if (tensor.bytes.data() >= all.data() && tensor.bytes.data() < all.data() + all.size()) file->Release(tensor.bytes);
+    if (file->Holds(tensor.bytes)) return file->Release(tensor.bytes);
   }
+}
+
+absl::Status WeightSource::CheckUnchanged() const {
+  for (const auto& file : files_) RETURN_IF_ERROR(file->input().CheckUnchanged());
+  return absl::OkStatus();
 }
 
 std::string ShapeToString(absl::Span<const int64_t> shape) {

@@ -2,6 +2,8 @@
 //
 // The table in weight_formats.cc lists the formats, tried in order on a directory; safetensors is its first row.
 //
+// Bytes of a tensor may be touched between WeightSource::Load and Release of it.
+//
 // Shapes:  as stored, row-major, last axis contiguous; data may be unaligned.
 // Errors:  INVALID_ARGUMENT naming the file, the tensor, the value and the limit; NOT_FOUND when no format is present.
 // Threads: immutable.
@@ -16,9 +18,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/clock.h"
 #include "base/sha256.h"
 #include "kernels/tensor.h"
-#include "server/model/mapped_file.h"
+#include "server/model/weight_file.h"
 
 namespace varifocal {
 
@@ -27,7 +30,7 @@ struct TensorView {
   kernels::DType type = kernels::DType::kF32;
   std::string other_type;  // its name, when it is none of ours: such a tensor may stand there, but not be computed with
   std::vector<int64_t> shape;
-  absl::string_view bytes;  // inside the mapped file
+  absl::string_view bytes;  // inside its file
 
   int64_t element_count() const;  // of a type of ours
 };
@@ -41,17 +44,21 @@ int64_t FirstNotFinite(const TensorView& tensor);
 
 class WeightSource {
  public:
-  WeightSource(std::map<std::string, TensorView, std::less<>> tensors, std::vector<std::unique_ptr<MappedFile>> files)
+  WeightSource(std::map<std::string, TensorView, std::less<>> tensors, std::vector<std::unique_ptr<WeightFile>> files)
       : tensors_(std::move(tensors)), files_(std::move(files)) {}
 
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
-  const std::vector<std::unique_ptr<MappedFile>>& files() const { return files_; }  // in file name order
-  // Gives back the resident pages that hold nothing but this tensor.
+  const std::vector<std::unique_ptr<WeightFile>>& files() const { return files_; }  // in file name order
+  // Reads the tensor's bytes; nothing to do for one that is in none of the files.
+  absl::Status Load(const TensorView& tensor) const;
+  // Gives back the memory that holds nothing but this tensor.
   void Release(const TensorView& tensor) const;
+  // DATA_LOSS when a file is not as it was opened.
+  absl::Status CheckUnchanged() const;
 
  private:
   std::map<std::string, TensorView, std::less<>> tensors_;
-  std::vector<std::unique_ptr<MappedFile>> files_;
+  std::vector<std::unique_ptr<WeightFile>> files_;
 };
 
 struct WeightFormat {
@@ -68,9 +75,14 @@ struct WeightDigests {
   std::string whole;  // hexadecimal: SHA-256 of one file's bytes; of several, of their digests in file name order
   TensorDigests tensors;
 };
-// In one pass over each file. Remembered in `cache_directory` (empty: none) under path, inode, size and modification
-// time; a cache that fails only costs time.
-WeightDigests HashWeights(const WeightSource& source, const std::string& cache_directory);
+// In one pass over each file. Remembered in `cache_directory` (empty: none) under path, device, inode, size, and times of
+// modification and change; a cache that fails only costs time. A file that changed less than two seconds ago is not
+// remembered: its next change could leave both times as they are. Digests of tensors are checked against the bytes in
+// use when weights are packed, so that a memory of other bytes is found out.
+absl::StatusOr<WeightDigests> HashWeights(const WeightSource& source, const std::string& cache_directory,
+                                          const Clock& clock = Clock::Real());
+// Removes what is remembered about the files.
+void ForgetHashes(const WeightSource& source, const std::string& cache_directory);
 // $XDG_CACHE_HOME/varifocal, else ~/.cache/varifocal, else "".
 std::string DefaultCacheDirectory();
 

@@ -1,0 +1,147 @@
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace varifocal {
+namespace {
+
+constexpr size_t kPieceBytes = 1 << 20;
+
+int64_t Nanoseconds(const timespec& time) { return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec; }
+
+FileIdentity IdentityOf(const struct stat& info) {
+  return {.device = info.st_dev,
+          .inode = info.st_ino,
+          .size = info.st_size,
+          .modified_ns = Nanoseconds(info.st_mtim),
+          .changed_ns = Nanoseconds(info.st_ctim)};
+}
+
+const char* TypeName(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "of another type";
+}
+
+absl::Status NotRegular(const std::string& path, mode_t mode) {
+  return absl::InvalidArgumentError(absl::StrCat(path, " is ", TypeName(mode), ", not a regular file"));
+}
+
+}  // namespace
+
+absl::Status FileError(const std::string& path, absl::string_view action, int error) {
+  std::string message = absl::StrCat("cannot ", action, " ", path, ": ", std::strerror(error));
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(message);
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(message);
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return absl::ResourceExhaustedError(message);
+    case EIO:
+    case ESTALE:
+      return absl::DataLossError(message);
+    default:
+      return absl::InvalidArgumentError(message);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
+  // Looked at first, because opening alone has effects on some devices.
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return FileError(path, "open", errno);
+  if (!S_ISREG(info.st_mode)) return NotRegular(path, info.st_mode);
+  // Without O_NONBLOCK a FIFO that nobody writes blocks the open itself; on a regular file it has no effect.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return FileError(path, "open", errno);
+  absl::Status status;
+  if (fstat(fd, &info) != 0) {
+    status = FileError(path, "inspect", errno);
+  } else if (!S_ISREG(info.st_mode)) {
+    status = NotRegular(path, info.st_mode);
+  }
+  if (!status.ok()) {
+    close(fd);
+    return status;
+  }
+  return std::unique_ptr<InputFile>(new InputFile(path, fd, IdentityOf(info)));
+}
+
+InputFile::~InputFile() { close(fd_); }
+
+absl::StatusOr<size_t> InputFile::ReadSomeAt(int64_t offset, size_t size, char* out) const {
+  for (;;) {
+    const ssize_t count = pread(fd_, out, size, offset);
+    if (count >= 0) return static_cast<size_t>(count);
+    if (errno != EINTR) return FileError(path_, "read", errno);
+  }
+}
+
+absl::Status InputFile::ReadAt(int64_t offset, size_t size, char* out) const {
+  while (size > 0) {
+    ASSIGN_OR_RETURN(const size_t count, ReadSomeAt(offset, size, out));
+    if (count == 0) {
+      return absl::DataLossError(absl::StrCat(path_, " became shorter while it was read: it had ", identity_.size,
+                                              " bytes and ends now at byte ", offset));
+    }
+    offset += static_cast<int64_t>(count);
+    out += count;
+    size -= count;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InputFile::CheckUnchanged() const {
+  struct stat info;
+  if (fstat(fd_, &info) != 0) return FileError(path_, "inspect", errno);
+  if (IdentityOf(info) == identity_) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path_, " was changed while it was read; nothing of it is used"));
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& kind) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<InputFile> file, InputFile::Open(path));
+  if (file->size() > kind.bytes_max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " has ", file->size(), " bytes; the limit of ", kind.name, " is ", kind.bytes_max));
+  }
+  std::string bytes;
+  try {
+    // Files of /proc have no size, and a growing file has more than it had: read until the end, within the limit.
+    for (size_t count = 1; count > 0; bytes.resize(bytes.size() - (kPieceBytes - count))) {
+      const size_t at = bytes.size();
+      if (at == 0) bytes.reserve(static_cast<size_t>(file->size()) + kPieceBytes);
+      bytes.resize(at + kPieceBytes);
+      ASSIGN_OR_RETURN(count, file->ReadSomeAt(static_cast<int64_t>(at), kPieceBytes, bytes.data() + at));
+      if (static_cast<int64_t>(at + count) > kind.bytes_max) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path, " has more than ", kind.bytes_max, " bytes, the limit of ", kind.name));
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot read ", path, ": no memory for its ", file->size(), " bytes"));
+  }
+  return bytes;
+}
+
+bool FileExists(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0;
+}
+
+}  // namespace varifocal

@@ -1,0 +1,77 @@
+// Input files, read without trust: opened without blocking, regular files only, at most as large as their kind may be.
+//
+// Every reader of a file that a user names goes through here, so that a FIFO, a device, a directory or a file without
+// end is one sentence and never a blocked thread or memory that cannot be had. docs/limits.md lists the kinds.
+//
+// Errors:  NOT_FOUND (no such file), PERMISSION_DENIED, INVALID_ARGUMENT (not a regular file; larger than its kind may
+//          be), RESOURCE_EXHAUSTED (no descriptor or memory left), DATA_LOSS (an error of the disk, or a file that
+//          became shorter), all with the path.
+// Threads: an InputFile may be shared; it reads at explicit offsets.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace varifocal {
+
+// What a file is read as, and how many bytes it may have.
+struct FileKind {
+  const char* name;
+  int64_t bytes_max;
+};
+
+inline constexpr FileKind kConfigFile = {"a configuration file",
+                                         16 << 20};  // config.json, generation_config.json, YAML, data.py
+inline constexpr FileKind kChatFormatFile = {"a chat_format.json", 1 << 20};
+inline constexpr FileKind kTokenizerFile = {"a tokenizer.json", 128 << 20};
+inline constexpr FileKind kWeightIndexFile = {"a safetensors index", 100'000'000};
+inline constexpr FileKind kDataFile = {"a data file", int64_t{4} << 30};  // rows of jsonl, short and HELMET tasks
+
+// What tells whether a file is still the one that was opened: any write changes the time of change.
+struct FileIdentity {
+  uint64_t device = 0, inode = 0;
+  int64_t size = 0, modified_ns = 0, changed_ns = 0;  // since 1970-01-01
+
+  bool operator==(const FileIdentity&) const = default;
+};
+
+class InputFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  const FileIdentity& identity() const { return identity_; }  // as it was opened
+  int64_t size() const { return identity_.size; }
+  // What one read gives: fewer than `size` bytes near the end, 0 at it.
+  absl::StatusOr<size_t> ReadSomeAt(int64_t offset, size_t size, char* out) const;
+  // Exactly `size` bytes from `offset` on, or DATA_LOSS.
+  absl::Status ReadAt(int64_t offset, size_t size, char* out) const;
+  // DATA_LOSS unless the file is as it was opened.
+  absl::Status CheckUnchanged() const;
+
+ private:
+  InputFile(std::string path, int fd, const FileIdentity& identity)
+      : path_(std::move(path)), fd_(fd), identity_(identity) {}
+
+  const std::string path_;
+  const int fd_;
+  const FileIdentity identity_;
+};
+
+// The whole file as it is now.
+absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& kind);
+bool FileExists(const std::string& path);
+
+// The status of a failed system call on `path`, e.g. "cannot open PATH: No such file or directory".
+absl::Status FileError(const std::string& path, absl::string_view action, int error);
+
+}  // namespace varifocal

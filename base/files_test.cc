@@ -1,0 +1,102 @@
+// What is no regular file, or too large for its kind, is refused by name and never waited for.
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr FileKind kTiny = {"a tiny file", 8};
+
+class FilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = testing::TempDir() + "/files_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(Path(name), std::ios::binary | std::ios::trunc) << bytes;
+    return Path(name);
+  }
+  static void ExpectRefusal(const std::string& path, absl::StatusCode code, const std::string& words) {
+    const auto read = ReadFile(path, kTiny);
+    EXPECT_EQ(read.status().code(), code) << path << ": " << read.status();
+    EXPECT_THAT(std::string(read.status().message()), testing::AllOf(HasSubstr(path), HasSubstr(words)));
+  }
+  std::string directory_;
+};
+
+TEST_F(FilesTest, OnlyRegularFilesAreRead) {
+  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink(Path("fifo"), Path("link"));
+  ExpectRefusal(Path("fifo"), absl::StatusCode::kInvalidArgument, "is a FIFO, not a regular file");
+  ExpectRefusal(Path("link"), absl::StatusCode::kInvalidArgument, "is a FIFO, not a regular file");
+  ExpectRefusal(directory_, absl::StatusCode::kInvalidArgument, "is a directory, not a regular file");
+  ExpectRefusal("/dev/zero", absl::StatusCode::kInvalidArgument, "is a device, not a regular file");
+  ExpectRefusal("/dev/random", absl::StatusCode::kInvalidArgument, "is a device, not a regular file");
+  ExpectRefusal(Path("absent"), absl::StatusCode::kNotFound, "No such file");
+  ExpectRefusal(Write("file", "x") + "/below", absl::StatusCode::kNotFound, "Not a directory");
+}
+
+TEST_F(FilesTest, SizeLimits) {
+  EXPECT_EQ(*ReadFile(Write("empty", ""), kTiny), "");
+  EXPECT_EQ(*ReadFile(Write("below", "1234567"), kTiny), "1234567");
+  EXPECT_EQ(*ReadFile(Write("at", "12345678"), kTiny), "12345678");
+  ExpectRefusal(Write("above", "123456789"), absl::StatusCode::kInvalidArgument,
+                "has 9 bytes; the limit of a tiny file is 8");
+  // A sparse terabyte costs nothing to refuse.
+  ASSERT_EQ(truncate(Write("sparse", "x").c_str(), off_t{1} << 40), 0);
+  ExpectRefusal(Path("sparse"), absl::StatusCode::kInvalidArgument, "has 1099511627776 bytes");
+  // Files without a size are read to their end, within the limit.
+  ExpectRefusal("/proc/cpuinfo", absl::StatusCode::kInvalidArgument, "has more than 8 bytes");
+  const std::string large(3'000'001, 'y');
+  EXPECT_EQ(*ReadFile(Write("large", large), {"a large file", 3'000'001}), large);
+}
+
+TEST_F(FilesTest, AFileThatBecameShorterIsDataLoss) {
+  const auto file = InputFile::Open(Write("file", "0123456789"));
+  ASSERT_TRUE(file.ok());
+  char bytes[10];
+  ASSERT_TRUE((*file)->ReadAt(0, 10, bytes).ok());
+  EXPECT_TRUE((*file)->CheckUnchanged().ok());
+  ASSERT_EQ(truncate(Path("file").c_str(), 4), 0);
+  const absl::Status status = (*file)->ReadAt(2, 8, bytes);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("it had 10 bytes and ends now at byte 4"));
+  EXPECT_EQ((*file)->CheckUnchanged().code(), absl::StatusCode::kDataLoss);
+}
+
+// The time of change cannot be set, so equal sizes and times of modification do not hide a change.
+TEST_F(FilesTest, AChangeIsSeenWhateverTheTimeOfModificationSays) {
+  const auto file = InputFile::Open(Write("file", "0123456789"));
+  ASSERT_TRUE(file.ok());
+  const auto time = std::filesystem::last_write_time(Path("file"));
+  // The kernel's clock ticks every few milliseconds: write until it has.
+  const auto old = (*file)->identity();
+  FileIdentity now = old;
+  while (now.changed_ns == old.changed_ns) {
+    Write("file", "9876543210");
+    std::filesystem::last_write_time(Path("file"), time);
+    now = (*InputFile::Open(Path("file")))->identity();
+  }
+  EXPECT_EQ(now.modified_ns, old.modified_ns);
+  EXPECT_EQ(now.size, old.size);
+  EXPECT_EQ((*file)->CheckUnchanged().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace varifocal

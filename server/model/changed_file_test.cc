@@ -1,0 +1,164 @@
+// A checkpoint that changes: while it is loaded it is refused, and between two loads it is read, named and computed anew.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/files.h"
+#include "base/sha256.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/backend.h"
+#include "server/model/model.h"
+#include "server/model/safetensors.h"
+#include "server/model/transformer.h"
+
+namespace varifocal {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kGolden[] = "tests/testdata/goldens/llama/tied-d16-f32";
+
+class ChangedFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ =
+        absl::StrCat(testing::TempDir(), "/changed_", testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_);
+    std::filesystem::copy(kGolden, directory_ + "/model");
+    for (const auto& entry : std::filesystem::directory_iterator(directory_ + "/model")) {
+      std::filesystem::permissions(entry, std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
+    }
+    bytes_ = *ReadFile(Weights(), kDataFile);
+    options_.device = "reference";
+    options_.cache_directory = directory_ + "/cache";
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string Weights() const { return directory_ + "/model/model.safetensors"; }
+  // In place, as `cp` does; the inode stays.
+  void Overwrite(const std::string& bytes) const {
+    std::ofstream(Weights(), std::ios::binary | std::ios::trunc) << bytes;
+  }
+  // The weights with one bit of one tensor changed; equal in size.
+  std::string Flipped(const std::string& tensor) const {
+    std::string bytes = bytes_;
+    const auto tensors = ParseSafetensors(bytes_);
+    for (const TensorView& view : *tensors) {
+      if (view.name == tensor) bytes[static_cast<size_t>(view.bytes.data() - bytes_.data())] ^= 1;
+    }
+    EXPECT_NE(bytes, bytes_);
+    return bytes;
+  }
+  absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(const std::function<void()>& before_packing = [] {}) {
+    options_.admit = [&](const kernels::Backend&, int64_t) {
+      before_packing();
+      return absl::OkStatus();
+    };
+    return LoadModel(directory_ + "/model", options_);
+  }
+  void ExpectDataLoss(const absl::Status& status, const std::string& words) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(words));
+  }
+
+  std::string directory_, bytes_;
+  ModelOptions options_;
+};
+
+TEST_F(ChangedFileTest, AShrinkingFileIsAnErrorAndNoSignal) {
+  for (const int64_t size : {int64_t{0}, int64_t{1000}, static_cast<int64_t>(bytes_.size()) - 1}) {
+    SCOPED_TRACE(size);
+    Overwrite(bytes_);
+    const auto loaded = Load([&] { ASSERT_EQ(truncate(Weights().c_str(), size), 0); });
+    ExpectDataLoss(loaded.status(), "model.safetensors");
+  }
+  Overwrite(bytes_);
+  EXPECT_TRUE(Load().ok());
+}
+
+TEST_F(ChangedFileTest, AFileOverwrittenWhileItIsLoadedIsRefused) {
+  const auto mixed = Load([&] { Overwrite(Flipped("model.layers.0.mlp.down_proj.weight")); });
+  ExpectDataLoss(mixed.status(), "model.layers.0.mlp.down_proj.weight does not have the bytes that were hashed");
+  const auto loaded = Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->weights_sha256(), Sha256Hex(*ReadFile(Weights(), kDataFile)));
+}
+
+// Whatever put a wrong hash into the memory, no model is named by it, and none takes the weights of another for it.
+TEST_F(ChangedFileTest, AWrongRememberedHashIsFoundOut) {
+  // Old enough to be remembered.
+  const auto source = OpenWeights(directory_ + "/model");
+  ASSERT_TRUE(source.ok());
+  FakeClock later((*source)->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);
+  ASSERT_TRUE(HashWeights(**source, options_.cache_directory, later).ok());
+  const auto first = Load();
+  ASSERT_TRUE(first.ok()) << first.status();
+  const std::string other = Flipped("model.layers.0.mlp.down_proj.weight");
+  Overwrite(other);
+  // What the old bytes were remembered as is put where the new ones are looked for.
+  const std::string folder = options_.cache_directory + "/weights/";
+  std::string remembered;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) remembered = *ReadFile(entry.path(), kDataFile);
+  const auto changed = OpenWeights(directory_ + "/model");
+  ASSERT_TRUE(changed.ok());
+  later.Advance(3600'000'000);
+  ASSERT_TRUE(HashWeights(**changed, options_.cache_directory, later).ok());
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) std::ofstream(entry.path()) << remembered;
+  ASSERT_EQ(HashWeights(**changed, options_.cache_directory)->whole, (*first)->weights_sha256());
+  // The old model is resident: its matrices have the digests that the memory names.
+  ExpectDataLoss(Load().status(), "does not have the bytes that were hashed");
+  const auto second = Load();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ((*second)->weights_sha256(), Sha256Hex(other));
+  EXPECT_NE((*second)->weights_sha256(), (*first)->weights_sha256());
+}
+
+// Equal name, size and time of modification: a reproducible archive, `cp -p` or an edit in place.
+TEST_F(ChangedFileTest, AReplacementOfEqualSizeAndTimeIsNamedAnew) {
+  const auto time = std::filesystem::last_write_time(Weights()) - std::chrono::hours(1);
+  std::filesystem::last_write_time(Weights(), time);
+  const auto remember = [&] {
+    const auto source = OpenWeights(directory_ + "/model");
+    FakeClock later((*source)->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);
+    return HashWeights(**source, options_.cache_directory, later)->whole;
+  };
+  EXPECT_EQ(remember(), Sha256Hex(bytes_));
+  const auto old = (*InputFile::Open(Weights()))->identity();
+  const std::string other = Flipped("model.norm.weight");
+  FileIdentity now = old;
+  while (now.changed_ns == old.changed_ns) {  // the kernel's clock ticks every few milliseconds
+    Overwrite(other);
+    std::filesystem::last_write_time(Weights(), time);
+    now = (*InputFile::Open(Weights()))->identity();
+  }
+  ASSERT_EQ(now.modified_ns, old.modified_ns);
+  ASSERT_EQ(now.inode, old.inode);
+  EXPECT_EQ(remember(), Sha256Hex(other));
+}
+
+TEST_F(ChangedFileTest, AYoungFileIsNotRemembered) {
+  const auto source = OpenWeights(directory_ + "/model");
+  ASSERT_TRUE(source.ok());
+  const FileIdentity& is = (*source)->files()[0]->input().identity();
+  const int64_t changed_us = std::max(is.changed_ns, is.modified_ns) / 1000;
+  const auto remembered = [&] {
+    const std::string folder = options_.cache_directory + "/weights";
+    return std::filesystem::exists(folder) && !std::filesystem::is_empty(folder);
+  };
+  for (const int64_t age_us : {int64_t{-1'000'000}, int64_t{0}, int64_t{1'999'999}}) {
+    ASSERT_TRUE(HashWeights(**source, options_.cache_directory, FakeClock(changed_us + age_us)).ok());
+    EXPECT_FALSE(remembered()) << age_us;
+  }
+  ASSERT_TRUE(HashWeights(**source, options_.cache_directory, FakeClock(changed_us + 2'000'000)).ok());
+  EXPECT_TRUE(remembered());
+}
+
+}  // namespace
+}  // namespace varifocal
