@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "kernels/cgroup_memory.h"
+
 namespace varifocal::kernels {
 
 Error OutOfHostMemory(const char* what, size_t bytes) {
@@ -92,29 +94,16 @@ size_t NumberAfter(const char* path, const std::string& key, size_t unit) {
   return 0;
 }
 
-// A file that holds one number ("max" counts as none).
-size_t NumberIn(const char* path) {
-  std::ifstream file(path);
-  size_t number = 0;
-  return file >> number ? number : 0;
-}
-
 }  // namespace
 
-// What the system could give without swapping: file pages it may drop count as free. A container's limit counts too.
+// What the system could give without swapping: file pages it may drop count as free. Limits of control groups count
+// too.
 MemoryInfo HostMemory() {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   MemoryInfo info = {page * static_cast<size_t>(sysconf(_SC_PHYS_PAGES)),
                      NumberAfter("/proc/meminfo", "MemAvailable:", 1024)};
   if (info.free_bytes == 0) info.free_bytes = page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES));
-  const size_t limit = NumberIn("/sys/fs/cgroup/memory.max");
-  if (limit > 0 && limit < info.total_bytes) {
-    const size_t used = NumberIn("/sys/fs/cgroup/memory.current");
-    const size_t droppable = NumberAfter("/sys/fs/cgroup/memory.stat", "inactive_file", 1);
-    info.total_bytes = limit;
-    info.free_bytes = std::min(info.free_bytes, limit - std::min(limit, used - std::min(used, droppable)));
-  }
-  return info;
+  return LimitByCgroups(info, "/proc/self/cgroup", "/sys/fs/cgroup");
 }
 
 std::string CpuModelName() {
