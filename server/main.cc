@@ -17,11 +17,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/exceptions.h"
 #include "base/log.h"
 #include "eval_tasks/suggest.h"
 #include "server/jobs/code_version.h"
 #include "server/jobs/reason.h"
 #include "server/server.h"
+#include "server/server_limits.h"
 
 namespace varifocal {
 namespace {
@@ -41,7 +43,7 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  varifocald --db=results.db --model=baseline=models/baseline --model=focal=models/focal-constant\n"
     "  varifocal submit quick --models=baseline,focal --wait\n\n"
-    "Exit codes: 0 stopped in order, 1 could not start, 2 wrong usage.";
+    "Exit codes: 0 stopped in order, 1 could not start or can no longer be reached, 2 wrong usage.";
 
 int Complain(int code, absl::string_view message) {
   std::fprintf(stderr, "varifocald: %s\n", std::string(message).c_str());
@@ -99,7 +101,20 @@ int Serve(ServerOptions options, const std::string& port_file) {
   // gRPC's own complaints would stand beside our one sentence.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
 
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(std::move(options));
+  if (const auto raised = RaiseDescriptorLimit(); raised.ok()) {
+    Log(LogLevel::kInfo, "descriptor_limit", {{"open_files", static_cast<int64_t>(*raised)}});
+  } else {
+    Log(LogLevel::kWarning, "descriptor_limit", {{"error", raised.status().message()}});
+  }
+  options.on_listener_dead = [](const absl::Status& status) {
+    Log(LogLevel::kError, "listener_dead", {{"error", status.message()}});
+    Complain(kFailed, absl::StrCat("the listener accepts no connections any more and must be started again (",
+                                   status.message(), "); jobs continue then"));
+    // Not in order: a clean end would wait for clients that nobody can reach. The database is safe at any death.
+    std::_Exit(kFailed);
+  };
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      CatchExceptions("starting", [&] { return Server::Start(std::move(options)); });
   if (!server.ok()) {
     const std::string reason = ReasonOf(server.status()).name;
     const bool is_usage =

@@ -11,9 +11,11 @@
 #include "server/jobs/code_version.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/reason.h"
+#include "server/listener_watchdog.h"
 #include "server/rpc/evaluation_service.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/worker_pool.h"
+#include "server/server_limits.h"
 
 namespace varifocal {
 namespace {
@@ -41,6 +43,7 @@ struct Server::Parts {
   std::unique_ptr<InferenceService> inference;
   std::unique_ptr<EvaluationService> evaluation;
   std::unique_ptr<grpc::Server> grpc_server;
+  std::unique_ptr<ListenerWatchdog> watchdog;  // null without on_listener_dead
   std::once_flag shut_down;
 
   void SetHealth(const std::string& name, bool is_serving) {
@@ -86,6 +89,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   int port = -1;
   if (!options.listen_address.empty()) {
+    SetTransportLimits(builder);
     builder.AddListeningPort(options.listen_address, grpc::InsecureServerCredentials(), &port);
   }
   builder.RegisterService(parts.inference.get());
@@ -106,6 +110,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     Log(LogLevel::kWarning, "no_authentication", {{"address", server->address_}});
   }
   if (parts.jobs != nullptr) parts.jobs->Start();
+  if (options.on_listener_dead && !server->address_.empty()) {
+    parts.watchdog = std::make_unique<ListenerWatchdog>(server->address_, std::move(options.on_listener_dead));
+  }
   Log(LogLevel::kInfo, "serving",
       {{"address", server->address_},
        {"database", options.database_path},
@@ -127,6 +134,7 @@ void Server::Shutdown(std::chrono::milliseconds grace) {
   std::call_once(parts_->shut_down, [&] {
     if (parts_->grpc_server == nullptr) return;  // it never started
     Log(LogLevel::kInfo, "shutting_down", {{"grace_ms", grace.count()}});
+    parts_->watchdog = nullptr;
     parts_->grpc_server->GetHealthCheckService()->Shutdown();
     if (parts_->jobs != nullptr) parts_->jobs->Stop();
     parts_->evaluation->EndWatches();

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ struct ServerOptions {
   std::string listen_address;  // "127.0.0.1:50151", port 0 takes a free one; empty: in-process channels only
   bool allow_remote = false;   // listen on other addresses than loopback ones: there is no authentication
   std::string command_line;    // for the record
+  // When the listener has stopped accepting connections (listener_watchdog.h), on a thread of its own; unset: not watched.
+  std::function<void(const absl::Status&)> on_listener_dead;
   ModelFactory model_factory;  // for tests; unset: real models
 };
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/exceptions.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "server/engine/estimate.h"
@@ -132,6 +133,7 @@ class EngineThread final : public Engine {
   std::unique_ptr<Forward> forward_;
   std::unique_ptr<MemoryLedger::Entry> memory_;
   Scheduler scheduler_;
+  std::vector<std::unique_ptr<Sequence>> taken_;  // on their way to the scheduler
   ForwardOutput output_;
   std::vector<float> logits_;  // scratch of the head
 
@@ -309,7 +311,6 @@ absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count
 
 // New requests and cancellations reach the scheduler between steps. False when it is time to stop.
 bool EngineThread::TakeOrders() {
-  std::vector<std::unique_ptr<Sequence>> arrived;
   std::vector<Handle> cancels;
   bool drop = false;
   {
@@ -318,22 +319,33 @@ bool EngineThread::TakeOrders() {
       return stopping_ || !arrived_.empty() || !cancels_.empty() || drop_prefix_cache_ || !scheduler_.idle();
     });
     if (stopping_) return false;
-    arrived.swap(arrived_);
+    taken_.swap(arrived_);
     cancels.swap(cancels_);
     drop = std::exchange(drop_prefix_cache_, false);
     // Counted as queued until the scheduler's own count is published: the limit holds in between.
-    status_.queued_count += static_cast<int64_t>(arrived.size());
+    status_.queued_count += static_cast<int64_t>(taken_.size());
   }
   if (drop) scheduler_.DropPrefixCache();
-  for (auto& sequence : arrived) scheduler_.Enqueue(std::move(sequence));
+  for (auto& sequence : taken_) scheduler_.Enqueue(std::move(sequence));
+  taken_.clear();
   for (const Handle handle : cancels) scheduler_.Cancel(handle);
   return true;
 }
 
 void EngineThread::Loop() {
-  while (TakeOrders()) {
-    StepPlan plan = scheduler_.NextStep();
-    if (!plan.empty()) RunStep(plan);
+  bool is_running = true;
+  while (is_running) {
+    const absl::Status status = CatchExceptions("planning a step", [&] {
+      is_running = TakeOrders();
+      StepPlan plan = is_running ? scheduler_.NextStep() : StepPlan();
+      if (!plan.empty()) RunStep(plan);
+      Deliver();
+      return absl::OkStatus();
+    });
+    if (status.ok()) continue;
+    // Which request asked for too much is not known: all under way end, and the engine goes on.
+    Log(LogLevel::kError, "engine_exception", {{"model", model_->directory()}, {"error", status.message()}});
+    FailAll(status);
     Deliver();
   }
   FailAll(WithReason(absl::UnavailableError("the engine shut down before the request was done"), "SHUTTING_DOWN"));
@@ -343,8 +355,12 @@ void EngineThread::Loop() {
 void EngineThread::FailAll(const absl::Status& status) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (auto& sequence : arrived_) scheduler_.Enqueue(std::move(sequence));
-    arrived_.clear();
+    for (auto* sequences : {&taken_, &arrived_}) {
+      for (auto& sequence : *sequences) {
+        if (sequence != nullptr) scheduler_.Enqueue(std::move(sequence));
+      }
+      sequences->clear();
+    }
   }
   scheduler_.FailAll(status);
 }
@@ -362,7 +378,7 @@ void EngineThread::RunStep(StepPlan& plan) {
       }
     }
   }
-  const absl::Status status = RunForward(plan);
+  const absl::Status status = CatchExceptions("computing a step", [&] { return RunForward(plan); });
   {
     std::lock_guard<std::mutex> lock(mutex_);
     in_step_.clear();
@@ -414,11 +430,11 @@ void EngineThread::Deliver() {
   }
   for (Finished& done : finished) {
     auto on_done = std::move(done.sequence->callbacks.on_done);
-    if (done.status.ok()) {
-      on_done(std::move(done.sequence->result));
-    } else {
-      on_done(done.status);
-    }
+    const absl::Status status = CatchExceptions("handing out a result", [&] {
+      on_done(done.status.ok() ? absl::StatusOr<EngineResult>(std::move(done.sequence->result)) : done.status);
+      return absl::OkStatus();
+    });
+    if (!status.ok()) Log(LogLevel::kError, "engine_exception", {{"error", status.message()}});
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "server/jobs/continuations.h"
 #include "server/jobs/reason.h"
@@ -151,7 +152,7 @@ absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationReques
 
 absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToScore(const GenerationRequest& request) const {
   const Sample& sample = *request.sample;
-  std::string prompt = sample.prompt;
+  ChatText prompt{.text = sample.prompt, .plain_parts = {}};
   if (request.chat) {
     RETURN_IF_ERROR(CheckHasChatFormat(*model_));
     ASSIGN_OR_RETURN(prompt, model_->chat_format->Wrap(sample.prompt));
@@ -171,9 +172,10 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToScore(cons
     const size_t first = part.continuations[0];
     std::vector<std::string> scored;
     for (const size_t i : part.continuations) scored.emplace_back(sample.Scored(i));
+    ChatText context = prompt;
+    context.AppendPlain(sample.Given(first));
     ASSIGN_OR_RETURN(SplitContinuations split,
-                     SplitPromptAndContinuations(*model_->tokenizer, absl::StrCat(prompt, sample.Given(first)), scored,
-                                                 request.chat));
+                     SplitPromptAndContinuations(*model_->tokenizer, context, scored, request.chat));
     if (split.prompt_token_ids != (sample.given_bytes.empty() ? sample.token_ids : sample.context_token_ids[first])) {
       return absl::InternalError(absl::StrCat("sample ", sample.index, " of task \"", sample.task, "\" was made with ",
                                               sample.prompt_token_count(), " prompt tokens, and other ",
@@ -202,7 +204,7 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToParts(cons
 }
 
 Generator::Id EngineGenerator::Start(const GenerationRequest& request, Done done) {
-  absl::StatusOr<std::vector<Part>> parts = ToParts(request);
+  absl::StatusOr<std::vector<Part>> parts = CatchExceptions("encoding the sample", [&] { return ToParts(request); });
   if (!parts.ok()) {
     done(parts.status());
     return kNeverStarted;
@@ -211,8 +213,9 @@ Generator::Id EngineGenerator::Start(const GenerationRequest& request, Done done
   // The engine takes its callback by value and drops it when Start fails, so `done` is kept here as well.
   EngineCallbacks callbacks;
   callbacks.on_done = [done](absl::StatusOr<EngineResult> result) { done(ToGeneration(std::move(result))); };
-  const absl::StatusOr<Engine::Handle> handle =
-      model_->engine->Start(std::move((*parts)[0].request), std::move(callbacks));
+  const absl::StatusOr<Engine::Handle> handle = CatchExceptions("starting the sample", [&] {
+    return model_->engine->Start(std::move((*parts)[0].request), std::move(callbacks));
+  });
   if (!handle.ok()) {
     done(handle.status());
     return kNeverStarted;
@@ -237,8 +240,9 @@ Generator::Id EngineGenerator::StartSeveral(std::vector<Part> parts, Done done) 
     callbacks.on_done = [under_way = under_way_, id, i](absl::StatusOr<EngineResult> result) {
       under_way->Finish(id, i, ToGeneration(std::move(result)));
     };
-    const absl::StatusOr<Engine::Handle> handle =
-        model_->engine->Start(std::move(parts[i].request), std::move(callbacks));
+    const absl::StatusOr<Engine::Handle> handle = CatchExceptions("starting the sample", [&] {
+      return model_->engine->Start(std::move(parts[i].request), std::move(callbacks));
+    });
     if (handle.ok()) {
       several->handles.push_back(*handle);
       continue;

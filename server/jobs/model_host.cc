@@ -6,9 +6,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/exceptions.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "server/jobs/reason.h"
+#include "tokenizer/utf8.h"
 
 namespace varifocal {
 
@@ -69,6 +71,12 @@ absl::Status CheckFitsModel(const ModelConfig& config, int64_t prompt_token_coun
 
 absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& name, const std::string& directory) {
   RETURN_IF_ERROR(CheckModelName(name));
+  if (ValidUtf8Prefix(directory) != directory.size()) {
+    // Answers are messages of UTF-8: such a name would make every list of models unreadable.
+    return WithReason(
+        absl::InvalidArgumentError(absl::StrCat("the directory of model \"", name, "\" has a name that is not UTF-8")),
+        "BAD_DIRECTORY", {{"field", "directory"}});
+  }
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto [entry, is_new] = entries_.try_emplace(name, Entry{directory, nullptr});
@@ -83,7 +91,8 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& 
                         {{"model", name}});
     }
   }
-  absl::StatusOr<std::unique_ptr<HostedModel>> made = factory_(name, directory);
+  absl::StatusOr<std::unique_ptr<HostedModel>> made =
+      CatchExceptions("loading the model", [&] { return factory_(name, directory); });
   std::lock_guard<std::mutex> lock(mutex_);
   if (!made.ok()) {
     entries_.erase(name);

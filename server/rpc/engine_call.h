@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/exceptions.h"
 #include "server/engine/engine.h"
 
 namespace varifocal {
@@ -21,7 +22,9 @@ class EngineCall {
   // the reactor as long as it may call Cancel.
   void Start(Engine* engine, EngineRequest request, EngineCallbacks callbacks) {
     const auto on_done = callbacks.on_done;
-    const absl::StatusOr<Engine::Handle> handle = engine->Start(std::move(request), std::move(callbacks));
+    // An exception leaves the request unsent: the engine queues it last.
+    const absl::StatusOr<Engine::Handle> handle = CatchExceptions(
+        "starting the request", [&] { return engine->Start(std::move(request), std::move(callbacks)); });
     if (!handle.ok()) return on_done(handle.status());
     std::lock_guard<std::mutex> lock(mutex_);
     engine_ = engine;

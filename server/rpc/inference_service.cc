@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "server/jobs/reason.h"
 #include "server/rpc/convert.h"
@@ -85,6 +86,19 @@ void ToProto(const EngineRequest& request, const EngineResult& result, bool per_
   }
 }
 
+// A token a byte, three bytes an id: the answer stays below the limit of messages.
+constexpr size_t kTokenizeBytesMax = 4 << 20;
+
+// The model, and what its engine is asked.
+template <typename Request>
+absl::StatusOr<EngineRequest> MakeRequest(const ModelHost& host, const Request& request,
+                                          std::shared_ptr<HostedModel>* model) {
+  return CatchExceptions("reading the request", [&]() -> absl::StatusOr<EngineRequest> {
+    ASSIGN_OR_RETURN(*model, FindModel(host, request.model(), "model"));
+    return ToEngineRequest(request, **model);
+  });
+}
+
 // One ComputeLogLikelihoods call. It owns itself: OnDone is its end.
 class ScoreCall final : public grpc::ServerUnaryReactor {
  public:
@@ -93,19 +107,23 @@ class ScoreCall final : public grpc::ServerUnaryReactor {
 
   // On a worker. The reactor may be gone when this returns, so what is needed to the end is kept on the stack.
   void Begin(const ModelHost& host) {
-    absl::StatusOr<std::shared_ptr<HostedModel>> model = FindModel(host, request_->model(), "model");
-    if (!model.ok()) return Finish(ToGrpcStatus(model.status()));
-    absl::StatusOr<EngineRequest> engine_request = ToEngineRequest(*request_, **model);
-    if (!engine_request.ok()) return Finish(ToGrpcStatus(engine_request.status()));
-    model_ = *model;
-    sent_ = *engine_request;
+    absl::StatusOr<EngineRequest> engine_request = MakeRequest(host, *request_, &model_);
+    const absl::Status kept = CatchExceptions("keeping the request", [&] {
+      if (engine_request.ok()) sent_ = *engine_request;
+      return engine_request.status();
+    });
+    if (!kept.ok()) return Finish(ToGrpcStatus(kept));
     EngineCallbacks callbacks;
     callbacks.on_done = [this](absl::StatusOr<EngineResult> result) {
-      if (result.ok()) ToProto(sent_, *result, request_->per_token(), response_);
-      Finish(ToGrpcStatus(result.status()));
+      const absl::Status status = CatchExceptions("answering the call", [&] {
+        if (result.ok()) ToProto(sent_, *result, request_->per_token(), response_);
+        return result.status();
+      });
+      Finish(ToGrpcStatus(status));
     };
     const std::shared_ptr<EngineCall> call = call_;
-    call->Start((*model)->engine.get(), *std::move(engine_request), std::move(callbacks));
+    const std::shared_ptr<HostedModel> model = model_;
+    call->Start(model->engine.get(), *std::move(engine_request), std::move(callbacks));
   }
 
   void OnCancel() override { call_->Cancel(); }
@@ -127,16 +145,14 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
       : request_(request), call_(std::make_shared<EngineCall>()) {}
 
   void Begin(const ModelHost& host) {  // on a worker; as ScoreCall::Begin
-    absl::StatusOr<std::shared_ptr<HostedModel>> model = FindModel(host, request_->model(), "model");
-    if (!model.ok()) return Finish(ToGrpcStatus(model.status()));
-    absl::StatusOr<EngineRequest> engine_request = ToEngineRequest(*request_, **model);
+    absl::StatusOr<EngineRequest> engine_request = MakeRequest(host, *request_, &model_);
     if (!engine_request.ok()) return Finish(ToGrpcStatus(engine_request.status()));
-    model_ = *model;
     EngineCallbacks callbacks;
     callbacks.on_token = [this](int32_t token_id, double) { Add(token_id); };
     callbacks.on_done = [this](absl::StatusOr<EngineResult> result) { End(std::move(result)); };
     const std::shared_ptr<EngineCall> call = call_;
-    call->Start((*model)->engine.get(), *std::move(engine_request), std::move(callbacks));
+    const std::shared_ptr<HostedModel> model = model_;
+    call->Start(model->engine.get(), *std::move(engine_request), std::move(callbacks));
   }
 
   void OnWriteDone(bool ok) override {
@@ -158,8 +174,10 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   void End(absl::StatusOr<EngineResult> result) {
     std::unique_lock<std::mutex> lock(mutex_);
     is_ended_ = true;
-    status_ = result.status();
-    if (result.ok()) ToProto(*result, final_.mutable_result());
+    status_ = CatchExceptions("answering the call", [&] {
+      if (result.ok()) ToProto(*result, final_.mutable_result());
+      return result.status();
+    });
     Advance(std::move(lock));
   }
 
@@ -262,6 +280,12 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
     RETURN_IF_ERROR(CheckHasTokenizer(*model));
+    if (request->text().size() > kTokenizeBytesMax) {
+      return WithReason(
+          absl::InvalidArgumentError(absl::StrCat("text has ", request->text().size(),
+                                                  " bytes; the limit of Tokenize is ", kTokenizeBytesMax)),
+          "TEXT_TOO_LONG", {{"field", "text"}});
+    }
     int64_t invalid_utf8_count = 0;
     EncodeOptions options;
     options.add_special_tokens = !request->no_special_tokens();

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "base/exceptions.h"
 #include "grpcpp/server_context.h"
 #include "server/rpc/status.h"
 #include "server/rpc/worker_pool.h"
@@ -18,7 +19,8 @@ inline grpc::ServerUnaryReactor* RunUnary(grpc::CallbackServerContext* context, 
                                           std::function<absl::Status()> body) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   workers.Post([context, reactor, body = std::move(body)] {
-    reactor->Finish(ToGrpcStatus(context->IsCancelled() ? absl::CancelledError("the call was cancelled") : body()));
+    reactor->Finish(ToGrpcStatus(context->IsCancelled() ? absl::CancelledError("the call was cancelled")
+                                                        : CatchExceptions("answering the call", body)));
   });
   return reactor;
 }

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/exceptions.h"
+#include "base/log.h"
 
 namespace varifocal {
 
@@ -36,8 +38,13 @@ void WorkerPool::Loop() {
     std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    work();
-    work = nullptr;
+    // What is posted answers its own exceptions; one that gets here has no call left to be told.
+    const absl::Status status = CatchExceptions("a worker", [&] {
+      work();
+      work = nullptr;
+      return absl::OkStatus();
+    });
+    if (!status.ok()) Log(LogLevel::kError, "worker_exception", {{"error", status.message()}});
     lock.lock();
   }
 }

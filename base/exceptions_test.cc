@@ -1,0 +1,38 @@
+#include "base/exceptions.h"
+
+#include <cstdint>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+TEST(ExceptionsTest, BecomeStatuses) {
+  const auto of = [](auto exception) {
+    return CatchExceptions("reading", [&]() -> absl::Status { throw exception; }).ToString();
+  };
+  EXPECT_EQ(of(std::bad_alloc()), "RESOURCE_EXHAUSTED: reading: the system gave no more memory");
+  EXPECT_EQ(of(std::length_error("x")), "RESOURCE_EXHAUSTED: reading: a size exceeds what can be had (x)");
+  EXPECT_EQ(of(std::runtime_error("x")), "INTERNAL: reading: x");
+  EXPECT_EQ(of(1), "INTERNAL: reading: an unknown exception");
+}
+
+TEST(ExceptionsTest, ResultsPass) {
+  EXPECT_EQ(*CatchExceptions("reading", [] { return absl::StatusOr<std::string>("text"); }), "text");
+  EXPECT_EQ(CatchExceptions("reading", [] { return absl::NotFoundError("no"); }).message(), "no");
+}
+
+TEST(ExceptionsTest, RealAllocationFails) {
+  volatile size_t bytes = size_t{1} << 62;
+  const absl::StatusOr<size_t> size =
+      CatchExceptions("growing", [&]() -> absl::StatusOr<size_t> { return std::vector<char>(bytes).size(); });
+  EXPECT_EQ(size.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,25 @@
+// What one client, or many, may take of the listener: connections, streams, headers, memory. docs/limits.md has the table.
+//
+// Threads: once, while the server is built.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "grpcpp/server_builder.h"
+
+namespace varifocal {
+
+inline constexpr int kStreamsPerConnectionMax = 1000;
+inline constexpr int kHeaderBytesMax = 16 << 10;  // all header fields of a call
+inline constexpr int kHandshakeSeconds = 20;      // from the connection to the client's settings
+inline constexpr int kIdleSeconds = 15 * 60;      // a connection without a call is closed
+inline constexpr int kKeepaliveSeconds = 60;      // a connection that does not answer a ping for 20 more is closed
+inline constexpr int kKeepaliveTimeoutSeconds = 20;
+inline constexpr size_t kTransportBytesMax = size_t{512} << 20;  // of gRPC's own buffers, all connections together
+
+void SetTransportLimits(grpc::ServerBuilder& builder);
+
+// The soft limit of open descriptors becomes the hard one; which it is then. gRPC 1.51 stops accepting for good when
+// descriptors have run out once (CVE-2023-4785).
+absl::StatusOr<uint64_t> RaiseDescriptorLimit();
+
+}  // namespace varifocal
