@@ -148,7 +148,7 @@ TEST(JsonlTest, EvidenceIsFoundInThePromptAndMissedWhenCut) {
   EXPECT_FALSE(cut.truncation.gold_survived);
   parameters["evidence"] = "q";
   EXPECT_EQ(MakeJsonlTask(Spec(parameters), "rows.jsonl", rows).status().message(),
-            "rows.jsonl: row 1: the evidence \"1\" does not stand in the context");
+            "rows.jsonl: row 1: an evidence text is not in the context");
 }
 
 TEST(JsonlTest, AJobRemembersTheDigestOfItsData) {
@@ -201,12 +201,12 @@ TEST(JsonlTest, MalformedDataIsRefusedWithTheRow) {
       {"no gold", R"({"q":"w","c":"k","a":[]})", "rows.jsonl: row 1: the field \"a\" is an empty list"},
       {"one empty gold", R"({"q":"w","c":"k","a":["x",""]})", "rows.jsonl: row 1: the field \"a\" is empty"},
       {"missing id", R"({"q":"w","a":"x","c":"k"})", "rows.jsonl: row 1: the field \"i\" is missing"},
-      {"duplicate id", good + "\n" + good, "rows.jsonl: row 3: the id \"1\" is already that of row 1"},
+      {"duplicate id", good + "\n" + good, "rows.jsonl: row 3: the id is already that of row 1"},
       {"missing cluster", R"({"q":"w","a":"x","i":"1"})", "rows.jsonl: row 1: the field \"c\" is missing"},
       {"one choice", R"({"q":"w","a":"x","i":"1","c":"k","o":["x"]})",
        "rows.jsonl: row 1: has 1 choice; at least 2 are needed"},
       {"gold is no choice", R"({"q":"w","a":"z","i":"1","c":"k","o":["x","y"]})",
-       "rows.jsonl: row 1: the gold answer \"z\" is not among the choices"},
+       "rows.jsonl: row 1: the gold answer is not among the choices"},
       {"no rows", "\n \n", "rows.jsonl: has no rows; at least 1 is needed"},
       {"bad UTF-8", "{\"q\":\"\xff\",\"a\":\"x\"}", "rows.jsonl: row 1: not JSON at byte 7"},
   };

@@ -64,7 +64,7 @@ TEST(NovelsTest, AbsentOrChangedFilesAreOneSentenceThatNamesTheScript) {
   std::filesystem::create_directories(directory);
   const absl::Status absent = LoadNovels(directory).status();
   EXPECT_EQ(absent.code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(absent.message(), absl::StrCat(directory,
+  EXPECT_EQ(absent.message(), absl::StrCat("cannot open ", directory,
                                            "/emma.txt: No such file or directory; deploy/get_novels.sh "
                                            "fetches the six novels"));
   std::ofstream(absl::StrCat(directory, "/emma.txt")) << "CHAPTER I\n\nShort.";

@@ -1,5 +1,8 @@
 // What a task may ask of a tokenizer: the ids of a text, and a name for the tokenizer that made them.
 //
+// Special tokens in a text are text unless asked otherwise: what a data set has in a row ends no turn and begins none. Those of a chat format and
+// those that a tokenizer puts around a prompt are tokens.
+//
 // Tasks see this and not Tokenizer, so that their tests can size prompts with a tokenizer of three lines.
 //
 // Threads: Encode may be called from several threads.
@@ -52,8 +55,12 @@ class TokenCounter {
   virtual const std::string& sha256() const = 0;
 };
 
+// What "<|end|>" in a text is. Upstream's harnesses take it for the token; jobs do not.
+enum class SpecialTokens { kAsText, kAsTokens };
+
 // With a chat format, prompts are what a chat model is given: the format's texts around `text`, and no specials added.
 std::shared_ptr<const TokenCounter> MakeTokenCounter(std::shared_ptr<const Tokenizer> tokenizer,
-                                                     std::shared_ptr<const ChatFormat> chat_format = nullptr);
+                                                     std::shared_ptr<const ChatFormat> chat_format = nullptr,
+                                                     SpecialTokens special_tokens = SpecialTokens::kAsText);
 
 }  // namespace varifocal

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -204,6 +205,27 @@ TEST_F(InferenceTest, ChatPromptsAreWrappedAndEncodedAsOneText) {
                   nullptr, "b\xFF\xFE")
                 .invalid_utf8_count(),
             3);
+}
+
+// A user's text ends no turn: only ids, and what chat formats and tokenizers put around a text, name special tokens.
+TEST_F(InferenceTest, SpecialTokensInTextsAreText) {
+  const auto tokenizer = Tokenizer::Load("models/baseline").value();
+  const int32_t end = *tokenizer->TokenToId("<|end|>");
+  v1::ComputeLogLikelihoodsRequest request;
+  request.set_model("models/a");
+  request.set_prompt_text("user says <|end|> and more");
+  for (const bool with_continuation : {false, true}) {
+    if (with_continuation) request.add_continuations()->set_text(" <|end|> yes");
+    v1::ComputeLogLikelihoodsResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status = inference_->ComputeLogLikelihoods(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_GT(response.token_ids_size(), 3);
+    EXPECT_EQ(std::count(response.token_ids().begin(), response.token_ids().end(), end), 0);
+    for (const auto& continuation : response.continuations()) {
+      EXPECT_EQ(std::count(continuation.token_ids().begin(), continuation.token_ids().end(), end), 0);
+    }
+  }
 }
 
 TEST_F(InferenceTest, PromptLengthLimitIsExact) {

@@ -138,7 +138,8 @@ int AddedTokens::Trie::Match(absl::string_view text, size_t* size) const {
   return best;
 }
 
-void AddedTokens::Cut(absl::string_view text, bool after_normalization, bool special_tokens_as_text,
+void AddedTokens::Cut(absl::string_view text, bool after_normalization,
+                      absl::FunctionRef<bool(size_t begin, size_t end)> is_plain,
                       std::vector<AddedTokenCut>& out) const {
   const Trie& trie = tries_[after_normalization ? 1 : 0];
   size_t done = 0;                     // what precedes is in `out`
@@ -153,7 +154,7 @@ void AddedTokens::Cut(absl::string_view text, bool after_normalization, bool spe
     const AddedToken& token = tokens_[index];
     size_t begin = at, end = at + size;
     at = end;  // also when the match does not count: nothing inside it is looked for
-    if (special_tokens_as_text && token.special) continue;
+    if (token.special && is_plain(begin, end)) continue;
     if (token.single_word && !IsSingleWord(text, begin, end)) continue;
     if (token.lstrip) begin = begin <= done ? done : SpacesBegin(text, begin, done);
     if (token.rstrip) end = end > spaces.first && end <= spaces.second ? spaces.second : SpacesEnd(text, end);

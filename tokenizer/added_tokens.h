@@ -15,6 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/json.h"
@@ -46,8 +47,9 @@ class AddedTokens {
   static absl::StatusOr<AddedTokens> FromJson(const Json& list, const Vocabulary& vocabulary,
                                               const Normalizers& normalizers);
 
-  // Cuts `text` at the tokens that are looked for before (or after) normalization.
-  void Cut(absl::string_view text, bool after_normalization, bool special_tokens_as_text,
+  // Cuts `text` at the tokens that are looked for before (or after) normalization. A special token at [begin, end) for
+  // which `is_plain` holds is text.
+  void Cut(absl::string_view text, bool after_normalization, absl::FunctionRef<bool(size_t begin, size_t end)> is_plain,
            std::vector<AddedTokenCut>& out) const;
 
   bool has_normalized() const { return !tries_[1].tokens.empty(); }

@@ -93,22 +93,41 @@ absl::string_view Trimmed(absl::string_view text, const ChatFormat::Trim& trim) 
 
 }  // namespace
 
-absl::StatusOr<std::string> ChatFormat::Wrap(absl::string_view user, const std::optional<std::string>& system) const {
+void ChatText::AppendOwn(absl::string_view own) { absl::StrAppend(&text, own); }
+
+void ChatText::AppendPlain(absl::string_view plain) {
+  if (plain.empty()) return;
+  plain_parts.push_back({text.size(), text.size() + plain.size()});
+  absl::StrAppend(&text, plain);
+}
+
+absl::StatusOr<ChatText> ChatFormat::Wrap(absl::string_view user, const std::optional<std::string>& system) const {
+  ChatText wrapped;
   if (system.has_value()) {
     if (!with_system.has_value()) {
       return absl::FailedPreconditionError("this model's chat template takes no system message");
     }
     const absl::string_view said = Trimmed(*system, with_system->trim_system);
     if (!said.empty() || !with_system->omits_empty_system) {
-      return absl::StrCat(with_system->prefix, said, with_system->between, Trimmed(user, with_system->trim_user),
-                          with_system->suffix);
+      wrapped.AppendOwn(with_system->prefix);
+      wrapped.AppendPlain(said);
+      wrapped.AppendOwn(with_system->between);
+      wrapped.AppendPlain(Trimmed(user, with_system->trim_user));
+      wrapped.AppendOwn(with_system->suffix);
+      return wrapped;
     }
   }
-  return absl::StrCat(without_system.prefix, Trimmed(user, without_system.trim_user), without_system.suffix);
+  wrapped.AppendOwn(without_system.prefix);
+  wrapped.AppendPlain(Trimmed(user, without_system.trim_user));
+  wrapped.AppendOwn(without_system.suffix);
+  return wrapped;
 }
 
-std::string ChatFormat::WrapStart(absl::string_view user) const {
-  return absl::StrCat(without_system.prefix, Trimmed(user, {without_system.trim_user.start, false}));
+ChatText ChatFormat::WrapStart(absl::string_view user) const {
+  ChatText wrapped;
+  wrapped.AppendOwn(without_system.prefix);
+  wrapped.AppendPlain(Trimmed(user, {without_system.trim_user.start, false}));
+  return wrapped;
 }
 
 std::string ChatFormat::Identity() const {
@@ -173,9 +192,11 @@ absl::Status CheckHasChatFormat(const ChatFormat* format, absl::string_view mode
                                                     "makes it from the model's chat template"));
 }
 
-absl::StatusOr<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, absl::string_view wrapped,
+absl::StatusOr<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, const ChatText& wrapped,
                                                 int64_t* invalid_utf8_count) {
-  return tokenizer.Encode(wrapped, {.add_special_tokens = false, .invalid_utf8_count = invalid_utf8_count});
+  return tokenizer.Encode(
+      wrapped.text,
+      {.add_special_tokens = false, .plain_parts = wrapped.plain_parts, .invalid_utf8_count = invalid_utf8_count});
 }
 
 }  // namespace varifocal

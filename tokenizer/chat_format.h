@@ -26,6 +26,18 @@
 
 namespace varifocal {
 
+// A text to encode, and the parts of it that somebody else wrote: special tokens in them are text, so that no message
+// ends a turn or begins another.
+struct ChatText {
+  std::string text;
+  std::vector<TextRange> plain_parts;
+
+  void AppendOwn(absl::string_view own);
+  void AppendPlain(absl::string_view plain);
+  friend bool operator==(const ChatText& a, const ChatText& b) { return a.text == b.text; }
+  friend bool operator==(const ChatText& a, absl::string_view b) { return a.text == b; }
+};
+
 struct ChatFormat {
   // The ends of a message that lose their white space, as by Python's str.strip().
   struct Trim {
@@ -47,9 +59,9 @@ struct ChatFormat {
   std::optional<Texts> with_system;
 
   // The whole text to encode.
-  absl::StatusOr<std::string> Wrap(absl::string_view user, const std::optional<std::string>& system = {}) const;
+  absl::StatusOr<ChatText> Wrap(absl::string_view user, const std::optional<std::string>& system = {}) const;
   // The beginning of the text to encode, when what the user says begins with `user`.
-  std::string WrapStart(absl::string_view user) const;
+  ChatText WrapStart(absl::string_view user) const;
   // Names the format where it must stay the same: the template's hash, and what it does to messages where it does.
   std::string Identity() const;
 };
@@ -62,7 +74,7 @@ absl::StatusOr<std::shared_ptr<const ChatFormat>> ReadChatFormat(const std::stri
 absl::Status CheckHasChatFormat(const ChatFormat* format, absl::string_view model);
 
 // The ids of a wrapped prompt.
-absl::StatusOr<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, absl::string_view wrapped,
+absl::StatusOr<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, const ChatText& wrapped,
                                                 int64_t* invalid_utf8_count = nullptr);
 
 }  // namespace varifocal

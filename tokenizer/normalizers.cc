@@ -15,6 +15,13 @@
 namespace varifocal {
 namespace {
 
+absl::Status CheckGrowth(const NormalizedText& text, size_t added_bytes) {
+  if (text.text.size() <= text.bytes_max && added_bytes <= text.bytes_max - text.text.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the normalizer makes a text longer than ", text.bytes_max,
+                                                 " bytes, which is ", kNormalizedGrowthMax, " times its size and ",
+                                                 kNormalizedBytesSpare, " bytes more, the limit"));
+}
+
 class InUnicodeForm : public Normalizer {
  public:
   explicit InUnicodeForm(UnicodeForm form) : form_(form) {}
@@ -29,6 +36,7 @@ class Prepend : public Normalizer {
   explicit Prepend(std::string prefix) : prefix_(std::move(prefix)) {}
   absl::Status Apply(NormalizedText& text) const override {
     if (text.text.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckGrowth(text, prefix_.size()));
     text.text.insert(0, prefix_);
     if (text.alignment.has_value()) {
       const TextRange first = text.alignment->front();
@@ -49,6 +57,7 @@ class Replace : public Normalizer {
     std::string& text = normalized.text;
     ASSIGN_OR_RETURN(std::vector<TextRange> found, pattern_->FindAll(text));
     if (found.empty()) return absl::OkStatus();
+    if (!content_.empty()) RETURN_IF_ERROR(CheckReplacements(found, normalized));
     if (found[0].begin == 0 && content_.empty()) normalized.is_start = false;
     std::string out;
     out.reserve(text.size() + found.size() * content_.size());
@@ -64,6 +73,13 @@ class Replace : public Normalizer {
   }
 
  private:
+  absl::Status CheckReplacements(const std::vector<TextRange>& found, const NormalizedText& text) const {
+    size_t replaced = 0;
+    for (const TextRange& range : found) replaced += range.end - range.begin;
+    if (found.size() > text.bytes_max / content_.size()) return CheckGrowth(text, text.bytes_max + 1);
+    const size_t put_in = found.size() * content_.size();
+    return CheckGrowth(text, put_in > replaced ? put_in - replaced : 0);
+  }
   // What replaces a match stands for its last character.
   void Align(const std::vector<TextRange>& found, Alignment& alignment) const {
     Alignment out;
@@ -195,7 +211,11 @@ absl::StatusOr<Normalizers> MakeNormalizers(const Json& normalizer) {
 }
 
 absl::Status Normalize(const Normalizers& normalizers, NormalizedText& text) {
-  for (const auto& normalizer : normalizers) RETURN_IF_ERROR(normalizer->Apply(text));
+  text.bytes_max = kNormalizedGrowthMax * text.text.size() + kNormalizedBytesSpare;
+  for (const auto& normalizer : normalizers) {
+    RETURN_IF_ERROR(normalizer->Apply(text));
+    RETURN_IF_ERROR(CheckGrowth(text, 0));
+  }
   return absl::OkStatus();
 }
 

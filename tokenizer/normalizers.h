@@ -19,7 +19,8 @@ namespace varifocal {
 struct NormalizedText {
   std::string text;      // well-formed UTF-8, and stays so
   bool is_start = true;  // its first character stood at the start of the whole text, or was put there
-  std::optional<Alignment> alignment = std::nullopt;  // of `text`; there when somebody wants to know
+  std::optional<Alignment> alignment = std::nullopt;  // of `text`; there when offsets are asked for
+  size_t bytes_max = 0;                               // set by Normalize
 };
 
 class Normalizer {
@@ -34,6 +35,9 @@ using MadeNormalizer = absl::StatusOr<std::unique_ptr<const Normalizer>>;
 using Normalizers = std::vector<std::unique_ptr<const Normalizer>>;
 absl::StatusOr<Normalizers> MakeNormalizers(const Json& normalizer);
 
+// INVALID_ARGUMENT when the text grows beyond kNormalizedGrowthMax times its size and kNormalizedBytesSpare more. Unicode
+// forms make a text at most eleven times as long.
+inline constexpr size_t kNormalizedGrowthMax = 64, kNormalizedBytesSpare = 256;
 absl::Status Normalize(const Normalizers& normalizers, NormalizedText& text);
 
 }  // namespace varifocal

@@ -47,12 +47,35 @@ class WordCachePool {
 };
 
 // The text, or its repaired copy.
-absl::string_view Repair(absl::string_view text, const EncodeOptions& options, std::string& repaired) {
+absl::string_view Repair(absl::string_view text, const EncodeOptions& options, std::string& repaired,
+                         std::vector<TextRange>& plain_parts) {
+  plain_parts.assign(options.plain_parts.begin(), options.plain_parts.end());
   if (ValidUtf8Prefix(text) == text.size()) return text;
+  const auto moved = [&](size_t at) {
+    std::string before;
+    AppendRepairedUtf8(text.substr(0, at), before);
+    return before.size();
+  };
+  for (TextRange& part : plain_parts) part = {moved(part.begin), moved(part.end)};
   const int64_t count = AppendRepairedUtf8(text, repaired);
   if (options.invalid_utf8_count != nullptr) *options.invalid_utf8_count += count;
   return repaired;
 }
+
+// Where special tokens are text.
+struct PlainText {
+  bool everywhere = false;
+  absl::string_view text;  // that the parts are of
+  absl::Span<const TextRange> parts;
+
+  bool Touches(size_t begin, size_t end) const {
+    if (everywhere) return true;
+    const auto part = std::upper_bound(parts.begin(), parts.end(), begin,
+                                       [](size_t at, const TextRange& other) { return at < other.end; });
+    return part != parts.end() && part->begin < end;
+  }
+  size_t PlaceOf(absl::string_view part) const { return static_cast<size_t>(part.data() - text.data()); }
+};
 
 }  // namespace
 
@@ -77,10 +100,11 @@ struct Tokenizer::Parts {
   WordCachePool caches;
 
   // Ids of a text without added tokens that are looked for before normalization. `is_start`: nothing stands before it.
-  absl::Status EncodeStretch(absl::string_view text, bool is_start, bool special_tokens_as_text, WordCache& cache,
+  absl::Status EncodeStretch(absl::string_view text, bool is_start, const PlainText& plain, WordCache& cache,
                              std::vector<int32_t>& ids, Trace* trace) const {
     NormalizedText normalized{{}, is_start};
-    if (trace != nullptr) normalized.alignment = AlignToItself(text, trace->PlaceOf(text));
+    const bool looks_for_plain = added.has_normalized() && !plain.everywhere && !plain.parts.empty();
+    if (trace != nullptr || looks_for_plain) normalized.alignment = AlignToItself(text, plain.PlaceOf(text));
     if (!normalizers.empty()) {
       normalized.text = std::string(text);
       RETURN_IF_ERROR(Normalize(normalizers, normalized));
@@ -89,7 +113,11 @@ struct Tokenizer::Parts {
     const TextRange* alignment = trace == nullptr ? nullptr : normalized.alignment->data();
     if (!added.has_normalized()) return EncodeWords(text, normalized.is_start, cache, ids, alignment, trace);
     std::vector<AddedTokenCut> cuts;
-    added.Cut(text, /*after_normalization=*/true, special_tokens_as_text, cuts);
+    const auto is_plain = [&](size_t begin, size_t end) {
+      if (!looks_for_plain) return plain.everywhere;
+      return plain.Touches((*normalized.alignment)[begin].begin, (*normalized.alignment)[end - 1].end);
+    };
+    added.Cut(text, /*after_normalization=*/true, is_plain, cuts);
     for (const AddedTokenCut& cut : cuts) {
       const TextRange* of_cut = trace == nullptr ? nullptr : alignment + (cut.text.data() - text.data());
       if (cut.id.has_value()) {
@@ -237,7 +265,9 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::strin
 absl::Status Tokenizer::EncodeInto(absl::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
                                    Trace* trace) const {
   std::vector<AddedTokenCut> cuts;
-  parts_->added.Cut(text, /*after_normalization=*/false, options.special_tokens_as_text, cuts);
+  const PlainText plain{options.special_tokens_as_text, text, options.plain_parts};
+  parts_->added.Cut(
+      text, /*after_normalization=*/false, [&](size_t begin, size_t end) { return plain.Touches(begin, end); }, cuts);
   auto cache = parts_->caches.Borrow();
   absl::Status status;
   for (const AddedTokenCut& cut : cuts) {
@@ -249,7 +279,7 @@ absl::Status Tokenizer::EncodeInto(absl::string_view text, const EncodeOptions& 
       ids.push_back(*cut.id);
     } else {
       const bool is_start = cut.text.data() == text.data();
-      status = parts_->EncodeStretch(cut.text, is_start, options.special_tokens_as_text, *cache, ids, trace);
+      status = parts_->EncodeStretch(cut.text, is_start, plain, *cache, ids, trace);
       if (!status.ok()) break;
     }
   }
@@ -259,11 +289,14 @@ absl::Status Tokenizer::EncodeInto(absl::string_view text, const EncodeOptions& 
 
 absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text, const EncodeOptions& options) const {
   std::string repaired;
-  text = Repair(text, options, repaired);
+  std::vector<TextRange> plain_parts;
+  text = Repair(text, options, repaired, plain_parts);
+  EncodeOptions of_repaired = options;
+  of_repaired.plain_parts = plain_parts;
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 3 + 8);
   if (options.add_special_tokens) ids = parts_->post_processor.before;
-  RETURN_IF_ERROR(EncodeInto(text, options, ids, nullptr));
+  RETURN_IF_ERROR(EncodeInto(text, of_repaired, ids, nullptr));
   if (options.add_special_tokens) {
     ids.insert(ids.end(), parts_->post_processor.behind.begin(), parts_->post_processor.behind.end());
   }
@@ -272,11 +305,14 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text, c
 
 absl::StatusOr<EncodedText> Tokenizer::EncodeWithOffsets(absl::string_view text, const EncodeOptions& options) const {
   std::string repaired;
-  text = Repair(text, options, repaired);
+  std::vector<TextRange> plain_parts;
+  text = Repair(text, options, repaired, plain_parts);
+  EncodeOptions of_repaired = options;
+  of_repaired.plain_parts = plain_parts;
   EncodedText encoded;
   Trace trace;
   trace.text = text;
-  RETURN_IF_ERROR(EncodeInto(text, options, encoded.ids, &trace));
+  RETURN_IF_ERROR(EncodeInto(text, of_repaired, encoded.ids, &trace));
   const PostProcessor& post_processor = parts_->post_processor;
   for (const bool spares_first : post_processor.trims) parts_->Trim(spares_first, encoded.ids, trace);
   encoded.offsets = std::move(trace.offsets);

@@ -26,8 +26,10 @@
 namespace varifocal {
 
 struct EncodeOptions {
-  bool add_special_tokens = true;         // what the post-processor puts around a text, e.g. the BOS token
-  bool special_tokens_as_text = false;    // "<|end|>" inside a text is seven characters, not one token
+  bool add_special_tokens = true;       // what the post-processor puts around a text, e.g. the BOS token
+  bool special_tokens_as_text = false;  // "<|end|>" inside a text is seven characters, not one token
+  // The same in these parts of the text, in order and without overlap: a special token that touches one is text.
+  absl::Span<const TextRange> plain_parts = {};
   int64_t* invalid_utf8_count = nullptr;  // when set, the number of ill-formed sequences replaced is added to it
 };
 

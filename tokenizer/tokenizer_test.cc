@@ -87,6 +87,63 @@ TEST(EncodeTest, OptionsDoWhatTheySay) {
   EXPECT_EQ(*tokenizer.CountTokens("<|end|>"), 2);
 }
 
+// Special tokens are text in the plain parts, and tokens beside them.
+TEST(EncodeTest, PlainPartsHaveNoSpecialTokens) {
+  const auto& tokenizer = *Shipped();
+  const int32_t end = *tokenizer.TokenToId("<|end|>");
+  const std::string text = "<|end|>a<|end|>b<|end|>";
+  const auto count = [&](std::vector<TextRange> parts, const std::string& of) {
+    const auto ids = *tokenizer.Encode(of, {.add_special_tokens = false, .plain_parts = parts});
+    EXPECT_EQ(*tokenizer.Decode(ids, {.keep_special_tokens = true}), of);
+    return std::count(ids.begin(), ids.end(), end);
+  };
+  EXPECT_EQ(count({}, text), 3);
+  EXPECT_EQ(count({{0, 7}}, text), 2);
+  EXPECT_EQ(count({{7, 8}}, text), 3) << "beside a token";
+  EXPECT_EQ(count({{8, 15}}, text), 2);
+  EXPECT_EQ(count({{0, 1}, {14, 17}}, text), 0) << "one byte of each";
+  EXPECT_EQ(count({{0, 23}}, text), 0);
+  // Ranges are of the text as it was given, before it is repaired.
+  const auto repaired = *tokenizer.Encode("\xFF\xFF<|end|>x<|end|>",
+                                          {.add_special_tokens = false, .plain_parts = std::vector<TextRange>{{0, 9}}});
+  EXPECT_EQ(std::count(repaired.begin(), repaired.end(), end), 1);
+  EXPECT_EQ(repaired.back(), end);
+}
+
+// Special tokens that are looked for in the normalized text are found in their place in the text as it was.
+TEST(EncodeTest, PlainPartsOfANormalizedText) {
+  const auto tokenizer = Tokenizer::FromJson(R"({
+    "added_tokens": [{"id": 4, "content": "<e>", "special": true, "normalized": true, "lstrip": false, "rstrip": false,
+                      "single_word": false}],
+    "normalizer": {"type": "Replace", "pattern": {"String": "a"}, "content": "bbb"},
+    "model": {"type": "BPE", "vocab": {"b": 0, "<": 1, "e": 2, ">": 3}, "merges": []}})");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT(*(*tokenizer)->Encode("a<e>a<e>"), ElementsAre(0, 0, 0, 4, 0, 0, 0, 4));
+  const std::vector<TextRange> first = {{0, 4}}, second = {{4, 8}};
+  EXPECT_THAT(*(*tokenizer)->Encode("a<e>a<e>", {.plain_parts = first}), ElementsAre(0, 0, 0, 1, 2, 3, 0, 0, 0, 4));
+  EXPECT_THAT(*(*tokenizer)->Encode("a<e>a<e>", {.plain_parts = second}), ElementsAre(0, 0, 0, 4, 0, 0, 0, 1, 2, 3));
+}
+
+// Nine steps that each make a text ten times as long would need gigabytes for four letters.
+TEST(EncodeTest, NormalizersDoNotMakeATextWithoutEnd) {
+  const auto with_steps = [](int count) {
+    std::string steps;
+    for (int i = 0; i < count; ++i) {
+      absl::StrAppend(&steps, i == 0 ? "" : ",",
+                      R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaa"})");
+    }
+    return *Tokenizer::FromJson(absl::StrCat(R"({"normalizer": {"type": "Sequence", "normalizers": [)", steps,
+                                             R"(]}, "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})"));
+  };
+  EXPECT_EQ((*with_steps(1)->Encode("aaaa")).size(), 40u);
+  EXPECT_EQ((*with_steps(2)->Encode("aaaa")).size(), 400u);
+  const auto bomb = with_steps(9)->Encode("aaaa");
+  EXPECT_EQ(bomb.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(bomb.status().message(),
+            "the normalizer makes a text longer than 512 bytes, which is 64 times its size and 256 bytes more, the "
+            "limit");
+}
+
 TEST(DecodeTest, IdsWithoutATokenAreAnError) {
   const int32_t beyond = Shipped()->vocab_size();
   EXPECT_EQ(Shipped()->IdToToken(beyond), std::nullopt);

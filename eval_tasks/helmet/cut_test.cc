@@ -24,7 +24,8 @@ TEST(CutTest, KeepsWhatUpstreamKeeps) {
   int cut_count = 0;
   for (const Json& row : golden["rows"]) {
     const auto name = row["tokenizer"].get<std::string>();
-    const auto counter = MakeTokenCounter(Tokenizer::Load(absl::StrCat(kGoldens, "tokenizers/", name)).value());
+    const auto counter = MakeTokenCounter(Tokenizer::Load(absl::StrCat(kGoldens, "tokenizers/", name)).value(),
+                                          /*chat_format=*/nullptr, SpecialTokens::kAsTokens);
     for (size_t i = 0; i < row["kept"].size(); ++i) {
       const auto context = golden["contexts"][i].get<std::string>();
       const auto kept = row["kept"][i].get<std::vector<size_t>>();

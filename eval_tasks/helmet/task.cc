@@ -221,7 +221,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeHelmetTask(const TaskSpec& spec) {
   const std::string& expected = GetText(spec.parameters, "sha256");
   if (!expected.empty() && expected != digest) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, ": the SHA-256 of the file is ", digest, ", not ", expected, " as the job says"));
+        absl::StrCat(path, ": the SHA-256 of the file is not ", expected, " as the job says"));
   }
   absl::StatusOr<helmet::TaskIndex> index = helmet::ParseTaskIndex(bytes);
   if (!index.ok()) return Annotate(index.status(), path);

@@ -285,7 +285,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec, absl::
   const std::string& expected = GetText(spec.parameters, "sha256");
   if (!expected.empty() && expected != digest) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, ": the SHA-256 of the file is ", digest, ", not ", expected, " as the job says"));
+        absl::StrCat(path, ": the SHA-256 of the file is not ", expected, " as the job says"));
   }
   ASSIGN_OR_RETURN(std::vector<JsonlRow> rows, ParseJsonlRows(spec.parameters, path, bytes));
   return std::make_unique<JsonlTask>(spec, std::move(rows), digest);

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -25,8 +26,9 @@ struct SplitContinuations {
   int64_t invalid_utf8_count = 0;  // in all texts
 };
 
-// A wrapped prompt ends with its chat format's own text: no spaces move, and no specials are added.
-absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& tokenizer, absl::string_view prompt,
+// A wrapped prompt ends with its chat format's own text: no spaces move, and no specials are added. Special tokens in
+// what a user wrote are text: in all of an unwrapped prompt, and in continuations.
+absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& tokenizer, const ChatText& wrapped,
                                                                const std::vector<std::string>& continuations,
                                                                bool is_wrapped = false);
 

@@ -147,11 +147,11 @@ absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file)
   const uint64_t header_bytes = HeaderBytes(file);
   if (header_bytes > static_cast<uint64_t>(kSafetensorsHeaderBytesMax)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the header length is ", header_bytes, " bytes; the limit is ", kSafetensorsHeaderBytesMax));
+        absl::StrCat("the header length is above the limit of ", kSafetensorsHeaderBytesMax, " bytes"));
   }
   if (header_bytes > file.size() - 8) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the header length is ", header_bytes, " bytes; the file has ", file.size() - 8, " after it"));
+        absl::StrCat("the header is longer than the ", file.size() - 8, " bytes after its length"));
   }
   const absl::string_view header = file.substr(8, header_bytes);
   const absl::string_view data = file.substr(8 + header_bytes);

@@ -34,13 +34,13 @@ absl::StatusOr<std::vector<int32_t>> CheckedIds(const v1::TokenIds& ids, const H
 
 // The text to encode: the prompt, or what the model's chat format makes of it.
 template <typename Request>
-absl::StatusOr<std::string> PromptText(const Request& request, const HostedModel& model) {
+absl::StatusOr<ChatText> PromptText(const Request& request, const HostedModel& model) {
   RETURN_IF_ERROR(CheckHasTokenizer(model));
-  if (!request.has_chat()) return request.prompt_text();
+  if (!request.has_chat()) return ChatText{.text = request.prompt_text(), .plain_parts = {}};
   RETURN_IF_ERROR(CheckHasChatFormat(model));
   std::optional<std::string> system;
   if (request.chat().has_system()) system = request.chat().system();
-  absl::StatusOr<std::string> wrapped = model.chat_format->Wrap(request.prompt_text(), system);
+  absl::StatusOr<ChatText> wrapped = model.chat_format->Wrap(request.prompt_text(), system);
   if (!wrapped.ok()) {
     return WithReason(wrapped.status(), "NO_SYSTEM_MESSAGE", {{"model", model.name}, {"field", "chat.system"}});
   }
@@ -53,9 +53,12 @@ absl::Status SetPrompt(const Request& request, const HostedModel& model, EngineR
     if (request.has_chat()) return Bad("chat is set, but the prompt is token ids; it must be text", "BAD_CHAT", "chat");
     ASSIGN_OR_RETURN(to->token_ids, CheckedIds(request.prompt_token_ids(), model, "prompt_token_ids"));
   } else if (request.has_prompt_text()) {
-    ASSIGN_OR_RETURN(const std::string text, PromptText(request, model));
-    ASSIGN_OR_RETURN(to->token_ids, model.tokenizer->Encode(text, {.add_special_tokens = !request.has_chat(),
-                                                                   .invalid_utf8_count = &to->invalid_utf8_count}));
+    ASSIGN_OR_RETURN(const ChatText prompt, PromptText(request, model));
+    ASSIGN_OR_RETURN(to->token_ids,
+                     model.tokenizer->Encode(prompt.text, {.add_special_tokens = !request.has_chat(),
+                                                           .special_tokens_as_text = !request.has_chat(),
+                                                           .plain_parts = prompt.plain_parts,
+                                                           .invalid_utf8_count = &to->invalid_utf8_count}));
   }
   if (to->token_ids.empty()) return Bad("the prompt has no token", "EMPTY_PROMPT", "prompt");
   return absl::OkStatus();
@@ -156,7 +159,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsReq
   } else {
     std::vector<std::string> texts;
     for (const v1::Continuation& continuation : request.continuations()) texts.push_back(continuation.text());
-    ASSIGN_OR_RETURN(const std::string prompt, PromptText(request, model));
+    ASSIGN_OR_RETURN(const ChatText prompt, PromptText(request, model));
     ASSIGN_OR_RETURN(SplitContinuations split,
                      SplitPromptAndContinuations(*model.tokenizer, prompt, texts, request.has_chat()));
     engine_request.invalid_utf8_count = split.invalid_utf8_count;
