@@ -1,7 +1,7 @@
 // What a task may ask of a tokenizer: the ids of a text, and a name for the tokenizer that made them.
 //
-// Special tokens in a text are text unless asked otherwise: what a data set has in a row ends no turn and begins none. Those of a chat format and
-// those that a tokenizer puts around a prompt are tokens.
+// Special tokens in a text are text unless asked otherwise: what a data set has in a row ends no turn and begins none.
+// Those of a chat format and those that a tokenizer puts around a prompt are tokens.
 //
 // Tasks see this and not Tokenizer, so that their tests can size prompts with a tokenizer of three lines.
 //
