@@ -35,7 +35,7 @@ TEST_F(InferenceTest, ListsModelsInPages) {
   ASSERT_TRUE(inference_->ListModels(&context2, request, &second).ok());
   ASSERT_EQ(second.models_size(), 1);
   EXPECT_EQ(second.models(0).name(), "models/learned");
-  EXPECT_EQ(second.models(0).attention_mode(), v1::Model::FOCAL_LEARNED);
+  EXPECT_EQ(second.models(0).attention_label(), "focal tau=[3,8] causal");
   EXPECT_EQ(second.next_page_token(), "");
 }
 
@@ -111,7 +111,7 @@ TEST_F(InferenceTest, GenerateRefusesByReason) {
        [](R& r) {
          for (int i = 0; i < 3; ++i) r.add_focal_temperatures(1);
        },
-       grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", "3 focal temperatures"},
+       grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", "focal_temperature has 3 entries"},
       {"focal on learned",
        [](R& r) {
          r.set_model("models/learned");

@@ -113,6 +113,13 @@ std::vector<AttentionCase> Table() {
   }
   table.push_back({.name = "several_sequences", .sequences = {{1, 2}, {130, 3}, {17, 1}, {256, 0}, {3, 5}}});
   table.push_back({.name = "scale_per_row", .sequences = {{200, 3}, {50, 3}}, .row_scales = true});
+  table.push_back({.name = "scale_per_head", .sequences = {{200, 3}, {50, 3}}, .head_scales = true});
+  table.push_back({.name = "scale_per_row_and_head",
+                   .query_heads = 6,
+                   .kv_heads = 2,
+                   .sequences = {{200, 3}, {50, 3}},
+                   .row_scales = true,
+                   .head_scales = true});
   table.push_back({.name = "rows_that_see_nothing", .sequences = {{140, 1}}, .blind_rows = 20});
   table.push_back({.name = "large_scores", .sequences = {{260, 2}}, .amplitude = 8.0f});
   table.push_back({.name = "tiny_scores", .sequences = {{260, 2}}, .amplitude = 1e-20f});

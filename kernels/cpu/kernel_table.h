@@ -113,8 +113,9 @@ struct DecodeSplit {
   int head_count = 0;
   const float* queries = nullptr;  // [heads, D]
   float scale = 1;
-  RowInterval seen;           // already cut to the split
-  float* partials = nullptr;  // [heads, PaddedDim(D) + 2]: sums of p v; then the reference; then the sum of p
+  const float* head_scales = nullptr;  // [heads], multiply it; null: none
+  RowInterval seen;                    // already cut to the split
+  float* partials = nullptr;           // [heads, PaddedDim(D) + 2]: sums of p v; then the reference; then the sum of p
 };
 
 inline size_t DecodeScratchFloats(int head_dim) { return static_cast<size_t>(5) * PaddedDim(head_dim) + kPageTokens; }

@@ -53,10 +53,10 @@ struct ScoreContinuationsWork {
 struct ScoreTextWork {};
 
 struct EngineRequest {
-  std::string id;                         // for logs only
-  std::vector<int32_t> token_ids;         // special tokens included; at least one
-  int64_t invalid_utf8_count = 0;         // of the text behind the ids; travels to the result
-  std::vector<double> focal_temperature;  // empty: as the model says; else one number or exactly L, absolute
+  std::string id;                          // for logs only
+  std::vector<int32_t> token_ids;          // special tokens included; at least one
+  int64_t invalid_utf8_count = 0;          // of the text behind the ids; travels to the result
+  AttentionOverrides attention_overrides;  // empty: the checkpoint's setting
   std::variant<GenerateWork, ScoreContinuationsWork, ScoreTextWork> work;
 };
 

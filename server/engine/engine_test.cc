@@ -39,7 +39,7 @@ std::vector<Refusal> Refusals() {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   auto generate = [&](GenerateWork work) { return EngineRequest{.token_ids = two, .work = std::move(work)}; };
   auto focal = [&](std::vector<double> t) {
-    return EngineRequest{.token_ids = two, .focal_temperature = std::move(t), .work = Tokens(1)};
+    return EngineRequest{.token_ids = two, .attention_overrides = RunTimeTemperature(t), .work = Tokens(1)};
   };
   auto score = [&](std::vector<std::vector<int32_t>> c) {
     return EngineRequest{.token_ids = two, .work = ScoreContinuationsWork{std::move(c)}};
@@ -73,7 +73,7 @@ std::vector<Refusal> Refusals() {
       {"FocalNan", focal({kNaN}), invalid, "BAD_FOCAL_TEMPERATURE", "nan"},
       {"FocalInfinite", focal({kInfinity}), invalid, "BAD_FOCAL_TEMPERATURE", "inf"},
       {"FocalSecondLayer", focal({1, -kInfinity}), invalid, "BAD_FOCAL_TEMPERATURE", "[1] is -inf"},
-      {"FocalTooMany", focal({1, 1, 1}), invalid, "BAD_FOCAL_TEMPERATURE", "3 numbers; it must have 1 or 2"},
+      {"FocalTooMany", focal({1, 1, 1}), invalid, "BAD_FOCAL_TEMPERATURE", "3 entries; it must have 1 or 2"},
       {"PromptAndNewAboveLimit",
        {.token_ids = RandomIds("a", 4096), .work = Tokens(1)},
        invalid,
@@ -137,7 +137,8 @@ TEST(RefusalTest, MemoryInBothNumbers) {
 
 TEST(RefusalTest, LearnedTauCannotBeReplaced) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("focal-learned-causal")));
-  const auto result = engine->Run({.token_ids = {0, 5}, .focal_temperature = {1}, .work = Tokens(1)});
+  const auto result =
+      engine->Run({.token_ids = {0, 5}, .attention_overrides = RunTimeTemperature({1}), .work = Tokens(1)});
   EXPECT_EQ(EngineErrorReason(result.status()), "BAD_FOCAL_TEMPERATURE");
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("learned"));
 }
@@ -150,15 +151,19 @@ TEST(FocalTest, TemperatureOneIsTheBaselineBitForBit) {
     const std::vector<int32_t> ids = RandomIds("t is one", length);
     const auto baseline = engine->Run({.token_ids = ids, .work = ScoreTextWork{}});
     EXPECT_EQ(AnswerBits(baseline),
-              AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1}, .work = ScoreTextWork{}})));
+              AnswerBits(engine->Run(
+                  {.token_ids = ids, .attention_overrides = RunTimeTemperature({1}), .work = ScoreTextWork{}})));
     EXPECT_EQ(AnswerBits(baseline),
-              AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1, 1}, .work = ScoreTextWork{}})));
+              AnswerBits(engine->Run(
+                  {.token_ids = ids, .attention_overrides = RunTimeTemperature({1, 1}), .work = ScoreTextWork{}})));
     const auto text = engine->Run({.token_ids = ids, .work = Tokens(20)});
     EXPECT_EQ(AnswerBits(text),
-              AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1}, .work = Tokens(20)})));
+              AnswerBits(
+                  engine->Run({.token_ids = ids, .attention_overrides = RunTimeTemperature({1}), .work = Tokens(20)})));
     if (length > 1) {  // one key: its weight is 1 at any temperature
       EXPECT_NE(AnswerBits(baseline),
-                AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {0.999}, .work = ScoreTextWork{}})));
+                AnswerBits(engine->Run(
+                    {.token_ids = ids, .attention_overrides = RunTimeTemperature({0.999}), .work = ScoreTextWork{}})));
     }
   }
 }
@@ -168,16 +173,19 @@ TEST(FocalTest, AbsoluteNotAFactor) {
   const std::vector<int32_t> ids = RandomIds("absolute", 200);
   const auto own = engine->Run({.token_ids = ids, .work = ScoreTextWork{}});
   EXPECT_EQ(AnswerBits(own),
-            AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {0.4}, .work = ScoreTextWork{}})));
+            AnswerBits(engine->Run(
+                {.token_ids = ids, .attention_overrides = RunTimeTemperature({0.4}), .work = ScoreTextWork{}})));
   EXPECT_NE(AnswerBits(own),
-            AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1}, .work = ScoreTextWork{}})));
+            AnswerBits(engine->Run(
+                {.token_ids = ids, .attention_overrides = RunTimeTemperature({1}), .work = ScoreTextWork{}})));
 }
 
 TEST(FocalTest, ExtremeTemperaturesStayFinite) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   for (const double t : {1e-30, 1e30, 5e-324, 1e308}) {
-    const auto result =
-        engine->Run({.token_ids = RandomIds("extreme", 150), .focal_temperature = {t}, .work = ScoreTextWork{}});
+    const auto result = engine->Run({.token_ids = RandomIds("extreme", 150),
+                                     .attention_overrides = RunTimeTemperature({t}),
+                                     .work = ScoreTextWork{}});
     ASSERT_TRUE(result.ok()) << t << ": " << result.status();
     EXPECT_TRUE(std::isfinite(result->log_likelihood)) << t;
   }
@@ -241,8 +249,12 @@ TEST(PrefixTest, OnlyTheSameSettingAndTheSameTokensHit) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   std::vector<int32_t> ids = RandomIds("setting", 400);
   ASSERT_TRUE(engine->Run({.token_ids = ids, .work = Tokens(1)}).ok());
-  EXPECT_EQ(engine->Run({.token_ids = ids, .focal_temperature = {0.7}, .work = Tokens(1)})->cached_token_count, 0);
-  EXPECT_EQ(engine->Run({.token_ids = ids, .focal_temperature = {0.7}, .work = Tokens(1)})->cached_token_count, 384);
+  EXPECT_EQ(engine->Run({.token_ids = ids, .attention_overrides = RunTimeTemperature({0.7}), .work = Tokens(1)})
+                ->cached_token_count,
+            0);
+  EXPECT_EQ(engine->Run({.token_ids = ids, .attention_overrides = RunTimeTemperature({0.7}), .work = Tokens(1)})
+                ->cached_token_count,
+            384);
   EXPECT_EQ(engine->Run({.token_ids = ids, .work = ScoreTextWork{}})->cached_token_count, 0);
   EXPECT_EQ(engine->Run({.token_ids = ids, .work = ScoreContinuationsWork{{{3}, {4, 5}}}})->cached_token_count, 384);
   ids[200] = ids[200] == 7 ? 8 : 7;

@@ -74,11 +74,11 @@ absl::Status CheckContinuations(const ScoreContinuationsWork& work, int64_t voca
 }
 
 // Everything that decides the bits of a page but its tokens.
-Sha256Digest PrefixRoot(const LoadedModel& model, const std::string& attention_name, int64_t rope_length) {
+Sha256Digest PrefixRoot(const LoadedModel& model, const AttentionSetting& attention, int64_t rope_length) {
   const ModelProvenance& provenance = model.provenance();
   std::string root;
-  for (const std::string& part : {provenance.weights_sha256, attention_name, provenance.rope, absl::StrCat(rope_length),
-                                  provenance.dtype, provenance.kernels}) {
+  for (const std::string& part : {provenance.weights_sha256, attention.json(), provenance.rope,
+                                  absl::StrCat(rope_length), provenance.dtype, provenance.kernels}) {
     absl::StrAppend(&root, part.size(), ":", part, "\n");
   }
   return Sha256(root);
@@ -155,10 +155,10 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
     sequence->continuation_done.assign(score->continuations.size(), 0);
   }
   RETURN_IF_ERROR(CheckLength(config, static_cast<int64_t>(request.token_ids.size()), new_tokens));
-  absl::StatusOr<AttentionSetting> attention = model.AttentionWith(request.focal_temperature);
+  absl::StatusOr<AttentionSetting> attention =
+      config.attention.With(request.attention_overrides, AttentionModelOf(config));
   if (!attention.ok()) return WithReason(attention.status(), "BAD_FOCAL_TEMPERATURE");
   sequence->attention = *std::move(attention);
-  sequence->attention_name = sequence->attention.ToString();
   sequence->rope_length = SettledRopeLength(config, static_cast<int64_t>(request.token_ids.size()) + new_tokens);
   sequence->extent = ExtentOf(limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens,
                               std::holds_alternative<ScoreContinuationsWork>(request.work));
@@ -174,7 +174,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   // Scoring the text itself needs every row, so nothing can be taken from the cache; its pages may still serve others.
   if (limits.prefix_cache && !sequence->attention.NeedsWholePrompt()) {
     const int64_t length = sequence->prompt_length();
-    sequence->page_names = NamePages(PrefixRoot(model, sequence->attention_name, sequence->rope_length),
+    sequence->page_names = NamePages(PrefixRoot(model, sequence->attention, sequence->rope_length),
                                      sequence->request.token_ids, length / kernels::kPageTokens);
     // One row at least is computed: its logits are wanted.
     if (!sequence->scores_text()) sequence->reusable_page_count = (length - 1) / kernels::kPageTokens;

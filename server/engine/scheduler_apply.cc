@@ -214,10 +214,8 @@ void Scheduler::Complete(Sequence& sequence) {
     absl::StatusOr<std::string> text = model_.tokenizer()->Decode(result.new_token_ids, {.ignore_unknown_ids = true});
     if (text.ok()) result.text = *std::move(text);
   }
-  if (sequence.attention.NeedsWholePrompt()) {
-    result.notes = "tau_mean is sequence: the prompt ran in one step, without chunks and without prefix reuse";
-  }
-  if (sequence.tau_row_count > 0 && sequence.attention.mode == AttentionMode::kFocalLearned) {
+  result.notes = sequence.attention.WholePromptReason();
+  if (sequence.tau_row_count > 0 && sequence.attention.CountsBounds()) {
     result.tau_at_min_share =
         static_cast<double>(sequence.tau_at_min_count) / static_cast<double>(sequence.tau_row_count);
     result.tau_at_max_share =

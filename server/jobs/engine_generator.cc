@@ -196,7 +196,7 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToParts(cons
   }
   for (Part& part : parts) {
     part.request.id = absl::StrCat(sample.task, "/", sample.context_length, "/", sample.index, "/", request.variant);
-    part.request.focal_temperature = request.focal_temperatures;
+    part.request.attention_overrides = RunTimeTemperature(request.focal_temperatures);
   }
   return parts;
 }

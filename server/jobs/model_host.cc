@@ -23,22 +23,10 @@ absl::Status CheckModelName(absl::string_view name) {
 }
 
 absl::Status CheckFocalTemperatures(const ModelConfig& config, absl::Span<const double> temperatures) {
-  if (temperatures.empty()) return absl::OkStatus();
-  const auto bad = [](const std::string& message) {
-    return WithReason(absl::InvalidArgumentError(message), "BAD_FOCAL_TEMPERATURE", {{"field", "focal_temperatures"}});
-  };
-  for (double t : temperatures) {
-    if (!std::isfinite(t) || t <= 0)
-      return bad(absl::StrCat("focal temperature ", t, " is not a finite number above 0"));
-  }
-  if (config.attention.mode == AttentionMode::kFocalLearned) {
-    return bad("focal temperature cannot be set on a model whose temperatures are learned");
-  }
-  if (temperatures.size() != 1 && static_cast<int64_t>(temperatures.size()) != config.layer_count) {
-    return bad(absl::StrCat(temperatures.size(), " focal temperatures given, the model takes 1 or one for each of its ",
-                            config.layer_count, " layers"));
-  }
-  return absl::OkStatus();
+  const absl::Status status =
+      config.attention.With(RunTimeTemperature(temperatures), AttentionModelOf(config)).status();
+  if (status.ok()) return status;
+  return WithReason(status, "BAD_FOCAL_TEMPERATURE", {{"field", "focal_temperatures"}});
 }
 
 absl::Status FaultOf(const HostedModel& model) {

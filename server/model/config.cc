@@ -267,7 +267,8 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   ASSIGN_OR_RETURN(config.tied_embeddings, reader.Bool("tie_word_embeddings", keys.tied_default));
   RETURN_IF_ERROR(architecture->read_windows(reader, config));
   RETURN_IF_ERROR(ReadRopes(reader, *architecture, config));
-  RETURN_IF_ERROR(ReadAttentionSetting(reader, config.layer_count, config.attention));
+  GroupLayers(config);
+  ASSIGN_OR_RETURN(config.attention, AttentionSetting::Read(reader, AttentionModelOf(config)));
   RETURN_IF_ERROR(RefuseUnsupported(reader));
   RETURN_IF_ERROR(architecture->read_config(reader, config));
   ASSIGN_OR_RETURN(config.eos_token_ids, ReadTokenIds(reader, "eos_token_id", config.vocabulary_size));
@@ -275,7 +276,6 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   if (!bos.empty()) config.bos_token_id = bos[0];
   reader.Ignore(kHarmless);
   RETURN_IF_ERROR(reader.RefuseUnread());
-  GroupLayers(config);
   return config;
 }
 
@@ -294,6 +294,13 @@ void GroupLayers(ModelConfig& config) {
     layer.page_group = group_of[layer.window];
     layer.group_layer = config.page_groups[static_cast<size_t>(layer.page_group)].layer_count++;
   }
+}
+
+AttentionModel AttentionModelOf(const ModelConfig& config) {
+  AttentionModel model{
+      .layer_count = config.layer_count, .head_count = config.head_count, .width = config.width, .windows = {}};
+  for (const LayerConfig& layer : config.layers) model.windows.push_back(layer.window);
+  return model;
 }
 
 int64_t SettledRopeLength(const ModelConfig& config, int64_t total_length) {

@@ -147,22 +147,8 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_vocabulary_size(static_cast<int32_t>(model.config.vocabulary_size));
   proto->set_context_length_max(static_cast<int32_t>(model.config.max_position));
   proto->set_trained_context_length(static_cast<int32_t>(model.config.trained_context_length.value_or(0)));
-  const AttentionSetting& attention = model.config.attention;
-  switch (attention.mode) {
-    case AttentionMode::kBaseline:
-      proto->set_attention_mode(v1::Model::BASELINE);
-      break;
-    case AttentionMode::kFocalConstant:
-      proto->set_attention_mode(v1::Model::FOCAL_CONSTANT);
-      proto->mutable_focal_temperatures()->Add(attention.temperatures.begin(), attention.temperatures.end());
-      break;
-    case AttentionMode::kFocalLearned:
-      proto->set_attention_mode(v1::Model::FOCAL_LEARNED);
-      proto->set_tau_mean(attention.tau_mean == TauMean::kCausal  ? "causal"
-                          : attention.tau_mean == TauMean::kToken ? "token"
-                                                                  : "sequence");
-      break;
-  }
+  proto->set_attention_json(model.config.attention.json());
+  proto->set_attention_label(model.config.attention.Label());
   proto->set_dtype(model.provenance.dtype);
   proto->set_backend(model.provenance.backend);
   proto->set_isa(model.provenance.isa);

@@ -124,8 +124,8 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   if (!work.stop.empty()) RETURN_IF_ERROR(CheckHasTokenizer(model));
 
   EngineRequest engine_request;
-  engine_request.focal_temperature.assign(request.focal_temperatures().begin(), request.focal_temperatures().end());
-  RETURN_IF_ERROR(CheckFocalTemperatures(model.config, engine_request.focal_temperature));
+  RETURN_IF_ERROR(CheckFocalTemperatures(model.config, request.focal_temperatures()));
+  engine_request.attention_overrides = RunTimeTemperature(request.focal_temperatures());
   RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
   RETURN_IF_ERROR(
       CheckFitsModel(model.config, static_cast<int64_t>(engine_request.token_ids.size()), work.max_new_tokens));
@@ -136,8 +136,8 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
 absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsRequest& request,
                                               const HostedModel& model) {
   EngineRequest engine_request;
-  engine_request.focal_temperature.assign(request.focal_temperatures().begin(), request.focal_temperatures().end());
-  RETURN_IF_ERROR(CheckFocalTemperatures(model.config, engine_request.focal_temperature));
+  RETURN_IF_ERROR(CheckFocalTemperatures(model.config, request.focal_temperatures()));
+  engine_request.attention_overrides = RunTimeTemperature(request.focal_temperatures());
   RETURN_IF_ERROR(CheckContinuations(request));
   if (request.continuations().empty()) {
     RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
