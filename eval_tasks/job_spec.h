@@ -34,6 +34,15 @@ struct Variant {
   friend bool operator==(const Variant&, const Variant&) = default;
 };
 
+// Names of suites, tasks and models: a letter, then at most 62 letters, digits, "_", "-" and ".". `what` is for the
+// message.
+absl::Status CheckName(absl::string_view what, absl::string_view name);
+
+// Positive and finite.
+absl::Status CheckFocalTemperature(double temperature);
+// "0.7" or "0.7,1,0.9".
+absl::StatusOr<std::vector<double>> ParseFocalTemperatures(absl::string_view text);
+
 absl::StatusOr<Variant> ParseVariant(absl::string_view text);
 // "a,b@t=0.5,0.6,c": a number after a comma continues the temperatures before it (a model name starts with a letter).
 absl::StatusOr<std::vector<Variant>> ParseVariantList(absl::string_view text);

@@ -47,9 +47,9 @@ TEST(VariantTest, ParsesAndWritesCanonically) {
     EXPECT_EQ(ParseVariant(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
   EXPECT_EQ(ParseVariant("m@t=-1").status().message(),
-            "the focal temperature of \"m@t=-1\" is -1; it must be a finite number above 0");
+            "\"m@t=-1\": the focal temperature is -1; it must be a finite number above 0");
   EXPECT_EQ(ParseVariant("m@t=inf").status().message(),
-            "the focal temperature of \"m@t=inf\" is \"inf\"; it must be a finite number above 0");
+            "\"m@t=inf\": the focal temperature is \"inf\"; it must be a finite number above 0");
 }
 
 TEST(VariantTest, ANumberInAListContinuesTheTemperatures) {
@@ -159,15 +159,15 @@ TEST(JobSpecTest, EveryWrongValueIsOneSentence) {
       {"no variants", [](JobSpec& s) { s.variants.clear(); }, "variants has 0 entries; it must have from 1 to 64"},
       {"variant twice", [](JobSpec& s) { s.variants[1] = s.variants[0]; }, "the variant \"baseline\" stands twice"},
       {"temperature 0", [](JobSpec& s) { s.variants[1].focal_temperatures = {0}; },
-       "the focal temperature of \"focal\" is 0; it must be a finite number above 0"},
+       "\"focal\": the focal temperature is 0; it must be a finite number above 0"},
       {"temperature nan",
        [](JobSpec& s) { s.variants[1].focal_temperatures = {std::numeric_limits<double>::quiet_NaN()}; },
-       "the focal temperature of \"focal\" is nan; it must be a finite number above 0"},
+       "\"focal\": the focal temperature is nan; it must be a finite number above 0"},
       {"temperature inf",
        [](JobSpec& s) {
          s.variants[1].focal_temperatures = {1, std::numeric_limits<double>::infinity()};
        },
-       "the focal temperature of \"focal\" is inf; it must be a finite number above 0"},
+       "\"focal\": the focal temperature is inf; it must be a finite number above 0"},
       {"sampling", [](JobSpec& s) { s.decode.sampling_temperature = -0.5; },
        "sampling_temperature is -0.5; it must be a finite number, 0 or above"},
       {"top_p", [](JobSpec& s) { s.decode.top_p = 0; }, "top_p is 0; it must be above 0 and at most 1"},

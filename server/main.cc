@@ -18,9 +18,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "eval_tasks/suggest.h"
 #include "server/jobs/code_version.h"
-#include "server/jobs/reason.h"
 #include "server/server.h"
 
 namespace varifocal {
@@ -101,9 +101,9 @@ int Serve(ServerOptions options, const std::string& port_file) {
 
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(std::move(options));
   if (!server.ok()) {
-    const std::string reason = ReasonOf(server.status()).name;
+    const auto is = [&](ErrorReason reason) { return HasReason(server.status(), reason); };
     const bool is_usage =
-        reason == "BAD_LISTEN_ADDRESS" || reason == "REMOTE_LISTEN_ADDRESS" || reason == "BAD_MODEL_NAME";
+        is(ErrorReason::kBadListenAddress) || is(ErrorReason::kRemoteListenAddress) || is(ErrorReason::kBadModelName);
     return Complain(is_usage ? kWrongUsage : kFailed, server.status().message());
   }
   if (!port_file.empty()) {

@@ -5,12 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "server/jobs/code_version.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/reason.h"
 #include "server/rpc/evaluation_service.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/worker_pool.h"
@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   parts.grpc_server = builder.BuildAndStart();
   if (parts.grpc_server == nullptr || port == 0) {
     return WithReason(absl::FailedPreconditionError(absl::StrCat("cannot listen on ", options.listen_address)),
-                      "CANNOT_LISTEN");
+                      ErrorReason::kCannotListen);
   }
   if (port > 0) {
     server->address_ = absl::StrCat(options.listen_address.substr(0, options.listen_address.rfind(':')), ":", port);

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
 #include "server/engine/request_check.h"
@@ -23,7 +24,7 @@ absl::Status CheckFinite(std::span<const HeadResult> head, int64_t position) {
     if (!result.finite) {
       return WithReason(absl::DataLossError(absl::StrCat("NUMERIC_ERROR: logits at or after position ", position,
                                                          " hold a value that is not finite")),
-                        "NUMERIC_ERROR");
+                        ErrorReason::kNumericError);
     }
   }
   return absl::OkStatus();

@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/jobs/excerpt.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {

@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
+#include "server/engine/request_check.h"
 #include "server/jobs/continuations.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {
@@ -137,7 +138,7 @@ EngineGenerator::EngineGenerator(std::shared_ptr<HostedModel> model)
 absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationRequest& request) const {
   const Sample& sample = *request.sample;
   EngineRequest engine_request;
-  RETURN_IF_ERROR(CheckFitsModel(model_->config, sample.prompt_token_count(), sample.max_new_tokens));
+  RETURN_IF_ERROR(CheckLength(model_->config, sample.prompt_token_count(), sample.max_new_tokens));
   engine_request.token_ids = sample.token_ids;
   GenerateWork work;
   work.max_new_tokens = sample.max_new_tokens;

@@ -7,12 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "server/jobs/database_sink.h"
 #include "server/jobs/engine_generator.h"
 #include "server/jobs/job_records.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {
@@ -22,14 +22,14 @@ constexpr size_t kRequestIdBytesMax = 64;
 std::string JobName(int64_t job_id) { return absl::StrCat("jobs/", job_id); }
 
 absl::Status NoSuchJob(int64_t job_id) {
-  return WithReason(absl::NotFoundError(absl::StrCat("no job ", JobName(job_id), " in this database")), "JOB_NOT_FOUND",
-                    {{"job", JobName(job_id)}});
+  return WithReason(absl::NotFoundError(absl::StrCat("no job ", JobName(job_id), " in this database")),
+                    ErrorReason::kJobNotFound, {{"job", JobName(job_id)}});
 }
 
 // The sentence that stands in the job. A lost device is no sample's fault: those under way have no record, and are
 // asked again like those that were never asked.
 std::string WhyItFailed(int64_t job_id, const absl::Status& status) {
-  if (ReasonOf(status).name != "DEVICE_FAULTED") return std::string(status.message());
+  if (!HasReason(status, ErrorReason::kDeviceFaulted)) return std::string(status.message());
   return absl::StrCat(status.message(), "; then `varifocal resume ", JobName(job_id),
                       "` asks the samples that have no answer");
 }
@@ -78,7 +78,7 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const std::string& requ
   if (request_id.size() > kRequestIdBytesMax) {
     return WithReason(absl::InvalidArgumentError(absl::StrCat("request_id has ", request_id.size(),
                                                               " bytes, the limit is ", kRequestIdBytesMax)),
-                      "BAD_REQUEST_ID", {{"field", "request_id"}});
+                      ErrorReason::kBadRequestId, {{"field", "request_id"}});
   }
   ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
   RETURN_IF_ERROR(CheckLengthsArePossible(job));
@@ -94,9 +94,9 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const std::string& requ
   const absl::StatusOr<db::AddedJob> added = writer_->AddJob(row);
   if (!added.ok()) {
     const bool is_reused = row.request_id && absl::IsInvalidArgument(added.status());
-    return is_reused
-               ? WithReason(added.status(), "REQUEST_ID_REUSED", {{"requestId", request_id}, {"field", "request_id"}})
-               : added.status();
+    return is_reused ? WithReason(added.status(), ErrorReason::kRequestIdReused,
+                                  {{"requestId", request_id}, {"field", "request_id"}})
+                     : added.status();
   }
   if (!added->is_existing) {
     Log(LogLevel::kInfo, "job_submitted",
@@ -182,7 +182,7 @@ absl::StatusOr<JobView> JobManager::Cancel(int64_t job_id) {
         return WithReason(
             absl::FailedPreconditionError(absl::StrCat(JobName(job_id), " has ", db::JobStateName(row.state),
                                                        "; only a queued or running job can be cancelled")),
-            "JOB_FINISHED", {{"job", JobName(job_id)}, {"state", db::JobStateName(row.state)}});
+            ErrorReason::kJobFinished, {{"job", JobName(job_id)}, {"state", db::JobStateName(row.state)}});
     }
   }
   wake_.notify_all();  // it may be waiting to ask again
@@ -195,7 +195,7 @@ absl::StatusOr<JobView> JobManager::Resume(int64_t job_id, bool allow_mixed) {
   if (before.state == db::JobState::kCancelling) {
     return WithReason(
         absl::FailedPreconditionError(absl::StrCat(JobName(job_id), " is being cancelled; resume it when it is")),
-        "JOB_CANCELLING", {{"job", JobName(job_id)}});
+        ErrorReason::kJobCancelling, {{"job", JobName(job_id)}});
   }
   const bool is_complete = before.state == db::JobState::kSucceeded && before.answered_count == before.planned_count;
   if (db::IsSettled(before.state) && !is_complete) {
@@ -218,8 +218,8 @@ absl::Status JobManager::CheckResumable(int64_t job_id, const ResolvedJob& job, 
   ASSIGN_OR_RETURN(const int64_t execution_id, ExecutionFor(job.models[0]->provenance));
   // What even allow_mixed cannot allow is another model.
   RETURN_IF_ERROR(WithReason(writer_->CheckResume(job_id, execution_id, job.variants, /*allow_mixed=*/true),
-                             "MODEL_CHANGED", {{"job", JobName(job_id)}}));
-  return WithReason(writer_->CheckResume(job_id, execution_id, job.variants, allow_mixed), "MIXED_EXECUTION",
+                             ErrorReason::kModelChanged, {{"job", JobName(job_id)}}));
+  return WithReason(writer_->CheckResume(job_id, execution_id, job.variants, allow_mixed), ErrorReason::kMixedExecution,
                     {{"job", JobName(job_id)}});
 }
 
@@ -255,7 +255,7 @@ absl::Status JobManager::CheckUnused(const std::string& model) {
         return WithReason(
             absl::FailedPreconditionError(absl::StrCat("model \"", model, "\" is needed by ", JobName(row.job_id),
                                                        ", which is ", db::JobStateName(row.state))),
-            "MODEL_IN_USE", {{"model", model}, {"job", JobName(row.job_id)}});
+            ErrorReason::kModelInUse, {{"model", model}, {"job", JobName(row.job_id)}});
       }
     }
   }

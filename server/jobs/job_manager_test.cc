@@ -14,9 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "eval_tasks/helmet/rows.h"
-#include "server/jobs/reason.h"
 #include "tests/fakes/fake_engine.h"
 #include "tests/support/process.h"
 
@@ -189,7 +189,7 @@ TEST_F(JobManagerTest, QueuedJobsWaitTheirTurnAndCanBeCancelled) {
 }
 
 TEST_F(JobManagerTest, FailedSamplesAreRowsAndResumeRetriesThem) {
-  control_->FailNext(3, absl::DataLossError("NUMERIC_ERROR: a logit is not finite"));
+  control_->FailNext(3, WithReason(absl::DataLossError("a logit is not finite"), ErrorReason::kNumericError));
   const int64_t job_id = Submit(SmallSpec());
   JobView view = WaitForState(job_id, db::JobState::kSucceeded);
   EXPECT_EQ(view.row.failed_count, 3);
@@ -354,7 +354,7 @@ TEST_F(JobManagerTest, RefusesBadSpecsAndStoresNothing) {
 TEST_F(JobManagerTest, ALengthThatCanNeverFitTheCacheIsRefused) {
   control_->SetPageCount(3);  // 384 tokens
   const auto view = manager_->Submit(SmallSpec(), "");
-  EXPECT_EQ(ReasonOf(view.status()).name, "CACHE_TOO_SMALL");
+  EXPECT_EQ(ReasonOf(view.status()).name, "KV_CACHE_TOO_SMALL");
   EXPECT_TRUE(absl::IsResourceExhausted(view.status()));
   control_->SetPageCount(4);  // exactly 512
   EXPECT_TRUE(manager_->Submit(SmallSpec(), "").ok());

@@ -6,15 +6,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {
 
 absl::Status BadName(absl::string_view name, absl::string_view wanted, absl::string_view field) {
   return WithReason(absl::InvalidArgumentError(absl::StrCat(field, " \"", name.substr(0, 128), "\" is not ", wanted)),
-                    "BAD_RESOURCE_NAME", {{"field", std::string(field)}});
+                    ErrorReason::kBadResourceName, {{"field", std::string(field)}});
 }
 
 void SetTime(int64_t wall_us, google::protobuf::Timestamp* time) {

@@ -7,10 +7,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
-#include "server/jobs/reason.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/page_token.h"
 #include "server/rpc/status.h"
@@ -24,7 +24,7 @@ constexpr auto kWatchPeriod = std::chrono::milliseconds(250);
 constexpr int64_t kHeartbeatUs = 5'000'000;
 
 absl::Status ShuttingDown() {
-  return WithReason(absl::UnavailableError("the daemon is shutting down"), "SHUTTING_DOWN");
+  return WithReason(absl::UnavailableError("the daemon is shutting down"), ErrorReason::kShuttingDown);
 }
 
 }  // namespace
@@ -145,7 +145,8 @@ void EvaluationService::WatchLoop() {
 
 absl::StatusOr<JobManager*> EvaluationService::Jobs() const {
   if (jobs_ != nullptr) return jobs_;
-  return WithReason(absl::FailedPreconditionError("this server has no database, so it has no jobs"), "NO_DATABASE");
+  return WithReason(absl::FailedPreconditionError("this server has no database, so it has no jobs"),
+                    ErrorReason::kNoDatabase);
 }
 
 grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerContext* context,

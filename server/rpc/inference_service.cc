@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
-#include "server/jobs/reason.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/engine_call.h"
 #include "server/rpc/engine_request.h"
@@ -235,7 +235,8 @@ grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContex
                                                       const v1::LoadModelRequest* request, v1::Model* response) {
   return RunUnary(context, *workers_, [=, this]() -> absl::Status {
     if (request->directory().empty()) {
-      return WithReason(absl::InvalidArgumentError("directory is not set"), "BAD_DIRECTORY", {{"field", "directory"}});
+      return WithReason(absl::InvalidArgumentError("directory is not set"), ErrorReason::kBadDirectory,
+                        {{"field", "directory"}});
     }
     ASSIGN_OR_RETURN(const auto model, host_->Load(request->model_id(), request->directory()));
     listener_(model->name, true);
