@@ -75,7 +75,9 @@ void PagePool::WriteToken(int layer, int page, int offset, const float* keys, co
       for (int i = 0; i < dim; ++i) value_tile[ValueWord(1, offset, i)] = values[i];
       continue;
     }
-    for (int w = 0; w < dim / 2; ++w) key_tile[KeyWord(words(), offset, w)] = PairOf(keys[2 * w], keys[2 * w + 1]);
+    for (int w = 0; w < WordCount(dim, 2); ++w) {
+      key_tile[KeyWord(words(), offset, w)] = PairOf(keys[2 * w], 2 * w + 1 < dim ? keys[2 * w + 1] : 0.0f);
+    }
     for (int i = 0; i < dim; ++i) {
       float* word = value_tile + ValueWord(2, offset, i);
       WriteHalf(word, offset % 2, values[i]);

@@ -237,7 +237,7 @@ TEST(ConfigTest, RandomEditsAreRefusedOrSafe) {
     if (!config.ok()) continue;
     ASSERT_GE(config->layer_count, 1);
     ASSERT_EQ(config->head_count % config->kv_head_count, 0);
-    ASSERT_EQ(config->head_width % 2, 0);
+    ASSERT_EQ(config->head_width % 2, 0) << "the edited config has rotary positions";
     ASSERT_GE(config->max_position, 1);
     // What was read is what reading its canonical form gives.
     const auto again = AttentionSetting::FromJson(*ParseJson(config->attention.json()), AttentionModelOf(*config));
