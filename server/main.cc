@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/reason.h"
 #include "eval_tasks/suggest.h"
-#include "server/jobs/code_version.h"
+#include "base/code_version.h"
 #include "server/server.h"
 
 namespace varifocal {

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
-#include "server/jobs/code_version.h"
+#include "base/code_version.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/evaluation_service.h"
 #include "server/rpc/inference_service.h"

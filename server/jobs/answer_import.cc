@@ -9,7 +9,7 @@
 #include "db/writer.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/runner.h"
-#include "server/jobs/code_version.h"
+#include "base/code_version.h"
 #include "server/jobs/database_sink.h"
 #include "server/jobs/job_records.h"
 

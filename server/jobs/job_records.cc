@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "eval_tasks/metric.h"
-#include "server/jobs/code_version.h"
+#include "base/code_version.h"
 
 namespace varifocal {
 namespace {
