@@ -2,14 +2,24 @@
 
 #include <atomic>
 #include <cstdio>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "base/clock.h"
+#include "base/log_queue.h"
 
 namespace varifocal {
 namespace {
 
+constexpr size_t kQueuedLinesMax = 8192;
+constexpr size_t kQueuedBytesMax = 4 << 20;
+
 std::atomic<LogLevel> g_level{LogLevel::kInfo};
+std::atomic<LogQueue*> g_queue{nullptr};  // never destroyed: threads may log to the last
+
+void Write(const std::string& line) {
+  std::fwrite(line.data(), 1, line.size(), stderr);  // one call: stdio locks the stream, so lines do not mix
+}
 
 bool NeedsQuotes(absl::string_view value) {
   if (value.empty()) return true;
@@ -40,9 +50,17 @@ std::string FormatLogLine(LogLevel level, absl::string_view event, std::initiali
 
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields) {
   if (level < g_level.load()) return;
-  const std::string line =
+  std::string line =
       absl::StrCat(FormatUtc(Clock::Real().WallMicros()), " ", FormatLogLine(level, event, fields), "\n");
-  std::fwrite(line.data(), 1, line.size(), stderr);  // one call: stdio locks the stream, so lines do not mix
+  LogQueue* const queue = g_queue.load();
+  queue != nullptr ? queue->Push(std::move(line)) : Write(line);
+}
+
+void LogThroughQueue() { g_queue = new LogQueue(kQueuedLinesMax, kQueuedBytesMax, Write); }
+
+void FlushLog(int64_t milliseconds_max) {
+  LogQueue* const queue = g_queue.load();
+  if (queue != nullptr) queue->Flush(milliseconds_max);
 }
 
 }  // namespace varifocal
