@@ -5,9 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -29,6 +26,11 @@ absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail
   if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_READONLY_RECOVERY) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": a write was cut off and the next writer must open the database first"));
+  }
+  if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE) {
+    // SQLite knows the full disk alone; a quota and a limit of the file's size are the same to a writer.
+    return absl::ResourceExhaustedError(absl::StrCat(
+        path, ": a write failed (a quota, a limit of the file's size or the disk itself): ", OneLine(detail)));
   }
   switch (code & 0xff) {
     case SQLITE_OK:
@@ -58,11 +60,6 @@ absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail
 }
 
 absl::Status LastError(sqlite3* connection, const std::string& path) {
-  const int error = sqlite3_system_errno(connection);
-  if ((sqlite3_errcode(connection) & 0xff) == SQLITE_IOERR && (error == ENOSPC || error == EDQUOT || error == EFBIG)) {
-    // SQLite knows the full disk alone; a quota and a limit of the file's size are the same to a writer.
-    return absl::ResourceExhaustedError(absl::StrCat(path, ": ", std::strerror(error)));
-  }
   return ToStatus(sqlite3_extended_errcode(connection), path, sqlite3_errmsg(connection));
 }
 
