@@ -43,6 +43,7 @@ namespace varifocal {
   X(kJobFinished, "JOB_FINISHED") \
   X(kJobNotFound, "JOB_NOT_FOUND") \
   X(kKvCacheTooSmall, "KV_CACHE_TOO_SMALL") \
+  X(kLaneFull, "LANE_FULL") \
   X(kMixedExecution, "MIXED_EXECUTION") \
   X(kModelAlreadyLoaded, "MODEL_ALREADY_LOADED") \
   X(kModelChanged, "MODEL_CHANGED") \
@@ -59,7 +60,8 @@ namespace varifocal {
   X(kQueueFull, "QUEUE_FULL") \
   X(kRemoteListenAddress, "REMOTE_LISTEN_ADDRESS") \
   X(kRequestIdReused, "REQUEST_ID_REUSED") \
-  X(kShuttingDown, "SHUTTING_DOWN")
+  X(kShuttingDown, "SHUTTING_DOWN") \
+  X(kTooManyCalls, "TOO_MANY_CALLS")
 // clang-format on
 
 enum class ErrorReason {

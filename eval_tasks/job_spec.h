@@ -21,7 +21,9 @@
 namespace varifocal {
 
 inline constexpr int kContextLengthMax = 1 << 20;
-inline constexpr int kSampleCountMax = 100'000;
+inline constexpr int kSampleCountMax = 100'000;           // questions per task and length
+inline constexpr int64_t kJobCellCountMax = 16'384;       // variants x tasks x lengths of a job
+inline constexpr int64_t kJobSampleCountMax = 2'000'000;  // samples over all cells of a job
 inline constexpr int kInFlightMax = 1024;
 inline constexpr int kDefaultSampleCount = 48;  // 12 contexts of 4 questions
 

@@ -240,5 +240,31 @@ TEST(GridTest, QuestionsOfAContextAreAdjacentAndVariantsAdvanceTogether) {
   EXPECT_EQ(MakeGrid(ValidateJobSpec(limited).value())->cells[0].planned_count, 3);
 }
 
+TEST(GridTest, AJobHasALargestNumberOfCellsAndOfSamples) {
+  JobSpec spec;
+  spec.suite.name = "large";
+  spec.suite.samples = 100'000;
+  spec.variants = {{"a", {}}};
+  for (int i = 0; i < 20; ++i) spec.suite.lengths.push_back(1024 + i);
+  for (int i = 0; i < 2; ++i) spec.suite.tasks.push_back({.name = absl::StrCat("t", i), .kind = "recall_kv"});
+  const auto message = [](const JobSpec& job) {
+    return std::string(MakeGrid(ValidateJobSpec(job).value()).status().message());
+  };
+  EXPECT_THAT(message(spec), HasSubstr("more than 2000000 samples"));
+  EXPECT_THAT(message(spec), HasSubstr("2100000"));
+  spec.suite.tasks.pop_back();  // 20 lengths x 100,000 samples
+  EXPECT_EQ(MakeGrid(ValidateJobSpec(spec).value())->SampleCount(), kJobSampleCountMax);
+
+  spec.limit = 1;
+  spec.suite.lengths.clear();
+  for (int i = 0; i < 64; ++i) spec.suite.lengths.push_back(1024 + i);
+  spec.suite.tasks.clear();
+  for (int i = 0; i < 64; ++i) spec.suite.tasks.push_back({.name = absl::StrCat("t", i), .kind = "recall_kv"});
+  spec.variants = {{"a", {}}, {"b", {}}, {"c", {}}, {"d", {}}};  // 16,384 cells
+  EXPECT_EQ(static_cast<int64_t>(MakeGrid(ValidateJobSpec(spec).value())->cells.size()), kJobCellCountMax);
+  spec.variants.push_back({"e", {}});
+  EXPECT_THAT(message(spec), HasSubstr("20480 cells (5 variants x 64 tasks x 64 lengths); the limit is 16384"));
+}
+
 }  // namespace
 }  // namespace varifocal

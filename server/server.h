@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "grpcpp/grpcpp.h"
 #include "server/engine/engine.h"
 #include "server/jobs/model_host.h"
@@ -39,6 +40,7 @@ struct ServerOptions {
   bool allow_remote = false;   // listen on other addresses than loopback ones: there is no authentication
   std::string command_line;    // for the record
   ModelFactory model_factory;  // for tests; unset: real models
+  const Clock* clock = &Clock::Real();
 };
 
 class Server {

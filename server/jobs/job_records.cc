@@ -8,9 +8,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "base/check.h"
+#include "base/code_version.h"
 #include "base/json.h"
 #include "eval_tasks/metric.h"
-#include "base/code_version.h"
 
 namespace varifocal {
 namespace {

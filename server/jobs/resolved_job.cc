@@ -99,7 +99,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
   return job;
 }
 
-absl::Status CheckLengthsArePossible(const ResolvedJob& job) {
+absl::Status CheckLengthsArePossible(const ResolvedJob& job, const std::function<bool()>& is_abandoned) {
   std::set<std::string> seen;  // variants share tokenizers
   for (const std::shared_ptr<HostedModel>& model : job.models) {
     if (!seen.insert(model->provenance.tokenizer_sha256).second) continue;
@@ -109,6 +109,7 @@ absl::Status CheckLengthsArePossible(const ResolvedJob& job) {
       const auto tokenizer =
           MakeTokenCounter(model->tokenizer, job.spec.suite.tasks[i].chat ? model->chat_format : nullptr);
       for (const int length : job.spec.suite.lengths) {
+        if (is_abandoned && is_abandoned()) return absl::CancelledError("the call was abandoned");
         for (const absl::StatusOr<Sample>& made :
              task->MakeGroup({job.spec.suite.seed, length, /*index=*/0}, *tokenizer)) {
           if (absl::IsInvalidArgument(made.status())) {

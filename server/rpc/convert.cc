@@ -174,6 +174,10 @@ absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto) {
   proto->set_name(absl::StrCat("jobs/", row.job_id));
   proto->set_state(ToProto(row.state));
   proto->set_error_message(row.error);
+  if (!view.paused_reason.empty()) {
+    if (row.state == db::JobState::kRunning) proto->set_state(v1::Job::PAUSED);
+    if (row.error.empty()) proto->set_error_message(view.paused_reason);
+  }
   if (with_spec) {
     ASSIGN_OR_RETURN(const JobSpec spec, FromCanonicalJson(row.spec_json));
     ToProto(spec, proto->mutable_spec());
