@@ -21,6 +21,10 @@
 namespace varifocal {
 namespace {
 
+// How long a write waits for another process's lock: the job in hand pauses and tries again, and a caller of CancelJob
+// waits for two of these at most.
+constexpr int kBusyTimeoutMs = 1000;
+
 // gRPC keeps both switches for the whole process.
 void SwitchOnHealthAndReflection() {
   static std::once_flag once;
@@ -68,6 +72,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     job_options.database_path = options.database_path;
     job_options.command_line = options.command_line;
     job_options.in_flight = options.in_flight;
+    job_options.busy_timeout_ms = kBusyTimeoutMs;
     job_options.clock = options.clock;
     ASSIGN_OR_RETURN(parts.jobs, JobManager::Create(parts.host.get(), job_options));
   }
