@@ -34,7 +34,8 @@ InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int
   cells.p = PValue(row.p_value);
   cells.p_sign_flip = PValue(row.sign_flip.p_value);
   cells.p_adjusted = PValue(row.p_adjusted);
-  if (row.detectable_difference.has_value()) cells.detectable = Unsigned(*row.detectable_difference * scale, decimals);
+  cells.detectable =
+      row.detectable_difference.has_value() ? Unsigned(*row.detectable_difference * scale, decimals) : "none";
   cells.is_decided = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
   return cells;
 }

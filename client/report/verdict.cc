@@ -44,6 +44,14 @@ std::string Numbers(const stats::SuiteComparison& row, const ReportData& data) {
                       IntervalText(row, data), ", ", AdjustedP(row), row.is_fragile ? ", fragile" : "", ")");
 }
 
+// "a change of 12.0 points would have been found four times out of five"
+std::string Detectable(const char* what, const stats::Inference& row, const char* where) {
+  if (!row.detectable_difference.has_value())
+    return absl::StrCat("no ", what, ", however large, would have been found", where, " four times out of five");
+  return absl::StrCat("a ", what, " of ", Unsigned(*row.detectable_difference * 100, 1),
+                      " points would have been found", where, " four times out of five");
+}
+
 // " (+12.5 points at 4K, 95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests)"
 std::string Evidence(const stats::SuiteComparison& row, size_t row_count, const ReportData& data) {
   return absl::StrCat(" (", Points(row.difference), " points",
@@ -97,9 +105,8 @@ std::string GrowthSentence(const Versus& versus, const ReportData& data) {
       case stats::Outcome::kUndecided:
         break;
     }
-    return absl::StrCat("Undecided whether the difference changes", span, numbers, ": a change of ",
-                        Unsigned(*row.detectable_difference * 100, 1),
-                        " points would have been found four times out of five.");
+    return absl::StrCat("Undecided whether the difference changes", span, numbers, ": ", Detectable("change", row, ""),
+                        ".");
   }
   return "";
 }
@@ -108,9 +115,11 @@ std::string GrowthSentence(const Versus& versus, const ReportData& data) {
 std::string UndecidedList(const std::vector<const stats::SuiteComparison*>& rows) {
   std::vector<std::string> parts;
   for (const auto* row : rows) {
-    parts.push_back(absl::StrCat(LengthLabel(row->context_length), " (", Points(row->difference), ", ",
-                                 Points(row->low), " to ", Points(row->high), "; detectable ",
-                                 Unsigned(*row->detectable_difference * 100, 1), ")"));
+    parts.push_back(absl::StrCat(
+        LengthLabel(row->context_length), " (", Points(row->difference), ", ", Points(row->low), " to ",
+        Points(row->high), "; detectable ",
+        row->detectable_difference.has_value() ? Unsigned(*row->detectable_difference * 100, 1) : std::string("none"),
+        ")"));
   }
   return JoinWithAnd(parts);
 }
@@ -199,11 +208,9 @@ Verdict MakeVerdict(const Versus& versus, const ReportData& data) {
   } else {
     verdict.tone = "undecided";
     const auto* largest = Largest(rows.undecided);
-    verdict.headline =
-        absl::StrCat("Undecided whether ", versus.candidate, " differs from ", data.baseline, where, " at ",
-                     Lengths(rows.undecided), over, ": the largest difference is ", Numbers(*largest, data),
-                     "; one of ", Unsigned(*largest->detectable_difference * 100, 1),
-                     " points would have been found there four times out of five");
+    verdict.headline = absl::StrCat("Undecided whether ", versus.candidate, " differs from ", data.baseline, where,
+                                    " at ", Lengths(rows.undecided), over, ": the largest difference is ",
+                                    Numbers(*largest, data), "; ", Detectable("difference", *largest, " there"));
   }
   verdict.headline += ".";
   const bool is_settled = verdict.tone != "equivalent" && verdict.tone != "undecided";

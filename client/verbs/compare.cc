@@ -68,7 +68,8 @@ std::string Marks(std::vector<std::string> labels, int64_t failed_count, int64_t
 }
 
 std::string Detectable(const stats::Inference& row) {
-  return row.detectable_difference.has_value() ? absl::StrFormat("%.3f", *row.detectable_difference) : "";
+  if (!row.can_infer) return "";
+  return row.detectable_difference.has_value() ? absl::StrFormat("%.3f", *row.detectable_difference) : "none";
 }
 
 class Compare : public Command {

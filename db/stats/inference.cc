@@ -61,6 +61,7 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
       signed_sums.push_back(cluster.sum / (task_count * static_cast<double>(mean.value_count)));
     }
   }
+  result.reach = reach;
   result.low = -reach;
   result.high = reach;
   result.can_infer = !has_single_cluster && variance > 0;
@@ -102,8 +103,8 @@ void DecideTogether(const std::vector<Inference*>& family, int64_t declared_coun
     row.p_equivalence_adjusted = equals[i];
     row.outcome = Outcome::kUndecided;
     if (!row.can_infer) continue;
-    row.detectable_difference =
-        DetectableDifference(row.standard_error, row.degrees, level / static_cast<double>(count));
+    const double detectable = DetectableDifference(row.standard_error, row.degrees, level / static_cast<double>(count));
+    row.detectable_difference = detectable <= row.reach ? std::optional(detectable) : std::nullopt;
     if (row.is_unfinished) continue;
     if (row.p_adjusted < level) {
       row.outcome = row.difference * row.direction > 0 ? Outcome::kBetter : Outcome::kWorse;

@@ -43,10 +43,12 @@ struct Inference {
   double p_equivalence = 1;           // two one-sided tests against the margin
   double p_equivalence_adjusted = 1;  // likewise; decides equivalent
   std::optional<double> margin;
-  SignFlipResult sign_flip;                     // the check; p_value 1 when it was left out
-  double p_sign_flip_min = 1;                   // the smallest p that this many clusters can reach: 2 / 2^clusters
-  bool is_fragile = false;                      // p_value and sign_flip.p_value fall on different sides of the level
-  std::optional<double> detectable_difference;  // found four times out of five, at the level of test_count tests
+  SignFlipResult sign_flip;    // the check; p_value 1 when it was left out
+  double p_sign_flip_min = 1;  // the smallest p that this many clusters can reach: 2 / 2^clusters
+  bool is_fragile = false;     // p_value and sign_flip.p_value fall on different sides of the level
+  // Found four times out of five, at the level of test_count tests; none when it is larger than a difference can be.
+  std::optional<double> detectable_difference;
+  double reach = 0;            // the largest possible size of the difference
   bool is_unfinished = false;  // planned samples have neither answer nor failure: the outcome stays undecided
   Outcome outcome = Outcome::kUndecided;
   double direction = 1;  // -1 where a negative difference is the better one
