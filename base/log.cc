@@ -1,15 +1,37 @@
 #include "base/log.h"
 
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "base/clock.h"
+#include "base/log_queue.h"
 
 namespace varifocal {
 namespace {
 
+constexpr size_t kQueuedLinesMax = 8192;
+constexpr size_t kQueuedBytesMax = 4 << 20;
+
 std::atomic<LogLevel> g_level{LogLevel::kInfo};
+std::atomic<LogQueue*> g_queue{nullptr};  // never destroyed: threads may log to the last
+
+// For the queue's thread: not through stdio, whose lock a blocked write would hold, and exit waits for that lock.
+void WriteToDescriptor(const std::string& line) {
+  for (size_t done = 0; done < line.size();) {
+    const ssize_t count = write(STDERR_FILENO, line.data() + done, line.size() - done);
+    if (count < 0 && errno != EINTR) return;  // nobody to tell
+    if (count > 0) done += static_cast<size_t>(count);
+  }
+}
+
+void Write(const std::string& line) {
+  std::fwrite(line.data(), 1, line.size(), stderr);  // one call: stdio locks the stream, so lines do not mix
+}
 
 bool NeedsQuotes(absl::string_view value) {
   if (value.empty()) return true;
@@ -40,9 +62,17 @@ std::string FormatLogLine(LogLevel level, absl::string_view event, std::initiali
 
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields) {
   if (level < g_level.load()) return;
-  const std::string line =
+  std::string line =
       absl::StrCat(FormatUtc(Clock::Real().WallMicros()), " ", FormatLogLine(level, event, fields), "\n");
-  std::fwrite(line.data(), 1, line.size(), stderr);  // one call: stdio locks the stream, so lines do not mix
+  LogQueue* const queue = g_queue.load();
+  queue != nullptr ? queue->Push(std::move(line)) : Write(line);
+}
+
+void LogThroughQueue() { g_queue = new LogQueue(kQueuedLinesMax, kQueuedBytesMax, WriteToDescriptor); }
+
+void FlushLog(int64_t milliseconds_max) {
+  LogQueue* const queue = g_queue.load();
+  if (queue != nullptr) queue->Flush(milliseconds_max);
 }
 
 }  // namespace varifocal

@@ -7,6 +7,7 @@
 // Threads: any; lines never mix.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 
@@ -25,6 +26,11 @@ struct LogField {
 
 // Lines below this level are dropped; kInfo unless set.
 void SetLogLevel(LogLevel level);
+// From here on lines are written by a thread of their own, so that nobody waits for a reader of standard error: at most
+// 8,192 lines or 4 MiB wait, what comes beyond is dropped, and a line says how many. Once, before other threads log.
+void LogThroughQueue();
+// Waits until the lines that wait are written, at most so long.
+void FlushLog(int64_t milliseconds_max);
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {});
 // The line that Log would write, without the time; for tests.
 std::string FormatLogLine(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields);

@@ -123,8 +123,17 @@ absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Conso
   Progress progress(console, name);
   v1::WatchJobResponse response;
   v1::Job last;
+  std::string paused_reason;
   while (reader->Read(&response)) {
     last = response.job();
+    const std::string reason = last.state() == v1::Job::PAUSED ? last.error_message() : "";
+    if (reason != paused_reason && !IsSettled(last.state())) {
+      progress.Clear();
+      console.err << name
+                  << (reason.empty() ? " goes on." : absl::StrCat(" is paused and will go on by itself: ", reason))
+                  << "\n";
+      paused_reason = reason;
+    }
     if (console.format == Format::kJsonLines && !IsSettled(last.state())) {
       RETURN_IF_ERROR(PrintJson(console, JobJson(last)));
       console.out.flush();

@@ -8,14 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/code_version.h"
 #include "client/flags.h"
 #include "client/verb.h"
 #include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
 namespace {
-
-constexpr char kVersion[] = "varifocal 0.1.0";
 
 void AddGlobalFlags(FlagSet& flags, const Verb& verb, GlobalFlags* global, std::string* format, bool* help) {
   flags.Section("For every verb");
@@ -125,7 +124,7 @@ ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
       std::find_if(args.begin(), args.end(), [](const std::string& a) { return !absl::StartsWith(a, "-"); });
   if (verb_at == args.end()) {
     if (std::find(args.begin(), args.end(), "--version") != args.end()) {
-      console.out << kVersion << "\n";
+      console.out << "varifocal " << CodeVersion() << "\n";
       return ExitCode::kDone;
     }
     const bool asked = std::find(args.begin(), args.end(), "--help") != args.end() ||

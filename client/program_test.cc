@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/code_version.h"
 #include "base/json.h"
 #include "base/sha256.h"
 #include "client/testing_run.h"
@@ -72,7 +74,7 @@ TEST(ProgramTest, WrongUsageIsTwoAndSuggests) {
       {{"submit", "quick", "--models=a", "--focal-temperatures=0"}, "finite number above 0"},
       {{"submit", "quick", "--models=a", "--focal-temperatures=-0.5"}, "finite number above 0"},
       {{"submit", "quick", "--models=a", "--focal-temperatures=nan"}, "finite number above 0"},
-      {{"submit", "quick", "--models=a", "--focal-temperatures=0.5,inf"}, "\"inf\" is not a focal temperature"},
+      {{"submit", "quick", "--models=a", "--focal-temperatures=0.5,inf"}, "finite number above 0"},
       {{"submit", "quick", "--models=a@t=0"}, "0"},
       {{"submit", "quick", "--models=a@t=nan"}, "nan"},
       {{"submit", "quick", "--models=a", "--lengths=8K"}, "\"8K\" is not a context length"},
@@ -279,7 +281,18 @@ TEST(ProgramTest, TasksAndSuitesNeedNoDaemon) {
   EXPECT_THAT(Varifocal({"suites", directory.File("mine.yaml")}).out, HasSubstr("is a valid suite"));
 }
 
-TEST(ProgramTest, Version) { EXPECT_THAT(Varifocal({"--version"}).out, HasSubstr("varifocal ")); }
+TEST(ProgramTest, VersionWithCommit) {
+  EXPECT_EQ(Varifocal({"--version"}).out, absl::StrCat("varifocal ", CodeVersion(), "\n"));
+}
+
+TEST(ProgramTest, CompletionKnowsEveryVerbAndItsFlags) {
+  const std::string script = Varifocal({"completion"}).out;
+  for (const Verb* verb : Verbs()) {
+    EXPECT_THAT(script, HasSubstr(absl::StrCat("\n    ", verb->name, ") flags=\""))) << verb->name;
+  }
+  EXPECT_THAT(script, HasSubstr("--focal-temperatures --keep-prompts"));
+  EXPECT_THAT(script, testing::EndsWith("complete -F _varifocal varifocal\n"));
+}
 
 }  // namespace
 }  // namespace varifocal::client

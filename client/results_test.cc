@@ -1,12 +1,22 @@
 // The verbs that read databases: a job written with known scores, the outputs' documented keys, exit codes, and numbers
 // that a person can check.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/json.h"
+#include "client/report/result_rows.h"
 #include "client/testing_run.h"
 #include "db/fakes/fake_results.h"
+#include "db/stats/special.h"
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -57,47 +67,41 @@ TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
   ASSERT_TRUE(row.ok()) << row.status();
   std::set<std::string> keys;
   for (const auto& [key, value] : row->items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"task",
-                                         "metric",
-                                         "context_length",
-                                         "baseline",
-                                         "candidate",
-                                         "sample_count",
-                                         "cluster_count",
-                                         "failed_count",
-                                         "baseline_mean",
-                                         "candidate_mean",
-                                         "difference",
-                                         "low",
-                                         "high",
-                                         "p_value",
-                                         "test",
-                                         "draws",
-                                         "seed",
-                                         "baseline_job",
-                                         "candidate_job",
-                                         "baseline_left_out_count",
-                                         "candidate_left_out_count",
-                                         "imported"}));
+  const std::vector<std::string>& documented = report::ResultKeys();
+  EXPECT_EQ(keys, (std::set<std::string>{documented.begin(), documented.end()}));
+  for (const char* key : {"kind", "context_length", "difference", "low", "high", "p_value", "p_adjusted", "test_count",
+                          "p_sign_flip", "fragile", "outcome", "margin", "detectable_difference"}) {
+    EXPECT_TRUE(keys.contains(key)) << key;
+  }
   EXPECT_EQ(row->at("metric"), "exact_match");
   EXPECT_EQ(row->at("sample_count"), 48);
   EXPECT_EQ(row->at("cluster_count"), 12);
   EXPECT_EQ(row->at("baseline_mean"), 0.0);
   EXPECT_EQ(row->at("candidate_mean"), 0.5);
   EXPECT_EQ(row->at("difference"), 0.5);
-  // Six clusters of twelve differ, all in one direction: 2 of the 2^6 sign assignments are as far out.
-  EXPECT_EQ(row->at("p_value"), 2.0 / 64);
-  EXPECT_EQ(row->at("test"), "sign_flip_exact");
+  // Six clusters of twelve are at 1, six at 0: t = 0.5 / (sqrt(12 / 11) / 2 / sqrt(12)) = sqrt(11), 11 degrees of freedom.
+  EXPECT_NEAR(row->at("p_value").get<double>(), 2 * stats::StudentTCdf(-std::sqrt(11.0), 11), 1e-9);
+  EXPECT_GT(row->at("low").get<double>(), 0);
+  EXPECT_EQ(row->at("p_adjusted"), row->at("p_value")) << "one primary cell in the job";
+  EXPECT_EQ(row->at("test_count"), 1);
+  EXPECT_EQ(row->at("outcome"), "better");
+  EXPECT_EQ(row->at("margin"), 0.03);
+  EXPECT_EQ(row->at("fragile"), false);
+  // All six in one direction: 2 of the 2^6 sign assignments are as far out.
+  EXPECT_EQ(row->at("p_sign_flip"), 2.0 / 64);
+  EXPECT_EQ(row->at("sign_flip_test"), "sign_flip_exact");
 
   const Ran csv = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--format=csv"});
-  EXPECT_THAT(csv.out,
-              testing::StartsWith(
-                  "task,metric,context_length,baseline,candidate,sample_count,cluster_count,"
-                  "failed_count,baseline_mean,candidate_mean,difference,low,high,p_value,test,"
-                  "draws,seed,baseline_job,candidate_job,baseline_left_out_count,"
-                  "candidate_left_out_count,imported\nrecall,exact_match,1024,baseline,focal,48,12,0,0.0,0.5,0.5,"));
+  EXPECT_THAT(csv.out, testing::StartsWith(absl::StrCat(absl::StrJoin(documented, ","), "\ncell,recall,exact_match,")));
   const Ran json = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--format=json"});
-  EXPECT_EQ(ParseJson(json.out)->size(), 2u) << "one row a metric";
+  const Json rows = ParseJson(json.out).value();
+  ASSERT_EQ(rows.size(), 3u) << "one row a metric, and the mean over tasks";
+  EXPECT_EQ(rows[2]["kind"], "suite_mean");
+  EXPECT_EQ(rows[2]["task"], Json());
+  EXPECT_EQ(rows[2]["outcome"], "better");
+  EXPECT_EQ(rows[2]["task_count"], 1);
+  const Ran report = Varifocal({"report", "--db=" + path, "--out=-", "--format=json"});
+  EXPECT_EQ(ParseJson(report.out).value(), rows) << "one contract";
 }
 
 TEST_F(ResultsTest, CompareForPeople) {
@@ -110,6 +114,47 @@ TEST_F(ResultsTest, CompareForPeople) {
   const Ran failed =
       Varifocal({"compare", "--db=" + WriteDatabase("b.db", 3), "--baseline=baseline", "--candidate=focal"});
   EXPECT_THAT(failed.out, AllOf(HasSubstr("incomplete, 3 failed"), HasSubstr("varifocal resume jobs/1")));
+}
+
+TEST_F(ResultsTest, TheGateFailsOnWhatIsWorse) {
+  const std::string path = WriteDatabase("a.db", 0);
+  const auto gate = [&](const char* baseline, const char* candidate, std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {
+        "compare", "--db=" + path, absl::StrCat("--baseline=", baseline), absl::StrCat("--candidate=", candidate),
+        "--gate",  "--format=csv"};
+    args.insert(args.end(), more.begin(), more.end());
+    return Varifocal(args);
+  };
+  EXPECT_EQ(gate("baseline", "focal").code, ExitCode::kDone);
+  const Ran worse = gate("focal", "baseline");
+  EXPECT_EQ(worse.code, ExitCode::kFailed);
+  EXPECT_THAT(worse.err, HasSubstr("Gate: worse in all tasks at 1,024."));
+  EXPECT_THAT(gate("focal", "baseline", {"--task=recall"}).err, HasSubstr("Gate: worse in recall at 1,024"));
+}
+
+TEST_F(ResultsTest, ReportGoesWhereItIsSent) {
+  const std::string path = WriteDatabase("a.db", 0), target = directory_.File("target.html"),
+                    link = directory_.File("link.html"), pipe = directory_.File("pipe.csv");
+  const Ran unknown = Varifocal({"report", "--db=" + path, "--out=" + directory_.File("x.pdf")});
+  EXPECT_EQ(unknown.code, ExitCode::kWrongUsage);
+  EXPECT_THAT(unknown.err, HasSubstr(".html, .csv, .json, .md, .txt and .tex"));
+  EXPECT_FALSE(std::filesystem::exists(directory_.File("x.pdf")));
+  testing_support::WriteFile(target, "orig");
+  std::filesystem::create_symlink(target, link);
+  ASSERT_EQ(Varifocal({"report", "--db=" + path, "--out=" + link}).code, ExitCode::kDone);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_THAT(testing_support::ReadFile(target), testing::StartsWith("<!doctype html>"));
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDWR | O_NONBLOCK);  // so that neither side waits for the other
+  ASSERT_GE(reader, 0);
+  const Ran piped = Varifocal({"report", "--db=" + path, "--out=" + pipe});
+  std::string received(1 << 16, '\0');
+  received.resize(std::max<ssize_t>(0, read(reader, received.data(), received.size())));
+  close(reader);
+  EXPECT_EQ(piped.code, ExitCode::kDone);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_THAT(received, testing::StartsWith("kind,task,metric,"));
+  EXPECT_EQ(Varifocal({"report", "--db=" + path, "--out=-", "--format=csv"}).out, received);
 }
 
 TEST_F(ResultsTest, CompareRefusesWhatIsNotThere) {
@@ -157,7 +202,7 @@ TEST_F(ResultsTest, CompareTakesVariantsOfTwoJobs) {
     EXPECT_EQ(row["sample_count"], 36);
     EXPECT_EQ(row["candidate_mean"], 24.0 / 36);
     // Six clusters of nine differ, all in one direction: 2 of the 2^6 sign assignments are as far out.
-    EXPECT_EQ(row["p_value"], 2.0 / 64);
+    EXPECT_EQ(row["p_sign_flip"], 2.0 / 64);
     EXPECT_EQ(row["baseline_left_out_count"], 12);
     EXPECT_EQ(row["candidate_left_out_count"], 4);
     EXPECT_EQ(row["imported"], "candidate");

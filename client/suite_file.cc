@@ -66,12 +66,6 @@ bool LooksLikeTruth(const YAML::Node& node) {
   return IsPlain(node) && (node.Scalar() == "true" || node.Scalar() == "false");
 }
 
-bool IsName(absl::string_view text) {
-  return !text.empty() && text.size() <= 63 && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
-}
-
 // A lower and an upper limit for whole numbers, by the field's full name.
 struct Limits {
   int64_t low;
@@ -257,7 +251,7 @@ class SuiteParser {
 
   absl::Status CheckSuite(const YAML::Node& root, const v1::SuiteConfig& config) {
     if (config.name().empty()) return ErrorAt(root, "the suite has no \"name\"");
-    RETURN_IF_ERROR(CheckName(root["name"], "name"));
+    RETURN_IF_ERROR(CheckNameAt(root["name"], "suite"));
     if (config.lengths().empty()) return ErrorAt(root, "the suite has no \"lengths\"; it needs at least one");
     RETURN_IF_ERROR(CheckLengths(root["lengths"]));
     if (config.tasks().empty()) return ErrorAt(root, "the suite has no \"tasks\"; it needs at least one");
@@ -276,10 +270,10 @@ class SuiteParser {
     return absl::OkStatus();
   }
 
-  absl::Status CheckName(const YAML::Node& node, absl::string_view key) const {
-    if (!node.IsDefined() || IsName(node.Scalar())) return absl::OkStatus();
-    return ErrorAt(node, absl::StrCat("\"", key, "\" is \"", node.Scalar(),
-                                      "\"; a name has 1 to 63 lower-case letters, digits, _ and -"));
+  absl::Status CheckNameAt(const YAML::Node& node, absl::string_view what) const {
+    if (!node.IsDefined()) return absl::OkStatus();
+    const absl::Status status = CheckName(what, node.Scalar());
+    return status.ok() ? status : ErrorAt(node, status.message());
   }
 
   absl::Status CheckLengths(const YAML::Node& node) const {
@@ -300,7 +294,7 @@ class SuiteParser {
       return ErrorAt(node["kind"], absl::StrCat("unknown kind of task \"", task.kind(), "\"",
                                                 DidYouMean(task.kind(), NamesOf(TaskKinds()))));
     }
-    RETURN_IF_ERROR(CheckName(node["name"], "name"));
+    RETURN_IF_ERROR(CheckNameAt(node["name"], "task"));
     std::set<std::string> metrics;
     for (const YAML::Node& metric : node["metrics"]) {
       if (FindMetric(metric.Scalar()) == nullptr) {

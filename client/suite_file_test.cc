@@ -53,6 +53,15 @@ TEST(SuiteFileTest, EveryKeyArrives) {
   EXPECT_EQ(ToSuiteConfig(*again).SerializeAsString().size(), ToSuiteConfig(*spec).SerializeAsString().size());
 }
 
+// The rule of docs/formats.md, which is the one that the daemon applies.
+TEST(SuiteFileTest, NamesMayHaveCapitalsAndDots) {
+  std::string text = kGood;
+  text.replace(text.find("mine"), 4, "My.Suite-v2");
+  const auto config = ParseSuite(text, "good.yaml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->name(), "My.Suite-v2");
+}
+
 TEST(SuiteFileTest, BuiltInSuitesAreValid) {
   for (const std::string& name : BuiltInSuiteNames()) {
     const auto config = ReadSuite(name);
@@ -112,7 +121,10 @@ std::vector<Bad> BadSuites() {
       {"a list as a key", Replaced("seed: 7", "[a, b]: 7"), 3, "a key must be a word"},
       {"no name", Replaced("name: mine\n", ""), 1, "has no \"name\""},
       {"empty name", Replaced("name: mine", "name: ''"), 1, "has no \"name\""},
-      {"name with a space", Replaced("name: mine", "name: my suite"), 1, "lower-case letters"},
+      {"name with a digit first", Replaced("name: mine", "name: 4k"), 1,
+       "must be a letter and at most 62 more letters"},
+      {"name with a space", Replaced("name: mine", "name: my suite"), 1,
+       "must be a letter and at most 62 more letters"},
       {"number as name", Replaced("name: mine", "name: 12"), 1, "put quotes around it"},
       {"truth as description", Replaced("description: two tasks", "description: true"), 2, "must be text"},
       {"no lengths", Replaced("lengths: [1024, 2048]\n", ""), 1, "has no \"lengths\""},

@@ -6,6 +6,7 @@ extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kR
 extern const Verb kCompareVerb, kReportVerb, kDiffVerb, kImportVerb, kExportVerb;
 extern const Verb kModelsVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb;
 extern const Verb kTasksVerb, kSuitesVerb, kSamplesVerb, kMetricVerb;
+extern const Verb kCompletionVerb;
 
 const std::vector<const Verb*>& Verbs() {
   static const std::vector<const Verb*> verbs = {
@@ -34,6 +35,8 @@ const std::vector<const Verb*>& Verbs() {
       &kSuitesVerb,
       &kSamplesVerb,
       &kMetricVerb,
+      // This program
+      &kCompletionVerb,
   };
   return verbs;
 }

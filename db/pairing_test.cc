@@ -108,7 +108,7 @@ TEST_F(PairingTest, TwoJobsGiveTheNumbersOfOne) {
   }
   ASSERT_EQ(across->suite.size(), 2u);
   ASSERT_EQ(across->contrasts.size(), within->contrasts.size());
-  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(across->suite[i].p_holm, within->suite[i].p_holm);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(across->suite[i].p_adjusted, within->suite[i].p_adjusted);
 }
 
 TEST_F(PairingTest, OnlyEqualPromptsArePairedAndTheRestIsCounted) {

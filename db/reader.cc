@@ -72,6 +72,15 @@ constexpr char kSelectPairs[] =
     " WHERE job_id = ? AND baseline_variant = ? AND candidate_variant = ?"
     " ORDER BY task, metric, context_length, question_id";
 
+constexpr char kCountAnswers[] =
+    "SELECT variants.name, cells.task, cells.context_length, count(*),"
+    " sum(generations.log_likelihoods_json IS NULL"
+    " AND trim(coalesce(generations.answer, ''), ' ' || char(9) || char(10) || char(13)) = ''),"
+    " sum(generations.finish_reason = 'length'), sum(generations.is_extrapolated)"
+    " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
+    " JOIN variants ON variants.variant_id = cells.variant_id"
+    " WHERE variants.job_id = ? AND generations.error_code IS NULL GROUP BY cells.cell_id ORDER BY cells.cell_id";
+
 constexpr char kSelectDetails[] =
     "SELECT generations.generation_id, samples.job_id, variants.name, samples.task, samples.context_length,"
     " samples.sample_index, samples.tokenizer_sha256, samples.question_id, samples.cluster, samples.row_id,"
@@ -310,6 +319,15 @@ absl::StatusOr<std::vector<PairRow>> Reader::Pairs(int64_t job_id, const std::st
                    row.Text(4),         row.Text(5),         row.Text(6),          row.Text(7),
                    row.OptionalReal(8), row.OptionalReal(9), row.OptionalReal(10), row.OptionalText(11),
                    row.OptionalText(12)};
+  });
+}
+
+absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kCountAnswers));
+  statement.BindAll(job_id);
+  return ReadAll<AnswerCounts>(statement, [](const Statement& row) {
+    return AnswerCounts{row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Int(4), row.Int(5), row.Int(6)};
   });
 }
 

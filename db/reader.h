@@ -88,6 +88,16 @@ struct ContentRow {  // v_content
   std::optional<double> value;
 };
 
+// What one variant answered in one cell, counted.
+struct AnswerCounts {
+  std::string variant, task;
+  int64_t context_length = 0;
+  int64_t answered_count = 0;      // failed ones are none of these
+  int64_t empty_count = 0;         // generated answers of nothing but white space
+  int64_t cut_count = 0;           // ended by the limit on new tokens
+  int64_t extrapolated_count = 0;  // prompt and answer longer than the model was trained with
+};
+
 // Everything known of one answer, for a browser of samples and for provenance.
 struct SampleDetail {
   int64_t generation_id = 0;  // key for paging; ascending
@@ -130,6 +140,7 @@ class Reader {
   absl::StatusOr<std::vector<ScoreImportRow>> ScoreImports(int64_t job_id);  // in the order they came
 
   absl::StatusOr<std::vector<ScoresByLengthRow>> ScoresByLength(int64_t job_id);
+  absl::StatusOr<std::vector<AnswerCounts>> CountAnswers(int64_t job_id);  // of cells with answers, in running order
   absl::StatusOr<std::vector<SampleRow>> SampleRows(int64_t job_id, const std::string& variant);
   absl::StatusOr<std::vector<PairRow>> Pairs(int64_t job_id, const std::string& baseline, const std::string& candidate);
   absl::StatusOr<std::vector<SampleDetail>> Samples(const SampleQuery& query);

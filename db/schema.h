@@ -14,11 +14,12 @@
 
 namespace varifocal::db {
 
-inline constexpr int kSchemaVersion = 2;
+inline constexpr int kSchemaVersion = 3;
 inline constexpr int64_t kApplicationId = 0x56464f43;  // "VFOC", in the SQLite header
 
 // Looks at the file without SQLite: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (a folder, no SQLite file),
-// FAILED_PRECONDITION (empty). With may_create a missing or empty file is fine.
+// FAILED_PRECONDITION (empty). With may_create a missing or empty file is fine. A file that a writer of this process has
+// open is not opened again (see HeldFile).
 absl::Status CheckFile(const std::string& path, bool may_create);
 
 absl::Status CheckSchema(sqlite::Database& database);    // for readers

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "db/file_watch.h"
 #include "db/rows.h"
 #include "db/schema.h"
 #include "db/sqlite/database.h"
@@ -26,9 +27,29 @@ using sqlite::Transaction;
 
 struct Writer::State {
   State(WriterLock lock, std::unique_ptr<Database> database, const Clock& clock)
-      : lock(std::move(lock)), database(std::move(database)), clock(clock) {}
+      : lock(std::move(lock)),
+        database(std::move(database)),
+        held(this->database->path()),
+        files(this->database->path()),
+        clock(clock) {}
+
+  absl::Status CheckFiles() const {
+    RETURN_IF_ERROR(files.Check());
+    return lock.Check();
+  }
+  absl::StatusOr<Transaction> Begin() {
+    RETURN_IF_ERROR(CheckFiles());
+    return Transaction::Begin(*database, Transaction::Kind::kWrite);
+  }
+  absl::Status Commit(Transaction& transaction) {
+    RETURN_IF_ERROR(transaction.Commit());
+    return CheckFiles();
+  }
+
   WriterLock lock;  // given up last
   std::unique_ptr<Database> database;
+  const HeldFile held;
+  const FileWatch files;
   const Clock& clock;
   std::mutex mutex;
 };
@@ -65,6 +86,16 @@ constexpr char kInsertCell[] =
 constexpr char kFindState[] = "SELECT state FROM jobs WHERE job_id = ?";
 constexpr char kUpdateState[] =
     "UPDATE jobs SET state = ?, error = ?, start_us = coalesce(start_us, ?), end_us = ? WHERE job_id = ?";
+constexpr char kCountStart[] =
+    "INSERT INTO job_starts (job_id, unended_count) VALUES (?, 1)"
+    " ON CONFLICT (job_id) DO UPDATE SET unended_count = unended_count + 1";
+constexpr char kForgetStarts[] = "DELETE FROM job_starts WHERE job_id = ?";
+constexpr char kFailAfterStarts[] =
+    "UPDATE jobs SET state = 'failed', end_us = ?, error = 'the job stopped the daemon ' || ? || ' times before a"
+    " sample was recorded; `varifocal resume jobs/' || job_id || '` starts it again'"
+    " WHERE state = 'running' AND job_id IN (SELECT job_id FROM job_starts WHERE unended_count >= ?)";
+constexpr char kForgetStartsOfEnded[] =
+    "DELETE FROM job_starts WHERE job_id IN (SELECT job_id FROM jobs WHERE state IN ('failed', 'cancelled'))";
 constexpr char kRequeueRunning[] = "UPDATE jobs SET state = 'queued' WHERE state = 'running'";
 constexpr char kFinishCancelling[] = "UPDATE jobs SET state = 'cancelled', end_us = ? WHERE state = 'cancelling'";
 constexpr char kNextQueued[] = "SELECT min(job_id) FROM jobs WHERE state = 'queued'";
@@ -140,7 +171,7 @@ bool IsAllowed(JobState from, JobState to) {
     case JobState::kCancelling:
       return from == JobState::kRunning;
     case JobState::kCancelled:
-      return from == JobState::kQueued || from == JobState::kCancelling;
+      return from == JobState::kQueued || from == JobState::kRunning || from == JobState::kCancelling;
     case JobState::kQueued:
       return from == JobState::kRunning || IsSettled(from);
   }
@@ -274,7 +305,7 @@ absl::Status CheckSameModel(const VariantRecord& then, const VariantRecord& now)
 Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Writer::~Writer() = default;
 
-absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, const Clock& clock) {
+absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, const Clock& clock, int busy_timeout_ms) {
   RETURN_IF_ERROR(CheckFile(path, /*may_create=*/true));
   ASSIGN_OR_RETURN(WriterLock lock, WriterLock::Take(path));
   if (CheckFile(path, /*may_create=*/false).ok()) {
@@ -288,7 +319,7 @@ absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, co
     if (*table_count > 0) RETURN_IF_ERROR(schema);
     RETURN_IF_ERROR(look->QuickCheck());
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path, {}));
+  ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path, {.busy_timeout_ms = busy_timeout_ms}));
   RETURN_IF_ERROR(MigrateSchema(*database));
   return std::unique_ptr<Writer>(new Writer(std::make_unique<State>(std::move(lock), std::move(database), clock)));
 }
@@ -296,6 +327,7 @@ absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, co
 absl::StatusOr<int64_t> Writer::AddExecution(const ExecutionRecord& execution) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   Database& database = *state_->database;
+  RETURN_IF_ERROR(state_->CheckFiles());
   RETURN_IF_ERROR(database.Run(kInsertExecution, execution.code_version, execution.backend, execution.instruction_set,
                                execution.device, execution.host, execution.thread_count, execution.command_line,
                                state_->clock.WallMicros()));
@@ -305,11 +337,13 @@ absl::StatusOr<int64_t> Writer::AddExecution(const ExecutionRecord& execution) {
 absl::StatusOr<AddedJob> Writer::AddJob(const NewJob& job) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   Database& database = *state_->database;
-  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database, Transaction::Kind::kWrite));
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   if (job.request_id.has_value()) {
     ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindRequest));
     ASSIGN_OR_RETURN(bool is_known, find.BindAll(*job.request_id).Step());
-    if (is_known && find.Text(1) == job.body_sha256) return AddedJob{find.Int(0), true};
+    if (is_known && (find.Text(1) == job.body_sha256 || find.Text(1) == Sha256Hex(job.spec_json))) {
+      return AddedJob{find.Int(0), true};
+    }
     if (is_known) {
       return absl::InvalidArgumentError(
           absl::StrCat("request_id ", *job.request_id, " was used for job ", find.Int(0), " with another request"));
@@ -338,14 +372,23 @@ absl::StatusOr<AddedJob> Writer::AddJob(const NewJob& job) {
           absl::StrCat("a cell names the variant ", cell.variant, ", which the job lacks"));
     }
   }
-  RETURN_IF_ERROR(transaction.Commit());
+  RETURN_IF_ERROR(state_->Commit(transaction));
   return AddedJob{job_id, false};
+}
+
+absl::StatusOr<std::optional<int64_t>> Writer::FindRequest(const std::string& request_id,
+                                                           const std::string& body_sha256) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement find, state_->database->Prepare(kFindRequest));
+  ASSIGN_OR_RETURN(const bool is_known, find.BindAll(request_id).Step());
+  if (!is_known || find.Text(1) != body_sha256) return std::nullopt;
+  return find.Int(0);
 }
 
 absl::Status Writer::SetJobState(int64_t job_id, JobState state, const std::string& error) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   Database& database = *state_->database;
-  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database, Transaction::Kind::kWrite));
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   {
     ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindState));
     ASSIGN_OR_RETURN(bool is_known, find.BindAll(job_id).Step());
@@ -363,16 +406,19 @@ absl::Status Writer::SetJobState(int64_t job_id, JobState state, const std::stri
   if (state == JobState::kRunning) start_us = now_us;
   if (IsSettled(state)) end_us = now_us;
   RETURN_IF_ERROR(database.Run(kUpdateState, JobStateName(state), kept_error, start_us, end_us, job_id));
-  return transaction.Commit();
+  RETURN_IF_ERROR(database.Run(state == JobState::kRunning ? kCountStart : kForgetStarts, job_id));
+  return state_->Commit(transaction);
 }
 
 absl::Status Writer::RecoverInterruptedJobs() {
   std::lock_guard<std::mutex> hold(state_->mutex);
   Database& database = *state_->database;
-  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database, Transaction::Kind::kWrite));
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
+  RETURN_IF_ERROR(database.Run(kFailAfterStarts, state_->clock.WallMicros(), kUnendedStartsMax, kUnendedStartsMax));
   RETURN_IF_ERROR(database.Run(kRequeueRunning));
   RETURN_IF_ERROR(database.Run(kFinishCancelling, state_->clock.WallMicros()));
-  return transaction.Commit();
+  RETURN_IF_ERROR(database.Run(kForgetStartsOfEnded));
+  return state_->Commit(transaction);
 }
 
 absl::StatusOr<std::optional<int64_t>> Writer::NextQueuedJob() {
@@ -425,7 +471,7 @@ absl::StatusOr<std::vector<int64_t>> Writer::MissingSamples(int64_t cell_id, boo
 absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   Database& database = *state_->database;
-  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database, Transaction::Kind::kWrite));
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   ASSIGN_OR_RETURN(CellPlace cell, FindCell(database, outcome.cell_id));
   RETURN_IF_ERROR(CheckOutcome(database, cell, outcome));
   ASSIGN_OR_RETURN(int64_t sample_id, SampleId(database, cell.job_id, outcome.sample));
@@ -455,14 +501,15 @@ absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {
   for (const ScoreRecord& score : outcome.scores) {
     RETURN_IF_ERROR(database.Run(kInsertScore, generation_id, score.metric, score.value));
   }
-  RETURN_IF_ERROR(transaction.Commit());
+  RETURN_IF_ERROR(database.Run(kForgetStarts, cell.job_id));
+  RETURN_IF_ERROR(state_->Commit(transaction));
   return result;
 }
 
 absl::Status Writer::ImportScores(int64_t job_id, const std::vector<ScoreImport>& imports) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   Database& database = *state_->database;
-  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database, Transaction::Kind::kWrite));
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   for (const ScoreImport& import : imports) {
     if (!absl::StartsWith(import.metric, kImportedPrefix)) {
       return absl::InvalidArgumentError(
@@ -493,7 +540,14 @@ absl::Status Writer::ImportScores(int64_t job_id, const std::vector<ScoreImport>
                                  import.source_sha256, static_cast<int64_t>(import.values.size()),
                                  state_->clock.WallMicros()));
   }
-  return transaction.Commit();
+  return state_->Commit(transaction);
+}
+
+absl::Status Writer::CheckFiles() const { return state_->CheckFiles(); }
+
+absl::Status Writer::Checkpoint() {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  return state_->database->Checkpoint();
 }
 
 }  // namespace varifocal::db

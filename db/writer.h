@@ -5,9 +5,9 @@
 // is migrated. Everything that returns OK is durable: each call is one transaction with synchronous=FULL.
 //
 // Errors:  FAILED_PRECONDITION another writer holds the database, or it belongs to a newer version; INVALID_ARGUMENT it
-// is
-//          not a database of ours; DATA_LOSS it is damaged; NOT_FOUND / PERMISSION_DENIED the path; RESOURCE_EXHAUSTED
-//          the disk is full. A refused file is left as it was.
+//          is not a database of ours; NOT_FOUND / PERMISSION_DENIED the path. A refused file is left as it was.
+//          Of every call: UNAVAILABLE another process holds SQLite's lock; RESOURCE_EXHAUSTED the disk is full (see
+//          IsBlocked); DATA_LOSS the file is damaged, deleted or replaced.
 // Threads: any; calls are serialised inside.
 // Cost:    one fsync per call.
 #pragma once
@@ -23,6 +23,9 @@
 #include "db/records.h"
 
 namespace varifocal::db {
+
+// Starts of one job, in a row, that end with the death of the process before one sample is recorded.
+inline constexpr int kUnendedStartsMax = 3;
 
 struct AddedJob {
   int64_t job_id = 0;
@@ -43,24 +46,36 @@ struct CellRow {
   int64_t failed_count = 0;
 };
 
+// Whether the same call may succeed later, without anything done about the database itself: the disk is full or another
+// process holds SQLite's lock. Nothing of the call was stored.
+inline bool IsBlocked(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+}
+
 class Writer {
  public:
-  static absl::StatusOr<std::unique_ptr<Writer>> Open(const std::string& path, const Clock& clock = Clock::Real());
+  // A call waits at most `busy_timeout_ms` for a lock that another process holds.
+  static absl::StatusOr<std::unique_ptr<Writer>> Open(const std::string& path, const Clock& clock = Clock::Real(),
+                                                      int busy_timeout_ms = 5000);
   ~Writer();
 
   absl::StatusOr<int64_t> AddExecution(const ExecutionRecord& execution);
 
   // The job, its variants, metrics and cells, in state queued. INVALID_ARGUMENT when request_id came before with
-  // another body.
+  // another body; a job of an earlier version, whose body_sha256 is its spec's, is the same when the spec is.
   absl::StatusOr<AddedJob> AddJob(const NewJob& job);
+  // The job that this request_id and body made, if any.
+  absl::StatusOr<std::optional<int64_t>> FindRequest(const std::string& request_id, const std::string& body_sha256);
 
   // Moves a job; FAILED_PRECONDITION names both states when the step is not one of
-  //   queued -> running, cancelled;  running -> queued, succeeded, failed, cancelling;  cancelling -> cancelled;
+  //   queued -> running, cancelled;  running -> queued, succeeded, failed, cancelling, cancelled;
+  //   cancelling -> cancelled;
   //   succeeded, failed, cancelled -> queued (resume).
   // start and end times follow from the step. `error` is kept for failed and cleared otherwise.
   absl::Status SetJobState(int64_t job_id, JobState state, const std::string& error = "");
 
-  // At start: what a killed process left running is queued again, what it was cancelling is cancelled.
+  // At start: what a killed process left running is queued again, what it was cancelling is cancelled. A job whose last
+  // kUnendedStartsMax starts all ended so, without one sample, becomes failed: it would stop this process as well.
   absl::Status RecoverInterruptedJobs();
   absl::StatusOr<std::optional<int64_t>> NextQueuedJob();  // the oldest one; none when nothing waits
 
@@ -82,6 +97,14 @@ class Writer {
   // All of them or none. A value of the same metric and answer that was imported before gives way. INVALID_ARGUMENT
   // when a value is not from 0 to 1, the metric's name has no mark, or an answer is not the variant's.
   absl::Status ImportScores(int64_t job_id, const std::vector<ScoreImport>& imports);
+
+  // DATA_LOSS when the database file, its write-ahead log or its lock file was deleted, moved or replaced. Every change
+  // asks this before it begins and before it is acknowledged.
+  absl::Status CheckFiles() const;
+
+  // Moves everything from the write-ahead log into the database file, so that the file alone is complete. UNAVAILABLE
+  // when a reader is in the way; it waits for it a fifth of a second at most.
+  absl::Status Checkpoint();
 
  private:
   struct State;

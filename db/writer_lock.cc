@@ -73,9 +73,19 @@ absl::StatusOr<WriterLock> WriterLock::Take(const std::string& database_path) {
   }
 }
 
+absl::Status WriterLock::Check() const {
+  struct stat ours, there;
+  if (fstat(fd_, &ours) == 0 && stat(path_.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
+      ours.st_dev == there.st_dev) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat(
+      path_, ": the lock file was deleted or replaced while it was in use, so another process may write the database"));
+}
+
 WriterLock::~WriterLock() {
   if (fd_ < 0) return;
-  if (!path_.empty()) unlink(path_.c_str());
+  if (!path_.empty() && Check().ok()) unlink(path_.c_str());
   close(fd_);
 }
 

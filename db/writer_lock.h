@@ -21,6 +21,8 @@ class WriterLock {
   WriterLock(WriterLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
   ~WriterLock();
 
+  absl::Status Check() const;  // DATA_LOSS when the lock file is no longer the one that is held
+
  private:
   WriterLock(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
   int fd_;

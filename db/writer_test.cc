@@ -5,11 +5,15 @@
 
 #include <unistd.h>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 #include "db/fakes/fake_results.h"
 #include "db/reader.h"
+#include "db/sqlite/database.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
@@ -84,9 +88,9 @@ TEST_F(WriterTest, JobsMoveAlongTheirStates) {
       {S::kRunning, S::kFailed},
       {S::kCancelled},
   };
-  const char* allowed[] = {"queued>running", "queued>cancelled",   "running>queued",       "running>succeeded",
-                           "running>failed", "running>cancelling", "cancelling>cancelled", "succeeded>queued",
-                           "failed>queued",  "cancelled>queued"};
+  const char* allowed[] = {"queued>running",   "queued>cancelled",   "running>queued",    "running>succeeded",
+                           "running>failed",   "running>cancelling", "running>cancelled", "cancelling>cancelled",
+                           "succeeded>queued", "failed>queued",      "cancelled>queued"};
   for (size_t from = 0; from < roads.size(); ++from) {
     for (S to : {S::kQueued, S::kRunning, S::kCancelling, S::kSucceeded, S::kFailed, S::kCancelled}) {
       const int64_t id = Add(FakeJob());
@@ -123,6 +127,137 @@ TEST_F(WriterTest, RecoveryRequeuesWhatAKilledProcessLeft) {
   EXPECT_EQ(Read()->Job(first)->state, JobState::kQueued);
   EXPECT_EQ(Read()->Job(second)->state, JobState::kCancelled);
   EXPECT_EQ(**writer_->NextQueuedJob(), first);
+}
+
+TEST_F(WriterTest, AJobThatOnlyStopsItsProcessFailsAfterThreeStarts) {
+  const NewJob job = FakeJob({.planned_count = 3});
+  const int64_t job_id = Add(job);
+  const auto start_and_die = [&] {
+    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
+    ASSERT_TRUE(writer_->RecoverInterruptedJobs().ok());
+  };
+  start_and_die();
+  start_and_die();
+  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
+  // A sample in between, or an orderly end, and the count begins again.
+  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
+  ASSERT_TRUE(writer_->RecordSample(FakeOutcome((*writer_->Cells(job_id))[0], job, execution_id_, 0)).ok());
+  ASSERT_TRUE(writer_->RecoverInterruptedJobs().ok());
+  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
+  start_and_die();
+  start_and_die();
+  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
+  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kQueued).ok());
+  start_and_die();
+  start_and_die();
+  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
+  start_and_die();
+  const JobRow row = *Read()->Job(job_id);
+  EXPECT_EQ(row.state, JobState::kFailed);
+  EXPECT_THAT(row.error, HasSubstr("stopped the daemon 3 times"));
+  EXPECT_THAT(row.error, HasSubstr(absl::StrCat("varifocal resume jobs/", job_id)));
+  EXPECT_EQ(*writer_->NextQueuedJob(), std::nullopt);
+  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kQueued).ok());  // resumed: three starts again
+  start_and_die();
+  start_and_die();
+  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
+}
+
+TEST_F(WriterTest, ADeletedOrReplacedFileIsNoticedBeforeAnythingIsAcknowledged) {
+  const NewJob job = FakeJob();
+  const int64_t job_id = Add(job);
+  const CellRow cell = (*writer_->Cells(job_id))[0];
+  const std::string path = directory_.File("results.db");
+  for (const char* suffix : {"", "-wal", ".lock"}) {
+    const std::string file = path + suffix;
+    const std::string aside = file + ".aside";
+    ASSERT_TRUE(writer_->CheckFiles().ok());
+    ASSERT_EQ(std::rename(file.c_str(), aside.c_str()), 0) << file;
+    for (const char* what : {"deleted", "replaced"}) {
+      const absl::Status recorded = writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 0)).status();
+      EXPECT_TRUE(absl::IsDataLoss(recorded)) << file << " " << what << ": " << recorded;
+      EXPECT_THAT(recorded.message(), HasSubstr(file));
+      EXPECT_THAT(recorded.message(), HasSubstr(what));
+      EXPECT_TRUE(absl::IsDataLoss(writer_->AddJob(job).status()));
+      EXPECT_TRUE(absl::IsDataLoss(writer_->SetJobState(job_id, JobState::kRunning)));
+      EXPECT_TRUE(absl::IsDataLoss(writer_->AddExecution(FakeExecution()).status()));
+      testing_support::WriteFile(file, "another file");
+    }
+    ASSERT_EQ(std::rename(aside.c_str(), file.c_str()), 0);
+  }
+  EXPECT_TRUE(writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 0)).ok()) << "all is back in its place";
+}
+
+// What the next test runs in a process of its own.
+TEST(ForeignConnection, DISABLED_OpensAndCloses) {
+  const char* path = std::getenv("VARIFOCAL_FOREIGN_DB");
+  ASSERT_NE(path, nullptr);
+  auto database = sqlite::Database::Open(path, {});
+  ASSERT_TRUE(database.ok()) << database.status();
+  EXPECT_TRUE((*database)->QueryInt("SELECT count(*) FROM jobs").ok());
+}
+
+// Whoever opens the database to look at it, for example with Python, is told by SQLite's locks that it is in use.
+TEST_F(WriterTest, AForeignConnectionThatClosesLeavesTheWriteAheadLog) {
+  const NewJob job = FakeJob();
+  const int64_t job_id = Add(job);
+  const auto reader = Read();  // in the same process, as in the daemon
+  const auto other =
+      testing_support::RunProcess("db_test", {"--gtest_also_run_disabled_tests", "--gtest_filter=ForeignConnection.*"},
+                                  {.environment = {absl::StrCat("VARIFOCAL_FOREIGN_DB=", path_)}});
+  ASSERT_EQ(other.exit_code, 0) << other.out << other.err;
+  EXPECT_EQ(access((path_ + "-wal").c_str(), F_OK), 0);
+  EXPECT_TRUE(writer_->CheckFiles().ok()) << writer_->CheckFiles();
+  EXPECT_TRUE(writer_->RecordSample(FakeOutcome((*writer_->Cells(job_id))[0], job, execution_id_, 0)).ok());
+}
+
+TEST_F(WriterTest, AfterACheckpointTheFileAloneIsComplete) {
+  const int64_t job_id = Add(FakeJob());
+  int copy_count = 0;
+  const auto is_in_copy = [&] {
+    const std::string copy = directory_.File(absl::StrCat("copy", copy_count++, ".db"));
+    testing_support::WriteFile(copy, testing_support::ReadFile(directory_.File("results.db")));
+    auto reader = Reader::Open(copy);
+    return reader.ok() && (*reader)->Job(job_id).ok();
+  };
+  EXPECT_FALSE(is_in_copy()) << "the control: it is in the write-ahead log";
+  ASSERT_TRUE(writer_->Checkpoint().ok());
+  EXPECT_TRUE(is_in_copy());
+  auto busy = *sqlite::Database::Open(directory_.File("results.db"), {.read_only = true});
+  auto reading = *sqlite::Transaction::Begin(*busy, sqlite::Transaction::Kind::kRead);
+  ASSERT_TRUE(busy->QueryInt("SELECT count(*) FROM jobs").ok());
+  Add(FakeJob());
+  EXPECT_TRUE(absl::IsUnavailable(writer_->Checkpoint())) << "a reader is in the way";
+}
+
+TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
+  const int64_t job_id = Add(FakeJob());
+  writer_.reset();
+  const std::string path = directory_.File("results.db");
+  {
+    auto old = *sqlite::Database::Open(path, {});
+    ASSERT_TRUE(old->Execute("DROP TABLE job_starts; UPDATE schema_version SET version = 2").ok());
+  }
+  EXPECT_EQ((*Reader::Open(path))->Job(job_id)->state, JobState::kQueued) << "readers take the old file as it is";
+  writer_ = *Writer::Open(path, clock_);
+  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
+  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kRunning);
+}
+
+TEST_F(WriterTest, ARequestIsFoundBeforeItsJobIsMadeAgain) {
+  NewJob job = FakeJob();
+  job.request_id = "6f1c";
+  job.body_sha256 = "as it was sent";
+  const int64_t job_id = Add(job);
+  EXPECT_EQ(*writer_->FindRequest("6f1c", "as it was sent"), job_id);
+  EXPECT_EQ(*writer_->FindRequest("6f1c", "something else"), std::nullopt);
+  EXPECT_EQ(*writer_->FindRequest("6f1d", "as it was sent"), std::nullopt);
+  NewJob old = FakeJob();
+  old.request_id = "0a";
+  old.body_sha256 = Sha256Hex(old.spec_json);  // as version 2 wrote it
+  const int64_t old_id = Add(old);
+  old.body_sha256 = "as it was sent";
+  EXPECT_EQ(writer_->AddJob(old)->job_id, old_id);
 }
 
 TEST_F(WriterTest, FailuresGiveWayToAnswersAndAnswersStay) {

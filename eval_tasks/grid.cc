@@ -24,12 +24,26 @@ int64_t Grid::SampleCount() const {
 }
 
 absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
+  const size_t cell_count = spec.variants.size() * spec.suite.tasks.size() * spec.suite.lengths.size();
+  if (cell_count > static_cast<size_t>(kJobCellCountMax)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the job has ", cell_count, " cells (", spec.variants.size(), " variants x ", spec.suite.tasks.size(),
+        " tasks x ", spec.suite.lengths.size(), " lengths); the limit is ", kJobCellCountMax));
+  }
   Grid grid;
+  int64_t sample_count = 0;
   for (size_t t = 0; t < spec.suite.tasks.size(); ++t) {
     const TaskSpec& task_spec = spec.suite.tasks[t];
     ASSIGN_OR_RETURN(std::unique_ptr<Task> task, MakeTask(task_spec));
     for (int length : spec.suite.lengths) {
       ASSIGN_OR_RETURN(const int planned_count, PlannedCount(spec, task_spec, *task, length));
+      sample_count += static_cast<int64_t>(spec.variants.size()) * planned_count;
+      if (sample_count > kJobSampleCountMax) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the job has more than ", kJobSampleCountMax, " samples: task \"", task_spec.name, "\" at ",
+                         length, " tokens brings it to ", sample_count, " (", spec.variants.size(), " variants x ",
+                         planned_count, " questions there); --limit asks fewer questions"));
+      }
       if (const std::string reason = task->WhyNoQuestionsAt(length); !reason.empty()) {
         grid.missing.push_back(absl::StrCat(task_spec.name, " at ", length, " has no questions: ", reason));
       }

@@ -40,7 +40,7 @@ struct Grid {
 };
 
 // `spec` has passed ValidateJobSpec. Reads users' files, so it can fail; INVALID_ARGUMENT when there is no question at
-// all.
+// all, or there are more than kJobCellCountMax cells or kJobSampleCountMax samples.
 absl::StatusOr<Grid> MakeGrid(const JobSpec& spec);
 
 // Writes into `spec` the digests of the users' files that the grid was made from, so that the stored job is refused

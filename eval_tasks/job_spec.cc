@@ -33,21 +33,9 @@ bool IsName(absl::string_view text) {
   });
 }
 
-absl::Status CheckName(absl::string_view what, absl::string_view name) {
-  if (IsName(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the ", what, " name \"", name, "\" must be a letter and at most ",
-                                                 kNameSizeMax - 1, " more letters, digits, \"_\", \"-\" or \".\""));
-}
-
 absl::Status CheckRange(absl::string_view key, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(key, " is ", value, "; it must be from ", low, " to ", high));
-}
-
-absl::Status CheckTemperature(double temperature, absl::string_view variant) {
-  if (std::isfinite(temperature) && temperature > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the focal temperature of \"", variant, "\" is ", temperature,
-                                                 "; it must be a finite number above 0"));
 }
 
 std::string Temperatures(const std::vector<double>& temperatures) {
@@ -192,6 +180,32 @@ std::string Variant::Name() const {
   return focal_temperatures.empty() ? model : absl::StrCat(model, kTemperatureMark, Temperatures(focal_temperatures));
 }
 
+absl::Status CheckName(absl::string_view what, absl::string_view name) {
+  if (IsName(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the ", what, " name \"", name, "\" must be a letter and at most ",
+                                                 kNameSizeMax - 1, " more letters, digits, \"_\", \"-\" or \".\""));
+}
+
+absl::Status CheckFocalTemperature(double temperature) {
+  if (std::isfinite(temperature) && temperature > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the focal temperature is ", temperature, "; it must be a finite number above 0"));
+}
+
+absl::StatusOr<std::vector<double>> ParseFocalTemperatures(absl::string_view text) {
+  std::vector<double> temperatures;
+  for (absl::string_view piece : absl::StrSplit(text, ',')) {
+    const absl::StatusOr<double> temperature = ParseNumber(piece);
+    if (!temperature.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the focal temperature is \"", piece, "\"; it must be a finite number above 0"));
+    }
+    RETURN_IF_ERROR(CheckFocalTemperature(*temperature));
+    temperatures.push_back(*temperature);
+  }
+  return temperatures;
+}
+
 absl::StatusOr<Variant> ParseVariant(absl::string_view text) {
   Variant variant;
   const size_t at = text.find('@');
@@ -203,15 +217,9 @@ absl::StatusOr<Variant> ParseVariant(absl::string_view text) {
     return absl::InvalidArgumentError(absl::StrCat("the variant \"", text, "\" must be NAME or NAME@t=TEMPERATURE"));
   }
   rest.remove_prefix(kTemperatureMark.size());
-  for (absl::string_view piece : absl::StrSplit(rest, ',')) {
-    const absl::StatusOr<double> temperature = ParseNumber(piece);
-    if (!temperature.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("the focal temperature of \"", text, "\" is \"", piece,
-                                                     "\"; it must be a finite number above 0"));
-    }
-    RETURN_IF_ERROR(CheckTemperature(*temperature, text));
-    variant.focal_temperatures.push_back(*temperature);
-  }
+  absl::StatusOr<std::vector<double>> temperatures = ParseFocalTemperatures(rest);
+  if (!temperatures.ok()) return Annotate(temperatures.status(), absl::StrCat("\"", text, "\""));
+  variant.focal_temperatures = *std::move(temperatures);
   return variant;
 }
 
@@ -274,7 +282,10 @@ absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
   std::set<std::string> names;
   for (const Variant& variant : spec.variants) {
     RETURN_IF_ERROR(CheckName("model", variant.model));
-    for (double temperature : variant.focal_temperatures) RETURN_IF_ERROR(CheckTemperature(temperature, variant.model));
+    for (double temperature : variant.focal_temperatures) {
+      const absl::Status status = CheckFocalTemperature(temperature);
+      if (!status.ok()) return Annotate(status, absl::StrCat("\"", variant.model, "\""));
+    }
     if (!names.insert(variant.Name()).second) {
       return absl::InvalidArgumentError(absl::StrCat("the variant \"", variant.Name(), "\" stands twice"));
     }

@@ -21,7 +21,9 @@
 namespace varifocal {
 
 inline constexpr int kContextLengthMax = 1 << 20;
-inline constexpr int kSampleCountMax = 100'000;
+inline constexpr int kSampleCountMax = 100'000;           // questions per task and length
+inline constexpr int64_t kJobCellCountMax = 16'384;       // variants x tasks x lengths of a job
+inline constexpr int64_t kJobSampleCountMax = 2'000'000;  // samples over all cells of a job
 inline constexpr int kInFlightMax = 1024;
 inline constexpr int kDefaultSampleCount = 48;  // 12 contexts of 4 questions
 
@@ -33,6 +35,15 @@ struct Variant {
   std::string Name() const;  // canonical: shortest numbers that read back the same
   friend bool operator==(const Variant&, const Variant&) = default;
 };
+
+// Names of suites, tasks and models: a letter, then at most 62 letters, digits, "_", "-" and ".". `what` is for the
+// message.
+absl::Status CheckName(absl::string_view what, absl::string_view name);
+
+// Positive and finite.
+absl::Status CheckFocalTemperature(double temperature);
+// "0.7" or "0.7,1,0.9".
+absl::StatusOr<std::vector<double>> ParseFocalTemperatures(absl::string_view text);
 
 absl::StatusOr<Variant> ParseVariant(absl::string_view text);
 // "a,b@t=0.5,0.6,c": a number after a comma continues the temperatures before it (a model name starts with a letter).

@@ -47,9 +47,9 @@ TEST(VariantTest, ParsesAndWritesCanonically) {
     EXPECT_EQ(ParseVariant(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
   EXPECT_EQ(ParseVariant("m@t=-1").status().message(),
-            "the focal temperature of \"m@t=-1\" is -1; it must be a finite number above 0");
+            "\"m@t=-1\": the focal temperature is -1; it must be a finite number above 0");
   EXPECT_EQ(ParseVariant("m@t=inf").status().message(),
-            "the focal temperature of \"m@t=inf\" is \"inf\"; it must be a finite number above 0");
+            "\"m@t=inf\": the focal temperature is \"inf\"; it must be a finite number above 0");
 }
 
 TEST(VariantTest, ANumberInAListContinuesTheTemperatures) {
@@ -159,15 +159,15 @@ TEST(JobSpecTest, EveryWrongValueIsOneSentence) {
       {"no variants", [](JobSpec& s) { s.variants.clear(); }, "variants has 0 entries; it must have from 1 to 64"},
       {"variant twice", [](JobSpec& s) { s.variants[1] = s.variants[0]; }, "the variant \"baseline\" stands twice"},
       {"temperature 0", [](JobSpec& s) { s.variants[1].focal_temperatures = {0}; },
-       "the focal temperature of \"focal\" is 0; it must be a finite number above 0"},
+       "\"focal\": the focal temperature is 0; it must be a finite number above 0"},
       {"temperature nan",
        [](JobSpec& s) { s.variants[1].focal_temperatures = {std::numeric_limits<double>::quiet_NaN()}; },
-       "the focal temperature of \"focal\" is nan; it must be a finite number above 0"},
+       "\"focal\": the focal temperature is nan; it must be a finite number above 0"},
       {"temperature inf",
        [](JobSpec& s) {
          s.variants[1].focal_temperatures = {1, std::numeric_limits<double>::infinity()};
        },
-       "the focal temperature of \"focal\" is inf; it must be a finite number above 0"},
+       "\"focal\": the focal temperature is inf; it must be a finite number above 0"},
       {"sampling", [](JobSpec& s) { s.decode.sampling_temperature = -0.5; },
        "sampling_temperature is -0.5; it must be a finite number, 0 or above"},
       {"top_p", [](JobSpec& s) { s.decode.top_p = 0; }, "top_p is 0; it must be above 0 and at most 1"},
@@ -238,6 +238,32 @@ TEST(GridTest, QuestionsOfAContextAreAdjacentAndVariantsAdvanceTogether) {
   JobSpec limited = SmallJob();
   limited.limit = 3;
   EXPECT_EQ(MakeGrid(ValidateJobSpec(limited).value())->cells[0].planned_count, 3);
+}
+
+TEST(GridTest, AJobHasALargestNumberOfCellsAndOfSamples) {
+  JobSpec spec;
+  spec.suite.name = "large";
+  spec.suite.samples = 100'000;
+  spec.variants = {{"a", {}}};
+  for (int i = 0; i < 20; ++i) spec.suite.lengths.push_back(1024 + i);
+  for (int i = 0; i < 2; ++i) spec.suite.tasks.push_back({.name = absl::StrCat("t", i), .kind = "recall_kv"});
+  const auto message = [](const JobSpec& job) {
+    return std::string(MakeGrid(ValidateJobSpec(job).value()).status().message());
+  };
+  EXPECT_THAT(message(spec), HasSubstr("more than 2000000 samples"));
+  EXPECT_THAT(message(spec), HasSubstr("2100000"));
+  spec.suite.tasks.pop_back();  // 20 lengths x 100,000 samples
+  EXPECT_EQ(MakeGrid(ValidateJobSpec(spec).value())->SampleCount(), kJobSampleCountMax);
+
+  spec.limit = 1;
+  spec.suite.lengths.clear();
+  for (int i = 0; i < 64; ++i) spec.suite.lengths.push_back(1024 + i);
+  spec.suite.tasks.clear();
+  for (int i = 0; i < 64; ++i) spec.suite.tasks.push_back({.name = absl::StrCat("t", i), .kind = "recall_kv"});
+  spec.variants = {{"a", {}}, {"b", {}}, {"c", {}}, {"d", {}}};  // 16,384 cells
+  EXPECT_EQ(static_cast<int64_t>(MakeGrid(ValidateJobSpec(spec).value())->cells.size()), kJobCellCountMax);
+  spec.variants.push_back({"e", {}});
+  EXPECT_THAT(message(spec), HasSubstr("20480 cells (5 variants x 64 tasks x 64 lengths); the limit is 16384"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "eval_tasks/runner.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <iterator>
@@ -69,7 +70,7 @@ class Runner::Impl {
 
   absl::StatusOr<RunOutcome> Run() {
     ASSIGN_OR_RETURN(grid_, MakeGrid(spec_));
-    RETURN_IF_ERROR(FindMissing());
+    RETURN_IF_ERROR(CountDone());
     Report();
     const absl::Status status = Loop();
     // Whatever ended the loop, nobody is left who would call us.
@@ -119,32 +120,36 @@ class Runner::Impl {
     return static_cast<int>((group.task_index * lengths + length_index) * variants_.size()) + variant_index;
   }
 
-  // Asks the sink about every sample once; keeps what is missing, by group.
-  absl::Status FindMissing() {
+  // Asks the sink about every sample once, for the progress. What a group lacks is asked again when its turn comes, so
+  // nothing is kept for each sample of the job.
+  absl::Status CountDone() {
     for (const GridCell& cell : grid_.cells) {
       progress_.cells.push_back({cell.key, cell.planned_count, 0, 0});
       progress_.planned_count += cell.planned_count;
     }
     for (const GridGroup& group : grid_.groups) {
-      std::vector<std::vector<int>> missing(variants_.size());
-      bool any = false;
+      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> missing, MissingOf(group));
       for (size_t v = 0; v < variants_.size(); ++v) {
-        const int cell_index = CellIndex(group, static_cast<int>(v));
-        for (int index = group.first_index; index < group.first_index + group.count; ++index) {
-          ASSIGN_OR_RETURN(const bool done, sink_->AlreadyDone(grid_.cells[cell_index].key, index));
-          if (!done) {
-            missing[v].push_back(index);
-            any = true;
-            continue;
-          }
-          ++progress_.cells[cell_index].done_count;
-          ++progress_.done_count;
-          ++progress_.skipped_count;
-        }
+        const int done_count = group.count - static_cast<int>(missing[v].size());
+        progress_.cells[CellIndex(group, static_cast<int>(v))].done_count += done_count;
+        progress_.done_count += done_count;
+        progress_.skipped_count += done_count;
       }
-      if (any) waiting_groups_.push_back({group, std::move(missing)});
     }
     return absl::OkStatus();
+  }
+
+  // The indices of a group that the sink lacks, for each variant.
+  absl::StatusOr<std::vector<std::vector<int>>> MissingOf(const GridGroup& group) const {
+    std::vector<std::vector<int>> missing(variants_.size());
+    for (size_t v = 0; v < variants_.size(); ++v) {
+      const CellKey& key = grid_.cells[CellIndex(group, static_cast<int>(v))].key;
+      for (int index = group.first_index; index < group.first_index + group.count; ++index) {
+        ASSIGN_OR_RETURN(const bool done, sink_->AlreadyDone(key, index));
+        if (!done) missing[v].push_back(index);
+      }
+    }
+    return missing;
   }
 
   absl::Status Loop() {
@@ -167,7 +172,7 @@ class Runner::Impl {
         AskAgain();
       }
       if (in_flight_.size() + again_.size() >= static_cast<size_t>(spec_.in_flight)) return absl::OkStatus();
-      if (ready_.empty()) MakeNextGroup();
+      if (ready_.empty()) RETURN_IF_ERROR(MakeNextGroup());
       if (ready_.empty()) return absl::OkStatus();
       WorkItem item = std::move(ready_.front());
       ready_.pop_front();
@@ -187,23 +192,29 @@ class Runner::Impl {
     again_.clear();
   }
 
-  void MakeNextGroup() {
-    if (waiting_groups_.empty()) return;
-    const WaitingGroup waiting = std::move(waiting_groups_.front());
-    waiting_groups_.pop_front();
-    const GridGroup& group = waiting.group;
+  // The next group that lacks something; none is left when ready_ stays empty.
+  absl::Status MakeNextGroup() {
+    while (ready_.empty() && next_group_ < grid_.groups.size()) {
+      const GridGroup& group = grid_.groups[next_group_++];
+      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> missing, MissingOf(group));
+      MakeGroup(group, missing);
+    }
+    return absl::OkStatus();
+  }
+
+  void MakeGroup(const GridGroup& group, const std::vector<std::vector<int>>& missing) {
     const Task& task = *grid_.tasks[group.task_index];
     const SampleRequest request = {spec_.suite.seed, group.context_length, group.first_index};
     const int group_first = task.GroupOf(group.first_index).first_index;
     std::map<std::string, std::vector<WorkItem>> made;  // by tokenizer
     for (size_t v = 0; v < variants_.size(); ++v) {
-      if (waiting.missing[v].empty()) continue;
+      if (missing[v].empty()) continue;
       const TokenCounter& tokenizer = spec_.suite.tasks[static_cast<size_t>(group.task_index)].chat
                                           ? *variants_[v].chat_tokenizer
                                           : *variants_[v].tokenizer;
       const auto [it, is_new] = made.try_emplace(tokenizer.sha256());
       if (is_new) it->second = MakeItems(task, request, group_first, tokenizer);
-      for (int index : waiting.missing[v]) {
+      for (int index : missing[v]) {
         WorkItem item = it->second[index - group_first];
         item.cell_index = CellIndex(group, static_cast<int>(v));
         ready_.push_back(std::move(item));
@@ -255,7 +266,10 @@ class Runner::Impl {
     std::deque<Arrival> arrivals;
     {
       std::unique_lock<std::mutex> lock(mailbox_->mutex);
-      if (wait) mailbox_->changed.wait(lock, [&] { return !mailbox_->arrivals.empty() || mailbox_->cancelled; });
+      const auto has_come = [&] { return !mailbox_->arrivals.empty() || mailbox_->cancelled; };
+      while (wait && !mailbox_->changed.wait_for(lock, std::chrono::seconds(1), has_come)) {
+        if (hooks_.on_wait) hooks_.on_wait();
+      }
       arrivals.swap(mailbox_->arrivals);
     }
     absl::Status status;
@@ -381,11 +395,6 @@ class Runner::Impl {
     if (hooks_.on_progress) hooks_.on_progress(progress_);
   }
 
-  struct WaitingGroup {
-    GridGroup group;
-    std::vector<std::vector<int>> missing;  // indices, for each variant
-  };
-
   const JobSpec spec_;
   const std::vector<RunVariant> variants_;
   SampleSink* const sink_;
@@ -394,7 +403,7 @@ class Runner::Impl {
 
   Grid grid_;
   Progress progress_;
-  std::deque<WaitingGroup> waiting_groups_;
+  size_t next_group_ = 0;       // of grid_.groups
   std::deque<WorkItem> ready_;  // to be started, in order
   std::deque<WorkItem> again_;  // refused for now
   std::map<uint64_t, InFlight> in_flight_;

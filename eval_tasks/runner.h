@@ -56,6 +56,8 @@ struct Progress {
 struct RunnerHooks {
   // After the grid is known, and after every record. Must be quick.
   std::function<void(const Progress&)> on_progress;
+  // Called about once a second while the run waits for answers, so that a run that waits is told from one that hangs.
+  std::function<void()> on_wait;
   // Called before a sample is asked again and nothing else is under way; sleeps as it sees fit (this room has no
   // clock).
   std::function<void(int attempt_count)> wait_before_retry;

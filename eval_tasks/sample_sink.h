@@ -46,7 +46,8 @@ struct SampleRecord {
 class SampleSink {
  public:
   virtual ~SampleSink() = default;
-  // Whether this sample needs no run. A sink that wants failed samples tried again says false for them.
+  // Whether this sample needs no run; asked more than once for a sample, so it must be cheap. A sink that wants failed
+  // samples tried again says false for them.
   virtual absl::StatusOr<bool> AlreadyDone(const CellKey& cell, int index) = 0;
   // Replaces an earlier failed record of the same sample. An error stops the run.
   virtual absl::Status Record(const SampleRecord& record) = 0;

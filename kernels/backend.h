@@ -100,8 +100,8 @@ struct KvShape {
   int layer_count = 0;  // layers that share this pool's page numbers
   int kv_head_count = 0;
   int head_dim = 0;
-  bool has_tau_sums = false;    // pages keep the running sum of learned tau (float64 per token)
-  bool has_group_bits = false;  // pages keep 32 group bits per key
+  // Kept per token beside keys and values and copied with a page; 0 or 8 (FocalTau: the running sum, float64).
+  int annotation_bytes = 0;
 };
 
 struct StepShape {
@@ -180,7 +180,7 @@ struct FocalTauArgs {
   float tau_min = 0;
   float tau_max = 0;
   TauMean mean = TauMean::kCausal;
-  KvPool* pool = nullptr;  // has_tau_sums; the running sum at a page's end is read from the page before
+  KvPool* pool = nullptr;  // annotation_bytes is 8; the running sum at a page's end is read from the page before
   int page_group = 0;
   int layer = 0;       // within the pool
   Slice row_scales;    // f32 [T]
@@ -218,7 +218,8 @@ struct AttendArgs {
   int layer = 0;
   int mask_index = 0;
   float scale = 1.0f;                 // softmax(q.k * scale), unless
-  Slice row_scales;                   // f32 [T] says it per row
+  Slice row_scales;                   // f32 [T] gives it per row; at least 0
+  Slice head_scales;                  // optional f32 [H], above 0: multiplies the scale of each query head
   const GroupTest* groups = nullptr;  // refused by name where a backend has none
   Slice out;                          // operands [T, H, D]; zeros where a row sees no key
   Slice log_sum_exp;                  // optional f32 [T, H], natural logarithm; kEmptyLse where a row sees no key

@@ -80,6 +80,12 @@ Error CheckTauRows(const Batch& batch, TauMean mean) {
   return {};
 }
 
+Error CheckAnnotation(const KvShape& shape) {
+  if (shape.annotation_bytes == 0 || shape.annotation_bytes == sizeof(double)) return {};
+  return {ErrorCode::kUnsupported,
+          "a page with " + std::to_string(shape.annotation_bytes) + " annotation bytes a token; it must be 0 or 8"};
+}
+
 Error CancelledError() { return {ErrorCode::kCancelled, "the step was cancelled"}; }
 
 namespace {

@@ -83,6 +83,8 @@ inline int32_t PageOf(const SequenceRows& sequence, int page_group, int32_t posi
 bool IsCancelled(const Batch& batch);
 // kInvalidArgument when `mean` needs a whole prompt and a sequence brings a part of it.
 Error CheckTauRows(const Batch& batch, TauMean mean);
+// kUnsupported when a pool's annotation is none that an operation writes.
+Error CheckAnnotation(const KvShape& shape);
 Error CancelledError();
 MemoryInfo HostMemory();
 std::string CpuModelName();

@@ -36,7 +36,7 @@ TEST_F(InferenceTest, ListsModelsInPages) {
   ASSERT_TRUE(inference_->ListModels(&context2, request, &second).ok());
   ASSERT_EQ(second.models_size(), 1);
   EXPECT_EQ(second.models(0).name(), "models/learned");
-  EXPECT_EQ(second.models(0).attention_mode(), v1::Model::FOCAL_LEARNED);
+  EXPECT_EQ(second.models(0).attention_label(), "focal tau=[3,8] causal");
   EXPECT_EQ(second.next_page_token(), "");
 }
 
@@ -92,8 +92,8 @@ TEST_F(InferenceTest, GenerateRefusesByReason) {
       {"no model", [](R& r) { r.clear_model(); }, grpc::INVALID_ARGUMENT, "BAD_RESOURCE_NAME", "models/NAME"},
       {"path as model", [](R& r) { r.set_model("models/../etc"); }, grpc::INVALID_ARGUMENT, "BAD_RESOURCE_NAME",
        "../etc"},
-      {"no prompt", [](R& r) { r.clear_prompt(); }, grpc::INVALID_ARGUMENT, "EMPTY_PROMPT", "no token"},
-      {"no ids", [](R& r) { r.mutable_prompt_token_ids(); }, grpc::INVALID_ARGUMENT, "EMPTY_PROMPT", "no token"},
+      {"no prompt", [](R& r) { r.clear_prompt(); }, grpc::INVALID_ARGUMENT, "EMPTY_PROMPT", "no tokens"},
+      {"no ids", [](R& r) { r.mutable_prompt_token_ids(); }, grpc::INVALID_ARGUMENT, "EMPTY_PROMPT", "no tokens"},
       {"id too large", [](R& r) { r.mutable_prompt_token_ids()->add_ids(2048); }, grpc::INVALID_ARGUMENT,
        "BAD_TOKEN_ID", "2048"},
       {"id negative", [](R& r) { r.mutable_prompt_token_ids()->add_ids(-1); }, grpc::INVALID_ARGUMENT, "BAD_TOKEN_ID",
@@ -112,7 +112,7 @@ TEST_F(InferenceTest, GenerateRefusesByReason) {
        [](R& r) {
          for (int i = 0; i < 3; ++i) r.add_focal_temperatures(1);
        },
-       grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", "3 focal temperatures"},
+       grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", "focal_temperature has 3 entries"},
       {"focal on learned",
        [](R& r) {
          r.set_model("models/learned");

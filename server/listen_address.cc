@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "server/jobs/reason.h"
+#include "base/reason.h"
 #include "server/server.h"
 
 namespace varifocal {
@@ -30,7 +30,7 @@ absl::Status CheckListenAddress(const std::string& address, bool allow_remote) {
       port > 65535) {
     return WithReason(absl::InvalidArgumentError(
                           absl::StrCat("listen address \"", address, "\" is not HOST:PORT with a port of 0 to 65535")),
-                      "BAD_LISTEN_ADDRESS");
+                      ErrorReason::kBadListenAddress);
   }
   absl::string_view host = absl::string_view(address).substr(0, colon);
   if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
@@ -39,7 +39,7 @@ absl::Status CheckListenAddress(const std::string& address, bool allow_remote) {
         absl::InvalidArgumentError(absl::StrCat("listen address \"", address,
                                                 "\" is not a loopback one, and anyone who reaches it could "
                                                 "use this daemon; add --allow-remote to listen there all the same")),
-        "REMOTE_LISTEN_ADDRESS");
+        ErrorReason::kRemoteListenAddress);
   }
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -49,7 +49,7 @@ absl::Status CheckListenAddress(const std::string& address, bool allow_remote) {
   if (failed != 0) {
     return WithReason(absl::InvalidArgumentError(
                           absl::StrCat("listen address \"", address, "\" cannot be found: ", gai_strerror(failed))),
-                      "BAD_LISTEN_ADDRESS");
+                      ErrorReason::kBadListenAddress);
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   const int fd = socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, found->ai_protocol);
@@ -63,7 +63,7 @@ absl::Status CheckListenAddress(const std::string& address, bool allow_remote) {
   if (bound) return absl::OkStatus();
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat("cannot listen on ", address, ": ", std::strerror(error))),
-      error == EADDRINUSE ? "ADDRESS_IN_USE" : "CANNOT_LISTEN");
+      error == EADDRINUSE ? ErrorReason::kAddressInUse : ErrorReason::kCannotListen);
 }
 
 }  // namespace varifocal

@@ -1,7 +1,5 @@
 // The daemon varifocald: flags, signals, and a Server between them.
-#include <pthread.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -17,35 +15,42 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/code_version.h"
 #include "base/exceptions.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "eval_tasks/suggest.h"
-#include "server/jobs/code_version.h"
-#include "server/jobs/reason.h"
 #include "server/server.h"
 #include "server/server_limits.h"
+#include "server/stop_signal.h"
 
 namespace varifocal {
 namespace {
 
-enum ExitCode { kDone = 0, kFailed = 1, kWrongUsage = 2 };
+enum ExitCode { kDone = 0, kFailed = 1, kWrongUsage = 2, kStuck = 3 };
 
-constexpr auto kShutdownGrace = std::chrono::seconds(10);
+constexpr int kGraceSeconds = 10;
+// After the grace, for what has to stop without being asked twice: the running step of a model, the writes of a job.
+constexpr auto kLastDeadline = std::chrono::seconds(10);
+constexpr int64_t kFlushMs = 1000;
 
 constexpr char kDescription[] =
     "varifocald serves models and runs evaluation jobs; `varifocal` talks to it.\n\n"
     "It reads checkpoint directories (Hugging Face layout), keeps jobs and results in one SQLite file, and answers "
     "gRPC.\n"
     "Jobs survive any death of the daemon: the next one with the same --db goes on with exactly the samples that are\n"
-    "missing. SIGTERM and SIGINT stop it in order; a second signal stops it at once.";
+    "missing. SIGTERM, SIGINT and SIGHUP stop it in order: calls under way have --shutdown-grace seconds, and 10 "
+    "seconds later\n"
+    "the process ends whatever hangs. A second signal stops it at once.";
 
 constexpr char kFooter[] =
     "Examples:\n"
     "  varifocald --db=results.db --model=baseline=models/baseline --model=focal=models/focal-constant\n"
     "  varifocal submit quick --models=baseline,focal --wait\n\n"
-    "Exit codes: 0 stopped in order, 1 could not start or can no longer be reached, 2 wrong usage.";
+    "Exit codes: 0 stopped in order, 1 could not start or can no longer be reached, 2 wrong usage, 3 had to end before everything had stopped.";
 
 int Complain(int code, absl::string_view message) {
+  FlushLog(kFlushMs);  // the sentence is the last line
   std::fprintf(stderr, "varifocald: %s\n", std::string(message).c_str());
   return code;
 }
@@ -91,13 +96,12 @@ absl::Status WritePortFile(const std::string& path, const std::string& address) 
   return absl::NotFoundError(absl::StrCat("cannot write the port file ", path, ": ", std::strerror(errno)));
 }
 
-int Serve(ServerOptions options, const std::string& port_file) {
-  // Before any thread is made, so that all inherit it and only sigwait below sees these signals.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+int Serve(ServerOptions options, const std::string& port_file, std::chrono::seconds grace) {
+  // A write that nobody reads, or that would make a file larger than its limit, is that call's error and no signal.
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  auto* const stop = new StopSignal(grace + kLastDeadline, kStuck);  // its thread outlives this function
+  LogThroughQueue();
   // gRPC's own complaints would stand beside our one sentence.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
 
@@ -116,22 +120,19 @@ int Serve(ServerOptions options, const std::string& port_file) {
   absl::StatusOr<std::unique_ptr<Server>> server =
       CatchExceptions("starting", [&] { return Server::Start(std::move(options)); });
   if (!server.ok()) {
-    const std::string reason = ReasonOf(server.status()).name;
+    const auto is = [&](ErrorReason reason) { return HasReason(server.status(), reason); };
     const bool is_usage =
-        reason == "BAD_LISTEN_ADDRESS" || reason == "REMOTE_LISTEN_ADDRESS" || reason == "BAD_MODEL_NAME";
+        is(ErrorReason::kBadListenAddress) || is(ErrorReason::kRemoteListenAddress) || is(ErrorReason::kBadModelName);
     return Complain(is_usage ? kWrongUsage : kFailed, server.status().message());
   }
   if (!port_file.empty()) {
     const absl::Status written = WritePortFile(port_file, (*server)->address());
     if (!written.ok()) return Complain(kFailed, written.message());
   }
-  int signal = 0;
-  sigwait(&signals, &signal);
-  Log(LogLevel::kInfo, "signal", {{"name", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
-  // A second signal finds nobody waiting for it and kills.
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  (*server)->Shutdown(kShutdownGrace);
+  stop->Wait();
+  (*server)->Shutdown(grace);
   server->reset();
+  FlushLog(kFlushMs);
   return kDone;
 }
 
@@ -142,6 +143,7 @@ int Main(int argc, char** argv) {
   std::vector<std::string> models;
   std::string port_file;
   std::string prefix_cache = "on";
+  int grace_seconds = kGraceSeconds;
 
   // CLI11 would add every range and set to the help in words of its own.
   const auto quiet = [](CLI::Validator validator) { return validator.description(""); };
@@ -199,6 +201,10 @@ int Main(int argc, char** argv) {
       ->capture_default_str()
       ->check(quiet(CLI::Range(1, 1024)))
       ->type_name("N");
+  app.add_option("--shutdown-grace", grace_seconds, "Seconds that calls under way have after SIGTERM")
+      ->capture_default_str()
+      ->check(quiet(CLI::Range(0, 3600)))
+      ->type_name("S");
   app.allow_extras(true);
   try {
     app.parse(argc, argv);
@@ -212,7 +218,7 @@ int Main(int argc, char** argv) {
   if (!added.ok()) return Complain(kWrongUsage, added.message());
   options.engine.prefix_cache = prefix_cache == "on";
   options.command_line = absl::StrJoin(argv, argv + argc, " ");
-  return Serve(std::move(options), port_file);
+  return Serve(std::move(options), port_file, std::chrono::seconds(grace_seconds));
 }
 
 }  // namespace

@@ -4,23 +4,28 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/code_version.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
-#include "server/jobs/code_version.h"
+#include "server/health_monitor.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/reason.h"
 #include "server/listener_watchdog.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/engine_gate.h"
 #include "server/rpc/evaluation_service.h"
 #include "server/rpc/inference_service.h"
-#include "server/rpc/worker_pool.h"
+#include "server/rpc/lanes.h"
 #include "server/server_limits.h"
 
 namespace varifocal {
 namespace {
 
-constexpr int kWorkerCount = 4;  // calls that encode, read checkpoints or wait for the database
+// How long a write waits for another process's lock: the job in hand pauses and tries again, and a caller of CancelJob
+// waits for two of these at most.
+constexpr int kBusyTimeoutMs = 1000;
 
 // gRPC keeps both switches for the whole process.
 void SwitchOnHealthAndReflection() {
@@ -39,10 +44,13 @@ std::string HealthName(const std::string& model) { return absl::StrCat("model/",
 struct Server::Parts {
   std::unique_ptr<ModelHost> host;
   std::unique_ptr<JobManager> jobs;  // null without a database
-  std::unique_ptr<WorkerPool> workers;
+  Admission admission;
+  std::unique_ptr<Lanes> lanes;
+  std::unique_ptr<EngineGate> gate;
   std::unique_ptr<InferenceService> inference;
   std::unique_ptr<EvaluationService> evaluation;
   std::unique_ptr<grpc::Server> grpc_server;
+  std::unique_ptr<HealthMonitor> health;
   std::unique_ptr<ListenerWatchdog> watchdog;  // null without on_listener_dead
   std::once_flag shut_down;
 
@@ -67,19 +75,24 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     job_options.database_path = options.database_path;
     job_options.command_line = options.command_line;
     job_options.in_flight = options.in_flight;
+    job_options.busy_timeout_ms = kBusyTimeoutMs;
+    job_options.clock = options.clock;
     ASSIGN_OR_RETURN(parts.jobs, JobManager::Create(parts.host.get(), job_options));
   }
   for (const ServerOptions::NamedModel& model : options.models) {
     RETURN_IF_ERROR(parts.host->Load(model.name, model.directory).status());
   }
 
-  parts.workers = std::make_unique<WorkerPool>(kWorkerCount);
+  parts.lanes = std::make_unique<Lanes>(*options.clock);
+  parts.gate = std::make_unique<EngineGate>(&parts.lanes->start, [jobs = parts.jobs.get()] {
+    return jobs != nullptr && jobs->HasJobInHand() ? kEngineCallsBesideJobMax : kEngineCallsMax;
+  });
   const auto listener = [&parts](const std::string& name, bool is_serving) {
     parts.SetHealth(HealthName(name), is_serving);
   };
-  parts.inference =
-      std::make_unique<InferenceService>(parts.host.get(), parts.jobs.get(), parts.workers.get(), listener);
-  parts.evaluation = std::make_unique<EvaluationService>(parts.jobs.get(), parts.workers.get());
+  parts.inference = std::make_unique<InferenceService>(parts.host.get(), parts.jobs.get(), parts.lanes.get(),
+                                                       &parts.admission, parts.gate.get(), listener);
+  parts.evaluation = std::make_unique<EvaluationService>(parts.jobs.get(), parts.lanes.get(), &parts.admission);
 
   SwitchOnHealthAndReflection();
   grpc::ServerBuilder builder;
@@ -97,7 +110,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   parts.grpc_server = builder.BuildAndStart();
   if (parts.grpc_server == nullptr || port == 0) {
     return WithReason(absl::FailedPreconditionError(absl::StrCat("cannot listen on ", options.listen_address)),
-                      "CANNOT_LISTEN");
+                      ErrorReason::kCannotListen);
   }
   if (port > 0) {
     server->address_ = absl::StrCat(options.listen_address.substr(0, options.listen_address.rfind(':')), ":", port);
@@ -110,6 +123,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     Log(LogLevel::kWarning, "no_authentication", {{"address", server->address_}});
   }
   if (parts.jobs != nullptr) parts.jobs->Start();
+  parts.health = std::make_unique<HealthMonitor>(
+      parts.lanes.get(), parts.jobs.get(),
+      [&parts](const std::string& service, bool is_serving) { parts.SetHealth(service, is_serving); });
   if (options.on_listener_dead && !server->address_.empty()) {
     parts.watchdog = std::make_unique<ListenerWatchdog>(server->address_, std::move(options.on_listener_dead));
   }
@@ -134,6 +150,7 @@ void Server::Shutdown(std::chrono::milliseconds grace) {
   std::call_once(parts_->shut_down, [&] {
     if (parts_->grpc_server == nullptr) return;  // it never started
     Log(LogLevel::kInfo, "shutting_down", {{"grace_ms", grace.count()}});
+    if (parts_->health != nullptr) parts_->health->Stop();
     parts_->watchdog = nullptr;
     parts_->grpc_server->GetHealthCheckService()->Shutdown();
     if (parts_->jobs != nullptr) parts_->jobs->Stop();

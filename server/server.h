@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "grpcpp/grpcpp.h"
 #include "server/engine/engine.h"
 #include "server/jobs/model_host.h"
@@ -42,6 +43,7 @@ struct ServerOptions {
   // When the listener has stopped accepting connections (listener_watchdog.h), on a thread of its own; unset: not watched.
   std::function<void(const absl::Status&)> on_listener_dead;
   ModelFactory model_factory;  // for tests; unset: real models
+  const Clock* clock = &Clock::Real();
 };
 
 class Server {

@@ -1,8 +1,11 @@
 // The daemon as a process: flags and their errors, signals, death. Method: the real program with a shipped checkpoint;
 // a small job is interrupted by SIGTERM or SIGKILL and a second daemon must finish it with every sample answered once.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <string>
@@ -121,12 +124,62 @@ class DaemonTest : public testing::Test {
 TEST_F(DaemonTest, TermPutsTheJobBackAndExitsZero) { InterruptAndFinish(SIGTERM, 0); }
 TEST_F(DaemonTest, KilledDaemonLosesNothing) { InterruptAndFinish(SIGKILL, 128 + SIGKILL); }
 
+// Standard error is a pipe that nobody reads, small enough to be full at once; or one whose reader has gone.
+TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
+  for (const bool reader_leaves : {false, true}) {
+    SCOPED_TRACE(reader_leaves);
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    fcntl(ends[1], F_SETPIPE_SZ, 4096);
+    const std::string port_file = directory_.File(absl::StrCat("port", reader_leaves));
+    std::vector<std::string> arguments = Arguments();
+    arguments.insert(arguments.begin(), testing_support::ProgramPath(kDaemon));
+    arguments[1] = absl::StrCat("--db=", directory_.File(absl::StrCat("log", reader_leaves, ".db")));
+    arguments.push_back("--listen=127.0.0.1:0");
+    arguments.push_back(absl::StrCat("--port-file=", port_file));
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      dup2(ends[1], 2);
+      close(ends[0]);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(ends[1]);
+    if (reader_leaves) close(ends[0]);
+    std::string port;
+    for (int i = 0; i < 6000 && port.empty(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      port = testing_support::ReadFile(port_file);
+    }
+    ASSERT_NE(port, "");
+    const std::string address = absl::StrCat("127.0.0.1:", absl::StripSuffix(port, "\n"));
+    // Every sample is a line of about 200 bytes.
+    EXPECT_EQ(WaitFor(address, Submit(address), kSampleCount).progress().done_count(), kSampleCount);
+    EXPECT_EQ(WaitFor(address, Submit(address), kSampleCount).progress().done_count(), kSampleCount);
+    kill(pid, SIGHUP);
+    int status = 0;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    if (!reader_leaves) close(ends[0]);
+  }
+}
+
+TEST_F(DaemonTest, HangUpStopsInOrder) {
+  DaemonProcess daemon(Arguments());
+  ASSERT_NE(daemon.Address(), "") << daemon.Errors();
+  daemon.Signal(SIGHUP);
+  EXPECT_EQ(daemon.Wait(60), 0);
+}
+
 TEST_F(DaemonTest, HelpAndVersion) {
   const ProcessResult help = RunProcess(kDaemon, {"--help"});
   EXPECT_EQ(help.exit_code, 0);
   for (const char* flag :
        {"--db", "--model", "--listen", "--device", "--dtype", "--threads", "--cpu-isa", "--prefill-chunk-tokens",
-        "--prefix-cache", "--kv-cache-bytes", "--batch-size-max", "--in-flight"}) {
+        "--prefix-cache", "--kv-cache-bytes", "--batch-size-max", "--in-flight", "--shutdown-grace"}) {
     EXPECT_THAT(help.out, HasSubstr(flag));
   }
   const ProcessResult version = RunProcess(kDaemon, {"--version"});

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "absl/strings/match.h"
-#include "server/jobs/reason.h"
+#include "base/reason.h"
 #include "tests/fakes/server_fixture.h"
 
 namespace varifocal {

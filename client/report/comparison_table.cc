@@ -7,35 +7,56 @@
 #include "absl/strings/str_join.h"
 #include "client/report/columns.h"
 #include "client/report/perplexity.h"
+#include "client/report/result_rows.h"
 #include "client/report/text_format.h"
 #include "client/report/verdict.h"
 
 namespace varifocal::report {
 namespace {
 
-// A row as people read it; all writers but CSV and JSON share it.
-struct Cells {
-  std::string task, metric, length, candidate, planned, answered, failed, clusters;
-  std::string baseline_mean, candidate_mean, difference, low, high, baseline_range, candidate_range;
-  std::string p, p_holm, test, detectable;
-  std::vector<std::string> labels;
-  bool is_significant = false;
+constexpr char kNothing[] = "\u2014";
+
+// What every kind of row shows of its inference.
+struct InferenceCells {
+  std::string difference, low, high, p, p_sign_flip, p_adjusted, outcome, detectable, clusters;
+  bool is_decided = false;
 };
 
-// The seed of sampled tests stands in the note below the table.
-std::string TestName(const std::string& test, int64_t draws) {
-  if (test == "sign_flip_exact") return absl::StrCat("exact, ", CountLabel(draws));
-  if (test == "sign_flip_sampled") return absl::StrCat(CountLabel(draws), " draws");
-  return test;
+InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int decimals) {
+  InferenceCells cells;
+  cells.difference = Signed(row.difference * scale, decimals);
+  cells.clusters = CountLabel(row.cluster_count);
+  cells.outcome = OutcomeLabel(row);
+  cells.low = cells.high = cells.p = cells.p_sign_flip = cells.p_adjusted = cells.detectable = kNothing;
+  if (!row.can_infer) return cells;
+  cells.low = Signed(row.low * scale, decimals);
+  cells.high = Signed(row.high * scale, decimals);
+  cells.p = PValue(row.p_value);
+  cells.p_sign_flip = PValue(row.sign_flip.p_value);
+  cells.p_adjusted = PValue(row.p_adjusted);
+  cells.detectable =
+      row.detectable_difference.has_value() ? Unsigned(*row.detectable_difference * scale, decimals) : "none";
+  cells.is_decided = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
+  return cells;
 }
 
-Cells MakeCells(const ReportData& data, const stats::Comparison& row, double p_holm) {
+// A cell as people read it; all writers but CSV and JSON share it.
+struct Cells {
+  InferenceCells inferred;
+  std::string task, metric, length, candidate, planned, answered, failed;
+  std::string baseline_mean, candidate_mean, baseline_range, candidate_range;
+  int64_t baseline_empty_count = 0, candidate_empty_count = 0;
+  std::vector<std::string> labels;
+};
+
+Cells MakeCells(const ReportData& data, const Versus& versus, const stats::Comparison& row) {
   const double scale = IsShare(data.metric(row.task, row.metric)) ? 100 : 1;
   const int decimals = scale == 100 ? 1 : 3;
   auto range = [&](const stats::Interval& interval) {
     return absl::StrCat(Unsigned(interval.low * scale, decimals), " to ", Unsigned(interval.high * scale, decimals));
   };
   Cells cells;
+  cells.inferred = MakeInferenceCells(row, scale, decimals);
   cells.task = row.task;
   cells.metric = absl::StrCat(row.metric, scale == 100 ? ", %" : "");
   cells.length = LengthLabel(row.context_length);
@@ -43,93 +64,82 @@ Cells MakeCells(const ReportData& data, const stats::Comparison& row, double p_h
   cells.planned = CountLabel(row.planned_count);
   cells.answered = CountLabel(row.sample_count - row.failed_count);
   cells.failed = CountLabel(row.failed_count);
-  cells.clusters = CountLabel(row.cluster_count);
   cells.baseline_mean = Unsigned(row.baseline_mean * scale, decimals);
   cells.candidate_mean = Unsigned(row.candidate_mean * scale, decimals);
   cells.baseline_range = range(row.baseline_interval);
   cells.candidate_range = range(row.candidate_interval);
-  cells.difference = Signed(row.difference * scale, decimals);
-  cells.low = Signed(row.low * scale, decimals);
-  cells.high = Signed(row.high * scale, decimals);
-  cells.p = PValue(row.p_value);
-  cells.p_holm = PValue(p_holm);
-  cells.test = TestName(row.test, row.draws);
-  cells.detectable =
-      row.detectable_difference.has_value() ? Unsigned(*row.detectable_difference * scale, decimals) : "\u2014";
-  if (!row.is_primary_metric) cells.labels.push_back("secondary");
-  if (row.is_incomplete) cells.labels.push_back("incomplete");
-  const bool baseline_beyond = IsExtrapolated(data.variant(row.baseline), row.context_length);
-  const bool candidate_beyond = IsExtrapolated(data.variant(row.candidate), row.context_length);
-  if (baseline_beyond || candidate_beyond) cells.labels.push_back("extrapolated");
-  if (db::IsImported(data.variant(row.baseline)) || db::IsImported(data.variant(row.candidate)))
-    cells.labels.push_back("imported");
-  cells.is_significant = p_holm <= kSignificance;
+  cells.baseline_empty_count = data.answers.Of(row.baseline, row.task, row.context_length).empty_count;
+  cells.candidate_empty_count = data.answers.Of(row.candidate, row.task, row.context_length).empty_count;
+  cells.labels = RowLabels(row, ContextOf(data, versus));
+  if (const std::string note = DesignNote(row); !note.empty()) cells.labels.push_back(note);
   return cells;
 }
 
 template <typename Use>
 void ForEachRow(const ReportData& data, Use use) {
   for (const Versus& versus : data.versus) {
-    for (size_t i = 0; i < versus.report.comparisons.size(); ++i)
-      use(versus.report.comparisons[i], versus.rows_holm[i]);
+    for (const stats::Comparison& row : versus.report.comparisons) use(versus, row);
   }
 }
 
-// What CSV and JSON hold of a row.
-struct ComparisonRow {
-  const ReportData* data;
-  const stats::Comparison* row;
-  double p_holm;
-};
+template <typename Use>
+void ForEachSuiteRow(const ReportData& data, Use use) {
+  for (const Versus& versus : data.versus) {
+    for (const stats::SuiteComparison& row : versus.report.suite) use(versus, row);
+  }
+}
 
-constexpr Column<ComparisonRow> kColumns[] = {
-    {"job_id", [](const ComparisonRow& r) -> Json { return r.data->job.job_id; }},
-    {"task", [](const ComparisonRow& r) -> Json { return r.row->task; }},
-    {"metric", [](const ComparisonRow& r) -> Json { return r.row->metric; }},
-    {"is_primary_metric", [](const ComparisonRow& r) -> Json { return r.row->is_primary_metric; }},
-    {"context_length", [](const ComparisonRow& r) -> Json { return r.row->context_length; }},
-    {"baseline", [](const ComparisonRow& r) -> Json { return r.row->baseline; }},
-    {"candidate", [](const ComparisonRow& r) -> Json { return r.row->candidate; }},
-    {"planned_count", [](const ComparisonRow& r) -> Json { return r.row->planned_count; }},
-    {"sample_count", [](const ComparisonRow& r) -> Json { return r.row->sample_count; }},
-    {"failed_count", [](const ComparisonRow& r) -> Json { return r.row->failed_count; }},
-    {"cluster_count", [](const ComparisonRow& r) -> Json { return r.row->cluster_count; }},
-    {"baseline_mean", [](const ComparisonRow& r) -> Json { return r.row->baseline_mean; }},
-    {"baseline_low", [](const ComparisonRow& r) -> Json { return r.row->baseline_interval.low; }},
-    {"baseline_high", [](const ComparisonRow& r) -> Json { return r.row->baseline_interval.high; }},
-    {"candidate_mean", [](const ComparisonRow& r) -> Json { return r.row->candidate_mean; }},
-    {"candidate_low", [](const ComparisonRow& r) -> Json { return r.row->candidate_interval.low; }},
-    {"candidate_high", [](const ComparisonRow& r) -> Json { return r.row->candidate_interval.high; }},
-    {"difference", [](const ComparisonRow& r) -> Json { return r.row->difference; }},
-    {"low", [](const ComparisonRow& r) -> Json { return r.row->low; }},
-    {"high", [](const ComparisonRow& r) -> Json { return r.row->high; }},
-    {"p_value", [](const ComparisonRow& r) -> Json { return r.row->p_value; }},
-    {"p_holm", [](const ComparisonRow& r) -> Json { return r.p_holm; }},
-    {"test", [](const ComparisonRow& r) -> Json { return r.row->test; }},
-    {"draws", [](const ComparisonRow& r) -> Json { return r.row->draws; }},
-    {"seed", [](const ComparisonRow& r) -> Json { return r.row->seed; }},
-    {"gain_count", [](const ComparisonRow& r) -> Json { return r.row->gain_count; }},
-    {"loss_count", [](const ComparisonRow& r) -> Json { return r.row->loss_count; }},
-    {"detectable_difference",
-     [](const ComparisonRow& r) -> Json {
-       return r.row->detectable_difference.has_value() ? Json(*r.row->detectable_difference) : Json();
-     }},
-    {"labels",
-     [](const ComparisonRow& r) -> Json { return absl::StrJoin(MakeCells(*r.data, *r.row, r.p_holm).labels, " "); }},
-    {"baseline_left_out_count", [](const ComparisonRow& r) -> Json { return r.row->baseline_left_out_count; }},
-    {"candidate_left_out_count", [](const ComparisonRow& r) -> Json { return r.row->candidate_left_out_count; }},
-};
+// Use(row, scale, decimals)
+template <typename Use>
+void ForEachContrast(const ReportData& data, Use use) {
+  for (const Versus& versus : data.versus) {
+    for (const stats::LengthContrast& row : versus.report.contrasts) {
+      const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
+      use(row, is_share ? 100 : 1, is_share ? 1 : 3);
+    }
+  }
+}
 
-std::vector<ComparisonRow> Rows(const ReportData& data) {
-  std::vector<ComparisonRow> rows;
-  ForEachRow(data, [&](const stats::Comparison& row, double p_holm) { rows.push_back({&data, &row, p_holm}); });
+std::vector<Json> AllRows(const ReportData& data) {
+  std::vector<Json> rows;
+  for (const Versus& versus : data.versus) {
+    const ResultContext context = ContextOf(data, versus);
+    for (const auto& row : versus.report.comparisons) rows.push_back(ResultJson(row, context));
+    for (const auto& row : versus.report.suite) rows.push_back(ResultJson(row, context));
+    for (const auto& row : versus.report.contrasts) rows.push_back(ResultJson(row, context));
+  }
   return rows;
 }
 
 std::string Confidence(const ReportData& data) { return absl::StrCat(std::lround(data.confidence * 100), " %"); }
 
-std::string MeanCell(const std::string& mean, const std::string& range) {
-  return absl::StrCat("<td class=\"n\">", mean, "<small>", range, "</small></td>");
+std::string MeanCell(const std::string& mean, const std::string& range, int64_t empty_count) {
+  return absl::StrCat(
+      "<td class=\"n\">", mean, "<small>", range, "</small>",
+      empty_count > 0 ? absl::StrCat("<small class=\"flag\">", CountLabel(empty_count), " empty</small>") : "",
+      "</td>");
+}
+
+// Difference, p, adjusted p, outcome: the last four columns of every table.
+std::string InferenceHtml(const InferenceCells& cells) {
+  return absl::StrCat("<td class=\"n", cells.is_decided ? " strong" : "", "\">", cells.difference, "<small>", cells.low,
+                      " to ", cells.high, "</small></td><td class=\"n\">", EscapeHtml(cells.p), "<small>",
+                      EscapeHtml(cells.p_sign_flip), "</small></td><td class=\"n\">", EscapeHtml(cells.p_adjusted),
+                      "</td><td class=\"n\">", cells.outcome, "<small>", cells.detectable, "</small></td>");
+}
+
+std::string InferenceHeads(const ReportData& data, const char* difference) {
+  return absl::StrCat("<th class=\"n\">", difference, "<small>", Confidence(data),
+                      " interval</small></th><th class=\"n\">p<small>sign flips</small></th>"
+                      "<th class=\"n\">p adjusted</th><th class=\"n\">Outcome<small>detectable</small></th>");
+}
+
+std::string Flags(const std::vector<std::string>& labels) {
+  std::string out;
+  for (const std::string& label : labels) {
+    if (label != "secondary") absl::StrAppend(&out, "<small class=\"flag\">", label, "</small>");
+  }
+  return out;
 }
 
 std::string SourceNote(const ReportData& data) {
@@ -138,19 +148,40 @@ std::string SourceNote(const ReportData& data) {
   return note;
 }
 
+std::vector<std::string> SuiteLabels(const ReportData& data, const Versus& versus, const stats::SuiteComparison& row) {
+  std::vector<std::string> labels = RowLabels(row, ContextOf(data, versus));
+  if (const std::string note = DesignNote(row); !note.empty()) labels.push_back(note);
+  return labels;
+}
+
+std::string TasksLabel(const stats::SuiteComparison& row) {
+  return row.is_unfinished ? absl::StrCat(row.finished_task_count, " of ", row.planned_task_count)
+                           : absl::StrCat(row.task_count);
+}
+
 }  // namespace
 
 std::string TestingNote(const ReportData& data) {
+  int64_t suite = 0, primary = 0, secondary = 0;
   uint64_t seed = 0;
   for (const Versus& versus : data.versus) {
-    for (const stats::Comparison& row : versus.report.comparisons) seed = std::max(seed, row.seed);
+    for (const stats::SuiteComparison& row : versus.report.suite) suite = row.test_count;
+    for (const stats::Comparison& row : versus.report.comparisons) {
+      (row.is_primary_metric ? primary : secondary) = row.test_count;
+      seed = std::max(seed, row.sign_flip.seed);
+    }
   }
-  return absl::StrCat(
-      "p: two-sided sign flips of whole clusters, every assignment of signs (exact) or random draws",
-      seed == 0 ? "" : absl::StrCat(" (seed ", seed, ")"), ". Holm: p adjusted over the ", data.primary_row_count,
-      " tests of the tasks' primary metrics",
-      data.secondary_row_count == 0 ? "" : absl::StrCat(", for other metrics over their ", data.secondary_row_count),
-      data.suite_test_count == 0 ? "" : absl::StrCat("; means over tasks over their ", data.suite_test_count), ".");
+  std::vector<std::string> families;
+  if (suite > 0) families.push_back(absl::StrCat("over the ", suite, " means over tasks"));
+  if (primary > 0) families.push_back(absl::StrCat("over the ", primary, " cells of primary metrics"));
+  if (secondary > 0) families.push_back(absl::StrCat("over the ", secondary, " cells of other metrics"));
+  return absl::StrCat("Interval and p: t over clusters. Sign flips are a check",
+                      seed == 0 ? "" : absl::StrCat(" (seed ", seed, " where drawn)"),
+                      "; a row where it and p fall on different sides of ",
+                      Json(std::round((1 - data.confidence) * 1e6) / 1e6).dump(),
+                      " is fragile. p adjusted (Holm): ", absl::StrJoin(families, ", "),
+                      ", of all candidates and lengths of the job, shown or not. Equivalent: within ",
+                      Json(std::round(data.margin * 1e6) / 1e4).dump(), " points by two one-sided tests.");
 }
 
 std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics) {
@@ -161,18 +192,14 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
       EscapeHtml(data.baseline), "<small>", Confidence(data),
       " interval</small></th>"
       "<th class=\"n\">Candidate<small>",
-      Confidence(data),
-      " interval</small></th>"
-      "<th class=\"n\">Difference<small>",
-      Confidence(data),
-      " interval</small></th>"
-      "<th class=\"n\">p<small>test</small></th><th class=\"n\">Holm</th><th "
-      "class=\"n\">Gains<small>losses</small></th>"
-      "<th class=\"n\">Detectable</th></tr></thead><tbody>\n");
+      Confidence(data), " interval</small></th>", InferenceHeads(data, "Difference"),
+      "<th class=\"n\">Gains<small>losses</small></th></tr></thead><tbody>\n");
+  bool has_rows = false;
   std::string task_before, candidate_before;
-  ForEachRow(data, [&](const stats::Comparison& row, double p_holm) {
+  ForEachRow(data, [&](const Versus& versus, const stats::Comparison& row) {
     if (row.is_primary_metric != of_primary_metrics) return;
-    const Cells cells = MakeCells(data, row, p_holm);
+    has_rows = true;
+    const Cells cells = MakeCells(data, versus, row);
     const std::string group = absl::StrCat(row.candidate, "/", row.task, "/", row.metric);
     if (row.candidate != candidate_before) {
       absl::StrAppend(&out, "<tr class=\"group\"><th colspan=\"11\">", EscapeHtml(row.candidate), " against ",
@@ -183,134 +210,168 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
                     group == task_before
                         ? ""
                         : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric), "</small>"),
-                    "</td><td>", cells.length);
-    for (const std::string& label : cells.labels) {
-      if (label != "secondary") absl::StrAppend(&out, "<small class=\"flag\">", label, "</small>");
-    }
-    absl::StrAppend(&out, "</td><td class=\"n\">", cells.planned, "<small>", cells.answered, ", ", cells.failed,
-                    "</small></td><td class=\"n\">", cells.clusters, "</td>",
-                    MeanCell(cells.baseline_mean, cells.baseline_range),
-                    MeanCell(cells.candidate_mean, cells.candidate_range), "<td class=\"n",
-                    cells.is_significant ? " strong" : "", "\">", cells.difference, "<small>", cells.low, " to ",
-                    cells.high, "</small></td><td class=\"n\">", EscapeHtml(cells.p), "<small>", cells.test,
-                    "</small></td><td class=\"n\">", EscapeHtml(cells.p_holm), "</td><td class=\"n\">", row.gain_count,
-                    "<small>", row.loss_count, "</small></td><td class=\"n\">", cells.detectable, "</td></tr>\n");
+                    "</td><td>", cells.length, Flags(cells.labels), "</td><td class=\"n\">", cells.planned, "<small>",
+                    cells.answered, ", ", cells.failed, "</small></td><td class=\"n\">", cells.inferred.clusters,
+                    "</td>", MeanCell(cells.baseline_mean, cells.baseline_range, cells.baseline_empty_count),
+                    MeanCell(cells.candidate_mean, cells.candidate_range, cells.candidate_empty_count),
+                    InferenceHtml(cells.inferred));
+    absl::StrAppend(&out, "<td class=\"n\">", row.gain_count, "<small>", row.loss_count, "</small></td></tr>\n");
     task_before = group;
     if (!IsLogLikelihood(row.metric)) return;
     const PerplexityRow perplexity = PerplexityOf(row);  // the row above in other words: no test of its own
     absl::StrAppend(&out, "<tr><td><small>perplexity, exp(−mean)</small></td><td>", cells.length,
-                    "</td><td></td><td></td>", MeanCell(perplexity.baseline, perplexity.baseline_range),
-                    MeanCell(perplexity.candidate, perplexity.candidate_range), "<td class=\"n\">", perplexity.ratio,
+                    "</td><td></td><td></td>", MeanCell(perplexity.baseline, perplexity.baseline_range, 0),
+                    MeanCell(perplexity.candidate, perplexity.candidate_range, 0), "<td class=\"n\">", perplexity.ratio,
                     "<small>", perplexity.low, " to ", perplexity.high,
                     "</small></td><td></td><td></td><td></td><td></td></tr>\n");
   });
-  return out + "</tbody></table></div>\n";
+  return has_rows ? out + "</tbody></table></div>\n" : "";
 }
 
 std::string SuiteTableHtml(const ReportData& data) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Length</th><th class=\"n\">Tasks</th>"
-      "<th class=\"n\">Questions</th><th class=\"n\">Failed</th><th class=\"n\">Clusters</th><th class=\"n\">",
-      EscapeHtml(data.baseline), ", %</th><th class=\"n\">Candidate, %</th><th class=\"n\">Difference<small>",
-      Confidence(data),
-      " interval</small></th><th class=\"n\">p<small>test</small></th><th class=\"n\">Holm</th></tr></thead><tbody>\n");
-  for (const Versus& versus : data.versus) {
-    for (size_t i = 0; i < versus.report.suite.size(); ++i) {
-      const stats::SuiteComparison& row = versus.report.suite[i];
-      absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", LengthLabel(row.context_length));
-      if (row.is_incomplete) out += "<small class=\"flag\">incomplete</small>";
-      if (IsExtrapolated(data.variant(row.candidate), row.context_length) ||
-          IsExtrapolated(data.variant(row.baseline), row.context_length)) {
-        out += "<small class=\"flag\">extrapolated</small>";
-      }
-      absl::StrAppend(
-          &out, "</td><td class=\"n\">", row.task_count, "</td><td class=\"n\">", CountLabel(row.sample_count),
-          "</td><td class=\"n\">", CountLabel(row.failed_count), "</td><td class=\"n\">", CountLabel(row.cluster_count),
-          "</td><td class=\"n\">", Unsigned(row.baseline_mean * 100, 1), "</td><td class=\"n\">",
-          Unsigned(row.candidate_mean * 100, 1), "</td><td class=\"n",
-          versus.suite_holm[i] <= kSignificance ? " strong" : "", "\">", Signed(row.difference * 100, 1), "<small>",
-          Signed(row.low * 100, 1), " to ", Signed(row.high * 100, 1), "</small></td><td class=\"n\">",
-          EscapeHtml(PValue(row.p_value)), "<small>", TestName(row.test, row.draws), "</small></td><td class=\"n\">",
-          EscapeHtml(PValue(versus.suite_holm[i])), "</td></tr>\n");
-    }
-  }
+      "<th class=\"n\">Questions<small>failed</small></th><th class=\"n\">Clusters</th><th class=\"n\">",
+      EscapeHtml(data.baseline), ", %</th><th class=\"n\">Candidate, %</th>", InferenceHeads(data, "Difference"),
+      "</tr></thead><tbody>\n");
+  ForEachSuiteRow(data, [&](const Versus& versus, const stats::SuiteComparison& row) {
+    absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", LengthLabel(row.context_length),
+                    Flags(SuiteLabels(data, versus, row)), "</td><td class=\"n\">", TasksLabel(row),
+                    "</td><td class=\"n\">", CountLabel(row.sample_count), "<small>", CountLabel(row.failed_count),
+                    "</small></td><td class=\"n\">", CountLabel(row.cluster_count), "</td><td class=\"n\">",
+                    Unsigned(row.baseline_mean * 100, 1), "</td><td class=\"n\">",
+                    Unsigned(row.candidate_mean * 100, 1), "</td>", InferenceHtml(MakeInferenceCells(row, 100, 1)),
+                    "</tr>\n");
+  });
   return out + "</tbody></table></div>\n";
 }
 
 std::string ContrastTableHtml(const ReportData& data) {
   std::string rows;
-  for (const Versus& versus : data.versus) {
-    for (const stats::LengthContrast& row : versus.report.contrasts) {
-      const double scale = row.task.empty() || IsShare(data.metric(row.task, row.metric)) ? 100 : 1;
-      const int decimals = scale == 100 ? 1 : 3;
-      absl::StrAppend(&rows, "<tr><td>", EscapeHtml(row.candidate), "</td><td>",
-                      row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td>",
-                      LengthLabel(row.short_length), " \u2192 ", LengthLabel(row.long_length), "</td><td class=\"n\">",
-                      CountLabel(row.question_count), "</td><td class=\"n\">",
-                      Signed(row.short_difference * scale, decimals), "</td><td class=\"n\">",
-                      Signed(row.long_difference * scale, decimals), "</td><td class=\"n\">",
-                      Signed(row.contrast * scale, decimals), "<small>", Signed(row.low * scale, decimals), " to ",
-                      Signed(row.high * scale, decimals), "</small></td><td class=\"n\">",
-                      EscapeHtml(PValue(row.p_value)), "</td></tr>\n");
-    }
-  }
+  ForEachContrast(data, [&](const stats::LengthContrast& row, double scale, int decimals) {
+    absl::StrAppend(&rows, "<tr><td>", EscapeHtml(row.candidate), "</td><td>",
+                    row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td>",
+                    LengthLabel(row.short_length), " \u2192 ", LengthLabel(row.long_length), "</td><td class=\"n\">",
+                    CountLabel(row.question_count), "</td><td class=\"n\">",
+                    Signed(row.short_difference * scale, decimals), "</td><td class=\"n\">",
+                    Signed(row.long_difference * scale, decimals), "</td>",
+                    InferenceHtml(MakeInferenceCells(row, scale, decimals)), "</tr>\n");
+  });
   if (rows.empty()) return "";
   return absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Task</th><th>Lengths</th>"
-      "<th class=\"n\">Questions</th><th class=\"n\">Difference at short</th><th class=\"n\">at long</th>"
-      "<th class=\"n\">Change<small>",
-      Confidence(data),
-      " interval</small></th><th class=\"n\">p</th></tr>"
-      "</thead><tbody>\n",
-      rows, "</tbody></table></div>\n");
+      "<th class=\"n\">Questions</th><th class=\"n\">Difference at short</th><th class=\"n\">at long</th>",
+      InferenceHeads(data, "Change"), "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
 }
 
-std::string ComparisonTableCsv(const ReportData& data) { return RowsAsCsv(kColumns, Rows(data)); }
-std::string ComparisonTableJson(const ReportData& data) { return RowsAsJson(kColumns, Rows(data)); }
+std::string ComparisonTableCsv(const ReportData& data) {
+  std::string out = absl::StrCat(absl::StrJoin(ResultKeys(), ","), "\n");
+  for (const Json& row : AllRows(data)) {
+    for (const std::string& key : ResultKeys())
+      absl::StrAppend(&out, key == ResultKeys().front() ? "" : ",", CsvValue(row[key]));
+    out += "\n";
+  }
+  return out;
+}
+
+std::string ComparisonTableJson(const ReportData& data) {
+  std::string out = "[";
+  const std::vector<Json> rows = AllRows(data);
+  for (size_t i = 0; i < rows.size(); ++i)
+    absl::StrAppend(&out, i == 0 ? "\n" : ",\n", rows[i].dump(-1, ' ', false, Json::error_handler_t::replace));
+  return out + "\n]\n";
+}
 
 std::string ComparisonTableMarkdown(const ReportData& data) {
-  std::string out =
-      absl::StrCat("| Task | Metric | Length | Candidate | n | Clusters | Failed | ", EscapeMarkdownCell(data.baseline),
-                   " | Candidate mean | Difference | ", Confidence(data),
-                   " interval | p | Holm | Notes |\n"
-                   "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | --- |\n");
-  ForEachRow(data, [&](const stats::Comparison& row, double p_holm) {
-    const Cells cells = MakeCells(data, row, p_holm);
-    const char* bold = cells.is_significant ? "**" : "";
+  const std::string tail = absl::StrCat(" | ", Confidence(data),
+                                        " interval | p | p adjusted | Sign flips | Outcome | Detectable | Notes |\n");
+  const auto inferred = [](const InferenceCells& cells) {
+    const char* bold = cells.is_decided ? "**" : "";
+    return absl::StrCat(bold, cells.difference, bold, " | ", cells.low, " to ", cells.high, " | ",
+                        EscapeMarkdownCell(cells.p), " | ", EscapeMarkdownCell(cells.p_adjusted), " | ",
+                        EscapeMarkdownCell(cells.p_sign_flip), " | ", cells.outcome, " | ", cells.detectable, " | ");
+  };
+  std::string out = absl::StrCat("| Task | Metric | Length | Candidate | n | Clusters | Failed | ",
+                                 EscapeMarkdownCell(data.baseline), " | Candidate mean | Difference", tail,
+                                 "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | "
+                                 "---: | ---: | --- | ---: | --- |\n");
+  ForEachSuiteRow(data, [&](const Versus& versus, const stats::SuiteComparison& row) {
+    const InferenceCells cells = MakeInferenceCells(row, 100, 1);
+    absl::StrAppend(&out, "| mean over ", TasksLabel(row), " tasks | points | ", LengthLabel(row.context_length), " | ",
+                    EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.sample_count), " | ", cells.clusters,
+                    " | ", CountLabel(row.failed_count), " | ", Unsigned(row.baseline_mean * 100, 1), " | ",
+                    Unsigned(row.candidate_mean * 100, 1), " | ", inferred(cells));
+    absl::StrAppend(&out, absl::StrJoin(SuiteLabels(data, versus, row), ", "), " |\n");
+  });
+  ForEachRow(data, [&](const Versus& versus, const stats::Comparison& row) {
+    const Cells cells = MakeCells(data, versus, row);
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | ", EscapeMarkdownCell(cells.metric), " | ",
                     cells.length, " | ", EscapeMarkdownCell(cells.candidate), " | ", CountLabel(row.sample_count),
-                    " | ", cells.clusters, " | ", cells.failed, " | ", cells.baseline_mean, " | ", cells.candidate_mean,
-                    " | ");
-    absl::StrAppend(&out, bold, cells.difference, bold, " | ", cells.low, " to ", cells.high, " | ",
-                    EscapeMarkdownCell(cells.p), " | ", EscapeMarkdownCell(cells.p_holm), " | ",
-                    absl::StrJoin(cells.labels, ", "), " |\n");
+                    " | ", cells.inferred.clusters, " | ", cells.failed, " | ", cells.baseline_mean, " | ",
+                    cells.candidate_mean, " | ", inferred(cells.inferred));
+    absl::StrAppend(&out, absl::StrJoin(cells.labels, ", "), " |\n");
     if (!IsLogLikelihood(row.metric)) return;
     const PerplexityRow perplexity = PerplexityOf(row);
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | perplexity | ", cells.length, " | ",
                     EscapeMarkdownCell(cells.candidate), " | | | | ", perplexity.baseline, " | ", perplexity.candidate,
                     " | ", perplexity.ratio, " | ", perplexity.low, " to ", perplexity.high,
-                    " | | | exp(−mean of the row above) |\n");
+                    " | | | | | | exp(−mean of the row above) |\n");
   });
+  std::string contrasts;
+  ForEachContrast(data, [&](const stats::LengthContrast& row, double scale, int decimals) {
+    absl::StrAppend(&contrasts, "| ", row.task.empty() ? "mean over tasks" : EscapeMarkdownCell(row.task), " | ",
+                    LengthLabel(row.short_length), " \u2192 ", LengthLabel(row.long_length), " | ",
+                    EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.question_count), " | ",
+                    Signed(row.short_difference * scale, decimals), " | ",
+                    Signed(row.long_difference * scale, decimals), " | ",
+                    inferred(MakeInferenceCells(row, scale, decimals)), " |\n");
+  });
+  if (!contrasts.empty()) {
+    absl::StrAppend(&out, "\n| Task | Lengths | Candidate | n | At short | At long | Change", tail,
+                    "| --- | --- | --- | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | --- | ---: | --- |\n",
+                    contrasts);
+  }
   return absl::StrCat(out, "\n", TestingNote(data), SourceNote(data), "\n");
 }
 
 std::string ComparisonTableLatex(const ReportData& data) {
   std::string out = absl::StrCat(
-      "% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\\small\n\\begin{tabular}{llrrrrrlrr}\n\\toprule\n"
+      "% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\\small\n\\begin{tabular}{llrrrrrlrrl}\n\\toprule\n"
       "Task & Candidate & Length & $n$ & ",
-      EscapeLatex(data.baseline), " & Candidate & $\\Delta$ & interval & $p$ & Holm \\\\\n\\midrule\n");
-  ForEachRow(data, [&](const stats::Comparison& row, double p_holm) {
+      EscapeLatex(data.baseline),
+      " & Candidate & $\\Delta$ & interval & $p$ & $p$ adjusted & outcome \\\\\n\\midrule\n");
+  const auto inferred = [](const InferenceCells& cells) {
+    const auto p = [](const std::string& value) { return value == kNothing ? "---" : absl::StrCat("$", value, "$"); };
+    const std::string difference = EscapeLatex(cells.difference);
+    return absl::StrCat(cells.is_decided ? absl::StrCat("\\textbf{", difference, "}") : difference, " & ",
+                        EscapeLatex(cells.low), " to ", EscapeLatex(cells.high), " & ", p(cells.p), " & ",
+                        p(cells.p_adjusted), " & ", cells.outcome, " \\\\\n");
+  };
+  bool has_suite = false;
+  ForEachSuiteRow(data, [&](const Versus&, const stats::SuiteComparison& row) {
+    has_suite = true;
+    absl::StrAppend(&out, "mean over ", TasksLabel(row), " tasks & ", EscapeLatex(row.candidate), " & ",
+                    LengthLabel(row.context_length), " & ", CountLabel(row.sample_count), " & ",
+                    EscapeLatex(Unsigned(row.baseline_mean * 100, 1)), " & ",
+                    EscapeLatex(Unsigned(row.candidate_mean * 100, 1)), " & ",
+                    inferred(MakeInferenceCells(row, 100, 1)));
+  });
+  if (has_suite) out += "\\midrule\n";
+  ForEachRow(data, [&](const Versus& versus, const stats::Comparison& row) {
     if (!row.is_primary_metric) return;
-    const Cells cells = MakeCells(data, row, p_holm);
-    const std::string difference = cells.is_significant ? absl::StrCat("\\textbf{", EscapeLatex(cells.difference), "}")
-                                                        : EscapeLatex(cells.difference);
-    auto p = [](const std::string& value) { return absl::StrCat("$", value, "$"); };
+    const Cells cells = MakeCells(data, versus, row);
     absl::StrAppend(&out, EscapeLatex(cells.task), " & ", EscapeLatex(cells.candidate), " & ", cells.length, " & ",
                     CountLabel(row.sample_count), " & ", EscapeLatex(cells.baseline_mean), " & ",
-                    EscapeLatex(cells.candidate_mean), " & ", difference);
-    absl::StrAppend(&out, " & ", EscapeLatex(cells.low), " to ", EscapeLatex(cells.high), " & ", p(cells.p), " & ",
-                    p(cells.p_holm), " \\\\\n");
+                    EscapeLatex(cells.candidate_mean), " & ", inferred(cells.inferred));
   });
+  std::string contrasts;
+  ForEachContrast(data, [&](const stats::LengthContrast& row, double scale, int decimals) {
+    absl::StrAppend(&contrasts, row.task.empty() ? "mean over tasks" : EscapeLatex(row.task), " & ",
+                    EscapeLatex(row.candidate), " & ", LengthLabel(row.short_length), " to ",
+                    LengthLabel(row.long_length), " & ", CountLabel(row.question_count), " & & & ",
+                    inferred(MakeInferenceCells(row, scale, decimals)));
+  });
+  if (!contrasts.empty()) absl::StrAppend(&out, "\\midrule\n", contrasts);
   return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Candidate minus ", EscapeLatex(data.baseline),
                       ", with ", EscapeLatex(Confidence(data)),
                       " intervals over clusters of questions that share a context. ", EscapeLatex(TestingNote(data)),

@@ -1,4 +1,5 @@
-// The comparison table: one row per candidate, task, metric and length, in five spellings.
+// The comparison tables: means over tasks, single cells and contrasts of lengths, in five spellings. HTML has a table
+// of each; the others have all of them, CSV and JSON as rows of one list (client/report/result_rows.h).
 //
 // HTML, Markdown and LaTeX round for people; CSV and JSON have every column with doubles that read back exactly.
 #pragma once

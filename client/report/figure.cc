@@ -23,7 +23,10 @@ std::optional<double> CommonTrainedLength(const ReportData& data) {
   for (const db::VariantRecord& variant : data.variants) lengths.insert(variant.model.trained_context_length);
   if (lengths.size() != 1 || !lengths.begin()->has_value() || data.lengths.empty()) return std::nullopt;
   const int64_t trained = **lengths.begin();
-  if (trained >= data.lengths.back()) return std::nullopt;  // nothing lies beyond
+  // Cells beyond it may hold shorter samples: then nothing is extrapolated and nothing is to be marked.
+  const bool is_beyond = std::any_of(data.variants.begin(), data.variants.end(),
+                                     [&](const auto& variant) { return data.answers.IsExtrapolated(variant.name); });
+  if (trained >= data.lengths.back() || !is_beyond) return std::nullopt;
   return static_cast<double>(trained);
 }
 
@@ -90,7 +93,7 @@ Figure SuiteDifferenceFigure(const ReportData& data) {
     Series series{versus.candidate, ColorIndex(data, versus.candidate), {}};
     for (const stats::SuiteComparison& row : versus.report.suite) {
       Point point{static_cast<double>(row.context_length), row.difference * 100, row.low * 100, row.high * 100};
-      point.is_extrapolated = IsExtrapolated(data.variant(versus.candidate), row.context_length);
+      point.is_extrapolated = data.answers.IsExtrapolated(versus.candidate, "", row.context_length);
       point.is_incomplete = row.is_incomplete;
       point.tip = Tip(series.label, point.x, Signed(point.y, 1), Signed(point.low, 1), Signed(point.high, 1), point);
       series.points.push_back(point);
@@ -122,7 +125,7 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
         }
         Point point{static_cast<double>(estimate.context_length), *estimate.mean * scale,
                     estimate.interval->low * scale, estimate.interval->high * scale};
-        point.is_extrapolated = IsExtrapolated(variant, estimate.context_length);
+        point.is_extrapolated = data.answers.IsExtrapolated(variant.name, task, estimate.context_length);
         point.is_incomplete = estimate.is_incomplete;
         point.tip =
             Tip(series.label, point.x, Unsigned(point.y, 1), Unsigned(point.low, 1), Unsigned(point.high, 1), point);
@@ -159,7 +162,7 @@ std::vector<Figure> DifferenceFigures(const ReportData& data) {
       for (const stats::Comparison& row : versus.report.comparisons) {
         if (row.task != task || !row.is_primary_metric) continue;
         Point point{static_cast<double>(row.context_length), row.difference * scale, row.low * scale, row.high * scale};
-        point.is_extrapolated = IsExtrapolated(data.variant(versus.candidate), row.context_length);
+        point.is_extrapolated = data.answers.IsExtrapolated(versus.candidate, task, row.context_length);
         point.is_incomplete = row.is_incomplete;
         point.tip = Tip(series.label, point.x, Signed(point.y, 1), Signed(point.low, 1), Signed(point.high, 1), point);
         series.points.push_back(point);

@@ -71,17 +71,18 @@ std::string HowToRead(const ReportData& data) {
   return absl::StrCat(
       "<ul class=\"reading\">\n<li><b>A difference</b> is candidate minus ", baseline,
       " on the same questions, in points: from 60 % to 72.5 % is +12.5. Better is up.</li>\n"
-      "<li><b>An interval</b> says which true values fit the data. If it leaves out zero, chance alone is a poor "
-      "explanation; if it holds zero, the difference may be nothing, or as large as the interval's ends.</li>\n"
-      "<li><b>A cluster</b> is a set of questions that share one context. They stand and fall together, so clusters, "
-      "not "
-      "questions, are what is counted as evidence.</li>\n"
-      "<li><b>p</b> is how often differences this large come up when each cluster's sign is tossed like a coin. "
-      "<b>Holm</b> "
-      "is p after paying for having looked at several differences; read that one.</li>\n"
-      "<li><b>Detectable</b> is the smallest true difference that this many clusters would find four times out of "
-      "five. A "
-      "\u201Cno difference\u201D below it says little.</li>\n"
+      "<li><b>An interval</b> holds the true values that fit the data. It leaves out zero exactly when the p beside it "
+      "is below 0.05. Where fewer than three contexts differ from the rest it is widened by the spread seen at other "
+      "lengths.</li>\n"
+      "<li><b>A cluster</b> is a set of questions that share one context. Their answers depend on each other, so "
+      "clusters, not questions, are counted as evidence.</li>\n"
+      "<li><b>p</b> is how often a difference this large comes up when there is none (t test over clusters). <b>Sign "
+      "flips</b> is the same by tossing a coin for each cluster's sign: a check that assumes less. Where one is below "
+      "0.05 and the other is not, the row is <b>fragile</b>. <b>p adjusted</b> pays for having looked at several "
+      "differences (Holm); the outcome is decided by it.</li>\n"
+      "<li><b>Outcome</b> is better, worse, equivalent (the difference lies within the margin, by two one-sided tests) "
+      "or undecided. Undecided does not mean equal. <b>Detectable</b> is the smallest true difference that this many "
+      "clusters would find four times out of five, at the adjusted level.</li>\n"
       "<li><b>A failed answer</b> counts as the worst value, never as missing, so that a sick run cannot look better. "
       "<b>Extrapolated</b> lengths lie beyond what the model was trained with.</li>\n</ul>\n");
 }
@@ -96,7 +97,8 @@ std::string ReportPage(const ReportData& data) {
     if (!chart.empty()) {
       overview = absl::StrCat("<figure>", chart, "<figcaption>", EscapeHtml(suite.caption), "</figcaption></figure>\n");
     }
-    if (!suite.series.empty()) overview += SuiteTableHtml(data);
+    if (!suite.series.empty())
+      absl::StrAppend(&overview, SuiteTableHtml(data), "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   }
   const std::string scores = ChartGrid(ScoreFigures(data), "score",
                                        "Mean score by context length with interval bands. A failed answer counts as "
@@ -107,19 +109,16 @@ std::string ReportPage(const ReportData& data) {
                 absl::StrCat("Candidate minus ", EscapeHtml(data.baseline),
                              " on the same questions, with intervals. A filled point's interval leaves out zero."));
   std::string table;
-  if (data.primary_row_count > 0) {
-    table =
-        absl::StrCat(ComparisonTableHtml(data, true), "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
-  }
-  if (data.secondary_row_count > 0) {
-    absl::StrAppend(&table, "<details><summary>The same for the other metrics</summary>\n",
-                    ComparisonTableHtml(data, false), "</details>\n");
+  table = ComparisonTableHtml(data, true);
+  if (!table.empty()) absl::StrAppend(&table, "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
+  if (const std::string others = ComparisonTableHtml(data, false); !others.empty()) {
+    absl::StrAppend(&table, "<details><summary>The same for the other metrics</summary>\n", others, "</details>\n");
   }
   std::string growth = ContrastTableHtml(data);
   if (!growth.empty()) {
     growth +=
-        "<p class=\"note\">The same questions at the shortest and at the longest length. These tests are exploratory "
-        "and not adjusted.</p>\n";
+        "<p class=\"note\">The same questions at the shortest and at the longest length. These tests are exploratory; "
+        "p is adjusted over the means over tasks, and over the single tasks.</p>\n";
   }
   return absl::StrCat(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

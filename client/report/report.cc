@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -24,19 +26,35 @@ absl::Status WriteFailed(const std::string& path) {
   return absl::PermissionDeniedError(message);
 }
 
-// Written beside the target and renamed, so that a reader sees the old file or the new one.
-absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
-  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return WriteFailed(path);
+absl::Status WriteInto(const std::string& path, const std::string& shown, const std::string& bytes) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return WriteFailed(shown);
   const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
   const bool closed = std::fclose(file) == 0;
-  if (!written || !closed || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const absl::Status status = WriteFailed(path);
-    std::remove(temporary.c_str());
-    return status;
+  return written && closed ? absl::OkStatus() : WriteFailed(shown);
+}
+
+// Regular files are written beside the target and renamed, so that a reader sees the old file or the new one. What a
+// link names is replaced, not the link; a device or a pipe is written to, never renamed over.
+absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(found)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a directory, not a file to write the report to"));
   }
-  return absl::OkStatus();
+  if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
+    return WriteInto(path, path, bytes);
+  }
+  std::string target = path;
+  if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, error))) {
+    target = std::filesystem::weakly_canonical(path, error).string();
+    if (error) return absl::NotFoundError(absl::StrCat(path, " cannot be written: ", error.message()));
+  }
+  const std::string temporary = absl::StrCat(target, ".", getpid(), ".tmp");
+  absl::Status status = WriteInto(temporary, path, bytes);
+  if (status.ok() && std::rename(temporary.c_str(), target.c_str()) != 0) status = WriteFailed(path);
+  if (!status.ok()) std::remove(temporary.c_str());
+  return status;
 }
 
 }  // namespace
@@ -55,6 +73,10 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
   if (!(options.confidence > 0.5 && options.confidence < 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the confidence is ", options.confidence, ", not between 0.5 and 1"));
+  }
+  if (!(options.margin > 0 && options.margin < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the margin is ", 100 * options.margin, " points, not between 0 and 100"));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<db::Reader> reader, db::Reader::Open(options.database_path));
   ASSIGN_OR_RETURN(report::ReportData data, report::CollectReportData(*reader, options));

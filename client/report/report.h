@@ -29,18 +29,21 @@ absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name);
 
 struct ReportOptions {
   std::string database_path;
-  std::string output_path;  // written whole or not at all
+  std::string output_path;  // see WriteReport
   ReportFormat format = ReportFormat::kHtml;
   std::optional<int64_t> job_id;        // the newest job otherwise, or the newest ones with the variants named
   std::string baseline;                 // NAME or JOB/NAME; the job's first variant when empty
   std::vector<std::string> candidates;  // likewise; all other variants of the baseline's job when empty
   double confidence = 0.95;
+  double margin = 0.03;                    // of equivalence, as a share of a metric's span
   int64_t browser_sample_count_max = 240;  // samples in the page's browser, spread over tasks, lengths and outcomes
 };
 
 // The bytes of the report.
 absl::StatusOr<std::string> RenderReport(const ReportOptions& options);
 
+// To output_path: a regular file is replaced whole or not at all, a link's target likewise; a device or a pipe is
+// written to.
 absl::Status WriteReport(const ReportOptions& options);
 
 }  // namespace varifocal

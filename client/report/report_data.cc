@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "client/report/sample_browser.h"
 #include "client/report/text_format.h"
-#include "db/stats/holm.h"
+#include "db/stats/family.h"
 
 namespace varifocal::report {
 namespace {
@@ -82,6 +82,7 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
   for (size_t i = 0; i < data.keys.size(); ++i) {
     if (data.keys[i].job_id == job_id) labels[data.keys[i].name] = data.variants[i].name;
   }
+  RETURN_IF_ERROR(data.answers.Read(reader, job_id, labels));
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
   for (const db::TaskMetricRecord& metric : metrics) {
     const bool is_known = std::any_of(data.metrics.begin(), data.metrics.end(), [&](const auto& known) {
@@ -121,44 +122,16 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
   return absl::OkStatus();
 }
 
-// Holm over each family of tests: means over tasks, rows of primary metrics, rows of secondary ones.
-void AdjustTogether(ReportData& data) {
-  std::vector<double> suite_p, row_p[2];
-  for (const Versus& versus : data.versus) {
-    for (const auto& row : versus.report.suite) suite_p.push_back(row.p_value);
-    for (const auto& row : versus.report.comparisons) row_p[row.is_primary_metric ? 0 : 1].push_back(row.p_value);
-  }
-  data.suite_test_count = static_cast<int>(suite_p.size());
-  data.primary_row_count = static_cast<int>(row_p[0].size());
-  data.secondary_row_count = static_cast<int>(row_p[1].size());
-  const std::vector<double> suite_holm = stats::HolmAdjust(suite_p);
-  const std::vector<double> row_holm[2] = {stats::HolmAdjust(row_p[0]), stats::HolmAdjust(row_p[1])};
-  size_t suite_at = 0, row_at[2] = {0, 0};
-  for (Versus& versus : data.versus) {
-    for (size_t i = 0; i < versus.report.suite.size(); ++i) versus.suite_holm.push_back(suite_holm[suite_at++]);
-    for (const auto& row : versus.report.comparisons) {
-      const int family = row.is_primary_metric ? 0 : 1;
-      versus.rows_holm.push_back(row_holm[family][row_at[family]++]);
-    }
-  }
-}
-
 // A comparison that has no pair yet is told in words instead of failing the whole report.
-absl::Status Compare(db::Reader& reader, double confidence, ReportData& data) {
-  for (size_t i = 1; i < data.variants.size(); ++i) {
-    Versus versus;
-    versus.candidate = data.variants[i].name;
-    auto report = stats::CompareVariants(reader, data.keys[0], data.keys[i], {.confidence = confidence});
-    if (report.ok()) {
-      versus.report = *std::move(report);
-    } else if (absl::IsFailedPrecondition(report.status())) {
-      versus.problem = std::string(report.status().message());
-    } else {
-      return report.status();
-    }
-    data.versus.push_back(std::move(versus));
+absl::Status Compare(db::Reader& reader, ReportData& data) {
+  stats::CompareOptions options;
+  options.confidence = data.confidence;
+  options.margin = data.margin;
+  ASSIGN_OR_RETURN(std::vector<stats::CandidateReport> family,
+                   stats::CompareFamily(reader, data.keys[0], {data.keys.begin() + 1, data.keys.end()}, options));
+  for (size_t i = 0; i < family.size(); ++i) {
+    data.versus.push_back({data.variants[i + 1].name, std::move(family[i].report), std::move(family[i].problem)});
   }
-  AdjustTogether(data);
   return absl::OkStatus();
 }
 
@@ -217,6 +190,7 @@ const db::TaskMetricRecord* ReportData::primary_metric(const std::string& task) 
 absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOptions& options) {
   ReportData data;
   data.confidence = options.confidence;
+  data.margin = options.margin;
   data.database_path = options.database_path;
   RETURN_IF_ERROR(ChooseVariants(reader, options, data));
   std::set<int64_t> lengths;
@@ -224,7 +198,7 @@ absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOpt
   for (const db::JobRow& job : data.other_jobs)
     RETURN_IF_ERROR(ReadJob(reader, job.job_id, options.confidence, data, lengths));
   data.lengths.assign(lengths.begin(), lengths.end());
-  RETURN_IF_ERROR(Compare(reader, options.confidence, data));
+  RETURN_IF_ERROR(Compare(reader, data));
   if (options.format == ReportFormat::kHtml) {
     RETURN_IF_ERROR(CollectBrowserSamples(reader, options.browser_sample_count_max, data));
   }
@@ -241,8 +215,11 @@ std::string AttentionLabel(const db::VariantRecord& variant) {
                       trained.empty() ? "trained without" : trained);
 }
 
-bool IsExtrapolated(const db::VariantRecord& variant, int64_t context_length) {
-  return variant.model.trained_context_length.has_value() && context_length > *variant.model.trained_context_length;
+ResultContext ContextOf(const ReportData& data, const Versus& versus) {
+  size_t index = 0;
+  while (index + 1 < data.variants.size() && data.variants[index].name != versus.candidate) ++index;
+  return {data.keys[0].job_id, data.keys[index].job_id, db::IsImported(data.variants[0]),
+          db::IsImported(data.variants[index]), &data.answers};
 }
 
 }  // namespace varifocal::report

@@ -1,8 +1,7 @@
 // Everything a report shows, read from one job of a database and estimated, before it becomes text. Variants of other
 // jobs are called jobs/N/NAME here and bring what is known of them along.
 //
-// Source: estimates and tests come from db/stats; nothing is estimated here. What is added is how the tests count
-//         together: Holm over the means over tasks, over all rows of primary metrics, and over all rows of others.
+// Source: estimates and tests come from db/stats; nothing is estimated here.
 #pragma once
 
 #include <optional>
@@ -10,7 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/report/answer_table.h"
 #include "client/report/report.h"
+#include "client/report/result_rows.h"
 #include "db/pairing.h"
 #include "db/reader.h"
 #include "db/stats/compare.h"
@@ -22,9 +23,7 @@ namespace varifocal::report {
 struct Versus {
   std::string candidate;
   stats::ComparisonReport report;
-  std::string problem;             // why there is nothing to compare yet; the report is empty then
-  std::vector<double> suite_holm;  // beside report.suite, over all candidates
-  std::vector<double> rows_holm;   // beside report.comparisons, over all candidates and rows of the same kind
+  std::string problem;  // why there is nothing to compare yet; the report is empty then
 };
 
 struct VariantAnswer {
@@ -56,14 +55,13 @@ struct ReportData {
   std::vector<db::ScoreImportRow> score_imports;  // of the variants above
   std::vector<stats::Estimate> estimates;         // of the variants above
   std::vector<Versus> versus;
-  int suite_test_count = 0;        // means over tasks; adjusted together
-  int primary_row_count = 0;       // rows of primary metrics; adjusted together
-  int secondary_row_count = 0;     // rows of other metrics; adjusted together
+  AnswerTable answers;             // of the variants above
   std::vector<std::string> tasks;  // in the order they ran
   std::vector<int64_t> lengths;    // ascending
   std::vector<BrowserSample> samples;
   int64_t sample_total = 0;  // questions that the browser's were taken from
   double confidence = 0.95;
+  double margin = stats::kDefaultMargin;
   std::string database_path;
 
   const db::VariantRecord& variant(const std::string& name) const;
@@ -79,7 +77,7 @@ bool IsShare(const db::TaskMetricRecord& metric);
 // "trained with t = 0.4", "run with t = 0.7, trained without", ...
 std::string AttentionLabel(const db::VariantRecord& variant);
 
-// Beyond the length that the model was trained at.
-bool IsExtrapolated(const db::VariantRecord& variant, int64_t context_length);
+// What the rows of this candidate need beside themselves.
+ResultContext ContextOf(const ReportData& data, const Versus& versus);
 
 }  // namespace varifocal::report

@@ -50,7 +50,8 @@ struct Made {
   int question_count = 48;           // four to a context
   int answered_of_last_length = 48;  // fewer: the job is interrupted
   bool has_failures = false;
-  std::string answer;  // what wrong answers say
+  bool has_short_samples = false;  // none is longer than the models' training
+  std::string answer;              // what wrong answers say
   std::vector<std::string> tasks = {"recall_kv", "rag_facts"};
   std::vector<std::string> variants = {"baseline", "sharp", "soft"};
   bool is_imported = false;
@@ -149,7 +150,7 @@ class ReportTest : public testing::Test {
         outcome.generation.answer = outcome.generation.answer_raw = right                 ? "amber-17"
                                                                     : made.answer.empty() ? "stone-02"
                                                                                           : made.answer;
-        outcome.generation.is_extrapolated = cell.cell.context_length > 4096;
+        outcome.generation.is_extrapolated = cell.cell.context_length > 4096 && !made.has_short_samples;
         outcome.scores = {{"exact_match", right ? 1.0 : 0.0}};
         if (made.has_failures && index == 3 && is_last && cell.cell.variant == "sharp") {
           outcome.generation = {};
@@ -184,16 +185,23 @@ TEST_F(ReportTest, SaysWhoWinsWhereAndHowSure) {
   const std::string page = Render();
   // At 8K the baseline misses 8 in 10 and sharp answers every second of those.
   EXPECT_THAT(
-      page, HasSubstr("sharp beats baseline at 4K and 8K, averaged over 2 tasks (+39.6 points at 8K, 95 % interval "));
-  EXPECT_THAT(page, HasSubstr("No difference found at 1K (0.0,"));
+      page,
+      HasSubstr(
+          "sharp is better than baseline at 4K and 8K, averaged over 2 tasks (+39.6 points at 8K, 95 % interval "));
+  EXPECT_THAT(page, HasSubstr("adjusted for 8 tests)."));
+  EXPECT_THAT(page, HasSubstr("Undecided at 1K (0.0,"));
   EXPECT_THAT(page,
-              HasSubstr("No difference found between soft and baseline at 1K, 2K, 4K and 8K, averaged over 2 tasks;"));
+              HasSubstr("Undecided whether soft differs from baseline at 1K, 2K, 4K and 8K, averaged over 2 tasks: the "
+                        "largest difference is "));
   EXPECT_THAT(page, HasSubstr("trained with t = 0.4"));
   EXPECT_THAT(page, HasSubstr("run with t = 0.7, trained with learned \u03C4 from 3.5 to 8.0, causal mean"));
   EXPECT_THAT(page, HasSubstr("<b>extrapolated</b>"));
   EXPECT_THAT(page, Not(HasSubstr("<b>incomplete</b>")));
-  EXPECT_THAT(
-      page, HasSubstr("adjusted over the 16 tests of the tasks&#39; primary metrics; means over tasks over their 8."));
+  EXPECT_THAT(page,
+              HasSubstr("p adjusted (Holm): over the 8 means over tasks, over the 16 cells of primary metrics, of all "
+                        "candidates and lengths of the job, shown or not."));
+  EXPECT_THAT(page, Not(HasSubstr("No difference")));
+  EXPECT_THAT(page, HasSubstr("<td class=\"n\">better<small>"));
   EXPECT_THAT(page, HasSubstr(Hash('s')));  // weights
   EXPECT_THAT(page, HasSubstr("varifocal run quick --model=models/baseline"));
   EXPECT_THAT(page, HasSubstr("&quot;seed&quot;: 7"));
@@ -238,28 +246,77 @@ TEST_F(ReportTest, FailuresAndMissingAnswersAreSaid) {
   EXPECT_THAT(page, HasSubstr("<option value=\"failed\">failed</option>"));
 }
 
+// The last length of a job under way: some tasks have answers and none of them all.
+TEST_F(ReportTest, NoVerdictWhereTasksAreUnfinished) {
+  Made made;
+  made.question_count = 16;
+  made.answered_of_last_length = 12;
+  Make(made);
+  EXPECT_THAT(Render(), HasSubstr("No verdict at 8K (0 of 2 tasks so far)."));
+  const Json rows = ParseJson(Render(ReportFormat::kJson)).value();
+  int unfinished_count = 0;
+  for (const Json& row : rows) {
+    if (row["kind"] != "contrast" && row["context_length"] != 8192) continue;
+    EXPECT_EQ(row["unfinished"], true) << row;
+    EXPECT_EQ(row["outcome"], "undecided") << row;
+    ++unfinished_count;
+  }
+  EXPECT_EQ(unfinished_count, 2 * (2 + 1 + 3));
+}
+
+TEST_F(ReportTest, EmptyAnswersAreCounted) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.answer = " \n";
+  Make(made);
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("<b>empty answers</b> Answers of nothing but white space: baseline gave "));
+  const Json rows = ParseJson(Render(ReportFormat::kJson)).value();
+  ASSERT_EQ(rows[1]["context_length"], 2048);
+  EXPECT_EQ(rows[1]["baseline_empty_count"], 3) << "each wrong answer: 0, 3 and 7";
+  EXPECT_THAT(page, HasSubstr("<small class=\"flag\">3 empty</small>"));
+}
+
+// Rows of a file may be shorter than the length they are asked at.
+TEST_F(ReportTest, OnlyLongSamplesAreExtrapolated) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.has_short_samples = true;
+  Make(made);
+  const std::string page = Render();
+  EXPECT_THAT(page, Not(HasSubstr("extrapolated</small>")));
+  EXPECT_THAT(page, Not(HasSubstr("<b>extrapolated</b>")));
+  EXPECT_THAT(page, Not(HasSubstr("beyond training")));
+  EXPECT_THAT(Render(ReportFormat::kCsv), Not(HasSubstr("extrapolated")));
+}
+
 TEST_F(ReportTest, OneTaskNeedsNoMeanOverTasks) {
   Made made;
   made.tasks = {"recall_kv"};
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("sharp beats baseline on recall_kv at "));
+  EXPECT_THAT(page, HasSubstr("sharp is better than baseline on recall_kv at "));
   EXPECT_THAT(page, Not(HasSubstr("Over all tasks")));
 }
 
 TEST_F(ReportTest, TablesForPapers) {
   MakePlain();
   const std::vector<std::string> csv = absl::StrSplit(Render(ReportFormat::kCsv), '\n', absl::SkipEmpty());
-  ASSERT_EQ(csv.size(), 1u + 2 * 2 * 4);  // candidates x tasks x lengths
+  // For each of two candidates: two tasks at four lengths, four means over tasks, contrasts of the tasks and the mean.
+  ASSERT_EQ(csv.size(), 1u + 2 * (2 * 4 + 4 + 3));
   const std::vector<std::string> header = absl::StrSplit(csv[0], ',');
   for (const std::string& line : csv)
     EXPECT_EQ(std::vector<std::string>(absl::StrSplit(line, ',')).size(), header.size());
-  EXPECT_THAT(csv[1], HasSubstr("rag_facts,exact_match,1,1024,baseline,sharp,48,48,0,12,1.0,"));
+  EXPECT_THAT(csv[1],
+              testing::StartsWith("cell,rag_facts,exact_match,1,1024,,baseline,sharp,1,1,,,48,48,0,12,0,0,1.0,"));
   const std::string markdown = Render(ReportFormat::kMarkdown);
   EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 8K | sharp | 48 | 12 | 0 |"));
+  EXPECT_THAT(markdown, HasSubstr("| mean over 2 tasks | points | 8K | sharp | 96 | 24 | 0 |"));
+  EXPECT_THAT(markdown, HasSubstr("| mean over tasks | 1K \u2192 8K | sharp |"));
   EXPECT_THAT(markdown, HasSubstr("Holm"));
   const std::string latex = Render(ReportFormat::kLatex);
   EXPECT_THAT(latex, HasSubstr("recall\\_kv & sharp & 8K & 48 &"));
+  EXPECT_THAT(latex, HasSubstr("mean over 2 tasks & sharp & 8K & 96 &"));
   EXPECT_THAT(latex, HasSubstr("\\toprule"));
 }
 
@@ -275,11 +332,11 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   ASSERT_EQ(csv.size(), 1u + 4);
   EXPECT_EQ(csv[0],
             "job_id,task,metric,is_primary_metric,context_length,variant,planned_count,answered_count,failed_count,"
-            "cluster_count,mean,low,high,mean_answered,labels");
+            "empty_count,cluster_count,mean,low,high,mean_answered,labels");
   // At 1K every answer is right; at 2K those are wrong whose (7 index + index / 4) mod 10 is 0 or 1: 0, 3 and 7.
-  EXPECT_THAT(csv[1], testing::StartsWith("1,recall_kv,exact_match,1,1024,sharp,8,8,0,2,1.0,"));
-  EXPECT_THAT(csv[2], testing::StartsWith("1,recall_kv,exact_match,1,2048,sharp,8,8,0,2,0.625,"));
-  EXPECT_THAT(csv[4], HasSubstr(",8,7,1,2,"));
+  EXPECT_THAT(csv[1], testing::StartsWith("1,recall_kv,exact_match,1,1024,sharp,8,8,0,0,2,1.0,"));
+  EXPECT_THAT(csv[2], testing::StartsWith("1,recall_kv,exact_match,1,2048,sharp,8,8,0,0,2,0.625,"));
+  EXPECT_THAT(csv[4], HasSubstr(",8,7,1,0,2,"));
   EXPECT_THAT(csv[4], testing::EndsWith(",incomplete extrapolated imported"));
   const Json json = ParseJson(Render(ReportFormat::kJson)).value();
   ASSERT_EQ(json.size(), 4u);
@@ -310,21 +367,31 @@ TEST_F(ReportTest, AVariantOfAnotherJobStandsBesideTheBaseline) {
     return ParseJson(Render(ReportFormat::kJson, baseline, candidates)).value();
   };
   const Json within = rows("1/baseline", {"sharp"}), across = rows("1/baseline", {"2/sharp"});
-  ASSERT_EQ(within.size(), 8u);
-  ASSERT_EQ(across.size(), 8u);
+  ASSERT_EQ(within.size(), 8u + 4 + 3);
+  ASSERT_EQ(across.size(), within.size());
   for (size_t i = 0; i < across.size(); ++i) {
-    Json expected = within[i];
+    Json expected = within[i], found = across[i];
+    // What is compared counts beside job 1's own two candidates.
+    if (expected["kind"] != "contrast") {
+      EXPECT_EQ(2 * found["test_count"].get<int>(), 3 * expected["test_count"].get<int>());
+    }
+    for (const char* key : {"test_count", "p_adjusted", "p_equivalence_adjusted", "detectable_difference", "outcome"}) {
+      expected.erase(key);
+      found.erase(key);
+    }
     expected["candidate"] = "jobs/2/sharp";
+    expected["candidate_job"] = 2;
+    expected["imported"] = "candidate";
     expected["labels"] = expected["labels"] == "" ? "imported" : expected["labels"].get<std::string>() + " imported";
-    EXPECT_EQ(across[i], expected);
+    EXPECT_EQ(found, expected);
   }
-  EXPECT_EQ(rows("baseline", {"1/sharp", "1/soft", "2/sharp"}).size(), 3u * 8) << "Holm over all of them";
+  EXPECT_EQ(rows("baseline", {"1/sharp", "1/soft", "2/sharp"}).size(), 3u * 15);
   const std::string page = Render(ReportFormat::kHtml, "1/baseline", {"soft", "jobs/2/sharp"});
-  EXPECT_THAT(page, HasSubstr("No difference found between jobs/2/sharp and baseline at 1K, 2K, 4K and 8K,"));
+  EXPECT_THAT(page, HasSubstr("jobs/2/sharp is better than baseline at 4K and 8K, averaged over 2 tasks"));
   EXPECT_THAT(page, HasSubstr("<b>imported</b> The answers of jobs/2/sharp came from another engine"));
   EXPECT_THAT(page, HasSubstr("128 of its questions were asked in job 1 with the same prompt and are paired, left out "
                               "are 0 of job 1 and 0 of job 2."));
-  EXPECT_THAT(page, HasSubstr("adjusted over the 16 tests of the tasks&#39; primary metrics"));
+  EXPECT_THAT(page, HasSubstr("over the 12 means over tasks, over the 24 cells of primary metrics"));
   EXPECT_THAT(page, HasSubstr("jobs/2/sharp, answers SHA-256"));
   EXPECT_THAT(page, HasSubstr("--job=1 --baseline=baseline --candidate=jobs/2/sharp"));
   EXPECT_THAT(page, HasSubstr("--candidates=soft,jobs/2/sharp --out=report.html"));
@@ -514,8 +581,12 @@ TEST(SvgChartTest, EqualsItsGoldenDrawing) {
 TEST(SvgChartTest, PointsStandWhereTheyShould) {
   Figure figure = SmallFigure(Figure::Kind::kLinesWithBands);
   figure.series = {{"one", 0, {{1024, 0, 0, 0}, {8192, 100, 100, 100}}}};
-  // Left end of the plot is 46 + 10, right end 460 - (24 + 3 * 6.3) - 10; from y = 242 (bottom) to 46 (top).
-  EXPECT_THAT(report::DrawChart(figure, "x"), HasSubstr("<polyline points=\"56,242 407.1,46\"/>"));
+  // Left end of the plot is 46 + 10, right end 460 - (24 + 25) - 10: "one" is (687 + 712 + 678) / 1000 * 11.5 = 23.9
+  // wide, rounded up; from y = 242 (bottom) to 46 (top).
+  EXPECT_THAT(report::DrawChart(figure, "x"), HasSubstr("<polyline points=\"56,242 402,46\"/>"));
+  // A name of a sweep is drawn whole, and its width is that of the widest font.
+  figure.series[0].label = "baseline@t=0.85";
+  EXPECT_THAT(report::DrawChart(figure, "x"), HasSubstr(">baseline@t=0.85</text>"));
   figure.series.clear();
   EXPECT_EQ(report::DrawChart(figure, "x"), "");
 }

@@ -34,9 +34,14 @@ std::vector<std::string> Labels(const ScoreRow& row) {
   std::vector<std::string> labels;
   if (!IsPrimary(row)) labels.push_back("secondary");
   if (row.estimate->is_incomplete) labels.push_back("incomplete");
-  if (IsExtrapolated(variant, row.estimate->context_length)) labels.push_back("extrapolated");
+  if (row.data->answers.IsExtrapolated(variant.name, row.estimate->task, row.estimate->context_length))
+    labels.push_back("extrapolated");
   if (db::IsImported(variant)) labels.push_back("imported");
   return labels;
+}
+
+int64_t EmptyCount(const ScoreRow& row) {
+  return row.data->answers.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length).empty_count;
 }
 
 Json Number(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
@@ -51,6 +56,7 @@ constexpr Column<ScoreRow> kColumns[] = {
     {"planned_count", [](const ScoreRow& row) -> Json { return row.estimate->planned_count; }},
     {"answered_count", [](const ScoreRow& row) -> Json { return row.estimate->answered_count; }},
     {"failed_count", [](const ScoreRow& row) -> Json { return row.estimate->failed_count; }},
+    {"empty_count", [](const ScoreRow& row) -> Json { return EmptyCount(row); }},
     {"cluster_count", [](const ScoreRow& row) -> Json { return row.estimate->cluster_count; }},
     {"mean", [](const ScoreRow& row) -> Json { return Number(row.estimate->mean); }},
     {"low",
@@ -67,8 +73,8 @@ constexpr Column<ScoreRow> kColumns[] = {
 
 // A row as people read it.
 struct Cells {
-  std::string metric, length, counted, answered, clusters, failed, mean = kNothing, low = kNothing, high = kNothing,
-                                                                   labels;
+  std::string metric, length, counted, answered, clusters, failed, empty, mean = kNothing, low = kNothing,
+                                                                          high = kNothing, labels;
 };
 
 Cells MakeCells(const ScoreRow& row) {
@@ -83,6 +89,7 @@ Cells MakeCells(const ScoreRow& row) {
   cells.answered = CountLabel(estimate.answered_count);
   cells.clusters = CountLabel(estimate.cluster_count);
   cells.failed = CountLabel(estimate.failed_count);
+  cells.empty = CountLabel(EmptyCount(row));
   if (estimate.mean.has_value()) cells.mean = Unsigned(*estimate.mean * scale, decimals);
   if (estimate.interval.has_value()) {
     cells.low = Unsigned(estimate.interval->low * scale, decimals);
@@ -134,13 +141,15 @@ std::string ScoreTableJson(const ReportData& data) { return RowsAsJson(kColumns,
 std::string ScoreTableHtml(const ReportData& data) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
-      "<th class=\"n\">Answered<small>failed</small></th><th class=\"n\">Clusters</th><th class=\"n\">Mean<small>",
+      "<th class=\"n\">Answered<small>failed, empty</small></th><th class=\"n\">Clusters</th><th "
+      "class=\"n\">Mean<small>",
       Confidence(data), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");
   ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.estimate->task), "<small>", EscapeHtml(cells.metric),
                     "</small></td><td>", cells.length, "</td><td class=\"n\">", cells.answered, "<small>", cells.failed,
-                    "</small></td><td class=\"n\">", cells.clusters, "</td><td class=\"n\">", cells.mean, "<small>",
-                    cells.low, " to ", cells.high, "</small></td><td>", cells.labels, "</td></tr>\n");
+                    ", ", cells.empty, "</small></td><td class=\"n\">", cells.clusters, "</td><td class=\"n\">",
+                    cells.mean, "<small>", cells.low, " to ", cells.high, "</small></td><td>", cells.labels,
+                    "</td></tr>\n");
   });
   return absl::StrCat(out, "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(Note(data)), "</p>\n");
 }

@@ -13,8 +13,27 @@ namespace {
 constexpr int kLeft = 46, kTop = 46, kBottom = 40;
 constexpr int kLabelWidthMin = 24;
 constexpr double kLabelHeight = 13;
-constexpr double kCharacterWidth = 6.3;  // of the 11.5 px label font, generously
-constexpr double kDodge = 9;             // pixels between candidates at one length
+constexpr double kDodge = 9;  // pixels between candidates at one length
+constexpr size_t kLabelBytesMax = 32;
+constexpr double kLabelFontSize = 11.5;
+
+// Advance widths of bold DejaVu Sans in thousandths of an em, from space to tilde: the widest of the fonts that the page
+// asks for, so that a label fits in any of them. Other characters count as an em.
+constexpr int kAdvances[] = {349,  457, 521, 838, 696, 1002, 873, 307,  458, 458, 523, 838, 380, 416,  380, 366,
+                             696,  696, 696, 696, 696, 696,  696, 696,  696, 696, 400, 400, 838, 838,  838, 581,
+                             1000, 774, 763, 734, 831, 684,  684, 821,  837, 373, 373, 775, 638, 996,  837, 851,
+                             733,  851, 771, 721, 683, 813,  774, 1104, 771, 725, 726, 458, 366, 458,  838, 500,
+                             500,  675, 716, 593, 716, 679,  436, 716,  712, 343, 343, 666, 343, 1042, 712, 688,
+                             716,  716, 494, 596, 479, 712,  652, 924,  646, 652, 583, 712, 366, 712,  838};
+
+double LabelWidth(absl::string_view label) {
+  double thousandths = 0;
+  for (unsigned char byte : label) {
+    if ((byte & 0xC0) == 0x80) continue;  // the rest of a character already counted
+    thousandths += byte >= ' ' && byte <= '~' ? kAdvances[byte - ' '] : 1000;
+  }
+  return thousandths / 1000 * kLabelFontSize;
+}
 
 std::string Number(double value) {
   std::string text = absl::StrFormat("%.1f", value);
@@ -25,9 +44,10 @@ std::string Number(double value) {
 class Plot {
  public:
   Plot(const Figure& figure, std::string id, ChartSize size) : figure_(figure), id_(std::move(id)), size_(size) {
-    size_t longest = 0;
-    for (const Series& series : figure.series) longest = std::max(longest, series.label.size());
-    right_ = kLabelWidthMin + kCharacterWidth * static_cast<double>(std::min<size_t>(longest, 24));
+    double widest = 0;
+    for (const Series& series : figure.series)
+      widest = std::max(widest, LabelWidth(Shorten(series.label, kLabelBytesMax)));
+    right_ = kLabelWidthMin + std::ceil(widest);
     inset_ =
         figure.kind == Figure::Kind::kPointsWithBars ? 14 + kDodge * static_cast<double>(figure.series.size()) / 2 : 10;
   }
@@ -185,7 +205,7 @@ class Plot {
       absl::StrAppend(&out_, "<g class=\"series ", ColorClass(*label.series), "\">");
       DrawMarker(label.series->color_index, Right() + 8, label.y, false);
       absl::StrAppend(&out_, "<text class=\"label\" x=\"", Number(Right() + 17), "\" y=\"", Number(label.y + 4), "\">",
-                      EscapeHtml(Shorten(label.series->label, 24)), "</text></g>\n");
+                      EscapeHtml(Shorten(label.series->label, kLabelBytesMax)), "</text></g>\n");
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/report/result_rows.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::report {
@@ -19,9 +20,17 @@ std::string Lengths(const std::vector<const stats::SuiteComparison*>& rows) {
   return JoinWithAnd(labels);
 }
 
-std::string IntervalText(const stats::SuiteComparison& row, const ReportData& data) {
+std::string IntervalText(const stats::Inference& row, const ReportData& data) {
   return absl::StrCat(std::lround(data.confidence * 100), " % interval ", Points(row.low), " to ", Points(row.high));
 }
+
+// "p = 0.002 adjusted for 16 tests"
+std::string AdjustedP(const stats::Inference& row) {
+  if (row.test_count < 2) return PEquals(row.p_value);
+  return absl::StrCat(PEquals(row.p_adjusted), " adjusted for ", row.test_count, " tests");
+}
+
+std::string Margin(const ReportData& data) { return absl::StrCat("\u00B1", Unsigned(data.margin * 100, 1), " points"); }
 
 const stats::SuiteComparison* Largest(const std::vector<const stats::SuiteComparison*>& rows) {
   return *std::max_element(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
@@ -29,11 +38,25 @@ const stats::SuiteComparison* Largest(const std::vector<const stats::SuiteCompar
   });
 }
 
-// " (+12.5 points at 4K, 95 % interval +6.0 to +19.0, p = 0.002)"
-std::string Evidence(const stats::SuiteComparison& row, double p_holm, size_t row_count, const ReportData& data) {
+// "+12.5 points at 4K (95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests)"
+std::string Numbers(const stats::SuiteComparison& row, const ReportData& data) {
+  return absl::StrCat(Points(row.difference), " points at ", LengthLabel(row.context_length), " (",
+                      IntervalText(row, data), ", ", AdjustedP(row), row.is_fragile ? ", fragile" : "", ")");
+}
+
+// "a change of 12.0 points would have been found four times out of five"
+std::string Detectable(const char* what, const stats::Inference& row, const char* where) {
+  if (!row.detectable_difference.has_value())
+    return absl::StrCat("no ", what, ", however large, would have been found", where, " four times out of five");
+  return absl::StrCat("a ", what, " of ", Unsigned(*row.detectable_difference * 100, 1),
+                      " points would have been found", where, " four times out of five");
+}
+
+// " (+12.5 points at 4K, 95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests)"
+std::string Evidence(const stats::SuiteComparison& row, size_t row_count, const ReportData& data) {
   return absl::StrCat(" (", Points(row.difference), " points",
                       row_count > 1 ? absl::StrCat(" at ", LengthLabel(row.context_length)) : "", ", ",
-                      IntervalText(row, data), ", ", PEquals(p_holm), ")");
+                      IntervalText(row, data), ", ", AdjustedP(row), row.is_fragile ? ", fragile" : "", ")");
 }
 
 // The tasks that the two were compared on: of a variant of another job perhaps not all.
@@ -44,14 +67,12 @@ std::vector<std::string> TasksOf(const Versus& versus, const ReportData& data) {
   return {compared.begin(), compared.end()};
 }
 
-// The rows of single tasks that stay below the level after adjusting over the whole table, largest first.
+// The cells that are better or worse after adjusting over the whole table, largest first.
 std::string TaskSentence(const Versus& versus, const ReportData& data) {
   std::vector<const stats::Comparison*> rows;
-  for (size_t i = 0; i < versus.report.comparisons.size(); ++i) {
-    const stats::Comparison& row = versus.report.comparisons[i];
-    if (row.is_primary_metric && versus.rows_holm[i] <= kSignificance && IsShare(data.metric(row.task, row.metric))) {
-      rows.push_back(&row);
-    }
+  for (const stats::Comparison& row : versus.report.comparisons) {
+    const bool is_decided = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
+    if (row.is_primary_metric && is_decided && IsShare(data.metric(row.task, row.metric))) rows.push_back(&row);
   }
   if (rows.empty() || TasksOf(versus, data).size() < 2) return "";
   std::stable_sort(rows.begin(), rows.end(),
@@ -69,79 +90,147 @@ std::string GrowthSentence(const Versus& versus, const ReportData& data) {
   for (const stats::LengthContrast& row : versus.report.contrasts) {
     if (!row.task.empty() && TasksOf(versus, data).size() > 1) continue;
     if (!row.task.empty() && !IsShare(data.metric(row.task, row.metric))) continue;
+    if (row.is_unfinished || !row.can_infer) continue;
     const std::string span =
         absl::StrCat(" from ", LengthLabel(row.short_length), " to ", LengthLabel(row.long_length));
-    const std::string numbers =
-        absl::StrCat(" (", Points(row.contrast), " points, ", std::lround(data.confidence * 100), " % interval ",
-                     Points(row.low), " to ", Points(row.high), ", ", PEquals(row.p_value), ", not adjusted)");
-    if (row.p_value > kSignificance) return absl::StrCat("No sign that the difference changes", span, numbers, ".");
-    return absl::StrCat("The difference ", row.contrast > 0 ? "moves towards " : "moves against ", versus.candidate,
-                        span, numbers, ".");
+    const std::string numbers = absl::StrCat(" (", Points(row.difference), " points, ", IntervalText(row, data), ", ",
+                                             AdjustedP(row), row.is_fragile ? ", fragile" : "", ")");
+    switch (row.outcome) {
+      case stats::Outcome::kBetter:
+        return absl::StrCat("The difference moves towards ", versus.candidate, span, numbers, ".");
+      case stats::Outcome::kWorse:
+        return absl::StrCat("The difference moves against ", versus.candidate, span, numbers, ".");
+      case stats::Outcome::kEquivalent:
+        return absl::StrCat("The difference changes by less than ", Margin(data), span, numbers, ".");
+      case stats::Outcome::kUndecided:
+        break;
+    }
+    return absl::StrCat("Undecided whether the difference changes", span, numbers, ": ", Detectable("change", row, ""),
+                        ".");
   }
   return "";
+}
+
+// "1K (-2.0, -9.0 to +5.0; detectable 10.1) and 2K (..)"
+std::string UndecidedList(const std::vector<const stats::SuiteComparison*>& rows) {
+  std::vector<std::string> parts;
+  for (const auto* row : rows) {
+    parts.push_back(absl::StrCat(
+        LengthLabel(row->context_length), " (", Points(row->difference), ", ", Points(row->low), " to ",
+        Points(row->high), "; detectable ",
+        row->detectable_difference.has_value() ? Unsigned(*row->detectable_difference * 100, 1) : std::string("none"),
+        ")"));
+  }
+  return JoinWithAnd(parts);
+}
+
+// What a design with few clusters cannot do, once for all cells that have it.
+std::string DesignSentence(const Versus& versus) {
+  int64_t fewest = 0;
+  std::string note;
+  for (const stats::Comparison& row : versus.report.comparisons) {
+    if (!row.is_primary_metric || row.is_unfinished || (fewest > 0 && row.cluster_count >= fewest)) continue;
+    const std::string found = DesignNote(row);
+    if (found.empty()) continue;
+    fewest = row.cluster_count;
+    note = found;
+  }
+  return note.empty() ? "" : absl::StrCat("Single cells with ", note, ".");
+}
+
+struct Rows {
+  std::vector<const stats::SuiteComparison*> better, worse, equivalent, undecided, open;
+};
+
+Rows SortByOutcome(const std::vector<stats::SuiteComparison>& suite) {
+  Rows rows;
+  for (const stats::SuiteComparison& row : suite) {
+    if (row.is_unfinished || !row.can_infer) {
+      rows.open.push_back(&row);
+      continue;
+    }
+    auto& list = row.outcome == stats::Outcome::kBetter       ? rows.better
+                 : row.outcome == stats::Outcome::kWorse      ? rows.worse
+                 : row.outcome == stats::Outcome::kEquivalent ? rows.equivalent
+                                                              : rows.undecided;
+    list.push_back(&row);
+  }
+  return rows;
+}
+
+// "No verdict at 1K (2 of 5 tasks so far)."
+std::string OpenSentence(const std::vector<const stats::SuiteComparison*>& rows) {
+  if (rows.empty()) return "";
+  std::vector<std::string> parts;
+  for (const auto* row : rows)
+    parts.push_back(absl::StrCat(LengthLabel(row->context_length), " (", DesignNote(*row), ")"));
+  return absl::StrCat("No verdict at ", JoinWithAnd(parts), ".");
+}
+
+Verdict MakeVerdict(const Versus& versus, const ReportData& data) {
+  Verdict verdict;
+  verdict.candidate = versus.candidate;
+  verdict.tone = "unknown";
+  const Rows rows = SortByOutcome(versus.report.suite);
+  const bool is_all_open = rows.open.size() == versus.report.suite.size();
+  if (versus.report.suite.empty()) {
+    verdict.headline = absl::StrCat(versus.candidate, " cannot be compared with ", data.baseline, " yet",
+                                    versus.problem.empty() ? "" : absl::StrCat(": ", versus.problem), ".");
+    return verdict;
+  }
+  if (is_all_open) {
+    verdict.headline = absl::StrCat(versus.candidate, " against ", data.baseline, ": no verdict yet.");
+    verdict.details.push_back(OpenSentence(rows.open));
+    return verdict;
+  }
+  const std::vector<std::string> tasks = TasksOf(versus, data);
+  const bool one_task = tasks.size() == 1;
+  const std::string where = one_task ? absl::StrCat(" on ", tasks.front()) : "";
+  const std::string over = one_task ? "" : absl::StrCat(", averaged over ", tasks.size(), " tasks");
+  const auto clause = [&](const char* words, const std::vector<const stats::SuiteComparison*>& list) {
+    return absl::StrCat(words, data.baseline, where, " at ", Lengths(list), over,
+                        Evidence(*Largest(list), list.size(), data));
+  };
+  if (!rows.better.empty() && !rows.worse.empty()) {
+    verdict.tone = "mixed";
+    verdict.headline = absl::StrCat(versus.candidate, clause(" is better than ", rows.better), ", but",
+                                    clause(" worse than ", rows.worse));
+  } else if (!rows.better.empty()) {
+    verdict.tone = "better";
+    verdict.headline = absl::StrCat(versus.candidate, clause(" is better than ", rows.better));
+  } else if (!rows.worse.empty()) {
+    verdict.tone = "worse";
+    verdict.headline = absl::StrCat(versus.candidate, clause(" is worse than ", rows.worse));
+  } else if (rows.undecided.empty()) {
+    verdict.tone = "equivalent";
+    verdict.headline = absl::StrCat(versus.candidate, " is equivalent to ", data.baseline, where, " within ",
+                                    Margin(data), " at ", Lengths(rows.equivalent), over);
+  } else {
+    verdict.tone = "undecided";
+    const auto* largest = Largest(rows.undecided);
+    verdict.headline = absl::StrCat("Undecided whether ", versus.candidate, " differs from ", data.baseline, where,
+                                    " at ", Lengths(rows.undecided), over, ": the largest difference is ",
+                                    Numbers(*largest, data), "; ", Detectable("difference", *largest, " there"));
+  }
+  verdict.headline += ".";
+  const bool is_settled = verdict.tone != "equivalent" && verdict.tone != "undecided";
+  if (!rows.undecided.empty() && (is_settled || rows.undecided.size() > 1))
+    verdict.details.push_back(absl::StrCat("Undecided at ", UndecidedList(rows.undecided), "."));
+  if (!rows.equivalent.empty() && verdict.tone != "equivalent") {
+    verdict.details.push_back(absl::StrCat("Equivalent within ", Margin(data), " at ", Lengths(rows.equivalent), "."));
+  }
+  for (std::string sentence :
+       {OpenSentence(rows.open), TaskSentence(versus, data), GrowthSentence(versus, data), DesignSentence(versus)}) {
+    if (!sentence.empty()) verdict.details.push_back(std::move(sentence));
+  }
+  return verdict;
 }
 
 }  // namespace
 
 std::vector<Verdict> MakeVerdicts(const ReportData& data) {
   std::vector<Verdict> verdicts;
-  for (const Versus& versus : data.versus) {
-    Verdict verdict;
-    verdict.candidate = versus.candidate;
-    if (versus.report.suite.empty()) {
-      verdict.tone = "unknown";
-      verdict.headline = absl::StrCat(versus.candidate, " cannot be compared with ", data.baseline, " yet",
-                                      versus.problem.empty() ? "" : absl::StrCat(": ", versus.problem), ".");
-      verdicts.push_back(std::move(verdict));
-      continue;
-    }
-    std::vector<const stats::SuiteComparison*> better, worse, none;
-    auto p_of = [&](const stats::SuiteComparison* row) { return versus.suite_holm[row - versus.report.suite.data()]; };
-    for (const stats::SuiteComparison& row : versus.report.suite) {
-      auto& list = p_of(&row) > kSignificance ? none : row.difference > 0 ? better : worse;
-      list.push_back(&row);
-    }
-    const std::vector<std::string> tasks = TasksOf(versus, data);
-    const bool one_task = tasks.size() == 1;
-    const std::string where = one_task ? absl::StrCat(" on ", tasks.front()) : "";
-    const std::string over = one_task ? "" : absl::StrCat(", averaged over ", tasks.size(), " tasks");
-    auto clause = [&](const char* verb, const std::vector<const stats::SuiteComparison*>& rows) {
-      const auto* largest = Largest(rows);
-      return absl::StrCat(verb, data.baseline, where, " at ", Lengths(rows), over,
-                          Evidence(*largest, p_of(largest), rows.size(), data));
-    };
-    if (!better.empty() && !worse.empty()) {
-      verdict.tone = "mixed";
-      verdict.headline =
-          absl::StrCat(versus.candidate, clause(" beats ", better), ", but", clause(" falls behind ", worse));
-    } else if (!better.empty()) {
-      verdict.tone = "better";
-      verdict.headline = absl::StrCat(versus.candidate, clause(" beats ", better));
-    } else if (!worse.empty()) {
-      verdict.tone = "worse";
-      verdict.headline = absl::StrCat(versus.candidate, clause(" falls behind ", worse));
-    } else {
-      verdict.tone = "none";
-      const auto* largest = Largest(none);
-      verdict.headline = absl::StrCat("No difference found between ", versus.candidate, " and ", data.baseline, where,
-                                      " at ", Lengths(none), over, "; the largest is ", Points(largest->difference),
-                                      " points at ", LengthLabel(largest->context_length), " (",
-                                      IntervalText(*largest, data), ", ", PEquals(p_of(largest)), ")");
-    }
-    verdict.headline += ".";
-    if (!none.empty() && verdict.tone != "none") {
-      std::vector<std::string> parts;
-      for (const auto* row : none) {
-        parts.push_back(absl::StrCat(LengthLabel(row->context_length), " (", Points(row->difference), ", ",
-                                     Points(row->low), " to ", Points(row->high), ")"));
-      }
-      verdict.details.push_back(absl::StrCat("No difference found at ", JoinWithAnd(parts), "."));
-    }
-    for (std::string sentence : {TaskSentence(versus, data), GrowthSentence(versus, data)}) {
-      if (!sentence.empty()) verdict.details.push_back(std::move(sentence));
-    }
-    verdicts.push_back(std::move(verdict));
-  }
+  for (const Versus& versus : data.versus) verdicts.push_back(MakeVerdict(versus, data));
   return verdicts;
 }
 
@@ -197,12 +286,27 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   for (Label& label : SourceLabels(data)) labels.push_back(std::move(label));
   std::vector<std::string> beyond;
   for (const db::VariantRecord& variant : data.variants) {
-    if (data.lengths.empty() || !IsExtrapolated(variant, data.lengths.back())) continue;
+    if (!data.answers.IsExtrapolated(variant.name) || !variant.model.trained_context_length.has_value()) continue;
     beyond.push_back(absl::StrCat(variant.name, " beyond ", LengthLabel(*variant.model.trained_context_length)));
   }
   if (!beyond.empty()) {
     labels.push_back({"extrapolated", absl::StrCat("Contexts longer than the model was trained with: ",
                                                    absl::StrJoin(beyond, ", "), ".")});
+  }
+  std::vector<std::string> empty;
+  for (const db::VariantRecord& variant : data.variants) {
+    int64_t empty_count = 0, answered_count = 0;
+    for (int64_t length : data.lengths) {
+      const db::AnswerCounts counts = data.answers.Of(variant.name, "", length);
+      empty_count += counts.empty_count;
+      answered_count += counts.answered_count;
+    }
+    if (empty_count == 0) continue;
+    empty.push_back(absl::StrCat(variant.name, " gave ", CountLabel(empty_count), " of ", CountLabel(answered_count)));
+  }
+  if (!empty.empty()) {
+    labels.push_back({"empty answers", absl::StrCat("Answers of nothing but white space: ", absl::StrJoin(empty, ", "),
+                                                    ". They are scored as they are; the tables count them per cell.")});
   }
   std::vector<std::string> run_time;
   for (const db::VariantRecord& variant : data.variants) {

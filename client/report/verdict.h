@@ -1,7 +1,7 @@
-// The sentences that stand first: does the candidate help, at which lengths, how sure.
+// The first sentences of the page: does the candidate help, at which lengths, how sure.
 //
-// A length counts as a difference when its p value, adjusted by Holm's method over all primary tests of the report, is
-// at most 0.05. "No difference found" is not "no difference": the interval says how large one could still be.
+// One of four outcomes for each length, by the adjusted p of db/stats/family.h: better, worse, equivalent within the
+// margin, or undecided with the smallest difference that would have been found. No verdict where tasks are unfinished.
 #pragma once
 
 #include <string>
@@ -11,11 +11,9 @@
 
 namespace varifocal::report {
 
-inline constexpr double kSignificance = 0.05;
-
 struct Verdict {
   std::string candidate;
-  std::string tone;                  // "better", "worse", "mixed", "none" or "unknown"
+  std::string tone;                  // "better", "worse", "mixed", "equivalent", "undecided" or "unknown"
   std::string headline;              // one sentence, plain text
   std::vector<std::string> details;  // further sentences: the other lengths, the tasks behind it
 };

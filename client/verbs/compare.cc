@@ -1,6 +1,7 @@
 // varifocal compare: baseline against candidate, per task and context length, from a results database.
 #include <algorithm>
 #include <ostream>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -9,12 +10,14 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/jobs.h"
+#include "client/report/answer_table.h"
 #include "client/report/perplexity.h"
+#include "client/report/result_rows.h"
 #include "client/rows.h"
 #include "client/verb.h"
 #include "db/pairing.h"
 #include "db/reader.h"
-#include "db/stats/compare.h"
+#include "db/stats/family.h"
 
 namespace varifocal::client {
 namespace {
@@ -36,16 +39,6 @@ struct Sides {
     return absl::StrJoin(imported, " ");
   }
 
-  // The shorter of the two trained lengths, 0 when neither states one: beyond it a row is extrapolated.
-  int64_t TrainedLength() const {
-    int64_t shortest = 0;
-    for (const db::VariantRecord& variant : variants) {
-      const int64_t trained = variant.model.trained_context_length.value_or(0);
-      if (trained > 0) shortest = shortest == 0 ? trained : std::min(shortest, trained);
-    }
-    return shortest;
-  }
-
   // "jobs/1", or "jobs/1 and jobs/7".
   std::string Jobs() const {
     const std::string first = absl::StrCat("jobs/", keys[0].job_id);
@@ -65,37 +58,18 @@ absl::StatusOr<Sides> ReadSides(db::Reader& reader, const std::vector<db::JobVar
   return sides;
 }
 
-Json ComparisonJson(const stats::Comparison& row, const Sides& sides) {
-  return {{"task", row.task},
-          {"metric", row.metric},
-          {"context_length", row.context_length},
-          {"baseline", row.baseline},
-          {"candidate", row.candidate},
-          {"sample_count", row.sample_count},
-          {"cluster_count", row.cluster_count},
-          {"failed_count", row.failed_count},
-          {"baseline_mean", row.baseline_mean},
-          {"candidate_mean", row.candidate_mean},
-          {"difference", row.difference},
-          {"low", row.low},
-          {"high", row.high},
-          {"p_value", row.p_value},
-          {"test", row.test},
-          {"draws", row.draws},
-          {"seed", row.seed},
-          {"baseline_job", sides.keys[0].job_id},
-          {"candidate_job", sides.keys[1].job_id},
-          {"baseline_left_out_count", row.baseline_left_out_count},
-          {"candidate_left_out_count", row.candidate_left_out_count},
-          {"imported", sides.Imported()}};
+// What stands at the end of a row for people.
+std::string Marks(std::vector<std::string> labels, int64_t failed_count, int64_t empty_count, const std::string& note) {
+  std::erase(labels, "secondary");
+  if (failed_count > 0) labels.push_back(absl::StrCat(failed_count, " failed"));
+  if (empty_count > 0) labels.push_back(absl::StrCat(empty_count, " empty"));
+  if (!note.empty()) labels.push_back(note);
+  return absl::StrJoin(labels, ", ");
 }
 
-std::string Marks(bool is_incomplete, int64_t failed_count, bool is_extrapolated) {
-  std::vector<std::string> marks;
-  if (is_incomplete) marks.push_back("incomplete");
-  if (failed_count > 0) marks.push_back(absl::StrCat(failed_count, " failed"));
-  if (is_extrapolated) marks.push_back("extrapolated");
-  return absl::StrJoin(marks, ", ");
+std::string Detectable(const stats::Inference& row) {
+  if (!row.can_infer) return "";
+  return row.detectable_difference.has_value() ? absl::StrFormat("%.3f", *row.detectable_difference) : "none";
 }
 
 class Compare : public Command {
@@ -113,6 +87,13 @@ class Compare : public Command {
         .AtLeast(1000)
         .AtMost(1e7);
     flags.Add("seed", &seed_, "N", "of those draws").AtLeast(0);
+    flags.Add("margin", &margin_, "POINTS", "differences within it count as equivalent, in percent of a metric's span")
+        .AtLeast(0.01)
+        .AtMost(50);
+    flags.Add(
+        "gate", &is_gate_,
+        "exit with 1 when the candidate is worse: in a mean over tasks, or with --task or --metric in a row shown; "
+        "an unfinished job fails too");
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
@@ -131,45 +112,42 @@ class Compare : public Command {
     stats::CompareOptions options;
     options.sign_flip.draws = draws_;
     if (seed_.has_value()) options.sign_flip.seed = static_cast<uint64_t>(*seed_);
-    ASSIGN_OR_RETURN(stats::ComparisonReport report, stats::CompareVariants(*reader, keys[0], keys[1], options));
+    options.margin = margin_ / 100;
+    ASSIGN_OR_RETURN(std::vector<stats::CandidateReport> family,
+                     stats::CompareFamily(*reader, keys[0], {keys[1]}, options));
+    if (!family[0].problem.empty()) return absl::FailedPreconditionError(family[0].problem);
+    stats::ComparisonReport report = std::move(family[0].report);
     ASSIGN_OR_RETURN(const Sides sides, ReadSides(*reader, keys));
-    std::vector<stats::Comparison> chosen;
-    for (stats::Comparison& row : report.comparisons) {
-      if (Wanted(row, console.format == Format::kText)) chosen.push_back(std::move(row));
-    }
-    if (chosen.empty()) {
+    report::AnswerTable answers;
+    const std::string candidate_label = db::JobVariantLabel(keys[1], keys[0].job_id);
+    RETURN_IF_ERROR(answers.Read(*reader, keys[0].job_id, {{keys[0].name, keys[0].name}}));
+    RETURN_IF_ERROR(answers.Read(*reader, keys[1].job_id, {{keys[1].name, candidate_label}}));
+    const report::ResultContext context{keys[0].job_id, keys[1].job_id, db::IsImported(sides.variants[0]),
+                                        db::IsImported(sides.variants[1]), &answers};
+    std::erase_if(report.comparisons,
+                  [&](const stats::Comparison& row) { return !Wanted(row, console.format == Format::kText); });
+    if (report.comparisons.empty()) {
       return absl::NotFoundError(
           absl::StrCat(sides.Jobs(), report.is_across_jobs ? " have" : " has", " no such task or metric to compare."));
     }
-    if (console.format == Format::kText) {
-      PrintForPeople(chosen, report, sides, console);
-      return ExitCode::kDone;
+    if (IsFiltered()) {
+      report.suite.clear();
+      std::erase_if(report.contrasts, [&](const stats::LengthContrast& row) {
+        return row.task.empty() || (!task_.empty() && row.task != task_) || (!metric_.empty() && row.metric != metric_);
+      });
     }
-    Rows rows(console, {{.key = "task"},
-                        {.key = "metric"},
-                        {.key = "context_length"},
-                        {.key = "baseline"},
-                        {.key = "candidate"},
-                        {.key = "sample_count"},
-                        {.key = "cluster_count"},
-                        {.key = "failed_count"},
-                        {.key = "baseline_mean"},
-                        {.key = "candidate_mean"},
-                        {.key = "difference"},
-                        {.key = "low"},
-                        {.key = "high"},
-                        {.key = "p_value"},
-                        {.key = "test"},
-                        {.key = "draws"},
-                        {.key = "seed"},
-                        {.key = "baseline_job"},
-                        {.key = "candidate_job"},
-                        {.key = "baseline_left_out_count"},
-                        {.key = "candidate_left_out_count"},
-                        {.key = "imported"}});
-    for (const stats::Comparison& row : chosen) RETURN_IF_ERROR(rows.Add(ComparisonJson(row, sides)));
-    RETURN_IF_ERROR(rows.Finish());
-    return ExitCode::kDone;
+    if (console.format == Format::kText) {
+      PrintForPeople(report, sides, context, console);
+    } else {
+      std::vector<Column> columns;
+      for (const std::string& key : report::ResultKeys()) columns.push_back({.key = key});
+      Rows rows(console, std::move(columns));
+      for (const auto& row : report.comparisons) RETURN_IF_ERROR(rows.Add(report::ResultJson(row, context)));
+      for (const auto& row : report.suite) RETURN_IF_ERROR(rows.Add(report::ResultJson(row, context)));
+      for (const auto& row : report.contrasts) RETURN_IF_ERROR(rows.Add(report::ResultJson(row, context)));
+      RETURN_IF_ERROR(rows.Finish());
+    }
+    return is_gate_ ? Gate(report, console) : absl::StatusOr<ExitCode>(ExitCode::kDone);
   }
 
  private:
@@ -177,6 +155,36 @@ class Compare : public Command {
     if (!task_.empty() && row.task != task_) return false;
     if (!metric_.empty()) return row.metric == metric_;
     return !for_people || all_metrics_ || row.is_primary_metric || report::IsLogLikelihood(row.metric);
+  }
+
+  bool IsFiltered() const { return !task_.empty() || !metric_.empty(); }
+
+  // Whether the rows that decide hold a worse one; an unfinished one cannot be told.
+  absl::StatusOr<ExitCode> Gate(const stats::ComparisonReport& report, Console& console) const {
+    std::vector<std::pair<const stats::Inference*, std::string>> rows;
+    for (const stats::SuiteComparison& row : report.suite)
+      rows.push_back({&row, absl::StrCat("all tasks at ", WithThousands(row.context_length))});
+    for (const stats::Comparison& row : report.comparisons) {
+      if (IsFiltered()) rows.push_back({&row, absl::StrCat(row.task, " at ", WithThousands(row.context_length))});
+    }
+    if (rows.empty()) {
+      return absl::FailedPreconditionError(
+          "--gate has nothing to decide by: no task's metric has a worst and best value");
+    }
+    std::vector<std::string> worse;
+    for (const auto& [row, name] : rows) {
+      if (row->outcome == stats::Outcome::kWorse) worse.push_back(name);
+    }
+    if (!worse.empty()) {
+      console.err << "Gate: worse in " << absl::StrJoin(worse, ", ") << ".\n";
+      return ExitCode::kFailed;
+    }
+    for (const auto& [row, name] : rows) {
+      if (row->is_unfinished) {
+        return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", name, " is unfinished"));
+      }
+    }
+    return ExitCode::kDone;
   }
 
   // What can be done about missing samples.
@@ -219,56 +227,68 @@ class Compare : public Command {
     return notes;
   }
 
-  void PrintForPeople(const std::vector<stats::Comparison>& rows, const stats::ComparisonReport& report,
-                      const Sides& sides, Console& console) const {
-    const int64_t trained_length = sides.TrainedLength();
+  void PrintForPeople(const stats::ComparisonReport& report, const Sides& sides, const report::ResultContext& context,
+                      Console& console) const {
+    const std::vector<stats::Comparison>& rows = report.comparisons;
     console.out << Styled(console, Style::kBold,
                           absl::StrCat(rows.front().candidate, " against ", rows.front().baseline))
                 << " (" << sides.Jobs() << "); differences are candidate minus baseline, intervals 95 %\n\n";
     std::vector<std::vector<std::string>> cells;
-    bool has_several_metrics = false;
+    bool has_several_metrics = false, is_fragile = false, is_extrapolated = false;
     for (const stats::Comparison& row : rows)
       has_several_metrics |= !row.is_primary_metric && (all_metrics_ || !report::IsLogLikelihood(row.metric));
+    const auto add = [&](const std::string& name, const auto& row, const std::string& task) {
+      const int64_t empty_count = context.answers->Of(row.baseline, task, row.context_length).empty_count +
+                                  context.answers->Of(row.candidate, task, row.context_length).empty_count;
+      const std::vector<std::string> labels = report::RowLabels(row, context);
+      is_fragile |= row.is_fragile;
+      is_extrapolated |= std::find(labels.begin(), labels.end(), "extrapolated") != labels.end();
+      cells.push_back({name, WithThousands(row.context_length), Mean(row.baseline_mean), Mean(row.candidate_mean),
+                       Signed(row.difference), row.can_infer ? Bounds(row.low, row.high) : "",
+                       row.can_infer ? PValue(row.p_value) : "", row.can_infer ? PValue(row.p_adjusted) : "",
+                       report::OutcomeLabel(row), Detectable(row),
+                       absl::StrCat(row.sample_count, "/", row.cluster_count),
+                       Marks(labels, row.failed_count, empty_count, report::DesignNote(row))});
+    };
     for (const stats::Comparison& row : rows) {
       if (report::IsLogLikelihood(row.metric)) {  // people read a perplexity, and the ratio of two
         const report::PerplexityRow perplexity = report::PerplexityOf(row);
-        cells.push_back(
-            {absl::StrCat(row.task, " perplexity"), WithThousands(row.context_length), perplexity.baseline,
-             perplexity.candidate, perplexity.ratio, absl::StrCat("[", perplexity.low, ", ", perplexity.high, "]"),
-             PValue(row.p_value), "", absl::StrCat(row.sample_count, "/", row.cluster_count),
-             Marks(row.is_incomplete, row.failed_count, trained_length > 0 && row.context_length > trained_length)});
+        cells.push_back({absl::StrCat(row.task, " perplexity"), WithThousands(row.context_length), perplexity.baseline,
+                         perplexity.candidate, perplexity.ratio,
+                         absl::StrCat("[", perplexity.low, ", ", perplexity.high, "]"), PValue(row.p_value),
+                         PValue(row.p_adjusted), report::OutcomeLabel(row), "",
+                         absl::StrCat(row.sample_count, "/", row.cluster_count),
+                         Marks(report::RowLabels(row, context), row.failed_count, 0, report::DesignNote(row))});
         if (!all_metrics_ && metric_.empty()) continue;
       }
-      cells.push_back(
-          {has_several_metrics ? absl::StrCat(row.task, " ", row.metric) : row.task, WithThousands(row.context_length),
-           Mean(row.baseline_mean), Mean(row.candidate_mean), Signed(row.difference), Bounds(row.low, row.high),
-           PValue(row.p_value), "", absl::StrCat(row.sample_count, "/", row.cluster_count),
-           Marks(row.is_incomplete, row.failed_count, trained_length > 0 && row.context_length > trained_length)});
+      add(has_several_metrics ? absl::StrCat(row.task, " ", row.metric) : row.task, row, row.task);
     }
-    if (task_.empty() && metric_.empty()) {
-      for (const stats::SuiteComparison& row : report.suite) {
-        cells.push_back(
-            {"all tasks", WithThousands(row.context_length), Mean(row.baseline_mean), Mean(row.candidate_mean),
-             Signed(row.difference), Bounds(row.low, row.high), PValue(row.p_value), PValue(row.p_holm),
-             absl::StrCat(row.sample_count, "/", row.cluster_count),
-             Marks(row.is_incomplete, row.failed_count, trained_length > 0 && row.context_length > trained_length)});
-      }
-    }
-    console.out << AlignedTable(
-        console,
-        {"task", "length", "baseline", "candidate", "difference", "interval", "p", "p (Holm)", "n/clusters", ""},
-        {false, true, true, true, true, true, true, true, true, false}, cells);
+    for (const stats::SuiteComparison& row : report.suite) add("all tasks", row, "");
+    console.out << AlignedTable(console,
+                                {"task", "length", "baseline", "candidate", "difference", "interval", "p", "p adjusted",
+                                 "outcome", "detectable", "n/clusters", ""},
+                                {false, true, true, true, true, true, true, true, false, true, true, false}, cells);
     std::string notes = PairingNotes(report, sides);
     for (const stats::LengthContrast& contrast : report.contrasts) {
-      if (!contrast.task.empty()) continue;
+      if (!contrast.task.empty() || !contrast.can_infer) continue;
       absl::StrAppend(&notes, "From ", WithThousands(contrast.short_length), " to ",
                       WithThousands(contrast.long_length), " tokens the difference changes by ",
-                      Signed(contrast.contrast), " ", Bounds(contrast.low, contrast.high), ", p ",
-                      PValue(contrast.p_value), ", on the same questions.\n");
+                      Signed(contrast.difference), " ", Bounds(contrast.low, contrast.high), ", p ",
+                      PValue(contrast.p_value), " (", PValue(contrast.p_adjusted), " adjusted for ",
+                      contrast.test_count, " tests), on the same questions.\n");
     }
+    absl::StrAppend(&notes, "p adjusted (Holm) counts all candidates and lengths of the job, shown or not: ");
+    if (!report.suite.empty()) absl::StrAppend(&notes, report.suite.front().test_count, " means over tasks, ");
     absl::StrAppend(
-        &notes,
-        "Only the rows \"all tasks\" were declared beforehand (Holm over lengths); read the others as exploratory.\n");
+        &notes, rows.front().test_count, rows.front().is_primary_metric ? "" : " other", " cells.",
+        report.suite.empty() ? "" : " Only the rows \"all tasks\" are primary; read the others as exploratory.",
+        "\nThe outcome is by p adjusted; equivalent is within ", NumberText(margin_),
+        " points. Undecided does not mean equal: detectable is the difference that would have been found "
+        "four times out of five.\n");
+    if (is_fragile) {
+      absl::StrAppend(&notes,
+                      "Fragile: the sign-flip test does not agree at 0.05 with the interval and p, which are by t.\n");
+    }
     if (report.is_incomplete) {
       absl::StrAppend(&notes, "Incomplete: samples are missing or failed (failed ones count as the worst value)",
                       Resume(sides), ".\n");
@@ -278,18 +298,15 @@ class Compare : public Command {
           &notes,
           "The two models have different tokenizers: they were asked the same questions, not the same prompts.\n");
     }
-    const bool is_extrapolated = std::any_of(rows.begin(), rows.end(), [&](const stats::Comparison& row) {
-      return trained_length > 0 && row.context_length > trained_length;
-    });
     if (is_extrapolated) {
-      absl::StrAppend(&notes, "Extrapolated: longer than the ", WithThousands(trained_length),
-                      " tokens of training.\n");
+      absl::StrAppend(&notes, "Extrapolated: some samples are longer than the texts of training.\n");
     }
     console.out << "\n" << notes;
   }
 
   std::string db_, baseline_, candidate_, job_, task_, metric_;
-  bool all_metrics_ = false;
+  bool all_metrics_ = false, is_gate_ = false;
+  double margin_ = 100 * stats::kDefaultMargin;
   int64_t draws_ = 20'000;
   std::optional<int64_t> seed_;
 };
@@ -304,18 +321,22 @@ constinit const Verb kCompareVerb = {
     .about =
         "Reads the database, also while a job runs, and computes everything anew. Both variants got the same "
         "questions, so\n"
-        "differences are paired; questions on one context are one cluster, and interval (t) and p (sign flips) are "
-        "over\n"
-        "clusters. A failed sample counts as the worst value and makes the row incomplete. docs/measuring.md says "
-        "why.\n"
+        "differences are paired; questions on one context are one cluster, and interval and p are by t over clusters, "
+        "with\n"
+        "sign flips as a check. The outcome is better, worse, equivalent or undecided, by p adjusted over all "
+        "candidates "
+        "and\n"
+        "lengths of the job. A failed sample counts as the worst value and makes the row incomplete. docs/measuring.md "
+        "says why.\n"
         "Variants of two jobs (imported answers are a job of their own) are compared on the questions that both were "
         "asked\n"
         "with the same prompt; the others are left out and counted. JOB/NAME, such as 7/other, says which job's is "
         "meant.\n"
-        "JSON and CSV: one row for every task, metric and length, all digits.",
+        "JSON and CSV: a row for every cell, mean over tasks and contrast of lengths, all digits.",
     .examples =
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=baseline@t=0.7 --format=csv\n"
+        "varifocal compare --db=results.db --baseline=baseline --candidate=focal --gate\n"
         "varifocal compare --db=results.db --baseline=1/baseline --candidate=7/other",
     .formats = "text json jsonl csv",
     .make = &Make<Compare>,

@@ -28,9 +28,8 @@ Json ModelJson(const v1::Model& model) {
       {"vocabulary_size", model.vocabulary_size()},
       {"context_length_max", model.context_length_max()},
       {"trained_context_length", model.trained_context_length() == 0 ? Json() : Json(model.trained_context_length())},
-      {"attention_mode", absl::AsciiStrToLower(v1::Model::AttentionMode_Name(model.attention_mode()))},
-      {"focal_temperatures", Json::array()},
-      {"tau_mean", model.tau_mean().empty() ? Json() : Json(model.tau_mean())},
+      {"attention", model.attention_label()},
+      {"attention_json", model.attention_json()},
       {"dtype", model.dtype()},
       {"backend", model.backend()},
       {"isa", model.isa()},
@@ -45,20 +44,7 @@ Json ModelJson(const v1::Model& model) {
       {"memory_free_bytes", model.memory_free_bytes()},
       {"weights_shared_bytes", model.weights_shared_bytes()},
       {"fault", model.fault().empty() ? Json() : Json(model.fault())}};
-  for (double temperature : model.focal_temperatures()) row["focal_temperatures"].push_back(temperature);
   return row;
-}
-
-std::string Attention(const Json& row) {
-  std::string text = row.at("attention_mode").get<std::string>();
-  const std::vector<double> temperatures = row.at("focal_temperatures").get<std::vector<double>>();
-  if (!temperatures.empty()) {
-    const bool is_one =
-        std::count(temperatures.begin(), temperatures.end(), temperatures[0]) == std::ssize(temperatures);
-    absl::StrAppend(&text, is_one ? absl::StrCat(" t=", temperatures[0]) : " t by layer");
-  }
-  if (!row.at("tau_mean").is_null()) absl::StrAppend(&text, " ", row.at("tau_mean").get<std::string>());
-  return text;
 }
 
 class ShowModels : public Command {
@@ -76,7 +62,7 @@ class ShowModels : public Command {
          {.key = "state", .title = "state"},
          {.key = "architecture", .title = "architecture"},
          {.key = "parameter_count", .title = "parameters", .right_aligned = true, .text = count("parameter_count")},
-         {.key = "attention_mode", .title = "attention", .text = &Attention},
+         {.key = "attention", .title = "attention"},
          {.key = "trained_context_length",
           .title = "trained to",
           .right_aligned = true,

@@ -1,5 +1,6 @@
 // varifocal report: one self-contained page, or the comparison table for a paper.
 #include <ostream>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -9,42 +10,62 @@
 #include "client/jobs.h"
 #include "client/report/report.h"
 #include "client/verb.h"
+#include "db/stats/compare.h"
 
 namespace varifocal::client {
 namespace {
 
 // What the file's ending says, where --format does not.
-ReportFormat FormatOfPath(const std::string& path) {
-  if (absl::EndsWith(path, ".csv")) return ReportFormat::kCsv;
-  if (absl::EndsWith(path, ".json")) return ReportFormat::kJson;
-  if (absl::EndsWith(path, ".md") || absl::EndsWith(path, ".txt")) return ReportFormat::kMarkdown;
-  if (absl::EndsWith(path, ".tex")) return ReportFormat::kLatex;
-  return ReportFormat::kHtml;
+absl::StatusOr<ReportFormat> FormatOfPath(const std::string& path) {
+  const std::pair<const char*, ReportFormat> endings[] = {
+      {".html", ReportFormat::kHtml}, {".htm", ReportFormat::kHtml},    {".csv", ReportFormat::kCsv},
+      {".json", ReportFormat::kJson}, {".md", ReportFormat::kMarkdown}, {".txt", ReportFormat::kMarkdown},
+      {".tex", ReportFormat::kLatex}};
+  for (const auto& [ending, format] : endings) {
+    if (absl::EndsWith(path, ending)) return format;
+  }
+  return UsageError(absl::StrCat("--out=", path,
+                                 " does not say a format: the endings are .html, .csv, .json, .md, .txt "
+                                 "and .tex, or give --format."));
 }
 
 class WriteTheReport : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     flags.Add("db", &options_.database_path, "PATH", "the results database; a daemon may be writing to it").Required();
-    flags.Add("out", &options_.output_path, "PATH", "the file to write, whole or not at all").Required();
+    flags
+        .Add("out", &options_.output_path, "PATH",
+             "the file to write, whole or not at all; - for standard output, a page unless --format")
+        .Required();
     flags.Add("job", &job_, "JOB", "this job instead of the newest one");
     flags.Add("baseline", &options_.baseline, "A",
               "the variant that differences are measured from, or JOB/A; the job's first unless given");
     flags.Add("candidates", &candidates_, "B,C,..",
               "compared with it, JOB/B for another job's; all others unless given");
+    flags.Add("margin", &margin_, "POINTS", "differences within it count as equivalent, in percent of a metric's span")
+        .AtLeast(0.01)
+        .AtMost(50);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
-    options_.format = FormatOfPath(options_.output_path);
+    const bool to_standard_output = options_.output_path == "-";
     if (global.format_given) {
       ASSIGN_OR_RETURN(options_.format, ParseReportFormat(global.format));
+    } else if (!to_standard_output) {
+      ASSIGN_OR_RETURN(options_.format, FormatOfPath(options_.output_path));
     }
+    options_.margin = margin_ / 100;
     if (!job_.empty()) {
       ASSIGN_OR_RETURN(const std::string name, JobName(job_));
       int64_t id = 0;
       if (absl::SimpleAtoi(absl::StripPrefix(name, "jobs/"), &id)) options_.job_id = id;
     }
     options_.candidates = SplitList(candidates_);
+    if (to_standard_output) {
+      ASSIGN_OR_RETURN(const std::string bytes, RenderReport(options_));
+      console.out << bytes;
+      return ExitCode::kDone;
+    }
     RETURN_IF_ERROR(WriteReport(options_));
     console.out << options_.output_path << "\n";
     return ExitCode::kDone;
@@ -53,6 +74,7 @@ class WriteTheReport : public Command {
  private:
   ReportOptions options_;
   std::string job_, candidates_;
+  double margin_ = 100 * stats::kDefaultMargin;
 };
 
 }  // namespace
@@ -71,9 +93,13 @@ constinit const Verb kReportVerb = {
         "Variants\n"
         "of other jobs, imported answers for example, are named with their job and compared on the questions that both "
         "were\n"
-        "asked. Everything is computed from the database as it is now; the same database gives the same bytes.",
+        "asked. Everything is computed from the database as it is now; the same database gives the same bytes.\n"
+        "An outcome is better, worse, equivalent (within --margin) or undecided, by p adjusted over all candidates "
+        "and\n"
+        "lengths of the job, whichever are shown.",
     .examples =
         "varifocal report --db=results.db --out=report.html\n"
+        "varifocal report --db=results.db --out=- --format=csv\n"
         "varifocal report --db=results.db --out=table.tex --baseline=baseline --candidates=focal\n"
         "varifocal report --db=results.db --out=report.html --baseline=1/baseline --candidates=1/focal,7/other",
     .formats = "html csv json markdown latex",

@@ -27,6 +27,11 @@ absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": a write was cut off and the next writer must open the database first"));
   }
+  if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE) {
+    // SQLite knows the full disk alone; a quota and a limit of the file's size are the same to a writer.
+    return absl::ResourceExhaustedError(absl::StrCat(
+        path, ": a write failed (a quota, a limit of the file's size or the disk itself): ", OneLine(detail)));
+  }
   switch (code & 0xff) {
     case SQLITE_OK:
     case SQLITE_ROW:
@@ -165,6 +170,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
     return ToStatus(code, path, connection == nullptr ? "out of memory" : sqlite3_errmsg(connection));
   }
   sqlite3_busy_timeout(connection, options.busy_timeout_ms);
+  database->busy_timeout_ms_ = options.busy_timeout_ms;
   sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   RETURN_IF_ERROR(database->Execute("PRAGMA cell_size_check = ON"));
   if (options.read_only) {
@@ -212,6 +218,16 @@ absl::Status Database::Check(const char* pragma) {
   std::string found = row ? statement.Text(0) : "no answer";
   if (found == "ok") return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(path_, ": the database is damaged: ", OneLine(found)));
+}
+
+absl::Status Database::Checkpoint() {
+  constexpr int kWaitMs = 200;
+  sqlite3_busy_timeout(connection_, kWaitMs);
+  const absl::StatusOr<std::optional<int64_t>> is_busy = QueryInt("PRAGMA wal_checkpoint(TRUNCATE)");
+  sqlite3_busy_timeout(connection_, busy_timeout_ms_);
+  RETURN_IF_ERROR(is_busy.status());
+  if (is_busy->value_or(0) == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(path_, ": a reader keeps the write-ahead log from being emptied"));
 }
 
 absl::Status Database::QuickCheck() { return Check("PRAGMA quick_check(1)"); }

@@ -1,5 +1,6 @@
 #include "db/stats/clusters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -16,7 +17,10 @@ std::vector<Cluster> GroupByCluster(const std::vector<ClusteredValue>& values) {
   clusters.reserve(groups.size());
   for (const auto& [name, members] : groups) {
     Cluster cluster;
-    for (double value : members) cluster.sum += value;
+    for (double value : members) {
+      cluster.sum += value;
+      cluster.square_sum += value * value;
+    }
     cluster.count = static_cast<int64_t>(members.size());
     clusters.push_back(cluster);
   }
@@ -34,20 +38,76 @@ ClusteredMean MeanOfClusters(const std::vector<Cluster>& clusters) {
   }
   VF_CHECK(result.value_count > 0, "a mean needs a value");
   const double n = static_cast<double>(result.value_count);
-  const double c = static_cast<double>(clusters.size());
   result.cluster_count = static_cast<int64_t>(clusters.size());
   result.mean = sum / n;
   if (clusters.size() < 2) return result;
-  // var(mean) = C/(C-1) * sum_c (sum_c - count_c * mean)^2 / n^2
+  // With shares a_c = count_c / n of the values: var(mean) = sum_c r_c^2 / (1 - a_c) / n^2, where r_c is the residual
+  // sum_c - count_c * mean. Under independent values of variance s^2, E[r_c r_d] = s^2 (count_c [c=d] - count_c count_d
+  // / n), and with B_cd = E[r_c r_d] / sqrt((1 - a_c)(1 - a_d)) the degrees of freedom are (trace B)^2 / trace(B B):
+  // trace B = n, trace(B B) = sum_c count_c^2 + (sum_c w_c)^2 - sum_c w_c^2, w_c = count_c^2 / (1 - a_c) / n.
   double squares = 0;
+  double diagonal = 0, weight_sum = 0, weight_square_sum = 0;
   for (const Cluster& cluster : clusters) {
-    const double stray = cluster.sum - static_cast<double>(cluster.count) * result.mean;
-    squares += stray * stray;
+    const double count = static_cast<double>(cluster.count);
+    const double rest = 1 - count / n;
+    const double residual = cluster.sum - count * result.mean;
+    squares += residual * residual / rest;
+    diagonal += count * count;
+    const double weight = count * count / rest / n;
+    weight_sum += weight;
+    weight_square_sum += weight * weight;
   }
-  result.standard_error = std::sqrt(c / (c - 1) * squares) / n;
+  result.standard_error = std::sqrt(squares) / n;
+  result.degrees = n * n / (diagonal + weight_sum * weight_sum - weight_square_sum);
   // Equal clusters stray by rounding only, which must read as "no variance seen".
   if (result.standard_error * n <= 1e-12 * magnitude) result.standard_error = 0;
   return result;
+}
+
+int64_t StrayClusterCount(const std::vector<Cluster>& clusters) {
+  std::vector<double> means;
+  double magnitude = 0;
+  for (const Cluster& cluster : clusters) {
+    means.push_back(cluster.sum / static_cast<double>(cluster.count));
+    magnitude = std::max(magnitude, std::abs(means.back()));
+  }
+  std::sort(means.begin(), means.end());
+  int64_t longest = 0;
+  for (size_t first = 0, i = 0; i < means.size(); ++i) {
+    if (means[i] - means[first] > 1e-12 * magnitude) first = i;
+    longest = std::max(longest, static_cast<int64_t>(i - first + 1));
+  }
+  return static_cast<int64_t>(means.size()) - longest;
+}
+
+bool HasSpread(const std::vector<Cluster>& clusters) {
+  const int64_t count = static_cast<int64_t>(clusters.size()), stray = StrayClusterCount(clusters);
+  return stray >= kSpreadClusterCountMin || (count > 1 && stray == count - 1);
+}
+
+std::optional<double> PooledDesignEffect(const std::vector<std::vector<Cluster>>& samples) {
+  double clustered = 0, independent = 0;
+  for (const std::vector<Cluster>& clusters : samples) {
+    if (clusters.size() < 2) continue;
+    const ClusteredMean mean = MeanOfClusters(clusters);
+    const double n = static_cast<double>(mean.value_count);
+    if (n < 2) continue;
+    double square_sum = 0;
+    for (const Cluster& cluster : clusters) square_sum += cluster.square_sum;
+    clustered += n * mean.standard_error * mean.standard_error;
+    independent += n * (square_sum / n - mean.mean * mean.mean) / (n - 1);
+  }
+  if (!(independent > 1e-12)) return std::nullopt;
+  return std::max(1.0, clustered / independent);
+}
+
+double DesignEffectMax(const std::vector<Cluster>& clusters) {
+  double squares = 0, n = 0;
+  for (const Cluster& cluster : clusters) {
+    squares += static_cast<double>(cluster.count) * static_cast<double>(cluster.count);
+    n += static_cast<double>(cluster.count);
+  }
+  return n > 0 ? squares / n : 1;
 }
 
 }  // namespace varifocal::stats

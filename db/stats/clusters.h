@@ -1,13 +1,15 @@
 // Values grouped by what they share, and the mean of such data with its standard error.
 //
-// Questions on one context stand and fall together, so the cluster is the unit of evidence: the mean over all values is
-// a ratio of cluster sums to cluster sizes, and its variance comes from how far clusters stray from it.
+// Questions on one context are correlated, so the cluster is the unit of evidence: the mean over all values is a ratio
+// of cluster sums to cluster sizes, and its variance is estimated from the residuals of the cluster sums, with the
+// correction for few or unequal clusters known as CR2 and its Satterthwaite degrees of freedom. For C clusters of equal
+// size that is the ordinary variance of the cluster means with C - 1 degrees of freedom.
 //
-// Source: Cochran 1977, Sampling Techniques, section 9.6 (ratio to size, clusters of unequal size); with the C/(C-1)
-//         correction for few clusters.
+// Source: Bell and McCaffrey 2002, Survey Methodology 28, 169-181; Pustejovsky and Tipton 2018, arXiv:1601.01981.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@ namespace varifocal::stats {
 struct Cluster {
   double sum = 0;
   int64_t count = 0;
+  double square_sum = 0;  // of the values; needed for DesignEffect() alone
 };
 
 struct ClusteredValue {
@@ -29,10 +32,24 @@ std::vector<Cluster> GroupByCluster(const std::vector<ClusteredValue>& values);
 struct ClusteredMean {
   double mean = 0;
   double standard_error = 0;  // 0 when every cluster has the same mean, and for a single cluster
+  double degrees = 0;         // of freedom of standard_error; 0 for a single cluster
   int64_t value_count = 0;
   int64_t cluster_count = 0;
 };
 
 ClusteredMean MeanOfClusters(const std::vector<Cluster>& clusters);  // at least one value
+
+// The number of clusters whose mean is not the most frequent one. Below kSpreadClusterCountMin the variance between
+// clusters is not known from this data alone.
+int64_t StrayClusterCount(const std::vector<Cluster>& clusters);
+inline constexpr int64_t kSpreadClusterCountMin = 3;
+bool HasSpread(const std::vector<Cluster>& clusters);  // enough of them stray, or no two clusters are alike
+
+// How many dependent values know as much as one independent value: the clustered variance over the variance of as many
+// independent values, pooled over `samples` (one per context length, say) and at least 1. None when no value differs.
+std::optional<double> PooledDesignEffect(const std::vector<std::vector<Cluster>>& samples);
+
+// The design effect of values that are equal within each cluster: sum of squared sizes / number of values.
+double DesignEffectMax(const std::vector<Cluster>& clusters);
 
 }  // namespace varifocal::stats

@@ -5,8 +5,9 @@
 // the metric's worst value, so a sick run cannot look better; it also makes the comparison incomplete until it is
 // resumed or accepted. Differences are candidate minus baseline.
 //
-// The primary endpoints, adjusted together by Holm's method, are the suite differences, one per length: the mean over
-// tasks of the difference of each task's primary metric. Everything else is exploratory and says so.
+// The primary endpoints are the suite differences, one per candidate and length: the mean over tasks of the difference
+// of each task's primary metric. Everything else is exploratory. What is adjusted together (a family) does not depend on
+// what is shown: db/stats/family.h.
 //
 // Cost: dominated by the sign-flip draws, below 10 ms for each row of 500 clusters.
 #pragma once
@@ -19,75 +20,71 @@
 #include "absl/status/statusor.h"
 #include "db/pairing.h"
 #include "db/reader.h"
+#include "db/stats/inference.h"
 #include "db/stats/intervals.h"
 #include "db/stats/sign_flip.h"
 
 namespace varifocal::stats {
 
+inline constexpr double kDefaultMargin = 0.03;
+
 struct CompareOptions {
   double confidence = 0.95;
+  double margin = kDefaultMargin;  // of equivalence, as a share of a metric's span from worst to best
+  bool with_sign_flip = true;
   SignFlipOptions sign_flip;
 };
 
-struct Comparison {
+// Of one task, metric and length; differences in the metric's unit. A metric without bounds has no margin.
+struct Comparison : Inference {
   std::string task, metric;
   int64_t context_length = 0;
   std::string baseline, candidate;
   bool is_primary_metric = false;  // the task's first metric
   int64_t planned_count = 0;
-  int64_t sample_count = 0;  // pairs compared
-  int64_t cluster_count = 0;
+  int64_t sample_count = 0;    // pairs compared
   int64_t failed_count = 0;    // pairs with a failure on either side
   bool is_incomplete = false;  // failures, or fewer pairs than planned
-  double baseline_mean = 0, candidate_mean = 0, difference = 0;
+  double baseline_mean = 0, candidate_mean = 0;
   Interval baseline_interval, candidate_interval;
-  double low = 0, high = 0;  // of the difference
-  double p_value = 1;
-  std::string test;  // "sign_flip_exact" or "sign_flip_sampled"
-  int64_t draws = 0;
-  uint64_t seed = 0;
   int64_t gain_count = 0;  // pairs where the candidate is better, and where it is worse (v. best_value)
   int64_t loss_count = 0;
-  std::optional<double> detectable_difference;  // none when every cluster differs alike
-  int64_t baseline_left_out_count = 0;          // across jobs: asked there and not of the other in the same way
+  int64_t baseline_left_out_count = 0;  // across jobs: asked there and not of the other in the same way
   int64_t candidate_left_out_count = 0;
 };
 
-// One length, all tasks: the mean of the tasks' differences.
-struct SuiteComparison {
+// One length, all tasks: the mean of the tasks' differences, as a share of each metric's span; better is positive.
+struct SuiteComparison : Inference {
   int64_t context_length = 0;
   std::string baseline, candidate;
-  int64_t task_count = 0, sample_count = 0, cluster_count = 0, failed_count = 0;
+  int64_t task_count = 0;           // with at least one pair
+  int64_t finished_task_count = 0;  // with every planned pair
+  int64_t planned_task_count = 0;
+  int64_t sample_count = 0, failed_count = 0;
   bool is_incomplete = false;
-  double baseline_mean = 0, candidate_mean = 0, difference = 0;
-  double low = 0, high = 0;
-  double p_value = 1;
-  double p_holm = 1;  // adjusted over the lengths of this list
-  std::string test;
-  int64_t draws = 0;
-  uint64_t seed = 0;
+  double baseline_mean = 0, candidate_mean = 0;
 };
 
 // Does the difference grow from one length to another, on the same questions? task is "" for the mean over tasks.
-struct LengthContrast {
+struct LengthContrast : Inference {  // of the difference at the long length minus that at the short one
   std::string task, metric;
   int64_t short_length = 0, long_length = 0;
   std::string baseline, candidate;
-  int64_t question_count = 0, cluster_count = 0;
+  int64_t question_count = 0;
   double short_difference = 0, long_difference = 0;
-  double contrast = 0;  // long minus short
-  double low = 0, high = 0;
-  double p_value = 1;
-  std::string test;
-  int64_t draws = 0;
-  uint64_t seed = 0;
+};
+
+// How many tests a pair of variants has once everything planned is answered.
+struct DeclaredTests {
+  int64_t suite = 0, primary = 0, secondary = 0;
 };
 
 struct ComparisonReport {
   std::vector<Comparison> comparisons;    // by task, metric_index, context_length
   std::vector<SuiteComparison> suite;     // by context_length
   std::vector<LengthContrast> contrasts;  // shortest against longest length, per task's primary metric, then ""
-  bool tokenizers_differ = false;         // pairs share the question, not the prompt
+  DeclaredTests declared;
+  bool tokenizers_differ = false;  // pairs share the question, not the prompt
   bool is_incomplete = false;
   // Across jobs, over all tasks and lengths of either one; see db/pairing.h.
   bool is_across_jobs = false;
@@ -101,12 +98,15 @@ struct MetricInfo {
   bool is_primary = false;
   int64_t planned_count = 0;
   std::optional<double> worst_value, best_value;
+  // Over all lengths, for where there is no spread at this one: of the differences, and of either side's values.
+  std::optional<double> design_effect, baseline_design_effect, candidate_design_effect;
 };
 
 // Pairs of one task, metric and length; at least one with both values.
 absl::StatusOr<Comparison> ComparePairs(const std::vector<db::PairRow>& pairs, const MetricInfo& info,
                                         const CompareOptions& options = {});
 
+// Adjusted over the rows of this pair alone; see CompareFamily.
 absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, int64_t job_id, const std::string& baseline,
                                                  const std::string& candidate, const CompareOptions& options = {});
 

@@ -15,6 +15,10 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
   ASSIGN_OR_RETURN(std::vector<db::CellRow> cells, reader.Cells(job_id));
   std::map<std::string, std::map<std::tuple<std::string, std::string, int64_t>, std::vector<db::SampleRow>>> rows;
   std::vector<Estimate> estimates;
+  // Beside the estimates: what their intervals are made of.
+  std::vector<std::vector<Cluster>> clusters;
+  std::vector<ScoreOptions> options;
+  std::map<std::tuple<std::string, std::string, std::string>, std::vector<size_t>> lengths;
   for (const db::CellRow& cell : cells) {
     const auto [place, is_new] = rows.try_emplace(cell.cell.variant);
     if (is_new) {
@@ -42,15 +46,38 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
       estimate.is_incomplete = estimate.answered_count < estimate.planned_count;
       if (!answered.empty()) estimate.mean_answered = MeanOfClusters(GroupByCluster(answered)).mean;
       const bool has_worst = metric.worst_value.has_value();
-      if (!values.empty() && (has_worst || estimate.failed_count == 0)) {
-        const std::vector<Cluster> clusters = GroupByCluster(values);
-        const Range range = has_worst && metric.best_value.has_value() ? Range{*metric.worst_value, *metric.best_value}
-                                                                       : Range{-reach, reach};
-        estimate.mean = MeanOfClusters(clusters).mean;
-        estimate.cluster_count = static_cast<int64_t>(clusters.size());
-        estimate.interval = ScoreInterval(clusters, metric.is_binary, range, confidence);
+      if (!has_worst && estimate.failed_count > 0) values.clear();
+      clusters.push_back(GroupByCluster(values));
+      const Range range = has_worst && metric.best_value.has_value() ? Range{*metric.worst_value, *metric.best_value}
+                                                                     : Range{-reach, reach};
+      options.push_back({metric.is_binary, range, confidence, std::nullopt});
+      if (!values.empty()) {
+        lengths[{estimate.variant, estimate.task, estimate.metric}].push_back(estimates.size());
+        estimate.mean = MeanOfClusters(clusters.back()).mean;
+        estimate.cluster_count = static_cast<int64_t>(clusters.back().size());
       }
       estimates.push_back(std::move(estimate));
+    }
+  }
+  // Design effects over the lengths of a task; where none shows there, over all tasks of the variant with a span.
+  std::map<std::string, std::vector<std::vector<Cluster>>> of_variant;
+  for (size_t i = 0; i < estimates.size(); ++i) {
+    const double span = std::abs(options[i].range.high - options[i].range.low);
+    std::vector<Cluster> scaled = clusters[i];
+    for (Cluster& cluster : scaled) {
+      cluster.sum /= span;
+      cluster.square_sum /= span * span;
+    }
+    if (estimates[i].mean.has_value() && span > 0) of_variant[estimates[i].variant].push_back(std::move(scaled));
+  }
+  for (const auto& [key, members] : lengths) {
+    std::vector<std::vector<Cluster>> samples;
+    for (size_t member : members) samples.push_back(clusters[member]);
+    std::optional<double> effect = PooledDesignEffect(samples);
+    if (!effect.has_value()) effect = PooledDesignEffect(of_variant[std::get<0>(key)]);
+    for (size_t member : members) {
+      options[member].borrowed_design_effect = effect;
+      estimates[member].interval = ScoreInterval(clusters[member], options[member]);
     }
   }
   return estimates;

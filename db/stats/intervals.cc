@@ -20,53 +20,61 @@ Interval WilsonInterval(double mean, double effective_count, double confidence) 
           mean == 1 ? 1 : std::min(1.0, (centre + half) / (1 + z2n))};
 }
 
-double EffectiveSampleCount(const std::vector<Cluster>& clusters) {
+double EffectiveSampleCount(const std::vector<Cluster>& clusters, std::optional<double> borrowed_design_effect) {
   const ClusteredMean mean = MeanOfClusters(clusters);
   const double n = static_cast<double>(mean.value_count);
-  const double c = static_cast<double>(mean.cluster_count);
-  if (mean.cluster_count < 2) return 1;
+  // Failures in one or two clusters (or successes) do not tell how failures cluster.
+  int64_t below_one = 0, above_zero = 0;
+  for (const Cluster& cluster : clusters) {
+    below_one += cluster.sum < static_cast<double>(cluster.count);
+    above_zero += cluster.sum > 0;
+  }
+  if (std::min(below_one, above_zero) < kSpreadClusterCountMin) {
+    const double most = DesignEffectMax(clusters);
+    return n / std::clamp(borrowed_design_effect.value_or(most), 1.0, std::max(1.0, most));
+  }
   // Both variances unbiased, so that clusters of one value have design effect 1: p(1-p)/(n-1).
   const double independent_variance = mean.mean * (1 - mean.mean) / (n - 1);
-  if (!(independent_variance > 0)) return c;
   const double design_effect = mean.standard_error * mean.standard_error / independent_variance;
   return n / std::max(1.0, design_effect);
 }
 
-Interval BinaryMeanInterval(const std::vector<Cluster>& clusters, double confidence) {
-  return WilsonInterval(std::clamp(MeanOfClusters(clusters).mean, 0.0, 1.0), EffectiveSampleCount(clusters),
-                        confidence);
-}
+namespace {
 
-Interval MeanInterval(const std::vector<Cluster>& clusters, Range range, double confidence) {
+Interval MeanInterval(const std::vector<Cluster>& clusters, const ScoreOptions& options) {
   const ClusteredMean mean = MeanOfClusters(clusters);
-  const double lowest = std::min(range.low, range.high);
-  const double highest = std::max(range.low, range.high);
-  const double c = static_cast<double>(mean.cluster_count);
+  const double lowest = std::min(options.range.low, options.range.high);
+  const double highest = std::max(options.range.low, options.range.high);
   if (mean.cluster_count < 2) return {lowest, highest};
-  double low = 0;
-  double high = 0;
+  double low = mean.mean;
+  double high = mean.mean;
   if (mean.standard_error > 0) {
-    const double half = StudentTQuantile((1 + confidence) / 2, c - 1) * mean.standard_error;
-    low = mean.mean - half;
-    high = mean.mean + half;
-  } else {
-    // Rule of three, for any confidence: the share q of other clusters with (1 - q)^C = 1 - confidence is near
-    // -ln(1 - confidence) / C, which is 3/C at 95 %.
-    const double share = std::min(1.0, -std::log(1 - confidence) / c);
-    low = mean.mean - share * (mean.mean - lowest);
-    high = mean.mean + share * (highest - mean.mean);
+    const double half = StudentTQuantile((1 + options.confidence) / 2, mean.degrees) * mean.standard_error;
+    low -= half;
+    high += half;
+  }
+  if (!HasSpread(clusters)) {
+    // Rule of three, for any confidence: the share q of other values with (1 - q)^n = 1 - confidence is near
+    // -ln(1 - confidence) / n, which is 3/n at 95 %.
+    const double count = EffectiveSampleCount(clusters, options.borrowed_design_effect);
+    const double share = std::min(1.0, -std::log(1 - options.confidence) / count);
+    low = std::min(low, mean.mean - share * (mean.mean - lowest));
+    high = std::max(high, mean.mean + share * (highest - mean.mean));
   }
   return {std::max(low, lowest), std::min(high, highest)};
 }
 
-Interval ScoreInterval(const std::vector<Cluster>& clusters, bool is_binary, Range range, double confidence) {
-  return is_binary ? BinaryMeanInterval(clusters, confidence) : MeanInterval(clusters, range, confidence);
+}  // namespace
+
+Interval ScoreInterval(const std::vector<Cluster>& clusters, const ScoreOptions& options) {
+  if (!options.is_binary) return MeanInterval(clusters, options);
+  return WilsonInterval(std::clamp(MeanOfClusters(clusters).mean, 0.0, 1.0),
+                        EffectiveSampleCount(clusters, options.borrowed_design_effect), options.confidence);
 }
 
-double DetectableDifference(double standard_error, int64_t cluster_count) {
-  VF_CHECK(cluster_count >= 2);
-  const double degrees = static_cast<double>(cluster_count - 1);
-  return (StudentTQuantile(0.975, degrees) + StudentTQuantile(0.8, degrees)) * standard_error;
+double DetectableDifference(double standard_error, double degrees, double level) {
+  VF_CHECK(degrees > 0 && level > 0 && level < 1);
+  return (StudentTQuantile(1 - level / 2, degrees) + StudentTQuantile(0.8, degrees)) * standard_error;
 }
 
 }  // namespace varifocal::stats

@@ -1,19 +1,15 @@
-// 95 % intervals for means and for paired differences, from clusters.
+// 95 % intervals for the mean of one score, from clusters.
 //
 // Binary mean: Wilson's interval with the number of values replaced by the effective sample size: values / design
-// effect, where the design effect is the clustered variance over the variance of as many independent values, and at
-// least 1. With no failure seen (or no success) nothing is known of how they cluster, and a cluster counts as one
-// value. Measured on simulated clusters of 4 (12 and 25 of them, correlation 0 to 0.7, means 0.5 to 0.97): 93 to 97 %
-// of these intervals hold the truth, against 70 to 97 % when samples count as independent. Other means and differences:
-// t interval with clusters - 1 degrees of freedom. When every cluster has the same mean there is no variance to see,
-// and the rule of three speaks: at most a share 3/clusters of clusters may be different, and those as different as the
-// range allows.
+// effect. Where clusters show too little spread to estimate a design effect (a perfect score has none), it is borrowed:
+// the caller passes that of the same task, metric and variant at other lengths. With none to borrow a cluster counts as
+// one value. Other means: t interval with Satterthwaite's degrees of freedom; without spread the rule of three, on the
+// effective sample size: at most a share 3 / size of the values may be different, and those by the whole range.
 //
-// Source: Wilson 1927; Korn and Graubard 1998 (effective sample size with the t correction for few clusters); Hanley
-// and
-//         Lippman-Hand 1983 (rule of three).
+// Source: Wilson 1927; Korn and Graubard 1998 (effective sample size); Hanley and Lippman-Hand 1983 (rule of three).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "db/stats/clusters.h"
@@ -33,18 +29,22 @@ struct Range {  // of a single value: worst and best of a metric, in either orde
 // Wilson's interval for a share `mean` of `effective_count` independent values (which need not be whole).
 Interval WilsonInterval(double mean, double effective_count, double confidence = 0.95);
 
-// The number of independent values that would know as much, between 1 and the number of values.
-double EffectiveSampleCount(const std::vector<Cluster>& clusters);
+// The number of independent values that would know as much, between 1 and the number of values. Without spread:
+// values / borrowed_design_effect, or the number of clusters when nothing was borrowed.
+double EffectiveSampleCount(const std::vector<Cluster>& clusters, std::optional<double> borrowed_design_effect = {});
 
-Interval BinaryMeanInterval(const std::vector<Cluster>& clusters, double confidence = 0.95);
+// How the interval of a mean is made.
+struct ScoreOptions {
+  bool is_binary = false;
+  Range range;
+  double confidence = 0.95;
+  std::optional<double> borrowed_design_effect;
+};
 
-// The t interval cut to the range. For a single cluster: the whole range.
-Interval MeanInterval(const std::vector<Cluster>& clusters, Range range, double confidence = 0.95);
+// For a single cluster of a metric that is not binary: the whole range.
+Interval ScoreInterval(const std::vector<Cluster>& clusters, const ScoreOptions& options);
 
-// Whichever of the two suits the metric.
-Interval ScoreInterval(const std::vector<Cluster>& clusters, bool is_binary, Range range, double confidence = 0.95);
-
-// The smallest true difference that a test at level 0.05 would find four times out of five, given this standard error.
-double DetectableDifference(double standard_error, int64_t cluster_count);
+// The smallest true difference that a two-sided t test at `level` would find four times out of five.
+double DetectableDifference(double standard_error, double degrees, double level = 0.05);
 
 }  // namespace varifocal::stats

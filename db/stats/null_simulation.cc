@@ -24,10 +24,12 @@ double Normal(Random& random) {
 }  // namespace
 
 NullRates SimulateNull(const NullDesign& design, int64_t experiment_count, int64_t draws, uint64_t seed) {
-  const double threshold = -NormalQuantile(design.flip_share);
+  const double loss_share = design.loss_share < 0 ? design.flip_share : design.loss_share;
+  const double gain_threshold = -NormalQuantile(design.flip_share), loss_threshold = -NormalQuantile(loss_share);
+  const double truth = design.is_binary ? design.flip_share - loss_share : 0;
   const double shared = std::sqrt(design.correlation);
   const double own = std::sqrt(1 - design.correlation);
-  MetricInfo info{design.is_binary, true, design.cluster_count * design.cluster_size, 0.0, 1.0};
+  const MetricInfo info{design.is_binary, true, design.cluster_count * design.cluster_size, 0.0, 1.0};
   std::vector<db::PairRow> pairs(design.cluster_count * design.cluster_size);
   for (size_t i = 0; i < pairs.size(); ++i) {
     const size_t cluster = design.ignore_clusters ? i : i / design.cluster_size;
@@ -44,22 +46,29 @@ NullRates SimulateNull(const NullDesign& design, int64_t experiment_count, int64
       double baseline = 0.5;
       double candidate = std::clamp(0.5 + z / 10, 0.0, 1.0);
       if (design.is_binary) {
-        baseline = z < -threshold ? 1 : 0;
-        candidate = z > threshold ? 1 : 0;
+        baseline = z < -loss_threshold ? 1 : 0;
+        candidate = z > gain_threshold ? 1 : 0;
       }
       pairs[i].baseline_value = baseline;
       pairs[i].candidate_value = candidate;
       pairs[i].difference = candidate - baseline;
     }
     CompareOptions options;
-    options.sign_flip = {draws, seed + static_cast<uint64_t>(experiment)};
+    options.with_sign_flip = draws > 0;
+    if (draws > 0) options.sign_flip = {draws, seed + static_cast<uint64_t>(experiment)};
     absl::StatusOr<Comparison> row = ComparePairs(pairs, info, options);
     VF_CHECK(row.ok());
-    rates.sign_flip += row->p_value <= 0.05;
-    rates.interval += row->low > 0 || row->high < 0;
+    const bool leaves_out_zero = row->low > 0 || row->high < 0;
+    rates.sign_flip += row->sign_flip.p_value <= 0.05;
+    rates.interval += leaves_out_zero;
+    rates.coverage += row->low <= truth && truth <= row->high;
+    rates.equivalent += row->outcome == Outcome::kEquivalent;
+    rates.contradictions += leaves_out_zero != (row->p_value < 0.05);
   }
   rates.sign_flip /= static_cast<double>(experiment_count);
   rates.interval /= static_cast<double>(experiment_count);
+  rates.coverage /= static_cast<double>(experiment_count);
+  rates.equivalent /= static_cast<double>(experiment_count);
   return rates;
 }
 

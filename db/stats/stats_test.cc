@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "db/stats/clusters.h"
 #include "db/stats/holm.h"
+#include "db/stats/inference.h"
 #include "db/stats/intervals.h"
 #include "db/stats/sign_flip.h"
 #include "db/stats/special.h"
@@ -76,7 +77,7 @@ TEST(Intervals, DifferencesOfEqualClustersAreScipys) {
   for (const Json& c : Golden()["t_interval"]) {
     std::vector<Cluster> clusters;
     for (const Json& difference : c["differences"]) clusters.push_back({difference.get<double>(), 1});
-    const Interval interval = MeanInterval(clusters, {-10, 10});
+    const Interval interval = ScoreInterval(clusters, {.range = {-10, 10}});
     EXPECT_NEAR(MeanOfClusters(clusters).mean, c["mean"].get<double>(), 1e-14);
     EXPECT_NEAR(interval.low, c["low"].get<double>(), 1e-9) << c.dump();
     EXPECT_NEAR(interval.high, c["high"].get<double>(), 1e-9) << c.dump();
@@ -84,11 +85,105 @@ TEST(Intervals, DifferencesOfEqualClustersAreScipys) {
 }
 
 TEST(Intervals, UnequalClustersUseTheRatioForm) {
-  // By hand: 1 of 1, 2 of 4, 0 of 3: mean 3/8; strays 5/8, 1/2, -9/8, squares 0.390625 + 0.25 + 1.265625 = 1.90625;
-  // sqrt(3/2 * 1.90625) / 8 = 0.2113711.
+  // By hand: 1 of 1, 2 of 4, 0 of 3: mean 3/8; residuals 5/8, 1/2, -9/8, their squares over 1 - share of the values:
+  // 0.390625 / (7/8) + 0.25 / (4/8) + 1.265625 / (5/8) = 2.9714286; sqrt(2.9714286) / 8 = 0.2154729.
   const ClusteredMean mean = MeanOfClusters({{1, 1}, {2, 4}, {0, 3}});
   EXPECT_DOUBLE_EQ(mean.mean, 0.375);
-  EXPECT_NEAR(mean.standard_error, 0.2113711, 1e-7);
+  EXPECT_NEAR(mean.standard_error, 0.2154729, 1e-7);
+  for (const Json& c : Golden()["cluster_robust"]) {
+    std::vector<Cluster> clusters;
+    for (const Json& cluster : c["clusters"]) {
+      Cluster& made = clusters.emplace_back();
+      for (const Json& value : cluster) {
+        made.sum += value.get<double>();
+        made.square_sum += value.get<double>() * value.get<double>();
+        ++made.count;
+      }
+    }
+    const ClusteredMean robust = MeanOfClusters(clusters);
+    EXPECT_NEAR(robust.standard_error, c["standard_error"].get<double>(), 1e-12) << c.dump();
+    EXPECT_NEAR(robust.degrees, c["degrees"].get<double>(), 1e-9) << c.dump();
+    const Inference inferred = InferDifference({{clusters, 10, 1}}, {.margin = 0.1, .with_sign_flip = false});
+    ASSERT_FALSE(inferred.is_variance_borrowed);
+    EXPECT_NEAR(inferred.low, c["low"].get<double>(), 1e-8) << c.dump();
+    EXPECT_NEAR(inferred.high, c["high"].get<double>(), 1e-8) << c.dump();
+    EXPECT_NEAR(inferred.p_value, c["p"].get<double>(), 1e-9) << c.dump();
+    EXPECT_NEAR(inferred.p_equivalence, c["p_equivalence"].get<double>(), 1e-9) << c.dump();
+  }
+}
+
+TEST(Inference, MeansOverTasksCombineByWelchsRule) {
+  for (const Json& c : Golden()["task_mean"]) {
+    std::vector<TaskDifferences> tasks;
+    for (const Json& differences : c["tasks"]) {
+      TaskDifferences& task = tasks.emplace_back();
+      for (const Json& value : differences) {
+        task.clusters.push_back({value.get<double>(), 1, value.get<double>() * value.get<double>()});
+      }
+    }
+    const Inference inferred = InferDifference(tasks, {.with_sign_flip = false});
+    EXPECT_NEAR(inferred.difference, c["difference"].get<double>(), 1e-14);
+    EXPECT_NEAR(inferred.degrees, c["degrees"].get<double>(), 1e-9);
+    EXPECT_NEAR(inferred.p_value, c["p"].get<double>(), 1e-9);
+    EXPECT_NEAR(inferred.low, c["low"].get<double>(), 1e-8);
+    EXPECT_NEAR(inferred.high, c["high"].get<double>(), 1e-8);
+  }
+}
+
+// The variance with one pair gained and one lost added.
+TEST(Inference, SparseClustersAddOnePairEitherWay) {
+  for (const Json& c : Golden()["sparse_pairs"]) {
+    std::vector<Cluster> clusters;
+    for (int64_t i = 0; i < c["pairs"].get<int64_t>(); ++i) {
+      const double value =
+          i < c["lost"].get<int64_t>() ? -1 : i < c["lost"].get<int64_t>() + c["gained"].get<int64_t>();
+      clusters.push_back({value, 1, value * value});
+    }
+    const Inference inferred = InferDifference({{clusters, 1, 1}}, {.with_sign_flip = false});
+    ASSERT_TRUE(inferred.is_variance_borrowed);
+    EXPECT_NEAR(inferred.standard_error, c["standard_error"].get<double>(), 1e-12) << c.dump();
+  }
+}
+
+TEST(Inference, HolmCountsTestsThatHaveNoAnswersYet) {
+  std::vector<Cluster> clusters;
+  for (int i = 0; i < 8; ++i) clusters.push_back({1.0 + i % 3, 4, 4});
+  Inference one = InferDifference({{clusters, 1, 1}}, {}), two = one;
+  DecideTogether({&one}, 1, 0.95);
+  DecideTogether({&two}, 18, 0.95);
+  EXPECT_EQ(one.p_adjusted, one.p_value);
+  EXPECT_DOUBLE_EQ(two.p_adjusted, 18 * one.p_value);
+  EXPECT_EQ(two.test_count, 18);
+  ASSERT_TRUE(one.detectable_difference.has_value());
+  ASSERT_TRUE(two.detectable_difference.has_value());
+  EXPECT_GT(*two.detectable_difference, *one.detectable_difference);
+  two.reach = *two.detectable_difference * 0.99;
+  DecideTogether({&two}, 18, 0.95);
+  EXPECT_EQ(two.detectable_difference, std::nullopt) << "larger than any difference";
+  two.is_unfinished = true;
+  DecideTogether({&two}, 18, 0.95);
+  EXPECT_EQ(two.outcome, Outcome::kUndecided) << "no verdict on an unfinished row, however clear";
+}
+
+TEST(Clusters, StrayClustersAreCountedAgainstTheMostFrequentMean) {
+  EXPECT_EQ(StrayClusterCount({{0, 4}, {0, 4}, {1, 4}, {0, 2}}), 1);
+  EXPECT_EQ(StrayClusterCount({{1, 4}, {2, 4}, {3, 4}}), 2);
+  EXPECT_TRUE(HasSpread({{1, 4}, {2, 4}, {3, 4}})) << "no two alike: a graded metric";
+  EXPECT_FALSE(HasSpread({{0, 4}, {0, 4}, {0, 4}, {1, 4}, {2, 4}}));
+  EXPECT_TRUE(HasSpread({{0, 4}, {0, 4}, {3, 4}, {1, 4}, {2, 4}}));
+  EXPECT_FALSE(HasSpread({{1, 4}}));
+}
+
+TEST(Clusters, TheDesignEffectIsPooledOverSamples) {
+  std::vector<Cluster> alike, still;
+  for (int i = 0; i < 20; ++i) {
+    alike.push_back({i % 2 ? 4.0 : 0.0, 4, i % 2 ? 4.0 : 0.0});
+    still.push_back({4, 4, 4});
+  }
+  // A cluster is one value.
+  EXPECT_NEAR(*PooledDesignEffect({alike, still}), 4 * (79.0 / 80) * (20.0 / 19), 1e-12);
+  EXPECT_EQ(PooledDesignEffect({still}), std::nullopt) << "nothing to learn from";
+  EXPECT_EQ(DesignEffectMax({{0, 2}, {0, 6}}), (4 + 36) / 8.0);
 }
 
 TEST(Intervals, EffectiveSampleCountCountsWhatIsIndependent) {
@@ -110,13 +205,15 @@ TEST(Intervals, EffectiveSampleCountCountsWhatIsIndependent) {
 TEST(Intervals, RuleOfThreeWhereNoVarianceIsSeen) {
   const double share = -std::log(0.05) / 12;  // 0.2496, "three over twelve"
   EXPECT_NEAR(share, 3.0 / 12, 5e-4);
-  Interval zero = MeanInterval(std::vector<Cluster>(12, Cluster{0, 4}), {-1, 1});
-  EXPECT_DOUBLE_EQ(zero.low, -share);
-  EXPECT_DOUBLE_EQ(zero.high, share);
-  Interval all = MeanInterval(std::vector<Cluster>(12, Cluster{4, 4}), {-1, 1});
-  EXPECT_DOUBLE_EQ(all.low, 1 - 2 * share);
+  const std::vector<Cluster> perfect(12, Cluster{4, 4, 4});
+  const Interval all = ScoreInterval(perfect, {.range = {0, 1}});
+  EXPECT_DOUBLE_EQ(all.low, 1 - share) << "a cluster counts as one value";
   EXPECT_EQ(all.high, 1);
-  Interval lone = MeanInterval({{2, 4}}, {-1, 1});
+  const Interval borrowed = ScoreInterval(perfect, {.range = {0, 1}, .borrowed_design_effect = 1});
+  EXPECT_DOUBLE_EQ(borrowed.low, 1 + std::log(0.05) / 48) << "values do not depend on each other elsewhere";
+  const Interval binary = ScoreInterval(perfect, {.is_binary = true, .borrowed_design_effect = 1});
+  EXPECT_NEAR(binary.low, WilsonInterval(1, 48).low, 1e-12);
+  const Interval lone = ScoreInterval({{2, 4}}, {.range = {-1, 1}});
   EXPECT_EQ(lone.low, -1);
   EXPECT_EQ(lone.high, 1);
   // Means that are equal on paper only (0.1 + 0.2 against 0.3) show no variance either.

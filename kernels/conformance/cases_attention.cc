@@ -94,7 +94,8 @@ std::vector<AttentionCase> Table() {
   for (const int length : {1, 2, 7, 8, 9, 15, 16, 17, 47, 48, 49, 127, 128, 129, 255, 257, 300}) {
     table.push_back({.name = "length_" + std::to_string(length), .sequences = {{length, 3}}});
   }
-  for (const int dim : {8, 16, 24, 32, 40, 48, 64, 72, 80, 88, 96, 112, 128, 192, 248, 256}) {
+  for (const int dim : {1,  2,  3,  6,  8,  10,  13,  16,  20,  24,  32,  33,  40,  48, 63,
+                        64, 72, 80, 88, 96, 100, 112, 127, 128, 192, 248, 250, 255, 256}) {
     table.push_back({.name = "head_dim_" + std::to_string(dim),
                      .head_dim = dim,
                      .query_heads = 2,
@@ -113,6 +114,13 @@ std::vector<AttentionCase> Table() {
   }
   table.push_back({.name = "several_sequences", .sequences = {{1, 2}, {130, 3}, {17, 1}, {256, 0}, {3, 5}}});
   table.push_back({.name = "scale_per_row", .sequences = {{200, 3}, {50, 3}}, .row_scales = true});
+  table.push_back({.name = "scale_per_head", .sequences = {{200, 3}, {50, 3}}, .head_scales = true});
+  table.push_back({.name = "scale_per_row_and_head",
+                   .query_heads = 6,
+                   .kv_heads = 2,
+                   .sequences = {{200, 3}, {50, 3}},
+                   .row_scales = true,
+                   .head_scales = true});
   table.push_back({.name = "rows_that_see_nothing", .sequences = {{140, 1}}, .blind_rows = 20});
   table.push_back({.name = "large_scores", .sequences = {{260, 2}}, .amplitude = 8.0f});
   table.push_back({.name = "tiny_scores", .sequences = {{260, 2}}, .amplitude = 1e-20f});

@@ -100,7 +100,7 @@ std::string CheckTau(TauMean mean, Backend& tested, Backend& oracle) {
   return Both(tested, oracle, tolerance, "tau", [&](Backend& backend) {
     auto workspace = Take(backend.CreateWorkspace(OneHeadStep(rows, 200, width)));
     auto pool =
-        Take(backend.CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = 16, .has_tau_sums = true}, 2));
+        Take(backend.CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = 16, .annotation_bytes = 8}, 2));
     const std::vector<int32_t> table = {1, 0};
     const std::span<const int32_t> tables[] = {table};
     auto w = Upload(backend, weight), scales = Empty(backend, rows), counts = Empty(backend, 2);
@@ -141,7 +141,7 @@ std::string CheckTau(TauMean mean, Backend& tested, Backend& oracle) {
 std::string CheckSequenceTauRefusesChunks(Backend& tested) {
   auto workspace = Take(tested.CreateWorkspace(OneHeadStep(8, 64)));
   auto pool =
-      Take(tested.CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = 16, .has_tau_sums = true}, 1));
+      Take(tested.CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = 16, .annotation_bytes = 8}, 1));
   const std::vector<int32_t> table = {0};
   const std::span<const int32_t> tables[] = {table};
   const SequenceRows sequence{.row_count = 8, .first_position = 0, .page_tables = tables, .prompt_row_count = 9};
@@ -270,9 +270,9 @@ std::string CheckCancel(Backend& tested) {
 }
 
 std::string CheckRefusals(Backend& tested) {
-  if (tested.CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = 32, .has_group_bits = true}).code !=
+  if (tested.CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = 32, .annotation_bytes = 12}).code !=
       ErrorCode::kUnsupported) {
-    return "group bits were accepted without a group test";
+    return "12 annotation bytes were accepted";
   }
   auto workspace = Take(tested.CreateWorkspace(OneHeadStep(4, 64)));
   const SequenceRows sequence{.row_count = 5};

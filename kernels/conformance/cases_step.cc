@@ -28,7 +28,7 @@ class PageWalk {
                                                .ffn_dim = 16,
                                                .vocab_size = 16}));
     pool_ = Take(backend.CreateKvPool(
-        {.layer_count = kLayers, .kv_head_count = kKvHeads, .head_dim = kDim, .has_tau_sums = true}, kPages));
+        {.layer_count = kLayers, .kv_head_count = kKvHeads, .head_dim = kDim, .annotation_bytes = 8}, kPages));
     const int rows = (kHeads + 2 * kKvHeads) * kDim;
     for (int layer = 0; layer < kLayers; ++layer) {
       weights_.push_back(MakeWeight(backend, UniformVector(500 + layer, static_cast<size_t>(rows) * kWidth), rows,

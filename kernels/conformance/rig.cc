@@ -112,6 +112,8 @@ float RowScale(const AttentionCase& c, int sequence, int position) {
   return TauScale(6.0f + 3.0f * Uniform(77 + sequence, position));
 }
 
+float HeadScale(int head) { return 0.75f + 0.25f * Uniform(91, head); }
+
 namespace {
 
 // The pieces of a step and the memory its spans point to.
@@ -170,6 +172,10 @@ class Walker {
     out_ = EmptyOperands(backend, static_cast<size_t>(rows_max) * c.query_heads * c.head_dim);
     lse_ = Empty(backend, static_cast<size_t>(rows_max) * c.query_heads);
     scales_ = Empty(backend, rows_max);
+    std::vector<float> head_scales;
+    for (int head = 0; head < c.query_heads; ++head) head_scales.push_back(HeadScale(head));
+    head_scales_ = Empty(backend, head_scales.size());
+    Must(backend.Write({head_scales_.get(), 0}, head_scales.data(), head_scales.size() * sizeof(float)));
     for (const auto& s : c.sequences) {
       const size_t tokens = s.prefill + s.decode;
       run_.outs.emplace_back(tokens * c.query_heads * c.head_dim);
@@ -304,6 +310,7 @@ class Walker {
                       .out = {out_.get(), 0},
                       .log_sum_exp = {lse_.get(), 0}};
     if (case_.row_scales) attend.row_scales = {scales_.get(), 0};
+    if (case_.head_scales) attend.head_scales = {head_scales_.get(), 0};
     Must(backend_.Attend(*workspace_, attend));
   }
 
@@ -318,7 +325,7 @@ class Walker {
   std::unique_ptr<Weight> weight_;
   std::vector<std::vector<int32_t>> tables_;
   std::vector<std::vector<std::span<const int32_t>>> table_spans_;
-  std::unique_ptr<Buffer> x_, queries_, out_, lse_, scales_;
+  std::unique_ptr<Buffer> x_, queries_, out_, lse_, scales_, head_scales_;
   AttentionRun run_;
 };
 

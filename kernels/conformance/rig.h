@@ -68,6 +68,7 @@ struct AttentionCase {
   int blind_rows = 0;            // the first rows of every sequence see no key
   double scale = 0;              // 0: 1/sqrt(D)
   bool row_scales = false;       // 1/tau per row, tau in [3, 9), instead
+  bool head_scales = false;      // a factor in [0.5, 1) per query head beside it
   float amplitude = 1.0f;        // of q and k
   bool same_first_page = false;  // every sequence begins with the first one's 128 tokens
 };
@@ -91,6 +92,7 @@ struct AttentionRun {
 // Input row of a case: q [H, D], k [K, D], v [K, D].
 std::vector<float> AttentionInput(const AttentionCase& c, int sequence, int position);
 float RowScale(const AttentionCase& c, int sequence, int position);
+float HeadScale(int head);
 
 AttentionRun RunAttentionCase(Backend& backend, const AttentionCase& c, const AttentionWalk& walk);
 

@@ -66,8 +66,9 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
   float* weights = chains + kChains * dim;
   for (int head = 0; head < split.head_count; ++head) {
     const float* from = split.queries + head * split.head_dim;
-    ScaleQuery<S>(from, split.head_dim, QueryFactor<S>(from, split.head_dim, split.scale), query);
-    std::fill(query + split.head_dim / S::kPer, query + words, 0.0f);
+    const float scale = split.head_scales != nullptr ? split.scale * split.head_scales[head] : split.scale;
+    ScaleQuery<S>(from, split.head_dim, QueryFactor<S>(from, split.head_dim, scale), query);
+    std::fill(query + WordCount(split.head_dim, S::kPer), query + words, 0.0f);
     std::fill(chains, chains + kChains * dim, 0.0f);
     float reference = kNoReference;
     typename S::V sums = S::Zero();

@@ -65,7 +65,8 @@ inline void LoadQueries(const PrefillBlock& block, int head_dim, int first_lane,
     if constexpr (S::kPer == 1) {
       S::Store(words + i * kWidth, even);
     } else {
-      S::Store(words + i / 2 * kWidth, S::Pack(even, S::Mul(S::Load(rows + (i + 1) * kWidth), factor)));
+      const typename S::V odd = i + 1 < head_dim ? S::Mul(S::Load(rows + (i + 1) * kWidth), factor) : S::Zero();
+      S::Store(words + i / 2 * kWidth, S::Pack(even, odd));
     }
   }
 }
@@ -75,7 +76,7 @@ inline void BeginBlock(const PrefillBlock& block, int head_dim, PrefillLanes<S, 
   constexpr int kWidth = kVectors * kLanes;
   const int dim = PaddedDim(head_dim);
   for (int v = 0; v < kVectors; ++v) LoadQueries<S, kVectors>(block, head_dim, v * kLanes, lanes);
-  std::fill(lanes.queries + head_dim / S::kPer * kWidth, lanes.queries + dim / S::kPer * kWidth, 0.0f);
+  std::fill(lanes.queries + WordCount(head_dim, S::kPer) * kWidth, lanes.queries + dim / S::kPer * kWidth, 0.0f);
   std::fill(lanes.outs, lanes.outs + dim * kWidth, 0.0f);
   std::fill(lanes.references, lanes.references + kWidth, kNoReference);
   std::fill(lanes.sums, lanes.sums + kWidth, 0.0f);

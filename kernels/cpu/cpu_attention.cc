@@ -19,10 +19,14 @@ struct Call {
   int dim, heads, group;  // group: query heads per KV head
   const float* queries;
   const float* row_scales;
+  const float* head_scales;
   float* out;
   float* log_sum_exp;
 
-  float scale(int row) const { return row_scales != nullptr ? row_scales[row] : args.scale; }
+  float scale(int row, int head) const {
+    const float scale = row_scales != nullptr ? row_scales[row] : args.scale;
+    return head_scales != nullptr ? scale * head_scales[head] : scale;
+  }
   RowInterval seen(int row) const { return workspace.flat.batch.masks[args.mask_index][row]; }
   std::span<const int32_t> page_table(int sequence) const {
     return workspace.flat.batch.sequences[sequence].page_tables[args.page_group];
@@ -128,7 +132,7 @@ void RunPrefillItem(const Call& call, const AttentionItem& item, float* scratch)
     const size_t at = static_cast<size_t>(row) * call.heads + item.kv_head * call.group + lane % call.group;
     block.lane_count = i + 1;
     block.queries[i] = call.queries + at * call.dim;
-    block.scales[i] = call.scale(row);
+    block.scales[i] = call.scale(row, item.kv_head * call.group + lane % call.group);
     block.seen[i] = call.seen(row);
     block.pages[i] = call.page_table(flat.row_sequences[row]).data();
     block.outs[i] = call.out + at * call.dim;
@@ -174,7 +178,8 @@ void RunDecodeItem(const Call& call, const AttentionItem& item, float* scratch) 
        .head_dim = call.dim,
        .head_count = call.group,
        .queries = call.queries + (static_cast<size_t>(row) * call.heads + item.kv_head * call.group) * call.dim,
-       .scale = call.scale(row),
+       .scale = call.row_scales != nullptr ? call.row_scales[row] : call.args.scale,
+       .head_scales = call.head_scales != nullptr ? call.head_scales + item.kv_head * call.group : nullptr,
        .seen = {std::max(seen.begin, item.split * kSplitTokens), std::min(seen.end, (item.split + 1) * kSplitTokens)},
        .partials = Partials(call, row, item.kv_head, item.split)},
       scratch);
@@ -227,6 +232,7 @@ bool RunAttention(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& wo
                   heads / pages.shape().kv_head_count,
                   HostData<float>(args.queries, values * dim),
                   OptionalHostData<float>(args.row_scales, flat.row_count()),
+                  OptionalHostData<float>(args.head_scales, heads),
                   HostData<float>(args.out, values * dim),
                   OptionalHostData<float>(args.log_sum_exp, values)};
   std::vector<AttentionItem>& items = workspace.items;

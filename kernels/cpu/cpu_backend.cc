@@ -60,11 +60,10 @@ class CpuBackend final : public HostBackend {
   }
 
   Error CheckShape(const KvShape& shape) const override {
-    if (shape.has_group_bits) return {ErrorCode::kUnsupported, "the cpu backend has no group test"};
-    if (shape.head_dim <= 0 || shape.head_dim > kHeadDimMax || shape.head_dim % kHeadDimStep != 0) {
+    if (Error error = CheckAnnotation(shape); !error.ok()) return error;
+    if (shape.head_dim <= 0 || shape.head_dim > kHeadDimMax) {
       return {ErrorCode::kUnsupported, "the cpu backend has no kernel for head dim " + std::to_string(shape.head_dim) +
-                                           ", only for multiples of " + std::to_string(kHeadDimStep) + " up to " +
-                                           std::to_string(kHeadDimMax)};
+                                           ", only for 1 to " + std::to_string(kHeadDimMax)};
     }
     return {};
   }

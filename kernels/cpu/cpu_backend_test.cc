@@ -91,7 +91,7 @@ TEST(CpuBackendTest, StatesTheMemoryItTakes) {
   auto workspace = std::move(*backend->CreateWorkspace(shape));
   EXPECT_EQ(workspace->bytes(), backend->WorkspaceBytes(shape));
   // 128 tokens x (K and V of 2 heads of 32 in 4 bytes, and a float64 sum).
-  const KvShape kv{.layer_count = 3, .kv_head_count = 2, .head_dim = 32, .has_tau_sums = true};
+  const KvShape kv{.layer_count = 3, .kv_head_count = 2, .head_dim = 32, .annotation_bytes = 8};
   EXPECT_EQ(backend->KvBytesPerPageAndLayer(kv), 128u * (2 * 2 * 32 * 4 + 8));
   auto pool = std::move(*backend->CreateKvPool(kv, 10));
   EXPECT_EQ(pool->bytes(), 3u * 10 * backend->KvBytesPerPageAndLayer(kv));

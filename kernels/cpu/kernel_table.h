@@ -29,9 +29,13 @@ inline constexpr int kPanel = 64;
 inline constexpr int kQueryLanesMax = 48;
 // Keys of one decode split; partial results are merged in split order, whatever the number of threads.
 inline constexpr int kSplitTokens = 16 * kPageTokens;
-inline constexpr int kHeadDimMax = 256, kHeadDimStep = 8;
+inline constexpr int kHeadDimMax = 256;
 // Head dims in whole tiles: pages, and sums of values, are this wide; what lies beyond the head dim is zero.
 inline constexpr int PaddedDim(int head_dim) { return (head_dim + kTile - 1) / kTile * kTile; }
+// Words that hold a head: pairs of bf16 where elements_per_word is 2, the last one padded with 0.
+inline constexpr int WordCount(int head_dim, int elements_per_word) {
+  return (head_dim + elements_per_word - 1) / elements_per_word;
+}
 
 inline constexpr double kLog2EDouble = 1.4426950408889634;
 inline constexpr float kLog2E = static_cast<float>(kLog2EDouble);
@@ -113,8 +117,9 @@ struct DecodeSplit {
   int head_count = 0;
   const float* queries = nullptr;  // [heads, D]
   float scale = 1;
-  RowInterval seen;           // already cut to the split
-  float* partials = nullptr;  // [heads, PaddedDim(D) + 2]: sums of p v; then the reference; then the sum of p
+  const float* head_scales = nullptr;  // [heads], multiply it; null: none
+  RowInterval seen;                    // already cut to the split
+  float* partials = nullptr;           // [heads, PaddedDim(D) + 2]: sums of p v; then the reference; then the sum of p
 };
 
 inline size_t DecodeScratchFloats(int head_dim) { return static_cast<size_t>(5) * PaddedDim(head_dim) + kPageTokens; }

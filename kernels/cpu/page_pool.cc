@@ -39,7 +39,7 @@ bool MappedMemory::Map(size_t bytes) {
 }
 
 size_t PagePool::BytesPerPageAndLayer(const KvShape& shape, DType dtype) {
-  return TileBytes(shape, dtype) + (shape.has_tau_sums ? kPageTokens * sizeof(double) : 0);
+  return TileBytes(shape, dtype) + static_cast<size_t>(kPageTokens) * shape.annotation_bytes;
 }
 
 Result<std::unique_ptr<KvPool>> PagePool::Create(const KvShape& shape, DType dtype, int page_count) {
@@ -49,7 +49,7 @@ Result<std::unique_ptr<KvPool>> PagePool::Create(const KvShape& shape, DType dty
   pool->page_count_ = page_count;
   const size_t tiles = static_cast<size_t>(page_count) * shape.layer_count;
   if (!pool->memory_.Map(tiles * TileBytes(shape, dtype)) ||
-      !pool->tau_memory_.Map(shape.has_tau_sums ? tiles * kPageTokens * sizeof(double) : 0)) {
+      !pool->tau_memory_.Map(tiles * kPageTokens * shape.annotation_bytes)) {
     return OutOfHostMemory("the KV pages", pool->bytes());
   }
   return std::unique_ptr<KvPool>(std::move(pool));
@@ -75,7 +75,9 @@ void PagePool::WriteToken(int layer, int page, int offset, const float* keys, co
       for (int i = 0; i < dim; ++i) value_tile[ValueWord(1, offset, i)] = values[i];
       continue;
     }
-    for (int w = 0; w < dim / 2; ++w) key_tile[KeyWord(words(), offset, w)] = PairOf(keys[2 * w], keys[2 * w + 1]);
+    for (int w = 0; w < WordCount(dim, 2); ++w) {
+      key_tile[KeyWord(words(), offset, w)] = PairOf(keys[2 * w], 2 * w + 1 < dim ? keys[2 * w + 1] : 0.0f);
+    }
     for (int i = 0; i < dim; ++i) {
       float* word = value_tile + ValueWord(2, offset, i);
       WriteHalf(word, offset % 2, values[i]);
@@ -88,7 +90,8 @@ void PagePool::CopyPage(int from, int to) {
   const size_t tile_bytes = head_words() * shape_.kv_head_count * sizeof(float);
   for (int layer = 0; layer < shape_.layer_count; ++layer) {
     std::memcpy(tile(layer, to, 0), tile(layer, from, 0), tile_bytes);
-    if (shape_.has_tau_sums) std::memcpy(tau_sum(layer, to, 0), tau_sum(layer, from, 0), kPageTokens * sizeof(double));
+    if (shape_.annotation_bytes > 0)
+      std::memcpy(tau_sum(layer, to, 0), tau_sum(layer, from, 0), kPageTokens * sizeof(double));
   }
 }
 
@@ -109,7 +112,7 @@ void PagePool::ReadValue(int layer, int page, int offset, int head, float* value
 }
 
 double* PagePool::tau_sum(int layer, int page, int offset) {
-  VF_CHECK(shape_.has_tau_sums, "learned tau needs a pool with has_tau_sums");
+  VF_CHECK(shape_.annotation_bytes == sizeof(double), "learned tau needs a pool with 8 annotation bytes");
   VF_CHECK(layer >= 0 && layer < shape_.layer_count && page >= 0 && page < page_count_, "no such page");
   return reinterpret_cast<double*>(tau_memory_.data()) +
          (static_cast<size_t>(layer) * page_count_ + page) * kPageTokens + offset;

@@ -136,7 +136,7 @@ inline void ScaleQuery(const float* query, int dim, float factor, float* words) 
       S::Store(scaled + kLanes, S::Mul(S::Load(query + i + kLanes), factors));
       S::Store(words + i / 2, S::PackAdjacent(scaled));
     }
-    for (; i < dim; i += 2) words[i / 2] = PairOf(query[i] * factor, query[i + 1] * factor);
+    for (; i < dim; i += 2) words[i / 2] = PairOf(query[i] * factor, i + 1 < dim ? query[i + 1] * factor : 0.0f);
   }
 }
 

@@ -35,7 +35,7 @@ AttendDecodeKernel(const AttendParams p) {
     const int at = first_lane + (index < lane_count ? index : lane_count - 1);
     return LanePlace{item_rows[at / p.group], at % p.group};
   };
-  const auto sharpness = [&](int row) { return Sharpness(p.row_scales == nullptr ? p.scale : p.row_scales[row]); };
+  const auto sharpness = [&](LanePlace at) { return Sharpness(ScaleOf(p, at.row, kv_head * p.group + at.head)); };
   // The rows of an item have the same pages here; together they see from the first begin to the last end.
   const int32_t* table = p.step.page_tables + p.pool.table_starts[p.step.row_sequences[item_rows[0]]];
   KeyInterval seen = p.mask[item_rows[0]];
@@ -62,9 +62,9 @@ AttendDecodeKernel(const AttendParams p) {
   float c[2];
   VF_UNROLL
   for (int r = 0; r < 2; ++r) {
-    const int row = place(lane / 4 + 8 * r).row;
-    mine[r] = p.mask[row];
-    c[r] = sharpness(row);
+    const LanePlace at = place(lane / 4 + 8 * r);
+    mine[r] = p.mask[at.row];
+    c[r] = sharpness(at);
   }
   RowPair rows[1];
   VF_UNROLL
@@ -119,7 +119,7 @@ AttendDecodeKernel(const AttendParams p) {
   for (int index = warp; index < lane_count; index += 4) {
     const auto part = [&](int w) { return results + (w * kDecodeLanes + index) * (kDim + 2); };
     const LanePlace at = place(index);
-    const float sharp = sharpness(at.row);
+    const float sharp = sharpness(at);
     float largest = part(0)[kDim];
     for (int w = 1; w < 4; ++w) largest = fmaxf(largest, part(w)[kDim]);
     float factors[4], sum = 0;
@@ -153,7 +153,7 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
   const int head = inside ? wanted : p.query_head_count - 1;
   const KeyInterval seen = p.mask[row];
   const BlockRange splits = SplitsOf(seen.begin, seen.end);
-  const float c = Sharpness(p.row_scales == nullptr ? p.scale : p.row_scales[row]);
+  const float c = Sharpness(ScaleOf(p, row, head));
   float largest = -INFINITY, sum = 0, values[kNumbers];
   VF_UNROLL
   for (int n = 0; n < kNumbers; ++n) values[n] = 0;

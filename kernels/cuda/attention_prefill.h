@@ -33,9 +33,9 @@ AttendPrefillKernel(const AttendParams p) {
   };
   StageQueries<kDim, kLanes>(kQueries, p, kv_head, place);
   for (int index = ThreadX(); index < kLanes; index += kAttendThreads) {
-    const int row = place(index).row;
-    intervals[index] = p.mask[row];
-    exponents[index] = Sharpness(p.row_scales == nullptr ? p.scale : p.row_scales[row]);
+    const LanePlace at = place(index);
+    intervals[index] = p.mask[at.row];
+    exponents[index] = Sharpness(ScaleOf(p, at.row, kv_head * p.group + at.head));
   }
   SyncThreads();
 

@@ -24,6 +24,12 @@ struct LanePlace {
   int row = 0;
   int head = 0;
 };
+// The softmax scale of a row and query head.
+VF_DEVICE float ScaleOf(const AttendParams& p, int row, int head) {
+  const float scale = p.row_scales == nullptr ? p.scale : p.row_scales[row];
+  return p.head_scales == nullptr ? scale : scale * p.head_scales[head];
+}
+
 VF_DEVICE LanePlace PlaceOf(int first_row, int lane, int group) { return {first_row + lane / group, lane % group}; }
 
 // Queries f32 [lanes, D] of one KV head, rounded to bf16, into a tile of kLanes rows. place(lane) says whose.

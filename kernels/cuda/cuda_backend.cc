@@ -201,7 +201,7 @@ Error CudaBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
   TauParams p;
   p.step = own.step();
   p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
-  VF_CHECK(p.pool.tau_sums != nullptr, "learned tau needs a pool with has_tau_sums");
+  VF_CHECK(p.pool.tau_sums != nullptr, "learned tau needs a pool with 8 annotation bytes");
   p.width = own.shape.model_dim;
   p.x = DeviceData<uint16_t>(args.x, rows * p.width);
   p.weight = DeviceData<float>(args.weight, p.width);
@@ -263,6 +263,7 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   p.mask = own.mask(args.mask_index);
   p.queries = DeviceData<float>(args.queries, rows * heads * p.pool.head_dim);
   p.row_scales = OptionalDeviceData<float>(args.row_scales, rows);
+  p.head_scales = OptionalDeviceData<float>(args.head_scales, heads);
   p.scale = args.scale;
   p.query_head_count = args.query_head_count;
   p.group = args.query_head_count / p.pool.kv_head_count;

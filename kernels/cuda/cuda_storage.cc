@@ -85,7 +85,7 @@ Result<std::unique_ptr<RopeTable>> CudaStorage::CreateRopeTable(const RopeTableS
 }
 
 Error CudaStorage::CheckShape(const KvShape& shape) const {
-  if (shape.has_group_bits) return {ErrorCode::kUnsupported, "the cuda backend has no group test"};
+  if (Error error = CheckAnnotation(shape); !error.ok()) return error;
   if (std::find(std::begin(kHeadDims), std::end(kHeadDims), shape.head_dim) == std::end(kHeadDims)) {
     std::string known;
     for (const int dim : kHeadDims) known += (known.empty() ? "" : ", ") + std::to_string(dim);

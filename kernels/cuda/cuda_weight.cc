@@ -96,7 +96,8 @@ RopeView CudaRopeTable::view() const {
 }
 
 size_t CudaPool::BytesPerPageAndLayer(const KvShape& shape) {
-  return shape.kv_head_count * HeadPageBytes(shape.head_dim) + (shape.has_tau_sums ? kTauDoubles * sizeof(double) : 0);
+  return shape.kv_head_count * HeadPageBytes(shape.head_dim) +
+         (shape.annotation_bytes > 0 ? kTauDoubles * sizeof(double) : 0);
 }
 
 Result<std::unique_ptr<KvPool>> CudaPool::Create(Device& device, const KvShape& shape, int page_count) {
@@ -108,7 +109,7 @@ Result<std::unique_ptr<KvPool>> CudaPool::Create(Device& device, const KvShape& 
   auto tiles = device.Allocate(pages * shape.kv_head_count * HeadPageBytes(shape.head_dim), "making KV pages", true);
   if (!tiles.ok()) return tiles.error();
   pool->tiles_ = std::move(*tiles);
-  if (shape.has_tau_sums) {
+  if (shape.annotation_bytes > 0) {
     auto sums = device.Allocate(pages * kTauDoubles * sizeof(double), "making KV pages", true);
     if (!sums.ok()) return sums.error();
     pool->tau_sums_ = std::move(*sums);
@@ -125,7 +126,7 @@ Error CudaPool::CopyPage(Device& device, int from, int to) {
                         "copying a page");
   };
   if (Error error = copy(tiles_.as(), shape_.kv_head_count * HeadPageBytes(shape_.head_dim)); !error.ok()) return error;
-  return shape_.has_tau_sums ? copy(tau_sums_.as(), kTauDoubles * sizeof(double)) : Error{};
+  return shape_.annotation_bytes > 0 ? copy(tau_sums_.as(), kTauDoubles * sizeof(double)) : Error{};
 }
 
 PoolView CudaPool::view(int layer) const {
@@ -133,7 +134,7 @@ PoolView CudaPool::view(int layer) const {
   PoolView view;
   const size_t first_page = static_cast<size_t>(layer) * page_count_;
   view.tiles = tiles_.as() + first_page * shape_.kv_head_count * HeadPageBytes(shape_.head_dim);
-  view.tau_sums = shape_.has_tau_sums ? tau_sums_.as<double>() + first_page * kTauDoubles : nullptr;
+  view.tau_sums = shape_.annotation_bytes > 0 ? tau_sums_.as<double>() + first_page * kTauDoubles : nullptr;
   view.kv_head_count = shape_.kv_head_count;
   view.head_dim = shape_.head_dim;
   return view;

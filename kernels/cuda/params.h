@@ -133,9 +133,10 @@ struct QkvParams {
 struct AttendParams {
   StepView step;
   PoolView pool;
-  const KeyInterval* mask = nullptr;  // [T]
-  const float* queries = nullptr;     // [T, H, D]
-  const float* row_scales = nullptr;
+  const KeyInterval* mask = nullptr;   // [T]
+  const float* queries = nullptr;      // [T, H, D]
+  const float* row_scales = nullptr;   // [T]
+  const float* head_scales = nullptr;  // [H]
   float scale = 1;
   int query_head_count = 0;
   int group = 1;  // G = H / K

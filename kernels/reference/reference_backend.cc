@@ -28,7 +28,7 @@ class ReferencePool final : public KvPool {
     const size_t tokens = static_cast<size_t>(shape.layer_count) * page_count * kPageTokens;
     keys.resize(tokens * width());
     values.resize(tokens * width());
-    if (shape.has_tau_sums) tau_sums.resize(tokens);
+    if (shape.annotation_bytes > 0) tau_sums.resize(tokens);
   }
   int page_count() const override { return page_count_; }
   size_t bytes() const override { return (keys.size() + values.size() + tau_sums.size()) * sizeof(double); }
@@ -115,13 +115,10 @@ class ReferenceBackend final : public HostBackend {
     return std::unique_ptr<Weight>(std::move(weight));
   }
 
-  Error CheckShape(const KvShape& shape) const override {
-    if (shape.has_group_bits) return {ErrorCode::kUnsupported, "the reference backend has no group test"};
-    return {};
-  }
+  Error CheckShape(const KvShape& shape) const override { return CheckAnnotation(shape); }
   size_t KvBytesPerPageAndLayer(const KvShape& shape) const override {
     return kPageTokens * sizeof(double) *
-           (2 * static_cast<size_t>(shape.kv_head_count) * shape.head_dim + (shape.has_tau_sums ? 1 : 0));
+           (2 * static_cast<size_t>(shape.kv_head_count) * shape.head_dim + (shape.annotation_bytes > 0 ? 1 : 0));
   }
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
     if (Error error = CheckShape(shape); !error.ok()) return error;
@@ -137,7 +134,7 @@ class ReferenceBackend final : public HostBackend {
     for (int layer = 0; layer < own.shape.layer_count; ++layer) {
       copy(own.keys, own.width(), layer);
       copy(own.values, own.width(), layer);
-      if (own.shape.has_tau_sums) copy(own.tau_sums, 1, layer);
+      if (own.shape.annotation_bytes > 0) copy(own.tau_sums, 1, layer);
     }
     return {};
   }
@@ -205,7 +202,7 @@ class ReferenceBackend final : public HostBackend {
     if (Error error = CheckTauRows(flat.batch, args.mean); !error.ok()) return error;
     const int64_t width = Own(workspace).shape.model_dim;
     auto& pool = static_cast<ReferencePool&>(*args.pool);
-    VF_CHECK(pool.shape.has_tau_sums, "learned tau needs a pool with has_tau_sums");
+    VF_CHECK(pool.shape.annotation_bytes == sizeof(double), "learned tau needs a pool with 8 annotation bytes");
     const float* x = HostData<float>(args.x, flat.row_count() * width);
     const float* weight = HostData<float>(args.weight, width);
     float* scales = HostData<float>(args.row_scales, flat.row_count());
@@ -299,6 +296,7 @@ class ReferenceBackend final : public HostBackend {
     const int group = heads / pool.shape.kv_head_count;
     const float* queries = HostData<float>(args.queries, static_cast<size_t>(flat.row_count()) * heads * dim);
     const float* row_scales = OptionalHostData<float>(args.row_scales, flat.row_count());
+    const float* head_scales = OptionalHostData<float>(args.head_scales, heads);
     float* out = HostData<float>(args.out, static_cast<size_t>(flat.row_count()) * heads * dim);
     float* lse = OptionalHostData<float>(args.log_sum_exp, static_cast<size_t>(flat.row_count()) * heads);
     std::vector<double> scores, sums(dim);
@@ -306,8 +304,9 @@ class ReferenceBackend final : public HostBackend {
       if (IsCancelled(flat.batch)) return CancelledError();
       const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[t]];
       const RowInterval seen = flat.batch.masks[args.mask_index][t];
-      const double scale = row_scales != nullptr ? row_scales[t] : args.scale;
+      const float row_scale = row_scales != nullptr ? row_scales[t] : args.scale;
       for (int h = 0; h < heads; ++h) {
+        const double scale = head_scales != nullptr ? row_scale * head_scales[h] : row_scale;
         const size_t row = static_cast<size_t>(t) * heads + h;
         const auto at = [&](int key) {
           return pool.token(args.layer, PageOf(sequence, args.page_group, key), key % kPageTokens) * pool.width() +

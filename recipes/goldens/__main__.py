@@ -1,6 +1,6 @@
 """Makes every golden file, and shows what each would notice.
 
-    python recipes/goldens make [architectures|llama|tokenizers|statistics|unicode|random] [NAME...]
+    python recipes/goldens make [architectures|llama|attention|tokenizers|statistics|unicode|random] [NAME...]
     python recipes/goldens teeth [tokenizers|NAME...]
 """
 
@@ -11,6 +11,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = {
     "llama": "make_llama.py",
+    "attention": "make_attention.py",
     "tokenizers": "make_tokenizers.py",
     "statistics": "make_statistics.py",
     "unicode": "make_unicode_classes.py",

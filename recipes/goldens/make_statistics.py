@@ -61,6 +61,62 @@ def t_intervals():
     return rows
 
 
+def cluster_robust():
+    """CR2 variance of a mean and its Satterthwaite degrees of freedom, by whole matrices; t interval, p, equivalence."""
+    rng, rows = np.random.default_rng(5), []
+    for sizes in ([4] * 12, [1, 4, 3], [6, 2, 2, 9, 1, 4, 4], [3] * 25 + [12], [1] * 8):
+        clusters = [np.round(rng.normal(0.08 + rng.normal(0, 0.2), 0.3, n), 4) for n in sizes]
+        y, n = np.concatenate(clusters), sum(sizes)
+        hat = np.full((n, n), 1 / n)
+        residual = np.eye(n) - hat
+        ends = np.cumsum([0] + list(sizes))
+        variance, rows_of_g = 0.0, []
+        for first, last in zip(ends, ends[1:]):
+            block = residual[first:last, first:last]
+            values, vectors = np.linalg.eigh(block)
+            values = np.where(values > 1e-12, values, np.inf)  # the Moore-Penrose root, as for a block that is singular
+            adjust = vectors @ np.diag(values**-0.5) @ vectors.T
+            variance += (np.ones(last - first) / n @ adjust @ (y - y.mean())[first:last]) ** 2
+            rows_of_g.append(np.ones(last - first) / n @ adjust @ residual[first:last])
+        g = np.array(rows_of_g)
+        eigenvalues = np.linalg.eigvalsh(g @ g.T)
+        degrees = eigenvalues.sum() ** 2 / (eigenvalues**2).sum()
+        error = float(np.sqrt(variance))
+        low, high = stats.t.interval(0.95, degrees, loc=y.mean(), scale=error)
+        margin = 0.1
+        p_equivalence = max(stats.t.sf((margin + y.mean()) / error, degrees), stats.t.sf((margin - y.mean()) / error, degrees))
+        rows.append({
+            "clusters": [c.tolist() for c in clusters], "standard_error": error, "degrees": float(degrees), "low": float(low), "high": float(high),
+            "p": float(2 * stats.t.sf(abs(y.mean()) / error, degrees)), "p_equivalence": float(p_equivalence),
+        })
+    return rows
+
+
+def task_means():
+    """The mean of several tasks' means: Welch's degrees of freedom; for two tasks of opposite sign scipy's own test."""
+    rng, rows = np.random.default_rng(8), []
+    for sizes in ((12, 12), (5, 20, 9), (4, 4, 4, 4, 4)):
+        tasks = [np.round(rng.normal(0.1, 0.1 + 0.2 * i, n), 4) for i, n in enumerate(sizes)]
+        parts = np.array([t.var(ddof=1) / len(t) for t in tasks]) / len(tasks) ** 2
+        degrees = parts.sum() ** 2 / sum(p**2 / (len(t) - 1) for p, t in zip(parts, tasks))
+        mean, error = float(np.mean([t.mean() for t in tasks])), float(np.sqrt(parts.sum()))
+        p = float(2 * stats.t.sf(abs(mean) / error, degrees))
+        if len(tasks) == 2:
+            assert abs(p - stats.ttest_ind(tasks[0], -tasks[1], equal_var=False).pvalue) < 1e-12
+        low, high = stats.t.interval(0.95, degrees, loc=mean, scale=error)
+        rows.append({"tasks": [t.tolist() for t in tasks], "difference": mean, "degrees": float(degrees), "low": float(low), "high": float(high), "p": p})
+    return rows
+
+
+def sparse_pairs():
+    """Few pairs that differ: the variance of the n pairs and of two more, +1 and -1, over (n + 2)^2."""
+    rows = []
+    for n, gained, lost in ((48, 0, 0), (48, 1, 0), (48, 0, 2), (12, 0, 12), (12, 11, 0), (5, 0, 0)):
+        x = np.array([1.0] * gained + [-1.0] * lost + [0.0] * (n - gained - lost))
+        rows.append({"pairs": n, "gained": gained, "lost": lost, "standard_error": float(np.sqrt(n * x.var(ddof=1) + 2) / (n + 2))})
+    return rows
+
+
 def sign_flips():
     """Two-sided, all assignments, in exact arithmetic: how many sums are at least as large as the one seen."""
     vectors = [
@@ -101,6 +157,9 @@ def main():
         "normal_quantile": [{"probability": p, "value": float(special.ndtri(p))} for p in z],
         "wilson": wilson_rows(),
         "t_interval": t_intervals(),
+        "cluster_robust": cluster_robust(),
+        "task_mean": task_means(),
+        "sparse_pairs": sparse_pairs(),
         "sign_flip": sign_flips(),
     }
     body = ",\n".join(f'"{k}": [\n' + ",\n".join("  " + json.dumps(r) for r in rows) + "\n]" for k, rows in tables.items())

@@ -147,6 +147,7 @@ class Reference:
             self.weights[name] = (w.to(torch.bfloat16) if matrix else w).to(self.dtype)
         self.mistakes = mistakes
         self.focal = dict(self.config.get("focal_attention") or {})
+        self.log_n = dict(self.config.get("log_n_attention") or {})
         if focal_temperature is not None:
             assert self.focal.get("mode") != "learned", "a run-time temperature on learned tau is an error"
             self.focal = {"mode": "constant", "temperature": focal_temperature}
@@ -183,6 +184,22 @@ class Reference:
         y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
         return y * weight
 
+    def log_n_factors(self, layer, positions):
+        """What log_n_attention multiplies the logits with: [H or 1, T]."""
+        visible = positions + 1
+        if self.shape.windows[layer] is not None and "log n without the window" not in self.mistakes:
+            visible = visible.clamp(max=self.shape.windows[layer])
+        if "log n of the position" in self.mistakes:
+            visible = visible - 1
+        logs = visible.clamp(min=1).to(self.dtype).log()[None]
+        if self.log_n["mode"] == "constant":
+            length = 4096 if "no trained length" in self.mistakes else self.log_n["trained_length"]
+            return logs / math.log(length)
+        scales = self.weights[f"layers.{layer}.log_n_scale"].to(self.dtype)
+        if "first head's scale for all" in self.mistakes:
+            scales = scales[:1].expand(len(scales))
+        return scales[:, None] * logs
+
     def divisors(self, x, layer):
         """Of the logits, per new row: [T]."""
         rows, root = x.shape[0], 1 / self.shape.base
@@ -190,7 +207,10 @@ class Reference:
             root = math.sqrt(self.shape.head_width)
         if self.shape.by_layer and "no attention scale by layer" not in self.mistakes:
             root *= layer + 1
-        if self.focal.get("mode") == "constant" and "no temperature" not in self.mistakes:
+        constant = self.focal.get("mode") == "constant"
+        if self.focal.get("mode") == "full_layers_only":
+            constant = self.shape.windows[layer] is None or "temperature in window layers" in self.mistakes
+        if constant and "no temperature" not in self.mistakes:
             t = self.focal["temperature"]
             t = t[layer] if isinstance(t, list) else t
             if "temperature squared" in self.mistakes:
@@ -265,6 +285,8 @@ class Reference:
         else:
             k, v = k.repeat_interleave(share, 0), v.repeat_interleave(share, 0)
         logits = q @ k.transpose(1, 2) / self.divisors(h, layer)[None, :, None]
+        if self.log_n and "no log n" not in self.mistakes:
+            logits = logits * self.log_n_factors(layer, positions)[:, :, None]
         key = torch.arange(k.shape[1])[None, :]
         hidden = key > positions[:, None]
         if s.windows[layer] is not None:

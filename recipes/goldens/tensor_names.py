@@ -10,6 +10,7 @@ LLAMA = {
     "self_attn.q_norm": "q_norm",
     "self_attn.k_norm": "k_norm",
     "self_attn.tau_proj": "tau",
+    "self_attn.log_n_scale": "log_n_scale",
     "mlp.gate_proj": "gate",
     "mlp.up_proj": "up",
     "mlp.down_proj": "down",

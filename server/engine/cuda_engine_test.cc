@@ -7,6 +7,7 @@
 #include <cmath>
 #include <future>
 
+#include "base/reason.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/emulator/emulated_runtime.h"
 #include "server/engine/engine_testing.h"
@@ -170,7 +171,7 @@ TEST(CudaEngineTest, ALostDeviceEndsItsRequestsAndNoOthers) {
       if (untouched) continue;
       const absl::Status fault = engine->Fault();
       EXPECT_TRUE(absl::IsUnavailable(fault));
-      EXPECT_EQ(EngineErrorReason(fault), "DEVICE_FAULTED");
+      EXPECT_EQ(ReasonOf(fault).name, "DEVICE_FAULTED");
       EXPECT_THAT(std::string(fault.message()), HasSubstr("CUDA error 700"));
       EXPECT_THAT(std::string(fault.message()), Not(HasSubstr("\n")));
       for (const absl::Status& end : ends) {

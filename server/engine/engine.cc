@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/exceptions.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/engine/estimate.h"
 #include "server/engine/memory_ledger.h"
@@ -222,12 +223,12 @@ absl::StatusOr<Engine::Handle> EngineThread::Submit(EngineRequest request, Engin
   Handle handle = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (stopping_) return WithReason(absl::UnavailableError("the engine is shutting down"), "SHUTTING_DOWN");
+    if (stopping_) return WithReason(absl::UnavailableError("the engine is shutting down"), ErrorReason::kShuttingDown);
     const int64_t queued = status_.queued_count + static_cast<int64_t>(arrived_.size());
     if (queued >= options_.queue_length_max) {
       return WithReason(absl::ResourceExhaustedError(
                             absl::StrCat(queued, " requests are waiting; the limit is ", options_.queue_length_max)),
-                        "QUEUE_FULL");
+                        ErrorReason::kQueueFull);
     }
     handle = next_handle_++;
     sequence->handle = handle;
@@ -257,7 +258,7 @@ void EngineThread::DropPrefixCache() {
 absl::Status EngineThread::Fault() const {
   const kernels::Error error = model_->transformer().backend().Fault();
   if (error.ok()) return absl::OkStatus();
-  return WithReason(absl::UnavailableError(error.message), "DEVICE_FAULTED");
+  return WithReason(absl::UnavailableError(error.message), ErrorReason::kDeviceFaulted);
 }
 
 EngineDescription EngineThread::Describe() const {
@@ -348,7 +349,8 @@ void EngineThread::Loop() {
     FailAll(status);
     Deliver();
   }
-  FailAll(WithReason(absl::UnavailableError("the engine shut down before the request was done"), "SHUTTING_DOWN"));
+  FailAll(WithReason(absl::UnavailableError("the engine shut down before the request was done"),
+                     ErrorReason::kShuttingDown));
   Deliver();
 }
 

@@ -10,7 +10,7 @@
 // Errors:  from Start: INVALID_ARGUMENT (empty prompt, id outside the vocabulary, prompt too long: both counts; a bad
 //          focal or sampling setting), FAILED_PRECONDITION (stop strings without a tokenizer), RESOURCE_EXHAUSTED (can
 //          never fit in the cache, or the queue is full: both numbers), UNAVAILABLE (shutting down).
-//          from on_done: DATA_LOSS (a value that is not finite: message starts with "NUMERIC_ERROR"), CANCELLED
+//          from on_done: DATA_LOSS (a value that is not finite: message starts with ErrorReason::kNumericError), CANCELLED
 //          (scoring that was cancelled), UNAVAILABLE (shut down before done; the device failed for good),
 //          RESOURCE_EXHAUSTED, INTERNAL.
 // Threads: every method may be called from any thread. Callbacks run on the engine's thread: keep them short and never
@@ -30,6 +30,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/reason.h"
 #include "server/model/model.h"
 
 namespace varifocal {
@@ -53,10 +54,10 @@ struct ScoreContinuationsWork {
 struct ScoreTextWork {};
 
 struct EngineRequest {
-  std::string id;                         // for logs only
-  std::vector<int32_t> token_ids;         // special tokens included; at least one
-  int64_t invalid_utf8_count = 0;         // of the text behind the ids; travels to the result
-  std::vector<double> focal_temperature;  // empty: as the model says; else one number or exactly L, absolute
+  std::string id;                          // for logs only
+  std::vector<int32_t> token_ids;          // special tokens included; at least one
+  int64_t invalid_utf8_count = 0;          // of the text behind the ids; travels to the result
+  AttentionOverrides attention_overrides;  // empty: the checkpoint's setting
   std::variant<GenerateWork, ScoreContinuationsWork, ScoreTextWork> work;
 };
 
@@ -198,10 +199,5 @@ class Engine {
  protected:
   static absl::StatusOr<EngineResult> WaitFor(absl::FunctionRef<absl::StatusOr<Handle>(EngineCallbacks)> start);
 };
-
-// A word that a program can switch on, or "": EMPTY_PROMPT, BAD_TOKEN_ID, PROMPT_TOO_LONG, BAD_DECODE_SETTING,
-// BAD_CONTINUATION, BAD_FOCAL_TEMPERATURE, MODEL_WITHOUT_TOKENIZER, KV_CACHE_TOO_SMALL, QUEUE_FULL, SHUTTING_DOWN,
-// NUMERIC_ERROR, DEVICE_FAULTED.
-std::string EngineErrorReason(const absl::Status& status);
 
 }  // namespace varifocal

@@ -1,6 +1,7 @@
 // The engine's edges: what it refuses and in which words, focal rules, prefix reuse counts, endings, cancellation,
 // values that are not finite. Tiny golden checkpoints; behaviour is compared with rules a person can check.
 #include "server/engine/engine.h"
+#include "base/reason.h"
 
 #include <atomic>
 #include <chrono>
@@ -39,41 +40,42 @@ std::vector<Refusal> Refusals() {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   auto generate = [&](GenerateWork work) { return EngineRequest{.token_ids = two, .work = std::move(work)}; };
   auto focal = [&](std::vector<double> t) {
-    return EngineRequest{.token_ids = two, .focal_temperature = std::move(t), .work = Tokens(1)};
+    return EngineRequest{.token_ids = two, .attention_overrides = RunTimeTemperature(t), .work = Tokens(1)};
   };
   auto score = [&](std::vector<std::vector<int32_t>> c) {
     return EngineRequest{.token_ids = two, .work = ScoreContinuationsWork{std::move(c)}};
   };
   return {
-      {"EmptyPrompt", {.token_ids = {}, .work = Tokens(1)}, invalid, "EMPTY_PROMPT", "0 tokens"},
+      {"EmptyPrompt", {.token_ids = {}, .work = Tokens(1)}, invalid, "EMPTY_PROMPT", "no tokens"},
       {"NegativeId",
        {.token_ids = {0, -1}, .work = Tokens(1)},
        invalid,
        "BAD_TOKEN_ID",
-       "token 1 of the prompt is -1; ids must lie in 0..119"},
+       "token 1 of prompt_token_ids is -1; ids must lie in 0..119"},
       {"IdAtVocabulary", {.token_ids = {120}, .work = Tokens(1)}, invalid, "BAD_TOKEN_ID", "120"},
-      {"NoNewTokens", generate(Tokens(0)), invalid, "BAD_DECODE_SETTING", "max_new_tokens is 0"},
-      {"NegativeNewTokens", generate(Tokens(-3)), invalid, "BAD_DECODE_SETTING", "-3"},
-      {"NegativeSampling", generate({.max_new_tokens = 1, .sampling_temperature = -1}), invalid, "BAD_DECODE_SETTING",
-       "sampling_temperature is -1"},
-      {"NanSampling", generate({.max_new_tokens = 1, .sampling_temperature = kNaN}), invalid, "BAD_DECODE_SETTING",
-       "nan"},
-      {"TopPZero", generate({.max_new_tokens = 1, .top_p = 0}), invalid, "BAD_DECODE_SETTING", "top_p is 0"},
-      {"TopPAboveOne", generate({.max_new_tokens = 1, .top_p = 1.5}), invalid, "BAD_DECODE_SETTING", "1.5"},
-      {"TopPNan", generate({.max_new_tokens = 1, .top_p = kNaN}), invalid, "BAD_DECODE_SETTING", "top_p"},
-      {"EmptyStop", generate({.max_new_tokens = 1, .stop = {""}}), invalid, "BAD_DECODE_SETTING",
-       "stop string is empty"},
+      {"NoNewTokens", generate(Tokens(0)), invalid, "BAD_MAX_NEW_TOKENS", "max_new_tokens is 0"},
+      {"NegativeNewTokens", generate(Tokens(-3)), invalid, "BAD_MAX_NEW_TOKENS", "-3"},
+      {"NegativeSampling", generate({.max_new_tokens = 1, .sampling_temperature = -1}), invalid,
+       "BAD_SAMPLING_TEMPERATURE", "sampling_temperature is -1"},
+      {"NanSampling", generate({.max_new_tokens = 1, .sampling_temperature = kNaN}), invalid,
+       "BAD_SAMPLING_TEMPERATURE", "nan"},
+      {"TopPZero", generate({.max_new_tokens = 1, .top_p = 0}), invalid, "BAD_TOP_P", "top_p is 0"},
+      {"TopPAboveOne", generate({.max_new_tokens = 1, .top_p = 1.5}), invalid, "BAD_TOP_P", "1.5"},
+      {"TopPNan", generate({.max_new_tokens = 1, .top_p = kNaN}), invalid, "BAD_TOP_P", "top_p"},
+      {"ManyStops", generate({.max_new_tokens = 1, .stop = std::vector<std::string>(17, "x")}), invalid, "BAD_STOP",
+       "17 stop strings; the limit is 16"},
+      {"EmptyStop", generate({.max_new_tokens = 1, .stop = {""}}), invalid, "BAD_STOP", "stop string is empty"},
       {"StopWithoutTokenizer", generate({.max_new_tokens = 1, .stop = {"x"}}), absl::StatusCode::kFailedPrecondition,
        "MODEL_WITHOUT_TOKENIZER", "none"},
-      {"NoContinuations", score({}), invalid, "BAD_CONTINUATION", "0 continuations"},
-      {"EmptyContinuation", score({{3}, {}}), invalid, "EMPTY_PROMPT", "continuation 1 has 0 tokens"},
-      {"BadContinuationId", score({{3, 500}}), invalid, "BAD_TOKEN_ID", "token 1 of the continuation 0 is 500"},
+      {"NoContinuations", score({}), invalid, "BAD_CONTINUATION", "there are no continuations"},
+      {"EmptyContinuation", score({{3}, {}}), invalid, "BAD_CONTINUATION", "continuations[1] has no tokens"},
+      {"BadContinuationId", score({{3, 500}}), invalid, "BAD_TOKEN_ID", "token 1 of continuations[0] is 500"},
       {"FocalZero", focal({0}), invalid, "BAD_FOCAL_TEMPERATURE", "positive and finite"},
       {"FocalNegative", focal({-0.5}), invalid, "BAD_FOCAL_TEMPERATURE", "-0.5"},
       {"FocalNan", focal({kNaN}), invalid, "BAD_FOCAL_TEMPERATURE", "nan"},
       {"FocalInfinite", focal({kInfinity}), invalid, "BAD_FOCAL_TEMPERATURE", "inf"},
       {"FocalSecondLayer", focal({1, -kInfinity}), invalid, "BAD_FOCAL_TEMPERATURE", "[1] is -inf"},
-      {"FocalTooMany", focal({1, 1, 1}), invalid, "BAD_FOCAL_TEMPERATURE", "3 numbers; it must have 1 or 2"},
+      {"FocalTooMany", focal({1, 1, 1}), invalid, "BAD_FOCAL_TEMPERATURE", "3 entries; it must have 1 or 2"},
       {"PromptAndNewAboveLimit",
        {.token_ids = RandomIds("a", 4096), .work = Tokens(1)},
        invalid,
@@ -100,7 +102,7 @@ TEST(RefusalTest, EachInOneSentence) {
     const auto result = engine->Run(refusal.request);
     ASSERT_FALSE(result.ok()) << refusal.name;
     EXPECT_EQ(result.status().code(), refusal.code) << refusal.name << ": " << result.status();
-    EXPECT_EQ(EngineErrorReason(result.status()), refusal.reason) << refusal.name;
+    EXPECT_EQ(ReasonOf(result.status()).name, refusal.reason) << refusal.name;
     EXPECT_THAT(std::string(result.status().message()), HasSubstr(refusal.message)) << refusal.name;
   }
   EXPECT_EQ(engine->Status().requests_done, 0);
@@ -122,7 +124,7 @@ TEST(RefusalTest, MemoryInBothNumbers) {
   EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 250), .work = Tokens(6)}).ok());
   const auto refused = engine->Run({.token_ids = RandomIds("a", 250), .work = Tokens(7)});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(EngineErrorReason(refused.status()), "KV_CACHE_TOO_SMALL");
+  EXPECT_EQ(ReasonOf(refused.status()).name, "KV_CACHE_TOO_SMALL");
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat(3 * page)));
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat("the cache has ", 2 * page, " bytes")));
   EXPECT_FALSE(Engine::Create(model, {.kv_cache_bytes = page - 1}).ok());
@@ -137,8 +139,9 @@ TEST(RefusalTest, MemoryInBothNumbers) {
 
 TEST(RefusalTest, LearnedTauCannotBeReplaced) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("focal-learned-causal")));
-  const auto result = engine->Run({.token_ids = {0, 5}, .focal_temperature = {1}, .work = Tokens(1)});
-  EXPECT_EQ(EngineErrorReason(result.status()), "BAD_FOCAL_TEMPERATURE");
+  const auto result =
+      engine->Run({.token_ids = {0, 5}, .attention_overrides = RunTimeTemperature({1}), .work = Tokens(1)});
+  EXPECT_EQ(ReasonOf(result.status()).name, "BAD_FOCAL_TEMPERATURE");
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("learned"));
 }
 
@@ -150,15 +153,19 @@ TEST(FocalTest, TemperatureOneIsTheBaselineBitForBit) {
     const std::vector<int32_t> ids = RandomIds("t is one", length);
     const auto baseline = engine->Run({.token_ids = ids, .work = ScoreTextWork{}});
     EXPECT_EQ(AnswerBits(baseline),
-              AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1}, .work = ScoreTextWork{}})));
+              AnswerBits(engine->Run(
+                  {.token_ids = ids, .attention_overrides = RunTimeTemperature({1}), .work = ScoreTextWork{}})));
     EXPECT_EQ(AnswerBits(baseline),
-              AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1, 1}, .work = ScoreTextWork{}})));
+              AnswerBits(engine->Run(
+                  {.token_ids = ids, .attention_overrides = RunTimeTemperature({1, 1}), .work = ScoreTextWork{}})));
     const auto text = engine->Run({.token_ids = ids, .work = Tokens(20)});
     EXPECT_EQ(AnswerBits(text),
-              AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1}, .work = Tokens(20)})));
+              AnswerBits(
+                  engine->Run({.token_ids = ids, .attention_overrides = RunTimeTemperature({1}), .work = Tokens(20)})));
     if (length > 1) {  // one key: its weight is 1 at any temperature
       EXPECT_NE(AnswerBits(baseline),
-                AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {0.999}, .work = ScoreTextWork{}})));
+                AnswerBits(engine->Run(
+                    {.token_ids = ids, .attention_overrides = RunTimeTemperature({0.999}), .work = ScoreTextWork{}})));
     }
   }
 }
@@ -168,16 +175,19 @@ TEST(FocalTest, AbsoluteNotAFactor) {
   const std::vector<int32_t> ids = RandomIds("absolute", 200);
   const auto own = engine->Run({.token_ids = ids, .work = ScoreTextWork{}});
   EXPECT_EQ(AnswerBits(own),
-            AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {0.4}, .work = ScoreTextWork{}})));
+            AnswerBits(engine->Run(
+                {.token_ids = ids, .attention_overrides = RunTimeTemperature({0.4}), .work = ScoreTextWork{}})));
   EXPECT_NE(AnswerBits(own),
-            AnswerBits(engine->Run({.token_ids = ids, .focal_temperature = {1}, .work = ScoreTextWork{}})));
+            AnswerBits(engine->Run(
+                {.token_ids = ids, .attention_overrides = RunTimeTemperature({1}), .work = ScoreTextWork{}})));
 }
 
 TEST(FocalTest, ExtremeTemperaturesStayFinite) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   for (const double t : {1e-30, 1e30, 5e-324, 1e308}) {
-    const auto result =
-        engine->Run({.token_ids = RandomIds("extreme", 150), .focal_temperature = {t}, .work = ScoreTextWork{}});
+    const auto result = engine->Run({.token_ids = RandomIds("extreme", 150),
+                                     .attention_overrides = RunTimeTemperature({t}),
+                                     .work = ScoreTextWork{}});
     ASSERT_TRUE(result.ok()) << t << ": " << result.status();
     EXPECT_TRUE(std::isfinite(result->log_likelihood)) << t;
   }
@@ -241,8 +251,12 @@ TEST(PrefixTest, OnlyTheSameSettingAndTheSameTokensHit) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   std::vector<int32_t> ids = RandomIds("setting", 400);
   ASSERT_TRUE(engine->Run({.token_ids = ids, .work = Tokens(1)}).ok());
-  EXPECT_EQ(engine->Run({.token_ids = ids, .focal_temperature = {0.7}, .work = Tokens(1)})->cached_token_count, 0);
-  EXPECT_EQ(engine->Run({.token_ids = ids, .focal_temperature = {0.7}, .work = Tokens(1)})->cached_token_count, 384);
+  EXPECT_EQ(engine->Run({.token_ids = ids, .attention_overrides = RunTimeTemperature({0.7}), .work = Tokens(1)})
+                ->cached_token_count,
+            0);
+  EXPECT_EQ(engine->Run({.token_ids = ids, .attention_overrides = RunTimeTemperature({0.7}), .work = Tokens(1)})
+                ->cached_token_count,
+            384);
   EXPECT_EQ(engine->Run({.token_ids = ids, .work = ScoreTextWork{}})->cached_token_count, 0);
   EXPECT_EQ(engine->Run({.token_ids = ids, .work = ScoreContinuationsWork{{{3}, {4, 5}}}})->cached_token_count, 384);
   ids[200] = ids[200] == 7 ? 8 : 7;
@@ -413,7 +427,7 @@ TEST(NumericTest, InfiniteLogitsAreAnErrorNeverAScore) {
                                        EngineRequest{.token_ids = {0, 5}, .work = ScoreContinuationsWork{{{6, 7}}}}}) {
     const auto result = engine->Run(request);
     EXPECT_EQ(result.status().code(), absl::StatusCode::kDataLoss) << result.status();
-    EXPECT_EQ(EngineErrorReason(result.status()), "NUMERIC_ERROR");
+    EXPECT_EQ(ReasonOf(result.status()).name, "NUMERIC_ERROR");
   }
 }
 
@@ -536,7 +550,7 @@ TEST(LifeTest, QueueIsBounded) {
       refused = handle.status();
   }
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(EngineErrorReason(refused), "QUEUE_FULL");
+  EXPECT_EQ(ReasonOf(refused).name, "QUEUE_FULL");
   EXPECT_THAT(std::string(refused.message()), HasSubstr("the limit is 3"));
 }
 

@@ -46,6 +46,9 @@ constexpr const char* kCases[] = {
     "llama/focal-learned-token",
     "llama/focal-learned-sequence",
     "llama/focal-learned-no-bias",
+    "attention/full-layers-only",
+    "attention/log-n-constant",
+    "attention/log-n-learned",
     "architectures/llama-biases",
     "architectures/llama-linear",
     "architectures/llama-dynamic",
@@ -117,7 +120,8 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
     const double bound = is_bf16 ? bf16_bound : f32_bound;
     const double rms_bound = is_bf16 ? bf16_rms_bound : f32_bound;
 
-    auto scored = (*engine)->Run({.token_ids = ids, .focal_temperature = temperatures, .work = ScoreTextWork{}});
+    auto scored = (*engine)->Run(
+        {.token_ids = ids, .attention_overrides = RunTimeTemperature(temperatures), .work = ScoreTextWork{}});
     ASSERT_TRUE(scored.ok()) << scored.status();
     ASSERT_EQ(scored->token_log_probs.size(), ids.size());
     EXPECT_FALSE(scored->token_log_probs[0].has_value());
@@ -129,7 +133,8 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
     const std::vector<double> last = run["last_log_probs"];
     ScoreContinuationsWork every;
     for (size_t id = 0; id < last.size(); ++id) every.continuations.push_back({static_cast<int32_t>(id)});
-    auto row = (*engine)->Run({.token_ids = ids, .focal_temperature = temperatures, .work = every});
+    auto row =
+        (*engine)->Run({.token_ids = ids, .attention_overrides = RunTimeTemperature(temperatures), .work = every});
     ASSERT_TRUE(row.ok()) << row.status();
     for (size_t id = 0; id < last.size(); ++id) errors.push_back(row->continuations[id].log_likelihood - last[id]);
     double difference = 0;
@@ -146,7 +151,7 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
     const std::vector<double> gaps = run["continuation_gaps"];
     auto generated = (*engine)->Run(
         {.token_ids = ids,
-         .focal_temperature = temperatures,
+         .attention_overrides = RunTimeTemperature(temperatures),
          .work = GenerateWork{.max_new_tokens = static_cast<int64_t>(continuation.size()), .ignore_eos = true}});
     ASSERT_TRUE(generated.ok()) << generated.status();
     ASSERT_EQ(generated->new_token_ids.size(), continuation.size());
@@ -191,7 +196,7 @@ std::vector<Setting> Settings() {
 }
 
 TEST(GoldenFilesTest, EveryCheckpointIsInTheTable) {
-  for (const char* folder : {"llama", "architectures"}) {
+  for (const char* folder : {"llama", "attention", "architectures"}) {
     for (const auto& entry : std::filesystem::directory_iterator(std::string(kRoot) + folder)) {
       if (!entry.is_directory()) continue;
       const std::string name = std::string(folder) + "/" + entry.path().filename().string();

@@ -34,18 +34,20 @@ int64_t PagesFor(int64_t token_count) { return (token_count + kPageTokens - 1) /
 int64_t PageGroupShape::FirstPage(int64_t position) const {
   if (is_full()) return 0;
   int64_t page = std::max<int64_t>(position - window + 1, 0) / kPageTokens;
-  if (sums_tau) page = std::min(page, std::max<int64_t>(position / kPageTokens - 1, 0));
+  if (reads_previous_page) page = std::min(page, std::max<int64_t>(position / kPageTokens - 1, 0));
   return page;
 }
 
-int64_t PageGroupShape::PagesBefore() const { return std::max<int64_t>(PagesFor(window - 1), sums_tau ? 1 : 0); }
+int64_t PageGroupShape::PagesBefore() const {
+  return std::max<int64_t>(PagesFor(window - 1), reads_previous_page ? 1 : 0);
+}
 
 std::vector<PageGroupShape> PageGroupShapes(const Transformer& model) {
   std::vector<PageGroupShape> shapes;
   for (size_t group = 0; group < model.config().page_groups.size(); ++group) {
     shapes.push_back({.window = model.config().page_groups[group].window,
                       .page_bytes = model.PageBytes(static_cast<int64_t>(group)),
-                      .sums_tau = model.config().attention.mode == AttentionMode::kFocalLearned});
+                      .reads_previous_page = model.config().attention.ReadsPreviousPage()});
   }
   return shapes;
 }

@@ -15,9 +15,9 @@
 namespace varifocal {
 
 struct PageGroupShape {
-  int64_t window = 0;      // 0: full layers
-  int64_t page_bytes = 0;  // all layers of the group
-  bool sums_tau = false;   // learned tau reads the page before its own
+  int64_t window = 0;                // 0: full layers
+  int64_t page_bytes = 0;            // all layers of the group
+  bool reads_previous_page = false;  // annotations of a row go on from the page before its own
 
   bool is_full() const { return window == 0; }
   // The first page that a row at `position`, or a later one, may look at.

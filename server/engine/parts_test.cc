@@ -173,7 +173,7 @@ TEST(PageGroupTest, FirstPageIsThatOfTheOldestKey) {
 }
 
 TEST(PageGroupTest, LearnedTauReadsThePageBefore) {
-  const PageGroupShape group{.window = 1, .page_bytes = 1, .sums_tau = true};
+  const PageGroupShape group{.window = 1, .page_bytes = 1, .reads_previous_page = true};
   EXPECT_EQ(group.PagesBefore(), 1);
   EXPECT_EQ(group.FirstPage(127), 0);
   EXPECT_EQ(group.FirstPage(128), 0);

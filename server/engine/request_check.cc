@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
 #include "server/engine/prefix_cache.h"
@@ -16,69 +16,12 @@
 namespace varifocal {
 namespace {
 
-constexpr char kReasonUrl[] = "varifocal/engine-reason";
-constexpr size_t kStopsMax = 64;
-constexpr size_t kContinuationsMax = 1024;
-
-absl::Status Invalid(absl::string_view reason, std::string message) {
-  return WithReason(absl::InvalidArgumentError(std::move(message)), reason);
-}
-
-absl::Status CheckIds(absl::Span<const int32_t> ids, absl::string_view what, int64_t vocabulary_size) {
-  if (ids.empty()) return Invalid("EMPTY_PROMPT", absl::StrCat("the ", what, " has 0 tokens; it must have at least 1"));
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < 0 || ids[i] >= vocabulary_size) {
-      return Invalid("BAD_TOKEN_ID", absl::StrCat("token ", i, " of the ", what, " is ", ids[i],
-                                                  "; ids must lie in 0..", vocabulary_size - 1));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckGenerate(const LoadedModel& model, const GenerateWork& work) {
-  if (work.max_new_tokens < 1) {
-    return Invalid("BAD_DECODE_SETTING",
-                   absl::StrCat("max_new_tokens is ", work.max_new_tokens, "; it must be at least 1"));
-  }
-  if (!std::isfinite(work.sampling_temperature) || work.sampling_temperature < 0) {
-    return Invalid("BAD_DECODE_SETTING", absl::StrCat("sampling_temperature is ", work.sampling_temperature,
-                                                      "; it must be finite and at least 0"));
-  }
-  if (!(work.top_p > 0 && work.top_p <= 1)) {
-    return Invalid("BAD_DECODE_SETTING", absl::StrCat("top_p is ", work.top_p, "; it must be above 0 and at most 1"));
-  }
-  if (work.stop.size() > kStopsMax) {
-    return Invalid("BAD_DECODE_SETTING",
-                   absl::StrCat("there are ", work.stop.size(), " stop strings; the limit is ", kStopsMax));
-  }
-  for (const std::string& stop : work.stop) {
-    if (stop.empty()) return Invalid("BAD_DECODE_SETTING", "a stop string is empty; it must have at least 1 byte");
-  }
-  if (!work.stop.empty() && model.tokenizer() == nullptr) {
-    return WithReason(absl::FailedPreconditionError(
-                          absl::StrCat("stop strings need a tokenizer, and ", model.directory(), " has none")),
-                      "MODEL_WITHOUT_TOKENIZER");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckContinuations(const ScoreContinuationsWork& work, int64_t vocabulary_size) {
-  if (work.continuations.empty() || work.continuations.size() > kContinuationsMax) {
-    return Invalid("BAD_CONTINUATION", absl::StrCat("there are ", work.continuations.size(),
-                                                    " continuations; there must be 1 to ", kContinuationsMax));
-  }
-  for (size_t i = 0; i < work.continuations.size(); ++i) {
-    RETURN_IF_ERROR(CheckIds(work.continuations[i], absl::StrCat("continuation ", i), vocabulary_size));
-  }
-  return absl::OkStatus();
-}
-
 // Everything that decides the bits of a page but its tokens.
-Sha256Digest PrefixRoot(const LoadedModel& model, const std::string& attention_name, int64_t rope_length) {
+Sha256Digest PrefixRoot(const LoadedModel& model, const AttentionSetting& attention, int64_t rope_length) {
   const ModelProvenance& provenance = model.provenance();
   std::string root;
-  for (const std::string& part : {provenance.weights_sha256, attention_name, provenance.rope, absl::StrCat(rope_length),
-                                  provenance.dtype, provenance.kernels}) {
+  for (const std::string& part : {provenance.weights_sha256, attention.json(), provenance.rope,
+                                  absl::StrCat(rope_length), provenance.dtype, provenance.kernels}) {
     absl::StrAppend(&root, part.size(), ":", part, "\n");
   }
   return Sha256(root);
@@ -86,22 +29,83 @@ Sha256Digest PrefixRoot(const LoadedModel& model, const std::string& attention_n
 
 }  // namespace
 
-absl::Status WithReason(absl::Status status, absl::string_view reason) {
-  status.SetPayload(kReasonUrl, absl::Cord(reason));
-  return status;
+absl::Status CheckIds(absl::Span<const int32_t> ids, const std::string& field, int64_t vocabulary_size) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocabulary_size) continue;
+    return WithReason(absl::InvalidArgumentError(absl::StrCat("token ", i, " of ", field, " is ", ids[i],
+                                                              "; ids must lie in 0..", vocabulary_size - 1)),
+                      ErrorReason::kBadTokenId, {{"field", field}});
+  }
+  return absl::OkStatus();
 }
 
-std::string EngineErrorReason(const absl::Status& status) {
-  const auto payload = status.GetPayload(kReasonUrl);
-  return payload.has_value() ? std::string(*payload) : "";
+absl::Status CheckNotEmpty(absl::Span<const int32_t> prompt) {
+  if (!prompt.empty()) return absl::OkStatus();
+  return WithReason(absl::InvalidArgumentError("the prompt has no tokens; it must have at least 1"),
+                    ErrorReason::kEmptyPrompt, {{"field", "prompt"}});
+}
+
+absl::Status CheckGenerateWork(const GenerateWork& work) {
+  const auto bad = [](ErrorReason reason, const char* field, const std::string& problem) {
+    return WithReason(absl::InvalidArgumentError(problem), reason, {{"field", field}});
+  };
+  if (work.max_new_tokens < 1) {
+    return bad(ErrorReason::kBadMaxNewTokens, "max_new_tokens",
+               absl::StrCat("max_new_tokens is ", work.max_new_tokens, "; it must be at least 1"));
+  }
+  if (!std::isfinite(work.sampling_temperature) || work.sampling_temperature < 0) {
+    return bad(
+        ErrorReason::kBadSamplingTemperature, "sampling_temperature",
+        absl::StrCat("sampling_temperature is ", work.sampling_temperature, "; it must be finite and at least 0"));
+  }
+  if (!(work.top_p > 0 && work.top_p <= 1)) {
+    return bad(ErrorReason::kBadTopP, "top_p",
+               absl::StrCat("top_p is ", work.top_p, "; it must be above 0 and at most 1"));
+  }
+  if (work.stop.size() > kStopsMax) {
+    return bad(ErrorReason::kBadStop, "stop",
+               absl::StrCat("there are ", work.stop.size(), " stop strings; the limit is ", kStopsMax));
+  }
+  for (const std::string& stop : work.stop) {
+    if (stop.empty()) return bad(ErrorReason::kBadStop, "stop", "a stop string is empty; it must have at least 1 byte");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckContinuationCount(size_t count) {
+  if (count <= kContinuationsMax) return absl::OkStatus();
+  return WithReason(
+      absl::InvalidArgumentError(absl::StrCat("there are ", count, " continuations; the limit is ", kContinuationsMax)),
+      ErrorReason::kBadContinuation, {{"field", "continuations"}});
+}
+
+absl::Status CheckContinuations(const ScoreContinuationsWork& work, int64_t vocabulary_size) {
+  RETURN_IF_ERROR(CheckContinuationCount(work.continuations.size()));
+  const auto bad = [](const std::string& field, const std::string& problem) {
+    return WithReason(absl::InvalidArgumentError(problem), ErrorReason::kBadContinuation, {{"field", field}});
+  };
+  if (work.continuations.empty()) return bad("continuations", "there are no continuations; there must be at least 1");
+  for (size_t i = 0; i < work.continuations.size(); ++i) {
+    const std::string field = absl::StrCat("continuations[", i, "]");
+    if (work.continuations[i].empty()) {
+      return bad(field, absl::StrCat(field, " has no tokens; it must have at least 1"));
+    }
+    RETURN_IF_ERROR(CheckIds(work.continuations[i], field, vocabulary_size));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckLength(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count) {
-  if (prompt_token_count <= config.max_position && new_token_count <= config.max_position - prompt_token_count)
+  if (prompt_token_count <= config.max_position && new_token_count <= config.max_position - prompt_token_count) {
     return absl::OkStatus();
-  return Invalid("PROMPT_TOO_LONG",
-                 absl::StrCat("the prompt has ", prompt_token_count, " tokens and ", new_token_count,
-                              " more were asked for; together the model's limit is ", config.max_position));
+  }
+  return WithReason(absl::InvalidArgumentError(
+                        absl::StrCat("the prompt has ", prompt_token_count, " tokens and ", new_token_count,
+                                     " more were asked for; together the model's limit is ", config.max_position)),
+                    ErrorReason::kPromptTooLong,
+                    {{"promptTokenCount", absl::StrCat(prompt_token_count)},
+                     {"newTokenCount", absl::StrCat(new_token_count)},
+                     {"limit", absl::StrCat(config.max_position)}});
 }
 
 SequenceExtent ExtentOf(const RequestLimits& limits, const AttentionSetting& attention, int64_t prompt_token_count,
@@ -143,10 +147,16 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
                                                        EngineRequest request) {
   const ModelConfig& config = model.config();
   auto sequence = std::make_unique<Sequence>();
-  RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt", config.vocabulary_size));
+  RETURN_IF_ERROR(CheckNotEmpty(request.token_ids));
+  RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config.vocabulary_size));
   int64_t new_tokens = 0;
   if (const auto* generate = std::get_if<GenerateWork>(&request.work)) {
-    RETURN_IF_ERROR(CheckGenerate(model, *generate));
+    RETURN_IF_ERROR(CheckGenerateWork(*generate));
+    if (!generate->stop.empty() && model.tokenizer() == nullptr) {
+      return WithReason(absl::FailedPreconditionError(
+                            absl::StrCat("stop strings need a tokenizer, and ", model.directory(), " has none")),
+                        ErrorReason::kModelWithoutTokenizer);
+    }
     new_tokens = generate->max_new_tokens;
   } else if (const auto* score = std::get_if<ScoreContinuationsWork>(&request.work)) {
     RETURN_IF_ERROR(CheckContinuations(*score, config.vocabulary_size));
@@ -155,10 +165,11 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
     sequence->continuation_done.assign(score->continuations.size(), 0);
   }
   RETURN_IF_ERROR(CheckLength(config, static_cast<int64_t>(request.token_ids.size()), new_tokens));
-  absl::StatusOr<AttentionSetting> attention = model.AttentionWith(request.focal_temperature);
-  if (!attention.ok()) return WithReason(attention.status(), "BAD_FOCAL_TEMPERATURE");
+  absl::StatusOr<AttentionSetting> attention =
+      config.attention.With(request.attention_overrides, AttentionModelOf(config));
+  if (!attention.ok())
+    return WithReason(attention.status(), ErrorReason::kBadFocalTemperature, {{"field", "focal_temperatures"}});
   sequence->attention = *std::move(attention);
-  sequence->attention_name = sequence->attention.ToString();
   sequence->rope_length = SettledRopeLength(config, static_cast<int64_t>(request.token_ids.size()) + new_tokens);
   sequence->extent = ExtentOf(limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens,
                               std::holds_alternative<ScoreContinuationsWork>(request.work));
@@ -168,13 +179,13 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
         absl::ResourceExhaustedError(absl::StrCat("the request needs ", need.bytes, " bytes of key-value cache for ",
                                                   request.token_ids.size() + static_cast<size_t>(new_tokens),
                                                   " tokens; the cache has ", CacheBytes(limits), " bytes")),
-        "KV_CACHE_TOO_SMALL");
+        ErrorReason::kKvCacheTooSmall);
   }
   sequence->request = std::move(request);
   // Scoring the text itself needs every row, so nothing can be taken from the cache; its pages may still serve others.
   if (limits.prefix_cache && !sequence->attention.NeedsWholePrompt()) {
     const int64_t length = sequence->prompt_length();
-    sequence->page_names = NamePages(PrefixRoot(model, sequence->attention_name, sequence->rope_length),
+    sequence->page_names = NamePages(PrefixRoot(model, sequence->attention, sequence->rope_length),
                                      sequence->request.token_ids, length / kernels::kPageTokens);
     // One row at least is computed: its logits are wanted.
     if (!sequence->scores_text()) sequence->reusable_page_count = (length - 1) / kernels::kPageTokens;

@@ -1,6 +1,6 @@
 // Turns a request into a sequence the scheduler can trust, or says in one sentence why not.
 //
-// Errors: as Engine::Start, each with a reason (EngineErrorReason).
+// Errors: as Engine::Start, each with a reason (base/reason.h) and, where a part of the request is wrong, its `field`.
 #pragma once
 
 #include <memory>
@@ -24,6 +24,14 @@ struct RequestLimits {
 absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model, const RequestLimits& limits,
                                                        EngineRequest request);
 
+// The checks that need no cache, for callers who prepare a request. A field is named as the parts of a request are:
+// "prompt_token_ids", "continuations[2]", "top_p".
+inline constexpr size_t kStopsMax = 16;
+inline constexpr size_t kContinuationsMax = 1024;
+absl::Status CheckIds(absl::Span<const int32_t> ids, const std::string& field, int64_t vocabulary_size);
+absl::Status CheckNotEmpty(absl::Span<const int32_t> prompt);
+absl::Status CheckGenerateWork(const GenerateWork& work);
+absl::Status CheckContinuationCount(size_t count);
 // Prompt and new (or scored) tokens against the model's limit, both counts in the message.
 absl::Status CheckLength(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count);
 // What a request will hold.
@@ -38,7 +46,5 @@ CacheNeed NeedOf(const LoadedModel& model, const RequestLimits& limits, const At
                  const SequenceExtent& extent);
 // Bytes of all pages there are.
 int64_t CacheBytes(const RequestLimits& limits);
-
-absl::Status WithReason(absl::Status status, absl::string_view reason);
 
 }  // namespace varifocal

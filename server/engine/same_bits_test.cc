@@ -50,7 +50,7 @@ std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_ma
       default:
         request.work = ScoreTextWork{};
     }
-    if (temperature_may_change && i % 5 == 0) request.focal_temperature = {0.7};
+    if (temperature_may_change && i % 5 == 0) request.attention_overrides = RunTimeTemperature({0.7});
     requests.push_back(std::move(request));
   }
   return requests;
@@ -201,16 +201,16 @@ TEST_P(SameBitsTest, WhateverTheCompany) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, SameBitsTest,
-    testing::Values(Case{"tied-d16-f32", "auto", "f32", kFirstCasePrompts}, Case{"focal-per-layer", "auto", "f32", 42},
-                    Case{"focal-learned-causal", "auto", "f32", 42}, Case{"focal-learned-token", "auto", "f32", 28},
-                    Case{"focal-learned-sequence", "auto", "f32", 28}, Case{"tied-d16-f32", "reference", "f32", 14},
-                    Case{"sharded-d16-bf16", "auto", "bf16", 42}, Case{"focal-learned-causal", "auto", "bf16", 28},
-                    Case{"architectures/gemma3-newer", "auto", "f32", 42},
-                    Case{"architectures/gemma3-newer", "auto", "bf16", 28},
-                    Case{"architectures/mistral-window", "auto", "f32", 42},
-                    Case{"architectures/qwen3-layer-types", "auto", "f32", 28},
-                    Case{"architectures/llama-dynamic", "auto", "f32", 28},
-                    Case{"architectures/llama-longrope", "auto", "f32", 28}),
+    testing::Values(
+        Case{"tied-d16-f32", "auto", "f32", kFirstCasePrompts}, Case{"focal-per-layer", "auto", "f32", 42},
+        Case{"focal-learned-causal", "auto", "f32", 42}, Case{"focal-learned-token", "auto", "f32", 28},
+        Case{"focal-learned-sequence", "auto", "f32", 28}, Case{"tied-d16-f32", "reference", "f32", 14},
+        Case{"sharded-d16-bf16", "auto", "bf16", 42}, Case{"focal-learned-causal", "auto", "bf16", 28},
+        Case{"architectures/gemma3-newer", "auto", "f32", 42}, Case{"architectures/gemma3-newer", "auto", "bf16", 28},
+        Case{"architectures/mistral-window", "auto", "f32", 42},
+        Case{"architectures/qwen3-layer-types", "auto", "f32", 28}, Case{"attention/log-n-constant", "auto", "f32", 28},
+        Case{"attention/log-n-learned", "auto", "bf16", 28}, Case{"architectures/llama-dynamic", "auto", "f32", 28},
+        Case{"architectures/llama-longrope", "auto", "f32", 28}),
     [](const testing::TestParamInfo<Case>& info) {
       std::string name = absl::StrCat(info.param.golden, "_", info.param.device, "_", info.param.dtype);
       for (char& c : name) c = c == '-' || c == '/' ? '_' : c;

@@ -194,9 +194,9 @@ StepPlan Scheduler::PlanDecode() {
     if (sequence->prompt_finished && MayRun(*sequence)) ready.push_back(sequence.get());
   }
   if (ready.empty()) return plan;
-  const std::string& name = ready[decode_turn_++ % ready.size()]->attention_name;
+  const std::string& setting = ready[decode_turn_++ % ready.size()]->attention.json();
   for (Sequence* sequence : ready) {
-    if (sequence->attention_name != name) continue;
+    if (sequence->attention.json() != setting) continue;
     const size_t fed = static_cast<size_t>(sequence->fed_count());
     const std::vector<int32_t>& ids = sequence->result.new_token_ids;
     plan.AddRows(sequence, std::span(ids).subspan(fed, 1), sequence->rows_done);
@@ -208,12 +208,12 @@ StepPlan Scheduler::PlanDecode() {
 StepPlan Scheduler::PlanPrefill() {
   StepPlan plan;
   int64_t left = options_.prefill_chunk_tokens;
-  const std::string* name = nullptr;
+  const std::string* setting = nullptr;
   for (auto it = running_.begin(); it != running_.end() && left > 0;) {
     Sequence& sequence = **it;
     if (plan.entries.size() >= static_cast<size_t>(options_.batch_size_max)) break;
     const bool whole = sequence.attention.NeedsWholePrompt() && sequence.rows_done == 0;
-    const bool other_setting = name != nullptr && sequence.attention_name != *name;
+    const bool other_setting = setting != nullptr && sequence.attention.json() != *setting;
     if (sequence.prompt_finished || !MayRun(sequence) || other_setting || (whole && !plan.empty())) {
       ++it;
       continue;
@@ -222,7 +222,7 @@ StepPlan Scheduler::PlanPrefill() {
     if (!AddPrefillRows(sequence, whole ? sequence.prompt_length() : left, plan)) break;  // it was the last
     plan.whole_prompt = whole;
     if (whole) return plan;
-    name = &sequence.attention_name;
+    setting = &sequence.attention.json();
     left -= static_cast<int64_t>(plan.tokens.size() - before);
     ++it;
   }

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
 #include "server/engine/request_check.h"
@@ -23,7 +24,7 @@ absl::Status CheckFinite(std::span<const HeadResult> head, int64_t position) {
     if (!result.finite) {
       return WithReason(absl::DataLossError(absl::StrCat("NUMERIC_ERROR: logits at or after position ", position,
                                                          " hold a value that is not finite")),
-                        "NUMERIC_ERROR");
+                        ErrorReason::kNumericError);
     }
   }
   return absl::OkStatus();
@@ -214,10 +215,8 @@ void Scheduler::Complete(Sequence& sequence) {
     absl::StatusOr<std::string> text = model_.tokenizer()->Decode(result.new_token_ids, {.ignore_unknown_ids = true});
     if (text.ok()) result.text = *std::move(text);
   }
-  if (sequence.attention.NeedsWholePrompt()) {
-    result.notes = "tau_mean is sequence: the prompt ran in one step, without chunks and without prefix reuse";
-  }
-  if (sequence.tau_row_count > 0 && sequence.attention.mode == AttentionMode::kFocalLearned) {
+  result.notes = sequence.attention.WholePromptReason();
+  if (sequence.tau_row_count > 0 && sequence.attention.CountsBounds()) {
     result.tau_at_min_share =
         static_cast<double>(sequence.tau_at_min_count) / static_cast<double>(sequence.tau_row_count);
     result.tau_at_max_share =

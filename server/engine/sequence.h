@@ -17,8 +17,7 @@ struct Sequence {
   Engine::Handle handle = 0;
   EngineRequest request;
   EngineCallbacks callbacks;
-  AttentionSetting attention;
-  std::string attention_name;            // sequences that share it may share a step
+  AttentionSetting attention;            // sequences with equal json() may share a step
   std::vector<Sha256Digest> page_names;  // whole pages of the prompt; empty when prefixes are not shared
   int64_t reusable_page_count = 0;       // of page_names, those that may come from the cache
   bool timing_only = false;              // the engine's own: keeps out of the prefix cache

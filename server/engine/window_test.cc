@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
@@ -74,17 +75,18 @@ TEST(WindowTest, AdmissionCountsWhatIsHeld) {
   auto five = StartEngine(model, {.kv_cache_bytes = 5 * page});
   EXPECT_EQ(five->Describe().context_tokens_max, 640);
   const auto refused = five->Run({.token_ids = RandomIds("a", 10000), .work = Tokens(20)});
-  EXPECT_EQ(EngineErrorReason(refused.status()), "KV_CACHE_TOO_SMALL");
+  EXPECT_EQ(ReasonOf(refused.status()).name, "KV_CACHE_TOO_SMALL");
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat(6 * page, " bytes")));
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat("the cache has ", 5 * page)));
   // A continuation begins at the prompt's end again and again: what it covers is held at once.
   EXPECT_TRUE(six->Run({.token_ids = RandomIds("a", 1000),
                         .work = ScoreContinuationsWork{{RandomIds("c", 500), RandomIds("d", 300), RandomIds("e", 20)}}})
                   .ok());
-  EXPECT_EQ(EngineErrorReason(
-                six->Run({.token_ids = RandomIds("a", 1000), .work = ScoreContinuationsWork{{RandomIds("c", 2000)}}})
-                    .status()),
-            "KV_CACHE_TOO_SMALL");
+  EXPECT_EQ(
+      ReasonOf(six->Run({.token_ids = RandomIds("a", 1000), .work = ScoreContinuationsWork{{RandomIds("c", 2000)}}})
+                   .status())
+          .name,
+      "KV_CACHE_TOO_SMALL");
 }
 
 TEST(WindowTest, QuestionsOnOneContextShareIt) {

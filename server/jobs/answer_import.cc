@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/code_version.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "db/writer.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/runner.h"
-#include "server/jobs/code_version.h"
 #include "server/jobs/database_sink.h"
 #include "server/jobs/job_records.h"
 

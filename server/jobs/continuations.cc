@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/metrics/python_text.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 
@@ -31,7 +31,7 @@ absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& 
   int64_t in_prompt = 0, in_both = 0;
   ASSIGN_OR_RETURN(split.prompt_token_ids, encode(prompt, &in_prompt));
   const size_t cut = split.prompt_token_ids.size();
-  if (cut == 0) return WithReason(absl::InvalidArgumentError("the prompt has no token"), "EMPTY_PROMPT");
+  if (cut == 0) return WithReason(absl::InvalidArgumentError("the prompt has no token"), ErrorReason::kEmptyPrompt);
   for (size_t i = 0; i < continuations.size(); ++i) {
     in_both = 0;
     ASSIGN_OR_RETURN(std::vector<int32_t> whole, encode(absl::StrCat(prompt, spaces, continuations[i]), &in_both));
@@ -39,7 +39,7 @@ absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& 
     if (whole.size() <= cut) {
       return WithReason(absl::InvalidArgumentError(
                             absl::StrCat("continuation ", i, " has no token of its own after the prompt's ", cut)),
-                        "EMPTY_CONTINUATION", {{"field", absl::StrCat("continuations[", i, "]")}});
+                        ErrorReason::kEmptyContinuation, {{"field", absl::StrCat("continuations[", i, "]")}});
     }
     split.continuations.emplace_back(whole.begin() + cut, whole.end());
   }

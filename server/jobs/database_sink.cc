@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/jobs/excerpt.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {
@@ -105,7 +105,10 @@ absl::StatusOr<std::unique_ptr<DatabaseSink>> DatabaseSink::Create(db::Writer* w
   for (const db::CellRow& row : rows) {
     ASSIGN_OR_RETURN(const std::vector<int64_t> missing, writer->MissingSamples(row.cell_id));
     const CellKey key = {row.cell.variant, row.cell.task, static_cast<int>(row.cell.context_length)};
-    sink->cells_[key] = {row.cell_id, std::set<int64_t>(missing.begin(), missing.end())};
+    Cell& cell = sink->cells_[key];
+    cell.cell_id = row.cell_id;
+    cell.is_missing.resize(static_cast<size_t>(row.cell.planned_count));
+    for (const int64_t index : missing) cell.is_missing[static_cast<size_t>(index)] = true;
   }
   return sink;
 }
@@ -116,7 +119,8 @@ absl::StatusOr<bool> DatabaseSink::AlreadyDone(const CellKey& cell, int index) {
     return absl::FailedPreconditionError(absl::StrCat("the job has no cell ", cell.variant, " x ", cell.task, " x ",
                                                       cell.context_length, " in the database: its grid has changed"));
   }
-  return found->second.missing.count(index) == 0;
+  const std::vector<bool>& is_missing = found->second.is_missing;
+  return index < 0 || static_cast<size_t>(index) >= is_missing.size() || !is_missing[static_cast<size_t>(index)];
 }
 
 absl::Status DatabaseSink::Record(const SampleRecord& record) {
@@ -125,8 +129,14 @@ absl::Status DatabaseSink::Record(const SampleRecord& record) {
   const auto execution = options_.execution_ids.find(record.cell.variant);
   VF_CHECK(execution != options_.execution_ids.end(), "every variant has an execution");
   const db::Outcome outcome = ToOutcome(record, found->second.cell_id, execution->second, options_.keep_prompts);
-  RETURN_IF_ERROR(writer_->RecordSample(outcome).status());
-  found->second.missing.erase(record.sample->index);
+  for (int attempt_count = 1;; ++attempt_count) {
+    const absl::Status recorded = writer_->RecordSample(outcome).status();
+    if (recorded.ok()) break;
+    const bool again =
+        db::IsBlocked(recorded) && options_.wait_to_retry && options_.wait_to_retry(recorded, attempt_count);
+    if (!again) return recorded;
+  }
+  found->second.is_missing[static_cast<size_t>(record.sample->index)] = false;
   const db::GenerationRecord& said = outcome.generation;
   if (!record.error.ok()) {
     Log(LogLevel::kWarning, "sample_failed",

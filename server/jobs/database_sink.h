@@ -5,10 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,6 +25,9 @@ class DatabaseSink : public SampleSink {
     int64_t job_id = 0;
     bool keep_prompts = false;
     std::map<std::string, int64_t> execution_ids;  // by variant: where its answers come from
+    // Called when a sample could not be written because the database is blocked, with the number of attempts so far;
+    // blocks as long as it sees fit. True: try again. Unset: the error ends the run.
+    std::function<bool(const absl::Status& error, int attempt_count)> wait_to_retry;
   };
 
   // Reads what is missing; failed samples count as missing.
@@ -35,7 +39,7 @@ class DatabaseSink : public SampleSink {
  private:
   struct Cell {
     int64_t cell_id = 0;
-    std::set<int64_t> missing;  // sample indices
+    std::vector<bool> is_missing;  // by sample index; one bit each, as a job may have two million samples
   };
   DatabaseSink(db::Writer* writer, Options options) : writer_(writer), options_(std::move(options)) {}
 

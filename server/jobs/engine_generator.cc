@@ -8,9 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/exceptions.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
+#include "server/engine/request_check.h"
 #include "server/jobs/continuations.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {
@@ -138,7 +139,7 @@ EngineGenerator::EngineGenerator(std::shared_ptr<HostedModel> model)
 absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationRequest& request) const {
   const Sample& sample = *request.sample;
   EngineRequest engine_request;
-  RETURN_IF_ERROR(CheckFitsModel(model_->config, sample.prompt_token_count(), sample.max_new_tokens));
+  RETURN_IF_ERROR(CheckLength(model_->config, sample.prompt_token_count(), sample.max_new_tokens));
   engine_request.token_ids = sample.token_ids;
   GenerateWork work;
   work.max_new_tokens = sample.max_new_tokens;
@@ -198,7 +199,7 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToParts(cons
   }
   for (Part& part : parts) {
     part.request.id = absl::StrCat(sample.task, "/", sample.context_length, "/", sample.index, "/", request.variant);
-    part.request.focal_temperature = request.focal_temperatures;
+    part.request.attention_overrides = RunTimeTemperature(request.focal_temperatures);
   }
   return parts;
 }

@@ -16,11 +16,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/task.h"
 #include "gtest/gtest.h"
-#include "server/jobs/reason.h"
 #include "tests/fakes/fake_engine.h"
 
 namespace varifocal {

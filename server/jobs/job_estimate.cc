@@ -52,7 +52,8 @@ absl::StatusOr<GroupCost> MeasureGroup(const Task& task, const SampleRequest& re
 }  // namespace
 
 absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
-                                        const std::vector<std::shared_ptr<HostedModel>>& models) {
+                                        const std::vector<std::shared_ptr<HostedModel>>& models,
+                                        const std::function<bool()>& is_abandoned) {
   JobEstimate estimate;
   estimate.cell_count = static_cast<int64_t>(grid.cells.size());
   estimate.sample_count = grid.SampleCount();
@@ -63,8 +64,16 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
   }
 
   std::map<std::tuple<int, int, std::string>, GroupCost> costs;  // by task, length and tokenizer
+  // Groups of one task, length and size cost the same; a job has a few kinds and up to half a million groups.
+  std::map<std::tuple<int, int, int>, std::pair<GridGroup, int64_t>> kinds;  // the first group of a kind, and how many
   for (const GridGroup& group : grid.groups) {
+    ++kinds.try_emplace({group.task_index, group.context_length, group.count}, group, 0).first->second.second;
+  }
+  for (const auto& [kind, groups] : kinds) {
+    const GridGroup& group = groups.first;
+    const int64_t group_count = groups.second;
     for (const auto& model : models) {
+      if (is_abandoned && is_abandoned()) return absl::CancelledError("the call was abandoned");
       const bool chat = spec.suite.tasks[static_cast<size_t>(group.task_index)].chat;
       const auto tokenizer = MakeTokenCounter(model->tokenizer, chat ? model->chat_format : nullptr);
       const auto key = std::make_tuple(group.task_index, group.context_length, tokenizer->sha256());
@@ -84,10 +93,11 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
                                                                              cost.prompt_tokens - again_tokens));
         again_seconds = again.seconds;
       }
-      estimate.prompt_token_count += group.count * cost.prompt_tokens;
-      estimate.computed_prompt_token_count += cost.prompt_tokens + (group.count - 1) * again_tokens;
-      estimate.new_token_count += group.count * cost.new_tokens;
-      estimate.duration_seconds += whole.seconds + (group.count - 1) * again_seconds;
+      estimate.prompt_token_count += group_count * group.count * cost.prompt_tokens;
+      estimate.computed_prompt_token_count += group_count * (cost.prompt_tokens + (group.count - 1) * again_tokens);
+      estimate.new_token_count += group_count * group.count * cost.new_tokens;
+      estimate.duration_seconds +=
+          static_cast<double>(group_count) * (whole.seconds + (group.count - 1) * again_seconds);
       estimate.kv_cache_bytes = std::max(estimate.kv_cache_bytes, whole.cache_bytes);
       if (!whole.fits) {
         notes.insert(absl::StrCat(model->name, ": a sample of ", group.context_length, " tokens needs ",

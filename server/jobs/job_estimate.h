@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,8 +29,10 @@ struct JobEstimate {
   std::vector<std::string> notes;  // one sentence each
 };
 
-// `models` in spec.variants order; the spec is validated and `grid` is its grid.
+// `models` in spec.variants order; the spec is validated and `grid` is its grid. CANCELLED as soon as `is_abandoned`,
+// when set, says so: it is asked before every prompt that is made.
 absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
-                                        const std::vector<std::shared_ptr<HostedModel>>& models);
+                                        const std::vector<std::shared_ptr<HostedModel>>& models,
+                                        const std::function<bool()>& is_abandoned = {});
 
 }  // namespace varifocal

@@ -4,6 +4,11 @@
 //                  \         \-> CANCELLING -> CANCELLED        resume: SUCCEEDED, FAILED, CANCELLED -> QUEUED
 //                   \-> CANCELLED
 //
+// While the database cannot be written (the disk is full, another process holds its lock) the job in hand is paused: its
+// row still says running, its view has a paused_reason, and the write is tried again with growing pauses until it
+// succeeds, the job is cancelled, or the manager stops. So is the write of its end. Once the files of the database are
+// deleted or replaced (DATA_LOSS) the job in hand is shown as failed, and nothing else runs.
+//
 // Everything a job needs is in its row, so a job survives any death of the daemon: what a dead daemon left running is
 // queued again when the next one starts and goes on by itself, with exactly the samples that are missing; what was
 // being cancelled is cancelled. A job whose answers so far come from another code version, backend or instruction set
@@ -16,8 +21,10 @@
 // Threads: any; jobs run on a thread of the manager. Calls wait for the database, so not from gRPC's own threads.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,9 +50,17 @@ namespace varifocal {
 
 struct JobManagerOptions {
   std::string database_path;
-  std::string command_line;  // of this process, for the record
-  int in_flight = 8;         // for jobs that do not say
-  const Clock* clock = &Clock::Real();
+  std::string command_line;             // of this process, for the record
+  int in_flight = 8;                    // for jobs that do not say
+  int busy_timeout_ms = 5000;           // how long a write waits for another process's lock before the job is paused
+  const Clock* clock = &Clock::Real();  // also of the pauses between attempts
+};
+
+// Who asks for a job, for the calls that may take long.
+struct SubmitOptions {
+  std::string request_id;              // empty: every call makes a job
+  std::string body_sha256;             // of the request as it was sent; empty: the resolved spec's
+  std::function<bool()> is_abandoned;  // looked at between steps; true ends the call with CANCELLED, nothing is stored
 };
 
 // A job as it is now.
@@ -57,6 +72,7 @@ struct JobView {
   double remaining_seconds = -1;
   double elapsed_seconds = 0;
   int64_t token_count = 0;
+  std::string paused_reason;  // why it waits although its row says running; empty: it does not
 };
 
 class JobManager {
@@ -68,10 +84,10 @@ class JobManager {
   // Begins to run jobs: once, when the models are there.
   void Start();
 
-  // `spec` need not be validated; in_flight 0 takes the manager's. The same request_id and spec give the first job
-  // back.
-  absl::StatusOr<JobView> Submit(JobSpec spec, const std::string& request_id);
-  absl::StatusOr<JobEstimate> Estimate(JobSpec spec);
+  // `spec` need not be validated; in_flight 0 takes the manager's. The same request_id and body give the first job back,
+  // whatever has become of its models and data since.
+  absl::StatusOr<JobView> Submit(JobSpec spec, const SubmitOptions& options);
+  absl::StatusOr<JobEstimate> Estimate(JobSpec spec, const std::function<bool()>& is_abandoned = {});
   absl::StatusOr<JobView> Get(int64_t job_id, bool with_cells);
   absl::StatusOr<std::vector<JobView>> List(int64_t before_id,
                                             int64_t limit);  // newest first; before_id 0: from the top
@@ -82,6 +98,15 @@ class JobManager {
   int64_t ChangeCount(int64_t job_id) const;
   // FAILED_PRECONDITION (MODEL_IN_USE) while a queued or running job names the model.
   absl::Status CheckUnused(const std::string& model);
+  // CheckUnused and ModelHost::Unload; no job is accepted in between.
+  absl::Status UnloadModel(const std::string& model);
+
+  // Whether a job is running or paused.
+  bool HasJobInHand() const;
+  // Microseconds since the thread of the jobs last showed that it is alive; 0 while it has nothing to do.
+  int64_t SilentMicros() const;
+  // The first error that concerns the database as a whole: DATA_LOSS when its files are not what was opened.
+  absl::Status CheckDatabase() const;
 
   // Cancels what is under way, puts the running job back in the queue, ends the thread. Idempotent.
   void Stop();
@@ -92,27 +117,50 @@ class JobManager {
   JobManager(ModelHost* host, const JobManagerOptions& options);
   absl::StatusOr<int64_t> ExecutionFor(const ModelProvenance& provenance);
   absl::Status CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed);
+  absl::Status CheckModelsAreSame(const ResolvedJob& job) const;
   absl::StatusOr<db::JobRow> Row(int64_t job_id);
   absl::StatusOr<JobView> ToView(db::JobRow row, bool with_cells);
   absl::Status Move(int64_t job_id, db::JobState state, const std::string& error = "");
   void Changed(int64_t job_id);
+  void Wake();
 
   void Loop();
+  absl::StatusOr<bool> TakeNextJob();
   void RunJob(int64_t job_id);
   absl::StatusOr<RunOutcome> RunSamples(int64_t job_id);
+  void Settle(int64_t job_id, const absl::StatusOr<RunOutcome>& outcome);
+  void TryCheckpoint();
+
+  // Waits before attempt `attempt_count` + 1 at a write of the job in hand that failed with `status`. False when there
+  // shall be no further attempt: the manager stops or, unless `also_cancelled`, the job is cancelled.
+  bool Pause(const absl::Status& status, int attempt_count, bool also_cancelled);
+  void EndPause();
+  // The call, again and again while the database is blocked.
+  template <typename Call>
+  auto WhileBlocked(Call&& call) -> decltype(call());
+  void Beat();
 
   ModelHost* const host_;
   const JobManagerOptions options_;
   std::unique_ptr<db::Writer> writer_;
   std::unique_ptr<db::Reader> reader_;
 
-  mutable std::mutex mutex_;  // guards what follows and every change of a job's state
+  // Locks are taken in this order. The first three are held while the database is written, which may take as long as
+  // the busy timeout; mutex_ never is, so that looking at a job does not wait for a write.
+  std::mutex models_mutex_;      // a job is accepted, or a model is unloaded
+  std::mutex states_mutex_;      // every change of a job's state
+  std::mutex executions_mutex_;  // guards executions_
+  mutable std::mutex mutex_;     // guards what follows
   std::condition_variable wake_;
   bool stopping_ = false;
+  bool has_news_ = false;  // the queue may have changed since the loop looked
+  bool needs_checkpoint_ = false;
   std::unique_ptr<Running> running_;
   std::set<int64_t> allow_mixed_;  // jobs resumed with allow_mixed by this daemon
   std::map<int64_t, int64_t> change_counts_;
+
   std::map<std::string, int64_t> executions_;  // by backend, instruction set, device and threads
+  std::atomic<int64_t> beat_us_{-1};           // -1 while there is nothing to do
 
   std::thread thread_;
 };

@@ -14,9 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "eval_tasks/helmet/rows.h"
-#include "server/jobs/reason.h"
 #include "tests/fakes/fake_engine.h"
 #include "tests/support/process.h"
 
@@ -71,7 +71,7 @@ class JobManagerTest : public testing::Test {
     return WaitUntil(job_id, [&](const JobView& view) { return view.row.state == state; });
   }
   int64_t Submit(const JobSpec& spec) {
-    auto view = manager_->Submit(spec, "");
+    auto view = manager_->Submit(spec, {});
     EXPECT_TRUE(view.ok()) << view.status();
     return view.ok() ? view->row.job_id : 0;
   }
@@ -131,7 +131,7 @@ TEST_F(JobManagerTest, ALostDeviceLeavesItsSamplesToBeAskedAgain) {
       absl::StrCat("model \"a\" is lost until varifocald starts again: the device failed while adding: CUDA error "
                    "700; then `varifocal resume jobs/",
                    job_id, "` asks the samples that have no answer"));
-  EXPECT_EQ(ReasonOf(manager_->Submit(SmallSpec(), "").status()).name, "DEVICE_FAULTED");
+  EXPECT_EQ(ReasonOf(manager_->Submit(SmallSpec(), {}).status()).name, "DEVICE_FAULTED");
   EXPECT_EQ(ReasonOf(manager_->Resume(job_id, false).status()).name, "DEVICE_FAULTED");
 
   JobSpec other = SmallSpec();
@@ -189,7 +189,7 @@ TEST_F(JobManagerTest, QueuedJobsWaitTheirTurnAndCanBeCancelled) {
 }
 
 TEST_F(JobManagerTest, FailedSamplesAreRowsAndResumeRetriesThem) {
-  control_->FailNext(3, absl::DataLossError("NUMERIC_ERROR: a logit is not finite"));
+  control_->FailNext(3, WithReason(absl::DataLossError("a logit is not finite"), ErrorReason::kNumericError));
   const int64_t job_id = Submit(SmallSpec());
   JobView view = WaitForState(job_id, db::JobState::kSucceeded);
   EXPECT_EQ(view.row.failed_count, 3);
@@ -212,15 +212,15 @@ TEST_F(JobManagerTest, FailedSamplesAreRowsAndResumeRetriesThem) {
 }
 
 TEST_F(JobManagerTest, RequestIdMakesSubmitSafeToRepeat) {
-  const auto first = manager_->Submit(SmallSpec(), "id-1");
+  const auto first = manager_->Submit(SmallSpec(), {.request_id = "id-1"});
   ASSERT_TRUE(first.ok());
-  const auto again = manager_->Submit(SmallSpec(), "id-1");
+  const auto again = manager_->Submit(SmallSpec(), {.request_id = "id-1"});
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->row.job_id, first->row.job_id);
   JobSpec other = SmallSpec();
   other.suite.seed = 99;
-  EXPECT_EQ(ReasonOf(manager_->Submit(other, "id-1").status()).name, "REQUEST_ID_REUSED");
-  EXPECT_EQ(ReasonOf(manager_->Submit(other, std::string(65, 'x')).status()).name, "BAD_REQUEST_ID");
+  EXPECT_EQ(ReasonOf(manager_->Submit(other, {.request_id = "id-1"}).status()).name, "REQUEST_ID_REUSED");
+  EXPECT_EQ(ReasonOf(manager_->Submit(other, {.request_id = std::string(65, 'x')}).status()).name, "BAD_REQUEST_ID");
 }
 
 TEST_F(JobManagerTest, ConcurrentSubmitsWithOneIdMakeOneJob) {
@@ -229,7 +229,7 @@ TEST_F(JobManagerTest, ConcurrentSubmitsWithOneIdMakeOneJob) {
   std::set<int64_t> ids;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
-      const auto view = manager_->Submit(SmallSpec(), "same");
+      const auto view = manager_->Submit(SmallSpec(), {.request_id = "same"});
       std::lock_guard<std::mutex> lock(mutex);
       ids.insert(view.ok() ? view->row.job_id : -1);
     });
@@ -342,7 +342,7 @@ TEST_F(JobManagerTest, RefusesBadSpecsAndStoresNothing) {
   for (const Case& c : cases) {
     JobSpec spec = SmallSpec();
     c.spoil(spec);
-    const auto view = manager_->Submit(spec, "");
+    const auto view = manager_->Submit(spec, {});
     ASSERT_FALSE(view.ok()) << c.name;
     EXPECT_EQ(ReasonOf(view.status()).name, c.reason) << c.name << ": " << view.status();
     EXPECT_EQ(ReasonOf(manager_->Estimate(spec).status()).name, c.reason) << c.name;
@@ -353,11 +353,11 @@ TEST_F(JobManagerTest, RefusesBadSpecsAndStoresNothing) {
 
 TEST_F(JobManagerTest, ALengthThatCanNeverFitTheCacheIsRefused) {
   control_->SetPageCount(3);  // 384 tokens
-  const auto view = manager_->Submit(SmallSpec(), "");
-  EXPECT_EQ(ReasonOf(view.status()).name, "CACHE_TOO_SMALL");
+  const auto view = manager_->Submit(SmallSpec(), {});
+  EXPECT_EQ(ReasonOf(view.status()).name, "KV_CACHE_TOO_SMALL");
   EXPECT_TRUE(absl::IsResourceExhausted(view.status()));
   control_->SetPageCount(4);  // exactly 512
-  EXPECT_TRUE(manager_->Submit(SmallSpec(), "").ok());
+  EXPECT_TRUE(manager_->Submit(SmallSpec(), {}).ok());
 }
 
 TEST_F(JobManagerTest, ASecondManagerIsRefused) {
@@ -373,12 +373,12 @@ TEST_F(JobManagerTest, ChatTasksNeedAFormatAndRecordItsTemplate) {
   JobSpec spec = SmallSpec();
   spec.suite.tasks.push_back({.name = "plain", .kind = "recall_kv"});
   spec.suite.tasks[0].chat = true;
-  EXPECT_EQ(ReasonOf(manager_->Submit(spec, "").status()).name, "MODEL_WITHOUT_CHAT_FORMAT");
+  EXPECT_EQ(ReasonOf(manager_->Submit(spec, {}).status()).name, "MODEL_WITHOUT_CHAT_FORMAT");
   ASSERT_TRUE(host_.Load("chat", "fake-chat").ok());
   ASSERT_TRUE(host_.Load("twin", "more/fake-chat").ok());
   ASSERT_TRUE(host_.Load("other", "fake-other-chat").ok());
   spec.variants = {{"chat", {}}, {"other", {}}};
-  const auto differ = manager_->Submit(spec, "");
+  const auto differ = manager_->Submit(spec, {});
   EXPECT_EQ(ReasonOf(differ.status()).name, "CHAT_FORMATS_DIFFER") << "they would share samples";
   spec.variants = {{"chat", {}}, {"twin", {}}};
   const int64_t job_id = Submit(spec);
@@ -417,7 +417,7 @@ TEST_F(JobManagerTest, ASystemMessageNeedsOneFormatWithItForATokenizer) {
   ASSERT_TRUE(host_.Load("other", "fake-other-system-chat").ok());
   const auto ask = [&](const std::string& file, bool chat) {
     spec.suite.tasks = {{.name = "t", .kind = "helmet", .parameters = {{"path", directory_.File(file)}}, .chat = chat}};
-    return manager_->Submit(spec, "");
+    return manager_->Submit(spec, {});
   };
   EXPECT_EQ(ReasonOf(ask("with_system", true).status()).name, "CHAT_FORMATS_DIFFER") << "they would share samples";
   for (const auto& [file, chat] : {std::pair{"plain", true}, std::pair{"with_system", false}}) {

@@ -8,9 +8,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "base/check.h"
+#include "base/code_version.h"
 #include "base/json.h"
 #include "eval_tasks/metric.h"
-#include "server/jobs/code_version.h"
 
 namespace varifocal {
 namespace {
@@ -38,23 +38,6 @@ Json NumberOrList(const std::vector<double>& values) {
   return all_equal && !values.empty() ? Json(values[0]) : Json(values);
 }
 
-// The attention that a checkpoint says, with the words of its config.json.
-Json AttentionJson(const AttentionSetting& setting) {
-  switch (setting.mode) {
-    case AttentionMode::kBaseline:
-      return Json::object();
-    case AttentionMode::kFocalConstant:
-      return {{"focal_attention", {{"mode", "constant"}, {"temperature", NumberOrList(setting.temperatures)}}}};
-    case AttentionMode::kFocalLearned:
-      break;
-  }
-  const char* mean = setting.tau_mean == TauMean::kCausal  ? "causal"
-                     : setting.tau_mean == TauMean::kToken ? "token"
-                                                           : "sequence";
-  return {{"focal_attention",
-           {{"mode", "learned"}, {"tau_min", setting.tau_min}, {"tau_max", setting.tau_max}, {"tau_mean", mean}}}};
-}
-
 }  // namespace
 
 db::ExecutionRecord ToExecutionRecord(const ModelProvenance& provenance, const std::string& command_line) {
@@ -77,7 +60,7 @@ db::VariantRecord ToVariantRecord(const Variant& variant, const HostedModel& mod
   record.model.weights_sha256 = model.provenance.weights_sha256;
   record.model.tokenizer_sha256 = model.provenance.tokenizer_sha256;
   record.model.dtype = model.provenance.dtype;
-  record.model.attention_json = AttentionJson(model.config.attention).dump();
+  record.model.attention_json = model.config.attention.json();
   record.model.context_length_max = model.config.max_position;
   record.model.trained_context_length = model.config.trained_context_length;
   if (!variant.focal_temperatures.empty()) {

@@ -6,12 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
 #include "server/engine/memory_ledger.h"
 #include "server/jobs/generation_defaults.h"
 #include "server/jobs/model_host.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {
@@ -32,7 +32,7 @@ absl::Status CheckRoomForWeights(const std::string& directory, const kernels::Ba
   return WithReason(absl::ResourceExhaustedError(absl::StrCat(
                         directory, " needs ", needed_bytes, " bytes for its weights; of ", memory.total_bytes,
                         " bytes of memory ", memory.free_bytes, " are free and not promised", Residents())),
-                    "NOT_ENOUGH_MEMORY",
+                    ErrorReason::kNotEnoughMemory,
                     {{"neededBytes", absl::StrCat(needed_bytes)}, {"freeBytes", absl::StrCat(memory.free_bytes)}});
 }
 
@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::shared_ptr<const LoadedM
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(std::move(model), options);
   if (!absl::IsResourceExhausted(engine.status())) return engine;
   return WithReason(absl::ResourceExhaustedError(absl::StrCat(engine.status().message(), Residents())),
-                    "NOT_ENOUGH_MEMORY");
+                    ErrorReason::kNotEnoughMemory);
 }
 
 }  // namespace

@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "server/engine/memory_ledger.h"
 #include "server/jobs/model_host.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {

@@ -8,39 +8,22 @@
 #include "absl/strings/str_join.h"
 #include "base/exceptions.h"
 #include "base/log.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
-#include "server/jobs/reason.h"
+#include "eval_tasks/job_spec.h"
 #include "tokenizer/utf8.h"
 
 namespace varifocal {
 
 absl::Status CheckModelName(absl::string_view name) {
-  bool good = !name.empty() && name.size() <= 63 && absl::ascii_isalpha(name[0]);
-  for (char c : name) good = good && (absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.');
-  if (good) return absl::OkStatus();
-  return WithReason(
-      absl::InvalidArgumentError(absl::StrCat(
-          "model name \"", name, "\" is not a letter followed by at most 62 letters, digits, '_', '-' or '.'")),
-      "BAD_MODEL_NAME");
+  return WithReason(CheckName("model", name), ErrorReason::kBadModelName);
 }
 
 absl::Status CheckFocalTemperatures(const ModelConfig& config, absl::Span<const double> temperatures) {
-  if (temperatures.empty()) return absl::OkStatus();
-  const auto bad = [](const std::string& message) {
-    return WithReason(absl::InvalidArgumentError(message), "BAD_FOCAL_TEMPERATURE", {{"field", "focal_temperatures"}});
-  };
-  for (double t : temperatures) {
-    if (!std::isfinite(t) || t <= 0)
-      return bad(absl::StrCat("focal temperature ", t, " is not a finite number above 0"));
-  }
-  if (config.attention.mode == AttentionMode::kFocalLearned) {
-    return bad("focal temperature cannot be set on a model whose temperatures are learned");
-  }
-  if (temperatures.size() != 1 && static_cast<int64_t>(temperatures.size()) != config.layer_count) {
-    return bad(absl::StrCat(temperatures.size(), " focal temperatures given, the model takes 1 or one for each of its ",
-                            config.layer_count, " layers"));
-  }
-  return absl::OkStatus();
+  const absl::Status status =
+      config.attention.With(RunTimeTemperature(temperatures), AttentionModelOf(config)).status();
+  if (status.ok()) return status;
+  return WithReason(status, ErrorReason::kBadFocalTemperature, {{"field", "focal_temperatures"}});
 }
 
 absl::Status FaultOf(const HostedModel& model) {
@@ -48,25 +31,12 @@ absl::Status FaultOf(const HostedModel& model) {
   if (fault.ok()) return fault;
   return WithReason(absl::UnavailableError(absl::StrCat("model \"", model.name,
                                                         "\" is lost until varifocald starts again: ", fault.message())),
-                    "DEVICE_FAULTED", {{"model", model.name}});
+                    ErrorReason::kDeviceFaulted, {{"model", model.name}});
 }
 
 absl::Status CheckHasChatFormat(const HostedModel& model) {
-  return WithReason(CheckHasChatFormat(model.chat_format.get(), model.name), "MODEL_WITHOUT_CHAT_FORMAT",
+  return WithReason(CheckHasChatFormat(model.chat_format.get(), model.name), ErrorReason::kModelWithoutChatFormat,
                     {{"model", model.name}});
-}
-
-absl::Status CheckFitsModel(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count) {
-  if (prompt_token_count <= config.max_position && new_token_count <= config.max_position - prompt_token_count) {
-    return absl::OkStatus();
-  }
-  return WithReason(absl::InvalidArgumentError(absl::StrCat("prompt of ", prompt_token_count, " tokens and ",
-                                                            new_token_count, " new ones exceed the model's limit of ",
-                                                            config.max_position, " tokens")),
-                    "PROMPT_TOO_LONG",
-                    {{"promptTokenCount", absl::StrCat(prompt_token_count)},
-                     {"newTokenCount", absl::StrCat(new_token_count)},
-                     {"limit", absl::StrCat(config.max_position)}});
 }
 
 absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& name, const std::string& directory) {
@@ -84,11 +54,11 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& 
       if (entry->second.directory != directory) {
         return WithReason(
             absl::AlreadyExistsError(absl::StrCat("model name \"", name, "\" is taken by ", entry->second.directory)),
-            "MODEL_ALREADY_LOADED", {{"model", name}, {"directory", entry->second.directory}});
+            ErrorReason::kModelAlreadyLoaded, {{"model", name}, {"directory", entry->second.directory}});
       }
       if (entry->second.model != nullptr) return entry->second.model;
-      return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")), "MODEL_LOADING",
-                        {{"model", name}});
+      return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")),
+                        ErrorReason::kModelLoading, {{"model", name}});
     }
   }
   absl::StatusOr<std::unique_ptr<HostedModel>> made =
@@ -138,11 +108,11 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Find(const std::string& 
     for (const auto& [known, unused] : entries_) names.push_back(known);
     const std::string have = names.empty() ? "it has none" : absl::StrCat("it has ", absl::StrJoin(names, ", "));
     return WithReason(absl::NotFoundError(absl::StrCat("no model \"", name, "\" in this daemon; ", have)),
-                      "MODEL_NOT_FOUND", {{"model", name}});
+                      ErrorReason::kModelNotFound, {{"model", name}});
   }
   if (entry->second.model == nullptr) {
-    return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")), "MODEL_LOADING",
-                      {{"model", name}});
+    return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")),
+                      ErrorReason::kModelLoading, {{"model", name}});
   }
   return entry->second.model;
 }

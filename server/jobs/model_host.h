@@ -78,7 +78,4 @@ absl::Status FaultOf(const HostedModel& model);
 // FAILED_PRECONDITION (MODEL_WITHOUT_CHAT_FORMAT) unless the model has a chat_format.json.
 absl::Status CheckHasChatFormat(const HostedModel& model);
 
-// INVALID_ARGUMENT (PROMPT_TOO_LONG), with all three numbers, unless prompt and new tokens fit the model.
-absl::Status CheckFitsModel(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count);
-
 }  // namespace varifocal

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/jobs/job_records.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {
@@ -16,11 +16,11 @@ namespace {
 absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
   if (model.tokenizer == nullptr) {
     return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\" has no tokenizer")),
-                      "MODEL_WITHOUT_TOKENIZER", {{"model", model.name}});
+                      ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
   }
   const absl::Status temperatures = CheckFocalTemperatures(model.config, variant.focal_temperatures);
-  return WithReason(Annotate(temperatures, absl::StrCat("variant \"", variant.Name(), "\"")), "BAD_FOCAL_TEMPERATURE",
-                    {{"variant", variant.Name()}, {"field", "spec.variants"}});
+  return WithReason(Annotate(temperatures, absl::StrCat("variant \"", variant.Name(), "\"")),
+                    ErrorReason::kBadFocalTemperature, {{"variant", variant.Name()}, {"field", "spec.variants"}});
 }
 
 // Chat tasks need a format of every model, and one format for all that share a tokenizer, because such variants share
@@ -43,13 +43,13 @@ absl::Status PinChatFormats(const std::vector<std::shared_ptr<HostedModel>>& mod
       return WithReason(absl::InvalidArgumentError(absl::StrCat(
                             "models \"", first.name, "\" and \"", model->name,
                             "\" share a tokenizer but not a chat_format.json; ask them in jobs of their own")),
-                        "CHAT_FORMATS_DIFFER", {{"field", "spec.variants"}});
+                        ErrorReason::kChatFormatsDiffer, {{"field", "spec.variants"}});
     }
   }
   if (!spec.chat_templates.empty() && spec.chat_templates != templates) {
     return WithReason(absl::FailedPreconditionError(
                           "the chat_format.json of a model is not the one that this job's prompts were made with"),
-                      "CHAT_FORMAT_CHANGED");
+                      ErrorReason::kChatFormatChanged);
   }
   spec.chat_templates = std::move(templates);
   return absl::OkStatus();
@@ -60,7 +60,7 @@ absl::Status CheckLengthFits(int length, const HostedModel& model) {
     return WithReason(
         absl::InvalidArgumentError(absl::StrCat("context length ", length, " exceeds the limit of model \"", model.name,
                                                 "\", ", model.config.max_position, " tokens")),
-        "CONTEXT_TOO_LONG",
+        ErrorReason::kContextTooLong,
         {{"model", model.name}, {"limit", absl::StrCat(model.config.max_position)}, {"field", "spec.suite.lengths"}});
   }
   const EngineDescription engine = model.engine->Describe();
@@ -69,7 +69,8 @@ absl::Status CheckLengthFits(int length, const HostedModel& model) {
                           absl::StrCat("context length ", length, " is more than the keys and values of model \"",
                                        model.name, "\" have room for: the limit is ", engine.context_tokens_max,
                                        " tokens in ", engine.kv_cache_bytes, " bytes")),
-                      "CACHE_TOO_SMALL", {{"model", model.name}, {"limit", absl::StrCat(engine.context_tokens_max)}});
+                      ErrorReason::kKvCacheTooSmall,
+                      {{"model", model.name}, {"limit", absl::StrCat(engine.context_tokens_max)}});
   }
   return absl::OkStatus();
 }
@@ -80,7 +81,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
   if (spec.in_flight == 0) spec.in_flight = in_flight;
   ResolvedJob job;
   absl::StatusOr<JobSpec> valid = ValidateJobSpec(std::move(spec));
-  if (!valid.ok()) return WithReason(valid.status(), "BAD_JOB_SPEC");
+  if (!valid.ok()) return WithReason(valid.status(), ErrorReason::kBadJobSpec);
   job.spec = *std::move(valid);
   for (const Variant& variant : job.spec.variants) {
     ASSIGN_OR_RETURN(std::shared_ptr<HostedModel> model, host.Find(variant.model));
@@ -91,14 +92,14 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
     job.models.push_back(std::move(model));
   }
   absl::StatusOr<Grid> grid = MakeGrid(job.spec);
-  if (!grid.ok()) return WithReason(grid.status(), "BAD_JOB_SPEC");
+  if (!grid.ok()) return WithReason(grid.status(), ErrorReason::kBadJobSpec);
   job.grid = *std::move(grid);
   RETURN_IF_ERROR(PinChatFormats(job.models, job.grid, job.spec));
   PinData(job.grid, job.spec);  // what is stored names the data it was asked on
   return job;
 }
 
-absl::Status CheckLengthsArePossible(const ResolvedJob& job) {
+absl::Status CheckLengthsArePossible(const ResolvedJob& job, const std::function<bool()>& is_abandoned) {
   std::set<std::string> seen;  // variants share tokenizers
   for (const std::shared_ptr<HostedModel>& model : job.models) {
     if (!seen.insert(model->provenance.tokenizer_sha256).second) continue;
@@ -108,10 +109,11 @@ absl::Status CheckLengthsArePossible(const ResolvedJob& job) {
       const auto tokenizer =
           MakeTokenCounter(model->tokenizer, job.spec.suite.tasks[i].chat ? model->chat_format : nullptr);
       for (const int length : job.spec.suite.lengths) {
+        if (is_abandoned && is_abandoned()) return absl::CancelledError("the call was abandoned");
         for (const absl::StatusOr<Sample>& made :
              task->MakeGroup({job.spec.suite.seed, length, /*index=*/0}, *tokenizer)) {
           if (absl::IsInvalidArgument(made.status())) {
-            return WithReason(made.status(), "IMPOSSIBLE_LENGTH",
+            return WithReason(made.status(), ErrorReason::kImpossibleLength,
                               {{"task", task->name()}, {"field", "spec.suite.lengths"}});
           }
         }

@@ -8,6 +8,7 @@
 //         MODEL_WITHOUT_CHAT_FORMAT, CHAT_FORMAT_CHANGED), RESOURCE_EXHAUSTED (CACHE_TOO_SMALL).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -31,6 +32,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
 
 // INVALID_ARGUMENT (IMPOSSIBLE_LENGTH) when a task that makes its own questions cannot make one at some length. A user's
 // own rows are not looked at: a row that does not fit fails for itself.
-absl::Status CheckLengthsArePossible(const ResolvedJob& job);
+// CANCELLED as soon as `is_abandoned`, when set, says so: it is asked before every prompt that is made.
+absl::Status CheckLengthsArePossible(const ResolvedJob& job, const std::function<bool()>& is_abandoned = {});
 
 }  // namespace varifocal

@@ -71,7 +71,7 @@ struct TensorNames {
   const char* gate_up = nullptr;   // one tensor in place of the two
   const char* down = "mlp.down_proj";
   const char* mlp_post_norm = nullptr;
-  const char* tau = "self_attn.tau_proj";  // weight [M] and optional bias [1]; learned focal models only
+  const char* attention = "self_attn.";                              // before tensors of attention variants
   const char* layer_skipped[3] = {"self_attn.rotary_emb.inv_freq"};  // whole names, as `skipped`
   bool transposed = false;  // matrices of layers are stored as [inputs, outputs]
 };

@@ -146,7 +146,8 @@ absl::StatusOr<int64_t> ReadKvHeads(ConfigReader& reader, const ConfigKeys& keys
   return count;
 }
 
-absl::Status ReadSizes(ConfigReader& reader, const ConfigKeys& keys, ModelConfig& config) {
+absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, ModelConfig& config) {
+  const ConfigKeys& keys = architecture.keys;
   ASSIGN_OR_RETURN(config.vocabulary_size, reader.Int("vocab_size", {1, kVocabularyMax}));
   ASSIGN_OR_RETURN(config.width, reader.Int(keys.width, {1, kWidthMax}));
   std::optional<int64_t> wide;
@@ -165,9 +166,10 @@ absl::Status ReadSizes(ConfigReader& reader, const ConfigKeys& keys, ModelConfig
         " must be a multiple of ", keys.head_count, ", ", config.head_count));
   }
   config.head_width = head_width != 0 ? head_width : config.width / config.head_count;
-  if (config.head_width % 2 != 0 || config.head_width > kHeadWidthMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the head width is ", config.head_width, "; it must be even and at most ", kHeadWidthMax));
+  const bool rotates = architecture.positions != PositionKind::kLearned;
+  if ((rotates && config.head_width % 2 != 0) || config.head_width > kHeadWidthMax) {
+    return absl::InvalidArgumentError(absl::StrCat("the head width is ", config.head_width, "; it must be ",
+                                                   rotates ? "even and " : "", "at most ", kHeadWidthMax));
   }
   if (config.head_count * config.head_width > kWidthMax) {
     return absl::InvalidArgumentError(absl::StrCat(keys.head_count, " times the head width is ",
@@ -261,13 +263,14 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   ASSIGN_OR_RETURN(const Architecture* architecture, ReadArchitecture(reader, config));
   const ConfigKeys& keys = architecture->keys;
   config.blocks = architecture->blocks;
-  RETURN_IF_ERROR(ReadSizes(reader, keys, config));
+  RETURN_IF_ERROR(ReadSizes(reader, *architecture, config));
   ASSIGN_OR_RETURN(config.blocks.norm_epsilon, reader.Positive(keys.norm_epsilon, keys.norm_epsilon_default));
   ASSIGN_OR_RETURN(config.blocks.activation, ReadActivation(reader, keys));
   ASSIGN_OR_RETURN(config.tied_embeddings, reader.Bool("tie_word_embeddings", keys.tied_default));
   RETURN_IF_ERROR(architecture->read_windows(reader, config));
   RETURN_IF_ERROR(ReadRopes(reader, *architecture, config));
-  RETURN_IF_ERROR(ReadAttentionSetting(reader, config.layer_count, config.attention));
+  GroupLayers(config);
+  ASSIGN_OR_RETURN(config.attention, AttentionSetting::Read(reader, AttentionModelOf(config)));
   RETURN_IF_ERROR(RefuseUnsupported(reader));
   RETURN_IF_ERROR(architecture->read_config(reader, config));
   ASSIGN_OR_RETURN(config.eos_token_ids, ReadTokenIds(reader, "eos_token_id", config.vocabulary_size));
@@ -275,7 +278,6 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   if (!bos.empty()) config.bos_token_id = bos[0];
   reader.Ignore(kHarmless);
   RETURN_IF_ERROR(reader.RefuseUnread());
-  GroupLayers(config);
   return config;
 }
 
@@ -294,6 +296,13 @@ void GroupLayers(ModelConfig& config) {
     layer.page_group = group_of[layer.window];
     layer.group_layer = config.page_groups[static_cast<size_t>(layer.page_group)].layer_count++;
   }
+}
+
+AttentionModel AttentionModelOf(const ModelConfig& config) {
+  AttentionModel model{
+      .layer_count = config.layer_count, .head_count = config.head_count, .width = config.width, .windows = {}};
+  for (const LayerConfig& layer : config.layers) model.windows.push_back(layer.window);
+  return model;
 }
 
 int64_t SettledRopeLength(const ModelConfig& config, int64_t total_length) {

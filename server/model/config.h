@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kernels/backend.h"
-#include "server/model/attention_setting.h"
+#include "server/model/attention/setting.h"
 #include "server/model/rope.h"
 
 namespace varifocal {
@@ -78,6 +78,9 @@ struct ModelConfig {
 // Fills page_groups, and each layer's place in them, from the layers' windows. A window that no position can outgrow is
 // no window.
 void GroupLayers(ModelConfig& config);
+
+// What attention variants may depend on; the layers' windows are known.
+AttentionModel AttentionModelOf(const ModelConfig& config);
 
 // The length that decides the rotation of a sequence of `total_length` positions (prompt and all that may follow it):
 // sequences with equal ones share tables, and cached pages. 0 for most models, where no length matters.

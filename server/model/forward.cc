@@ -119,10 +119,10 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
   Flatten(step);
   VF_CHECK(masks_[0].size() == step.tokens.size(), "rows of the sequences and tokens agree");
   const kernels::Batch batch{.phase = step.phase, .sequences = rows_, .masks = masks_, .cancelled = step.cancelled};
-  const bool learned = step.attention->mode == AttentionMode::kFocalLearned;
+  const bool counts_bounds = step.attention->CountsBounds();
 
   RETURN_IF_ERROR(ToStatus(backend.BeginStep(*workspace_, batch)));
-  if (learned) RETURN_IF_ERROR(ToStatus(backend.Zero(Whole(bound_counts_), bound_counts_->bytes())));
+  if (counts_bounds) RETURN_IF_ERROR(ToStatus(backend.Zero(Whole(bound_counts_), bound_counts_->bytes())));
   RETURN_IF_ERROR(ToStatus(
       backend.Embed(*workspace_, {.table = &model_.embedding(),
                                   .tokens = step.tokens,
@@ -133,11 +133,11 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
     if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {
       return absl::CancelledError("the step was cancelled between layers");
     }
-    RETURN_IF_ERROR(RunLayer(layer, pools, *step.attention));
+    RETURN_IF_ERROR(RunLayer(layer, pools, batch, *step.attention));
   }
   RETURN_IF_ERROR(RunHead(step, output));
   output->tau_bound_counts.assign(step.sequences.size() * 2, 0);
-  if (learned) {
+  if (counts_bounds) {
     RETURN_IF_ERROR(ToStatus(backend.Read(output->tau_bound_counts.data(), Whole(bound_counts_),
                                           output->tau_bound_counts.size() * sizeof(uint32_t))));
   }
@@ -177,11 +177,12 @@ absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const 
                                                         .residual = Whole(residual_)}));
 }
 
-absl::Status Forward::RunLayer(int64_t index, KvPools pools, const AttentionSetting& attention) {
+absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch,
+                               const AttentionSetting& attention) {
   const BlockConfig& blocks = model_.config().blocks;
   const LayerWeights& layer = model_.layers()[static_cast<size_t>(index)];
   RETURN_IF_ERROR(Norm(layer.attention_norm));
-  RETURN_IF_ERROR(Attend(index, pools, attention));
+  RETURN_IF_ERROR(Attend(index, pools, batch, attention));
   // Side by side, both blocks read the residual before either adds to it.
   if (blocks.parallel_residual) RETURN_IF_ERROR(Norm(layer.mlp_norm));
   RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.attention_output, layer.attention_post_norm));
@@ -203,7 +204,8 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const AttentionSett
 }
 
 // attended = attention of the layer over normed, keys and values of whose rows go into their pages.
-absl::Status Forward::Attend(int64_t index, KvPools pools, const AttentionSetting& attention) {
+absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch& batch,
+                             const AttentionSetting& attention) {
   kernels::Backend& backend = model_.backend();
   kernels::Workspace& workspace = *workspace_;
   const ModelConfig& config = model_.config();
@@ -216,27 +218,20 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const AttentionSettin
   std::span<const kernels::RopeTable* const> ropes;
   if (placed.rope_index >= 0) ropes = rope_tables_[static_cast<size_t>(placed.rope_index)];
 
-  // softmax(q.k * base / t), or softmax(q.k / tau) with tau per row
-  const double base =
-      placed.attention_scale != 0 ? placed.attention_scale : 1.0 / std::sqrt(static_cast<double>(config.head_width));
-  float scale = kernels::FocalScale(base, 1.0);
-  Slice row_scales;
-  if (attention.mode == AttentionMode::kFocalConstant) {
-    scale = kernels::FocalScale(base, attention.temperatures[static_cast<size_t>(index)]);
-  } else if (attention.mode == AttentionMode::kFocalLearned) {
-    row_scales = Whole(row_scales_);
-    RETURN_IF_ERROR(ToStatus(backend.FocalTau(workspace, {.x = Whole(normed_),
-                                                          .weight = Whole(layer.tau_weight),
-                                                          .bias = layer.tau_bias,
-                                                          .tau_min = static_cast<float>(attention.tau_min),
-                                                          .tau_max = static_cast<float>(attention.tau_max),
-                                                          .mean = attention.tau_mean,
-                                                          .pool = pool,
-                                                          .page_group = page_group,
-                                                          .layer = group_layer,
-                                                          .row_scales = row_scales,
-                                                          .bound_counts = Whole(bound_counts_)})));
-  }
+  AttentionTerms terms{.scale = placed.attention_scale != 0 ? placed.attention_scale
+                                                            : 1.0 / std::sqrt(static_cast<double>(config.head_width))};
+  RETURN_IF_ERROR(attention.Prepare({.backend = backend,
+                                     .workspace = workspace,
+                                     .batch = batch,
+                                     .layer = index,
+                                     .x = Whole(normed_),
+                                     .pool = pool,
+                                     .page_group = page_group,
+                                     .pool_layer = group_layer,
+                                     .tensors = layer.attention_tensors,
+                                     .row_scales = Whole(row_scales_),
+                                     .bound_counts = Whole(bound_counts_)},
+                                    terms));
   RETURN_IF_ERROR(
       ToStatus(backend.QkvRopeWrite(workspace, {.x = Whole(normed_),
                                                 .weight = layer.query_key_value.weight.get(),
@@ -257,8 +252,9 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const AttentionSettin
                                              .page_group = page_group,
                                              .layer = group_layer,
                                              .mask_index = page_group,
-                                             .scale = scale,
-                                             .row_scales = row_scales,
+                                             .scale = kernels::FocalScale(terms.scale, terms.temperature),
+                                             .row_scales = terms.row_scales,
+                                             .head_scales = terms.head_scales,
                                              .out = Whole(attended_)}));
 }
 

@@ -40,7 +40,7 @@ struct ForwardLimits {
 struct ForwardSequence {
   int64_t row_count = 0;
   int64_t first_position = 0;
-  int64_t prompt_length = 0;         // TauMean::kSequence averages over it
+  int64_t prompt_length = 0;         // for variants that need the whole prompt
   const RopeTables* rope = nullptr;  // for its settled length
   // One table per page group: the page of position p at p / 128; -1 where a window layer's page was freed. What a row
   // of the group may still look at: its window's pages, and with learned tau the page before its own.
@@ -79,8 +79,8 @@ class Forward {
   void Flatten(const ForwardStep& step);
   absl::Status Norm(const NormWeights& norm);
   absl::Status AddToResidual(kernels::Slice x, const LinearWeights& linear, const NormWeights& norm);
-  absl::Status Attend(int64_t index, KvPools pools, const AttentionSetting& attention);
-  absl::Status RunLayer(int64_t index, KvPools pools, const AttentionSetting& attention);
+  absl::Status Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const AttentionSetting& attention);
+  absl::Status RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const AttentionSetting& attention);
   absl::Status RunHead(const ForwardStep& step, ForwardOutput* output);
 
   const Transformer& model_;
@@ -91,7 +91,7 @@ class Forward {
   std::unique_ptr<kernels::Buffer> queries_;       // f32 [T, H, D]
   std::unique_ptr<kernels::Buffer> attended_;      // operands [T, H, D]
   std::unique_ptr<kernels::Buffer> hidden_;        // operands [T, F]
-  std::unique_ptr<kernels::Buffer> row_scales_;    // f32 [T], learned tau
+  std::unique_ptr<kernels::Buffer> row_scales_;    // f32 [T], for attention variants
   std::unique_ptr<kernels::Buffer> bound_counts_;  // uint32 [sequences, 2]
   // Of the step being run.
   std::vector<kernels::SequenceRows> rows_;

@@ -85,17 +85,6 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string
 LoadedModel::LoadedModel() = default;
 LoadedModel::~LoadedModel() = default;
 
-absl::StatusOr<AttentionSetting> LoadedModel::AttentionWith(absl::Span<const double> focal_temperature) const {
-  AttentionSetting setting = config_.attention;
-  if (focal_temperature.empty()) return setting;
-  if (setting.mode == AttentionMode::kFocalLearned) {
-    return absl::InvalidArgumentError(
-        "focal_temperature is set, but this model's temperature is learned and cannot be replaced");
-  }
-  RETURN_IF_ERROR(SetTemperatures(focal_temperature, config_.layer_count, "focal_temperature", setting));
-  return setting;
-}
-
 absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& directory,
                                                              const ModelOptions& options) {
   ASSIGN_OR_RETURN(const kernels::BackendOptions backend_options, ToBackendOptions(options));
@@ -131,7 +120,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
   provenance.dtype = kernels::DTypeName(info.dtype);
   provenance.threads = info.thread_count;
   provenance.tokenizer_sha256 = model->tokenizer_ == nullptr ? "" : model->tokenizer_->sha256();
-  provenance.attention = model->config_.attention.ToString();
+  provenance.attention = model->config_.attention.Label();
   provenance.rope = RopesToString(model->config_);
   provenance.page_bytes = model->transformer_->PageBytes();
   provenance.weight_bytes = model->transformer_->weight_bytes();

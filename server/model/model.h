@@ -53,7 +53,7 @@ struct ModelProvenance {
   int threads = 0;
   std::string weights_sha256;    // 64 hex characters
   std::string tokenizer_sha256;  // empty without a tokenizer
-  std::string attention;         // AttentionSetting::ToString()
+  std::string attention;         // AttentionSetting::Label()
   std::string rope;              // RopesToString()
   int64_t page_bytes = 0;        // one page of 128 tokens, all layers
   int64_t weight_bytes = 0;      // on the backend
@@ -73,11 +73,6 @@ class LoadedModel {
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
   // Tokens that end a generation: generation_config.json's, else config.json's; may be empty.
   const std::vector<int32_t>& eos_token_ids() const { return eos_token_ids_; }
-
-  // The attention setting under a run-time temperature: one number or exactly L; INVALID_ARGUMENT when a number is not
-  // positive and finite, the count is wrong, or the model's tau is learned. An empty span gives the model's own
-  // setting.
-  absl::StatusOr<AttentionSetting> AttentionWith(absl::Span<const double> focal_temperature) const;
 
   Transformer& transformer() const { return *transformer_; }
 

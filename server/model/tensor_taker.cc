@@ -167,11 +167,20 @@ absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stac
                                            .columns = static_cast<int64_t>(values.size())}));
 }
 
-absl::StatusOr<float> TensorPacker::Number(const TensorView* tensor) {
-  if (tensor == nullptr) return 0.0f;
-  RETURN_IF_ERROR(Load(Stack::Of({tensor})));
-  RETURN_IF_ERROR(CheckFinite(Stack::Of({tensor})));
-  return kernels::At(ToHostMatrix(*tensor), 0, 0);
+absl::StatusOr<LoadedAttentionTensor> TensorPacker::AttentionVector(const TensorView* view,
+                                                                    const AttentionTensor& tensor) {
+  LoadedAttentionTensor loaded;
+  if (view == nullptr) return loaded;
+  ASSIGN_OR_RETURN(loaded.buffer, Vector(Stack::Of({view})));
+  const kernels::HostMatrix values = ToHostMatrix(*view);
+  loaded.first = kernels::At(values, 0, 0);
+  for (int64_t i = 0; tensor.positive && i < tensor.size; ++i) {
+    const float value = kernels::At(values, 0, i);
+    if (value > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", view->name, "[", i, "] is ", value, "; it must be above 0"));
+  }
+  return loaded;
 }
 
 }  // namespace varifocal

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/backend.h"
+#include "server/model/attention/variant.h"
 #include "server/model/weight_source.h"
 
 namespace varifocal {
@@ -73,7 +74,8 @@ class TensorPacker {
   absl::StatusOr<std::shared_ptr<kernels::Weight>> Matrix(const Stack& stack, kernels::WeightUse use);
   // With `added` to every value, in f32.
   absl::StatusOr<std::unique_ptr<kernels::Buffer>> Vector(const Stack& stack, float added = 0);
-  absl::StatusOr<float> Number(const TensorView* tensor);  // 0 where there is none
+  // Vectors of an attention variant, with their first numbers for the host.
+  absl::StatusOr<LoadedAttentionTensor> AttentionVector(const TensorView* view, const AttentionTensor& tensor);
 
   int64_t matrix_bytes() const { return matrix_bytes_; }  // on the backend
 

@@ -23,8 +23,8 @@ struct LayerStacks {
   };
   Norm attention_norm, attention_post_norm, mlp_norm, mlp_post_norm;
   Linear query_key_value, attention_output, gate_up, up, down;
-  Stack query_norm, key_norm, tau;
-  const TensorView* tau_bias = nullptr;
+  Stack query_norm, key_norm;
+  std::vector<std::pair<AttentionTensor, const TensorView*>> attention_tensors;  // null: an optional one is absent
 };
 
 // Takes the tensors that a row of the table names, for the sizes of a config.
@@ -60,9 +60,10 @@ class LayerTaker {
       stacks.up = Linear({{names_.up, ffn}}, width, blocks.mlp_bias);
     }
     stacks.down = Linear({{names_.down, width}}, ffn, blocks.mlp_bias);
-    if (config_.attention.mode == AttentionMode::kFocalLearned) {
-      stacks.tau = Vector(names_.tau, width);
-      stacks.tau_bias = taker_.TakeIfPresent(absl::StrCat(layer_prefix_, names_.tau, ".bias"), {1});
+    for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_))) {
+      const std::string name = absl::StrCat(layer_prefix_, names_.attention, tensor.name);
+      stacks.attention_tensors.emplace_back(
+          tensor, tensor.required ? taker_.Take(name, {tensor.size}) : taker_.TakeIfPresent(name, {tensor.size}));
     }
     for (const char* name : names_.layer_skipped) {
       if (name != nullptr) taker_.Skip(absl::StrCat(layer_prefix_, name));
@@ -152,8 +153,10 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
   ASSIGN_OR_RETURN(layer.up, PackLinear(packer, stacks.up));
   ASSIGN_OR_RETURN(layer.down, PackLinear(packer, stacks.down));
   ASSIGN_OR_RETURN(layer.mlp_post_norm, PackNorm(packer, stacks.mlp_post_norm, blocks));
-  ASSIGN_OR_RETURN(layer.tau_weight, packer.Vector(stacks.tau));
-  ASSIGN_OR_RETURN(layer.tau_bias, packer.Number(stacks.tau_bias));
+  for (const auto& [tensor, view] : stacks.attention_tensors) {
+    ASSIGN_OR_RETURN(LoadedAttentionTensor loaded, packer.AttentionVector(view, tensor));
+    layer.attention_tensors.push_back(std::move(loaded));
+  }
   return layer;
 }
 
@@ -252,7 +255,7 @@ kernels::KvShape Transformer::KvShape(int64_t page_group) const {
   return {.layer_count = static_cast<int>(config_.page_groups[static_cast<size_t>(page_group)].layer_count),
           .kv_head_count = static_cast<int>(config_.kv_head_count),
           .head_dim = static_cast<int>(config_.head_width),
-          .has_tau_sums = config_.attention.mode == AttentionMode::kFocalLearned};
+          .annotation_bytes = static_cast<int>(config_.attention.AnnotationBytes())};
 }
 
 int64_t Transformer::PageBytes(int64_t page_group) const {

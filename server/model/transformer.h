@@ -34,19 +34,18 @@ struct LinearWeights {
 
 // Null where the architecture has none.
 struct LayerWeights {
-  NormWeights attention_norm;                   // [M]; none: the block reads the residual itself
-  LinearWeights query_key_value;                // [(H + 2K) D, M]
-  std::unique_ptr<kernels::Buffer> query_norm;  // [D], or [H D] over the width
-  std::unique_ptr<kernels::Buffer> key_norm;    // [D], or [K D]
-  LinearWeights attention_output;               // [M, H D]
-  NormWeights attention_post_norm;              // [M], of what attention adds
-  NormWeights mlp_norm;                         // [M]
-  LinearWeights gate_up;                        // [2F, M], or
-  LinearWeights up;                             // [F, M] without a gate
-  LinearWeights down;                           // [M, F]
-  NormWeights mlp_post_norm;                    // [M]
-  std::unique_ptr<kernels::Buffer> tau_weight;  // [M], learned focal models
-  float tau_bias = 0;
+  NormWeights attention_norm;                            // [M]; none: the block reads the residual itself
+  LinearWeights query_key_value;                         // [(H + 2K) D, M]
+  std::unique_ptr<kernels::Buffer> query_norm;           // [D], or [H D] over the width
+  std::unique_ptr<kernels::Buffer> key_norm;             // [D], or [K D]
+  LinearWeights attention_output;                        // [M, H D]
+  NormWeights attention_post_norm;                       // [M], of what attention adds
+  NormWeights mlp_norm;                                  // [M]
+  LinearWeights gate_up;                                 // [2F, M], or
+  LinearWeights up;                                      // [F, M] without a gate
+  LinearWeights down;                                    // [M, F]
+  NormWeights mlp_post_norm;                             // [M]
+  std::vector<LoadedAttentionTensor> attention_tensors;  // AttentionSetting::Tensors()
 };
 
 class Transformer {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -23,8 +24,19 @@ using testing::HasSubstr;
 using Tensors = std::map<std::string, TensorView, std::less<>>;
 
 constexpr const char* kGoldens[] = {
-    "llama-biases", "mistral-window",      "qwen2-window", "qwen3-layer-types", "gemma3-older", "olmo2",
-    "gpt2",         "gpt-neox-sequential", "phi3-older",   "granite",           "phi3-newer",   "gpt2-bare-names",
+    "llama-biases",
+    "mistral-window",
+    "qwen2-window",
+    "qwen3-layer-types",
+    "gemma3-older",
+    "olmo2",
+    "gpt2",
+    "gpt-neox-sequential",
+    "phi3-older",
+    "granite",
+    "phi3-newer",
+    "gpt2-bare-names",
+    "../attention/log-n-learned",
 };
 
 class TransformerTest : public testing::TestWithParam<const char*> {
@@ -126,6 +138,20 @@ TEST_P(TransformerTest, EachValueIsLookedAt) {
   }
 }
 
+// Numbers that an attention variant needs above 0.
+TEST_P(TransformerTest, PositiveNumbersAreChecked) {
+  for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_))) {
+    if (!tensor.positive) continue;
+    const std::string name = absl::StrCat("model.layers.1.self_attn.", tensor.name);
+    ASSERT_EQ(source_->tensors().find(name)->second.type, kernels::DType::kF32);
+    std::string bytes(source_->tensors().find(name)->second.bytes);
+    std::memset(bytes.data(), 0, sizeof(float));
+    Tensors wrong = source_->tensors();
+    wrong[name].bytes = bytes;
+    EXPECT_THAT(Refusal(wrong), HasSubstr(absl::StrCat("tensor ", name, "[0] is 0; it must be above 0")));
+  }
+}
+
 TEST_P(TransformerTest, WhatIsLeftOverIsListed) {
   Tensors more = source_->tensors();
   const TensorView any = more.begin()->second;
@@ -163,7 +189,7 @@ TEST_P(TransformerTest, BodyWithoutPrefix) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, TransformerTest, testing::ValuesIn(kGoldens), [](const auto& info) {
   std::string name = info.param;
-  for (char& c : name) c = c == '-' ? '_' : c;
+  for (char& c : name) c = absl::ascii_isalnum(c) ? c : '_';
   return name;
 });
 

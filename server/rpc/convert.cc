@@ -6,15 +6,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {
 
 absl::Status BadName(absl::string_view name, absl::string_view wanted, absl::string_view field) {
   return WithReason(absl::InvalidArgumentError(absl::StrCat(field, " \"", name.substr(0, 128), "\" is not ", wanted)),
-                    "BAD_RESOURCE_NAME", {{"field", std::string(field)}});
+                    ErrorReason::kBadResourceName, {{"field", std::string(field)}});
 }
 
 void SetTime(int64_t wall_us, google::protobuf::Timestamp* time) {
@@ -147,22 +147,8 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_vocabulary_size(static_cast<int32_t>(model.config.vocabulary_size));
   proto->set_context_length_max(static_cast<int32_t>(model.config.max_position));
   proto->set_trained_context_length(static_cast<int32_t>(model.config.trained_context_length.value_or(0)));
-  const AttentionSetting& attention = model.config.attention;
-  switch (attention.mode) {
-    case AttentionMode::kBaseline:
-      proto->set_attention_mode(v1::Model::BASELINE);
-      break;
-    case AttentionMode::kFocalConstant:
-      proto->set_attention_mode(v1::Model::FOCAL_CONSTANT);
-      proto->mutable_focal_temperatures()->Add(attention.temperatures.begin(), attention.temperatures.end());
-      break;
-    case AttentionMode::kFocalLearned:
-      proto->set_attention_mode(v1::Model::FOCAL_LEARNED);
-      proto->set_tau_mean(attention.tau_mean == TauMean::kCausal  ? "causal"
-                          : attention.tau_mean == TauMean::kToken ? "token"
-                                                                  : "sequence");
-      break;
-  }
+  proto->set_attention_json(model.config.attention.json());
+  proto->set_attention_label(model.config.attention.Label());
   proto->set_dtype(model.provenance.dtype);
   proto->set_backend(model.provenance.backend);
   proto->set_isa(model.provenance.isa);
@@ -188,6 +174,10 @@ absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto) {
   proto->set_name(absl::StrCat("jobs/", row.job_id));
   proto->set_state(ToProto(row.state));
   proto->set_error_message(row.error);
+  if (!view.paused_reason.empty()) {
+    if (row.state == db::JobState::kRunning) proto->set_state(v1::Job::PAUSED);
+    if (row.error.empty()) proto->set_error_message(view.paused_reason);
+  }
   if (with_spec) {
     ASSIGN_OR_RETURN(const JobSpec spec, FromCanonicalJson(row.spec_json));
     ToProto(spec, proto->mutable_spec());

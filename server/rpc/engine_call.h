@@ -1,26 +1,64 @@
 // The tie between one RPC and its request in an engine, so that a client that goes away stops the engine's work.
 //
 // The RPC's reactor may be gone before Engine::Start has returned, and the client may go before there is a handle: so
-// both sides share this small object, and whoever comes second does the cancelling.
+// both sides share this small object, and whoever comes second does the cancelling. A request that still waits at the
+// gate is taken out of the queue.
 //
 // Threads: any.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "base/exceptions.h"
 #include "server/engine/engine.h"
+#include "server/jobs/model_host.h"
+#include "server/rpc/engine_gate.h"
 
 namespace varifocal {
 
-class EngineCall {
+class EngineCall : public std::enable_shared_from_this<EngineCall> {
  public:
-  // Calls callbacks.on_done exactly once: also when Engine::Start fails. The caller keeps the engine alive meanwhile,
-  // the reactor as long as it may call Cancel.
-  void Start(Engine* engine, EngineRequest request, EngineCallbacks callbacks) {
+  // Calls callbacks.on_done exactly once: also when Engine::Start fails, and when it is cancelled before. The caller
+  // keeps the reactor as long as it may call Cancel, until on_done.
+  void Start(EngineGate* gate, const std::string& peer, const std::shared_ptr<HostedModel>& model,
+             EngineRequest request, EngineCallbacks callbacks) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (cancelled_) {
+      lock.unlock();
+      return callbacks.on_done(absl::CancelledError("the call was cancelled"));
+    }
+    gate_ = gate;
+    model_name_ = model->name;
+    on_done_ = callbacks.on_done;
+    callbacks.on_done = [gate, name = model->name, on_done = on_done_](absl::StatusOr<EngineResult> result) {
+      gate->Leave(name);
+      on_done(std::move(result));
+    };
+    auto shared = std::make_shared<std::pair<EngineRequest, EngineCallbacks>>(std::move(request), std::move(callbacks));
+    waiting_id_ = gate->Enter(model_name_, peer, [self = shared_from_this(), model, shared] {
+      self->StartNow(model->engine.get(), std::move(shared->first), std::move(shared->second));
+    });
+  }
+
+  void Cancel() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    cancelled_ = true;
+    if (handle_) return engine_->Cancel(*handle_);
+    if (!waiting_id_ || !gate_->Withdraw(model_name_, *waiting_id_)) return;
+    waiting_id_.reset();
+    const auto on_done = on_done_;
+    lock.unlock();
+    on_done(absl::CancelledError("the call was cancelled"));
+  }
+
+ private:
+  void StartNow(Engine* engine, EngineRequest request, EngineCallbacks callbacks) {
     const auto on_done = callbacks.on_done;
     // An exception leaves the request unsent: the engine queues it last.
     const absl::StatusOr<Engine::Handle> handle = CatchExceptions(
@@ -32,14 +70,11 @@ class EngineCall {
     if (cancelled_) engine_->Cancel(*handle_);
   }
 
-  void Cancel() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    cancelled_ = true;
-    if (handle_) engine_->Cancel(*handle_);
-  }
-
- private:
   std::mutex mutex_;
+  EngineGate* gate_ = nullptr;
+  std::string model_name_;
+  std::function<void(absl::StatusOr<EngineResult>)> on_done_;
+  std::optional<int64_t> waiting_id_;
   Engine* engine_ = nullptr;
   std::optional<Engine::Handle> handle_;
   bool cancelled_ = false;

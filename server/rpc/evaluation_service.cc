@@ -1,5 +1,8 @@
 #include "server/rpc/evaluation_service.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include <chrono>
 #include <map>
 #include <set>
@@ -7,10 +10,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
-#include "server/jobs/reason.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/page_token.h"
 #include "server/rpc/status.h"
@@ -24,7 +28,19 @@ constexpr auto kWatchPeriod = std::chrono::milliseconds(250);
 constexpr int64_t kHeartbeatUs = 5'000'000;
 
 absl::Status ShuttingDown() {
-  return WithReason(absl::UnavailableError("the daemon is shutting down"), "SHUTTING_DOWN");
+  return WithReason(absl::UnavailableError("the daemon is shutting down"), ErrorReason::kShuttingDown);
+}
+
+// The same for equal specs, also when they come from another client library: maps are written in the order of their keys.
+std::string BodySha256(const v1::JobSpec& spec) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    spec.SerializeToCodedStream(&coded);
+  }
+  return Sha256Hex(bytes);
 }
 
 }  // namespace
@@ -100,7 +116,8 @@ class EvaluationService::Watch {
   int64_t sent_us_ = 0;
 };
 
-EvaluationService::EvaluationService(JobManager* jobs, WorkerPool* workers) : jobs_(jobs), workers_(workers) {
+EvaluationService::EvaluationService(JobManager* jobs, Lanes* lanes, Admission* admission)
+    : jobs_(jobs), lanes_(lanes), admission_(admission) {
   if (jobs_ != nullptr) watcher_ = std::thread([this] { WatchLoop(); });
 }
 
@@ -145,28 +162,33 @@ void EvaluationService::WatchLoop() {
 
 absl::StatusOr<JobManager*> EvaluationService::Jobs() const {
   if (jobs_ != nullptr) return jobs_;
-  return WithReason(absl::FailedPreconditionError("this server has no database, so it has no jobs"), "NO_DATABASE");
+  return WithReason(absl::FailedPreconditionError("this server has no database, so it has no jobs"),
+                    ErrorReason::kNoDatabase);
 }
 
 grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerContext* context,
                                                        const v1::SubmitJobRequest* request,
                                                        v1::SubmitJobResponse* response) {
-  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+  return RunAdmitted(context, lanes_->submit, *admission_, *request, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(JobSpec spec, FromProto(request->spec()));
     if (request->validate_only()) {
-      ASSIGN_OR_RETURN(const JobEstimate estimate, jobs->Estimate(std::move(spec)));
+      ASSIGN_OR_RETURN(const JobEstimate estimate, jobs->Estimate(std::move(spec), IsAbandoned(context)));
       ToProto(estimate, response->mutable_estimate());
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const JobView view, jobs->Submit(std::move(spec), request->request_id()));
+    SubmitOptions options;
+    options.request_id = request->request_id();
+    options.body_sha256 = BodySha256(request->spec());
+    options.is_abandoned = IsAbandoned(context);
+    ASSIGN_OR_RETURN(const JobView view, jobs->Submit(std::move(spec), options));
     return ToProto(view, /*with_spec=*/true, response->mutable_job());
   });
 }
 
 grpc::ServerUnaryReactor* EvaluationService::GetJob(grpc::CallbackServerContext* context,
                                                     const v1::GetJobRequest* request, v1::Job* response) {
-  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+  return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
     ASSIGN_OR_RETURN(const JobView view, jobs->Get(job_id, /*with_cells=*/true));
@@ -177,7 +199,7 @@ grpc::ServerUnaryReactor* EvaluationService::GetJob(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContext* context,
                                                       const v1::ListJobsRequest* request,
                                                       v1::ListJobsResponse* response) {
-  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+  return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
     ASSIGN_OR_RETURN(const std::string after, ParsePageToken("jobs", request->page_token()));
@@ -197,7 +219,7 @@ grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContex
 
 grpc::ServerUnaryReactor* EvaluationService::CancelJob(grpc::CallbackServerContext* context,
                                                        const v1::CancelJobRequest* request, v1::Job* response) {
-  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+  return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
     ASSIGN_OR_RETURN(const JobView view, jobs->Cancel(job_id));
@@ -207,7 +229,7 @@ grpc::ServerUnaryReactor* EvaluationService::CancelJob(grpc::CallbackServerConte
 
 grpc::ServerUnaryReactor* EvaluationService::ResumeJob(grpc::CallbackServerContext* context,
                                                        const v1::ResumeJobRequest* request, v1::Job* response) {
-  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+  return RunUnary(context, lanes_->change, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
     ASSIGN_OR_RETURN(const JobView view, jobs->Resume(job_id, request->allow_mixed()));
@@ -235,7 +257,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc
 grpc::ServerUnaryReactor* EvaluationService::ListSuites(grpc::CallbackServerContext* context,
                                                         const v1::ListSuitesRequest*,
                                                         v1::ListSuitesResponse* response) {
-  return RunUnary(context, *workers_, [response]() -> absl::Status {
+  return RunUnary(context, lanes_->control, [response]() -> absl::Status {
     for (const std::string& name : BuiltInSuiteNames()) {
       v1::Suite* suite = response->add_suites();
       suite->set_name(name);
@@ -247,7 +269,7 @@ grpc::ServerUnaryReactor* EvaluationService::ListSuites(grpc::CallbackServerCont
 
 grpc::ServerUnaryReactor* EvaluationService::ListTasks(grpc::CallbackServerContext* context,
                                                        const v1::ListTasksRequest*, v1::ListTasksResponse* response) {
-  return RunUnary(context, *workers_, [response]() -> absl::Status {
+  return RunUnary(context, lanes_->control, [response]() -> absl::Status {
     for (const TaskKind& kind : TaskKinds()) ToProto(kind, response->add_tasks());
     return absl::OkStatus();
   });

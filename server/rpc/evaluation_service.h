@@ -1,9 +1,9 @@
-// The Evaluation service: jobs over the wire. Every unary call waits for the database, so it runs on the worker pool.
+// The Evaluation service: jobs over the wire. Every unary call waits for the database, so it runs on a lane.
 //
 // Watching: one thread looks at all watched jobs four times a second and sends to those streams whose job changed and
 // whose last message is out. So a slow reader skips messages, and neither it nor a thousand watchers slow a job down.
 //
-// Threads: as gRPC likes. Jobs and workers outlive the service, and the service outlives the gRPC server.
+// Threads: as gRPC likes. Jobs, lanes and admission outlive the service, and the service outlives the gRPC server.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,8 @@
 #include <vector>
 
 #include "server/jobs/job_manager.h"
-#include "server/rpc/worker_pool.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/lanes.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 
 namespace varifocal {
@@ -21,7 +22,7 @@ namespace varifocal {
 class EvaluationService final : public v1::Evaluation::CallbackService {
  public:
   // `jobs` is null in a server without a database; every call that needs one then says so.
-  EvaluationService(JobManager* jobs, WorkerPool* workers);
+  EvaluationService(JobManager* jobs, Lanes* lanes, Admission* admission);
   ~EvaluationService() override;
 
   // Ends all WatchJob streams with UNAVAILABLE (SHUTTING_DOWN), and later ones at once. Idempotent.
@@ -52,7 +53,8 @@ class EvaluationService final : public v1::Evaluation::CallbackService {
   void WatchLoop();
 
   JobManager* const jobs_;
-  WorkerPool* const workers_;
+  Lanes* const lanes_;
+  Admission* const admission_;
 
   std::mutex mutex_;
   std::condition_variable wake_;

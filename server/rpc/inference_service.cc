@@ -1,5 +1,6 @@
 #include "server/rpc/inference_service.h"
 
+#include <atomic>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -9,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/exceptions.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
-#include "server/jobs/reason.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/engine_call.h"
 #include "server/rpc/engine_request.h"
@@ -102,11 +103,15 @@ absl::StatusOr<EngineRequest> MakeRequest(const ModelHost& host, const Request& 
 // One ComputeLogLikelihoods call. It owns itself: OnDone is its end.
 class ScoreCall final : public grpc::ServerUnaryReactor {
  public:
-  ScoreCall(const v1::ComputeLogLikelihoodsRequest* request, v1::ComputeLogLikelihoodsResponse* response)
-      : request_(request), response_(response), call_(std::make_shared<EngineCall>()) {}
+  ScoreCall(const v1::ComputeLogLikelihoodsRequest* request, v1::ComputeLogLikelihoodsResponse* response,
+            std::string peer)
+      : request_(request), response_(response), peer_(std::move(peer)), call_(std::make_shared<EngineCall>()) {}
 
-  // On a worker. The reactor may be gone when this returns, so what is needed to the end is kept on the stack.
-  void Begin(const ModelHost& host) {
+  void Keep(Admission::Ticket ticket) { ticket_ = std::move(ticket); }
+
+  // On the text lane. The reactor may be gone when this returns, so what is needed to the end is kept on the stack.
+  void Begin(const ModelHost& host, EngineGate* gate) {
+    if (is_cancelled_) return Finish(ToGrpcStatus(absl::CancelledError("the call was cancelled")));
     absl::StatusOr<EngineRequest> engine_request = MakeRequest(host, *request_, &model_);
     const absl::Status kept = CatchExceptions("keeping the request", [&] {
       if (engine_request.ok()) sent_ = *engine_request;
@@ -123,15 +128,21 @@ class ScoreCall final : public grpc::ServerUnaryReactor {
     };
     const std::shared_ptr<EngineCall> call = call_;
     const std::shared_ptr<HostedModel> model = model_;
-    call->Start(model->engine.get(), *std::move(engine_request), std::move(callbacks));
+    call->Start(gate, peer_, model, *std::move(engine_request), std::move(callbacks));
   }
 
-  void OnCancel() override { call_->Cancel(); }
+  void OnCancel() override {
+    is_cancelled_ = true;
+    call_->Cancel();
+  }
   void OnDone() override { delete this; }
 
  private:
   const v1::ComputeLogLikelihoodsRequest* const request_;
   v1::ComputeLogLikelihoodsResponse* const response_;
+  const std::string peer_;
+  Admission::Ticket ticket_;
+  std::atomic<bool> is_cancelled_{false};
   const std::shared_ptr<EngineCall> call_;
   std::shared_ptr<HostedModel> model_;
   EngineRequest sent_;
@@ -141,10 +152,13 @@ class ScoreCall final : public grpc::ServerUnaryReactor {
 // end.
 class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
  public:
-  explicit GenerateCall(const v1::GenerateRequest* request)
-      : request_(request), call_(std::make_shared<EngineCall>()) {}
+  GenerateCall(const v1::GenerateRequest* request, std::string peer)
+      : request_(request), peer_(std::move(peer)), call_(std::make_shared<EngineCall>()) {}
 
-  void Begin(const ModelHost& host) {  // on a worker; as ScoreCall::Begin
+  void Keep(Admission::Ticket ticket) { ticket_ = std::move(ticket); }
+
+  void Begin(const ModelHost& host, EngineGate* gate) {  // as ScoreCall::Begin
+    if (is_cancelled_) return Finish(ToGrpcStatus(absl::CancelledError("the call was cancelled")));
     absl::StatusOr<EngineRequest> engine_request = MakeRequest(host, *request_, &model_);
     if (!engine_request.ok()) return Finish(ToGrpcStatus(engine_request.status()));
     EngineCallbacks callbacks;
@@ -152,7 +166,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
     callbacks.on_done = [this](absl::StatusOr<EngineResult> result) { End(std::move(result)); };
     const std::shared_ptr<EngineCall> call = call_;
     const std::shared_ptr<HostedModel> model = model_;
-    call->Start(model->engine.get(), *std::move(engine_request), std::move(callbacks));
+    call->Start(gate, peer_, model, *std::move(engine_request), std::move(callbacks));
   }
 
   void OnWriteDone(bool ok) override {
@@ -161,7 +175,10 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
     if (!ok) call_->Cancel();  // the reader is gone; the engine's end finishes the call
     Advance(std::move(lock));
   }
-  void OnCancel() override { call_->Cancel(); }
+  void OnCancel() override {
+    is_cancelled_ = true;
+    call_->Cancel();
+  }
   void OnDone() override { delete this; }
 
  private:
@@ -201,6 +218,9 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   }
 
   const v1::GenerateRequest* const request_;
+  const std::string peer_;
+  Admission::Ticket ticket_;
+  std::atomic<bool> is_cancelled_{false};
   const std::shared_ptr<EngineCall> call_;
   std::shared_ptr<HostedModel> model_;
 
@@ -215,10 +235,23 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
 
 }  // namespace
 
+// Admits a call for an engine and lets it begin on the text lane, or finishes it with the reason.
+template <typename EngineRpc>
+EngineRpc* InferenceService::Launch(EngineRpc* call, const std::string& peer, size_t byte_count) {
+  absl::StatusOr<Admission::Ticket> ticket = admission_->Admit(peer, static_cast<int64_t>(byte_count));
+  absl::Status status = ticket.status();
+  if (status.ok()) {
+    call->Keep(*std::move(ticket));
+    status = lanes_->text.Post([this, call] { call->Begin(*host_, gate_); });
+  }
+  if (!status.ok()) call->Finish(ToGrpcStatus(status));
+  return call;
+}
+
 grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerContext* context,
                                                        const v1::ListModelsRequest* request,
                                                        v1::ListModelsResponse* response) {
-  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+  return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
     ASSIGN_OR_RETURN(const std::string after, ParsePageToken("models", request->page_token()));
     std::map<std::string, v1::Model> models;
@@ -242,7 +275,7 @@ grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerConte
 
 grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext* context,
                                                      const v1::GetModelRequest* request, v1::Model* response) {
-  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+  return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->name(), "name"));
     ToProto(*model, response);
     return absl::OkStatus();
@@ -251,9 +284,10 @@ grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext
 
 grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContext* context,
                                                       const v1::LoadModelRequest* request, v1::Model* response) {
-  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+  return RunUnary(context, lanes_->load, [=, this]() -> absl::Status {
     if (request->directory().empty()) {
-      return WithReason(absl::InvalidArgumentError("directory is not set"), "BAD_DIRECTORY", {{"field", "directory"}});
+      return WithReason(absl::InvalidArgumentError("directory is not set"), ErrorReason::kBadDirectory,
+                        {{"field", "directory"}});
     }
     ASSIGN_OR_RETURN(const auto model, host_->Load(request->model_id(), request->directory()));
     listener_(model->name, true);
@@ -265,19 +299,19 @@ grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* InferenceService::UnloadModel(grpc::CallbackServerContext* context,
                                                         const v1::UnloadModelRequest* request,
                                                         v1::UnloadModelResponse*) {
-  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+  return RunUnary(context, lanes_->change, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::string name, ParseModelResource(request->name(), "name"));
     RETURN_IF_ERROR(host_->Find(name).status());
-    if (jobs_ != nullptr) RETURN_IF_ERROR(jobs_->CheckUnused(name));
+    RETURN_IF_ERROR(jobs_ != nullptr ? jobs_->UnloadModel(name) : host_->Unload(name));
     listener_(name, false);
-    return host_->Unload(name);
+    return absl::OkStatus();
   });
 }
 
 grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* context,
                                                      const v1::TokenizeRequest* request,
                                                      v1::TokenizeResponse* response) {
-  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+  return RunAdmitted(context, lanes_->text, *admission_, *request, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
     RETURN_IF_ERROR(CheckHasTokenizer(*model));
     if (request->text().size() > kTokenizeBytesMax) {
@@ -301,7 +335,7 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* context,
                                                        const v1::DetokenizeRequest* request,
                                                        v1::DetokenizeResponse* response) {
-  return RunUnary(context, *workers_, [=, this]() -> absl::Status {
+  return RunAdmitted(context, lanes_->text, *admission_, *request, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
     RETURN_IF_ERROR(CheckHasTokenizer(*model));
     const std::vector<int32_t> ids(request->token_ids().begin(), request->token_ids().end());
@@ -312,19 +346,17 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerConte
   });
 }
 
-grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(grpc::CallbackServerContext*,
+grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(grpc::CallbackServerContext* context,
                                                                            const v1::GenerateRequest* request) {
-  auto* call = new GenerateCall(request);
-  workers_->Post([this, call] { call->Begin(*host_); });
-  return call;
+  const std::string peer = PeerAddress(context->peer());
+  return Launch(new GenerateCall(request, peer), peer, request->ByteSizeLong());
 }
 
-grpc::ServerUnaryReactor* InferenceService::ComputeLogLikelihoods(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* InferenceService::ComputeLogLikelihoods(grpc::CallbackServerContext* context,
                                                                   const v1::ComputeLogLikelihoodsRequest* request,
                                                                   v1::ComputeLogLikelihoodsResponse* response) {
-  auto* call = new ScoreCall(request, response);
-  workers_->Post([this, call] { call->Begin(*host_); });
-  return call;
+  const std::string peer = PeerAddress(context->peer());
+  return Launch(new ScoreCall(request, response, peer), peer, request->ByteSizeLong());
 }
 
 }  // namespace varifocal

@@ -1,14 +1,16 @@
 // The Inference service: checks a request, hands it to a model's engine, sends back what comes.
 //
-// Nothing here blocks a gRPC thread: texts are encoded on the worker pool and answers are sent from the engine's
+// Nothing here blocks a gRPC thread: texts are encoded on the text lane and answers are sent from the engine's
 // callback. A client that goes away or runs past its deadline cancels its request in the engine.
 //
-// Threads: as gRPC likes. Host, jobs and workers outlive the service, and the service outlives the gRPC server.
+// Threads: as gRPC likes. Host, jobs, lanes, admission and gate outlive the service, and the service outlives the gRPC server.
 #pragma once
 
 #include "server/jobs/job_manager.h"
 #include "server/jobs/model_host.h"
-#include "server/rpc/worker_pool.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/engine_gate.h"
+#include "server/rpc/lanes.h"
 #include "varifocal/v1/inference.grpc.pb.h"
 
 namespace varifocal {
@@ -19,8 +21,9 @@ class InferenceService final : public v1::Inference::CallbackService {
   using ModelListener = std::function<void(const std::string& name, bool is_serving)>;
 
   // `jobs` is null in a server without a database.
-  InferenceService(ModelHost* host, JobManager* jobs, WorkerPool* workers, ModelListener listener)
-      : host_(host), jobs_(jobs), workers_(workers), listener_(std::move(listener)) {}
+  InferenceService(ModelHost* host, JobManager* jobs, Lanes* lanes, Admission* admission, EngineGate* gate,
+                   ModelListener listener)
+      : host_(host), jobs_(jobs), lanes_(lanes), admission_(admission), gate_(gate), listener_(std::move(listener)) {}
 
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
                                        v1::ListModelsResponse* response) override;
@@ -41,9 +44,14 @@ class InferenceService final : public v1::Inference::CallbackService {
                                                   v1::ComputeLogLikelihoodsResponse* response) override;
 
  private:
+  template <typename EngineRpc>
+  EngineRpc* Launch(EngineRpc* call, const std::string& peer, size_t byte_count);
+
   ModelHost* const host_;
   JobManager* const jobs_;
-  WorkerPool* const workers_;
+  Lanes* const lanes_;
+  Admission* const admission_;
+  EngineGate* const gate_;
   const ModelListener listener_;
 };
 

@@ -4,8 +4,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
 #include "base/sha256.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {
@@ -32,13 +32,13 @@ absl::StatusOr<std::string> ParsePageToken(absl::string_view list, absl::string_
   }
   return WithReason(absl::InvalidArgumentError(
                         absl::StrCat("page_token \"", token.substr(0, 64), "\" was not given out by this list")),
-                    "BAD_PAGE_TOKEN", {{"field", "page_token"}});
+                    ErrorReason::kBadPageToken, {{"field", "page_token"}});
 }
 
 absl::StatusOr<int32_t> CheckPageSize(int32_t page_size) {
   if (page_size < 0) {
     return WithReason(absl::InvalidArgumentError(absl::StrCat("page_size ", page_size, " is negative, the least is 0")),
-                      "BAD_PAGE_SIZE", {{"field", "page_size"}});
+                      ErrorReason::kBadPageSize, {{"field", "page_size"}});
   }
   return page_size == 0 ? kDefaultPageSize : std::min(page_size, kPageSizeMax);
 }

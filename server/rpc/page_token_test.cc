@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/jobs/reason.h"
+#include "base/reason.h"
 
 namespace varifocal {
 namespace {

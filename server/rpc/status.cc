@@ -2,9 +2,9 @@
 
 #include <string>
 
+#include "base/reason.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {

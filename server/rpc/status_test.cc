@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/reason.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "server/jobs/reason.h"
 
 namespace varifocal {
 namespace {

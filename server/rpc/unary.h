@@ -1,28 +1,50 @@
-// A unary handler whose body runs on the worker pool: the whole of most RPC methods.
+// A unary handler whose body runs on a lane: the whole of most RPC methods.
 //
-//   return RunUnary(context, workers_, [this, request, response] { return Do(*request, response); });
+//   return RunUnary(context, lanes_->control, [this, request, response] { return Do(*request, response); });
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "base/exceptions.h"
 #include "grpcpp/server_context.h"
+#include "server/rpc/admission.h"
 #include "server/rpc/status.h"
 #include "server/rpc/worker_pool.h"
 
 namespace varifocal {
 
 // Request and response live until the reactor is finished, so `body` may keep pointers to them. A call that was
-// cancelled or ran past its deadline while it waited for a worker is not begun.
-inline grpc::ServerUnaryReactor* RunUnary(grpc::CallbackServerContext* context, WorkerPool& workers,
+// cancelled or ran past its deadline while it waited for a thread is not begun.
+inline grpc::ServerUnaryReactor* RunUnary(grpc::CallbackServerContext* context, WorkerPool& lane,
                                           std::function<absl::Status()> body) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  workers.Post([context, reactor, body = std::move(body)] {
+  const absl::Status posted = lane.Post([context, reactor, body = std::move(body)] {
     reactor->Finish(ToGrpcStatus(context->IsCancelled() ? absl::CancelledError("the call was cancelled")
                                                         : CatchExceptions("answering the call", body)));
   });
+  if (!posted.ok()) reactor->Finish(ToGrpcStatus(posted));
   return reactor;
+}
+
+// The same for a call that counts against the admission limits, with the bytes of its request.
+template <typename Request>
+grpc::ServerUnaryReactor* RunAdmitted(grpc::CallbackServerContext* context, WorkerPool& lane, Admission& admission,
+                                      const Request& request, std::function<absl::Status()> body) {
+  absl::StatusOr<Admission::Ticket> ticket =
+      admission.Admit(PeerAddress(context->peer()), static_cast<int64_t>(request.ByteSizeLong()));
+  if (!ticket.ok()) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(ToGrpcStatus(ticket.status()));
+    return reactor;
+  }
+  return RunUnary(context, lane, [ticket = *std::move(ticket), body = std::move(body)] { return body(); });
+}
+
+// Whether nobody waits for the answer any more: the client left or its deadline is over. For loops in a body.
+inline std::function<bool()> IsAbandoned(grpc::CallbackServerContext* context) {
+  return [context] { return context->IsCancelled(); };
 }
 
 }  // namespace varifocal

@@ -2,13 +2,16 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/exceptions.h"
 #include "base/log.h"
+#include "base/reason.h"
 
 namespace varifocal {
 
-WorkerPool::WorkerPool(int thread_count) {
+WorkerPool::WorkerPool(std::string name, int thread_count, size_t queue_max, const Clock& clock)
+    : name_(std::move(name)), queue_max_(queue_max), clock_(clock) {
   for (int i = 0; i < thread_count; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
@@ -21,13 +24,25 @@ WorkerPool::~WorkerPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkerPool::Post(std::function<void()> work) {
+absl::Status WorkerPool::Post(std::function<void()> work) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     VF_CHECK(!stopping_, "the server is drained before its workers end");
-    queue_.push_back(std::move(work));
+    if (queue_.size() >= queue_max_) {
+      return WithReason(
+          absl::ResourceExhaustedError(absl::StrCat(queue_.size(), " calls wait for the ", name_,
+                                                    " threads of this daemon, the limit is ", queue_max_)),
+          ErrorReason::kLaneFull, {{"lane", name_}, {"limit", absl::StrCat(queue_max_)}});
+    }
+    queue_.push_back({std::move(work), clock_.MonotonicMicros()});
   }
   wake_.notify_one();
+  return absl::OkStatus();
+}
+
+int64_t WorkerPool::WaitMicros() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return queue_.empty() ? 0 : clock_.MonotonicMicros() - queue_.front().post_us;
 }
 
 void WorkerPool::Loop() {
@@ -35,7 +50,7 @@ void WorkerPool::Loop() {
   while (true) {
     wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    std::function<void()> work = std::move(queue_.front());
+    std::function<void()> work = std::move(queue_.front().run);
     queue_.pop_front();
     lock.unlock();
     // What is posted answers its own exceptions; one that gets here has no call left to be told.

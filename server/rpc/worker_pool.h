@@ -1,30 +1,49 @@
-// A few threads for work that must not block gRPC's own: reading checkpoints, encoding long texts, the database.
+// A lane: a few threads and a bounded queue for work that must not block gRPC's own threads.
 //
 // Threads: Post from anywhere. Destruction finishes what was posted. Posting afterwards is a bug.
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
 
 namespace varifocal {
 
 class WorkerPool {
  public:
-  explicit WorkerPool(int thread_count);
+  WorkerPool(std::string name, int thread_count, size_t queue_max, const Clock& clock = Clock::Real());
   ~WorkerPool();
 
-  void Post(std::function<void()> work);  // first in, first out
+  // First in, first out. RESOURCE_EXHAUSTED (LANE_FULL) when `queue_max` others wait: `work` is then dropped.
+  absl::Status Post(std::function<void()> work);
+
+  // How long the oldest work that waits has waited, in microseconds; 0 when none waits. Grows without bound when all
+  // threads are blocked, so it is the lane's heartbeat.
+  int64_t WaitMicros() const;
+  const std::string& name() const { return name_; }
 
  private:
+  struct Work {
+    std::function<void()> run;
+    int64_t post_us = 0;
+  };
   void Loop();
 
-  std::mutex mutex_;
+  const std::string name_;
+  const size_t queue_max_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> queue_;
+  std::deque<Work> queue_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -26,9 +26,13 @@ EngineResult Answer(const EngineRequest& request) {
     const int64_t count = std::min<int64_t>(work->max_new_tokens, 3);
     for (int64_t i = 0; i < count; ++i) result.new_token_ids.push_back(static_cast<int32_t>(10 + i));
     result.new_token_log_probs.assign(count, kLogProb);
-    result.text = absl::StrCat("answer-", Sha256Hex(absl::StrCat(absl::StrJoin(request.token_ids, ","), ";",
-                                                                 absl::StrJoin(request.focal_temperature, ",")))
-                                              .substr(0, 8));
+    result.text = absl::StrCat(
+        "answer-", Sha256Hex(absl::StrCat(absl::StrJoin(request.token_ids, ","), ";",
+                                          absl::StrJoin(request.attention_overrides, ",",
+                                                        [](std::string* out, const AttentionOverride& given) {
+                                                          absl::StrAppend(out, given.name, "=", given.value.dump());
+                                                        })))
+                       .substr(0, 8));
     result.finish_reason = count < work->max_new_tokens ? EngineFinishReason::kEos : EngineFinishReason::kLength;
   } else if (const auto* scores = std::get_if<ScoreContinuationsWork>(&request.work)) {
     for (const auto& continuation : scores->continuations) {
@@ -219,9 +223,11 @@ ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control) {
         model->config.max_position = 4096;
         model->config.trained_context_length = 1024;
         if (absl::EndsWith(directory, "learned")) {
-          model->config.attention.mode = AttentionMode::kFocalLearned;
-          model->config.attention.tau_min = 3;
-          model->config.attention.tau_max = 8;
+          auto learned =
+              AttentionSetting::FromJson({{"focal_attention", {{"mode", "learned"}, {"tau_min", 3}, {"tau_max", 8}}}},
+                                         AttentionModelOf(model->config));
+          VF_CHECK(learned.ok());
+          model->config.attention = *std::move(learned);
         }
         model->provenance.backend = "fake";
         model->provenance.device = "fake";

@@ -78,7 +78,7 @@ std::vector<Case> Cases() {
          Sql(path, "UPDATE schema_version SET version = 5, compatible_version = 4");
        },
        Code::kFailedPrecondition, Code::kFailedPrecondition,
-       "schema version 5, usable from version 4 on, and this program knows version 2"},
+       "schema version 5, usable from version 4 on, and this program knows version 3"},
       {"newer but compatible",
        [](const std::string& path) {
          MakeDatabase(path);

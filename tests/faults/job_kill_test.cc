@@ -64,6 +64,20 @@ std::optional<db::JobRow> JobOf(const std::string& path) {
   return job.ok() ? std::optional(*job) : std::nullopt;
 }
 
+// Kills that all came before a first sample look like a job that stops its daemon, which then fails: goes on with it.
+void ResumeIfStopped(const std::string& path, const std::string& address) {
+  const std::optional<db::JobRow> job = JobOf(path);
+  if (!job.has_value() || job->state != db::JobState::kFailed) return;
+  ASSERT_NE(job->error.find("stopped the daemon"), std::string::npos) << job->error;
+  const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  v1::ResumeJobRequest request;
+  request.set_name("jobs/1");
+  v1::Job resumed;
+  grpc::ClientContext context;
+  const grpc::Status status = stub->ResumeJob(&context, request, &resumed);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+}
+
 // Until the job has succeeded; the seconds it took, or -1 when it failed or time is up.
 double WaitForSuccess(const std::string& path) {
   const auto start = std::chrono::steady_clock::now();
@@ -136,6 +150,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
                                                  random.Coin() ? "--prefix-cache=on" : "--prefix-cache=off"};
       DaemonProcess next(Arguments(path, settings));
       if (kills >= kills_wanted) {
+        ResumeIfStopped(path, next.Address());
         ASSERT_GT(WaitForSuccess(path), 0) << next.Errors();
         break;
       }

@@ -83,7 +83,7 @@ std::vector<BadInput> Rows() {
       {"temperature_per_layer_count", "varifocal",
        generate("two.json", {"--max-new-tokens=1", "--focal-temperature=0.5,0.6,0.7"}), 1, "4"},
       {"prompt_too_long", "varifocal", generate("long.json"), 1,
-       "70000 tokens and 4 new ones exceed the model's limit of 65536"},
+       "the prompt has 70000 tokens and 4 more were asked for; together the model's limit is 65536"},
       {"token_outside", "varifocal", generate("outside.json"), 1, "99999"},
       {"prompt_empty", "varifocal", generate("empty.json"), 1, "no token"},
       {"ids_not_numbers", "varifocal", generate("words.json"), 1, "\"a\""},

@@ -3,7 +3,7 @@
 
 namespace varifocal {
 
-// Made at build time by code_version.cmake; "0.1.0" where the sources are not a git checkout.
+// Made at build time by cmake/CodeVersion.cmake; "0.1.0" where the sources are not a git checkout.
 const char* CodeVersion();
 
 }  // namespace varifocal

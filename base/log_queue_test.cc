@@ -1,0 +1,102 @@
+// The queue of log lines: in order while the reader reads, dropped and counted while it does not, and nobody who writes
+// waits. Method: a reader that the test holds and lets go.
+#include "base/log_queue.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Shared with the queue's thread, which may stay behind.
+struct Reader {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_held = false;
+  bool is_waiting = false;
+  std::vector<std::string> lines;
+
+  void Read(const std::string& line) {
+    std::unique_lock<std::mutex> lock(mutex);
+    is_waiting = true;
+    changed.notify_all();
+    changed.wait(lock, [this] { return !is_held; });
+    is_waiting = false;
+    lines.push_back(line);
+  }
+  void Hold() {
+    std::lock_guard<std::mutex> lock(mutex);
+    is_held = true;
+  }
+  void Release() {
+    std::lock_guard<std::mutex> lock(mutex);
+    is_held = false;
+    changed.notify_all();
+  }
+  void WaitUntilItWaits() {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [this] { return is_waiting; });
+  }
+};
+
+constexpr int64_t kMinuteMs = 60'000;
+
+TEST(LogQueueTest, KeepsTheOrder) {
+  auto reader = std::make_shared<Reader>();
+  LogQueue queue(100, 1000, [reader](const std::string& line) { reader->Read(line); });
+  for (const char* line : {"a", "b", "c"}) queue.Push(line);
+  ASSERT_TRUE(queue.Flush(kMinuteMs));
+  EXPECT_THAT(reader->lines, ElementsAre("a", "b", "c"));
+}
+
+TEST(LogQueueTest, AReaderThatStopsReadingCostsLinesAndNoTime) {
+  auto reader = std::make_shared<Reader>();
+  reader->Hold();
+  LogQueue queue(2, 1000, [reader](const std::string& line) { reader->Read(line); });
+  queue.Push("first");
+  reader->WaitUntilItWaits();
+  for (int i = 0; i < 1000; ++i) queue.Push("line");  // returns: 2 are kept
+  EXPECT_FALSE(queue.Flush(1));
+  reader->Release();
+  ASSERT_TRUE(queue.Flush(kMinuteMs));
+  ASSERT_EQ(reader->lines.size(), 4u);
+  EXPECT_THAT(reader->lines[3], HasSubstr("log_lines_dropped count=998"));
+  queue.Push("afterwards");
+  ASSERT_TRUE(queue.Flush(kMinuteMs));
+  EXPECT_EQ(reader->lines.back(), "afterwards");
+}
+
+TEST(LogQueueTest, BytesAreBoundedToo) {
+  auto reader = std::make_shared<Reader>();
+  reader->Hold();
+  LogQueue queue(100, 10, [reader](const std::string& line) { reader->Read(line); });
+  queue.Push("first");
+  reader->WaitUntilItWaits();
+  queue.Push("0123456789");
+  queue.Push("x");
+  reader->Release();
+  ASSERT_TRUE(queue.Flush(kMinuteMs));
+  EXPECT_THAT(reader->lines, ElementsAre("first", "0123456789", HasSubstr("count=1")));
+}
+
+TEST(LogQueueTest, AQueueGoesWhileItsReaderIsBlocked) {
+  auto reader = std::make_shared<Reader>();
+  reader->Hold();
+  {
+    LogQueue queue(100, 1000, [reader](const std::string& line) { reader->Read(line); });
+    queue.Push("first");
+    reader->WaitUntilItWaits();
+  }
+  reader->Release();
+}
+
+}  // namespace
+}  // namespace varifocal

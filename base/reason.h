@@ -1,0 +1,90 @@
+// Why something failed, for programs: a constant in UPPER_SNAKE_CASE that travels inside an absl::Status.
+//
+// The sentence of a status is for people and may be reworded; the reason is part of the interface. The service sends it
+// as google.rpc.ErrorInfo, the database stores it as the error code of a sample.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace varifocal {
+
+// clang-format off
+#define VF_ERROR_REASONS(X) \
+  X(kAddressInUse, "ADDRESS_IN_USE") \
+  X(kBadChat, "BAD_CHAT") \
+  X(kBadContinuation, "BAD_CONTINUATION") \
+  X(kBadDirectory, "BAD_DIRECTORY") \
+  X(kBadFocalTemperature, "BAD_FOCAL_TEMPERATURE") \
+  X(kBadJobSpec, "BAD_JOB_SPEC") \
+  X(kBadListenAddress, "BAD_LISTEN_ADDRESS") \
+  X(kBadMaxNewTokens, "BAD_MAX_NEW_TOKENS") \
+  X(kBadModelName, "BAD_MODEL_NAME") \
+  X(kBadPageSize, "BAD_PAGE_SIZE") \
+  X(kBadPageToken, "BAD_PAGE_TOKEN") \
+  X(kBadRequestId, "BAD_REQUEST_ID") \
+  X(kBadResourceName, "BAD_RESOURCE_NAME") \
+  X(kBadSamplingTemperature, "BAD_SAMPLING_TEMPERATURE") \
+  X(kBadStop, "BAD_STOP") \
+  X(kBadTokenId, "BAD_TOKEN_ID") \
+  X(kBadTopP, "BAD_TOP_P") \
+  X(kCannotListen, "CANNOT_LISTEN") \
+  X(kChatFormatsDiffer, "CHAT_FORMATS_DIFFER") \
+  X(kChatFormatChanged, "CHAT_FORMAT_CHANGED") \
+  X(kContextTooLong, "CONTEXT_TOO_LONG") \
+  X(kDeviceFaulted, "DEVICE_FAULTED") \
+  X(kEmptyContinuation, "EMPTY_CONTINUATION") \
+  X(kEmptyPrompt, "EMPTY_PROMPT") \
+  X(kImpossibleLength, "IMPOSSIBLE_LENGTH") \
+  X(kJobCancelling, "JOB_CANCELLING") \
+  X(kJobFinished, "JOB_FINISHED") \
+  X(kJobNotFound, "JOB_NOT_FOUND") \
+  X(kKvCacheTooSmall, "KV_CACHE_TOO_SMALL") \
+  X(kLaneFull, "LANE_FULL") \
+  X(kMixedExecution, "MIXED_EXECUTION") \
+  X(kModelAlreadyLoaded, "MODEL_ALREADY_LOADED") \
+  X(kModelChanged, "MODEL_CHANGED") \
+  X(kModelInUse, "MODEL_IN_USE") \
+  X(kModelLoading, "MODEL_LOADING") \
+  X(kModelNotFound, "MODEL_NOT_FOUND") \
+  X(kModelWithoutChatFormat, "MODEL_WITHOUT_CHAT_FORMAT") \
+  X(kModelWithoutTokenizer, "MODEL_WITHOUT_TOKENIZER") \
+  X(kNotEnoughMemory, "NOT_ENOUGH_MEMORY") \
+  X(kNoDatabase, "NO_DATABASE") \
+  X(kNoSystemMessage, "NO_SYSTEM_MESSAGE") \
+  X(kNumericError, "NUMERIC_ERROR") \
+  X(kPromptTooLong, "PROMPT_TOO_LONG") \
+  X(kQueueFull, "QUEUE_FULL") \
+  X(kRemoteListenAddress, "REMOTE_LISTEN_ADDRESS") \
+  X(kRequestIdReused, "REQUEST_ID_REUSED") \
+  X(kShuttingDown, "SHUTTING_DOWN") \
+  X(kTooManyCalls, "TOO_MANY_CALLS")
+// clang-format on
+
+enum class ErrorReason {
+#define VF_ENUMERATOR(name, text) name,
+  VF_ERROR_REASONS(VF_ENUMERATOR)
+#undef VF_ENUMERATOR
+};
+
+absl::string_view ErrorReasonName(ErrorReason reason);
+
+struct Reason {
+  std::string name;                             // of an ErrorReason, or of the status code where none is attached
+  std::map<std::string, std::string> metadata;  // lowerCamelCase keys; `field` is the path of a wrong request field
+};
+
+// The same status with a reason, replacing an earlier one. An OK status stays as it is.
+absl::Status WithReason(absl::Status status, ErrorReason reason, std::map<std::string, std::string> metadata = {});
+
+// The same status, reason and metadata, with another `field`.
+absl::Status WithField(const absl::Status& status, const std::string& field);
+
+// The reason that was attached, or one derived from the code ("NOT_FOUND"). The status is not OK.
+Reason ReasonOf(const absl::Status& status);
+bool HasReason(const absl::Status& status, ErrorReason reason);
+
+}  // namespace varifocal

@@ -1,0 +1,31 @@
+// How many answers of each variant, task and length are empty, cut or extrapolated, under the names that are shown.
+//
+// A cell is extrapolated when one of its samples was longer than the model's training, whatever the cell's own length:
+// rows of a file may be shorter than the length they are asked at.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "absl/status/status.h"
+#include "db/reader.h"
+
+namespace varifocal::report {
+
+class AnswerTable {
+ public:
+  // Of the job's variants that `labels` names; the label is what they are called here.
+  absl::Status Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels);
+
+  // Zeros for a cell without answers. An empty task stands for all tasks of that length.
+  db::AnswerCounts Of(const std::string& variant, const std::string& task, int64_t context_length) const;
+  bool IsExtrapolated(const std::string& variant, const std::string& task, int64_t context_length) const;
+  bool IsExtrapolated(const std::string& variant) const;  // at any length
+
+ private:
+  std::map<std::tuple<std::string, int64_t, std::string>, db::AnswerCounts> cells_;  // by variant, length, task
+};
+
+}  // namespace varifocal::report

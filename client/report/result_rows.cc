@@ -1,0 +1,242 @@
+#include "client/report/result_rows.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/report/text_format.h"
+
+namespace varifocal::report {
+namespace {
+
+// Below this the smallest p of the sign-flip test, 2 / 2^clusters, is above 0.05.
+constexpr int64_t kDecidingClusterCountMin = 6;
+
+Json OrNull(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
+
+Json EmptyRow(const char* kind) {
+  Json row = Json::object();
+  for (const std::string& key : ResultKeys()) row[key] = nullptr;
+  row["kind"] = kind;
+  return row;
+}
+
+void AddInference(const stats::Inference& inferred, Json& row) {
+  row["difference"] = inferred.difference;
+  row["cluster_count"] = inferred.cluster_count;
+  row["test_count"] = inferred.test_count;
+  row["fragile"] = inferred.is_fragile;
+  row["outcome"] = stats::OutcomeName(inferred.outcome);
+  row["margin"] = OrNull(inferred.margin);
+  if (!inferred.can_infer) return;
+  row["low"] = inferred.low;
+  row["high"] = inferred.high;
+  row["degrees"] = inferred.degrees;
+  row["p_value"] = inferred.p_value;
+  row["p_adjusted"] = inferred.p_adjusted;
+  row["p_sign_flip"] = inferred.sign_flip.p_value;
+  row["p_sign_flip_min"] = inferred.p_sign_flip_min;
+  row["sign_flip_test"] = inferred.sign_flip.test;
+  row["sign_flip_draws"] = inferred.sign_flip.draws;
+  row["sign_flip_seed"] = inferred.sign_flip.seed;
+  if (inferred.margin.has_value()) row["p_equivalence_adjusted"] = inferred.p_equivalence_adjusted;
+  row["detectable_difference"] = OrNull(inferred.detectable_difference);
+}
+
+template <typename Row>
+void AddSides(const Row& row, const ResultContext& context, Json& json) {
+  json["baseline"] = row.baseline;
+  json["candidate"] = row.candidate;
+  json["baseline_job"] = context.baseline_job;
+  json["candidate_job"] = context.candidate_job;
+  std::vector<std::string> imported;
+  if (context.baseline_is_imported) imported.push_back("baseline");
+  if (context.candidate_is_imported) imported.push_back("candidate");
+  json["imported"] = absl::StrJoin(imported, " ");
+  json["labels"] = absl::StrJoin(RowLabels(row, context), " ");
+  json["unfinished"] = row.is_unfinished;
+}
+
+void AddEmptyCounts(const std::string& task, int64_t length, const std::string& baseline, const std::string& candidate,
+                    const ResultContext& context, Json& json) {
+  json["baseline_empty_count"] = context.answers->Of(baseline, task, length).empty_count;
+  json["candidate_empty_count"] = context.answers->Of(candidate, task, length).empty_count;
+}
+
+void AddCommonLabels(const stats::Inference& row, bool is_extrapolated, const ResultContext& context,
+                     std::vector<std::string>& labels) {
+  if (row.is_fragile) labels.push_back("fragile");
+  if (is_extrapolated) labels.push_back("extrapolated");
+  if (context.baseline_is_imported || context.candidate_is_imported) labels.push_back("imported");
+}
+
+std::string ClusterNote(const stats::Inference& row) {
+  if (!row.can_infer) {
+    return row.cluster_count == 1 ? "1 context: nothing can be inferred"
+                                  : "a task with 1 context: nothing can be inferred";
+  }
+  if (row.cluster_count >= kDecidingClusterCountMin) return "";
+  return absl::StrCat(row.cluster_count, " contexts: the sign-flip check cannot reach p below ",
+                      Json(row.p_sign_flip_min).dump());
+}
+
+}  // namespace
+
+const std::vector<std::string>& ResultKeys() {
+  static const std::vector<std::string>* const keys =
+      new std::vector<std::string>{"kind",  // "cell", "suite_mean" or "contrast"
+                                   "task",
+                                   "metric",
+                                   "is_primary_metric",
+                                   "context_length",
+                                   "short_length",
+                                   "baseline",
+                                   "candidate",
+                                   "baseline_job",
+                                   "candidate_job",
+                                   "task_count",
+                                   "planned_task_count",
+                                   "planned_count",
+                                   "sample_count",
+                                   "failed_count",
+                                   "cluster_count",
+                                   "baseline_empty_count",
+                                   "candidate_empty_count",
+                                   "baseline_mean",
+                                   "baseline_low",
+                                   "baseline_high",
+                                   "candidate_mean",
+                                   "candidate_low",
+                                   "candidate_high",
+                                   "short_difference",
+                                   "difference",
+                                   "low",
+                                   "high",
+                                   "degrees",
+                                   "p_value",
+                                   "p_adjusted",
+                                   "test_count",
+                                   "p_sign_flip",
+                                   "p_sign_flip_min",
+                                   "sign_flip_test",
+                                   "sign_flip_draws",
+                                   "sign_flip_seed",
+                                   "fragile",
+                                   "outcome",
+                                   "margin",
+                                   "p_equivalence_adjusted",
+                                   "detectable_difference",
+                                   "gain_count",
+                                   "loss_count",
+                                   "unfinished",
+                                   "labels",
+                                   "baseline_left_out_count",
+                                   "candidate_left_out_count",
+                                   "imported"};
+  return *keys;
+}
+
+std::vector<std::string> RowLabels(const stats::Comparison& row, const ResultContext& context) {
+  std::vector<std::string> labels;
+  if (!row.is_primary_metric) labels.push_back("secondary");
+  if (row.is_incomplete) labels.push_back("incomplete");
+  AddCommonLabels(row,
+                  context.answers->IsExtrapolated(row.baseline, row.task, row.context_length) ||
+                      context.answers->IsExtrapolated(row.candidate, row.task, row.context_length),
+                  context, labels);
+  return labels;
+}
+
+std::vector<std::string> RowLabels(const stats::SuiteComparison& row, const ResultContext& context) {
+  std::vector<std::string> labels;
+  if (row.is_incomplete) labels.push_back("incomplete");
+  AddCommonLabels(row,
+                  context.answers->IsExtrapolated(row.baseline, "", row.context_length) ||
+                      context.answers->IsExtrapolated(row.candidate, "", row.context_length),
+                  context, labels);
+  return labels;
+}
+
+std::vector<std::string> RowLabels(const stats::LengthContrast& row, const ResultContext& context) {
+  std::vector<std::string> labels;
+  if (row.is_unfinished) labels.push_back("incomplete");
+  AddCommonLabels(row,
+                  context.answers->IsExtrapolated(row.baseline, row.task, row.long_length) ||
+                      context.answers->IsExtrapolated(row.candidate, row.task, row.long_length),
+                  context, labels);
+  return labels;
+}
+
+Json ResultJson(const stats::Comparison& row, const ResultContext& context) {
+  Json json = EmptyRow("cell");
+  AddInference(row, json);
+  AddSides(row, context, json);
+  AddEmptyCounts(row.task, row.context_length, row.baseline, row.candidate, context, json);
+  json["task"] = row.task;
+  json["metric"] = row.metric;
+  json["is_primary_metric"] = row.is_primary_metric;
+  json["context_length"] = row.context_length;
+  json["planned_count"] = row.planned_count;
+  json["sample_count"] = row.sample_count;
+  json["failed_count"] = row.failed_count;
+  json["baseline_mean"] = row.baseline_mean;
+  json["baseline_low"] = row.baseline_interval.low;
+  json["baseline_high"] = row.baseline_interval.high;
+  json["candidate_mean"] = row.candidate_mean;
+  json["candidate_low"] = row.candidate_interval.low;
+  json["candidate_high"] = row.candidate_interval.high;
+  json["gain_count"] = row.gain_count;
+  json["loss_count"] = row.loss_count;
+  json["baseline_left_out_count"] = row.baseline_left_out_count;
+  json["candidate_left_out_count"] = row.candidate_left_out_count;
+  return json;
+}
+
+Json ResultJson(const stats::SuiteComparison& row, const ResultContext& context) {
+  Json json = EmptyRow("suite_mean");
+  AddInference(row, json);
+  AddSides(row, context, json);
+  AddEmptyCounts("", row.context_length, row.baseline, row.candidate, context, json);
+  json["context_length"] = row.context_length;
+  json["task_count"] = row.finished_task_count;
+  json["planned_task_count"] = row.planned_task_count;
+  json["sample_count"] = row.sample_count;
+  json["failed_count"] = row.failed_count;
+  json["baseline_mean"] = row.baseline_mean;
+  json["candidate_mean"] = row.candidate_mean;
+  return json;
+}
+
+Json ResultJson(const stats::LengthContrast& row, const ResultContext& context) {
+  Json json = EmptyRow("contrast");
+  AddInference(row, json);
+  AddSides(row, context, json);
+  if (!row.task.empty()) {
+    json["task"] = row.task;
+    json["metric"] = row.metric;
+    json["is_primary_metric"] = true;
+  }
+  json["context_length"] = row.long_length;
+  json["short_length"] = row.short_length;
+  json["sample_count"] = row.question_count;
+  json["short_difference"] = row.short_difference;
+  return json;
+}
+
+std::string DesignNote(const stats::Comparison& row) {
+  if (row.is_unfinished) {
+    return absl::StrCat(CountLabel(row.sample_count), " of ", CountLabel(row.planned_count), " questions so far");
+  }
+  return ClusterNote(row);
+}
+
+std::string DesignNote(const stats::SuiteComparison& row) {
+  if (row.is_unfinished) return absl::StrCat(row.finished_task_count, " of ", row.planned_task_count, " tasks so far");
+  return ClusterNote(row);
+}
+
+std::string OutcomeLabel(const stats::Inference& row) {
+  return row.is_unfinished || !row.can_infer ? "no verdict" : stats::OutcomeName(row.outcome);
+}
+
+}  // namespace varifocal::report

@@ -1,0 +1,29 @@
+# `cmake --install build/release --prefix P` and `cpack -G DEB` in build/release: both programs, the shipped models,
+# documents, bash completion and a systemd unit.
+# After `cmake --build --preset release`; packaging does not build tests.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
+include(GNUInstallDirs)
+install(TARGETS varifocal varifocald RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/varifocal/models)
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+install(FILES deploy/systemd/varifocald.service DESTINATION lib/systemd/system)
+
+set(completion ${CMAKE_BINARY_DIR}/completion/varifocal)
+add_custom_command(OUTPUT ${completion}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/completion
+  COMMAND varifocal completion > ${completion}
+  DEPENDS varifocal VERBATIM)
+add_custom_target(varifocal_completion ALL DEPENDS ${completion})
+install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME varifocal)
+set(CPACK_PACKAGE_CONTACT "Varifocal maintainers <maintainers@users.noreply.example>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Evaluates attention variants at long context lengths")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+include(CPack)

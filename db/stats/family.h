@@ -1,0 +1,35 @@
+// Which tests are adjusted together, whatever is shown: all variants of the baseline's job but the baseline, at all
+// planned lengths, and variants of other jobs that are asked for. `compare` of one candidate and a report of all of them
+// therefore print the same adjusted p.
+//
+// Five families, each by Holm's method: means over tasks (the primary endpoints), rows of the tasks' primary metrics, rows
+// of other metrics, contrasts of the mean over tasks, contrasts of single tasks. The first three count the tests that are
+// planned, also those that have no answers yet.
+//
+// Cost: reads and compares every variant of the job; sign flips are computed for the candidates asked for.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "db/pairing.h"
+#include "db/reader.h"
+#include "db/stats/compare.h"
+
+namespace varifocal::stats {
+
+struct CandidateReport {
+  db::JobVariant candidate;
+  ComparisonReport report;  // empty when there is a problem
+  std::string problem;      // why there is nothing to compare yet
+};
+
+// A report for each of `candidates`, in their order.
+absl::StatusOr<std::vector<CandidateReport>> CompareFamily(db::Reader& reader, const db::JobVariant& baseline,
+                                                           const std::vector<db::JobVariant>& candidates,
+                                                           const CompareOptions& options = {});
+
+// Fills in what DecideTogether does, for each family over `reports`. `more` is declared beyond what they declare.
+void AdjustTogether(const std::vector<ComparisonReport*>& reports, const DeclaredTests& more, double confidence);
+
+}  // namespace varifocal::stats

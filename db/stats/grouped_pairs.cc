@@ -1,0 +1,118 @@
+#include "db/stats/grouped_pairs.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "db/stats/check_value.h"
+
+namespace varifocal::stats {
+namespace {
+
+using db::PairRow;
+
+absl::Status CheckVariants(db::Reader& reader, int64_t job_id, const std::string& baseline,
+                           const std::string& candidate) {
+  if (baseline == candidate) {
+    return absl::InvalidArgumentError(absl::StrCat("baseline and candidate are both \"", baseline, "\""));
+  }
+  ASSIGN_OR_RETURN(std::vector<db::VariantRecord> variants, reader.Variants(job_id));
+  for (const std::string& name : {baseline, candidate}) {
+    bool known = std::any_of(variants.begin(), variants.end(), [&](const auto& v) { return v.name == name; });
+    if (known) continue;
+    return absl::NotFoundError(
+        absl::StrCat("job ", job_id, " has no variant \"", name, "\", only ",
+                     absl::StrJoin(variants, ", ", [](std::string* out, const auto& v) { out->append(v.name); }),
+                     "; a variant of another job is named with it, such as 3/", name));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GroupedPairs> GroupPairs(int64_t job_id, const std::vector<db::TaskMetricRecord>& metrics,
+                                        std::map<std::pair<std::string, int64_t>, int64_t> planned,
+                                        std::vector<PairRow> pairs) {
+  GroupedPairs grouped;
+  grouped.planned = std::move(planned);
+  std::map<std::pair<std::string, std::string>, int64_t> metric_index;
+  for (const db::TaskMetricRecord& metric : metrics) {
+    grouped.metrics[{metric.task, metric.metric}] = {.is_binary = metric.is_binary,
+                                                     .is_primary = metric.metric_index == 0,
+                                                     .worst_value = metric.worst_value,
+                                                     .best_value = metric.best_value};
+    metric_index[{metric.task, metric.metric}] = metric.metric_index;
+  }
+  for (PairRow& pair : pairs) {
+    const auto metric = grouped.metrics.find({pair.task, pair.metric});
+    if (metric == grouped.metrics.end() || !grouped.planned.contains({pair.task, pair.context_length})) {
+      return absl::DataLossError(absl::StrCat("the database is damaged: job ", job_id, " has answers to task ",
+                                              pair.task, " at ", pair.context_length, " tokens and no such cell"));
+    }
+    const int64_t index = metric_index[{pair.task, pair.metric}];
+    for (const std::optional<double>& value : {pair.baseline_value, pair.candidate_value}) {
+      RETURN_IF_ERROR(CheckValue(pair.task, pair.metric, value, metric->second.worst_value, metric->second.best_value));
+    }
+    grouped.pairs[{pair.task, index, pair.metric}][pair.context_length].push_back(std::move(pair));
+  }
+  return grouped;
+}
+
+}  // namespace
+
+bool CanBeAveraged(const MetricInfo& info) {
+  return info.is_primary && info.worst_value.has_value() && info.best_value.has_value() &&
+         *info.worst_value != *info.best_value;
+}
+
+DeclaredTests GroupedPairs::Declared() const {
+  DeclaredTests tests;
+  std::set<int64_t> averaged_lengths;
+  for (const auto& [cell, count] : planned) {
+    for (const auto& [key, info] : metrics) {
+      if (key.first != cell.first) continue;
+      (info.is_primary ? tests.primary : tests.secondary) += 1;
+      if (CanBeAveraged(info)) averaged_lengths.insert(cell.second);
+    }
+  }
+  tests.suite = static_cast<int64_t>(averaged_lengths.size());
+  return tests;
+}
+
+absl::StatusOr<GroupedPairs> ReadPairs(db::Reader& reader, int64_t job_id, const std::string& baseline,
+                                       const std::string& candidate, ComparisonReport& report) {
+  RETURN_IF_ERROR(CheckVariants(reader, job_id, baseline, candidate));
+  ASSIGN_OR_RETURN(report.tokenizers_differ, reader.TokenizersDiffer(job_id, baseline, candidate));
+  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
+  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
+  std::map<std::pair<std::string, int64_t>, int64_t> planned;
+  for (const db::CellRow& cell : cells) {
+    if (cell.cell.variant != baseline && cell.cell.variant != candidate) continue;
+    int64_t& count = planned[{cell.cell.task, cell.cell.context_length}];
+    count = std::max(count, cell.cell.planned_count);
+  }
+  ASSIGN_OR_RETURN(std::vector<PairRow> pairs, reader.Pairs(job_id, baseline, candidate));
+  return GroupPairs(job_id, metrics, std::move(planned), std::move(pairs));
+}
+
+absl::StatusOr<GroupedPairs> ReadPairsAcrossJobs(db::Reader& reader, const db::JobVariant& baseline,
+                                                 const db::JobVariant& candidate, ComparisonReport& report) {
+  ASSIGN_OR_RETURN(db::CrossPairs cross, db::PairAcrossJobs(reader, baseline, candidate));
+  report.is_across_jobs = true;
+  report.tokenizers_differ = cross.tokenizers_differ;
+  report.tasks_with_other_settings = std::move(cross.tasks_with_other_settings);
+  std::map<std::pair<std::string, int64_t>, int64_t> planned;
+  for (const db::PairedCell& cell : cross.cells) {
+    report.paired_count += cell.paired_count;
+    report.baseline_left_out_count += cell.baseline_left_out_count;
+    report.candidate_left_out_count += cell.candidate_left_out_count;
+    if (cell.planned_count > 0) planned[{cell.task, cell.context_length}] = cell.planned_count;
+  }
+  ASSIGN_OR_RETURN(GroupedPairs grouped,
+                   GroupPairs(baseline.job_id, cross.metrics, std::move(planned), std::move(cross.pairs)));
+  for (db::PairedCell& cell : cross.cells) grouped.cells[{cell.task, cell.context_length}] = std::move(cell);
+  return grouped;
+}
+
+}  // namespace varifocal::stats

@@ -1,0 +1,117 @@
+#include "db/stats/inference.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "db/stats/holm.h"
+#include "db/stats/special.h"
+
+namespace varifocal::stats {
+namespace {
+
+// With one pair of +reach and one of -reach added.
+double SparseVariance(const TaskDifferences& task, const ClusteredMean& mean) {
+  const double n = static_cast<double>(mean.value_count);
+  const double seen = n * n * mean.standard_error * mean.standard_error;
+  return (seen + 2 * task.design_effect * task.reach * task.reach) / ((n + 2) * (n + 2));
+}
+
+}  // namespace
+
+const char* OutcomeName(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kBetter:
+      return "better";
+    case Outcome::kWorse:
+      return "worse";
+    case Outcome::kEquivalent:
+      return "equivalent";
+    case Outcome::kUndecided:
+      break;
+  }
+  return "undecided";
+}
+
+Inference InferDifference(const std::vector<TaskDifferences>& tasks, const InferenceOptions& options) {
+  VF_CHECK(!tasks.empty(), "a difference needs a task");
+  Inference result;
+  result.margin = options.margin;
+  result.direction = options.direction;
+  const double task_count = static_cast<double>(tasks.size());
+  double variance = 0, degrees_denominator = 0, reach = 0;
+  std::vector<double> signed_sums;
+  bool has_single_cluster = false;
+  for (const TaskDifferences& task : tasks) {
+    const ClusteredMean mean = MeanOfClusters(task.clusters);
+    result.difference += mean.mean / task_count;
+    result.value_count += mean.value_count;
+    result.cluster_count += mean.cluster_count;
+    reach += task.reach / task_count;
+    has_single_cluster |= mean.cluster_count < 2;
+    double part = mean.standard_error * mean.standard_error;
+    if (!HasSpread(task.clusters)) {
+      part = std::max(part, SparseVariance(task, mean));
+      result.is_variance_borrowed = true;
+    }
+    part /= task_count * task_count;
+    variance += part;
+    if (mean.degrees > 0) degrees_denominator += part * part / mean.degrees;
+    for (const Cluster& cluster : task.clusters) {
+      signed_sums.push_back(cluster.sum / (task_count * static_cast<double>(mean.value_count)));
+    }
+  }
+  result.reach = reach;
+  result.low = -reach;
+  result.high = reach;
+  result.can_infer = !has_single_cluster && variance > 0;
+  if (!result.can_infer) return result;
+  result.standard_error = std::sqrt(variance);
+  // (sum_t v_t)^2 / sum_t (v_t^2 / degrees_t)
+  result.degrees = variance * variance / degrees_denominator;
+  const double half = StudentTQuantile((1 + options.confidence) / 2, result.degrees) * result.standard_error;
+  result.low = std::max(-reach, result.difference - half);
+  result.high = std::min(reach, result.difference + half);
+  const auto tail = [&](double distance) { return StudentTCdf(-distance / result.standard_error, result.degrees); };
+  result.p_value = std::min(1.0, 2 * tail(std::abs(result.difference)));
+  if (options.margin.has_value())
+    result.p_equivalence =
+        std::max(tail(*options.margin + result.difference), tail(*options.margin - result.difference));
+  result.p_sign_flip_min = std::min(1.0, std::exp2(1 - static_cast<double>(result.cluster_count)));
+  if (options.with_sign_flip) {
+    const double level = 1 - options.confidence;
+    result.sign_flip = SignFlipTest(signed_sums, options.sign_flip);
+    result.is_fragile = (result.p_value < level) != (result.sign_flip.p_value < level);
+  }
+  return result;
+}
+
+void DecideTogether(const std::vector<Inference*>& family, int64_t declared_count, double confidence) {
+  const double level = 1 - confidence;
+  const size_t count = std::max(family.size(), static_cast<size_t>(std::max<int64_t>(declared_count, 1)));
+  std::vector<double> differs(count, 1), equals(count, 1);
+  for (size_t i = 0; i < family.size(); ++i) {
+    differs[i] = family[i]->p_value;
+    equals[i] = family[i]->p_equivalence;
+  }
+  differs = HolmAdjust(differs);
+  equals = HolmAdjust(equals);
+  for (size_t i = 0; i < family.size(); ++i) {
+    Inference& row = *family[i];
+    row.test_count = static_cast<int64_t>(count);
+    row.p_adjusted = differs[i];
+    row.p_equivalence_adjusted = equals[i];
+    row.outcome = Outcome::kUndecided;
+    if (!row.can_infer) continue;
+    const double detectable = DetectableDifference(row.standard_error, row.degrees, level / static_cast<double>(count));
+    row.detectable_difference = detectable <= row.reach ? std::optional(detectable) : std::nullopt;
+    if (row.is_unfinished) continue;
+    if (row.p_adjusted < level) {
+      row.outcome = row.difference * row.direction > 0 ? Outcome::kBetter : Outcome::kWorse;
+    } else if (row.p_equivalence_adjusted < level) {
+      row.outcome = Outcome::kEquivalent;
+    }
+  }
+}
+
+}  // namespace varifocal::stats

@@ -1,0 +1,80 @@
+// One difference with everything that is inferred from it: interval, p, check, equivalence, and the outcome in a word.
+//
+// Interval and p come from one procedure and cannot contradict each other: a t statistic with the cluster-robust
+// standard error of db/stats/clusters.h and Satterthwaite's degrees of freedom, combined over tasks by Welch's rule. The
+// p of the sign-flip test is a check; where the two fall on different sides of 0.05 the difference is marked fragile.
+//
+// Where fewer than three clusters differ from the rest, the spread between clusters is not known from the data, and none
+// at all would read as certainty. One pair gained by the whole range and one lost by it are then added to the data, as a
+// Bonett and Price interval does, each with the weight of a design effect borrowed from the same task and metric at the
+// other lengths: variance = (n^2 variance + 2 design effect range^2) / (n + 2)^2 for n pairs. The same holds inside a
+// mean over tasks.
+//
+// Units:   those of the values given; `margin` and `range` too.
+// Source:  Satterthwaite 1946, Biometrics Bulletin 2, 110-114; Bonett and Price 2012, JEBS 37, 479-488; Schuirmann 1987
+//          (two one-sided tests).
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "db/stats/clusters.h"
+#include "db/stats/intervals.h"
+#include "db/stats/sign_flip.h"
+
+namespace varifocal::stats {
+
+enum class Outcome { kUndecided, kBetter, kWorse, kEquivalent };
+
+const char* OutcomeName(Outcome outcome);  // "undecided", "better", "worse", "equivalent"
+
+struct Inference {
+  double difference = 0;
+  double low = 0, high = 0;  // confidence interval, cut to the range; the whole range unless can_infer
+  double standard_error = 0, degrees = 0;
+  int64_t value_count = 0, cluster_count = 0;
+  bool can_infer = false;             // false for a task with a single cluster: the fields below keep their defaults
+  bool is_variance_borrowed = false;  // fewer than three clusters of a task differ from the rest
+  double p_value = 1;                 // below 1 - confidence exactly when the interval leaves out zero
+  double p_adjusted = 1;              // by Holm's method over test_count tests; decides better and worse
+  int64_t test_count = 1;
+  double p_equivalence = 1;           // two one-sided tests against the margin
+  double p_equivalence_adjusted = 1;  // likewise; decides equivalent
+  std::optional<double> margin;
+  SignFlipResult sign_flip;    // the check; p_value 1 when it was left out
+  double p_sign_flip_min = 1;  // the smallest p that this many clusters can reach: 2 / 2^clusters
+  bool is_fragile = false;     // p_value and sign_flip.p_value fall on different sides of the level
+  // Found four times out of five, at the level of test_count tests; none when it is larger than a difference can be.
+  std::optional<double> detectable_difference;
+  double reach = 0;            // the largest possible size of the difference
+  bool is_unfinished = false;  // planned samples have neither answer nor failure: the outcome stays undecided
+  Outcome outcome = Outcome::kUndecided;
+  double direction = 1;  // -1 where a negative difference is the better one
+};
+
+// What one task contributes to a mean over tasks.
+struct TaskDifferences {
+  std::vector<Cluster> clusters;  // of differences
+  double reach = 1;               // the largest possible size of one difference
+  double design_effect = 1;       // over all lengths; used where the clusters have no spread
+};
+
+struct InferenceOptions {
+  double confidence = 0.95;
+  std::optional<double> margin;
+  double direction = 1;
+  bool with_sign_flip = true;
+  SignFlipOptions sign_flip;
+};
+
+// The mean over tasks of each task's mean difference; tasks are independent, and so are clusters within a task.
+Inference InferDifference(const std::vector<TaskDifferences>& tasks, const InferenceOptions& options);
+
+// Adjusts `family` together, as `declared_count` tests of which those that are not there yet count with p = 1, and
+// fills in p_adjusted, test_count, detectable_difference and outcome of each. declared_count below the family's size is
+// taken for its size.
+void DecideTogether(const std::vector<Inference*>& family, int64_t declared_count, double confidence);
+
+}  // namespace varifocal::stats

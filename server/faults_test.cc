@@ -1,0 +1,224 @@
+// A server whose calls block, whose database goes away, or whose clients flood it; and the end of a process that hangs.
+// Method: a model factory that blocks until the test lets it go; the real server on a loopback socket.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/health_monitor.h"
+#include "server/stop_signal.h"
+#include "tests/fakes/server_fixture.h"
+
+namespace varifocal {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kPolls = 6000;  // of 10 ms: a minute
+
+class Gate {
+ public:
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++waiting_count_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return is_open_; });
+  }
+  void WaitForOne() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return waiting_count_ > 0; });
+  }
+  void Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int waiting_count_ = 0;
+  bool is_open_ = false;
+};
+
+class ServerFaultsTest : public ServerTest {
+ protected:
+  // As ServerTest's, with models that block while they are loaded from directories named "blocked..".
+  void Restart() {
+    server_.reset();
+    options_.model_factory = [this, fake = MakeFakeModelFactory(control_)](const std::string& name,
+                                                                           const std::string& directory) {
+      if (absl::StrContains(directory, "blocked")) gate_.Wait();
+      return fake(name, directory);
+    };
+    auto server = Server::Start(options_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials());
+    inference_ = v1::Inference::NewStub(channel_);
+    evaluation_ = v1::Evaluation::NewStub(channel_);
+  }
+  static void SetDeadline(grpc::ClientContext& context) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
+  }
+
+  Gate gate_;
+};
+
+TEST_F(ServerFaultsTest, BlockedCallsLeaveTheOthersServed) {
+  Restart();
+  std::vector<std::thread> loads;
+  for (int i = 0; i < 8; ++i) {
+    loads.emplace_back([this, i] {
+      v1::LoadModelRequest request;
+      request.set_model_id(absl::StrCat("m", i));
+      request.set_directory(absl::StrCat("blocked", i));
+      v1::Model model;
+      grpc::ClientContext context;
+      EXPECT_TRUE(inference_->LoadModel(&context, request, &model).ok());
+    });
+  }
+  gate_.WaitForOne();
+  control_->Hold();
+  v1::SubmitJobResponse submitted;
+  EXPECT_TRUE(Submit(SmallJob(), &submitted).ok());
+  {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::ListJobsResponse jobs;
+    EXPECT_TRUE(evaluation_->ListJobs(&context, {}, &jobs).ok());
+    EXPECT_EQ(jobs.jobs_size(), 1);
+  }
+  {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::ListModelsResponse models;
+    EXPECT_TRUE(inference_->ListModels(&context, {}, &models).ok());
+  }
+  {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::CancelJobRequest request;
+    request.set_name(submitted.job().name());
+    v1::Job job;
+    EXPECT_TRUE(evaluation_->CancelJob(&context, request, &job).ok());
+  }
+  {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::TokenizeRequest request;
+    request.set_model("models/a");
+    request.set_text("text");
+    v1::TokenizeResponse response;
+    EXPECT_TRUE(inference_->Tokenize(&context, request, &response).ok());
+  }
+  gate_.Open();
+  for (std::thread& load : loads) load.join();
+}
+
+TEST_F(ServerFaultsTest, HealthFollowsTheFilesOfTheDatabase) {
+  const std::string path = directory_.File("results.db");
+  const auto wait_for = [this](const std::string& service, const std::string& health) {
+    for (int i = 0; i < kPolls && Health(channel_, service) != health; ++i) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    EXPECT_EQ(Health(channel_, service), health) << service;
+  };
+  ASSERT_EQ(std::rename(path.c_str(), (path + ".aside").c_str()), 0);
+  wait_for("varifocal.v1.Evaluation", "NOT_SERVING");
+  wait_for("", "NOT_SERVING");
+  EXPECT_EQ(Health(channel_, "varifocal.v1.Inference"), "SERVING");
+  ASSERT_EQ(std::rename((path + ".aside").c_str(), path.c_str()), 0);
+  wait_for("varifocal.v1.Evaluation", "SERVING");
+  wait_for("", "SERVING");
+}
+
+TEST(HealthTest, AStalledLaneIsTheHealthOfItsServices) {
+  struct Case {
+    WorkerPool Lanes::*lane;
+    bool inference, evaluation;
+  };
+  const Case cases[] = {{&Lanes::control, false, false}, {&Lanes::start, false, true}, {&Lanes::text, false, true},
+                        {&Lanes::submit, true, false},   {&Lanes::load, true, true},   {&Lanes::change, true, true}};
+  for (const Case& c : cases) {
+    Gate gate;
+    FakeClock clock;
+    Lanes lanes(clock);
+    WorkerPool& lane = lanes.*c.lane;
+    SCOPED_TRACE(lane.name());
+    for (int i = 0; i < 16; ++i) ASSERT_TRUE(lane.Post([&gate] { gate.Wait(); }).ok());
+    gate.WaitForOne();
+    EXPECT_TRUE(LookAtHealth(lanes, nullptr).inference.ok());
+    EXPECT_TRUE(LookAtHealth(lanes, nullptr).evaluation.ok());
+    clock.Advance(std::max(kControlStallUs, kWorkStallUs) + 1'000'000);
+    const ServiceHealth health = LookAtHealth(lanes, nullptr);
+    EXPECT_EQ(health.inference.ok(), c.inference);
+    EXPECT_EQ(health.evaluation.ok(), c.evaluation);
+    const absl::Status& first = health.inference.ok() ? health.evaluation : health.inference;
+    EXPECT_TRUE(first.ok() || absl::StrContains(first.message(), lane.name())) << first;
+    gate.Open();
+  }
+}
+
+// The engine answers in the order of arrival: what a job waits for is what callers have in there before it.
+TEST_F(ServerFaultsTest, AFloodOfCallsLeavesAShareToTheJob) {
+  control_->Hold();
+  v1::SubmitJobResponse submitted;
+  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+  for (int i = 0; i < kPolls && control_->started_count() < 8; ++i) std::this_thread::sleep_for(milliseconds(10));
+  ASSERT_EQ(control_->started_count(), 8) << "of the job, --in-flight";
+  constexpr int kCalls = 40;
+  std::vector<std::thread> calls;
+  for (int i = 0; i < kCalls; ++i) {
+    calls.emplace_back([this] { EXPECT_TRUE(Generate(SmallGenerate()).ok()); });
+  }
+  const int most = 8 + static_cast<int>(kEngineCallsBesideJobMax);
+  for (int i = 0; i < kPolls && control_->started_count() < most; ++i) std::this_thread::sleep_for(milliseconds(10));
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_LE(control_->started_count(), most) << "the others wait outside of the engine";
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  control_->Release();
+  for (std::thread& call : calls) call.join();
+  for (int i = 0; i < kPolls && GetJob(submitted.job().name()).state() != v1::Job::SUCCEEDED; ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(GetJob(submitted.job().name()).state(), v1::Job::SUCCEEDED);
+}
+
+TEST(StopSignalDeathTest, AProcessThatHangsEndsAtItsLastDeadline) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    EXPECT_EXIT(
+        {
+          StopSignal stop(milliseconds(1), 3);
+          kill(getpid(), signal);
+          stop.Wait();
+          while (true) pause();
+        },
+        testing::ExitedWithCode(3), "not_stopped_in_time");
+  }
+}
+
+TEST(StopSignalDeathTest, ASecondSignalEndsItAtOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        StopSignal stop(std::chrono::hours(1), 3);
+        kill(getpid(), SIGTERM);
+        stop.Wait();
+        kill(getpid(), SIGTERM);
+        while (true) pause();
+      },
+      testing::KilledBySignal(SIGTERM), "");
+}
+
+}  // namespace
+}  // namespace varifocal

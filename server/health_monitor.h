@@ -1,0 +1,55 @@
+// Tells whether the daemon still serves: looks at the lanes, the thread of the jobs and the files of the database, and
+// sets the health of the services accordingly.
+//
+//   Inference    not serving while the control, text or start lane is stalled
+//   Evaluation   not serving while the control or submit lane is stalled, the job thread is silent, or the database's
+//                files are not the ones that were opened
+//   ""           serving while both are
+//
+// A lane is stalled when its oldest waiting call has waited longer than server/rpc/limits.h allows. A service whose
+// cause is gone is serving again. Every change is logged with its cause.
+//
+// Threads: it has one of its own, which looks four times a second; the parts outlive it.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "server/jobs/job_manager.h"
+#include "server/rpc/lanes.h"
+
+namespace varifocal {
+
+struct ServiceHealth {
+  absl::Status inference;  // OK: serving; else why not
+  absl::Status evaluation;
+};
+
+// As described above; `jobs` is null in a server without a database.
+ServiceHealth LookAtHealth(const Lanes& lanes, const JobManager* jobs);
+
+class HealthMonitor {
+ public:
+  using Setter = std::function<void(const std::string& service, bool is_serving)>;
+
+  HealthMonitor(const Lanes* lanes, const JobManager* jobs, Setter setter);
+  ~HealthMonitor() { Stop(); }
+  void Stop();  // nothing is set afterwards; idempotent
+
+ private:
+  void Loop();
+
+  const Lanes* const lanes_;
+  const JobManager* const jobs_;
+  const Setter setter_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace varifocal

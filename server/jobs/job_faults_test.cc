@@ -1,0 +1,300 @@
+// Jobs while the database cannot be written, is gone, or its models change under it; abandoned calls. Method: a real
+// database that a second connection locks, a limit of the size of files that stands for a full disk, renamed files; the
+// clock of the pauses is the test's, so nothing is tried again before the test says so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/reason.h"
+#include "db/sqlite/database.h"
+#include "server/jobs/job_manager.h"
+#include "tests/fakes/fake_engine.h"
+#include "tests/support/process.h"
+
+namespace varifocal {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kLongPauseUs = 60'000'000;
+
+class JobFaultsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SetLogLevel(LogLevel::kError);
+    signal(SIGXFSZ, SIG_IGN);  // as the daemon does
+    ASSERT_TRUE(host_.Load("a", "fake").ok());
+    Open();
+  }
+  void TearDown() override {
+    lock_.reset();
+    control_->Release();
+  }
+
+  void Open() {
+    JobManagerOptions options;
+    options.database_path = path_;
+    options.in_flight = 4;
+    options.busy_timeout_ms = 1;
+    options.clock = &clock_;
+    auto manager = JobManager::Create(&host_, options);
+    ASSERT_TRUE(manager.ok()) << manager.status();
+    manager_ = *std::move(manager);
+    manager_->Start();
+  }
+
+  static JobSpec SmallSpec() {
+    JobSpec spec;
+    spec.suite.name = "small";
+    spec.suite.lengths = {256};
+    spec.suite.samples = 8;
+    spec.suite.tasks = {{.kind = "recall_kv"}};
+    spec.variants = {{"a", {}}};
+    spec.in_flight = 0;
+    return spec;
+  }
+
+  JobView WaitUntil(int64_t job_id, const std::function<bool(const JobView&)>& wanted) {
+    for (int i = 0; i < 6000; ++i) {
+      auto view = manager_->Get(job_id, false);
+      EXPECT_TRUE(view.ok()) << view.status();
+      if (!view.ok() || wanted(*view)) return view.ok() ? *view : JobView();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << "the job never got there";
+    return {};
+  }
+  JobView WaitForState(int64_t job_id, db::JobState state) {
+    return WaitUntil(job_id, [&](const JobView& view) { return view.row.state == state; });
+  }
+  JobView WaitForPause(int64_t job_id) {
+    return WaitUntil(job_id, [](const JobView& view) { return !view.paused_reason.empty(); });
+  }
+  int64_t Submit() {
+    auto view = manager_->Submit(SmallSpec(), {});
+    EXPECT_TRUE(view.ok()) << view.status();
+    return view.ok() ? view->row.job_id : 0;
+  }
+  // A job whose answers are held back, so that the next write is the first sample's.
+  int64_t SubmitHeld() {
+    control_->Hold();
+    const int64_t job_id = Submit();
+    while (control_->started_count() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return job_id;
+  }
+
+  // Another process in the middle of a write.
+  void Lock() {
+    other_ = *sqlite::Database::Open(path_, {});
+    lock_.emplace(*sqlite::Transaction::Begin(*other_, sqlite::Transaction::Kind::kWrite));
+  }
+  void Unlock() {
+    lock_.reset();
+    other_.reset();
+  }
+
+  testing_support::TemporaryDirectory directory_;
+  const std::string path_ = directory_.File("results.db");
+  FakeClock clock_;
+  std::shared_ptr<FakeEngineControl> control_ = std::make_shared<FakeEngineControl>();
+  ModelHost host_{MakeFakeModelFactory(control_)};
+  std::unique_ptr<sqlite::Database> other_;
+  std::optional<sqlite::Transaction> lock_;
+  std::unique_ptr<JobManager> manager_;
+};
+
+TEST_F(JobFaultsTest, ALockPausesTheJobAndItGoesOnByItself) {
+  const int64_t job_id = SubmitHeld();
+  Lock();
+  control_->Release();
+  const JobView paused = WaitForPause(job_id);
+  EXPECT_EQ(paused.row.state, db::JobState::kRunning);
+  EXPECT_THAT(paused.paused_reason, HasSubstr("locked"));
+  Unlock();
+  clock_.Advance(kLongPauseUs);
+  const JobView view = WaitForState(job_id, db::JobState::kSucceeded);
+  EXPECT_EQ(view.row.answered_count, 8);
+  EXPECT_EQ(view.paused_reason, "");
+  EXPECT_EQ(control_->started_count(), 8) << "no answer was asked for twice";
+}
+
+TEST_F(JobFaultsTest, ResumeMakesAPausedJobTryAtOnce) {
+  const int64_t job_id = SubmitHeld();
+  Lock();
+  control_->Release();
+  WaitForPause(job_id);
+  Unlock();
+  // Not a tick of the clock goes by.
+  ASSERT_TRUE(manager_->Resume(job_id, false).ok());
+  WaitForState(job_id, db::JobState::kSucceeded);
+}
+
+TEST_F(JobFaultsTest, APausedJobCanBeCancelled) {
+  const int64_t job_id = SubmitHeld();
+  Lock();
+  control_->Release();
+  WaitForPause(job_id);
+  const auto cancelled = manager_->Cancel(job_id);
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+  EXPECT_EQ(cancelled->row.state, db::JobState::kCancelling);
+  EXPECT_THAT(cancelled->paused_reason, HasSubstr("locked"));
+  Unlock();
+  clock_.Advance(kLongPauseUs);
+  EXPECT_EQ(WaitForState(job_id, db::JobState::kCancelled).row.answered_count, 0);
+  ASSERT_TRUE(manager_->Resume(job_id, false).ok());
+  EXPECT_EQ(WaitForState(job_id, db::JobState::kSucceeded).row.answered_count, 8);
+}
+
+TEST_F(JobFaultsTest, TheEndOfAJobIsWrittenWhenItCanBe) {
+  const int64_t job_id = SubmitHeld();
+  Lock();
+  // Its request stays in memory, and the end that follows meets the lock as well.
+  const auto cancelled = manager_->Cancel(job_id);
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+  EXPECT_EQ(cancelled->row.state, db::JobState::kCancelling);
+  WaitForPause(job_id);
+  Unlock();
+  clock_.Advance(kLongPauseUs);
+  WaitForState(job_id, db::JobState::kCancelled);
+  control_->Release();
+  WaitForState(Submit(), db::JobState::kSucceeded);
+}
+
+TEST_F(JobFaultsTest, AFullDiskPausesTheJobAndItGoesOnByItself) {
+  const int64_t job_id = SubmitHeld();
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit full = before;
+  full.rlim_cur = 1;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  control_->Release();
+  const JobView paused = WaitForPause(job_id);
+  const auto submitted = manager_->Submit(SmallSpec(), {});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(paused.row.state, db::JobState::kRunning);
+  EXPECT_NE(paused.paused_reason, "");
+  EXPECT_TRUE(absl::IsResourceExhausted(submitted.status())) << submitted.status();
+  clock_.Advance(kLongPauseUs);
+  EXPECT_EQ(WaitForState(job_id, db::JobState::kSucceeded).row.answered_count, 8);
+  EXPECT_EQ(control_->started_count(), 8);
+}
+
+TEST_F(JobFaultsTest, AManagerThatStopsWhileAJobIsPausedLeavesItToTheNext) {
+  const int64_t job_id = SubmitHeld();
+  Lock();
+  control_->Release();
+  WaitForPause(job_id);
+  manager_->Stop();
+  manager_.reset();
+  Unlock();
+  Open();
+  EXPECT_EQ(WaitForState(job_id, db::JobState::kSucceeded).row.answered_count, 8);
+}
+
+TEST_F(JobFaultsTest, ADeletedDatabaseFailsTheJobAndRefusesOthers) {
+  const int64_t job_id = SubmitHeld();
+  EXPECT_TRUE(manager_->CheckDatabase().ok());
+  const std::string aside = directory_.File("aside.db");
+  ASSERT_EQ(std::rename(path_.c_str(), aside.c_str()), 0);
+  control_->Release();
+  const JobView lost = WaitForState(job_id, db::JobState::kFailed);
+  EXPECT_THAT(lost.row.error, HasSubstr(absl::StrCat(path_, ": the file was deleted or moved away")));
+  EXPECT_TRUE(absl::IsDataLoss(manager_->Submit(SmallSpec(), {}).status()));
+  EXPECT_TRUE(absl::IsDataLoss(manager_->CheckDatabase()));
+  // Back in its place it is written down, and the job can go on.
+  ASSERT_EQ(std::rename(aside.c_str(), path_.c_str()), 0);
+  for (int i = 0; i < 6000 && manager_->HasJobInHand(); ++i) {
+    clock_.Advance(kLongPauseUs);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(manager_->Get(job_id, false)->row.state, db::JobState::kFailed);
+  ASSERT_TRUE(manager_->Resume(job_id, false).ok());
+  EXPECT_EQ(WaitForState(job_id, db::JobState::kSucceeded).row.answered_count, 8);
+}
+
+TEST_F(JobFaultsTest, ACopyOfTheFileOfASettledJobIsComplete) {
+  const int64_t job_id = Submit();
+  WaitForState(job_id, db::JobState::kSucceeded);
+  const std::string wal = path_ + "-wal";
+  for (int i = 0; i < 6000 && !testing_support::ReadFile(wal).empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const std::string copy = directory_.File("copy.db");
+  testing_support::WriteFile(copy, testing_support::ReadFile(path_));
+  auto reader = db::Reader::Open(copy);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->Job(job_id)->answered_count, 8);
+  EXPECT_EQ((*reader)->Job(job_id)->state, db::JobState::kSucceeded);
+}
+
+TEST_F(JobFaultsTest, AJobThreadThatWaitsForAnswersIsNotSilent) {
+  SubmitHeld();
+  clock_.Advance(1000 * kLongPauseUs);
+  bool is_heard = false;
+  for (int i = 0; i < 6000 && !is_heard; ++i) {
+    is_heard = manager_->SilentMicros() == 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(is_heard);
+}
+
+TEST_F(JobFaultsTest, AnAbandonedCallEndsAndStoresNothing) {
+  JobSpec spec = SmallSpec();
+  spec.suite.lengths.clear();
+  for (int i = 0; i < 40; ++i) spec.suite.lengths.push_back(200 + i);
+  int asked = 0;
+  const auto is_abandoned = [&asked] { return ++asked > 2; };
+  EXPECT_TRUE(absl::IsCancelled(manager_->Submit(spec, {.is_abandoned = is_abandoned}).status()));
+  EXPECT_EQ(asked, 3);
+  asked = 0;
+  EXPECT_TRUE(absl::IsCancelled(manager_->Estimate(spec, is_abandoned).status()));
+  EXPECT_EQ(asked, 3);
+  EXPECT_TRUE(manager_->List(0, 10)->empty());
+}
+
+TEST_F(JobFaultsTest, NoJobIsAcceptedForAModelThatIsUnloadedMeanwhile) {
+  const auto unload = [this] {
+    EXPECT_TRUE(manager_->UnloadModel("a").ok());
+    return false;
+  };
+  const auto refused = manager_->Submit(SmallSpec(), {.is_abandoned = unload});
+  EXPECT_EQ(ReasonOf(refused.status()).name, "MODEL_NOT_FOUND") << refused.status();
+  ASSERT_TRUE(host_.Load("a", "fake").ok());
+  const auto reload = [this] {
+    EXPECT_TRUE(host_.Unload("a").ok());
+    EXPECT_TRUE(host_.Load("a", "other-weights").ok());
+    return false;
+  };
+  EXPECT_EQ(ReasonOf(manager_->Submit(SmallSpec(), {.is_abandoned = reload}).status()).name, "MODEL_CHANGED");
+  EXPECT_TRUE(manager_->List(0, 10)->empty());
+  SubmitHeld();
+  EXPECT_EQ(ReasonOf(manager_->UnloadModel("a")).name, "MODEL_IN_USE");
+}
+
+TEST_F(JobFaultsTest, ARequestSentAgainIsItsJobWhateverHappenedSince) {
+  const SubmitOptions options = {.request_id = "id", .body_sha256 = "of the request"};
+  const auto first = manager_->Submit(SmallSpec(), options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  WaitForState(first->row.job_id, db::JobState::kSucceeded);
+  ASSERT_TRUE(manager_->UnloadModel("a").ok());
+  const auto again = manager_->Submit(SmallSpec(), options);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->row.job_id, first->row.job_id);
+  ASSERT_TRUE(host_.Load("a", "fake").ok());
+  JobSpec other = SmallSpec();
+  other.suite.seed = 99;
+  EXPECT_EQ(ReasonOf(manager_->Submit(other, {.request_id = "id", .body_sha256 = "another"}).status()).name,
+            "REQUEST_ID_REUSED");
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,240 @@
+// The thread of a JobManager: takes the next job, runs it, pauses it while the database is blocked, writes its end down.
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/reason.h"
+#include "base/status_macros.h"
+#include "server/jobs/database_sink.h"
+#include "server/jobs/engine_generator.h"
+#include "server/jobs/job_manager.h"
+#include "server/jobs/running_job.h"
+
+namespace varifocal {
+namespace {
+
+constexpr int64_t kFirstPauseUs = 100'000;       // doubled with every attempt ..
+constexpr int64_t kLongestPauseUs = 10'000'000;  // .. up to here
+// A paused thread looks at the clock this often: the clock may be a test's.
+constexpr auto kPauseSlice = std::chrono::milliseconds(20);
+constexpr auto kCheckpointPeriod = std::chrono::seconds(1);
+
+// The sentence that stands in the job. A lost device is no sample's fault: those under way have no record, and are
+// asked again like those that were never asked.
+std::string WhyItFailed(int64_t job_id, const absl::Status& status) {
+  if (!HasReason(status, ErrorReason::kDeviceFaulted)) return std::string(status.message());
+  return absl::StrCat(status.message(), "; then `varifocal resume ", JobName(job_id),
+                      "` asks the samples that have no answer");
+}
+
+const absl::Status& StatusOf(const absl::Status& status) { return status; }
+template <typename T>
+absl::Status StatusOf(const absl::StatusOr<T>& result) {
+  return result.status();
+}
+
+}  // namespace
+
+void JobManager::Loop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    has_news_ = false;
+    lock.unlock();
+    Beat();
+    const absl::StatusOr<bool> taken = TakeNextJob();
+    if (taken.ok() && *taken) {
+      RunJob(running_->job_id);  // running_ is changed by this thread alone
+      TryCheckpoint();
+    } else if (taken.ok()) {
+      TryCheckpoint();
+    } else {
+      Log(LogLevel::kError, "job_start_failed", {{"error", taken.status().ToString()}});
+    }
+    beat_us_ = -1;
+    lock.lock();
+    const auto has_come = [this] { return stopping_ || has_news_; };
+    if (!taken.ok()) {  // a full disk, for example: look again rather than spin
+      wake_.wait_for(lock, std::chrono::seconds(2), has_come);
+    } else if (!*taken && needs_checkpoint_) {
+      wake_.wait_for(lock, kCheckpointPeriod, has_come);
+    } else if (!*taken) {
+      wake_.wait(lock, has_come);
+    }
+  }
+}
+
+absl::StatusOr<bool> JobManager::TakeNextJob() {
+  std::lock_guard<std::mutex> states(states_mutex_);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> next, writer_->NextQueuedJob());
+  if (!next.has_value()) return false;
+  RETURN_IF_ERROR(Move(*next, db::JobState::kRunning));
+  std::lock_guard<std::mutex> lock(mutex_);
+  running_ = std::make_unique<Running>();
+  running_->job_id = *next;
+  return true;
+}
+
+// So that a copy of the file alone has every settled job; tried again while nothing runs when a reader is in the way.
+void JobManager::TryCheckpoint() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!needs_checkpoint_) return;
+    needs_checkpoint_ = false;
+  }
+  const absl::Status done = writer_->Checkpoint();
+  if (done.ok()) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  needs_checkpoint_ = true;
+}
+
+bool JobManager::Pause(const absl::Status& status, int attempt_count, bool also_cancelled) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  Running& running = *running_;
+  const auto ends = [&] { return stopping_ || (running.cancel_requested && !also_cancelled); };
+  if (ends()) return false;
+  if (running.paused_reason != status.message()) {
+    Log(LogLevel::kWarning, "job_paused", {{"job", JobName(running.job_id)}, {"reason", status.message()}});
+  }
+  running.paused_reason = std::string(status.message());
+  ++change_counts_[running.job_id];
+  const int64_t pause_us = std::min(kLongestPauseUs, kFirstPauseUs << std::min(attempt_count - 1, 10));
+  const int64_t due_us = options_.clock->MonotonicMicros() + pause_us;
+  while (!ends() && !running.retry_now && options_.clock->MonotonicMicros() < due_us) {
+    Beat();
+    wake_.wait_for(lock, kPauseSlice);
+  }
+  running.retry_now = false;
+  return !ends();
+}
+
+void JobManager::EndPause() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (running_->paused_reason.empty()) return;
+  Log(LogLevel::kInfo, "job_goes_on", {{"job", JobName(running_->job_id)}});
+  running_->paused_reason.clear();
+  ++change_counts_[running_->job_id];
+}
+
+template <typename Call>
+auto JobManager::WhileBlocked(Call&& call) -> decltype(call()) {
+  for (int attempt_count = 1;; ++attempt_count) {
+    auto result = call();
+    if (!db::IsBlocked(StatusOf(result)) || !Pause(StatusOf(result), attempt_count, /*also_cancelled=*/false)) {
+      EndPause();
+      return result;
+    }
+  }
+}
+
+void JobManager::RunJob(int64_t job_id) {
+  const absl::StatusOr<RunOutcome> outcome = RunSamples(job_id);
+  Settle(job_id, outcome);
+  std::lock_guard<std::mutex> lock(mutex_);
+  running_.reset();
+}
+
+// Writes down how the job ended, again and again until that succeeds: a row that says running while nobody is at work
+// would never end.
+void JobManager::Settle(int64_t job_id, const absl::StatusOr<RunOutcome>& outcome) {
+  for (int attempt_count = 1;; ++attempt_count) {
+    Beat();
+    absl::Status moved;
+    {
+      std::lock_guard<std::mutex> states(states_mutex_);
+      bool is_cancelled = false;
+      bool is_stopping = false;
+      {
+        std::lock_guard<std::mutex> lock(mutex_);
+        is_cancelled = running_->cancel_requested;
+        is_stopping = stopping_;
+        if (absl::IsDataLoss(outcome.status())) running_->lost_reason = std::string(outcome.status().message());
+      }
+      if (is_cancelled) {
+        moved = Move(job_id, db::JobState::kCancelled);
+      } else if (is_stopping && (!outcome.ok() || *outcome == RunOutcome::kCancelled)) {
+        moved = Move(job_id, db::JobState::kQueued);
+      } else if (!outcome.ok()) {
+        moved = Move(job_id, db::JobState::kFailed, WhyItFailed(job_id, outcome.status()));
+      } else {
+        moved = Move(job_id, db::JobState::kSucceeded);
+      }
+    }
+    if (moved.ok()) return;
+    Log(LogLevel::kError, "job_end_failed", {{"job", JobName(job_id)}, {"error", moved.ToString()}});
+    if (absl::IsDataLoss(moved)) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      running_->lost_reason = std::string(moved.message());
+      ++change_counts_[job_id];
+    }
+    // When the manager stops, the row still says running, which the next start of a daemon repairs.
+    if (!Pause(moved, attempt_count, /*also_cancelled=*/true)) return;
+  }
+}
+
+absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
+  ASSIGN_OR_RETURN(const db::JobRow row, WhileBlocked([&] { return Row(job_id); }));
+  ASSIGN_OR_RETURN(JobSpec stored, FromCanonicalJson(row.spec_json));
+  ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(stored), *host_, options_.in_flight));
+  bool allow_mixed = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    allow_mixed = allow_mixed_.count(job_id) > 0;
+  }
+  RETURN_IF_ERROR(WhileBlocked([&] { return CheckResumable(job_id, job, allow_mixed); }));
+
+  DatabaseSink::Options sink_options;
+  sink_options.job_id = job_id;
+  sink_options.keep_prompts = job.spec.keep_prompts;
+  std::map<const HostedModel*, std::unique_ptr<EngineGenerator>> generators;  // variants of a model share one
+  std::vector<RunVariant> run_variants;
+  for (size_t i = 0; i < job.models.size(); ++i) {
+    const auto& model = job.models[i];
+    auto& generator = generators[model.get()];
+    if (generator == nullptr) generator = std::make_unique<EngineGenerator>(model);
+    run_variants.push_back(
+        {generator.get(), MakeTokenCounter(model->tokenizer), MakeTokenCounter(model->tokenizer, model->chat_format)});
+    ASSIGN_OR_RETURN(sink_options.execution_ids[job.variants[i].name],
+                     WhileBlocked([&] { return ExecutionFor(model->provenance); }));
+  }
+  sink_options.wait_to_retry = [this](const absl::Status& error, int attempt_count) {
+    return Pause(error, attempt_count, /*also_cancelled=*/false);
+  };
+  ASSIGN_OR_RETURN(const std::unique_ptr<DatabaseSink> sink,
+                   WhileBlocked([&] { return DatabaseSink::Create(writer_.get(), sink_options); }));
+
+  RunnerHooks hooks;
+  hooks.on_progress = [this, job_id](const Progress& progress) {
+    Beat();
+    EndPause();  // what is reported was written
+    std::lock_guard<std::mutex> lock(mutex_);
+    running_->progress = progress;
+    running_->meter.Update(progress, options_.clock->MonotonicMicros());
+    ++change_counts_[job_id];
+  };
+  hooks.on_wait = [this] { Beat(); };
+  hooks.wait_before_retry = [this](int attempt_count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto pause = std::chrono::milliseconds(100 << std::min(attempt_count, 5));
+    wake_.wait_for(lock, pause, [this] { return stopping_ || running_->cancel_requested; });
+  };
+  auto runner = std::make_shared<Runner>(job.spec, run_variants, sink.get(), std::move(hooks));
+  bool stop_at_once = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    running_->runner = runner;
+    stop_at_once = stopping_ || running_->cancel_requested;
+  }
+  if (stop_at_once) runner->Cancel();
+  const absl::StatusOr<RunOutcome> outcome = runner->Run();
+  std::lock_guard<std::mutex> lock(mutex_);
+  running_->runner.reset();
+  return outcome;
+}
+
+}  // namespace varifocal

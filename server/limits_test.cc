@@ -1,0 +1,65 @@
+// docs/limits.md and the code say the same numbers. Method: the row of a table that begins with given words is looked up,
+// and its number compared with the constant.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "db/writer.h"
+#include "eval_tasks/job_spec.h"
+#include "server/rpc/limits.h"
+#include "server/server.h"
+#include "tests/support/process.h"
+
+namespace varifocal {
+namespace {
+
+// The number in the second column of the row whose first column begins so; -1 when there is none.
+int64_t InDocument(const std::string& document, const std::string& name) {
+  for (absl::string_view line : absl::StrSplit(document, '\n')) {
+    const std::vector<std::string> columns = absl::StrSplit(line, '|');
+    if (columns.size() < 4 || absl::StripAsciiWhitespace(columns[1]).rfind(name, 0) != 0) continue;
+    int64_t value = -1;
+    EXPECT_TRUE(absl::SimpleAtoi(absl::StrReplaceAll(columns[2], {{",", ""}}), &value)) << line;
+    return value;
+  }
+  return -1;
+}
+
+TEST(LimitsTest, TheDocumentHasTheNumbersOfTheCode) {
+  const std::string document = testing_support::ReadFile("docs/limits.md");
+  ASSERT_NE(document, "");
+  const std::pair<const char*, int64_t> limits[] = {
+      {"Samples of a job, over", kJobSampleCountMax},
+      {"Cells of a job", kJobCellCountMax},
+      {"Questions per task", kSampleCountMax},
+      {"Samples of a job under way", kInFlightMax},
+      {"Starts in a row", db::kUnendedStartsMax},
+      {"Bytes of a message", kMessageBytesMax},
+      {"Calls that carry work under way, of all", kAdmittedCallsMax},
+      {"Bytes of their requests, of all", kAdmittedBytesMax},
+      {"Calls that carry work under way, of one", kAdmittedCallsOfPeerMax},
+      {"Bytes of their requests, of one", kAdmittedBytesOfPeerMax},
+      {"Calls that wait for a thread", static_cast<int64_t>(kLaneQueueMax)},
+      {"Calls of one model in its engine while no job", kEngineCallsMax},
+      {"Calls of one model in its engine beside", kEngineCallsBesideJobMax},
+      {"control", kControlThreads},
+      {"submit", kSubmitThreads},
+      {"change", kChangeThreads},
+      {"load", kLoadThreads},
+      {"text", kTextThreads},
+      {"a call waits for a control", kControlStallUs / 1'000'000},
+      {"a call waits for a text", kWorkStallUs / 1'000'000},
+      {"a call waits for a submit", kWorkStallUs / 1'000'000},
+      {"the thread of the jobs", kJobStallUs / 1'000'000},
+  };
+  for (const auto& [name, value] : limits) EXPECT_EQ(InDocument(document, name), value) << name;
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,141 @@
+// The tables of attention variants and overrides: every row is read, labelled, written back and combined.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "server/model/attention/setting.h"
+#include "server/model/attention/variants.h"
+
+namespace varifocal {
+namespace {
+
+using ::testing::HasSubstr;
+
+AttentionModel Model() { return {.layer_count = 3, .head_count = 4, .width = 64, .windows = {0, 512, 0}}; }
+
+absl::StatusOr<AttentionSetting> Read(const std::string& text, const AttentionModel& model = Model()) {
+  auto json = ParseJson(text);
+  if (!json.ok()) return json.status();
+  return AttentionSetting::FromJson(*json, model);
+}
+
+struct Known {
+  const char* text;
+  const char* label;
+  int64_t annotation_bytes = 0;
+  size_t tensor_count = 0;
+  bool whole_prompt = false;
+};
+
+// At least one case for every row of the table.
+const std::map<std::string, std::vector<Known>>& KnownByRow() {
+  static const auto& known = *new std::map<std::string, std::vector<Known>>{
+      {"focal_attention constant",
+       {{R"({"focal_attention":{"mode":"constant","temperature":0.4}})", "focal t=0.4"},
+        {R"({"focal_attention":{"mode":"constant","temperature":[0.4,1.0,0.7]}})", "focal t=0.4,1,0.7"}}},
+      {"focal_attention full_layers_only",
+       {{R"({"focal_attention":{"mode":"full_layers_only","temperature":0.7}})", "focal full-t=0.7"}}},
+      {"focal_attention learned",
+       {{R"({"focal_attention":{"mode":"learned","tau_max":8.0,"tau_mean":"token","tau_min":3.5}})",
+         "focal tau=[3.5,8] token", 8, 2},
+        {R"({"focal_attention":{"mode":"learned","tau_max":8.0,"tau_mean":"sequence","tau_min":3.5}})",
+         "focal tau=[3.5,8] sequence", 8, 2, true}}},
+      {"log_n_attention constant",
+       {{R"({"log_n_attention":{"mode":"constant","trained_length":4096}})", "log-n=4096"},
+        {R"({"focal_attention":{"mode":"constant","temperature":0.4},"log_n_attention":{"mode":"constant","trained_length":2}})",
+         "focal t=0.4 + log-n=2"}}},
+      {"log_n_attention learned", {{R"({"log_n_attention":{"mode":"learned"}})", "log-n learned", 0, 1}}}};
+  return known;
+}
+
+TEST(AttentionTableTest, EveryRowHasACanonicalFormALabelAndTensors) {
+  std::set<std::string> labels;
+  for (const AttentionVariantRow& row : AttentionVariantRows()) {
+    const auto cases = KnownByRow().find(std::string(row.config_key) + " " + row.mode);
+    ASSERT_NE(cases, KnownByRow().end()) << row.config_key << " " << row.mode;
+    for (const Known& c : cases->second) {
+      const auto setting = Read(c.text);
+      ASSERT_TRUE(setting.ok()) << setting.status();
+      EXPECT_EQ(setting->json(), c.text);
+      EXPECT_EQ(setting->Label(), c.label);
+      EXPECT_EQ(setting->AnnotationBytes(), c.annotation_bytes) << c.text;
+      EXPECT_EQ(setting->Tensors(Model()).size(), c.tensor_count) << c.text;
+      EXPECT_EQ(setting->NeedsWholePrompt(), c.whole_prompt) << c.text;
+      EXPECT_TRUE(labels.insert(setting->Label()).second) << "two settings are called " << setting->Label();
+    }
+  }
+}
+
+TEST(AttentionTableTest, NoKeysAreTheBaseline) {
+  EXPECT_EQ(AttentionSetting().json(), "{}");
+  EXPECT_EQ(AttentionSetting().Label(), "baseline");
+  EXPECT_EQ(Read("{}")->json(), "{}");
+}
+
+TEST(AttentionTableTest, EqualSettingsHaveEqualJson) {
+  const auto canonical = [](const char* text) { return Read(text)->json(); };
+  EXPECT_EQ(canonical(R"({"focal_attention":{"temperature":[0.4,0.4,0.4],"mode":"constant"}})"),
+            canonical(R"({"focal_attention":{"mode":"constant","temperature":0.4}})"));
+  EXPECT_EQ(canonical(R"({"focal_attention":{"mode":"learned","tau_min":2,"tau_max":3}})"),
+            canonical(R"({"focal_attention":{"mode":"learned","tau_min":2.0,"tau_max":3.0,"tau_mean":"causal"}})"));
+}
+
+struct Refused {
+  const char* text;
+  const char* message;
+};
+
+TEST(AttentionTableTest, Refusals) {
+  for (const Refused& c :
+       {Refused{R"({"focal_attention":{"mode":"full_layers_only"}})", "temperature"},
+        Refused{R"({"focal_attention":{"mode":"full_layers_only","temperature":0}})", "temperature\" is 0"},
+        Refused{R"({"focal_attention":{"mode":"full_layers_only","temperature":[1]}})", "temperature"},
+        Refused{R"({"log_n_attention":{"mode":"constant"}})", "trained_length\" is missing"},
+        Refused{R"({"log_n_attention":{"mode":"constant","trained_length":1}})", "trained_length\" is 1"},
+        Refused{R"({"log_n_attention":{"mode":"learned","trained_length":8}})", "trained_length"},
+        Refused{R"({"log_n_attention":{"mode":"focal"}})", "it must be one of: constant, learned"},
+        Refused{R"({"log_n_attention":4096})", "must be an object"},
+        Refused{
+            R"({"focal_attention":{"mode":"learned","tau_min":2,"tau_max":3},"log_n_attention":{"mode":"learned"}})",
+            "both replace the softmax scale"}}) {
+    const auto setting = Read(c.text);
+    ASSERT_FALSE(setting.ok()) << c.text;
+    EXPECT_THAT(std::string(setting.status().message()), HasSubstr(c.message));
+  }
+  AttentionModel windows_only = Model();
+  windows_only.windows = {512, 512, 512};
+  EXPECT_THAT(std::string(Read(R"({"focal_attention":{"mode":"full_layers_only","temperature":0.7}})", windows_only)
+                              .status()
+                              .message()),
+              HasSubstr("all 3 layers of the model have a window"));
+}
+
+TEST(AttentionOverrideTest, ReplaceTheSettingOfTheirKey) {
+  const auto constant = *Read(R"({"focal_attention":{"mode":"constant","temperature":0.4}})");
+  EXPECT_EQ(constant.With({}, Model())->json(), constant.json());
+  EXPECT_EQ(constant.With(RunTimeTemperature({0.7}), Model())->Label(), "focal t=0.7");
+  EXPECT_EQ(constant.With(RunTimeTemperature({0.7, 1, 1}), Model())->Label(), "focal t=0.7,1,1");
+  EXPECT_EQ(constant.With({{"full-t", 0.8}}, Model())->Label(), "focal full-t=0.8");
+  EXPECT_EQ(constant.With({{"log-n", 4096}}, Model())->Label(), "focal t=0.4 + log-n=4096");
+  EXPECT_EQ(AttentionSetting().With({{"log-n", 4096}, {"t", 0.5}}, Model())->Label(), "focal t=0.5 + log-n=4096");
+}
+
+TEST(AttentionOverrideTest, Refusals) {
+  const auto learned = *Read(R"({"focal_attention":{"mode":"learned","tau_min":2,"tau_max":3}})");
+  const auto message = [](const AttentionSetting& setting, const AttentionOverrides& overrides) {
+    return std::string(setting.With(overrides, Model()).status().message());
+  };
+  EXPECT_THAT(message(learned, {{"t", 0.7}}), HasSubstr("is learned (focal tau=[2,3] causal) and cannot be replaced"));
+  EXPECT_THAT(message(learned, {{"full-t", 0.7}}), HasSubstr("cannot be replaced"));
+  EXPECT_THAT(message(AttentionSetting(), {{"sharp", 1}}), HasSubstr("there are: t, full-t, log-n"));
+  EXPECT_THAT(message(AttentionSetting(), RunTimeTemperature({1, 1})), HasSubstr("has 2 entries; it must have 1 or 3"));
+  EXPECT_THAT(message(AttentionSetting(), {{"t", 0}}), HasSubstr("is 0; a temperature must be positive and finite"));
+  EXPECT_THAT(message(AttentionSetting(), {{"full-t", "x"}}), HasSubstr("must be a number"));
+  EXPECT_THAT(message(AttentionSetting(), {{"log-n", 1}}), HasSubstr("trained_length\" is 1"));
+}
+
+}  // namespace
+}  // namespace varifocal

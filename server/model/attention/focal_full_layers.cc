@@ -1,0 +1,59 @@
+// Focal attention in full layers alone: softmax(q.k * scale / t) where a layer sees all keys, the baseline where it has
+// a window. Sliding-window layers see few keys whatever the context length, so that a temperature for long contexts is
+// a question of the full layers.
+//
+//   "focal_attention": {"mode": "full_layers_only", "temperature": 0.4}
+//
+// The run-time override is `full-t`.
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/model/attention/temperatures.h"
+#include "server/model/attention/variants.h"
+
+namespace varifocal {
+namespace {
+
+class FocalFullLayers : public AttentionVariant {
+ public:
+  FocalFullLayers(double temperature, std::vector<int64_t> windows)
+      : temperature_(temperature), windows_(std::move(windows)) {}
+
+  Json ToJson() const override { return {{"mode", kFocalFullLayers.mode}, {"temperature", temperature_}}; }
+  std::string Label() const override { return absl::StrCat("focal full-t=", ShortNumber(temperature_)); }
+
+  absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const override {
+    if (windows_[static_cast<size_t>(step.layer)] == 0) terms.temperature = temperature_;
+    return absl::OkStatus();
+  }
+
+ private:
+  const double temperature_;
+  const std::vector<int64_t> windows_;
+};
+
+absl::Status CheckHasFullLayer(const AttentionModel& model) {
+  if (std::count(model.windows.begin(), model.windows.end(), 0) > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a temperature of full layers is set, but all ", model.layer_count,
+                                                 " layers of the model have a window"));
+}
+
+absl::StatusOr<AttentionVariantPtr> Read(ConfigReader& reader, const AttentionModel& model) {
+  ASSIGN_OR_RETURN(const double temperature, reader.Positive("temperature"));
+  RETURN_IF_ERROR(CheckHasFullLayer(model));
+  return std::make_shared<FocalFullLayers>(temperature, model.windows);
+}
+
+absl::StatusOr<Json> Override(const Json& value, const AttentionModel&) {
+  ASSIGN_OR_RETURN(const std::vector<double> temperature, ReadTemperatures(value, 1, "the temperature of full layers"));
+  return Json{{"mode", kFocalFullLayers.mode}, {"temperature", temperature[0]}};
+}
+
+}  // namespace
+
+const AttentionVariantRow kFocalFullLayers = {"focal_attention", "full_layers_only", Read};
+const AttentionOverrideRow kFullLayersTemperatureOverride = {"full-t", "focal_attention", Override};
+
+}  // namespace varifocal

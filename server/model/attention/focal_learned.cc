@@ -1,0 +1,94 @@
+// Focal attention with a learned temperature per layer and query row: softmax(q.k / tau),
+//
+//   tau = clip(mean(x.w + b), tau_min, tau_max), x what q_proj sees
+//   "focal_attention": {"mode": "learned", "tau_min": 3.5, "tau_max": 8.0, "tau_mean": "causal"}
+//
+// `tau_mean` is causal (rows up to the query), token (the row alone) or sequence (the whole prompt; not causal).
+// Tensors of each layer: tau_proj.weight [M] and optionally tau_proj.bias [1].
+#include <array>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "server/model/attention/variants.h"
+#include "server/model/kernel_status.h"
+
+namespace varifocal {
+namespace {
+
+using kernels::TauMean;
+
+struct NamedMean {
+  const char* name;
+  TauMean mean;
+};
+constexpr std::array<NamedMean, 3> kMeans = {
+    {{"causal", TauMean::kCausal}, {"token", TauMean::kToken}, {"sequence", TauMean::kSequence}}};
+
+class FocalLearned : public AttentionVariant {
+ public:
+  FocalLearned(double tau_min, double tau_max, const NamedMean& mean)
+      : tau_min_(tau_min), tau_max_(tau_max), mean_(mean) {}
+
+  Json ToJson() const override {
+    return {{"mode", kFocalLearned.mode}, {"tau_min", tau_min_}, {"tau_max", tau_max_}, {"tau_mean", mean_.name}};
+  }
+  std::string Label() const override {
+    return absl::StrCat("focal tau=[", ShortNumber(tau_min_), ",", ShortNumber(tau_max_), "] ", mean_.name);
+  }
+
+  std::vector<AttentionTensor> Tensors(const AttentionModel& model) const override {
+    return {{.name = "tau_proj.weight", .size = model.width}, {.name = "tau_proj.bias", .size = 1, .required = false}};
+  }
+  int64_t AnnotationBytes() const override { return sizeof(double); }  // the running sum of x.w + b
+  bool ReadsPreviousPage() const override { return true; }
+  bool CountsBounds() const override { return true; }
+  bool SetsRowScales() const override { return true; }
+  bool IsLearned() const override { return true; }
+  std::string WholePromptReason() const override {
+    if (mean_.mean != TauMean::kSequence) return "";
+    return "tau_mean is sequence: the prompt ran in one step, without chunks and without prefix reuse";
+  }
+
+  absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const override {
+    terms.row_scales = step.row_scales;
+    return ToStatus(step.backend.FocalTau(step.workspace, {.x = step.x,
+                                                           .weight = {step.tensors[0].buffer.get(), 0},
+                                                           .bias = step.tensors[1].first,
+                                                           .tau_min = static_cast<float>(tau_min_),
+                                                           .tau_max = static_cast<float>(tau_max_),
+                                                           .mean = mean_.mean,
+                                                           .pool = step.pool,
+                                                           .page_group = step.page_group,
+                                                           .layer = step.pool_layer,
+                                                           .row_scales = step.row_scales,
+                                                           .bound_counts = step.bound_counts}));
+  }
+
+ private:
+  const double tau_min_, tau_max_;
+  const NamedMean& mean_;
+};
+
+absl::StatusOr<AttentionVariantPtr> Read(ConfigReader& reader, const AttentionModel&) {
+  ASSIGN_OR_RETURN(const double tau_min, reader.Positive("tau_min"));
+  ASSIGN_OR_RETURN(const double tau_max, reader.Positive("tau_max"));
+  if (tau_min > tau_max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(reader.Name("tau_min"), " is ", tau_min, "; it must not exceed tau_max, ", tau_max));
+  }
+  ASSIGN_OR_RETURN(const std::string name, reader.String("tau_mean", kMeans[0].name));
+  for (const NamedMean& mean : kMeans) {
+    if (name == mean.name) return std::make_shared<FocalLearned>(tau_min, tau_max, mean);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      reader.Name("tau_mean"), " is \"", name, "\"; it must be one of: ",
+      absl::StrJoin(kMeans, ", ", [](std::string* out, const NamedMean& mean) { out->append(mean.name); })));
+}
+
+}  // namespace
+
+const AttentionVariantRow kFocalLearned = {"focal_attention", "learned", Read};
+
+}  // namespace varifocal

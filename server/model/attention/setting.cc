@@ -1,0 +1,160 @@
+#include "server/model/attention/setting.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "server/model/attention/variants.h"
+
+namespace varifocal {
+namespace {
+
+absl::StatusOr<AttentionSetting::Part> ReadPart(const char* key, const Json& value, const AttentionModel& model) {
+  if (!value.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is ", value.type_name(), "; it must be an object"));
+  }
+  ConfigReader reader(value, key);
+  ASSIGN_OR_RETURN(const std::string mode, reader.String("mode"));
+  std::vector<std::string> modes;
+  for (const AttentionVariantRow& row : AttentionVariantRows()) {
+    if (absl::string_view(row.config_key) != key) continue;
+    modes.emplace_back(row.mode);
+    if (mode != row.mode) continue;
+    ASSIGN_OR_RETURN(AttentionVariantPtr variant, row.read(reader, model));
+    RETURN_IF_ERROR(reader.RefuseUnread());
+    return AttentionSetting::Part{&row, std::move(variant)};
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(reader.Name("mode"), " is \"", mode, "\"; it must be one of: ", absl::StrJoin(modes, ", ")));
+}
+
+std::vector<const char*> ConfigKeys() {
+  std::vector<const char*> keys;
+  for (const AttentionVariantRow& row : AttentionVariantRows()) {
+    if (keys.empty() || absl::string_view(keys.back()) != row.config_key) keys.push_back(row.config_key);
+  }
+  return keys;
+}
+
+// Two variants that both set the scale of every row have no meaning together.
+absl::Status CheckTogether(const std::vector<AttentionSetting::Part>& parts) {
+  const AttentionSetting::Part* first = nullptr;
+  for (const AttentionSetting::Part& part : parts) {
+    if (!part.variant->SetsRowScales()) continue;
+    if (first != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("\"", first->row->config_key, "\" (", first->variant->Label(),
+                                                     ") and \"", part.row->config_key, "\" (", part.variant->Label(),
+                                                     ") both replace the softmax scale of each row; one must go"));
+    }
+    first = &part;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+AttentionOverrides RunTimeTemperature(absl::Span<const double> temperatures) {
+  if (temperatures.empty()) return {};
+  return {{"t", Json(std::vector<double>(temperatures.begin(), temperatures.end()))}};
+}
+
+AttentionSetting::AttentionSetting(std::vector<Part> parts) : parts_(std::move(parts)) {
+  Json json = Json::object();
+  for (const Part& part : parts_) json[part.row->config_key] = part.variant->ToJson();
+  json_ = json.dump();
+}
+
+absl::StatusOr<AttentionSetting> AttentionSetting::Read(ConfigReader& reader, const AttentionModel& model) {
+  if (reader.Take("focus_attention") != nullptr) {
+    return absl::UnimplementedError("\"focus_attention\" is set; learned groups are not supported by this version");
+  }
+  std::vector<Part> parts;
+  for (const char* key : ConfigKeys()) {
+    const Json* value = reader.Take(key);
+    if (value == nullptr) continue;
+    ASSIGN_OR_RETURN(Part part, ReadPart(key, *value, model));
+    if (!parts.empty()) part.first_tensor = parts.back().first_tensor + parts.back().tensor_count;
+    part.tensor_count = part.variant->Tensors(model).size();
+    parts.push_back(std::move(part));
+  }
+  RETURN_IF_ERROR(CheckTogether(parts));
+  return AttentionSetting(std::move(parts));
+}
+
+absl::StatusOr<AttentionSetting> AttentionSetting::FromJson(const Json& json, const AttentionModel& model) {
+  ConfigReader reader(json, "");
+  ASSIGN_OR_RETURN(AttentionSetting setting, Read(reader, model));
+  RETURN_IF_ERROR(reader.RefuseUnread());
+  return setting;
+}
+
+absl::StatusOr<AttentionSetting> AttentionSetting::With(const AttentionOverrides& overrides,
+                                                        const AttentionModel& model) const {
+  if (overrides.empty()) return *this;
+  Json json = Json::object();
+  for (const Part& part : parts_) json[part.row->config_key] = part.variant->ToJson();
+  for (const AttentionOverride& given : overrides) {
+    const auto rows = AttentionOverrideRows();
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return given.name == r.name; });
+    if (row == rows.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", given.name, "\" is no run-time attention setting; there are: ",
+                       absl::StrJoin(rows, ", ", [](std::string* out, const auto& r) { out->append(r.name); })));
+    }
+    for (const Part& part : parts_) {
+      if (absl::string_view(part.row->config_key) != row->config_key || !part.variant->IsLearned()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("\"", given.name, "\" is set, but \"", row->config_key,
+                                                     "\" of this model is learned (", part.variant->Label(),
+                                                     ") and cannot be replaced"));
+    }
+    ASSIGN_OR_RETURN(json[row->config_key], row->make(given.value, model));
+  }
+  return FromJson(json, model);
+}
+
+std::string AttentionSetting::Label() const {
+  if (parts_.empty()) return "baseline";
+  return absl::StrJoin(parts_, " + ", [](std::string* out, const Part& part) { out->append(part.variant->Label()); });
+}
+
+std::string AttentionSetting::WholePromptReason() const {
+  for (const Part& part : parts_) {
+    if (std::string reason = part.variant->WholePromptReason(); !reason.empty()) return reason;
+  }
+  return "";
+}
+
+bool AttentionSetting::ReadsPreviousPage() const {
+  return std::any_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.variant->ReadsPreviousPage(); });
+}
+
+bool AttentionSetting::CountsBounds() const {
+  return std::any_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.variant->CountsBounds(); });
+}
+
+int64_t AttentionSetting::AnnotationBytes() const {
+  return std::accumulate(parts_.begin(), parts_.end(), int64_t{0},
+                         [](int64_t sum, const Part& p) { return sum + p.variant->AnnotationBytes(); });
+}
+
+std::vector<AttentionTensor> AttentionSetting::Tensors(const AttentionModel& model) const {
+  std::vector<AttentionTensor> all;
+  for (const Part& part : parts_) {
+    for (AttentionTensor& tensor : part.variant->Tensors(model)) all.push_back(std::move(tensor));
+  }
+  return all;
+}
+
+absl::Status AttentionSetting::Prepare(const AttentionStep& step, AttentionTerms& terms) const {
+  AttentionStep of_part = step;
+  for (const Part& part : parts_) {
+    of_part.tensors = step.tensors.subspan(part.first_tensor, part.tensor_count);
+    RETURN_IF_ERROR(part.variant->Prepare(of_part, terms));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace varifocal

@@ -1,0 +1,68 @@
+// The attention setting of a model or a request: the variants that apply, in table order. None is the baseline.
+//
+// Errors: INVALID_ARGUMENT naming the key, its value and the limit; UNIMPLEMENTED for keys of no row.
+// Threads: immutable; copies share the variants.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/model/attention/variant.h"
+
+namespace varifocal {
+
+using AttentionOverrides = std::vector<AttentionOverride>;
+
+// The override `t`: one number for all layers or one per layer; no numbers give no override.
+AttentionOverrides RunTimeTemperature(absl::Span<const double> temperatures);
+
+class AttentionSetting {
+ public:
+  struct Part {
+    const AttentionVariantRow* row;
+    AttentionVariantPtr variant;
+    size_t first_tensor = 0;  // of Tensors()
+    size_t tensor_count = 0;
+  };
+
+  // The baseline.
+  AttentionSetting() : AttentionSetting(std::vector<Part>()) {}
+
+  // Takes the attention keys of config.json.
+  static absl::StatusOr<AttentionSetting> Read(ConfigReader& reader, const AttentionModel& model);
+  // `json` has attention keys alone, as json() writes them.
+  static absl::StatusOr<AttentionSetting> FromJson(const Json& json, const AttentionModel& model);
+
+  // Under run-time overrides. An override replaces the variant of the same config key; a learned one cannot be
+  // replaced.
+  absl::StatusOr<AttentionSetting> With(const AttentionOverrides& overrides, const AttentionModel& model) const;
+
+  // The attention keys of config.json in canonical form; "{}" for the baseline. Equal settings have equal JSON: it is
+  // the setting's identity in prefix cache keys, records and on the wire.
+  const std::string& json() const { return json_; }
+  // "baseline", "focal t=0.4", "focal t=0.4 + log-n 4096"
+  std::string Label() const;
+
+  bool NeedsWholePrompt() const { return !WholePromptReason().empty(); }
+  std::string WholePromptReason() const;
+  bool ReadsPreviousPage() const;
+  bool CountsBounds() const;
+  int64_t AnnotationBytes() const;
+
+  // Of every layer: those of each part, part after part.
+  std::vector<AttentionTensor> Tensors(const AttentionModel& model) const;
+  // The terms of `step`'s layer. step.tensors has all of Tensors().
+  absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const;
+
+ private:
+  explicit AttentionSetting(std::vector<Part> parts);
+
+  std::vector<Part> parts_;
+  std::string json_;
+};
+
+}  // namespace varifocal

@@ -1,0 +1,23 @@
+// Constant temperatures: one for all layers or one per layer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/json.h"
+
+namespace varifocal {
+
+// A number, or a list of 1 or exactly L numbers, positive and finite. `name` is what messages call it.
+// Returns L numbers.
+absl::StatusOr<std::vector<double>> ReadTemperatures(const Json& value, int64_t layer_count, absl::string_view name);
+
+// One number where all are equal, else the list.
+Json TemperaturesToJson(const std::vector<double>& temperatures);
+// "0.4", or "0.4,1,0.7" where they differ.
+std::string TemperaturesLabel(const std::vector<double>& temperatures);
+
+}  // namespace varifocal

@@ -1,0 +1,125 @@
+// One attention variant: what its keys in config.json mean, what it stores, and which terms it gives the kernels.
+//
+// A variant is a file here and a row in variants.cc. The table is the only list: config reading, tensors, page
+// annotations, the terms of a layer, labels and identities all follow from it.
+//
+//   weights of a query row = softmax(q.k * scale) over the keys that its mask lets it see
+//
+// where `scale` begins as the layer's own (d^-1/2, or the architecture's) and each variant of a setting changes the
+// terms in table order.
+//
+// Threads: a variant is immutable; Prepare runs on the engine's thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/json.h"
+#include "kernels/backend.h"
+#include "server/model/config_reader.h"
+
+namespace varifocal {
+
+// What a variant may depend on besides its own keys.
+struct AttentionModel {
+  int64_t layer_count = 0;       // L
+  int64_t head_count = 0;        // H, query heads
+  int64_t width = 0;             // M
+  std::vector<int64_t> windows;  // [L]; 0: a full layer
+};
+
+// A vector stored with every layer: name behind the attention module's prefix, such as "tau_proj.weight", and length.
+struct AttentionTensor {
+  std::string name;
+  int64_t size = 0;
+  bool required = true;
+  bool positive = false;  // every number must be above 0
+};
+
+// One of Tensors(), loaded.
+struct LoadedAttentionTensor {
+  std::unique_ptr<kernels::Buffer> buffer;  // f32 vector; null where an optional tensor is absent
+  float first = 0;                          // its first number, for the host; 0 where absent
+};
+
+// What the kernels take: softmax(q.k * scale / temperature), or row_scales in place of the scale, times head_scales.
+struct AttentionTerms {
+  double scale = 0;            // of the layer, before any temperature
+  double temperature = 1;      // divides it
+  kernels::Slice row_scales;   // f32 [T], replaces scale / temperature; none unless a variant sets it
+  kernels::Slice head_scales;  // f32 [H], multiplies; none unless a variant sets it
+};
+
+// One layer of one step, as Prepare sees it.
+struct AttentionStep {
+  kernels::Backend& backend;
+  kernels::Workspace& workspace;
+  const kernels::Batch& batch;
+  int64_t layer = 0;
+  kernels::Slice x;                 // operands [T, M]: what q_proj sees
+  kernels::KvPool* pool = nullptr;  // of the layer's page group
+  int page_group = 0;
+  int pool_layer = 0;                               // the layer within the pool
+  absl::Span<const LoadedAttentionTensor> tensors;  // Tensors() of the variant, in that order
+  kernels::Slice row_scales;                        // f32 [T]: memory that a variant may fill and name in its terms
+  kernels::Slice bound_counts;  // uint32 [sequences, 2]: rows at the lower and at the upper bound, added up
+};
+
+class AttentionVariant {
+ public:
+  virtual ~AttentionVariant() = default;
+
+  // What config.json has under the row's key, canonical: defaults written out, equal settings give equal JSON.
+  virtual Json ToJson() const = 0;
+  // Short and unique among settings: "focal t=0.4".
+  virtual std::string Label() const = 0;
+
+  virtual std::vector<AttentionTensor> Tensors(const AttentionModel&) const { return {}; }
+  // Bytes kept per token and layer beside keys and values, a multiple of 8; operations of the kernels write them.
+  virtual int64_t AnnotationBytes() const { return 0; }
+  // Whether a page's annotations go on from those of the page before it, which therefore stays.
+  virtual bool ReadsPreviousPage() const { return false; }
+  // Not empty when no row can attend before the whole prompt is known: no chunks and no prefix reuse. The sentence is
+  // recorded with every result.
+  virtual std::string WholePromptReason() const { return ""; }
+  // Whether Prepare counts rows at bounds.
+  virtual bool CountsBounds() const { return false; }
+  // Whether Prepare sets row_scales; at most one variant of a setting may.
+  virtual bool SetsRowScales() const { return false; }
+  // A learned variant cannot be replaced at run time.
+  virtual bool IsLearned() const { return false; }
+
+  virtual absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const = 0;
+};
+
+using AttentionVariantPtr = std::shared_ptr<const AttentionVariant>;
+
+// A row of the table of variants.
+struct AttentionVariantRow {
+  const char* config_key;  // in config.json, an object
+  const char* mode;        // its "mode"
+  // Reads what stands beside "mode"; the caller refuses keys that were not read.
+  absl::StatusOr<AttentionVariantPtr> (*read)(ConfigReader& reader, const AttentionModel& model);
+};
+
+// A setting of one request in place of the checkpoint's: `NAME@t=0.7`.
+struct AttentionOverride {
+  std::string name;  // a row of AttentionOverrideRows()
+  Json value;
+};
+
+// A row of the table of run-time overrides: its value becomes what config.json would have under `config_key`, and
+// replaces what the checkpoint has there.
+struct AttentionOverrideRow {
+  const char* name;
+  const char* config_key;
+  absl::StatusOr<Json> (*make)(const Json& value, const AttentionModel& model);
+};
+
+}  // namespace varifocal

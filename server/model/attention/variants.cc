@@ -1,0 +1,17 @@
+#include "server/model/attention/variants.h"
+
+#include <array>
+
+namespace varifocal {
+
+absl::Span<const AttentionVariantRow> AttentionVariantRows() {
+  static const std::array rows = {kFocalConstant, kFocalFullLayers, kFocalLearned, kLogNConstant, kLogNLearned};
+  return rows;
+}
+
+absl::Span<const AttentionOverrideRow> AttentionOverrideRows() {
+  static const std::array rows = {kTemperatureOverride, kFullLayersTemperatureOverride, kLogNOverride};
+  return rows;
+}
+
+}  // namespace varifocal

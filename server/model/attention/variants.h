@@ -1,0 +1,23 @@
+// The table of attention variants and the table of run-time overrides. Adding a variant is a file and a row.
+#pragma once
+
+#include "absl/types/span.h"
+#include "server/model/attention/variant.h"
+
+namespace varifocal {
+
+// In the order in which terms are prepared.
+absl::Span<const AttentionVariantRow> AttentionVariantRows();
+absl::Span<const AttentionOverrideRow> AttentionOverrideRows();
+
+// The rows, each defined in the file of its name.
+extern const AttentionVariantRow kFocalConstant;                   // focal_constant.cc
+extern const AttentionVariantRow kFocalFullLayers;                 // focal_full_layers.cc
+extern const AttentionVariantRow kFocalLearned;                    // focal_learned.cc
+extern const AttentionVariantRow kLogNConstant;                    // log_n.cc
+extern const AttentionVariantRow kLogNLearned;                     // log_n.cc
+extern const AttentionOverrideRow kTemperatureOverride;            // focal_constant.cc
+extern const AttentionOverrideRow kFullLayersTemperatureOverride;  // focal_full_layers.cc
+extern const AttentionOverrideRow kLogNOverride;                   // log_n.cc
+
+}  // namespace varifocal

@@ -1,0 +1,53 @@
+#include "server/rpc/admission.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/reason.h"
+#include "base/status_macros.h"
+
+namespace varifocal {
+namespace {
+
+absl::Status CheckLimit(int64_t value, int64_t limit, absl::string_view what) {
+  if (value <= limit) return absl::OkStatus();
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat("with this call there would be ", value, " ", what,
+                                                              " under way in this daemon, the limit is ", limit,
+                                                              "; try again later")),
+                    ErrorReason::kTooManyCalls, {{"limit", absl::StrCat(limit)}});
+}
+
+}  // namespace
+
+std::string PeerAddress(absl::string_view peer) {
+  if (peer.substr(0, 3) != "ipv") return std::string(peer);  // a Unix socket, or this process
+  return std::string(peer.substr(0, peer.rfind(':')));
+}
+
+absl::StatusOr<Admission::Ticket> Admission::Admit(const std::string& peer, int64_t byte_count) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = peers_.find(peer);
+    const Use of_peer = known == peers_.end() ? Use() : known->second;
+    RETURN_IF_ERROR(CheckLimit(of_peer.calls + 1, limits_.calls_of_peer, absl::StrCat("calls of ", peer)));
+    RETURN_IF_ERROR(CheckLimit(of_peer.bytes + byte_count, limits_.bytes_of_peer, absl::StrCat("bytes of ", peer)));
+    RETURN_IF_ERROR(CheckLimit(all_.calls + 1, limits_.calls, "calls"));
+    RETURN_IF_ERROR(CheckLimit(all_.bytes + byte_count, limits_.bytes, "bytes of requests"));
+    Use& use = peers_[peer];
+    ++use.calls;
+    use.bytes += byte_count;
+    ++all_.calls;
+    all_.bytes += byte_count;
+  }
+  return Ticket(nullptr, [this, peer, byte_count](void*) { Release(peer, byte_count); });
+}
+
+void Admission::Release(const std::string& peer, int64_t byte_count) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  --all_.calls;
+  all_.bytes -= byte_count;
+  const auto use = peers_.find(peer);
+  --use->second.calls;
+  use->second.bytes -= byte_count;
+  if (use->second.calls == 0) peers_.erase(use);
+}
+
+}  // namespace varifocal

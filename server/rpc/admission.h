@@ -1,0 +1,53 @@
+// Which calls are taken: a bound on the calls under way and on the bytes of their requests, of one peer and of all.
+//
+// A ticket is held from the arrival of a call to its end. The limits are those of server/rpc/limits.h unless a test
+// sets others.
+//
+// Errors:  RESOURCE_EXHAUSTED (TOO_MANY_CALLS) with the value and the limit.
+// Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/rpc/limits.h"
+
+namespace varifocal {
+
+// "ipv4:127.0.0.1:40312" -> "ipv4:127.0.0.1": connections of one address are one peer.
+std::string PeerAddress(absl::string_view peer);
+
+class Admission {
+ public:
+  struct Limits {
+    int64_t calls = kAdmittedCallsMax;
+    int64_t bytes = kAdmittedBytesMax;
+    int64_t calls_of_peer = kAdmittedCallsOfPeerMax;
+    int64_t bytes_of_peer = kAdmittedBytesOfPeerMax;
+  };
+  using Ticket = std::shared_ptr<void>;  // gives its share back when the last copy goes; outlived by the Admission
+
+  Admission() : Admission(Limits()) {}
+  explicit Admission(const Limits& limits) : limits_(limits) {}
+
+  absl::StatusOr<Ticket> Admit(const std::string& peer, int64_t byte_count);
+
+ private:
+  struct Use {
+    int64_t calls = 0;
+    int64_t bytes = 0;
+  };
+  void Release(const std::string& peer, int64_t byte_count);
+
+  const Limits limits_;
+  std::mutex mutex_;
+  Use all_;
+  std::map<std::string, Use> peers_;  // those with calls under way
+};
+
+}  // namespace varifocal

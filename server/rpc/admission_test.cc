@@ -1,0 +1,132 @@
+// Who is let in, and in which order: admission bounds at the limit and beyond, the gate's turns, and lanes that are
+// full or stalled. Method: the classes alone, with small limits and a clock that the test moves.
+#include "server/rpc/admission.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/rpc/engine_gate.h"
+#include "server/rpc/worker_pool.h"
+
+namespace varifocal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(AdmissionTest, PeersAreAddressesWithoutTheirPorts) {
+  EXPECT_EQ(PeerAddress("ipv4:127.0.0.1:40312"), "ipv4:127.0.0.1");
+  EXPECT_EQ(PeerAddress("ipv6:%5B::1%5D:40312"), "ipv6:%5B::1%5D");
+  EXPECT_EQ(PeerAddress("unix:/run/v.sock"), "unix:/run/v.sock");
+}
+
+TEST(AdmissionTest, CallsAndBytesOfAPeerAndOfAllAreBounded) {
+  Admission admission({.calls = 3, .bytes = 100, .calls_of_peer = 2, .bytes_of_peer = 60});
+  const auto refusal = [&](const std::string& peer, int64_t bytes) {
+    const auto ticket = admission.Admit(peer, bytes);
+    EXPECT_EQ(ticket.ok() ? "" : ReasonOf(ticket.status()).name, ticket.ok() ? "" : "TOO_MANY_CALLS");
+    return std::string(ticket.status().message());
+  };
+  auto first = admission.Admit("a", 60);  // at its limit
+  ASSERT_TRUE(first.ok());
+  EXPECT_THAT(refusal("a", 1), HasSubstr("61 bytes of a under way in this daemon, the limit is 60"));
+  auto second = admission.Admit("a", 0);
+  ASSERT_TRUE(second.ok());
+  EXPECT_THAT(refusal("a", 0), HasSubstr("3 calls of a under way in this daemon, the limit is 2"));
+  EXPECT_THAT(refusal("b", 41), HasSubstr("101 bytes of requests under way in this daemon, the limit is 100"));
+  auto third = admission.Admit("b", 40);
+  ASSERT_TRUE(third.ok());
+  EXPECT_THAT(refusal("c", 0), HasSubstr("4 calls under way in this daemon, the limit is 3"));
+  first->reset();
+  EXPECT_EQ(refusal("a", 60), "") << "a call that ended gives its share back";
+}
+
+// Runs what is posted when the test says so.
+class HeldLane {
+ public:
+  HeldLane() {
+    EXPECT_TRUE(lane_
+                    .Post([this] {
+                      std::unique_lock<std::mutex> lock(mutex_);
+                      is_held_ = true;
+                      changed_.notify_all();
+                      changed_.wait(lock, [this] { return released_; });
+                    })
+                    .ok());
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return is_held_; });
+  }
+  ~HeldLane() { Release(); }
+  void Release() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    released_ = true;
+    changed_.notify_all();
+  }
+  WorkerPool& lane() { return lane_; }
+  FakeClock& clock() { return clock_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_held_ = false;
+  bool released_ = false;
+  FakeClock clock_;
+  WorkerPool lane_{"test", 1, 2, clock_};
+};
+
+TEST(WorkerPoolTest, AFullLaneRefusesAndAStalledOneShowsIt) {
+  HeldLane held;
+  EXPECT_EQ(held.lane().WaitMicros(), 0) << "blocked, but nobody waits";
+  ASSERT_TRUE(held.lane().Post([] {}).ok());
+  held.clock().Advance(7);
+  ASSERT_TRUE(held.lane().Post([] {}).ok());
+  held.clock().Advance(5);
+  EXPECT_EQ(held.lane().WaitMicros(), 12) << "the oldest counts";
+  const absl::Status refused = held.lane().Post([] {});
+  EXPECT_EQ(ReasonOf(refused).name, "LANE_FULL");
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("2 calls wait for the test threads of this daemon, the limit is 2"));
+}
+
+TEST(EngineGateTest, PeersTakeTurnsWithinTheLimit) {
+  std::vector<std::string> started;
+  int64_t limit = 2;
+  std::mutex mutex;
+  {
+    WorkerPool lane("start", 1, 100);
+    EngineGate gate(&lane, [&limit] { return limit; });
+    const auto enter = [&](const std::string& peer, const std::string& name) {
+      return gate.Enter("m", peer, [&, name] {
+        std::lock_guard<std::mutex> lock(mutex);
+        started.push_back(name);
+      });
+    };
+    for (int i = 0; i < 4; ++i) enter("a", absl::StrCat("a", i));  // a0 and a1 go in
+    const int64_t leaving = enter("b", "b0");
+    enter("b", "b1");
+    enter("c", "c0");
+    EXPECT_EQ(gate.WaitingCount("m"), 5);
+    EXPECT_TRUE(gate.Withdraw("m", leaving));
+    EXPECT_FALSE(gate.Withdraw("m", leaving));
+    EXPECT_FALSE(gate.Withdraw("m", 0)) << "it is in already";
+    for (int i = 0; i < 3; ++i) gate.Leave("m");  // b1, c0, a2
+    EXPECT_EQ(gate.WaitingCount("m"), 1);
+    limit = 1;  // a job has begun
+    gate.Leave("m");
+    EXPECT_EQ(gate.WaitingCount("m"), 1) << "one is inside, and no more are let in";
+    gate.Leave("m");
+    EXPECT_EQ(gate.WaitingCount("m"), 0);
+    gate.Leave("m");
+  }
+  EXPECT_THAT(started, ElementsAre("a0", "a1", "b1", "c0", "a2", "a3"));
+}
+
+}  // namespace
+}  // namespace varifocal

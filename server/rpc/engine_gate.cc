@@ -1,0 +1,64 @@
+#include "server/rpc/engine_gate.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace varifocal {
+
+int64_t EngineGate::Enter(const std::string& model, const std::string& peer, std::function<void()> start) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t id = next_id_++;
+  Line& line = lines_[model];
+  line.by_peer[peer].push_back({id, std::move(start)});
+  LetIn(line);
+  return id;
+}
+
+bool EngineGate::Withdraw(const std::string& model, int64_t id) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Line& line = lines_[model];
+  for (auto peer = line.by_peer.begin(); peer != line.by_peer.end(); ++peer) {
+    std::deque<Waiting>& queue = peer->second;
+    for (auto waiting = queue.begin(); waiting != queue.end(); ++waiting) {
+      if (waiting->id != id) continue;
+      queue.erase(waiting);
+      if (queue.empty()) line.by_peer.erase(peer);
+      return true;
+    }
+  }
+  return false;
+}
+
+void EngineGate::Leave(const std::string& model) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Line& line = lines_[model];
+  VF_CHECK(line.inside_count > 0, "every call that leaves came in");
+  --line.inside_count;
+  LetIn(line);
+}
+
+int64_t EngineGate::WaitingCount(const std::string& model) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  int64_t count = 0;
+  const auto line = lines_.find(model);
+  if (line == lines_.end()) return 0;
+  for (const auto& [peer, queue] : line->second.by_peer) count += static_cast<int64_t>(queue.size());
+  return count;
+}
+
+void EngineGate::LetIn(Line& line) {
+  while (!line.by_peer.empty() && line.inside_count < limit_()) {
+    auto peer = line.by_peer.upper_bound(line.last_peer);  // the peers in turn
+    if (peer == line.by_peer.end()) peer = line.by_peer.begin();
+    line.last_peer = peer->first;
+    std::function<void()> start = std::move(peer->second.front().start);
+    peer->second.pop_front();
+    if (peer->second.empty()) line.by_peer.erase(peer);
+    ++line.inside_count;
+    const absl::Status posted = lane_->Post(std::move(start));
+    VF_CHECK(posted.ok(), "the lane has room for every admitted call");
+  }
+}
+
+}  // namespace varifocal

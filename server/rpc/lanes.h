@@ -1,0 +1,31 @@
+// The lanes of a server: calls that wait for different things have different threads, so that one kind of work, however
+// slow or blocked, cannot keep the others from being served.
+//
+//   control  Get, List, Cancel: memory and short reads of the database, never a user's file
+//   submit   SubmitJob and its dry runs: read data files, make prompts
+//   change   ResumeJob, UnloadModel: read data files, wait for an engine's end
+//   load     LoadModel: reads checkpoints
+//   text     Tokenize, Detokenize, and the encoding of prompts before they go to an engine
+//   start    hands encoded requests to engines
+#pragma once
+
+#include "base/clock.h"
+#include "server/rpc/limits.h"
+#include "server/rpc/worker_pool.h"
+
+namespace varifocal {
+
+struct Lanes {
+  explicit Lanes(const Clock& clock = Clock::Real())
+      : start("start", 1, kAdmittedCallsMax, clock),
+        control("control", kControlThreads, kLaneQueueMax, clock),
+        submit("submit", kSubmitThreads, kLaneQueueMax, clock),
+        change("change", kChangeThreads, kLaneQueueMax, clock),
+        load("load", kLoadThreads, kLaneQueueMax, clock),
+        text("text", kTextThreads, kLaneQueueMax, clock) {}
+
+  WorkerPool start;  // first, so that it outlives what posts to it
+  WorkerPool control, submit, change, load, text;
+};
+
+}  // namespace varifocal
