@@ -47,7 +47,8 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  varifocald --db=results.db --model=baseline=models/baseline --model=focal=models/focal-constant\n"
     "  varifocal submit quick --models=baseline,focal --wait\n\n"
-    "Exit codes: 0 stopped in order, 1 could not start or can no longer be reached, 2 wrong usage, 3 had to end before everything had stopped.";
+    "Exit codes: 0 stopped in order, 1 could not start or can no longer be reached, 2 wrong usage, 3 had to end before "
+    "everything had stopped.";
 
 int Complain(int code, absl::string_view message) {
   FlushLog(kFlushMs);  // the sentence is the last line
@@ -115,6 +116,7 @@ int Serve(ServerOptions options, const std::string& port_file, std::chrono::seco
     Complain(kFailed, absl::StrCat("the listener accepts no connections any more and must be started again (",
                                    status.message(), "); jobs continue then"));
     // Not in order: a clean end would wait for clients that nobody can reach. The database is safe at any death.
+    FlushLog(kFlushMs);
     std::_Exit(kFailed);
   };
   absl::StatusOr<std::unique_ptr<Server>> server =

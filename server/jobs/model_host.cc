@@ -45,7 +45,7 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& 
     // Answers are messages of UTF-8: such a name would make every list of models unreadable.
     return WithReason(
         absl::InvalidArgumentError(absl::StrCat("the directory of model \"", name, "\" has a name that is not UTF-8")),
-        "BAD_DIRECTORY", {{"field", "directory"}});
+        ErrorReason::kBadDirectory, {{"field", "directory"}});
   }
   {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -318,7 +318,7 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext
       return WithReason(
           absl::InvalidArgumentError(absl::StrCat("text has ", request->text().size(),
                                                   " bytes; the limit of Tokenize is ", kTokenizeBytesMax)),
-          "TEXT_TOO_LONG", {{"field", "text"}});
+          ErrorReason::kPromptTooLong, {{"field", "text"}});
     }
     int64_t invalid_utf8_count = 0;
     EncodeOptions options;
