@@ -414,10 +414,14 @@ TEST_F(ReportTest, WhatAnotherJobAskedOtherwiseIsLeftOut) {
   EXPECT_THAT(page, HasSubstr("left out: its job did not ask this with the same prompt"));
   EXPECT_THAT(page, HasSubstr("<option value=\"left-out\">left out</option>"));
   const Json rows = ParseJson(Render(ReportFormat::kJson, "1/baseline", {"2/sharp"})).value();
-  ASSERT_EQ(rows.size(), 4u);
+  ASSERT_EQ(rows.size(), 4u + 4 + 1) << "cells, means over the one task, the contrast";
   for (const Json& row : rows) {
     EXPECT_EQ(row["sample_count"], 4);
-    EXPECT_EQ(row["cluster_count"], 1);
+    EXPECT_EQ(row["cluster_count"], 1) << "nothing can be inferred from one context";
+    for (const char* key : {"low", "high", "p_value", "p_adjusted", "detectable_difference"})
+      EXPECT_EQ(row[key], Json());
+    EXPECT_EQ(row["outcome"], "undecided");
+    if (row["kind"] != "cell") continue;
     EXPECT_EQ(row["baseline_left_out_count"], 4);
     EXPECT_EQ(row["candidate_left_out_count"], 4);
   }

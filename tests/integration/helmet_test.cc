@@ -122,7 +122,7 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
   const Json rows = ParseJson(compared.out).value();
   int64_t pair_count = 0;
   for (const Json& row : rows) {
-    if (row["metric"] != "helmet/default/substring_exact_match") continue;
+    if (row["kind"] != "cell" || row["metric"] != "helmet/default/substring_exact_match") continue;
     pair_count += row["sample_count"].get<int64_t>();
     EXPECT_EQ(row["candidate_mean"], 1.0) << row;
     EXPECT_EQ(row["imported"], "candidate");
