@@ -3,6 +3,7 @@
 import json
 import pathlib
 import shutil
+import tempfile
 from typing import Any
 
 import torch
@@ -92,16 +93,19 @@ def focus_tensors(model: PreTrainedModel, settings: FocusSettings) -> dict[str, 
 
 def base_tensors(model: PreTrainedModel, base: pathlib.Path, regime: str) -> dict[str, Tensor]:
     """The model's own tensors: the base's to the bit when frozen, else as trained, in the base's names and types."""
-    stored = read_tensors(base)
     if regime == "frozen":
-        return stored
-    state = model.state_dict()
+        return read_tensors(base)
+    with tempfile.TemporaryDirectory() as directory:  # transformers' own writer gives the names of files
+        model.save_pretrained(directory)
+        saved = {name: w for name, w in read_tensors(pathlib.Path(directory)).items() if ".focus." not in name}
+    if not tensor_files(base)[0].exists():
+        return saved
     out = {}
-    for name, w in stored.items():
-        own = name if name in state else "transformer." + name
-        if own not in state:
+    for name, w in read_tensors(base).items():
+        own = name if name in saved else "transformer." + name
+        if own not in saved:
             raise ValueError(f"{base}: the trained model has no tensor {name}")
-        out[name] = state[own].detach().to(w.dtype).cpu().clone().contiguous()
+        out[name] = saved[own].to(w.dtype).contiguous()
     return out
 
 

@@ -187,12 +187,15 @@ class FocusReference(reference.Reference):
 
 
 @torch.no_grad()
-def run(directory, ids, new_tokens, **options):
-    """Scores `ids` and continues them greedily, as reference.run, with what Focus decided."""
+def run(directory, ids, new_tokens, margin_min=0.0, gap_min=0.0, **options):
+    """Scores `ids` and continues them greedily, as reference.run, with what Focus decided. None as soon as a choice of
+    groups is closer than `margin_min` or a greedy step than `gap_min`."""
     model = FocusReference(directory, length=len(ids), **options)
     assert not rope.depends_on_length(model.config)
     rows = model.feed(ids)
     last = rows[-1]
+    if model.margin < margin_min:
+        return None
     out = {"token_log_probs": [None] + [rows[i, t].item() for i, t in enumerate(ids[1:])], "last_log_probs": last.tolist()}
     out["focus_layers"] = model.focus_layers
     out["group_biases"] = [model.biases(layer, len(ids)) for layer in model.focus_layers]
@@ -202,6 +205,8 @@ def run(directory, ids, new_tokens, **options):
         top = last.topk(2).values
         continuation.append(int(last.argmax()))
         gaps.append((top[0] - top[1]).item())
+        if gaps[-1] < gap_min or model.margin < margin_min:
+            return None
         last = model.feed([continuation[-1]])[-1]
     out["groups"] = [model.bits(layer) for layer in model.focus_layers]
     out |= {"group_margin": model.margin, "group_ties": model.ties}
