@@ -30,7 +30,7 @@ FOCUS_CASES = [
         run(300), run(300, top_k=2, window=0), run(300, window=128), run(250), run(300, top_k=4), run(100, window=0),
     ], group_count=4, top_k=1, bias="paged"),
     focus("llama-prompt", "llama", [run(), run(top_k=1, window=0), run(window=128), run(top_k=8), run(20)], bias="prompt"),
-    focus("llama-ties", "llama", [run(), run(top_k=1, window=0), run(top_k=3, window=0)], empty_token=7),
+    focus("llama-ties", "llama", [run(), run(top_k=1, window=0), run(window=0)], empty_token=7),
     focus("llama-32-groups", "llama", [run(), run(top_k=1, window=0)], group_count=32, top_k=5, window=2, routing_dim=8),
     focus("llama-focal-constant", "llama", [run(), run(top_k=1, window=0)], focal={"mode": "constant", "temperature": 0.4}),
     focus("llama-focal-causal", "llama", [run(300), run(top_k=1, window=0)], group_count=4, top_k=1, bias="paged",

@@ -138,8 +138,6 @@ class FocusReference(reference.Reference):
             scores = scores / self.temperature
         self.scores[layer] = torch.cat([self.scores[layer], scores])
         ranked = scores + self.bias_of_rows(layer, positions)
-        if "bias for all but not for the choice" in wrong:
-            ranked = scores
         mine = self.top(ranked)
         self.member[layer] = torch.cat([self.member[layer], mine])
         theirs = self.member[layer]

@@ -20,6 +20,7 @@ from teeth import F32_FLOOR
 
 MARGIN = 10  # times the bound, for some checkpoint, of every mistake
 RUNS = 4  # of a checkpoint; later ones repeat what the first show
+NOTHING = 1e-6  # golden files have ten digits
 # Only generated rows can show it: the prompt's own rows come first.
 GENERATED = "generated tokens enter the prompt's sums"
 # Mistakes that a reading of b rules out, by words in their names.
@@ -61,7 +62,7 @@ def compare(directory, index, run, mistake):
     difference = (flat(wrong) - flat(run)).abs()
     bound = max(8 * run["float32_difference"], F32_FLOOR)
     row = {"mistake": mistake, "run": index}
-    if difference.max() > 1e-9:
+    if difference.max() > NOTHING:
         at, scored, largest = int(difference.argmax()), len(run["token_ids"]) - 1, difference.max().item()
         where = {"list": "token_log_probs", "index": at + 1} if at < scored else {"list": "last_log_probs", "index": at - scored}
         values = {"right": flat(run)[at].item(), "wrong": flat(wrong)[at].item()}
