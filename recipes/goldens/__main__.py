@@ -1,7 +1,7 @@
 """Makes every golden file, and shows what each would notice.
 
-    python recipes/goldens make [architectures|llama|attention|tokenizers|statistics|unicode|random] [NAME...]
-    python recipes/goldens teeth [tokenizers|NAME...]
+    python recipes/goldens make [architectures|focus|llama|attention|tokenizers|statistics|unicode|random] [NAME...]
+    python recipes/goldens teeth [focus|tokenizers|NAME...]
 """
 
 import pathlib
@@ -24,6 +24,10 @@ def make(what, names):
         import make_architectures
 
         make_architectures.main(names)
+    if what in (None, "focus"):
+        import make_focus
+
+        make_focus.main(names)
     for name, script in SCRIPTS.items():
         if what in (None, name):
             sys.argv = [str(HERE / script)]
@@ -33,11 +37,15 @@ def make(what, names):
 def main():
     sys.path.insert(0, str(HERE))
     arguments = sys.argv[1:]
-    if arguments[:1] == ["make"] and (len(arguments) == 1 or arguments[1] in ("architectures", *SCRIPTS)):
+    if arguments[:1] == ["make"] and (len(arguments) == 1 or arguments[1] in ("architectures", "focus", *SCRIPTS)):
         make(arguments[1] if len(arguments) > 1 else None, arguments[2:])
     elif arguments == ["teeth", "tokenizers"]:
         sys.argv = [str(HERE / SCRIPTS["tokenizers"]), "teeth"]
         runpy.run_path(sys.argv[0], run_name="__main__")
+    elif arguments[:2] == ["teeth", "focus"]:
+        import focus_teeth
+
+        focus_teeth.main(arguments[2:])
     elif arguments[:1] == ["teeth"]:
         import teeth
 

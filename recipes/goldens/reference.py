@@ -28,7 +28,6 @@ BF16 = [f"bf16 {i}" for i in range(8)]
 FORMATS = {"f64": torch.float64, "f32": torch.float32} | {name: torch.float64 for name in BF16}
 
 
-
 def read_weights(directory):
     """All tensors of a checkpoint directory, single-file or sharded, as stored."""
     directory = pathlib.Path(directory)
@@ -291,7 +290,7 @@ class Reference:
         hidden = key > positions[:, None]
         if s.windows[layer] is not None:
             hidden = hidden | (key <= positions[:, None] - s.windows[layer])
-        logits = logits.masked_fill(hidden, -math.inf)
+        logits = self.group_masked(logits.masked_fill(hidden, -math.inf), h, layer, positions)
         if self.draw % 2:
             weights = (logits - logits.max(-1, keepdim=True).values).exp()
             weights = self.operand(weights) / weights.sum(-1, keepdim=True)
@@ -299,6 +298,10 @@ class Reference:
             weights = self.operand(logits.softmax(-1))
         y = (weights @ v).transpose(0, 1).reshape(rows, s.heads * s.head_width)
         return self.linear(y, name + "o", "no o bias")
+
+    def group_masked(self, logits, h, layer, positions):
+        """Where focus_reference.py hides pairs of tokens; all pairs count here."""
+        return logits
 
     def activation(self, x):
         kind = self.shape.activation
@@ -345,7 +348,7 @@ class Reference:
             post = s.post_norm and not moved and "no post norms" not in self.mistakes
             # olmo2 has two norms a layer, both on what leaves a block; the others call their first two by these names.
             first, second = ("post_attention", "post_ffn") if not s.pre_norm else ("input", "pre_ffn")
-            h = self.norm(x, name + first) if pre else x
+            self.stream, h = x, self.norm(x, name + first) if pre else x
             y = self.attention(h, layer, positions)
             if "post norm over the residual" in self.mistakes and post:
                 before, x = x, self.norm(x + y, name + "post_attention")
@@ -382,11 +385,11 @@ def flat(run):
     return torch.tensor(run["token_log_probs"][1:] + run["last_log_probs"], dtype=torch.float64)
 
 
-def rounding(directory, ids, exact, **options):
-    """How far rounding alone moves log-probabilities: keys of a golden file."""
+def rounding(directory, ids, exact, score=None, **options):
+    """How far rounding alone moves log-probabilities: keys of a golden file. `score` is `run` below by default."""
 
     def moved(form):
-        return flat(run(directory, ids, 0, number_format=form, **options)) - flat(exact)
+        return flat((score or run)(directory, ids, 0, number_format=form, **options)) - flat(exact)
 
     draws = torch.stack([moved(form) for form in BF16])
     return {

@@ -40,6 +40,8 @@ def canonical(config, tensors, mistakes=()):
     kind = config["model_type"]
     start, names, out = LAYERS_START.get(kind, "model.layers."), LAYER.get(kind, LLAMA), {}
     for name, w in tensors.items():
+        if ".focus." in name:
+            continue  # read by focus_reference.py
         name = name.removeprefix("transformer.")
         stem, what = name.rsplit(".", 1)
         ending = ".bias" if what == "bias" else ""

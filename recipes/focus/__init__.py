@@ -1,0 +1,1 @@
+"""Focus: attention over learned groups of tokens, trained on top of transformers' models (docs/focus.md)."""

@@ -1,0 +1,93 @@
+"""Train, measure and export Focus. From recipes/:
+
+    python -m focus train CONFIG.toml --out DIR [--steps N]     trains, or resumes what DIR holds
+    python -m focus evaluate CONFIG.toml --out DIR [--top-k K ...] [--window W ...]
+    python -m focus export CONFIG.toml --out DIR --checkpoint NEW
+    python -m focus report CHECKPOINT TEXT [--tokens N] [--json FILE] [--svg FILE]
+
+One thread; DIR holds log.jsonl and state.pt. Paths inside a configuration are relative to the repository.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(prog="python -m focus", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = out.add_subparsers(dest="command", required=True)
+    for name in ("train", "evaluate", "export"):
+        command = commands.add_parser(name)
+        command.add_argument("config", type=pathlib.Path)
+        command.add_argument("--out", type=pathlib.Path, required=True)
+        command.add_argument("--cache", type=pathlib.Path, default=None, help="token ids of text files; DIR/ids by default")
+        command.add_argument("--threads", type=int, default=1)
+        if name == "train":
+            command.add_argument("--steps", type=int, default=None)
+        if name == "evaluate":
+            command.add_argument("--top-k", type=int, nargs="*", default=[])
+            command.add_argument("--window", type=int, nargs="*", default=[])
+        if name == "export":
+            command.add_argument("--checkpoint", type=pathlib.Path, required=True)
+    report = commands.add_parser("report")
+    report.add_argument("checkpoint", type=pathlib.Path)
+    report.add_argument("text", type=pathlib.Path)
+    report.add_argument("--tokens", type=int, default=1024)
+    report.add_argument("--rows", type=int, default=8)
+    report.add_argument("--json", type=pathlib.Path, default=None)
+    report.add_argument("--svg", type=pathlib.Path, default=None)
+    report.add_argument("--threads", type=int, default=1)
+    return out
+
+
+def sweep(trainer: "object", top_k: list[int], window: list[int]) -> list[dict[str, object]]:
+    """Hard loss by k and window; an empty list is the setting's own."""
+    from focus import measure
+    from focus.train import Trainer
+
+    assert isinstance(trainer, Trainer)
+    if trainer.mode is None:
+        raise ValueError("a LoRA run has no groups to sweep")
+    ids, weights = trainer.data.held_out()
+    rows = []
+    for k in top_k or [trainer.run.focus.top_k]:
+        for w in window or [trainer.run.focus.window]:
+            value, groups = measure.hard_loss(trainer.model, trainer.mode, ids, weights, top_k=k, window=w)
+            rows.append({"top_k": k, "window": w, "hard": value, "largest_group_share": max(groups.largest_group_share),
+                         "pairs_visible": sum(groups.pairs_visible) / len(groups.pairs_visible)})  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    options = parser().parse_args()
+    import torch
+
+    torch.set_num_threads(options.threads)
+    if options.command == "report":
+        from focus import report
+
+        report.main(options.checkpoint, options.text, options.tokens, options.rows, options.json, options.svg)
+        return
+    from focus import config
+    from focus.train import Trainer
+
+    trainer = Trainer(config.read(options.config), options.out, options.cache or options.out / "ids")
+    if options.command == "train":
+        trainer.train(options.steps)
+        print(f"step {trainer.step} of {trainer.run.steps}, {trainer.seconds:.0f} s; {trainer.log.path}")
+    elif options.command == "evaluate":
+        print(json.dumps(trainer.evaluate(), indent=2))
+        if options.top_k or options.window:
+            for row in sweep(trainer, options.top_k, options.window):
+                print(json.dumps(row))
+    else:
+        trainer.export(options.checkpoint)
+        print(options.checkpoint)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (ValueError, FileNotFoundError) as error:
+        sys.exit(str(error))
