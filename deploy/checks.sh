@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What a reviewer would run after the tests: the format, sanitizers, and CUDA compile gates where nvcc exists.
+# What a reviewer would run after the tests: the format, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
 #
-#   deploy/checks.sh [format] [asan] [tsan] [cuda]    all four unless some are named
+#   deploy/checks.sh [format] [package] [asan] [tsan] [cuda]    all five unless some are named
 #   deploy/checks.sh tidy                             clang-tidy on the files changed since origin/main (after deploy/test.sh)
 #   deploy/checks.sh fuzz                             libFuzzer, a minute a target (clang and its runtime library)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deploy/install.sh
-[ $# -gt 0 ] || set -- format asan tsan cuda
+[ $# -gt 0 ] || set -- format package asan tsan cuda
 
 # Rooms without gRPC: the only ones where ThreadSanitizer's word can be taken (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test jobs_test"
@@ -27,6 +27,19 @@ for check in "$@"; do
     format)
       git ls-files -z '*.cc' '*.h' '*.cu' | xargs -0 -P2 -n40 clang-format-14 --dry-run -Werror
       echo "-- clang-format: $(git ls-files '*.cc' '*.h' '*.cu' | wc -l) files" ;;
+    package)
+      # What deploy/test.sh built, packed as a Debian package and unpacked again: both programs start from there.
+      package=build/release/package
+      rm -rf "$package" && mkdir -p "$package"
+      (cd build/release && cpack -G DEB -B package >package/cpack.log) || { cat "$package/cpack.log"; exit 1; }
+      dpkg-deb -x "$package"/varifocal_*.deb "$package/root"
+      for program in varifocal varifocald; do "$package/root/usr/bin/$program" --version; done
+      for file in lib/systemd/system/varifocald.service share/bash-completion/completions/varifocal \
+                  share/varifocal/models/baseline/config.json share/doc/varifocal/README.md; do
+        test -s "$package/root/usr/$file" || { echo "error: the package lacks usr/$file" >&2; exit 1; }
+      done
+      bash -n "$package/root/usr/share/bash-completion/completions/varifocal"
+      echo "-- package: $(basename "$package"/varifocal_*.deb), $(stat -c %s "$package"/varifocal_*.deb) bytes" ;;
     asan)
       # Without detect_stack_use_after_return: g++ 12 misaligns 64-byte vectors on the stack it uses for that.
       export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
@@ -63,6 +76,6 @@ for check in "$@"; do
         "build/fuzz/bin/fuzz_$target" -max_total_time=60 -timeout=10 -rss_limit_mb=4000 -verbosity=0 \
           -artifact_prefix="build/fuzz/crash-$target-" "build/fuzz/corpus/$target" tests/fuzz/seeds
       done ;;
-    *) echo "error: unknown check '$check'; the checks are asan, tsan, cuda, tidy, fuzz" >&2; exit 2 ;;
+    *) echo "error: unknown check '$check'; the checks are format, package, asan, tsan, cuda, tidy, fuzz" >&2; exit 2 ;;
   esac
 done

@@ -4,9 +4,11 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "client/report/sample_browser.h"
@@ -147,21 +149,30 @@ std::string Temperature(const Json& value) {
   return absl::StrCat("t per layer from ", Json(low).dump(), " to ", Json(high).dump());
 }
 
+// A value of an attention setting; of a list by layer its smallest and largest number.
+std::string SettingValue(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array() || value.empty()) return value.dump();
+  const auto [low, high] = std::minmax_element(value.begin(), value.end());
+  return absl::StrCat(low->dump(), " to ", high->dump(), " by layer");
+}
+
+// The attention keys of a checkpoint in words, whatever variants they name: "trained with focal attention (constant,
+// temperature 0.4)". Empty for the baseline.
 std::string TrainedLabel(const std::string& attention_json) {
-  auto parsed = ParseJson(attention_json);
+  const auto parsed = ParseJson(attention_json);
   if (!parsed.ok() || !parsed->is_object()) return "";
-  if (parsed->contains("focus_attention")) return "trained with Focus";
-  const Json focal = parsed->contains("focal_attention") ? (*parsed)["focal_attention"] : *parsed;
-  if (!focal.is_object() || !focal.contains("mode")) return "";
-  if (focal["mode"] == "constant")
-    return absl::StrCat("trained with ", Temperature(focal.value("temperature", Json())));
-  if (focal["mode"] != "learned") return "";
-  return absl::StrCat("trained with learned \u03C4 from ", focal.value("tau_min", Json()).dump(), " to ",
-                      focal.value("tau_max", Json()).dump(), ", ",
-                      focal.value("tau_mean", Json("causal")).is_string()
-                          ? focal.value("tau_mean", std::string("causal"))
-                          : std::string("causal"),
-                      " mean");
+  std::vector<std::string> variants;
+  for (const auto& [key, setting] : parsed->items()) {
+    std::vector<std::string> parts;
+    if (!setting.is_object()) continue;
+    if (setting.contains("mode")) parts.push_back(SettingValue(setting["mode"]));
+    for (const auto& [name, value] : setting.items()) {
+      if (name != "mode") parts.push_back(absl::StrCat(name, " ", SettingValue(value)));
+    }
+    variants.push_back(absl::StrCat(absl::StrReplaceAll(key, {{"_", " "}}), " (", absl::StrJoin(parts, ", "), ")"));
+  }
+  return variants.empty() ? "" : absl::StrCat("trained with ", absl::StrJoin(variants, " and "));
 }
 
 }  // namespace

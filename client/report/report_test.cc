@@ -193,8 +193,10 @@ TEST_F(ReportTest, SaysWhoWinsWhereAndHowSure) {
   EXPECT_THAT(page,
               HasSubstr("Undecided whether soft differs from baseline at 1K, 2K, 4K and 8K, averaged over 2 tasks: the "
                         "largest difference is "));
-  EXPECT_THAT(page, HasSubstr("trained with t = 0.4"));
-  EXPECT_THAT(page, HasSubstr("run with t = 0.7, trained with learned \u03C4 from 3.5 to 8.0, causal mean"));
+  EXPECT_THAT(page, HasSubstr("trained with focal attention (constant, temperature 0.4)"));
+  EXPECT_THAT(
+      page,
+      HasSubstr("run with t = 0.7, trained with focal attention (learned, tau_max 8.0, tau_mean causal, tau_min 3.5)"));
   EXPECT_THAT(page, HasSubstr("<b>extrapolated</b>"));
   EXPECT_THAT(page, Not(HasSubstr("<b>incomplete</b>")));
   EXPECT_THAT(page,

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "db/stats/family.h"
@@ -248,7 +249,9 @@ absl::StatusOr<ComparisonReport> CompareGrouped(const GroupedPairs& grouped, con
       info.baseline_design_effect = baseline_effects.Of(lengths, pairs);
       info.candidate_design_effect = candidate_effects.Of(lengths, pairs);
       absl::StatusOr<Comparison> row = ComparePairs(pairs, info, options);
-      if (!row.ok()) continue;  // all failed and the metric has no worst value: nothing to compare, and incomplete
+      // All failed and the metric has no worst value: nothing to compare, and incomplete.
+      if (absl::IsFailedPrecondition(row.status())) continue;
+      RETURN_IF_ERROR(row.status());
       if (const auto cell = grouped.cells.find({task, length}); cell != grouped.cells.end()) {
         row->baseline_left_out_count = cell->second.baseline_left_out_count;
         row->candidate_left_out_count = cell->second.candidate_left_out_count;

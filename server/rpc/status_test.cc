@@ -34,7 +34,7 @@ TEST(StatusTest, EveryCodeKeepsItsNumberAndSaysWhy) {
 
 TEST(StatusTest, ReasonAndFieldTravel) {
   const grpc::Status status = ToGrpcStatus(WithReason(
-      absl::InvalidArgumentError("top_p 2 is not above 0 and at most 1"), "BAD_TOP_P", {{"field", "top_p"}}));
+      absl::InvalidArgumentError("top_p 2 is not above 0 and at most 1"), ErrorReason::kBadTopP, {{"field", "top_p"}}));
   const google::rpc::Status details = Details(status);
   ASSERT_EQ(details.details_size(), 2);
   google::rpc::ErrorInfo info;
@@ -51,7 +51,7 @@ TEST(StatusTest, HostileTextStaysSmallAndPrintable) {
   std::map<std::string, std::string> metadata;
   for (int i = 0; i < 100; ++i) metadata["k" + std::to_string(i)] = std::string(10'000, '\xff');
   const grpc::Status status =
-      ToGrpcStatus(WithReason(absl::NotFoundError(std::string(100'000, '\x01')), "A", metadata));
+      ToGrpcStatus(WithReason(absl::NotFoundError(std::string(100'000, '\x01')), ErrorReason::kQueueFull, metadata));
   EXPECT_LT(status.error_details().size() + status.error_message().size(), 8u * 1024);
   EXPECT_EQ(status.error_message()[0], '?');
 }
