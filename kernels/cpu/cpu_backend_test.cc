@@ -44,13 +44,13 @@ TEST(CpuBackendTest, RefusesByNameWithTheValue) {
 
 TEST(CpuBackendTest, RefusesHeadDimsWithoutAKernel) {
   auto backend = std::move(*CreateBackend({.device = "cpu", .thread_count = 1}));
-  for (const int dim : {-8, 0, 4, 12, 264, 512}) {
+  for (const int dim : {-8, 0, 257, 264, 512}) {
     const Error error = backend->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim});
     EXPECT_EQ(error.code, ErrorCode::kUnsupported);
     EXPECT_NE(error.message.find(" " + std::to_string(dim) + ","), std::string::npos) << error.message;
     EXPECT_FALSE(backend->CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}, 1).ok());
   }
-  for (int dim = 8; dim <= 256; dim += 8) {
+  for (int dim = 1; dim <= 256; ++dim) {
     EXPECT_TRUE(backend->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}).ok());
   }
 }
