@@ -15,6 +15,7 @@ namespace varifocal {
 // clang-format off
 #define VF_ERROR_REASONS(X) \
   X(kAddressInUse, "ADDRESS_IN_USE") \
+  X(kBadAttentionOverride, "BAD_ATTENTION_OVERRIDE") \
   X(kBadChat, "BAD_CHAT") \
   X(kBadContinuation, "BAD_CONTINUATION") \
   X(kBadDirectory, "BAD_DIRECTORY") \

@@ -71,6 +71,7 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
     v1::Variant& proto = *spec.add_variants();
     proto.set_model(ModelResource(variant.model));
     for (double temperature : variant.focal_temperatures) proto.add_focal_temperatures(temperature);
+    proto.mutable_attention_overrides()->insert(variant.attention_overrides.begin(), variant.attention_overrides.end());
   }
   if (suite.limit > 0) spec.set_limit(static_cast<int32_t>(std::min<int64_t>(suite.limit, kSampleCountMax)));
   spec.set_keep_prompts(job.keep_prompts);

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/files.h"
@@ -85,11 +86,22 @@ void ModelFlags::AddTo(FlagSet& flags) {
       .Required();
   flags.Add("focal-temperature", &focal_temperature, "T[,T..]",
             "run-time focal temperature instead of the checkpoint's: one number, or one a layer");
+  flags.Add("attention", &attention, "NAME=X",
+            "another run-time attention setting: full-t=0.7 (a temperature of layers without a window), log-n=4096 "
+            "(scores grow with the logarithm of the number of visible keys); repeatable");
 }
 
-absl::StatusOr<std::vector<double>> ModelFlags::FocalTemperatures() const {
-  if (!focal_temperature.has_value()) return std::vector<double>();
-  return ReadFocalTemperatures("focal-temperature", *focal_temperature);
+absl::StatusOr<Variant> ModelFlags::AttentionSettings() const {
+  Variant variant;
+  if (!attention.empty()) {
+    absl::StatusOr<Variant> parsed = ParseVariant(absl::StrCat("model@", absl::StrJoin(attention, "@")));
+    if (!parsed.ok()) return UsageError(absl::StrCat("--attention: ", parsed.status().message(), "."));
+    variant = *std::move(parsed);
+  }
+  if (focal_temperature.has_value()) {
+    ASSIGN_OR_RETURN(variant.focal_temperatures, ReadFocalTemperatures("focal-temperature", *focal_temperature));
+  }
+  return variant;
 }
 
 absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const ModelFlags& flags, const GlobalFlags& global) {

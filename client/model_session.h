@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/status_macros.h"
 #include "client/daemon.h"
 #include "client/embedded.h"
 #include "client/flags.h"
 #include "client/verb.h"
+#include "eval_tasks/job_spec.h"
 
 namespace varifocal::client {
 
@@ -26,14 +28,26 @@ struct EngineFlags {
   absl::StatusOr<EmbeddedOptions> Options() const;
 };
 
-// --model, --focal-temperature and the engine flags of `generate` and `score`.
+// --model, --focal-temperature, --attention and the engine flags of `generate` and `score`.
 struct ModelFlags {
   std::string model;
   std::optional<std::string> focal_temperature;
+  std::vector<std::string> attention;
   EngineFlags engine;
 
   void AddTo(FlagSet& flags);
-  absl::StatusOr<std::vector<double>> FocalTemperatures() const;
+  // Writes the run-time attention settings into a request.
+  template <typename Request>
+  absl::Status SetAttention(Request* request) const {
+    ASSIGN_OR_RETURN(const Variant variant, AttentionSettings());
+    for (const double temperature : variant.focal_temperatures) request->add_focal_temperatures(temperature);
+    request->mutable_attention_overrides()->insert(variant.attention_overrides.begin(),
+                                                   variant.attention_overrides.end());
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<Variant> AttentionSettings() const;
 };
 
 class ModelSession {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,7 @@ struct GenerationRequest {
   DecodeSettings decode;
   bool chat = false;    // the sample's prompt goes into the model's chat format; its token ids already are in it
   std::string variant;  // for logs
+  std::map<std::string, double> attention_overrides = {};  // further run-time settings, by name
 };
 
 struct Generation {

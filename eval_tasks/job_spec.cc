@@ -177,7 +177,10 @@ absl::StatusOr<SuiteSpec> SuiteFromJson(const Json& object) {
 }  // namespace
 
 std::string Variant::Name() const {
-  return focal_temperatures.empty() ? model : absl::StrCat(model, kTemperatureMark, Temperatures(focal_temperatures));
+  std::string name = model;
+  if (!focal_temperatures.empty()) absl::StrAppend(&name, kTemperatureMark, Temperatures(focal_temperatures));
+  for (const auto& [key, value] : attention_overrides) absl::StrAppend(&name, "@", key, "=", FormatNumber(value));
+  return name;
 }
 
 absl::Status CheckName(absl::string_view what, absl::string_view name) {
@@ -206,20 +209,52 @@ absl::StatusOr<std::vector<double>> ParseFocalTemperatures(absl::string_view tex
   return temperatures;
 }
 
+// The names are the model's to know; here they only have to read back from Variant::Name().
+absl::Status CheckOverrideNames(const Variant& variant) {
+  for (const auto& [key, value] : variant.attention_overrides) {
+    const bool is_word = std::all_of(key.begin(), key.end(), [](char c) {
+      return absl::ascii_islower(static_cast<unsigned char>(c)) || absl::ascii_isdigit(static_cast<unsigned char>(c)) ||
+             c == '-';
+    });
+    if (key.empty() || key == "t" || key.size() > kNameSizeMax || !is_word || !std::isfinite(value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", variant.model, "\" has the attention setting \"", key, "\" = ", value,
+                       "; a name has lower-case letters, digits and \"-\", and the value must be finite"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Variant> ParseVariant(absl::string_view text) {
   Variant variant;
   const size_t at = text.find('@');
   variant.model = std::string(text.substr(0, at));
   RETURN_IF_ERROR(CheckName("model", variant.model));
   if (at == absl::string_view::npos) return variant;
-  absl::string_view rest = text.substr(at);
-  if (rest.substr(0, kTemperatureMark.size()) != kTemperatureMark) {
-    return absl::InvalidArgumentError(absl::StrCat("the variant \"", text, "\" must be NAME or NAME@t=TEMPERATURE"));
+  for (absl::string_view setting : absl::StrSplit(text.substr(at + 1), '@')) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(setting, absl::MaxSplits('=', 1));
+    const auto [key, value] = parts;
+    if (key.size() == setting.size() || key.empty() || value.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the variant \"", text, "\" must be NAME, or NAME with settings such as NAME@t=0.7"));
+    }
+    if (key == "t" ? !variant.focal_temperatures.empty() : variant.attention_overrides.contains(std::string(key))) {
+      return absl::InvalidArgumentError(absl::StrCat("the variant \"", text, "\" sets ", key, " twice"));
+    }
+    if (key == "t") {
+      absl::StatusOr<std::vector<double>> temperatures = ParseFocalTemperatures(value);
+      if (!temperatures.ok()) return Annotate(temperatures.status(), absl::StrCat("\"", text, "\""));
+      variant.focal_temperatures = *std::move(temperatures);
+      continue;
+    }
+    const absl::StatusOr<double> number = ParseNumber(value);
+    if (!number.ok() || !std::isfinite(*number)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the variant \"", text, "\" sets ", key, " to \"", value, "\"; it must be a finite number"));
+    }
+    variant.attention_overrides.emplace(key, *number);
   }
-  rest.remove_prefix(kTemperatureMark.size());
-  absl::StatusOr<std::vector<double>> temperatures = ParseFocalTemperatures(rest);
-  if (!temperatures.ok()) return Annotate(temperatures.status(), absl::StrCat("\"", text, "\""));
-  variant.focal_temperatures = *std::move(temperatures);
+  RETURN_IF_ERROR(CheckOverrideNames(variant));
   return variant;
 }
 
@@ -250,7 +285,11 @@ std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, cons
   for (const Variant& variant : variants) {
     add(variant);
     if (!variant.focal_temperatures.empty()) continue;
-    for (double temperature : temperatures) add({variant.model, {temperature}});
+    for (double temperature : temperatures) {
+      Variant at_temperature = variant;
+      at_temperature.focal_temperatures = {temperature};
+      add(at_temperature);
+    }
   }
   return all;
 }
@@ -286,6 +325,7 @@ absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
       const absl::Status status = CheckFocalTemperature(temperature);
       if (!status.ok()) return Annotate(status, absl::StrCat("\"", variant.model, "\""));
     }
+    RETURN_IF_ERROR(CheckOverrideNames(variant));
     if (!names.insert(variant.Name()).second) {
       return absl::InvalidArgumentError(absl::StrCat("the variant \"", variant.Name(), "\" stands twice"));
     }

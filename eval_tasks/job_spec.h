@@ -27,10 +27,12 @@ inline constexpr int64_t kJobSampleCountMax = 2'000'000;  // samples over all ce
 inline constexpr int kInFlightMax = 1024;
 inline constexpr int kDefaultSampleCount = 48;  // 12 contexts of 4 questions
 
-// A model with an attention setting: "NAME", "NAME@t=0.7" or, one temperature a layer, "NAME@t=0.5,0.6".
+// A model with an attention setting: "NAME", "NAME@t=0.7", one temperature a layer "NAME@t=0.5,0.6", and further
+// run-time settings of the model's table, "NAME@t=0.8@log-n=4096".
 struct Variant {
   std::string model;
   std::vector<double> focal_temperatures;
+  std::map<std::string, double> attention_overrides = {};  // by name, without `t`
 
   std::string Name() const;  // canonical: shortest numbers that read back the same
   friend bool operator==(const Variant&, const Variant&) = default;

@@ -36,13 +36,31 @@ JobSpec SmallJob() {
   return spec;
 }
 
+TEST(VariantTest, FurtherSettings) {
+  const auto variant = ParseVariant("m@log-n=4096@t=0.5,1@full-t=0.70");
+  ASSERT_TRUE(variant.ok()) << variant.status();
+  EXPECT_EQ(variant->focal_temperatures, (std::vector<double>{0.5, 1}));
+  EXPECT_EQ(variant->attention_overrides, (std::map<std::string, double>{{"full-t", 0.7}, {"log-n", 4096}}));
+  EXPECT_EQ(variant->Name(), "m@t=0.5,1@full-t=0.7@log-n=4096");
+  EXPECT_EQ(*ParseVariant(variant->Name()), *variant);
+  const auto list = ParseVariantList("a@log-n=64,b@t=0.5,0.6@log-n=64,c");
+  ASSERT_TRUE(list.ok()) << list.status();
+  ASSERT_EQ(list->size(), 3u);
+  EXPECT_EQ((*list)[1].Name(), "b@t=0.5,0.6@log-n=64");
+  EXPECT_EQ(WithTemperatures({(*list)[0]}, {0.5})[1].Name(), "a@t=0.5@log-n=64");
+  for (const char* bad : {"m@", "m@log-n", "m@log-n=", "m@=4", "m@log-n=1@log-n=2", "m@t=1@t=2", "m@log-n=x",
+                          "m@log-n=inf", "m@LOG=1", "m@a b=1"}) {
+    EXPECT_FALSE(ParseVariant(bad).ok()) << bad;
+  }
+}
+
 TEST(VariantTest, ParsesAndWritesCanonically) {
   EXPECT_EQ(ParseVariant("baseline")->Name(), "baseline");
   EXPECT_EQ(ParseVariant("m@t=0.70")->Name(), "m@t=0.7");
   EXPECT_EQ(ParseVariant("m@t=1")->Name(), "m@t=1");
   EXPECT_EQ(ParseVariant("m@t=5e-1,0.6")->Name(), "m@t=0.5,0.6");
   EXPECT_EQ(ParseVariant("m@t=0.1")->focal_temperatures[0], 0.1);
-  for (const char* wrong : {"", "1x", "a b", "m@", "m@t", "m@t=", "m@x=1", "m@t=0", "m@t=-1", "m@t=nan", "m@t=inf",
+  for (const char* wrong : {"", "1x", "a b", "m@", "m@t", "m@t=", "m@t=0", "m@t=-1", "m@t=nan", "m@t=inf",
                             "m@t=1e999", "m@t=0.5,", "m@t=0.5x", "m@t= 1"}) {
     EXPECT_EQ(ParseVariant(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }

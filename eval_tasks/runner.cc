@@ -246,6 +246,7 @@ class Runner::Impl {
     GenerationRequest request;
     request.sample = item.sample;
     request.focal_temperatures = spec_.variants[variant_index].focal_temperatures;
+    request.attention_overrides = spec_.variants[variant_index].attention_overrides;
     request.decode = spec_.decode;
     request.chat = spec_.suite.tasks[static_cast<size_t>(grid_.cells[item.cell_index].task_index)].chat;
     request.variant = grid_.cells[item.cell_index].key.variant;

@@ -119,6 +119,12 @@ TEST_F(InferenceTest, GenerateRefusesByReason) {
          r.add_focal_temperatures(1);
        },
        grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", "learned"},
+      {"unknown attention setting", [](R& r) { (*r.mutable_attention_overrides())["sharpness"] = 2; },
+       grpc::INVALID_ARGUMENT, "BAD_ATTENTION_OVERRIDE", "there are: t, full-t, log-n"},
+      {"log-n of half a token", [](R& r) { (*r.mutable_attention_overrides())["log-n"] = 2.5; }, grpc::INVALID_ARGUMENT,
+       "BAD_ATTENTION_OVERRIDE", "log-n is 2.5; it must be a whole number"},
+      {"full-t without full layers", [](R& r) { (*r.mutable_attention_overrides())["full-t"] = 0; },
+       grpc::INVALID_ARGUMENT, "BAD_ATTENTION_OVERRIDE", "positive and finite"},
       {"sampling negative", [](R& r) { r.mutable_decode_settings()->set_sampling_temperature(-1); },
        grpc::INVALID_ARGUMENT, "BAD_SAMPLING_TEMPERATURE", "-1"},
       {"sampling nan", [=](R& r) { r.mutable_decode_settings()->set_sampling_temperature(nan); },

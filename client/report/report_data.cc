@@ -6,9 +6,11 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "client/report/sample_browser.h"
@@ -218,12 +220,23 @@ absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOpt
 
 bool IsShare(const db::TaskMetricRecord& metric) { return metric.worst_value == 0.0 && metric.best_value == 1.0; }
 
+bool IsRunTime(const db::VariantRecord& variant) {
+  return variant.focal_temperature_json.has_value() || absl::StrContains(variant.name, '@');
+}
+
 std::string AttentionLabel(const db::VariantRecord& variant) {
   const std::string trained = TrainedLabel(variant.model.attention_json);
-  if (!variant.focal_temperature_json.has_value()) return trained.empty() ? "softmax as usual" : trained;
-  auto run = ParseJson(*variant.focal_temperature_json);
-  return absl::StrCat("run with ", Temperature(run.ok() ? *run : Json()), ", ",
-                      trained.empty() ? "trained without" : trained);
+  std::vector<std::string> run;
+  if (variant.focal_temperature_json.has_value()) {
+    const auto temperature = ParseJson(*variant.focal_temperature_json);
+    run.push_back(Temperature(temperature.ok() ? *temperature : Json()));
+  }
+  const std::vector<std::string> settings = absl::StrSplit(variant.name, '@');
+  for (size_t i = 1; i < settings.size(); ++i) {
+    if (!absl::StartsWith(settings[i], "t=")) run.push_back(absl::StrReplaceAll(settings[i], {{"=", " = "}}));
+  }
+  if (run.empty()) return trained.empty() ? "softmax as usual" : trained;
+  return absl::StrCat("run with ", absl::StrJoin(run, " and "), ", ", trained.empty() ? "trained without" : trained);
 }
 
 ResultContext ContextOf(const ReportData& data, const Versus& versus) {

@@ -74,7 +74,9 @@ absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOpt
 // Values from 0 (worst) to 1 (best) are shown in percent, others as they are.
 bool IsShare(const db::TaskMetricRecord& metric);
 
-// "trained with t = 0.4", "run with t = 0.7, trained without", ...
+// Whether an attention setting was applied at run time.
+bool IsRunTime(const db::VariantRecord& variant);
+// "trained with focal attention (constant, temperature 0.4)", "run with t = 0.7 and log-n = 4096, trained without", ...
 std::string AttentionLabel(const db::VariantRecord& variant);
 
 // What the rows of this candidate need beside themselves.

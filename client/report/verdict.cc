@@ -310,11 +310,10 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   }
   std::vector<std::string> run_time;
   for (const db::VariantRecord& variant : data.variants) {
-    if (variant.focal_temperature_json.has_value())
-      run_time.push_back(absl::StrCat(variant.name, " is ", AttentionLabel(variant)));
+    if (IsRunTime(variant)) run_time.push_back(absl::StrCat(variant.name, " is ", AttentionLabel(variant)));
   }
   if (!run_time.empty()) {
-    labels.push_back({"run with t", absl::StrCat("A temperature applied at run time is not one trained with: ",
+    labels.push_back({"run with t", absl::StrCat("A setting applied at run time is not one trained with: ",
                                                  absl::StrJoin(run_time, "; "), ".")});
   }
   for (const Versus& versus : data.versus) {

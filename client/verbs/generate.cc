@@ -80,9 +80,7 @@ class Generate : public Command {
       if (stop.empty()) return UsageError("--stop is empty; every text contains that at once.");
       settings.add_stop(stop);
     }
-    ASSIGN_OR_RETURN(const std::vector<double> temperatures, model_.FocalTemperatures());
-    for (double temperature : temperatures) request->add_focal_temperatures(temperature);
-    return absl::OkStatus();
+    return model_.SetAttention(request);
   }
 
   static std::string FinishName(const v1::GenerationResult& result) {

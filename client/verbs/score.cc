@@ -91,9 +91,7 @@ class Score : public Command {
       request->add_continuations()->set_text(text);
     }
     request->set_per_token(per_token_);
-    ASSIGN_OR_RETURN(const std::vector<double> temperatures, model_.FocalTemperatures());
-    for (double temperature : temperatures) request->add_focal_temperatures(temperature);
-    return absl::OkStatus();
+    return model_.SetAttention(request);
   }
 
   // `text` has the prompt's own likelihoods; none where they were not asked for.

@@ -199,7 +199,8 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToParts(cons
   }
   for (Part& part : parts) {
     part.request.id = absl::StrCat(sample.task, "/", sample.context_length, "/", sample.index, "/", request.variant);
-    part.request.attention_overrides = RunTimeTemperature(request.focal_temperatures);
+    ASSIGN_OR_RETURN(part.request.attention_overrides,
+                     ToAttentionOverrides(model_->config, request.focal_temperatures, request.attention_overrides));
   }
   return parts;
 }

@@ -19,11 +19,17 @@ absl::Status CheckModelName(absl::string_view name) {
   return WithReason(CheckName("model", name), ErrorReason::kBadModelName);
 }
 
-absl::Status CheckFocalTemperatures(const ModelConfig& config, absl::Span<const double> temperatures) {
-  const absl::Status status =
-      config.attention.With(RunTimeTemperature(temperatures), AttentionModelOf(config)).status();
-  if (status.ok()) return status;
-  return WithReason(status, ErrorReason::kBadFocalTemperature, {{"field", "focal_temperatures"}});
+absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& config,
+                                                        absl::Span<const double> temperatures,
+                                                        const std::map<std::string, double>& others) {
+  AttentionOverrides overrides = RunTimeTemperature(temperatures);
+  const AttentionModel model = AttentionModelOf(config);
+  const absl::Status of_t = config.attention.With(overrides, model).status();
+  RETURN_IF_ERROR(WithReason(of_t, ErrorReason::kBadFocalTemperature, {{"field", "focal_temperatures"}}));
+  for (const auto& [name, value] : others) overrides.push_back({name, value});
+  const absl::Status status = config.attention.With(overrides, model).status();
+  RETURN_IF_ERROR(WithReason(status, ErrorReason::kBadAttentionOverride, {{"field", "attention_overrides"}}));
+  return overrides;
 }
 
 absl::Status FaultOf(const HostedModel& model) {

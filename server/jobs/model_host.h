@@ -70,7 +70,9 @@ absl::Status CheckModelName(absl::string_view name);
 
 // INVALID_ARGUMENT (BAD_FOCAL_TEMPERATURE) unless empty, or one number or one per layer, all finite and above 0, on a
 // model whose temperatures are not learned.
-absl::Status CheckFocalTemperatures(const ModelConfig& config, absl::Span<const double> temperatures);
+absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& config,
+                                                        absl::Span<const double> temperatures,
+                                                        const std::map<std::string, double>& others);
 
 // Why the model answers nothing any more: UNAVAILABLE (DEVICE_FAULTED) naming it, when its device has failed for good.
 absl::Status FaultOf(const HostedModel& model);

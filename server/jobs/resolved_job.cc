@@ -18,9 +18,13 @@ absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
     return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\" has no tokenizer")),
                       ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
   }
-  const absl::Status temperatures = CheckFocalTemperatures(model.config, variant.focal_temperatures);
-  return WithReason(Annotate(temperatures, absl::StrCat("variant \"", variant.Name(), "\"")),
-                    ErrorReason::kBadFocalTemperature, {{"variant", variant.Name()}, {"field", "spec.variants"}});
+  const absl::Status status =
+      ToAttentionOverrides(model.config, variant.focal_temperatures, variant.attention_overrides).status();
+  if (status.ok()) return status;
+  const ErrorReason reason = HasReason(status, ErrorReason::kBadFocalTemperature) ? ErrorReason::kBadFocalTemperature
+                                                                                  : ErrorReason::kBadAttentionOverride;
+  return WithReason(Annotate(status, absl::StrCat("variant \"", variant.Name(), "\"")), reason,
+                    {{"variant", variant.Name()}, {"field", "spec.variants"}});
 }
 
 // Chat tasks need a format of every model, and one format for all that share a tokenizer, because such variants share

@@ -96,8 +96,9 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& proto) {
     const v1::Variant& variant = proto.variants(i);
     ASSIGN_OR_RETURN(std::string model,
                      ParseModelResource(variant.model(), absl::StrCat("spec.variants[", i, "].model")));
-    spec.variants.push_back(
-        {std::move(model), {variant.focal_temperatures().begin(), variant.focal_temperatures().end()}});
+    spec.variants.push_back({std::move(model),
+                             {variant.focal_temperatures().begin(), variant.focal_temperatures().end()},
+                             {variant.attention_overrides().begin(), variant.attention_overrides().end()}});
   }
   if (proto.has_limit()) spec.limit = proto.limit();
   spec.in_flight = proto.has_in_flight() ? proto.in_flight() : 0;
@@ -127,6 +128,7 @@ void ToProto(const JobSpec& spec, v1::JobSpec* proto) {
     v1::Variant* out = proto->add_variants();
     out->set_model(absl::StrCat("models/", variant.model));
     out->mutable_focal_temperatures()->Add(variant.focal_temperatures.begin(), variant.focal_temperatures.end());
+    out->mutable_attention_overrides()->insert(variant.attention_overrides.begin(), variant.attention_overrides.end());
   }
   if (spec.limit != 0) proto->set_limit(spec.limit);
   proto->set_keep_prompts(spec.keep_prompts);

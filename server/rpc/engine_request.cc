@@ -78,6 +78,12 @@ absl::Status CheckContinuations(const v1::ComputeLogLikelihoodsRequest& request)
   return absl::OkStatus();
 }
 
+template <typename Request>
+absl::StatusOr<AttentionOverrides> OverridesOf(const Request& request, const HostedModel& model) {
+  return ToAttentionOverrides(model.config, request.focal_temperatures(),
+                              {request.attention_overrides().begin(), request.attention_overrides().end()});
+}
+
 }  // namespace
 
 absl::Status CheckHasTokenizer(const HostedModel& model) {
@@ -103,8 +109,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   if (!work.stop.empty()) RETURN_IF_ERROR(CheckHasTokenizer(model));
 
   EngineRequest engine_request;
-  RETURN_IF_ERROR(CheckFocalTemperatures(model.config, request.focal_temperatures()));
-  engine_request.attention_overrides = RunTimeTemperature(request.focal_temperatures());
+  ASSIGN_OR_RETURN(engine_request.attention_overrides, OverridesOf(request, model));
   RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
   RETURN_IF_ERROR(
       CheckLength(model.config, static_cast<int64_t>(engine_request.token_ids.size()), work.max_new_tokens));
@@ -115,8 +120,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
 absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsRequest& request,
                                               const HostedModel& model) {
   EngineRequest engine_request;
-  RETURN_IF_ERROR(CheckFocalTemperatures(model.config, request.focal_temperatures()));
-  engine_request.attention_overrides = RunTimeTemperature(request.focal_temperatures());
+  ASSIGN_OR_RETURN(engine_request.attention_overrides, OverridesOf(request, model));
   RETURN_IF_ERROR(CheckContinuations(request));
   if (request.continuations().empty()) {
     RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));

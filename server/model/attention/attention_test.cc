@@ -120,6 +120,7 @@ TEST(AttentionOverrideTest, ReplaceTheSettingOfTheirKey) {
   EXPECT_EQ(constant.With(RunTimeTemperature({0.7, 1, 1}), Model())->Label(), "focal t=0.7,1,1");
   EXPECT_EQ(constant.With({{"full-t", 0.8}}, Model())->Label(), "focal full-t=0.8");
   EXPECT_EQ(constant.With({{"log-n", 4096}}, Model())->Label(), "focal t=0.4 + log-n=4096");
+  EXPECT_EQ(constant.With({{"log-n", 4096.0}}, Model())->json(), constant.With({{"log-n", 4096}}, Model())->json());
   EXPECT_EQ(AttentionSetting().With({{"log-n", 4096}, {"t", 0.5}}, Model())->Label(), "focal t=0.5 + log-n=4096");
 }
 

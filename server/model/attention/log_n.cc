@@ -77,7 +77,16 @@ absl::StatusOr<AttentionVariantPtr> ReadLearned(ConfigReader&, const AttentionMo
 }
 
 absl::StatusOr<Json> Override(const Json& value, const AttentionModel&) {
-  return Json{{"mode", kLogNConstant.mode}, {"trained_length", value}};
+  Json length = value;
+  if (value.is_number_float()) {  // as it comes over the wire
+    const double number = value.get<double>();
+    if (number != std::floor(number) || number < kTrainedLengths.low || number > kTrainedLengths.high) {
+      return absl::InvalidArgumentError(absl::StrCat("log-n is ", number, "; it must be a whole number from ",
+                                                     kTrainedLengths.low, " to ", kTrainedLengths.high));
+    }
+    length = static_cast<int64_t>(number);
+  }
+  return Json{{"mode", kLogNConstant.mode}, {"trained_length", length}};
 }
 
 }  // namespace
