@@ -60,8 +60,8 @@ TEST(VariantTest, ParsesAndWritesCanonically) {
   EXPECT_EQ(ParseVariant("m@t=1")->Name(), "m@t=1");
   EXPECT_EQ(ParseVariant("m@t=5e-1,0.6")->Name(), "m@t=0.5,0.6");
   EXPECT_EQ(ParseVariant("m@t=0.1")->focal_temperatures[0], 0.1);
-  for (const char* wrong : {"", "1x", "a b", "m@", "m@t", "m@t=", "m@t=0", "m@t=-1", "m@t=nan", "m@t=inf",
-                            "m@t=1e999", "m@t=0.5,", "m@t=0.5x", "m@t= 1"}) {
+  for (const char* wrong : {"", "1x", "a b", "m@", "m@t", "m@t=", "m@t=0", "m@t=-1", "m@t=nan", "m@t=inf", "m@t=1e999",
+                            "m@t=0.5,", "m@t=0.5x", "m@t= 1"}) {
     EXPECT_EQ(ParseVariant(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
   }
   EXPECT_EQ(ParseVariant("m@t=-1").status().message(),
