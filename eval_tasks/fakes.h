@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -139,7 +140,9 @@ class FakeSink : public SampleSink {
     return it != records.end() && it->second.error.ok();
   }
   absl::Status Record(const SampleRecord& record) override {
-    if (!failure.ok() && static_cast<int>(order.size()) >= fail_after) return failure;
+    const bool fails = static_cast<int>(order.size()) >= fail_after;
+    if (fails && out_of_memory) throw std::bad_alloc();
+    if (fails && !failure.ok()) return failure;
     records[{record.cell, record.sample->index}] = record;
     order.push_back({record.cell, record.sample->index});
     return absl::OkStatus();
@@ -147,7 +150,8 @@ class FakeSink : public SampleSink {
 
   std::map<Key, SampleRecord> records;
   std::vector<Key> order;
-  absl::Status failure;  // of Record, once this many were taken
+  absl::Status failure;        // of Record, once this many were taken
+  bool out_of_memory = false;  // as std::bad_alloc
   int fail_after = 0;
 };
 

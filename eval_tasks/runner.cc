@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "eval_tasks/answer.h"
 #include "eval_tasks/metric.h"
@@ -72,8 +73,8 @@ class Runner::Impl {
     ASSIGN_OR_RETURN(grid_, MakeGrid(spec_));
     RETURN_IF_ERROR(CountDone());
     Report();
-    const absl::Status status = Loop();
-    // Whatever ended the loop, nobody is left who would call us.
+    const absl::Status status = CatchExceptions("running the job", [this] { return Loop(); });
+    // Whatever ended the loop, an exception included: no callback may find the run gone.
     CancelInFlight();
     const absl::Status drained = Drain(/*record=*/status.ok());
     RETURN_IF_ERROR(status);

@@ -448,5 +448,19 @@ TEST(RunnerTest, ASinkThatFailsStopsTheRun) {
   EXPECT_TRUE(generator.held().empty()) << "what was under way was cancelled";
 }
 
+TEST(RunnerTest, AnExceptionStopsTheRunAndCancelsWhatIsUnderWay) {
+  FakeGenerator generator;
+  generator.on_start = [&](FakeGenerator& g) {
+    if (g.held().size() == 3) g.Release(g.held()[1].id, FakeGenerator::Answer(g.held()[1].request));
+  };
+  FakeSink sink;
+  sink.out_of_memory = true;
+  sink.fail_after = 2;
+  Runner runner(Spec(), Both(&generator), &sink);
+  EXPECT_EQ(runner.Run().status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(sink.records.size(), 2u);
+  EXPECT_TRUE(generator.held().empty()) << "what was under way was cancelled";
+}
+
 }  // namespace
 }  // namespace varifocal

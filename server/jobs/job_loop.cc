@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/exceptions.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -133,7 +134,7 @@ auto JobManager::WhileBlocked(Call&& call) -> decltype(call()) {
 }
 
 void JobManager::RunJob(int64_t job_id) {
-  const absl::StatusOr<RunOutcome> outcome = RunSamples(job_id);
+  const absl::StatusOr<RunOutcome> outcome = CatchExceptions("running the job", [&] { return RunSamples(job_id); });
   Settle(job_id, outcome);
   std::lock_guard<std::mutex> lock(mutex_);
   running_.reset();
