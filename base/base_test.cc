@@ -103,7 +103,7 @@ TEST(JsonTest, RefusesWhatTwoReadersCouldReadDifferently) {
   EXPECT_FALSE(ParseJson(R"([NaN])").ok());
   EXPECT_FALSE(ParseJson(std::string(300, '[') + std::string(300, ']')).ok());
   EXPECT_TRUE(ParseJson(R"({"a":{"b":1},"c":{"b":2}})").ok()) << "the same key in two objects is fine";
-  EXPECT_EQ(ParseJson(R"({"a":1,"a":2})").status().message(), "the key \"a\" stands twice in one object");
+  EXPECT_EQ(ParseJson(R"({"a":1,"a":2})").status().message(), "the key \"a\" is given twice in one object");
 }
 
 TEST(JsonTest, GettersNameTheKey) {

@@ -1,4 +1,4 @@
-// Time as a dependency: wall time for records, monotonic time for durations, and a clock that moves only when told.
+// Time as a dependency: wall time for records, monotonic time for durations, and a manual clock for tests.
 //
 // Threads: all clocks may be shared.
 #pragma once

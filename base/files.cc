@@ -62,11 +62,11 @@ absl::Status FileError(const std::string& path, absl::string_view action, int er
 }
 
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
-  // Looked at first, because opening alone has effects on some devices.
+  // Checked before opening, because opening alone has effects on some devices.
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return FileError(path, "open", errno);
   if (!S_ISREG(info.st_mode)) return NotRegular(path, info.st_mode);
-  // Without O_NONBLOCK a FIFO that nobody writes blocks the open itself; on a regular file it has no effect.
+  // Without O_NONBLOCK, opening a FIFO without a writer blocks; the flag has no effect on a regular file.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return FileError(path, "open", errno);
   absl::Status status;
@@ -97,7 +97,7 @@ absl::Status InputFile::ReadAt(int64_t offset, size_t size, char* out) const {
     ASSIGN_OR_RETURN(const size_t count, ReadSomeAt(offset, size, out));
     if (count == 0) {
       return absl::DataLossError(absl::StrCat(path_, " became shorter while it was read: it had ", identity_.size,
-                                              " bytes and ends now at byte ", offset));
+                                              " bytes and now ends at byte ", offset));
     }
     offset += static_cast<int64_t>(count);
     out += count;
@@ -110,7 +110,7 @@ absl::Status InputFile::CheckUnchanged() const {
   struct stat info;
   if (fstat(fd_, &info) != 0) return FileError(path_, "inspect", errno);
   if (IdentityOf(info) == identity_) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path_, " was changed while it was read; nothing of it is used"));
+  return absl::DataLossError(absl::StrCat(path_, " was changed while it was read; its content is not used"));
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& kind) {
@@ -121,7 +121,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& ki
   }
   std::string bytes;
   try {
-    // Files of /proc have no size, and a growing file has more than it had: read until the end, within the limit.
+    // Files of /proc report size 0, and a file may grow: read until the end, within the limit.
     for (size_t count = 1; count > 0; bytes.resize(bytes.size() - (kPieceBytes - count))) {
       const size_t at = bytes.size();
       if (at == 0) bytes.reserve(static_cast<size_t>(file->size()) + kPieceBytes);

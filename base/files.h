@@ -1,7 +1,7 @@
 // Input files, read without trust: opened without blocking, regular files only, at most as large as their kind may be.
 //
-// Every reader of a file that a user names goes through here, so that a FIFO, a device, a directory or a file without
-// end is one sentence and never a blocked thread or memory that cannot be had. docs/limits.md lists the kinds.
+// Every reader of a file that a user names goes through here, so that a FIFO, a device, a directory or an endless file
+// is an error, and never blocks a thread or exhausts memory. docs/input_files.md lists the kinds.
 //
 // Errors:  NOT_FOUND (no such file), PERMISSION_DENIED, INVALID_ARGUMENT (not a regular file; larger than its kind may
 //          be), RESOURCE_EXHAUSTED (no descriptor or memory left), DATA_LOSS (an error of the disk, or a file that
@@ -26,14 +26,14 @@ struct FileKind {
   int64_t bytes_max;
 };
 
-inline constexpr FileKind kConfigFile = {"a configuration file",
-                                         16 << 20};  // config.json, generation_config.json, YAML, data.py
+// config.json, generation_config.json, YAML, data.py
+inline constexpr FileKind kConfigFile = {"a configuration file", 16 << 20};
 inline constexpr FileKind kChatFormatFile = {"a chat_format.json", 1 << 20};
 inline constexpr FileKind kTokenizerFile = {"a tokenizer.json", 128 << 20};
 inline constexpr FileKind kWeightIndexFile = {"a safetensors index", 100'000'000};
 inline constexpr FileKind kDataFile = {"a data file", int64_t{4} << 30};  // rows of jsonl, short and HELMET tasks
 
-// What tells whether a file is still the one that was opened: any write changes the time of change.
+// Identifies the content of a file as it was opened: any write changes the time of change.
 struct FileIdentity {
   uint64_t device = 0, inode = 0;
   int64_t size = 0, modified_ns = 0, changed_ns = 0;  // since 1970-01-01
@@ -51,7 +51,7 @@ class InputFile {
   const std::string& path() const { return path_; }
   const FileIdentity& identity() const { return identity_; }  // as it was opened
   int64_t size() const { return identity_.size; }
-  // What one read gives: fewer than `size` bytes near the end, 0 at it.
+  // The bytes of one read: fewer than `size` near the end of the file, 0 at the end.
   absl::StatusOr<size_t> ReadSomeAt(int64_t offset, size_t size, char* out) const;
   // Exactly `size` bytes from `offset` on, or DATA_LOSS.
   absl::Status ReadAt(int64_t offset, size_t size, char* out) const;

@@ -76,7 +76,7 @@ TEST_F(FilesTest, AFileThatBecameShorterIsDataLoss) {
   ASSERT_EQ(truncate(Path("file").c_str(), 4), 0);
   const absl::Status status = (*file)->ReadAt(2, 8, bytes);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("it had 10 bytes and ends now at byte 4"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("it had 10 bytes and now ends at byte 4"));
   EXPECT_EQ((*file)->CheckUnchanged().code(), absl::StatusCode::kDataLoss);
 }
 

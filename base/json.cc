@@ -32,7 +32,7 @@ absl::StatusOr<T> Require(absl::StatusOr<std::optional<T>> found, absl::string_v
 }
 
 // Builds the tree while nlohmann's lexer reads. Its own builder keeps the last of two equal keys without a word; here
-// an insertion tells, which costs nothing.
+// the result of the insertion shows duplicates at no cost.
 class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
   explicit TreeBuilder(Json& root) : root_(root) {}
@@ -52,7 +52,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   bool key(string_t& key) override {
     auto [found, is_new] = open_.back()->get_ref<Json::object_t&>().try_emplace(std::move(key));
     slot_ = &found->second;
-    if (!is_new) problem_ = absl::StrCat("the key \"", found->first, "\" stands twice in one object");
+    if (!is_new) problem_ = absl::StrCat("the key \"", found->first, "\" is given twice in one object");
     return is_new;
   }
   bool parse_error(std::size_t byte, const std::string&, const Json::exception& error) override {

@@ -18,19 +18,19 @@ constexpr size_t kQueuedLinesMax = 8192;
 constexpr size_t kQueuedBytesMax = 4 << 20;
 
 std::atomic<LogLevel> g_level{LogLevel::kInfo};
-std::atomic<LogQueue*> g_queue{nullptr};  // never destroyed: threads may log to the last
+std::atomic<LogQueue*> g_queue{nullptr};  // never destroyed: threads may log during exit
 
-// For the queue's thread: not through stdio, whose lock a blocked write would hold, and exit waits for that lock.
+// For the queue's thread. Bypasses stdio: a blocked write would hold its lock, and exit() waits for that lock.
 void WriteToDescriptor(const std::string& line) {
   for (size_t done = 0; done < line.size();) {
     const ssize_t count = write(STDERR_FILENO, line.data() + done, line.size() - done);
-    if (count < 0 && errno != EINTR) return;  // nobody to tell
+    if (count < 0 && errno != EINTR) return;  // there is no other place to report it
     if (count > 0) done += static_cast<size_t>(count);
   }
 }
 
 void Write(const std::string& line) {
-  std::fwrite(line.data(), 1, line.size(), stderr);  // one call: stdio locks the stream, so lines do not mix
+  std::fwrite(line.data(), 1, line.size(), stderr);  // one call: stdio locks the stream, so lines do not interleave
 }
 
 bool NeedsQuotes(absl::string_view value) {

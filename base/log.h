@@ -4,7 +4,7 @@
 //   2026-11-21T14:30:00.123Z I sample_done job=jobs/1 sample=17
 //
 // Values with spaces, quotes or control characters are quoted and escaped, so that a line is always one line.
-// Threads: any; lines never mix.
+// Threads: any; lines never interleave.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ struct LogField {
 
 // Lines below this level are dropped; kInfo unless set.
 void SetLogLevel(LogLevel level);
-// From here on lines are written by a thread of their own, so that nobody waits for a reader of standard error: at most
-// 8,192 lines or 4 MiB wait, what comes beyond is dropped, and a line says how many. Once, before other threads log.
+// From now on a thread of its own writes the lines, so that no caller blocks on a slow reader of standard error: at most
+// 8,192 lines or 4 MiB are queued, further ones are dropped, and a line states how many. Once, before other threads log.
 void LogThroughQueue();
-// Waits until the lines that wait are written, at most so long.
+// Blocks until the queued lines are written, at most this long.
 void FlushLog(int64_t milliseconds_max);
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {});
 // The line that Log would write, without the time; for tests.

@@ -40,6 +40,7 @@ absl::Status WithField(const absl::Status& status, const std::string& field) {
   reason.metadata["field"] = field;
   return Attach(status, reason);
 }
+
 Reason ReasonOf(const absl::Status& status) {
   VF_CHECK(!status.ok());
   const auto payload = status.GetPayload(kPayloadUrl);

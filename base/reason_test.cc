@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "base/status_macros.h"
+
 namespace varifocal {
 namespace {
 
@@ -38,6 +40,14 @@ TEST(ReasonTest, OkStaysOk) {
   EXPECT_TRUE(WithReason(absl::OkStatus(), ErrorReason::kQueueFull).ok());
   EXPECT_TRUE(WithField(absl::OkStatus(), "top_p").ok());
   EXPECT_FALSE(HasReason(absl::OkStatus(), ErrorReason::kQueueFull));
+}
+
+TEST(ReasonTest, AnAnnotationKeepsIt) {
+  const absl::Status status = Annotate(
+      WithReason(absl::InvalidArgumentError("top_p is 2"), ErrorReason::kBadTopP, {{"field", "top_p"}}), "line 3");
+  EXPECT_EQ(status.message(), "line 3: top_p is 2");
+  EXPECT_TRUE(HasReason(status, ErrorReason::kBadTopP)) << status;
+  EXPECT_EQ(ReasonOf(status).metadata["field"], "top_p");
 }
 
 TEST(ReasonTest, AnotherField) {

@@ -1,6 +1,8 @@
 #include "client/daemon.h"
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/usage.h"
 
 namespace varifocal::client {
 namespace {
@@ -17,6 +19,13 @@ Daemon::Daemon(const std::shared_ptr<grpc::Channel>& channel)
     : inference_(v1::Inference::NewStub(channel)), evaluation_(v1::Evaluation::NewStub(channel)) {}
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 || port > 65535) {
+    return UsageError(absl::StrCat("--daemon=", address, ": must be HOST:PORT with a port from 1 to 65535."));
+  }
+  const std::string host = address.substr(0, colon);
+  const bool is_here = host == "127.0.0.1" || host == "localhost" || host == "[::1]";
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetMaxSendMessageSize(kMessageBytesMax);
@@ -29,6 +38,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const std::string& addre
   while (state != GRPC_CHANNEL_READY) {
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN ||
         !channel->WaitForStateChange(state, deadline)) {
+      if (!is_here) {
+        return absl::UnavailableError(
+            absl::StrCat("No daemon answers at ", address, "; name another with --daemon=HOST:PORT."));
+      }
       return absl::UnavailableError(absl::StrCat(
           "No daemon answers at ", address, "; start one with `varifocald --db=results.db --model=NAME=DIR",
           address == "127.0.0.1:50151" ? "" : absl::StrCat(" --listen=", address),

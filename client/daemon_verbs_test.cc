@@ -1,5 +1,7 @@
 // The verbs that need a model: against a real daemon in another process and against the server in this one, with the
 // smallest shipped checkpoint. Both ways must give the same answers.
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
@@ -47,6 +49,27 @@ class DaemonVerbsTest : public testing::Test {
   testing_support::DaemonProcess daemon_;
 };
 
+TEST_F(DaemonVerbsTest, ModelsComeAndGo) {
+  const Ran loaded = Ask({"load", "learned=models/focal-learned"});
+  EXPECT_EQ(loaded.code, ExitCode::kDone) << loaded.err;
+  EXPECT_THAT(loaded.out, HasSubstr("learned is served: "));
+  EXPECT_THAT(Ask({"models"}).out, HasSubstr("learned"));
+  EXPECT_THAT(Ask({"load", "learned=models/baseline"}).err, HasSubstr("learned"));
+  EXPECT_EQ(Ask({"unload", "learned"}).out, "learned is not served any more; its memory is free.\n");
+  EXPECT_EQ(Ask({"models"}).out.find("learned"), std::string::npos);
+  EXPECT_EQ(Ask({"unload", "learned"}).code, ExitCode::kFailed);
+  EXPECT_EQ(Ask({"load", "learned"}).code, ExitCode::kWrongUsage);
+}
+
+TEST_F(DaemonVerbsTest, ADryRunLeavesNoDatabase) {
+  const std::string path = directory_.File("dry.db");
+  const Ran ran = Varifocal({"run", "quick", "--model=baseline=models/baseline", "--db=" + path, "--lengths=1K",
+                             "--tasks=recall_kv", "--limit=4", "--dry-run"});
+  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("Power: one variant, so there is no difference to find."));
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
 TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   const std::vector<std::string> submit = {
       "submit", "quick", "--models=baseline,focal", "--lengths=256,512", "--limit=4", "--tasks=recall_kv,icl_labels"};
@@ -54,7 +77,9 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   dry.push_back("--dry-run");
   const Ran estimate = Ask(dry);
   EXPECT_EQ(estimate.code, ExitCode::kDone) << estimate.err;
-  EXPECT_THAT(estimate.out, AllOf(HasSubstr("samples               32"), HasSubstr("Nothing was stored.")));
+  EXPECT_THAT(estimate.out, AllOf(HasSubstr("samples               32"),
+                                  HasSubstr("Power of the mean over tasks, for 1 candidate at 2 lengths"),
+                                  HasSubstr("Nothing was stored.")));
   EXPECT_THAT(Ask({"list"}).out, HasSubstr("No jobs yet"));
 
   const Ran submitted = Ask(submit);

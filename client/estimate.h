@@ -1,12 +1,20 @@
 // What a job would cost, as `submit --dry-run` shows it.
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "client/console.h"
+#include "client/power.h"
 #include "varifocal/v1/evaluation.pb.h"
 
 namespace varifocal::client {
 
-absl::Status PrintEstimate(const v1::JobEstimate& estimate, Console& console);
+// `power` may be an error, which is then told in its place.
+absl::Status PrintEstimate(const v1::JobEstimate& estimate, const absl::StatusOr<JobPower>& power, Console& console);
+
+// A duration that is known roughly: "about 50 s", "about 4 min", "about 2.5 h".
+std::string RoughDuration(double seconds);
 
 }  // namespace varifocal::client

@@ -3,8 +3,8 @@
 //   flags.Add("limit", &limit_, "N", "ask only the first N questions of every cell").AtLeast(1);
 //   flags.AddPositional("SUITE", &suite_, "a file, or the name of a built-in suite").Required();
 //
-// Flags are written --name=value or --name value; a switch is --name alone; a repeatable one may stand several times.
-// Values arrive as they were typed: numbers are read here, so that every mistake is told in the same words.
+// Flags are written --name=value or --name value; a switch is --name alone; a repeatable one may be given several times.
+// Values arrive as they were typed: numbers are read here, so that every error has the same wording.
 //
 // Errors: UsageError (usage.h) naming the flag, the value and what was expected, with a suggestion where one is near.
 #pragma once
@@ -59,7 +59,7 @@ class FlagSet {
   Flag& AddPositional(absl::string_view name, std::string* target, absl::string_view help);
   Flag& AddPositionals(absl::string_view name, std::vector<std::string>* target, absl::string_view help);
 
-  // Flags added from here on stand under `title` in --help.
+  // Flags added from here on are listed under `title` in --help.
   void Section(absl::string_view title);
 
   absl::Status Parse(const std::vector<std::string>& args);

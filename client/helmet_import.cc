@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/rows.h"
-#include "eval_tasks/helmet_import/importer.h"
+#include "eval_tasks/helmet/import/importer.h"
 #include "eval_tasks/job_spec.h"
 
 namespace varifocal::client {

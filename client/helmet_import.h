@@ -1,4 +1,4 @@
-// `varifocal suites import-helmet`: its flags, and the import with what is told to the user.
+// `varifocal suites import-helmet`: its flags, and the import with its messages.
 //
 // Threads: one.
 #pragma once

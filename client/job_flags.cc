@@ -5,17 +5,19 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/models.h"
 #include "client/suite_file.h"
 #include "client/usage.h"
+#include "wire/job_spec.h"
 
 namespace varifocal::client {
 
 void SuiteFlags::AddTo(FlagSet& flags, bool is_required) {
   flags.AddPositional("SUITE", &suite, "a built-in suite (`varifocal suites`) or the path of a YAML file").required =
       is_required;
-  flags.Add("lengths", &lengths, "N,N,..", "context lengths in tokens instead of the suite's");
+  flags.Add("lengths", &lengths, "N,N,..", "context lengths in tokens instead of the suite's; 8K is 8192");
   flags.Add("tasks", &tasks, "NAME,..", "only these tasks of the suite");
   flags.Add("limit", &limit, "N", "only the first N questions of every task and length").AtLeast(1);
   flags.Add("seed", &seed, "N", "data seed instead of the suite's: other questions");
@@ -26,13 +28,15 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
   ASSIGN_OR_RETURN(SuiteSpec spec, ToSuiteSpec(config));
   std::vector<int> chosen_lengths;
   for (const std::string& text : SplitList(lengths.value_or(""))) {
-    int length = 0;
-    if (!absl::SimpleAtoi(text, &length) || length < 1 || length > kContextLengthMax) {
+    absl::string_view digits = text;
+    const int unit = absl::ConsumeSuffix(&digits, "K") || absl::ConsumeSuffix(&digits, "k") ? 1024 : 1;
+    int count = 0;
+    if (!absl::SimpleAtoi(digits, &count) || count < 1 || count > kContextLengthMax / unit) {
       return UsageError(absl::StrCat("--lengths: \"", text,
                                      "\" is not a context length; it must be a whole number from 1 to ",
-                                     kContextLengthMax, "."));
+                                     kContextLengthMax, ", or one with K for 1,024 tokens."));
     }
-    chosen_lengths.push_back(length);
+    chosen_lengths.push_back(count * unit);
   }
   if (lengths.has_value() && chosen_lengths.empty()) {
     return UsageError("--lengths is empty; leave it out for the suite's own.");
@@ -57,31 +61,22 @@ void JobFlags::AddTo(FlagSet& flags) {
 }
 
 absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags& job, absl::string_view models) {
-  v1::JobSpec spec;
-  ASSIGN_OR_RETURN(const SuiteSpec suite_spec, suite.Read());
-  *spec.mutable_suite() = ToSuiteConfig(suite_spec);
+  JobSpec spec;
+  ASSIGN_OR_RETURN(spec.suite, suite.Read());
   absl::StatusOr<std::vector<Variant>> variants = ParseVariantList(models);
   if (!variants.ok()) return AsUsageError(variants.status());
+  spec.variants = *std::move(variants);
   if (job.focal_temperatures.has_value()) {
     ASSIGN_OR_RETURN(const std::vector<double> temperatures,
                      ReadFocalTemperatures("focal-temperatures", *job.focal_temperatures));
-    *variants = WithTemperatures(*variants, temperatures);
+    spec.variants = WithTemperatures(spec.variants, temperatures);
   }
-  for (const Variant& variant : *variants) {
-    v1::Variant& proto = *spec.add_variants();
-    proto.set_model(ModelResource(variant.model));
-    for (double temperature : variant.focal_temperatures) proto.add_focal_temperatures(temperature);
-    proto.mutable_attention_overrides()->insert(variant.attention_overrides.begin(), variant.attention_overrides.end());
-  }
-  if (suite.limit > 0) spec.set_limit(static_cast<int32_t>(std::min<int64_t>(suite.limit, kSampleCountMax)));
-  spec.set_keep_prompts(job.keep_prompts);
-  if (job.in_flight.has_value()) spec.set_in_flight(static_cast<int32_t>(*job.in_flight));
-  if (job.sampling_temperature.has_value()) spec.set_sampling_temperature(*job.sampling_temperature);
-  if (job.top_p.has_value()) {
-    if (*job.top_p <= 0) return UsageError("--top-p=0: must be above 0.");
-    spec.set_top_p(*job.top_p);
-  }
-  return spec;
+  spec.limit = static_cast<int>(std::min<int64_t>(suite.limit, kSampleCountMax));
+  spec.keep_prompts = job.keep_prompts;
+  spec.in_flight = static_cast<int>(job.in_flight.value_or(0));  // 0: the daemon's setting
+  if (job.top_p.has_value() && *job.top_p <= 0) return UsageError("--top-p=0: must be above 0.");
+  spec.decode = {.sampling_temperature = job.sampling_temperature, .top_p = job.top_p};
+  return ToProto(spec);
 }
 
 }  // namespace varifocal::client

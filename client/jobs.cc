@@ -1,8 +1,5 @@
 #include "client/jobs.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
 #include <cmath>
 #include <ostream>
 #include <utility>
@@ -12,12 +9,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/clock.h"
-#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/progress.h"
+#include "wire/job_spec.h"
+#include "wire/resource_names.h"
 
 namespace varifocal::client {
 namespace {
@@ -45,19 +42,10 @@ absl::StatusOr<std::string> JobName(const std::string& text) {
     return UsageError(absl::StrCat(
         "\"", text, "\" is not a job; jobs are called jobs/1, jobs/2, ... and `varifocal list` shows them."));
   }
-  return absl::StrCat("jobs/", number);
+  return JobResource(number);
 }
 
-std::string RequestIdOf(const v1::JobSpec& spec) {
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);  // parameters are a map, whose order is not fixed otherwise
-    spec.SerializeToCodedStream(&coded);
-  }
-  return Sha256Hex(bytes).substr(0, 32);
-}
+std::string RequestIdOf(const v1::JobSpec& spec) { return MessageSha256(spec).substr(0, 32); }
 
 std::string StateName(v1::Job::State state) { return absl::AsciiStrToLower(v1::Job::State_Name(state)); }
 
@@ -96,7 +84,7 @@ std::vector<Column> JobColumns() {
       {.key = "suite", .title = "suite"},
       {.key = "variants",
        .title = "variants",
-       .text = [](const Json& row) { return absl::StrJoin(row.at("variants").get<std::vector<std::string>>(), ", "); }},
+       .text = [](const Json& row) { return ShortList(row.at("variants").get<std::vector<std::string>>(), 4); }},
       {.key = "done_count",
        .title = "done",
        .right_aligned = true,

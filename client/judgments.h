@@ -1,4 +1,4 @@
-// Judgments: scores that somebody else gave to stored answers, a judge model for example, read from files.
+// Judgments: scores given to stored answers elsewhere, by a judge model for example, read from files.
 //
 // Two forms. JSON lines, an answer a line:
 //

@@ -5,7 +5,7 @@
 #include "client/program.h"
 
 int main(int argc, char** argv) {
-  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // its complaints would stand beside our one sentence
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // its messages would appear beside ours
   varifocal::client::Console console = varifocal::client::StandardConsole();
   return static_cast<int>(varifocal::client::RunProgram({argv + 1, argv + argc}, console));
 }

@@ -88,7 +88,9 @@ void ModelFlags::AddTo(FlagSet& flags) {
             "run-time focal temperature instead of the checkpoint's: one number, or one a layer");
   flags.Add("attention", &attention, "NAME=X",
             "another run-time attention setting: full-t=0.7 (a temperature of layers without a window), log-n=4096 "
-            "(scores grow with the logarithm of the number of visible keys); repeatable");
+            "(scores grow with the logarithm of the number of visible keys), and those of the flags below; repeatable");
+  flags.Add("focus-top-k", &focus_top_k, "N", "of a Focus checkpoint: groups per token, in place of its own");
+  flags.Add("focus-window", &focus_window, "N", "of a Focus checkpoint: keys before a row that are always visible");
 }
 
 absl::StatusOr<Variant> ModelFlags::AttentionSettings() const {
@@ -97,6 +99,12 @@ absl::StatusOr<Variant> ModelFlags::AttentionSettings() const {
     absl::StatusOr<Variant> parsed = ParseVariant(absl::StrCat("model@", absl::StrJoin(attention, "@")));
     if (!parsed.ok()) return UsageError(absl::StrCat("--attention: ", parsed.status().message(), "."));
     variant = *std::move(parsed);
+  }
+  for (const auto& [name, value] : {std::pair{"focus-top-k", focus_top_k}, {"focus-window", focus_window}}) {
+    if (!value.has_value()) continue;
+    if (!variant.attention_overrides.emplace(name, static_cast<double>(*value)).second) {
+      return UsageError(absl::StrCat("--", name, " is given twice; --attention has it too."));
+    }
   }
   if (focal_temperature.has_value()) {
     ASSIGN_OR_RETURN(variant.focal_temperatures, ReadFocalTemperatures("focal-temperature", *focal_temperature));
@@ -112,7 +120,7 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const ModelFlag
           "With --daemon the engine is the daemon's; leave out --device, --dtype and the other engine flags.");
     }
     ASSIGN_OR_RETURN(session->daemon_, Daemon::Connect(global.daemon));
-    session->model_ = ModelResource(flags.model);
+    session->model_ = ModelResourceOf(flags.model);
     return session;
   }
   ASSIGN_OR_RETURN(EmbeddedOptions options, flags.engine.Options());

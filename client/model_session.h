@@ -28,11 +28,12 @@ struct EngineFlags {
   absl::StatusOr<EmbeddedOptions> Options() const;
 };
 
-// --model, --focal-temperature, --attention and the engine flags of `generate` and `score`.
+// --model, --focal-temperature, --attention, --focus-top-k, --focus-window and the engine flags of `generate` and `score`.
 struct ModelFlags {
   std::string model;
   std::optional<std::string> focal_temperature;
   std::vector<std::string> attention;
+  std::optional<int64_t> focus_top_k, focus_window;
   EngineFlags engine;
 
   void AddTo(FlagSet& flags);

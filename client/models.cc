@@ -1,16 +1,14 @@
 #include "client/models.h"
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/usage.h"
 #include "eval_tasks/job_spec.h"
+#include "wire/resource_names.h"
 
 namespace varifocal::client {
 
-std::string ModelResource(absl::string_view name) {
-  return absl::StartsWith(name, "models/") ? std::string(name) : absl::StrCat("models/", name);
-}
+std::string ModelResourceOf(absl::string_view name) { return ModelResource(ModelShortName(name)); }
 
 std::string ModelShortName(absl::string_view resource) {
   absl::ConsumePrefix(&resource, "models/");

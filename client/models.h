@@ -10,8 +10,8 @@
 namespace varifocal::client {
 
 // "baseline" and "models/baseline" are the same model: "models/baseline".
-std::string ModelResource(absl::string_view name);
-// The other way round.
+std::string ModelResourceOf(absl::string_view name);
+// "models/baseline" or "baseline": "baseline".
 std::string ModelShortName(absl::string_view resource);
 
 // "0.7" or one number a layer, "0.7,0.8": each finite and above zero, otherwise a UsageError naming the flag.

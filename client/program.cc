@@ -18,7 +18,11 @@ namespace {
 
 void AddGlobalFlags(FlagSet& flags, const Verb& verb, GlobalFlags* global, std::string* format, bool* help) {
   flags.Section("For every verb");
-  flags.Add("daemon", &global->daemon, "HOST:PORT", "the daemon to talk to (127.0.0.1:50151 unless given)");
+  if (verb.daemon == DaemonUse::kAlways) {
+    flags.Add("daemon", &global->daemon, "HOST:PORT", "the daemon to talk to (127.0.0.1:50151 unless given)");
+  } else if (verb.daemon == DaemonUse::kWhenGiven) {
+    flags.Add("daemon", &global->daemon, "HOST:PORT", "ask this daemon; without it nothing but files here is read");
+  }
   flags.Add("format", format, "FORMAT", "how results are printed").Among(absl::StrSplit(verb.formats, ' '));
   flags.Add("help", help, "this page");
 }
@@ -136,6 +140,14 @@ ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
   std::vector<std::string> rest(args.begin(), verb_at);
   rest.insert(rest.end(), verb_at + 1, args.end());
   if (name == "help") {
+    if (rest == std::vector<std::string>{"--all"}) {
+      console.out << ProgramHelp(console);
+      for (const Verb* verb : Verbs()) {
+        console.out << "\n";
+        RunVerb(*verb, {"--help"}, console);
+      }
+      return ExitCode::kDone;
+    }
     if (rest.empty()) {
       console.out << ProgramHelp(console);
       return ExitCode::kDone;

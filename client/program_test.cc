@@ -41,6 +41,18 @@ TEST(ProgramTest, HelpPagesAreAsCommitted) {
   }
 }
 
+// The manual page is made from it.
+TEST(ProgramTest, HelpForAllVerbs) {
+  const Ran all = Varifocal({"help", "--all"});
+  EXPECT_EQ(all.code, ExitCode::kDone);
+  size_t at = 0;
+  for (const Verb* verb : Verbs()) {
+    at = all.out.find(absl::StrCat("\n", Varifocal({"help", verb->name}).out), at);
+    ASSERT_NE(at, std::string::npos) << verb->name;
+  }
+  EXPECT_EQ(all.out.find(Varifocal({"help"}).out), 0u);
+}
+
 TEST(ProgramTest, EveryVerbExplainsItself) {
   std::set<std::string> names;
   for (const Verb* verb : Verbs()) {
@@ -70,14 +82,17 @@ TEST(ProgramTest, WrongUsageIsTwoAndSuggests) {
       {{"submit", "quick", "--modles=a"}, "Unknown flag --modles; did you mean --models?"},
       {{"submit", "quick"}, "--models=A,B,.. is missing"},
       {{"submit", "--models=a"}, "SUITE is missing"},
-      {{"submit", "quikc", "--models=a"}, "quick"},
+      {{"submit", "quikc", "--models=a"}, "(a file is named by its path, like ./quikc.yaml); did you mean \"quick\"?"},
+      {{"list", "--daemon=127.0.0.1:99999"}, "--daemon=127.0.0.1:99999: must be HOST:PORT with a port from 1 to 65535"},
       {{"submit", "quick", "--models=a", "--focal-temperatures=0"}, "finite number above 0"},
       {{"submit", "quick", "--models=a", "--focal-temperatures=-0.5"}, "finite number above 0"},
       {{"submit", "quick", "--models=a", "--focal-temperatures=nan"}, "finite number above 0"},
       {{"submit", "quick", "--models=a", "--focal-temperatures=0.5,inf"}, "finite number above 0"},
       {{"submit", "quick", "--models=a@t=0"}, "0"},
       {{"submit", "quick", "--models=a@t=nan"}, "nan"},
-      {{"submit", "quick", "--models=a", "--lengths=8K"}, "\"8K\" is not a context length"},
+      {{"submit", "quick", "--models=a", "--lengths=8M"}, "\"8M\" is not a context length"},
+      {{"submit", "quick", "--models=a", "--lengths=1025K"}, "\"1025K\" is not a context length"},
+      {{"compare", "--db=x", "--baseline=a", "--candidate=b", "--daemon=x:1"}, "Unknown flag --daemon"},
       {{"submit", "quick", "--models=a", "--lengths=0"}, "from 1 to 1048576"},
       {{"submit", "quick", "--models=a", "--tasks=recal_kv"}, "recall_kv"},
       {{"submit", "quick", "--models=a", "--limit=0"}, "at least 1"},

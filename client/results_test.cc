@@ -59,6 +59,16 @@ class ResultsTest : public testing::Test {
   testing_support::TemporaryDirectory directory_;
 };
 
+TEST_F(ResultsTest, CompareNamesWhatThereIs) {
+  const std::string path = WriteDatabase("names.db", 0);
+  const auto error = [&](const std::string& flag) {
+    return Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", flag}).err;
+  };
+  EXPECT_EQ(error("--task=recal"), "varifocal: the job compares no task \"recal\"; did you mean \"recall\"?\n");
+  EXPECT_EQ(error("--metric=f1"), "varifocal: the job has no metric \"f1\"; known are exact_match, token_f1.\n");
+  EXPECT_EQ(error("--job=99"), absl::StrCat("varifocal: ", path, ": no job 99.\n"));
+}
+
 TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
   const std::string path = WriteDatabase("a.db", 0);
   const Ran ran = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--format=jsonl"});

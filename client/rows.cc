@@ -35,6 +35,13 @@ const Json& Cell(const Json& row, const std::string& key) {
 
 }  // namespace
 
+std::string ShortList(const std::vector<std::string>& items, size_t shown_max) {
+  const size_t shown = items.size() <= shown_max + 1 ? items.size() : shown_max;  // "and 1 more" is no shorter
+  std::string text;
+  for (size_t i = 0; i < shown; ++i) absl::StrAppend(&text, i > 0 ? ", " : "", items[i]);
+  return shown == items.size() ? text : absl::StrCat(text, " and ", items.size() - shown, " more");
+}
+
 size_t DisplayWidth(absl::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }

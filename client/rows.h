@@ -48,6 +48,9 @@ std::string CsvField(absl::string_view text);
 std::string AlignedTable(const Console& console, const std::vector<std::string>& titles, const std::vector<bool>& right,
                          const std::vector<std::vector<std::string>>& rows);
 
+// "a, b, c and 6 more": a list that a line of a table has room for.
+std::string ShortList(const std::vector<std::string>& items, size_t shown_max);
+
 // Columns that `text` takes on a terminal: code points, which is right for the scripts our own texts use.
 size_t DisplayWidth(absl::string_view text);
 

@@ -133,5 +133,11 @@ TEST(ProgressTest, WhatEndsAtOnceShowsNothing) {
   EXPECT_EQ(err.str(), "");
 }
 
+TEST(ShortListTest, KeepsTheFirstAndCountsTheRest) {
+  EXPECT_EQ(ShortList({}, 2), "");
+  EXPECT_EQ(ShortList({"a", "b", "c"}, 2), "a, b, c");
+  EXPECT_EQ(ShortList({"a", "b", "c", "d"}, 2), "a, b and 2 more");
+}
+
 }  // namespace
 }  // namespace varifocal::client

@@ -23,6 +23,7 @@
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
+#include "wire/job_spec.h"
 
 namespace varifocal::client {
 namespace {
@@ -93,7 +94,7 @@ class SuiteParser {
     std::vector<YAML::Node> documents;
     try {
       documents = YAML::LoadAll(std::string(yaml));
-    } catch (const YAML::Exception& error) {  // yaml-cpp tells by exceptions; they end here
+    } catch (const YAML::Exception& error) {  // yaml-cpp reports by exceptions; they end here
       return UsageError(absl::StrCat(origin_, ":", error.mark.line + 1, ": is not YAML: ", error.msg, "."));
     }
     if (documents.size() > 1) {
@@ -174,14 +175,14 @@ class SuiteParser {
     return *text;
   }
 
-  // A key is a word, stands once in its mapping and has a value (whose place in the file is unknown where it is
+  // A key is a word, occurs once in its mapping and has a value (whose place in the file is unknown where it is
   // missing).
   absl::Status CheckKey(const YAML::Node& key, const YAML::Node& value, std::map<std::string, int>* seen) const {
     if (!key.IsScalar()) return ErrorAt(key, absl::StrCat("a key must be a word, not ", Kind(key)));
     if (value.IsNull()) return ErrorAt(key, absl::StrCat("\"", key.Scalar(), "\" has no value"));
     const auto [earlier, is_new] = seen->emplace(key.Scalar(), key.Mark().line + 1);
     if (is_new) return absl::OkStatus();
-    return ErrorAt(key, absl::StrCat("\"", key.Scalar(), "\" stands twice, first in line ", earlier->second));
+    return ErrorAt(key, absl::StrCat("\"", key.Scalar(), "\" is given twice, first in line ", earlier->second));
   }
 
   // One value into a field, added where the field is a list.
@@ -263,8 +264,8 @@ class SuiteParser {
       const std::string name = task.name().empty() ? task.kind() : task.name();
       const auto [earlier, is_new] = lines.emplace(name, node.Mark().line + 1);
       if (!is_new) {
-        return ErrorAt(node, absl::StrCat("the task name \"", name, "\" stands twice, first in line ", earlier->second,
-                                          "; give one of them another \"name\""));
+        return ErrorAt(node, absl::StrCat("the task name \"", name, "\" is given twice, first in line ",
+                                          earlier->second, "; give one of them another \"name\""));
       }
     }
     return absl::OkStatus();
@@ -281,7 +282,7 @@ class SuiteParser {
     if (!node.IsDefined()) return absl::OkStatus();
     for (const YAML::Node& item : node) {
       if (!lengths.insert(item.as<int>()).second) {
-        return ErrorAt(item, absl::StrCat("the context length ", item.Scalar(), " stands twice"));
+        return ErrorAt(item, absl::StrCat("the context length ", item.Scalar(), " is given twice"));
       }
     }
     return absl::OkStatus();
@@ -302,7 +303,7 @@ class SuiteParser {
                                             DidYouMean(metric.Scalar(), NamesOf(Metrics()))));
       }
       if (!metrics.insert(metric.Scalar()).second) {
-        return ErrorAt(metric, absl::StrCat("the metric ", metric.Scalar(), " stands twice"));
+        return ErrorAt(metric, absl::StrCat("the metric ", metric.Scalar(), " is given twice"));
       }
     }
     return CheckParameters(node["parameters"], node, *kind);
@@ -360,44 +361,9 @@ class SuiteParser {
 }  // namespace
 
 absl::StatusOr<SuiteSpec> ToSuiteSpec(const v1::SuiteConfig& config) {
-  SuiteSpec suite;
-  suite.name = config.name();
-  suite.description = config.description();
-  if (config.has_seed()) suite.seed = config.seed();
-  suite.lengths.assign(config.lengths().begin(), config.lengths().end());
-  if (config.has_samples()) suite.samples = config.samples();
-  for (const v1::TaskConfig& task : config.tasks()) {
-    TaskSpec spec;
-    spec.name = task.name();
-    spec.kind = task.kind();
-    spec.parameters.insert(task.parameters().begin(), task.parameters().end());
-    spec.metrics.assign(task.metrics().begin(), task.metrics().end());
-    if (task.has_samples()) spec.samples = task.samples();
-    spec.chat = task.chat();
-    suite.tasks.push_back(std::move(spec));
-  }
-  absl::StatusOr<SuiteSpec> valid = ValidateSuiteSpec(std::move(suite));
+  absl::StatusOr<SuiteSpec> valid = ValidateSuiteSpec(FromProto(config));
   if (!valid.ok()) return AsUsageError(valid.status());
   return valid;
-}
-
-v1::SuiteConfig ToSuiteConfig(const SuiteSpec& suite) {
-  v1::SuiteConfig config;
-  config.set_name(suite.name);
-  config.set_description(suite.description);
-  config.set_seed(suite.seed);
-  for (int length : suite.lengths) config.add_lengths(length);
-  config.set_samples(suite.samples);
-  for (const TaskSpec& spec : suite.tasks) {
-    v1::TaskConfig& task = *config.add_tasks();
-    task.set_name(spec.name);
-    task.set_kind(spec.kind);
-    for (const auto& [name, value] : spec.parameters) (*task.mutable_parameters())[name] = value;
-    for (const std::string& metric : spec.metrics) task.add_metrics(metric);
-    if (spec.samples > 0) task.set_samples(spec.samples);
-    task.set_chat(spec.chat);
-  }
-  return config;
 }
 
 absl::StatusOr<v1::SuiteConfig> ParseSuite(absl::string_view yaml, absl::string_view origin) {
@@ -409,12 +375,12 @@ absl::StatusOr<v1::SuiteConfig> ReadSuite(const std::string& suite) {
     return ParseSuite(*text, suite);
   }
   if (!absl::StrContains(suite, "/") && !absl::StrContains(suite, ".")) {
-    return UsageError(absl::StrCat("No suite is called \"", suite, "\"", DidYouMean(suite, BuiltInSuiteNames()),
-                                   "; a file is named by its path, like ./", suite, ".yaml"));
+    return UsageError(absl::StrCat("No suite is called \"", suite, "\" (a file is named by its path, like ./", suite,
+                                   ".yaml)", DidYouMean(suite, BuiltInSuiteNames())));
   }
   ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(suite));
   ASSIGN_OR_RETURN(v1::SuiteConfig config, ParseSuite(text, suite));
-  // A user's data are named as seen from the suite; a daemon stands elsewhere, so from here on the paths are absolute.
+  // A user's data are named as seen from the suite; a daemon runs elsewhere, so from here on the paths are absolute.
   for (v1::TaskConfig& task : *config.mutable_tasks()) {
     for (const char* key : {"path", "novels", "shots_path"}) {
       const auto path = task.mutable_parameters()->find(key);

@@ -24,8 +24,7 @@ absl::StatusOr<v1::SuiteConfig> ReadSuite(const std::string& suite);
 // `origin` stands for FILE in errors.
 absl::StatusOr<v1::SuiteConfig> ParseSuite(absl::string_view yaml, absl::string_view origin);
 
-// The same as eval_tasks states it, validated and complete; and back.
+// Validated and complete.
 absl::StatusOr<SuiteSpec> ToSuiteSpec(const v1::SuiteConfig& config);
-v1::SuiteConfig ToSuiteConfig(const SuiteSpec& suite);
 
 }  // namespace varifocal::client

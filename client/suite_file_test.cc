@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
+#include "wire/job_spec.h"
 
 namespace varifocal::client {
 namespace {
@@ -48,9 +49,9 @@ TEST(SuiteFileTest, EveryKeyArrives) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->tasks[0].name, "recall_kv");
   // There and back again: the completed suite is a suite, and completing it changes nothing.
-  const auto again = ToSuiteSpec(ToSuiteConfig(*spec));
+  const auto again = ToSuiteSpec(ToProto(*spec));
   ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(ToSuiteConfig(*again).SerializeAsString().size(), ToSuiteConfig(*spec).SerializeAsString().size());
+  EXPECT_EQ(ToProto(*again).SerializeAsString().size(), ToProto(*spec).SerializeAsString().size());
 }
 
 // The rule of docs/formats.md, which is the one that the daemon applies.
@@ -115,9 +116,9 @@ std::vector<Bad> BadSuites() {
       {"unknown key", Replaced("samples: 8", "sampels: 8"), 5, "unknown key \"sampels\"; did you mean \"samples\"?"},
       {"key of another tool", Replaced("seed: 7", "shuffle: true"), 3, "unknown key \"shuffle\""},
       {"unknown key of a task", Replaced("kind: recall_kv", "knid: recall_kv"), 7, "did you mean \"kind\"?"},
-      {"key twice", Replaced("seed: 7", "seed: 7\nseed: 8"), 4, "\"seed\" stands twice, first in line 3"},
+      {"key twice", Replaced("seed: 7", "seed: 7\nseed: 8"), 4, "\"seed\" is given twice, first in line 3"},
       {"key twice in a task", Replaced("    samples: 4", "    samples: 4\n    samples: 5"), 13, "first in line 12"},
-      {"parameter twice", Replaced("{depth: 0.5}", "{depth: 0.5, depth: 0.6}"), 8, "\"depth\" stands twice"},
+      {"parameter twice", Replaced("{depth: 0.5}", "{depth: 0.5, depth: 0.6}"), 8, "\"depth\" is given twice"},
       {"a list as a key", Replaced("seed: 7", "[a, b]: 7"), 3, "a key must be a word"},
       {"no name", Replaced("name: mine\n", ""), 1, "has no \"name\""},
       {"empty name", Replaced("name: mine", "name: ''"), 1, "has no \"name\""},
@@ -135,7 +136,7 @@ std::vector<Bad> BadSuites() {
       {"negative length", Replaced("[1024, 2048]", "[-8]"), 4, "\"lengths\" is -8"},
       {"length above the limit", Replaced("[1024, 2048]", "[1048577]"), 4, "1048577"},
       {"length above 64 bits", Replaced("[1024, 2048]", "[99999999999999999999]"), 4, "whole number"},
-      {"length twice", Replaced("[1024, 2048]", "\n  - 1024\n  - 1024"), 6, "1024 stands twice"},
+      {"length twice", Replaced("[1024, 2048]", "\n  - 1024\n  - 1024"), 6, "1024 is given twice"},
       {"half a sample", Replaced("samples: 8", "samples: 8.5"), 5, "whole number"},
       {"quoted number", Replaced("samples: 8", "samples: '8'"), 5, "whole number"},
       {"no samples", Replaced("samples: 8", "samples: 0"), 5, "from 1 to 100000"},
@@ -148,7 +149,7 @@ std::vector<Bad> BadSuites() {
       {"unknown kind", Replaced("kind: recall_kv", "kind: recal_kv"), 7, "did you mean \"recall_kv\"?"},
       {"two tasks of one name", Replaced("name: labels", "name: recall_kv"), 9, "first in line 7"},
       {"unknown metric", Replaced("[exact_match]", "[exact_mach]"), 11, "did you mean \"exact_match\"?"},
-      {"metric twice", Replaced("[exact_match]", "[exact_match, exact_match]"), 11, "exact_match stands twice"},
+      {"metric twice", Replaced("[exact_match]", "[exact_match, exact_match]"), 11, "exact_match is given twice"},
       {"unknown parameter", Replaced("{depth: 0.5}", "{dept: 0.5}"), 8,
        "has no parameter \"dept\"; did you mean \"depth\"?"},
       {"parameter of another kind", Replaced("{depth: 0.5}", "{classes: 4}"), 8,

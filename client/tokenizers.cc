@@ -69,7 +69,7 @@ class RemoteCoder : public TextCoder {
 absl::StatusOr<std::unique_ptr<TextCoder>> OpenTextCoder(const std::string& model, const GlobalFlags& global) {
   if (global.daemon_given) {
     ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
-    return std::make_unique<RemoteCoder>(std::move(daemon), ModelResource(model));
+    return std::make_unique<RemoteCoder>(std::move(daemon), ModelResourceOf(model));
   }
   ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(model));
   return std::make_unique<LocalCoder>(std::move(tokenizer));

@@ -26,10 +26,13 @@ class Command {
  public:
   virtual ~Command() = default;
   virtual void AddFlags(FlagSet& flags) = 0;
-  // kDone, or kFailed where failing is an answer (`diff` found a difference); an error is told to the user and ends the
+  // kDone, or kFailed where failing is an answer (`diff` found a difference); an error is printed and ends the
   // program with ExitCodeOf(error).
   virtual absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) = 0;
 };
+
+// Whether a verb talks to a daemon: never, always (at the usual address unless --daemon), or only with --daemon.
+enum class DaemonUse { kNever, kAlways, kWhenGiven };
 
 struct Verb {
   const char* name;
@@ -39,6 +42,7 @@ struct Verb {
   const char* examples;  // lines as typed
   const char* formats;   // what --format may be, the default first: "text json jsonl csv"
   std::unique_ptr<Command> (*make)();
+  DaemonUse daemon = DaemonUse::kNever;
 };
 
 template <typename T>

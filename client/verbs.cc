@@ -3,8 +3,8 @@
 namespace varifocal::client {
 
 extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kRunVerb;
-extern const Verb kCompareVerb, kReportVerb, kDiffVerb, kImportVerb, kExportVerb;
-extern const Verb kModelsVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb;
+extern const Verb kCompareVerb, kReportVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb;
+extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb;
 extern const Verb kTasksVerb, kSuitesVerb, kSamplesVerb, kMetricVerb;
 extern const Verb kCompletionVerb;
 
@@ -21,11 +21,14 @@ const std::vector<const Verb*>& Verbs() {
       // Results
       &kCompareVerb,
       &kReportVerb,
+      &kQueryVerb,
       &kDiffVerb,
       &kImportVerb,
       &kExportVerb,
       // Models
       &kModelsVerb,
+      &kLoadVerb,
+      &kUnloadVerb,
       &kGenerateVerb,
       &kScoreVerb,
       &kTokenizeVerb,

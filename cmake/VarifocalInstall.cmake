@@ -1,5 +1,5 @@
 # `cmake --install build/release --prefix P` and `cpack -G DEB` in build/release: both programs, the shipped models,
-# documents, bash completion and a systemd unit.
+# documents, manual pages, bash completion and a systemd unit.
 # After `cmake --build --preset release`; packaging does not build tests.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 include(GNUInstallDirs)
@@ -16,6 +16,19 @@ add_custom_command(OUTPUT ${completion}
   DEPENDS varifocal VERBATIM)
 add_custom_target(varifocal_completion ALL DEPENDS ${completion})
 install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+
+# varifocal_man_page(PROGRAM SUMMARY ARGUMENTS..): PROGRAM.1, made from what the program prints when it is called so.
+function(varifocal_man_page program summary)
+  set(page ${CMAKE_BINARY_DIR}/man/${program}.1)
+  add_custom_command(OUTPUT ${page}
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${program}> "-DARGS=${ARGN}" -DNAME=${program} "-DSUMMARY=${summary}"
+            -DOUT=${page} -P ${CMAKE_SOURCE_DIR}/cmake/ManPage.cmake
+    DEPENDS ${program} ${CMAKE_SOURCE_DIR}/cmake/ManPage.cmake VERBATIM)
+  add_custom_target(${program}_man_page ALL DEPENDS ${page})
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endfunction()
+varifocal_man_page(varifocal "evaluates attention variants at long context lengths" help --all)
+varifocal_man_page(varifocald "serves models and runs evaluation jobs" --help)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME varifocal)

@@ -240,6 +240,7 @@ absl::StatusOr<std::vector<JobVariant>> FindJobVariants(Reader& reader, std::opt
                                                         std::vector<JobVariant> variants) {
   const auto is_named = [](const JobVariant& variant) { return variant.job_id > 0; };
   if (job_id.has_value()) {
+    RETURN_IF_ERROR(reader.Job(*job_id).status());
     for (JobVariant& variant : variants) variant.job_id = is_named(variant) ? variant.job_id : *job_id;
   }
   if (variants.empty() || std::all_of(variants.begin(), variants.end(), is_named)) return variants;

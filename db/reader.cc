@@ -73,13 +73,15 @@ constexpr char kSelectPairs[] =
     " ORDER BY task, metric, context_length, question_id";
 
 constexpr char kCountAnswers[] =
-    "SELECT variants.name, cells.task, cells.context_length, count(*),"
-    " sum(generations.log_likelihoods_json IS NULL"
+    "SELECT variants.name, cells.task, cells.context_length, sum(generations.error_code IS NULL),"
+    " sum(generations.error_code IS NOT NULL),"
+    " sum(generations.error_code IS NULL AND generations.log_likelihoods_json IS NULL"
     " AND trim(coalesce(generations.answer, ''), ' ' || char(9) || char(10) || char(13)) = ''),"
-    " sum(generations.finish_reason = 'length'), sum(generations.is_extrapolated)"
+    " sum(generations.finish_reason IS 'length'),"
+    " sum(generations.error_code IS NULL AND generations.is_extrapolated)"
     " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
     " JOIN variants ON variants.variant_id = cells.variant_id"
-    " WHERE variants.job_id = ? AND generations.error_code IS NULL GROUP BY cells.cell_id ORDER BY cells.cell_id";
+    " WHERE variants.job_id = ? GROUP BY cells.cell_id ORDER BY cells.cell_id";
 
 constexpr char kSelectDetails[] =
     "SELECT generations.generation_id, samples.job_id, variants.name, samples.task, samples.context_length,"
@@ -327,7 +329,8 @@ absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
   ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kCountAnswers));
   statement.BindAll(job_id);
   return ReadAll<AnswerCounts>(statement, [](const Statement& row) {
-    return AnswerCounts{row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Int(4), row.Int(5), row.Int(6)};
+    return AnswerCounts{row.Text(0), row.Text(1), row.Int(2), row.Int(3),
+                        row.Int(4),  row.Int(5),  row.Int(6), row.Int(7)};
   });
 }
 

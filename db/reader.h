@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "db/records.h"
-#include "db/writer.h"
 
 namespace varifocal::db {
 
@@ -92,7 +91,8 @@ struct ContentRow {  // v_content
 struct AnswerCounts {
   std::string variant, task;
   int64_t context_length = 0;
-  int64_t answered_count = 0;      // failed ones are none of these
+  int64_t answered_count = 0;
+  int64_t failed_count = 0;        // none of these are answered, empty, cut or extrapolated
   int64_t empty_count = 0;         // generated answers of nothing but white space
   int64_t cut_count = 0;           // ended by the limit on new tokens
   int64_t extrapolated_count = 0;  // prompt and answer longer than the model was trained with

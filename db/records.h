@@ -67,6 +67,15 @@ struct CellRecord {
   int64_t planned_count = 0;  // sample indices 0 .. planned_count - 1
 };
 
+// A cell as it is stored, with what is done of it.
+struct CellRow {
+  int64_t cell_id = 0;
+  int64_t job_id = 0;
+  CellRecord cell;
+  int64_t answered_count = 0;
+  int64_t failed_count = 0;
+};
+
 struct NewJob {
   std::string suite;      // name of the suite or its path, for people
   std::string spec_json;  // canonical; its SHA-256 is computed here

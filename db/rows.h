@@ -9,7 +9,6 @@
 #include "absl/status/statusor.h"
 #include "db/records.h"
 #include "db/sqlite/database.h"
-#include "db/writer.h"
 
 namespace varifocal::db {
 

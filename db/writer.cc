@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <mutex>
 #include <set>
@@ -14,6 +13,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "db/file_watch.h"
+#include "db/resume.h"
 #include "db/rows.h"
 #include "db/schema.h"
 #include "db/sqlite/database.h"
@@ -68,7 +68,8 @@ constexpr char kFindModel[] =
 constexpr char kInsertModel[] =
     "INSERT INTO models (name, architecture, weights_sha256, tokenizer_sha256, dtype, attention_json, "
     "context_length_max,"
-    " trained_context_length) VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+    " trained_context_length, focal_temperature_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?,"
+    " ?6 -> '$.focal_attention.temperature')";
 
 constexpr char kFindRequest[] = "SELECT job_id, body_sha256 FROM jobs WHERE request_id = ?";
 constexpr char kInsertJob[] =
@@ -100,24 +101,10 @@ constexpr char kRequeueRunning[] = "UPDATE jobs SET state = 'queued' WHERE state
 constexpr char kFinishCancelling[] = "UPDATE jobs SET state = 'cancelled', end_us = ? WHERE state = 'cancelling'";
 constexpr char kNextQueued[] = "SELECT min(job_id) FROM jobs WHERE state = 'queued'";
 
-constexpr char kOtherExecution[] =
-    "SELECT earlier.code_version, earlier.backend, earlier.instruction_set, now.code_version, now.backend,"
-    " now.instruction_set"
-    " FROM executions AS now, executions AS earlier"
-    " WHERE now.execution_id = ? AND (earlier.code_version, earlier.backend, earlier.instruction_set)"
-    " IS NOT (now.code_version, now.backend, now.instruction_set)"
-    " AND EXISTS (SELECT 1 FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
-    " JOIN variants ON variants.variant_id = cells.variant_id"
-    " WHERE variants.job_id = ? AND generations.execution_id = earlier.execution_id AND generations.error_code IS NULL)"
-    " ORDER BY earlier.execution_id LIMIT 1";
-
 constexpr char kCellPlace[] =
     "SELECT variants.job_id, cells.task, cells.context_length, cells.planned_count, models.tokenizer_sha256"
     " FROM cells JOIN variants ON variants.variant_id = cells.variant_id"
     " JOIN models ON models.model_id = variants.model_id WHERE cells.cell_id = ?";
-constexpr char kDoneSamples[] =
-    "SELECT samples.sample_index FROM generations JOIN samples ON samples.sample_id = generations.sample_id"
-    " WHERE generations.cell_id = ? AND (generations.error_code IS NULL OR NOT ?) ORDER BY samples.sample_index";
 constexpr char kMetricsOfTask[] =
     "SELECT metric FROM task_metrics WHERE job_id = ? AND task = ? AND metric NOT GLOB 'imported/*' ORDER BY "
     "metric_index";
@@ -144,12 +131,13 @@ constexpr char kFindSample[] =
 constexpr char kInsertSample[] =
     "INSERT INTO samples (job_id, task, context_length, sample_index, tokenizer_sha256, question_id, cluster, row_id,"
     " token_ids_sha256, prompt_token_count, new_token_count_max, gold_json, continuations_json, evidence_json,"
-    " truncation_json, excerpt, prompt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    " truncation_json, excerpt, prompt, depth) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+    " json_extract(?14, '$[0].token_begin') * 1.0 / ?10)";
 constexpr char kUpdateSample[] =
     "UPDATE samples SET question_id = ?, cluster = ?, row_id = ?, token_ids_sha256 = ?, prompt_token_count = ?,"
     " new_token_count_max = ?, gold_json = ?, continuations_json = ?, evidence_json = ?, truncation_json = ?, excerpt "
     "= ?,"
-    " prompt = ? WHERE sample_id = ?";
+    " prompt = ?, depth = json_extract(?9, '$[0].token_begin') * 1.0 / ?5 WHERE sample_id = ?";
 constexpr char kFindGeneration[] =
     "SELECT generation_id, error_code, attempt_count FROM generations WHERE cell_id = ? AND sample_id = ?";
 constexpr char kDeleteGeneration[] = "DELETE FROM generations WHERE generation_id = ?";
@@ -283,23 +271,6 @@ absl::StatusOr<int64_t> SampleId(Database& database, int64_t job_id, const Sampl
   return sample_id;
 }
 
-absl::Status CheckSameModel(const VariantRecord& then, const VariantRecord& now) {
-  const std::array<std::array<std::string, 3>, 5> facts = {{
-      {"weights", then.model.weights_sha256, now.model.weights_sha256},
-      {"tokenizer", then.model.tokenizer_sha256, now.model.tokenizer_sha256},
-      {"attention", then.model.attention_json, now.model.attention_json},
-      {"number format", then.model.dtype, now.model.dtype},
-      {"focal temperature", then.focal_temperature_json.value_or("as trained"),
-       now.focal_temperature_json.value_or("as trained")},
-  }};
-  for (const auto& [fact, before, after] : facts) {
-    if (before == after) continue;
-    return absl::FailedPreconditionError(absl::StrCat("variant ", then.name, " has another ", fact,
-                                                      " than when the job began: ", after, ", recorded ", before));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -429,21 +400,7 @@ absl::StatusOr<std::optional<int64_t>> Writer::NextQueuedJob() {
 absl::Status Writer::CheckResume(int64_t job_id, int64_t execution_id, const std::vector<VariantRecord>& variants,
                                  bool allow_mixed) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  Database& database = *state_->database;
-  ASSIGN_OR_RETURN(std::vector<VariantRecord> recorded, ReadVariants(database, job_id));
-  for (const VariantRecord& now : variants) {
-    auto then = std::find_if(recorded.begin(), recorded.end(), [&](const auto& v) { return v.name == now.name; });
-    if (then == recorded.end()) return absl::NotFoundError(absl::StrCat("job ", job_id, " has no variant ", now.name));
-    RETURN_IF_ERROR(CheckSameModel(*then, now));
-  }
-  if (allow_mixed) return absl::OkStatus();
-  ASSIGN_OR_RETURN(Statement other, database.Prepare(kOtherExecution));
-  ASSIGN_OR_RETURN(bool differs, other.BindAll(execution_id, job_id).Step());
-  if (!differs) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("job ", job_id, " has answers from code ", other.Text(0), " on ", other.Text(1), "/", other.Text(2),
-                   " and would continue with code ", other.Text(3), " on ", other.Text(4), "/", other.Text(5),
-                   "; allow mixed executions to continue, and the results will be labelled mixed"));
+  return CheckMayResume(*state_->database, job_id, execution_id, variants, allow_mixed);
 }
 
 absl::StatusOr<std::vector<CellRow>> Writer::Cells(int64_t job_id) {
@@ -451,21 +408,10 @@ absl::StatusOr<std::vector<CellRow>> Writer::Cells(int64_t job_id) {
   return ReadCells(*state_->database, job_id);
 }
 
-absl::StatusOr<std::vector<int64_t>> Writer::MissingSamples(int64_t cell_id, bool retry_failed) {
+absl::StatusOr<std::vector<int64_t>> Writer::SamplesToAsk(int64_t cell_id) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  Database& database = *state_->database;
-  ASSIGN_OR_RETURN(CellPlace cell, FindCell(database, cell_id));
-  ASSIGN_OR_RETURN(Statement statement, database.Prepare(kDoneSamples));
-  statement.BindAll(cell_id, retry_failed);
-  std::vector<int64_t> missing;
-  int64_t next = 0;
-  while (true) {
-    ASSIGN_OR_RETURN(bool row, statement.Step());
-    const int64_t done = row ? statement.Int(0) : cell.planned_count;
-    for (; next < done; ++next) missing.push_back(next);
-    next = done + 1;
-    if (!row) return missing;
-  }
+  ASSIGN_OR_RETURN(CellPlace cell, FindCell(*state_->database, cell_id));
+  return ReadSamplesToAsk(*state_->database, cell_id, cell.planned_count);
 }
 
 absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {

@@ -38,14 +38,6 @@ enum class RecordResult {
   kAlreadyAnswered,  // an answer is there and stays; nothing was written
 };
 
-struct CellRow {
-  int64_t cell_id = 0;
-  int64_t job_id = 0;
-  CellRecord cell;
-  int64_t answered_count = 0;
-  int64_t failed_count = 0;
-};
-
 // Whether the same call may succeed later, without anything done about the database itself: the disk is full or another
 // process holds SQLite's lock. Nothing of the call was stored.
 inline bool IsBlocked(const absl::Status& status) {
@@ -87,8 +79,8 @@ class Writer {
 
   absl::StatusOr<std::vector<CellRow>> Cells(int64_t job_id);
 
-  // Sample indices of a cell still to do, ascending: never recorded, and failed ones too when retry_failed.
-  absl::StatusOr<std::vector<int64_t>> MissingSamples(int64_t cell_id, bool retry_failed = true);
+  // Sample indices of a cell that a job still asks for (db/resume.h), ascending.
+  absl::StatusOr<std::vector<int64_t>> SamplesToAsk(int64_t cell_id);
 
   // FAILED_PRECONDITION when the sample exists with another prompt (the task or the tokenizer changed under the job);
   // INVALID_ARGUMENT when scores and metrics of the task do not match.

@@ -1,7 +1,7 @@
 // The lock that makes one process the writer of a database: an open-file-description lock on `<path>.lock`.
 //
-// The kernel drops it when its holder ends, however it ends. The holder's pid stands in the file, for the message to
-// whoever is refused. The file is removed by a clean end; a left-over one means nothing.
+// The kernel drops it when its holder ends, however it ends. The file holds the holder's pid, for the message to
+// a process that is refused. The file is removed by a clean end; a left-over one means nothing.
 //
 // Errors:  FAILED_PRECONDITION held, with the holder's pid; NOT_FOUND / PERMISSION_DENIED the folder.
 // Threads: any.

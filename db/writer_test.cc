@@ -1,5 +1,5 @@
-// The writer: what a caller is told is there, once; failures give way to answers and never the other way round; jobs
-// move only along their states. Method: a real database per test, checked through MissingSamples, the reader and the
+// The writer: what is acknowledged is stored, once; answers replace failures, never the reverse; jobs
+// move only along their states. Method: a real database per test, checked through SamplesToAsk, the reader and the
 // message of each refusal.
 #include "db/writer.h"
 
@@ -197,7 +197,7 @@ TEST(ForeignConnection, DISABLED_OpensAndCloses) {
   EXPECT_TRUE((*database)->QueryInt("SELECT count(*) FROM jobs").ok());
 }
 
-// Whoever opens the database to look at it, for example with Python, is told by SQLite's locks that it is in use.
+// A program that opens the database to read it, for example Python, sees by SQLite's locks that it is in use.
 TEST_F(WriterTest, AForeignConnectionThatClosesLeavesTheWriteAheadLog) {
   const NewJob job = FakeJob();
   const int64_t job_id = Add(job);
@@ -236,7 +236,11 @@ TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
   const std::string path = directory_.File("results.db");
   {
     auto old = *sqlite::Database::Open(path, {});
-    ASSERT_TRUE(old->Execute("DROP TABLE job_starts; UPDATE schema_version SET version = 2").ok());
+    ASSERT_TRUE(old->Execute("DROP TABLE job_starts; DROP VIEW v_samples; CREATE VIEW v_samples AS SELECT 1 AS job_id;"
+                             "ALTER TABLE samples DROP COLUMN depth;"
+                             "ALTER TABLE models DROP COLUMN focal_temperature_json;"
+                             "UPDATE schema_version SET version = 2")
+                    .ok());
   }
   EXPECT_EQ((*Reader::Open(path))->Job(job_id)->state, JobState::kQueued) << "readers take the old file as it is";
   writer_ = *Writer::Open(path, clock_);
@@ -263,12 +267,11 @@ TEST_F(WriterTest, ARequestIsFoundBeforeItsJobIsMadeAgain) {
 TEST_F(WriterTest, FailuresGiveWayToAnswersAndAnswersStay) {
   const NewJob job = FakeJob({.planned_count = 3});
   const CellRow cell = (*writer_->Cells(Add(job)))[0];
-  EXPECT_THAT(*writer_->MissingSamples(cell.cell_id), ElementsAre(0, 1, 2));
+  EXPECT_THAT(*writer_->SamplesToAsk(cell.cell_id), ElementsAre(0, 1, 2));
 
   EXPECT_EQ(*writer_->RecordSample(FakeFailure(cell, job, execution_id_, 1)), RecordResult::kRecorded);
   EXPECT_EQ(*writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 2)), RecordResult::kRecorded);
-  EXPECT_THAT(*writer_->MissingSamples(cell.cell_id, true), ElementsAre(0, 1));
-  EXPECT_THAT(*writer_->MissingSamples(cell.cell_id, false), ElementsAre(0));
+  EXPECT_THAT(*writer_->SamplesToAsk(cell.cell_id), ElementsAre(0, 1));
 
   EXPECT_EQ(*writer_->RecordSample(FakeFailure(cell, job, execution_id_, 1)), RecordResult::kReplacedFailure);
   EXPECT_EQ(*writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 1)), RecordResult::kReplacedFailure);

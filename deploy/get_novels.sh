@@ -14,8 +14,6 @@ if (cd "$target" 2>/dev/null && sha256sum --status --check "$digests" 2>/dev/nul
   exit 0
 fi
 deploy/install.sh
-cmake --preset release -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
-cmake --build --preset release --target varifocal_novels
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -30,5 +28,5 @@ if ! fetch; then
 fi
 dpkg -x "$work"/"$package"_*.deb "$work/unpacked"
 mkdir -p "$target"
-build/release/bin/varifocal_novels "$work/unpacked/usr/lib/R/site-library/janeaustenr/data/Rdata.rdb" "$target"
+python3 recipes/extract_novels.py "$work/unpacked/usr/lib/R/site-library/janeaustenr/data/Rdata.rdb" "$digests" "$target"
 echo "novels: six files in $target"

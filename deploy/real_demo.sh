@@ -12,7 +12,7 @@ started=$SECONDS
 
 deploy/install.sh
 cmake --preset release -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
-cmake --build --preset release --target varifocal varifocal_novels
+cmake --build --preset release --target varifocal
 deploy/get_novels.sh
 deploy/get_gemma.sh
 bin=build/release/bin

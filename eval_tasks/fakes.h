@@ -135,11 +135,11 @@ class FakeGenerator : public Generator {
 class FakeSink : public SampleSink {
  public:
   using Key = std::pair<CellKey, int>;
-  absl::StatusOr<bool> AlreadyDone(const CellKey& cell, int index) override {
+  absl::StatusOr<bool> IsToAsk(const CellKey& cell, int index) override {
     const auto it = records.find({cell, index});
-    return it != records.end() && it->second.error.ok();
+    return it == records.end() || !it->second.error.ok();
   }
-  absl::Status Record(const SampleRecord& record) override {
+  absl::Status Record(const SampleResult& record) override {
     const bool fails = static_cast<int>(order.size()) >= fail_after;
     if (fails && out_of_memory) throw std::bad_alloc();
     if (fails && !failure.ok()) return failure;
@@ -148,7 +148,7 @@ class FakeSink : public SampleSink {
     return absl::OkStatus();
   }
 
-  std::map<Key, SampleRecord> records;
+  std::map<Key, SampleResult> records;
   std::vector<Key> order;
   absl::Status failure;        // of Record, once this many were taken
   bool out_of_memory = false;  // as std::bad_alloc

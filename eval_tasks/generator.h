@@ -1,4 +1,4 @@
-// A generator: whoever answers a Sample. The runner knows no engine and no network, only this.
+// A generator answers samples. The runner depends on no engine and no network, only on this interface.
 //
 // Adapters are in server/jobs: the engine in this process, and a daemon elsewhere. One Generator serves one model;
 // several variants may share it.
@@ -27,7 +27,7 @@ namespace varifocal {
 enum class FinishReason { kNone, kEos, kLength, kStop, kCancelled };
 const char* FinishReasonName(FinishReason reason);  // "none", "eos", "length", "stop", "cancelled"
 
-// Unset is not zero: an unset field leaves the choice to whoever serves.
+// Unset is not zero: an unset field leaves the choice to the server.
 struct DecodeSettings {
   std::optional<double> sampling_temperature;  // 0 is greedy
   std::optional<double> top_p;

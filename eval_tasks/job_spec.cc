@@ -8,8 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "base/check.h"
-#include "base/json.h"
 #include "base/status_macros.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/parameters.h"
@@ -76,7 +74,7 @@ absl::Status ValidateMetrics(const TaskKind& kind, TaskSpec& task) {
     }
     if (!seen.insert(name).second) {
       return absl::InvalidArgumentError(
-          absl::StrCat("task \"", task.name, "\": the metric \"", name, "\" stands twice"));
+          absl::StrCat("task \"", task.name, "\": the metric \"", name, "\" is given twice"));
     }
   }
   return absl::OkStatus();
@@ -97,81 +95,6 @@ absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task) {
   if (task.samples == 0 && kind->native) task.samples = suite.samples;
   return CheckRange(absl::StrCat("task \"", task.name, "\": samples"), task.samples, kind->native ? 1 : 0,
                     kSampleCountMax);
-}
-
-// Keys that came later stand there only when they say something: what was asked before keeps its digest.
-Json ToJson(const TaskSpec& task) {
-  Json json = {{"name", task.name},
-               {"kind", task.kind},
-               {"parameters", task.parameters},
-               {"metrics", task.metrics},
-               {"samples", task.samples}};
-  if (task.chat) json["chat"] = true;
-  return json;
-}
-
-absl::StatusOr<std::vector<std::string>> Texts(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  if (it == object.end() || !it->is_array())
-    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be a list"));
-  std::vector<std::string> texts;
-  for (const Json& item : *it) {
-    if (!item.is_string()) return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be a list of texts"));
-    texts.push_back(item.get<std::string>());
-  }
-  return texts;
-}
-
-absl::StatusOr<int> Int(const Json& object, const char* key) {
-  ASSIGN_OR_RETURN(const int64_t value, GetInt(object, key));
-  if (value < INT32_MIN || value > INT32_MAX) return CheckRange(key, value, INT32_MIN, INT32_MAX);
-  return static_cast<int>(value);
-}
-
-absl::StatusOr<std::map<std::string, std::string>> TextMap(const Json& object, const char* key) {
-  const auto values = object.find(key);
-  if (values == object.end() || !values->is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be an object"));
-  }
-  std::map<std::string, std::string> texts;
-  for (const auto& [name, value] : values->items()) {
-    ASSIGN_OR_RETURN(texts[name], GetString(*values, name));
-  }
-  return texts;
-}
-
-absl::StatusOr<TaskSpec> TaskFromJson(const Json& object) {
-  TaskSpec task;
-  ASSIGN_OR_RETURN(task.name, GetString(object, "name"));
-  ASSIGN_OR_RETURN(task.kind, GetString(object, "kind"));
-  ASSIGN_OR_RETURN(task.metrics, Texts(object, "metrics"));
-  ASSIGN_OR_RETURN(task.samples, Int(object, "samples"));
-  ASSIGN_OR_RETURN(task.parameters, TextMap(object, "parameters"));
-  ASSIGN_OR_RETURN(const std::optional<bool> chat, FindBool(object, "chat"));
-  task.chat = chat.value_or(false);
-  return task;
-}
-
-absl::StatusOr<SuiteSpec> SuiteFromJson(const Json& object) {
-  SuiteSpec suite;
-  ASSIGN_OR_RETURN(suite.name, GetString(object, "name"));
-  ASSIGN_OR_RETURN(suite.description, GetString(object, "description"));
-  ASSIGN_OR_RETURN(suite.seed, GetInt(object, "seed"));
-  ASSIGN_OR_RETURN(suite.samples, Int(object, "samples"));
-  const auto lengths = object.find("lengths");
-  const auto tasks = object.find("tasks");
-  if (lengths == object.end() || !lengths->is_array() || tasks == object.end() || !tasks->is_array()) {
-    return absl::InvalidArgumentError("\"lengths\" and \"tasks\" must be lists");
-  }
-  for (const Json& length : *lengths) {
-    ASSIGN_OR_RETURN(const int value, Int(Json{{"lengths", length}}, "lengths"));
-    suite.lengths.push_back(value);
-  }
-  for (const Json& task : *tasks) {
-    ASSIGN_OR_RETURN(TaskSpec spec, TaskFromJson(task));
-    suite.tasks.push_back(std::move(spec));
-  }
-  return suite;
 }
 
 }  // namespace
@@ -327,7 +250,7 @@ absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
     }
     RETURN_IF_ERROR(CheckOverrideNames(variant));
     if (!names.insert(variant.Name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("the variant \"", variant.Name(), "\" stands twice"));
+      return absl::InvalidArgumentError(absl::StrCat("the variant \"", variant.Name(), "\" is given twice"));
     }
   }
   RETURN_IF_ERROR(CheckRange("limit", spec.limit, 0, kSampleCountMax));
@@ -361,55 +284,6 @@ absl::StatusOr<SuiteSpec> SelectFromSuite(SuiteSpec suite, const std::vector<std
   }
   suite.tasks = std::move(kept);
   return suite;
-}
-
-std::string ToCanonicalJson(const JobSpec& spec) {
-  Json tasks = Json::array();
-  for (const TaskSpec& task : spec.suite.tasks) tasks.push_back(ToJson(task));
-  Json variants = Json::array();
-  for (const Variant& variant : spec.variants) variants.push_back(variant.Name());
-  Json decode = Json::object();
-  if (spec.decode.sampling_temperature.has_value()) decode["sampling_temperature"] = *spec.decode.sampling_temperature;
-  if (spec.decode.top_p.has_value()) decode["top_p"] = *spec.decode.top_p;
-  Json job = {{"suite",
-               {{"name", spec.suite.name},
-                {"description", spec.suite.description},
-                {"seed", spec.suite.seed},
-                {"lengths", spec.suite.lengths},
-                {"samples", spec.suite.samples},
-                {"tasks", tasks}}},
-              {"variants", variants},
-              {"limit", spec.limit},
-              {"in_flight", spec.in_flight},
-              {"keep_prompts", spec.keep_prompts},
-              {"decode", decode}};
-  if (!spec.chat_templates.empty()) job["chat_templates"] = spec.chat_templates;
-  absl::StatusOr<std::string> text = DumpJson(job);
-  VF_CHECK(text.ok(), "a validated spec has finite numbers and UTF-8 texts");
-  return *std::move(text);
-}
-
-absl::StatusOr<JobSpec> FromCanonicalJson(absl::string_view json) {
-  ASSIGN_OR_RETURN(const Json object, ParseJson(json));
-  if (!object.is_object() || !object.contains("suite") || !object.contains("decode")) {
-    return absl::InvalidArgumentError("a job must be an object with \"suite\" and \"decode\"");
-  }
-  JobSpec spec;
-  ASSIGN_OR_RETURN(spec.suite, SuiteFromJson(object["suite"]));
-  ASSIGN_OR_RETURN(const std::vector<std::string> variants, Texts(object, "variants"));
-  for (const std::string& name : variants) {
-    ASSIGN_OR_RETURN(Variant variant, ParseVariant(name));
-    spec.variants.push_back(std::move(variant));
-  }
-  ASSIGN_OR_RETURN(spec.limit, Int(object, "limit"));
-  ASSIGN_OR_RETURN(spec.in_flight, Int(object, "in_flight"));
-  ASSIGN_OR_RETURN(spec.keep_prompts, GetBool(object, "keep_prompts"));
-  ASSIGN_OR_RETURN(spec.decode.sampling_temperature, FindDouble(object["decode"], "sampling_temperature"));
-  ASSIGN_OR_RETURN(spec.decode.top_p, FindDouble(object["decode"], "top_p"));
-  if (object.contains("chat_templates")) {
-    ASSIGN_OR_RETURN(spec.chat_templates, TextMap(object, "chat_templates"));
-  }
-  return ValidateJobSpec(std::move(spec));
 }
 
 }  // namespace varifocal

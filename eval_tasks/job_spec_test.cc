@@ -141,7 +141,7 @@ TEST(JobSpecTest, EveryWrongValueIsOneSentence) {
        [](JobSpec& s) {
          s.suite.tasks[0].metrics = {"token_f1", "token_f1"};
        },
-       "task \"recall_kv\": the metric \"token_f1\" stands twice"},
+       "task \"recall_kv\": the metric \"token_f1\" is given twice"},
       {"unknown parameter", [](JobSpec& s) { s.suite.tasks[0].parameters["dept"] = "1"; },
        "task \"recall_kv\": unknown parameter \"dept\"; did you mean \"depth\"?"},
       {"depth", [](JobSpec& s) { s.suite.tasks[0].parameters["depth"] = "1.5"; },
@@ -175,7 +175,7 @@ TEST(JobSpecTest, EveryWrongValueIsOneSentence) {
       {"limit", [](JobSpec& s) { s.limit = -1; }, "limit is -1; it must be from 0 to 100000"},
       {"in flight", [](JobSpec& s) { s.in_flight = 0; }, "in_flight is 0; it must be from 1 to 1024"},
       {"no variants", [](JobSpec& s) { s.variants.clear(); }, "variants has 0 entries; it must have from 1 to 64"},
-      {"variant twice", [](JobSpec& s) { s.variants[1] = s.variants[0]; }, "the variant \"baseline\" stands twice"},
+      {"variant twice", [](JobSpec& s) { s.variants[1] = s.variants[0]; }, "the variant \"baseline\" is given twice"},
       {"temperature 0", [](JobSpec& s) { s.variants[1].focal_temperatures = {0}; },
        "\"focal\": the focal temperature is 0; it must be a finite number above 0"},
       {"temperature nan",

@@ -304,7 +304,7 @@ absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::stri
     const std::string& field = name.get_ref<const std::string&>();
     if (std::find(names.begin(), names.end(), field) != names.end()) {
       if (fields.contains(field)) {
-        return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" stands twice"));
+        return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is given twice"));
       }
       ASSIGN_OR_RETURN(fields[field], ParsePythonJson(text.substr(at, end - at)));
     }

@@ -192,7 +192,7 @@ TEST(JsonlTest, MalformedDataIsRefusedWithTheRow) {
   const Case cases[] = {
       {"bad JSON", good + "{\"q\":", "rows.jsonl: row 2: not JSON at byte 6"},
       {"not an object", "[1]", "rows.jsonl: row 1: is array, not a JSON object"},
-      {"key twice", R"({"q":"w","q":"v"})", "rows.jsonl: row 1: the key \"q\" stands twice in one object"},
+      {"key twice", R"({"q":"w","q":"v"})", "rows.jsonl: row 1: the key \"q\" is given twice in one object"},
       {"missing field", good + R"({"a":"x","i":"2"})", "rows.jsonl: row 2: the field \"q\" is missing"},
       {"null field", R"({"q":null,"a":"x"})", "rows.jsonl: row 1: the field \"q\" is missing"},
       {"field of another type", R"({"q":{},"a":"x"})", "rows.jsonl: row 1: the field \"q\" is object, not a text"},

@@ -72,7 +72,7 @@ TEST(NovelQuestionsTest, RowsThatDoNotHoldAreRefusedWithTheirLine) {
       {"\"evidence\":\"", "\"evidence\":\"zzz ", "must stand once in chapter 1 of The Lamp"},
       {",\"y\",\"z\"]", "]", "\"wrong\" has 1 texts; it must have 3"},
       {"\"id\":\"The Lamp 1 1\"", "\"id\":\"The Lamp 1 0\"",
-       "line 2 of the questions on novels: the id \"The Lamp 1 0\" stands twice"},
+       "line 2 of the questions on novels: the id \"The Lamp 1 0\" is given twice"},
       {"\"context\":\"The Oar 1\"", "\"context\":\"The Lamp 20\"", ""},
       {"\"answers\":[", "\"answers\":[1,", "\"answers\" must be a list of texts"},
       {"{", "[{", "line 1 of the questions on novels: "},

@@ -121,17 +121,17 @@ class Runner::Impl {
     return static_cast<int>((group.task_index * lengths + length_index) * variants_.size()) + variant_index;
   }
 
-  // Asks the sink about every sample once, for the progress. What a group lacks is asked again when its turn comes, so
-  // nothing is kept for each sample of the job.
+  // Counts, once, the samples that need no run, for the progress. The sink is queried again when a group is reached, so
+  // no state is kept per sample of the job.
   absl::Status CountDone() {
     for (const GridCell& cell : grid_.cells) {
       progress_.cells.push_back({cell.key, cell.planned_count, 0, 0});
       progress_.planned_count += cell.planned_count;
     }
     for (const GridGroup& group : grid_.groups) {
-      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> missing, MissingOf(group));
+      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> to_ask, ToAsk(group));
       for (size_t v = 0; v < variants_.size(); ++v) {
-        const int done_count = group.count - static_cast<int>(missing[v].size());
+        const int done_count = group.count - static_cast<int>(to_ask[v].size());
         progress_.cells[CellIndex(group, static_cast<int>(v))].done_count += done_count;
         progress_.done_count += done_count;
         progress_.skipped_count += done_count;
@@ -140,17 +140,17 @@ class Runner::Impl {
     return absl::OkStatus();
   }
 
-  // The indices of a group that the sink lacks, for each variant.
-  absl::StatusOr<std::vector<std::vector<int>>> MissingOf(const GridGroup& group) const {
-    std::vector<std::vector<int>> missing(variants_.size());
+  // The indices of a group that the sink still needs, for each variant.
+  absl::StatusOr<std::vector<std::vector<int>>> ToAsk(const GridGroup& group) const {
+    std::vector<std::vector<int>> to_ask(variants_.size());
     for (size_t v = 0; v < variants_.size(); ++v) {
       const CellKey& key = grid_.cells[CellIndex(group, static_cast<int>(v))].key;
       for (int index = group.first_index; index < group.first_index + group.count; ++index) {
-        ASSIGN_OR_RETURN(const bool done, sink_->AlreadyDone(key, index));
-        if (!done) missing[v].push_back(index);
+        ASSIGN_OR_RETURN(const bool is_to_ask, sink_->IsToAsk(key, index));
+        if (is_to_ask) to_ask[v].push_back(index);
       }
     }
-    return missing;
+    return to_ask;
   }
 
   absl::Status Loop() {
@@ -167,12 +167,12 @@ class Runner::Impl {
   // bound, so that a crowded generator does not make us prepare ever more samples.
   absl::Status Fill() {
     while (!Cancelled()) {
-      if (in_flight_.empty() && !again_.empty()) {
+      if (in_flight_.empty() && !retry_queue_.empty()) {
         // Nothing is under way, so no answer will make room: wait for time to pass.
-        if (hooks_.wait_before_retry) hooks_.wait_before_retry(again_.front().attempt_count);
-        AskAgain();
+        if (hooks_.wait_before_retry) hooks_.wait_before_retry(retry_queue_.front().attempt_count);
+        RequeueRetries();
       }
-      if (in_flight_.size() + again_.size() >= static_cast<size_t>(spec_.in_flight)) return absl::OkStatus();
+      if (in_flight_.size() + retry_queue_.size() >= static_cast<size_t>(spec_.in_flight)) return absl::OkStatus();
       if (ready_.empty()) RETURN_IF_ERROR(MakeNextGroup());
       if (ready_.empty()) return absl::OkStatus();
       WorkItem item = std::move(ready_.front());
@@ -188,34 +188,35 @@ class Runner::Impl {
   }
 
   // What was refused goes before anything new.
-  void AskAgain() {
-    ready_.insert(ready_.begin(), std::make_move_iterator(again_.begin()), std::make_move_iterator(again_.end()));
-    again_.clear();
+  void RequeueRetries() {
+    ready_.insert(ready_.begin(), std::make_move_iterator(retry_queue_.begin()),
+                  std::make_move_iterator(retry_queue_.end()));
+    retry_queue_.clear();
   }
 
-  // The next group that lacks something; none is left when ready_ stays empty.
+  // The next group with samples to ask; ready_ stays empty when there is none.
   absl::Status MakeNextGroup() {
     while (ready_.empty() && next_group_ < grid_.groups.size()) {
       const GridGroup& group = grid_.groups[next_group_++];
-      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> missing, MissingOf(group));
-      MakeGroup(group, missing);
+      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> to_ask, ToAsk(group));
+      MakeGroup(group, to_ask);
     }
     return absl::OkStatus();
   }
 
-  void MakeGroup(const GridGroup& group, const std::vector<std::vector<int>>& missing) {
+  void MakeGroup(const GridGroup& group, const std::vector<std::vector<int>>& to_ask) {
     const Task& task = *grid_.tasks[group.task_index];
     const SampleRequest request = {spec_.suite.seed, group.context_length, group.first_index};
     const int group_first = task.GroupOf(group.first_index).first_index;
     std::map<std::string, std::vector<WorkItem>> made;  // by tokenizer
     for (size_t v = 0; v < variants_.size(); ++v) {
-      if (missing[v].empty()) continue;
+      if (to_ask[v].empty()) continue;
       const TokenCounter& tokenizer = spec_.suite.tasks[static_cast<size_t>(group.task_index)].chat
                                           ? *variants_[v].chat_tokenizer
                                           : *variants_[v].tokenizer;
       const auto [it, is_new] = made.try_emplace(tokenizer.sha256());
       if (is_new) it->second = MakeItems(task, request, group_first, tokenizer);
-      for (int index : missing[v]) {
+      for (int index : to_ask[v]) {
         WorkItem item = it->second[index - group_first];
         item.cell_index = CellIndex(group, static_cast<int>(v));
         ready_.push_back(std::move(item));
@@ -279,7 +280,7 @@ class Runner::Impl {
       if (status.ok()) {
         status = Handle(std::move(arrival));
       } else {
-        Land(arrival);  // the run is over, but it must not be waited for
+        Complete(arrival);  // the run is over, but it must not be waited for
       }
     }
     RETURN_IF_ERROR(status);
@@ -288,22 +289,22 @@ class Runner::Impl {
 
   absl::Status Handle(Arrival arrival) {
     const Generator& generator = *in_flight_.at(arrival.ticket).generator;
-    WorkItem item = Land(arrival);
-    if (!arrival.result.ok() && IsOfTheMoment(arrival.result.status())) {
+    WorkItem item = Complete(arrival);
+    if (!arrival.result.ok() && IsTransient(arrival.result.status())) {
       if (Cancelled()) return absl::OkStatus();  // missing for the next run
       RETURN_IF_ERROR(generator.Fault());        // the same
       if (MayRetry(arrival.result.status(), item)) {
-        again_.push_back(std::move(item));
+        retry_queue_.push_back(std::move(item));
         return absl::OkStatus();
       }
     }
     RETURN_IF_ERROR(Finish(item, std::move(arrival.result)));
-    AskAgain();  // an answer made room
+    RequeueRetries();  // an answer made room
     return absl::OkStatus();
   }
 
   // Takes the item back from what is under way; an answer that was cut off by a cancellation becomes that error.
-  WorkItem Land(Arrival& arrival) {
+  WorkItem Complete(Arrival& arrival) {
     const auto it = in_flight_.find(arrival.ticket);
     VF_CHECK(it != in_flight_.end(), "a generator calls done once for each request");
     WorkItem item = std::move(it->second.item);
@@ -315,7 +316,7 @@ class Runner::Impl {
   }
 
   // Errors that say something about the moment and not about the sample.
-  static bool IsOfTheMoment(const absl::Status& status) {
+  static bool IsTransient(const absl::Status& status) {
     return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) || absl::IsCancelled(status) ||
            absl::IsAborted(status);
   }
@@ -327,7 +328,7 @@ class Runner::Impl {
   }
 
   absl::Status Finish(const WorkItem& item, absl::StatusOr<Generation> result) {
-    SampleRecord record;
+    SampleResult record;
     record.cell = grid_.cells[item.cell_index].key;
     record.sample = item.sample;
     record.attempt_count = item.attempt_count;
@@ -358,7 +359,7 @@ class Runner::Impl {
     return absl::OkStatus();
   }
 
-  static absl::Status Judge(const Sample& sample, const Generation& generation, SampleRecord& record) {
+  static absl::Status Judge(const Sample& sample, const Generation& generation, SampleResult& record) {
     const MetricInput input = JudgedInput(sample, generation, record.answer);
     for (const std::string& name : sample.metrics) {
       const Metric* metric = FindMetric(name);
@@ -384,8 +385,8 @@ class Runner::Impl {
         arrivals.swap(mailbox_->arrivals);
       }
       for (Arrival& arrival : arrivals) {
-        const WorkItem item = Land(arrival);
-        const bool is_result = arrival.result.ok() || !IsOfTheMoment(arrival.result.status());
+        const WorkItem item = Complete(arrival);
+        const bool is_result = arrival.result.ok() || !IsTransient(arrival.result.status());
         if (record && status.ok() && is_result) status = Finish(item, std::move(arrival.result));
       }
     }
@@ -404,10 +405,10 @@ class Runner::Impl {
   const RunnerOptions options_;
 
   Grid grid_;
-  Progress progress_;
-  size_t next_group_ = 0;       // of grid_.groups
-  std::deque<WorkItem> ready_;  // to be started, in order
-  std::deque<WorkItem> again_;  // refused for now
+  RunProgress progress_;
+  size_t next_group_ = 0;             // of grid_.groups
+  std::deque<WorkItem> ready_;        // to be started, in order
+  std::deque<WorkItem> retry_queue_;  // refused for now
   std::map<uint64_t, InFlight> in_flight_;
   uint64_t next_ticket_ = 1;
   std::shared_ptr<Mailbox> mailbox_;

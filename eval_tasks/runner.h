@@ -1,4 +1,4 @@
-// The loop of a job: which samples are missing; make each, ask the generator, judge, record.
+// The loop of a job: makes each sample that the sink needs, asks the generator, judges and records the answer.
 //
 // The runner makes one context's samples when their turn comes (once per tokenizer, shared by the variants), keeps at
 // most `in_flight` requests under way, judges answers as they arrive and records each as it is judged. What is recorded
@@ -7,8 +7,7 @@
 // Errors:  a sample's failure is a record, not an error of the run. UNAVAILABLE and, while others are under way,
 //          RESOURCE_EXHAUSTED put the sample back in the queue a bounded number of times. A sink's error stops the run,
 //          and so does a generator's fault: samples without a record are missing for the next run.
-// Threads: Run blocks its caller, on whose thread samples are made, judged and recorded and hooks are called. Cancel
-// may
+// Threads: Run blocks its caller, on whose thread samples are made, judged and recorded and hooks are called. Cancel may
 //          be called from any thread, before or during Run, once or more.
 #pragma once
 
@@ -27,7 +26,7 @@
 
 namespace varifocal {
 
-// Who answers for one variant.
+// The generator and tokenizers of one variant.
 struct RunVariant {
   Generator* generator = nullptr;                      // outlives the run
   std::shared_ptr<const TokenCounter> tokenizer;       // of its model
@@ -41,7 +40,7 @@ struct CellProgress {
   int failed_count = 0;  // of done_count, in this run
 };
 
-struct Progress {
+struct RunProgress {
   int64_t planned_count = 0;
   int64_t done_count = 0;
   int64_t failed_count = 0;
@@ -55,8 +54,8 @@ struct Progress {
 
 struct RunnerHooks {
   // After the grid is known, and after every record. Must be quick.
-  std::function<void(const Progress&)> on_progress;
-  // Called about once a second while the run waits for answers, so that a run that waits is told from one that hangs.
+  std::function<void(const RunProgress&)> on_progress;
+  // Called about once a second while the run waits for answers, so that a waiting run can be distinguished from a hanging one.
   std::function<void()> on_wait;
   // Called before a sample is asked again and nothing else is under way; sleeps as it sees fit (this room has no
   // clock).

@@ -68,8 +68,8 @@ TEST(RunnerTest, RecordsDoNotDependOnTheOrderOfAnswers) {
     FakeSink sink;
     RunnerHooks hooks;
     // With fewer left than are held back, nothing starts any more: let the rest go.
-    Progress last;
-    hooks.on_progress = [&](const Progress& progress) {
+    RunProgress last;
+    hooks.on_progress = [&](const RunProgress& progress) {
       last = progress;
       if (progress.in_flight_count + progress.done_count == progress.planned_count)
         ReleaseInRandomOrder(generator, random, 1);
@@ -139,9 +139,9 @@ TEST(RunnerTest, AFailureIsARecordWithoutScoresAndIsMissingForTheNextRun) {
     }
   };
   FakeSink sink;
-  Progress last;
+  RunProgress last;
   RunnerHooks hooks;
-  hooks.on_progress = [&](const Progress& progress) { last = progress; };
+  hooks.on_progress = [&](const RunProgress& progress) { last = progress; };
   {
     Runner runner(Spec(), Both(&generator), &sink, hooks);
     ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);

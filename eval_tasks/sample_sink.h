@@ -33,7 +33,7 @@ struct MetricValue {
   double value = 0;
 };
 
-struct SampleRecord {
+struct SampleResult {
   CellKey cell;
   std::shared_ptr<const Sample> sample;  // never null; identity only (empty prompt) when it could not be made
   absl::Status error;                    // not OK: the sample failed
@@ -46,11 +46,10 @@ struct SampleRecord {
 class SampleSink {
  public:
   virtual ~SampleSink() = default;
-  // Whether this sample needs no run; asked more than once for a sample, so it must be cheap. A sink that wants failed
-  // samples tried again says false for them.
-  virtual absl::StatusOr<bool> AlreadyDone(const CellKey& cell, int index) = 0;
+  // Whether the run must ask this sample. Called more than once for a sample, so it must be cheap.
+  virtual absl::StatusOr<bool> IsToAsk(const CellKey& cell, int index) = 0;
   // Replaces an earlier failed record of the same sample. An error stops the run.
-  virtual absl::Status Record(const SampleRecord& record) = 0;
+  virtual absl::Status Record(const SampleResult& record) = 0;
 };
 
 }  // namespace varifocal

@@ -40,7 +40,7 @@ struct EvidenceSpan {
 // What had to give way so that a user's row fits; all zero when nothing was cut.
 struct Truncation {
   int64_t cut_token_count = 0;  // tokens of the context that were left out
-  bool gold_survived = true;    // a gold answer that stood in the context before the cut still stands there
+  bool gold_survived = true;    // a gold answer in the context before the cut is still in it after
 };
 
 struct Sample {
@@ -122,7 +122,7 @@ class Task {
   // Hex digest of the data a user's rows came from; empty for native tasks.
   virtual std::string data_sha256() const { return ""; }
 
-  // One sample of its group. The group is made whole each time: whoever wants several calls MakeGroup.
+  // One sample of its group. The group is made whole each time; for several samples call MakeGroup.
   absl::StatusOr<Sample> MakeSample(const SampleRequest& request, const TokenCounter& tokenizer) const;
 };
 

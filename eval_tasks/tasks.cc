@@ -24,7 +24,7 @@ ParameterInfo Depth() {
   return {"depth", ParameterType::kNumber,
           "",      false,
           0,       1,
-          {},      "where the evidence stands, 0 start to 1 end; when absent, question j of 4 has its own quarter"};
+          {},      "depth of the evidence, 0 start to 1 end; when absent, question j of 4 has its own quarter"};
 }
 ParameterInfo Choice(std::string name, std::vector<std::string> choices, std::string help) {
   std::string first = choices[0];
@@ -50,7 +50,7 @@ ParameterInfo AnyDepth() {
   return {"depth", ParameterType::kNumber,
           "",      false,
           0,       1,
-          {},      "where what answers stands, 0 start to 1 end; drawn when absent"};
+          {},      "depth of the answering text, 0 start to 1 end; drawn when absent"};
 }
 
 std::vector<std::string> MatchAll(const Parameters&) { return {"string_match_all", "string_match_part"}; }
@@ -103,7 +103,9 @@ const std::vector<TaskKind>& Table() {
        &MakeIclLabels},
       {"rag_facts",
        "answer from documents, one or two of them gold among hard distractors",
-       {Depth()},
+       {Integer("version", "", 1, 2,
+                "which question goes through two documents: 1 (when absent) the fourth of a context, 2 each in turn"),
+        Depth()},
        true,
        &SubstringThenExact,
        &Never,
@@ -119,14 +121,7 @@ const std::vector<TaskKind>& Table() {
        "answer 80 hand-written questions on six novels of Jane Austen (deploy/get_novels.sh)",
        {Format(),
         NovelsDirectory(),
-        {"depth",
-         ParameterType::kNumber,
-         "",
-         false,
-         0,
-         1,
-         {},
-         "where the answering passage stands; drawn when absent"}},
+        {"depth", ParameterType::kNumber, "", false, 0, 1, {}, "depth of the answering passage; drawn when absent"}},
        true,
        &NovelMetrics,
        &IsMultipleChoice,

@@ -39,6 +39,7 @@ const std::vector<Kind>& Kinds() {
       {"recall_kv", "recall_kv", {}},
       {"icl_labels", "icl_labels", {}},
       {"rag_facts", "rag_facts", {}},
+      {"rag_facts_2", "rag_facts", {{"version", "2"}}},
       {"longqa_story", "longqa_story", {}},
       {"longqa_choice", "longqa_story", {{"format", "multiple_choice"}}},
       {"niah_single", "niah", {{"haystack", "story"}}, 1024, false},
@@ -351,6 +352,24 @@ TEST(IclLabelsTest, LabelsAreBalancedRemappedAndTheAskedLineIsNew) {
   }
 }
 
+// In version 2 each quarter of the depths has the same share of questions that go through a friend.
+TEST(RagFactsTest, TheQuestionThroughAFriendTakesTurns) {
+  for (int group_index = 0; group_index < 8; ++group_index) {
+    const auto through_friend = [&](const std::map<std::string, std::string>& parameters) {
+      std::vector<int> found;
+      const std::vector<Sample> group = Group(*Make("rag_facts", parameters), 1024, Shipped(), group_index * 4);
+      for (size_t i = 0; i < group.size(); ++i) {
+        if (absl::StrContains(group[i].prompt.substr(group[i].prompt.rfind("Question: ")), "of the friend of"))
+          found.push_back(static_cast<int>(i));
+      }
+      return found;
+    };
+    EXPECT_EQ(through_friend({{"version", "2"}}), std::vector<int>{group_index % 4});
+    EXPECT_EQ(through_friend({}), std::vector<int>{3});
+    EXPECT_EQ(through_friend({{"version", "1"}}), std::vector<int>{3});
+  }
+}
+
 TEST(RagFactsTest, TheAnswerIsInTheEvidenceAndDistractorsAreHard) {
   for (int index : {0, 4, 8}) {
     const std::vector<Sample> group = Group(*Make("rag_facts"), 8192, Shipped(), index);
@@ -457,7 +476,7 @@ TEST(LongqaStoryTest, OptionsAreDifferentAndAnyPlaceAmongThemMayBeRight) {
 TEST(LexiconTest, WordsAreUniqueAndErrorsNameTheLine) {
   EXPECT_EQ(TheLexicon().first.size(), 230u);
   EXPECT_EQ(TheLexicon().places.size(), 48u);
-  EXPECT_EQ(ParseLexicon("[first]\na\na\n").status().message(), "line 3: the word \"a\" stands twice");
+  EXPECT_EQ(ParseLexicon("[first]\na\na\n").status().message(), "line 3: the word \"a\" is given twice");
   EXPECT_EQ(ParseLexicon("a\n").status().message(), "line 1: the word \"a\" is in no section");
   EXPECT_EQ(ParseLexicon("[x]\n").status().message(), "line 1: unknown section [x]");
 }

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "eval_tasks/metrics/python_text.h"
+#include "eval_tasks/python/text.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 

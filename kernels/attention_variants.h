@@ -1,11 +1,14 @@
-// Which keys count, and how sharply: row intervals, softmax scales and the learned temperature.
+// Which keys count, and how sharply: masks, softmax scales and the learned temperature.
 //
-// Every mask we serve is, for a query row, one interval of keys: causal, chunked or windowed. Every temperature is a
-// number the row's scores are multiplied with, so kernels see a scale and never a mode. The same few lines serve all
-// backends and the oracle.
+// A mask is one interval of keys per query row (causal, chunked or windowed), alone or together with a test of the
+// groups that row and key belong to. Kernels take the mask as a template parameter: `Counts` decides one pair, `Tile`
+// decides whether a tile of keys can be skipped, needs no test, or needs one. Every temperature is a number the row's
+// scores are multiplied with, so kernels see a scale and never a mode. The same few lines serve all backends and the
+// oracle.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -23,6 +26,107 @@ inline RowInterval CausalInterval(int32_t position) { return {0, position + 1}; 
 // The last `window` keys, the row's own included.
 inline RowInterval WindowInterval(int32_t position, int32_t window) {
   return {std::max(0, position + 1 - window), position + 1};
+}
+
+// What a mask knows of one query row.
+struct MaskRow {
+  RowInterval seen;
+  int32_t near_begin = 0;  // keys from here on are inside the row's window
+  uint32_t groups = 0;     // a bit per group
+};
+
+// Over the rows of a block: keys outside [first, last) no row sees, keys in [full_first, full_last) lie in the interval
+// of every row. Before near_first no key is inside any row's window; from near_last on every key is inside all of them.
+struct MaskRange {
+  int32_t first = INT32_MAX, last = 0;
+  int32_t full_first = 0, full_last = INT32_MAX;
+  int32_t near_first = INT32_MAX, near_last = 0;
+  uint32_t groups = 0;  // of any row
+
+  void Add(const MaskRow& row) {
+    full_first = std::max(full_first, row.seen.begin);
+    full_last = std::min(full_last, row.seen.end);
+    near_first = std::min(near_first, row.near_begin);
+    near_last = std::max(near_last, row.near_begin);
+    groups |= row.groups;
+    if (row.seen.begin >= row.seen.end) return;
+    first = std::min(first, row.seen.begin);
+    last = std::max(last, row.seen.end);
+  }
+  bool Skips(int32_t key, int32_t count) const { return key + count <= first || key >= last; }
+  bool Contains(int32_t key, int32_t count) const { return key >= full_first && key + count <= full_last; }
+};
+
+enum class TileCover {
+  kSkip,     // no pair of the tile counts
+  kFull,     // every pair counts
+  kGroups,   // a pair counts by its groups alone
+  kPartial,  // each pair is tested
+};
+
+// Keys of the interval.
+struct IntervalMask {
+  static constexpr bool kReadsGroups = false;
+  static bool Counts(const MaskRow& row, int32_t key, uint32_t) { return key >= row.seen.begin && key < row.seen.end; }
+  static TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
+    if (rows.Skips(key, count)) return TileCover::kSkip;
+    return rows.Contains(key, count) ? TileCover::kFull : TileCover::kPartial;
+  }
+};
+
+// Focus (arXiv 2604.03260): keys of the interval that are inside the row's window or share a group with the row.
+struct NearOrSharedMask {
+  static constexpr bool kReadsGroups = true;
+  static bool GroupsCount(uint32_t row, uint32_t key) { return (row & key) != 0; }
+  static bool Counts(const MaskRow& row, int32_t key, uint32_t groups) {
+    return IntervalMask::Counts(row, key, groups) && (key >= row.near_begin || GroupsCount(row.groups, groups));
+  }
+  static TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
+    if (rows.Skips(key, count)) return TileCover::kSkip;
+    if (!rows.Contains(key, count)) return TileCover::kPartial;
+    if (key >= rows.near_last) return TileCover::kFull;
+    return key + count <= rows.near_first ? TileCover::kGroups : TileCover::kPartial;
+  }
+};
+
+// Keys of the interval that share none of `groups` with the row: the window's part of an attention by groups, and a
+// group's part without the pairs that an earlier group has had.
+struct DisjointMask {
+  static constexpr bool kReadsGroups = true;
+  static bool GroupsCount(uint32_t row, uint32_t key) { return (row & key) == 0; }
+  static bool Counts(const MaskRow& row, int32_t key, uint32_t groups) {
+    return IntervalMask::Counts(row, key, groups) && GroupsCount(row.groups, groups);
+  }
+  static TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
+    if (rows.Skips(key, count)) return TileCover::kSkip;
+    if (!rows.Contains(key, count)) return TileCover::kPartial;
+    return rows.groups == 0 ? TileCover::kFull : TileCover::kGroups;
+  }
+};
+
+// Groups of one layer, at most; a bit each.
+inline constexpr int kGroupCountMax = 32;
+
+// Two sets of k groups always meet when 2 k > K: then the mask is the interval.
+inline bool AllGroupsMeet(int group_count, int top_k) { return 2 * top_k > group_count; }
+
+// Attention by groups enumerates k^2 / K of the pairs: beyond this share it is not faster than testing every pair.
+inline constexpr double kGatherShareMax = 0.75;
+
+// The most groups per token with which attention by groups is used.
+inline int GatherTopKMax(int group_count) { return static_cast<int>(std::sqrt(kGatherShareMax * group_count)); }
+
+// The position from which rows are computed by groups. It depends on the setting alone, so that a row has the same bits
+// in every prompt, batch and chunk. INT32_MAX: never.
+//
+// A row at position p costs about p tested pairs when every pair is tested, and w + p k^2 / K, and the merge of k + 1
+// parts, by groups.
+inline int32_t GatherFrom(int group_count, int top_k, int32_t window) {
+  if (top_k > GatherTopKMax(group_count)) return INT32_MAX;
+  constexpr double kPartCost = 400;  // of merging a part, in pairs
+  const double share = static_cast<double>(top_k) * top_k / group_count;
+  const double from = (static_cast<double>(window) + kPartCost * (top_k + 1)) / (1 - share);
+  return from < 1 << 30 ? static_cast<int32_t>(from) : INT32_MAX;
 }
 
 // Softmax(q.k * base / t). Divided in float64 and rounded once, so that t = 1 gives the bits of the baseline.

@@ -5,7 +5,7 @@
 // phase: kernels are chosen by phase, never by row count, and a row's bits depend on nothing but its own sequence.
 //
 //   Embed
-//   per layer:  Norm  [FocalTau]  QkvRopeWrite  Attend  LinearResidual  Norm  LinearGated  LinearResidual
+//   per layer:  Norm  [FocalTau]  [RouteGroups]  QkvRopeWrite  Attend  LinearResidual  Norm  LinearGated  LinearResidual
 //   LmHead on the rows that need it
 //
 // A plain MLP has Linear with an activation instead of LinearGated; norms after the blocks are LinearNormResidual
@@ -92,16 +92,18 @@ struct RopeTableSpec {
   std::span<const float> cosines;
   std::span<const float> sines;
   int position_count = 0;
-  int rotary_dim = 0;        // at most D; the rest of a head passes unrotated
-  bool interleaved = false;  // false: pairs (i, i + rotary_dim/2) as in Hugging Face; true: pairs (2i, 2i + 1)
+  int rotary_dim = 0;  // at most D; the rest of a head passes unrotated. Pairs are (i, i + rotary_dim / 2)
 };
 
 struct KvShape {
   int layer_count = 0;  // layers that share this pool's page numbers
   int kv_head_count = 0;
   int head_dim = 0;
-  // Kept per token beside keys and values and copied with a page; 0 or 8 (FocalTau: the running sum, float64).
+  // Kept per token beside keys and values and copied with a page: those of FocalTau and of RouteGroups, one after the
+  // other. A page holds [annotation][128 tokens].
   int annotation_bytes = 0;
+  // Keys are stored one after the other, so that those of a group can be collected.
+  bool collects_keys = false;
 };
 
 struct StepShape {
@@ -115,6 +117,7 @@ struct StepShape {
   int head_dim = 0;            // D
   int ffn_dim = 0;             // F
   int vocab_size = 0;          // V
+  int gather_top_k_max = 0;    // groups per token of an attention by groups; 0: Attend has none
 };
 
 // ---- A batch. Host memory, alive until the step's last operation. ----
@@ -130,8 +133,8 @@ struct SequenceRows {
   // page_tables[page group][position / 128]: page numbers of that group's pool; -1 where a window layer freed a page.
   std::span<const std::span<const int32_t>> page_tables;
   int32_t rope_table = 0;  // index into QkvRopeWriteArgs::rope_tables
-  // Positions that make the prompt: TauMean::kSequence averages over all of them, so a step that holds one must hold
-  // every one. Other modes do not look at it.
+  // Positions that make the prompt: TauMean::kSequence and GroupBias::kPrompt read all of them, so a step that holds
+  // one must hold every one. Other modes do not look at it.
   int32_t prompt_row_count = 0;
 };
 
@@ -143,6 +146,25 @@ struct Batch {
   // Looked at between work items; may be null.
   const std::atomic<bool>* cancelled = nullptr;
 };
+
+// ---- Annotations: what a page keeps per token beside keys and values. ----
+
+inline constexpr int kTauAnnotationBytes = 8;  // FocalTau: the running sum, float64
+
+// The b of RouteGroups:
+enum class GroupBias {
+  kStored,  // a vector of the checkpoint
+  kPaged,   // Sinkhorn over the complete pages before the token's own; zeros in the first page
+  kPrompt,  // Sinkhorn over the whole prompt, for later rows too; not causal
+};
+
+// RouteGroups: the groups, a bit each; where b is computed, one byte a token holds the b of a page (32 numbers), and
+// where later pages need it, S of each token.
+inline constexpr int GroupAnnotationBytes(GroupBias bias, int group_count) {
+  const int groups = static_cast<int>(sizeof(uint32_t));
+  if (bias == GroupBias::kStored) return groups;
+  return groups + 1 + (bias == GroupBias::kPaged ? group_count * static_cast<int>(sizeof(float)) : 0);
+}
 
 // ---- Arguments of the operations. ----
 
@@ -161,11 +183,10 @@ enum class NormKind {
   kNone,   // x: blocks without a norm in front read the residual itself, as operands; no weight
 };
 
-// out = norm(x). With `delta`: x += delta first, and x keeps the sum.
+// out = norm(x).
 struct NormArgs {
   NormKind kind = NormKind::kRms;
   Slice x;       // residual [T, M]
-  Slice delta;   // optional: operands [T, M]
   Slice weight;  // vector [M]
   Slice bias;    // optional vector [M], kLayer alone
   float epsilon = 0;
@@ -180,11 +201,31 @@ struct FocalTauArgs {
   float tau_min = 0;
   float tau_max = 0;
   TauMean mean = TauMean::kCausal;
-  KvPool* pool = nullptr;  // annotation_bytes is 8; the running sum at a page's end is read from the page before
+  KvPool* pool = nullptr;  // the running sum at a page's end is read from the page before
   int page_group = 0;
-  int layer = 0;       // within the pool
-  Slice row_scales;    // f32 [T]
-  Slice bound_counts;  // optional: uint32 [sequences, 2], rows with mean <= tau_min and >= tau_max are added
+  int layer = 0;              // within the pool
+  int annotation_offset = 0;  // kTauAnnotationBytes from here on: the running sum, float64
+  Slice row_scales;           // f32 [T]
+  Slice bound_counts;         // optional: uint32 [sequences, 2], rows with mean <= tau_min and >= tau_max are added
+};
+
+// Focus: the groups of every row, into the annotations of its token (docs/focus.md).
+//
+//   S = centroids (projection x);  groups: the top_k largest of S / temperature + b, ties to the lower group
+struct RouteGroupsArgs {
+  Slice x;           // operands [T, M]: what q_proj sees
+  Slice projection;  // f32 [R, M]
+  Slice centroids;   // f32 [K, R]
+  Slice group_bias;  // f32 [K], kStored alone
+  int group_count = 0;
+  int routing_dim = 0;
+  int top_k = 0;
+  float temperature = 1;
+  GroupBias bias = GroupBias::kStored;
+  KvPool* pool = nullptr;
+  int page_group = 0;
+  int layer = 0;              // within the pool
+  int annotation_offset = 0;  // GroupAnnotationBytes from here on
 };
 
 // [q; k; v] = weight x + bias, RMS norms of q and k where given, rotation, keys and values into their pages.
@@ -204,10 +245,14 @@ struct QkvRopeWriteArgs {
   Slice queries;  // f32 [T, H, D] out
 };
 
-// Near OR shared group: *position - key < window* or *query bits AND key bits*.
+// NearOrSharedMask: keys of the interval at most `window` before the row, and those that share a group with it.
 struct GroupTest {
-  Slice query_bits;  // uint32 [T]
+  int annotation_offset = 0;  // where RouteGroups wrote
+  int group_count = 0;
+  int top_k = 0;
   int32_t window = 0;
+  // Rows from this position on may be computed by groups (GatherFrom), where the pool collects keys; INT32_MAX: none.
+  int32_t gather_from = INT32_MAX;
 };
 
 struct AttendArgs {
@@ -220,7 +265,7 @@ struct AttendArgs {
   float scale = 1.0f;                 // softmax(q.k * scale), unless
   Slice row_scales;                   // f32 [T] gives it per row; at least 0
   Slice head_scales;                  // optional f32 [H], above 0: multiplies the scale of each query head
-  const GroupTest* groups = nullptr;  // refused by name where a backend has none
+  const GroupTest* groups = nullptr;  // null: the interval alone
   Slice out;                          // operands [T, H, D]; zeros where a row sees no key
   Slice log_sum_exp;                  // optional f32 [T, H], natural logarithm; kEmptyLse where a row sees no key
 };
@@ -376,6 +421,7 @@ class Backend {
   virtual Error Embed(Workspace& workspace, const EmbedArgs& args) = 0;
   virtual Error Norm(Workspace& workspace, const NormArgs& args) = 0;
   virtual Error FocalTau(Workspace& workspace, const FocalTauArgs& args) = 0;
+  virtual Error RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) = 0;
   virtual Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) = 0;
   virtual Error Attend(Workspace& workspace, const AttendArgs& args) = 0;
   virtual Error Linear(Workspace& workspace, const LinearArgs& args) = 0;
@@ -402,8 +448,5 @@ DType DefaultDType(const std::string& device);
 
 // kUnsupported names what is missing: a device, an instruction set, a number format.
 Result<std::unique_ptr<Backend>> CreateBackend(const BackendOptions& options);
-
-// Device names that CreateBackend accepts in this build.
-std::vector<std::string> BackendNames();
 
 }  // namespace varifocal::kernels

@@ -63,10 +63,4 @@ DType DefaultDType(const std::string& device) {
   return cuda ? DType::kBF16 : DType::kF32;
 }
 
-std::vector<std::string> BackendNames() {
-  std::vector<std::string> names;
-  for (const BackendRow& row : kBackends) names.push_back(row.name);
-  return names;
-}
-
 }  // namespace varifocal::kernels

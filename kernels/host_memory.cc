@@ -68,22 +68,19 @@ bool IsCancelled(const Batch& batch) {
   return batch.cancelled != nullptr && batch.cancelled->load(std::memory_order_relaxed);
 }
 
-Error CheckTauRows(const Batch& batch, TauMean mean) {
-  if (mean != TauMean::kSequence) return {};
+Error CheckWholePrompts(const Batch& batch, const char* what) {
   for (const SequenceRows& sequence : batch.sequences) {
     if (sequence.first_position >= sequence.prompt_row_count) continue;
     if (sequence.first_position != 0 || sequence.row_count < sequence.prompt_row_count) {
-      return {ErrorCode::kInvalidArgument, "tau over the whole sequence needs the prompt of " +
+      return {ErrorCode::kInvalidArgument, std::string(what) + " needs the prompt of " +
                                                std::to_string(sequence.prompt_row_count) + " rows in one step"};
     }
   }
   return {};
 }
 
-Error CheckAnnotation(const KvShape& shape) {
-  if (shape.annotation_bytes == 0 || shape.annotation_bytes == sizeof(double)) return {};
-  return {ErrorCode::kUnsupported,
-          "a page with " + std::to_string(shape.annotation_bytes) + " annotation bytes a token; it must be 0 or 8"};
+Error CheckTauRows(const Batch& batch, TauMean mean) {
+  return mean == TauMean::kSequence ? CheckWholePrompts(batch, "tau over the whole sequence") : Error{};
 }
 
 Error CancelledError() { return {ErrorCode::kCancelled, "the step was cancelled"}; }
@@ -172,7 +169,6 @@ Result<std::unique_ptr<RopeTable>> HostRopeTable::Create(const RopeTableSpec& sp
   table->sines_.assign(spec.sines.begin(), spec.sines.end());
   table->position_count_ = spec.position_count;
   table->rotary_dim_ = spec.rotary_dim;
-  table->interleaved_ = spec.interleaved;
   return std::unique_ptr<RopeTable>(std::move(table));
 }
 

@@ -81,10 +81,10 @@ inline int32_t PageOf(const SequenceRows& sequence, int page_group, int32_t posi
 }
 
 bool IsCancelled(const Batch& batch);
+// kInvalidArgument when a sequence brings a part of its prompt.
+Error CheckWholePrompts(const Batch& batch, const char* what);
 // kInvalidArgument when `mean` needs a whole prompt and a sequence brings a part of it.
 Error CheckTauRows(const Batch& batch, TauMean mean);
-// kUnsupported when a pool's annotation is none that an operation writes.
-Error CheckAnnotation(const KvShape& shape);
 Error CancelledError();
 MemoryInfo HostMemory();
 std::string CpuModelName();
@@ -102,7 +102,6 @@ class HostRopeTable final : public RopeTable {
   static Result<std::unique_ptr<RopeTable>> Create(const RopeTableSpec& spec);
   int position_count() const override { return position_count_; }
   int rotary_dim() const override { return rotary_dim_; }
-  bool interleaved() const { return interleaved_; }
   const float* cosines(int position) const {
     return cosines_.data() + static_cast<size_t>(position) * (rotary_dim_ / 2);
   }
@@ -111,7 +110,6 @@ class HostRopeTable final : public RopeTable {
  private:
   std::vector<float> cosines_, sines_;
   int position_count_ = 0, rotary_dim_ = 0;
-  bool interleaved_ = false;
 };
 
 // A row's draw, from the logits that its slot holds.

@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-import diet
+import training_data
 import model as models
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "goldens"))
@@ -17,9 +17,9 @@ import reference  # noqa: E402
 
 @torch.no_grad()
 def main():
-    words = diet.Words()
+    words = training_data.Words()
     for name in sys.argv[1:]:
-        ids, _ = diet.batch(words, 4242, 0, 1, 600, {"recall_kv": 1}, 0.0)
+        ids, _ = training_data.batch(words, 4242, 0, 1, 600, {"recall_kv": 1}, 0.0)
         ids = ids[0].tolist()
         ours = torch.log_softmax(models.load(name).logits(models.load(name).hidden(torch.tensor([ids])))[0], -1)
         exact = reference.Reference(name).feed(ids)

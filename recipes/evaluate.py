@@ -11,7 +11,7 @@ import pathlib
 import numpy as np
 import torch
 
-import diet
+import training_data
 import model as models
 
 SEED = 977  # not a training seed
@@ -19,10 +19,10 @@ SEED = 977  # not a training seed
 
 def contexts(words, task, length, samples):
     """(ids up to the answer, answer id) of single questions at any depth, at most 16 tokens short of `length`."""
-    rng = np.random.default_rng([SEED, length, list(diet.TASKS).index(task)])
+    rng = np.random.default_rng([SEED, length, list(training_data.TASKS).index(task)])
     out = []
     while len(out) < samples:
-        ids, marks = diet.TASKS[task](rng, words, length, 0.0, 1 - 60 / length)
+        ids, marks = training_data.TASKS[task](rng, words, length, 0.0, 1 - 60 / length)
         spots = [i for i, m in enumerate(marks) if m]
         if spots:
             # The first question after the context; where every line is one, the last.
@@ -45,10 +45,10 @@ def main():
     parser.add_argument("--dir", type=pathlib.Path, action="append", required=True)
     parser.add_argument("--lengths", default="512,1024,2048,4096,8192")
     parser.add_argument("--samples", type=int, default=40)
-    parser.add_argument("--tasks", default=",".join(diet.TASKS))
+    parser.add_argument("--tasks", default=",".join(training_data.TASKS))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    words = diet.Words()
+    words = training_data.Words()
     nets = {str(d): models.load(d) for d in options.dir}
     for length in map(int, options.lengths.split(",")):
         for task in options.tasks.split(","):

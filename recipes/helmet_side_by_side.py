@@ -1,6 +1,6 @@
 """HELMET's own program and Varifocal on the same data and the same checkpoint, from files to the table of scores.
 
-A small release of invented contents (eval_tasks/helmet_import/testdata) is laid over a copy of the checkout. On one side
+A small release of invented contents (eval_tasks/helmet/import/testdata) is laid over a copy of the checkout. On one side
 upstream's eval.py asks it, unchanged but for what a machine without a GPU and without a hub needs (attention kernel, number
 format, datasets read from files). On the other side the release is imported, asked by a daemon, and exported. Then
 
@@ -37,7 +37,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TESTDATA = ROOT / "eval_tasks/helmet_import/testdata"
+TESTDATA = ROOT / "eval_tasks/helmet/import/testdata"
 sys.path.insert(0, str(ROOT / "recipes/goldens"))
 FAMILIES = ["recall", "rag", "longqa", "summ", "rerank", "icl", "cite", "ruler"]
 # Names that collect_results knows: one without, one with a chat format.

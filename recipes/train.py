@@ -18,7 +18,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-import diet
+import training_data
 import model as models
 
 
@@ -119,7 +119,7 @@ def main():
     plan = json.loads(options.plan.read_text())
     config = models.Config(focal=models.ARMS[options.arm], **plan.get("config", {}))
     net = models.Llama(config, mimetic=plan.get("mimetic", True), seed=options.seed)
-    words, opts = diet.Words(), optimizers(net)
+    words, opts = training_data.Words(), optimizers(net)
     step, tokens, busy = 0, 0, 0.0
     state_file = run / "state.pt"
     if state_file.exists():
@@ -141,8 +141,8 @@ def main():
         with slot(options.run, options.slots):
             began = time.time()
             rows, length = phase["rows"], phase["length"]
-            ids, marks = diet.batch(words, options.seed, step, rows, length, phase["mix"], phase["easy"],
-                                    phase.get("stops", False), phase.get("quiet", 0.0))
+            ids, marks = training_data.batch(words, options.seed, step, rows, length, phase["mix"], phase["easy"],
+                                             phase.get("stops", False), phase.get("quiet", 0.0))
             ids, marks = torch.from_numpy(ids), torch.from_numpy(marks)
             lr = learning_rate(plan, step)
             for o in opts:

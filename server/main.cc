@@ -98,12 +98,12 @@ absl::Status WritePortFile(const std::string& path, const std::string& address) 
 }
 
 int Serve(ServerOptions options, const std::string& port_file, std::chrono::seconds grace) {
-  // A write that nobody reads, or that would make a file larger than its limit, is that call's error and no signal.
+  // A write without a reader, or that would make a file larger than its limit, is that call's error and no signal.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   auto* const stop = new StopSignal(grace + kLastDeadline, kStuck);  // its thread outlives this function
   LogThroughQueue();
-  // gRPC's own complaints would stand beside our one sentence.
+  // gRPC's own messages would appear beside ours.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
 
   if (const auto raised = RaiseDescriptorLimit(); raised.ok()) {
@@ -115,7 +115,7 @@ int Serve(ServerOptions options, const std::string& port_file, std::chrono::seco
     Log(LogLevel::kError, "listener_dead", {{"error", status.message()}});
     Complain(kFailed, absl::StrCat("the listener accepts no connections any more and must be started again (",
                                    status.message(), "); jobs continue then"));
-    // Not in order: a clean end would wait for clients that nobody can reach. The database is safe at any death.
+    // Not in order: a clean end would wait for unreachable clients. The database is safe at any death.
     FlushLog(kFlushMs);
     std::_Exit(kFailed);
   };

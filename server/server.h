@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "grpcpp/grpcpp.h"
 #include "server/engine/engine.h"
-#include "server/jobs/model_host.h"
+#include "server/hosting/model_host.h"
 #include "server/model/model.h"
 
 namespace varifocal {

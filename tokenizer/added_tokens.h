@@ -19,8 +19,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/json.h"
-#include "tokenizer/model.h"
 #include "tokenizer/normalizers.h"
+#include "tokenizer/vocabulary.h"
 
 namespace varifocal {
 

@@ -78,7 +78,7 @@ absl::Status ReadMerge(const Json& merge, uint32_t rank, absl::string_view* left
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const Model>> MakeBpe(const Json& model, bool words_are_bytes) {
+absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeBpe(const Json& model, bool words_are_bytes) {
   return Bpe::FromJson(model, words_are_bytes);
 }
 

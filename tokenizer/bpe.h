@@ -10,16 +10,23 @@
 // Source:  Sennrich et al. 2016, arXiv:1508.07909; order of merges as in the `tokenizers` library.
 #pragma once
 
+#include <array>
 #include <bitset>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "tokenizer/model.h"
+#include "absl/status/statusor.h"
+#include "base/json.h"
+#include "tokenizer/subword_model.h"
 
 namespace varifocal {
 
-absl::StatusOr<std::unique_ptr<const Model>> MakeBpe(const Json& model, bool words_are_bytes);
+absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeBpe(const Json& model, bool words_are_bytes);
 
-class Bpe : public Model {
+class Bpe : public SubwordModel {
  public:
   static absl::StatusOr<std::unique_ptr<Bpe>> FromJson(const Json& model, bool words_are_bytes);
 
@@ -35,7 +42,7 @@ class Bpe : public Model {
     int length = 0;
   };
 
-  explicit Bpe(Vocabulary vocabulary) : Model(std::move(vocabulary)) {}
+  explicit Bpe(Vocabulary vocabulary) : SubwordModel(std::move(vocabulary)) {}
   absl::Status ReadMerges(const Json& model);
   absl::Status ReadOptions(const Json& model);
   void FindJoints();

@@ -1,7 +1,8 @@
 // Normalizers that look at one character at a time: Lowercase, StripAccents, Nmt, ByteLevel, BertNormalizer.
 #pragma once
 
-#include "tokenizer/normalizers.h"
+#include "base/json.h"
+#include "tokenizer/normalizer.h"
 
 namespace varifocal {
 

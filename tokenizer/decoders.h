@@ -1,4 +1,4 @@
-// Decoders: how tokens become text again. Each step maps the list of token texts; what is left at the end is joined.
+// The decoders of a tokenizer.json, from tokens to text: the table of types, and all steps of a file one after the other.
 //
 // Errors: INVALID_ARGUMENT for a type that is not in the table, or a parameter that is not honoured.
 #pragma once
@@ -9,16 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "base/json.h"
+#include "tokenizer/decoder.h"
 
 namespace varifocal {
-
-class Decoder {
- public:
-  virtual ~Decoder() = default;
-  virtual absl::Status Apply(std::vector<std::string>& tokens) const = 0;
-};
-
-using MadeDecoder = absl::StatusOr<std::unique_ptr<const Decoder>>;
 
 struct Decoders {
   std::vector<std::unique_ptr<const Decoder>> steps;  // in the order they are applied

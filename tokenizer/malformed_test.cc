@@ -197,7 +197,7 @@ TEST(MalformedBytesTest, IsRefused) {
   EXPECT_THAT(message("[]"), testing::HasSubstr("must be an object"));
   EXPECT_THAT(message("{\"model\": {\"vocab\": {\"\xff\": 0}}}"), testing::HasSubstr("not JSON at byte"));
   EXPECT_THAT(message(R"({"model": {"type": "BPE", "vocab": {"a": 0, "a": 1}}})"),
-              testing::HasSubstr("\"a\" stands twice"));
+              testing::HasSubstr("\"a\" is given twice"));
   EXPECT_THAT(message(std::string(100'000, '[')), testing::HasSubstr("nested deeper than 256"));
   EXPECT_EQ(message(Valid().dump()), "accepted");
 }

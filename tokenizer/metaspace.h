@@ -2,8 +2,11 @@
 // front, and words begin with it; decoding turns it back.
 #pragma once
 
-#include "tokenizer/decoders.h"
-#include "tokenizer/pre_tokenizers.h"
+#include <memory>
+
+#include "base/json.h"
+#include "tokenizer/decoder.h"
+#include "tokenizer/pre_tokenizer.h"
 
 namespace varifocal {
 

@@ -7,7 +7,8 @@
 // Errors:  INVALID_ARGUMENT when the table is not base64, or contradicts its own sizes.
 #pragma once
 
-#include "tokenizer/normalizers.h"
+#include "base/json.h"
+#include "tokenizer/normalizer.h"
 
 namespace varifocal {
 

@@ -16,10 +16,10 @@
 #include "tokenizer/byte_level.h"
 #include "tokenizer/component.h"
 #include "tokenizer/decoders.h"
-#include "tokenizer/model.h"
 #include "tokenizer/normalizers.h"
 #include "tokenizer/post_processors.h"
 #include "tokenizer/pre_tokenizers.h"
+#include "tokenizer/subword_models.h"
 #include "tokenizer/unicode_classes.h"
 #include "tokenizer/utf8.h"
 
@@ -89,7 +89,7 @@ struct Tokenizer::Trace {
 };
 
 struct Tokenizer::Parts {
-  std::unique_ptr<const Model> model;
+  std::unique_ptr<const SubwordModel> model;
   Normalizers normalizers;
   PreTokenizers pre_tokenizers;
   PostProcessor post_processor;
@@ -242,7 +242,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::strin
   ASSIGN_OR_RETURN(const Json* model, GetMember(json, "model"));
   auto parts = std::make_unique<Parts>();
   ASSIGN_OR_RETURN(parts->pre_tokenizers, MakePreTokenizers(member("pre_tokenizer")));
-  ASSIGN_OR_RETURN(parts->model, Model::FromJson(*model, parts->pre_tokenizers.words_are_bytes));
+  ASSIGN_OR_RETURN(parts->model, MakeSubwordModel(*model, parts->pre_tokenizers.words_are_bytes));
   const Vocabulary& vocabulary = parts->model->vocabulary();
   ASSIGN_OR_RETURN(parts->normalizers, MakeNormalizers(member("normalizer")));
   ASSIGN_OR_RETURN(parts->post_processor, MakePostProcessor(member("post_processor")));

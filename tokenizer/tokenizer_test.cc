@@ -14,6 +14,7 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/regex.h"
+#include "tokenizer/subword_models.h"
 #include "tokenizer/utf8.h"
 #include "tokenizer/word_scanner.h"
 
@@ -279,7 +280,7 @@ TEST(UnigramTest, TakesTheBestRow) {
     }
     Json model = {{"type", "Unigram"}, {"vocab", Json::array()}};
     for (const auto& [token, score] : vocab) model["vocab"].push_back(Json::array({token, score}));
-    const auto made = Model::FromJson(model, /*words_are_bytes=*/false);
+    const auto made = MakeSubwordModel(model, /*words_are_bytes=*/false);
     ASSERT_TRUE(made.ok()) << made.status();
     std::string word;
     for (int i = 0; i < 9; ++i) word.push_back(static_cast<char>('a' + random.Below(2)));

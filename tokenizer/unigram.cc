@@ -16,11 +16,11 @@ namespace {
 constexpr double kUnknownPenalty = 10.0;  // SentencePiece's
 constexpr uint32_t kNowhere = 0xFFFFFFFF;
 
-class Unigram : public Model {
+class Unigram : public SubwordModel {
  public:
   Unigram(Vocabulary vocabulary, std::vector<double> scores, std::optional<int32_t> unknown_id, bool byte_fallback,
           bool words_are_bytes)
-      : Model(std::move(vocabulary)),
+      : SubwordModel(std::move(vocabulary)),
         scores_(std::move(scores)),
         unknown_score_(*std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty),
         unknown_id_(unknown_id),
@@ -166,7 +166,7 @@ absl::Status ReadEntry(const Json& entry, size_t id, Vocabulary& vocabulary, std
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const Model>> MakeUnigram(const Json& model, bool words_are_bytes) {
+absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeUnigram(const Json& model, bool words_are_bytes) {
   RETURN_IF_ERROR(CheckKeys(model, "model", {"unk_id", "vocab", "byte_fallback"}));
   ASSIGN_OR_RETURN(const Json* vocab, GetMember(model, "vocab"));
   ASSIGN_OR_RETURN(std::optional<int64_t> unknown_id, FindInt(model, "unk_id"));

@@ -8,10 +8,14 @@
 // Source:  Kudo 2018, arXiv:1804.10959; sums, ties and unknown runs as in the `tokenizers` library.
 #pragma once
 
-#include "tokenizer/model.h"
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "base/json.h"
+#include "tokenizer/subword_model.h"
 
 namespace varifocal {
 
-absl::StatusOr<std::unique_ptr<const Model>> MakeUnigram(const Json& model, bool words_are_bytes);
+absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeUnigram(const Json& model, bool words_are_bytes);
 
 }  // namespace varifocal

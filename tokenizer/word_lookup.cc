@@ -11,11 +11,11 @@
 namespace varifocal {
 namespace {
 
-class WordLookup : public Model {
+class WordLookup : public SubwordModel {
  public:
   WordLookup(Vocabulary vocabulary, int32_t unknown_id, std::optional<std::string> prefix, int64_t character_count_max,
              bool words_are_bytes)
-      : Model(std::move(vocabulary)),
+      : SubwordModel(std::move(vocabulary)),
         unknown_id_(unknown_id),
         prefix_(std::move(prefix)),
         character_count_max_(character_count_max),
@@ -79,8 +79,8 @@ class WordLookup : public Model {
   size_t token_bytes_max_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<const Model>> Make(const Json& model, std::optional<std::string> prefix,
-                                                  int64_t character_count_max, bool words_are_bytes) {
+absl::StatusOr<std::unique_ptr<const SubwordModel>> Make(const Json& model, std::optional<std::string> prefix,
+                                                         int64_t character_count_max, bool words_are_bytes) {
   ASSIGN_OR_RETURN(const Json* vocab, GetMember(model, "vocab"));
   ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::FromJson(*vocab));
   ASSIGN_OR_RETURN(std::string unknown, GetString(model, "unk_token"));
@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<const Model>> Make(const Json& model, std::option
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const Model>> MakeWordPiece(const Json& model, bool words_are_bytes) {
+absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeWordPiece(const Json& model, bool words_are_bytes) {
   RETURN_IF_ERROR(
       CheckKeys(model, "model", {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"}));
   ASSIGN_OR_RETURN(std::string prefix, GetString(model, "continuing_subword_prefix"));
@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<const Model>> MakeWordPiece(const Json& model, bo
   return Make(model, std::move(prefix), character_count_max, words_are_bytes);
 }
 
-absl::StatusOr<std::unique_ptr<const Model>> MakeWordLevel(const Json& model, bool words_are_bytes) {
+absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeWordLevel(const Json& model, bool words_are_bytes) {
   RETURN_IF_ERROR(CheckKeys(model, "model", {"unk_token", "vocab"}));
   return Make(model, std::nullopt, 0, words_are_bytes);
 }

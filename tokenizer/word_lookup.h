@@ -4,11 +4,15 @@
 // Cost: WordPiece needs the length of a word times that of the longest token.
 #pragma once
 
-#include "tokenizer/model.h"
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "base/json.h"
+#include "tokenizer/subword_model.h"
 
 namespace varifocal {
 
-absl::StatusOr<std::unique_ptr<const Model>> MakeWordPiece(const Json& model, bool words_are_bytes);
-absl::StatusOr<std::unique_ptr<const Model>> MakeWordLevel(const Json& model, bool words_are_bytes);
+absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeWordPiece(const Json& model, bool words_are_bytes);
+absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeWordLevel(const Json& model, bool words_are_bytes);
 
 }  // namespace varifocal

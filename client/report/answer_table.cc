@@ -4,7 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "client/report/text_format.h"
 
 namespace varifocal::report {
 
@@ -27,11 +30,20 @@ db::AnswerCounts AnswerTable::Of(const std::string& variant, const std::string& 
     if (cell_variant != variant || cell_length != context_length) break;
     if (!task.empty() && task != cell_task) continue;
     sum.answered_count += cell->second.answered_count;
+    sum.failed_count += cell->second.failed_count;
     sum.empty_count += cell->second.empty_count;
     sum.cut_count += cell->second.cut_count;
     sum.extrapolated_count += cell->second.extrapolated_count;
   }
   return sum;
+}
+
+std::string CountsNote(const db::AnswerCounts& counts, bool with_failed) {
+  std::vector<std::string> parts;
+  if (with_failed && counts.failed_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.failed_count), " failed"));
+  if (counts.empty_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.empty_count), " empty"));
+  if (counts.cut_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.cut_count), " cut"));
+  return absl::StrJoin(parts, ", ");
 }
 
 bool AnswerTable::IsExtrapolated(const std::string& variant, const std::string& task, int64_t context_length) const {

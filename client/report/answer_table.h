@@ -1,4 +1,4 @@
-// How many answers of each variant, task and length are empty, cut or extrapolated, under the names that are shown.
+// How many answers of each variant, task and length are failed, empty, cut or extrapolated, under the names that are shown.
 //
 // A cell is extrapolated when one of its samples was longer than the model's training, whatever the cell's own length:
 // rows of a file may be shorter than the length they are asked at.
@@ -19,6 +19,7 @@ class AnswerTable {
   // Of the job's variants that `labels` names; the label is what they are called here.
   absl::Status Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels);
 
+  // Failed, empty (nothing but white space), cut (ended by the limit on new tokens) and extrapolated answers.
   // Zeros for a cell without answers. An empty task stands for all tasks of that length.
   db::AnswerCounts Of(const std::string& variant, const std::string& task, int64_t context_length) const;
   bool IsExtrapolated(const std::string& variant, const std::string& task, int64_t context_length) const;
@@ -27,5 +28,8 @@ class AnswerTable {
  private:
   std::map<std::tuple<std::string, int64_t, std::string>, db::AnswerCounts> cells_;  // by variant, length, task
 };
+
+// "2 failed, 3 empty, 1 cut"; empty when there are none.
+std::string CountsNote(const db::AnswerCounts& counts, bool with_failed = true);
 
 }  // namespace varifocal::report

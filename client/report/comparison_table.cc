@@ -45,11 +45,11 @@ struct Cells {
   InferenceCells inferred;
   std::string task, metric, length, candidate, planned, answered, failed;
   std::string baseline_mean, candidate_mean, baseline_range, candidate_range;
-  int64_t baseline_empty_count = 0, candidate_empty_count = 0;
+  std::string baseline_note, candidate_note;  // failed, empty and cut answers
   std::vector<std::string> labels;
 };
 
-Cells MakeCells(const ReportData& data, const Versus& versus, const stats::Comparison& row) {
+Cells MakeCells(const ReportData& data, const CandidateComparison& versus, const stats::Comparison& row) {
   const double scale = IsShare(data.metric(row.task, row.metric)) ? 100 : 1;
   const int decimals = scale == 100 ? 1 : 3;
   auto range = [&](const stats::Interval& interval) {
@@ -68,8 +68,8 @@ Cells MakeCells(const ReportData& data, const Versus& versus, const stats::Compa
   cells.candidate_mean = Unsigned(row.candidate_mean * scale, decimals);
   cells.baseline_range = range(row.baseline_interval);
   cells.candidate_range = range(row.candidate_interval);
-  cells.baseline_empty_count = data.answers.Of(row.baseline, row.task, row.context_length).empty_count;
-  cells.candidate_empty_count = data.answers.Of(row.candidate, row.task, row.context_length).empty_count;
+  cells.baseline_note = CountsNote(data.answers.Of(row.baseline, row.task, row.context_length));
+  cells.candidate_note = CountsNote(data.answers.Of(row.candidate, row.task, row.context_length));
   cells.labels = RowLabels(row, ContextOf(data, versus));
   if (const std::string note = DesignNote(row); !note.empty()) cells.labels.push_back(note);
   return cells;
@@ -77,14 +77,14 @@ Cells MakeCells(const ReportData& data, const Versus& versus, const stats::Compa
 
 template <typename Use>
 void ForEachRow(const ReportData& data, Use use) {
-  for (const Versus& versus : data.versus) {
+  for (const CandidateComparison& versus : data.versus) {
     for (const stats::Comparison& row : versus.report.comparisons) use(versus, row);
   }
 }
 
 template <typename Use>
 void ForEachSuiteRow(const ReportData& data, Use use) {
-  for (const Versus& versus : data.versus) {
+  for (const CandidateComparison& versus : data.versus) {
     for (const stats::SuiteComparison& row : versus.report.suite) use(versus, row);
   }
 }
@@ -92,7 +92,7 @@ void ForEachSuiteRow(const ReportData& data, Use use) {
 // Use(row, scale, decimals)
 template <typename Use>
 void ForEachContrast(const ReportData& data, Use use) {
-  for (const Versus& versus : data.versus) {
+  for (const CandidateComparison& versus : data.versus) {
     for (const stats::LengthContrast& row : versus.report.contrasts) {
       const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
       use(row, is_share ? 100 : 1, is_share ? 1 : 3);
@@ -102,7 +102,7 @@ void ForEachContrast(const ReportData& data, Use use) {
 
 std::vector<Json> AllRows(const ReportData& data) {
   std::vector<Json> rows;
-  for (const Versus& versus : data.versus) {
+  for (const CandidateComparison& versus : data.versus) {
     const ResultContext context = ContextOf(data, versus);
     for (const auto& row : versus.report.comparisons) rows.push_back(ResultJson(row, context));
     for (const auto& row : versus.report.suite) rows.push_back(ResultJson(row, context));
@@ -113,11 +113,18 @@ std::vector<Json> AllRows(const ReportData& data) {
 
 std::string Confidence(const ReportData& data) { return absl::StrCat(std::lround(data.confidence * 100), " %"); }
 
-std::string MeanCell(const std::string& mean, const std::string& range, int64_t empty_count) {
-  return absl::StrCat(
-      "<td class=\"n\">", mean, "<small>", range, "</small>",
-      empty_count > 0 ? absl::StrCat("<small class=\"flag\">", CountLabel(empty_count), " empty</small>") : "",
-      "</td>");
+std::string MeanCell(const std::string& mean, const std::string& range, const std::string& note) {
+  return absl::StrCat("<td class=\"n\">", mean, range.empty() ? "" : absl::StrCat("<small>", range, "</small>"),
+                      note.empty() ? "" : absl::StrCat("<small class=\"flag\">", note, "</small>"), "</td>");
+}
+
+// "baseline 3 empty, focal 1 cut": for tables whose cells have no room of their own.
+std::vector<std::string> WithSides(std::vector<std::string> labels, const std::string& baseline,
+                                   const std::string& baseline_note, const std::string& candidate,
+                                   const std::string& candidate_note) {
+  if (!baseline_note.empty()) labels.push_back(absl::StrCat(baseline, " ", baseline_note));
+  if (!candidate_note.empty()) labels.push_back(absl::StrCat(candidate, " ", candidate_note));
+  return labels;
 }
 
 // Difference, p, adjusted p, outcome: the last four columns of every table.
@@ -148,7 +155,8 @@ std::string SourceNote(const ReportData& data) {
   return note;
 }
 
-std::vector<std::string> SuiteLabels(const ReportData& data, const Versus& versus, const stats::SuiteComparison& row) {
+std::vector<std::string> SuiteLabels(const ReportData& data, const CandidateComparison& versus,
+                                     const stats::SuiteComparison& row) {
   std::vector<std::string> labels = RowLabels(row, ContextOf(data, versus));
   if (const std::string note = DesignNote(row); !note.empty()) labels.push_back(note);
   return labels;
@@ -164,7 +172,7 @@ std::string TasksLabel(const stats::SuiteComparison& row) {
 std::string TestingNote(const ReportData& data) {
   int64_t suite = 0, primary = 0, secondary = 0;
   uint64_t seed = 0;
-  for (const Versus& versus : data.versus) {
+  for (const CandidateComparison& versus : data.versus) {
     for (const stats::SuiteComparison& row : versus.report.suite) suite = row.test_count;
     for (const stats::Comparison& row : versus.report.comparisons) {
       (row.is_primary_metric ? primary : secondary) = row.test_count;
@@ -186,7 +194,7 @@ std::string TestingNote(const ReportData& data) {
 
 std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics) {
   std::string out = absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
+      "<div class=\"wide\"><table class=\"data cells\"><thead><tr><th>Task, metric</th><th>Length</th>"
       "<th class=\"n\">Planned<small>done, failed</small></th><th class=\"n\">Clusters</th>"
       "<th class=\"n\">",
       EscapeHtml(data.baseline), "<small>", Confidence(data),
@@ -196,7 +204,7 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
       "<th class=\"n\">Gains<small>losses</small></th></tr></thead><tbody>\n");
   bool has_rows = false;
   std::string task_before, candidate_before;
-  ForEachRow(data, [&](const Versus& versus, const stats::Comparison& row) {
+  ForEachRow(data, [&](const CandidateComparison& versus, const stats::Comparison& row) {
     if (row.is_primary_metric != of_primary_metrics) return;
     has_rows = true;
     const Cells cells = MakeCells(data, versus, row);
@@ -206,42 +214,45 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
                       EscapeHtml(row.baseline), "</th></tr>\n");
     }
     candidate_before = row.candidate;
-    absl::StrAppend(&out, "<tr", group != task_before ? " class=\"first\"" : "", "><td>",
-                    group == task_before
-                        ? ""
-                        : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric), "</small>"),
-                    "</td><td>", cells.length, Flags(cells.labels), "</td><td class=\"n\">", cells.planned, "<small>",
-                    cells.answered, ", ", cells.failed, "</small></td><td class=\"n\">", cells.inferred.clusters,
-                    "</td>", MeanCell(cells.baseline_mean, cells.baseline_range, cells.baseline_empty_count),
-                    MeanCell(cells.candidate_mean, cells.candidate_range, cells.candidate_empty_count),
-                    InferenceHtml(cells.inferred));
+    absl::StrAppend(
+        &out, "<tr", group != task_before ? " class=\"first\"" : "", "><td>",
+        group == task_before ? ""
+                             : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric), "</small>"),
+        "</td><td>", cells.length, Flags(cells.labels), "</td><td class=\"n\">", cells.planned, "<small>",
+        cells.answered, ", ", cells.failed, "</small></td><td class=\"n\">", cells.inferred.clusters, "</td>",
+        MeanCell(cells.baseline_mean, cells.baseline_range, cells.baseline_note),
+        MeanCell(cells.candidate_mean, cells.candidate_range, cells.candidate_note), InferenceHtml(cells.inferred));
     absl::StrAppend(&out, "<td class=\"n\">", row.gain_count, "<small>", row.loss_count, "</small></td></tr>\n");
     task_before = group;
     if (!IsLogLikelihood(row.metric)) return;
     const PerplexityRow perplexity = PerplexityOf(row);  // the row above in other words: no test of its own
     absl::StrAppend(&out, "<tr><td><small>perplexity, exp(−mean)</small></td><td>", cells.length,
-                    "</td><td></td><td></td>", MeanCell(perplexity.baseline, perplexity.baseline_range, 0),
-                    MeanCell(perplexity.candidate, perplexity.candidate_range, 0), "<td class=\"n\">", perplexity.ratio,
-                    "<small>", perplexity.low, " to ", perplexity.high,
+                    "</td><td></td><td></td>", MeanCell(perplexity.baseline, perplexity.baseline_range, ""),
+                    MeanCell(perplexity.candidate, perplexity.candidate_range, ""), "<td class=\"n\">",
+                    perplexity.ratio, "<small>", perplexity.low, " to ", perplexity.high,
                     "</small></td><td></td><td></td><td></td><td></td></tr>\n");
   });
   return has_rows ? out + "</tbody></table></div>\n" : "";
 }
 
-std::string SuiteTableHtml(const ReportData& data) {
+std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
   std::string out = absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Length</th><th class=\"n\">Tasks</th>"
+      "<div class=\"wide\"><table class=\"data suite\"><thead><tr><th>Candidate</th><th>Length</th><th "
+      "class=\"n\">Tasks</th>"
       "<th class=\"n\">Questions<small>failed</small></th><th class=\"n\">Clusters</th><th class=\"n\">",
       EscapeHtml(data.baseline), ", %</th><th class=\"n\">Candidate, %</th>", InferenceHeads(data, "Difference"),
       "</tr></thead><tbody>\n");
-  ForEachSuiteRow(data, [&](const Versus& versus, const stats::SuiteComparison& row) {
+  ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
+    if ((data.swept.count(row.candidate) > 0) != of_swept) return;
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", LengthLabel(row.context_length),
                     Flags(SuiteLabels(data, versus, row)), "</td><td class=\"n\">", TasksLabel(row),
                     "</td><td class=\"n\">", CountLabel(row.sample_count), "<small>", CountLabel(row.failed_count),
-                    "</small></td><td class=\"n\">", CountLabel(row.cluster_count), "</td><td class=\"n\">",
-                    Unsigned(row.baseline_mean * 100, 1), "</td><td class=\"n\">",
-                    Unsigned(row.candidate_mean * 100, 1), "</td>", InferenceHtml(MakeInferenceCells(row, 100, 1)),
-                    "</tr>\n");
+                    "</small></td><td class=\"n\">", CountLabel(row.cluster_count), "</td>",
+                    MeanCell(Unsigned(row.baseline_mean * 100, 1), "",
+                             CountsNote(data.answers.Of(row.baseline, "", row.context_length))),
+                    MeanCell(Unsigned(row.candidate_mean * 100, 1), "",
+                             CountsNote(data.answers.Of(row.candidate, "", row.context_length))),
+                    InferenceHtml(MakeInferenceCells(row, 100, 1)), "</tr>\n");
   });
   return out + "</tbody></table></div>\n";
 }
@@ -295,21 +306,31 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                                  EscapeMarkdownCell(data.baseline), " | Candidate mean | Difference", tail,
                                  "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | "
                                  "---: | ---: | --- | ---: | --- |\n");
-  ForEachSuiteRow(data, [&](const Versus& versus, const stats::SuiteComparison& row) {
+  ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
     const InferenceCells cells = MakeInferenceCells(row, 100, 1);
     absl::StrAppend(&out, "| mean over ", TasksLabel(row), " tasks | points | ", LengthLabel(row.context_length), " | ",
                     EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.sample_count), " | ", cells.clusters,
                     " | ", CountLabel(row.failed_count), " | ", Unsigned(row.baseline_mean * 100, 1), " | ",
                     Unsigned(row.candidate_mean * 100, 1), " | ", inferred(cells));
-    absl::StrAppend(&out, absl::StrJoin(SuiteLabels(data, versus, row), ", "), " |\n");
+    absl::StrAppend(&out,
+                    EscapeMarkdownCell(absl::StrJoin(
+                        WithSides(SuiteLabels(data, versus, row), row.baseline,
+                                  CountsNote(data.answers.Of(row.baseline, "", row.context_length)), row.candidate,
+                                  CountsNote(data.answers.Of(row.candidate, "", row.context_length))),
+                        ", ")),
+                    " |\n");
   });
-  ForEachRow(data, [&](const Versus& versus, const stats::Comparison& row) {
+  ForEachRow(data, [&](const CandidateComparison& versus, const stats::Comparison& row) {
     const Cells cells = MakeCells(data, versus, row);
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | ", EscapeMarkdownCell(cells.metric), " | ",
                     cells.length, " | ", EscapeMarkdownCell(cells.candidate), " | ", CountLabel(row.sample_count),
                     " | ", cells.inferred.clusters, " | ", cells.failed, " | ", cells.baseline_mean, " | ",
                     cells.candidate_mean, " | ", inferred(cells.inferred));
-    absl::StrAppend(&out, absl::StrJoin(cells.labels, ", "), " |\n");
+    absl::StrAppend(
+        &out,
+        EscapeMarkdownCell(absl::StrJoin(
+            WithSides(cells.labels, row.baseline, cells.baseline_note, row.candidate, cells.candidate_note), ", ")),
+        " |\n");
     if (!IsLogLikelihood(row.metric)) return;
     const PerplexityRow perplexity = PerplexityOf(row);
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | perplexity | ", cells.length, " | ",
@@ -348,7 +369,7 @@ std::string ComparisonTableLatex(const ReportData& data) {
                         p(cells.p_adjusted), " & ", cells.outcome, " \\\\\n");
   };
   bool has_suite = false;
-  ForEachSuiteRow(data, [&](const Versus&, const stats::SuiteComparison& row) {
+  ForEachSuiteRow(data, [&](const CandidateComparison&, const stats::SuiteComparison& row) {
     has_suite = true;
     absl::StrAppend(&out, "mean over ", TasksLabel(row), " tasks & ", EscapeLatex(row.candidate), " & ",
                     LengthLabel(row.context_length), " & ", CountLabel(row.sample_count), " & ",
@@ -357,7 +378,7 @@ std::string ComparisonTableLatex(const ReportData& data) {
                     inferred(MakeInferenceCells(row, 100, 1)));
   });
   if (has_suite) out += "\\midrule\n";
-  ForEachRow(data, [&](const Versus& versus, const stats::Comparison& row) {
+  ForEachRow(data, [&](const CandidateComparison& versus, const stats::Comparison& row) {
     if (!row.is_primary_metric) return;
     const Cells cells = MakeCells(data, versus, row);
     absl::StrAppend(&out, EscapeLatex(cells.task), " & ", EscapeLatex(cells.candidate), " & ", cells.length, " & ",

@@ -17,7 +17,7 @@ std::string ComparisonTableMarkdown(const ReportData& data);
 std::string ComparisonTableLatex(const ReportData& data);
 
 // The mean over tasks per length, and whether differences grow with the length.
-std::string SuiteTableHtml(const ReportData& data);
+std::string SuiteTableHtml(const ReportData& data, bool of_swept);  // of the sweep's candidates, or of the others
 std::string ContrastTableHtml(const ReportData& data);
 
 // How tests were made and adjusted, for captions.

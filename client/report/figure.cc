@@ -4,7 +4,6 @@
 #include <cmath>
 #include <set>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/report/text_format.h"
 
@@ -57,6 +56,7 @@ stats::Interval RangeOf(const Figure& figure) {
   if (figure.series.empty()) return {0, 0};
   stats::Interval range{1e300, -1e300};
   if (figure.has_zero_line) range = {0, 0};
+  if (figure.reference_y.has_value()) range = {*figure.reference_y, *figure.reference_y};
   for (const Series& series : figure.series) {
     for (const Point& point : series.points) {
       range.low = std::min(range.low, point.low);
@@ -84,12 +84,28 @@ Figure Empty(const ReportData& data, Figure::Kind kind) {
 
 }  // namespace
 
+void FitY(Figure& figure, double least_span, std::optional<double> floor, std::optional<double> ceiling) {
+  const stats::Interval range = RangeOf(figure);
+  SetY(figure, range.low, range.high, least_span);
+  // A range moved back inside keeps its length.
+  if (floor.has_value() && figure.y_low < *floor) {
+    figure.y_high = std::max(range.high, figure.y_high + *floor - figure.y_low);
+    figure.y_low = *floor;
+  }
+  if (ceiling.has_value() && figure.y_high > *ceiling) {
+    figure.y_low -= figure.y_high - *ceiling;
+    figure.y_high = *ceiling;
+  }
+  if (floor.has_value()) figure.y_low = std::max(figure.y_low, *floor);
+}
+
 Figure SuiteDifferenceFigure(const ReportData& data) {
   Figure figure = Empty(data, Figure::Kind::kPointsWithBars);
   figure.has_zero_line = true;
   figure.title = absl::StrCat("Difference to ", data.baseline, ", mean over tasks");
   figure.y_label = "points";
-  for (const Versus& versus : data.versus) {
+  for (const CandidateComparison& versus : data.versus) {
+    if (data.swept.count(versus.candidate) > 0) continue;
     Series series{versus.candidate, ColorIndex(data, versus.candidate), {}};
     for (const stats::SuiteComparison& row : versus.report.suite) {
       Point point{static_cast<double>(row.context_length), row.difference * 100, row.low * 100, row.high * 100};
@@ -100,7 +116,7 @@ Figure SuiteDifferenceFigure(const ReportData& data) {
     }
     if (!series.points.empty()) figure.series.push_back(std::move(series));
   }
-  SetY(figure, RangeOf(figure).low, RangeOf(figure).high, 10);
+  FitY(figure, 10);
   figure.caption = absl::StrCat(
       "Each task counts equally, by its primary metric. Bars are ", ConfidenceLabel(data),
       " intervals over clusters of questions that share a context; a filled point's interval leaves out zero.");
@@ -117,6 +133,7 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
     figure.title = task;
     figure.y_label = absl::StrCat(metric->metric, scale == 100 ? ", %" : "");
     for (const db::VariantRecord& variant : data.variants) {
+      if (data.swept.count(variant.name) > 0) continue;
       Series series{variant.name, ColorIndex(data, variant.name), {}};
       for (const stats::Estimate& estimate : data.estimates) {
         if (estimate.variant != variant.name || estimate.task != task || estimate.metric != metric->metric ||
@@ -135,11 +152,9 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
       if (!series.points.empty()) figure.series.push_back(std::move(series));
     }
     if (scale == 100) {
-      figure.y_low = 0;
-      figure.y_high = 100;
-      figure.y_step = 25;
+      FitY(figure, 20, 0, 100);
     } else {
-      SetY(figure, RangeOf(figure).low, RangeOf(figure).high, 1e-3);
+      FitY(figure, 1e-3);
     }
     figures.push_back(std::move(figure));
   }
@@ -148,7 +163,6 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
 
 std::vector<Figure> DifferenceFigures(const ReportData& data) {
   std::vector<Figure> figures;
-  double low = 0, high = 0;
   for (const std::string& task : data.tasks) {
     const db::TaskMetricRecord* metric = data.primary_metric(task);
     if (metric == nullptr) continue;
@@ -157,7 +171,8 @@ std::vector<Figure> DifferenceFigures(const ReportData& data) {
     figure.has_zero_line = true;
     figure.title = task;
     figure.y_label = absl::StrCat(metric->metric, scale == 100 ? ", points" : "");
-    for (const Versus& versus : data.versus) {
+    for (const CandidateComparison& versus : data.versus) {
+      if (data.swept.count(versus.candidate) > 0) continue;
       Series series{versus.candidate, ColorIndex(data, versus.candidate), {}};
       for (const stats::Comparison& row : versus.report.comparisons) {
         if (row.task != task || !row.is_primary_metric) continue;
@@ -169,17 +184,9 @@ std::vector<Figure> DifferenceFigures(const ReportData& data) {
       }
       if (!series.points.empty()) figure.series.push_back(std::move(series));
     }
-    const stats::Interval range = RangeOf(figure);
-    SetY(figure, range.low, range.high, 1e-3);
-    if (scale == 100) {
-      low = std::min(low, range.low);
-      high = std::max(high, range.high);
-    }
+    if (figure.series.empty()) continue;
+    FitY(figure, scale == 100 ? 10 : 1e-3);
     figures.push_back(std::move(figure));
-  }
-  // Differences in points share one axis, so that tasks can be compared by eye.
-  for (Figure& figure : figures) {
-    if (absl::StrContains(figure.y_label, ", points")) SetY(figure, low, high, 10);
   }
   return figures;
 }

@@ -1,6 +1,6 @@
 // A figure as data: axes, series and a caption, before anybody draws it.
 //
-// Context lengths stand on a logarithmic axis, because they double. A point carries its interval; what it stands on
+// Context lengths and temperatures are on logarithmic axes, because they are multiplied. A point carries its interval; what it rests on
 // (failures, lengths beyond training) travels with it, so that a drawing cannot forget to say so.
 #pragma once
 
@@ -13,10 +13,11 @@
 namespace varifocal::report {
 
 struct Point {
-  double x = 0;  // context length in tokens
+  double x = 0;  // context length in tokens, or a temperature
   double y = 0, low = 0, high = 0;
   bool is_extrapolated = false;  // beyond the length its model was trained at
   bool is_incomplete = false;    // samples failed or are missing
+  bool is_marked = false;        // of kLinesWithBars: better or worse than the baseline
   std::string tip;               // what a pointer over it says
 };
 
@@ -27,15 +28,22 @@ struct Series {
 };
 
 struct Figure {
-  enum class Kind { kLinesWithBands, kPointsWithBars };
+  enum class Kind { kLinesWithBands, kPointsWithBars, kLinesWithBars };
   Kind kind = Kind::kLinesWithBands;
   std::string title, y_label, caption;
-  std::vector<double> x_ticks;  // the lengths there are
+  std::string x_label = "context length, tokens";
+  std::vector<double> x_ticks;  // the lengths or temperatures there are
+  bool x_is_length = true;
   double y_low = 0, y_high = 1, y_step = 0.25;
-  bool has_zero_line = false;       // differences
+  bool has_zero_line = false;         // differences
+  std::optional<double> reference_y;  // a line across, and what it is
+  std::string reference_label;
   std::optional<double> trained_x;  // the length that all models were trained at, when it is one
   std::vector<Series> series;
 };
+
+// Sets the y axis so that it holds every interval and is at least `least_span` long, within `floor` and `ceiling`.
+void FitY(Figure& figure, double least_span, std::optional<double> floor = {}, std::optional<double> ceiling = {});
 
 // The mean over tasks of candidate minus baseline: the primary result.
 Figure SuiteDifferenceFigure(const ReportData& data);

@@ -1,11 +1,17 @@
 #include "client/report/page.h"
 
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "base/embedded.h"
 #include "client/report/comparison_table.h"
+#include "client/report/depth_map.h"
 #include "client/report/sample_browser.h"
 #include "client/report/score_table.h"
 #include "client/report/svg_chart.h"
+#include "client/report/sweep.h"
+#include "client/report/template.h"
 #include "client/report/text_format.h"
 #include "client/report/verdict.h"
 
@@ -23,36 +29,34 @@ std::string Asset(absl::string_view name) {
   return "";
 }
 
-std::string Section(const char* id, absl::string_view title, const std::string& body) {
-  return body.empty() ? "" : absl::StrCat("<section id=\"", id, "\"><h2>", title, "</h2>\n", body, "</section>\n");
-}
-
-std::string Header(const ReportData& data) {
-  std::string out = absl::StrCat("<header>\n<p class=\"eyebrow\">Varifocal \u00B7 suite ", EscapeHtml(data.job.suite),
-                                 " \u00B7 job ", data.job.job_id, " \u00B7 ", TimeLabel(data.job.create_us), "</p>\n");
-  const std::vector<Verdict> verdicts = MakeVerdicts(data);
-  if (verdicts.empty()) {
-    absl::StrAppend(&out, "<h1>", EscapeHtml(data.baseline),
-                    " alone: its job has no second variant to compare it with.</h1>\n<p>A variant of another job that "
-                    "was asked the same questions can stand beside it: <code>--baseline=JOB/NAME --candidates=",
-                    data.job.job_id, "/", EscapeHtml(data.baseline), "</code>.</p>\n");
-  }
-  for (size_t i = 0; i < verdicts.size(); ++i) {
-    const Verdict& verdict = verdicts[i];
-    absl::StrAppend(&out, "<div class=\"verdict ", verdict.tone, "\">\n", i == 0 ? "<h1>" : "<p class=\"headline\">",
-                    EscapeHtml(verdict.headline), i == 0 ? "</h1>\n" : "</p>\n");
-    for (const std::string& detail : verdict.details) absl::StrAppend(&out, "<p>", EscapeHtml(detail), "</p>\n");
-    out += "</div>\n";
-  }
-  const std::vector<Label> labels = MakeLabels(data);
-  if (!labels.empty()) {
-    out += "<ul class=\"labels\">\n";
-    for (const Label& label : labels) {
-      absl::StrAppend(&out, "<li><b>", EscapeHtml(label.name), "</b> ", EscapeHtml(label.explanation), "</li>\n");
+// The verdicts as the header shows them: a sweep is one of them, in place of one for each temperature.
+Json Verdicts(const ReportData& data, const std::vector<Sweep>& sweeps) {
+  Json shown = Json::array();
+  std::vector<Verdict> of_sweeps;
+  for (const Verdict& verdict : MakeVerdicts(data)) {
+    if (data.swept.count(verdict.candidate) > 0) {
+      of_sweeps.push_back(verdict);
+      continue;
     }
-    out += "</ul>\n";
+    shown.push_back({{"tone", verdict.tone}, {"headline", verdict.headline}, {"details", verdict.details}});
   }
-  return out + "</header>\n";
+  for (const Sweep& sweep : sweeps) {
+    Json sentences = Json::array();
+    for (const SweepPoint& point : sweep.points) {
+      for (const Verdict& verdict : of_sweeps) {
+        if (verdict.candidate == data.variants[point.variant_index].name) sentences.push_back(verdict.headline);
+      }
+    }
+    if (sentences.empty()) continue;
+    shown.push_back({{"tone", "unknown"},
+                     {"headline", SweepHeadline(sweep, data)},
+                     {"details",
+                      {"By temperature: section Temperature sweep. A temperature that is chosen for its score "
+                       "here is confirmed on other questions: the same suite with another --seed."}},
+                     {"more", {{"sentences", std::move(sentences)}}}});
+  }
+  if (!shown.empty()) shown.front()["first"] = true;
+  return shown;
 }
 
 std::string ChartGrid(const std::vector<Figure>& figures, const std::string& id, const std::string& caption) {
@@ -90,26 +94,44 @@ std::string HowToRead(const ReportData& data) {
 }  // namespace
 
 std::string ReportPage(const ReportData& data) {
-  const Figure suite = SuiteDifferenceFigure(data);
+  const std::vector<Sweep> sweeps = FindSweeps(data);
   std::string overview;
   if (data.tasks.size() > 1) {
-    const std::string chart = DrawChart(suite, "suite", {.width = 760, .height = 300});
-    if (!chart.empty()) {
-      overview = absl::StrCat("<figure>", chart, "<figcaption>", EscapeHtml(suite.caption), "</figcaption></figure>\n");
+    const Figure suite = SuiteDifferenceFigure(data);
+    // Two drawings of one figure: a phone shows the narrow one, whose letters stay as large as the text around it.
+    const std::string wide = DrawChart(suite, "suite", {.width = 760, .height = 300});
+    const std::string narrow = DrawChart(suite, "suite-narrow", {.width = 380, .height = 280});
+    if (!wide.empty()) {
+      overview = absl::StrCat("<figure><div class=\"only-wide\">", wide, "</div><div class=\"only-narrow\">", narrow,
+                              "</div><figcaption>", EscapeHtml(suite.caption), "</figcaption></figure>\n");
     }
     if (!suite.series.empty())
-      absl::StrAppend(&overview, SuiteTableHtml(data), "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
+      absl::StrAppend(&overview, SuiteTableHtml(data, /*of_swept=*/false), "<p class=\"note\">",
+                      EscapeHtml(TestingNote(data)), "</p>\n");
+  }
+  std::string sweep;
+  if (!sweeps.empty()) {
+    sweep =
+        ChartGrid(SweepFigures(sweeps, data), "sweep",
+                  absl::StrCat("Mean score over tasks by the softmax temperature at run time. Bars are the interval of "
+                               "the difference to ",
+                               EscapeHtml(data.baseline),
+                               " around each score; a filled point is better or worse after adjusting. A checkpoint "
+                               "as it was trained is the point at its own temperature."));
+    absl::StrAppend(&sweep, SweepTableHtml(sweeps, data), "<details><summary>Their tests</summary>\n",
+                    SuiteTableHtml(data, /*of_swept=*/true), "</details>\n<p class=\"note\">",
+                    EscapeHtml(TestingNote(data)), "</p>\n");
   }
   const std::string scores = ChartGrid(ScoreFigures(data), "score",
-                                       "Mean score by context length with interval bands. A failed answer counts as "
-                                       "the worst value; a hollow point stands "
-                                       "on fewer samples than planned.");
+                                       "Mean score by context length with interval bands; each drawing has its own "
+                                       "axis. A failed answer counts as the worst value; a hollow point has fewer "
+                                       "samples than planned.");
   const std::string differences =
       ChartGrid(DifferenceFigures(data), "difference",
                 absl::StrCat("Candidate minus ", EscapeHtml(data.baseline),
-                             " on the same questions, with intervals. A filled point's interval leaves out zero."));
-  std::string table;
-  table = ComparisonTableHtml(data, true);
+                             " on the same questions, with intervals; each drawing has its own axis. A filled point's "
+                             "interval leaves out zero."));
+  std::string table = ComparisonTableHtml(data, true);
   if (!table.empty()) absl::StrAppend(&table, "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   if (const std::string others = ComparisonTableHtml(data, false); !others.empty()) {
     absl::StrAppend(&table, "<details><summary>The same for the other metrics</summary>\n", others, "</details>\n");
@@ -120,21 +142,36 @@ std::string ReportPage(const ReportData& data) {
         "<p class=\"note\">The same questions at the shortest and at the longest length. These tests are exploratory; "
         "p is adjusted over the means over tasks, and over the single tasks.</p>\n";
   }
-  return absl::StrCat(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "script-src 'unsafe-inline'\">\n<title>Varifocal: ",
-      EscapeHtml(data.job.suite), ", job ", data.job.job_id, "</title>\n<style>\n", Asset("page.css"),
-      "</style></head>\n<body><main>\n", Header(data), Section("suite", "Over all tasks", overview),
-      Section("scores", "Score by context length", scores),
-      Section("score-table", "Every score", data.versus.empty() ? ScoreTableHtml(data) : ""),
-      Section("differences", "Difference by context length", differences), Section("table", "Every comparison", table),
-      Section("growth", "Does the difference grow with the context?", growth),
-      Section("samples-section", "Samples", SampleBrowserHtml(data)),
-      Section("reading", "How to read a number", HowToRead(data)),
-      Section("provenance", "Where the numbers come from", ProvenanceHtml(data)), "</main>\n<script>\n",
-      Asset("page.js"), "</script>\n</body></html>\n");
+  Json sections = Json::array();
+  const auto add = [&](const char* id, const char* title, std::string body) {
+    if (!body.empty()) sections.push_back({{"id", id}, {"title", title}, {"body", std::move(body)}});
+  };
+  add("suite", "Over all tasks", std::move(overview));
+  add("sweep", "Temperature sweep", std::move(sweep));
+  add("scores", "Score by context length", scores);
+  add("score-table", "Every score", data.versus.empty() ? ScoreTableHtml(data) : "");
+  add("differences", "Difference by context length", differences);
+  add("table", "Every comparison", std::move(table));
+  add("growth", "Does the difference grow with the context?", std::move(growth));
+  add("depth", "Score by depth of the evidence", DepthMapsHtml(data));
+  add("samples-section", "Samples", SampleBrowserHtml(data));
+  add("reading", "How to read a number", HowToRead(data));
+  add("provenance", "Where the numbers come from", ProvenanceHtml(data));
+  Json labels = Json::array();
+  for (const Label& label : MakeLabels(data))
+    labels.push_back({{"name", label.name}, {"explanation", label.explanation}});
+  Json verdicts = Verdicts(data, sweeps);
+  return FillTemplate("page.html", {{"suite", data.job.suite},
+                                    {"job_id", data.job.job_id},
+                                    {"time", TimeLabel(data.job.create_us)},
+                                    {"baseline", data.baseline},
+                                    {"alone", verdicts.empty()},
+                                    {"verdicts", std::move(verdicts)},
+                                    {"has_labels", !labels.empty()},
+                                    {"labels", std::move(labels)},
+                                    {"sections", std::move(sections)},
+                                    {"style", Asset("page.css")},
+                                    {"script", Asset("page.js")}});
 }
 
 }  // namespace report

@@ -2,6 +2,7 @@
 #include "absl/strings/str_join.h"
 #include "base/json.h"
 #include "client/report/page.h"
+#include "client/report/template.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::report {
@@ -60,6 +61,29 @@ std::string ExecutionsTable(const ReportData& data) {
   return out + "</tbody></table></div>\n";
 }
 
+// What the answers took: tokens and time by variant. Time is the models', summed over requests that ran side by side.
+std::string WorkTable(const ReportData& data) {
+  Json values = {{"rows", Json::array()}};
+  for (size_t i = 0; i < data.work.size(); ++i) {
+    const Work& work = data.work[i];
+    if (work.answered_count == 0) continue;
+    const double prefill = static_cast<double>(work.prefill_us) / 1e6,
+                 decode = static_cast<double>(work.decode_us) / 1e6;
+    const auto rate = [](int64_t tokens, double seconds) {
+      return seconds > 0 ? CountLabel(static_cast<int64_t>(static_cast<double>(tokens) / seconds)) : "\u2014";
+    };
+    values["rows"].push_back({{"variant", data.variants[i].name},
+                              {"answers", CountLabel(work.answered_count)},
+                              {"prompt_tokens", CountLabel(work.computed_prompt_token_count)},
+                              {"new_tokens", CountLabel(work.new_token_count)},
+                              {"prefill", Unsigned(prefill, 1)},
+                              {"decode", Unsigned(decode, 1)},
+                              {"prefill_rate", rate(work.computed_prompt_token_count, prefill)},
+                              {"decode_rate", rate(work.new_token_count, decode)}});
+  }
+  return values["rows"].empty() ? "" : FillTemplate("work_table.html", values);
+}
+
 std::string ImportsTable(const ReportData& data) {
   std::string out =
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Variant</th><th>Metric</th><th>File</th>"
@@ -72,6 +96,30 @@ std::string ImportsTable(const ReportData& data) {
   return out + "</tbody></table></div>\n";
 }
 
+// The call that asks the same again; the suite is a built-in one's name or the user's own file.
+std::string SubmitLine(const db::JobRow& job) {
+  const auto spec = ParseJson(job.spec_json);
+  if (!spec.ok() || !spec->is_object() || !spec->contains("suite") || !(*spec)["suite"].is_object()) return "";
+  const Json& suite = (*spec)["suite"];
+  std::vector<std::string> variants, lengths, tasks;
+  for (const Json& variant : spec->value("variants", Json::array())) {
+    if (variant.is_string()) variants.push_back(variant.get<std::string>());
+  }
+  if (variants.empty()) return "";
+  for (const Json& length : suite.value("lengths", Json::array())) lengths.push_back(length.dump());
+  for (const Json& task : suite.value("tasks", Json::array())) {
+    if (task.is_object() && task.contains("name") && task["name"].is_string())
+      tasks.push_back(task["name"].get<std::string>());
+  }
+  std::string line = absl::StrCat("varifocal submit ", ShellWord(job.suite),
+                                  " --models=", ShellWord(absl::StrJoin(variants, ",")), " --seed=", job.data_seed);
+  if (!lengths.empty()) absl::StrAppend(&line, " --lengths=", absl::StrJoin(lengths, ","));
+  if (!tasks.empty()) absl::StrAppend(&line, " --tasks=", ShellWord(absl::StrJoin(tasks, ",")));
+  if (const Json limit = spec->value("limit", Json(0)); limit.is_number_integer() && limit.get<int64_t>() > 0)
+    absl::StrAppend(&line, " --limit=", limit.dump());
+  return line + "\n";
+}
+
 std::string Commands(const ReportData& data) {
   std::string out;
   std::string last;
@@ -80,6 +128,8 @@ std::string Commands(const ReportData& data) {
     last = row.execution.command_line;
     absl::StrAppend(&out, last, "\n");
   }
+  out += SubmitLine(data.job);
+  for (const db::JobRow& job : data.other_jobs) out += SubmitLine(job);
   const std::string database = ShellWord(data.database_path);
   for (size_t i = 1; i < data.variants.size(); ++i) {
     absl::StrAppend(&out, "varifocal compare --db=", database, " --job=", data.job.job_id,
@@ -110,9 +160,10 @@ std::string ProvenanceHtml(const ReportData& data) {
   if (auto parsed = ParseJson(spec); parsed.ok()) spec = parsed->dump(2);
   std::string out = "<h3>Variants</h3>\n" + VariantsTable(data);
   if (!data.executions.empty()) out += "<h3>Executions</h3>\n" + ExecutionsTable(data);
+  if (const std::string work = WorkTable(data); !work.empty()) out += "<h3>Work</h3>\n" + work;
   if (!data.score_imports.empty()) {
     out +=
-        "<h3>Scores from elsewhere</h3>\n<p class=\"note\">Given by somebody else to stored answers and read from "
+        "<h3>Scores from elsewhere</h3>\n<p class=\"note\">Given to stored answers elsewhere and read from "
         "files; nothing here computed them.</p>\n" +
         ImportsTable(data);
   }
@@ -126,7 +177,8 @@ std::string ProvenanceHtml(const ReportData& data) {
   absl::StrAppend(
       &out, "</table>\n<details><summary>Specification</summary><pre>", EscapeHtml(spec),
       "</pre></details>\n<h3>To make it again</h3>\n<p class=\"note\">How the answers were made, and how these "
-      "numbers come out of the database. The data seed and the specification fix every question.</p>\n",
+      "numbers come out of the database. The data seed and the specification fix every question; the suite is a "
+      "built-in one or a file with these tasks.</p>\n",
       Commands(data));
   return out;
 }

@@ -1,5 +1,5 @@
 // What `varifocal report` writes: estimates of one job as a page for people, or the comparison table for papers; of a
-// variant alone, the table of its scores. Variants of other jobs of the database stand beside it when they were asked
+// variant alone, the table of its scores. Variants of other jobs of the database are shown beside it when they were asked
 // the same questions (db/pairing.h).
 //
 // The page is one file that needs no network: figures are SVG written here, the sample browser is a few lines of script
@@ -31,6 +31,7 @@ struct ReportOptions {
   std::string database_path;
   std::string output_path;  // see WriteReport
   ReportFormat format = ReportFormat::kHtml;
+  bool is_long = false;                 // LaTeX: a line a cell instead of a row a model
   std::optional<int64_t> job_id;        // the newest job otherwise, or the newest ones with the variants named
   std::string baseline;                 // NAME or JOB/NAME; the job's first variant when empty
   std::vector<std::string> candidates;  // likewise; all other variants of the baseline's job when empty

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "client/report/sample_browser.h"
+#include "client/report/sweep.h"
 #include "client/report/text_format.h"
 #include "db/stats/family.h"
 
@@ -134,7 +135,15 @@ absl::Status Compare(db::Reader& reader, ReportData& data) {
   ASSIGN_OR_RETURN(std::vector<stats::CandidateReport> family,
                    stats::CompareFamily(reader, data.keys[0], {data.keys.begin() + 1, data.keys.end()}, options));
   for (size_t i = 0; i < family.size(); ++i) {
-    data.versus.push_back({data.variants[i + 1].name, std::move(family[i].report), std::move(family[i].problem)});
+    // Tasks in the order of the suite, in tables as in charts.
+    const auto place = [&](const std::string& task) {
+      return task.empty() ? data.tasks.end() : std::find(data.tasks.begin(), data.tasks.end(), task);
+    };
+    const auto by_task = [&](const auto& a, const auto& b) { return place(a.task) < place(b.task); };
+    stats::ComparisonReport& report = family[i].report;
+    std::stable_sort(report.comparisons.begin(), report.comparisons.end(), by_task);
+    std::stable_sort(report.contrasts.begin(), report.contrasts.end(), by_task);
+    data.versus.push_back({data.variants[i + 1].name, std::move(report), std::move(family[i].problem)});
   }
   return absl::OkStatus();
 }
@@ -151,12 +160,13 @@ std::string Temperature(const Json& value) {
   return absl::StrCat("t per layer from ", Json(low).dump(), " to ", Json(high).dump());
 }
 
-// A value of an attention setting; of a list by layer its smallest and largest number.
+// A value of an attention setting; of a list its smallest and largest number. Whole numbers name layers, others are
+// values by layer.
 std::string SettingValue(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array() || value.empty()) return value.dump();
   const auto [low, high] = std::minmax_element(value.begin(), value.end());
-  return absl::StrCat(low->dump(), " to ", high->dump(), " by layer");
+  return absl::StrCat(low->dump(), " to ", high->dump(), low->is_number_integer() ? "" : " by layer");
 }
 
 // The attention keys of a checkpoint in words, whatever variants they name: "trained with focal attention (constant,
@@ -212,6 +222,7 @@ absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOpt
     RETURN_IF_ERROR(ReadJob(reader, job.job_id, options.confidence, data, lengths));
   data.lengths.assign(lengths.begin(), lengths.end());
   RETURN_IF_ERROR(Compare(reader, data));
+  data.swept = SweptCandidates(FindSweeps(data), data);
   if (options.format == ReportFormat::kHtml) {
     RETURN_IF_ERROR(CollectBrowserSamples(reader, options.browser_sample_count_max, data));
   }
@@ -239,7 +250,12 @@ std::string AttentionLabel(const db::VariantRecord& variant) {
   return absl::StrCat("run with ", absl::StrJoin(run, " and "), ", ", trained.empty() ? "trained without" : trained);
 }
 
-ResultContext ContextOf(const ReportData& data, const Versus& versus) {
+std::string TrainedLabel(const db::VariantRecord& variant) {
+  const std::string trained = TrainedLabel(variant.model.attention_json);
+  return trained.empty() ? "trained without focal attention" : trained;
+}
+
+ResultContext ContextOf(const ReportData& data, const CandidateComparison& versus) {
   size_t index = 0;
   while (index + 1 < data.variants.size() && data.variants[index].name != versus.candidate) ++index;
   return {data.keys[0].job_id, data.keys[index].job_id, db::IsImported(data.variants[0]),

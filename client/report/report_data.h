@@ -5,11 +5,13 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/report/answer_table.h"
+#include "client/report/depth_map.h"
 #include "client/report/report.h"
 #include "client/report/result_rows.h"
 #include "db/pairing.h"
@@ -20,7 +22,7 @@
 namespace varifocal::report {
 
 // One candidate against the baseline.
-struct Versus {
+struct CandidateComparison {
   std::string candidate;
   stats::ComparisonReport report;
   std::string problem;  // why there is nothing to compare yet; the report is empty then
@@ -32,16 +34,30 @@ struct VariantAnswer {
   std::string answer;
   std::string error;            // of a failed sample
   std::optional<double> value;  // of the primary metric
+  std::string finish_reason;
+  int64_t new_token_count = 0, prefill_us = 0, decode_us = 0;
+  bool is_scored = false;  // log-likelihoods of continuations: there is no answer that could be empty
+
+  bool IsEmpty() const;  // an answer of nothing but white space
+  bool IsCut() const { return finish_reason == "length"; }
 };
 
 // A question with what every variant said; the baseline's answer is first.
 struct BrowserSample {
   std::string task, question_id;
   int64_t context_length = 0, sample_index = 0;
+  std::optional<int64_t> prompt_token_count;
+  std::optional<double> depth;
   std::string excerpt;  // prompt shortened around the evidence
   std::vector<std::string> gold;
   std::vector<VariantAnswer> answers;
   std::vector<std::string> outcomes;  // per candidate: "gain", "loss", "both-right", "both-wrong", "failed", "left-out"
+};
+
+// What the answers of a variant took.
+struct Work {
+  int64_t answered_count = 0, computed_prompt_token_count = 0, new_token_count = 0;
+  int64_t prefill_us = 0, decode_us = 0;
 };
 
 struct ReportData {
@@ -54,12 +70,15 @@ struct ReportData {
   std::vector<db::ExecutionRow> executions;
   std::vector<db::ScoreImportRow> score_imports;  // of the variants above
   std::vector<stats::Estimate> estimates;         // of the variants above
-  std::vector<Versus> versus;
+  std::vector<CandidateComparison> versus;
+  std::set<std::string> swept;     // candidates that the temperature sweep shows, and no other chart
   AnswerTable answers;             // of the variants above
   std::vector<std::string> tasks;  // in the order they ran
   std::vector<int64_t> lengths;    // ascending
   std::vector<BrowserSample> samples;
   int64_t sample_total = 0;  // questions that the browser's were taken from
+  DepthTable depths;         // filled with the samples, as is `work`
+  std::vector<Work> work;    // in the order of `variants`
   double confidence = 0.95;
   double margin = stats::kDefaultMargin;
   std::string database_path;
@@ -79,7 +98,10 @@ bool IsRunTime(const db::VariantRecord& variant);
 // "trained with focal attention (constant, temperature 0.4)", "run with t = 0.7 and log-n = 4096, trained without", ...
 std::string AttentionLabel(const db::VariantRecord& variant);
 
+// "trained with focal attention (constant, temperature 0.4)", "trained without focal attention".
+std::string TrainedLabel(const db::VariantRecord& variant);
+
 // What the rows of this candidate need beside themselves.
-ResultContext ContextOf(const ReportData& data, const Versus& versus);
+ResultContext ContextOf(const ReportData& data, const CandidateComparison& versus);
 
 }  // namespace varifocal::report

@@ -57,10 +57,15 @@ void AddSides(const Row& row, const ResultContext& context, Json& json) {
   json["unfinished"] = row.is_unfinished;
 }
 
-void AddEmptyCounts(const std::string& task, int64_t length, const std::string& baseline, const std::string& candidate,
-                    const ResultContext& context, Json& json) {
-  json["baseline_empty_count"] = context.answers->Of(baseline, task, length).empty_count;
-  json["candidate_empty_count"] = context.answers->Of(candidate, task, length).empty_count;
+void AddAnswerCounts(const std::string& task, int64_t length, const std::string& baseline, const std::string& candidate,
+                     const ResultContext& context, Json& json) {
+  const auto add = [&](const char* side, const db::AnswerCounts& counts) {
+    json[absl::StrCat(side, "_failed_count")] = counts.failed_count;
+    json[absl::StrCat(side, "_empty_count")] = counts.empty_count;
+    json[absl::StrCat(side, "_cut_count")] = counts.cut_count;
+  };
+  add("baseline", context.answers->Of(baseline, task, length));
+  add("candidate", context.answers->Of(candidate, task, length));
 }
 
 void AddCommonLabels(const stats::Inference& row, bool is_extrapolated, const ResultContext& context,
@@ -100,8 +105,12 @@ const std::vector<std::string>& ResultKeys() {
                                    "sample_count",
                                    "failed_count",
                                    "cluster_count",
+                                   "baseline_failed_count",
+                                   "candidate_failed_count",
                                    "baseline_empty_count",
                                    "candidate_empty_count",
+                                   "baseline_cut_count",
+                                   "candidate_cut_count",
                                    "baseline_mean",
                                    "baseline_low",
                                    "baseline_high",
@@ -171,7 +180,7 @@ Json ResultJson(const stats::Comparison& row, const ResultContext& context) {
   Json json = EmptyRow("cell");
   AddInference(row, json);
   AddSides(row, context, json);
-  AddEmptyCounts(row.task, row.context_length, row.baseline, row.candidate, context, json);
+  AddAnswerCounts(row.task, row.context_length, row.baseline, row.candidate, context, json);
   json["task"] = row.task;
   json["metric"] = row.metric;
   json["is_primary_metric"] = row.is_primary_metric;
@@ -196,7 +205,7 @@ Json ResultJson(const stats::SuiteComparison& row, const ResultContext& context)
   Json json = EmptyRow("suite_mean");
   AddInference(row, json);
   AddSides(row, context, json);
-  AddEmptyCounts("", row.context_length, row.baseline, row.candidate, context, json);
+  AddAnswerCounts("", row.context_length, row.baseline, row.candidate, context, json);
   json["context_length"] = row.context_length;
   json["task_count"] = row.finished_task_count;
   json["planned_task_count"] = row.planned_task_count;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "client/report/template.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::report {
@@ -66,7 +67,7 @@ std::string Outcome(const VariantAnswer& baseline, const VariantAnswer& candidat
   return metric->is_binary || metric->worst_value == baseline.value ? "both-wrong" : "equal";
 }
 
-absl::Status ReadAnswers(db::Reader& reader, const ReportData& data, std::map<SampleKey, BrowserSample>& samples) {
+absl::Status ReadAnswers(db::Reader& reader, ReportData& data, std::map<SampleKey, BrowserSample>& samples) {
   for (size_t i = 0; i < data.variants.size(); ++i) {
     const bool is_of_other_job = data.keys[i].job_id != data.job.job_id;
     db::CrossPairs pairs;
@@ -96,18 +97,41 @@ absl::Status ReadAnswers(db::Reader& reader, const ReportData& data, std::map<Sa
           sample.sample_index = detail.sample.sample_index;
           sample.excerpt = detail.sample.excerpt.value_or(detail.sample.prompt.value_or(""));
           sample.gold = GoldStrings(detail.sample.gold_json);
-          for (const db::VariantRecord& variant : data.variants)
-            sample.answers.push_back({variant.name, false, "", "", {}});
+          sample.prompt_token_count = detail.sample.prompt_token_count;
+          sample.depth = DepthOf(detail.sample);
+          for (const db::VariantRecord& variant : data.variants) sample.answers.push_back({.variant = variant.name});
         }
         VariantAnswer& answer = sample.answers[i];
         answer.is_left_out = false;
-        answer.answer = detail.generation.answer.value_or("");
+        const db::GenerationRecord& said = detail.generation;
+        answer.answer = said.answer.value_or("");
+        answer.finish_reason = said.finish_reason;
+        answer.new_token_count = said.new_token_count;
+        answer.prefill_us = said.prefill_us;
+        answer.decode_us = said.decode_us;
+        answer.is_scored = said.log_likelihoods_json.has_value();
+        Work& work = data.work[i];
+        if (said.error_code.empty()) {
+          ++work.answered_count;
+          work.computed_prompt_token_count +=
+              std::max<int64_t>(0, detail.sample.prompt_token_count.value_or(0) - said.cached_token_count);
+          work.new_token_count += said.new_token_count;
+          work.prefill_us += said.prefill_us;
+          work.decode_us += said.decode_us;
+        }
         if (!detail.generation.error_code.empty()) {
           answer.error = absl::StrCat(detail.generation.error_code, ": ", detail.generation.error_message);
         }
         if (const db::TaskMetricRecord* metric = data.primary_metric(sample.task)) {
           for (const db::ScoreRecord& score : detail.scores) {
             if (score.metric == metric->metric) answer.value = score.value;
+          }
+          // A failed answer counts as the worst value, as everywhere.
+          const std::optional<double> counted = answer.error.empty() ? answer.value : metric->worst_value;
+          if (counted.has_value() && metric->worst_value.has_value() && metric->best_value.has_value() &&
+              metric->worst_value != metric->best_value) {
+            data.depths.Add(i, detail.sample,
+                            (*counted - *metric->worst_value) / (*metric->best_value - *metric->worst_value));
           }
         }
       }
@@ -117,50 +141,85 @@ absl::Status ReadAnswers(db::Reader& reader, const ReportData& data, std::map<Sa
   return absl::OkStatus();
 }
 
-std::string Options(const std::vector<std::pair<std::string, std::string>>& values, const char* all) {
-  std::string out = absl::StrCat("<option value=\"\">", all, "</option>");
-  for (const auto& [value, label] : values) {
-    absl::StrAppend(&out, "<option value=\"", EscapeHtml(value), "\">", EscapeHtml(label), "</option>");
-  }
-  return out;
+Json Options(const std::vector<std::pair<std::string, std::string>>& values) {
+  Json options = Json::array();
+  for (const auto& [value, text] : values) options.push_back({{"value", value}, {"text", text}});
+  return options;
+}
+
+// "1,008 prompt tokens · evidence at 37 % · question 5e0f.."
+std::string FactsLine(const BrowserSample& sample) {
+  std::vector<std::string> facts;
+  if (sample.prompt_token_count.has_value())
+    facts.push_back(absl::StrCat(CountLabel(*sample.prompt_token_count), " prompt tokens"));
+  if (sample.depth.has_value()) facts.push_back(absl::StrCat("evidence at ", Unsigned(*sample.depth * 100, 0), " %"));
+  facts.push_back(absl::StrCat("question ", sample.question_id));
+  return absl::StrJoin(facts, " \u00B7 ");
+}
+
+// "stop \u00B7 4 new tokens \u00B7 0.35 s"
+std::string MetaLine(const VariantAnswer& answer) {
+  if (answer.finish_reason.empty()) return "";
+  std::vector<std::string> facts = {answer.IsCut() ? "cut by the limit on new tokens" : answer.finish_reason};
+  if (!answer.is_scored)
+    facts.push_back(absl::StrCat(answer.new_token_count, answer.new_token_count == 1 ? " new token" : " new tokens"));
+  facts.push_back(absl::StrCat(Unsigned(static_cast<double>(answer.prefill_us + answer.decode_us) / 1e6, 2), " s"));
+  return absl::StrJoin(facts, " \u00B7 ");
 }
 
 std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
-  std::string out = absl::StrCat("<details class=\"sample\" data-task=\"", EscapeHtml(sample.task), "\" data-length=\"",
-                                 sample.context_length, "\" data-outcome=\"", absl::StrJoin(sample.outcomes, " "),
-                                 "\">\n<summary><span class=\"what\">", EscapeHtml(sample.task), " \u00B7 ",
-                                 LengthLabel(sample.context_length), " \u00B7 #", sample.sample_index, "</span>");
+  Json values = {{"task", sample.task},
+                 {"context_length", sample.context_length},
+                 {"length", LengthLabel(sample.context_length)},
+                 {"index", sample.sample_index},
+                 {"outcome_keys", absl::StrJoin(sample.outcomes, " ")},
+                 {"outcomes", Json::array()},
+                 {"answers", Json::array()},
+                 {"facts", FactsLine(sample)},
+                 {"gold", Shorten(absl::StrJoin(sample.gold, " | "), kAnswerBytesMax)}};
   for (size_t i = 0; i < sample.outcomes.size(); ++i) {
-    absl::StrAppend(&out, " <span class=\"outcome ", sample.outcomes[i], "\">", OutcomeLabel(sample.outcomes[i]));
-    if (sample.outcomes.size() > 1) absl::StrAppend(&out, " <i>", EscapeHtml(data.variants[i + 1].name), "</i>");
-    out += "</span>";
+    values["outcomes"].push_back({{"key", sample.outcomes[i]},
+                                  {"label", OutcomeLabel(sample.outcomes[i])},
+                                  {"name", sample.outcomes.size() > 1 ? data.variants[i + 1].name : ""}});
   }
-  absl::StrAppend(&out, "</summary>\n");
-  if (!sample.excerpt.empty()) {
-    absl::StrAppend(&out, "<pre class=\"excerpt\">", ExcerptHtml(sample.excerpt, sample.gold), "</pre>\n");
-  }
-  absl::StrAppend(&out, "<table class=\"answers\"><tr class=\"gold\"><th>gold</th><td>",
-                  EscapeHtml(Shorten(absl::StrJoin(sample.gold, " | "), kAnswerBytesMax)), "</td><td></td></tr>\n");
+  if (!sample.excerpt.empty()) values["excerpt"] = ExcerptHtml(sample.excerpt, sample.gold);
+  std::set<std::string> flags;
   for (const VariantAnswer& answer : sample.answers) {
-    absl::StrAppend(&out, "<tr><th>", EscapeHtml(answer.variant), "</th><td>");
+    Json column = {{"variant", answer.variant},
+                   {"score", answer.value.has_value() ? Unsigned(*answer.value, 2) : "\u2014"},
+                   {"meta", MetaLine(answer)}};
     if (answer.is_left_out) {
-      out += "<span class=\"error\">left out: its job did not ask this with the same prompt</span>";
+      column["error"] = "left out: its job did not ask this with the same prompt";
     } else if (!answer.error.empty()) {
-      absl::StrAppend(&out, "<span class=\"error\">", EscapeHtml(Shorten(answer.error, kAnswerBytesMax)), "</span>");
+      column["error"] = Shorten(answer.error, kAnswerBytesMax);
+      flags.insert("failed");
+    } else if (answer.IsEmpty()) {
+      column["is_empty"] = true;
+      flags.insert("empty");
     } else {
-      out += EscapeHtml(Shorten(answer.answer, kAnswerBytesMax));
+      column["answer"] = Shorten(answer.answer, kAnswerBytesMax);
     }
-    absl::StrAppend(&out, "</td><td class=\"n\">", answer.value.has_value() ? Unsigned(*answer.value, 2) : "\u2014",
-                    "</td></tr>\n");
+    if (answer.IsCut()) flags.insert("cut");
+    const db::TaskMetricRecord* metric = data.primary_metric(sample.task);
+    column["is_best"] = metric != nullptr && answer.value.has_value() && answer.value == metric->best_value;
+    values["answers"].push_back(std::move(column));
   }
-  absl::StrAppend(&out, "</table></details>\n");
-  return out;
+  values["flags"] = absl::StrJoin(flags, " ");
+  flags.erase("failed");  // an outcome already
+  values["marks"] = flags;
+  return FillTemplate("sample.html", values);
 }
 
 }  // namespace
 
+bool VariantAnswer::IsEmpty() const {
+  return !is_left_out && error.empty() && !is_scored && !finish_reason.empty() &&
+         absl::StripAsciiWhitespace(answer).empty();
+}
+
 absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max, ReportData& data) {
   std::map<SampleKey, BrowserSample> samples;
+  data.work.assign(data.variants.size(), {});
   RETURN_IF_ERROR(ReadAnswers(reader, data, samples));
   data.sample_total = static_cast<int64_t>(samples.size());
   std::map<std::tuple<std::string, int64_t, std::vector<std::string>>, std::vector<SampleKey>> groups;
@@ -182,35 +241,43 @@ absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max,
 
 std::string SampleBrowserHtml(const ReportData& data) {
   if (data.samples.empty()) return "<p>No sample has been answered yet.</p>\n";
-  std::vector<std::pair<std::string, std::string>> tasks, lengths, outcomes, candidates;
+  std::vector<std::pair<std::string, std::string>> tasks, lengths, outcomes, flags, candidates;
   for (const std::string& task : data.tasks) tasks.emplace_back(task, task);
   for (int64_t length : data.lengths) lengths.emplace_back(absl::StrCat(length), LengthLabel(length));
   std::set<std::string> seen;
-  for (const BrowserSample& sample : data.samples) seen.insert(sample.outcomes.begin(), sample.outcomes.end());
+  bool has_failed = false, has_empty = false, has_cut = false;
+  for (const BrowserSample& sample : data.samples) {
+    seen.insert(sample.outcomes.begin(), sample.outcomes.end());
+    for (const VariantAnswer& answer : sample.answers) {
+      has_failed |= !answer.error.empty();
+      has_empty |= answer.IsEmpty();
+      has_cut |= answer.IsCut();
+    }
+  }
+  if (seen.count("gain") + seen.count("loss") > 0) outcomes.emplace_back("flipped", "flipped");
   for (const OutcomeName& outcome : kOutcomes) {
     if (seen.count(outcome.key) > 0) outcomes.emplace_back(outcome.key, outcome.label);
   }
+  if (has_failed) flags.emplace_back("failed", "a failed answer");
+  if (has_empty) flags.emplace_back("empty", "an empty answer");
+  if (has_cut) flags.emplace_back("cut", "a cut answer");
   for (size_t i = 1; i < data.variants.size(); ++i) candidates.emplace_back(absl::StrCat(i - 1), data.variants[i].name);
-  std::string out = absl::StrCat("<form class=\"filters\" id=\"filters\"><label>Task <select id=\"filter-task\">",
-                                 Options(tasks, "all"), "</select></label> <label>Length <select id=\"filter-length\">",
-                                 Options(lengths, "all"), "</select></label> ");
-  if (!outcomes.empty()) {
-    absl::StrAppend(&out, "<label>Outcome <select id=\"filter-outcome\">", Options(outcomes, "all"),
-                    "</select></label> ");
-  }
-  if (candidates.size() > 1) {
-    absl::StrAppend(&out, "<label>of <select id=\"filter-candidate\">", Options(candidates, "any candidate"),
-                    "</select></label> ");
-  }
-  absl::StrAppend(
-      &out, "<output id=\"shown\">", data.samples.size(), " shown</output></form>\n<p class=\"note\">",
-      CountLabel(static_cast<int64_t>(data.samples.size())), " of ", CountLabel(data.sample_total),
-      " questions, taken in turn from every task, length and outcome. A gain is a question that the candidate "
-      "answers better than ",
-      EscapeHtml(data.baseline),
-      ". The prompt is shortened around the place where the gold answer stands.</p>\n<div id=\"samples\">\n");
-  for (const BrowserSample& sample : data.samples) out += SampleHtml(sample, data);
-  return out + "</div>\n";
+  Json values = {{"selects", Json::array()},
+                 {"sample_count", CountLabel(static_cast<int64_t>(data.samples.size()))},
+                 {"sample_total", CountLabel(data.sample_total)},
+                 {"baseline", data.baseline}};
+  const auto add = [&](const char* id, const char* label, const char* all, const auto& options) {
+    values["selects"].push_back({{"id", id}, {"label", label}, {"all", all}, {"options", Options(options)}});
+  };
+  add("task", "Task", "all", tasks);
+  add("length", "Length", "all", lengths);
+  if (!outcomes.empty()) add("outcome", "Outcome", "all", outcomes);
+  if (candidates.size() > 1) add("candidate", "of", "any candidate", candidates);
+  if (!flags.empty()) add("flag", "With", "any answers", flags);
+  std::string samples;
+  for (const BrowserSample& sample : data.samples) samples += SampleHtml(sample, data);
+  values["samples"] = std::move(samples);
+  return FillTemplate("browser.html", values);
 }
 
 std::string MarkGold(absl::string_view text, const std::vector<std::string>& gold, size_t bytes_max) {

@@ -40,8 +40,8 @@ std::vector<std::string> Labels(const ScoreRow& row) {
   return labels;
 }
 
-int64_t EmptyCount(const ScoreRow& row) {
-  return row.data->answers.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length).empty_count;
+db::AnswerCounts Answers(const ScoreRow& row) {
+  return row.data->answers.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
 }
 
 Json Number(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
@@ -56,7 +56,8 @@ constexpr Column<ScoreRow> kColumns[] = {
     {"planned_count", [](const ScoreRow& row) -> Json { return row.estimate->planned_count; }},
     {"answered_count", [](const ScoreRow& row) -> Json { return row.estimate->answered_count; }},
     {"failed_count", [](const ScoreRow& row) -> Json { return row.estimate->failed_count; }},
-    {"empty_count", [](const ScoreRow& row) -> Json { return EmptyCount(row); }},
+    {"empty_count", [](const ScoreRow& row) -> Json { return Answers(row).empty_count; }},
+    {"cut_count", [](const ScoreRow& row) -> Json { return Answers(row).cut_count; }},
     {"cluster_count", [](const ScoreRow& row) -> Json { return row.estimate->cluster_count; }},
     {"mean", [](const ScoreRow& row) -> Json { return Number(row.estimate->mean); }},
     {"low",
@@ -73,8 +74,8 @@ constexpr Column<ScoreRow> kColumns[] = {
 
 // A row as people read it.
 struct Cells {
-  std::string metric, length, counted, answered, clusters, failed, empty, mean = kNothing, low = kNothing,
-                                                                          high = kNothing, labels;
+  std::string metric, length, counted, answered, clusters, failed, empty, cut, mean = kNothing, low = kNothing,
+                                                                               high = kNothing, labels;
 };
 
 Cells MakeCells(const ScoreRow& row) {
@@ -89,7 +90,8 @@ Cells MakeCells(const ScoreRow& row) {
   cells.answered = CountLabel(estimate.answered_count);
   cells.clusters = CountLabel(estimate.cluster_count);
   cells.failed = CountLabel(estimate.failed_count);
-  cells.empty = CountLabel(EmptyCount(row));
+  cells.empty = CountLabel(Answers(row).empty_count);
+  cells.cut = CountLabel(Answers(row).cut_count);
   if (estimate.mean.has_value()) cells.mean = Unsigned(*estimate.mean * scale, decimals);
   if (estimate.interval.has_value()) {
     cells.low = Unsigned(estimate.interval->low * scale, decimals);
@@ -141,29 +143,29 @@ std::string ScoreTableJson(const ReportData& data) { return RowsAsJson(kColumns,
 std::string ScoreTableHtml(const ReportData& data) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
-      "<th class=\"n\">Answered<small>failed, empty</small></th><th class=\"n\">Clusters</th><th "
+      "<th class=\"n\">Answered<small>failed, empty, cut</small></th><th class=\"n\">Clusters</th><th "
       "class=\"n\">Mean<small>",
       Confidence(data), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");
   ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.estimate->task), "<small>", EscapeHtml(cells.metric),
                     "</small></td><td>", cells.length, "</td><td class=\"n\">", cells.answered, "<small>", cells.failed,
-                    ", ", cells.empty, "</small></td><td class=\"n\">", cells.clusters, "</td><td class=\"n\">",
-                    cells.mean, "<small>", cells.low, " to ", cells.high, "</small></td><td>", cells.labels,
-                    "</td></tr>\n");
+                    ", ", cells.empty, ", ", cells.cut, "</small></td><td class=\"n\">", cells.clusters,
+                    "</td><td class=\"n\">", cells.mean, "<small>", cells.low, " to ", cells.high, "</small></td><td>",
+                    cells.labels, "</td></tr>\n");
   });
   return absl::StrCat(out, "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(Note(data)), "</p>\n");
 }
 
 std::string ScoreTableMarkdown(const ReportData& data) {
-  std::string out =
-      absl::StrCat("| Task | Metric | Length | Variant | n | Clusters | Failed | Mean | ", Confidence(data),
-                   " interval | Notes |\n"
-                   "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | --- | --- |\n");
+  std::string out = absl::StrCat("| Task | Metric | Length | Variant | n | Clusters | Failed | Empty | Cut | Mean | ",
+                                 Confidence(data),
+                                 " interval | Notes |\n"
+                                 "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n");
   ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(row.estimate->task), " | ", EscapeMarkdownCell(cells.metric), " | ",
                     cells.length, " | ", EscapeMarkdownCell(row.estimate->variant), " | ", cells.counted, " | ",
-                    cells.clusters, " | ", cells.failed, " | ", cells.mean, " | ", cells.low, " to ", cells.high, " | ",
-                    cells.labels, " |\n");
+                    cells.clusters, " | ", cells.failed, " | ", cells.empty, " | ", cells.cut, " | ", cells.mean, " | ",
+                    cells.low, " to ", cells.high, " | ", cells.labels, " |\n");
   });
   return absl::StrCat(out, "\n", Note(data), "\n");
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,8 +15,10 @@ namespace {
 constexpr int kLeft = 46, kTop = 46, kBottom = 40;
 constexpr int kLabelWidthMin = 24;
 constexpr double kLabelHeight = 13;
-constexpr double kDodge = 9;  // pixels between candidates at one length
-constexpr size_t kLabelBytesMax = 32;
+constexpr double kDodge = 9;             // pixels between candidates at one length
+constexpr double kLabelShareMax = 0.36;  // of the width; wider labels, or too many, go below the drawing
+constexpr double kLegendRowHeight = 17;
+constexpr double kTickGap = 6;
 constexpr double kLabelFontSize = 11.5;
 
 // Advance widths of bold DejaVu Sans in thousandths of an em, from space to tilde: the widest of the fonts that the page
@@ -26,13 +30,13 @@ constexpr int kAdvances[] = {349,  457, 521, 838, 696, 1002, 873, 307,  458, 458
                              500,  675, 716, 593, 716, 679,  436, 716,  712, 343, 343, 666, 343, 1042, 712, 688,
                              716,  716, 494, 596, 479, 712,  652, 924,  646, 652, 583, 712, 366, 712,  838};
 
-double LabelWidth(absl::string_view label) {
+double TextWidth(absl::string_view label, double font_size = kLabelFontSize) {
   double thousandths = 0;
   for (unsigned char byte : label) {
     if ((byte & 0xC0) == 0x80) continue;  // the rest of a character already counted
     thousandths += byte >= ' ' && byte <= '~' ? kAdvances[byte - ' '] : 1000;
   }
-  return thousandths / 1000 * kLabelFontSize;
+  return thousandths / 1000 * font_size;
 }
 
 std::string Number(double value) {
@@ -45,29 +49,43 @@ class Plot {
  public:
   Plot(const Figure& figure, std::string id, ChartSize size) : figure_(figure), id_(std::move(id)), size_(size) {
     double widest = 0;
-    for (const Series& series : figure.series)
-      widest = std::max(widest, LabelWidth(Shorten(series.label, kLabelBytesMax)));
+    for (const Series& series : figure.series) widest = std::max(widest, TextWidth(series.label));
+    if (figure.reference_y.has_value()) widest = std::max(widest, TextWidth(figure.reference_label));
+    const double count = static_cast<double>(figure.series.size() + figure.reference_y.has_value());
     right_ = kLabelWidthMin + std::ceil(widest);
+    if (right_ > size.width * kLabelShareMax || count * kLabelHeight > size.height - kTop - kBottom) {
+      has_legend_ = true;
+      right_ = 12;
+      PlaceLegend();
+    }
     inset_ =
         figure.kind == Figure::Kind::kPointsWithBars ? 14 + kDodge * static_cast<double>(figure.series.size()) / 2 : 10;
   }
 
   std::string Draw() {
-    absl::StrAppend(&out_, "<svg class=\"chart\" viewBox=\"0 0 ", size_.width, " ", size_.height,
-                    "\" role=\"img\" aria-labelledby=\"", id_, "-t\"><title id=\"", id_, "-t\">",
-                    EscapeHtml(figure_.title), "</title>\n");
+    absl::StrAppend(&out_, "<svg class=\"chart\" viewBox=\"0 0 ", size_.width, " ",
+                    Number(size_.height + legend_height_), "\" role=\"img\" aria-labelledby=\"", id_,
+                    "-t\"><title id=\"", id_, "-t\">", EscapeHtml(figure_.title), "</title>\n");
     DrawTitles();
     DrawTrainedRegion();
     DrawAxes();
+    DrawReference();
     const int count = static_cast<int>(figure_.series.size());
     for (int i = 0; i < count; ++i) {
       if (figure_.kind == Figure::Kind::kLinesWithBands) DrawBand(figure_.series[i]);
     }
     for (int i = 0; i < count; ++i) {
-      const double shift = figure_.kind == Figure::Kind::kPointsWithBars ? kDodge * (i - (count - 1) / 2.0) : 0;
+      const double step = figure_.kind == Figure::Kind::kPointsWithBars  ? kDodge
+                          : figure_.kind == Figure::Kind::kLinesWithBars ? kDodge / 2
+                                                                         : 0;
+      const double shift = step * (i - (count - 1) / 2.0);
       DrawSeries(figure_.series[i], shift);
     }
-    DrawLabels();
+    if (has_legend_) {
+      DrawLegend();
+    } else {
+      DrawLabels();
+    }
     return out_ + "</svg>\n";
   }
 
@@ -113,12 +131,26 @@ class Plot {
                       "\" text-anchor=\"end\">", figure_.has_zero_line ? Signed(y, decimals) : Unsigned(y, decimals),
                       "</text>\n");
     }
+    double free_from = -1e9;  // the right end of the tick before, so that no two overlap
     for (double x : figure_.x_ticks) {
+      const std::string label = figure_.x_is_length ? LengthLabel(static_cast<int64_t>(x)) : absl::StrCat(x);
+      const double half = TextWidth(label) / 2;
+      if (X(x) - half < free_from) continue;
+      free_from = X(x) + half + kTickGap;
       absl::StrAppend(&out_, "<text class=\"tick\" x=\"", Number(X(x)), "\" y=\"", Number(Bottom() + 17),
-                      "\" text-anchor=\"middle\">", LengthLabel(static_cast<int64_t>(x)), "</text>\n");
+                      "\" text-anchor=\"middle\">", label, "</text>\n");
     }
     absl::StrAppend(&out_, "<text class=\"unit\" x=\"", Number((kLeft + Right()) / 2), "\" y=\"", Number(Bottom() + 33),
-                    "\" text-anchor=\"middle\">context length, tokens</text>\n");
+                    "\" text-anchor=\"middle\">", EscapeHtml(figure_.x_label), "</text>\n");
+  }
+
+  // A value to compare with, across the drawing.
+  void DrawReference() {
+    if (!figure_.reference_y.has_value()) return;
+    const double y = Y(*figure_.reference_y);
+    absl::StrAppend(&out_, "<line class=\"reference\" x1=\"", kLeft, "\" x2=\"", Number(Right()), "\" y1=\"", Number(y),
+                    "\" y2=\"", Number(y), "\"><title>", EscapeHtml(figure_.reference_label), ": ",
+                    Unsigned(*figure_.reference_y, 1), "</title></line>\n");
   }
 
   void DrawBand(const Series& series) {
@@ -135,16 +167,17 @@ class Plot {
 
   void DrawSeries(const Series& series, double shift) {
     absl::StrAppend(&out_, "<g class=\"series ", ColorClass(series), "\">");
-    if (figure_.kind == Figure::Kind::kLinesWithBands && series.points.size() > 1) {
+    if (figure_.kind != Figure::Kind::kPointsWithBars && series.points.size() > 1) {
       out_ += "<polyline points=\"";
-      for (const Point& point : series.points) absl::StrAppend(&out_, Number(X(point.x)), ",", Number(Y(point.y)), " ");
+      for (const Point& point : series.points)
+        absl::StrAppend(&out_, Number(X(point.x) + shift), ",", Number(Y(point.y)), " ");
       out_.back() = '"';
       out_ += "/>";
     }
     for (const Point& point : series.points) {
       const double x = X(point.x) + shift;
       absl::StrAppend(&out_, "<g><title>", EscapeHtml(point.tip), "</title>");
-      if (figure_.kind == Figure::Kind::kPointsWithBars || series.points.size() == 1) {
+      if (figure_.kind != Figure::Kind::kLinesWithBands || series.points.size() == 1) {
         absl::StrAppend(&out_, "<line class=\"bar\" x1=\"", Number(x), "\" x2=\"", Number(x), "\" y1=\"",
                         Number(Y(point.low)), "\" y2=\"", Number(Y(point.high)), "\"/>");
       }
@@ -154,8 +187,9 @@ class Plot {
     out_ += "</g>\n";
   }
 
-  // A difference is filled when its interval leaves out zero; a score when it stands on all its samples.
+  // A difference is filled when its interval leaves out zero; a score when it is computed from all its samples.
   bool IsHollow(const Point& point) const {
+    if (figure_.kind == Figure::Kind::kLinesWithBars) return !point.is_marked;
     return figure_.has_zero_line ? point.low <= 0 && point.high >= 0 : point.is_incomplete;
   }
 
@@ -187,14 +221,16 @@ class Plot {
     }
   }
 
-  // Labels stand at the height of their line's end, pushed apart where lines meet.
+  // Labels are at the height of their line's end, moved apart where lines meet.
   void DrawLabels() {
     struct Label {
       double y;
-      const Series* series;
+      const Series* series;  // none: the reference line
     };
     std::vector<Label> labels;
     for (const Series& series : figure_.series) labels.push_back({Y(series.points.back().y), &series});
+    if (figure_.reference_y.has_value() && !figure_.reference_label.empty())
+      labels.push_back({Y(*figure_.reference_y), nullptr});
     std::stable_sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.y < b.y; });
     const double lowest = Bottom() - 2;
     for (size_t i = 1; i < labels.size(); ++i) labels[i].y = std::max(labels[i].y, labels[i - 1].y + kLabelHeight);
@@ -202,17 +238,57 @@ class Plot {
       labels[i].y = std::min(labels[i].y, lowest - kLabelHeight * static_cast<double>(labels.size() - 1 - i));
     }
     for (const Label& label : labels) {
+      if (label.series == nullptr) {
+        absl::StrAppend(&out_, "<text x=\"", Number(Right() + 5), "\" y=\"", Number(label.y + 4), "\">",
+                        EscapeHtml(figure_.reference_label), "</text>\n");
+        continue;
+      }
       absl::StrAppend(&out_, "<g class=\"series ", ColorClass(*label.series), "\">");
       DrawMarker(label.series->color_index, Right() + 8, label.y, false);
       absl::StrAppend(&out_, "<text class=\"label\" x=\"", Number(Right() + 17), "\" y=\"", Number(label.y + 4), "\">",
-                      EscapeHtml(Shorten(label.series->label, kLabelBytesMax)), "</text></g>\n");
+                      EscapeHtml(label.series->label), "</text></g>\n");
     }
+  }
+
+  // Of every series and the reference line, where its label begins: rows from the left, as wide as the drawing.
+  void PlaceLegend() {
+    double x = 0, row = 0;
+    const auto place = [&](const std::string& label) {
+      const double width = 17 + TextWidth(label) + 16;
+      if (x > 0 && x + width > size_.width) {
+        x = 0;
+        ++row;
+      }
+      legend_.push_back({x, row});
+      x += width;
+    };
+    for (const Series& series : figure_.series) place(series.label);
+    if (figure_.reference_y.has_value() && !figure_.reference_label.empty()) place(figure_.reference_label);
+    legend_height_ = (row + 1) * kLegendRowHeight + 4;
+  }
+
+  void DrawLegend() {
+    const auto y = [&](size_t i) { return size_.height + 8 + legend_[i].second * kLegendRowHeight; };
+    for (size_t i = 0; i < figure_.series.size(); ++i) {
+      absl::StrAppend(&out_, "<g class=\"series ", ColorClass(figure_.series[i]), "\">");
+      DrawMarker(figure_.series[i].color_index, legend_[i].first + 6, y(i), false);
+      absl::StrAppend(&out_, "<text class=\"label\" x=\"", Number(legend_[i].first + 15), "\" y=\"", Number(y(i) + 4),
+                      "\">", EscapeHtml(figure_.series[i].label), "</text></g>\n");
+    }
+    if (legend_.size() == figure_.series.size()) return;
+    const size_t last = figure_.series.size();
+    const double x = legend_[last].first;
+    absl::StrAppend(&out_, "<line class=\"reference\" x1=\"", Number(x), "\" x2=\"", Number(x + 12), "\" y1=\"",
+                    Number(y(last)), "\" y2=\"", Number(y(last)), "\"/><text x=\"", Number(x + 15), "\" y=\"",
+                    Number(y(last) + 4), "\">", EscapeHtml(figure_.reference_label), "</text>\n");
   }
 
   const Figure& figure_;
   const std::string id_;
   const ChartSize size_;
-  double right_ = 0, inset_ = 0;
+  double right_ = 0, inset_ = 0, legend_height_ = 0;
+  bool has_legend_ = false;
+  std::vector<std::pair<double, double>> legend_;  // x and row
   std::string out_;
 };
 

@@ -1,7 +1,8 @@
 // Draws a Figure as inline SVG.
 //
 // Colours come from the page's style sheet (classes c0, c1, ..), so that one drawing suits light, dark and paper; every
-// series also has its own marker and is labelled where its line ends, so that nothing hangs on colour alone.
+// series also has its own marker and is labelled where its line ends, or below the drawing where labels are wide or
+// many, so that nothing hangs on colour alone.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@
 namespace varifocal::report {
 
 struct ChartSize {
-  int width = 460;
+  int width = 440;
   int height = 282;
 };
 
@@ -19,6 +20,6 @@ struct ChartSize {
 std::string DrawChart(const Figure& figure, const std::string& id, ChartSize size = {});
 
 // The colours repeat after this many variants.
-inline constexpr int kChartColorCount = 7;
+inline constexpr int kChartColorCount = 12;
 
 }  // namespace varifocal::report

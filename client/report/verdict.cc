@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -60,7 +61,7 @@ std::string Evidence(const stats::SuiteComparison& row, size_t row_count, const 
 }
 
 // The tasks that the two were compared on: of a variant of another job perhaps not all.
-std::vector<std::string> TasksOf(const Versus& versus, const ReportData& data) {
+std::vector<std::string> TasksOf(const CandidateComparison& versus, const ReportData& data) {
   if (!versus.report.is_across_jobs) return data.tasks;
   std::set<std::string> compared;
   for (const stats::Comparison& row : versus.report.comparisons) compared.insert(row.task);
@@ -68,7 +69,7 @@ std::vector<std::string> TasksOf(const Versus& versus, const ReportData& data) {
 }
 
 // The cells that are better or worse after adjusting over the whole table, largest first.
-std::string TaskSentence(const Versus& versus, const ReportData& data) {
+std::string TaskSentence(const CandidateComparison& versus, const ReportData& data) {
   std::vector<const stats::Comparison*> rows;
   for (const stats::Comparison& row : versus.report.comparisons) {
     const bool is_decided = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
@@ -86,7 +87,7 @@ std::string TaskSentence(const Versus& versus, const ReportData& data) {
   return absl::StrCat("Among single tasks the difference is clearest in ", JoinWithAnd(parts), more, ".");
 }
 
-std::string GrowthSentence(const Versus& versus, const ReportData& data) {
+std::string GrowthSentence(const CandidateComparison& versus, const ReportData& data) {
   for (const stats::LengthContrast& row : versus.report.contrasts) {
     if (!row.task.empty() && TasksOf(versus, data).size() > 1) continue;
     if (!row.task.empty() && !IsShare(data.metric(row.task, row.metric))) continue;
@@ -125,7 +126,7 @@ std::string UndecidedList(const std::vector<const stats::SuiteComparison*>& rows
 }
 
 // What a design with few clusters cannot do, once for all cells that have it.
-std::string DesignSentence(const Versus& versus) {
+std::string DesignSentence(const CandidateComparison& versus) {
   int64_t fewest = 0;
   std::string note;
   for (const stats::Comparison& row : versus.report.comparisons) {
@@ -167,7 +168,7 @@ std::string OpenSentence(const std::vector<const stats::SuiteComparison*>& rows)
   return absl::StrCat("No verdict at ", JoinWithAnd(parts), ".");
 }
 
-Verdict MakeVerdict(const Versus& versus, const ReportData& data) {
+Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
   Verdict verdict;
   verdict.candidate = versus.candidate;
   verdict.tone = "unknown";
@@ -230,7 +231,7 @@ Verdict MakeVerdict(const Versus& versus, const ReportData& data) {
 
 std::vector<Verdict> MakeVerdicts(const ReportData& data) {
   std::vector<Verdict> verdicts;
-  for (const Versus& versus : data.versus) verdicts.push_back(MakeVerdict(versus, data));
+  for (const CandidateComparison& versus : data.versus) verdicts.push_back(MakeVerdict(versus, data));
   return verdicts;
 }
 
@@ -293,30 +294,46 @@ std::vector<Label> MakeLabels(const ReportData& data) {
     labels.push_back({"extrapolated", absl::StrCat("Contexts longer than the model was trained with: ",
                                                    absl::StrJoin(beyond, ", "), ".")});
   }
-  std::vector<std::string> empty;
+  std::vector<std::string> empty, cut;
   for (const db::VariantRecord& variant : data.variants) {
-    int64_t empty_count = 0, answered_count = 0;
+    db::AnswerCounts sum;
     for (int64_t length : data.lengths) {
       const db::AnswerCounts counts = data.answers.Of(variant.name, "", length);
-      empty_count += counts.empty_count;
-      answered_count += counts.answered_count;
+      sum.empty_count += counts.empty_count;
+      sum.cut_count += counts.cut_count;
+      sum.answered_count += counts.answered_count;
     }
-    if (empty_count == 0) continue;
-    empty.push_back(absl::StrCat(variant.name, " gave ", CountLabel(empty_count), " of ", CountLabel(answered_count)));
+    const auto said = [&](int64_t count) {
+      return absl::StrCat(variant.name, " gave ", CountLabel(count), " of ", CountLabel(sum.answered_count));
+    };
+    if (sum.empty_count > 0) empty.push_back(said(sum.empty_count));
+    if (sum.cut_count > 0) cut.push_back(said(sum.cut_count));
   }
   if (!empty.empty()) {
     labels.push_back({"empty answers", absl::StrCat("Answers of nothing but white space: ", absl::StrJoin(empty, ", "),
                                                     ". They are scored as they are; the tables count them per cell.")});
   }
-  std::vector<std::string> run_time;
+  if (!cut.empty()) {
+    labels.push_back(
+        {"cut answers", absl::StrCat("Answers that the limit on new tokens ended: ", absl::StrJoin(cut, ", "),
+                                     ". They are scored as they are; the tables count them per cell.")});
+  }
+  std::vector<std::pair<std::string, std::vector<std::string>>> run_time;  // by how they were trained
   for (const db::VariantRecord& variant : data.variants) {
-    if (IsRunTime(variant)) run_time.push_back(absl::StrCat(variant.name, " is ", AttentionLabel(variant)));
+    if (!IsRunTime(variant)) continue;
+    const std::string trained = TrainedLabel(variant);
+    auto group =
+        std::find_if(run_time.begin(), run_time.end(), [&](const auto& known) { return known.first == trained; });
+    if (group == run_time.end()) group = run_time.insert(run_time.end(), {trained, {}});
+    group->second.push_back(variant.name);
   }
   if (!run_time.empty()) {
-    labels.push_back({"run with t", absl::StrCat("A setting applied at run time is not one trained with: ",
-                                                 absl::StrJoin(run_time, "; "), ".")});
+    std::vector<std::string> groups;
+    for (const auto& [trained, names] : run_time)
+      groups.push_back(absl::StrCat(JoinWithAnd(names), names.size() > 1 ? " were " : " was ", trained));
+    labels.push_back({"run with a setting it was not trained with", absl::StrCat(absl::StrJoin(groups, "; "), ".")});
   }
-  for (const Versus& versus : data.versus) {
+  for (const CandidateComparison& versus : data.versus) {
     if (!versus.report.tokenizers_differ) continue;
     labels.push_back({"different tokenizers", absl::StrCat(versus.candidate, " and ", data.baseline,
                                                            " were asked the same questions in different prompts.")});

@@ -44,6 +44,7 @@ constinit const Verb kCancelVerb = {
     .examples = "varifocal cancel 3",
     .formats = "text json jsonl",
     .make = &Make<Cancel>,
+    .daemon = DaemonUse::kAlways,
 };
 
 }  // namespace varifocal::client

@@ -18,6 +18,7 @@
 #include "db/pairing.h"
 #include "db/reader.h"
 #include "db/stats/family.h"
+#include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
 namespace {
@@ -59,10 +60,11 @@ absl::StatusOr<Sides> ReadSides(db::Reader& reader, const std::vector<db::JobVar
 }
 
 // What stands at the end of a row for people.
-std::string Marks(std::vector<std::string> labels, int64_t failed_count, int64_t empty_count, const std::string& note) {
+std::string Marks(std::vector<std::string> labels, int64_t failed_count, const std::string& counts,
+                  const std::string& note) {
   std::erase(labels, "secondary");
   if (failed_count > 0) labels.push_back(absl::StrCat(failed_count, " failed"));
-  if (empty_count > 0) labels.push_back(absl::StrCat(empty_count, " empty"));
+  if (!counts.empty()) labels.push_back(counts);
   if (!note.empty()) labels.push_back(note);
   return absl::StrJoin(labels, ", ");
 }
@@ -124,6 +126,7 @@ class Compare : public Command {
     RETURN_IF_ERROR(answers.Read(*reader, keys[1].job_id, {{keys[1].name, candidate_label}}));
     const report::ResultContext context{keys[0].job_id, keys[1].job_id, db::IsImported(sides.variants[0]),
                                         db::IsImported(sides.variants[1]), &answers};
+    RETURN_IF_ERROR(CheckFilters(report));
     std::erase_if(report.comparisons,
                   [&](const stats::Comparison& row) { return !Wanted(row, console.format == Format::kText); });
     if (report.comparisons.empty()) {
@@ -155,6 +158,20 @@ class Compare : public Command {
     if (!task_.empty() && row.task != task_) return false;
     if (!metric_.empty()) return row.metric == metric_;
     return !for_people || all_metrics_ || row.is_primary_metric || report::IsLogLikelihood(row.metric);
+  }
+
+  // --task and --metric name what there is.
+  absl::Status CheckFilters(const stats::ComparisonReport& report) const {
+    std::vector<std::string> tasks, metrics;
+    for (const stats::Comparison& row : report.comparisons) {
+      if (std::find(tasks.begin(), tasks.end(), row.task) == tasks.end()) tasks.push_back(row.task);
+      if (std::find(metrics.begin(), metrics.end(), row.metric) == metrics.end()) metrics.push_back(row.metric);
+    }
+    if (!task_.empty() && std::find(tasks.begin(), tasks.end(), task_) == tasks.end())
+      return absl::NotFoundError(absl::StrCat("the job compares no task \"", task_, "\"", DidYouMean(task_, tasks)));
+    if (!metric_.empty() && std::find(metrics.begin(), metrics.end(), metric_) == metrics.end())
+      return absl::NotFoundError(absl::StrCat("the job has no metric \"", metric_, "\"", DidYouMean(metric_, metrics)));
+    return absl::OkStatus();
   }
 
   bool IsFiltered() const { return !task_.empty() || !metric_.empty(); }
@@ -238,8 +255,12 @@ class Compare : public Command {
     for (const stats::Comparison& row : rows)
       has_several_metrics |= !row.is_primary_metric && (all_metrics_ || !report::IsLogLikelihood(row.metric));
     const auto add = [&](const std::string& name, const auto& row, const std::string& task) {
-      const int64_t empty_count = context.answers->Of(row.baseline, task, row.context_length).empty_count +
-                                  context.answers->Of(row.candidate, task, row.context_length).empty_count;
+      std::vector<std::string> counts;
+      for (const std::string& variant : {row.baseline, row.candidate}) {
+        const std::string note =
+            report::CountsNote(context.answers->Of(variant, task, row.context_length), /*with_failed=*/false);
+        if (!note.empty()) counts.push_back(absl::StrCat(variant, " ", note));
+      }
       const std::vector<std::string> labels = report::RowLabels(row, context);
       is_fragile |= row.is_fragile;
       is_extrapolated |= std::find(labels.begin(), labels.end(), "extrapolated") != labels.end();
@@ -248,7 +269,7 @@ class Compare : public Command {
                        row.can_infer ? PValue(row.p_value) : "", row.can_infer ? PValue(row.p_adjusted) : "",
                        report::OutcomeLabel(row), Detectable(row),
                        absl::StrCat(row.sample_count, "/", row.cluster_count),
-                       Marks(labels, row.failed_count, empty_count, report::DesignNote(row))});
+                       Marks(labels, row.failed_count, absl::StrJoin(counts, ", "), report::DesignNote(row))});
     };
     for (const stats::Comparison& row : rows) {
       if (report::IsLogLikelihood(row.metric)) {  // people read a perplexity, and the ratio of two
@@ -258,7 +279,7 @@ class Compare : public Command {
                          absl::StrCat("[", perplexity.low, ", ", perplexity.high, "]"), PValue(row.p_value),
                          PValue(row.p_adjusted), report::OutcomeLabel(row), "",
                          absl::StrCat(row.sample_count, "/", row.cluster_count),
-                         Marks(report::RowLabels(row, context), row.failed_count, 0, report::DesignNote(row))});
+                         Marks(report::RowLabels(row, context), row.failed_count, "", report::DesignNote(row))});
         if (!all_metrics_ && metric_.empty()) continue;
       }
       add(has_several_metrics ? absl::StrCat(row.task, " ", row.metric) : row.task, row, row.task);

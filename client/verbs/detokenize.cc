@@ -68,6 +68,7 @@ constinit const Verb kDetokenizeVerb = {
         "varifocal detokenize --model=models/baseline --jsonl=ids.jsonl --format=jsonl --keep-special-tokens",
     .formats = "text json jsonl",
     .make = &Make<Detokenize>,
+    .daemon = DaemonUse::kWhenGiven,
 };
 
 }  // namespace varifocal::client

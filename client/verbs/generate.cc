@@ -134,6 +134,7 @@ constinit const Verb kGenerateVerb = {
         "--format=json",
     .formats = "text json jsonl",
     .make = &Make<Generate>,
+    .daemon = DaemonUse::kWhenGiven,
 };
 
 }  // namespace varifocal::client

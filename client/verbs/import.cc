@@ -175,7 +175,7 @@ constinit const Verb kImportVerb = {
         "Choices, which are judged by log-likelihoods, cannot be imported. `varifocal compare` and `report` set "
         "them beside\n"
         "the answers of another job to the same prompts.\n"
-        "Judgments are scores that somebody else gave, a judge model for example: {\"token_ids_sha256\", \"scores\": "
+        "Judgments are scores given elsewhere, by a judge model for example: {\"token_ids_sha256\", \"scores\": "
         "{\"NAME\": 1}},\n"
         "with \"variant\", \"task\" and \"context_length\" where the hash does not say which answer. They become the "
         "metric\n"

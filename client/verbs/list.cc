@@ -53,6 +53,7 @@ constinit const Verb kListVerb = {
     .examples = "varifocal list\nvarifocal list --all --format=csv > jobs.csv",
     .formats = "text json jsonl csv",
     .make = &Make<ListJobs>,
+    .daemon = DaemonUse::kAlways,
 };
 
 }  // namespace varifocal::client

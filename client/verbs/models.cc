@@ -107,7 +107,7 @@ class ShowModels : public Command {
     };
     if (!name_.empty()) {
       v1::GetModelRequest request;
-      request.set_name(ModelResource(name_));
+      request.set_name(ModelResourceOf(name_));
       ASSIGN_OR_RETURN(const v1::Model model, Call(daemon->inference(), &v1::Inference::Stub::GetModel, request));
       RETURN_IF_ERROR(add(model));
     } else {
@@ -150,6 +150,7 @@ constinit const Verb kModelsVerb = {
     .examples = "varifocal models\nvarifocal models baseline --format=json",
     .formats = "text json jsonl csv",
     .make = &Make<ShowModels>,
+    .daemon = DaemonUse::kAlways,
 };
 
 }  // namespace varifocal::client

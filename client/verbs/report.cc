@@ -45,6 +45,7 @@ class WriteTheReport : public Command {
     flags.Add("margin", &margin_, "POINTS", "differences within it count as equivalent, in percent of a metric's span")
         .AtLeast(0.01)
         .AtMost(50);
+    flags.Add("long", &options_.is_long, "LaTeX: every cell, mean and contrast a line, not a row a model");
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
@@ -96,7 +97,9 @@ constinit const Verb kReportVerb = {
         "asked. Everything is computed from the database as it is now; the same database gives the same bytes.\n"
         "An outcome is better, worse, equivalent (within --margin) or undecided, by p adjusted over all candidates "
         "and\n"
-        "lengths of the job, whichever are shown.",
+        "lengths of the job, whichever are shown. LaTeX is the table that papers print, a row a model and a column a "
+        "length,\n"
+        "with the difference, its interval and a mark for the outcome; --long gives every cell a line.",
     .examples =
         "varifocal report --db=results.db --out=report.html\n"
         "varifocal report --db=results.db --out=- --format=csv\n"

@@ -57,6 +57,7 @@ constinit const Verb kResumeVerb = {
     .examples = "varifocal resume 3 --wait",
     .formats = "text json jsonl",
     .make = &Make<Resume>,
+    .daemon = DaemonUse::kAlways,
 };
 
 }  // namespace varifocal::client

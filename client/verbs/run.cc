@@ -1,7 +1,12 @@
 // varifocal run: a whole evaluation without a daemon; the same server inside this process.
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <ostream>
+#include <system_error>
 #include <tuple>
 
 #include "absl/strings/numbers.h"
@@ -15,6 +20,7 @@
 #include "client/job_flags.h"
 #include "client/jobs.h"
 #include "client/model_session.h"
+#include "client/power.h"
 #include "client/report/perplexity.h"
 #include "client/verb.h"
 #include "db/reader.h"
@@ -77,6 +83,21 @@ absl::Status PrintScores(const std::string& db_path, int64_t job_id, Console& co
   return absl::OkStatus();
 }
 
+// A name for the temporary database of a dry run.
+class UnkeptDatabase {
+ public:
+  UnkeptDatabase()
+      : path_(absl::StrCat(std::filesystem::temp_directory_path().string(), "/varifocal_dry_run_", getpid(), ".db")) {}
+  ~UnkeptDatabase() {
+    std::error_code error;
+    for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(absl::StrCat(path_, end), error);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
 class RunHere : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
@@ -91,13 +112,15 @@ class RunHere : public Command {
     job_.AddTo(flags);
     flags.Add("allow-mixed", &allow_mixed_,
               "continue although backend, instruction set or code version differ; the job is then labelled mixed");
-    flags.Add("dry-run", &dry_run_, "check everything and tell what it would cost; nothing is stored");
+    flags.Add("dry-run", &dry_run_, "check everything and tell what it would cost and could find; nothing is stored");
+    power_.AddTo(flags);
     engine_.AddTo(flags);
   }
 
-  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
-    if (global.daemon_given) return UsageError("`run` has its own server; `varifocal submit --wait` asks a daemon.");
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
     ASSIGN_OR_RETURN(EmbeddedOptions options, Options());
+    std::optional<UnkeptDatabase> unkept;  // outlives the server
+    if (dry_run_ && !std::filesystem::exists(db_)) options.database_path = unkept.emplace().path();
     v1::SubmitJobRequest request;
     ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJobSpec(suite_, job_, variants_));
     request.set_validate_only(dry_run_);
@@ -106,7 +129,7 @@ class RunHere : public Command {
     if (dry_run_) {
       ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                        Call(daemon.evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
-      RETURN_IF_ERROR(PrintEstimate(response.estimate(), console));
+      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlannedPower(request.spec()), console));
       return ExitCode::kDone;
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));
@@ -121,6 +144,12 @@ class RunHere : public Command {
   }
 
  private:
+  // Of the suite as it was chosen, for as many variants as the job has.
+  absl::StatusOr<JobPower> PlannedPower(const v1::JobSpec& job) const {
+    ASSIGN_OR_RETURN(const SuiteSpec suite, suite_.Read());
+    return PlanPower(suite, job.variants_size(), suite_.limit, power_.assumptions);
+  }
+
   // Fills in variants_ when --models was left out.
   absl::StatusOr<EmbeddedOptions> Options() {
     ASSIGN_OR_RETURN(EmbeddedOptions options, engine_.Options());
@@ -165,6 +194,7 @@ class RunHere : public Command {
 
   SuiteFlags suite_;
   JobFlags job_;
+  PowerFlags power_;
   EngineFlags engine_;
   std::vector<std::string> models_;
   std::string db_, variants_;

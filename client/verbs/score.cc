@@ -102,7 +102,7 @@ class Score : public Command {
     if (response.invalid_utf8_count() > 0) object["invalid_utf8_count"] = response.invalid_utf8_count();
     if (text != nullptr && per_token_) {
       Json log_probs = Numbers(text->token_log_probs());
-      log_probs.insert(log_probs.begin(), nullptr);  // nothing stands before the first token
+      log_probs.insert(log_probs.begin(), nullptr);  // the first token has no context
       object["token_log_probs"] = std::move(log_probs);
     }
     for (const v1::ContinuationLogLikelihood& continuation : response.continuations()) {
@@ -173,6 +173,7 @@ constinit const Verb kScoreVerb = {
         "varifocal score --model=models/baseline --prompt='The door is' --continuation=' red' --continuation=' blue'",
     .formats = "text json jsonl",
     .make = &Make<Score>,
+    .daemon = DaemonUse::kWhenGiven,
 };
 
 }  // namespace varifocal::client

@@ -95,6 +95,7 @@ constinit const Verb kShowVerb = {
     .examples = "varifocal show 3\nvarifocal show jobs/3 --format=json",
     .formats = "text json jsonl csv",
     .make = &Make<ShowJob>,
+    .daemon = DaemonUse::kAlways,
 };
 
 }  // namespace varifocal::client

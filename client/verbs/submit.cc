@@ -11,6 +11,7 @@
 #include "client/estimate.h"
 #include "client/job_flags.h"
 #include "client/jobs.h"
+#include "client/power.h"
 #include "client/verb.h"
 
 namespace varifocal::client {
@@ -30,7 +31,8 @@ class Submit : public Command {
     flags.Add("models", &models_, "A,B,..", "who is asked: NAME, or NAME@t=0.7 at a run-time focal temperature")
         .Required();
     job_.AddTo(flags);
-    flags.Add("dry-run", &dry_run_, "check everything and tell what it would cost; nothing is stored");
+    flags.Add("dry-run", &dry_run_, "check everything and tell what it would cost and could find; nothing is stored");
+    power_.AddTo(flags);
     flags.Add("wait", &wait_, "stay until the job is done; exit 1 unless it succeeds");
     flags.Add("request-id", &request_id_, "ID", "makes a repeated call give the same job (drawn unless given)");
   }
@@ -44,7 +46,7 @@ class Submit : public Command {
     ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                      Call(daemon->evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
     if (dry_run_) {
-      RETURN_IF_ERROR(PrintEstimate(response.estimate(), console));
+      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlannedPower(request.spec()), console));
       return ExitCode::kDone;
     }
     const v1::Job& job = response.job();
@@ -65,8 +67,15 @@ class Submit : public Command {
   }
 
  private:
+  // Of the suite as it was chosen, for as many variants as the job has.
+  absl::StatusOr<JobPower> PlannedPower(const v1::JobSpec& job) const {
+    ASSIGN_OR_RETURN(const SuiteSpec suite, suite_.Read());
+    return PlanPower(suite, job.variants_size(), suite_.limit, power_.assumptions);
+  }
+
   SuiteFlags suite_;
   JobFlags job_;
+  PowerFlags power_;
   std::string models_, request_id_;
   bool dry_run_ = false, wait_ = false;
 };
@@ -93,6 +102,7 @@ constinit const Verb kSubmitVerb = {
         "varifocal submit ./mine.yaml --models=baseline --tasks=recall_kv --seed=7",
     .formats = "text json jsonl",
     .make = &Make<Submit>,
+    .daemon = DaemonUse::kAlways,
 };
 
 }  // namespace varifocal::client

@@ -2,7 +2,6 @@
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/daemon.h"
 #include "client/helmet_import.h"
@@ -54,7 +53,11 @@ class ShowSuites : public Command {
                         {.key = "tasks", .title = "tasks", .text = Joined("tasks")},
                         {.key = "lengths", .title = "lengths", .text = Joined("lengths")},
                         {.key = "samples", .title = "samples", .right_aligned = true},
-                        {.key = "description", .title = "what for"}});
+                        {.key = "description", .title = "what for", .text = [](const Json& row) {
+                           // The first sentence; JSON and `suites NAME` have it all.
+                           const std::string text = row.at("description").get<std::string>();
+                           return text.substr(0, text.find(". "));
+                         }}});
     std::vector<std::string> names;
     bool found = false;
     for (const NamedText& suite : suites) {
@@ -81,9 +84,9 @@ class ShowSuites : public Command {
  private:
   static std::function<std::string(const Json&)> Joined(const char* key) {
     return [key](const Json& row) {
-      return absl::StrJoin(row.at(key), ", ", [](std::string* out, const Json& item) {
-        absl::StrAppend(out, item.is_string() ? item.get<std::string>() : item.dump());
-      });
+      std::vector<std::string> items;
+      for (const Json& item : row.at(key)) items.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+      return ShortList(items, 4);
     };
   }
 
@@ -104,12 +107,13 @@ constinit const Verb kSuitesVerb = {
         "path of a file: whether it is a valid suite, and if not, the line and the reason.\n"
         "With import-helmet: suites, rows and a manifest made from a checkout of HELMET and its data (docs/helmet.md). "
         "What\n"
-        "cannot be imported is told on standard error, everything else is written, and the exit code is 1.",
+        "cannot be imported is reported on standard error, everything else is written, and the exit code is 1.",
     .examples =
         "varifocal suites\nvarifocal suites quick > mine.yaml\nvarifocal suites ./mine.yaml\n"
         "varifocal suites import-helmet --checkout=HELMET --data=HELMET/data --out=suites --lengths=8192,16384",
     .formats = "text json jsonl csv",
     .make = &Make<ShowSuites>,
+    .daemon = DaemonUse::kWhenGiven,
 };
 
 }  // namespace varifocal::client

@@ -9,49 +9,10 @@
 #include "client/verb.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/task.h"
+#include "wire/task_kind.h"
 
 namespace varifocal::client {
 namespace {
-
-const char* TypeName(ParameterType type) {
-  switch (type) {
-    case ParameterType::kInteger:
-      return "integer";
-    case ParameterType::kNumber:
-      return "number";
-    case ParameterType::kText:
-      return "text";
-    case ParameterType::kChoice:
-      return "choice";
-    case ParameterType::kTextList:
-      return "text_list";
-  }
-  return "text";
-}
-
-// This program's own table in the words of the wire, so that both are shown by the same code.
-v1::TaskKind ToProto(const TaskKind& kind) {
-  v1::TaskKind proto;
-  proto.set_kind(kind.name);
-  proto.set_description(kind.summary);
-  std::map<std::string, std::string> defaults;
-  for (const ParameterInfo& info : kind.parameters) {
-    v1::TaskParameter& parameter = *proto.add_parameters();
-    parameter.set_name(info.name);
-    parameter.set_type(TypeName(info.type));
-    parameter.set_default_value(info.default_value);
-    parameter.set_required(info.required);
-    parameter.set_low(info.low);
-    parameter.set_high(info.high);
-    for (const std::string& choice : info.choices) parameter.add_choices(choice);
-    parameter.set_help(info.help);
-    if (!info.default_value.empty()) defaults[info.name] = info.default_value;
-  }
-  if (kind.default_metrics != nullptr) {
-    for (const std::string& metric : kind.default_metrics(defaults)) proto.add_default_metrics(metric);
-  }
-  return proto;
-}
 
 bool IsNumber(const v1::TaskParameter& parameter) {
   return parameter.type() == "integer" || parameter.type() == "number";
@@ -163,6 +124,7 @@ constinit const Verb kTasksVerb = {
     .examples = "varifocal tasks\nvarifocal tasks longqa_story",
     .formats = "text json jsonl csv",
     .make = &Make<ShowTasks>,
+    .daemon = DaemonUse::kWhenGiven,
 };
 
 }  // namespace varifocal::client

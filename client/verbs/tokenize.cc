@@ -83,6 +83,7 @@ constinit const Verb kTokenizeVerb = {
         "varifocal tokenize --model=models/baseline --jsonl=texts.jsonl --format=jsonl",
     .formats = "text json jsonl",
     .make = &Make<Tokenize>,
+    .daemon = DaemonUse::kWhenGiven,
 };
 
 }  // namespace varifocal::client

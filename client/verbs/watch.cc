@@ -36,6 +36,7 @@ constinit const Verb kWatchVerb = {
     .examples = "varifocal watch 3\nvarifocal watch jobs/3 --format=jsonl | tail -1",
     .formats = "text json jsonl",
     .make = &Make<Watch>,
+    .daemon = DaemonUse::kAlways,
 };
 
 }  // namespace varifocal::client

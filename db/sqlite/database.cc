@@ -74,6 +74,24 @@ bool FileHasBytes(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && info.st_size > 0;
 }
 
+// Lets a statement read, and nothing else.
+int AllowReading(void*, int action, const char* first, const char*, const char*, const char*) {
+  switch (action) {
+    case SQLITE_SELECT:
+    case SQLITE_READ:
+    case SQLITE_RECURSIVE:
+      return SQLITE_OK;
+    case SQLITE_FUNCTION:
+      return SQLITE_OK;    // extensions cannot be loaded, so every function is one of SQLite's own
+    case SQLITE_PRAGMA: {  // those that tell the columns of a table
+      const std::string name = first == nullptr ? "" : first;
+      return name == "table_info" || name == "table_list" || name == "table_xinfo" ? SQLITE_OK : SQLITE_DENY;
+    }
+    default:
+      return SQLITE_DENY;
+  }
+}
+
 // A path as a URI file name: everything but unreserved characters and '/' is percent-encoded.
 std::string ImmutableUri(const std::string& path) {
   std::string uri = "file:";
@@ -156,6 +174,28 @@ std::optional<std::string> Statement::OptionalText(int column) const {
   return IsNull(column) ? std::nullopt : std::optional(Text(column));
 }
 
+int Statement::ColumnCount() const { return sqlite3_column_count(statement_); }
+
+std::string Statement::ColumnName(int column) const {
+  const char* name = sqlite3_column_name(statement_, column);
+  return name == nullptr ? "" : name;
+}
+
+Statement::Type Statement::TypeOf(int column) const {
+  switch (sqlite3_column_type(statement_, column)) {
+    case SQLITE_INTEGER:
+      return Type::kInteger;
+    case SQLITE_FLOAT:
+      return Type::kReal;
+    case SQLITE_TEXT:
+      return Type::kText;
+    case SQLITE_BLOB:
+      return Type::kBytes;
+    default:
+      return Type::kNull;
+  }
+}
+
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, const OpenOptions& options) {
   bool immutable = options.read_only && !FolderIsWritable(path) && !FileHasBytes(path + "-wal");
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
@@ -194,6 +234,35 @@ absl::StatusOr<Statement> Database::Prepare(absl::string_view sql) {
   int code = sqlite3_prepare_v2(connection_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
   if (code != SQLITE_OK) return LastError(connection_, path_);
   return Statement(statement, path_);
+}
+
+absl::StatusOr<Statement> Database::PrepareQuery(const std::string& sql) {
+  sqlite3_set_authorizer(connection_, &AllowReading, nullptr);
+  sqlite3_stmt* raw = nullptr;
+  const char* rest = nullptr;
+  const int code = sqlite3_prepare_v2(connection_, sql.c_str(), static_cast<int>(sql.size()) + 1, &raw, &rest);
+  Statement statement(raw, path_);
+  if (code == SQLITE_AUTH || (raw != nullptr && sqlite3_stmt_readonly(raw) == 0)) {
+    return absl::InvalidArgumentError("the query does more than read this database; it must be one SELECT");
+  }
+  if (code == SQLITE_ERROR || code == SQLITE_TOOBIG) {
+    return absl::InvalidArgumentError(absl::StrCat("the query is not right: ", OneLine(sqlite3_errmsg(connection_))));
+  }
+  if (code != SQLITE_OK) return LastError(connection_, path_);
+  if (raw == nullptr) return absl::InvalidArgumentError("the query is empty; it must be one SELECT");
+  sqlite3_stmt* second = nullptr;
+  const int second_code = sqlite3_prepare_v2(connection_, rest, -1, &second, nullptr);
+  sqlite3_finalize(second);
+  if (second_code != SQLITE_OK || second != nullptr) {
+    return absl::InvalidArgumentError("the query has more than one statement; it must be one SELECT");
+  }
+  const int parameter_count = sqlite3_bind_parameter_count(raw);
+  if (parameter_count > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the query has ", parameter_count,
+                                                   " parameters (? or :name) and nothing gives them values; write the "
+                                                   "values themselves"));
+  }
+  return statement;
 }
 
 absl::Status Database::Execute(const std::string& sql) {

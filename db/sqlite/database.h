@@ -61,6 +61,11 @@ class Statement {
   std::optional<double> OptionalReal(int column) const;
   std::optional<std::string> OptionalText(int column) const;
 
+  int ColumnCount() const;
+  std::string ColumnName(int column) const;
+  enum class Type { kNull, kInteger, kReal, kText, kBytes };
+  Type TypeOf(int column) const;  // of the current row
+
  private:
   friend class Database;
   Statement(sqlite3_stmt* statement, std::string path) : statement_(statement), path_(std::move(path)) {}
@@ -88,6 +93,9 @@ class Database {
   Database& operator=(const Database&) = delete;
 
   absl::StatusOr<Statement> Prepare(absl::string_view sql);
+  // One statement of a user that only reads this file: INVALID_ARGUMENT for anything else, and for a mistake in it. From
+  // the first call on the connection refuses to change, attach or configure anything.
+  absl::StatusOr<Statement> PrepareQuery(const std::string& sql);
   absl::Status Execute(const std::string& sql);  // any number of statements
   template <typename... Values>
   absl::Status Run(absl::string_view sql, const Values&... values) {

@@ -1,6 +1,6 @@
 // The mean of each cell of a job with its interval: the points and bands of a score-by-length figure.
 //
-// A failed sample counts as the metric's worst value; mean_answered stands beside it.
+// A failed sample counts as the metric's worst value; mean_answered is given beside it.
 #pragma once
 
 #include <cstdint>

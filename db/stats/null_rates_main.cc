@@ -56,5 +56,21 @@ int main(int argc, char** argv) {
       all_good &= is_good;
     }
   }
+  using varifocal::stats::FamilyDesign;
+  std::printf("\n%-44s %17s %17s\n", "a job without any difference", "some p < 0.05", "some outcome");
+  struct Family {
+    const char* name;
+    FamilyDesign design;
+  };
+  for (const Family& family : {Family{"2 candidates, 4 lengths", {2, 4}}, Family{"17 candidates, 4 lengths", {17, 4}},
+                               Family{"17 candidates, 4 lengths, 6 clusters", {17, 4, 5, 6}}}) {
+    const long jobs = experiments / 4 + 1;
+    const auto rates = varifocal::stats::SimulateFamily(family.design, jobs, 3);
+    const bool is_good = rates.any_outcome <= 0.05 + 3 * std::sqrt(0.05 * 0.95 / static_cast<double>(jobs));
+    std::printf("%-44s %15.1f %% %15.2f %%%s\n", family.name, 100 * rates.any_unadjusted, 100 * rates.any_outcome,
+                is_good ? "" : "  outside");
+    std::fflush(stdout);
+    all_good &= is_good;
+  }
   return all_good ? 0 : 1;
 }

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <numbers>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/random.h"
 #include "db/stats/compare.h"
+#include "db/stats/inference.h"
 #include "db/stats/special.h"
 
 namespace varifocal::stats {
@@ -21,7 +23,64 @@ double Normal(Random& random) {
   return radius * std::cos(2 * std::numbers::pi * random.Uniform());
 }
 
+// Latent values of a task's questions at a length; questions of a cluster share a part.
+std::vector<double> Latents(const FamilyDesign& design, Random& random) {
+  const double shared = std::sqrt(design.correlation), own = std::sqrt(1 - design.correlation);
+  std::vector<double> values;
+  for (int cluster = 0; cluster < design.cluster_count; ++cluster) {
+    const double common = Normal(random);
+    for (int i = 0; i < design.cluster_size; ++i) values.push_back(shared * common + own * Normal(random));
+  }
+  return values;
+}
+
 }  // namespace
+
+FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count, uint64_t seed) {
+  Random random(absl::StrCat("family ", seed));
+  const double same = design.likeness, other = std::sqrt(1 - same * same);
+  InferenceOptions options;
+  options.with_sign_flip = false;
+  FamilyRates rates;
+  for (int64_t experiment = 0; experiment < experiment_count; ++experiment) {
+    std::vector<Inference> rows;
+    for (int length = 0; length < design.length_count; ++length) {
+      std::vector<std::vector<double>> baseline;
+      for (int task = 0; task < design.task_count; ++task) baseline.push_back(Latents(design, random));
+      for (int candidate = 0; candidate < design.candidate_count; ++candidate) {
+        std::vector<TaskDifferences> tasks;
+        for (const std::vector<double>& latents : baseline) {
+          const std::vector<double> innovation = Latents(design, random);
+          TaskDifferences task;
+          task.clusters.resize(static_cast<size_t>(design.cluster_count));
+          for (size_t i = 0; i < latents.size(); ++i) {
+            const bool is_right = same * latents[i] + other * innovation[i] > 0;
+            const double difference = static_cast<double>(is_right) - static_cast<double>(latents[i] > 0);
+            Cluster& cluster = task.clusters[i / static_cast<size_t>(design.cluster_size)];
+            cluster.sum += difference;
+            cluster.square_sum += difference * difference;
+            ++cluster.count;
+          }
+          tasks.push_back(std::move(task));
+        }
+        rows.push_back(InferDifference(tasks, options));
+      }
+    }
+    std::vector<Inference*> family;
+    for (Inference& row : rows) family.push_back(&row);
+    DecideTogether(family, static_cast<int64_t>(family.size()), 0.95);
+    bool is_low = false, is_decided = false;
+    for (const Inference& row : rows) {
+      is_low |= row.p_value < 0.05;
+      is_decided |= row.outcome == Outcome::kBetter || row.outcome == Outcome::kWorse;
+    }
+    rates.any_unadjusted += is_low;
+    rates.any_outcome += is_decided;
+  }
+  rates.any_unadjusted /= static_cast<double>(experiment_count);
+  rates.any_outcome /= static_cast<double>(experiment_count);
+  return rates;
+}
 
 NullRates SimulateNull(const NullDesign& design, int64_t experiment_count, int64_t draws, uint64_t seed) {
   const double loss_share = design.loss_share < 0 ? design.flip_share : design.loss_share;

@@ -33,4 +33,22 @@ struct NullRates {
 
 NullRates SimulateNull(const NullDesign& design, int64_t experiment_count, int64_t draws, uint64_t seed);
 
+// A whole job without any difference: candidates and lengths, all compared with one baseline, adjusted together.
+struct FamilyDesign {
+  int candidate_count = 17;
+  int length_count = 4;
+  int task_count = 5;
+  int cluster_count = 12;  // of each task and length
+  int cluster_size = 4;
+  double likeness = 0.7;     // correlation of a candidate's latent value with the baseline's on the same question
+  double correlation = 0.3;  // of either one within a cluster
+};
+
+struct FamilyRates {
+  double any_unadjusted = 0;  // share of jobs with a p below 0.05 in some mean over tasks
+  double any_outcome = 0;     // share of jobs that call some candidate better or worse at some length
+};
+
+FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count, uint64_t seed);
+
 }  // namespace varifocal::stats

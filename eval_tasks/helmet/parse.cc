@@ -4,7 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_replace.h"
-#include "eval_tasks/metrics/python_text.h"
+#include "eval_tasks/python/text.h"
 
 namespace varifocal::helmet {
 namespace {

@@ -1,7 +1,7 @@
 // HELMET's parsing of what a model wrote: the answer after a prefix, a ranking of ids, an answer without citations.
 //
 // Each is the reference's regular expression, followed to the letter with Python's Unicode rules
-// (eval_tasks/metrics/python_text.h).
+// (eval_tasks/python/text.h).
 //
 // Source: HELMET, utils.py and eval_alce.py, commit 4526dfb.
 #pragma once

@@ -12,10 +12,10 @@
 #include "eval_tasks/helmet/parse.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/metrics/normalize.h"
-#include "eval_tasks/metrics/python_text.h"
 #include "eval_tasks/metrics/retrieval.h"
 #include "eval_tasks/metrics/rouge.h"
 #include "eval_tasks/metrics/text_metrics.h"
+#include "eval_tasks/python/text.h"
 #include "eval_tasks/suggest.h"
 
 namespace varifocal::helmet {
@@ -335,15 +335,15 @@ struct Row {
 
 const std::vector<Row>& Table() {
   static const std::vector<Row> table = {
-      {{"calculate_metrics", "texts", "matches, F1 and ROUGE of the output as it stands"}, &ScoreMetrics},
+      {{"calculate_metrics", "texts", "matches, F1 and ROUGE of the unchanged output"}, &ScoreMetrics},
       {{"default", "texts", "the better of the whole output and of what follows \"Answer:\""}, &ScoreDefault},
       {{"json_kv", "texts", "the same with \"corresponding value:\""}, &ScoreJsonKv},
       {{"multi_lexsum", "texts", "the same with \"Summary:\""}, &ScoreSummary},
       {{"icl", "texts", "what follows \"label:\" alone"}, &ScoreLabel},
       {{"infbench_choice", "[letter, \"LETTER. text\"]",
-        "as default, and right when the option's text stands in the output"},
+        "as default, and right when the output contains the option's text"},
        &ScoreChoice},
-      {{"ruler", "texts", "share of the gold answers that stand in the output"}, &ScoreRuler},
+      {{"ruler", "texts", "share of the gold answers that the output contains"}, &ScoreRuler},
       {{"rerank", "{id: label} or [[id, label], ..]", "NDCG, MAP, recall and precision of the parsed ranking"},
        &ScoreRanking},
       {{"alce_asqa", "[{\"short_answers\": texts}, ..] or [texts, ..]",

@@ -14,12 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "base/python_random.h"
 #include "base/sha256.h"
 #include "eval_tasks/helmet/parse.h"
 #include "eval_tasks/metrics/porter_stemmer.h"
-#include "eval_tasks/metrics/python_text.h"
 #include "eval_tasks/metrics/rouge.h"
+#include "eval_tasks/python/random.h"
+#include "eval_tasks/python/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -30,7 +30,7 @@ using Texts = std::vector<std::string>;
 
 const Json& Golden() {
   static const Json golden = [] {
-    std::ifstream file("eval_tasks/testdata/helmet_metrics.json");
+    std::ifstream file("eval_tasks/helmet/testdata/metrics.json");
     std::stringstream text;
     text << file.rdbuf();
     return ParseJson(text.str()).value();

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "eval_tasks/metrics/python_repr.h"
+#include "eval_tasks/python/repr.h"
 
 namespace varifocal::helmet {
 

@@ -1,7 +1,7 @@
 #include "eval_tasks/metrics/normalize.h"
 
 #include "absl/strings/str_join.h"
-#include "eval_tasks/metrics/python_text.h"
+#include "eval_tasks/python/text.h"
 
 namespace varifocal {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_split.h"
 #include "eval_tasks/metrics/porter_stemmer.h"
-#include "eval_tasks/metrics/python_text.h"
+#include "eval_tasks/python/text.h"
 
 namespace varifocal {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "eval_tasks/metrics/normalize.h"
-#include "eval_tasks/metrics/python_text.h"
+#include "eval_tasks/python/text.h"
 
 namespace varifocal {
 namespace {

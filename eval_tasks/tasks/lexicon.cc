@@ -33,7 +33,7 @@ absl::StatusOr<Lexicon> ParseLexicon(absl::string_view text) {
       section = it->second;
     } else if (section == nullptr || !seen.insert(line).second) {
       return absl::InvalidArgumentError(absl::StrCat("line ", line_number, ": the word \"", line, "\" ",
-                                                     section == nullptr ? "is in no section" : "stands twice"));
+                                                     section == nullptr ? "is in no section" : "is given twice"));
     } else {
       section->emplace_back(line);
     }

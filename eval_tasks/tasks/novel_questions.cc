@@ -94,7 +94,7 @@ absl::StatusOr<std::vector<NovelQuestion>> ParseNovelQuestions(absl::string_view
     };
     absl::StatusOr<NovelQuestion> row = ParseRow(line, novels);
     if (!row.ok()) return refuse(row.status().message());
-    if (!ids.insert(row->id).second) return refuse(absl::StrCat("the id \"", row->id, "\" stands twice"));
+    if (!ids.insert(row->id).second) return refuse(absl::StrCat("the id \"", row->id, "\" is given twice"));
     if (questions.size() % kQuestionsPerContext != 0) {
       const NovelQuestion& before = questions.back();
       if (row->context != before.context || row->novel != before.novel || row->chapter != before.chapter) {

@@ -1,14 +1,16 @@
 // rag_facts: answer from documents, one or two of them gold among hard distractors (docs/tasks.md).
 //
 // A document states three attributes of one entity. A hard distractor is of an entity that shares a name word with an
-// asked one, and states the asked attribute with another value. The fourth question of a group goes through a friend:
-// one gold document names the friend, the other holds the answer.
+// asked one, and states the asked attribute with another value. One question of a group goes through a friend: one gold
+// document names the friend, the other holds the answer. In version 1 it is always the fourth, whose evidence is in the
+// last quarter of the context; in version 2 each question in turn, so that depth and kind are independent.
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
+#include "eval_tasks/parameters.h"
 #include "eval_tasks/tasks/lexicon.h"
 #include "eval_tasks/tasks/native_task.h"
 
@@ -82,9 +84,12 @@ std::vector<Fact> DrawFacts(int first_attribute, Random& random) {
 class RagFactsPlan : public ContextPlan {
  public:
   RagFactsPlan(const TaskSpec& spec, const GroupSeeds& seeds) {
+    const bool takes_turns = FindNumber(spec.parameters, "version").value_or(1) >= 2;
+    const size_t friend_index =
+        takes_turns ? static_cast<size_t>(seeds.group_index) % seeds.items.size() : seeds.items.size() - 1;
     for (size_t i = 0; i < seeds.items.size(); ++i) {
       Random item(seeds.items[i]);
-      const bool through_friend = i + 1 == seeds.items.size();
+      const bool through_friend = i == friend_index;
       Document gold = {NewEntity(item), DrawFacts(-1, item)};
       const size_t asked = item.Below(kFactsPerDocument);
       Target target = {gold.entity, gold.facts[asked].attribute, gold.facts[asked].value};

@@ -11,11 +11,11 @@
 #include "absl/strings/strip.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "base/python_random.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "eval_tasks/metrics/python_text.h"
 #include "eval_tasks/parameters.h"
+#include "eval_tasks/python/random.h"
+#include "eval_tasks/python/text.h"
 #include "eval_tasks/seeds.h"
 
 namespace varifocal {

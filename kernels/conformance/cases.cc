@@ -7,12 +7,17 @@ namespace varifocal::kernels {
 
 std::vector<ConformanceCase> AllCases() {
   std::vector<ConformanceCase> all = ProductCases();
-  for (const auto& more : {ModelCases(), StepCases(), AttentionCases(), SameBitsCases()})
+  for (const auto& more : {ModelCases(), StepCases(), AttentionCases(), GroupCases(), SameBitsCases()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
 bool CanBeAsked(const ConformanceCase& c, const Backend& backend) {
+  if (c.groups &&
+      backend.CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = 32, .collects_keys = true}).code ==
+          ErrorCode::kUnsupported) {
+    return false;
+  }
   return c.head_dim == 0 || backend.CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = c.head_dim}).code !=
                                 ErrorCode::kUnsupported;
 }

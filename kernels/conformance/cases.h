@@ -17,18 +17,23 @@ struct ConformanceCase {
   std::string name;
   // Empty when the tested backend conforms; otherwise one sentence with the worst value and its limit.
   std::function<std::string(Backend& tested, Backend& oracle)> check;
-  int head_dim = 0;  // what the backend must have a kernel for; 0: one that every backend has
+  int head_dim = 0;     // what the backend must have a kernel for; 0: one that every backend has
+  bool groups = false;  // the backend must have attention by groups
 };
 
 // Whether a backend that refuses some head dims by name can be asked this case.
 bool CanBeAsked(const ConformanceCase& c, const Backend& backend);
 
 std::vector<ConformanceCase> AttentionCases();  // cases_attention.cc
+std::vector<ConformanceCase> GroupCases();      // cases_groups.cc
 std::vector<ConformanceCase> SameBitsCases();   // cases_same_bits.cc
 std::vector<ConformanceCase> ProductCases();    // cases_products.cc
 std::vector<ConformanceCase> ModelCases();      // cases_model.cc
 std::vector<ConformanceCase> StepCases();       // cases_step.cc
 std::vector<ConformanceCase> AllCases();
+
+// |out - oracle| and |log-sum-exp - oracle| within a bound derived from the case (cases_attention.cc).
+std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend& oracle);
 
 // Every way to compute that this build and this machine have: "cpu_avx2_f32" and the like, the oracle left out.
 struct TestedBackend {

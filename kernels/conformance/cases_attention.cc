@@ -45,24 +45,6 @@ double TopGap(const AttentionCase& c, int sequence, int position, int head) {
   return best - second;
 }
 
-std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend& oracle) {
-  const AttentionRun got = RunAttentionCase(tested, c, {}), want = RunAttentionCase(oracle, c, {});
-  const double tolerance = Tolerance(c, OperandUnit(tested));
-  for (size_t s = 0; s < got.outs.size(); ++s) {
-    std::string error = CompareWithin(got.outs[s], want.outs[s], tolerance + OutputUnit(tested),
-                                      "out of sequence " + std::to_string(s));
-    // The log-sum-exp is a score plus a logarithm: its own rounding is relative to its size.
-    double size = 1;
-    for (const float lse : want.log_sum_exps[s]) size = std::max<double>(size, lse > kEmptyLse ? std::fabs(lse) : 1);
-    if (error.empty()) {
-      error = CompareWithin(got.log_sum_exps[s], want.log_sum_exps[s], tolerance + 2 * kUnit * size,
-                            "log-sum-exp of sequence " + std::to_string(s));
-    }
-    if (!error.empty()) return error;
-  }
-  return "";
-}
-
 // Scales so large that all weight falls on one key: wherever the best key leads by more than the rounding of a score,
 // the answer is that key's value.
 std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle) {
@@ -142,6 +124,24 @@ std::vector<AttentionCase> Table() {
 }
 
 }  // namespace
+
+std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend& oracle) {
+  const AttentionRun got = RunAttentionCase(tested, c, {}), want = RunAttentionCase(oracle, c, {});
+  const double tolerance = Tolerance(c, OperandUnit(tested));
+  for (size_t s = 0; s < got.outs.size(); ++s) {
+    std::string error = CompareWithin(got.outs[s], want.outs[s], tolerance + OutputUnit(tested),
+                                      "out of sequence " + std::to_string(s));
+    // The log-sum-exp is a score plus a logarithm: its own rounding is relative to its size.
+    double size = 1;
+    for (const float lse : want.log_sum_exps[s]) size = std::max<double>(size, lse > kEmptyLse ? std::fabs(lse) : 1);
+    if (error.empty()) {
+      error = CompareWithin(got.log_sum_exps[s], want.log_sum_exps[s], tolerance + 2 * kUnit * size,
+                            "log-sum-exp of sequence " + std::to_string(s));
+    }
+    if (!error.empty()) return error;
+  }
+  return "";
+}
 
 std::vector<ConformanceCase> AttentionCases() {
   std::vector<ConformanceCase> cases;

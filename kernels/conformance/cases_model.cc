@@ -18,14 +18,13 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
              x = UniformVector(42, static_cast<size_t>(rows) * width);
   const auto bias = UniformVector(43, total), query_norm = UniformVector(44, heads * dim),
              key_norm = UniformVector(45, kv_heads * dim);
-  for (const auto& [rotary, interleaved, norms] : {std::tuple{0, false, QkNorm::kNone},
-                                                   {dim, false, QkNorm::kNone},
-                                                   {dim, true, QkNorm::kNone},
-                                                   {dim / 2, false, QkNorm::kPerHead},
-                                                   {dim / 4, false, QkNorm::kNone},
-                                                   {dim, false, QkNorm::kPerHead},
-                                                   {dim, false, QkNorm::kOverWidth},
-                                                   {0, false, QkNorm::kOverWidth}}) {
+  for (const auto& [rotary, norms] : {std::pair{0, QkNorm::kNone},
+                                      {dim, QkNorm::kNone},
+                                      {dim / 2, QkNorm::kPerHead},
+                                      {dim / 4, QkNorm::kNone},
+                                      {dim, QkNorm::kPerHead},
+                                      {dim, QkNorm::kOverWidth},
+                                      {0, QkNorm::kOverWidth}}) {
     std::vector<float> cosines, sines;
     for (int i = 0; i < (first + rows) * rotary / 2; ++i) {
       const double angle = (i / (rotary / 2)) * std::pow(1e4, -2.0 * (i % (rotary / 2)) / rotary);
@@ -72,7 +71,7 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
           std::unique_ptr<RopeTable> rope;
           const RopeTable* ropes[1];
           if (rotary > 0) {
-            rope = Take(backend.CreateRopeTable({cosines, sines, first + rows, rotary, interleaved}));
+            rope = Take(backend.CreateRopeTable({cosines, sines, first + rows, rotary}));
             ropes[0] = rope.get();
             args.rope_tables = ropes;
           }
@@ -270,10 +269,6 @@ std::string CheckCancel(Backend& tested) {
 }
 
 std::string CheckRefusals(Backend& tested) {
-  if (tested.CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = 32, .annotation_bytes = 12}).code !=
-      ErrorCode::kUnsupported) {
-    return "12 annotation bytes were accepted";
-  }
   auto workspace = Take(tested.CreateWorkspace(OneHeadStep(4, 64)));
   const SequenceRows sequence{.row_count = 5};
   if (tested.BeginStep(*workspace, {.sequences = {&sequence, 1}}).ok())

@@ -125,6 +125,10 @@ struct Step {
   int row_count = 0;
 };
 
+constexpr int kRoutingDim = 5;
+// Groups are not the first annotation of a page.
+constexpr int kGroupsOffset = kTauAnnotationBytes;
+
 class Walker {
  public:
   Walker(Backend& backend, const AttentionCase& c, const AttentionWalk& walk)
@@ -146,11 +150,16 @@ class Walker {
               .kv_head_count = c.kv_heads,
               .head_dim = c.head_dim,
               .ffn_dim = 16,
-              .vocab_size = 16};
+              .vocab_size = 16,
+              .gather_top_k_max = c.groups.group_count > 0 ? c.groups.top_k : 0};
     workspace_ = Take(backend.CreateWorkspace(shape_));
     // Two layers, of which the second is used, and pages in a shuffled order: addresses must come out right.
-    pool_ =
-        Take(backend.CreateKvPool({.layer_count = 2, .kv_head_count = c.kv_heads, .head_dim = c.head_dim}, pages + 3));
+    KvShape kv{.layer_count = 2, .kv_head_count = c.kv_heads, .head_dim = c.head_dim};
+    kv.collects_keys = c.collects_keys;
+    if (c.groups.group_count > 0) {
+      kv.annotation_bytes = kGroupsOffset + GroupAnnotationBytes(c.groups.bias, c.groups.group_count);
+    }
+    pool_ = Take(backend.CreateKvPool(kv, pages + 3));
     std::vector<int32_t> order(pages + 3);
     std::iota(order.begin(), order.end(), 0);
     for (size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[Mix(walk.page_order_seed, i) % (i + 1)]);
@@ -176,6 +185,10 @@ class Walker {
     for (int head = 0; head < c.query_heads; ++head) head_scales.push_back(HeadScale(head));
     head_scales_ = Empty(backend, head_scales.size());
     Must(backend.Write({head_scales_.get(), 0}, head_scales.data(), head_scales.size() * sizeof(float)));
+    // Scores S / temperature of several units, so that few are close.
+    projection_ = Upload(backend, UniformVector(501, static_cast<size_t>(kRoutingDim) * width));
+    centroids_ = Upload(backend, UniformVector(502, static_cast<size_t>(kRoutingDim) * kGroupCountMax, 3.0f));
+    group_bias_ = Upload(backend, UniformVector(503, kGroupCountMax));
     for (const auto& s : c.sequences) {
       const size_t tokens = s.prefill + s.decode;
       run_.outs.emplace_back(tokens * c.query_heads * c.head_dim);
@@ -224,6 +237,21 @@ class Walker {
   }
 
   void WritePages() {
+    const AttentionGroups& groups = case_.groups;
+    if (groups.group_count > 0) {
+      Must(backend_.RouteGroups(*workspace_, {.x = {x_.get(), 0},
+                                              .projection = {projection_.get(), 0},
+                                              .centroids = {centroids_.get(), 0},
+                                              .group_bias = {group_bias_.get(), 0},
+                                              .group_count = groups.group_count,
+                                              .routing_dim = kRoutingDim,
+                                              .top_k = groups.top_k,
+                                              .temperature = 0.5f,
+                                              .bias = groups.bias,
+                                              .pool = pool_.get(),
+                                              .layer = 1,
+                                              .annotation_offset = kGroupsOffset}));
+    }
     Must(backend_.QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
                                              .weight = weight_.get(),
                                              .query_head_count = case_.query_heads,
@@ -262,8 +290,10 @@ class Walker {
   void Advance(Phase phase, const std::vector<int>& ids, const std::vector<int>& rows, std::vector<int>& done) {
     Step step;
     for (size_t i = 0; i < ids.size(); ++i) {
-      step.sequences.push_back(
-          {.row_count = rows[i], .first_position = done[ids[i]], .page_tables = {&table_spans_[ids[i]][0], 1}});
+      step.sequences.push_back({.row_count = rows[i],
+                                .first_position = done[ids[i]],
+                                .page_tables = {&table_spans_[ids[i]][0], 1},
+                                .prompt_row_count = case_.sequences[static_cast<size_t>(ids[i])].prefill});
       for (int r = 0; r < rows[i]; ++r) {
         const int position = done[ids[i]] + r;
         RowInterval seen = case_.window > 0 ? WindowInterval(position, case_.window) : CausalInterval(position);
@@ -311,6 +341,12 @@ class Walker {
                       .log_sum_exp = {lse_.get(), 0}};
     if (case_.row_scales) attend.row_scales = {scales_.get(), 0};
     if (case_.head_scales) attend.head_scales = {head_scales_.get(), 0};
+    const GroupTest test{.annotation_offset = kGroupsOffset,
+                         .group_count = case_.groups.group_count,
+                         .top_k = case_.groups.top_k,
+                         .window = case_.groups.window,
+                         .gather_from = case_.groups.gather_from};
+    if (test.group_count > 0) attend.groups = &test;
     Must(backend_.Attend(*workspace_, attend));
   }
 
@@ -325,7 +361,7 @@ class Walker {
   std::unique_ptr<Weight> weight_;
   std::vector<std::vector<int32_t>> tables_;
   std::vector<std::vector<std::span<const int32_t>>> table_spans_;
-  std::unique_ptr<Buffer> x_, queries_, out_, lse_, scales_, head_scales_;
+  std::unique_ptr<Buffer> x_, queries_, out_, lse_, scales_, head_scales_, projection_, centroids_, group_bias_;
   AttentionRun run_;
 };
 

@@ -53,6 +53,15 @@ struct PlainStep {
   SequenceRows sequence_;
 };
 
+// Focus in an attention run; group_count 0: none.
+struct AttentionGroups {
+  int group_count = 0;
+  int top_k = 1;
+  int window = 0;
+  int gather_from = INT32_MAX;  // see GroupTest
+  GroupBias bias = GroupBias::kStored;
+};
+
 struct AttentionCase {
   std::string name;
   int head_dim = 32;
@@ -71,6 +80,8 @@ struct AttentionCase {
   bool head_scales = false;      // a factor in [0.5, 1) per query head beside it
   float amplitude = 1.0f;        // of q and k
   bool same_first_page = false;  // every sequence begins with the first one's 128 tokens
+  AttentionGroups groups = {};
+  bool collects_keys = false;  // the layout of keys that attention by groups needs
 };
 
 // How to walk a case; none of it may change a bit of the answer.

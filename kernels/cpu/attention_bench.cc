@@ -76,17 +76,18 @@ void Cascade(benchmark::State& state, const std::string& isa, DType dtype) {
       block.lane_count = i + 1;
       block.queries[i] = queries.data() + static_cast<size_t>(lane) * kDim;
       block.scales[i] = 0.125f;
-      block.seen[i] = {0, kSharedPages * kPageTokens + 1 + lane % kLanesEach};
+      block.masks[i] = {.seen = {0, kSharedPages * kPageTokens + 1 + lane % kLanesEach}};
       block.pages[i] = tables[lane / kLanesEach].data();
       block.outs[i] = outs.data() + static_cast<size_t>(lane) * kDim;
       block.log_sum_exps[i] = nullptr;
     }
-    kernels.attend_prefill({.kv = {pages.data(), stride, tables[first / kLanesEach].data()},
-                            .shared_keys = shared_keys,
-                            .head_dim = kDim,
-                            .block_count = (count + kernels.query_lanes - 1) / kernels.query_lanes,
-                            .blocks = blocks.data()},
-                           scratch.get());
+    kernels.attend_prefill[static_cast<size_t>(cpu::PrefillKind::kInterval)](
+        {.kv = {pages.data(), stride, tables[first / kLanesEach].data()},
+         .shared_keys = shared_keys,
+         .head_dim = kDim,
+         .block_count = (count + kernels.query_lanes - 1) / kernels.query_lanes,
+         .blocks = blocks.data()},
+        scratch.get());
   };
   double alone_s = 0, together_s = 0;
   for (auto _ : state) {

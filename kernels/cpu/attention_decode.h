@@ -1,17 +1,19 @@
 // Decode attention of one query row and one KV group over one split of keys.
 //
-// Scores have keys in lanes and values have head dims in lanes, so both read the page as it lies. The reference is the
+// Scores have keys in lanes and values have head dims in lanes, so both read the page as it is. Where a mask by groups
+// leaves few keys of a page, those that count are collected first. The reference is the
 // whole part of the largest score so far, moved between pages; values are summed in four chains by word (a key, or a
 // pair of bf16 keys) modulo 4. Splits
 // are fixed ranges of absolute positions and are merged in order, so bits depend on the row alone.
 //
-// Shapes:  scratch holds the scaled query [D], the chains [4][D], the weights of a page [128].
+// Shapes:  scratch holds per head the scaled query [D], the chains [4][D], the sums and the reference; the weights of a
+//          page [128]; a page of collected keys and values.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/vector_math.h"
+#include "kernels/cpu/collect_keys.h"
 
 namespace varifocal::kernels::cpu {
 
@@ -58,60 +60,175 @@ inline void AddValues(const float* values, int dim, const float* weights, int fr
   }
 }
 
+// A block of up to 128 keys as decode reads them, [128/16][D/per][16] and [D/16][128/per][16]. Of keys [from, to) those
+// count that share a group with the row, or all where `groups` is null.
+struct DecodeBlock {
+  const float* keys;
+  const float* values;
+  int from, to;
+  const uint32_t* groups = nullptr;
+};
+
+// Keys [128/16][words][16] of 128 rows.
 template <typename S>
+inline void TransposeKeys(const float* const* rows, int words, float* to) {
+  for (int tile = 0; tile < kPageTokens; tile += kTile) TransposeRows<S>(rows + tile, words, to + tile * words, kTile);
+}
+
+// Pages as they are.
+struct PageKeys {
+  template <typename S, typename Block>
+  static void Each(const DecodeSplit& split, float*, const Block& block) {
+    const int words = PaddedDim(split.head_dim) / S::kPer;
+    const RowInterval seen = split.mask.seen;
+    for (int first = seen.begin / kPageTokens * kPageTokens; first < seen.end; first += kPageTokens) {
+      block(DecodeBlock{split.kv.keys(first / kPageTokens), split.kv.values(first / kPageTokens, words),
+                        std::max(seen.begin - first, 0), std::min(seen.end - first, kPageTokens)});
+    }
+  }
+};
+
+// Pages whose keys are rows.
+struct TransposedKeys {
+  template <typename S, typename Block>
+  static void Each(const DecodeSplit& split, float* tile, const Block& block) {
+    PageKeys::Each<S>(split, nullptr, [&](const DecodeBlock& page) {
+      const int words = PaddedDim(split.head_dim) / S::kPer;
+      const float* rows[kPageTokens];
+      for (int key = 0; key < kPageTokens; ++key) rows[key] = page.keys + key * words;
+      TransposeKeys<S>(rows, words, tile);
+      block(DecodeBlock{tile, page.values, page.from, page.to});
+    });
+  }
+};
+
+// Pages as they are, with keys of the row's window in every group.
+struct MaskedPages {
+  template <typename S, typename Block>
+  static void Each(const DecodeSplit& split, float*, const Block& block) {
+    int first = split.mask.seen.begin / kPageTokens * kPageTokens;
+    PageKeys::Each<S>(split, nullptr, [&](DecodeBlock page) {
+      uint32_t groups[kPageTokens];
+      std::copy_n(split.kv.groups(first / kPageTokens), kPageTokens, groups);
+      for (int key = std::max(0, split.mask.near_begin - first); key < kPageTokens; ++key) groups[key] = ~0u;
+      page.groups = groups;
+      block(page);
+      first += kPageTokens;
+    });
+  }
+};
+
+// The keys that NearOrSharedMask lets the row see, collected 128 at a time in order of position.
+struct ListedKeys {
+  template <typename S, typename Block>
+  static void Each(const DecodeSplit& split, float* tile, const Block& block) {
+    const int dim = PaddedDim(split.head_dim), words = dim / S::kPer;
+    float* values = tile + kPageTokens * words;
+    const RowInterval seen = split.mask.seen;
+    int32_t list[kSplitTokens + 1];
+    int count = 0;
+    for (int first = seen.begin / kPageTokens * kPageTokens; first < seen.end; first += kPageTokens) {
+      const uint32_t* groups = split.kv.groups(first / kPageTokens);
+      const int from = std::max(seen.begin - first, 0), to = std::min(seen.end - first, kPageTokens);
+      for (int key = from; key < to; ++key) {
+        list[count] = first + key;
+        count += NearOrSharedMask::Counts(split.mask, first + key, groups[key]);
+      }
+    }
+    for (int first = 0; first < count; first += kPageTokens) {
+      const int taken = std::min(count - first, kPageTokens);
+      const float* rows[kPageTokens];
+      // Rows beyond the last key repeat it and weigh nothing.
+      for (int n = 0; n < kPageTokens; ++n) rows[n] = KeyRow<S>(split.kv, words, list[first + std::min(n, taken - 1)]);
+      TransposeKeys<S>(rows, words, tile);
+      for (int n = 0; n < taken; ++n) CollectValue<S>(split.kv, dim, list[first + n], n, values);
+      for (int n = first + taken; n < std::min(first + taken + kPageTokens, count); ++n)
+        PrefetchKey<S>(split.kv, dim, list[n]);
+      block(DecodeBlock{tile, values, 0, taken});
+    }
+  }
+};
+
+// What a head has added up so far.
+template <typename S>
+struct DecodeHead {
+  float* query;   // [D/per]
+  float* chains;  // [4][D]
+  float* sums;    // [16]
+  float* reference;
+
+  DecodeHead(float* scratch, int dim)
+      : query(scratch), chains(scratch + dim), sums(chains + kChains * dim), reference(sums + kTile) {}
+  static int Floats(int dim) { return (1 + kChains) * dim + 2 * kTile; }
+};
+
+template <typename S>
+inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, const DecodeHead<S>& head,
+                       float* weights) {
+  ScorePage<S>(block.keys, dim / S::kPer, head.query, weights);
+  for (int k = 0; block.groups != nullptr && k < kPageTokens; k += kTile) {
+    const typename S::V key_groups = S::Load(reinterpret_cast<const float*>(block.groups + k));
+    S::Store(weights + k, S::SelectAnyBit(key_groups, row_groups, S::Load(weights + k), S::Set1(kMaskedScore)));
+  }
+  std::fill(weights, weights + block.from, kMaskedScore);
+  std::fill(weights + block.to, weights + kPageTokens, kMaskedScore);
+  typename S::V top = S::Load(weights);
+  for (int k = kTile; k < kPageTokens; k += kTile) top = S::Max(top, S::Load(weights + k));
+  const float page_top = MaxLanes<S>(top);
+  typename S::V sums = S::Load(head.sums);
+  if (page_top > *head.reference) {
+    const typename S::V moved = S::Round(S::Set1(page_top));
+    const typename S::V scale = S::Scale2(S::Set1(1.0f), S::Sub(S::Set1(*head.reference), moved));
+    sums = S::Mul(sums, scale);
+    for (int i = 0; i < kChains * dim; i += kLanes) S::Store(head.chains + i, S::Mul(S::Load(head.chains + i), scale));
+    float lanes[kLanes];
+    S::Store(lanes, moved);
+    *head.reference = lanes[0];
+  }
+  for (int k = 0; k < kPageTokens; k += kTile) {
+    const typename S::V weight = WeightAgainst<S>(S::Load(weights + k), S::Set1(*head.reference));
+    sums = S::Add(sums, weight);
+    S::Store(weights + k, weight);
+  }
+  S::Store(head.sums, sums);
+  if constexpr (S::kPer == 2) {
+    for (int word = 0; word < kPageTokens / 2; word += kLanes)
+      S::Store(weights + word, S::PackAdjacent(weights + 2 * word));
+  }
+  AddValues<S>(block.values, dim, weights, block.from, block.to, head.chains);
+}
+
+// A block of keys is read once for all heads of the group.
+template <typename S, typename Keys>
 void AttendDecode(const DecodeSplit& split, float* scratch) {
   const int dim = PaddedDim(split.head_dim), words = dim / S::kPer;
-  float* query = scratch;
-  float* chains = query + dim;
-  float* weights = chains + kChains * dim;
+  const auto head_at = [&](int head) { return DecodeHead<S>(scratch + head * DecodeHead<S>::Floats(dim), dim); };
+  float* weights = scratch + split.head_count * DecodeHead<S>::Floats(dim);
+  float* tile = weights + kPageTokens;
   for (int head = 0; head < split.head_count; ++head) {
+    const DecodeHead<S> state = head_at(head);
     const float* from = split.queries + head * split.head_dim;
     const float scale = split.head_scales != nullptr ? split.scale * split.head_scales[head] : split.scale;
-    ScaleQuery<S>(from, split.head_dim, QueryFactor<S>(from, split.head_dim, scale), query);
-    std::fill(query + WordCount(split.head_dim, S::kPer), query + words, 0.0f);
-    std::fill(chains, chains + kChains * dim, 0.0f);
-    float reference = kNoReference;
-    typename S::V sums = S::Zero();
-
-    for (int page_first = split.seen.begin / kPageTokens * kPageTokens; page_first < split.seen.end;
-         page_first += kPageTokens) {
-      const int page_index = page_first / kPageTokens;
-      ScorePage<S>(split.kv.keys(page_index), words, query, weights);
-      const int first = std::max(split.seen.begin - page_first, 0),
-                last = std::min(split.seen.end - page_first, kPageTokens);
-      std::fill(weights, weights + first, kMaskedScore);
-      std::fill(weights + last, weights + kPageTokens, kMaskedScore);
-      typename S::V top = S::Load(weights);
-      for (int k = kTile; k < kPageTokens; k += kTile) top = S::Max(top, S::Load(weights + k));
-      const float page_top = MaxLanes<S>(top);
-      if (page_top > reference) {
-        const typename S::V moved = S::Round(S::Set1(page_top));
-        const typename S::V scale = S::Scale2(S::Set1(1.0f), S::Sub(S::Set1(reference), moved));
-        sums = S::Mul(sums, scale);
-        for (int i = 0; i < kChains * dim; i += kLanes) S::Store(chains + i, S::Mul(S::Load(chains + i), scale));
-        float lanes[kLanes];
-        S::Store(lanes, moved);
-        reference = lanes[0];
-      }
-      for (int k = 0; k < kPageTokens; k += kTile) {
-        const typename S::V weight = WeightAgainst<S>(S::Load(weights + k), S::Set1(reference));
-        sums = S::Add(sums, weight);
-        S::Store(weights + k, weight);
-      }
-      if constexpr (S::kPer == 2) {
-        for (int word = 0; word < kPageTokens / 2; word += kLanes)
-          S::Store(weights + word, S::PackAdjacent(weights + 2 * word));
-      }
-      AddValues<S>(split.kv.values(page_index, words), dim, weights, first, last, chains);
-    }
-
+    ScaleQuery<S>(from, split.head_dim, QueryFactor<S>(from, split.head_dim, scale), state.query);
+    std::fill(state.query + WordCount(split.head_dim, S::kPer), state.query + words, 0.0f);
+    std::fill(state.chains, state.chains + kChains * dim, 0.0f);
+    S::Store(state.sums, S::Zero());
+    *state.reference = kNoReference;
+  }
+  Keys::template Each<S>(split, tile, [&](const DecodeBlock& block) {
+    for (int head = 0; head < split.head_count; ++head)
+      DecodeKeys<S>(block, split.mask.groups, dim, head_at(head), weights);
+  });
+  for (int head = 0; head < split.head_count; ++head) {
+    const DecodeHead<S> state = head_at(head);
+    const float* chains = state.chains;
     float* partial = split.partials + head * (dim + 2);
     for (int i = 0; i < dim; i += kLanes) {
       S::Store(partial + i, S::Add(S::Add(S::Load(chains + i), S::Load(chains + dim + i)),
                                    S::Add(S::Load(chains + 2 * dim + i), S::Load(chains + 3 * dim + i))));
     }
-    partial[dim] = reference;
-    partial[dim + 1] = SumLanes<S>(sums);
+    partial[dim] = *state.reference;
+    partial[dim + 1] = SumLanes<S>(S::Load(state.sums));
   }
 }
 

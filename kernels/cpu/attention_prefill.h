@@ -7,7 +7,8 @@
 // Every lane does the same operations in key order whatever shares its block, so a row's bits do not depend on
 // chunking, neighbours, threads or the number of vectors. So rows of several sequences may share a block where they
 // share pages (Hydragen, Juravsky et al. 2024, without its merge): behind those, each sequence's pages are walked with
-// the other lanes masked, and a masked key adds an exact zero.
+// the other lanes masked, and a masked key adds an exact zero. Masks (attention_variants.h) and the layout of keys are
+// template parameters.
 //
 // In bf16 the words of Q^T, K, P^T and V are pairs along the axis that is summed over; everything else is f32.
 //
@@ -16,11 +17,13 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <climits>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
-#include "kernels/cpu/vector_math.h"
+#include "kernels/cpu/collect_keys.h"
 
 namespace varifocal::kernels::cpu {
 
@@ -36,8 +39,8 @@ struct PrefillLanes {
   float* references;  // [kWidth]
   float* sums;        // [kWidth]
   float begins[kWidth], ends[kWidth];
-  int first, last;            // keys some row sees, from a tile's edge on
-  int full_first, full_last;  // keys every row sees
+  float nears[kWidth], groups[kWidth];  // of masks that read groups; groups are bits
+  MaskRange range;                      // its first from a tile's edge on
 };
 
 // Sixteen lanes' queries, scaled (see QueryFactor), as words.
@@ -159,9 +162,10 @@ template <typename S, int kVectors>
   }
 }
 
-// Scores of 8 keys from `keys` ([D/per][16] columns) against all lanes. After each quarter of the way `between` weighs
-// a pair of the tile before: its operations run beside the products, on the units that those leave idle.
-template <typename S, int kVectors, typename Between>
+// Scores of 8 keys from `keys` ([D/per][16] columns, or collected rows [8][D/per]) against all lanes. After each quarter
+// of the way `between` weighs a pair of the tile before: its operations run beside the products, on the units that those
+// leave idle.
+template <typename S, int kVectors, bool kCollected, typename Between>
 [[gnu::always_inline]] inline void ScoreTile(const float* keys, int words, const float* queries,
                                              typename S::V (&score)[kTileKeys][kVectors], const Between& between) {
   constexpr int kWidth = kVectors * kLanes, kPasses = kTileKeys / S::kScoreKeys, kPartsPerPass = 4 / kPasses;
@@ -181,7 +185,7 @@ template <typename S, int kVectors, typename Between>
         for (int v = 0; v < kVectors; ++v) query[v] = S::Load(queries + i * kWidth + v * kLanes);
 #pragma GCC unroll 8
         for (int j = 0; j < S::kScoreKeys; ++j) {
-          const typename S::V key = S::Set1(keys[i * kTile + first + j]);
+          const typename S::V key = S::Set1(kCollected ? keys[(first + j) * words + i] : keys[i * kTile + first + j]);
 #pragma GCC unroll 3
           for (int v = 0; v < kVectors; ++v) sum[j][v] = S::Dot(key, query[v], sum[j][v]);
         }
@@ -202,65 +206,134 @@ inline void FindRanges(const PrefillBlock& block, int from, int to, PrefillLanes
   constexpr int kWidth = kVectors * kLanes;
   const bool whole = from == 0 && to == block.lane_count;
   for (int lane = 0; lane < kWidth; ++lane) {
-    // Idle lanes repeat the first row's interval, so that they never make a full tile a partial one.
-    const int like = lane < block.lane_count ? lane : 0;
-    const RowInterval seen = whole || (lane >= from && lane < to) ? block.seen[like] : RowInterval{0, 0};
+    // Idle lanes repeat the first row's mask, so that they never make a full tile a partial one.
+    const MaskRow& row = block.masks[lane < block.lane_count ? lane : 0];
+    const RowInterval seen = whole || (lane >= from && lane < to) ? row.seen : RowInterval{0, 0};
     lanes.begins[lane] = static_cast<float>(seen.begin);
     lanes.ends[lane] = static_cast<float>(seen.end);
+    lanes.nears[lane] = static_cast<float>(row.near_begin);
+    lanes.groups[lane] = std::bit_cast<float>(row.groups);
   }
-  lanes.first = INT_MAX;
-  lanes.last = 0;
-  lanes.full_first = whole ? 0 : INT_MAX;
-  lanes.full_last = whole ? INT_MAX : 0;
-  for (int lane = from; lane < to; ++lane) {
-    const RowInterval seen = block.seen[lane];
-    lanes.full_first = std::max(lanes.full_first, seen.begin);
-    lanes.full_last = std::min(lanes.full_last, seen.end);
-    if (seen.begin >= seen.end) continue;
-    lanes.first = std::min(lanes.first, seen.begin / kTileKeys * kTileKeys);
-    lanes.last = std::max(lanes.last, seen.end);
-  }
+  lanes.range = {};
+  for (int lane = from; lane < to; ++lane) lanes.range.Add(block.masks[lane]);
+  // Beside lanes that see nothing no tile is full.
+  if (!whole) lanes.range.full_last = 0;
+  lanes.range.first = lanes.range.first / kTileKeys * kTileKeys;
 }
 
-// Scores of the keys a lane does not see become kMaskedScore, in memory, where the tops are taken anew.
-template <typename S, int kVectors>
-[[gnu::noinline]] void MaskTile(int key, const PrefillLanes<S, kVectors>& lanes, float* scores, typename S::V* top) {
+// kMaskedScore in the lanes whose groups do not count with those of a key.
+template <typename S, typename Mask>
+[[gnu::always_inline]] inline typename S::V MaskByGroups(typename S::V lanes, uint32_t key, typename S::V score) {
+  const typename S::V masked = S::Set1(kMaskedScore);
+  if constexpr (std::is_same_v<Mask, DisjointMask>) return S::SelectAnyBit(lanes, key, masked, score);
+  return S::SelectAnyBit(lanes, key, score, masked);
+}
+
+// Scores of the keys a lane does not see become kMaskedScore, in memory, where the tops are taken anew. `groups` are
+// those of the tile's keys.
+template <typename S, int kVectors, typename Mask>
+[[gnu::noinline]] void MaskTile(int key, const uint32_t* groups, const PrefillLanes<S, kVectors>& lanes, float* scores,
+                                typename S::V* top) {
+  const typename S::V masked = S::Set1(kMaskedScore);
   for (int v = 0; v < kVectors; ++v) {
     const typename S::V begin = S::Load(lanes.begins + v * kLanes), end = S::Load(lanes.ends + v * kLanes);
-    top[v] = S::Set1(kMaskedScore);
+    top[v] = masked;
     for (int j = 0; j < kTileKeys; ++j) {
       float* at = scores + (j * kVectors + v) * kLanes;
-      const typename S::V score =
-          S::SelectBetween(S::Set1(static_cast<float>(key + j)), begin, end, S::Load(at), S::Set1(kMaskedScore));
+      const typename S::V position = S::Set1(static_cast<float>(key + j));
+      typename S::V score = S::Load(at);
+      if constexpr (Mask::kReadsGroups) {
+        const typename S::V of_groups = MaskByGroups<S, Mask>(S::Load(lanes.groups + v * kLanes), groups[j], score);
+        if constexpr (std::is_same_v<Mask, NearOrSharedMask>) {
+          score = S::SelectGreater(S::Load(lanes.nears + v * kLanes), position, of_groups, score);
+        } else {
+          score = of_groups;
+        }
+      }
+      score = S::SelectBetween(position, begin, end, score, masked);
       S::Store(at, score);
       top[v] = S::Max(top[v], score);
     }
   }
 }
 
-// The keys of one page, [page_first, page_first + 128), that some row sees. `next` is a page that will be read soon,
-// or null: it is brought nearer meanwhile.
-template <typename S, int kVectors>
-void AttendPage(const KeyValues& kv, int dim, int page_first, const float* next, PrefillLanes<S, kVectors>& lanes) {
+// A page as AttendPage reads it.
+struct KeyPage {
+  const float* keys;
+  const float* values;
+  const uint32_t* groups;  // where the mask reads them
+};
+
+// Where pages come from and how their keys are stored. `first` is the page's first key, `last` the end of what is read,
+// `room` a page of scratch.
+struct PoolPages {
+  static constexpr bool kCollected = false;
+  template <typename S, typename Mask>
+  static KeyPage Get(const PrefillBlocks&, const KeyValues& kv, int dim, int first, int, float*) {
+    const int page = first / kPageTokens;
+    return {kv.keys(page), kv.values(page, dim / S::kPer), Mask::kReadsGroups ? kv.groups(page) : nullptr};
+  }
+  // Brings nearer the part of the next page that belongs to the tile at `key`.
+  template <typename S>
+  static void Prefetch(const PrefillBlocks& args, int dim, int key, int last) {
+    const int words = dim / S::kPer, next = key / kPageTokens + 1;
+    if (next * kPageTokens >= last) return;
+    const float* from = args.kv.keys(next) + key % kPageTokens * 2 * words;
+    for (int i = 0; i < kTileKeys * 2 * words; i += kTile) __builtin_prefetch(from + i, 0, 2);
+  }
+};
+struct CollectedPages : PoolPages {
+  static constexpr bool kCollected = true;
+};
+struct ListedPages {
+  static constexpr bool kCollected = true;
+  template <typename S, typename Mask>
+  static KeyPage Get(const PrefillBlocks& args, const KeyValues& kv, int dim, int first, int last, float* room) {
+    CollectPage<S>(kv, dim, args.positions + first, std::min(kPageTokens, last - first), room);
+    return {room, room + kPageTokens * (dim / S::kPer), args.position_groups + first};
+  }
+  template <typename S>
+  static void Prefetch(const PrefillBlocks& args, int dim, int key, int last) {
+    for (int n = key + kPageTokens; n < std::min(key + kPageTokens + kTileKeys, last); ++n)
+      PrefetchKey<S>(args.kv, dim, args.positions[n]);
+  }
+};
+
+// The keys of one page, [page_first, page_first + 128), that some row sees. With `ahead` the page behind it, of keys
+// before `ahead_last`, is brought nearer meanwhile.
+template <typename S, int kVectors, typename Mask, typename Pages>
+void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlocks* ahead, int ahead_last,
+                PrefillLanes<S, kVectors>& lanes) {
   constexpr int kWidth = kVectors * kLanes;
+  constexpr bool kCollected = Pages::kCollected;
   const int words = dim / S::kPer;
-  const float* keys = kv.keys(page_first / kPageTokens);
-  const float* values = kv.values(page_first / kPageTokens, words);
-  const int page_last = std::min(page_first + kPageTokens, lanes.last);
-  const int first = std::max(page_first, lanes.first);
+  const float* keys = page.keys;
+  const float* values = page.values;
+  const int page_last = std::min(page_first + kPageTokens, lanes.range.last);
+  const int first = std::max(page_first, lanes.range.first);
+  const uint32_t* groups = page.groups;
   int pending = first;                           // weights from here on are not in the sums yet
   alignas(64) float scores[kTileKeys * kWidth];  // of the tile that is to be weighed
   for (int key = first; key < page_last; key += kTileKeys) {
     const int offset = key - page_first;
-    if (next != nullptr) {
-      const float* from = next + offset * 2 * words;
-      for (int i = 0; i < kTileKeys * 2 * words; i += kTile) __builtin_prefetch(from + i, 0, 2);
-    }
+    if (ahead != nullptr) Pages::template Prefetch<S>(*ahead, dim, key, ahead_last);
     typename S::V score[kTileKeys][kVectors];
-    ScoreTile<S, kVectors>(keys + (offset / kTile) * words * kTile + offset % kTile, words, lanes.queries, score,
-                           [&](int pair) {
-                             if (key > first) WeighPair<S, kVectors>(scores, pair, offset - kTileKeys, lanes);
-                           });
+    const float* tile = kCollected ? keys + offset * words : keys + (offset / kTile) * words * kTile + offset % kTile;
+    ScoreTile<S, kVectors, kCollected>(tile, words, lanes.queries, score, [&](int pair) {
+      if (key > first) WeighPair<S, kVectors>(scores, pair, offset - kTileKeys, lanes);
+    });
+    const TileCover cover = Mask::Tile(lanes.range, key, kTileKeys);
+    if constexpr (Mask::kReadsGroups) {
+      if (cover == TileCover::kGroups) {
+#pragma GCC unroll 3
+        for (int v = 0; v < kVectors; ++v) {
+          const typename S::V of_lanes = S::Load(lanes.groups + v * kLanes);
+#pragma GCC unroll 8
+          for (int j = 0; j < kTileKeys; ++j)
+            score[j][v] = MaskByGroups<S, Mask>(of_lanes, groups[offset + j], score[j][v]);
+        }
+      }
+    }
 #pragma GCC unroll 8
     for (int j = 0; j < kTileKeys; ++j) {
 #pragma GCC unroll 3
@@ -272,8 +345,8 @@ void AttendPage(const KeyValues& kv, int dim, int page_first, const float* next,
       top[v] = S::Max(S::Max(S::Max(score[0][v], score[1][v]), S::Max(score[2][v], score[3][v])),
                       S::Max(S::Max(score[4][v], score[5][v]), S::Max(score[6][v], score[7][v])));
     }
-    if (key < lanes.full_first || key + kTileKeys > lanes.full_last) [[unlikely]]
-      MaskTile<S, kVectors>(key, lanes, scores, top);
+    if (cover == TileCover::kPartial) [[unlikely]]
+      MaskTile<S, kVectors, Mask>(key, Mask::kReadsGroups ? groups + offset : nullptr, lanes, scores, top);
     bool passed = false;
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) {
@@ -293,8 +366,19 @@ void AttendPage(const KeyValues& kv, int dim, int page_first, const float* next,
 }
 
 template <typename S, int kVectors>
-inline void StoreRows(const PrefillBlock& block, int head_dim, const PrefillLanes<S, kVectors>& lanes) {
+inline void StoreRows(const PrefillBlock& block, int head_dim, bool is_part, const PrefillLanes<S, kVectors>& lanes) {
   constexpr int kWidth = kVectors * kLanes;
+  if (is_part) {
+    for (int first = 0; first < block.lane_count; first += kLanes) {
+      TransposeColumns<S>(lanes.outs + first, kWidth, head_dim, block.outs + first,
+                          std::min(kLanes, block.lane_count - first));
+    }
+    for (int lane = 0; lane < block.lane_count; ++lane) {
+      block.outs[lane][head_dim] = lanes.references[lane];
+      block.outs[lane][head_dim + 1] = lanes.sums[lane];
+    }
+    return;
+  }
   for (int first = 0; first < block.lane_count; first += kLanes) {
     const typename S::V sum = S::Load(lanes.sums + first), one = S::Set1(1.0f);
     const typename S::V inverse =
@@ -313,7 +397,7 @@ inline void StoreRows(const PrefillBlock& block, int head_dim, const PrefillLane
 }
 
 // The pages that lanes do not share, sequence by sequence.
-template <typename S, int kVectors>
+template <typename S, int kVectors, typename Mask, typename Pages>
 void AttendOwnPages(const PrefillBlocks& args, const PrefillBlock& block, PrefillLanes<S, kVectors>& lanes) {
   int to = 0;
   for (int from = 0; from < block.lane_count; from = to) {
@@ -321,20 +405,25 @@ void AttendOwnPages(const PrefillBlocks& args, const PrefillBlock& block, Prefil
     FindRanges<S, kVectors>(block, from, to, lanes);
     KeyValues kv = args.kv;
     kv.pages = block.pages[from];
-    for (int page_first = std::max(args.shared_keys, lanes.first / kPageTokens * kPageTokens); page_first < lanes.last;
-         page_first += kPageTokens) {
-      AttendPage<S, kVectors>(kv, PaddedDim(args.head_dim), page_first, nullptr, lanes);
+    for (int page_first = std::max(args.shared_keys, lanes.range.first / kPageTokens * kPageTokens);
+         page_first < lanes.range.last; page_first += kPageTokens) {
+      const int dim = PaddedDim(args.head_dim);
+      AttendPage<S, kVectors, Mask, Pages>(
+          Pages::template Get<S, Mask>(args, kv, dim, page_first, lanes.range.last, nullptr), dim, page_first, nullptr,
+          0, lanes);
     }
   }
 }
 
 // Page by page, every block in turn, so that a page is read from memory once for all of them.
-template <typename S, int kVectors>
+template <typename S, int kVectors, typename Mask, typename Pages>
 void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
   constexpr int kWidth = kVectors * kLanes;
   const int dim = PaddedDim(args.head_dim);
   PrefillLanes<S, kVectors> lanes[kPrefillBlocksMax];
-  float* next = scratch + kPageTokens * kWidth;
+  constexpr bool kIsListed = std::is_same_v<Pages, ListedPages>;
+  float* room = scratch + kPageTokens * kWidth;
+  float* next = room + (kIsListed ? PageFloats(args.head_dim) : 0);
   int first = INT_MAX, last = 0;
   for (int b = 0; b < args.block_count; ++b) {
     lanes[b].weights = scratch;
@@ -345,37 +434,40 @@ void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
     next = lanes[b].sums + kWidth;
     BeginBlock<S, kVectors>(args.blocks[b], args.head_dim, lanes[b]);
     FindRanges<S, kVectors>(args.blocks[b], 0, args.blocks[b].lane_count, lanes[b]);
-    first = std::min(first, lanes[b].first);
-    last = std::max(last, lanes[b].last);
+    first = std::min(first, lanes[b].range.first);
+    last = std::max(last, lanes[b].range.last);
   }
   last = std::min(last, args.shared_keys);
   for (int page_first = first / kPageTokens * kPageTokens; page_first < last; page_first += kPageTokens) {
     const int behind = page_first + kPageTokens;
-    const float* next = behind < last ? args.kv.keys(behind / kPageTokens) : nullptr;
+    const PrefillBlocks* ahead = &args;
+    const KeyPage page = Pages::template Get<S, Mask>(args, args.kv, dim, page_first, last, room);
     for (int b = 0; b < args.block_count; ++b) {
-      if (behind > lanes[b].first && page_first < lanes[b].last) {
-        AttendPage<S, kVectors>(args.kv, dim, page_first, std::exchange(next, nullptr), lanes[b]);
+      if (behind > lanes[b].range.first && page_first < lanes[b].range.last) {
+        AttendPage<S, kVectors, Mask, Pages>(page, dim, page_first, std::exchange(ahead, nullptr), last, lanes[b]);
       }
     }
   }
-  for (int b = 0; b < args.block_count; ++b) {
-    if (lanes[b].last > args.shared_keys) AttendOwnPages<S, kVectors>(args, args.blocks[b], lanes[b]);
+  for (int b = 0; b < args.block_count && !kIsListed; ++b) {
+    if (lanes[b].range.last > args.shared_keys)
+      AttendOwnPages<S, kVectors, Mask, Pages>(args, args.blocks[b], lanes[b]);
   }
-  for (int b = 0; b < args.block_count; ++b) StoreRows<S, kVectors>(args.blocks[b], args.head_dim, lanes[b]);
+  for (int b = 0; b < args.block_count; ++b)
+    StoreRows<S, kVectors>(args.blocks[b], args.head_dim, args.is_part, lanes[b]);
 }
 
 // Fewer vectors where fewer lanes are in use; the bits are the same.
-template <typename S>
+template <typename S, typename Mask, typename Pages>
 void AttendPrefill(const PrefillBlocks& args, float* scratch) {
   int lanes = 0;
   for (int b = 0; b < args.block_count; ++b) lanes = std::max(lanes, args.blocks[b].lane_count);
   if constexpr (S::kLaneVectors >= 3) {
-    if (lanes > 2 * kLanes) return AttendPrefillBlocks<S, 3>(args, scratch);
+    if (lanes > 2 * kLanes) return AttendPrefillBlocks<S, 3, Mask, Pages>(args, scratch);
   }
   if constexpr (S::kLaneVectors >= 2) {
-    if (lanes > kLanes) return AttendPrefillBlocks<S, 2>(args, scratch);
+    if (lanes > kLanes) return AttendPrefillBlocks<S, 2, Mask, Pages>(args, scratch);
   }
-  AttendPrefillBlocks<S, 1>(args, scratch);
+  AttendPrefillBlocks<S, 1, Mask, Pages>(args, scratch);
 }
 
 }  // namespace varifocal::kernels::cpu

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/conformance/rig.h"
+#include "kernels/group_routing.h"
 
 namespace varifocal::kernels {
 
@@ -17,10 +18,12 @@ struct AttentionShape {
 // One sequence whose keys and values are in pages.
 class AttentionBench {
  public:
-  AttentionBench(const std::string& isa, DType dtype, int thread_count, const AttentionShape& shape) : shape_(shape) {
+  // With `groups` tokens belong to groups by their inputs, each to as many and all equally often.
+  AttentionBench(const std::string& isa, DType dtype, int thread_count, const AttentionShape& shape,
+                 const AttentionGroups& groups = {})
+      : shape_(shape), groups_(groups) {
     backend_ =
         std::move(*CreateBackend({.device = "cpu", .dtype = dtype, .thread_count = thread_count, .cpu_isa = isa}));
-    constexpr int kInputs = 16;
     const int width = (shape.query_heads + 2 * shape.kv_heads) * shape.head_dim;
     workspace_ = std::move(*backend_->CreateWorkspace({.row_count_max = kChunk,
                                                        .sequence_count_max = 1,
@@ -31,10 +34,19 @@ class AttentionBench {
                                                        .kv_head_count = shape.kv_heads,
                                                        .head_dim = shape.head_dim,
                                                        .ffn_dim = 16,
-                                                       .vocab_size = 16}));
+                                                       .vocab_size = 16,
+                                                       .gather_top_k_max = groups.group_count > 0 ? groups.top_k : 0}));
     const int pages = shape.tokens / kPageTokens;
-    pool_ = std::move(*backend_->CreateKvPool(
-        {.layer_count = 1, .kv_head_count = shape.kv_heads, .head_dim = shape.head_dim}, pages));
+    KvShape kv{.layer_count = 1, .kv_head_count = shape.kv_heads, .head_dim = shape.head_dim};
+    if (groups.group_count > 0) {
+      kv.annotation_bytes = GroupAnnotationBytes(GroupBias::kStored, groups.group_count);
+      kv.collects_keys = groups.top_k <= GatherTopKMax(groups.group_count);
+    }
+    pool_ = std::move(*backend_->CreateKvPool(kv, pages));
+    std::vector<float> identity(static_cast<size_t>(kInputs) * kInputs);
+    for (int i = 0; i < kInputs; ++i) identity[static_cast<size_t>(i) * (kInputs + 1)] = 1;
+    identity_ = Upload(*backend_, identity);
+    zeros_ = Upload(*backend_, std::vector<float>(kInputs));
     for (int p = 0; p < pages; ++p) pages_.push_back(p);
     tables_.push_back(pages_);
     const std::vector<float> weights = UniformVector(1, static_cast<size_t>(width) * kInputs);
@@ -43,10 +55,11 @@ class AttentionBench {
     queries_ = Empty(*backend_, static_cast<size_t>(kChunk) * shape.query_heads * shape.head_dim);
     out_ = Empty(*backend_, static_cast<size_t>(kChunk) * shape.query_heads * shape.head_dim);
     for (int first = 0; first < shape.tokens; first += kChunk) {
-      auto x = Upload(*backend_, UniformVector(2 + first, static_cast<size_t>(kChunk) * kInputs));
+      x_ = Upload(*backend_, Inputs(first));
       Begin(Phase::kPrefill, first, kChunk);
+      if (groups.group_count > 0) Route();
       VF_CHECK(backend_
-                   ->QkvRopeWrite(*workspace_, {.x = {x.get(), 0},
+                   ->QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
                                                 .weight = weight.get(),
                                                 .query_head_count = shape.query_heads,
                                                 .pool = pool_.get(),
@@ -66,12 +79,32 @@ class AttentionBench {
         "a valid step");
   }
 
+  // The groups of the last chunk's inputs.
+  void Route() {
+    VF_CHECK(backend_
+                 ->RouteGroups(*workspace_, {.x = {x_.get(), 0},
+                                             .projection = {identity_.get(), 0},
+                                             .centroids = {identity_.get(), 0},
+                                             .group_bias = {zeros_.get(), 0},
+                                             .group_count = groups_.group_count,
+                                             .routing_dim = kInputs,
+                                             .top_k = groups_.top_k,
+                                             .pool = pool_.get()})
+                 .ok(),
+             "a valid step");
+  }
+
   void Attend() {
+    const GroupTest test{.group_count = groups_.group_count,
+                         .top_k = groups_.top_k,
+                         .window = groups_.window,
+                         .gather_from = groups_.gather_from};
     VF_CHECK(backend_
                  ->Attend(*workspace_, {.queries = {queries_.get(), 0},
                                         .query_head_count = shape_.query_heads,
                                         .pool = pool_.get(),
                                         .scale = 0.25f,
+                                        .groups = groups_.group_count > 0 ? &test : nullptr,
                                         .out = {out_.get(), 0}})
                  .ok(),
              "a valid step");
@@ -99,12 +132,25 @@ class AttentionBench {
       VF_CHECK(backend_->ReadPage(*pool_, 0, page, kPageTokens, keys.back().data(), values.back().data()).ok(),
                "valid");
     }
+    std::vector<uint32_t> key_groups;
+    for (int first = 0; first <= position; first += kChunk) {
+      const std::vector<float> inputs = Inputs(first);
+      for (int i = 0; i < kChunk && groups_.group_count > 0; ++i) {
+        key_groups.push_back(
+            TopGroups({inputs.data() + static_cast<size_t>(i) * kInputs, static_cast<size_t>(groups_.group_count)}, 1,
+                      std::vector<float>(groups_.group_count), groups_.top_k));
+      }
+    }
     double worst = 0;
     for (int head = 0; head < shape_.query_heads; ++head) {
       const size_t at = (static_cast<size_t>(row) * shape_.query_heads + head) * dim;
       std::vector<double> sums(dim);
       double total = 0;
       for (int key = 0; key <= position; ++key) {
+        if (groups_.group_count > 0 && position - key > groups_.window &&
+            (key_groups[key] & key_groups[position]) == 0) {
+          continue;
+        }
         const size_t from = (static_cast<size_t>(key % kPageTokens) * shape_.kv_heads + head / group) * dim;
         double score = 0;
         for (int i = 0; i < dim; ++i) score += static_cast<double>(queries[at + i]) * keys[key / kPageTokens][from + i];
@@ -118,13 +164,20 @@ class AttentionBench {
   }
 
  private:
+  static constexpr int kInputs = 16;
+
+  static std::vector<float> Inputs(int first) {
+    return UniformVector(2 + static_cast<uint64_t>(first), static_cast<size_t>(kChunk) * kInputs);
+  }
+
   AttentionShape shape_;
+  AttentionGroups groups_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<KvPool> pool_;
   std::vector<int32_t> pages_;
   std::vector<std::span<const int32_t>> tables_;
-  std::unique_ptr<Buffer> queries_, out_;
+  std::unique_ptr<Buffer> x_, identity_, zeros_, queries_, out_;
   std::vector<RowInterval> mask_;
   std::span<const RowInterval> span_;
   SequenceRows sequence_;

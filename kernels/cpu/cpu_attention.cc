@@ -5,41 +5,11 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/page_pool.h"
+#include "kernels/cpu/attention_call.h"
+#include "kernels/cpu/group_attention.h"
 
 namespace varifocal::kernels::cpu {
-namespace {
 
-// What every work item of one call reads.
-struct Call {
-  const KernelTable& kernels;
-  const CpuWorkspace& workspace;
-  const AttendArgs& args;
-  const PagePool& pages;
-  int dim, heads, group;  // group: query heads per KV head
-  const float* queries;
-  const float* row_scales;
-  const float* head_scales;
-  float* out;
-  float* log_sum_exp;
-
-  float scale(int row, int head) const {
-    const float scale = row_scales != nullptr ? row_scales[row] : args.scale;
-    return head_scales != nullptr ? scale * head_scales[head] : scale;
-  }
-  RowInterval seen(int row) const { return workspace.flat.batch.masks[args.mask_index][row]; }
-  std::span<const int32_t> page_table(int sequence) const {
-    return workspace.flat.batch.sequences[sequence].page_tables[args.page_group];
-  }
-  KeyValues kv(const AttentionItem& item) const {
-    return pages.ForHead(args.layer, item.kv_head, page_table(item.sequence).data());
-  }
-};
-
-int64_t Width(RowInterval seen) { return std::max(0, seen.end - seen.begin); }
-
-// Equal costs keep a fixed order, so that the list is the same every time; items that may read the same pages follow
-// each other.
 void SortHeaviestFirst(std::vector<AttentionItem>& items) {
   std::sort(items.begin(), items.end(), [](const AttentionItem& a, const AttentionItem& b) {
     if (a.cost != b.cost) return a.cost > b.cost;
@@ -50,8 +20,45 @@ void SortHeaviestFirst(std::vector<AttentionItem>& items) {
   });
 }
 
-// Several blocks of lanes make an item, for they share what is read, but not so many that a thread could run dry.
-constexpr int kItemsPerThread = 8;
+int LanesPerItem(int64_t lane_count, int lanes_per_block, int threads) {
+  constexpr int64_t kItemsPerThread = 8;
+  const int64_t blocks = lane_count / lanes_per_block / (kItemsPerThread * threads);
+  return static_cast<int>(std::clamp<int64_t>(blocks, 1, kPrefillLanesMax / lanes_per_block)) * lanes_per_block;
+}
+
+int LanesPerBlock(int lane_count, int lanes_max) {
+  const auto padded = [&](int lanes) { return (lane_count + lanes - 1) / lanes * lanes; };
+  int best = lanes_max;
+  for (int lanes = lanes_max - kTile; lanes > 0; lanes -= kTile) {
+    if (padded(lanes) < padded(best)) best = lanes;
+  }
+  return best;
+}
+
+AttentionCall MakeAttentionCall(const KernelTable& kernels, const CpuWorkspace& workspace, const AttendArgs& args) {
+  const auto& pages = static_cast<const PagePool&>(*args.pool);
+  const int dim = pages.shape().head_dim, heads = args.query_head_count, rows = workspace.flat.row_count();
+  VF_CHECK(heads % pages.shape().kv_head_count == 0, "query heads are a multiple of KV heads");
+  VF_CHECK(dim <= workspace.shape.head_dim && heads <= workspace.shape.query_head_count,
+           "the workspace was planned for this model");
+  const size_t values = static_cast<size_t>(rows) * heads;
+  return {kernels,
+          workspace,
+          args,
+          pages,
+          dim,
+          heads,
+          heads / pages.shape().kv_head_count,
+          HostData<float>(args.queries, values * dim),
+          OptionalHostData<float>(args.row_scales, rows),
+          OptionalHostData<float>(args.head_scales, heads),
+          HostData<float>(args.out, values * dim),
+          OptionalHostData<float>(args.log_sum_exp, values)};
+}
+
+namespace {
+
+using Call = AttentionCall;
 
 // Sequences [first, last) that begin with the same pages.
 struct Sharing {
@@ -60,13 +67,16 @@ struct Sharing {
 };
 
 // Sequences in a row share their leading pages while those are at least three quarters of what each of them may see:
-// behind them a sequence's lanes have a block's registers to themselves. One alone shares every page with itself.
+// behind them a sequence's lanes have a block's registers to themselves. One alone shares every page with itself, and so
+// does one whose last rows are computed by groups.
 Sharing FindSharing(const Call& call, int first) {
   const std::span<const SequenceRows> sequences = call.workspace.flat.batch.sequences;
   const auto keys_of = [&](int s) { return sequences[s].first_position + sequences[s].row_count; };
   Sharing sharing{first + 1, INT_MAX};
+  if (call.tested_rows(first) < sequences[first].row_count) return sharing;
   const std::span<const int32_t> base = call.page_table(first);
   for (; sharing.last < static_cast<int>(sequences.size()); ++sharing.last) {
+    if (call.tested_rows(sharing.last) < sequences[sharing.last].row_count) break;
     const std::span<const int32_t> other = call.page_table(sharing.last);
     const size_t limit = std::min({base.size(), other.size(), static_cast<size_t>(sharing.keys / kPageTokens)});
     const size_t pages = std::mismatch(base.begin(), base.begin() + limit, other.begin()).first - base.begin();
@@ -80,16 +90,14 @@ Sharing FindSharing(const Call& call, int first) {
 void PlanPrefill(const Call& call, int threads, std::vector<AttentionItem>& items) {
   const FlatBatch& flat = call.workspace.flat;
   const int kv_heads = call.pages.shape().kv_head_count, lanes_per_block = call.kernels.query_lanes;
-  const int64_t blocks = static_cast<int64_t>(flat.row_count()) * call.heads / lanes_per_block;
   const int lanes_per_item =
-      static_cast<int>(std::clamp<int64_t>(blocks / (static_cast<int64_t>(kItemsPerThread) * threads), 1,
-                                           kPrefillLanesMax / lanes_per_block)) *
-      lanes_per_block;
+      LanesPerItem(static_cast<int64_t>(flat.row_count()) * call.heads, lanes_per_block, threads);
   items.clear();
   const int sequence_count = static_cast<int>(flat.batch.sequences.size());
   for (int s = 0; s < sequence_count;) {
     const Sharing sharing = FindSharing(call, s);
-    const int lanes = (flat.first_rows[sharing.last] - flat.first_rows[s]) * call.group;
+    const int rows = sharing.last == s + 1 ? call.tested_rows(s) : flat.first_rows[sharing.last] - flat.first_rows[s];
+    const int lanes = rows * call.group;
     for (int first = 0; first < lanes; first += lanes_per_item) {
       const int count = std::min(lanes_per_item, lanes - first);
       int64_t cost = 0;
@@ -110,18 +118,8 @@ void PlanPrefill(const Call& call, int threads, std::vector<AttentionItem>& item
   SortHeaviestFirst(items);
 }
 
-// Lanes of each block of an item: as many as registers take, or fewer where that leaves fewer vectors half empty.
-int LanesPerBlock(int lane_count, int lanes_max) {
-  const auto padded = [&](int lanes) { return (lane_count + lanes - 1) / lanes * lanes; };
-  int best = lanes_max;
-  for (int lanes = lanes_max - kTile; lanes > 0; lanes -= kTile) {
-    if (padded(lanes) < padded(best)) best = lanes;
-  }
-  return best;
-}
-
 // Lane n is row n / group behind the first sequence's first row, head n % group.
-void RunPrefillItem(const Call& call, const AttentionItem& item, float* scratch) {
+void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& item, float* scratch) {
   const FlatBatch& flat = call.workspace.flat;
   PrefillBlock blocks[kPrefillBlocksMax];
   const int lanes_per_block = LanesPerBlock(item.lane_count, call.kernels.query_lanes);
@@ -133,17 +131,18 @@ void RunPrefillItem(const Call& call, const AttentionItem& item, float* scratch)
     block.lane_count = i + 1;
     block.queries[i] = call.queries + at * call.dim;
     block.scales[i] = call.scale(row, item.kv_head * call.group + lane % call.group);
-    block.seen[i] = call.seen(row);
+    block.masks[i] = call.mask(row);
     block.pages[i] = call.page_table(flat.row_sequences[row]).data();
     block.outs[i] = call.out + at * call.dim;
     block.log_sum_exps[i] = call.log_sum_exp == nullptr ? nullptr : call.log_sum_exp + at;
   }
-  call.kernels.attend_prefill({.kv = call.kv(item),
-                               .shared_keys = item.shared_keys,
-                               .head_dim = call.dim,
-                               .block_count = (item.lane_count + lanes_per_block - 1) / lanes_per_block,
-                               .blocks = blocks},
-                              scratch);
+  call.kernels.attend_prefill[static_cast<size_t>(kind)](
+      {.kv = call.kv(item.sequence, item.kv_head),
+       .shared_keys = item.shared_keys,
+       .head_dim = call.dim,
+       .block_count = (item.lane_count + lanes_per_block - 1) / lanes_per_block,
+       .blocks = blocks},
+      scratch);
 }
 
 void PlanDecode(const Call& call, std::vector<AttentionItem>& items) {
@@ -170,81 +169,58 @@ float* Partials(const Call& call, int row, int kv_head, int split) {
   return call.workspace.partials.get() + index * call.group * (PaddedDim(call.dim) + 2);
 }
 
-void RunDecodeItem(const Call& call, const AttentionItem& item, float* scratch) {
+void RunDecodeItem(const Call& call, DecodeKind kind, const AttentionItem& item, float* scratch) {
   const int row = item.first_lane;
-  const RowInterval seen = call.seen(row);
-  call.kernels.attend_decode(
-      {.kv = call.kv(item),
+  MaskRow mask = call.mask(row);
+  mask.seen = {std::max(mask.seen.begin, item.split * kSplitTokens),
+               std::min(mask.seen.end, (item.split + 1) * kSplitTokens)};
+  call.kernels.attend_decode[static_cast<size_t>(kind)](
+      {.kv = call.kv(item.sequence, item.kv_head),
        .head_dim = call.dim,
        .head_count = call.group,
        .queries = call.queries + (static_cast<size_t>(row) * call.heads + item.kv_head * call.group) * call.dim,
        .scale = call.row_scales != nullptr ? call.row_scales[row] : call.args.scale,
        .head_scales = call.head_scales != nullptr ? call.head_scales + item.kv_head * call.group : nullptr,
-       .seen = {std::max(seen.begin, item.split * kSplitTokens), std::min(seen.end, (item.split + 1) * kSplitTokens)},
+       .mask = mask,
        .partials = Partials(call, row, item.kv_head, item.split)},
       scratch);
 }
 
-// Sum over splits in key order, each brought to the largest reference by a power of two.
 void MergeSplits(const Call& call, int row) {
   const RowInterval seen = call.seen(row);
   const int first = seen.begin / kSplitTokens, last = seen.end > seen.begin ? (seen.end - 1) / kSplitTokens : first - 1;
   const int padded = PaddedDim(call.dim);
   const size_t stride = static_cast<size_t>(call.group) * (padded + 2);
   for (int head = 0; head < call.heads; ++head) {
-    const size_t at = static_cast<size_t>(row) * call.heads + head;
-    float* out = call.out + at * call.dim;
-    std::fill(out, out + call.dim, 0.0f);
-    float reference = kNoReference, sum = 0;
     const float* partials = Partials(call, row, head / call.group, 0) + (head % call.group) * (padded + 2);
-    for (int split = first; split <= last; ++split) reference = std::max(reference, partials[split * stride + padded]);
-    for (int split = first; split <= last; ++split) {
-      const float* partial = partials + split * stride;
-      const float factor = static_cast<float>(std::exp2(static_cast<double>(partial[padded]) - reference));
-      for (int i = 0; i < call.dim; ++i) out[i] += partial[i] * factor;
-      sum += partial[padded + 1] * factor;
-    }
-    const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
-    for (int i = 0; i < call.dim; ++i) out[i] *= inverse;
-    if (call.log_sum_exp != nullptr) {
-      call.log_sum_exp[at] =
-          sum > 0 ? static_cast<float>((reference + std::log2(static_cast<double>(sum))) / kLog2EDouble) : kEmptyLse;
-    }
+    MergeParts(call, row, head, padded, last - first + 1,
+               [&](int part) { return partials + static_cast<size_t>(first + part) * stride; });
   }
 }
 
 }  // namespace
 
 bool RunAttention(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& workspace, const AttendArgs& args) {
-  const auto& pages = static_cast<const PagePool&>(*args.pool);
   const FlatBatch& flat = workspace.flat;
-  const int dim = pages.shape().head_dim, heads = args.query_head_count;
-  VF_CHECK(heads % pages.shape().kv_head_count == 0, "query heads are a multiple of KV heads");
-  VF_CHECK(dim <= workspace.shape.head_dim && heads <= workspace.shape.query_head_count,
-           "the workspace was planned for this model");
-  const size_t values = static_cast<size_t>(flat.row_count()) * heads;
-  const Call call{kernels,
-                  workspace,
-                  args,
-                  pages,
-                  dim,
-                  heads,
-                  heads / pages.shape().kv_head_count,
-                  HostData<float>(args.queries, values * dim),
-                  OptionalHostData<float>(args.row_scales, flat.row_count()),
-                  OptionalHostData<float>(args.head_scales, heads),
-                  HostData<float>(args.out, values * dim),
-                  OptionalHostData<float>(args.log_sum_exp, values)};
+  const Call call = MakeAttentionCall(kernels, workspace, args);
   std::vector<AttentionItem>& items = workspace.items;
   const std::atomic<bool>* cancelled = flat.batch.cancelled;
+  const bool collects_keys = call.pages.shape().collects_keys;
   if (flat.batch.phase == Phase::kPrefill) {
+    const PrefillKind kind = args.groups != nullptr
+                                 ? (collects_keys ? PrefillKind::kCollectedNearOrShared : PrefillKind::kNearOrShared)
+                                 : (collects_keys ? PrefillKind::kCollectedInterval : PrefillKind::kInterval);
     PlanPrefill(call, pool.thread_count(), items);
-    return pool.Run(PoolWork::kAttention, static_cast<int>(items.size()), cancelled,
-                    [&](int index, int thread) { RunPrefillItem(call, items[index], workspace.scratch(thread)); });
+    return pool.Run(PoolWork::kAttention, static_cast<int>(items.size()), cancelled, [&](int index, int thread) {
+      RunPrefillItem(call, kind, items[index], workspace.scratch(thread));
+    }) && AttendByGroups(call, pool, workspace);
   }
+  const DecodeKind kind = args.groups != nullptr
+                              ? (collects_keys ? DecodeKind::kCollectedNearOrShared : DecodeKind::kNearOrShared)
+                              : (collects_keys ? DecodeKind::kCollectedInterval : DecodeKind::kInterval);
   PlanDecode(call, items);
   return pool.Run(PoolWork::kAttention, static_cast<int>(items.size()), cancelled, [&](int index, int thread) {
-    RunDecodeItem(call, items[index], workspace.scratch(thread));
+    RunDecodeItem(call, kind, items[index], workspace.scratch(thread));
   }) && pool.Run(PoolWork::kAttention, flat.row_count(), cancelled, [&](int row, int) { MergeSplits(call, row); });
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/cpu/packed_weight.h"
 #include "kernels/cpu/page_pool.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/group_routing.h"
 #include "kernels/host_backend.h"
 
 namespace varifocal::kernels {
@@ -30,11 +31,10 @@ void Rotate(const HostRopeTable& table, int position, float* head) {
   const int half = table.rotary_dim() / 2;
   const float* cosines = table.cosines(position);
   const float* sines = table.sines(position);
-  const int step = table.interleaved() ? 2 : 1, apart = table.interleaved() ? 1 : half;
   for (int i = 0; i < half; ++i) {
-    const float a = head[i * step], b = head[i * step + apart];
-    head[i * step] = a * cosines[i] - b * sines[i];
-    head[i * step + apart] = b * cosines[i] + a * sines[i];
+    const float a = head[i], b = head[i + half];
+    head[i] = a * cosines[i] - b * sines[i];
+    head[i + half] = b * cosines[i] + a * sines[i];
   }
 }
 
@@ -60,7 +60,6 @@ class CpuBackend final : public HostBackend {
   }
 
   Error CheckShape(const KvShape& shape) const override {
-    if (Error error = CheckAnnotation(shape); !error.ok()) return error;
     if (shape.head_dim <= 0 || shape.head_dim > kHeadDimMax) {
       return {ErrorCode::kUnsupported, "the cpu backend has no kernel for head dim " + std::to_string(shape.head_dim) +
                                            ", only for 1 to " + std::to_string(kHeadDimMax)};
@@ -123,8 +122,7 @@ class CpuBackend final : public HostBackend {
   Error Norm(Workspace& workspace, const NormArgs& args) override {
     const FlatBatch& flat = Own(workspace).flat;
     const int64_t width = Own(workspace).shape.model_dim;
-    float* x = HostData<float>(args.x, flat.row_count() * width);
-    const float* delta = OptionalHostData<float>(args.delta, flat.row_count() * width);
+    const float* x = HostData<float>(args.x, flat.row_count() * width);
     const float* weight = OptionalHostData<float>(args.weight, width);
     VF_CHECK(weight != nullptr || args.kind == NormKind::kNone, "a norm has a weight");
     const float* bias = OptionalHostData<float>(args.bias, width);
@@ -132,7 +130,6 @@ class CpuBackend final : public HostBackend {
     return EachRow(flat, [&](int row, int) {
       kernels_.norm_row({.kind = args.kind,
                          .x = x + row * width,
-                         .delta = delta == nullptr ? nullptr : delta + row * width,
                          .weight = weight,
                          .bias = bias,
                          .width = width,
@@ -142,10 +139,10 @@ class CpuBackend final : public HostBackend {
   }
 
   Error FocalTau(Workspace& workspace, const FocalTauArgs& args) override;
+  Error RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) override;
   Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) override;
 
   Error Attend(Workspace& workspace, const AttendArgs& args) override {
-    if (args.groups != nullptr) return {ErrorCode::kUnsupported, "the cpu backend has no group test"};
     return OkUnlessCancelled(RunAttention(kernels_, pool_, Own(workspace), args));
   }
 
@@ -242,7 +239,7 @@ Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
   const float* weight = HostData<float>(args.weight, width);
   float* scales = HostData<float>(args.row_scales, flat.row_count());
   uint32_t* counts = OptionalHostData<uint32_t>(args.bound_counts, flat.batch.sequences.size() * 2);
-  float* raw = Own(workspace).taus.get();
+  float* raw = Own(workspace).row_values.get();
   if (Error error =
           EachRow(flat, [&](int row, int) { raw[row] = kernels_.dot(x + row * width, weight, width) + args.bias; });
       !error.ok()) {
@@ -252,7 +249,9 @@ Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
     const SequenceRows& sequence = flat.batch.sequences[s];
     const int first = flat.first_rows[s];
     const auto sum_at = [&](int position) {
-      return pool.tau_sum(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens);
+      char* page = pool.annotations(args.layer, PageOf(sequence, args.page_group, position));
+      return reinterpret_cast<double*>(page + static_cast<size_t>(args.annotation_offset) * kPageTokens) +
+             position % kPageTokens;
     };
     // Added one by one in position order, so that the sum at a position does not depend on where steps begin.
     double sum = sequence.first_position == 0 ? 0.0 : *sum_at(sequence.first_position - 1);
@@ -276,6 +275,39 @@ Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
     }
   }
   return {};
+}
+
+Error CpuBackend::RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) {
+  const FlatBatch& flat = Own(workspace).flat;
+  const int64_t width = Own(workspace).shape.model_dim;
+  auto& pool = static_cast<PagePool&>(*args.pool);
+  VF_CHECK(Own(workspace).shape.gather_top_k_max > 0, "the workspace was planned for groups");
+  const int count = args.group_count, routing_dim = args.routing_dim;
+  const float* x = HostData<float>(args.x, flat.row_count() * width);
+  const float* projection = HostData<float>(args.projection, routing_dim * width);
+  const float* centroids = HostData<float>(args.centroids, static_cast<size_t>(count) * routing_dim);
+  const float* bias = OptionalHostData<float>(args.group_bias, count);
+  float* scores = Own(workspace).row_values.get();
+  if (Error error = EachRow(flat,
+                            [&](int row, int thread) {
+                              float* routed = Own(workspace).scratch(thread);
+                              for (int r = 0; r < routing_dim; ++r)
+                                routed[r] = kernels_.dot(x + row * width, projection + r * width, width);
+                              for (int g = 0; g < count; ++g)
+                                scores[row * count + g] =
+                                    kernels_.dot(routed, centroids + g * routing_dim, routing_dim);
+                            });
+      !error.ok()) {
+    return error;
+  }
+  return AssignGroups(
+      flat, args, scores, bias,
+      [&](const SequenceRows& sequence, int32_t position) {
+        return pool.annotations(args.layer, PageOf(sequence, args.page_group, position));
+      },
+      [&](int items, const std::function<void(int)>& item) {
+        return pool_.Run(PoolWork::kRows, items, flat.batch.cancelled, [&](int index, int) { item(index); });
+      });
 }
 
 Error CpuBackend::LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) {

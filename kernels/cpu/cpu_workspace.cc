@@ -9,11 +9,14 @@ CpuWorkspace::Sizes CpuWorkspace::SizesFor(const StepShape& shape, const KernelT
   const size_t splits = (shape.context_length_max + kSplitTokens - 1) / kSplitTokens;
   Sizes sizes{};
   sizes.projected = rows * std::max<size_t>((shape.query_head_count + 2 * shape.kv_head_count) * dim, shape.model_dim);
-  sizes.scratch_per_thread = std::max({PrefillScratchFloats(shape.head_dim), DecodeScratchFloats(shape.head_dim),
-                                       static_cast<size_t>(kSliceRows) * kSliceColumns});
+  sizes.scratch_per_thread =
+      std::max({PrefillScratchFloats(shape.head_dim),
+                DecodeScratchFloats(shape.head_dim, shape.query_head_count / std::max(shape.kv_head_count, 1)),
+                static_cast<size_t>(kSliceRows) * kSliceColumns});
   sizes.partials =
       static_cast<size_t>(shape.sequence_count_max) * shape.query_head_count * splits * (PaddedDim(shape.head_dim) + 2);
-  sizes.taus = rows;
+  sizes.row_values = shape.gather_top_k_max == 0 ? rows : rows * kGroupCountMax;
+  sizes.gather = GatherScratch::SizesFor(shape);
   sizes.head_rows = static_cast<size_t>(shape.head_row_count_max) * shape.model_dim;
   sizes.targets = shape.head_row_count_max;
   const int inner = std::max({shape.model_dim, shape.query_head_count * shape.head_dim, shape.ffn_dim});
@@ -34,20 +37,25 @@ Result<std::unique_ptr<Workspace>> CpuWorkspace::Create(const StepShape& shape, 
   workspace->projected = AllocateAligned<float>(sizes.projected);
   workspace->scratch_ = AllocateAligned<float>(sizes.scratch_per_thread * thread_count);
   workspace->partials = AllocateAligned<float>(sizes.partials);
-  workspace->taus = AllocateAligned<float>(sizes.taus);
+  workspace->row_values = AllocateAligned<float>(sizes.row_values);
   workspace->head_rows = AllocateAligned<float>(sizes.head_rows);
   workspace->words = AllocateAligned<float>(sizes.words);
   workspace->target_logits = AllocateAligned<float>(sizes.targets);
   workspace->slice_stats = AllocateAligned<SliceStats>(sizes.slice_stats);
-  if (!workspace->projected || !workspace->scratch_ || !workspace->partials || !workspace->taus ||
-      !workspace->head_rows || !workspace->words || !workspace->target_logits || !workspace->slice_stats) {
+  if (!workspace->projected || !workspace->scratch_ || !workspace->partials || !workspace->row_values ||
+      !workspace->head_rows || !workspace->words || !workspace->target_logits || !workspace->slice_stats ||
+      !workspace->gather.Allocate(sizes.gather)) {
     return OutOfHostMemory("the workspace", workspace->bytes_);
   }
   // Prefill blocks of 16 lanes per KV head at the smallest, a rest per sequence; decode splits per sequence and KV
   // head.
   const size_t lanes = static_cast<size_t>(shape.row_count_max) * shape.query_head_count;
   const size_t per_sequence = static_cast<size_t>(shape.kv_head_count) * (1 + workspace->split_count());
-  workspace->items.reserve(lanes / kTile + shape.sequence_count_max * per_sequence);
+  // Attention by groups: a rest per KV head, for each group and for the window.
+  const size_t of_groups = shape.gather_top_k_max == 0 ? 0
+                                                       : (1 + shape.gather_top_k_max) * lanes / kTile +
+                                                             shape.kv_head_count * (kGroupCountMax + size_t{1});
+  workspace->items.reserve(std::max(lanes / kTile + shape.sequence_count_max * per_sequence, of_groups));
   return std::unique_ptr<Workspace>(std::move(workspace));
 }
 

@@ -1,6 +1,7 @@
 // Scratch of the CPU backend for steps up to a shape, all of it allocated once.
 #pragma once
 
+#include "kernels/cpu/gather_scratch.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/host_memory.h"
 
@@ -18,17 +19,19 @@ struct AttentionItem {
   int32_t first_lane = 0;  // prefill: counted from the sequence's first row * group; decode: the row
   int32_t lane_count = 0;  // prefill
   int32_t split = 0;       // decode: index of the key range
+  int32_t group = 0;       // attention by groups: whose keys; -1: of the window
   int64_t cost = 0;
 };
 
 class CpuWorkspace final : public Workspace {
  public:
   struct Sizes {
-    size_t projected, scratch_per_thread, partials, taus, head_rows, targets, words, slice_stats;
+    size_t projected, scratch_per_thread, partials, row_values, head_rows, targets, words, slice_stats;
+    GatherScratch::Sizes gather;
     size_t total_bytes(int thread_count) const {
-      return (projected + scratch_per_thread * thread_count + partials + taus + head_rows + targets + words) *
+      return (projected + scratch_per_thread * thread_count + partials + row_values + head_rows + targets + words) *
                  sizeof(float) +
-             slice_stats * sizeof(SliceStats);
+             slice_stats * sizeof(SliceStats) + gather.total_bytes();
     }
   };
   static Sizes SizesFor(const StepShape& shape, const KernelTable& kernels);
@@ -46,11 +49,12 @@ class CpuWorkspace final : public Workspace {
   AlignedArray<float> projected;         // [T, (H + 2K) D]: q, k, v before norms and rotation; [T, M]: a product before
                                          // its norm
   AlignedArray<float> partials;          // [sequences, H, splits, PaddedDim(D) + 2]
-  AlignedArray<float> taus;              // [T]
+  AlignedArray<float> row_values;        // [T] of learned tau, [T, kGroupCountMax] where groups are routed
   AlignedArray<float> head_rows;         // [head rows, M]
   AlignedArray<float> words;             // bf16 alone: [rows, K/2] inputs of a product, packed
   AlignedArray<float> target_logits;     // [head rows]
   AlignedArray<SliceStats> slice_stats;  // [head rows, slices]
+  GatherScratch gather;
 
  private:
   Sizes sizes_{};

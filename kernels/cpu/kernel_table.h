@@ -8,7 +8,7 @@
 // axis that is summed over, the even one in the lower half. "per" is the number of products a word holds.
 //
 // Shapes:  a KV page of one KV head is one contiguous tile, K [128/16][D/per][16] and then V [D/16][128/per][16],
-//          D rounded up to 16.
+//          D rounded up to 16; where keys are collected by group, K is [128][D/per].
 //          a weight is panels [N/64][K/per][64], its last panel filled with zeros.
 // Threads: functions write only through their arguments and `scratch`.
 #pragma once
@@ -69,11 +69,23 @@ inline float HalfOf(float word, int odd) {
   return std::bit_cast<float>(odd != 0 ? bits & 0xFFFF0000u : bits << 16);
 }
 
+// `word` with its even (0) or odd (1) number replaced by number `from_odd` of `from`.
+inline float WithHalf(float word, int odd, float from, int from_odd) {
+  const uint32_t bits = std::bit_cast<uint32_t>(word),
+                 half = std::bit_cast<uint32_t>(from) >> (16 * from_odd) & 0xFFFFu;
+  return std::bit_cast<float>(odd != 0 ? (bits & 0x0000FFFFu) | half << 16 : (bits & 0xFFFF0000u) | half);
+}
+
 // Where the pages of one sequence, layer and KV head lie: page p's K tile at base + pages[p] * page_stride, V after it.
 struct KeyValues {
   const float* base = nullptr;
   size_t page_stride = 0;  // words
   const int32_t* pages = nullptr;
+  const uint32_t* group_base = nullptr;  // page p's groups at group_base + pages[p] * group_stride, [128]
+  size_t group_stride = 0;
+  const uint32_t* groups(int page_index) const {
+    return group_base + static_cast<size_t>(pages[page_index]) * group_stride;
+  }
   const float* keys(int page_index) const { return base + static_cast<size_t>(pages[page_index]) * page_stride; }
   const float* values(int page_index, int words_per_key) const {
     return keys(page_index) + kPageTokens * words_per_key;
@@ -85,11 +97,22 @@ struct PrefillBlock {
   int lane_count = 0;
   const float* queries[kQueryLanesMax];  // [D] each
   float scales[kQueryLanesMax];
-  RowInterval seen[kQueryLanesMax];
+  MaskRow masks[kQueryLanesMax];
   const int32_t* pages[kQueryLanesMax];  // of the lane's sequence
-  float* outs[kQueryLanesMax];           // [D] each
+  float* outs[kQueryLanesMax];           // [D] each; of a part: sums of p v, then the reference, then the sum of p
   float* log_sum_exps[kQueryLanesMax];   // null where not asked
 };
+
+// Mask and layout of the keys; a row of the table of prefill kernels (make_table.h).
+enum class PrefillKind {
+  kInterval,               // IntervalMask
+  kCollectedInterval,      // IntervalMask, K [128][D/per]
+  kNearOrShared,           // NearOrSharedMask
+  kCollectedNearOrShared,  // NearOrSharedMask, K [128][D/per]
+  kDisjoint,               // DisjointMask, K [128][D/per]
+  kListedDisjoint,         // the same over the keys of PrefillBlocks::positions
+};
+inline constexpr int kPrefillKinds = 6;
 
 // Blocks that read one KV head. Keys before `shared_keys`, whole pages, are the same pages for every lane and are read
 // through `kv` for all of them at once; the others through each lane's own pages.
@@ -99,16 +122,31 @@ struct PrefillBlocks {
   int head_dim = 0;  // of queries and outputs
   int block_count = 0;
   const PrefillBlock* blocks = nullptr;
+  bool is_part = false;  // of the rows' keys; its sums are merged with those of other parts
+  // kListedDisjoint: keys are those at these positions of `kv`, and intervals count places of the list.
+  const int32_t* positions = nullptr;
+  const uint32_t* position_groups = nullptr;  // of the same keys
 };
 
 // Blocks share a pass over the pages up to this many lanes: their queries and sums stay in the second-level cache.
 inline constexpr int kPrefillLanesMax = 192;
 inline constexpr int kPrefillBlocksMax = kPrefillLanesMax / kTile;
 
+// A page of collected keys and values of one head.
+inline size_t PageFloats(int head_dim) { return static_cast<size_t>(2) * kPageTokens * PaddedDim(head_dim); }
+
 inline size_t PrefillScratchFloats(int head_dim) {
   return static_cast<size_t>(kQueryLanesMax) * kPageTokens +
-         static_cast<size_t>(kPrefillLanesMax) * (2 * PaddedDim(head_dim) + 2);
+         static_cast<size_t>(kPrefillLanesMax) * (2 * PaddedDim(head_dim) + 2) + PageFloats(head_dim);
 }
+
+enum class DecodeKind {
+  kInterval,
+  kCollectedInterval,  // K [128][D/per]
+  kNearOrShared,
+  kCollectedNearOrShared,  // K [128][D/per]; keys that do not count are not read
+};
+inline constexpr int kDecodeKinds = 4;
 
 // One query row, the heads of one KV group, the keys of one split.
 struct DecodeSplit {
@@ -118,11 +156,16 @@ struct DecodeSplit {
   const float* queries = nullptr;  // [heads, D]
   float scale = 1;
   const float* head_scales = nullptr;  // [heads], multiply it; null: none
-  RowInterval seen;                    // already cut to the split
+  MaskRow mask;                        // the interval already cut to the split
   float* partials = nullptr;           // [heads, PaddedDim(D) + 2]: sums of p v; then the reference; then the sum of p
 };
 
-inline size_t DecodeScratchFloats(int head_dim) { return static_cast<size_t>(5) * PaddedDim(head_dim) + kPageTokens; }
+// Per head the scaled query, four chains, the reference and the sums; the weights of a page; a page of keys and values,
+// where they are collected.
+inline size_t DecodeScratchFloats(int head_dim, int head_count) {
+  const size_t dim = PaddedDim(head_dim);
+  return head_count * (5 * dim + 2 * kTile) + kPageTokens + PageFloats(head_dim);
+}
 
 enum class Epilogue { kStore, kResidual, kGated };
 
@@ -152,11 +195,10 @@ struct SliceStats {
   bool finite = true;
 };
 
-// out = norm(x) over one row, after x += delta when delta is not null; `out` may be x.
+// out = norm(x) over one row; `out` may be x.
 struct NormRowArgs {
   NormKind kind = NormKind::kRms;
-  float* x = nullptr;
-  const float* delta = nullptr;
+  const float* x = nullptr;
   const float* weight = nullptr;
   const float* bias = nullptr;  // or null
   int64_t width = 0;
@@ -168,8 +210,8 @@ struct KernelTable {
   const char* isa;
   int query_lanes;  // lanes of a full prefill block
   int per;          // products per word: 1 for f32, 2 for bf16
-  void (*attend_prefill)(const PrefillBlocks& args, float* scratch);
-  void (*attend_decode)(const DecodeSplit& split, float* scratch);
+  void (*attend_prefill[kPrefillKinds])(const PrefillBlocks& args, float* scratch);  // by PrefillKind
+  void (*attend_decode[kDecodeKinds])(const DecodeSplit& split, float* scratch);     // by DecodeKind
   void (*gemm_panel)(const GemmPanel& args);
   void (*norm_row)(const NormRowArgs& args);
   // [count] f32 as ceil(count / per) words.

@@ -10,17 +10,22 @@ namespace varifocal::kernels::cpu {
 
 template <typename S>
 KernelTable MakeKernelTable(const char* isa) {
-  return {.isa = isa,
-          .query_lanes = S::kLaneVectors * kLanes,
-          .per = S::kPer,
-          .attend_prefill = AttendPrefill<S>,
-          .attend_decode = AttendDecode<S>,
-          .gemm_panel = MultiplyPanel<S>,
-          .norm_row = NormRow<S>,
-          .pack_row = PackRow<S>,
-          .dot = DotRow<S>,
-          .slice_stats = LogitSliceStats<S>,
-          .multiply_add_peak = MultiplyAddPeak<S>};
+  return {
+      .isa = isa,
+      .query_lanes = S::kLaneVectors * kLanes,
+      .per = S::kPer,
+      .attend_prefill = {AttendPrefill<S, IntervalMask, PoolPages>, AttendPrefill<S, IntervalMask, CollectedPages>,
+                         AttendPrefill<S, NearOrSharedMask, PoolPages>,
+                         AttendPrefill<S, NearOrSharedMask, CollectedPages>,
+                         AttendPrefill<S, DisjointMask, CollectedPages>, AttendPrefill<S, DisjointMask, ListedPages>},
+      .attend_decode = {AttendDecode<S, PageKeys>, AttendDecode<S, TransposedKeys>, AttendDecode<S, MaskedPages>,
+                        AttendDecode<S, ListedKeys>},
+      .gemm_panel = MultiplyPanel<S>,
+      .norm_row = NormRow<S>,
+      .pack_row = PackRow<S>,
+      .dot = DotRow<S>,
+      .slice_stats = LogitSliceStats<S>,
+      .multiply_add_peak = MultiplyAddPeak<S>};
 }
 
 }  // namespace varifocal::kernels::cpu

@@ -9,10 +9,7 @@ size_t TileBytes(const KvShape& shape, DType dtype) {
   return static_cast<size_t>(2) * kPageTokens * shape.kv_head_count * PaddedDim(shape.head_dim) * DTypeBytes(dtype);
 }
 
-// The word of (key, i) in a K tile of `words` per key, and in a V tile.
-size_t KeyWord(int words, int key, int word) {
-  return (static_cast<size_t>(key / kTile) * words + word) * kTile + key % kTile;
-}
+// The word of (key, i) in a V tile.
 size_t ValueWord(int per, int key, int i) {
   return (static_cast<size_t>(i / kTile) * (kPageTokens / per) + key / per) * kTile + i % kTile;
 }
@@ -49,10 +46,15 @@ Result<std::unique_ptr<KvPool>> PagePool::Create(const KvShape& shape, DType dty
   pool->page_count_ = page_count;
   const size_t tiles = static_cast<size_t>(page_count) * shape.layer_count;
   if (!pool->memory_.Map(tiles * TileBytes(shape, dtype)) ||
-      !pool->tau_memory_.Map(tiles * kPageTokens * shape.annotation_bytes)) {
+      !pool->annotation_memory_.Map(tiles * kPageTokens * shape.annotation_bytes)) {
     return OutOfHostMemory("the KV pages", pool->bytes());
   }
   return std::unique_ptr<KvPool>(std::move(pool));
+}
+
+size_t PagePool::KeyWord(int key, int word) const {
+  if (shape_.collects_keys) return static_cast<size_t>(key) * words() + word;
+  return (static_cast<size_t>(key / kTile) * words() + word) * kTile + key % kTile;
 }
 
 float* PagePool::tile(int layer, int page, int head) const {
@@ -62,7 +64,7 @@ float* PagePool::tile(int layer, int page, int head) const {
 }
 
 KeyValues PagePool::ForHead(int layer, int head, const int32_t* pages) const {
-  return {tile(layer, 0, head), shape_.kv_head_count * head_words(), pages};
+  return {.base = tile(layer, 0, head), .page_stride = shape_.kv_head_count * head_words(), .pages = pages};
 }
 
 void PagePool::WriteToken(int layer, int page, int offset, const float* keys, const float* values, bool last) {
@@ -71,12 +73,12 @@ void PagePool::WriteToken(int layer, int page, int offset, const float* keys, co
     float* key_tile = tile(layer, page, head);
     float* value_tile = key_tile + static_cast<size_t>(kPageTokens) * words();
     if (per() == 1) {
-      for (int i = 0; i < dim; ++i) key_tile[KeyWord(words(), offset, i)] = keys[i];
+      for (int i = 0; i < dim; ++i) key_tile[KeyWord(offset, i)] = keys[i];
       for (int i = 0; i < dim; ++i) value_tile[ValueWord(1, offset, i)] = values[i];
       continue;
     }
     for (int w = 0; w < WordCount(dim, 2); ++w) {
-      key_tile[KeyWord(words(), offset, w)] = PairOf(keys[2 * w], 2 * w + 1 < dim ? keys[2 * w + 1] : 0.0f);
+      key_tile[KeyWord(offset, w)] = PairOf(keys[2 * w], 2 * w + 1 < dim ? keys[2 * w + 1] : 0.0f);
     }
     for (int i = 0; i < dim; ++i) {
       float* word = value_tile + ValueWord(2, offset, i);
@@ -90,15 +92,17 @@ void PagePool::CopyPage(int from, int to) {
   const size_t tile_bytes = head_words() * shape_.kv_head_count * sizeof(float);
   for (int layer = 0; layer < shape_.layer_count; ++layer) {
     std::memcpy(tile(layer, to, 0), tile(layer, from, 0), tile_bytes);
-    if (shape_.annotation_bytes > 0)
-      std::memcpy(tau_sum(layer, to, 0), tau_sum(layer, from, 0), kPageTokens * sizeof(double));
+    if (shape_.annotation_bytes > 0) {
+      std::memcpy(annotations(layer, to), annotations(layer, from),
+                  static_cast<size_t>(kPageTokens) * shape_.annotation_bytes);
+    }
   }
 }
 
 void PagePool::ReadKey(int layer, int page, int offset, int head, float* key) const {
   const float* from = tile(layer, page, head);
   for (int i = 0; i < shape_.head_dim; ++i) {
-    const float word = from[KeyWord(words(), offset, i / per())];
+    const float word = from[KeyWord(offset, i / per())];
     key[i] = per() == 1 ? word : HalfOf(word, i % 2);
   }
 }
@@ -111,11 +115,10 @@ void PagePool::ReadValue(int layer, int page, int offset, int head, float* value
   }
 }
 
-double* PagePool::tau_sum(int layer, int page, int offset) {
-  VF_CHECK(shape_.annotation_bytes == sizeof(double), "learned tau needs a pool with 8 annotation bytes");
+char* PagePool::annotations(int layer, int page) const {
   VF_CHECK(layer >= 0 && layer < shape_.layer_count && page >= 0 && page < page_count_, "no such page");
-  return reinterpret_cast<double*>(tau_memory_.data()) +
-         (static_cast<size_t>(layer) * page_count_ + page) * kPageTokens + offset;
+  return annotation_memory_.data() +
+         (static_cast<size_t>(layer) * page_count_ + page) * kPageTokens * shape_.annotation_bytes;
 }
 
 }  // namespace varifocal::kernels::cpu

@@ -2,8 +2,8 @@
 //
 // Shapes:  per layer and page, for every KV head one contiguous tile: K [128/16][D][16], then V [D/16][128][16]; D
 //          rounded up to 16, zeros beyond it. Prefill broadcasts single keys from it, decode takes 16 keys (or 16 head
-//          dims) as one vector; both read forward.
-//          The running sums of learned tau stand apart, one float64 per token.
+//          dims) as one vector; both read forward. Where keys are collected by group, K is [128][D].
+//          Annotations are a region of their own, [layer][page][annotation][128 tokens].
 // Cost:    pages are mapped zeroed and take memory when first written.
 #pragma once
 
@@ -45,18 +45,20 @@ class PagePool final : public KvPool {
   // keys[D] of one head.
   void ReadKey(int layer, int page, int offset, int head, float* key) const;
   void ReadValue(int layer, int page, int offset, int head, float* value) const;
-  double* tau_sum(int layer, int page, int offset);
+  // The annotations of a page.
+  char* annotations(int layer, int page) const;
 
  private:
   int per() const { return dtype_ == DType::kBF16 ? 2 : 1; }
   int words() const { return PaddedDim(shape_.head_dim) / per(); }  // of one key
   size_t head_words() const { return static_cast<size_t>(2) * kPageTokens * words(); }
   float* tile(int layer, int page, int head) const;
+  size_t KeyWord(int key, int word) const;  // of (key, word) in a K tile
 
   KvShape shape_;
   DType dtype_ = DType::kF32;
   int page_count_ = 0;
-  MappedMemory memory_, tau_memory_;
+  MappedMemory memory_, annotation_memory_;
 };
 
 }  // namespace varifocal::kernels::cpu

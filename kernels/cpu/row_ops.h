@@ -45,13 +45,9 @@ float SumSquaresAround(const float* x, int64_t count, float mean) {
 
 template <typename S>
 void NormRow(const NormRowArgs& args) {
-  float* x = args.x;
+  const float* x = args.x;
   const int64_t width = args.width;
   int64_t i = 0;
-  if (args.delta != nullptr) {
-    for (; i + kLanes <= width; i += kLanes) S::Store(x + i, S::Add(S::Load(x + i), S::Load(args.delta + i)));
-    for (; i < width; ++i) x[i] += args.delta[i];
-  }
   if (args.kind == NormKind::kNone) {
     for (i = 0; i < width; ++i) args.out[i] = x[i];
     return;

@@ -53,6 +53,11 @@ struct Avx2 {
     return {_mm256_blendv_ps(no.a, yes.a, Inside(x.a, low.a, high.a)),
             _mm256_blendv_ps(no.b, yes.b, Inside(x.b, low.b, high.b))};
   }
+  // a & bits, as integers, is not 0 ? yes : no
+  static V SelectAnyBit(V x, uint32_t bits, V yes, V no) {
+    const __m256i all = _mm256_set1_epi32(static_cast<int>(bits));
+    return {_mm256_blendv_ps(yes.a, no.a, NoBit(x.a, all)), _mm256_blendv_ps(yes.b, no.b, NoBit(x.b, all))};
+  }
   // tile[r][c] becomes tile[c][r].
   static void Transpose(V (&tile)[16]) {
     __m256 corners[4][8];
@@ -70,6 +75,10 @@ struct Avx2 {
   }
 
  private:
+  static __m256 NoBit(__m256 x, __m256i bits) {
+    return _mm256_castsi256_ps(
+        _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_castps_si256(x), bits), _mm256_setzero_si256()));
+  }
   static void TransposeCorner(__m256 (&rows)[8]) {
     __m256 pairs[8], fours[8];
     for (int i = 0; i < 8; i += 2) {

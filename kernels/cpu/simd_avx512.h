@@ -47,6 +47,11 @@ struct Avx512 {
     const __mmask16 inside = _mm512_cmp_ps_mask(low, x, _CMP_LE_OQ) & _mm512_cmp_ps_mask(x, high, _CMP_LT_OQ);
     return _mm512_mask_blend_ps(inside, no, yes);
   }
+  // a & bits, as integers, is not 0 ? yes : no
+  static V SelectAnyBit(V a, uint32_t bits, V yes, V no) {
+    const __mmask16 any = _mm512_test_epi32_mask(_mm512_castps_si512(a), _mm512_set1_epi32(static_cast<int>(bits)));
+    return _mm512_mask_blend_ps(any, no, yes);
+  }
   // tile[r][c] becomes tile[c][r].
   static void Transpose(V (&tile)[16]) {
     V pairs[16], fours[16];

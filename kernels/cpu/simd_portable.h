@@ -86,6 +86,10 @@ struct Portable {
   static V SelectBetween(const V& x, const V& low, const V& high, const V& yes, const V& no) {
     return Each([&](int i) { return low.x[i] <= x.x[i] && x.x[i] < high.x[i] ? yes.x[i] : no.x[i]; });
   }
+  // a & bits, as integers, is not 0 ? yes : no
+  static V SelectAnyBit(const V& a, uint32_t bits, const V& yes, const V& no) {
+    return Each([&](int i) { return (std::bit_cast<uint32_t>(a.x[i]) & bits) != 0 ? yes.x[i] : no.x[i]; });
+  }
   // tile[r][c] becomes tile[c][r].
   static void Transpose(V (&tile)[16]) {
     for (int r = 0; r < 16; ++r) {

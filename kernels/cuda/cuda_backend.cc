@@ -72,7 +72,6 @@ class CudaBackend final : public CudaStorage {
     const size_t count = static_cast<size_t>(rows) * width;
     NormParams p;
     p.x = DeviceData<float>(args.x, count);
-    p.delta = OptionalDeviceData<uint16_t>(args.delta, count);
     if (args.kind != NormKind::kNone) p.weight = DeviceData<float>(args.weight, width);
     p.bias = OptionalDeviceData<float>(args.bias, width);
     p.layer = args.kind == NormKind::kLayer;
@@ -84,6 +83,9 @@ class CudaBackend final : public CudaStorage {
   }
 
   Error FocalTau(Workspace& workspace, const FocalTauArgs& args) override;
+  Error RouteGroups(Workspace&, const RouteGroupsArgs&) override {
+    return {ErrorCode::kUnsupported, "the cuda backend has no learned groups"};
+  }
   Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) override;
   Error Attend(Workspace& workspace, const AttendArgs& args) override;
 

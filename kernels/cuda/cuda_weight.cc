@@ -80,7 +80,6 @@ Result<std::unique_ptr<RopeTable>> CudaRopeTable::Create(Device& device, const R
   auto table = std::make_unique<CudaRopeTable>();
   table->position_count_ = spec.position_count;
   table->rotary_dim_ = spec.rotary_dim;
-  table->interleaved_ = spec.interleaved;
   const size_t bytes = spec.cosines.size() * sizeof(float);
   auto memory = device.Allocate(2 * bytes, "loading a rotary table", false);
   if (!memory.ok()) return memory.error();
@@ -92,7 +91,7 @@ Result<std::unique_ptr<RopeTable>> CudaRopeTable::Create(Device& device, const R
 
 RopeView CudaRopeTable::view() const {
   const float* cosines = memory_.as<float>();
-  return {cosines, cosines + static_cast<size_t>(position_count_) * (rotary_dim_ / 2), rotary_dim_, interleaved_};
+  return {cosines, cosines + static_cast<size_t>(position_count_) * (rotary_dim_ / 2), rotary_dim_};
 }
 
 size_t CudaPool::BytesPerPageAndLayer(const KvShape& shape) {

@@ -48,7 +48,6 @@ class CudaRopeTable final : public RopeTable {
 
  private:
   int position_count_ = 0, rotary_dim_ = 0;
-  bool interleaved_ = false;
   DeviceMemory memory_;  // cosines, then sines
 };
 

@@ -62,9 +62,8 @@ struct EmbedParams {
 };
 
 struct NormParams {
-  float* x = nullptr;             // [rows, width]
-  const int32_t* rows = nullptr;  // optional: row i of out is row rows[i] of x (then no delta)
-  const uint16_t* delta = nullptr;
+  const float* x = nullptr;       // [rows, width]
+  const int32_t* rows = nullptr;  // optional: row i of out is row rows[i] of x
   const float* weight = nullptr;  // null: x itself
   const float* bias = nullptr;
   bool layer = false;
@@ -110,7 +109,6 @@ struct RopeView {
   const float* cosines = nullptr;  // [positions, rotary_dim / 2]
   const float* sines = nullptr;
   int rotary_dim = 0;
-  int interleaved = 0;
 };
 
 // Rotary tables one step can use: bases by layer kind times scalings by sequence length.

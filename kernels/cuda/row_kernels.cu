@@ -98,13 +98,7 @@ struct AtProduct {
 
 VF_KERNEL(kThreads, 1) NormKernel(const NormParams p) {
   const int row = BlockX();
-  float* x = p.x + static_cast<size_t>(p.rows == nullptr ? row : p.rows[row]) * p.width;
-  if (p.delta != nullptr) {
-    // A thread reads later what it wrote itself.
-    for (int i = ThreadX(); i < p.width; i += kThreads) {
-      x[i] += WidenLow(p.delta[static_cast<size_t>(row) * p.width + i]);
-    }
-  }
+  const float* x = p.x + static_cast<size_t>(p.rows == nullptr ? row : p.rows[row]) * p.width;
   uint16_t* out = p.out + static_cast<size_t>(row) * p.width;
   if (p.weight == nullptr) {
     for (int i = ThreadX(); i < p.width; i += kThreads) out[i] = RoundBf16(x[i]);
@@ -274,8 +268,7 @@ VF_KERNEL(kThreads, 1) QkvKernel(VF_PARAMS(QkvParams) p) {
     // Pairs that turn together first, then what passes unrotated two by two.
     for (int pair = lane; pair < dim / 2; pair += 32) {
       const bool turns = pair < half;
-      const bool apart = turns && rope->interleaved == 0;
-      const int a = apart ? pair : 2 * pair, b = apart ? pair + half : 2 * pair + 1;
+      const int a = turns ? pair : 2 * pair, b = turns ? pair + half : 2 * pair + 1;
       float x = BiasedAt(p.product, row, head * dim + a), y = BiasedAt(p.product, row, head * dim + b);
       if (norm != nullptr) {
         x = x * inverse * norm[a];

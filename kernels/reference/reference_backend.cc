@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/group_routing.h"
 #include "kernels/host_backend.h"
 
 namespace varifocal::kernels {
@@ -28,17 +29,24 @@ class ReferencePool final : public KvPool {
     const size_t tokens = static_cast<size_t>(shape.layer_count) * page_count * kPageTokens;
     keys.resize(tokens * width());
     values.resize(tokens * width());
-    if (shape.annotation_bytes > 0) tau_sums.resize(tokens);
+    annotations.resize(tokens * shape.annotation_bytes);
   }
   int page_count() const override { return page_count_; }
-  size_t bytes() const override { return (keys.size() + values.size() + tau_sums.size()) * sizeof(double); }
+  size_t bytes() const override { return (keys.size() + values.size()) * sizeof(double) + annotations.size(); }
   size_t width() const { return static_cast<size_t>(shape.kv_head_count) * shape.head_dim; }
   size_t token(int layer, int page, int offset) const {
     VF_CHECK(layer >= 0 && layer < shape.layer_count && page >= 0 && page < page_count_, "no such page");
     return (static_cast<size_t>(layer) * page_count_ + page) * kPageTokens + offset;
   }
   const KvShape shape;
-  std::vector<double> keys, values, tau_sums;
+  std::vector<double> keys, values;
+  std::vector<char> annotations;  // [layer][page][annotation][128 tokens]
+  char* page_annotations(int layer, int page) {
+    return annotations.data() + token(layer, page, 0) * static_cast<size_t>(shape.annotation_bytes);
+  }
+  const char* page_annotations(int layer, int page) const {
+    return annotations.data() + token(layer, page, 0) * static_cast<size_t>(shape.annotation_bytes);
+  }
 
  private:
   int page_count_;
@@ -115,10 +123,10 @@ class ReferenceBackend final : public HostBackend {
     return std::unique_ptr<Weight>(std::move(weight));
   }
 
-  Error CheckShape(const KvShape& shape) const override { return CheckAnnotation(shape); }
+  Error CheckShape(const KvShape&) const override { return {}; }
   size_t KvBytesPerPageAndLayer(const KvShape& shape) const override {
-    return kPageTokens * sizeof(double) *
-           (2 * static_cast<size_t>(shape.kv_head_count) * shape.head_dim + (shape.annotation_bytes > 0 ? 1 : 0));
+    return kPageTokens * (2 * sizeof(double) * static_cast<size_t>(shape.kv_head_count) * shape.head_dim +
+                          static_cast<size_t>(shape.annotation_bytes));
   }
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
     if (Error error = CheckShape(shape); !error.ok()) return error;
@@ -134,7 +142,8 @@ class ReferenceBackend final : public HostBackend {
     for (int layer = 0; layer < own.shape.layer_count; ++layer) {
       copy(own.keys, own.width(), layer);
       copy(own.values, own.width(), layer);
-      if (own.shape.annotation_bytes > 0) copy(own.tau_sums, 1, layer);
+      std::copy_n(own.page_annotations(layer, from), kPageTokens * own.shape.annotation_bytes,
+                  own.page_annotations(layer, to));
     }
     return {};
   }
@@ -180,17 +189,13 @@ class ReferenceBackend final : public HostBackend {
   Error Norm(Workspace& workspace, const NormArgs& args) override {
     const int rows = Own(workspace).flat.row_count();
     const int64_t width = Own(workspace).shape.model_dim;
-    float* x = HostData<float>(args.x, rows * width);
-    const float* delta = OptionalHostData<float>(args.delta, rows * width);
+    const float* x = HostData<float>(args.x, rows * width);
     const float* weight = OptionalHostData<float>(args.weight, width);
     VF_CHECK(weight != nullptr || args.kind == NormKind::kNone, "a norm has a weight");
     const float* bias = OptionalHostData<float>(args.bias, width);
     float* out = HostData<float>(args.out, rows * width);
     std::vector<double> normed(width);
     for (int t = 0; t < rows; ++t, x += width, out += width) {
-      if (delta != nullptr) {
-        for (int64_t i = 0; i < width; ++i) x[i] += delta[t * width + i];
-      }
       Normalize(args.kind, x, weight, bias, width, args.epsilon, normed.data());
       for (int64_t i = 0; i < width; ++i) out[i] = static_cast<float>(normed[i]);
     }
@@ -202,7 +207,8 @@ class ReferenceBackend final : public HostBackend {
     if (Error error = CheckTauRows(flat.batch, args.mean); !error.ok()) return error;
     const int64_t width = Own(workspace).shape.model_dim;
     auto& pool = static_cast<ReferencePool&>(*args.pool);
-    VF_CHECK(pool.shape.annotation_bytes == sizeof(double), "learned tau needs a pool with 8 annotation bytes");
+    VF_CHECK(pool.shape.annotation_bytes >= args.annotation_offset + kTauAnnotationBytes,
+             "learned tau needs its annotation");
     const float* x = HostData<float>(args.x, flat.row_count() * width);
     const float* weight = HostData<float>(args.weight, width);
     float* scales = HostData<float>(args.row_scales, flat.row_count());
@@ -210,15 +216,16 @@ class ReferenceBackend final : public HostBackend {
     for (size_t s = 0; s < flat.batch.sequences.size(); ++s) {
       const SequenceRows& sequence = flat.batch.sequences[s];
       const int first = flat.first_rows[s];
-      const auto token = [&](int position) {
-        return pool.token(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens);
+      const auto sum_at = [&](int position) -> double& {
+        char* page = pool.page_annotations(args.layer, PageOf(sequence, args.page_group, position));
+        return reinterpret_cast<double*>(page + args.annotation_offset * kPageTokens)[position % kPageTokens];
       };
       std::vector<double> raw(sequence.row_count);
-      double sum = sequence.first_position == 0 ? 0.0 : pool.tau_sums[token(sequence.first_position - 1)];
+      double sum = sequence.first_position == 0 ? 0.0 : sum_at(sequence.first_position - 1);
       for (int i = 0; i < sequence.row_count; ++i) {
         raw[i] = Dot(x + (first + i) * width, weight, width) + args.bias;
         sum += raw[i];
-        pool.tau_sums[token(sequence.first_position + i)] = sum;
+        sum_at(sequence.first_position + i) = sum;
       }
       for (int i = 0; i < sequence.row_count; ++i) {
         const int position = sequence.first_position + i;
@@ -226,7 +233,7 @@ class ReferenceBackend final : public HostBackend {
         if (args.mean != TauMean::kToken) {
           const bool whole = args.mean == TauMean::kSequence && position < sequence.prompt_row_count;
           const int last = whole ? sequence.prompt_row_count - 1 : position;
-          mean = pool.tau_sums[token(last)] / (last + 1);
+          mean = sum_at(last) / (last + 1);
         }
         scales[first + i] = TauScale(ClipTau(mean, args.tau_min, args.tau_max));
         if (counts != nullptr) {
@@ -236,6 +243,35 @@ class ReferenceBackend final : public HostBackend {
       }
     }
     return {};
+  }
+
+  Error RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) override {
+    const FlatBatch& flat = Own(workspace).flat;
+    auto& pool = static_cast<ReferencePool&>(*args.pool);
+    const int64_t width = Own(workspace).shape.model_dim;
+    const int count = args.group_count, routing_dim = args.routing_dim;
+    const float* x = HostData<float>(args.x, flat.row_count() * width);
+    const float* projection = HostData<float>(args.projection, routing_dim * width);
+    const float* centroids = HostData<float>(args.centroids, static_cast<size_t>(count) * routing_dim);
+    std::vector<float> scores(static_cast<size_t>(flat.row_count()) * count);
+    std::vector<double> routed(routing_dim);
+    for (int row = 0; row < flat.row_count(); ++row) {
+      for (int r = 0; r < routing_dim; ++r) routed[r] = Dot(x + row * width, projection + r * width, width);
+      for (int g = 0; g < count; ++g) {
+        double sum = 0;
+        for (int r = 0; r < routing_dim; ++r) sum += routed[r] * centroids[g * routing_dim + r];
+        scores[static_cast<size_t>(row) * count + g] = static_cast<float>(sum);
+      }
+    }
+    return AssignGroups(
+        flat, args, scores.data(), OptionalHostData<float>(args.group_bias, count),
+        [&](const SequenceRows& sequence, int32_t position) {
+          return pool.page_annotations(args.layer, PageOf(sequence, args.page_group, position));
+        },
+        [](int items, const std::function<void(int)>& item) {
+          for (int i = 0; i < items; ++i) item(i);
+          return true;
+        });
   }
 
   Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) override {
@@ -289,7 +325,6 @@ class ReferenceBackend final : public HostBackend {
   }
 
   Error Attend(Workspace& workspace, const AttendArgs& args) override {
-    if (args.groups != nullptr) return {ErrorCode::kUnsupported, "the reference backend has no group test"};
     const FlatBatch& flat = Own(workspace).flat;
     const auto& pool = static_cast<const ReferencePool&>(*args.pool);
     const int dim = pool.shape.head_dim, heads = args.query_head_count;
@@ -300,11 +335,26 @@ class ReferenceBackend final : public HostBackend {
     float* out = HostData<float>(args.out, static_cast<size_t>(flat.row_count()) * heads * dim);
     float* lse = OptionalHostData<float>(args.log_sum_exp, static_cast<size_t>(flat.row_count()) * heads);
     std::vector<double> scores, sums(dim);
+    std::vector<char> visible;
     for (int t = 0; t < flat.row_count(); ++t) {
       if (IsCancelled(flat.batch)) return CancelledError();
       const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[t]];
       const RowInterval seen = flat.batch.masks[args.mask_index][t];
       const float row_scale = row_scales != nullptr ? row_scales[t] : args.scale;
+      const auto groups_of = [&](int position) {
+        const char* page = pool.page_annotations(args.layer, PageOf(sequence, args.page_group, position)) +
+                           args.groups->annotation_offset * kPageTokens;
+        return reinterpret_cast<const uint32_t*>(page)[position % kPageTokens];
+      };
+      MaskRow mask{.seen = seen};
+      if (args.groups != nullptr) {
+        mask.near_begin = flat.row_positions[t] - args.groups->window;
+        mask.groups = groups_of(flat.row_positions[t]);
+      }
+      visible.assign(static_cast<size_t>(std::max(0, seen.end - seen.begin)), 1);
+      for (int key = seen.begin; args.groups != nullptr && key < seen.end; ++key)
+        visible[key - seen.begin] = NearOrSharedMask::Counts(mask, key, groups_of(key));
+      const auto counts = [&](int key) { return visible[key - seen.begin] != 0; };
       for (int h = 0; h < heads; ++h) {
         const double scale = head_scales != nullptr ? row_scale * head_scales[h] : row_scale;
         const size_t row = static_cast<size_t>(t) * heads + h;
@@ -312,10 +362,11 @@ class ReferenceBackend final : public HostBackend {
           return pool.token(args.layer, PageOf(sequence, args.page_group, key), key % kPageTokens) * pool.width() +
                  static_cast<size_t>(h / group) * dim;
         };
-        const double top = Scores(queries + row * dim, pool.keys.data(), at, seen, dim, scale, scores);
+        const double top = Scores(queries + row * dim, pool.keys.data(), at, seen, counts, dim, scale, scores);
         std::fill(sums.begin(), sums.end(), 0.0);
         double total = 0;
         for (int key = seen.begin; key < seen.end; ++key) {
+          if (!counts(key)) continue;
           const double p = std::exp(scores[key - seen.begin] - top);
           total += p;
           const double* value = pool.values.data() + at(key);
@@ -441,8 +492,9 @@ class ReferenceBackend final : public HostBackend {
     };
     std::vector<double> scores;
     const double scale = row_scales != nullptr ? row_scales[args.row] : args.scale;
-    const double top = Scores(queries + (static_cast<size_t>(args.row) * heads + args.head) * dim, pool.keys.data(), at,
-                              seen, dim, scale, scores);
+    const double top = Scores(
+        queries + (static_cast<size_t>(args.row) * heads + args.head) * dim, pool.keys.data(), at, seen,
+        [](int) { return true; }, dim, scale, scores);
     double total = 0;
     for (const double score : scores) total += std::exp(score - top);
     VF_CHECK(args.out.size() == scores.size(), "one probability per visible key");
@@ -455,8 +507,8 @@ class ReferenceBackend final : public HostBackend {
     VF_CHECK(position < table.position_count(), "a position beyond the rope table");
     const int half = table.rotary_dim() / 2;
     for (int i = 0; i < half; ++i) {
-      double& a = head[table.interleaved() ? 2 * i : i];
-      double& b = head[table.interleaved() ? 2 * i + 1 : i + half];
+      double& a = head[i];
+      double& b = head[i + half];
       const double c = table.cosines(position)[i], s = table.sines(position)[i];
       const double rotated = a * c - b * s;
       b = b * c + a * s;
@@ -464,10 +516,10 @@ class ReferenceBackend final : public HostBackend {
     }
   }
 
-  // Scaled scores of the visible keys; returns the largest (0 when there is none).
-  template <typename KeyOffset>
-  static double Scores(const float* query, const double* keys, const KeyOffset& at, RowInterval seen, int dim,
-                       double scale, std::vector<double>& scores) {
+  // Scaled scores of the interval's keys; returns the largest of those that count (0 when there is none).
+  template <typename KeyOffset, typename Counts>
+  static double Scores(const float* query, const double* keys, const KeyOffset& at, RowInterval seen,
+                       const Counts& counts, int dim, double scale, std::vector<double>& scores) {
     scores.clear();
     double top = -std::numeric_limits<double>::infinity();
     for (int key = seen.begin; key < seen.end; ++key) {
@@ -475,9 +527,9 @@ class ReferenceBackend final : public HostBackend {
       double dot = 0;
       for (int i = 0; i < dim; ++i) dot += query[i] * k[i];
       scores.push_back(dot * scale);
-      top = std::max(top, scores.back());
+      if (counts(key)) top = std::max(top, scores.back());
     }
-    return scores.empty() ? 0.0 : top;
+    return std::isinf(top) ? 0.0 : top;
   }
 
   template <typename Store>

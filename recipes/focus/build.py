@@ -8,13 +8,13 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from focus.attention import FocusMode, attach, attention_modules, routers
-from focus.config import ROOT, LoraSettings, RunConfig
+from focus.config import LoraSettings, RunConfig, located
 
 
 def base_directory(run: RunConfig, out: pathlib.Path) -> pathlib.Path:
     """Where the base checkpoint is; a start from `shape` is written into the run's directory first."""
     if run.model.base:
-        return ROOT / run.model.base
+        return located(run.model.base)
     start = out / "start"
     if not (start / "config.json").exists():
         import model as models

@@ -1,6 +1,7 @@
 """One TOML file per run: the model, Focus, the data and the phases of training. Unknown keys are refused by name."""
 
 import dataclasses
+import os
 import pathlib
 import tomllib
 from typing import Any
@@ -14,9 +15,17 @@ TRAINS = ("focus", "all", "lora")
 ALLOWED = {"frozen": {"focus"}, "full": {"focus", "all"}, "scratch": {"all"}, "lora": {"lora"}}
 
 
+def located(name: str) -> pathlib.Path:
+    """A path of a configuration: relative to the repository, or after `cache:` to what deploy/get_*.sh fetch into."""
+    if name.startswith("cache:"):
+        cache = os.environ.get("VARIFOCAL_CACHE") or "~/.cache/varifocal"
+        return pathlib.Path(cache).expanduser() / name.removeprefix("cache:")
+    return ROOT / name
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """`base` is a checkpoint directory, relative to the repository; for `scratch` its config.json alone is read, unless
+    """`base` is a checkpoint directory (see `located`); for `scratch` its config.json alone is read, unless
     `shape` gives the keys of `recipes/model.py`, whose structured start is then taken."""
 
     regime: str
@@ -35,7 +44,8 @@ class ModelConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-    """`text`: windows of `length` tokens from files; `diet`: recipes/diet.py, whose keys are mix and easy."""
+    """`text`: windows of `length` tokens from files; `synthetic`: recipes/training_data.py, whose
+    keys are mix and easy. Names of files are read by `located`."""
 
     kind: str
     length: int
@@ -48,14 +58,14 @@ class DataConfig:
     easy: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.kind not in ("text", "diet"):
-            raise ValueError(f"data kind is {self.kind!r}, not text or diet")
+        if self.kind not in ("text", "synthetic"):
+            raise ValueError(f"data kind is {self.kind!r}, not text or synthetic")
         if self.kind == "text" and not (self.files and self.held_out):
             raise ValueError("data of kind text needs files and held_out")
         if self.kind == "text" and set(self.files) & set(self.held_out):
             raise ValueError(f"trained on and held out: {', '.join(sorted(set(self.files) & set(self.held_out)))}")
-        if self.kind == "diet" and not self.mix:
-            raise ValueError("data of kind diet needs mix")
+        if self.kind == "synthetic" and not self.mix:
+            raise ValueError("data of kind synthetic needs mix")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The committed configurations, and the shipped models' diet through a whole small run."""
+"""The committed configurations, and the shipped models' training data through a whole small run."""
 
 import dataclasses
 import json
@@ -28,7 +28,7 @@ def small(name: str) -> config.RunConfig:
 
 
 @pytest.mark.parametrize("name", ["small-full", "small-scratch"])
-def test_the_diet_trains_a_shipped_model(tmp_path: pathlib.Path, name: str) -> None:
+def test_synthetic_data_trains_a_shipped_model(tmp_path: pathlib.Path, name: str) -> None:
     run = small(name)
     trainer = Trainer(run, tmp_path / "run", tmp_path / "ids")
     trainer.train()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from focus.config import ROOT, DataConfig, RunConfig
+from focus.config import DataConfig, RunConfig, located
 
 
 class Source(Protocol):
@@ -40,7 +40,7 @@ class Text:
     def __init__(self, config: DataConfig, seed: int, tokenizer: pathlib.Path, cache: pathlib.Path) -> None:
         self.config, self.seed = config, seed
         self.train, self.rest = (
-            np.concatenate([cached_ids(ROOT / name, tokenizer, cache) for name in names])
+            np.concatenate([cached_ids(located(name), tokenizer, cache) for name in names])
             for names in (config.files, config.held_out)
         )
         self.body = config.length - (config.begin_token_id is not None)
@@ -74,18 +74,18 @@ class Text:
         return self.rows(self.rest, self.spaced()[self.config.held_out_rows :])[0]
 
 
-class Diet:
-    """The shipped models' training diet; steps that training never reaches give what is held out."""
+class Synthetic:
+    """The shipped models' training data; steps that training never reaches give what is held out."""
 
     HELD_OUT_STEP = 10_000_000
 
     def __init__(self, config: DataConfig, seed: int) -> None:
-        import diet
+        import training_data
 
-        self.config, self.seed, self.diet, self.words = config, seed, diet, diet.Words()
+        self.config, self.seed, self.make, self.words = config, seed, training_data.batch, training_data.Words()
 
     def batch(self, step: int, rows: int) -> tuple[Tensor, Tensor]:
-        ids, marks = self.diet.batch(
+        ids, marks = self.make(
             self.words, self.seed, step, rows, self.config.length, self.config.mix, self.config.easy, False, 0.0
         )
         weights = torch.from_numpy(marks).float()
@@ -100,6 +100,6 @@ class Diet:
 
 
 def source(run: RunConfig, base: pathlib.Path, cache: pathlib.Path) -> Source:
-    if run.data.kind == "diet":
-        return Diet(run.data, run.seed)
+    if run.data.kind == "synthetic":
+        return Synthetic(run.data, run.seed)
     return Text(run.data, run.seed, base / "tokenizer.json", cache)

@@ -11,22 +11,25 @@ from focus.attention import FocusMode, routers
 from focus.routing import sinkhorn_bias, visible_pairs
 
 
-def weighted_loss(model: nn.Module, ids: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Sum of weighted next-token losses, and the sum of weights."""
+def weighted_losses(model: nn.Module, ids: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each row, the sum of weighted next-token losses and the sum of weights."""
     logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
     each = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none").view(ids.shape[0], -1)
-    return (each * weights[:, :-1]).sum(), weights[:, :-1].sum()
+    return (each * weights[:, :-1]).sum(1), weights[:, :-1].sum(1)
 
 
 @torch.no_grad()
+def row_losses(model: nn.Module, ids: Tensor, weights: Tensor, rows_at_once: int = 1) -> tuple[Tensor, Tensor]:
+    """`weighted_losses` of all rows, a few at once."""
+    starts = range(0, len(ids), rows_at_once)
+    found = [weighted_losses(model, ids[s : s + rows_at_once], weights[s : s + rows_at_once]) for s in starts]
+    return torch.cat([a for a, _ in found]), torch.cat([b for _, b in found])
+
+
 def loss(model: nn.Module, ids: Tensor, weights: Tensor, rows_at_once: int = 1) -> float:
     """Mean loss in nats per token."""
-    total, count = 0.0, 0.0
-    for start in range(0, len(ids), rows_at_once):
-        part = slice(start, start + rows_at_once)
-        a, b = weighted_loss(model, ids[part], weights[part])
-        total, count = total + a.item(), count + b.item()
-    return total / count
+    total, count = row_losses(model, ids, weights, rows_at_once)
+    return (total.double().sum() / count.double().sum()).item()
 
 
 @torch.no_grad()
@@ -78,10 +81,10 @@ def statistics(member: Tensor, window: int) -> tuple[float, float]:
 
 
 @torch.no_grad()
-def hard_loss(
+def hard_row_losses(
     model: nn.Module, mode: FocusMode, ids: Tensor, weights: Tensor, rows_at_once: int = 1, **over: Any
-) -> tuple[float, GroupStatistics]:
-    """Loss under the hard mask, with top_k, window or bias overridden, and the groups it used."""
+) -> tuple[Tensor, Tensor, GroupStatistics]:
+    """`row_losses` under the hard mask, with top_k, window, bias or groups overridden, and the groups it used."""
     gate, mode.gate = mode.gate, "hard"
     shares, pairs, kept = [], [], []
     for router in routers(model):
@@ -89,7 +92,7 @@ def hard_loss(
         router.settings = dataclasses.replace(router.settings, **over)
         router.observed = []
     try:
-        value = loss(model, ids, weights, rows_at_once)
+        total, count = row_losses(model, ids, weights, rows_at_once)
         for router, _ in kept:
             share, visible = statistics(torch.cat(router.observed or []), router.settings.window)
             shares.append(share)
@@ -98,7 +101,15 @@ def hard_loss(
         mode.gate = gate
         for router, settings in kept:
             router.settings, router.observed = settings, None
-    return value, GroupStatistics(shares, pairs)
+    return total, count, GroupStatistics(shares, pairs)
+
+
+def hard_loss(
+    model: nn.Module, mode: FocusMode, ids: Tensor, weights: Tensor, rows_at_once: int = 1, **over: Any
+) -> tuple[float, GroupStatistics]:
+    """Mean loss under the hard mask in nats per token, and the groups it used."""
+    total, count, groups = hard_row_losses(model, mode, ids, weights, rows_at_once, **over)
+    return (total.double().sum() / count.double().sum()).item(), groups
 
 
 @torch.no_grad()

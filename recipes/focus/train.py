@@ -118,7 +118,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         for start in range(0, phase.rows, phase.rows_at_once):
             part = slice(start, start + phase.rows_at_once)
-            some, _ = measure.weighted_loss(self.model, ids[part], weights[part])
+            some = measure.weighted_losses(self.model, ids[part], weights[part])[0].sum()
             (some / total).backward()
             value += some.item() / total.item()
         norm = nn.utils.clip_grad_norm_([p for p in self.model.parameters() if p.requires_grad], 1.0)

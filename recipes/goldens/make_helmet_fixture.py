@@ -1,4 +1,4 @@
-"""Write eval_tasks/helmet_import/testdata: a small release in HELMET's layout, and what upstream's own code asks of it.
+"""Write eval_tasks/helmet/import/testdata: a small release in HELMET's layout, and what upstream's own code asks of it.
 
 All contents are invented here. fixture.json holds files by path; {"$repeat": [text, n]} stands for a text n times, so that
 documents of 131,072 tokens stay small. golden.json holds, for every dataset and length, a digest of each prompt and of its
@@ -24,7 +24,7 @@ import tempfile
 import tokenize
 import types
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "eval_tasks/helmet_import/testdata"
+OUT = pathlib.Path(__file__).resolve().parents[2] / "eval_tasks/helmet/import/testdata"
 rng = random.Random(20261121)
 NOUNS = "kettle lantern harbour ferry orchard violin glacier compass meadow saddle chimney parrot ribbon anchor violet".split()
 PLACES = "Tarn Oslov Mirefield Quillbay Upper Denn Kestrel Ålvik São Brás Żórawin 東村".split()

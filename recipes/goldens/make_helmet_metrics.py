@@ -1,4 +1,4 @@
-"""Write eval_tasks/testdata/helmet_metrics.json: what HELMET's own scoring functions say on thousands of nasty outputs.
+"""Write eval_tasks/helmet/testdata/metrics.json: what HELMET's own scoring functions say on thousands of nasty outputs.
 
 Run where upstream's checkout and its requirements are (datasets, rouge-score, nltk, pytrec-eval-terrier, torch,
 transformers); nothing of it is stored. Inputs are drawn by random.Random from the tables below, which C++ can draw too,
@@ -16,7 +16,7 @@ import struct
 import sys
 import types
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "eval_tasks/testdata/helmet_metrics.json"
+OUT = pathlib.Path(__file__).resolve().parents[2] / "eval_tasks/helmet/testdata/metrics.json"
 BLOCK = 50
 
 WORDS = """the a an running dogs happily barked flies died dying skies news generously nationally geology rationalize

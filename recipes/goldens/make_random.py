@@ -1,4 +1,4 @@
-"""Write base/testdata/python_random.json: what CPython's and numpy's generators draw, for base/python_random.h.
+"""Write eval_tasks/python/testdata/random.json: what CPython's and numpy's generators draw, for eval_tasks/python/random.h.
 
 Long results are kept as the SHA-256 of their numbers joined by spaces.
 
@@ -12,7 +12,7 @@ import random
 
 import numpy
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "base/testdata/python_random.json"
+OUT = pathlib.Path(__file__).resolve().parents[2] / "eval_tasks/python/testdata/random.json"
 SEEDS = [0, 1, 5, 42, 1234567, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 5, 10**15, 2**64 - 1]
 
 

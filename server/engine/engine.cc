@@ -31,7 +31,7 @@ namespace {
 
 using kernels::kPageTokens;
 
-// Full contexts that the cache holds unless told otherwise: one running, one starting, two remembered.
+// Full contexts that the cache holds unless set otherwise: one running, one starting, two remembered.
 constexpr int64_t kContextsInCache = 4;
 // Rows whose logits are made in one call of the head: enough to use the processor, small beside the weights.
 constexpr int64_t kHeadRowsMax = 64;
@@ -117,7 +117,7 @@ class EngineThread final : public Engine {
   absl::StatusOr<EngineResult> TimeShortRequest(EngineRequest request);
 
   void Loop();
-  bool TakeOrders();
+  bool DrainInbox();
   void RunStep(StepPlan& plan);
   void FailAll(const absl::Status& status);
   absl::Status RunForward(StepPlan& plan);
@@ -311,7 +311,7 @@ absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count
 // ---- The engine thread ----
 
 // New requests and cancellations reach the scheduler between steps. False when it is time to stop.
-bool EngineThread::TakeOrders() {
+bool EngineThread::DrainInbox() {
   std::vector<Handle> cancels;
   bool drop = false;
   {
@@ -337,7 +337,7 @@ void EngineThread::Loop() {
   bool is_running = true;
   while (is_running) {
     const absl::Status status = CatchExceptions("planning a step", [&] {
-      is_running = TakeOrders();
+      is_running = DrainInbox();
       StepPlan plan = is_running ? scheduler_.NextStep() : StepPlan();
       if (!plan.empty()) RunStep(plan);
       Deliver();
@@ -390,7 +390,7 @@ void EngineThread::RunStep(StepPlan& plan) {
   } else if (const absl::Status fault = Fault(); !fault.ok()) {
     Log(LogLevel::kError, "device_faulted", {{"model", model_->directory()}, {"error", fault.message()}});
     FailAll(fault);
-  } else if (!absl::IsCancelled(status)) {  // a cancelled step is void; whoever is left runs again
+  } else if (!absl::IsCancelled(status)) {  // a cancelled step is void; the remaining sequences run again
     Log(LogLevel::kError, "step_failed", {{"rows", plan.tokens.size()}, {"error", status.message()}});
     scheduler_.Fail(plan, status);
   }

@@ -9,8 +9,9 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "server/engine/engine.h"
-#include "server/model/config.h"
+#include "server/engine/options.h"
+#include "server/engine/request.h"
+#include "server/model/model_config.h"
 
 namespace varifocal {
 

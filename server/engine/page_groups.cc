@@ -44,8 +44,14 @@ int64_t PageGroupShape::PagesBefore() const {
 
 std::vector<PageGroupShape> PageGroupShapes(const Transformer& model) {
   std::vector<PageGroupShape> shapes;
-  for (size_t group = 0; group < model.config().page_groups.size(); ++group) {
-    shapes.push_back({.window = model.config().page_groups[group].window,
+  const ModelConfig& config = model.config();
+  for (size_t group = 0; group < config.page_groups.size(); ++group) {
+    bool reads_all_pages = false;
+    for (int64_t layer = 0; layer < config.layer_count; ++layer) {
+      const bool is_inside = config.layers[static_cast<size_t>(layer)].page_group == static_cast<int64_t>(group);
+      reads_all_pages = reads_all_pages || (is_inside && config.attention.ReadsAllPages(layer));
+    }
+    shapes.push_back({.window = reads_all_pages ? 0 : config.page_groups[group].window,
                       .page_bytes = model.PageBytes(static_cast<int64_t>(group)),
                       .reads_previous_page = model.config().attention.ReadsPreviousPage()});
   }

@@ -15,7 +15,7 @@
 namespace varifocal {
 
 struct PageGroupShape {
-  int64_t window = 0;                // 0: full layers
+  int64_t window = 0;                // 0: every page stays, as full layers need them
   int64_t page_bytes = 0;            // all layers of the group
   bool reads_previous_page = false;  // annotations of a row go on from the page before its own
 

@@ -31,10 +31,10 @@ void PageStore::Promise(size_t group, int64_t count, HeldPages& pages) {
   pages.promised[group] = count;
 }
 
-bool PageStore::Admit(const Wish& wish, HeldPages* pages) {
-  pages->tables = cache_.Acquire(wish.names, wish.token_ids);
+bool PageStore::Admit(const AdmissionRequest& request, HeldPages* pages) {
+  pages->tables = cache_.Acquire(request.names, request.token_ids);
   const int64_t cached = pages->page_count();
-  pages->page_end = PagesFor(wish.extent.prompt_rows + wish.extent.later_rows);
+  pages->page_end = PagesFor(request.extent.prompt_rows + request.extent.later_rows);
   pages->promised.assign(groups_.size(), 0);
   pages->passed.assign(groups_.size(), 0);
   pages->held.assign(groups_.size(), 0);
@@ -43,12 +43,12 @@ bool PageStore::Admit(const Wish& wish, HeldPages* pages) {
     const PageGroupShape& shape = groups_[group];
     pages->passed[group] = shape.FirstPage(cached * kernels::kPageTokens);
     pages->held[group] = cached - pages->passed[group];
-    pages->held_max[group] = PagesAtOnce(shape, wish.extent);
+    pages->held_max[group] = PagesAtOnce(shape, request.extent);
     const int64_t wanted = shape.is_full()
-                               ? PagesFor(wish.rows_now) - cached
+                               ? PagesFor(request.rows_now) - cached
                                : std::min(pages->held_max[group] - pages->held[group], pages->page_end - cached);
-    if (Available(group) < wanted + (shape.is_full() ? wish.spare_pages : 0)) {
-      GiveBack(*pages);
+    if (Available(group) < wanted + (shape.is_full() ? request.spare_pages : 0)) {
+      Release(*pages);
       return false;
     }
     Promise(group, wanted, *pages);
@@ -97,7 +97,7 @@ void PageStore::Pass(int64_t position, HeldPages& pages) {
   }
 }
 
-void PageStore::GiveBack(HeldPages& pages) {
+void PageStore::Release(HeldPages& pages) {
   for (size_t group = 0; group < pages.tables.size(); ++group) {
     for (const int32_t page : pages.tables[group]) {
       if (page >= 0) allocators_[group].Release(page);
@@ -132,7 +132,7 @@ bool PageStore::Split(const HeldPages& pages, int64_t prompt_rows, int64_t posit
   return true;
 }
 
-void PageStore::GiveBack(Branch& branch) {
+void PageStore::Release(Branch& branch) {
   for (size_t group = 0; group < branch.tables.size(); ++group) {
     for (size_t page = static_cast<size_t>(branch.own_begin); page < branch.tables[group].size(); ++page)
       allocators_[group].Release(branch.tables[group][page]);

@@ -48,7 +48,7 @@ class PageStore {
  public:
   PageStore(std::vector<PageGroupShape> groups, const std::vector<int64_t>& page_counts);
 
-  struct Wish {
+  struct AdmissionRequest {
     absl::Span<const Sha256Digest> names;  // of the pages that may come from the cache
     absl::Span<const int32_t> token_ids;
     SequenceExtent extent;
@@ -56,18 +56,18 @@ class PageStore {
     int64_t spare_pages = 0;  // of full groups, to be left for others
   };
   // Cached pages of the longest prefix and a promise of the rest. False, with nothing held, when that cannot be had.
-  bool Admit(const Wish& wish, HeldPages* pages);
+  bool Admit(const AdmissionRequest& request, HeldPages* pages);
   // Takes pages up to position_end; false when none is left (those that were got are kept).
   bool Extend(int64_t position_end, HeldPages& pages);
   // Lets go of what no row at `position` or after it looks at.
   void Pass(int64_t position, HeldPages& pages);
-  void GiveBack(HeldPages& pages);
+  void Release(HeldPages& pages);
 
   // Rows from prompt_rows up to position_end in pages of their own, beside those of `pages`; adds the copies that they
   // begin with. False, with nothing taken, unless there are pages that nobody was promised.
   bool Split(const HeldPages& pages, int64_t prompt_rows, int64_t position_end, Branch* branch,
              std::vector<PageCopy>* copies);
-  void GiveBack(Branch& branch);
+  void Release(Branch& branch);
 
   PrefixCache& cache() { return cache_; }
   const PrefixCache& cache() const { return cache_; }

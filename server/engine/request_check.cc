@@ -165,11 +165,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
     sequence->continuation_done.assign(score->continuations.size(), 0);
   }
   RETURN_IF_ERROR(CheckLength(config, static_cast<int64_t>(request.token_ids.size()), new_tokens));
-  absl::StatusOr<AttentionSetting> attention =
-      config.attention.With(request.attention_overrides, AttentionModelOf(config));
-  if (!attention.ok())
-    return WithReason(attention.status(), ErrorReason::kBadFocalTemperature, {{"field", "focal_temperatures"}});
-  sequence->attention = *std::move(attention);
+  ASSIGN_OR_RETURN(sequence->attention, config.attention.With(request.attention_overrides, AttentionModelOf(config)));
   sequence->rope_length = SettledRopeLength(config, static_cast<int64_t>(request.token_ids.size()) + new_tokens);
   sequence->extent = ExtentOf(limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens,
                               std::holds_alternative<ScoreContinuationsWork>(request.work));

@@ -4,9 +4,11 @@
 //
 // VARIFOCAL_SAME_BITS_PROMPTS=1000 asks that many prompts of the first case, for a long run by hand;
 // VARIFOCAL_SAME_BITS_ISA=avx2 has the CPU compute with that instruction set.
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -14,19 +16,22 @@
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
 #include "server/engine/engine_testing.h"
+#include "server/engine/step_plan.h"
 
 namespace varifocal {
 namespace {
 
 // Lengths on both sides of page borders; half of the prompts share their first tokens with others.
-std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_may_change) {
+// With groups some prompts are long enough to be computed by groups, and some are asked with another number of them.
+std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_may_change, bool has_groups = false) {
   constexpr size_t kLengths[] = {1, 2, 31, 127, 128, 129, 200, 255, 256, 257, 300, 384, 385, 420};
   std::vector<EngineRequest> requests;
   Random random("requests");
   for (size_t i = 0; i < prompt_count; ++i) {
     EngineRequest request;
     request.id = absl::StrCat("r", i);
-    std::vector<int32_t> ids = RandomIds(absl::StrCat("prompt ", i), kLengths[i % std::size(kLengths)]);
+    const size_t more = has_groups && i % 3 == 0 ? 600 : 0;
+    std::vector<int32_t> ids = RandomIds(absl::StrCat("prompt ", i), kLengths[i % std::size(kLengths)] + more);
     if (i % 2 == 0) {
       const std::vector<int32_t> shared = RandomIds(absl::StrCat("shared ", i % 3), 300);
       std::copy_n(shared.begin(), std::min(shared.size(), ids.size() - ids.size() / 4), ids.begin());
@@ -51,6 +56,7 @@ std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_ma
         request.work = ScoreTextWork{};
     }
     if (temperature_may_change && i % 5 == 0) request.attention_overrides = RunTimeTemperature({0.7});
+    if (has_groups && i % 2 == 0) request.attention_overrides.push_back({"focus-top-k", 1});
     requests.push_back(std::move(request));
   }
   return requests;
@@ -108,7 +114,7 @@ struct Setting {
 
 int64_t CacheBytes(const LoadedModel& model, int64_t pages) { return model.provenance().page_bytes * pages; }
 
-std::vector<Setting> Settings(const LoadedModel& model) {
+std::vector<Setting> Settings(const LoadedModel& model, int64_t few_pages) {
   return {
       {.name = "restart", .options = {}, .one_by_one = true},
       {.name = "batch of 16, cache on", .options = {.batch_size_max = 16}},
@@ -127,7 +133,7 @@ std::vector<Setting> Settings(const LoadedModel& model) {
       {.name = "one thread", .options = {.prefill_chunk_tokens = 200}, .threads = 1},
       {.name = "two threads", .options = {.prefill_chunk_tokens = 200}, .threads = 2},
       {.name = "cancelled neighbours", .options = {.prefill_chunk_tokens = 64}, .cancelled_neighbours = true},
-      {.name = "six pages", .options = {.prefill_chunk_tokens = 64, .kv_cache_bytes = CacheBytes(model, 6)}},
+      {.name = "few pages", .options = {.prefill_chunk_tokens = 64, .kv_cache_bytes = CacheBytes(model, few_pages)}},
   };
 }
 
@@ -162,20 +168,24 @@ class SameBitsTest : public testing::TestWithParam<Case> {
     const char* asked = std::getenv("VARIFOCAL_SAME_BITS_ISA");
     return asked != nullptr && std::string(GetParam().device) != "reference" ? asked : "";
   }
-  bool sequence_mean() const { return std::string(GetParam().golden) == "focal-learned-sequence"; }
-  bool learned() const { return std::string(GetParam().golden).find("learned") != std::string::npos; }
+  std::string golden() const { return GetParam().golden; }
+  bool whole_prompt() const { return golden() == "focal-learned-sequence" || golden() == "focus/llama-prompt"; }
+  bool learned() const {
+    return golden().find("learned") != std::string::npos || golden() == "focus/llama-focal-causal";
+  }
+  bool has_groups() const { return golden().starts_with("focus/"); }
 };
 
 TEST_P(SameBitsTest, WhateverTheCompany) {
   size_t prompt_count = GetParam().prompt_count;
   const char* asked = std::getenv("VARIFOCAL_SAME_BITS_PROMPTS");
   if (asked != nullptr && prompt_count == kFirstCasePrompts) prompt_count = static_cast<size_t>(std::atoll(asked));
-  const std::vector<EngineRequest> requests = MakeRequests(prompt_count, !learned());
+  const std::vector<EngineRequest> requests = MakeRequests(prompt_count, !learned(), has_groups());
   const std::vector<std::string> alone = Alone(requests);
   size_t compared = 0, differences = 0;
-  for (const Setting& setting : Settings(*Load())) {
+  for (const Setting& setting : Settings(*Load(), has_groups() ? 12 : 6)) {
     // A whole prompt in one step needs more memory than a few pages.
-    if (sequence_mean() && std::string(setting.name) == "six pages") continue;
+    if (whole_prompt() && std::string(setting.name) == "few pages") continue;
     auto engine = StartEngine(Load(setting.threads), setting.options);
     for (int pass = 0; pass < (setting.twice ? 2 : 1); ++pass) {
       std::vector<std::string> answers;
@@ -191,7 +201,7 @@ TEST_P(SameBitsTest, WhateverTheCompany) {
     }
     const EngineStatus status = engine->Status();
     EXPECT_EQ(status.pages_used, 0) << setting.name;
-    if (setting.twice && !sequence_mean()) {
+    if (setting.twice && !whole_prompt()) {
       EXPECT_GT(status.cached_tokens, 0) << setting.name;
     }
   }
@@ -210,7 +220,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"architectures/mistral-window", "auto", "f32", 42},
         Case{"architectures/qwen3-layer-types", "auto", "f32", 28}, Case{"attention/log-n-constant", "auto", "f32", 28},
         Case{"attention/log-n-learned", "auto", "bf16", 28}, Case{"architectures/llama-dynamic", "auto", "f32", 28},
-        Case{"architectures/llama-longrope", "auto", "f32", 28}),
+        Case{"architectures/llama-longrope", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "f32", 42},
+        Case{"focus/llama-paged", "auto", "f32", 28}, Case{"focus/llama-prompt", "auto", "f32", 28},
+        Case{"focus/llama-calibrated", "auto", "bf16", 28}, Case{"focus/llama-focal-causal", "auto", "f32", 28},
+        Case{"focus/gemma3-older-layers", "auto", "f32", 28}, Case{"focus/mistral-window", "auto", "f32", 28}),
     [](const testing::TestParamInfo<Case>& info) {
       std::string name = absl::StrCat(info.param.golden, "_", info.param.device, "_", info.param.dtype);
       for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
@@ -229,15 +242,34 @@ std::vector<EngineRequest> LongGenerations(int64_t new_tokens) {
   return requests;
 }
 
-size_t DifferencesWhenPreempted(EngineSabotage sabotage, int64_t* preemption_count, const char* golden = "tied-d16-f32",
+using PlanFault = std::function<void(StepPlan&)>;
+
+// A single row takes the decode kernels even when it is prompt, several rows the prefill kernels.
+void PhaseByRowCount(StepPlan& plan) {
+  if (plan.whole_prompt) return;
+  const bool single =
+      std::all_of(plan.entries.begin(), plan.entries.end(), [](const StepEntry& e) { return e.row_count == 1; });
+  plan.phase = single && plan.entries.size() == 1 ? kernels::Phase::kDecode : kernels::Phase::kPrefill;
+}
+
+// A step in which a preempted sequence recomputes generated tokens takes the prefill kernels.
+void ReplayThroughPrefill(StepPlan& plan) {
+  const bool replays = std::any_of(plan.entries.begin(), plan.entries.end(), [](const StepEntry& e) {
+    const int64_t generated = static_cast<int64_t>(e.sequence->result.new_token_ids.size());
+    return e.sequence->prompt_finished && e.sequence->fed_count() + 1 < generated;
+  });
+  if (replays) plan.phase = kernels::Phase::kPrefill;
+}
+
+size_t DifferencesWhenPreempted(const PlanFault& fault, int64_t* preemption_count, const char* golden = "tied-d16-f32",
                                 int64_t new_tokens = 200, int64_t pages = 7) {
   auto model = LoadForTest(GoldenDirectory(golden));
   const std::vector<EngineRequest> requests = LongGenerations(new_tokens);
   std::vector<std::string> alone;
   auto roomy = StartEngine(model, {.batch_size_max = 1});
   for (const EngineRequest& request : requests) alone.push_back(AnswerBits(roomy->Run(request)));
-  auto engine =
-      StartEngine(model, {.batch_size_max = 4, .kv_cache_bytes = CacheBytes(*model, pages), .sabotage = sabotage});
+  auto engine = StartEngine(
+      model, {.batch_size_max = 4, .kv_cache_bytes = CacheBytes(*model, pages), .test_only_alter_plan = fault});
   const std::vector<std::string> answers = AnswerTogether(*engine, requests, false, false);
   *preemption_count = engine->Status().preemption_count;
   return Differences(alone, answers);
@@ -245,21 +277,26 @@ size_t DifferencesWhenPreempted(EngineSabotage sabotage, int64_t* preemption_cou
 
 TEST(PreemptionTest, ReplayGivesTheSameBits) {
   int64_t preemption_count = 0;
-  EXPECT_EQ(DifferencesWhenPreempted(EngineSabotage::kNone, &preemption_count), 0u);
+  EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count), 0u);
   EXPECT_GT(preemption_count, 0);
 }
 
 TEST(PreemptionTest, ReplayGivesTheSameBitsWithWindows) {
   int64_t preemption_count = 0;
   // 22 pages for full layers and 12 for windows: four sequences of seven pages, of which a window takes three at most.
-  EXPECT_EQ(DifferencesWhenPreempted(EngineSabotage::kNone, &preemption_count, "architectures/gemma3-newer", 700, 17),
-            0u);
+  EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "architectures/gemma3-newer", 700, 17), 0u);
+  EXPECT_GT(preemption_count, 0);
+}
+
+TEST(PreemptionTest, ReplayGivesTheSameBitsWithGroups) {
+  int64_t preemption_count = 0;
+  EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "focus/llama-paged", 500, 14), 0u);
   EXPECT_GT(preemption_count, 0);
 }
 
 TEST(ControlTest, ReplayThroughPrefillIsSeen) {
   int64_t preemption_count = 0;
-  const size_t found = DifferencesWhenPreempted(EngineSabotage::kReplayByPrefill, &preemption_count);
+  const size_t found = DifferencesWhenPreempted(ReplayThroughPrefill, &preemption_count);
   std::printf("control, replay through prefill: %zu of 4 answers differ after %d preemptions\n", found,
               static_cast<int>(preemption_count));
   EXPECT_GT(found, 0u);
@@ -269,10 +306,9 @@ TEST(ControlTest, PhaseChosenByRowCountIsSeen) {
   auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
   const std::vector<EngineRequest> requests = MakeRequests(28, false);
   auto whole = StartEngine(model, {.prefill_chunk_tokens = 4096, .batch_size_max = 1, .prefix_cache = false});
-  auto broken = StartEngine(model, {.prefill_chunk_tokens = 1,
-                                    .batch_size_max = 1,
-                                    .prefix_cache = false,
-                                    .sabotage = EngineSabotage::kPhaseByRowCount});
+  auto broken = StartEngine(
+      model,
+      {.prefill_chunk_tokens = 1, .batch_size_max = 1, .prefix_cache = false, .test_only_alter_plan = PhaseByRowCount});
   size_t found = 0;
   for (const EngineRequest& request : requests)
     found += AnswerBits(whole->Run(request)) != AnswerBits(broken->Run(request));

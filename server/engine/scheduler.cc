@@ -97,14 +97,14 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
   // A sequence that comes back after giving its pages back needs room for what it will replay as well.
   const int64_t rows =
       sequence.prompt_length() + ScoredRowsMax(sequence) + static_cast<int64_t>(sequence.result.new_token_ids.size());
-  const PageStore::Wish wish{
+  const PageStore::AdmissionRequest request{
       .names = absl::MakeConstSpan(sequence.page_names).subspan(0, static_cast<size_t>(sequence.reusable_page_count)),
       .token_ids = sequence.request.token_ids,
       .extent = sequence.extent,
       .rows_now = rows,
       // One page in hand for each running sequence, so that admitting does not at once lead to giving back.
       .spare_pages = static_cast<int64_t>(running_.size())};
-  if (!store_.Admit(wish, &sequence.pages)) return false;
+  if (!store_.Admit(request, &sequence.pages)) return false;
   sequence.rows_done = sequence.pages.page_count() * kPageTokens;
   sequence.result.cached_token_count = sequence.rows_done;
   totals_.cached_tokens += sequence.rows_done;
@@ -122,7 +122,7 @@ void Scheduler::Admit() {
       ++i;  // others may pass: it waits for a neighbour, not for memory
       continue;
     }
-    if (!TryAdmit(*waiting_[i])) return;  // nobody passes a request that waits for memory
+    if (!TryAdmit(*waiting_[i])) return;  // no request overtakes one that waits for memory
     running_.push_back(std::move(waiting_[i]));
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -143,11 +143,11 @@ bool Scheduler::Preempt(Sequence& sequence) {
   std::unique_ptr<Sequence> victim = std::move(running_.back());
   running_.pop_back();
   const bool other = victim.get() != &sequence;
-  store_.GiveBack(victim->pages);
+  store_.Release(victim->pages);
   victim->rows_done = 0;
   victim->prompt_finished = false;
   victim->shared_ends.clear();
-  GiveBackBranches(*victim);
+  ReleaseBranches(*victim);
   victim->continuation_index = 0;
   victim->continuation_done.assign(victim->continuation_done.size(), 0);
   victim->result.continuations.clear();
@@ -163,18 +163,14 @@ bool Scheduler::Preempt(Sequence& sequence) {
 bool Scheduler::MayRun(const Sequence& sequence) const { return !is_timing_ || sequence.timing_only; }
 
 StepPlan Scheduler::NextStep() {
-  for (const auto& sequence : running_) GiveBackBranches(*sequence);  // of the step before
+  for (const auto& sequence : running_) ReleaseBranches(*sequence);  // of the step before
   Admit();
   is_timing_ =
       std::any_of(running_.begin(), running_.end(), [](const auto& sequence) { return sequence->timing_only; });
   StepPlan plan = prefill_next_ ? PlanPrefill() : PlanDecode();
   if (plan.empty()) plan = prefill_next_ ? PlanDecode() : PlanPrefill();
   prefill_next_ = plan.phase == kernels::Phase::kDecode;
-  if (!plan.empty() && options_.sabotage == EngineSabotage::kPhaseByRowCount && !plan.whole_prompt) {
-    const bool single =
-        std::all_of(plan.entries.begin(), plan.entries.end(), [](const StepEntry& e) { return e.row_count == 1; });
-    plan.phase = single && plan.entries.size() == 1 ? kernels::Phase::kDecode : kernels::Phase::kPrefill;
-  }
+  if (options_.test_only_alter_plan != nullptr && !plan.empty()) options_.test_only_alter_plan(plan);
   return plan;
 }
 
@@ -251,15 +247,6 @@ bool Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPl
     }
     return true;
   }
-  if (sequence.generate() != nullptr) {  // only when sabotaged: generated tokens again, as if they were prompt
-    const std::vector<int32_t>& ids = sequence.result.new_token_ids;
-    const int64_t fed = sequence.fed_count();
-    const int64_t count = std::min(row_count_max, static_cast<int64_t>(ids.size()) - 1 - fed);
-    if (!Extend(sequence, sequence.rows_done + count)) return false;
-    plan.AddRows(&sequence, std::span(ids).subspan(static_cast<size_t>(fed), static_cast<size_t>(count)),
-                 sequence.rows_done);
-    return true;
-  }
   return AddContinuations(sequence, row_count_max, plan);
 }
 
@@ -300,16 +287,16 @@ bool Scheduler::AddContinuations(Sequence& sequence, int64_t row_count_max, Step
   return true;
 }
 
-void Scheduler::GiveBackBranches(Sequence& sequence) {
-  for (Branch& branch : sequence.branches) store_.GiveBack(branch);
+void Scheduler::ReleaseBranches(Sequence& sequence) {
+  for (Branch& branch : sequence.branches) store_.Release(branch);
   sequence.branches.clear();
 }
 
 // ---- Endings ----
 
 void Scheduler::Finish(Sequence* sequence, absl::Status status) {
-  store_.GiveBack(sequence->pages);
-  GiveBackBranches(*sequence);
+  store_.Release(sequence->pages);
+  ReleaseBranches(*sequence);
   std::unique_ptr<Sequence> owned;
   auto is_it = [&](const std::unique_ptr<Sequence>& held) { return held.get() == sequence; };
   if (auto it = std::find_if(running_.begin(), running_.end(), is_it); it != running_.end()) {
@@ -325,7 +312,7 @@ void Scheduler::Finish(Sequence* sequence, absl::Status status) {
   finished_.push_back({std::move(owned), std::move(status)});
 }
 
-void Scheduler::Cancel(Engine::Handle handle) {
+void Scheduler::Cancel(EngineHandle handle) {
   auto matches = [&](const std::unique_ptr<Sequence>& sequence) { return sequence->handle == handle; };
   Sequence* found = nullptr;
   if (auto it = std::find_if(running_.begin(), running_.end(), matches); it != running_.end()) found = it->get();
@@ -336,7 +323,7 @@ void Scheduler::Cancel(Engine::Handle handle) {
 }
 
 void Scheduler::Fail(const StepPlan& plan, const absl::Status& status) {
-  const Sequence* last = nullptr;  // entries of one sequence stand together
+  const Sequence* last = nullptr;  // entries of one sequence are adjacent
   for (const StepEntry& entry : plan.entries) {
     if (entry.sequence != last) Finish(entry.sequence, status);
     last = entry.sequence;

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
+#include "server/engine/options.h"
 #include "server/engine/page_store.h"
 #include "server/engine/sequence.h"
 #include "server/engine/step_plan.h"
@@ -44,7 +45,7 @@ class Scheduler {
 
   void Enqueue(std::unique_ptr<Sequence> sequence);
   // Ends a sequence that waits or runs; between steps only.
-  void Cancel(Engine::Handle handle);
+  void Cancel(EngineHandle handle);
   void FailAll(const absl::Status& status);
   void DropPrefixCache() { store_.cache().Clear(); }
 
@@ -72,7 +73,7 @@ class Scheduler {
   StepPlan PlanPrefill();
   bool AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPlan& plan);
   bool AddContinuations(Sequence& sequence, int64_t row_count_max, StepPlan& plan);
-  void GiveBackBranches(Sequence& sequence);
+  void ReleaseBranches(Sequence& sequence);
   bool Extend(Sequence& sequence, int64_t position_end);
   bool Preempt(Sequence& sequence);
 

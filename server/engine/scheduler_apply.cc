@@ -34,7 +34,7 @@ absl::Status CheckFinite(std::span<const HeadResult> head, int64_t position) {
 
 void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output) {
   totals_.step_count += !is_timing_;
-  const Sequence* ended = nullptr;  // entries of one sequence stand together
+  const Sequence* ended = nullptr;  // entries of one sequence are adjacent
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     const StepEntry& entry = plan.entries[i];
     if (entry.sequence == ended) continue;
@@ -62,19 +62,13 @@ void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output) {
 absl::Status Scheduler::ApplyPrefill(const StepEntry& entry, std::span<const HeadResult> head) {
   Sequence& sequence = *entry.sequence;
   const int64_t length = sequence.prompt_length();
-  if (sequence.rows_done >= length && sequence.generate() != nullptr) {  // sabotaged replay
-    sequence.rows_done += entry.row_count;
-  } else if (sequence.rows_done < length) {
+  if (sequence.rows_done < length) {
     RETURN_IF_ERROR(ApplyPrompt(entry, head));
   } else {
     ApplyContinuation(entry, head);
   }
   if (sequence.rows_done < length) return absl::OkStatus();
-  if (sequence.generate() != nullptr) {
-    const bool replays = options_.sabotage == EngineSabotage::kReplayByPrefill &&
-                         sequence.fed_count() + 1 < static_cast<int64_t>(sequence.result.new_token_ids.size());
-    sequence.prompt_finished = !replays;
-  }
+  if (sequence.generate() != nullptr) sequence.prompt_finished = true;
   if (sequence.prompt_done_us < 0) sequence.prompt_done_us = clock_.MonotonicMicros();
   return absl::OkStatus();
 }

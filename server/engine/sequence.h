@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "base/sha256.h"
-#include "server/engine/engine.h"
 #include "server/engine/page_store.h"
+#include "server/engine/request.h"
 
 namespace varifocal {
 
 struct Sequence {
-  Engine::Handle handle = 0;
+  EngineHandle handle = 0;
   EngineRequest request;
   EngineCallbacks callbacks;
   AttentionSetting attention;            // sequences with equal json() may share a step

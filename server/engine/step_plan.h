@@ -15,7 +15,7 @@ struct StepEntry {
   int64_t row_count = 0;
   size_t head_begin = 0;  // its head rows
   size_t head_count = 0;
-  size_t continuation = 0;  // which, where rows of a continuation stand here
+  size_t continuation = 0;  // which, for rows of a continuation
 };
 
 struct StepPlan {
@@ -25,7 +25,7 @@ struct StepPlan {
   std::vector<ForwardSequence> rows;
   std::vector<kernels::HeadRow> head_rows;
   int64_t logits_slot_count = 0;      // one for each draw
-  std::vector<StepEntry> entries;     // a sequence may stand here more than once, with different continuations
+  std::vector<StepEntry> entries;     // a sequence may occur more than once, with different continuations
   std::vector<PageCopy> page_copies;  // before the step
 
   bool empty() const { return entries.empty(); }

@@ -86,7 +86,7 @@ absl::StatusOr<AnswerImportResult> ImportAnswers(AnswerImport import) {
       DatabaseSink::Create(writer.get(), {added.job_id, spec.keep_prompts, {{variant.name, execution_id}}}));
   ReadyAnswers answers(import.answers);
   RunnerHooks hooks;
-  hooks.on_progress = [&](const Progress& progress) {
+  hooks.on_progress = [&](const RunProgress& progress) {
     result.answered_count = progress.done_count - progress.failed_count;
     result.failed_count = progress.failed_count;
   };

@@ -19,7 +19,7 @@ std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 
 std::string Strings(const std::vector<std::string>& values) { return Dump(Json(values)); }
 
-db::SampleRecord ToSampleRecord(const SampleRecord& record, bool keep_prompts) {
+db::SampleRecord ToSampleRecord(const SampleResult& record, bool keep_prompts) {
   const Sample& sample = *record.sample;
   db::SampleRecord row;
   row.task = record.cell.task;
@@ -53,7 +53,7 @@ db::SampleRecord ToSampleRecord(const SampleRecord& record, bool keep_prompts) {
   return row;
 }
 
-db::GenerationRecord ToGenerationRecord(const SampleRecord& record) {
+db::GenerationRecord ToGenerationRecord(const SampleResult& record) {
   db::GenerationRecord row;
   if (!record.error.ok()) {
     row.error_code = ReasonOf(record.error).name;
@@ -89,7 +89,7 @@ db::GenerationRecord ToGenerationRecord(const SampleRecord& record) {
 
 }  // namespace
 
-db::Outcome ToOutcome(const SampleRecord& record, int64_t cell_id, int64_t execution_id, bool keep_prompts) {
+db::Outcome ToOutcome(const SampleResult& record, int64_t cell_id, int64_t execution_id, bool keep_prompts) {
   db::Outcome outcome;
   outcome.cell_id = cell_id;
   outcome.execution_id = execution_id;
@@ -103,29 +103,29 @@ absl::StatusOr<std::unique_ptr<DatabaseSink>> DatabaseSink::Create(db::Writer* w
   auto sink = std::unique_ptr<DatabaseSink>(new DatabaseSink(writer, std::move(options)));
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> rows, writer->Cells(sink->options_.job_id));
   for (const db::CellRow& row : rows) {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> missing, writer->MissingSamples(row.cell_id));
+    ASSIGN_OR_RETURN(const std::vector<int64_t> to_ask, writer->SamplesToAsk(row.cell_id));
     const CellKey key = {row.cell.variant, row.cell.task, static_cast<int>(row.cell.context_length)};
     Cell& cell = sink->cells_[key];
     cell.cell_id = row.cell_id;
-    cell.is_missing.resize(static_cast<size_t>(row.cell.planned_count));
-    for (const int64_t index : missing) cell.is_missing[static_cast<size_t>(index)] = true;
+    cell.is_to_ask.resize(static_cast<size_t>(row.cell.planned_count));
+    for (const int64_t index : to_ask) cell.is_to_ask[static_cast<size_t>(index)] = true;
   }
   return sink;
 }
 
-absl::StatusOr<bool> DatabaseSink::AlreadyDone(const CellKey& cell, int index) {
+absl::StatusOr<bool> DatabaseSink::IsToAsk(const CellKey& cell, int index) {
   const auto found = cells_.find(cell);
   if (found == cells_.end()) {
     return absl::FailedPreconditionError(absl::StrCat("the job has no cell ", cell.variant, " x ", cell.task, " x ",
                                                       cell.context_length, " in the database: its grid has changed"));
   }
-  const std::vector<bool>& is_missing = found->second.is_missing;
-  return index < 0 || static_cast<size_t>(index) >= is_missing.size() || !is_missing[static_cast<size_t>(index)];
+  const std::vector<bool>& is_to_ask = found->second.is_to_ask;
+  return index >= 0 && static_cast<size_t>(index) < is_to_ask.size() && is_to_ask[static_cast<size_t>(index)];
 }
 
-absl::Status DatabaseSink::Record(const SampleRecord& record) {
+absl::Status DatabaseSink::Record(const SampleResult& record) {
   const auto found = cells_.find(record.cell);
-  VF_CHECK(found != cells_.end(), "AlreadyDone comes first");
+  VF_CHECK(found != cells_.end(), "IsToAsk comes first");
   const auto execution = options_.execution_ids.find(record.cell.variant);
   VF_CHECK(execution != options_.execution_ids.end(), "every variant has an execution");
   const db::Outcome outcome = ToOutcome(record, found->second.cell_id, execution->second, options_.keep_prompts);
@@ -136,7 +136,7 @@ absl::Status DatabaseSink::Record(const SampleRecord& record) {
         db::IsBlocked(recorded) && options_.wait_to_retry && options_.wait_to_retry(recorded, attempt_count);
     if (!again) return recorded;
   }
-  found->second.is_missing[static_cast<size_t>(record.sample->index)] = false;
+  found->second.is_to_ask[static_cast<size_t>(record.sample->index)] = false;
   const db::GenerationRecord& said = outcome.generation;
   if (!record.error.ok()) {
     Log(LogLevel::kWarning, "sample_failed",

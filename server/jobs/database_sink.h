@@ -30,16 +30,16 @@ class DatabaseSink : public SampleSink {
     std::function<bool(const absl::Status& error, int attempt_count)> wait_to_retry;
   };
 
-  // Reads what is missing; failed samples count as missing.
+  // Reads what the job still asks for (db/resume.h).
   static absl::StatusOr<std::unique_ptr<DatabaseSink>> Create(db::Writer* writer, Options options);
 
-  absl::StatusOr<bool> AlreadyDone(const CellKey& cell, int index) override;
-  absl::Status Record(const SampleRecord& record) override;
+  absl::StatusOr<bool> IsToAsk(const CellKey& cell, int index) override;
+  absl::Status Record(const SampleResult& record) override;
 
  private:
   struct Cell {
     int64_t cell_id = 0;
-    std::vector<bool> is_missing;  // by sample index; one bit each, as a job may have two million samples
+    std::vector<bool> is_to_ask;  // by sample index; one bit each, as a job may have two million samples
   };
   DatabaseSink(db::Writer* writer, Options options) : writer_(writer), options_(std::move(options)) {}
 
@@ -49,6 +49,6 @@ class DatabaseSink : public SampleSink {
 };
 
 // One record as the database stores it.
-db::Outcome ToOutcome(const SampleRecord& record, int64_t cell_id, int64_t execution_id, bool keep_prompts);
+db::Outcome ToOutcome(const SampleResult& record, int64_t cell_id, int64_t execution_id, bool keep_prompts);
 
 }  // namespace varifocal

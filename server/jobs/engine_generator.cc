@@ -11,7 +11,7 @@
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/engine/request_check.h"
-#include "server/jobs/continuations.h"
+#include "server/hosting/continuations.h"
 
 namespace varifocal {
 namespace {
@@ -68,7 +68,7 @@ struct EngineGenerator::Part {
   std::vector<size_t> continuations;
 };
 
-struct EngineGenerator::Several {
+struct EngineGenerator::Fanout {
   std::mutex mutex;
   std::vector<Engine::Handle> handles;             // written before anybody knows the id
   std::vector<std::vector<size_t>> continuations;  // of each part
@@ -89,7 +89,7 @@ struct EngineGenerator::Several {
   }
 
   // One sample's answer: it took as long as the slowest part, and its prompt is the longest.
-  absl::StatusOr<Generation> Together() const {
+  absl::StatusOr<Generation> Merged() const {
     if (!error.ok()) return error;
     Generation whole = answers[0];
     size_t count = 0;
@@ -113,28 +113,28 @@ struct EngineGenerator::Several {
   }
 };
 
-struct EngineGenerator::UnderWay {
+struct EngineGenerator::Pending {
   std::mutex mutex;
   Id last_id = kSeveral;
-  std::map<Id, std::shared_ptr<Several>> several;
+  std::map<Id, std::shared_ptr<Fanout>> fanouts;
 
   void Finish(Id id, size_t part, absl::StatusOr<Generation> answer) {
-    std::shared_ptr<Several> one;
+    std::shared_ptr<Fanout> one;
     {
       const std::lock_guard<std::mutex> lock(mutex);
-      one = several.at(id);
+      one = fanouts.at(id);
     }
     if (!one->Add(part, std::move(answer))) return;
     {
       const std::lock_guard<std::mutex> lock(mutex);
-      several.erase(id);
+      fanouts.erase(id);
     }
-    one->done(one->Together());
+    one->done(one->Merged());
   }
 };
 
 EngineGenerator::EngineGenerator(std::shared_ptr<HostedModel> model)
-    : model_(std::move(model)), under_way_(std::make_shared<UnderWay>()) {}
+    : model_(std::move(model)), pending_(std::make_shared<Pending>()) {}
 
 absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationRequest& request) const {
   const Sample& sample = *request.sample;
@@ -211,7 +211,7 @@ Generator::Id EngineGenerator::Start(const GenerationRequest& request, Done done
     done(parts.status());
     return kNeverStarted;
   }
-  if (parts->size() > 1) return StartSeveral(*std::move(parts), std::move(done));
+  if (parts->size() > 1) return StartFanout(*std::move(parts), std::move(done));
   // The engine takes its callback by value and drops it when Start fails, so `done` is kept here as well.
   EngineCallbacks callbacks;
   callbacks.on_done = [done](absl::StatusOr<EngineResult> result) { done(ToGeneration(std::move(result))); };
@@ -225,33 +225,33 @@ Generator::Id EngineGenerator::Start(const GenerationRequest& request, Done done
   return *handle + 1;  // an id is never 0, a handle may be
 }
 
-Generator::Id EngineGenerator::StartSeveral(std::vector<Part> parts, Done done) {
-  const auto several = std::make_shared<Several>();
-  several->left_count = parts.size();
-  several->answers.resize(parts.size());
-  several->done = std::move(done);
-  for (const Part& part : parts) several->continuations.push_back(part.continuations);
+Generator::Id EngineGenerator::StartFanout(std::vector<Part> parts, Done done) {
+  const auto fanout = std::make_shared<Fanout>();
+  fanout->left_count = parts.size();
+  fanout->answers.resize(parts.size());
+  fanout->done = std::move(done);
+  for (const Part& part : parts) fanout->continuations.push_back(part.continuations);
   Id id = 0;
   {
-    const std::lock_guard<std::mutex> lock(under_way_->mutex);
-    id = ++under_way_->last_id;
-    under_way_->several[id] = several;
+    const std::lock_guard<std::mutex> lock(pending_->mutex);
+    id = ++pending_->last_id;
+    pending_->fanouts[id] = fanout;
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     EngineCallbacks callbacks;
-    callbacks.on_done = [under_way = under_way_, id, i](absl::StatusOr<EngineResult> result) {
-      under_way->Finish(id, i, ToGeneration(std::move(result)));
+    callbacks.on_done = [pending = pending_, id, i](absl::StatusOr<EngineResult> result) {
+      pending->Finish(id, i, ToGeneration(std::move(result)));
     };
     const absl::StatusOr<Engine::Handle> handle = CatchExceptions("starting the sample", [&] {
       return model_->engine->Start(std::move(parts[i].request), std::move(callbacks));
     });
     if (handle.ok()) {
-      several->handles.push_back(*handle);
+      fanout->handles.push_back(*handle);
       continue;
     }
     // Said before the others are cancelled: the first error is the answer.
-    for (size_t j = i; j < parts.size(); ++j) under_way_->Finish(id, j, handle.status());
-    for (const Engine::Handle started : several->handles) model_->engine->Cancel(started);
+    for (size_t j = i; j < parts.size(); ++j) pending_->Finish(id, j, handle.status());
+    for (const Engine::Handle started : fanout->handles) model_->engine->Cancel(started);
     break;
   }
   return id;
@@ -262,9 +262,9 @@ void EngineGenerator::Cancel(Id id) {
   if (id <= kSeveral) return model_->engine->Cancel(id - 1);
   std::vector<Engine::Handle> handles;
   {
-    const std::lock_guard<std::mutex> lock(under_way_->mutex);
-    const auto found = under_way_->several.find(id);
-    if (found != under_way_->several.end()) handles = found->second->handles;
+    const std::lock_guard<std::mutex> lock(pending_->mutex);
+    const auto found = pending_->fanouts.find(id);
+    if (found != pending_->fanouts.end()) handles = found->second->handles;
   }
   for (const Engine::Handle handle : handles) model_->engine->Cancel(handle);
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "eval_tasks/generator.h"
-#include "server/jobs/model_host.h"
+#include "server/hosting/model_host.h"
 
 namespace varifocal {
 
@@ -25,17 +25,17 @@ class EngineGenerator : public Generator {
   absl::Status Fault() const override;
 
  private:
-  struct Part;      // a request of the engine, and which of the sample's continuations it scores
-  struct Several;   // the parts of one sample under way
-  struct UnderWay;  // all Several by id
+  struct Part;     // a request of the engine, and which of the sample's continuations it scores
+  struct Fanout;   // the parts of one sample under way
+  struct Pending;  // fan-outs by id
 
   absl::StatusOr<EngineRequest> ToGenerate(const GenerationRequest& request) const;
   absl::StatusOr<std::vector<Part>> ToScore(const GenerationRequest& request) const;
   absl::StatusOr<std::vector<Part>> ToParts(const GenerationRequest& request) const;
-  Id StartSeveral(std::vector<Part> parts, Done done);
+  Id StartFanout(std::vector<Part> parts, Done done);
 
   const std::shared_ptr<HostedModel> model_;
-  const std::shared_ptr<UnderWay> under_way_;  // the engine's callbacks hold it too
+  const std::shared_ptr<Pending> pending_;  // the engine's callbacks hold it too
 };
 
 }  // namespace varifocal

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/job_spec.h"
-#include "server/jobs/model_host.h"
+#include "server/hosting/model_host.h"
 
 namespace varifocal {
 

@@ -26,7 +26,7 @@ constexpr int64_t kLongestPauseUs = 10'000'000;  // .. up to here
 constexpr auto kPauseSlice = std::chrono::milliseconds(20);
 constexpr auto kCheckpointPeriod = std::chrono::seconds(1);
 
-// The sentence that stands in the job. A lost device is no sample's fault: those under way have no record, and are
+// The error message of the job. A lost device is no sample's fault: those under way have no record, and are
 // asked again like those that were never asked.
 std::string WhyItFailed(int64_t job_id, const absl::Status& status) {
   if (!HasReason(status, ErrorReason::kDeviceFaulted)) return std::string(status.message());
@@ -210,7 +210,7 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
                    WhileBlocked([&] { return DatabaseSink::Create(writer_.get(), sink_options); }));
 
   RunnerHooks hooks;
-  hooks.on_progress = [this, job_id](const Progress& progress) {
+  hooks.on_progress = [this, job_id](const RunProgress& progress) {
     Beat();
     EndPause();  // what is reported was written
     std::lock_guard<std::mutex> lock(mutex_);

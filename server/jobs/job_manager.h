@@ -41,8 +41,8 @@
 #include "db/writer.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/runner.h"
+#include "server/hosting/model_host.h"
 #include "server/jobs/job_estimate.h"
-#include "server/jobs/model_host.h"
 #include "server/jobs/progress_meter.h"
 #include "server/jobs/resolved_job.h"
 

@@ -9,7 +9,7 @@ constexpr int64_t kWindowUs = 30'000'000;
 
 }  // namespace
 
-void ProgressMeter::Update(const Progress& progress, int64_t now_us) {
+void ProgressMeter::Update(const RunProgress& progress, int64_t now_us) {
   planned_weight_ = done_weight_ = 0;
   for (const CellProgress& cell : progress.cells) {
     planned_weight_ += static_cast<double>(cell.planned_count) * cell.cell.context_length;

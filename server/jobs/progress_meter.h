@@ -17,7 +17,7 @@ namespace varifocal {
 class ProgressMeter {
  public:
   // Call at the start of a run and with every progress report, in order of time.
-  void Update(const Progress& progress, int64_t now_us);
+  void Update(const RunProgress& progress, int64_t now_us);
 
   double TokensPerSecond(int64_t now_us) const;   // 0 before the first answer
   double RemainingSeconds(int64_t now_us) const;  // negative when not known

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kSecondUs = 1'000'000;
 
-Progress Report(int done_short, int done_long, int64_t tokens) {
-  Progress progress;
+RunProgress Report(int done_short, int done_long, int64_t tokens) {
+  RunProgress progress;
   progress.prompt_token_count = tokens;
   progress.cells = {{{"a", "t", 1000}, 10, done_short, 0}, {{"a", "t", 3000}, 10, done_long, 0}};
   return progress;

@@ -16,7 +16,7 @@
 #include "db/records.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/job_spec.h"
-#include "server/jobs/model_host.h"
+#include "server/hosting/model_host.h"
 
 namespace varifocal {
 

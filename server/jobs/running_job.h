@@ -22,7 +22,7 @@ struct JobManager::Running {
   std::string paused_reason;  // empty: it is at work
   std::string lost_reason;    // why nothing of it can be stored any more
   std::shared_ptr<Runner> runner;
-  Progress progress;
+  RunProgress progress;
   ProgressMeter meter;
 };
 

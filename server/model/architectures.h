@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "server/model/config.h"
 #include "server/model/config_reader.h"
+#include "server/model/model_config.h"
 #include "server/model/rope_keys.h"
 
 namespace varifocal {

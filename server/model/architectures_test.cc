@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/model/config.h"
 
 namespace varifocal {
 namespace {

@@ -271,6 +271,9 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   RETURN_IF_ERROR(ReadRopes(reader, *architecture, config));
   GroupLayers(config);
   ASSIGN_OR_RETURN(config.attention, AttentionSetting::Read(reader, AttentionModelOf(config)));
+  if (const std::optional<int64_t> trained = config.attention.TrainedContextLength()) {
+    config.trained_context_length = std::min(*trained, config.trained_context_length.value_or(*trained));
+  }
   RETURN_IF_ERROR(RefuseUnsupported(reader));
   RETURN_IF_ERROR(architecture->read_config(reader, config));
   ASSIGN_OR_RETURN(config.eos_token_ids, ReadTokenIds(reader, "eos_token_id", config.vocabulary_size));
@@ -279,43 +282,6 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   reader.Ignore(kHarmless);
   RETURN_IF_ERROR(reader.RefuseUnread());
   return config;
-}
-
-void GroupLayers(ModelConfig& config) {
-  std::map<int64_t, int64_t> group_of;  // by window, in order
-  for (LayerConfig& layer : config.layers) {
-    if (layer.window >= config.max_position) layer.window = 0;
-    group_of.emplace(layer.window, 0);
-  }
-  config.page_groups.clear();
-  for (auto& [window, group] : group_of) {
-    group = static_cast<int64_t>(config.page_groups.size());
-    config.page_groups.push_back({.window = window});
-  }
-  for (LayerConfig& layer : config.layers) {
-    layer.page_group = group_of[layer.window];
-    layer.group_layer = config.page_groups[static_cast<size_t>(layer.page_group)].layer_count++;
-  }
-}
-
-AttentionModel AttentionModelOf(const ModelConfig& config) {
-  AttentionModel model{
-      .layer_count = config.layer_count, .head_count = config.head_count, .width = config.width, .windows = {}};
-  for (const LayerConfig& layer : config.layers) model.windows.push_back(layer.window);
-  return model;
-}
-
-int64_t SettledRopeLength(const ModelConfig& config, int64_t total_length) {
-  // The greatest of them tells every one what it needs: a rope whose own is 0 is below its original length there, too.
-  int64_t settled = 0;
-  for (const RopeConfig& rope : config.ropes) settled = std::max(settled, rope.SettledLength(total_length));
-  return settled;
-}
-
-std::string RopesToString(const ModelConfig& config) {
-  if (config.ropes.empty()) return "none";
-  return absl::StrJoin(config.ropes, "; ",
-                       [](std::string* out, const RopeConfig& rope) { out->append(rope.ToString()); });
 }
 
 absl::StatusOr<std::optional<std::vector<int32_t>>> ParseGenerationConfigEos(absl::string_view json_text,

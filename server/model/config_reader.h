@@ -1,4 +1,4 @@
-// Reads one JSON object key by key and remembers which keys were read, so that what nobody read can be refused by name.
+// Reads one JSON object key by key and remembers which keys were read, so that unread keys can be refused by name.
 //
 //   ConfigReader reader(json, "rope_scaling");
 //   ASSIGN_OR_RETURN(double factor, reader.Positive("factor"));

@@ -22,7 +22,8 @@ kernels::StepShape ToStepShape(const ModelConfig& config, const ForwardLimits& l
           .kv_head_count = static_cast<int>(config.kv_head_count),
           .head_dim = static_cast<int>(config.head_width),
           .ffn_dim = static_cast<int>(config.feed_forward_width),
-          .vocab_size = static_cast<int>(config.vocabulary_size)};
+          .vocab_size = static_cast<int>(config.vocabulary_size),
+          .gather_top_k_max = config.attention.GatherTopKMax()};
 }
 
 struct BufferBytes {
@@ -255,6 +256,7 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                              .scale = kernels::FocalScale(terms.scale, terms.temperature),
                                              .row_scales = terms.row_scales,
                                              .head_scales = terms.head_scales,
+                                             .groups = terms.groups ? &*terms.groups : nullptr,
                                              .out = Whole(attended_)}));
 }
 

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "server/model/config.h"
 #include "server/model/config_reader.h"
+#include "server/model/model_config.h"
 
 namespace varifocal {
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
+#include "server/model/config.h"
 #include "server/model/kernel_status.h"
 #include "server/model/transformer.h"
 #include "server/model/weight_source.h"

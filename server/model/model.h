@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "server/model/config.h"
+#include "server/model/model_config.h"
 
 namespace varifocal {
 

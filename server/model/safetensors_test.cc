@@ -68,9 +68,9 @@ std::vector<BadFile> BadFiles() {
       {"NotUtf8", File("{\"\xff\":1}", 0), "header"},
       {"NulInHeader", File(std::string("{\0}", 3), 0), "header"},
       {"NaN", one("\"a\":NaN", 0), "header"},
-      {"DuplicateTensor", one(good + "," + good, 8), "stands twice"},
+      {"DuplicateTensor", one(good + "," + good, 8), "is given twice"},
       {"DuplicateKey", one("\"a\":{\"dtype\":\"F32\",\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,8]}", 8),
-       "stands twice"},
+       "is given twice"},
       {"TooDeep", File("{\"a\":" + std::string(300, '[') + std::string(300, ']') + "}", 0), "levels"},
       // Entries.
       {"EntryNumber", one("\"a\":1", 0), "number"},
@@ -308,7 +308,7 @@ TEST_F(DirectoryTest, IndexNotJson) {
 }
 TEST_F(DirectoryTest, DuplicateInIndex) {
   WriteIndex(R"({"a":"1.safetensors","a":"2.safetensors"})");
-  EXPECT_THAT(Error(), HasSubstr("stands twice"));
+  EXPECT_THAT(Error(), HasSubstr("is given twice"));
 }
 
 // The hash is that of the file, is remembered beside, and is found again only for the same file.

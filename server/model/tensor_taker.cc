@@ -156,9 +156,11 @@ absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stac
   RETURN_IF_ERROR(CheckFinite(stack));
   std::vector<float> values;
   for (const kernels::HostMatrix& part : PartsOf(stack)) {
-    const size_t at = values.size();
-    values.resize(at + static_cast<size_t>(part.columns));
-    kernels::WidenRow(part, 0, values.data() + at);
+    for (int64_t row = 0; row < part.rows; ++row) {
+      const size_t at = values.size();
+      values.resize(at + static_cast<size_t>(part.columns));
+      kernels::WidenRow(part, row, values.data() + at);
+    }
   }
   for (float& value : values) value += added;
   return ToStatusOr(backend_.CreateVector({.dtype = kernels::DType::kF32,
@@ -174,7 +176,7 @@ absl::StatusOr<LoadedAttentionTensor> TensorPacker::AttentionVector(const Tensor
   ASSIGN_OR_RETURN(loaded.buffer, Vector(Stack::Of({view})));
   const kernels::HostMatrix values = ToHostMatrix(*view);
   loaded.first = kernels::At(values, 0, 0);
-  for (int64_t i = 0; tensor.positive && i < tensor.size; ++i) {
+  for (int64_t i = 0; tensor.positive && i < values.columns; ++i) {
     const float value = kernels::At(values, 0, i);
     if (value > 0) continue;
     return absl::InvalidArgumentError(

@@ -72,9 +72,9 @@ class TensorPacker {
   int64_t MatrixBytes(const Stack& stack, kernels::WeightUse use) const;
   // Null where the stack is empty.
   absl::StatusOr<std::shared_ptr<kernels::Weight>> Matrix(const Stack& stack, kernels::WeightUse use);
-  // With `added` to every value, in f32.
+  // Row after row, with `added` to every value, in f32.
   absl::StatusOr<std::unique_ptr<kernels::Buffer>> Vector(const Stack& stack, float added = 0);
-  // Vectors of an attention variant, with their first numbers for the host.
+  // Tensors of an attention variant, with their first numbers for the host.
   absl::StatusOr<LoadedAttentionTensor> AttentionVector(const TensorView* view, const AttentionTensor& tensor);
 
   int64_t matrix_bytes() const { return matrix_bytes_; }  // on the backend

@@ -60,10 +60,12 @@ class LayerTaker {
       stacks.up = Linear({{names_.up, ffn}}, width, blocks.mlp_bias);
     }
     stacks.down = Linear({{names_.down, width}}, ffn, blocks.mlp_bias);
-    for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_))) {
+    for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_), layer)) {
       const std::string name = absl::StrCat(layer_prefix_, names_.attention, tensor.name);
-      stacks.attention_tensors.emplace_back(
-          tensor, tensor.required ? taker_.Take(name, {tensor.size}) : taker_.TakeIfPresent(name, {tensor.size}));
+      const TensorView* view = !tensor.stored    ? nullptr
+                               : tensor.required ? taker_.Take(name, tensor.shape)
+                                                 : taker_.TakeIfPresent(name, tensor.shape);
+      stacks.attention_tensors.emplace_back(tensor, view);
     }
     for (const char* name : names_.layer_skipped) {
       if (name != nullptr) taker_.Skip(absl::StrCat(layer_prefix_, name));
@@ -252,10 +254,16 @@ int64_t Transformer::shared_weight_bytes() const {
 }
 
 kernels::KvShape Transformer::KvShape(int64_t page_group) const {
-  return {.layer_count = static_cast<int>(config_.page_groups[static_cast<size_t>(page_group)].layer_count),
-          .kv_head_count = static_cast<int>(config_.kv_head_count),
-          .head_dim = static_cast<int>(config_.head_width),
-          .annotation_bytes = static_cast<int>(config_.attention.AnnotationBytes())};
+  kernels::KvShape shape{
+      .layer_count = static_cast<int>(config_.page_groups[static_cast<size_t>(page_group)].layer_count),
+      .kv_head_count = static_cast<int>(config_.kv_head_count),
+      .head_dim = static_cast<int>(config_.head_width),
+      .annotation_bytes = static_cast<int>(config_.attention.AnnotationBytes())};
+  for (int64_t layer = 0; layer < config_.layer_count; ++layer) {
+    const bool is_inside = config_.layers[static_cast<size_t>(layer)].page_group == page_group;
+    shape.collects_keys = shape.collects_keys || (is_inside && config_.attention.CollectsKeys(layer));
+  }
+  return shape;
 }
 
 int64_t Transformer::PageBytes(int64_t page_group) const {

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "server/model/architectures.h"
-#include "server/model/config.h"
+#include "server/model/model_config.h"
 #include "server/model/weight_source.h"
 
 namespace varifocal {

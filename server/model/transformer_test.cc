@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/model/config.h"
 #include "server/model/rope_tables.h"
 
 namespace varifocal {
@@ -140,7 +141,7 @@ TEST_P(TransformerTest, EachValueIsLookedAt) {
 
 // Numbers that an attention variant needs above 0.
 TEST_P(TransformerTest, PositiveNumbersAreChecked) {
-  for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_))) {
+  for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_), 1)) {
     if (!tensor.positive) continue;
     const std::string name = absl::StrCat("model.layers.1.self_attn.", tensor.name);
     ASSERT_EQ(source_->tensors().find(name)->second.type, kernels::DType::kF32);

@@ -1,21 +1,13 @@
 #include "server/rpc/convert.h"
 
-#include <utility>
+#include <string>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
-#include "base/reason.h"
 #include "base/status_macros.h"
+#include "wire/job_spec.h"
+#include "wire/resource_names.h"
 
 namespace varifocal {
 namespace {
-
-absl::Status BadName(absl::string_view name, absl::string_view wanted, absl::string_view field) {
-  return WithReason(absl::InvalidArgumentError(absl::StrCat(field, " \"", name.substr(0, 128), "\" is not ", wanted)),
-                    ErrorReason::kBadResourceName, {{"field", std::string(field)}});
-}
 
 void SetTime(int64_t wall_us, google::protobuf::Timestamp* time) {
   time->set_seconds(wall_us / 1'000'000);
@@ -40,105 +32,10 @@ v1::Job::State ToProto(db::JobState state) {
   return v1::Job::STATE_UNSPECIFIED;
 }
 
-const char* TypeName(ParameterType type) {
-  switch (type) {
-    case ParameterType::kInteger:
-      return "integer";
-    case ParameterType::kNumber:
-      return "number";
-    case ParameterType::kText:
-      return "text";
-    case ParameterType::kChoice:
-      return "choice";
-    case ParameterType::kTextList:
-      return "text_list";
-  }
-  return "";
-}
-
 }  // namespace
 
-absl::StatusOr<std::string> ParseModelResource(absl::string_view name, absl::string_view field) {
-  absl::string_view rest = name;
-  if (!absl::ConsumePrefix(&rest, "models/") || !CheckModelName(rest).ok())
-    return BadName(name, "\"models/NAME\"", field);
-  return std::string(rest);
-}
-
-absl::StatusOr<int64_t> ParseJobResource(absl::string_view name, absl::string_view field) {
-  absl::string_view rest = name;
-  int64_t id = 0;
-  if (!absl::ConsumePrefix(&rest, "jobs/") || !absl::SimpleAtoi(rest, &id) || id < 1 || absl::StrCat(id) != rest) {
-    return BadName(name, "\"jobs/ID\" with a number above 0", field);
-  }
-  return id;
-}
-
-absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& proto) {
-  JobSpec spec;
-  const v1::SuiteConfig& suite = proto.suite();
-  spec.suite.name = suite.name();
-  spec.suite.description = suite.description();
-  if (suite.has_seed()) spec.suite.seed = suite.seed();
-  spec.suite.lengths.assign(suite.lengths().begin(), suite.lengths().end());
-  if (suite.has_samples()) spec.suite.samples = suite.samples();
-  for (const v1::TaskConfig& config : suite.tasks()) {
-    TaskSpec task;
-    task.name = config.name();
-    task.kind = config.kind();
-    task.parameters.insert(config.parameters().begin(), config.parameters().end());
-    task.metrics.assign(config.metrics().begin(), config.metrics().end());
-    if (config.has_samples()) task.samples = config.samples();
-    task.chat = config.chat();
-    spec.suite.tasks.push_back(std::move(task));
-  }
-  for (int i = 0; i < proto.variants_size(); ++i) {
-    const v1::Variant& variant = proto.variants(i);
-    ASSIGN_OR_RETURN(std::string model,
-                     ParseModelResource(variant.model(), absl::StrCat("spec.variants[", i, "].model")));
-    spec.variants.push_back({std::move(model),
-                             {variant.focal_temperatures().begin(), variant.focal_temperatures().end()},
-                             {variant.attention_overrides().begin(), variant.attention_overrides().end()}});
-  }
-  if (proto.has_limit()) spec.limit = proto.limit();
-  spec.in_flight = proto.has_in_flight() ? proto.in_flight() : 0;
-  spec.keep_prompts = proto.keep_prompts();
-  if (proto.has_sampling_temperature()) spec.decode.sampling_temperature = proto.sampling_temperature();
-  if (proto.has_top_p()) spec.decode.top_p = proto.top_p();
-  return spec;
-}
-
-void ToProto(const JobSpec& spec, v1::JobSpec* proto) {
-  v1::SuiteConfig* suite = proto->mutable_suite();
-  suite->set_name(spec.suite.name);
-  suite->set_description(spec.suite.description);
-  suite->set_seed(spec.suite.seed);
-  suite->mutable_lengths()->Add(spec.suite.lengths.begin(), spec.suite.lengths.end());
-  suite->set_samples(spec.suite.samples);
-  for (const TaskSpec& task : spec.suite.tasks) {
-    v1::TaskConfig* config = suite->add_tasks();
-    config->set_name(task.name);
-    config->set_kind(task.kind);
-    config->mutable_parameters()->insert(task.parameters.begin(), task.parameters.end());
-    config->mutable_metrics()->Add(task.metrics.begin(), task.metrics.end());
-    if (task.samples != 0) config->set_samples(task.samples);
-    config->set_chat(task.chat);
-  }
-  for (const Variant& variant : spec.variants) {
-    v1::Variant* out = proto->add_variants();
-    out->set_model(absl::StrCat("models/", variant.model));
-    out->mutable_focal_temperatures()->Add(variant.focal_temperatures.begin(), variant.focal_temperatures.end());
-    out->mutable_attention_overrides()->insert(variant.attention_overrides.begin(), variant.attention_overrides.end());
-  }
-  if (spec.limit != 0) proto->set_limit(spec.limit);
-  proto->set_keep_prompts(spec.keep_prompts);
-  proto->set_in_flight(spec.in_flight);
-  if (spec.decode.sampling_temperature) proto->set_sampling_temperature(*spec.decode.sampling_temperature);
-  if (spec.decode.top_p) proto->set_top_p(*spec.decode.top_p);
-}
-
 void ToProto(const HostedModel& model, v1::Model* proto) {
-  proto->set_name(absl::StrCat("models/", model.name));
+  proto->set_name(ModelResource(model.name));
   proto->set_state(v1::Model::READY);
   proto->set_directory(model.directory);
   proto->set_architecture(model.config.model_type);
@@ -173,7 +70,7 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
 
 absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto) {
   const db::JobRow& row = view.row;
-  proto->set_name(absl::StrCat("jobs/", row.job_id));
+  proto->set_name(JobResource(row.job_id));
   proto->set_state(ToProto(row.state));
   proto->set_error_message(row.error);
   if (!view.paused_reason.empty()) {
@@ -182,7 +79,7 @@ absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto) {
   }
   if (with_spec) {
     ASSIGN_OR_RETURN(const JobSpec spec, FromCanonicalJson(row.spec_json));
-    ToProto(spec, proto->mutable_spec());
+    *proto->mutable_spec() = ToProto(spec);
   }
   proto->set_suite(row.suite);
   for (const std::string& variant : view.variants) proto->add_variants(variant);
@@ -222,25 +119,6 @@ void ToProto(const JobEstimate& estimate, v1::JobEstimate* proto) {
   proto->set_duration_seconds(estimate.duration_seconds);
   proto->set_checked_sample_count(estimate.checked_sample_count);
   for (const std::string& note : estimate.notes) proto->add_notes(note);
-}
-
-void ToProto(const TaskKind& kind, v1::TaskKind* proto) {
-  proto->set_kind(kind.name);
-  proto->set_description(kind.summary);
-  std::map<std::string, std::string> defaults;
-  for (const ParameterInfo& info : kind.parameters) {
-    if (!info.default_value.empty()) defaults[info.name] = info.default_value;
-    v1::TaskParameter* parameter = proto->add_parameters();
-    parameter->set_name(info.name);
-    parameter->set_type(TypeName(info.type));
-    parameter->set_default_value(info.default_value);
-    parameter->set_required(info.required);
-    parameter->set_low(info.low);
-    parameter->set_high(info.high);
-    for (const std::string& choice : info.choices) parameter->add_choices(choice);
-    parameter->set_help(info.help);
-  }
-  for (const std::string& metric : kind.default_metrics(defaults)) proto->add_default_metrics(metric);
 }
 
 }  // namespace varifocal

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "base/exceptions.h"
 #include "server/engine/engine.h"
-#include "server/jobs/model_host.h"
+#include "server/hosting/model_host.h"
 #include "server/rpc/engine_gate.h"
 
 namespace varifocal {

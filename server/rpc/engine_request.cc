@@ -8,7 +8,7 @@
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/engine/request_check.h"
-#include "server/jobs/continuations.h"
+#include "server/hosting/continuations.h"
 
 namespace varifocal {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/engine/engine.h"
-#include "server/jobs/model_host.h"
+#include "server/hosting/model_host.h"
 #include "varifocal/v1/inference.pb.h"
 
 namespace varifocal {

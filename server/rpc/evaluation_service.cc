@@ -1,8 +1,5 @@
 #include "server/rpc/evaluation_service.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
 #include <chrono>
 #include <map>
 #include <set>
@@ -11,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/reason.h"
-#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
@@ -20,6 +16,9 @@
 #include "server/rpc/status.h"
 #include "server/rpc/unary.h"
 #include "server/rpc/watch_stream.h"
+#include "wire/job_spec.h"
+#include "wire/resource_names.h"
+#include "wire/task_kind.h"
 
 namespace varifocal {
 namespace {
@@ -31,24 +30,12 @@ absl::Status ShuttingDown() {
   return WithReason(absl::UnavailableError("the daemon is shutting down"), ErrorReason::kShuttingDown);
 }
 
-// The same for equal specs, also when they come from another client library: maps are written in the order of their keys.
-std::string BodySha256(const v1::JobSpec& spec) {
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);
-    spec.SerializeToCodedStream(&coded);
-  }
-  return Sha256Hex(bytes);
-}
-
 }  // namespace
 
-// What watchers are told in one round: a job that many watch is read once.
-class EvaluationService::Round {
+// One round of updates to watchers: a job with many watchers is read once.
+class EvaluationService::Poll {
  public:
-  explicit Round(JobManager* jobs) : jobs_(jobs) {}
+  explicit Poll(JobManager* jobs) : jobs_(jobs) {}
 
   // Read once as well, and before the job: a change in between is then seen again in the next round.
   int64_t ChangeCount(int64_t job_id) {
@@ -81,13 +68,13 @@ class EvaluationService::Watch {
   Watch(int64_t job_id, std::shared_ptr<WatchStream> stream) : job_id_(job_id), stream_(std::move(stream)) {}
 
   // Sends what is new; false when the stream has ended.
-  bool Look(Round& round) {
+  bool Look(Poll& poll) {
     if (!stream_->IsOpen()) return false;
     const int64_t now_us = Clock::Real().MonotonicMicros();
-    const int64_t change_count = round.ChangeCount(job_id_);
+    const int64_t change_count = poll.ChangeCount(job_id_);
     const bool is_due = sequence_number_ == 0 || change_count != change_count_ || now_us - sent_us_ >= kHeartbeatUs;
     if (!is_due || !stream_->IsReady()) return true;
-    const absl::StatusOr<v1::Job>& job = round.Get(job_id_);
+    const absl::StatusOr<v1::Job>& job = poll.Get(job_id_);
     if (!job.ok()) {
       stream_->End(job.status());
       return false;
@@ -142,10 +129,10 @@ void EvaluationService::WatchLoop() {
     const std::vector<std::shared_ptr<Watch>> watches = watches_;
     has_new_ = false;
     lock.unlock();
-    Round round(jobs_);
+    Poll poll(jobs_);
     std::set<std::shared_ptr<Watch>> ended;
     for (const auto& watch : watches) {
-      if (!watch->Look(round)) ended.insert(watch);
+      if (!watch->Look(poll)) ended.insert(watch);
     }
     lock.lock();
     std::erase_if(watches_, [&ended](const auto& watch) { return ended.count(watch) > 0; });
@@ -153,9 +140,9 @@ void EvaluationService::WatchLoop() {
     wake_.wait_for(lock, kWatchPeriod, [this] { return stopping_ || has_new_; });
   }
   // Once more, so that a watcher hears how its job was left.
-  Round round(jobs_);
+  Poll poll(jobs_);
   for (const auto& watch : watches_) {
-    if (watch->Look(round)) watch->End(ShuttingDown());
+    if (watch->Look(poll)) watch->End(ShuttingDown());
   }
   watches_.clear();
 }
@@ -179,7 +166,7 @@ grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerConte
     }
     SubmitOptions options;
     options.request_id = request->request_id();
-    options.body_sha256 = BodySha256(request->spec());
+    options.body_sha256 = MessageSha256(request->spec());
     options.is_abandoned = IsAbandoned(context);
     ASSIGN_OR_RETURN(const JobView view, jobs->Submit(std::move(spec), options));
     return ToProto(view, /*with_spec=*/true, response->mutable_job());
@@ -270,7 +257,7 @@ grpc::ServerUnaryReactor* EvaluationService::ListSuites(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* EvaluationService::ListTasks(grpc::CallbackServerContext* context,
                                                        const v1::ListTasksRequest*, v1::ListTasksResponse* response) {
   return RunUnary(context, lanes_->control, [response]() -> absl::Status {
-    for (const TaskKind& kind : TaskKinds()) ToProto(kind, response->add_tasks());
+    for (const TaskKind& kind : TaskKinds()) *response->add_tasks() = ToProto(kind);
     return absl::OkStatus();
   });
 }

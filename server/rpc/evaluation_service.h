@@ -46,7 +46,7 @@ class EvaluationService final : public v1::Evaluation::CallbackService {
                                       v1::ListTasksResponse* response) override;
 
  private:
-  class Round;
+  class Poll;
   class Watch;
 
   absl::StatusOr<JobManager*> Jobs() const;

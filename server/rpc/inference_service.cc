@@ -18,6 +18,7 @@
 #include "server/rpc/page_token.h"
 #include "server/rpc/status.h"
 #include "server/rpc/unary.h"
+#include "wire/resource_names.h"
 
 namespace varifocal {
 namespace {
@@ -258,7 +259,7 @@ grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerConte
     for (const auto& model : host_->List()) ToProto(*model, &models[model->name]);
     for (const auto& [name, directory] : host_->Loading()) {
       v1::Model& loading = models[name];
-      loading.set_name(absl::StrCat("models/", name));
+      loading.set_name(ModelResource(name));
       loading.set_state(v1::Model::LOADING);
       loading.set_directory(directory);
     }

@@ -6,8 +6,8 @@
 // Threads: as gRPC likes. Host, jobs, lanes, admission and gate outlive the service, and the service outlives the gRPC server.
 #pragma once
 
+#include "server/hosting/model_host.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/model_host.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/engine_gate.h"
 #include "server/rpc/lanes.h"

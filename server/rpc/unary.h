@@ -42,7 +42,7 @@ grpc::ServerUnaryReactor* RunAdmitted(grpc::CallbackServerContext* context, Work
   return RunUnary(context, lane, [ticket = *std::move(ticket), body = std::move(body)] { return body(); });
 }
 
-// Whether nobody waits for the answer any more: the client left or its deadline is over. For loops in a body.
+// Whether the answer is no longer needed: the client left or its deadline is over. For loops in a body.
 inline std::function<bool()> IsAbandoned(grpc::CallbackServerContext* context) {
   return [context] { return context->IsCancelled(); };
 }

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "server/engine/engine.h"
-#include "server/jobs/model_host.h"
+#include "server/hosting/model_host.h"
 
 namespace varifocal {
 

@@ -75,14 +75,14 @@ std::vector<Case> Cases() {
       {"newer version",
        [](const std::string& path) {
          MakeDatabase(path);
-         Sql(path, "UPDATE schema_version SET version = 5, compatible_version = 4");
+         Sql(path, "UPDATE schema_version SET version = 6, compatible_version = 5");
        },
        Code::kFailedPrecondition, Code::kFailedPrecondition,
-       "schema version 5, usable from version 4 on, and this program knows version 3"},
+       "schema version 6, usable from version 5 on, and this program knows version 4"},
       {"newer but compatible",
        [](const std::string& path) {
          MakeDatabase(path);
-         Sql(path, "UPDATE schema_version SET version = 5, compatible_version = 1");
+         Sql(path, "UPDATE schema_version SET version = 6, compatible_version = 1");
        },
        Code::kOk, Code::kOk, ""},
       {"without version",

@@ -36,10 +36,10 @@ int Run(const char* path) {
   absl::StatusOr<std::vector<CellRow>> cells = (*writer)->Cells(added->job_id);
   if (!cells.ok()) return Fail("cells", cells.status());
   for (const CellRow& cell : *cells) {
-    absl::StatusOr<std::vector<int64_t>> missing = (*writer)->MissingSamples(cell.cell_id);
+    absl::StatusOr<std::vector<int64_t>> missing = (*writer)->SamplesToAsk(cell.cell_id);
     if (!missing.ok()) return Fail("missing", missing.status());
     for (int64_t index : *missing) {
-      // Every ninth sample fails on its first attempt, so that failures give way across kills too.
+      // Every ninth sample fails on its first attempt, so that answers replace failures across kills too.
       if (index % 9 == 0) {
         absl::StatusOr<RecordResult> failed = (*writer)->RecordSample(FakeFailure(cell, job, *execution_id, index));
         if (!failed.ok()) return Fail("failure", failed.status());

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
-#include "eval_tasks/helmet_import/testing_release.h"
+#include "eval_tasks/helmet/import/testing_release.h"
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
 

@@ -1,11 +1,14 @@
 #include "tests/tidy/rules.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <regex>
+#include <set>
 #include <sstream>
+#include <utility>
 
 namespace varifocal::tidy {
 namespace {
@@ -29,63 +32,80 @@ bool IsCpp(const std::string& path) {
   return EndsWith(path, ".h") || EndsWith(path, ".cc") || EndsWith(path, ".cu") || EndsWith(path, ".cuh");
 }
 
-// The rooms of the dependency rule, longest prefix first where one holds another.
-const std::vector<std::string>& Rooms() {
-  static const std::vector<std::string> rooms = {"server/model", "server/engine", "server/jobs", "server/rpc", "server",
-                                                 "base",         "protos",        "kernels",     "tokenizer",  "db",
-                                                 "eval_tasks",   "client",        "tests",       "google"};
+// What a room may include besides itself: the dependency rule of docs/architecture.md, one row a room. A room inside
+// another one comes first. Rooms without a row in the rule (tests, bench) may include any.
+struct Room {
+  const char* name;
+  std::vector<std::string> allowed;
+};
+
+const std::vector<Room>& Rooms() {
+  static const std::vector<Room> rooms = {
+      {"server/model", {"base", "kernels", "tokenizer"}},
+      {"server/engine", {"base", "kernels", "tokenizer", "server/model"}},
+      {"server/hosting", {"base", "kernels", "tokenizer", "eval_tasks", "server/model", "server/engine"}},
+      {"server/jobs", {"base", "db", "eval_tasks", "server/engine", "server/hosting"}},
+      {"server/rpc", {"base", "eval_tasks", "protos", "wire", "server/engine", "server/hosting", "server/jobs"}},
+      {"server",
+       {"base", "tokenizer", "db", "eval_tasks", "protos", "server/model", "server/engine", "server/hosting",
+        "server/jobs", "server/rpc"}},
+      {"base", {}},
+      {"protos", {}},
+      {"kernels", {"base"}},
+      {"tokenizer", {"base"}},
+      {"db", {"base"}},
+      {"eval_tasks", {"base", "tokenizer"}},
+      {"wire", {"base", "protos", "eval_tasks"}},
+      {"client", {"base", "protos", "wire", "db", "eval_tasks", "tokenizer"}},
+      {"bench", {"*"}},
+      {"tests", {"*"}},
+  };
   return rooms;
 }
 
-std::string RoomOf(const std::string& path) {
-  for (const std::string& room : Rooms()) {
-    if (StartsWith(path, room + "/")) return room;
+const Room* FindRoom(const std::string& path) {
+  for (const Room& room : Rooms()) {
+    if (StartsWith(path, std::string(room.name) + "/")) return &room;
   }
-  return "";
+  return nullptr;
 }
 
-// What a room may include besides itself: the dependency rule of docs/architecture.md, one row a room.
-std::vector<std::string> AllowedRooms(const std::string& room) {
-  if (room == "base") return {};
-  if (room == "kernels" || room == "tokenizer" || room == "db" || room == "protos") return {"base"};
-  if (room == "eval_tasks") return {"base", "tokenizer"};
-  if (room == "server/model") return {"base", "kernels", "tokenizer"};
-  if (room == "server/engine") return {"base", "kernels", "tokenizer", "server/model"};
-  if (room == "server/jobs") {
-    return {"base", "kernels", "tokenizer", "db", "eval_tasks", "server/model", "server/engine"};
-  }
-  if (room == "server/rpc") {
-    return {"base",         "kernels",       "tokenizer",   "db",     "eval_tasks",
-            "server/model", "server/engine", "server/jobs", "protos", "google"};
-  }
-  if (room == "server") {
-    return {"base",          "kernels",     "tokenizer",  "db",     "eval_tasks", "server/model",
-            "server/engine", "server/jobs", "server/rpc", "protos", "google"};
-  }
-  if (room == "client") return {"base", "protos", "db", "eval_tasks", "tokenizer", "google"};
-  return Rooms();  // tests
+// The room of an include's target; generated headers have no folder in the tree.
+std::string RoomOfTarget(const std::string& target) {
+  if (EndsWith(target, ".pb.h")) return StartsWith(target, "google/protobuf/") ? "" : "protos";
+  const Room* room = FindRoom(target);
+  return room == nullptr ? "" : room->name;
+}
+
+bool Allows(const Room& room, const std::string& other) {
+  return other == room.name || room.allowed == std::vector<std::string>{"*"} ||
+         std::count(room.allowed.begin(), room.allowed.end(), other) > 0;
 }
 
 struct Home {
-  const char* header;                // regular expression over what stands inside the include's brackets or quotes
+  Home(const char* header, std::vector<std::string> allowed)
+      : header(header), pattern(header, std::regex::optimize), allowed(std::move(allowed)) {}
+  const char* header;  // regular expression over the text inside the include's brackets or quotes
+  std::regex pattern;
   std::vector<std::string> allowed;  // path prefixes
 };
 
 const std::vector<Home>& Homes() {
   static const std::vector<Home> homes = {
       {"sqlite3\\.h", {"db/sqlite/"}},
-      {"(cuda|cublas|cudnn|nvrtc).*", {"kernels/cuda/"}},
-      {"hwy/.*", {"kernels/cpu/"}},
-      {"(grpc|grpcpp)/.*", {"server/rpc/", "server/server", "server/jobs/remote_generator", "client/", "tests/"}},
-      {"(protos|google/protobuf|google/rpc)/.*",
-       {"server/rpc/", "server/server", "server/jobs/remote_generator", "client/", "protos/", "tests/"}},
+      {"(cuda|cublas|cudnn|nvrtc).*\\.h", {"kernels/cuda/"}},
+      {"(grpc|grpcpp)/.*|.*\\.grpc\\.pb\\.h",
+       {"server/rpc/", "server/health_monitor", "server/server", "client/", "tests/"}},
+      {"varifocal/v1/[a-z]+\\.pb\\.h", {"wire/", "server/rpc/", "client/"}},
+      {"google/rpc/.*", {"server/rpc/", "tests/"}},
+      {"google/protobuf/.*", {"wire/"}},
       {"nlohmann/.*", {"base/json"}},
-      {"yaml-cpp/.*", {"client/suite_file", "eval_tasks/helmet_import/config"}},
-      {"pcre2\\.h|utf8proc\\.h|unicode/.*", {"tokenizer/", "eval_tasks/metrics"}},
+      {"yaml-cpp/.*", {"client/suite_file", "eval_tasks/helmet/import/config"}},
+      {"pcre2\\.h", {"tokenizer/"}},
+      {"utf8proc\\.h", {"tokenizer/", "eval_tasks/python/"}},
       {"CLI/.*", {"client/", "server/main"}},
       {"openssl/.*", {"base/sha256"}},
-      {"zlib\\.h", {"eval_tasks/r_text"}},
-      {"absl/.*", {"base/", "tokenizer/", "db/", "eval_tasks/", "server/", "client/", "tests/", "protos/"}},
+      {"absl/.*", {"base/", "tokenizer/", "db/", "eval_tasks/", "wire/", "server/", "client/", "bench/", "tests/"}},
   };
   return homes;
 }
@@ -129,27 +149,25 @@ std::vector<SourceFile> ReadTree(const std::string& root) {
 
 Complaints CheckIncludeEdges(const SourceFile& file) {
   Complaints complaints;
-  const std::string room = RoomOf(file.path);
-  if (!IsCpp(file.path) || room.empty() || room == "tests") return complaints;
+  const Room* room = FindRoom(file.path);
+  if (!IsCpp(file.path) || room == nullptr) return complaints;
   // A room's own tests may use the shared fakes, and the embedded server is the one client file that links the server.
   const bool is_test = EndsWith(file.path, "_test.cc") || EndsWith(file.path, "_bench.cc");
   const bool is_embedded = StartsWith(file.path, "client/embedded");
-  const std::vector<std::string> allowed = AllowedRooms(room);
   int number = 0;
   for (const std::string& line : Lines(file.text)) {
     ++number;
     std::string target;
     bool quoted;
     if (!ParseInclude(line, &target, &quoted) || !quoted) continue;
-    const std::string other = RoomOf(target);
-    if (other.empty() || other == room) continue;
+    const std::string other = RoomOfTarget(target);
+    if (other.empty() || Allows(*room, other)) continue;
     if (is_embedded && StartsWith(other, "server")) continue;
     if (is_test && other == "tests") continue;
-    if (std::count(allowed.begin(), allowed.end(), other) > 0) continue;
-    complaints.push_back({file.path, number, "the room " + room + " must not include " + target});
+    complaints.push_back({file.path, number, "the room " + std::string(room->name) + " must not include " + target});
   }
   // kernels/ builds on a bare machine: of base it may only use what needs nothing else.
-  if (room == "kernels") {
+  if (std::string(room->name) == "kernels") {
     number = 0;
     for (const std::string& line : Lines(file.text)) {
       ++number;
@@ -173,7 +191,7 @@ Complaints CheckThirdPartyHomes(const SourceFile& file) {
     bool quoted;
     if (!ParseInclude(line, &target, &quoted)) continue;
     for (const Home& home : Homes()) {
-      if (!std::regex_match(target, std::regex(home.header))) continue;
+      if (!std::regex_match(target, home.pattern)) continue;
       const bool at_home = std::any_of(home.allowed.begin(), home.allowed.end(),
                                        [&](const std::string& prefix) { return StartsWith(file.path, prefix); });
       if (!at_home)
@@ -305,6 +323,106 @@ Complaints CheckFile(const SourceFile& file) {
   for (const auto& rule : {CheckIncludeEdges, CheckThirdPartyHomes, CheckHeaderOpening, CheckLeftovers,
                            CheckBannedCalls, CheckSql, CheckLineLength}) {
     const Complaints found = rule(file);
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  return all;
+}
+
+// ---- Rules over the whole tree ----
+
+namespace {
+
+struct Include {
+  const SourceFile* file;
+  std::string target;
+};
+
+std::vector<Include> AllIncludes(const std::vector<SourceFile>& files) {
+  std::vector<Include> includes;
+  for (const SourceFile& file : files) {
+    if (!IsCpp(file.path)) continue;
+    for (const std::string& line : Lines(file.text)) {
+      std::string target;
+      bool quoted;
+      if (ParseInclude(line, &target, &quoted)) includes.push_back({&file, target});
+    }
+  }
+  return includes;
+}
+
+std::string WithoutEnding(const std::string& path) { return path.substr(0, path.rfind('.')); }
+
+}  // namespace
+
+Complaints CheckDeadFiles(const std::vector<SourceFile>& files) {
+  std::set<std::string> included;
+  for (const Include& include : AllIncludes(files)) {
+    // A source that includes its own header does not keep it alive, unless it is a program or a test.
+    const bool is_own = WithoutEnding(include.target) == WithoutEnding(include.file->path) &&
+                        include.file->text.find("\nint main(") == std::string::npos;
+    if (!is_own) included.insert(include.target);
+  }
+  Complaints complaints;
+  for (const SourceFile& file : files) {
+    if (EndsWith(file.path, ".h") || EndsWith(file.path, ".cuh")) {
+      if (!included.contains(file.path)) complaints.push_back({file.path, 1, "no file includes this header"});
+      continue;
+    }
+    if (!EndsWith(file.path, ".cc") && !EndsWith(file.path, ".cu") && !EndsWith(file.path, ".sql")) continue;
+    // Listed, by its path from there, in a CMake file of a folder above, or included by another source.
+    const bool is_listed = std::any_of(files.begin(), files.end(), [&](const SourceFile& list) {
+      const bool is_cmake = EndsWith(list.path, ".cmake");
+      if (!is_cmake && !EndsWith(list.path, "CMakeLists.txt")) return false;
+      std::string folder = list.path.substr(0, list.path.rfind('/') + 1);
+      if (is_cmake && !folder.empty()) folder = folder.substr(0, folder.rfind('/', folder.size() - 2) + 1);
+      if (!StartsWith(file.path, folder)) return false;
+      const std::string name = file.path.substr(folder.size());
+      for (size_t at = list.text.find(name); at != std::string::npos; at = list.text.find(name, at + 1)) {
+        const char before = at == 0 ? ' ' : list.text[at - 1];
+        if (std::isspace(static_cast<unsigned char>(before)) || before == '(') return true;
+      }
+      return false;
+    });
+    if (!is_listed && !included.contains(file.path))
+      complaints.push_back({file.path, 1, "no CMake file lists this file"});
+  }
+  return complaints;
+}
+
+Complaints CheckRulesAreUsed(const std::vector<SourceFile>& files) {
+  const std::vector<Include> includes = AllIncludes(files);
+  std::set<std::pair<std::string, std::string>> edges;
+  for (const Include& include : includes) {
+    const Room* room = FindRoom(include.file->path);
+    if (room != nullptr) edges.insert({room->name, RoomOfTarget(include.target)});
+  }
+  Complaints complaints;
+  const auto complain = [&](const std::string& message) { complaints.push_back({"tests/tidy/rules.cc", 1, message}); };
+  for (const Room& room : Rooms()) {
+    for (const std::string& other : room.allowed) {
+      if (other != "*" && !edges.contains({room.name, other}))
+        complain("the room " + std::string(room.name) + " may include " + other + ", and no file does");
+    }
+  }
+  for (const Home& home : Homes()) {
+    for (const std::string& prefix : home.allowed) {
+      const bool is_used = std::any_of(includes.begin(), includes.end(), [&](const Include& include) {
+        return StartsWith(include.file->path, prefix) && std::regex_match(include.target, home.pattern);
+      });
+      if (!is_used) complain(prefix + " may include " + home.header + ", and no file does");
+    }
+  }
+  return complaints;
+}
+
+Complaints CheckTree(const std::vector<SourceFile>& files) {
+  Complaints all;
+  for (const SourceFile& file : files) {
+    const Complaints found = CheckFile(file);
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  for (const auto& rule : {CheckDeadFiles, CheckRulesAreUsed}) {
+    const Complaints found = rule(files);
     all.insert(all.end(), found.begin(), found.end());
   }
   return all;

@@ -36,4 +36,12 @@ std::vector<Complaint> CheckLineLength(const SourceFile& file);
 // All of the above.
 std::vector<Complaint> CheckFile(const SourceFile& file);
 
+// Rules over all files together: sources that nothing builds and headers that nothing includes; rows of the rules of
+// includes that nothing needs.
+std::vector<Complaint> CheckDeadFiles(const std::vector<SourceFile>& files);
+std::vector<Complaint> CheckRulesAreUsed(const std::vector<SourceFile>& files);
+
+// CheckFile of every file, and the rules over all of them.
+std::vector<Complaint> CheckTree(const std::vector<SourceFile>& files);
+
 }  // namespace varifocal::tidy

@@ -10,10 +10,8 @@ namespace {
 TEST(TidyTest, TheRepositoryKeepsItsRules) {
   const std::vector<SourceFile> files = ReadTree(".");
   ASSERT_GT(files.size(), 20u) << "run from the repository root";
-  for (const SourceFile& file : files) {
-    for (const Complaint& complaint : CheckFile(file)) {
-      ADD_FAILURE() << complaint.path << ":" << complaint.line << ": " << complaint.message;
-    }
+  for (const Complaint& complaint : CheckTree(files)) {
+    ADD_FAILURE() << complaint.path << ":" << complaint.line << ": " << complaint.message;
   }
 }
 
@@ -34,29 +32,65 @@ TEST_P(BrokenFile, IsFound) {
 
 INSTANTIATE_TEST_SUITE_P(
     EveryRule, BrokenFile,
-    testing::Values(Broken{"edge", "db/writer.cc", "#include \"kernels/tensor.h\"\n", "db must not include"},
-                    Broken{"upwards", "server/model/x.cc", "#include \"server/engine/engine.h\"\n", "must not include"},
-                    Broken{"client_links_server", "client/verbs/run.cc", "#include \"server/server.h\"\n",
-                           "must not include"},
-                    Broken{"kernels_base", "kernels/x.cc", "#include \"base/json.h\"\n", "base/check.h alone"},
-                    Broken{"sqlite_home", "db/reader.cc", "#include <sqlite3.h>\n", "db/sqlite"},
-                    Broken{"json_home", "tokenizer/x.cc", "#include <nlohmann/json.hpp>\n", "base/json"},
-                    Broken{"absl_in_kernels", "kernels/x.cc", "#include \"absl/strings/str_cat.h\"\n", "absl"},
-                    Broken{"grpc_home", "server/engine/x.cc", "#include <grpcpp/grpcpp.h>\n", "server/rpc"},
-                    Broken{"no_comment", "base/x.h", "#pragma once\n\n#pragma once\n", "opens with"},
-                    Broken{"no_pragma", "base/x.h", "// A thing.\n", "#pragma once"},
-                    Broken{"todo", "base/x.cc", "// TODO: later\n", "names its issue"},
-                    Broken{"fixme", "base/x.py", "# FIXME\n", "leftover"},
-                    Broken{"machine_path", "docs/x.md", "see /work/main\n", "one machine"},
-                    Broken{"distribution", "base/x.cc", "std::uniform_int_distribution<int> d;\n", "base/random"},
-                    Broken{"string_view", "db/x.cc", "void F(std::string_view x);\n", "absl::string_view"},
-                    Broken{"select_star", "db/x.cc", "auto q = \"SELECT * FROM jobs\";\n", "names its columns"},
-                    Broken{"insert", "db/migrations/1.sql", "INSERT INTO jobs VALUES (1);\n", "names its columns"},
-                    Broken{"strict", "db/migrations/1.sql", "CREATE TABLE t (a INTEGER NOT NULL);\n", "STRICT"},
-                    Broken{"default", "db/migrations/1.sql", "  a INTEGER NOT NULL DEFAULT 0,\n", "DEFAULT"}),
+    testing::Values(
+        Broken{"edge", "db/writer.cc", "#include \"kernels/tensor.h\"\n", "db must not include"},
+        Broken{"upwards", "server/model/x.cc", "#include \"server/engine/engine.h\"\n", "must not include"},
+        Broken{"client_links_server", "client/verbs/run.cc", "#include \"server/server.h\"\n", "must not include"},
+        Broken{"server_links_client", "server/main.cc", "#include \"client/flags.h\"\n", "must not include"},
+        Broken{"messages_home", "server/x.cc", "#include \"varifocal/v1/config.pb.h\"\n", "wire/"},
+        Broken{"services_outside_rpc", "wire/x.cc", "#include \"varifocal/v1/inference.grpc.pb.h\"\n", "server/rpc"},
+        Broken{"kernels_base", "kernels/x.cc", "#include \"base/json.h\"\n", "base/check.h alone"},
+        Broken{"sqlite_home", "db/reader.cc", "#include <sqlite3.h>\n", "db/sqlite"},
+        Broken{"json_home", "tokenizer/x.cc", "#include <nlohmann/json.hpp>\n", "base/json"},
+        Broken{"absl_in_kernels", "kernels/x.cc", "#include \"absl/strings/str_cat.h\"\n", "absl"},
+        Broken{"grpc_home", "server/engine/x.cc", "#include <grpcpp/grpcpp.h>\n", "server/rpc"},
+        Broken{"no_comment", "base/x.h", "#pragma once\n\n#pragma once\n", "opens with"},
+        Broken{"no_pragma", "base/x.h", "// A thing.\n", "#pragma once"},
+        Broken{"todo", "base/x.cc", "// TODO: later\n", "names its issue"},
+        Broken{"fixme", "base/x.py", "# FIXME\n", "leftover"},
+        Broken{"machine_path", "docs/x.md", "see /work/main\n", "one machine"},
+        Broken{"distribution", "base/x.cc", "std::uniform_int_distribution<int> d;\n", "base/random"},
+        Broken{"string_view", "db/x.cc", "void F(std::string_view x);\n", "absl::string_view"},
+        Broken{"select_star", "db/x.cc", "auto q = \"SELECT * FROM jobs\";\n", "names its columns"},
+        Broken{"insert", "db/migrations/1.sql", "INSERT INTO jobs VALUES (1);\n", "names its columns"},
+        Broken{"strict", "db/migrations/1.sql", "CREATE TABLE t (a INTEGER NOT NULL);\n", "STRICT"},
+        Broken{"default", "db/migrations/1.sql", "  a INTEGER NOT NULL DEFAULT 0,\n", "DEFAULT"}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST(TidyTest, GeneratedHeadersBelongToARoom) {
+  EXPECT_EQ(CheckIncludeEdges({"server/jobs/x.cc", "#include \"varifocal/v1/config.pb.h\"\n"}).size(), 1u);
+  EXPECT_EQ(CheckIncludeEdges({"db/x.cc", "#include \"google/rpc/status.pb.h\"\n"}).size(), 1u);
+  EXPECT_TRUE(CheckIncludeEdges({"wire/x.cc", "#include \"varifocal/v1/config.pb.h\"\n"}).empty());
+}
+
+std::string MessagesOf(const std::vector<Complaint>& complaints) {
+  std::string text;
+  for (const Complaint& complaint : complaints) text += complaint.path + ": " + complaint.message + "\n";
+  return text;
+}
+
+TEST(TidyTest, FilesThatNothingBuildsOrIncludesAreFound) {
+  EXPECT_EQ(MessagesOf(CheckDeadFiles({{"db/CMakeLists.txt", "SOURCES used.cc sub/used.cc not_dead.cc"},
+                                       {"db/dead.cc", "#include \"db/dead.h\"\n"},
+                                       {"db/dead.h", ""},
+                                       {"db/used.cc", "#include \"db/used.h\"\n#include \"db/sub/used.h\"\n"},
+                                       {"db/sub/used.cc", "#include \"db/used.h\"\n"},
+                                       {"db/sub/used.h", ""},
+                                       {"db/used.h", ""}})),
+            "db/dead.cc: no CMake file lists this file\ndb/dead.h: no file includes this header\n");
+}
+
+TEST(TidyTest, RulesThatNothingNeedsAreFound) {
+  const std::string unused = MessagesOf(
+      CheckRulesAreUsed({{"db/sqlite/x.cc", "#include <sqlite3.h>\n"}, {"db/x.cc", "#include \"base/json.h\"\n"}}));
+  EXPECT_EQ(unused.find("sqlite3"), std::string::npos) << unused;
+  EXPECT_EQ(unused.find("the room db may"), std::string::npos) << unused;
+  EXPECT_NE(unused.find("the room tokenizer may include base, and no file does"), std::string::npos) << unused;
+  EXPECT_NE(unused.find("base/json may include nlohmann/.*, and no file does"), std::string::npos) << unused;
+}
+
 TEST(TidyTest, WhatIsAllowedStaysQuiet) {
+  EXPECT_TRUE(CheckFile({"wire/x.cc", "#include \"varifocal/v1/config.pb.h\"\n"}).empty());
   EXPECT_TRUE(CheckFile({"server/jobs/x.cc", "#include \"db/writer.h\"\n"}).empty());
   EXPECT_TRUE(CheckFile({"client/embedded.cc", "#include \"server/server.h\"\n"}).empty());
   EXPECT_TRUE(CheckFile({"db/sqlite/database.cc", "#include <sqlite3.h>\n"}).empty());

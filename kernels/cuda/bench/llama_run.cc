@@ -208,7 +208,7 @@ LlamaRun::LlamaRun(const BenchPlace& place, const LlamaShape& shape, int rows_ma
       sines.push_back(static_cast<float>(std::sin(angle)));
     }
   }
-  rope_ = Had(backend_.CreateRopeTable({cosines, sines, context_max, shape.head_dim, false}));
+  rope_ = Had(backend_.CreateRopeTable({cosines, sines, context_max, shape.head_dim}));
   pool_ = Had(backend_.CreateKvPool(
       {.layer_count = shape.layers, .kv_head_count = shape.kv_heads, .head_dim = shape.head_dim}, page_count));
   workspace_ = Had(backend_.CreateWorkspace({.row_count_max = rows_max,

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "server/model/attention/setting.h"
 #include "server/model/attention/variants.h"
 
@@ -47,22 +48,31 @@ const std::map<std::string, std::vector<Known>>& KnownByRow() {
        {{R"({"log_n_attention":{"mode":"constant","trained_length":4096}})", "log-n=4096"},
         {R"({"focal_attention":{"mode":"constant","temperature":0.4},"log_n_attention":{"mode":"constant","trained_length":2}})",
          "focal t=0.4 + log-n=2"}}},
-      {"log_n_attention learned", {{R"({"log_n_attention":{"mode":"learned"}})", "log-n learned", 0, 1}}}};
+      {"log_n_attention learned", {{R"({"log_n_attention":{"mode":"learned"}})", "log-n learned", 0, 1}}},
+      {"focus_attention",
+       {{R"({"focus_attention":{"assignment_temperature":0.1,"bias":"calibrated","group_count":8,"layers":[0,2],"routing_dim":16,"top_k":2,"window":128}})",
+         "focus 2/8 w=128", 4, 3},
+        {R"({"focus_attention":{"assignment_temperature":0.2,"bias":"paged","group_count":8,"layers":[0,1,2],"regime":"frozen","routing_dim":4,"top_k":1,"trained_context_length":1024,"window":0}})",
+         "focus 1/8 w=0 paged", 37, 3},
+        {R"({"focal_attention":{"mode":"learned","tau_max":8.0,"tau_mean":"causal","tau_min":3.5},"focus_attention":{"assignment_temperature":0.1,"bias":"prompt","group_count":4,"layers":[1],"routing_dim":16,"top_k":4,"window":2147483647}})",
+         "focal tau=[3.5,8] causal + focus 4/4 w=2147483647 prompt", 13, 5, true}}}};
   return known;
 }
 
 TEST(AttentionTableTest, EveryRowHasACanonicalFormALabelAndTensors) {
   std::set<std::string> labels;
   for (const AttentionVariantRow& row : AttentionVariantRows()) {
-    const auto cases = KnownByRow().find(std::string(row.config_key) + " " + row.mode);
-    ASSERT_NE(cases, KnownByRow().end()) << row.config_key << " " << row.mode;
+    const std::string name =
+        absl::StrCat(row.config_key, row.mode == nullptr ? "" : " ", row.mode == nullptr ? "" : row.mode);
+    const auto cases = KnownByRow().find(name);
+    ASSERT_NE(cases, KnownByRow().end()) << name;
     for (const Known& c : cases->second) {
       const auto setting = Read(c.text);
       ASSERT_TRUE(setting.ok()) << setting.status();
       EXPECT_EQ(setting->json(), c.text);
       EXPECT_EQ(setting->Label(), c.label);
       EXPECT_EQ(setting->AnnotationBytes(), c.annotation_bytes) << c.text;
-      EXPECT_EQ(setting->Tensors(Model()).size(), c.tensor_count) << c.text;
+      EXPECT_EQ(setting->Tensors(Model(), 0).size(), c.tensor_count) << c.text;
       EXPECT_EQ(setting->NeedsWholePrompt(), c.whole_prompt) << c.text;
       EXPECT_TRUE(labels.insert(setting->Label()).second) << "two settings are called " << setting->Label();
     }
@@ -135,7 +145,7 @@ TEST(AttentionOverrideTest, Refusals) {
   EXPECT_THAT(message(AttentionSetting(), RunTimeTemperature({1, 1})), HasSubstr("has 2 entries; it must have 1 or 3"));
   EXPECT_THAT(message(AttentionSetting(), {{"t", 0}}), HasSubstr("is 0; a temperature must be positive and finite"));
   EXPECT_THAT(message(AttentionSetting(), {{"full-t", "x"}}), HasSubstr("must be a number"));
-  EXPECT_THAT(message(AttentionSetting(), {{"log-n", 1}}), HasSubstr("trained_length\" is 1"));
+  EXPECT_THAT(message(AttentionSetting(), {{"log-n", 1}}), HasSubstr("log-n is 1; it must be a whole number from 2"));
 }
 
 }  // namespace

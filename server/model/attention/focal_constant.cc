@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "server/model/attention/temperatures.h"
+#include "server/model/attention/override_values.h"
 #include "server/model/attention/variants.h"
 
 namespace varifocal {
@@ -40,7 +40,7 @@ absl::StatusOr<AttentionVariantPtr> Read(ConfigReader& reader, const AttentionMo
   return std::make_shared<FocalConstant>(std::move(temperatures));
 }
 
-absl::StatusOr<Json> Override(const Json& value, const AttentionModel& model) {
+absl::StatusOr<Json> Override(const Json&, const Json& value, const AttentionModel& model) {
   ASSIGN_OR_RETURN(const std::vector<double> temperatures,
                    ReadTemperatures(value, model.layer_count, "focal_temperature"));
   return Json{{"mode", kFocalConstant.mode}, {"temperature", TemperaturesToJson(temperatures)}};
@@ -49,6 +49,7 @@ absl::StatusOr<Json> Override(const Json& value, const AttentionModel& model) {
 }  // namespace
 
 const AttentionVariantRow kFocalConstant = {"focal_attention", "constant", Read};
-const AttentionOverrideRow kTemperatureOverride = {"t", "focal_attention", Override};
+const AttentionOverrideRow kTemperatureOverride = {
+    "t", "focal_attention", ErrorReason::kBadFocalTemperature, "focal_temperatures", false, Override};
 
 }  // namespace varifocal

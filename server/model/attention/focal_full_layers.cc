@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "server/model/attention/temperatures.h"
+#include "server/model/attention/override_values.h"
 #include "server/model/attention/variants.h"
 
 namespace varifocal {
@@ -46,7 +46,7 @@ absl::StatusOr<AttentionVariantPtr> Read(ConfigReader& reader, const AttentionMo
   return std::make_shared<FocalFullLayers>(temperature, model.windows);
 }
 
-absl::StatusOr<Json> Override(const Json& value, const AttentionModel&) {
+absl::StatusOr<Json> Override(const Json&, const Json& value, const AttentionModel&) {
   ASSIGN_OR_RETURN(const std::vector<double> temperature, ReadTemperatures(value, 1, "the temperature of full layers"));
   return Json{{"mode", kFocalFullLayers.mode}, {"temperature", temperature[0]}};
 }
@@ -54,6 +54,7 @@ absl::StatusOr<Json> Override(const Json& value, const AttentionModel&) {
 }  // namespace
 
 const AttentionVariantRow kFocalFullLayers = {"focal_attention", "full_layers_only", Read};
-const AttentionOverrideRow kFullLayersTemperatureOverride = {"full-t", "focal_attention", Override};
+const AttentionOverrideRow kFullLayersTemperatureOverride = {
+    "full-t", "focal_attention", ErrorReason::kBadAttentionOverride, "attention_overrides", false, Override};
 
 }  // namespace varifocal

@@ -38,10 +38,11 @@ class FocalLearned : public AttentionVariant {
     return absl::StrCat("focal tau=[", ShortNumber(tau_min_), ",", ShortNumber(tau_max_), "] ", mean_.name);
   }
 
-  std::vector<AttentionTensor> Tensors(const AttentionModel& model) const override {
-    return {{.name = "tau_proj.weight", .size = model.width}, {.name = "tau_proj.bias", .size = 1, .required = false}};
+  std::vector<AttentionTensor> Tensors(const AttentionModel& model, int64_t) const override {
+    return {{.name = "tau_proj.weight", .shape = {model.width}},
+            {.name = "tau_proj.bias", .shape = {1}, .required = false}};
   }
-  int64_t AnnotationBytes() const override { return sizeof(double); }  // the running sum of x.w + b
+  int64_t AnnotationBytes() const override { return kernels::kTauAnnotationBytes; }
   bool ReadsPreviousPage() const override { return true; }
   bool CountsBounds() const override { return true; }
   bool SetsRowScales() const override { return true; }
@@ -62,6 +63,7 @@ class FocalLearned : public AttentionVariant {
                                                            .pool = step.pool,
                                                            .page_group = step.page_group,
                                                            .layer = step.pool_layer,
+                                                           .annotation_offset = step.annotation_offset,
                                                            .row_scales = step.row_scales,
                                                            .bound_counts = step.bound_counts}));
   }

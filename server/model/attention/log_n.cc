@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "server/model/attention/override_values.h"
 #include "server/model/attention/variants.h"
 #include "server/model/kernel_status.h"
 
@@ -57,8 +58,8 @@ class LogNLearned : public AttentionVariant {
   std::string Label() const override { return "log-n learned"; }
   bool SetsRowScales() const override { return true; }
   bool IsLearned() const override { return true; }
-  std::vector<AttentionTensor> Tensors(const AttentionModel& model) const override {
-    return {{.name = "log_n_scale.weight", .size = model.head_count, .positive = true}};
+  std::vector<AttentionTensor> Tensors(const AttentionModel& model, int64_t) const override {
+    return {{.name = "log_n_scale.weight", .shape = {model.head_count}, .positive = true}};
   }
 
   absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const override {
@@ -76,16 +77,8 @@ absl::StatusOr<AttentionVariantPtr> ReadLearned(ConfigReader&, const AttentionMo
   return std::make_shared<LogNLearned>();
 }
 
-absl::StatusOr<Json> Override(const Json& value, const AttentionModel&) {
-  Json length = value;
-  if (value.is_number_float()) {  // as it comes over the wire
-    const double number = value.get<double>();
-    if (number != std::floor(number) || number < kTrainedLengths.low || number > kTrainedLengths.high) {
-      return absl::InvalidArgumentError(absl::StrCat("log-n is ", number, "; it must be a whole number from ",
-                                                     kTrainedLengths.low, " to ", kTrainedLengths.high));
-    }
-    length = static_cast<int64_t>(number);
-  }
+absl::StatusOr<Json> Override(const Json&, const Json& value, const AttentionModel&) {
+  ASSIGN_OR_RETURN(const int64_t length, WholeNumber("log-n", value, kTrainedLengths));
   return Json{{"mode", kLogNConstant.mode}, {"trained_length", length}};
 }
 
@@ -93,6 +86,7 @@ absl::StatusOr<Json> Override(const Json& value, const AttentionModel&) {
 
 const AttentionVariantRow kLogNConstant = {kKey, "constant", ReadConstant};
 const AttentionVariantRow kLogNLearned = {kKey, "learned", ReadLearned};
-const AttentionOverrideRow kLogNOverride = {"log-n", kKey, Override};
+const AttentionOverrideRow kLogNOverride = {"log-n", kKey,    ErrorReason::kBadAttentionOverride, "attention_overrides",
+                                            false,   Override};
 
 }  // namespace varifocal

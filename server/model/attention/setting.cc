@@ -1,11 +1,13 @@
 #include "server/model/attention/setting.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/model/attention/variants.h"
 
@@ -17,12 +19,17 @@ absl::StatusOr<AttentionSetting::Part> ReadPart(const char* key, const Json& val
     return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is ", value.type_name(), "; it must be an object"));
   }
   ConfigReader reader(value, key);
-  ASSIGN_OR_RETURN(const std::string mode, reader.String("mode"));
+  std::string mode;
   std::vector<std::string> modes;
   for (const AttentionVariantRow& row : AttentionVariantRows()) {
     if (absl::string_view(row.config_key) != key) continue;
-    modes.emplace_back(row.mode);
-    if (mode != row.mode) continue;
+    if (row.mode != nullptr) {
+      if (modes.empty()) {
+        ASSIGN_OR_RETURN(mode, reader.String("mode"));
+      }
+      modes.emplace_back(row.mode);
+      if (mode != row.mode) continue;
+    }
     ASSIGN_OR_RETURN(AttentionVariantPtr variant, row.read(reader, model));
     RETURN_IF_ERROR(reader.RefuseUnread());
     return AttentionSetting::Part{&row, std::move(variant)};
@@ -68,16 +75,17 @@ AttentionSetting::AttentionSetting(std::vector<Part> parts) : parts_(std::move(p
 }
 
 absl::StatusOr<AttentionSetting> AttentionSetting::Read(ConfigReader& reader, const AttentionModel& model) {
-  if (reader.Take("focus_attention") != nullptr) {
-    return absl::UnimplementedError("\"focus_attention\" is set; learned groups are not supported by this version");
-  }
   std::vector<Part> parts;
   for (const char* key : ConfigKeys()) {
     const Json* value = reader.Take(key);
     if (value == nullptr) continue;
     ASSIGN_OR_RETURN(Part part, ReadPart(key, *value, model));
-    if (!parts.empty()) part.first_tensor = parts.back().first_tensor + parts.back().tensor_count;
-    part.tensor_count = part.variant->Tensors(model).size();
+    if (!parts.empty()) {
+      const Part& last = parts.back();
+      part.first_tensor = last.first_tensor + last.tensor_count;
+      part.annotation_offset = last.annotation_offset + static_cast<int>(last.variant->AnnotationBytes());
+    }
+    part.tensor_count = part.variant->Tensors(model, 0).size();
     parts.push_back(std::move(part));
   }
   RETURN_IF_ERROR(CheckTogether(parts));
@@ -91,28 +99,48 @@ absl::StatusOr<AttentionSetting> AttentionSetting::FromJson(const Json& json, co
   return setting;
 }
 
+absl::StatusOr<AttentionSetting> AttentionSetting::Replaced(const AttentionOverrideRow& row, const Json& value,
+                                                            const AttentionModel& model) const {
+  Json json = Json::object();
+  for (const Part& part : parts_) {
+    json[part.row->config_key] = part.variant->ToJson();
+    if (row.edits || absl::string_view(part.row->config_key) != row.config_key || !part.variant->IsLearned()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("\"", row.name, "\" is set, but \"", row.config_key,
+                                                   "\" of this model is learned (", part.variant->Label(),
+                                                   ") and cannot be replaced"));
+  }
+  const auto current = json.find(row.config_key);
+  ASSIGN_OR_RETURN(Json made, row.make(current == json.end() ? Json() : *current, value, model));
+  json[row.config_key] = std::move(made);
+  return FromJson(json, model);
+}
+
 absl::StatusOr<AttentionSetting> AttentionSetting::With(const AttentionOverrides& overrides,
                                                         const AttentionModel& model) const {
-  if (overrides.empty()) return *this;
-  Json json = Json::object();
-  for (const Part& part : parts_) json[part.row->config_key] = part.variant->ToJson();
+  AttentionSetting setting = *this;
+  std::map<std::string, std::string> replaced;  // config key -> name of the override
   for (const AttentionOverride& given : overrides) {
     const auto rows = AttentionOverrideRows();
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return given.name == r.name; });
     if (row == rows.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", given.name, "\" is no run-time attention setting; there are: ",
-                       absl::StrJoin(rows, ", ", [](std::string* out, const auto& r) { out->append(r.name); })));
+      return WithReason(absl::InvalidArgumentError(absl::StrCat(
+                            "\"", given.name, "\" is no run-time attention setting; there are: ",
+                            absl::StrJoin(rows, ", ", [](std::string* out, const auto& r) { out->append(r.name); }))),
+                        ErrorReason::kBadAttentionOverride, {{"field", "attention_overrides"}});
     }
-    for (const Part& part : parts_) {
-      if (absl::string_view(part.row->config_key) != row->config_key || !part.variant->IsLearned()) continue;
-      return absl::InvalidArgumentError(absl::StrCat("\"", given.name, "\" is set, but \"", row->config_key,
-                                                     "\" of this model is learned (", part.variant->Label(),
-                                                     ") and cannot be replaced"));
+    const auto fail = [&](absl::Status status) {
+      return WithReason(std::move(status), row->reason, {{"field", row->field}});
+    };
+    const auto [other, is_first] = replaced.emplace(row->config_key, given.name);
+    if (!row->edits && !is_first) {
+      return fail(absl::InvalidArgumentError(absl::StrCat("\"", other->second, "\" and \"", given.name,
+                                                          "\" both replace \"", row->config_key, "\"; one must go")));
     }
-    ASSIGN_OR_RETURN(json[row->config_key], row->make(given.value, model));
+    absl::StatusOr<AttentionSetting> next = setting.Replaced(*row, given.value, model);
+    if (!next.ok()) return fail(next.status());
+    setting = *std::move(next);
   }
-  return FromJson(json, model);
+  return setting;
 }
 
 std::string AttentionSetting::Label() const {
@@ -127,12 +155,40 @@ std::string AttentionSetting::WholePromptReason() const {
   return "";
 }
 
+template <typename Trait>
+bool AttentionSetting::Any(const Trait& trait) const {
+  return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) { return trait(*part.variant); });
+}
+
 bool AttentionSetting::ReadsPreviousPage() const {
-  return std::any_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.variant->ReadsPreviousPage(); });
+  return Any([](const AttentionVariant& v) { return v.ReadsPreviousPage(); });
+}
+
+bool AttentionSetting::ReadsAllPages(int64_t layer) const {
+  return Any([&](const AttentionVariant& v) { return v.ReadsAllPages(layer); });
+}
+
+bool AttentionSetting::CollectsKeys(int64_t layer) const {
+  return Any([&](const AttentionVariant& v) { return v.CollectsKeys(layer); });
+}
+
+int AttentionSetting::GatherTopKMax() const {
+  int top_k = 0;
+  for (const Part& part : parts_) top_k = std::max(top_k, part.variant->GatherTopKMax());
+  return top_k;
+}
+
+std::optional<int64_t> AttentionSetting::TrainedContextLength() const {
+  std::optional<int64_t> shortest;
+  for (const Part& part : parts_) {
+    const std::optional<int64_t> length = part.variant->TrainedContextLength();
+    if (length && (!shortest || *length < *shortest)) shortest = length;
+  }
+  return shortest;
 }
 
 bool AttentionSetting::CountsBounds() const {
-  return std::any_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.variant->CountsBounds(); });
+  return Any([](const AttentionVariant& v) { return v.CountsBounds(); });
 }
 
 int64_t AttentionSetting::AnnotationBytes() const {
@@ -140,10 +196,10 @@ int64_t AttentionSetting::AnnotationBytes() const {
                          [](int64_t sum, const Part& p) { return sum + p.variant->AnnotationBytes(); });
 }
 
-std::vector<AttentionTensor> AttentionSetting::Tensors(const AttentionModel& model) const {
+std::vector<AttentionTensor> AttentionSetting::Tensors(const AttentionModel& model, int64_t layer) const {
   std::vector<AttentionTensor> all;
   for (const Part& part : parts_) {
-    for (AttentionTensor& tensor : part.variant->Tensors(model)) all.push_back(std::move(tensor));
+    for (AttentionTensor& tensor : part.variant->Tensors(model, layer)) all.push_back(std::move(tensor));
   }
   return all;
 }
@@ -152,6 +208,7 @@ absl::Status AttentionSetting::Prepare(const AttentionStep& step, AttentionTerms
   AttentionStep of_part = step;
   for (const Part& part : parts_) {
     of_part.tensors = step.tensors.subspan(part.first_tensor, part.tensor_count);
+    of_part.annotation_offset = part.annotation_offset;
     RETURN_IF_ERROR(part.variant->Prepare(of_part, terms));
   }
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ class AttentionSetting {
     AttentionVariantPtr variant;
     size_t first_tensor = 0;  // of Tensors()
     size_t tensor_count = 0;
+    int annotation_offset = 0;
   };
 
   // The baseline.
@@ -37,8 +39,8 @@ class AttentionSetting {
   // `json` has attention keys alone, as json() writes them.
   static absl::StatusOr<AttentionSetting> FromJson(const Json& json, const AttentionModel& model);
 
-  // Under run-time overrides. An override replaces the variant of the same config key; a learned one cannot be
-  // replaced.
+  // Under run-time overrides, applied in order. An override replaces or edits the variant of the same config key; a
+  // learned one cannot be replaced, and two cannot replace the same one. Errors name reason and field.
   absl::StatusOr<AttentionSetting> With(const AttentionOverrides& overrides, const AttentionModel& model) const;
 
   // The attention keys of config.json in canonical form; "{}" for the baseline. Equal settings have equal JSON: it is
@@ -50,15 +52,23 @@ class AttentionSetting {
   bool NeedsWholePrompt() const { return !WholePromptReason().empty(); }
   std::string WholePromptReason() const;
   bool ReadsPreviousPage() const;
+  bool ReadsAllPages(int64_t layer) const;
+  bool CollectsKeys(int64_t layer) const;
+  int GatherTopKMax() const;
+  std::optional<int64_t> TrainedContextLength() const;
   bool CountsBounds() const;
   int64_t AnnotationBytes() const;
 
-  // Of every layer: those of each part, part after part.
-  std::vector<AttentionTensor> Tensors(const AttentionModel& model) const;
+  // Of a layer: those of each part, part after part.
+  std::vector<AttentionTensor> Tensors(const AttentionModel& model, int64_t layer) const;
   // The terms of `step`'s layer. step.tensors has all of Tensors().
   absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const;
 
  private:
+  absl::StatusOr<AttentionSetting> Replaced(const AttentionOverrideRow& row, const Json& value,
+                                            const AttentionModel& model) const;
+  template <typename Trait>
+  bool Any(const Trait& trait) const;
   explicit AttentionSetting(std::vector<Part> parts);
 
   std::vector<Part> parts_;

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/json.h"
+#include "base/reason.h"
 #include "kernels/backend.h"
 #include "server/model/config_reader.h"
 
@@ -34,26 +36,28 @@ struct AttentionModel {
   std::vector<int64_t> windows;  // [L]; 0: a full layer
 };
 
-// A vector stored with every layer: name behind the attention module's prefix, such as "tau_proj.weight", and length.
+// A tensor stored with a layer: name behind the attention module's prefix, such as "tau_proj.weight", and shape.
 struct AttentionTensor {
   std::string name;
-  int64_t size = 0;
+  std::vector<int64_t> shape;  // of one or two dimensions, never transposed
   bool required = true;
   bool positive = false;  // every number must be above 0
+  bool stored = true;     // false: this layer has none
 };
 
 // One of Tensors(), loaded.
 struct LoadedAttentionTensor {
-  std::unique_ptr<kernels::Buffer> buffer;  // f32 vector; null where an optional tensor is absent
+  std::unique_ptr<kernels::Buffer> buffer;  // f32, row-major; null where it is absent
   float first = 0;                          // its first number, for the host; 0 where absent
 };
 
 // What the kernels take: softmax(q.k * scale / temperature), or row_scales in place of the scale, times head_scales.
 struct AttentionTerms {
-  double scale = 0;            // of the layer, before any temperature
-  double temperature = 1;      // divides it
-  kernels::Slice row_scales;   // f32 [T], replaces scale / temperature; none unless a variant sets it
-  kernels::Slice head_scales;  // f32 [H], multiplies; none unless a variant sets it
+  double scale = 0;                          // of the layer, before any temperature
+  double temperature = 1;                    // divides it
+  kernels::Slice row_scales;                 // f32 [T], replaces scale / temperature; none unless a variant sets it
+  kernels::Slice head_scales;                // f32 [H], multiplies; none unless a variant sets it
+  std::optional<kernels::GroupTest> groups;  // a mask by groups; none unless a variant sets it
 };
 
 // One layer of one step, as Prepare sees it.
@@ -66,6 +70,7 @@ struct AttentionStep {
   kernels::KvPool* pool = nullptr;  // of the layer's page group
   int page_group = 0;
   int pool_layer = 0;                               // the layer within the pool
+  int annotation_offset = 0;                        // of the variant's annotation
   absl::Span<const LoadedAttentionTensor> tensors;  // Tensors() of the variant, in that order
   kernels::Slice row_scales;                        // f32 [T]: memory that a variant may fill and name in its terms
   kernels::Slice bound_counts;  // uint32 [sequences, 2]: rows at the lower and at the upper bound, added up
@@ -80,11 +85,20 @@ class AttentionVariant {
   // Short and unique among settings: "focal t=0.4".
   virtual std::string Label() const = 0;
 
-  virtual std::vector<AttentionTensor> Tensors(const AttentionModel&) const { return {}; }
-  // Bytes kept per token and layer beside keys and values, a multiple of 8; operations of the kernels write them.
+  // The same tensors in the same order for every layer.
+  virtual std::vector<AttentionTensor> Tensors(const AttentionModel&, int64_t /*layer*/) const { return {}; }
+  // Bytes kept per token and layer beside keys and values; operations of the kernels write them.
   virtual int64_t AnnotationBytes() const { return 0; }
   // Whether a page's annotations go on from those of the page before it, which therefore stays.
   virtual bool ReadsPreviousPage() const { return false; }
+  // Whether the annotations of all earlier pages of the layer are read, which therefore stay, in window layers too.
+  virtual bool ReadsAllPages(int64_t /*layer*/) const { return false; }
+  // Whether keys of the layer are collected by groups (KvShape::collects_keys), and the most groups per token with which
+  // they are (StepShape::gather_top_k_max; above 0 where there are groups), overrides included.
+  virtual bool CollectsKeys(int64_t /*layer*/) const { return false; }
+  virtual int GatherTopKMax() const { return 0; }
+  // Beyond it a result is extrapolated.
+  virtual std::optional<int64_t> TrainedContextLength() const { return std::nullopt; }
   // Not empty when no row can attend before the whole prompt is known: no chunks and no prefix reuse. The sentence is
   // recorded with every result.
   virtual std::string WholePromptReason() const { return ""; }
@@ -92,7 +106,7 @@ class AttentionVariant {
   virtual bool CountsBounds() const { return false; }
   // Whether Prepare sets row_scales; at most one variant of a setting may.
   virtual bool SetsRowScales() const { return false; }
-  // A learned variant cannot be replaced at run time.
+  // A learned variant cannot be replaced at run time; an override may change how it is applied.
   virtual bool IsLearned() const { return false; }
 
   virtual absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const = 0;
@@ -103,8 +117,8 @@ using AttentionVariantPtr = std::shared_ptr<const AttentionVariant>;
 // A row of the table of variants.
 struct AttentionVariantRow {
   const char* config_key;  // in config.json, an object
-  const char* mode;        // its "mode"
-  // Reads what stands beside "mode"; the caller refuses keys that were not read.
+  const char* mode;        // its "mode"; null: it has none
+  // Reads what is beside "mode"; the caller refuses keys that were not read.
   absl::StatusOr<AttentionVariantPtr> (*read)(ConfigReader& reader, const AttentionModel& model);
 };
 
@@ -114,12 +128,17 @@ struct AttentionOverride {
   Json value;
 };
 
-// A row of the table of run-time overrides: its value becomes what config.json would have under `config_key`, and
-// replaces what the checkpoint has there.
+// A row of the table of run-time overrides: what config.json would have under `config_key` in place of what the
+// checkpoint has there. Errors carry the row's reason and request field.
 struct AttentionOverrideRow {
   const char* name;
   const char* config_key;
-  absl::StatusOr<Json> (*make)(const Json& value, const AttentionModel& model);
+  ErrorReason reason;
+  const char* field;
+  // `current` is null where the checkpoint has nothing. One that edits it may be set beside others of the key; of those
+  // that replace it, one may be set.
+  bool edits;
+  absl::StatusOr<Json> (*make)(const Json& current, const Json& value, const AttentionModel& model);
 };
 
 }  // namespace varifocal

@@ -5,12 +5,13 @@
 namespace varifocal {
 
 absl::Span<const AttentionVariantRow> AttentionVariantRows() {
-  static const std::array rows = {kFocalConstant, kFocalFullLayers, kFocalLearned, kLogNConstant, kLogNLearned};
+  static const std::array rows = {kFocalConstant, kFocalFullLayers, kFocalLearned, kLogNConstant, kLogNLearned, kFocus};
   return rows;
 }
 
 absl::Span<const AttentionOverrideRow> AttentionOverrideRows() {
-  static const std::array rows = {kTemperatureOverride, kFullLayersTemperatureOverride, kLogNOverride};
+  static const std::array rows = {kTemperatureOverride, kFullLayersTemperatureOverride, kLogNOverride,
+                                  kFocusTopKOverride, kFocusWindowOverride};
   return rows;
 }
 

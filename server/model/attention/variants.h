@@ -16,8 +16,11 @@ extern const AttentionVariantRow kFocalFullLayers;                 // focal_full
 extern const AttentionVariantRow kFocalLearned;                    // focal_learned.cc
 extern const AttentionVariantRow kLogNConstant;                    // log_n.cc
 extern const AttentionVariantRow kLogNLearned;                     // log_n.cc
+extern const AttentionVariantRow kFocus;                           // focus.cc
 extern const AttentionOverrideRow kTemperatureOverride;            // focal_constant.cc
 extern const AttentionOverrideRow kFullLayersTemperatureOverride;  // focal_full_layers.cc
 extern const AttentionOverrideRow kLogNOverride;                   // log_n.cc
+extern const AttentionOverrideRow kFocusTopKOverride;              // focus.cc
+extern const AttentionOverrideRow kFocusWindowOverride;            // focus.cc
 
 }  // namespace varifocal

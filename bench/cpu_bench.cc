@@ -1,0 +1,346 @@
+// The CPU against its own limits and against its peers, in one run: attention, products, whole prefills, decode, many
+// questions on one context. deploy/bench_cpu.sh builds and runs it.
+//
+//   cpu_bench [--python=PATH [--llama-cpp=DIRECTORY]] [--only=SECTION,..] [--formats=bf16,f32] [--threads=2]
+//   [--rounds=3]
+//             [--lengths=2048,8192,16384,32768] [--cpu-isa=NAME] [--model=DIRECTORY].. [--out=PREFIX]
+//
+// With --python, PyTorch and transformers (recipes/bench_peers.py) are timed in turn with us, A B A B, medians; with
+// --llama-cpp, its llama-bench too. Every case of ours is first compared with float64, with a peer's log-probability,
+// or with itself by another way. Cases that take longer than kCaseSeconds have fewer rounds. --out merges what was
+// measured into PREFIX.json and writes PREFIX.md and PREFIX.svg from it, after every section.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "bench/model.h"
+#include "bench/requests.h"
+#include "bench/runner.h"
+#include "kernels/cpu/bench_attention.h"
+#include "kernels/cpu/bench_product.h"
+#include "server/engine/engine.h"
+
+namespace varifocal {
+namespace {
+
+class CpuBench : public BenchRunner {
+ public:
+  using BenchRunner::BenchRunner;
+
+  int Run() {
+    using Planner = void (CpuBench::*)(DType);
+    constexpr std::pair<const char*, Planner> kSections[] = {
+        {"attention", &CpuBench::PlanAttention},
+        {"products", &CpuBench::PlanProducts},
+        {"decode attention", &CpuBench::PlanDecodeAttention},
+        {"prefill", &CpuBench::PlanPrefill},
+        {"models", &CpuBench::PlanModels},
+        {"decode", &CpuBench::PlanDecode},
+        {"questions", &CpuBench::PlanQuestions},
+    };
+    for (const std::string& name : options_.only) {
+      const auto is_named = [&](const auto& section) { return section.first == name; };
+      if (std::none_of(std::begin(kSections), std::end(kSections), is_named)) {
+        std::fprintf(stderr, "no section \"%s\"; there are:", name.c_str());
+        for (const auto& section : kSections) std::fprintf(stderr, " \"%s\"", section.first);
+        std::fprintf(stderr, "\n");
+        return 2;
+      }
+    }
+    if (!MeasureMachine()) return 2;
+    const char* cache = std::getenv("XDG_CACHE_HOME");
+    small_model_ =
+        (cache != nullptr ? cache : absl::StrCat(std::getenv("HOME"), "/.cache")) + "/varifocal/bench-llama-30m";
+    if (!WriteBenchModel(small_model_)) {
+      std::fprintf(stderr, "%s cannot be written\n", small_model_.c_str());
+      return 1;
+    }
+    std::vector<std::string> sections;
+    for (const auto& [name, planner] : kSections) {
+      sections.push_back(name);
+      section_ = name;
+      if (!options_.only.empty() && std::count(options_.only.begin(), options_.only.end(), name) == 0) continue;
+      for (const std::string& format : options_.formats) (this->*planner)(format == "f32" ? DType::kF32 : DType::kBF16);
+    }
+    return Measure(sections) ? 0 : 1;
+  }
+
+ private:
+  struct Loaded {
+    std::shared_ptr<const LoadedModel> model;
+    std::unique_ptr<Engine> engine;
+  };
+
+  void PlanAttention(DType dtype) {
+    for (const int tokens : options_.lengths) {
+      for (const auto& [dim, heads, kv_heads] :
+           {std::tuple{64, 8, 4}, {80, 8, 4}, {96, 8, 4}, {128, 4, 2}, {256, 4, 1}}) {
+        if (tokens > 8192 && (dim == 80 || dim == 96)) continue;
+        const kernels::AttentionShape shape = {dim, heads, kv_heads, tokens};
+        const double flops = 2.0 * dim * heads * tokens * (tokens + 1.0);
+        const double peers_s = options_.python.empty() ? 0 : 2.5 * flops / (7e10 * options_.threads);
+        Plan(0.3 + peers_s + 3 * flops / (2e11 * options_.threads), [=, this, section = section_] {
+          kernels::AttentionBench bench(isa_[dtype == DType::kBF16], dtype, options_.threads, shape);
+          bench.Begin(kernels::Phase::kPrefill, tokens - kernels::kChunk, kernels::kChunk);
+          bench.Attend();
+          BenchRow row =
+              Row(section, dtype, absl::StrFormat("d %d, %d over %d heads, %d tokens", dim, heads, kv_heads, tokens),
+                  "GF/s", flops, tokens);
+          row.limit = peak_[dtype == DType::kBF16];
+          row.right = bench.ErrorOfRow(kernels::kChunk - 1, tokens - 1) <= kernels::AttentionErrorMax(dtype);
+          Time(row,
+               {{"PyTorch",
+                 absl::StrFormat("attention %d %d %d %d %s", dim, heads, kv_heads, tokens, DTypeName(dtype))}},
+               [&] { bench.Prefill(); });
+          return true;
+        });
+      }
+    }
+  }
+
+  void PlanDecodeAttention(DType dtype) {
+    for (const auto& [dim, heads, kv_heads] : {std::tuple{64, 8, 4}, {128, 4, 2}}) {
+      const kernels::AttentionShape shape = {dim, heads, kv_heads, Length(16384)};
+      Plan(0.5, [=, this, section = section_] {
+        kernels::AttentionBench bench(isa_[dtype == DType::kBF16], dtype, options_.threads, shape);
+        bench.Begin(kernels::Phase::kDecode, shape.tokens - 1, 1);
+        bench.Attend();
+        const double bytes = 2.0 * static_cast<double>(DTypeBytes(dtype)) * shape.tokens * shape.kv_heads * dim;
+        BenchRow row =
+            Row(section, dtype, absl::StrFormat("d %d, %d over %d heads, %d keys", dim, heads, kv_heads, shape.tokens),
+                "GB/s", bytes, shape.tokens);
+        row.limit = read_bytes_;
+        row.right = bench.ErrorOfRow(0, shape.tokens - 1) <= kernels::AttentionErrorMax(dtype);
+        Time(row,
+             {{"PyTorch",
+               absl::StrFormat("decode %d %d %d %d %s", dim, heads, kv_heads, shape.tokens, DTypeName(dtype))}},
+             [&] { bench.Attend(); });
+        return true;
+      });
+    }
+  }
+
+  void PlanProducts(DType dtype) {
+    for (const kernels::ProductShape shape :
+         {kernels::ProductShape{512, 512, 512}, {512, 512, 2816}, {512, 1408, 512}, {1, 512, 16384}, {1, 2048, 2048}}) {
+      Plan(0.2, [=, this, section = section_] {
+        kernels::ProductBench bench(isa_[dtype == DType::kBF16], dtype, options_.threads, shape);
+        bench.Run();
+        const bool one_row = shape.rows == 1;
+        const double bytes = static_cast<double>(DTypeBytes(dtype)) * shape.inner * shape.outputs;
+        BenchRow row =
+            Row(section, dtype,
+                absl::StrFormat("%d row%s, K %d, N %d", shape.rows, one_row ? "" : "s", shape.inner, shape.outputs),
+                one_row ? "GB/s" : "GF/s", one_row ? bytes : shape.flops(), 0);
+        row.limit = one_row ? read_bytes_ : peak_[dtype == DType::kBF16];
+        row.right = bench.IsRight();
+        Time(row,
+             {{"PyTorch",
+               absl::StrFormat("product %d %d %d %s", shape.rows, shape.inner, shape.outputs, DTypeName(dtype))}},
+             [&] { bench.Run(); });
+        return true;
+      });
+    }
+  }
+
+  // Nothing, with a sentence on standard error, when the model cannot be loaded or run.
+  std::optional<Loaded> Load(const std::string& directory, DType dtype, int64_t context_tokens,
+                             bool prefix_cache) const {
+    Loaded loaded;
+    auto model = LoadModel(directory, {.device = "cpu",
+                                       .dtype = DTypeName(dtype),
+                                       .cpu_isa = isa_[dtype == DType::kBF16],
+                                       .threads = options_.threads});
+    absl::Status status = model.status();
+    if (model.ok()) {
+      loaded.model = *model;
+      auto engine =
+          Engine::Create(*model, {.kv_cache_bytes = (context_tokens / 128 + 64) * (*model)->provenance().page_bytes,
+                                  .queue_length_max = 4096,
+                                  .prefix_cache = prefix_cache});
+      status = engine.status();
+      if (engine.ok()) loaded.engine = *std::move(engine);
+    }
+    if (status.ok()) return loaded;
+    std::fprintf(stderr, "%s\n", status.ToString().c_str());
+    return std::nullopt;
+  }
+
+  // bf16 rounds what every layer hands on to 2^-9; two sides do, in other places.
+  static double LogProbabilityErrorMax(DType dtype) { return dtype == DType::kBF16 ? 0.1 : 2e-3; }
+
+  // A prompt through the engine, scored by the log-probability of token 0 behind it; the ids are bench_peers.py's.
+  void PlanWholePrefill(const std::string& directory, DType dtype, const std::vector<int>& lengths,
+                        const std::vector<std::string>& peers) {
+    for (const int tokens : lengths) {
+      Plan(tokens / 2000.0 * (1 + tokens / 8192.0), [=, this, section = section_] {
+        auto loaded = Load(directory, dtype, tokens, false);
+        if (!loaded.has_value()) return false;
+        EngineRequest request;
+        for (int64_t i = 0; i < tokens; ++i) {
+          request.token_ids.push_back(static_cast<int32_t>((7 + 7919 * i) % loaded->model->config().vocabulary_size));
+        }
+        request.work = ScoreContinuationsWork{.continuations = {{0}}};
+        double log_probability = 0;
+        const std::string name = directory.substr(directory.rfind('/') + 1);
+        std::vector<Ask> asks;
+        for (const std::string& peer : peers) {
+          asks.push_back({peer, absl::StrCat(peer == "llama.cpp" ? "llama-prefill " : "prefill ", directory, " ",
+                                             tokens, " ", DTypeName(dtype))});
+        }
+        const auto said =
+            Time(Row(section, dtype, absl::StrCat(name, ", ", tokens, " tokens"), "tokens/s", tokens, tokens), asks,
+                 [&] { log_probability = RunAll(*loaded->engine, {request}).results[0].log_likelihood; });
+        if (!said.empty() && said[0].has_value()) {
+          BenchRow& row = rows_.back();
+          row.right = std::fabs(log_probability - said[0]->log_probability) <= LogProbabilityErrorMax(dtype);
+          std::printf("  log-probability %.5f, the peer's %.5f\n", log_probability, said[0]->log_probability);
+        }
+        return true;
+      });
+    }
+  }
+
+  void PlanPrefill(DType dtype) {
+    std::vector<std::string> peers = {"transformers"};
+    if (!options_.llama_cpp.empty()) peers.push_back("llama.cpp");
+    PlanWholePrefill(small_model_, dtype, options_.lengths, peers);
+  }
+
+  void PlanModels(DType dtype) {
+    for (const std::string& model : options_.models) PlanWholePrefill(model, dtype, {Length(8192)}, {"transformers"});
+  }
+
+  // 64 tokens behind a known context: the time of 65 less that of one, which the end of the prompt gives. Their
+  // log-probabilities must be those that scoring them as a prompt gives.
+  void PlanDecode(DType dtype) {
+    Plan(20, [=, this, section = section_] {
+      constexpr int kNew = 64;
+      const int depth = Length(16384);
+      auto loaded = Load(small_model_, dtype, depth, true);
+      if (!loaded.has_value()) return false;
+      const std::vector<int32_t> context = BenchIds("decode", depth, loaded->model->config().vocabulary_size);
+      const auto generate = [&](int count) {
+        return RunAll(*loaded->engine,
+                      {{.token_ids = context, .work = GenerateWork{.max_new_tokens = count, .ignore_eos = true}}})
+            .results[0];
+      };
+      const EngineResult answer = generate(kNew + 1);
+      const EngineResult scored =
+          RunAll(*loaded->engine, {{.token_ids = context, .work = ScoreContinuationsWork{{answer.new_token_ids}}}})
+              .results[0];
+      BenchRow row = Row(section, dtype, absl::StrFormat("%d tokens behind %d", kNew, depth), "tokens/s", kNew, depth);
+      for (int i = 0; i <= kNew; ++i) {
+        row.right &= std::fabs(answer.new_token_log_probs[i] - scored.continuations[0].token_log_probs[i]) <=
+                     LogProbabilityErrorMax(dtype);
+      }
+      const auto& provenance = loaded->model->provenance();
+      row.limited = kNew * static_cast<double>(provenance.weight_bytes + depth / 128 * provenance.page_bytes);
+      row.limit = read_bytes_;
+      std::vector<Ask> asks;
+      if (!options_.llama_cpp.empty()) {
+        asks.push_back(
+            {"llama.cpp", absl::StrCat("llama-decode ", small_model_, " ", depth, " ", kNew, " ", DTypeName(dtype))});
+      }
+      const PeerTiming first = TimeOurs([&] { generate(1); });
+      Time(row, asks, [&] { generate(kNew + 1); });
+      rows_.back().ours.wall_seconds -= first.wall_seconds;
+      rows_.back().ours.cpu_seconds -= first.cpu_seconds;
+      std::printf("  less the prompt's end: %s\n", BenchLine(rows_.back()).c_str());
+      return true;
+    });
+  }
+
+  // A thousand questions on one known context against what as many cold ones would take; the answer that was asked
+  // cold must be the same bits.
+  void PlanQuestions(DType dtype) {
+    Plan(20, [=, this, section = section_] {
+      constexpr int kQuestions = 1000;
+      const int tokens = Length(16384);
+      auto loaded = Load(small_model_, dtype, tokens + 1024, true);
+      if (!loaded.has_value()) return false;
+      const int64_t vocabulary_size = loaded->model->config().vocabulary_size;
+      const auto requests =
+          BenchQuestions(std::vector<std::vector<int32_t>>(kQuestions, BenchIds("context", tokens, vocabulary_size)),
+                         32, vocabulary_size, 8);
+      BenchAnswers cold, warm;
+      const PeerTiming alone = TimeOurs([&] { cold = RunAll(*loaded->engine, {requests[0]}); });
+      const PeerTiming all = TimeOurs([&] { warm = RunAll(*loaded->engine, requests); });
+      BenchRow row = Row(section, dtype, absl::StrFormat("32 tokens behind %d known, 8 new", tokens), "questions/s",
+                         kQuestions, tokens);
+      row.rounds = 1;
+      row.right = cold.results[0].new_token_ids == warm.results[0].new_token_ids &&
+                  cold.results[0].new_token_log_probs == warm.results[0].new_token_log_probs;
+      row.ours = {"Varifocal", all.wall_seconds, all.cpu_seconds};
+      row.peers = {{"cold", kQuestions * alone.wall_seconds, kQuestions * alone.cpu_seconds}};
+      Add(std::move(row));
+      return true;
+    });
+  }
+};
+
+int Usage(const std::string& why) {
+  std::fprintf(stderr,
+               "%s\nusage: cpu_bench [--python=PATH [--llama-cpp=DIRECTORY]] [--only=SECTION,..] [--formats=bf16,f32] "
+               "[--threads=2] [--rounds=3] [--lengths=2048,8192,16384,32768] [--cpu-isa=NAME] [--model=DIRECTORY].. "
+               "[--out=PREFIX]\n",
+               why.c_str());
+  return 2;
+}
+
+int Main(int argc, char** argv) {
+  BenchOptions options;
+  const std::pair<const char*, std::function<bool(std::string)>> kFlags[] = {
+      {"--python=", [&](std::string value) { return !(options.python = value).empty(); }},
+      {"--llama-cpp=", [&](std::string value) { return !(options.llama_cpp = value).empty(); }},
+      {"--out=", [&](std::string value) { return !(options.out = value).empty(); }},
+      {"--cpu-isa=", [&](std::string value) { return !(options.isa = value).empty(); }},
+      {"--only=", [&](std::string value) { return !(options.only = absl::StrSplit(value, ',')).empty(); }},
+      {"--formats=",
+       [&](std::string value) {
+         options.formats = absl::StrSplit(value, ',');
+         return std::all_of(options.formats.begin(), options.formats.end(),
+                            [](const std::string& format) { return format == "f32" || format == "bf16"; });
+       }},
+      {"--model=", [&](std::string value) { return !options.models.emplace_back(value).empty(); }},
+      {"--threads=",
+       [&](std::string value) { return absl::SimpleAtoi(value, &options.threads) && options.threads >= 1; }},
+      {"--rounds=", [&](std::string value) { return absl::SimpleAtoi(value, &options.rounds) && options.rounds >= 1; }},
+      {"--lengths=",
+       [&](std::string value) {
+         options.lengths.clear();
+         for (const absl::string_view length : absl::StrSplit(value, ',')) {
+           if (!absl::SimpleAtoi(length, &options.lengths.emplace_back())) return false;
+         }
+         return std::all_of(options.lengths.begin(), options.lengths.end(),
+                            [](int length) { return length >= 512 && length % 512 == 0; });
+       }},
+  };
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view argument = argv[i];
+    const auto flag = std::find_if(std::begin(kFlags), std::end(kFlags),
+                                   [&](const auto& known) { return absl::ConsumePrefix(&argument, known.first); });
+    if (flag == std::end(kFlags)) return Usage(absl::StrCat("unknown argument ", argv[i]));
+    if (!flag->second(std::string(argument))) return Usage(absl::StrCat("not a value: ", argv[i]));
+  }
+  if (options.python.empty() && !options.llama_cpp.empty()) return Usage("--llama-cpp needs --python, which asks it");
+  return CpuBench(options).Run();
+}
+
+}  // namespace
+}  // namespace varifocal
+
+int main(int argc, char** argv) { return varifocal::Main(argc, argv); }

@@ -1,0 +1,140 @@
+#include "client/power.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "client/rows.h"
+#include "eval_tasks/grid.h"
+#include "eval_tasks/metric.h"
+
+namespace varifocal::client {
+namespace {
+
+// Below this not even the smallest p of the sign-flip check, 2 / 2^contexts, is below 0.05.
+constexpr int64_t kDecidingContextCountMin = 6;
+
+bool CanBeAveraged(const TaskSpec& task) {
+  const Metric* metric = task.metrics.empty() ? nullptr : FindMetric(task.metrics.front());
+  return metric != nullptr && !metric->is_unbounded;
+}
+
+std::string Percent(double share) { return absl::StrFormat("%.4g %%", 100 * share); }
+
+std::string PText(double p) { return p < 0.0001 ? "<0.0001" : absl::StrFormat("%.4f", p); }
+
+std::string LengthNote(const LengthPower& row) {
+  if (!row.power.can_infer) return "a task with 1 context: nothing can be inferred";
+  if (row.power.context_count < kDecidingContextCountMin)
+    return "fewer than 6 contexts: t alone decides, and a difference found is marked fragile";
+  if (!row.power.detectable_difference.has_value()) return "it would be larger than the share assumed to differ";
+  return "";
+}
+
+}  // namespace
+
+void PowerFlags::AddTo(FlagSet& flags) {
+  flags
+      .Add("assume-flips", &assumptions.flip_share, "SHARE",
+           "for --dry-run's power: share of a task's answers that differ between two variants (0.2 unless given; for "
+           "graded metrics the squared standard deviation of a difference)")
+      .AtLeast(0.0001)
+      .AtMost(1);
+  flags
+      .Add("assume-correlation", &assumptions.correlation, "R",
+           "likewise: correlation of the differences of one context (0.3 unless given)")
+      .AtLeast(0)
+      .AtMost(1);
+}
+
+absl::StatusOr<JobPower> PlanPower(const SuiteSpec& suite, int64_t variant_count, int64_t limit,
+                                   const stats::PowerAssumptions& assumptions) {
+  JobPower job{assumptions, variant_count - 1, 0, {}};
+  if (job.candidate_count < 1) return job;
+  JobSpec spec;
+  spec.suite = suite;
+  spec.variants = {{"any", {}}};  // the questions are the same for every variant
+  spec.limit = static_cast<int>(std::min<int64_t>(limit, kSampleCountMax));
+  ASSIGN_OR_RETURN(const Grid grid, MakeGrid(spec));
+  struct Planned {
+    int64_t question_count = 0;
+    std::set<std::string> contexts;
+  };
+  std::map<int, std::map<int, Planned>> planned;  // by length and task
+  for (const GridGroup& group : grid.groups) {
+    if (!CanBeAveraged(suite.tasks[static_cast<size_t>(group.task_index)])) continue;
+    Planned& cell = planned[group.context_length][group.task_index];
+    for (int i = 0; i < group.count; ++i) {
+      const SampleRequest request{suite.seed, group.context_length, group.first_index + i};
+      cell.contexts.insert(grid.tasks[static_cast<size_t>(group.task_index)]->Identify(request).cluster);
+    }
+    cell.question_count += group.count;
+  }
+  job.test_count = job.candidate_count * static_cast<int64_t>(planned.size());
+  for (const auto& [length, tasks] : planned) {
+    std::vector<stats::PlannedTask> cells;
+    for (const auto& [task, cell] : tasks)
+      cells.push_back({cell.question_count, static_cast<int64_t>(cell.contexts.size())});
+    job.lengths.push_back(
+        {length, static_cast<int64_t>(cells.size()), stats::PlannedPower(cells, assumptions, job.test_count)});
+  }
+  return job;
+}
+
+Json PowerJson(const JobPower& power) {
+  Json lengths = Json::array();
+  for (const LengthPower& row : power.lengths) {
+    const std::optional<double>& detectable = row.power.detectable_difference;
+    lengths.push_back({{"context_length", row.context_length},
+                       {"task_count", row.task_count},
+                       {"sample_count", row.power.question_count},
+                       {"cluster_count", row.power.context_count},
+                       {"detectable_difference", detectable.has_value() ? Json(*detectable) : Json()},
+                       {"p_sign_flip_min", row.power.p_sign_flip_min},
+                       {"p_sign_flip_min_adjusted", row.power.p_sign_flip_min_adjusted},
+                       {"note", LengthNote(row)}});
+  }
+  return {{"assumed_flip_share", power.assumptions.flip_share},
+          {"assumed_correlation", power.assumptions.correlation},
+          {"candidate_count", power.candidate_count},
+          {"test_count", power.test_count},
+          {"lengths", std::move(lengths)}};
+}
+
+std::string PowerText(const JobPower& power, const Console& console) {
+  if (power.candidate_count < 1) return "Power: one variant, so there is no difference to find.\n";
+  if (power.lengths.empty()) return "Power: no task has a metric that can be averaged over tasks.\n";
+  std::vector<std::vector<std::string>> cells;
+  for (const LengthPower& row : power.lengths) {
+    const std::optional<double>& detectable = row.power.detectable_difference;
+    cells.push_back({WithThousands(row.context_length), absl::StrCat(row.task_count),
+                     WithThousands(row.power.question_count), WithThousands(row.power.context_count),
+                     detectable.has_value() ? absl::StrFormat("%.1f points", 100 * *detectable) : "none",
+                     PText(row.power.p_sign_flip_min), PText(row.power.p_sign_flip_min_adjusted), LengthNote(row)});
+  }
+  return absl::StrCat(
+      "\nPower of the mean over tasks, for ", power.candidate_count,
+      power.candidate_count == 1 ? " candidate" : " candidates", " at ", power.lengths.size(),
+      power.lengths.size() == 1 ? " length" : " lengths", " (", power.test_count,
+      power.test_count == 1 ? " test" : " tests", ")\n",
+      AlignedTable(
+          console,
+          {"length", "tasks", "questions", "contexts", "detectable", "smallest p of the check", "adjusted", ""},
+          {true, true, true, true, true, true, true, false}, cells),
+      "Detectable: the smallest true difference that is found four times out of five at 0.05 adjusted for all tests, "
+      "assuming\nthat ",
+      Percent(power.assumptions.flip_share),
+      " of a task's answers differ between two variants (standard deviation of a "
+      "difference ",
+      absl::StrFormat("%.2f", std::sqrt(power.assumptions.flip_share)), ") and a\ncorrelation of ",
+      NumberText(power.assumptions.correlation),
+      " within a context: --assume-flips and --assume-correlation change it.\n");
+}
+
+}  // namespace varifocal::client

@@ -1,0 +1,48 @@
+// What a job's design can find, as `submit --dry-run` and `run --dry-run` show it: per context length the smallest
+// detectable difference of the mean over tasks, and the smallest p that the sign-flip check can reach.
+//
+// Computed here from the suite, before anything is asked (db/stats/power.h): contexts are counted by making the grid and
+// naming its questions, so users' files must be readable from here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/json.h"
+#include "client/console.h"
+#include "client/flags.h"
+#include "db/stats/power.h"
+#include "eval_tasks/job_spec.h"
+
+namespace varifocal::client {
+
+// --assume-flips, --assume-correlation.
+struct PowerFlags {
+  stats::PowerAssumptions assumptions;
+
+  void AddTo(FlagSet& flags);
+};
+
+struct LengthPower {
+  int context_length = 0;
+  int64_t task_count = 0;  // whose primary metric has a worst and a best value
+  stats::Power power;
+};
+
+struct JobPower {
+  stats::PowerAssumptions assumptions;
+  int64_t candidate_count = 0, test_count = 0;
+  std::vector<LengthPower> lengths;
+};
+
+// `variant_count` variants of which one is the baseline, at most `limit` questions a task and length (0: no limit).
+// No lengths where there is no candidate or no task whose differences can be averaged.
+absl::StatusOr<JobPower> PlanPower(const SuiteSpec& suite, int64_t variant_count, int64_t limit,
+                                   const stats::PowerAssumptions& assumptions);
+
+Json PowerJson(const JobPower& power);
+std::string PowerText(const JobPower& power, const Console& console);
+
+}  // namespace varifocal::client

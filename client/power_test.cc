@@ -1,0 +1,70 @@
+// The power of a job's design, from the suite's own numbers of questions and contexts.
+#include "client/power.h"
+
+#include <sstream>
+
+#include "client/estimate.h"
+#include "client/suite_file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal::client {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+SuiteSpec Suite(const std::string& yaml) {
+  const auto config = ParseSuite(yaml, "suite.yaml");
+  EXPECT_TRUE(config.ok()) << config.status();
+  const auto suite = ToSuiteSpec(*config);
+  EXPECT_TRUE(suite.ok()) << suite.status();
+  return *suite;
+}
+
+constexpr char kTwoTasks[] =
+    "name: two\nlengths: [1024, 4096]\nsamples: 48\ntasks: [{kind: recall_kv}, {kind: variable_tracking}]\n";
+
+std::string Text(const JobPower& power) {
+  std::ostringstream out, err;
+  const Console console{.out = out, .err = err};
+  return PowerText(power, console);
+}
+
+TEST(JobPower, CountsTheContextsOfEachTask) {
+  const auto power = PlanPower(Suite(kTwoTasks), 3, 0, {});
+  ASSERT_TRUE(power.ok()) << power.status();
+  EXPECT_EQ(power->candidate_count, 2);
+  EXPECT_EQ(power->test_count, 4);
+  ASSERT_EQ(power->lengths.size(), 2u);
+  EXPECT_EQ(power->lengths[0].task_count, 2);
+  EXPECT_EQ(power->lengths[0].power.question_count, 96);
+  EXPECT_EQ(power->lengths[0].power.context_count, 12 + 48);  // four questions share a context of recall_kv
+  const Json json = PowerJson(*power);
+  EXPECT_EQ(json["test_count"], 4);
+  EXPECT_EQ(json["lengths"][1]["cluster_count"], 60);
+  EXPECT_NEAR(json["lengths"][1]["detectable_difference"].get<double>(), 0.15, 0.05);
+  EXPECT_THAT(Text(*power), AllOf(HasSubstr("2 candidates at 2 lengths (4 tests)"), HasSubstr("20 % of a task's"),
+                                  HasSubstr("standard deviation of a difference 0.45"), HasSubstr(" points")));
+}
+
+TEST(JobPower, SaysWhatFewContextsCannotDecide) {
+  const SuiteSpec suite = Suite("name: one\nlengths: [1024]\nsamples: 48\ntasks: [{kind: recall_kv}]\n");
+  EXPECT_THAT(Text(*PlanPower(suite, 2, 16, {})), AllOf(HasSubstr("0.1250"), HasSubstr("fewer than 6 contexts")));
+  EXPECT_THAT(Text(*PlanPower(suite, 2, 4, {})), HasSubstr("a task with 1 context: nothing can be inferred"));
+  EXPECT_THAT(Text(*PlanPower(suite, 2, 0, {.flip_share = 1})), Not(HasSubstr("fewer")));
+  EXPECT_THAT(Text(*PlanPower(suite, 1, 0, {})), HasSubstr("one variant"));
+}
+
+TEST(Estimate, DurationsAreRough) {
+  EXPECT_EQ(RoughDuration(3), "a few seconds");
+  EXPECT_EQ(RoughDuration(52), "about 50 s");
+  EXPECT_EQ(RoughDuration(161), "about 3 min");
+  EXPECT_EQ(RoughDuration(1287), "about 20 min");
+  EXPECT_EQ(RoughDuration(54'060), "about 15 h");
+  EXPECT_EQ(RoughDuration(5'600), "about 1.5 h");
+}
+
+}  // namespace
+}  // namespace varifocal::client

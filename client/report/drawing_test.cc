@@ -1,0 +1,135 @@
+// What the page is drawn with: numbers as people read them, excerpts, and charts, the latter against golden files
+// (tests/testdata/goldens/report, VARIFOCAL_UPDATE_GOLDENS=1 rewrites them).
+#include <cmath>
+#include <cstdlib>
+
+#include "client/report/figure.h"
+#include "client/report/perplexity.h"
+#include "client/report/report_fixture.h"
+#include "client/report/sample_browser.h"
+#include "client/report/svg_chart.h"
+#include "client/report/text_format.h"
+
+namespace varifocal {
+namespace {
+
+using report::Figure;
+using testing::HasSubstr;
+
+TEST(TextFormatTest, NumbersAsPeopleReadThem) {
+  EXPECT_EQ(report::LengthLabel(1024), "1K");
+  EXPECT_EQ(report::LengthLabel(131072), "128K");
+  EXPECT_EQ(report::LengthLabel(1000), "1,000");
+  EXPECT_EQ(report::CountLabel(-1234567), "\u22121,234,567");
+  EXPECT_EQ(report::Signed(12.46, 1), "+12.5");
+  EXPECT_EQ(report::Signed(-0.04, 1), "0.0");
+  EXPECT_EQ(report::Signed(-3, 0), "\u22123");
+  EXPECT_EQ(report::PEquals(0.0004), "p\u00A0<\u00A00.001");
+  EXPECT_EQ(report::PEquals(0.0123), "p\u00A0=\u00A00.012");
+  EXPECT_EQ(report::PValue(1), "1.00");
+  EXPECT_EQ(report::JoinWithAnd({"1K", "2K", "4K"}), "1K, 2K and 4K");
+  EXPECT_EQ(report::Shorten("a\u00E9b", 2), "a\u2026");
+  EXPECT_EQ(report::CsvField("a,\"b\""), "\"a,\"\"b\"\"\"");
+  EXPECT_EQ(report::EscapeLatex("a_b 5 %"), "a\\_b 5 \\%");
+  EXPECT_EQ(report::EscapeMarkdownCell("a|b\n<c"), "a\\|b &lt;c");
+  EXPECT_EQ(report::TimeLabel(kTimeUs), "2026-11-21 14:30 UTC");
+}
+
+TEST(PerplexityTest, IsTheExponentialOfWhatIsEstimated) {
+  stats::Comparison row;
+  row.baseline_mean = -std::log(20.0);
+  row.baseline_interval = {-std::log(25.0), -std::log(16.0)};
+  row.candidate_mean = -std::log(10.0);
+  row.candidate_interval = {-std::log(12.5), -std::log(8.0)};
+  row.difference = std::log(2.0);  // the candidate finds every word twice as likely
+  row.low = std::log(0.8);
+  row.high = std::log(5.0);
+  const report::PerplexityRow read = report::PerplexityOf(row);
+  EXPECT_EQ(read.baseline, "20");
+  EXPECT_EQ(read.baseline_range, "16 to 25");
+  EXPECT_EQ(read.candidate, "10");
+  EXPECT_EQ(read.candidate_range, "8 to 12.5");
+  EXPECT_EQ(read.ratio, "×0.5");
+  EXPECT_EQ(read.low, "×0.2");
+  EXPECT_EQ(read.high, "×1.25");
+  EXPECT_EQ(report::PerplexityLabel(report::Perplexity(-24.698646306991577)), "5.327e+10");
+  EXPECT_FALSE(report::IsLogLikelihood("helmet/rerank/NDCG@10"));
+}
+
+TEST(MarkGoldTest, ShortensAroundTheGold) {
+  const std::string filler(2000, 'x');
+  const std::string text = filler + "<gold>" + filler;
+  const std::string marked = report::MarkGold(text, {"<gold>", ""}, 100);
+  EXPECT_THAT(marked, HasSubstr("<mark>&lt;gold&gt;</mark>"));
+  EXPECT_LT(marked.size(), 160u);
+  EXPECT_THAT(marked, testing::StartsWith("\u2026x"));
+  EXPECT_THAT(marked, testing::EndsWith("x\u2026"));
+  EXPECT_EQ(report::MarkGold("ab", {"z"}, 100), "ab");
+  EXPECT_EQ(report::MarkGold("no nose, no", {"no"}, 100), "<mark>no</mark> nose, <mark>no</mark>");
+}
+
+TEST(ExcerptTest, KeepsInstructionEvidenceAndQuestion) {
+  const std::string evidence = std::string(800, 'x') + " amber-17 " + std::string(800, 'y');
+  const std::string html = report::ExcerptHtml(
+      "Find the value.\n[... 900 bytes ...]\n" + evidence + "\n[... 70 bytes ...]\nThe value of harbor is",
+      {"amber-17"});
+  EXPECT_THAT(html, testing::StartsWith("Find the value."));
+  EXPECT_THAT(html, HasSubstr("<mark>amber-17</mark>"));
+  EXPECT_THAT(html, testing::EndsWith("The value of harbor is"));
+  EXPECT_LT(html.size(), 800u);
+  EXPECT_EQ(report::ExcerptHtml("a short one", {"short"}), "a <mark>short</mark> one");
+  EXPECT_THAT(report::ExcerptHtml(std::string(3000, 'x') + " the end", {}), testing::EndsWith(" the end"));
+}
+
+Figure SmallFigure(Figure::Kind kind) {
+  Figure figure;
+  figure.kind = kind;
+  figure.title = "recall_kv <&>";
+  figure.y_label = "exact_match, %";
+  figure.x_ticks = {1024, 4096, 8192};
+  figure.trained_x = 4096;
+  figure.series = {{"baseline", 0, {{1024, 95, 90, 98}, {4096, 60, 50, 70}, {8192, 10, 5, 20, true, true}}},
+                   {"focal", 1, {{1024, 96, 91, 99}, {4096, 80, 70, 88}, {8192, 12, 6, 22, true}}}};
+  if (kind == Figure::Kind::kLinesWithBands) {
+    figure.y_high = 100;
+    figure.y_step = 25;
+  } else {
+    figure.has_zero_line = true;
+    figure.series = {{"focal", 1, {{1024, 1, -3, 5}, {4096, 20, 10, 30}, {8192, -2, -12, 8}}}};
+    figure.y_low = -20;
+    figure.y_high = 40;
+    figure.y_step = 20;
+  }
+  return figure;
+}
+
+TEST(SvgChartTest, EqualsItsGoldenDrawing) {
+  const std::string folder = "tests/testdata/goldens/report/";
+  const std::pair<const char*, Figure::Kind> cases[] = {{"lines.svg", Figure::Kind::kLinesWithBands},
+                                                        {"points.svg", Figure::Kind::kPointsWithBars}};
+  for (const auto& [name, kind] : cases) {
+    const std::string drawn = report::DrawChart(SmallFigure(kind), "golden");
+    if (std::getenv("VARIFOCAL_UPDATE_GOLDENS") != nullptr) {
+      std::filesystem::create_directories(folder);
+      std::ofstream(folder + name) << drawn;
+    }
+    EXPECT_EQ(drawn, ReadFile(folder + name)) << name;
+    EXPECT_THAT(drawn, HasSubstr("recall_kv &lt;&amp;&gt;"));
+  }
+}
+
+TEST(SvgChartTest, PointsStandWhereTheyShould) {
+  Figure figure = SmallFigure(Figure::Kind::kLinesWithBands);
+  figure.series = {{"one", 0, {{1024, 0, 0, 0}, {8192, 100, 100, 100}}}};
+  // Left end of the plot is 46 + 10, right end 440 - (24 + 25) - 10: "one" is (687 + 712 + 678) / 1000 * 11.5 = 23.9
+  // wide, rounded up; from y = 242 (bottom) to 46 (top).
+  EXPECT_THAT(report::DrawChart(figure, "x"), HasSubstr("<polyline points=\"56,242 382,46\"/>"));
+  // A name of a sweep is drawn whole, and its width is that of the widest font.
+  figure.series[0].label = "baseline@t=0.85";
+  EXPECT_THAT(report::DrawChart(figure, "x"), HasSubstr(">baseline@t=0.85</text>"));
+  figure.series.clear();
+  EXPECT_EQ(report::DrawChart(figure, "x"), "");
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,151 @@
+#include "client/report/paper_table.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/report/text_format.h"
+
+namespace varifocal::report {
+namespace {
+
+constexpr char kNothing[] = "---";
+
+struct Row {
+  std::string label;
+  std::map<int64_t, std::string> values, ranges;  // by length; LaTeX
+};
+
+// "$+2.5$", with a mathematical minus.
+std::string Math(double value, int decimals) {
+  const std::string text = Signed(value, decimals);
+  const bool is_negative = text.rfind("\u2212", 0) == 0;
+  return absl::StrCat("$", is_negative ? absl::StrCat("-", text.substr(std::string("\u2212").size())) : text, "$");
+}
+
+std::string Bounds(const std::string& low, const std::string& high) { return absl::StrCat("[", low, ", ", high, "]"); }
+
+// What a superscript says, in the order of the caption.
+struct Mark {
+  const char* latex;
+  const char* meaning;
+};
+constexpr Mark kMarks[] = {{"\\uparrow", "better"},
+                           {"\\downarrow", "worse"},
+                           {"=", "equivalent"},
+                           {"\\dagger", "fragile (the sign-flip check disagrees)"},
+                           {"\\circ", "unfinished, no verdict"}};
+
+std::string MarksOf(const stats::SuiteComparison& row, std::set<size_t>& used) {
+  std::vector<size_t> marks;
+  if (row.outcome == stats::Outcome::kBetter) marks.push_back(0);
+  if (row.outcome == stats::Outcome::kWorse) marks.push_back(1);
+  if (row.outcome == stats::Outcome::kEquivalent) marks.push_back(2);
+  if (row.is_fragile) marks.push_back(3);
+  if (row.is_unfinished || !row.can_infer) marks.push_back(4);
+  std::string text;
+  for (size_t mark : marks) text += kMarks[mark].latex;
+  used.insert(marks.begin(), marks.end());
+  return text.empty() ? "" : absl::StrCat("$^{", text, "}$");
+}
+
+std::vector<Row> SuiteRows(const ReportData& data, std::set<size_t>& used, bool& baselines_differ) {
+  std::vector<Row> rows = {{data.baseline, {}, {}}};
+  for (const CandidateComparison& versus : data.versus) {
+    Row row{versus.candidate, {}, {}};
+    for (const stats::SuiteComparison& cell : versus.report.suite) {
+      const std::string baseline = EscapeLatex(Unsigned(cell.baseline_mean * 100, 1));
+      const auto [known, is_new] = rows.front().values.emplace(cell.context_length, baseline);
+      baselines_differ |= !is_new && known->second != baseline;
+      row.values[cell.context_length] =
+          absl::StrCat(EscapeLatex(Unsigned(cell.candidate_mean * 100, 1)), MarksOf(cell, used));
+      row.ranges[cell.context_length] = absl::StrCat(
+          Math(cell.difference * 100, 1),
+          cell.can_infer ? absl::StrCat(" ", Bounds(Math(cell.low * 100, 1), Math(cell.high * 100, 1))) : "");
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// One row a task and variant, of the primary metrics.
+std::vector<Row> TaskRows(const ReportData& data) {
+  std::vector<Row> rows;
+  for (const std::string& task : data.tasks) {
+    const db::TaskMetricRecord* metric = data.primary_metric(task);
+    if (metric == nullptr) continue;
+    const double scale = IsShare(*metric) ? 100 : 1;
+    const int decimals = IsShare(*metric) ? 1 : 3;
+    for (const db::VariantRecord& variant : data.variants) {
+      Row row{data.variants.size() > 1 ? absl::StrCat(task, ", ", variant.name) : task, {}, {}};
+      for (const stats::Estimate& estimate : data.estimates) {
+        if (estimate.variant != variant.name || estimate.task != task || estimate.metric != metric->metric) continue;
+        if (!estimate.mean.has_value()) continue;
+        row.values[estimate.context_length] = EscapeLatex(Unsigned(*estimate.mean * scale, decimals));
+        if (!estimate.interval.has_value()) continue;
+        row.ranges[estimate.context_length] = Bounds(EscapeLatex(Unsigned(estimate.interval->low * scale, decimals)),
+                                                     EscapeLatex(Unsigned(estimate.interval->high * scale, decimals)));
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+std::string Line(const std::string& label, const std::map<int64_t, std::string>& cells, const ReportData& data,
+                 const char* before, const char* after, const char* missing) {
+  std::string line = label;
+  for (int64_t length : data.lengths) {
+    const auto cell = cells.find(length);
+    absl::StrAppend(&line, " & ", cell == cells.end() ? missing : absl::StrCat(before, cell->second, after));
+  }
+  return absl::StrCat(line, " \\\\\n");
+}
+
+}  // namespace
+
+std::string PaperTableLatex(const ReportData& data) {
+  std::set<size_t> used;
+  bool baselines_differ = false, has_suite = false;
+  int64_t test_count = 0;
+  for (const CandidateComparison& versus : data.versus) {
+    has_suite |= !versus.report.suite.empty();
+    for (const stats::SuiteComparison& row : versus.report.suite) test_count = row.test_count;
+  }
+  const std::vector<Row> rows = has_suite ? SuiteRows(data, used, baselines_differ) : TaskRows(data);
+  std::vector<std::string> heads;
+  for (int64_t length : data.lengths) heads.push_back(absl::StrCat(" & ", LengthLabel(length)));
+  std::string out = absl::StrCat("% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\n\\begin{tabular}{l",
+                                 std::string(data.lengths.size(), 'r'), "}\n\\toprule\n", has_suite ? "Model" : "Task",
+                                 absl::StrJoin(heads, ""), " \\\\\n\\midrule\n");
+  for (const Row& row : rows) {
+    out += Line(EscapeLatex(row.label), row.values, data, "", "", kNothing);
+    if (!row.ranges.empty()) out += Line("", row.ranges, data, "{\\footnotesize ", "}", "");
+  }
+  const std::string confidence = absl::StrCat(std::lround(data.confidence * 100), "\\,\\%");
+  std::string caption;
+  if (has_suite) {
+    std::vector<std::string> meanings;
+    for (size_t mark : used) meanings.push_back(absl::StrCat("$", kMarks[mark].latex, "$ ", kMarks[mark].meaning));
+    caption = absl::StrCat(
+        data.tasks.size() == 1 ? absl::StrCat("Score on ", EscapeLatex(data.tasks.front()))
+                               : absl::StrCat("Mean over ", data.tasks.size(), " tasks"),
+        " in percent by context length; below it the difference to ", EscapeLatex(data.baseline),
+        " in points with its ", confidence, " interval over contexts. ",
+        meanings.empty() ? "A" : absl::StrCat(absl::StrJoin(meanings, ", "), "; a"),
+        " cell without an arrow or $=$ is undecided, which is not equal. Outcomes by $p$ adjusted (Holm) for ",
+        test_count, test_count == 1 ? " test" : " tests", "; equivalent: within ",
+        EscapeLatex(Json(std::round(data.margin * 1e6) / 1e4).dump()), " points.",
+        baselines_differ ? absl::StrCat(" Not every candidate was asked the same questions: the row of ",
+                                        EscapeLatex(data.baseline), " is of those shared with the first one.")
+                         : "");
+  } else {
+    caption = absl::StrCat("Scores by context length with their ", confidence, " intervals over contexts.");
+  }
+  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{", caption, "}\n\\end{table}\n");
+}
+
+}  // namespace varifocal::report

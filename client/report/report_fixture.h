@@ -1,0 +1,185 @@
+// A made-up job for tests of the report: a database written through db::Writer with known answers, so that every
+// sentence and number can be checked by hand.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "base/clock.h"
+#include "client/report/report.h"
+#include "db/writer.h"
+
+namespace varifocal {
+
+constexpr int64_t kTimeUs = 1'795'271'400'000'000;  // 2026-11-21 14:30 UTC
+
+inline std::string Hash(char c) { return std::string(64, c); }
+
+inline std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+struct Made {
+  int question_count = 48;           // four to a context
+  int answered_of_last_length = 48;  // fewer: the job is interrupted
+  bool has_failures = false;
+  bool has_short_samples = false;  // none is longer than the models' training
+  std::string answer;              // what wrong answers say
+  std::vector<std::string> tasks = {"recall_kv", "rag_facts"};
+  std::vector<std::string> variants = {"baseline", "sharp", "soft"};
+  bool is_imported = false;
+  std::vector<std::string> temperatures;  // the baseline's model at each of them, too
+  bool has_evidence = false;              // of question i at i % 4 quarters of the prompt
+  int cut_count = 0;                      // of the first answers of each cell: the limit on new tokens ended them
+  int other_prompt_count = 0;             // of the first questions, which are asked in other words
+};
+
+// Two candidates at 1K to 8K. "sharp" is right wherever the baseline is and, from 4K on, on every second question that
+// the baseline misses; "soft" is the baseline's equal but for one question in either direction.
+class ReportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ =
+        testing::TempDir() + "/report_test_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".db";
+    for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
+  }
+
+  static bool IsRight(const std::string& variant, int64_t length, int index) {
+    const int hard = length >= 8192 ? 4 : length >= 4096 ? 3 : length >= 2048 ? 1 : 0;
+    const bool baseline = (index * 7 + index / 4) % 10 >= hard * 2;
+    if (variant == "sharp" && length >= 4096) return baseline || index % 2 == 0;
+    if (variant == "soft" && index == 5) return !baseline;
+    return baseline;
+  }
+
+  // The plain job is written once and copied: every row written is one fsync.
+  void MakePlain() {
+    static const std::string* const plain = [this] {
+      Make({});
+      auto* path = new std::string(testing::TempDir() + "/report_test_plain.db");
+      std::filesystem::copy_file(path_, *path, std::filesystem::copy_options::overwrite_existing);
+      return path;
+    }();
+    std::filesystem::copy_file(*plain, path_, std::filesystem::copy_options::overwrite_existing);
+  }
+
+  void Make(const Made& made) {
+    FakeClock clock(kTimeUs);
+    auto writer = db::Writer::Open(path_, clock);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    db::NewJob job;
+    job.suite = "quick";
+    job.spec_json = R"({"seed":7,"suite":"quick"})";
+    job.data_seed = 7;
+    db::ModelRecord model;
+    model.architecture = "llama";
+    model.tokenizer_sha256 = Hash('7');
+    model.dtype = "f32";
+    model.context_length_max = 65536;
+    model.trained_context_length = 4096;
+    const std::pair<const char*, const char*> models[] = {
+        {"baseline", "{}"},
+        {"sharp", R"({"focal_attention":{"mode":"constant","temperature":0.4}})"},
+        {"soft", R"({"focal_attention":{"mode":"learned","tau_max":8.0,"tau_mean":"causal","tau_min":3.5}})"}};
+    if (made.is_imported) model.architecture = "imported";
+    for (const auto& [name, attention] : models) {
+      if (std::find(made.variants.begin(), made.variants.end(), name) == made.variants.end()) continue;
+      model.name = name;
+      model.attention_json = attention;
+      model.weights_sha256 = Hash(name[0]);
+      job.variants.push_back({name, model, std::nullopt});
+      if (job.variants.size() == 3) job.variants.back().focal_temperature_json = "0.7";
+    }
+    for (const std::string& temperature : made.temperatures) {
+      db::VariantRecord variant = job.variants.front();
+      absl::StrAppend(&variant.name, "@t=", temperature);
+      variant.focal_temperature_json = temperature;
+      job.variants.push_back(variant);
+    }
+    const std::vector<int64_t> lengths = {1024, 2048, 4096, 8192};
+    for (const std::string& task : made.tasks) job.metrics.push_back({task, "exact_match", 0, true, 0.0, 1.0});
+    for (const auto& variant : job.variants) {
+      for (const std::string& task : made.tasks) {
+        for (int64_t length : lengths) job.cells.push_back({variant.name, task, length, made.question_count});
+      }
+    }
+    const auto execution = (*writer)->AddExecution(
+        {"0.1.0+test", "cpu", "avx2", "A processor", "a-host", 2, "varifocal run quick --model=models/baseline"});
+    const auto added = (*writer)->AddJob(job);
+    ASSERT_TRUE(added.ok()) << added.status();
+    const auto cells = (*writer)->Cells(added->job_id);
+    for (const db::CellRow& cell : *cells) {
+      const bool is_last = cell.cell.context_length == 8192;
+      for (int index = 0; index < (is_last ? made.answered_of_last_length : made.question_count); ++index) {
+        db::Outcome outcome;
+        outcome.cell_id = cell.cell_id;
+        outcome.execution_id = *execution;
+        db::SampleRecord& sample = outcome.sample;
+        sample.task = cell.cell.task;
+        sample.context_length = cell.cell.context_length;
+        sample.sample_index = index;
+        sample.tokenizer_sha256 = Hash('7');
+        sample.question_id = absl::StrCat("q", index);
+        sample.cluster = absl::StrCat(cell.cell.task, "/", index / 4);
+        sample.token_ids_sha256 = Hash(index < made.other_prompt_count ? 'b' : 'a');
+        sample.prompt_token_count = cell.cell.context_length - 16;
+        sample.new_token_count_max = 8;
+        if (made.has_evidence) {
+          const double depth = static_cast<double>(index % 4) / 4;
+          sample.evidence_json =
+              absl::StrCat("[{\"token_begin\":", depth * static_cast<double>(*sample.prompt_token_count), "}]");
+        }
+        sample.gold_json = R"(["amber-17"])";
+        sample.excerpt =
+            "... \"harbor\":\"amber-17\", \"kettle\":\"stone-02\" <b>& more</b> ...\nThe value of harbor is";
+        const bool right = IsRight(cell.cell.variant, cell.cell.context_length, index);
+        outcome.generation.finish_reason = index < made.cut_count ? "length" : "stop";
+        outcome.generation.answer = outcome.generation.answer_raw = right                 ? "amber-17"
+                                                                    : made.answer.empty() ? "stone-02"
+                                                                                          : made.answer;
+        outcome.generation.is_extrapolated = cell.cell.context_length > 4096 && !made.has_short_samples;
+        outcome.scores = {{"exact_match", right ? 1.0 : 0.0}};
+        if (made.has_failures && index == 3 && is_last && cell.cell.variant == "sharp") {
+          outcome.generation = {};
+          outcome.generation.error_code = "RESOURCE_EXHAUSTED";
+          outcome.generation.error_message = "8192 tokens need 12 pages, 3 are free";
+          outcome.scores.clear();
+        }
+        const auto recorded = (*writer)->RecordSample(outcome);
+        ASSERT_TRUE(recorded.ok()) << recorded.status();
+      }
+    }
+  }
+
+  std::string Render(ReportFormat format = ReportFormat::kHtml, const std::string& baseline = "",
+                     const std::vector<std::string>& candidates = {}) {
+    ReportOptions options;
+    options.database_path = path_;
+    options.baseline = baseline;
+    options.candidates = candidates;
+    options.format = format;
+    options.is_long = is_long_;
+    auto bytes = RenderReport(options);
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    // The path differs from run to run; nothing else may.
+    return bytes.ok() ? absl::StrReplaceAll(*bytes, {{path_, "results.db"}}) : "";
+  }
+
+  std::string path_;
+  bool is_long_ = false;
+};
+
+}  // namespace varifocal

@@ -1,0 +1,192 @@
+// The tables of the report in CSV, JSON, Markdown and LaTeX, of one job and of two.
+#include "absl/strings/str_split.h"
+#include "base/json.h"
+#include "client/report/report_fixture.h"
+
+namespace varifocal {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST_F(ReportTest, TablesForPapers) {
+  MakePlain();
+  const std::vector<std::string> csv = absl::StrSplit(Render(ReportFormat::kCsv), '\n', absl::SkipEmpty());
+  // For each of two candidates: two tasks at four lengths, four means over tasks, contrasts of the tasks and the mean.
+  ASSERT_EQ(csv.size(), 1u + 2 * (2 * 4 + 4 + 3));
+  const std::vector<std::string> header = absl::StrSplit(csv[0], ',');
+  for (const std::string& line : csv)
+    EXPECT_EQ(std::vector<std::string>(absl::StrSplit(line, ',')).size(), header.size());
+  EXPECT_THAT(csv[1], testing::StartsWith(
+                          "cell,recall_kv,exact_match,1,1024,,baseline,sharp,1,1,,,48,48,0,12,0,0,0,0,0,0,1.0,"));
+  const std::string markdown = Render(ReportFormat::kMarkdown);
+  EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 8K | sharp | 48 | 12 | 0 |"));
+  EXPECT_THAT(markdown, HasSubstr("| mean over 2 tasks | points | 8K | sharp | 96 | 24 | 0 |"));
+  EXPECT_THAT(markdown, HasSubstr("| mean over tasks | 1K \u2192 8K | sharp |"));
+  EXPECT_THAT(markdown, HasSubstr("Holm"));
+  is_long_ = true;
+  const std::string latex = Render(ReportFormat::kLatex);
+  EXPECT_THAT(latex, HasSubstr("recall\\_kv & sharp & 8K & 48 &"));
+  EXPECT_THAT(latex, HasSubstr("mean over 2 tasks & sharp & 8K & 96 &"));
+  EXPECT_THAT(latex, HasSubstr("\\toprule"));
+}
+
+// The table of a paper: at 8K the baseline has 20 %, sharp 60 %, and at 1K nothing differs.
+TEST_F(ReportTest, ModelsByLengthsInLatex) {
+  MakePlain();
+  const std::string latex = Render(ReportFormat::kLatex);
+  EXPECT_THAT(
+      latex,
+      HasSubstr("\\begin{tabular}{lrrrr}\n\\toprule\nModel & 1K & 2K & 4K & 8K \\\\\n\\midrule\nbaseline & 100.0 &"));
+  EXPECT_THAT(latex, testing::ContainsRegex("\nsharp & 100\\.0[^&]* & [^&]* & [^&]*\\$\\^\\{.uparrow\\}\\$ & "));
+  EXPECT_THAT(latex, HasSubstr("{\\footnotesize $+39.6$ [$+"));
+  EXPECT_THAT(latex, HasSubstr("$\\uparrow$ better"));
+  EXPECT_THAT(latex, HasSubstr("adjusted (Holm) for 8 tests; equivalent: within 3.0 points."));
+  EXPECT_THAT(latex, Not(HasSubstr("\\downarrow")));
+  EXPECT_THAT(latex, Not(HasSubstr("\u2212")));
+}
+
+// Answers without a word, answers that the limit on new tokens ended, and failures, on either side.
+TEST_F(ReportTest, AnswersAreCountedByWhatWentWrong) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.tasks = {"recall_kv"};
+  made.answer = " ";
+  made.cut_count = 2;
+  made.has_failures = true;
+  Make(made);
+  const Json rows = ParseJson(Render(ReportFormat::kJson)).value();
+  const Json& cell = rows[3];
+  ASSERT_EQ(cell["context_length"], 8192);
+  EXPECT_EQ(cell["baseline_failed_count"], 0);
+  EXPECT_EQ(cell["candidate_failed_count"], 1);
+  EXPECT_EQ(cell["baseline_cut_count"], 2);
+  EXPECT_EQ(cell["baseline_empty_count"], 7) << "the baseline is right about question 4 alone";
+  EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("baseline 7 empty, 2 cut, sharp 1 failed, "));
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("<small class=\"flag\">7 empty, 2 cut</small>"));
+  EXPECT_THAT(page, HasSubstr("<b>cut answers</b> Answers that the limit on new tokens ended: baseline gave 8 of 32"));
+}
+
+// One variant: eight questions in two contexts, of which IsRight says how many are right.
+TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.tasks = {"recall_kv"};
+  made.variants = {"sharp"};
+  made.has_failures = made.is_imported = true;
+  Make(made);
+  const std::vector<std::string> csv = absl::StrSplit(Render(ReportFormat::kCsv), '\n', absl::SkipEmpty());
+  ASSERT_EQ(csv.size(), 1u + 4);
+  EXPECT_EQ(csv[0],
+            "job_id,task,metric,is_primary_metric,context_length,variant,planned_count,answered_count,failed_count,"
+            "empty_count,cut_count,cluster_count,mean,low,high,mean_answered,labels");
+  // At 1K every answer is right; at 2K those are wrong whose (7 index + index / 4) mod 10 is 0 or 1: 0, 3 and 7.
+  EXPECT_THAT(csv[1], testing::StartsWith("1,recall_kv,exact_match,1,1024,sharp,8,8,0,0,0,2,1.0,"));
+  EXPECT_THAT(csv[2], testing::StartsWith("1,recall_kv,exact_match,1,2048,sharp,8,8,0,0,0,2,0.625,"));
+  EXPECT_THAT(csv[4], HasSubstr(",8,7,1,0,0,2,"));
+  EXPECT_THAT(csv[4], testing::EndsWith(",incomplete extrapolated imported"));
+  const Json json = ParseJson(Render(ReportFormat::kJson)).value();
+  ASSERT_EQ(json.size(), 4u);
+  EXPECT_EQ(json[1]["mean"], 0.625);
+  EXPECT_LT(json[1]["low"], 0.625);
+  EXPECT_GT(json[1]["high"], 0.625);
+  const std::string markdown = Render(ReportFormat::kMarkdown);
+  EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 2K | sharp | 8 | 2 | 0 | 0 | 0 | 62.5 |"));
+  EXPECT_THAT(markdown,
+              HasSubstr("The answers of sharp came from another engine, in a file with SHA-256 ssssssssssss"));
+  EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("recall\\_kv & 100.0 & 62.5 & "));
+  is_long_ = true;
+  EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("recall\\_kv & 2K & 8 & 0 & 62.5 & "));
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("sharp alone"));
+  EXPECT_THAT(page, HasSubstr("<h2>Every score</h2>"));
+  EXPECT_THAT(page, HasSubstr("<b>imported</b>"));
+  EXPECT_THAT(page, Not(HasSubstr("until it is resumed")));
+}
+
+// The same answers as job 1's "sharp" in a job of their own: the same numbers, under the name of that job.
+TEST_F(ReportTest, AVariantOfAnotherJobStandsBesideTheBaseline) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 16;
+  Make(made);
+  made.variants = {"sharp"};
+  made.is_imported = true;
+  Make(made);
+  const auto rows = [&](const std::string& baseline, const std::vector<std::string>& candidates) {
+    return ParseJson(Render(ReportFormat::kJson, baseline, candidates)).value();
+  };
+  const Json within = rows("1/baseline", {"sharp"}), across = rows("1/baseline", {"2/sharp"});
+  ASSERT_EQ(within.size(), 8u + 4 + 3);
+  ASSERT_EQ(across.size(), within.size());
+  for (size_t i = 0; i < across.size(); ++i) {
+    Json expected = within[i], found = across[i];
+    // What is compared counts beside job 1's own two candidates.
+    if (expected["kind"] != "contrast") {
+      EXPECT_EQ(2 * found["test_count"].get<int>(), 3 * expected["test_count"].get<int>());
+    }
+    for (const char* key : {"test_count", "p_adjusted", "p_equivalence_adjusted", "detectable_difference", "outcome"}) {
+      expected.erase(key);
+      found.erase(key);
+    }
+    expected["candidate"] = "jobs/2/sharp";
+    expected["candidate_job"] = 2;
+    expected["imported"] = "candidate";
+    expected["labels"] = expected["labels"] == "" ? "imported" : expected["labels"].get<std::string>() + " imported";
+    EXPECT_EQ(found, expected);
+  }
+  EXPECT_EQ(rows("baseline", {"1/sharp", "1/soft", "2/sharp"}).size(), 3u * 15);
+  const std::string page = Render(ReportFormat::kHtml, "1/baseline", {"soft", "jobs/2/sharp"});
+  EXPECT_THAT(page, HasSubstr("jobs/2/sharp is better than baseline at 4K and 8K, averaged over 2 tasks"));
+  EXPECT_THAT(page, HasSubstr("<b>imported</b> The answers of jobs/2/sharp came from another engine"));
+  EXPECT_THAT(page, HasSubstr("128 of its questions were asked in job 1 with the same prompt and are paired, left out "
+                              "are 0 of job 1 and 0 of job 2."));
+  EXPECT_THAT(page, HasSubstr("over the 12 means over tasks, over the 24 cells of primary metrics"));
+  EXPECT_THAT(page, HasSubstr("jobs/2/sharp, answers SHA-256"));
+  EXPECT_THAT(page, HasSubstr("--job=1 --baseline=baseline --candidate=jobs/2/sharp"));
+  EXPECT_THAT(page, HasSubstr("--candidates=soft,jobs/2/sharp --out=report.html"));
+}
+
+TEST_F(ReportTest, WhatAnotherJobAskedOtherwiseIsLeftOut) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.tasks = {"recall_kv"};
+  made.variants = {"baseline"};
+  Make(made);
+  made.variants = {"sharp"};
+  made.other_prompt_count = 4;
+  Make(made);
+  made.other_prompt_count = 8;
+  Make(made);
+  const std::string page = Render(ReportFormat::kHtml, "1/baseline", {"2/sharp"});
+  EXPECT_THAT(page, HasSubstr("16 of its questions were asked in job 1 with the same prompt and are paired, left out "
+                              "are 16 of job 1 and 16 of job 2."));
+  EXPECT_THAT(page, HasSubstr("left out: its job did not ask this with the same prompt"));
+  EXPECT_THAT(page, HasSubstr("<option value=\"left-out\">left out</option>"));
+  const Json rows = ParseJson(Render(ReportFormat::kJson, "1/baseline", {"2/sharp"})).value();
+  ASSERT_EQ(rows.size(), 4u + 4 + 1) << "cells, means over the one task, the contrast";
+  for (const Json& row : rows) {
+    EXPECT_EQ(row["sample_count"], 4);
+    EXPECT_EQ(row["cluster_count"], 1) << "nothing can be inferred from one context";
+    for (const char* key : {"low", "high", "p_value", "p_adjusted", "detectable_difference"})
+      EXPECT_EQ(row[key], Json());
+    EXPECT_EQ(row["outcome"], "undecided");
+    if (row["kind"] != "cell") continue;
+    EXPECT_EQ(row["baseline_left_out_count"], 4);
+    EXPECT_EQ(row["candidate_left_out_count"], 4);
+  }
+  ReportOptions options;
+  options.database_path = path_;
+  options.baseline = "1/baseline";
+  options.candidates = {"3/sharp"};
+  const absl::Status nothing = RenderReport(options).status();
+  EXPECT_EQ(nothing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(nothing.message()), HasSubstr("were asked 32 and 32 questions, and not one is the same"));
+  options.candidates = {"sharp"};
+  EXPECT_TRUE(RenderReport(options).ok()) << "the newest job with a question in common";
+  options.candidates = {"2/soft"};
+  EXPECT_EQ(RenderReport(options).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace varifocal

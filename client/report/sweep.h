@@ -1,0 +1,46 @@
+// A temperature sweep: variants of one checkpoint that differ in the run-time temperature alone, as one figure a length
+// and one table sorted by t, in place of a headline for each.
+//
+// A checkpoint as it was trained is one of them, at the temperature it was trained with: 1 without focal attention,
+// its own for constant focal attention. One with learned or per-layer temperatures has no single t and is left out.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "client/report/figure.h"
+#include "client/report/report_data.h"
+
+namespace varifocal::report {
+
+struct SweepPoint {
+  double temperature = 0;
+  size_t variant_index = 0;  // in ReportData::variants
+  bool is_as_trained = false;
+};
+
+struct Sweep {
+  std::string model;
+  std::vector<SweepPoint> points;  // by temperature
+};
+
+inline constexpr size_t kSweepPointCountMin = 3;
+
+// The single softmax temperature that a variant ran with.
+std::optional<double> RunTemperature(const db::VariantRecord& variant);
+
+// Of every model with at least kSweepPointCountMin temperatures, in the order of the variants.
+std::vector<Sweep> FindSweeps(const ReportData& data);
+// The names of candidates that the sweeps hold and that were run at a temperature.
+std::set<std::string> SweptCandidates(const std::vector<Sweep>& sweeps, const ReportData& data);
+
+// One for each length: the mean over tasks by temperature, a series a model. An interval is that of the difference to
+// the baseline, drawn around the score; the baseline's own score is a line.
+std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportData& data);
+// "focal at 5 temperatures from 0.5 to 1.2, against baseline at 2 lengths: 1 better, 3 worse, 6 undecided."
+std::string SweepHeadline(const Sweep& sweep, const ReportData& data);
+std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data);
+
+}  // namespace varifocal::report

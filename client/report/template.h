@@ -1,0 +1,26 @@
+// Text with places for values, for HTML that is easier to read as HTML than as pieces of strings.
+//
+//   {{name}}        the value as text, HTML escaped; numbers as JSON writes them; null as nothing
+//   {{{name}}}      the text as it is: HTML that was made elsewhere
+//   {{#name}}..{{/name}}  once for each item of a list, with the item's values in front of those around it; for
+//                   anything else once, unless it is missing, null, false, empty or an empty list
+//   {{^name}}..{{/name}}  once exactly when {{#name}} would not be there
+//   {{.}}           the item of a list of texts or numbers
+//
+// A line of nothing but {{#name}}, {{^name}} or {{/name}} leaves no line behind. Templates are the program's own files:
+// a mistake in one is a bug and ends the program.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "base/json.h"
+
+namespace varifocal::report {
+
+std::string Fill(absl::string_view text, const Json& values);
+
+// The template of that file name in client/report/templates.
+std::string FillTemplate(absl::string_view name, const Json& values);
+
+}  // namespace varifocal::report

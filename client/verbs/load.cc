@@ -1,0 +1,102 @@
+// varifocal load, varifocal unload: what a running daemon serves.
+#include <filesystem>
+#include <ostream>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/daemon.h"
+#include "client/models.h"
+#include "client/rows.h"
+#include "client/usage.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+namespace {
+
+class Load : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.AddPositional("NAME=DIR", &model_, "what to call it, and the checkpoint directory on the daemon's machine")
+        .Required();
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    const size_t equals = model_.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == model_.size()) {
+      return UsageError(absl::StrCat(model_, ": must be NAME=DIR, such as focal=models/focal-constant."));
+    }
+    v1::LoadModelRequest request;
+    request.set_model_id(model_.substr(0, equals));
+    const std::string directory = model_.substr(equals + 1);
+    // The daemon may have been started elsewhere: what is a directory here is meant as seen from here.
+    std::error_code error;
+    request.set_directory(
+        std::filesystem::is_directory(directory, error) ? std::filesystem::absolute(directory).string() : directory);
+    ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+    ASSIGN_OR_RETURN(const v1::Model model, Call(daemon->inference(), &v1::Inference::Stub::LoadModel, request));
+    if (console.format != Format::kText) {
+      RETURN_IF_ERROR(PrintJson(console, {{"name", ModelShortName(model.name())}, {"directory", model.directory()}}));
+      return ExitCode::kDone;
+    }
+    console.out << ModelShortName(model.name()) << " is served: " << WithThousands(model.parameter_count())
+                << " parameters, " << HumanBytes(model.weights_bytes()) << " of weights, " << model.attention_label()
+                << ".\n";
+    return ExitCode::kDone;
+  }
+
+ private:
+  std::string model_;
+};
+
+class Unload : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override { flags.AddPositional("NAME", &model_, "the model").Required(); }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    v1::UnloadModelRequest request;
+    request.set_name(ModelResourceOf(model_));
+    ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+    RETURN_IF_ERROR(Call(daemon->inference(), &v1::Inference::Stub::UnloadModel, request).status());
+    if (console.format != Format::kText) {
+      RETURN_IF_ERROR(PrintJson(console, {{"name", ModelShortName(request.name())}}));
+      return ExitCode::kDone;
+    }
+    console.out << ModelShortName(request.name()) << " is not served any more; its memory is free.\n";
+    return ExitCode::kDone;
+  }
+
+ private:
+  std::string model_;
+};
+
+}  // namespace
+
+extern const Verb kLoadVerb;
+constinit const Verb kLoadVerb = {
+    .name = "load",
+    .group = "Models",
+    .summary = "let a running daemon serve another checkpoint",
+    .about =
+        "Reads the checkpoint, as --model does when the daemon starts, and answers when it is served. The name must "
+        "be\n"
+        "free. It is gone after the daemon's end: what is always served is named on its command line.",
+    .examples = "varifocal load focal=models/focal-constant",
+    .formats = "text json jsonl",
+    .make = &Make<Load>,
+    .daemon = DaemonUse::kAlways,
+};
+
+extern const Verb kUnloadVerb;
+constinit const Verb kUnloadVerb = {
+    .name = "unload",
+    .group = "Models",
+    .summary = "let a running daemon serve a checkpoint no longer",
+    .about = "Frees its weights and cache. A model that a queued or running job uses is refused.",
+    .examples = "varifocal unload focal",
+    .formats = "text json jsonl",
+    .make = &Make<Unload>,
+    .daemon = DaemonUse::kAlways,
+};
+
+}  // namespace varifocal::client

@@ -1,0 +1,69 @@
+#include "db/query.h"
+
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "db/schema.h"
+#include "db/sqlite/database.h"
+
+namespace varifocal::db {
+namespace {
+
+using sqlite::Database;
+using sqlite::Statement;
+
+std::vector<std::string> DistinctNames(const Statement& statement) {
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  for (int i = 0; i < statement.ColumnCount(); ++i) {
+    const std::string name = statement.ColumnName(i);
+    std::string distinct = name;
+    for (int n = 1; !taken.insert(distinct).second; ++n) distinct = absl::StrCat(name, ":", n);
+    names.push_back(std::move(distinct));
+  }
+  return names;
+}
+
+Json ValueOf(const Statement& row, int column) {
+  switch (row.TypeOf(column)) {
+    case Statement::Type::kInteger:
+      return row.Int(column);
+    case Statement::Type::kReal:
+      return row.Real(column);
+    case Statement::Type::kText:
+      return row.Text(column);
+    case Statement::Type::kBytes:
+      return absl::StrCat("X'", absl::AsciiStrToUpper(absl::BytesToHexString(row.Text(column))), "'");
+    case Statement::Type::kNull:
+      break;
+  }
+  return Json();
+}
+
+}  // namespace
+
+absl::Status RunQuery(const std::string& path, const std::string& sql, const QueryRows& use) {
+  RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, Database::Open(path, {.read_only = true}));
+  RETURN_IF_ERROR(CheckSchema(*database));
+  ASSIGN_OR_RETURN(Statement statement, database->PrepareQuery(sql));
+  RETURN_IF_ERROR(use.start(DistinctNames(statement)));
+  while (true) {
+    const absl::StatusOr<bool> is_there = statement.Step();
+    // A mistake that only shows in a row: an overflow, a text that is no JSON.
+    if (absl::IsInternal(is_there.status())) return absl::InvalidArgumentError(is_there.status().message());
+    RETURN_IF_ERROR(is_there.status());
+    if (!*is_there) return absl::OkStatus();
+    std::vector<Json> values;
+    for (int i = 0; i < statement.ColumnCount(); ++i) values.push_back(ValueOf(statement, i));
+    RETURN_IF_ERROR(use.add(std::move(values)));
+  }
+}
+
+}  // namespace varifocal::db

@@ -1,0 +1,123 @@
+// One SELECT over a file: values of every type, names that repeat, and everything that is not a SELECT refused with the
+// file as it was.
+#include "db/query.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "db/fakes/fake_results.h"
+#include "db/sqlite/database.h"
+#include "db/writer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal::db {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class QueryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto writer = *Writer::Open(path_);
+    const NewJob job = FakeJob();
+    const int64_t execution = *writer->AddExecution(FakeExecution());
+    const std::vector<CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
+    Outcome outcome = FakeOutcome(cells[0], job, execution, 0);
+    outcome.sample.evidence_json = R"([{"token_begin":507},{"token_begin":900}])";
+    ASSERT_TRUE(writer->RecordSample(outcome).ok());
+    ASSERT_TRUE(writer->RecordSample(FakeFailure(cells[1], job, execution, 1)).ok());
+    ASSERT_TRUE(writer->Checkpoint().ok());
+  }
+  absl::Status Run(const std::string& sql) {
+    columns_.clear();
+    rows_.clear();
+    return RunQuery(path_, sql,
+                    {[&](const std::vector<std::string>& columns) {
+                       columns_ = columns;
+                       return absl::OkStatus();
+                     },
+                     [&](std::vector<Json> values) {
+                       rows_.push_back(Json(std::move(values)).dump());
+                       return absl::OkStatus();
+                     }});
+  }
+
+  testing_support::TemporaryDirectory directory_;
+  std::string path_ = directory_.File("results.db");
+  std::vector<std::string> columns_, rows_;
+};
+
+TEST_F(QueryTest, ValuesKeepTheirTypes) {
+  ASSERT_TRUE(Run("SELECT 1 AS a, 0.1 AS a, 'x' AS b, NULL, X'00ff' AS c; -- a comment").ok());
+  EXPECT_THAT(columns_, ElementsAre("a", "a:1", "b", "NULL", "c"));
+  EXPECT_THAT(rows_, ElementsAre("[1,0.1,\"x\",null,\"X'00FF'\"]"));
+  ASSERT_TRUE(Run("SELECT task, difference FROM v_pairs WHERE job_id = 77").ok());
+  EXPECT_THAT(columns_, ElementsAre("task", "difference"));
+  EXPECT_TRUE(rows_.empty());
+}
+
+TEST_F(QueryTest, SamplesHaveDepthReasonAndTimes) {
+  ASSERT_TRUE(Run("SELECT variant, depth, finish_reason, prefill_us, trained_temperature, run_temperature, "
+                  "is_extrapolated FROM v_samples WHERE is_primary ORDER BY variant")
+                  .ok());
+  EXPECT_THAT(rows_,
+              ElementsAre("[\"baseline\",0.5,\"stop\",1000,null,null,0]", "[\"focal\",null,null,0,null,null,0]"));
+}
+
+TEST_F(QueryTest, AMigratedFileHasThemToo) {
+  const auto database = *sqlite::Database::Open(path_, {});
+  ASSERT_TRUE(
+      database
+          ->Execute("DROP VIEW v_samples; CREATE VIEW v_samples AS SELECT 1;"
+                    "ALTER TABLE samples DROP COLUMN depth; ALTER TABLE models DROP COLUMN focal_temperature_json;"
+                    "UPDATE models SET attention_json = '{\"focal_attention\":{\"temperature\":0.4}}';"
+                    "UPDATE schema_version SET version = 3")
+          .ok());
+  ASSERT_TRUE(Writer::Open(path_).ok());
+  ASSERT_TRUE(Run("SELECT depth, trained_temperature FROM v_samples WHERE is_primary AND error_code IS NULL").ok());
+  EXPECT_THAT(rows_, ElementsAre("[0.5,0.4]"));
+}
+
+TEST_F(QueryTest, OnlyReadingIsAllowed) {
+  const std::string before = testing_support::ReadFile(path_);
+  for (const std::string sql :
+       {"DELETE FROM scores", "UPDATE jobs SET suite = 'x'", "DROP VIEW v_pairs", "CREATE TABLE t (a)",
+        "PRAGMA query_only = OFF", "PRAGMA journal_mode = DELETE", "VACUUM", "BEGIN", "REINDEX",
+        "INSERT INTO scores (generation_id, metric, value) VALUES (1, 'x', 1) RETURNING metric"}) {
+    const absl::Status status = Run(sql);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << sql << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("must be one SELECT")) << sql;
+  }
+  EXPECT_FALSE(Run(absl::StrCat("ATTACH '", directory_.File("other.db"), "' AS other")).ok());
+  EXPECT_FALSE(Run(absl::StrCat("VACUUM INTO '", directory_.File("other.db"), "'")).ok());
+  EXPECT_EQ(testing_support::ReadFile(directory_.File("other.db")), "");
+  EXPECT_EQ(testing_support::ReadFile(path_), before);
+}
+
+TEST_F(QueryTest, MistakesAreOneSentence) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "the query is empty"},
+      {" -- nothing", "the query is empty"},
+      {"SELECT 1; SELECT 2", "more than one statement"},
+      {"SELECT 1; nonsense", "more than one statement"},
+      {"SELECT missing", "no such column: missing"},
+      {"SELECT task FROM v_sample", "no such table: v_sample"},
+      {"SELEC 1", "syntax error"},
+      {"SELECT abs(-9223372036854775807 - 1)", "integer overflow"},
+      {"SELECT suite FROM jobs WHERE job_id = ?", "1 parameters"},
+  };
+  for (const auto& [sql, message] : cases) {
+    const absl::Status status = Run(sql);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << sql << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message)) << sql;
+  }
+  path_ = directory_.File("missing.db");
+  EXPECT_TRUE(absl::IsNotFound(Run("SELECT 1")));
+}
+
+}  // namespace
+}  // namespace varifocal::db

@@ -1,0 +1,79 @@
+#include "db/resume.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "db/rows.h"
+
+namespace varifocal::db {
+namespace {
+
+constexpr char kAnsweredSamples[] =
+    "SELECT samples.sample_index FROM generations JOIN samples ON samples.sample_id = generations.sample_id"
+    " WHERE generations.cell_id = ? AND generations.error_code IS NULL ORDER BY samples.sample_index";
+constexpr char kOtherExecution[] =
+    "SELECT earlier.code_version, earlier.backend, earlier.instruction_set, now.code_version, now.backend,"
+    " now.instruction_set"
+    " FROM executions AS now, executions AS earlier"
+    " WHERE now.execution_id = ? AND (earlier.code_version, earlier.backend, earlier.instruction_set)"
+    " IS NOT (now.code_version, now.backend, now.instruction_set)"
+    " AND EXISTS (SELECT 1 FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
+    " JOIN variants ON variants.variant_id = cells.variant_id"
+    " WHERE variants.job_id = ? AND generations.execution_id = earlier.execution_id AND generations.error_code IS NULL)"
+    " ORDER BY earlier.execution_id LIMIT 1";
+
+absl::Status CheckSameModel(const VariantRecord& then, const VariantRecord& now) {
+  const std::array<std::array<std::string, 3>, 5> facts = {{
+      {"weights", then.model.weights_sha256, now.model.weights_sha256},
+      {"tokenizer", then.model.tokenizer_sha256, now.model.tokenizer_sha256},
+      {"attention", then.model.attention_json, now.model.attention_json},
+      {"number format", then.model.dtype, now.model.dtype},
+      {"focal temperature", then.focal_temperature_json.value_or("as trained"),
+       now.focal_temperature_json.value_or("as trained")},
+  }};
+  for (const auto& [fact, before, after] : facts) {
+    if (before == after) continue;
+    return absl::FailedPreconditionError(absl::StrCat("variant ", then.name, " has another ", fact,
+                                                      " than when the job began: ", after, ", recorded ", before));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int64_t>> ReadSamplesToAsk(sqlite::Database& database, int64_t cell_id,
+                                                      int64_t planned_count) {
+  ASSIGN_OR_RETURN(sqlite::Statement statement, database.Prepare(kAnsweredSamples));
+  statement.BindAll(cell_id);
+  std::vector<int64_t> unanswered;
+  for (int64_t next = 0;;) {
+    ASSIGN_OR_RETURN(const bool row, statement.Step());
+    const int64_t answered = row ? statement.Int(0) : planned_count;
+    for (; next < answered; ++next) unanswered.push_back(next);
+    next = answered + 1;
+    if (!row) return unanswered;
+  }
+}
+
+absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, int64_t execution_id,
+                            const std::vector<VariantRecord>& variants, bool allow_mixed) {
+  ASSIGN_OR_RETURN(std::vector<VariantRecord> recorded, ReadVariants(database, job_id));
+  for (const VariantRecord& now : variants) {
+    auto then = std::find_if(recorded.begin(), recorded.end(), [&](const auto& v) { return v.name == now.name; });
+    if (then == recorded.end()) return absl::NotFoundError(absl::StrCat("job ", job_id, " has no variant ", now.name));
+    RETURN_IF_ERROR(CheckSameModel(*then, now));
+  }
+  if (allow_mixed) return absl::OkStatus();
+  ASSIGN_OR_RETURN(sqlite::Statement other, database.Prepare(kOtherExecution));
+  ASSIGN_OR_RETURN(bool differs, other.BindAll(execution_id, job_id).Step());
+  if (!differs) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job_id, " has answers from code ", other.Text(0), " on ", other.Text(1), "/", other.Text(2),
+                   " and would continue with code ", other.Text(3), " on ", other.Text(4), "/", other.Text(5),
+                   "; allow mixed executions to continue, and the results will be labelled mixed"));
+}
+
+}  // namespace varifocal::db

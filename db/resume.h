@@ -1,0 +1,25 @@
+// What a resumed job asks for, and when it may be resumed.
+//
+// Threads: as the connection.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "db/records.h"
+#include "db/sqlite/database.h"
+
+namespace varifocal::db {
+
+// Sample indices of a cell that have no answer, ascending: never recorded, or recorded as failed. This is the one rule of
+// which samples a job asks for, at its first start as at every later one.
+absl::StatusOr<std::vector<int64_t>> ReadSamplesToAsk(sqlite::Database& database, int64_t cell_id,
+                                                      int64_t planned_count);
+
+// See Writer::CheckResume.
+absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, int64_t execution_id,
+                            const std::vector<VariantRecord>& variants, bool allow_mixed);
+
+}  // namespace varifocal::db

@@ -1,0 +1,364 @@
+// Bad input, by table: for every family, rows without a field, with one of another type, with an empty gold list or an
+// id that is given twice, files that are missing, empty, compressed or not UTF-8. Each is a sentence with file, row and
+// field, and the families beside it are imported. Then random changes of bytes and of structure: whatever they make of
+// a file, an import ends, and what it imported can be asked.
+#include <cstdlib>
+#include <map>
+
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "eval_tasks/helmet/import/release_fixture.h"
+#include "eval_tasks/python/random.h"
+#include "gmock/gmock.h"
+#include "tokenizer/tokenizer.h"
+
+namespace varifocal::helmet {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+class BadInputTest : public ReleaseTest {
+ protected:
+  // Every row of a file changed: whichever are chosen, the first is named.
+  void ChangeRows(const std::string& path, const std::function<void(Json&)>& change) const {
+    const std::string bytes = ReadAll((root_ / path).string());
+    if (bytes[0] == '[') {
+      Json rows = ParseJson(bytes).value();
+      for (Json& row : rows) change(row);
+      WriteAll(root_ / path, rows.dump());
+      return;
+    }
+    std::string lines;
+    for (absl::string_view line : absl::StrSplit(bytes, '\n', absl::SkipEmpty())) {
+      Json row = ParseJson(line).value();
+      change(row);
+      lines += row.dump() + "\n";
+    }
+    WriteAll(root_ / path, lines);
+  }
+};
+
+std::function<void(Json&)> Erase(const std::string& field) {
+  return [field](Json& row) { row.erase(field); };
+}
+std::function<void(Json&)> Set(const std::string& pointer, const Json& value) {
+  return [pointer, value](Json& row) { row[Json::json_pointer(pointer)] = value; };
+}
+
+struct BadRow {
+  const char* config;
+  const char* path;
+  std::function<void(Json&)> change;
+  const char* words;  // after "FILE: row N: ", a regular expression
+};
+
+TEST_F(BadInputTest, EveryFieldIsNamed) {
+  constexpr const char *kKv = "data/json_kv/test_k6_dep6.jsonl", *kMk = "data/ruler/mk/validation_900.jsonl",
+                       *kMv = "data/ruler/mv/validation_900.jsonl", *kVt = "data/ruler/vt/validation_900.jsonl",
+                       *kNq = "data/kilt/nq_k4.jsonl", *kNqDemos = "data/kilt/nq_demos.jsonl",
+                       *kPop = "data/kilt/popqa_k4.jsonl", *kRank = "data/msmarco/k8.jsonl",
+                       *kRankDemos = "data/msmarco/demos.jsonl", *kTrec = "data/icl/trec/train.jsonl",
+                       *kNlu = "data/icl/nlu_evaluation_data/train.jsonl",
+                       *kAsqa = "data/alce/asqa_eval_gtr_top2000.json",
+                       *kQampari = "data/alce/qampari_eval_gtr_top2000.json", *kStory = "data/narrativeqa/test.jsonl",
+                       *kStoryDemos = "data/narrativeqa/train.jsonl", *kBookQa = "data/infbench/longbook_qa_eng.jsonl",
+                       *kChoice = "data/infbench/longbook_choice_eng.jsonl",
+                       *kCases = "data/multi_lexsum/validation.jsonl", *kCaseDemos = "data/multi_lexsum/train.jsonl";
+  const Json none = Json::array();
+  const std::vector<BadRow> rows = {
+      {"recall", kKv, Erase("context"), "the field \"context\" is missing"},
+      {"recall", kKv, Set("/context", 7), "the field \"context\" is number, not a text"},
+      {"recall", kKv, Set("/question", none), "the field \"question\" "},
+      {"recall", kKv, Set("/question", Json()), "the field \"question\" is null"},
+      {"recall", kKv, Erase("answer"), "the field \"answer\" is missing"},
+      {"recall", kKv, Set("/answer", none), "the field \"answer\" is an empty list"},
+      {"recall", kKv, Set("/answer", 7), "the field \"answer\" holds number, not texts"},
+      {"recall", kKv, Set("/demos", "x"), "the field \"demos\" is not a list"},
+      {"recall", kKv, Set("/demos/0", Json{"x"}), "the field \"demos\" must be a list of pairs of texts"},
+      {"recall", kKv, Erase("num_kvs"), "the field \"num_kvs\" is missing"},
+      {"recall", kMk, Erase("context"), "the field \"context\" is missing"},
+      {"recall", kMk, Set("/index", 0), "the field \"index\" is 0, as in row 1"},
+      {"recall", kMv, Set("/answer", none), "the field \"answer\" is an empty list"},
+      {"recall", kMv, Set("/answer/0", 7), "the field \"answer\" holds number, not texts"},
+      {"recall", kMv, Set("/answer", "x"), "the field \"answer\" is string, not a list"},
+      {"recall", kMv, Erase("type_needle_v"), "the field \"type_needle_v\" is missing"},
+      {"recall", kMv, Set("/query", none), "the field \"query\" is array"},
+      {"ruler", kVt, Set("/example", 7), "the field \"example\" is number, not a text"},
+      {"ruler", kVt, Erase("outputs"), "the field \"outputs\" is missing"},
+      {"rag", kNq, Erase("question"), "the field \"question\" is missing"},
+      {"rag", kNq, Set("/question", 2.5), "the field \"question\" is no text and no whole number"},
+      {"rag", kNq, Erase("answers"), "the field \"answers\" is missing"},
+      {"rag", kNq, Set("/answers", none), "the field \"answers\" is an empty list"},
+      {"rag", kNq, Set("/answers/0", Json()), "the field \"answers\" holds null, not texts"},
+      {"rag", kNq, Erase("ctxs"), "the field \"ctxs\" is missing"},
+      {"rag", kNq, Set("/ctxs", "x"), "the field \"ctxs\" is not a list"},
+      {"rag", kNq, Set("/ctxs/1", "x"), "the field \"ctxs\\[1\\]\" is string, not an object"},
+      {"rag", kNq, [](Json& row) { row["ctxs"][2].erase("title"); }, "the field \"ctxs\\[2\\].title\" is missing"},
+      {"rag", kNq, Set("/ctxs/2/text", none), "the field \"ctxs\\[2\\].text\" "},
+      {"rag", kNqDemos, Set("/answers", none), "the field \"answers\" is an empty list"},
+      {"rag", kNqDemos, Set("/answers/0", Json::object()), "the field \"answers\\[0\\]\" is object"},
+      {"rag", kNq, Set("/id", 1), "the field \"question\" is not that of row 1, which has the same id 1"},
+      {"rag", kPop, Erase("s_pop"), "the field \"s_pop\" is missing"},
+      {"rag", kPop, Set("/s_pop", 0), "the field \"s_pop\" is no number above 0"},
+      {"rag", kPop, Set("/s_pop", "many"), "the field \"s_pop\" is no number above 0"},
+      {"rag", kPop, Set("/id", none), "the field \"id\" is no text and no whole number"},
+      {"rag", kPop, Set("/id", 7), "the field \"question\" is not that of row 1, which has the same id 7"},
+      {"rerank", kRank, Erase("qid"), "\"qid\" (is missing|must be)"},
+      {"rerank", kRank, Set("/qid", 7), "\"qid\" (is missing|must be)"},
+      {"rerank", kRank, Erase("query"), "the field \"query\" is missing"},
+      {"rerank", kRank, Set("/ctxs", none), "the field \"ctxs\" is an empty list"},
+      {"rerank", kRank, Set("/ctxs/0/label", "high"), "the field \"ctxs\\[0\\]\" must have an \"id\""},
+      {"rerank", kRankDemos, Set("/ctxs/1/id", 7), "the field \"ctxs\\[1\\]\" must have an \"id\""},
+      {"icl", kTrec, Erase("text"), "\"text\" is missing"},
+      {"icl", kTrec, Set("/coarse_label", "HUM"), "\"coarse_label\" must be"},
+      {"icl", kTrec, Set("/coarse_label", 6), "the field \"coarse_label\" is 6; it must be from 0 to 5"},
+      {"icl", kNlu, Set("/label", -1), "the field \"label\" is -1; it must be from 0 to 67"},
+      {"cite", kAsqa, Erase("docs"), "the field \"docs\" is missing"},
+      {"cite", kAsqa, Set("/docs", "x"), "the field \"docs\" is not a list"},
+      {"cite", kAsqa, Set("/docs/0/title", none), "the field \"docs\\[0\\].title\" "},
+      {"cite", kAsqa, Set("/qa_pairs", none), "the field \"qa_pairs\" is an empty list"},
+      {"cite", kAsqa, Set("/qa_pairs/0", "x"), "the field \"qa_pairs\\[0\\].short_answers\" must be a list"},
+      {"cite", kAsqa, Set("/qa_pairs/1/short_answers", none),
+       "qa_pairs\\[1\\].short_answers\" must be a list of at least"},
+      {"cite", kAsqa, Set("/sample_id", "0"), "the field \"sample_id\" is \"0\", as in row 1"},
+      {"cite", kQampari, Erase("answers"), "the field \"answers\" is missing"},
+      {"cite", kQampari, Set("/answers/0", "x"), "the field \"answers\\[0\\]\" must be a list of at least 1 text"},
+      {"longqa", kStory, Erase("document"), "the field \"document\" is missing"},
+      {"longqa", kStory, Set("/document", "x"), "the field \"document.text\" must be a text"},
+      {"longqa", kStory, Set("/question", Json::object()), "the field \"question.text\" must be a text"},
+      {"longqa", kStory, Set("/answers", none), "the field \"answers\" is an empty list"},
+      {"longqa", kStoryDemos, Set("/answers/0", 7), "the field \"answers\\[0\\].text\" must be a text"},
+      {"longqa", kBookQa, Set("/id", 0), "the field \"id\" is 0, as in row 1"},
+      {"longqa", kBookQa, Erase("input"), "the field \"input\" is missing"},
+      {"longqa", kBookQa, Set("/answer", none), "the field \"answer\" is an empty list"},
+      {"longqa", kChoice, [](Json& row) { row["options"].erase(3); },
+       "the field \"options\" has 3 texts; 4 are needed|is no option"},
+      {"longqa", kChoice, Set("/answer/0", "no"), "the field \"answer\" is \"no\", which is no option"},
+      {"summ", kCases, Erase("summary/short"), "the field \"summary/short\" is missing"},
+      {"summ", kCases, Set("/sources/0", 7), "the field \"sources\" holds number, not texts"},
+      {"summ", kCases, Set("/id", "one"), "the field \"id\" is \"one\", as in row 1"},
+      {"summ", kCaseDemos, [](Json& row) { row["summary/short"] = 7; },
+       "the field \"summary/short\" is number, not a text"},
+  };
+  for (const BadRow& row : rows) {
+    const std::string whole = ReadAll((root_ / row.path).string());
+    ChangeRows(row.path, row.change);
+    const ImportResult result = ImportHelmet(Options({row.config})).value();
+    const std::string problems = absl::StrJoin(result.problems, "\n");
+    EXPECT_THAT(problems, ContainsRegex(absl::StrCat(row.path, ": row [0-9]+: .*(", row.words, ")")));
+    WriteAll(root_ / row.path, whole);
+  }
+}
+
+TEST_F(BadInputTest, FilesThatAreNoRowsAreToldAndTheOthersRun) {
+  const std::map<std::string, std::string> files = {
+      // of nq_k4.jsonl
+      {"", "nq_k4.jsonl: has no rows"},
+      {"\n \r\n", "nq_k4.jsonl: has no rows"},
+      {"\x1F\x8B\x08", "nq_k4.jsonl: is compressed \\(gzip\\); unpack it first"},
+      {"PAR1\x15", "nq_k4.jsonl: row 1: is not a JSON object"},
+      {"question,answers\n", "nq_k4.jsonl: row 1: is not a JSON object"},
+      {"7\n", "nq_k4.jsonl: row 1: is not a JSON object"},
+      {"{\"question\": \"a\"", "nq_k4.jsonl: row 1: is not a JSON object"},
+      {"{\"question\": \"\xFF\"}\n", "nq_k4.jsonl: row 1: not JSON"},
+      {"{\"question\": \"a\", \"question\": \"b\"}\n", "nq_k4.jsonl: row 1: the field \"question\" is given twice"},
+      {"{\"question\": \"a\"} {\"question\": \"b\"}\n", "nq_k4.jsonl: row 1: has more after its object"},
+      {"{\n \"question\": \"a\"\n}\n", "nq_k4.jsonl: row 1: is not a JSON object"},
+      {"[{\"question\": \"a\"}", "nq_k4.jsonl: ends inside its list, after 1 rows"},
+      {"[{\"question\": \"a\"}] {", "nq_k4.jsonl: has more after its list of 1 rows"},
+      {"[]", "nq_k4.jsonl: has no rows"},
+      {std::string(300, '['), "nq_k4.jsonl: row 1: is not a JSON object|the file ends inside it"},
+      {"{\"question\": " + std::string(300, '[') + "}\n", "nq_k4.jsonl: row 1: "},
+  };
+  for (const auto& [bytes, words] : files) {
+    WriteAll(root_ / "data/kilt/nq_k4.jsonl", bytes);
+    const ImportResult result = ImportHelmet(Options({"rag"})).value();
+    EXPECT_THAT(absl::StrJoin(result.problems, "\n"), ContainsRegex(words));
+    EXPECT_EQ(result.problems.size(), 1u);
+    EXPECT_EQ(result.tasks.size(), 5u);
+  }
+  for (const char* config : {"recall", "icl", "longqa", "summ", "cite", "rerank"}) {
+    fs::remove_all(root_ / "data");
+    const ImportResult result = ImportHelmet(Options({config})).value();
+    EXPECT_TRUE(result.tasks.empty()) << config;
+    ASSERT_FALSE(result.problems.empty()) << config;
+    for (const std::string& problem : result.problems) EXPECT_THAT(problem, HasSubstr("No such file"));
+  }
+}
+
+// A byte order mark, Windows line ends, blank lines, one list, one list in the field "data": the same rows.
+TEST_F(BadInputTest, OtherWaysToWriteRowsAreRead) {
+  const fs::path path = root_ / "data/kilt/nq_k4.jsonl", rows = root_ / "out/rows/kilt_nq.700.jsonl";
+  const std::string lines = ReadAll(path.string());
+  ASSERT_TRUE(ImportHelmet(Options({"rag"})).ok());
+  const std::string expected = ReadAll(rows.string());
+  const std::vector<std::string> texts = absl::StrSplit(lines, '\n', absl::SkipEmpty());
+  for (const std::string& bytes :
+       {"\xEF\xBB\xBF" + lines, absl::StrJoin(texts, "\r\n"), "\n\n" + absl::StrJoin(texts, "\n\n"),
+        "[" + absl::StrJoin(texts, ",\r\n") + "]\n", "\xEF\xBB\xBF [" + absl::StrJoin(texts, ",") + "]"}) {
+    fs::remove(rows);
+    WriteAll(path, bytes);
+    EXPECT_THAT(ImportHelmet(Options({"rag"})).value().problems, testing::IsEmpty());
+    EXPECT_EQ(ReadAll(rows.string()), expected);
+  }
+  // Upstream reads what ends in .json from the field "data".
+  const std::string config = ReadAll((root_ / "configs/rag.yaml").string());
+  WriteAll(root_ / "configs/rag.yaml", absl::StrReplaceAll(config, {{"nq_k4.jsonl", "nq_k4.json"}}));
+  WriteAll(root_ / "data/kilt/nq_k4.json", R"({"version": [{"data": 1}, "data"], "data" : [)" +
+                                               absl::StrJoin(texts, ",\n") + R"(], "n": {"data": []}})");
+  fs::remove(rows);
+  EXPECT_THAT(ImportHelmet(Options({"rag"})).value().problems, testing::IsEmpty());
+  EXPECT_EQ(ReadAll(rows.string()), expected);
+  WriteAll(root_ / "data/kilt/nq_k4.json", R"({"rows": []})");
+  EXPECT_THAT(absl::StrJoin(ImportHelmet(Options({"rag"})).value().problems, "\n"),
+              HasSubstr("nq_k4.json: has no list in the field \"data\""));
+}
+
+// What is odd and no mistake to upstream is asked as upstream asks it.
+TEST_F(BadInputTest, WhatUpstreamRunsIsRun) {
+  const fs::path rows = root_ / "out/rows/kilt_nq.700.jsonl";
+  auto imported = [&](const std::string& config) {
+    fs::remove_all(root_ / "out");
+    const ImportResult result = ImportHelmet(Options({config})).value();
+    EXPECT_THAT(result.problems, testing::IsEmpty());
+    return result;
+  };
+  imported("rag");
+  const std::string expected = ReadAll(rows.string());
+  // Whether questions are told apart by id is for the test file to say. The pool has each question twice.
+  int id = 0;
+  ChangeRows("data/kilt/nq_demos.jsonl", [&](Json& row) { row["id"] = id++; });
+  imported("rag");
+  EXPECT_EQ(ReadAll(rows.string()), expected);
+  // Numbers that JSON does not have, as Python writes them, where nobody asks for them.
+  const fs::path path = root_ / "data/kilt/nq_k4.jsonl";
+  const std::string lines = ReadAll(path.string());
+  for (const char* odd : {"NaN", "Infinity", "-Infinity", "[1, NaN]", "{\"Infinity\\\"\": NaN}"}) {
+    WriteAll(path, absl::StrReplaceAll(lines, {{"\"ctxs\": [{", absl::StrCat("\"ctxs\": [{\"s\": ", odd, ", ")},
+                                               {"\"ctxs\":[{", absl::StrCat("\"ctxs\":[{\"s\":", odd, ",")}}));
+    ASSERT_NE(ReadAll(path.string()), lines);
+    imported("rag");
+    EXPECT_EQ(ReadAll(rows.string()), expected) << odd;
+  }
+  ChangeRows("data/kilt/nq_demos.jsonl", Set("/answers/0", 1969));
+  imported("rag");
+  EXPECT_THAT(ReadAll(rows.string()), HasSubstr("1969"));
+  const Json nested = {"it's", "\u00e9\u200b\n\"\\\U000e0001", 0.1, 1e15, 1e22, Json()};
+  ChangeRows("data/kilt/nq_demos.jsonl", Set("/answers/0", nested));
+  imported("rag");
+  const std::string shown = R"(["it's", 'é\u200b\n"\\\U000e0001', 0.1, 1000000000000000.0, 1e+22, None])";
+  EXPECT_THAT(ReadAll(rows.string()), HasSubstr(absl::StripPrefix(absl::StripSuffix(Json(shown).dump(), "\""), "\"")));
+  ChangeRows("data/alce/asqa_eval_gtr_top2000.json", Set("/docs", Json::array()));
+  imported("cite");
+  ChangeRows("data/infbench/longbook_sum_eng.jsonl", Set("/input", Json()));
+  const int64_t whole = imported("summ").tasks.back().row_count;
+  ChangeRows("data/multi_lexsum/validation.jsonl", [&](Json& row) {
+    if (++id % 2 == 0) row["sources"] = Json::array();
+  });
+  EXPECT_LT(imported("summ").tasks.back().row_count, whole);
+}
+
+// Whether a file has the column is told by all its rows; the other file must have it too.
+TEST_F(BadInputTest, AColumnOfSomeRowsIsMissingInTheOthers) {
+  ChangeRow("data/kilt/nq_k4.jsonl", 2, Set("/id", 7));
+  EXPECT_THAT(absl::StrJoin(ImportHelmet(Options({"rag"})).value().problems, "\n"),
+              HasSubstr("nq_k4.jsonl: row 1: the field \"id\" is missing"));
+  int id = 0;
+  std::map<std::string, int> id_of;
+  ChangeRows("data/kilt/nq_k4.jsonl", [&](Json& row) {
+    const auto [known, is_new] = id_of.emplace(row["question"], id);
+    id += is_new;
+    row["id"] = known->second;
+  });
+  EXPECT_THAT(absl::StrJoin(ImportHelmet(Options({"rag"})).value().problems, "\n"),
+              HasSubstr("nq_demos.jsonl: row 1: the field \"id\" is missing"));
+}
+
+// One random change of a JSON value: a field less, another type, a list emptied, doubled or put into another.
+void Disturb(Json& value, PythonRandom& random) {
+  if (value.is_structured() && !value.empty() && random.Below(4) > 0) {
+    auto item = value.begin();
+    std::advance(item, static_cast<int64_t>(random.Below(value.size())));
+    return random.Below(6) == 0 ? static_cast<void>(value.erase(item)) : Disturb(*item, random);
+  }
+  const Json others[] = {Json(),
+                         true,
+                         -1,
+                         0,
+                         1e300,
+                         int64_t{1} << 62,
+                         "",
+                         "x",
+                         Json::array(),
+                         Json::object(),
+                         Json{value, value},
+                         {{"text", value}}};
+  value = others[random.Below(std::size(others))];
+}
+
+TEST_F(BadInputTest, AnyDisturbedFileIsImportedOrRefused) {
+  const char* asked_for = std::getenv("VARIFOCAL_FUZZ_CASES");
+  const int case_count = asked_for == nullptr ? 120 : std::atoi(asked_for);
+  const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load("models/baseline").value();
+  const auto counter = MakeTokenCounter(tokenizer);
+  const std::map<std::string, std::string> config_of = {
+      // by folder
+      {"data/json_kv", "recall"}, {"data/ruler", "recall"}, {"data/kilt", "rag"},
+      {"data/msmarco", "rerank"}, {"data/icl", "icl"},      {"data/alce", "cite"},
+      {"prompts", "cite"},        {"configs", "rag"},       {"data.py", "recall"}};
+  std::vector<std::pair<std::string, std::string>> targets;  // file and configuration
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root_)) {
+    const std::string path = fs::relative(entry.path(), root_).string();
+    for (const auto& [folder, config] : config_of) {
+      if (entry.is_regular_file() && absl::StartsWith(path, folder)) targets.emplace_back(path, config);
+    }
+  }
+  std::sort(targets.begin(), targets.end());
+  PythonRandom random(20261121);
+  int refused_count = 0, asked_count = 0;
+  for (int i = 0; i < case_count; ++i) {
+    const auto& [path, config] = targets[random.Below(targets.size())];
+    const std::string whole = ReadAll((root_ / path).string());
+    std::string bytes = whole;
+    if (absl::EndsWith(path, ".jsonl") && random.Below(2) == 0) {
+      std::vector<std::string> lines = absl::StrSplit(whole, '\n', absl::SkipEmpty());
+      for (std::string& line : lines) {
+        if (random.Below(3) > 0) continue;
+        Json row = ParseJson(line).value();
+        Disturb(row, random);
+        line = row.dump();
+      }
+      bytes = absl::StrJoin(lines, "\n");
+    } else {
+      for (uint64_t n = random.Below(4) + 1; n > 0 && !bytes.empty(); --n) {
+        const size_t at = random.Below(bytes.size());
+        constexpr char kBytes[] = "{}[]\",:\\\n \xFF\x80u0-e";  // and the zero at its end
+        if (random.Below(3) == 0) {
+          bytes.erase(at, random.Below(40));
+        } else if (random.Below(2) == 0) {
+          bytes.insert(at, bytes.substr(random.Below(bytes.size()), random.Below(60)));
+        } else {
+          bytes[at] = kBytes[random.Below(sizeof(kBytes))];
+        }
+      }
+    }
+    WriteAll(root_ / path, bytes);
+    fs::remove_all(root_ / "out");
+    const absl::StatusOr<ImportResult> result = ImportHelmet(Options({config}));
+    refused_count += !result.ok() || !result->problems.empty();
+    for (const ImportedTask& imported : result.ok() ? result->tasks : std::vector<ImportedTask>()) {
+      const std::unique_ptr<Task> task = OpenTask(imported.task, false);
+      ASSERT_EQ(task->QuestionCountAt(imported.context_length).value(), imported.row_count) << path << " case " << i;
+      const auto sample = task->MakeSample({1, imported.context_length, 0}, *counter);
+      EXPECT_TRUE(sample.ok() || !sample.status().message().empty()) << path << " case " << i;
+      ++asked_count;
+    }
+    WriteAll(root_ / path, whole);
+  }
+  EXPECT_GT(refused_count, case_count / 5);
+  EXPECT_GT(asked_count, case_count);
+}
+
+}  // namespace
+}  // namespace varifocal::helmet

@@ -1,0 +1,120 @@
+// A family of HELMET's datasets: which rows are asked, with which demonstrations, in which templates.
+//
+// A family reads a dataset's files and gives the chosen rows in upstream's order, their slots filled but for the
+// context (whose last tokens may have to give way to a model's tokenizer). Dispatch is upstream's, by what the
+// dataset's name contains.
+//
+// Errors: "FILE: row N: the field \"answers\" ..": a bad row refuses its dataset at that length, not the others.
+// Source: HELMET commit 4526dfb, data.py; docs/helmet.md says what follows from it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/json.h"
+#include "eval_tasks/helmet/import/config.h"
+#include "eval_tasks/helmet/import/upstream.h"
+#include "eval_tasks/helmet/rows.h"
+#include "eval_tasks/json_scan.h"
+#include "tokenizer/tokenizer.h"
+
+namespace varifocal::helmet {
+
+struct FileFacts {
+  std::string sha256;
+  int64_t row_count = 0;
+};
+
+// Where data come from; keeps what was read of each file for the manifest.
+struct Sources {
+  std::string checkout;
+  std::string data;
+  const UpstreamTexts* texts = nullptr;
+  std::shared_ptr<const Tokenizer> length_tokenizer;  // null: LongQA and summaries cannot be imported
+  std::map<std::string, FileFacts> files;
+
+  // A path of a configuration: data/.. lies in `data`, everything else in `checkout`.
+  std::string Resolve(const std::string& path) const;
+  // Scanned, with `visit` called for each row. `rows_field`: json_scan.h.
+  absl::StatusOr<std::unique_ptr<JsonRowFile>> Open(
+      const std::string& path, const std::function<absl::Status(int64_t row_number, absl::string_view text)>& visit,
+      absl::string_view rows_field = "");
+};
+
+using RowSink = std::function<absl::Status(ImportedRow row)>;
+
+struct Prompting {
+  std::string kind;  // of the measures
+  std::string user_template;
+  std::string system_template;
+  std::string separator;
+  std::vector<std::string> metrics;  // the first is upstream's headline, where it needs no judge
+};
+
+struct FamilyInfo {
+  std::string name;
+  bool (*matches)(const std::string& dataset);
+  // The dataset's name without what differs by length: the task's name.
+  std::string (*task_name)(const std::string& dataset);
+  absl::StatusOr<Prompting> (*prompting)(const ConfigEntry& entry, const Sources& sources);
+  absl::Status (*import)(const ConfigEntry& entry, Sources& sources, const RowSink& sink);
+};
+
+// Null when upstream has no such dataset, or none that can be imported.
+const FamilyInfo* FindFamily(const std::string& dataset);
+
+// A row being read: fields with the place in their errors.
+class RowView {
+ public:
+  RowView(Json row, std::string place) : row_(std::move(row)), place_(std::move(place)) {}
+
+  const Json& json() const { return row_; }
+  const std::string& place() const { return place_; }
+  absl::Status Error(absl::string_view field, absl::string_view what) const;
+  absl::StatusOr<const Json*> Field(absl::string_view field) const;  // there, and not null
+  absl::StatusOr<std::string> Text(absl::string_view field) const;   // a text
+  absl::StatusOr<std::string> Str(absl::string_view field) const;    // str() of a text or number
+  absl::StatusOr<const Json*> List(absl::string_view field) const;   // a list with at least one item
+  absl::StatusOr<int64_t> Int(absl::string_view field) const;
+  // Texts of a list, of a list of lists, or one text.
+  absl::StatusOr<std::vector<std::string>> Texts(absl::string_view field) const;
+
+ private:
+  Json row_;
+  std::string place_;
+};
+
+// The template filled with the fields of an object (a passage) and further values; `field` names the object in errors.
+absl::StatusOr<std::string> RenderObject(const Template& form, const Json& object, const SlotValues& more,
+                                         const RowView& row, absl::string_view field);
+
+// Where upstream looks for the rows of a test file of questions or of JSON KV: by what its name ends in.
+absl::string_view RowsFieldOf(const std::string& path);
+
+// Refuses a second row with the same value of an id.
+class UniqueIds {
+ public:
+  absl::Status Add(absl::string_view field, const Json& id, int64_t row_number);
+
+ private:
+  std::map<std::string, int64_t> row_of_;
+};
+
+// The first `count` of `order` whose names differ.
+std::vector<size_t> FirstDifferent(const std::vector<size_t>& order, const std::function<std::string(size_t)>& name,
+                                   size_t count);
+
+// Up to max_test_samples of a shuffled order; all in file order without that limit.
+std::vector<size_t> ShuffledRows(size_t row_count, const ConfigEntry& entry);
+
+// The families, by file.
+extern const FamilyInfo kJsonKvFamily, kRulerFamily, kQaFamily, kRerankFamily, kIclFamily, kNarrativeQaFamily,
+    kInfBenchFamily, kMultiLexSumFamily, kAlceFamily;
+
+}  // namespace varifocal::helmet

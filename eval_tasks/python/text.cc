@@ -1,0 +1,240 @@
+#include "eval_tasks/python/text.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace varifocal {
+namespace {
+
+bool IsCased(CodePoint point) {
+  return utf8proc_isupper(point) || utf8proc_islower(point) || utf8proc_category(point) == UTF8PROC_CATEGORY_LT;
+}
+
+// Default_Ignorable for casing (Unicode 3.13, D136): marks, formats, modifiers, and the mid-word punctuation.
+bool IsCaseIgnorable(CodePoint point) {
+  switch (utf8proc_category(point)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_SK:
+      return true;
+    default:
+      break;
+  }
+  switch (point) {
+    case '\'':
+    case '.':
+    case ':':
+    case 0xB7:
+    case 0x387:
+    case 0x55F:
+    case 0x5F4:
+    case 0x2018:
+    case 0x2019:
+    case 0x2024:
+    case 0x2027:
+    case 0xFE13:
+    case 0xFE52:
+    case 0xFE55:
+    case 0xFF07:
+    case 0xFF0E:
+    case 0xFF1A:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// A capital sigma that ends a word becomes the final form: a cased letter before it, none after it.
+bool IsFinalSigma(const PythonText& points, size_t at) {
+  size_t before = at;
+  while (before > 0 && IsCaseIgnorable(points[before - 1])) --before;
+  if (before == 0 || !IsCased(points[before - 1])) return false;
+  size_t after = at + 1;
+  while (after < points.size() && IsCaseIgnorable(points[after])) ++after;
+  return after == points.size() || !IsCased(points[after]);
+}
+
+// One character for all that re.IGNORECASE takes for the same: the lower case, and where letters of one upper case have
+// several, the first of them (CPython's re/_casefix.py has these).
+CodePoint WithoutCase(CodePoint point) {
+  static constexpr CodePoint kAlike[][3] = {
+      {0x69, 0x131},   {0x73, 0x17F},   {0xB5, 0x3BC},    {0x345, 0x3B9, 0x1FBE},  {0x390, 0x1FD3},  {0x3B0, 0x1FE3},
+      {0x3B2, 0x3D0},  {0x3B5, 0x3F5},  {0x3B8, 0x3D1},   {0x3BA, 0x3F0},          {0x3C0, 0x3D6},   {0x3C1, 0x3F1},
+      {0x3C2, 0x3C3},  {0x3C6, 0x3D5},  {0x432, 0x1C80},  {0x434, 0x1C81},         {0x43E, 0x1C82},  {0x441, 0x1C83},
+      {0x44A, 0x1C86}, {0x463, 0x1C87}, {0x1C88, 0xA64B}, {0x442, 0x1C84, 0x1C85}, {0x1E61, 0x1E9B}, {0xFB05, 0xFB06}};
+  constexpr CodePoint kDottedCapitalI = 0x130;
+  const CodePoint lower = point == kDottedCapitalI ? 'i' : utf8proc_tolower(point);
+  for (const auto& alike : kAlike) {
+    if (lower == alike[1] || (alike[2] != 0 && lower == alike[2])) return alike[0];
+  }
+  return lower;
+}
+
+}  // namespace
+
+PythonText ToPythonText(absl::string_view utf8) {
+  PythonText points;
+  points.reserve(utf8.size());
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(utf8.data());
+  for (size_t i = 0; i < utf8.size();) {
+    utf8proc_int32_t point = -1;
+    const utf8proc_ssize_t length = utf8proc_iterate(bytes + i, static_cast<utf8proc_ssize_t>(utf8.size() - i), &point);
+    points.push_back(length > 0 ? point : 0xFFFD);
+    i += length > 0 ? static_cast<size_t>(length) : 1;
+  }
+  return points;
+}
+
+std::string ToUtf8(const PythonText& text, size_t begin, size_t end) {
+  std::string utf8;
+  for (size_t i = begin; i < end; ++i) {
+    utf8proc_uint8_t bytes[4];
+    const utf8proc_ssize_t length = utf8proc_encode_char(text[i], bytes);
+    utf8.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(length));
+  }
+  return utf8;
+}
+
+PythonText PythonLower(const PythonText& text) {
+  constexpr CodePoint kCapitalSigma = 0x3A3, kSigma = 0x3C3, kFinalSigma = 0x3C2;
+  constexpr CodePoint kDottedCapitalI = 0x130, kCombiningDot = 0x307;
+  PythonText lower;
+  lower.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == kCapitalSigma) {
+      lower.push_back(IsFinalSigma(text, i) ? kFinalSigma : kSigma);
+    } else if (text[i] == kDottedCapitalI) {
+      lower.push_back('i');
+      lower.push_back(kCombiningDot);
+    } else {
+      lower.push_back(utf8proc_tolower(text[i]));
+    }
+  }
+  return lower;
+}
+
+std::string PythonLower(absl::string_view utf8) { return ToUtf8(PythonLower(ToPythonText(utf8))); }
+
+std::string PythonCapitalize(absl::string_view utf8) {
+  // Unicode's SpecialCasing.txt: letters whose title case is several characters; utf8proc has the single ones.
+  struct Title {
+    CodePoint letter;
+    CodePoint title[3];
+  };
+  static constexpr Title kTitles[] = {{0xDF, {0x53, 0x73}},
+                                      {0x149, {0x2BC, 0x4E}},
+                                      {0x1F0, {0x4A, 0x30C}},
+                                      {0x390, {0x399, 0x308, 0x301}},
+                                      {0x3B0, {0x3A5, 0x308, 0x301}},
+                                      {0x587, {0x535, 0x582}},
+                                      {0x1E96, {0x48, 0x331}},
+                                      {0x1E97, {0x54, 0x308}},
+                                      {0x1E98, {0x57, 0x30A}},
+                                      {0x1E99, {0x59, 0x30A}},
+                                      {0x1E9A, {0x41, 0x2BE}},
+                                      {0x1F50, {0x3A5, 0x313}},
+                                      {0x1F52, {0x3A5, 0x313, 0x300}},
+                                      {0x1F54, {0x3A5, 0x313, 0x301}},
+                                      {0x1F56, {0x3A5, 0x313, 0x342}},
+                                      {0x1FB2, {0x1FBA, 0x345}},
+                                      {0x1FB4, {0x386, 0x345}},
+                                      {0x1FB6, {0x391, 0x342}},
+                                      {0x1FB7, {0x391, 0x342, 0x345}},
+                                      {0x1FC2, {0x1FCA, 0x345}},
+                                      {0x1FC4, {0x389, 0x345}},
+                                      {0x1FC6, {0x397, 0x342}},
+                                      {0x1FC7, {0x397, 0x342, 0x345}},
+                                      {0x1FD2, {0x399, 0x308, 0x300}},
+                                      {0x1FD3, {0x399, 0x308, 0x301}},
+                                      {0x1FD6, {0x399, 0x342}},
+                                      {0x1FD7, {0x399, 0x308, 0x342}},
+                                      {0x1FE2, {0x3A5, 0x308, 0x300}},
+                                      {0x1FE3, {0x3A5, 0x308, 0x301}},
+                                      {0x1FE4, {0x3A1, 0x313}},
+                                      {0x1FE6, {0x3A5, 0x342}},
+                                      {0x1FE7, {0x3A5, 0x308, 0x342}},
+                                      {0x1FF2, {0x1FFA, 0x345}},
+                                      {0x1FF4, {0x38F, 0x345}},
+                                      {0x1FF6, {0x3A9, 0x342}},
+                                      {0x1FF7, {0x3A9, 0x342, 0x345}},
+                                      {0xFB00, {0x46, 0x66}},
+                                      {0xFB01, {0x46, 0x69}},
+                                      {0xFB02, {0x46, 0x6C}},
+                                      {0xFB03, {0x46, 0x66, 0x69}},
+                                      {0xFB04, {0x46, 0x66, 0x6C}},
+                                      {0xFB05, {0x53, 0x74}},
+                                      {0xFB06, {0x53, 0x74}},
+                                      {0xFB13, {0x544, 0x576}},
+                                      {0xFB14, {0x544, 0x565}},
+                                      {0xFB15, {0x544, 0x56B}},
+                                      {0xFB16, {0x54E, 0x576}},
+                                      {0xFB17, {0x544, 0x56D}}};
+  const PythonText text = ToPythonText(utf8);
+  if (text.empty()) return "";
+  PythonText capitalized = PythonLower(text);
+  capitalized.erase(capitalized.begin(), capitalized.begin() + PythonLower(PythonText{text[0]}).size());
+  PythonText first = {utf8proc_totitle(text[0])};
+  for (const Title& row : kTitles) {
+    if (row.letter == text[0])
+      first.assign(std::begin(row.title), std::find(std::begin(row.title), std::end(row.title), 0));
+  }
+  return ToUtf8(first) + ToUtf8(capitalized);
+}
+
+PythonText PythonStrip(const PythonText& text) {
+  size_t begin = 0, end = text.size();
+  while (begin < end && IsPythonSpace(text[begin])) ++begin;
+  while (end > begin && IsPythonSpace(text[end - 1])) --end;
+  return PythonText(text.begin() + begin, text.begin() + end);
+}
+
+std::string PythonStrip(absl::string_view utf8) { return ToUtf8(PythonStrip(ToPythonText(utf8))); }
+
+absl::string_view PythonRightStrip(absl::string_view utf8) {
+  while (!utf8.empty()) {
+    size_t begin = utf8.size() - 1;
+    while (begin > 0 && (utf8[begin] & 0xC0) == 0x80) --begin;
+    const PythonText last = ToPythonText(utf8.substr(begin));
+    if (last.size() != 1 || !IsPythonSpace(last[0])) break;
+    utf8 = utf8.substr(0, begin);
+  }
+  return utf8;
+}
+
+bool IsPythonWordCharacter(CodePoint point) {
+  switch (utf8proc_category(point)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
+      return true;
+    default:
+      return point == '_';
+  }
+}
+
+bool IsPythonSpace(CodePoint point) {
+  return (point >= 9 && point <= 13) || (point >= 28 && point <= 32) || point == 0x85 || point == 0xA0 ||
+         point == 0x1680 || (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 ||
+         point == 0x202F || point == 0x205F || point == 0x3000;
+}
+
+bool IsPythonDecimal(CodePoint point) { return utf8proc_category(point) == UTF8PROC_CATEGORY_ND; }
+
+bool MatchesIgnoringCase(const PythonText& text, size_t begin, const PythonText& pattern) {
+  if (begin + pattern.size() > text.size()) return false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (WithoutCase(text[begin + i]) != WithoutCase(pattern[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace varifocal

@@ -1,0 +1,216 @@
+// Attention by learned groups (Focus) against the oracle, and its bits: every pair tested, or keys gathered by group.
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/conformance/cases.h"
+
+namespace varifocal::kernels {
+namespace {
+
+std::string Name(const AttentionCase& c) {
+  const AttentionGroups& g = c.groups;
+  std::string name = "groups_" + std::to_string(g.top_k) + "_of_" + std::to_string(g.group_count) + "_near_" +
+                     std::to_string(g.window) + "_d" + std::to_string(c.head_dim) + "_h" +
+                     std::to_string(c.query_heads) + "k" + std::to_string(c.kv_heads);
+  if (c.window > 0) name += "_window_" + std::to_string(c.window);
+  if (g.bias == GroupBias::kPaged) name += "_paged";
+  if (g.bias == GroupBias::kPrompt) name += "_prompt";
+  if (!c.name.empty()) name += "_" + c.name;
+  if (!c.collects_keys) name += "_dense_layout";
+  return name + (g.gather_from == INT32_MAX ? "_tested" : "_gathered_from_" + std::to_string(g.gather_from));
+}
+
+std::vector<AttentionCase> Table() {
+  std::vector<AttentionCase> shapes;
+  const std::vector<AttentionCase::Sequence> mixed = {{290, 3}, {129, 2}, {1, 3}, {128, 1}};
+  for (const auto& [k, count] : {std::pair{1, 8}, {2, 8}, {2, 16}, {3, 32}, {1, 3}, {2, 4}, {1, 32}}) {
+    for (const int window : {0, 3, 128, 1000}) {
+      // Every window with the two settings that matter for speed, one window with the others.
+      if (window != 3 && !(count == 8 && k == 1) && !(count == 16 && k == 2)) continue;
+      shapes.push_back({.sequences = mixed, .groups = {.group_count = count, .top_k = k, .window = window}});
+    }
+  }
+  for (const int dim : {1, 6, 33, 64, 256}) {
+    shapes.push_back({.head_dim = dim,
+                      .query_heads = 2,
+                      .kv_heads = 1,
+                      .sequences = {{290, 3}},
+                      .groups = {.group_count = 8, .top_k = 2, .window = 20}});
+  }
+  for (const auto& [heads, kv] : {std::pair{1, 1}, {6, 2}, {7, 1}}) {
+    shapes.push_back({.head_dim = 16,
+                      .query_heads = heads,
+                      .kv_heads = kv,
+                      .sequences = {{700, 2}},
+                      .groups = {.group_count = 8, .top_k = 1, .window = 40}});
+  }
+  for (const GroupBias bias : {GroupBias::kPaged, GroupBias::kPrompt}) {
+    shapes.push_back({.sequences = {{600, 140}, {129, 2}, {60, 3}},
+                      .groups = {.group_count = 8, .top_k = 2, .window = 10, .bias = bias}});
+  }
+  shapes.push_back({.name = "scaled",
+                    .query_heads = 6,
+                    .kv_heads = 2,
+                    .sequences = {{400, 3}, {50, 3}},
+                    .row_scales = true,
+                    .head_scales = true,
+                    .amplitude = 5.0f,
+                    .groups = {.group_count = 8, .top_k = 2, .window = 30}});
+  shapes.push_back({.name = "across_splits",
+                    .head_dim = 16,
+                    .query_heads = 2,
+                    .kv_heads = 1,
+                    .sequences = {{2050, 3}, {2047, 2}},
+                    .groups = {.group_count = 8, .top_k = 1, .window = 128}});
+  std::vector<AttentionCase> table;
+  for (const AttentionCase& shape : shapes) {
+    const bool is_first = shape.groups.window == 128 && shape.groups.top_k == 1;
+    for (const int gather_from : {0, 150, INT32_MAX}) {
+      // All three for some; a part of the rows gathered for the others.
+      if (gather_from != 150 && !is_first) continue;
+      table.push_back(shape);
+      table.back().groups.gather_from = gather_from;
+      table.back().collects_keys = true;
+    }
+    // Over pages of dense attention every pair is tested.
+    table.push_back(shape);
+  }
+  // A window layer's keys are not gathered.
+  table.push_back({.sequences = mixed, .window = 100, .groups = {.group_count = 8, .top_k = 1, .window = 30}});
+  return table;
+}
+
+std::string Verdict(size_t different, const std::string& what) {
+  return different == 0 ? "" : what + " changed " + std::to_string(different) + " numbers, where 0 may change";
+}
+
+AttentionCase BitsCase(int gather_from, GroupBias bias) {
+  return {.name = "bits",
+          .query_heads = 6,
+          .kv_heads = 2,
+          .sequences = {{400, 2}, {129, 2}, {1, 3}, {128, 1}, {200, 60}},
+          .row_scales = true,
+          .amplitude = 6.0f,
+          .groups = {.group_count = 8, .top_k = 2, .window = 20, .gather_from = gather_from, .bias = bias},
+          .collects_keys = true};
+}
+
+std::string CheckWalks(int gather_from, GroupBias bias, Backend& tested) {
+  const AttentionCase c = BitsCase(gather_from, bias);
+  const AttentionRun base = RunAttentionCase(tested, c, {});
+  if (bias != GroupBias::kPrompt) {
+    for (const int chunk : {1, 48, 129}) {
+      const size_t different = CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = chunk}));
+      if (different != 0) return Verdict(different, "chunks of " + std::to_string(chunk));
+    }
+  }
+  const AttentionWalk alone{.one_sequence_at_a_time = true, .page_order_seed = 9, .poison_pages = true};
+  return Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, on poisoned pages");
+}
+
+std::string CheckThreads(Backend& tested, int gather_from) {
+  const AttentionCase c = BitsCase(gather_from, GroupBias::kPaged);
+  const AttentionRun base = RunAttentionCase(tested, c, {});
+  for (const int threads : {1, 2, 3}) {
+    auto other =
+        CreateBackend({.device = "cpu", .dtype = tested.info().dtype, .thread_count = threads, .cpu_isa = "auto"});
+    if (!other.ok()) return other.error().message;
+    if ((*other)->info().name != tested.info().name) return "";
+    const size_t different = CountDifferentBits(base, RunAttentionCase(**other, c, {.chunk_rows = 64}));
+    if (different != 0) return Verdict(different, std::to_string(threads) + " threads");
+  }
+  return "";
+}
+
+// A first page taken from another sequence, with its annotations.
+std::string CheckSharedPage(int gather_from, GroupBias bias, Backend& tested) {
+  AttentionCase c = BitsCase(gather_from, bias);
+  c.sequences = {{400, 2}, {300, 2}, {129, 3}};
+  c.same_first_page = true;
+  AttentionRun full = RunAttentionCase(tested, c, {});
+  for (size_t s = 1; s < full.outs.size(); ++s) {
+    std::fill_n(full.outs[s].begin(), kPageTokens * c.query_heads * c.head_dim, 0.0f);
+    std::fill_n(full.log_sum_exps[s].begin(), kPageTokens * c.query_heads, 0.0f);
+  }
+  for (const int chunk : {1 << 20, 50}) {
+    const AttentionWalk walk{.chunk_rows = chunk, .one_sequence_at_a_time = chunk == 50, .share_first_page = true};
+    const size_t different = CountDifferentBits(full, RunAttentionCase(tested, c, walk));
+    if (different != 0) return Verdict(different, "a shared first page, chunks of " + std::to_string(chunk));
+  }
+  return "";
+}
+
+// The layout that collects keys changes no bit of attention without groups.
+std::string CheckLayout(bool windowed, Backend& tested) {
+  AttentionCase c{.name = "layout",
+                  .query_heads = 6,
+                  .kv_heads = 2,
+                  .sequences = {{500, 4}, {129, 2}, {2050, 3}},
+                  .window = windowed ? 100 : 0,
+                  .amplitude = 6.0f};
+  const AttentionRun base = RunAttentionCase(tested, c, {});
+  c.collects_keys = true;
+  return Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = 200})), "the layout of keys");
+}
+
+// A window longer than the prompt makes every pair count: tested pair by pair, the bits are those of dense attention.
+std::string CheckAllNear(Backend& tested) {
+  AttentionCase c = BitsCase(INT32_MAX, GroupBias::kStored);
+  c.groups.window = 1 << 20;
+  const AttentionRun by_groups = RunAttentionCase(tested, c, {});
+  const AttentionCase dense_layout = [&] {
+    AttentionCase other = c;
+    other.collects_keys = false;
+    return other;
+  }();
+  if (auto error =
+          Verdict(CountDifferentBits(RunAttentionCase(tested, dense_layout, {}), by_groups), "the layout of keys");
+      !error.empty())
+    return error;
+  c.groups = {};
+  return Verdict(CountDifferentBits(RunAttentionCase(tested, c, {}), by_groups), "a window over everything");
+}
+
+// The control: gathering another set of rows must change bits, or the comparisons above prove nothing.
+std::string CheckControl(Backend& tested) {
+  const AttentionRun tested_pairs = RunAttentionCase(tested, BitsCase(INT32_MAX, GroupBias::kStored), {}),
+                     gathered = RunAttentionCase(tested, BitsCase(0, GroupBias::kStored), {});
+  return CountDifferentBits(tested_pairs, gathered) > 0 ? "" : "testing and gathering gave the same bits";
+}
+
+}  // namespace
+
+std::vector<ConformanceCase> GroupCases() {
+  std::vector<ConformanceCase> cases;
+  const auto add = [&](std::string name, const std::function<std::string(Backend&, Backend&)>& check,
+                       int head_dim = 0) {
+    cases.push_back({std::move(name), check, head_dim, true});
+  };
+  for (const AttentionCase& c : Table()) {
+    add(
+        Name(c), [c](Backend& tested, Backend& oracle) { return CheckAgainstOracle(c, tested, oracle); }, c.head_dim);
+  }
+  for (const int gather_from : {INT32_MAX, 0, 150}) {
+    const std::string from = gather_from == INT32_MAX ? "tested" : "gathered_from_" + std::to_string(gather_from);
+    for (const auto& [name, bias] :
+         {std::pair{"stored", GroupBias::kStored}, {"paged", GroupBias::kPaged}, {"prompt", GroupBias::kPrompt}}) {
+      add(std::string("groups_bits_walks_") + name + "_" + from,
+          [gather_from, bias](Backend& tested, Backend&) { return CheckWalks(gather_from, bias, tested); });
+      if (bias == GroupBias::kPrompt) continue;
+      add(std::string("groups_bits_shared_page_") + name + "_" + from,
+          [gather_from, bias](Backend& tested, Backend&) { return CheckSharedPage(gather_from, bias, tested); });
+    }
+    add("groups_bits_threads_" + from,
+        [gather_from](Backend& tested, Backend&) { return CheckThreads(tested, gather_from); });
+  }
+  for (const bool windowed : {false, true}) {
+    add(windowed ? "groups_bits_layout_window" : "groups_bits_layout",
+        [windowed](Backend& tested, Backend&) { return CheckLayout(windowed, tested); });
+  }
+  add("groups_bits_all_near", [](Backend& tested, Backend&) { return CheckAllNear(tested); });
+  add("groups_bits_control", [](Backend& tested, Backend&) { return CheckControl(tested); });
+  return cases;
+}
+
+}  // namespace varifocal::kernels

@@ -1,0 +1,102 @@
+// What every work item of one Attend reads, and what its planners share.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/cpu/cpu_workspace.h"
+#include "kernels/cpu/page_pool.h"
+
+namespace varifocal::kernels::cpu {
+
+struct AttentionCall {
+  const KernelTable& kernels;
+  const CpuWorkspace& workspace;
+  const AttendArgs& args;
+  const PagePool& pages;
+  int dim, heads, group;  // group: query heads per KV head
+  const float* queries;
+  const float* row_scales;
+  const float* head_scales;
+  float* out;
+  float* log_sum_exp;
+
+  float scale(int row, int head) const {
+    const float scale = row_scales != nullptr ? row_scales[row] : args.scale;
+    return head_scales != nullptr ? scale * head_scales[head] : scale;
+  }
+  RowInterval seen(int row) const { return workspace.flat.batch.masks[args.mask_index][row]; }
+  std::span<const int32_t> page_table(int sequence) const {
+    return workspace.flat.batch.sequences[sequence].page_tables[args.page_group];
+  }
+  // The groups of the keys of a page, [128].
+  const uint32_t* page_groups(int page) const {
+    return reinterpret_cast<const uint32_t*>(pages.annotations(args.layer, page) +
+                                             static_cast<size_t>(args.groups->annotation_offset) * kPageTokens);
+  }
+  uint32_t groups(int row) const {
+    const int position = workspace.flat.row_positions[row];
+    return page_groups(page_table(workspace.flat.row_sequences[row])[position / kPageTokens])[position % kPageTokens];
+  }
+  MaskRow mask(int row) const {
+    if (args.groups == nullptr) return {.seen = seen(row)};
+    return {.seen = seen(row),
+            .near_begin = workspace.flat.row_positions[row] - args.groups->window,
+            .groups = groups(row)};
+  }
+  KeyValues kv(int sequence, int kv_head) const {
+    KeyValues kv = pages.ForHead(args.layer, kv_head, page_table(sequence).data());
+    if (args.groups != nullptr) {
+      kv.group_base = page_groups(0);
+      kv.group_stride = static_cast<size_t>(kPageTokens) * pages.shape().annotation_bytes / sizeof(uint32_t);
+    }
+    return kv;
+  }
+  // Rows of a prefill, from the sequence's first on, whose every pair is tested; those behind are computed by groups.
+  int tested_rows(int sequence) const {
+    const SequenceRows& rows = workspace.flat.batch.sequences[sequence];
+    if (args.groups == nullptr || !pages.shape().collects_keys) return rows.row_count;
+    return std::clamp(args.groups->gather_from - rows.first_position, 0, rows.row_count);
+  }
+};
+
+AttentionCall MakeAttentionCall(const KernelTable& kernels, const CpuWorkspace& workspace, const AttendArgs& args);
+
+inline int64_t Width(RowInterval seen) { return std::max(0, seen.end - seen.begin); }
+
+// Equal costs keep a fixed order, so that the list is the same every time; items that may read the same pages follow
+// each other.
+void SortHeaviestFirst(std::vector<AttentionItem>& items);
+
+// Lanes of an item where there are so many in all: several blocks, for they share what is read, but not so many that a
+// thread could run dry.
+int LanesPerItem(int64_t lane_count, int lanes_per_block, int threads);
+
+// Lanes of each block of an item: as many as registers take, or fewer where that leaves fewer vectors half empty.
+int LanesPerBlock(int lane_count, int lanes_max);
+
+// Adds the parts of a row and head in order, each brought to the largest reference by a power of two. part(n) is sums
+// of p v, from `sums_at` on the reference and the sum of p.
+template <typename Part>
+void MergeParts(const AttentionCall& call, int row, int head, int sums_at, int part_count, const Part& part) {
+  const size_t at = static_cast<size_t>(row) * call.heads + head;
+  float* out = call.out + at * call.dim;
+  std::fill(out, out + call.dim, 0.0f);
+  float reference = kNoReference, sum = 0;
+  for (int n = 0; n < part_count; ++n) reference = std::max(reference, part(n)[sums_at]);
+  for (int n = 0; n < part_count; ++n) {
+    const float* from = part(n);
+    const float factor = static_cast<float>(std::exp2(static_cast<double>(from[sums_at]) - reference));
+    for (int i = 0; i < call.dim; ++i) out[i] += from[i] * factor;
+    sum += from[sums_at + 1] * factor;
+  }
+  const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
+  for (int i = 0; i < call.dim; ++i) out[i] *= inverse;
+  if (call.log_sum_exp != nullptr) {
+    call.log_sum_exp[at] =
+        sum > 0 ? static_cast<float>((reference + std::log2(static_cast<double>(sum))) / kLog2EDouble) : kEmptyLse;
+  }
+}
+
+}  // namespace varifocal::kernels::cpu

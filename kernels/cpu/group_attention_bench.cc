@@ -1,0 +1,132 @@
+// Attention by learned groups (Focus) beside dense attention on one thread, by length: how many times as fast.
+//
+// Both are compared with float64 on one row before they are timed, in the same run. Prefill is measured in chunks of
+// 512 rows evenly spread over the prompt and scaled to all of them; decode is one row behind the prompt. Counters:
+//   times         CPU time of dense attention / by groups, both without routing
+//   with_routing  the same with the routing of the rows counted
+//   visible       share of pairs that the mask lets through
+//   GF/s          4 D flops per visible pair
+// Names for --benchmark_filter: prefill or decode / instruction set / K,k,w / tokens.
+#include <benchmark/benchmark.h>
+
+#include "kernels/cpu/bench_attention.h"
+#include "kernels/cpu/bench_machine.h"
+
+namespace varifocal::kernels {
+namespace {
+
+constexpr int kChunksMeasured = 12;
+
+double Seconds(const std::function<void()>& work) {
+  const double start = cpu::ThreadSeconds();
+  work();
+  return cpu::ThreadSeconds() - start;
+}
+
+// Share of pairs j <= i that count, of rows with groups drawn evenly and keys of their window.
+double VisibleShare(const AttentionGroups& groups, double tokens) {
+  double apart = 1;  // no group in common
+  for (int i = 0; i < groups.top_k; ++i)
+    apart *= static_cast<double>(groups.group_count - groups.top_k - i) / (groups.group_count - i);
+  const double near = std::min<double>(groups.window + 1, tokens);
+  const double near_pairs = near * tokens - near * (near - 1) / 2;
+  const double all = tokens * (tokens + 1) / 2;
+  return (near_pairs + (all - near_pairs) * (1 - apart)) / all;
+}
+
+void Prefill(benchmark::State& state, const std::string& isa, DType dtype, const AttentionShape& shape,
+             const AttentionGroups& groups) {
+  AttentionBench dense(isa, dtype, 1, shape), grouped(isa, dtype, 1, shape, groups);
+  for (AttentionBench* bench : {&dense, &grouped}) {
+    bench->Begin(Phase::kPrefill, shape.tokens - kChunk, kChunk);
+    bench->Attend();
+    if (bench->ErrorOfRow(kChunk - 1, shape.tokens - 1) > AttentionErrorMax(dtype)) {
+      return state.SkipWithError("the answer is wrong");
+    }
+  }
+  const int chunks = shape.tokens / kChunk, measured = std::min(chunks, kChunksMeasured);
+  double dense_s = 0, grouped_s = 0, routing_s = 0;
+  for (auto _ : state) {
+    for (int n = 0; n < measured; ++n) {
+      const int first = static_cast<int>((2LL * n + 1) * chunks / (2 * measured)) * kChunk;
+      dense.Begin(Phase::kPrefill, first, kChunk);
+      dense_s += Seconds([&] { dense.Attend(); });
+      grouped.Begin(Phase::kPrefill, first, kChunk);
+      routing_s += Seconds([&] { grouped.Route(); });
+      grouped_s += Seconds([&] { grouped.Attend(); });
+    }
+  }
+  const double all_chunks = static_cast<double>(chunks) / measured;
+  const double share = VisibleShare(groups, shape.tokens);
+  const double pairs = 0.5 * shape.tokens * (shape.tokens + 1.0) * static_cast<double>(state.iterations());
+  state.counters["times"] = dense_s / grouped_s;
+  state.counters["with_routing"] = dense_s / (grouped_s + routing_s);
+  state.counters["visible"] = share;
+  state.counters["GF/s"] = 4e-9 * shape.head_dim * shape.query_heads * pairs * share / (grouped_s * all_chunks);
+  state.counters["dense_GF/s"] = 4e-9 * shape.head_dim * shape.query_heads * pairs / (dense_s * all_chunks);
+}
+
+void Decode(benchmark::State& state, const std::string& isa, DType dtype, const AttentionShape& shape,
+            const AttentionGroups& groups) {
+  AttentionBench dense(isa, dtype, 1, shape), grouped(isa, dtype, 1, shape, groups);
+  double seconds[2] = {};
+  for (auto _ : state) {
+    for (const int which : {0, 1}) {
+      AttentionBench& bench = which == 0 ? dense : grouped;
+      bench.Begin(Phase::kDecode, shape.tokens - 1, 1);
+      bench.Attend();
+      if (bench.ErrorOfRow(0, shape.tokens - 1) > AttentionErrorMax(dtype)) {
+        return state.SkipWithError("the answer is wrong");
+      }
+      for (int i = 0; i < 20; ++i) seconds[which] += Seconds([&] { bench.Attend(); });
+    }
+  }
+  state.counters["times"] = seconds[0] / seconds[1];
+  state.counters["visible"] = VisibleShare(groups, shape.tokens);
+}
+
+const int kRegistered = [] {
+  struct Named {
+    int group_count, top_k, window;
+    std::vector<int> prefill_tokens;
+  };
+  const std::vector<Named> settings = {
+      {8, 1, 128, {512, 1024, 2048, 4096, 8192, 16384, 32768, 131072, 1048576}},
+      {16, 2, 128, {512, 1024, 2048, 4096, 8192, 16384, 32768, 131072}},
+      {8, 2, 128, {512, 1024, 2048, 4096, 8192, 16384, 32768}},
+      {4, 2, 128, {512, 2048, 8192, 32768}},
+  };
+  for (const auto& [isa, dtype] : cpu::MeasuredKernels()) {
+    if (isa == "portable") continue;
+    for (const Named& setting : settings) {
+      const AttentionGroups groups{.group_count = setting.group_count,
+                                   .top_k = setting.top_k,
+                                   .window = setting.window,
+                                   .gather_from = GatherFrom(setting.group_count, setting.top_k, setting.window)};
+      const auto name = [&](const char* what, int tokens) {
+        return std::string(what) + "/" + isa + "-" + DTypeName(dtype) + "/K" + std::to_string(groups.group_count) +
+               ",k" + std::to_string(groups.top_k) + ",w" + std::to_string(groups.window) + "/" +
+               std::to_string(tokens);
+      };
+      for (const int tokens : setting.prefill_tokens) {
+        // One KV head of a layer with three query heads on it, as SmolLM2 has.
+        const AttentionShape shape{64, 3, 1, tokens};
+        benchmark::RegisterBenchmark(name("prefill", tokens).c_str(), Prefill, isa, dtype, shape, groups)
+            ->Unit(benchmark::kMillisecond)
+            ->Iterations(tokens > 65536  ? 1
+                         : tokens > 4096 ? 2
+                                         : 20);
+      }
+      for (const int tokens : {4096, 32768, 131072}) {
+        benchmark::RegisterBenchmark(name("decode", tokens).c_str(), Decode, isa, dtype,
+                                     AttentionShape{64, 3, 1, tokens}, groups)
+            ->Unit(benchmark::kMillisecond)
+            ->Iterations(5);
+      }
+    }
+  }
+  return 0;
+}();
+
+}  // namespace
+}  // namespace varifocal::kernels

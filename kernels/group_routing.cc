@@ -1,0 +1,147 @@
+#include "kernels/group_routing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/host_memory.h"
+
+namespace varifocal::kernels {
+namespace {
+
+double LogSumExp(const double* x, int count) {
+  const double top = *std::max_element(x, x + count);
+  double sum = 0;
+  for (int i = 0; i < count; ++i) sum += std::exp(x[i] - top);
+  return top + std::log(sum);
+}
+
+// The b of a page: of the complete pages before it.
+struct PageBias {
+  const SequenceRows* sequence;
+  int32_t page;
+};
+
+}  // namespace
+
+uint32_t TopGroups(std::span<const float> scores, float temperature, std::span<const float> bias, int top_k) {
+  const int count = static_cast<int>(scores.size());
+  double ranked[kGroupCountMax];
+  for (int g = 0; g < count; ++g) ranked[g] = static_cast<double>(scores[g]) / temperature + bias[g];
+  uint32_t groups = 0;
+  for (int n = 0; n < top_k; ++n) {
+    int best = -1;
+    for (int g = 0; g < count; ++g) {
+      if ((groups >> g & 1u) == 0 && (best < 0 || ranked[g] > ranked[best])) best = g;
+    }
+    groups |= 1u << best;
+  }
+  return groups;
+}
+
+bool SinkhornBias(int64_t n, int group_count, float temperature, const std::function<const float*(int64_t)>& row,
+                  const std::atomic<bool>* cancelled, float* bias) {
+  double b[kGroupCountMax] = {};
+  double tops[kGroupCountMax], sums[kGroupCountMax];
+  std::vector<double> row_terms(static_cast<size_t>(n), 0.0);  // what each row was divided by, in logarithms
+  for (int round = 0; round < kSinkhornRounds; ++round) {
+    if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) return false;
+    // log of each column's sum; a running largest term keeps the sums in range.
+    std::fill(tops, tops + group_count, -INFINITY);
+    std::fill(sums, sums + group_count, 0.0);
+    for (int64_t i = 0; i < n; ++i) {
+      const float* s = row(i);
+      for (int g = 0; g < group_count; ++g) {
+        const double q = static_cast<double>(s[g]) / temperature + b[g] - row_terms[static_cast<size_t>(i)];
+        if (q > tops[g]) {
+          sums[g] *= std::exp(tops[g] - q);
+          tops[g] = q;
+        }
+        sums[g] += std::exp(q - tops[g]);
+      }
+    }
+    for (int g = 0; g < group_count; ++g) b[g] -= tops[g] + std::log(sums[g]);
+    for (int64_t i = 0; i < n; ++i) {
+      const float* s = row(i);
+      double q[kGroupCountMax] = {};
+      for (int g = 0; g < group_count; ++g) q[g] = static_cast<double>(s[g]) / temperature + b[g];
+      row_terms[static_cast<size_t>(i)] = LogSumExp(q, group_count);
+    }
+  }
+  double mean = 0;
+  for (int g = 0; g < group_count; ++g) mean += b[g] / group_count;
+  for (int g = 0; g < group_count; ++g) bias[g] = static_cast<float>(b[g] - mean);
+  return true;
+}
+
+GroupAnnotation GroupAnnotationAt(char* page, const RouteGroupsArgs& args) {
+  char* at = page + static_cast<size_t>(args.annotation_offset) * kPageTokens;
+  GroupAnnotation annotation{.groups = reinterpret_cast<uint32_t*>(at)};
+  at += kPageTokens * sizeof(uint32_t);
+  if (args.bias == GroupBias::kStored) return annotation;
+  annotation.bias = reinterpret_cast<float*>(at);
+  static_assert(kPageTokens >= kGroupCountMax * sizeof(float), "one byte a token holds the b of a page");
+  at += kPageTokens;
+  if (args.bias == GroupBias::kPaged) annotation.scores = reinterpret_cast<float*>(at);
+  return annotation;
+}
+
+Error AssignGroups(const FlatBatch& flat, const RouteGroupsArgs& args, const float* scores, const float* group_bias,
+                   const std::function<char*(const SequenceRows&, int32_t position)>& page,
+                   const std::function<bool(int count, const std::function<void(int)>& item)>& each) {
+  VF_CHECK(
+      args.group_count >= 1 && args.group_count <= kGroupCountMax && args.top_k >= 1 && args.top_k <= args.group_count,
+      "1 <= top_k <= group_count <= 32");
+  const int count = args.group_count;
+  const auto annotation = [&](const SequenceRows& sequence, int32_t position) {
+    return GroupAnnotationAt(page(sequence, position), args);
+  };
+  std::vector<PageBias> wanted;
+  if (args.bias == GroupBias::kPrompt) {
+    if (Error error = CheckWholePrompts(flat.batch, "a group bias over the prompt"); !error.ok()) return error;
+  }
+  for (size_t s = 0; s < flat.batch.sequences.size() && args.bias != GroupBias::kStored; ++s) {
+    const SequenceRows& sequence = flat.batch.sequences[s];
+    const int32_t end = sequence.first_position + sequence.row_count;
+    if (args.bias == GroupBias::kPrompt) {
+      if (sequence.first_position < sequence.prompt_row_count) wanted.push_back({&sequence, 0});
+      continue;
+    }
+    for (int32_t position = sequence.first_position; position < end; ++position) {
+      const float* from = scores + static_cast<size_t>(flat.first_rows[s] + position - sequence.first_position) * count;
+      std::copy(from, from + count, annotation(sequence, position).scores + position % kPageTokens * count);
+      if (position % kPageTokens == 0) wanted.push_back({&sequence, position / kPageTokens});
+    }
+  }
+  const bool finished = each(static_cast<int>(wanted.size()), [&](int index) {
+    const PageBias& at = wanted[static_cast<size_t>(index)];
+    const auto first_row = static_cast<size_t>(flat.first_rows[at.sequence - flat.batch.sequences.data()]);
+    float* bias = annotation(*at.sequence, at.page * kPageTokens).bias;
+    if (args.bias == GroupBias::kPrompt) {
+      SinkhornBias(
+          at.sequence->prompt_row_count, count, args.temperature,
+          [&](int64_t i) { return scores + (first_row + static_cast<size_t>(i)) * count; }, flat.batch.cancelled, bias);
+    } else if (at.page == 0) {
+      std::fill(bias, bias + count, 0.0f);
+    } else {
+      SinkhornBias(
+          static_cast<int64_t>(at.page) * kPageTokens, count, args.temperature,
+          [&](int64_t i) { return annotation(*at.sequence, static_cast<int32_t>(i)).scores + i % kPageTokens * count; },
+          flat.batch.cancelled, bias);
+    }
+  });
+  if (!finished || IsCancelled(flat.batch)) return CancelledError();
+  for (int row = 0; row < flat.row_count(); ++row) {
+    const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[row]];
+    const int32_t position = flat.row_positions[row];
+    const float* bias = args.bias == GroupBias::kStored   ? group_bias
+                        : args.bias == GroupBias::kPrompt ? annotation(sequence, 0).bias
+                                                          : annotation(sequence, position).bias;
+    annotation(sequence, position).groups[position % kPageTokens] =
+        TopGroups({scores + static_cast<size_t>(row) * count, static_cast<size_t>(count)}, args.temperature,
+                  {bias, static_cast<size_t>(count)}, args.top_k);
+  }
+  return {};
+}
+
+}  // namespace varifocal::kernels

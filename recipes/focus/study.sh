@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Every run of docs/focus_results.md, one after another, each going on where it was: about 90 minutes of one core.
+#
+#   recipes/focus/study.sh RUNS [small|smollm2]       RUNS: a directory for states and logs; PYTHON: the interpreter
+#
+# deploy/get_smollm2.sh and deploy/get_novels.sh fetch what the second part reads. Losses by window go to recipes/focus/results.
+set -euo pipefail
+mkdir -p "$1"
+runs=$(cd "$1" && pwd)
+part=${2:-all}
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+results=focus/results
+export OMP_NUM_THREADS=1
+
+run() {  # configuration, then flags of `windows`
+  local config=focus/configs/$1.toml out=$runs/$1
+  "$python" -m focus train "$config" --out "$out" --cache "$runs/ids"
+  "$python" -m focus windows "$config" --out "$out" --cache "$runs/ids" --csv "$results/$1.csv" "${@:2}"
+}
+
+if [ "$part" != smollm2 ]; then
+  run small-frozen-short --top-k 1 2 3 4 8 --controls
+  run small-full-short --top-k 1 2 3 4 8 --controls
+  run small-softmax-short --top-k 1 2 3 4 8
+  run small-full --top-k 1 2 3 4 8 --controls
+  run small-softmax --top-k 1 2 3 4 8
+fi
+if [ "$part" != small ]; then
+  run smollm2-frozen --top-k 1 2 3 4 8 --controls
+  run smollm2-constant-gate
+  # What needs no training, before the first step.
+  "$python" -m focus windows focus/configs/smollm2-constant-gate.toml --out "$runs/smollm2-untrained" --cache "$runs/ids" \
+    --csv "$results/smollm2-constant-factors.csv" --factors 0.5 0.7 0.85
+fi

@@ -1,0 +1,295 @@
+"""Training data of the shipped models: the four native tasks in the wording of docs/tasks.md, and rotated copies.
+
+Each generator returns (ids, marks): token ids of one sequence that starts with the begin token, and for each position
+whether the *next* token is determined by what came before and is therefore trained on. One context is followed by
+several questions where the evaluation asks one: more marks per token. Streams are keyed by (seed, step), and nothing
+here is shared with the C++ generators of the evaluation, so no seed of theirs can give a sequence of ours.
+"""
+
+import pathlib
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from make_tokenizer import ROOT, read_lexicon
+
+
+class Words:
+    """Token ids of every word and template piece."""
+
+    def __init__(self, path=ROOT / "models/baseline/tokenizer.json"):
+        tokenizer = Tokenizer.from_file(str(path))
+        self.tokenizer = tokenizer
+        self.memo = {}
+        sections = read_lexicon()
+        for name, words in sections.items():
+            setattr(self, name, np.array([self.one(w) for w in words]))
+            setattr(self, name + "_sp", np.array([self.one(" " + w) for w in words]))
+        self.digits = np.array([self.one(f" {d}") for d in range(10)])
+
+    def one(self, text):
+        ids = self.enc(text)
+        assert len(ids) == 1, text
+        return ids[0]
+
+    def enc(self, text):
+        if text not in self.memo:
+            self.memo[text] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return self.memo[text]
+
+
+class Out:
+    """A growing sequence with marks on the tokens that are determined."""
+
+    def __init__(self):
+        self.ids, self.sure = [0], [0]
+
+    def put(self, ids, sure=0):
+        self.ids.extend(ids)
+        self.sure.extend([sure] * len(ids))
+
+    def one(self, token, sure=0):
+        self.ids.append(int(token))
+        self.sure.append(sure)
+
+    def done(self, length):
+        ids, marks = self.ids[:length], self.sure[1:length] + [0]
+        pad = length - len(ids)
+        marks = (marks + [0] * pad)[:length]
+        if len(ids) == length:
+            marks[length - 1] = 0
+        return ids + [1] * pad, marks
+
+
+def pick(rng, n, k):
+    return rng.choice(n, size=k, replace=False)
+
+
+def copy(rng, w, length):
+    """A list of distinct words and the same list rotated by a random amount."""
+    out = Out()
+    pool = np.concatenate([w.first, w.second_sp, w.second, w.first_sp, w.names_sp, w.places_sp])
+    n = int(np.exp(rng.uniform(np.log(4), np.log(min(length // 2 - 2, len(pool))))))
+    while len(out.ids) + 2 * n <= length or len(out.ids) == 1:
+        items = pool[pick(rng, len(pool), n)]
+        shift = int(rng.integers(n))
+        out.put(items.tolist())
+        rolled = np.roll(items, -shift).tolist()
+        out.one(rolled[0])
+        out.put(rolled[1:], 1)
+    return out.done(length)
+
+
+def context_share(rng, length, low):
+    """The part of a sequence that is context; the rest is questions. Long contexts are mostly context."""
+    return 1 - rng.random() ** 2 * 0.6 if length > 600 else rng.uniform(low, 0.8)
+
+
+def keys(rng, w, n):
+    """n distinct (first, second) pairs from as few words as make them share words often, or from all."""
+    side = int(np.ceil(np.sqrt(n) * rng.uniform(1.05, 3.0))) + 1
+    a, b = min(len(w.first), side), min(len(w.second), side)
+    if rng.random() < 0.4 or a * b < n:
+        a, b = len(w.first), len(w.second)
+    flat = pick(rng, a * b, n)
+    pa, pb = pick(rng, len(w.first), a), pick(rng, len(w.second), b)
+    return pa[flat // b], pb[flat % b]
+
+
+def recall_kv(rng, w, length, easy, share=None, stops=0, quiet=0.0):
+    e, out = w.enc, Out()
+    out.put(e("Find the key in the JSON object and copy its value.\n\n{\""))
+    share = share or context_share(rng, length, 0.3)
+    n = max(2, int((length * share - 30) / 5))
+    if rng.random() < easy:
+        n = min(n, int(rng.integers(2, 9)))
+    if easy and n <= min(len(w.first), len(w.second)) and rng.random() < easy:
+        k1, k2 = pick(rng, len(w.first), n), pick(rng, len(w.second), n)
+    else:
+        k1, k2 = keys(rng, w, n)
+    value = rng.integers(len(w.second), size=n)
+    colon, comma = e('":"'), e('","')
+    for i in range(n):
+        if i:
+            out.put(comma)
+        out.put([int(w.first[k1[i]]), int(w.second_sp[k2[i]])])
+        out.put(colon)
+        out.one(w.second[value[i]])
+    out.put(e('"}'))
+    while len(out.ids) < length:
+        i = int(rng.integers(n))
+        out.put(e("\n\n") + e('"') + [int(w.first[k1[i]]), int(w.second_sp[k2[i]])] + colon)
+        out.one(w.second[value[i]], 1)
+        out.put(e('"'), stops)
+    return out.done(length)
+
+
+def icl_labels(rng, w, length, easy, share=None, stops=0, quiet=0.0):
+    e, out = w.enc, Out()
+    out.put(e("Label the last line like the lines above it.\n"))
+    classes = 8 if share or rng.random() < 0.7 and rng.random() >= easy else int(rng.integers(2, 9))
+    pool = np.concatenate([w.first_sp, w.second_sp])
+    owned = pool[pick(rng, len(pool), classes * 5)].reshape(classes, 5)
+    label = w.digits[rng.permutation(classes)]
+    dash, eq, nl, seen = w.one("-"), w.one(" ="), w.one("\n"), 0
+    noise = not quiet or rng.random() >= quiet
+    out.one(nl)
+    while len(out.ids) < length:
+        for c in rng.permutation(classes):
+            if noise:
+                two = owned[c][pick(rng, 5, 2)]
+                other = owned[(c + 1 + rng.integers(classes - 1)) % classes][rng.integers(5)]
+                line = np.array([two[0], two[1], other])[rng.permutation(3)]
+            else:
+                line = owned[c][pick(rng, 5, 3)]
+            out.put([dash] + line.tolist() + [eq])
+            out.one(label[c], 1 if seen >= 2 else 0)
+            out.one(nl, stops if seen >= 2 else 0)
+        seen += 1
+    return out.done(length)
+
+
+def rag_facts(rng, w, length, easy, share=None, stops=0, quiet=0.0):
+    e, out = w.enc, Out()
+    out.put(e("Answer the question from the documents."))
+    share = share or context_share(rng, length, 0.3)
+    n = max(2, int((length * share - 20) / 33))
+    if rng.random() < easy:
+        n = min(n, int(rng.integers(1, 4)))
+    k1, k2 = keys(rng, w, n)
+    attrs, values, friend = [], [], np.full(n, -1)
+    the, of, is_, dot = w.one(" The"), w.one(" of"), w.one(" is"), w.one(".")
+    a_few = rng.random() < 0.5
+    few = pick(rng, len(w.attributes), 4)
+    for i in range(n):
+        a = few[pick(rng, 4, 3)] if a_few else pick(rng, len(w.attributes), 3)
+        v = rng.integers(len(w.second), size=3)
+        attrs.append(a)
+        values.append(v)
+        name = [int(w.first_sp[k1[i]]), int(w.second_sp[k2[i]])]
+        out.put(e("\n\nDocument:") + name + e("\n"))
+        order = [0, 1, 2]
+        if n > 1 and rng.random() < 0.35:
+            friend[i] = (i + 1 + rng.integers(n - 1)) % n
+            spot = int(rng.integers(3))
+            order[spot] = 3
+        for j, what in enumerate(order):
+            out.one(w.one("The") if j == 0 else the)
+            out.one(w.one(" friend") if what == 3 else w.attributes_sp[a[what]])
+            out.one(of)
+            out.put(name)
+            out.one(is_)
+            if what == 3:
+                out.put([int(w.first_sp[k1[friend[i]]]), int(w.second_sp[k2[friend[i]]])])
+            else:
+                out.one(w.second_sp[v[what]])
+            out.one(dot)
+        if friend[i] >= 0:
+            keep = [o for o in order if o != 3]
+            attrs[i], values[i] = a[keep], v[keep]
+    with_friend = np.flatnonzero(friend >= 0)
+    while len(out.ids) < length:
+        hop = len(with_friend) and rng.random() < 0.35
+        i = int(with_friend[rng.integers(len(with_friend))]) if hop else int(rng.integers(n))
+        target = int(friend[i]) if hop else i
+        j = int(rng.integers(len(attrs[target])))
+        phrase = [int(w.attributes_sp[attrs[target][j]]), of]
+        phrase += e(" the friend of") if hop else []
+        name = [int(w.first_sp[k1[i]]), int(w.second_sp[k2[i]])]
+        out.put(e("\n\nQuestion: What is the") + phrase + name + e("?") + e("\nAnswer: The"))
+        out.put(phrase + name, 0)
+        out.one(is_)
+        out.one(w.second_sp[values[target][j]], 1)
+        out.one(dot, stops)
+    return out.done(length)
+
+
+def longqa_story(rng, w, length, easy, share=None, stops=0, quiet=0.0):
+    e, out = w.enc, Out()
+    out.put(e("Read the story and answer the question.") + e("\n\n"))
+    share = share or context_share(rng, length, 0.4)
+    sentences = max(4, int((length * share - 12) / 6.05))
+    if rng.random() < easy:
+        sentences = min(sentences, int(rng.integers(4, 20)))
+    count = int(rng.integers(2, 49)) if rng.random() >= easy else int(rng.integers(2, 7))
+    names = pick(rng, len(w.names), count)
+    retire = rng.random(count) ** rng.choice([0.3, 1.0]) * sentences
+    place = np.full(count, -1)
+    went, took, left, was = e(" went to the"), e(" took the"), e(" left the"), w.one(" was")
+    the_bare, the, dot, nl = w.one("The"), w.one(" The"), w.one("."), e("\n\n")
+    for s in range(sentences):
+        if s and s % 8 == 0:
+            out.put(nl)
+        start = s % 8 == 0
+        who, kind = int(rng.integers(count)), rng.random()
+        name = (w.names if start else w.names_sp)[names[who]]
+        if kind < 0.5:
+            alive = np.flatnonzero(retire >= s)
+            if len(alive) == 0:
+                kind = 0.5 + rng.random() / 2
+            else:
+                who = int(alive[rng.integers(len(alive))])
+                name = (w.names if start else w.names_sp)[names[who]]
+                place[who] = (place[who] + 1 + rng.integers(47)) % 48 if place[who] >= 0 else rng.integers(48)
+                out.one(name)
+                out.put(went)
+                out.one(w.places_sp[place[who]])
+        thing = rng.integers(len(w.objects))
+        if 0.5 <= kind < 0.85:
+            out.one(name)
+            out.put(took if kind < 0.68 else left)
+            out.one(w.objects_sp[thing])
+        elif kind >= 0.85:
+            out.one(the_bare if start else the)
+            out.one(w.objects_sp[thing])
+            out.one(was)
+            out.one(w.first_sp[rng.integers(len(w.first))])
+        out.one(dot)
+    known = np.flatnonzero(place >= 0)
+    if len(known) == 0:
+        return longqa_story(rng, w, length, easy, share, stops)
+    while len(out.ids) < length:
+        who = int(known[rng.integers(len(known))])
+        out.put(nl + e("Question: Where is") + [int(w.names_sp[names[who]])] + e("?") + e("\nAnswer:"))
+        out.one(w.names_sp[names[who]])
+        out.put(e(" is in the"))
+        out.one(w.places_sp[place[who]], 1)
+        out.one(dot, stops)
+    return out.done(length)
+
+
+TASKS = {"recall_kv": recall_kv, "icl_labels": icl_labels, "rag_facts": rag_facts, "longqa_story": longqa_story}
+
+
+def batch(w, seed, step, rows, length, mix, easy, stops=False, quiet=0.0):
+    """(ids, marks) of shape [rows, length]; `mix` gives the share of each family, 'copy' included.
+
+    With `stops` the token that closes an answer is trained on as well, so that generation ends; `quiet` is the share of
+    icl_labels contexts without a noise word.
+    """
+    rng = np.random.default_rng([seed, step])
+    names = list(mix)
+    share = np.array([mix[n] for n in names])
+    # Fixed quotas with a random remainder, so that each batch holds every family.
+    quota = share / share.sum() * rows
+    offset = rng.random()
+    edge = np.floor(np.concatenate([[0], np.cumsum(quota)]) + offset).astype(int)
+    ids, marks = [], []
+    for name, k in zip(names, np.diff(edge)):
+        for _ in range(k):
+            i, m = copy(rng, w, length) if name == "copy" else TASKS[name](rng, w, length, easy, None, int(stops), quiet)
+            ids.append(i)
+            marks.append(m)
+    return np.array(ids, dtype=np.int64), np.array(marks, dtype=bool)
+
+
+if __name__ == "__main__":
+    words = Words()
+    rng = np.random.default_rng(1)
+    for name, f in TASKS.items():
+        i, m = f(rng, words, 300, 0.3)
+        text = words.tokenizer.decode(i, skip_special_tokens=False).split("<|end|>")[0]
+        print(f"==== {name}: {sum(m)} marks\n{text}")
+        clean = text.replace("<|begin|>", "")
+        again = words.tokenizer.encode(clean).ids
+        assert again == i[: len(again)], "the pieces must be what the tokenizer gives"

@@ -1,0 +1,206 @@
+// Focus through the engine: what it equals, what may see the future, and what is refused.
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/engine/engine.h"
+#include "server/engine/engine_testing.h"
+
+namespace varifocal {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string TextBits(Engine& engine, const std::vector<int32_t>& ids, const AttentionOverrides& overrides = {}) {
+  return AnswerBits(engine.Run({.token_ids = ids, .attention_overrides = overrides, .work = ScoreTextWork{}}));
+}
+
+std::string GeneratedBits(Engine& engine, const std::vector<int32_t>& ids, const AttentionOverrides& overrides = {}) {
+  return AnswerBits(engine.Run({.token_ids = ids,
+                                .attention_overrides = overrides,
+                                .work = GenerateWork{.max_new_tokens = 20, .ignore_eos = true}}));
+}
+
+// The checkpoint without its groups: key and tensors are gone.
+void RemoveFocus(const TemporaryCheckpoint& checkpoint) {
+  Json config = *ParseJson(checkpoint.Read("config.json"));
+  config.erase("focus_attention");
+  checkpoint.Write("config.json", config.dump());
+  const std::string file = checkpoint.Read("model.safetensors");
+  uint64_t header_size = 0;
+  std::memcpy(&header_size, file.data(), sizeof header_size);
+  const Json header = *ParseJson(file.substr(sizeof header_size, header_size));
+  const std::string data = file.substr(sizeof header_size + header_size);
+  Json kept = Json::object();
+  std::string bytes;
+  for (const auto& [name, entry] : header.items()) {
+    if (name.find(".focus.") != std::string::npos || name == "__metadata__") continue;
+    const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+    kept[name] = entry;
+    kept[name]["data_offsets"] = {bytes.size(), bytes.size() + end - begin};
+    bytes += data.substr(begin, end - begin);
+  }
+  const std::string text = kept.dump();
+  const uint64_t size = text.size();
+  checkpoint.Write("model.safetensors", std::string(reinterpret_cast<const char*>(&size), sizeof size) + text + bytes);
+}
+
+TEST(FocusTest, EveryGroupIsDenseAttentionBitForBit) {
+  for (const char* golden :
+       {"focus/llama-calibrated", "focus/llama-paged", "focus/llama-prompt", "focus/gemma3-newer"}) {
+    const TemporaryCheckpoint dense_checkpoint(golden, "dense");
+    RemoveFocus(dense_checkpoint);
+    auto dense = StartEngine(LoadForTest(dense_checkpoint.directory()));
+    auto model = LoadForTest(GoldenDirectory(golden));
+    const Json setting = (*ParseJson(model->attention().json()))["focus_attention"];
+    const int64_t group_count = setting["group_count"];
+    auto focus = StartEngine(model);
+    const std::vector<int32_t> ids = RandomIds("dense", 900);
+    const std::string text = TextBits(*dense, ids), generated = GeneratedBits(*dense, ids);
+    // More than half of the groups always meet.
+    for (const int64_t top_k : {group_count, group_count / 2 + 1}) {
+      const AttentionOverrides overrides = {{"focus-top-k", top_k}};
+      EXPECT_EQ(TextBits(*focus, ids, overrides), text) << golden << ", k = " << top_k;
+      EXPECT_EQ(GeneratedBits(*focus, ids, overrides), generated) << golden << ", k = " << top_k;
+    }
+    EXPECT_EQ(TextBits(*focus, ids, {{"focus-top-k", 1}, {"focus-window", 4096}}), text) << golden << ", all near";
+    // The control: one group per token is another model.
+    EXPECT_NE(TextBits(*focus, ids, {{"focus-top-k", 1}, {"focus-window", 0}}), text) << golden;
+  }
+}
+
+TEST(FocusTest, TemperatureOneChangesNoBit) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("focus/llama-calibrated")));
+  const std::vector<int32_t> ids = RandomIds("temperature", 900);
+  for (const int64_t top_k : {1, 2}) {
+    const AttentionOverrides alone = {{"focus-top-k", top_k}};
+    AttentionOverrides with_t = RunTimeTemperature({1.0});
+    with_t.push_back(alone[0]);
+    EXPECT_EQ(TextBits(*engine, ids, alone), TextBits(*engine, ids, with_t));
+    with_t[0].value = 0.7;
+    EXPECT_NE(TextBits(*engine, ids, alone), TextBits(*engine, ids, with_t));
+  }
+}
+
+// Log-probabilities before a changed token must not know of it, but where b is of the whole prompt they do.
+TEST(FocusTest, OnlyThePromptReadingSeesTheFuture) {
+  for (const char* golden : {"focus/llama-calibrated", "focus/llama-paged", "focus/llama-prompt"}) {
+    auto engine = StartEngine(LoadForTest(GoldenDirectory(golden)));
+    for (const int64_t top_k : {1, 2}) {
+      const EngineRequest original{.token_ids = RandomIds("leak", 800),
+                                   .attention_overrides = {{"focus-top-k", top_k}},
+                                   .work = ScoreTextWork{}};
+      const auto base = engine->Run(original);
+      ASSERT_TRUE(base.ok()) << base.status();
+      size_t changed_before = 0;
+      for (const size_t at : {130, 400, 700, 799}) {
+        EngineRequest request = original;
+        for (size_t i = at; i < request.token_ids.size(); ++i)
+          request.token_ids[i] = 2 + (request.token_ids[i] + 7) % 100;
+        const auto changed = engine->Run(request);
+        ASSERT_TRUE(changed.ok()) << changed.status();
+        for (size_t i = 1; i < at; ++i) changed_before += *changed->token_log_probs[i] != *base->token_log_probs[i];
+      }
+      EXPECT_EQ(changed_before > 0, std::string(golden) == "focus/llama-prompt") << golden << ", k = " << top_k;
+    }
+  }
+}
+
+TEST(FocusTest, ThePromptReadingSaysThatThePromptRanInOneStep) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("focus/llama-prompt")), {.prefill_chunk_tokens = 64});
+  const std::vector<int32_t> ids = RandomIds("whole", 300);
+  for (int pass = 0; pass < 2; ++pass) {
+    const auto result = engine->Run({.token_ids = ids, .work = GenerateWork{.max_new_tokens = 2, .ignore_eos = true}});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_THAT(result->notes, HasSubstr("the bias of focus_attention is prompt: the prompt ran in one step"));
+    EXPECT_EQ(result->cached_token_count, 0);
+  }
+}
+
+TEST(FocusTest, TheShorterTrainedLengthCounts) {
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("focus/llama-calibrated")));
+  EXPECT_FALSE(engine->Run({.token_ids = RandomIds("a", 128), .work = ScoreTextWork{}})->extrapolated);
+  EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 129), .work = ScoreTextWork{}})->extrapolated);
+}
+
+TEST(FocusTest, WrongOverridesAreRefusedByName) {
+  auto focus = StartEngine(LoadForTest(GoldenDirectory("focus/llama-calibrated")));
+  auto plain = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
+  const auto message = [](Engine& engine, const AttentionOverrides& overrides) {
+    return std::string(engine.Run({.token_ids = {2, 3}, .attention_overrides = overrides, .work = ScoreTextWork{}})
+                           .status()
+                           .message());
+  };
+  EXPECT_THAT(message(*plain, {{"focus-top-k", 1}}), HasSubstr("the model has no \"focus_attention\""));
+  EXPECT_THAT(message(*focus, {{"focus-top-k", 0}}),
+              HasSubstr("focus-top-k is 0; it must be a whole number from 1 to 8"));
+  EXPECT_THAT(message(*focus, {{"focus-top-k", 9}}), HasSubstr("focus-top-k is 9"));
+  EXPECT_THAT(message(*focus, {{"focus-top-k", 1.5}}), HasSubstr("focus-top-k is 1.5"));
+  EXPECT_THAT(message(*focus, {{"focus-window", -1}}), HasSubstr("focus-window is -1"));
+  EXPECT_THAT(message(*focus, {{"focus-window", 3e9}}), HasSubstr("to 2147483647"));
+  EXPECT_THAT(message(*focus, {{"t", 0.5}, {"full-t", 0.5}}), HasSubstr("\"t\" and \"full-t\" both replace"));
+}
+
+struct BadConfig {
+  const char* key;
+  const char* value;
+  const char* message;
+};
+
+TEST(FocusTest, WrongKeysAreRefusedByName) {
+  for (const BadConfig& bad : std::vector<BadConfig>{
+           {"group_count", "0", "\"focus_attention.group_count\" is 0; it must lie in 1..32"},
+           {"group_count", "33", "it must lie in 1..32"},
+           {"group_count", "null", "\"focus_attention.group_count\" is missing"},
+           {"top_k", "9", "\"focus_attention.top_k\" is 9; it must lie in 1..8"},
+           {"top_k", "0", "top_k\" is 0"},
+           {"top_k", "2.5", "must be an integer"},
+           {"window", "-1", "\"focus_attention.window\" is -1"},
+           {"window", "2147483648", "2147483648"},
+           {"window", "null", "\"focus_attention.window\" is missing"},
+           {"bias", "\"global\"", "it must be one of: calibrated, paged, prompt"},
+           {"bias", "null", "\"focus_attention.bias\" is missing"},
+           {"bias", "\"paged\"", "the config does not explain, 2 tensors: model.layers.0.self_attn.focus.group_bias"},
+           {"routing_dim", "0", "routing_dim"},
+           {"routing_dim", "8", "focus.projection.weight has shape [16, 32]; the config implies [8, 32]"},
+           {"assignment_temperature", "0", "assignment_temperature"},
+           {"layers", "[]", "it must be a list of at least one layer"},
+           {"layers", "[1, 0]", "has 0 after 1; layers must rise and not repeat"},
+           {"layers", "[0, 0]", "layers must rise"},
+           {"layers", "[0, 2]", "has 2; layers are 0..1"},
+           {"layers", "[\"0\"]", "layers are 0..1"},
+           {"layers", "[0]", "does not explain, 3 tensors: model.layers.1.self_attn.focus.centroids"},
+           {"regime", "\"lora\"", "it must be one of: frozen, full, scratch"},
+           {"trained_context_length", "0", "trained_context_length"},
+           {"mode", "\"learned\"", "mode"},
+           {"groups", "8", "groups"}}) {
+    const TemporaryCheckpoint checkpoint("focus/llama-calibrated", "bad");
+    Json config = *ParseJson(checkpoint.Read("config.json"));
+    config["focus_attention"][bad.key] = *ParseJson(bad.value);
+    checkpoint.Write("config.json", config.dump());
+    const auto model = LoadModel(checkpoint.directory(), {.cache_directory = testing::TempDir()});
+    ASSERT_FALSE(model.ok()) << bad.key << " " << bad.value;
+    EXPECT_THAT(std::string(model.status().message()), HasSubstr(bad.message)) << bad.key << " " << bad.value;
+  }
+}
+
+TEST(FocusTest, WrongTensorsAreRefusedByName) {
+  const TemporaryCheckpoint not_finite("focus/llama-calibrated", "nan");
+  not_finite.Fill("model.layers.1.self_attn.focus.centroids", NAN);
+  EXPECT_THAT(
+      std::string(LoadModel(not_finite.directory(), {.cache_directory = testing::TempDir()}).status().message()),
+      HasSubstr("model.layers.1.self_attn.focus.centroids has a value that is not finite"));
+  const TemporaryCheckpoint unexplained("focus/llama-calibrated", "unexplained");
+  Json config = *ParseJson(unexplained.Read("config.json"));
+  config.erase("focus_attention");
+  unexplained.Write("config.json", config.dump());
+  EXPECT_THAT(
+      std::string(LoadModel(unexplained.directory(), {.cache_directory = testing::TempDir()}).status().message()),
+      HasSubstr("the config does not explain, 6 tensors: model.layers.0.self_attn.focus.centroids"));
+}
+
+}  // namespace
+}  // namespace varifocal

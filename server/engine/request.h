@@ -1,0 +1,100 @@
+// A request to the engine, its callbacks and its result.
+//
+// A request is token ids and one thing to do with them: generate, score continuations, or score the text itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/model/attention/setting.h"
+
+namespace varifocal {
+
+using EngineHandle = uint64_t;  // of a request under way, unique in its engine
+
+// Generate tokens after the prompt. Randomness is keyed by (seed, position): the same request gives the same tokens.
+struct GenerateWork {
+  int64_t max_new_tokens = 0;  // >= 1
+  bool ignore_eos = false;
+  double sampling_temperature = 0;  // 0 is greedy; ties go to the lowest id
+  double top_p = 1;                 // in (0, 1]; looked at when sampling_temperature > 0
+  uint64_t seed = 0;
+  std::vector<std::string> stop;  // generation ends when its text contains one of them
+};
+
+// Log-likelihood of each continuation after the same prompt; the prompt is run once.
+struct ScoreContinuationsWork {
+  std::vector<std::vector<int32_t>> continuations;  // each at least one token
+};
+
+// Log-probability of every token of the text given those before it.
+struct ScoreTextWork {};
+
+struct EngineRequest {
+  std::string id;                          // for logs only
+  std::vector<int32_t> token_ids;          // special tokens included; at least one
+  int64_t invalid_utf8_count = 0;          // of the text behind the ids; travels to the result
+  AttentionOverrides attention_overrides;  // empty: the checkpoint's setting
+  std::variant<GenerateWork, ScoreContinuationsWork, ScoreTextWork> work;
+};
+
+enum class EngineFinishReason { kNone, kEos, kLength, kStop, kCancelled };
+absl::string_view EngineFinishReasonName(
+    EngineFinishReason reason);  // "eos", "length", "stop", "cancelled"; "" for kNone
+
+struct EngineContinuationScore {
+  double log_likelihood = 0;  // sum over the continuation's tokens
+  int64_t token_count = 0;
+  bool is_greedy = false;               // every token is the argmax at its position
+  std::vector<double> token_log_probs;  // token_count of them
+};
+
+struct EngineResult {
+  // GenerateWork
+  std::vector<int32_t> new_token_ids;       // the EOS that stopped it included
+  std::vector<double> new_token_log_probs;  // under the model's own distribution, whatever the sampler did
+  std::string text;  // new tokens decoded, specials left out, cut before the stop string; "" without a tokenizer
+  std::string matched_stop;  // the stop string found, when finish_reason is kStop
+  EngineFinishReason finish_reason =
+      EngineFinishReason::kNone;  // kCancelled carries what was generated so far: not an answer
+  // ScoreContinuationsWork, in the order asked
+  std::vector<EngineContinuationScore> continuations;
+  // ScoreTextWork: one per token, the first is absent
+  std::vector<std::optional<double>> token_log_probs;
+  // both scoring works: the sum of what was scored
+  double log_likelihood = 0;
+
+  int64_t prompt_token_count = 0;
+  int64_t cached_token_count = 0;  // of the prompt, taken from the prefix cache
+  int64_t invalid_utf8_count = 0;  // as the request said
+  bool extrapolated = false;       // some position is beyond trained_context_length
+  std::string notes;               // one line for the report, e.g. why prefix reuse was refused; usually empty
+
+  int64_t queue_us = 0;    // from Start to the first step
+  int64_t prefill_us = 0;  // from the first step to the end of the prompt (scoring included)
+  int64_t decode_us = 0;   // from there to the last token
+
+  // Learned tau only: share of (layer, row) pairs of this request's computed rows that sat at either bound.
+  std::optional<double> tau_at_min_share;
+  std::optional<double> tau_at_max_share;
+};
+
+struct EngineProgress {
+  int64_t prompt_token_count = 0;
+  int64_t prompt_tokens_done = 0;  // cached ones included
+  int64_t new_token_count = 0;
+};
+
+struct EngineCallbacks {
+  std::function<void(const EngineProgress&)> on_progress;           // optional; after each prefill chunk
+  std::function<void(int32_t token_id, double log_prob)> on_token;  // optional; each new token
+  std::function<void(absl::StatusOr<EngineResult>)> on_done;  // required; exactly once, maybe before Start returns
+};
+
+}  // namespace varifocal

@@ -1,0 +1,80 @@
+// Real models; apart from model_host.cc, so that a test with a fake factory links neither model nor engine.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "base/reason.h"
+#include "base/status_macros.h"
+#include "kernels/backend.h"
+#include "server/engine/memory_ledger.h"
+#include "server/hosting/generation_defaults.h"
+#include "server/hosting/model_host.h"
+
+namespace varifocal {
+namespace {
+
+// A step of a CPU should end soon, so that requests take turns; a GPU needs thousands of rows to be busy.
+constexpr int64_t kGpuChunkTokens = 8192;
+
+// What is resident, by name; "" when nothing is.
+std::string Residents() {
+  const std::string others = MemoryLedger::Get().ToString();
+  return others.empty() ? "" : absl::StrCat(" (", others, ")");
+}
+
+// Says before anything is packed that the weights will not fit.
+absl::Status CheckRoomForWeights(const std::string& directory, const kernels::Backend& backend, int64_t needed_bytes) {
+  const DeviceMemoryLeft memory = MemoryLeftOn(backend);
+  if (memory.total_bytes == 0 || needed_bytes <= memory.free_bytes) return absl::OkStatus();
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        directory, " needs ", needed_bytes, " bytes for its weights; of ", memory.total_bytes,
+                        " bytes of memory ", memory.free_bytes, " are free and not promised", Residents())),
+                    ErrorReason::kNotEnoughMemory,
+                    {{"neededBytes", absl::StrCat(needed_bytes)}, {"freeBytes", absl::StrCat(memory.free_bytes)}});
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::shared_ptr<const LoadedModel> model,
+                                                   const EngineOptions& options) {
+  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(std::move(model), options);
+  if (!absl::IsResourceExhausted(engine.status())) return engine;
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(engine.status().message(), Residents())),
+                    ErrorReason::kNotEnoughMemory);
+}
+
+}  // namespace
+
+ModelFactory MakeModelFactory(const ModelOptions& options, const EngineOptions& engine_options) {
+  return [=](const std::string& name, absl::string_view place) -> absl::StatusOr<std::unique_ptr<HostedModel>> {
+    ModelOptions model_options = options;
+    for (const absl::string_view dtype : {"f32", "bf16"}) {
+      if (absl::ConsumeSuffix(&place, absl::StrCat("@", dtype))) model_options.dtype = std::string(dtype);
+    }
+    const std::string directory(place);
+    absl::Status room;
+    model_options.admit = [&](const kernels::Backend& backend, int64_t needed_bytes) {
+      return room = CheckRoomForWeights(directory, backend, needed_bytes);
+    };
+    EngineOptions named_options = engine_options;
+    named_options.name = name;
+    absl::StatusOr<std::shared_ptr<const LoadedModel>> read = LoadModel(directory, model_options);
+    RETURN_IF_ERROR(room);  // in its own words
+    ASSIGN_OR_RETURN(std::shared_ptr<const LoadedModel> loaded, std::move(read));
+    if (named_options.prefill_chunk_tokens == 0) {
+      named_options.prefill_chunk_tokens =
+          loaded->provenance().backend == "cuda" ? kGpuChunkTokens : EngineOptions{}.prefill_chunk_tokens;
+    }
+    auto hosted = std::make_unique<HostedModel>();
+    hosted->config = loaded->config();
+    hosted->provenance = loaded->provenance();
+    hosted->tokenizer = loaded->tokenizer();
+    ASSIGN_OR_RETURN(hosted->chat_format, ReadChatFormat(directory));
+    ASSIGN_OR_RETURN(hosted->sampling_defaults, ReadSamplingDefaults(directory, loaded->config().vocabulary_size));
+    ASSIGN_OR_RETURN(hosted->engine, MakeEngine(std::move(loaded), named_options));
+    return hosted;
+  };
+}
+
+}  // namespace varifocal

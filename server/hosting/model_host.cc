@@ -1,0 +1,140 @@
+#include "server/hosting/model_host.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/exceptions.h"
+#include "base/log.h"
+#include "base/reason.h"
+#include "base/status_macros.h"
+#include "eval_tasks/job_spec.h"
+#include "tokenizer/utf8.h"
+
+namespace varifocal {
+
+absl::Status CheckModelName(absl::string_view name) {
+  return WithReason(CheckName("model", name), ErrorReason::kBadModelName);
+}
+
+absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& config,
+                                                        absl::Span<const double> temperatures,
+                                                        const std::map<std::string, double>& others) {
+  AttentionOverrides overrides = RunTimeTemperature(temperatures);
+  for (const auto& [name, value] : others) overrides.push_back({name, value});
+  RETURN_IF_ERROR(config.attention.With(overrides, AttentionModelOf(config)).status());
+  return overrides;
+}
+
+absl::Status FaultOf(const HostedModel& model) {
+  const absl::Status fault = model.engine->Fault();
+  if (fault.ok()) return fault;
+  return WithReason(absl::UnavailableError(absl::StrCat("model \"", model.name,
+                                                        "\" is lost until varifocald starts again: ", fault.message())),
+                    ErrorReason::kDeviceFaulted, {{"model", model.name}});
+}
+
+absl::Status CheckHasChatFormat(const HostedModel& model) {
+  return WithReason(CheckHasChatFormat(model.chat_format.get(), model.name), ErrorReason::kModelWithoutChatFormat,
+                    {{"model", model.name}});
+}
+
+absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& name, const std::string& directory) {
+  RETURN_IF_ERROR(CheckModelName(name));
+  if (ValidUtf8Prefix(directory) != directory.size()) {
+    // Answers are messages of UTF-8: such a name would make every list of models unreadable.
+    return WithReason(
+        absl::InvalidArgumentError(absl::StrCat("the directory of model \"", name, "\" has a name that is not UTF-8")),
+        ErrorReason::kBadDirectory, {{"field", "directory"}});
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto [entry, is_new] = entries_.try_emplace(name, Entry{directory, nullptr});
+    if (!is_new) {
+      if (entry->second.directory != directory) {
+        return WithReason(
+            absl::AlreadyExistsError(absl::StrCat("model name \"", name, "\" is taken by ", entry->second.directory)),
+            ErrorReason::kModelAlreadyLoaded, {{"model", name}, {"directory", entry->second.directory}});
+      }
+      if (entry->second.model != nullptr) return entry->second.model;
+      return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")),
+                        ErrorReason::kModelLoading, {{"model", name}});
+    }
+  }
+  absl::StatusOr<std::unique_ptr<HostedModel>> made =
+      CatchExceptions("loading the model", [&] { return factory_(name, directory); });
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!made.ok()) {
+    entries_.erase(name);
+    return Annotate(made.status(), absl::StrCat("model \"", name, "\""));
+  }
+  (*made)->name = name;
+  (*made)->directory = directory;
+  std::shared_ptr<HostedModel> model = *std::move(made);
+  entries_[name].model = model;
+  const ModelProvenance& from = model->provenance;
+  Log(LogLevel::kInfo, "model_loaded",
+      {{"model", name},
+       {"directory", directory},
+       {"backend", from.backend},
+       {"isa", from.isa},
+       {"dtype", from.dtype},
+       {"threads", from.threads},
+       {"attention", from.attention},
+       {"parameters", from.parameter_count},
+       {"weights_sha256", from.weights_sha256}});
+  return model;
+}
+
+absl::Status ModelHost::Unload(const std::string& name) {
+  RETURN_IF_ERROR(Find(name).status());
+  std::shared_ptr<HostedModel> last;  // destroyed after the lock is released: an engine's end may take a while
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto entry = entries_.find(name);
+    if (entry == entries_.end()) return absl::OkStatus();
+    last = std::move(entry->second.model);
+    entries_.erase(entry);
+  }
+  Log(LogLevel::kInfo, "model_unloaded", {{"model", name}});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Find(const std::string& name) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto entry = entries_.find(name);
+  if (entry == entries_.end()) {
+    std::vector<std::string> names;
+    for (const auto& [known, unused] : entries_) names.push_back(known);
+    const std::string have = names.empty() ? "it has none" : absl::StrCat("it has ", absl::StrJoin(names, ", "));
+    return WithReason(absl::NotFoundError(absl::StrCat("no model \"", name, "\" in this daemon; ", have)),
+                      ErrorReason::kModelNotFound, {{"model", name}});
+  }
+  if (entry->second.model == nullptr) {
+    return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")),
+                      ErrorReason::kModelLoading, {{"model", name}});
+  }
+  return entry->second.model;
+}
+
+std::map<std::string, std::string> ModelHost::Loading() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::map<std::string, std::string> loading;
+  for (const auto& [name, entry] : entries_) {
+    if (entry.model == nullptr) loading[name] = entry.directory;
+  }
+  return loading;
+}
+
+std::vector<std::shared_ptr<HostedModel>> ModelHost::List() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::shared_ptr<HostedModel>> models;
+  for (const auto& [name, entry] : entries_) {
+    if (entry.model != nullptr) models.push_back(entry.model);
+  }
+  return models;
+}
+
+}  // namespace varifocal

@@ -1,0 +1,70 @@
+#include "server/model/attention/override_values.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/model/config_reader.h"
+
+namespace varifocal {
+namespace {
+
+bool AllEqual(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [&](double v) { return v == values[0]; });
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<double>> ReadTemperatures(const Json& value, int64_t layer_count, absl::string_view name) {
+  std::vector<double> given;
+  if (value.is_array()) {
+    for (const Json& item : value) {
+      if (!item.is_number()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(name, " has an entry that is ", item.type_name(), "; it must be a number"));
+      }
+      given.push_back(item.get<double>());
+    }
+  } else if (value.is_number()) {
+    given.push_back(value.get<double>());
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " is ", value.type_name(), "; it must be a number or a list of numbers"));
+  }
+  if (given.size() != 1 && static_cast<int64_t>(given.size()) != layer_count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " has ", given.size(), " entries; it must have 1 or ", layer_count, ", one per layer"));
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (std::isfinite(given[i]) && given[i] > 0) continue;
+    const std::string entry = value.is_array() ? absl::StrCat(name, "[", i, "]") : std::string(name);
+    return absl::InvalidArgumentError(
+        absl::StrCat(entry, " is ", given[i], "; a temperature must be positive and finite"));
+  }
+  if (given.size() == 1) given.assign(static_cast<size_t>(layer_count), given[0]);
+  return given;
+}
+
+absl::StatusOr<int64_t> WholeNumber(absl::string_view name, const Json& value, IntRange range) {
+  const bool in_range = value.is_number() && value.get<double>() == std::floor(value.get<double>()) &&
+                        value.get<double>() >= static_cast<double>(range.low) &&
+                        value.get<double>() <= static_cast<double>(range.high);
+  if (in_range) return static_cast<int64_t>(value.get<double>());
+  const std::string shown =
+      value.is_number() && std::isfinite(value.get<double>()) ? ShortNumber(value.get<double>()) : ShownValue(value);
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " is ", shown, "; it must be a whole number from ", range.low, " to ", range.high));
+}
+
+Json TemperaturesToJson(const std::vector<double>& temperatures) {
+  return AllEqual(temperatures) ? Json(temperatures[0]) : Json(temperatures);
+}
+
+std::string TemperaturesLabel(const std::vector<double>& temperatures) {
+  if (AllEqual(temperatures)) return ShortNumber(temperatures[0]);
+  return absl::StrJoin(temperatures, ",", [](std::string* out, double t) { out->append(ShortNumber(t)); });
+}
+
+}  // namespace varifocal

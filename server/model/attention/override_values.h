@@ -1,0 +1,27 @@
+// Values of overrides: constant temperatures, one for all layers or one per layer, and whole numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/json.h"
+#include "server/model/config_reader.h"
+
+namespace varifocal {
+
+// A number, or a list of 1 or exactly L numbers, positive and finite. `name` is what messages call it.
+// Returns L numbers.
+absl::StatusOr<std::vector<double>> ReadTemperatures(const Json& value, int64_t layer_count, absl::string_view name);
+
+// A whole number in the range; it may come as a float, as over the wire. `name` is what messages call it.
+absl::StatusOr<int64_t> WholeNumber(absl::string_view name, const Json& value, IntRange range);
+
+// One number where all are equal, else the list.
+Json TemperaturesToJson(const std::vector<double>& temperatures);
+// "0.4", or "0.4,1,0.7" where they differ.
+std::string TemperaturesLabel(const std::vector<double>& temperatures);
+
+}  // namespace varifocal

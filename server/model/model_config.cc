@@ -1,0 +1,48 @@
+#include "server/model/model_config.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace varifocal {
+
+void GroupLayers(ModelConfig& config) {
+  std::map<int64_t, int64_t> group_of;  // by window, in order
+  for (LayerConfig& layer : config.layers) {
+    if (layer.window >= config.max_position) layer.window = 0;
+    group_of.emplace(layer.window, 0);
+  }
+  config.page_groups.clear();
+  for (auto& [window, group] : group_of) {
+    group = static_cast<int64_t>(config.page_groups.size());
+    config.page_groups.push_back({.window = window});
+  }
+  for (LayerConfig& layer : config.layers) {
+    layer.page_group = group_of[layer.window];
+    layer.group_layer = config.page_groups[static_cast<size_t>(layer.page_group)].layer_count++;
+  }
+}
+
+AttentionModel AttentionModelOf(const ModelConfig& config) {
+  AttentionModel model{
+      .layer_count = config.layer_count, .head_count = config.head_count, .width = config.width, .windows = {}};
+  for (const LayerConfig& layer : config.layers) model.windows.push_back(layer.window);
+  return model;
+}
+
+int64_t SettledRopeLength(const ModelConfig& config, int64_t total_length) {
+  // The greatest of them tells every one what it needs: a rope whose own is 0 is below its original length there, too.
+  int64_t settled = 0;
+  for (const RopeConfig& rope : config.ropes) settled = std::max(settled, rope.SettledLength(total_length));
+  return settled;
+}
+
+std::string RopesToString(const ModelConfig& config) {
+  if (config.ropes.empty()) return "none";
+  return absl::StrJoin(config.ropes, "; ",
+                       [](std::string* out, const RopeConfig& rope) { out->append(rope.ToString()); });
+}
+
+}  // namespace varifocal

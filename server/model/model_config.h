@@ -1,0 +1,81 @@
+// What config.json says, as numbers the forward pass can use. config.h reads it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "server/model/attention/setting.h"
+#include "server/model/rope.h"
+
+namespace varifocal {
+
+// One layer's attention: which keys it sees, where they are, how sharply they count before any temperature.
+struct LayerConfig {
+  int64_t window = 0;          // a query at p sees keys p-window+1..p; 0: all keys up to p
+  int64_t rope_index = 0;      // into ModelConfig::ropes; -1: no rotation
+  double attention_scale = 0;  // softmax(q.k * scale); 0 means head_width^-1/2
+  int64_t page_group = 0;      // into ModelConfig::page_groups
+  int64_t group_layer = 0;     // which layer of that group this is
+};
+
+// Layers that see the same keys: they share page numbers, a pool and a mask, and may free pages together.
+struct PageGroup {
+  int64_t window = 0;  // 0: full layers; these are group 0 when there are any, windows follow from small to large
+  int64_t layer_count = 0;
+};
+
+// How blocks compute, where architectures differ in more than sizes. Which norms, biases and fused tensors a block has,
+// the names of its tensors say (architectures.h).
+struct BlockConfig {
+  kernels::NormKind norm = kernels::NormKind::kRms;
+  double norm_epsilon = 1e-6;
+  bool norms_add_one = false;         // weights are stored as w of (1 + w)
+  bool head_norm_over_width = false;  // norms of queries and keys run over all heads together
+  kernels::Activation activation = kernels::Activation::kSilu;
+  bool parallel_residual = false;  // x += attention(norm(x)) + mlp(norm'(x)) instead of one after the other
+  bool query_key_value_bias = false;
+  bool attention_output_bias = false;
+  bool mlp_bias = false;
+  double embedding_multiplier = 1;
+  double residual_multiplier = 1;  // of what attention and MLP add
+  double logit_multiplier = 1;
+};
+
+struct ModelConfig {
+  std::string architecture;  // "LlamaForCausalLM"
+  std::string model_type;    // "llama", a row of the table
+  int64_t vocabulary_size = 0;
+  int64_t width = 0;               // M
+  int64_t feed_forward_width = 0;  // F
+  int64_t layer_count = 0;         // L
+  int64_t head_count = 0;          // H
+  int64_t kv_head_count = 0;       // K
+  int64_t head_width = 0;          // D
+  bool tied_embeddings = false;
+  BlockConfig blocks;
+  std::vector<RopeConfig> ropes;  // one, or one of full and one of window layers; none with learned positions
+  std::vector<LayerConfig> layers;
+  std::vector<PageGroup> page_groups;
+  int64_t max_position = 0;                       // prompt and generated tokens together never exceed it
+  std::optional<int64_t> trained_context_length;  // beyond it a result is labelled extrapolated
+  AttentionSetting attention;
+  std::vector<int32_t> eos_token_ids;
+  std::optional<int32_t> bos_token_id;
+};
+
+// Fills page_groups, and each layer's place in them, from the layers' windows. A window that no position can outgrow is
+// no window.
+void GroupLayers(ModelConfig& config);
+
+// What attention variants may depend on; the layers' windows are known.
+AttentionModel AttentionModelOf(const ModelConfig& config);
+
+// The length that decides the rotation of a sequence of `total_length` positions (prompt and all that may follow it):
+// sequences with equal ones share tables, and cached pages. 0 for most models, where no length matters.
+int64_t SettledRopeLength(const ModelConfig& config, int64_t total_length);
+std::string RopesToString(const ModelConfig& config);
+
+}  // namespace varifocal

@@ -1,0 +1,47 @@
+// The tokens of a tokenizer and their ids.
+//
+// Errors:  INVALID_ARGUMENT for a vocabulary that contradicts itself.
+// Threads: const use from any number of threads.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/json.h"
+
+namespace varifocal {
+
+// Ids may have gaps.
+class Vocabulary {
+ public:
+  // {"token": id, ..}
+  static absl::StatusOr<Vocabulary> FromJson(const Json& json);
+
+  absl::Status Add(absl::string_view token, int64_t id);
+  // A list may hold a token twice; the last entry is the one that is found.
+  absl::Status AddOrReplace(absl::string_view token, int64_t id);
+  void Reserve(size_t count);
+
+  std::optional<int32_t> Find(absl::string_view token) const;
+  bool has_id(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < present_.size() && present_[id]; }
+  // Indexed by id; empty where the vocabulary skips an id.
+  const std::vector<std::string>& tokens() const { return tokens_; }
+  size_t entry_count() const { return entry_count_; }
+  // Ids of <0x00> to <0xFF>; nothing unless all of them are there.
+  std::optional<std::array<int32_t, 256>> ByteTokens() const;
+
+ private:
+  absl::Status SetToken(absl::string_view token, int64_t id);
+  absl::flat_hash_map<std::string, int32_t> ids_;
+  std::vector<std::string> tokens_;
+  std::vector<bool> present_;
+  size_t entry_count_ = 0;
+};
+
+}  // namespace varifocal

@@ -1,0 +1,112 @@
+#include "wire/job_spec.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "wire/resource_names.h"
+
+namespace varifocal {
+namespace {
+
+TaskSpec FromProto(const v1::TaskConfig& proto) {
+  TaskSpec task;
+  task.name = proto.name();
+  task.kind = proto.kind();
+  task.parameters.insert(proto.parameters().begin(), proto.parameters().end());
+  task.metrics.assign(proto.metrics().begin(), proto.metrics().end());
+  if (proto.has_samples()) task.samples = proto.samples();
+  task.chat = proto.chat();
+  return task;
+}
+
+v1::TaskConfig ToProto(const TaskSpec& task) {
+  v1::TaskConfig proto;
+  proto.set_name(task.name);
+  proto.set_kind(task.kind);
+  proto.mutable_parameters()->insert(task.parameters.begin(), task.parameters.end());
+  proto.mutable_metrics()->Add(task.metrics.begin(), task.metrics.end());
+  if (task.samples != 0) proto.set_samples(task.samples);
+  proto.set_chat(task.chat);
+  return proto;
+}
+
+v1::Variant ToProto(const Variant& variant) {
+  v1::Variant proto;
+  proto.set_model(ModelResource(variant.model));
+  proto.mutable_focal_temperatures()->Add(variant.focal_temperatures.begin(), variant.focal_temperatures.end());
+  proto.mutable_attention_overrides()->insert(variant.attention_overrides.begin(), variant.attention_overrides.end());
+  return proto;
+}
+
+}  // namespace
+
+SuiteSpec FromProto(const v1::SuiteConfig& proto) {
+  SuiteSpec suite;
+  suite.name = proto.name();
+  suite.description = proto.description();
+  if (proto.has_seed()) suite.seed = proto.seed();
+  suite.lengths.assign(proto.lengths().begin(), proto.lengths().end());
+  if (proto.has_samples()) suite.samples = proto.samples();
+  for (const v1::TaskConfig& task : proto.tasks()) suite.tasks.push_back(FromProto(task));
+  return suite;
+}
+
+v1::SuiteConfig ToProto(const SuiteSpec& suite) {
+  v1::SuiteConfig proto;
+  proto.set_name(suite.name);
+  proto.set_description(suite.description);
+  proto.set_seed(suite.seed);
+  proto.mutable_lengths()->Add(suite.lengths.begin(), suite.lengths.end());
+  proto.set_samples(suite.samples);
+  for (const TaskSpec& task : suite.tasks) *proto.add_tasks() = ToProto(task);
+  return proto;
+}
+
+absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& proto) {
+  JobSpec spec;
+  spec.suite = FromProto(proto.suite());
+  for (int i = 0; i < proto.variants_size(); ++i) {
+    const v1::Variant& variant = proto.variants(i);
+    ASSIGN_OR_RETURN(std::string model,
+                     ParseModelResource(variant.model(), absl::StrCat("spec.variants[", i, "].model")));
+    spec.variants.push_back({std::move(model),
+                             {variant.focal_temperatures().begin(), variant.focal_temperatures().end()},
+                             {variant.attention_overrides().begin(), variant.attention_overrides().end()}});
+  }
+  spec.limit = proto.limit();
+  spec.in_flight = proto.in_flight();
+  spec.keep_prompts = proto.keep_prompts();
+  if (proto.has_sampling_temperature()) spec.decode.sampling_temperature = proto.sampling_temperature();
+  if (proto.has_top_p()) spec.decode.top_p = proto.top_p();
+  return spec;
+}
+
+v1::JobSpec ToProto(const JobSpec& spec) {
+  v1::JobSpec proto;
+  *proto.mutable_suite() = ToProto(spec.suite);
+  for (const Variant& variant : spec.variants) *proto.add_variants() = ToProto(variant);
+  if (spec.limit != 0) proto.set_limit(spec.limit);
+  if (spec.in_flight != 0) proto.set_in_flight(spec.in_flight);
+  proto.set_keep_prompts(spec.keep_prompts);
+  if (spec.decode.sampling_temperature) proto.set_sampling_temperature(*spec.decode.sampling_temperature);
+  if (spec.decode.top_p) proto.set_top_p(*spec.decode.top_p);
+  return proto;
+}
+
+std::string MessageSha256(const v1::JobSpec& spec) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    spec.SerializeToCodedStream(&coded);
+  }
+  return Sha256Hex(bytes);
+}
+
+}  // namespace varifocal

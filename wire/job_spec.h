@@ -1,0 +1,26 @@
+// A job specification as a proto message and as eval_tasks/job_spec.h has it.
+//
+// Conversion only: what a value may be is checked by ValidateSuiteSpec and ValidateJobSpec. A field that is unset in the
+// message has its default in the struct, and a default is left out of the message where the message distinguishes both.
+//
+// Errors: INVALID_ARGUMENT (BAD_RESOURCE_NAME) for a variant whose model is not "models/NAME".
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "eval_tasks/job_spec.h"
+#include "varifocal/v1/config.pb.h"
+
+namespace varifocal {
+
+SuiteSpec FromProto(const v1::SuiteConfig& proto);
+v1::SuiteConfig ToProto(const SuiteSpec& suite);
+
+absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& proto);
+v1::JobSpec ToProto(const JobSpec& spec);
+
+// SHA-256 over the message with maps in the order of their keys: the same for equal messages of any client library.
+std::string MessageSha256(const v1::JobSpec& spec);
+
+}  // namespace varifocal

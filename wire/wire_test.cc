@@ -1,0 +1,128 @@
+// Conversions between messages and structs. Method: there and back, with every field set to a value that is not its
+// default; a field that one direction leaves out comes back as the default.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "base/reason.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "wire/job_spec.h"
+#include "wire/resource_names.h"
+#include "wire/task_kind.h"
+
+namespace varifocal {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// Sets every field of the message and of those in it; lists and maps get one entry.
+void SetEveryField(Message* message) {
+  const Descriptor& type = *message->GetDescriptor();
+  const Reflection& reflection = *message->GetReflection();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor* field = type.field(i);
+    const bool add = field->is_repeated();
+    switch (field->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        SetEveryField(add ? reflection.AddMessage(message, field) : reflection.MutableMessage(message, field));
+        break;
+      case FieldDescriptor::CPPTYPE_STRING: {
+        const std::string value = type.full_name() == "varifocal.v1.Variant" ? "models/m" : "text-" + field->name();
+        add ? reflection.AddString(message, field, value) : reflection.SetString(message, field, value);
+        break;
+      }
+      case FieldDescriptor::CPPTYPE_BOOL:
+        reflection.SetBool(message, field, true);
+        break;
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        add ? reflection.AddDouble(message, field, 0.5 + i) : reflection.SetDouble(message, field, 0.5 + i);
+        break;
+      case FieldDescriptor::CPPTYPE_INT32:
+        add ? reflection.AddInt32(message, field, 7 + i) : reflection.SetInt32(message, field, 7 + i);
+        break;
+      case FieldDescriptor::CPPTYPE_INT64:
+        reflection.SetInt64(message, field, 70 + i);
+        break;
+      default:
+        FAIL() << "a type without a value here: " << field->full_name();
+    }
+  }
+}
+
+TEST(WireTest, EveryFieldOfAJobSpecSurvives) {
+  v1::JobSpec proto;
+  SetEveryField(&proto);
+  const auto spec = FromProto(proto);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const v1::JobSpec back = ToProto(*spec);
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(proto, back))
+      << proto.DebugString() << back.DebugString();
+}
+
+// What a field's absence means is the struct's default, and the way back does not invent a value.
+TEST(WireTest, AbsentFieldsStayAbsentOrDefault) {
+  v1::JobSpec proto;
+  proto.mutable_suite()->add_tasks()->set_kind("recall_kv");
+  const auto spec = FromProto(proto);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->suite.seed, 1);
+  EXPECT_EQ(spec->suite.samples, kDefaultSampleCount);
+  EXPECT_EQ(spec->in_flight, 0);
+  const v1::JobSpec back = ToProto(*spec);
+  EXPECT_FALSE(back.has_limit());
+  EXPECT_FALSE(back.has_in_flight());
+  EXPECT_FALSE(back.has_top_p());
+  EXPECT_FALSE(back.suite().tasks(0).has_samples());
+}
+
+TEST(WireTest, AWrongModelNamesItsField) {
+  v1::JobSpec proto;
+  proto.add_variants()->set_model("models/a");
+  proto.add_variants()->set_model("a");
+  const absl::Status status = FromProto(proto).status();
+  EXPECT_TRUE(HasReason(status, ErrorReason::kBadResourceName)) << status;
+  EXPECT_EQ(ReasonOf(status).metadata.at("field"), "spec.variants[1].model");
+}
+
+TEST(WireTest, TheDigestDoesNotDependOnTheOrderOfAMap) {
+  v1::JobSpec forwards, backwards;
+  auto& first = *forwards.mutable_suite()->add_tasks()->mutable_parameters();
+  auto& second = *backwards.mutable_suite()->add_tasks()->mutable_parameters();
+  for (int i = 0; i < 100; ++i) first[std::to_string(i)] = "x";
+  for (int i = 99; i >= 0; --i) second[std::to_string(i)] = "x";
+  EXPECT_EQ(MessageSha256(forwards), MessageSha256(backwards));
+  second["0"] = "y";
+  EXPECT_NE(MessageSha256(forwards), MessageSha256(backwards));
+}
+
+TEST(WireTest, ResourceNames) {
+  EXPECT_EQ(*ParseModelResource(ModelResource("a.b"), "name"), "a.b");
+  EXPECT_EQ(*ParseJobResource(JobResource(17), "name"), 17);
+  for (const char* name : {"", "models/", "model/a", "a", "models/9", "models/a/b"}) {
+    EXPECT_TRUE(HasReason(ParseModelResource(name, "name").status(), ErrorReason::kBadResourceName)) << name;
+  }
+  for (const char* name : {"", "jobs/", "jobs/0", "jobs/-1", "jobs/01", "jobs/1x", "1"}) {
+    EXPECT_TRUE(HasReason(ParseJobResource(name, "name").status(), ErrorReason::kBadResourceName)) << name;
+  }
+}
+
+TEST(WireTest, EveryKindOfTaskHasTypedParameters) {
+  const std::set<std::string> types = {"integer", "number", "text", "choice", "text_list"};
+  for (const TaskKind& kind : TaskKinds()) {
+    const v1::TaskKind proto = ToProto(kind);
+    EXPECT_EQ(proto.kind(), kind.name);
+    EXPECT_EQ(proto.parameters_size(), static_cast<int>(kind.parameters.size()));
+    for (const v1::TaskParameter& parameter : proto.parameters()) {
+      EXPECT_TRUE(types.contains(parameter.type())) << kind.name << "." << parameter.name();
+      EXPECT_EQ(parameter.type() == "choice", parameter.choices_size() > 0) << kind.name << "." << parameter.name();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace varifocal
