@@ -1,9 +1,9 @@
-"""Writes kernels/cuda/attention_measured.h from what deploy/gpu_check.sh saved: the best prefill of each kind and head dim.
+"""Writes kernels/cuda/attention_measured.h from results of deploy/gpu_check.sh: the best prefill of each kind and head dim.
 
     python3 recipes/attention_table.py docs/gpu/*.json > kernels/cuda/attention_measured.h
 
-A run that was unsteady, or whose cell was wrong, counts for nothing. Heads and lengths differ between cells: a kind's entry is
-its median over the causal prefill cells of 16,384 tokens of that head dim, the latest steady run of a device winning.
+Unsteady runs and cells with wrong results are ignored. Heads and lengths differ between cells: a kind's entry is its
+median over the causal prefill cells of 16,384 tokens of that head dim, from the latest steady run of a device.
 """
 
 import json

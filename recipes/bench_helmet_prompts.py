@@ -1,5 +1,5 @@
-"""Prompts per second: the importer and `varifocal samples` against upstream's loader, on the same invented rows. Or, with
---stream-mb, what the import of a file of that size takes.
+"""Prompts per second: the importer and `varifocal samples` against upstream's loader, on the same synthetic rows. Or, with
+--stream-mb, the time of importing a file of that size.
 
     python recipes/bench_helmet_prompts.py --checkout=HELMET --varifocal=build/release/bin/varifocal [--passages=560] [--length=32768]
     python recipes/bench_helmet_prompts.py --checkout=HELMET --varifocal=build/release/bin/varifocal --stream-mb=2500

@@ -3,8 +3,8 @@
     bench_llama_cpp.py write DIRECTORY DTYPE FILE.gguf            needs the gguf package
     bench_llama_cpp.py check DIRECTORY DTYPE BINARIES             llama-results against transformers
 
-The vocabulary is made up: one token per byte, the rest words that no text has, no merge that a text needs. So a text of n ASCII
-characters is n known ids, and what llama-results computes for it can be compared with transformers.
+The vocabulary is synthetic: one token per byte, the rest unused words, no useful merges. So a text of n ASCII characters is
+n known ids, and llama-results' output for it can be compared with transformers.
 """
 
 import json

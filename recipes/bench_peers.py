@@ -1,23 +1,23 @@
 """The peers of cpu_bench, timed on request: PyTorch's operations, transformers' models and llama.cpp's llama-bench.
 
-cpu_bench starts this program once and asks it for one timing at a time between its own, so that all see the same
-machine. One request a line on standard input, one answer a line on standard output:
+cpu_bench starts this program once and requests one timing at a time between its own, so that all run under the same
+conditions. One request per line on standard input, one answer per line on standard output:
 
     attention HEAD_DIM QUERY_HEADS KV_HEADS TOKENS DTYPE   causal prefill, scaled_dot_product_attention
     decode    HEAD_DIM QUERY_HEADS KV_HEADS TOKENS DTYPE   one row; the query heads of a group as rows, PyTorch's best form
     product   ROWS INNER OUTPUTS DTYPE                     torch.nn.functional.linear
     prefill   DIRECTORY TOKENS DTYPE                       transformers, last row's logits, sdpa
     llama-prefill DIRECTORY TOKENS DTYPE                   llama.cpp (bench_llama_cpp.py), the better of -fa 0 and 1
-    llama-decode  DIRECTORY DEPTH TOKENS DTYPE             the same behind DEPTH tokens
+    llama-decode  DIRECTORY DEPTH TOKENS DTYPE             the same after DEPTH tokens
 
     -> WALL_SECONDS CPU_SECONDS [LOG_PROBABILITY_OF_TOKEN_0 ARGMAX]   or: error SENTENCE
 
-The first request of a kind builds its inputs and, up to 8,192 tokens, runs once unasked; longer ones find a process that
-shorter ones have warmed; a model is warmed by a prompt of 512 tokens. CPU seconds are of all threads of this process; 0 for llama.cpp, which spins while it waits.
+The first request of a kind builds its inputs and, up to 8,192 tokens, runs once as warm-up; longer ones run in a process
+warmed up by shorter ones; a model is warmed up by a prompt of 512 tokens. CPU seconds are of all threads of this process; 0 for llama.cpp, which spins while waiting.
 
     bench_peers.py --threads=N --memory DIRECTORY TOKENS DTYPE
 
-prints the peak of the resident set over a prefill, less what the process had before loading, and goes.
+prints the peak of the resident set over a prefill, minus its size before loading, and exits.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def attention(dim, heads, kv_heads, tokens, dtype, decode=False):
         q = torch.rand(1, kv_heads, heads // kv_heads, dim, **kwargs) - 0.5
         return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v)
     q = torch.rand(1, heads, tokens, dim, **kwargs) - 0.5
-    # Repeating the keys first is outside the timing and the form in which PyTorch is fastest.
+    # Repeating the keys first, outside the timing, is PyTorch's fastest configuration.
     k, v = (x.repeat_interleave(heads // kv_heads, dim=1) for x in (k, v))
     return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
@@ -111,7 +111,7 @@ def serve(llama):
                 last, run = words, None
                 run = make(words, llama)
             print(timed(words[0], run), flush=True)
-        except Exception as error:  # the bench goes on without this figure
+        except Exception as error:  # the benchmark continues without this result
             last = None
             print(f"error {type(error).__name__}: {error}".replace("\n", " "), flush=True)
 

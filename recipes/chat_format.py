@@ -1,15 +1,15 @@
 """Reduces a model's chat template to fixed texts: writes chat_format.json into the model's directory.
 
 The template (chat_template.jinja, or `chat_template` of tokenizer_config.json) is rendered as transformers renders it, on
-messages whose contents are sentinels, with and without a system message and with the mark that the answer begins. What
-stands around the sentinels are the texts; then other contents must come out between the same texts. A template that does
-anything else with its messages is refused, but for two things that chat_format.json can say: that white space around a message
-is stripped ("trim_user", "trim_system"), and that an empty system message is passed over ("omits_empty_system").
+messages whose contents are sentinels, with and without a system message and with the generation prompt. The texts are those
+around the sentinels; other contents must then be rendered between the same texts. A template that does anything else with
+its messages is rejected, except for two options of chat_format.json: white space around a message is stripped
+("trim_user", "trim_system"), and an empty system message is omitted ("omits_empty_system").
 
     python recipes/chat_format.py DIRECTORY [--template=NAME] [--date=YYYY-MM-DD] [--set=KEY=JSON]..
 
 --template   one of several named templates; `default` otherwise
---date       the day a template may write into the prompt; needed where one does, since today is not the same tomorrow
+--date       fixed date for templates that insert the current date; required for those
 --set        a variable for the template, for example --set=enable_thinking=false
 """
 
@@ -26,20 +26,20 @@ import jinja2.ext
 import jinja2.sandbox
 
 USER, SYSTEM = "uQ7sentinelQ7u", "sQ7sentinelQ7s"
-# What users say: marks of markup and templates, quotes, lines, other scripts, much and little.
+# User messages: markup and template syntax, quotes, lines, other scripts, long and short.
 PROBES = ["a", "Is 3 < 4 & 5 > 2?\n\n'Yes', \"no\"\t{{ x }} {% if y %}", "日本語 \u00e9 \U0001f9ea", "word " * 3000 + "end", "</think> [INST] <|im_end|>"]
-# All that str.strip() takes away, and what a message is in white space alone.
+# All characters stripped by str.strip().
 WHITE = "".join(c for c in map(chr, range(0x10000)) if c.isspace())
 BLANK = ["", " ", "\n \u3000"]
 STRIP = {"both": str.strip, "start": str.lstrip, "end": str.rstrip}
 
 
 class Refused(Exception):
-    """One sentence that says why."""
+    """The reason, in one sentence."""
 
 
 class GenerationTag(jinja2.ext.Extension):
-    """`{% generation %}` marks what an assistant said, for training; it renders as what is inside."""
+    """`{% generation %}` marks assistant output for training; renders its content."""
 
     tags = {"generation"}
 
@@ -93,7 +93,7 @@ def messages(user, system):
 
 
 def parts(text, *sentinels):
-    """What stands before, between and after the sentinels."""
+    """The texts before, between and after the sentinels."""
     out = []
     for sentinel in sentinels:
         if text.count(sentinel) != 1:
@@ -104,7 +104,7 @@ def parts(text, *sentinels):
 
 
 def wrap(result, user, system=None):
-    """What varifocal makes of messages by a chat_format.json."""
+    """Wraps messages as varifocal does with a chat_format.json."""
     texts = result["without_system"]
     strip = lambda text, role: STRIP.get(texts.get(f"trim_{role}"), str)(text)
     if system is not None and result["with_system"]:
@@ -124,7 +124,7 @@ def random_messages(count, draw=random.Random(20261122)):
 
 
 def trims(render, system):
-    """What {"trim_user", "trim_system"} there are: which ends of each message come out without their white space."""
+    """The {"trim_user", "trim_system"} keys: which ends of each message are stripped of white space."""
     found = {}
     for role, sentinel in [("user", USER)] + ([] if system is None else [("system", SYSTEM)]):
         ends = []
@@ -140,7 +140,7 @@ def trims(render, system):
 
 
 def reduce(template, variables, day=None):
-    """The content of chat_format.json, and notes for whoever runs this."""
+    """The content of chat_format.json, and notes for the user."""
     notes = []
 
     def render(user, system, on=None):

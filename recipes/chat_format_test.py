@@ -1,5 +1,5 @@
 """Checks chat_format.py on templates written here from the public descriptions of four families, and on templates that
-must be refused. With transformers installed, its rendering of the same conversations must be what the texts say.
+must be rejected. With transformers installed, its rendering of the same conversations must equal ours.
 
     python recipes/chat_format_test.py
 """
@@ -60,7 +60,7 @@ LEFT_OUT = """{% for m in messages %}{% if m.role == 'user' %}{{ 'U: ' + m.conte
 DATED = """{{ 'Today is ' + strftime_now('%d %b %Y') + '.\n' }}""" + CHATML
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 
-# template: what stands before, between (with a system message), and after
+# template: the texts before, between (with a system message), and after
 REDUCED = {
     CHATML: (("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"),
              ("<|im_start|>system\n", "<|im_end|>\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n")),
@@ -78,7 +78,7 @@ REDUCED = {
     SYSTEM_TRIMMED: (("user: ", "|"), ("system: ", "|user: ", "|")),
     LEFT_OUT: (("U: ", "|A: "), None),
 }  # fmt: skip
-# What of those does something to messages: without, and with a system message.
+# Templates that modify messages: without, and with a system message.
 CHANGES = {
     LLAMA3: ({"trim_user": "both"}, {"trim_user": "both", "trim_system": "both"}),
     GEMMA: ({"trim_user": "both"}, {"trim_user": "both"}),

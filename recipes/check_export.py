@@ -1,4 +1,4 @@
-"""Does a checkpoint of ours mean the same to transformers and to the float64 reference? Largest log-probability difference.
+"""Compares a checkpoint in transformers and the float64 reference: largest log-probability difference.
 
     python recipes/check_export.py models/baseline ..
 """

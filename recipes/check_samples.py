@@ -1,8 +1,8 @@
-"""Look at a suite's samples from outside: ids against the tokenizers library, sizes, and whether each can be answered.
+"""Independent check of a suite's samples: ids against the tokenizers library, sizes, and answerability.
 
 Reads what `varifocal samples SUITE --tokenizer=DIR --format=jsonl` prints. Every prompt is encoded again by the
-library; every question of a native task is answered by a few lines of Python that know the wording alone. Prints counts;
-fails on the first prompt with other ids, a size outside the promise, or an answer that is not the gold one.
+library; every question of a native task is answered by a few lines of Python that parse the wording. Prints counts;
+fails on the first prompt with other ids, an invalid size, or an answer that is not the gold one.
 
     varifocal samples quick --tokenizer=models/baseline --format=jsonl | python recipes/check_samples.py models/baseline
 """
@@ -75,7 +75,7 @@ def main():
         questions[row["question_id"]].add((row["gold"][0], row["prompt"].split("\n")[-1]))
     assert all(len(texts) == 1 for texts in questions.values()), "a question changes with the length"
     for (task, length), count in sorted(cells.items()):
-        print(f"{task} {length}: {count} samples, ids, sizes and answers as promised")
+        print(f"{task} {length}: {count} samples with correct ids, sizes and answers")
     print(f"{len(questions)} questions, each the same at every length")
 
 

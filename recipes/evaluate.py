@@ -1,4 +1,4 @@
-"""Score checkpoints on the native tasks by this directory's own generators: a look while training, not the product's number.
+"""Scores checkpoints on the native tasks with this directory's own generators, for monitoring training.
 
 One question at the end of each context, asked as docs/tasks.md writes it; greedy, exact match of the answer's token.
 

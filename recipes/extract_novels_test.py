@@ -1,5 +1,5 @@
-"""extract_novels.py on records written here byte by byte, and on the same bytes broken in every way that a length, a type
-or a stream can be: python3 recipes/extract_novels_test.py
+"""extract_novels.py on records built byte by byte, and on the same bytes with corrupted lengths, types and streams:
+python3 recipes/extract_novels_test.py
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What gpu_peers.py times beside us: the same cells by PyTorch and by Hugging Face's models, and the checks of their answers."""
+"""The peers of gpu_peers.py: the same cells in PyTorch and Hugging Face's models, and checks of their results."""
 
 import gc
 import os
@@ -18,7 +18,7 @@ def first_line(problem):
 
 
 def mix(seed, counter):
-    """kernels/conformance/rig.h's Mix."""
+    """kernels/conformance/test_harness.h's Mix."""
     mask = (1 << 64) - 1
     z = (seed * 0x9E3779B97F4A7C15 + (counter + 1) * 0xD1B54A32D192ED03) & mask
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -27,7 +27,7 @@ def mix(seed, counter):
 
 
 class Peers:
-    """What PyTorch and transformers offer for a cell: {name: (run, check)}; check gives (error, limit)."""
+    """The peers of a cell in PyTorch and transformers: {name: (run, check)}; check returns (error, limit)."""
 
     def __init__(self, info, tiny, deadline):
         self.tiny, self.deadline = tiny, deadline
@@ -84,7 +84,7 @@ class Peers:
                 self.wait()
             cost = lambda e: getattr(e, "self_device_time_total", 0) if on_device else e.self_cpu_time_total
             return max(seen.key_averages(), key=cost).key[:160]
-        except Exception as problem:  # a profiler that is not there must not cost the cell
+        except Exception as problem:  # a missing profiler must not fail the cell
             return "unknown: " + str(problem).splitlines()[0][:100]
 
     def draw(self, *shape):
@@ -251,7 +251,7 @@ class Peers:
             a, b = again().double(), cached().double()
             return float((a - b).norm() / a.norm()), LOGIT_ERROR_MAX
 
-        # One stands for all: they are alike.
+        # One of several equal ones.
         return {"transformers again": (again, close, total), "transformers cached": (cached, close, total)}
 
     def load(self, cell, ours):

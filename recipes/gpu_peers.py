@@ -1,10 +1,10 @@
-"""Times our kernels and models beside PyTorch's and Hugging Face's on one device, in turns, and holds them against goals.
+"""Times our kernels and models against PyTorch's and Hugging Face's on one device, alternately, and compares them with goals.
 
 Method: the cells are gpu_bench's, in its order; random inputs from fixed seeds; both sides warmed up and timed by the
 device's own clock; rounds A, B, A, B; medians with their range, the clock and the power while they ran. The ceilings (a large
 product, a large copy) come first and last, and the run is marked unsteady when they differ by more than 3 %. gpu_bench checks
 every answer before it times it; the peers' answers are checked here, and whole models must agree with each other on the same
-weights. Cells that do not fit the time are left out by name. Without PyTorch the table has our times alone.
+weights. Cells that do not fit into the time are skipped by name. Without PyTorch the table has only our times.
 
     python3 recipes/gpu_peers.py --bench=build/gpu-check/bin/gpu_bench --out=docs/gpu [--seconds=400] [--rounds=5]
     python3 recipes/gpu_peers.py --bench=... --out=/tmp --tiny       on the emulator and the CPU: tests this file
@@ -29,7 +29,7 @@ from gpu_peer_calls import Peers, first_line, torch
 STEADY = 0.03  # how far the ceilings may drift within a run
 SLOW_MS = 1500  # a cell above this gets two rounds
 
-# (cells, condition, against, goal): how many times as fast as that we want to be.
+# (cells, condition, against, goal): required speedup.
 GOALS = [
     ("product", lambda c: c["rows"] >= 2048, "matmul", 0.98),
     ("decode_product", lambda c: c["rows"] <= 8, "matmul", 1.1),

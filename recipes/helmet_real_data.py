@@ -1,4 +1,4 @@
-"""Our importer and upstream's data.py, unmodified, on real files: the same prompts, and what they cost.
+"""Compares our importer with upstream's unmodified data.py on real files: prompts and cost.
 
     python recipes/helmet_real_data.py --data=DIR --trec=q_class_en --banking77=.. --clinc=.. --nlu=.. \
         --lost-in-the-middle=.. --ruler=DIR --novels=DIR                       # lays public files out as HELMET's data

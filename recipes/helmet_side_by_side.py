@@ -1,12 +1,12 @@
 """HELMET's own program and Varifocal on the same data and the same checkpoint, from files to the table of scores.
 
-A small release of invented contents (eval_tasks/helmet/import/testdata) is laid over a copy of the checkout. On one side
-upstream's eval.py asks it, unchanged but for what a machine without a GPU and without a hub needs (attention kernel, number
-format, datasets read from files). On the other side the release is imported, asked by a daemon, and exported. Then
+A small synthetic release (eval_tasks/helmet/import/testdata) is copied over a checkout. Upstream's eval.py runs on it,
+unchanged except for settings needed without a GPU and hub access (attention kernel, number format, datasets read from
+files). The release is also imported, run by a daemon, and exported. Then
 
- 1. file names, and every key and value of every JSON file, are compared: where both models said the same, all must be equal;
- 2. upstream's judges' scripts and its ALCE scorer run on our files, with invented judges in the place of GPT-4 and of the
-    entailment model, and their files are imported;
+ 1. file names, and every key and value of every JSON file, are compared: where both outputs agree, all must be equal;
+ 2. upstream's judges' scripts and its ALCE scorer run on our files, with fake judges in place of GPT-4 and of the
+ entailment model, and their files are imported;
  3. upstream's collect_results.py runs unchanged on our files; its numbers must be those of our database.
 
     python recipes/helmet_side_by_side.py --checkout=HELMET --programs=build/dev/bin [--work=DIR]
@@ -63,7 +63,7 @@ def make_release(checkout, release):
         config.unlink()
     files = json.loads((TESTDATA / "fixture.json").read_text())
     del files["data.py"]
-    # What collect_results wants to see of each family, and the fixture has in another place.
+    # Files that collect_results expects for each family, at other paths in the fixture.
     add(files, "configs/recall.yaml", "ruler_niah_mk_3", 900, 50, "data/ruler/mk/validation_900.jsonl", "")
     add(files, "configs/rag.yaml", "kilt_triviaqa", 700, 20, "data/kilt/nq_k4.jsonl", "data/kilt/nq_demos.jsonl")
     fixture.write_tree(release, files)

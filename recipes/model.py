@@ -145,7 +145,7 @@ class Block(nn.Module):
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
-# What the heads of the second and third layer start as; see Llama.find_again.
+# Initialization of the heads of the second and third layer; see Llama.find_again.
 FIRST_LOOKS = [([(0, 1), (1, 2), (2, 3)], 1.1), ([(0, 2)], 1.8), ([(0, 3)], 1.8), ([(0, 4)], 1.8)]
 SECOND_LOOKS = [2, ([(1, 2), (2, 3), (0, 1)], 1.3), ([(3, 4), (0, 1)], 1.5), 3]
 
@@ -163,7 +163,7 @@ class Llama(nn.Module):
 
     @torch.no_grad()
     def initialize(self, mimetic):
-        """Normal weights of variance 1/fan-in, and two structures that spare the long wait for induction.
+        """Normal weights of variance 1/fan-in, and two structures that accelerate the emergence of induction.
 
         Without them the matching of words emerges only after millions of tokens. Each query starts close to its key and
         each output close to its value's transpose (mimetic initialization, Trockman and Kolter 2023); the first layer
@@ -191,7 +191,7 @@ class Llama(nn.Module):
             elif mimetic:
                 v = a.v_proj.weight.view(c.num_key_value_heads, c.head_dim, -1).repeat_interleave(group, 0)
                 a.o_proj.weight.copy_(0.5 * a.o_proj.weight + 0.5 * v.reshape(-1, c.hidden_size).T)
-            # Every arm starts as the same function: queries shrink as much as the arm sharpens.
+            # Every arm initially computes the same function: queries are scaled down by the arm's scale factor.
             if a.focal.get("mode") == "constant":
                 a.q_proj.weight *= a.focal["temperature"]
             if a.focal.get("mode") == "learned":

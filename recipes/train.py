@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive python recipes/train.py --arm=baseline --plan=recipes/plan.json --run=DIR
 
 The plan is a list of phases (steps, rows x length, mix of families, share of easy contexts) and a learning rate that
-warms up and then follows straight lines between points. The plan file is read again at every step, so a run can be told
-to end sooner; all arms obey the same file. A checkpoint is written every few minutes and a killed run resumes from it.
+warms up and then is interpolated linearly between points. The plan file is reread at every step, so a run can be
+shortened; all arms use the same file. A checkpoint is written every few minutes and a killed run resumes from it.
 """
 
 import argparse
@@ -153,7 +153,7 @@ def main():
                 logits = net.logits(hidden[marks])
             gold = ids.roll(-1, 1)[marks]
             loss_each = F.cross_entropy(logits.float(), gold, reduction="none")
-            # Every row counts alike, so that families with few marks are not drowned by those with many.
+            # Rows have equal weight, so that families with few marks are not dominated by those with many.
             row = torch.arange(rows)[:, None].expand(rows, length)[marks]
             weight = 1.0 / marks.sum(1).clamp(min=1)[row].float().sqrt()
             loss = (loss_each * weight).sum() / weight.sum()
@@ -163,7 +163,7 @@ def main():
             norm = torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
             for o in opts:
                 o.step()
-            # Which family a row belongs to is told by its first word.
+            # The family of a row is identified by its first word.
             hit = (logits.argmax(-1) == gold).float()
             for r in range(rows):
                 name = words.tokenizer.id_to_token(int(ids[r, 1]))

@@ -1,6 +1,6 @@
 """Train, measure and export Focus. From recipes/:
 
-    python -m focus train CONFIG.toml --out DIR [--steps N]     trains, or resumes what DIR holds
+    python -m focus train CONFIG.toml --out DIR [--steps N]     trains, or resumes the run in DIR
     python -m focus evaluate CONFIG.toml --out DIR [--top-k K ...] [--window W ...]
     python -m focus export CONFIG.toml --out DIR --checkpoint NEW
     python -m focus windows CONFIG.toml --out DIR --csv FILE [--top-k K ...] [--factors X ...]

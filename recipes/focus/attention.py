@@ -1,9 +1,9 @@
-"""Focus in any model of transformers that goes through its attention interface.
+"""Focus in any transformers model that uses its attention interface.
 
 `attach` gives each chosen layer a Router as the attention module's `focus`, so that state_dict() has the checkpoint
-format's names, keeps the rows that the query projection reads, and puts the interface's function in place. What the
-model then computes is read from its FocusMode: a training gate, the hard mask, or dense attention as if nothing was
-attached. Without a key/value cache: the whole sequence each time.
+format's names, records the query projection's input rows, and installs the interface's function. The FocusMode selects
+the computation: a training gate, the hard mask, or dense attention as without Focus. Without a KV cache: the whole
+sequence each time.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ NAME = "focus"
 
 @dataclasses.dataclass
 class FocusMode:
-    """What is computed now, shared by all layers. `gate` None: dense. `prompt_tokens`: how many tokens the reading
+    """The current computation, shared by all layers. `gate` None: dense. `prompt_tokens`: number of tokens that the bias
     `prompt` sums over, all by default."""
 
     gate: str | None
@@ -31,7 +31,7 @@ class FocusMode:
 
 
 def attention_modules(model: PreTrainedModel) -> list[nn.Module]:
-    """The attention module of every layer, in order, whatever the family calls it."""
+    """The attention module of every layer, in order, for any family."""
     found = [m for _, m in model.named_modules() if type(m).__name__.endswith("Attention") and hasattr(m, "layer_idx")]
     if len(found) != model.config.num_hidden_layers:
         raise ValueError(f"{type(model).__name__} has {len(found)} attention modules and {model.config.num_hidden_layers} layers")

@@ -1,4 +1,4 @@
-"""Focus inside models of transformers: what must equal dense attention, what must not, gates, leaks and gradients."""
+"""Focus in transformers models: equality with dense attention, gates, causality and gradients."""
 
 import dataclasses
 import pathlib
@@ -63,7 +63,7 @@ def test_gates_differ_from_dense_and_reach_only_far_pairs(checkpoint: Checkpoint
     assert torch.allclose(out[:, :4], dense[:, :4], atol=1e-5)  # rows 0 to w see near keys alone
 
 
-def test_gates_are_what_the_formulas_say() -> None:
+def test_gates_follow_the_formulas() -> None:
     from focus.gates import gated
 
     s = FocusSettings(group_count=4, top_k=1, window=2, gate="literal", gate_strength=5.0)

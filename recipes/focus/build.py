@@ -65,7 +65,7 @@ def lora_rank(model: PreTrainedModel, lora: LoraSettings, wanted: int) -> int:
 
 
 def attach_lora(model: PreTrainedModel, run: RunConfig) -> tuple[nn.Module, int]:
-    """The rival: adapters of equal size, dense attention. Returns the wrapped model and the rank."""
+    """The LoRA baseline: adapters of equal size, dense attention. Returns the wrapped model and the rank."""
     from peft import LoraConfig, get_peft_model
 
     rank = run.lora.rank or lora_rank(model, run.lora, focus_parameter_count(model, run))

@@ -1,4 +1,4 @@
-"""Checkpoint directories with Focus: config.json's `focus_attention` and the tensors beside the layer's own."""
+"""Checkpoint directories with Focus: config.json's `focus_attention` and the tensors stored with the layer's own."""
 
 import json
 import pathlib
@@ -62,7 +62,7 @@ def load_focus(model: PreTrainedModel, directory: pathlib.Path, settings: FocusS
                 into.copy_(stored[start + name].to(into.dtype))
             unread.discard(start + name)
     if unread:
-        raise ValueError(f"{directory}: tensors that the setting does not explain: {', '.join(sorted(unread))}")
+        raise ValueError(f"{directory}: tensors not implied by the setting: {', '.join(sorted(unread))}")
 
 
 def load_model(directory: str | pathlib.Path, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, FocusMode]:

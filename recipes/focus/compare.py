@@ -1,4 +1,4 @@
-"""The product against the hard mask of this directory, on one Focus checkpoint: log-probabilities and greedy text in f32."""
+"""Varifocal against this directory's hard mask, on one Focus checkpoint: log-probabilities and greedy text in f32."""
 
 import json
 import pathlib

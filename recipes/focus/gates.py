@@ -1,4 +1,4 @@
-"""The training gates: what happens to the score of a pair that is not near, by how much the two tokens' groups agree.
+"""The training gates: modify the score of a pair outside the window by the agreement of the two tokens' groups.
 
 literal        score x sigmoid(lambda g_i.g_j), as the paper prints it: half at no agreement, so it never prunes
 shifted        score x sigmoid(lambda (g_i.g_j - 1/2))

@@ -1,4 +1,4 @@
-"""Losses and what must be beside them: under the training gate, under the hard mask and dense; groups and pairs."""
+"""Losses under the training gate, under the hard mask and dense; statistics of groups and pairs."""
 
 import dataclasses
 from typing import Any
@@ -116,7 +116,7 @@ def hard_loss(
 def evaluate(
     model: nn.Module, mode: FocusMode | None, ids: Tensor, weights: Tensor, calibration: Tensor, rows_at_once: int = 1
 ) -> dict[str, Any]:
-    """Everything a held-out record of a log holds. Without a mode (LoRA) the loss alone."""
+    """The held-out record of a log. Without a mode (LoRA) only the loss."""
     was_training = model.training
     model.eval()
     if mode is None:

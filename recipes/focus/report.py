@@ -1,8 +1,8 @@
-"""What a Focus checkpoint's groups are: shares, pairs visible, tokens of each group, and purity by part of speech.
+"""Statistics of a Focus checkpoint's groups: shares, pairs visible, tokens of each group, and purity by part of speech.
 
 Purity of a layer: the share of tokens (each in its first group) whose part of speech is their group's most frequent one.
-Beside it what the same group sizes would reach at random: parts of speech shuffled over the tokens. Without that, purity
-says little: one part is always the most frequent.
+Also the purity of random groups of the same sizes (parts of speech shuffled over the tokens), as a reference: one part
+is always the most frequent.
 """
 
 import collections

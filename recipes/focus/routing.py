@@ -1,4 +1,4 @@
-"""From rows to groups: scores, the bias b and its three readings, the chosen groups, and which pairs see each other.
+"""Routing: scores, the bias b and its three modes, the chosen groups, and the visible pairs.
 
 Shapes: B sequences, T tokens, K groups, M model width, R routing width. A logit is S / temperature.
 """
@@ -32,7 +32,7 @@ def sinkhorn_bias(logits: Tensor, rounds: int, mask: Tensor | None = None) -> Te
 
 
 def paged_bias(logits: Tensor, rounds: int) -> Tensor:
-    """b [B, T, K] that each token may know: Sinkhorn over all complete pages before its own; 0 in the first page."""
+    """b [B, T, K] of each token, causal: Sinkhorn over all complete pages before its own; 0 in the first page."""
     out = torch.zeros_like(logits)
     for start in range(PAGE_TOKENS, logits.shape[1], PAGE_TOKENS):
         out[:, start : start + PAGE_TOKENS] = sinkhorn_bias(logits[:, :start], rounds)[:, None]
@@ -61,7 +61,7 @@ def random_groups(settings: FocusSettings, layer: int, length: int) -> Tensor:
 
 
 def local_pairs(length: int, window: int, device: torch.device | None = None) -> Tensor:
-    """[T, T], query by key: i - j <= window; keys after the query are the causal mask's affair."""
+    """[T, T], query by key: i - j <= window; the causal mask is applied separately."""
     place = torch.arange(length, device=device)
     return place[:, None] - place[None, :] <= window
 

@@ -1,4 +1,4 @@
-"""What a Focus model is: the keys of `focus_attention` in config.json, and those that only training knows."""
+"""The keys of `focus_attention` in config.json, and those used only in training."""
 
 import dataclasses
 from typing import Any
@@ -80,7 +80,7 @@ class FocusSettings:
 
     @staticmethod
     def from_config(value: dict[str, Any]) -> "FocusSettings":
-        """The other way; keys that training alone knows get their defaults."""
+        """The inverse; training-only keys get their defaults."""
         stored = {f.name for f in dataclasses.fields(FocusSettings)} - TRAINING_KEYS
         unknown = sorted(set(value) - stored - {"trained_context_length", "regime"})
         if unknown:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every run of docs/focus_results.md, one after another, each going on where it was: about 90 minutes of one core.
+# All runs of docs/focus_results.md, sequentially, each resuming if interrupted: about 90 minutes of one core.
 #
 #   recipes/focus/study.sh RUNS [small|smollm2]       RUNS: a directory for states and logs; PYTHON: the interpreter
 #
@@ -29,7 +29,7 @@ fi
 if [ "$part" != small ]; then
   run smollm2-frozen --top-k 1 2 3 4 8 --controls
   run smollm2-constant-gate
-  # What needs no training, before the first step.
+  # Measurements without training, before the first step.
   "$python" -m focus windows focus/configs/smollm2-constant-gate.toml --out "$runs/smollm2-untrained" --cache "$runs/ids" \
     --csv "$results/smollm2-constant-factors.csv" --factors 0.5 0.7 0.85
 fi

@@ -1,7 +1,7 @@
 """Training of one run: seeded, resumable, one line of JSON a step.
 
-A step's batch depends on the seed and the step alone, no dropout is left, and the state holds the optimizer; so a run
-that was stopped and resumed writes the same losses and the same weights as one that was not.
+A step's batch depends only on the seed and the step, dropout is off, and the state includes the optimizer; so a
+resumed run has the same losses and weights as an uninterrupted one.
 """
 
 import json

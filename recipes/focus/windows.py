@@ -1,7 +1,7 @@
 """The loss of every held-out window under several masks, and paired differences with intervals over windows.
 
-`measure_windows` appends one row of CSV for each setting and window, setting by setting, so that an interrupted run goes on
-where it was. `table` reads such files: the difference of each setting from dense attention is taken window by window, and the
+`measure_windows` appends one row of CSV for each setting and window, setting by setting, so that an interrupted run can
+resume. `table` reads such files: the difference of each setting from dense attention is taken window by window, and the
 interval is Student's over windows. Windows of one text are what it generalizes to: other windows of that text.
 """
 

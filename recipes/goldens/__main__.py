@@ -1,7 +1,7 @@
 """Makes every golden file, and shows what each would notice.
 
     python recipes/goldens make [architectures|focus|llama|attention|tokenizers|statistics|unicode|random] [NAME...]
-    python recipes/goldens teeth [focus|tokenizers|NAME...]
+    python recipes/goldens mutation_test [focus|tokenizers|NAME...]
 """
 
 import pathlib
@@ -39,17 +39,17 @@ def main():
     arguments = sys.argv[1:]
     if arguments[:1] == ["make"] and (len(arguments) == 1 or arguments[1] in ("architectures", "focus", *SCRIPTS)):
         make(arguments[1] if len(arguments) > 1 else None, arguments[2:])
-    elif arguments == ["teeth", "tokenizers"]:
-        sys.argv = [str(HERE / SCRIPTS["tokenizers"]), "teeth"]
+    elif arguments == ["mutation_test", "tokenizers"]:
+        sys.argv = [str(HERE / SCRIPTS["tokenizers"]), "mutation_test"]
         runpy.run_path(sys.argv[0], run_name="__main__")
-    elif arguments[:2] == ["teeth", "focus"]:
-        import focus_teeth
+    elif arguments[:2] == ["mutation_test", "focus"]:
+        import focus_mutations
 
-        focus_teeth.main(arguments[2:])
-    elif arguments[:1] == ["teeth"]:
-        import teeth
+        focus_mutations.main(arguments[2:])
+    elif arguments[:1] == ["mutation_test"]:
+        import mutations
 
-        teeth.main(arguments[1:])
+        mutations.main(arguments[1:])
     else:
         raise SystemExit(__doc__.strip())
 

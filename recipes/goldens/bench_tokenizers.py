@@ -1,4 +1,4 @@
-"""Encoding, decoding and loading beside the tokenizers library: one thread, the same text, the same run.
+"""Encoding, decoding and loading compared with the tokenizers library: one thread, the same text, the same run.
 
     python recipes/goldens/bench_tokenizers.py BUILD/bin/tokenizer_bench TEXT_FILE TOKENIZER_JSON..
 

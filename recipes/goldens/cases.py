@@ -2,7 +2,7 @@
 
 Weights are random but not ordinary: query and key products are wide enough that attention is far from uniform and
 position matters; gates are shifted to where tanh and erf GELU part; norm weights are far from one; biases are far from
-zero. Otherwise a forward pass could be wrong and nobody would see it.
+zero. Otherwise errors of a forward pass could be undetected.
 """
 
 VOCAB = 120
@@ -23,7 +23,7 @@ def rms(**keys):
 
 
 def scaled(kind, **keys):
-    """Older keys: rope_scaling beside rope_theta."""
+    """Older keys: rope_scaling and rope_theta."""
     return dict(rope_theta=10000.0, rope_scaling={"type": kind} | keys)
 
 

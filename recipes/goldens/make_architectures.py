@@ -150,7 +150,7 @@ def make(case, seed):
 
 
 def compact(runs):
-    """JSON with one key a line and rows of numbers on one line; twelve digits are more than any bound asks for."""
+    """JSON with one key a line and rows of numbers on one line; twelve digits are more than any bound requires."""
     short = lambda v: [None if x is None else float(f"{x:.12g}") for x in v]
     body = []
     for run in runs:

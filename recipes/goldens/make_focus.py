@@ -168,7 +168,7 @@ def make(case, seed):
 
 
 def compact(runs):
-    """JSON with one key a line; ten digits are more than any bound asks for."""
+    """JSON with one key a line; ten digits are more than any bound requires."""
 
     def short(v):
         if isinstance(v, list):

@@ -1,7 +1,7 @@
 """Golden ids and texts of tokenizers, from the `tokenizers` library on tokenizer.json as it is.
 
     python recipes/goldens/make_tokenizers.py          (writes tests/testdata/goldens/tokenizers)
-    python recipes/goldens/make_tokenizers.py teeth    (writes TEETH.md there: how many texts each mistake changes)
+    python recipes/goldens/make_tokenizers.py mutation_test    (writes MUTATION_TEST.md there: how many texts each mistake changes)
 
 The families are in tokenizer_families.py; the tokenizer that ships with the models is judged in its own place. golden.json
 holds the ids of every text of texts.json without special tokens (`before` and `behind` stand around them by default), and
@@ -182,7 +182,7 @@ MISTAKES = [
 ]
 
 
-def teeth():
+def mutation_test():
     texts, rows = tokenizer_texts.texts(), []
     for name, mistake, change in MISTAKES:
         content, right = (json.loads((OUT / name / file).read_text()) for file in ("tokenizer.json", "golden.json"))
@@ -198,9 +198,9 @@ def teeth():
     assert not toothless, toothless
     table = "\n".join(["| family | mistake | texts encoded otherwise | texts decoded otherwise |", "| --- | --- | --- | --- |", *rows])
     head = "# What the golden ids would notice\n\nEach row is one deliberate mistake in a family's pipeline, made in its tokenizer.json and run by the tokenizers library on"
-    (OUT / "TEETH.md").write_text(f"{head}\nthe {len(texts)} texts of `texts.json`. Written by `recipes/goldens/make_tokenizers.py teeth`, which fails on a row of zeros.\n\n{table}\n")
+    (OUT / "MUTATION_TEST.md").write_text(f"{head}\nthe {len(texts)} texts of `texts.json`. Written by `recipes/goldens/make_tokenizers.py mutation_test`, which fails on a row of zeros.\n\n{table}\n")
     print(table)
 
 
 if __name__ == "__main__":
-    teeth() if sys.argv[1:] == ["teeth"] else make()
+    mutation_test() if sys.argv[1:] == ["mutation_test"] else make()

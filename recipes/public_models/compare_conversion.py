@@ -1,4 +1,4 @@
-"""Does convert.py write what transformers writes? Converts once more with transformers, accelerate and gguf, and compares.
+"""Compares the output of convert.py with a conversion by transformers, accelerate and gguf.
 
     python recipes/public_models/compare_conversion.py MODEL.gguf DIRECTORY      (DIRECTORY: what convert.py wrote)
 

@@ -4,7 +4,7 @@ A mistake applies to a checkpoint when it changes any log-probability at all. It
 the bound that server/engine/golden_test.cc allows there. Every mistake must be seen by at least one checkpoint, ten
 times over; where it is seen by none that it applies to, the table says so.
 
-    python recipes/goldens teeth [NAME...]      (writes tests/testdata/goldens/architectures/teeth.txt)
+    python recipes/goldens mutation_test [NAME...]      (writes tests/testdata/goldens/architectures/mutation_test.txt)
 """
 
 import json
@@ -62,7 +62,7 @@ def main(only):
     lines = [
         "What each deliberate mistake moves a log-probability by, the largest over a checkpoint's runs;",
         "x f32 and x bf16: in multiples of what the test allows there. Below 1 the mistake is not seen.",
-        "Made by: python recipes/goldens teeth",
+        "Made by: python recipes/goldens mutation_test",
         "",
     ]
     unseen = []
@@ -78,7 +78,7 @@ def main(only):
         for best, name in found:
             lines.append(f"    {name:28} {best[1]:8.1e}  x f32 {best[0]:9.1f}  x bf16 {best[2]:7.2f}")
     if not only:
-        (OUT / "teeth.txt").write_text("\n".join(lines) + "\n")
+        (OUT / "mutation_test.txt").write_text("\n".join(lines) + "\n")
     seen = sum(bool(found) for found in rows.values())
     pairs = [best for found in rows.values() for best, _ in found]
     print(f"{len(rows)} mistakes, {seen} apply; {len(pairs)} pairs, seen in f32 {sum(b[0] >= 1 for b in pairs)}, in bf16 {sum(b[2] >= 1 for b in pairs)}")

@@ -1,11 +1,11 @@
 """What the golden files of Focus would notice: deliberate mistakes of focus_reference.py, one at a time.
 
-As in teeth.py: a mistake is seen when it moves a log-probability by more than the bound that server/engine/golden_test.cc
+As in mutations.py: a mistake is seen when it moves a log-probability by more than the bound that server/engine/golden_test.cc
 allows there. Each checkpoint gets `mistakes.json`: for every mistake that changes anything, the run that sees it best, with
 the right value and the one that a wrong engine would compute, so that a test can show that the engine computes the right
-one. `teeth.txt` is the table of all of them.
+one. `mutation_test.txt` is the table of all of them.
 
-    python recipes/goldens teeth focus [NAME...]      (writes tests/testdata/goldens/focus)
+    python recipes/goldens mutation_test focus [NAME...]      (writes tests/testdata/goldens/focus)
 """
 
 import json
@@ -16,7 +16,7 @@ import focus_reference
 from focus_cases import FOCUS_CASES
 from make_focus import OUT
 from reference import flat
-from teeth import F32_FLOOR
+from mutations import F32_FLOOR
 
 MARGIN = 10  # times the bound, for some checkpoint, of every mistake
 RUNS = 4  # of a checkpoint; later ones repeat what the first show
@@ -92,7 +92,7 @@ def check(case):
 
 
 def summarize():
-    """teeth.txt of all checkpoints; returns the mistakes that none sees well."""
+    """mutation_test.txt of all checkpoints; returns the mistakes that none sees well."""
     found = {mistake: [] for mistake in mistakes()}
     for case in FOCUS_CASES:
         file = OUT / case["name"] / "mistakes.json"
@@ -101,7 +101,7 @@ def summarize():
     lines = [
         "What each deliberate mistake in Focus moves a log-probability by, in the run of each checkpoint that sees it best;",
         "x f32: in multiples of what the test allows there. Below 1 the mistake is not seen.",
-        "Made by: python recipes/goldens teeth focus",
+        "Made by: python recipes/goldens mutation_test focus",
         "",
     ]
     for mistake, rows in found.items():
@@ -109,7 +109,7 @@ def summarize():
         blind = sum(row[0] < 1 for row in rows)
         lines.append(f"{mistake}: {len(rows)} checkpoints" + (f", {blind} of them blind" if blind else ""))
         lines += [f"    {name:22} run {run}  {moved:8.1e}  x f32 {times:9.1f}" for times, moved, name, run in rows]
-    (OUT / "teeth.txt").write_text("\n".join(lines) + "\n")
+    (OUT / "mutation_test.txt").write_text("\n".join(lines) + "\n")
     pairs = [row for rows in found.values() for row in rows]
     print(f"{len(found)} mistakes; {len(pairs)} pairs of mistake and checkpoint, seen {sum(row[0] >= 1 for row in pairs)}")
     return [mistake for mistake, rows in found.items() if not rows or rows[0][0] < MARGIN]
