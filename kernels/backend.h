@@ -1,19 +1,19 @@
 // A device that computes: buffers, packed weights, KV pages, and the fused operations of a transformer's step.
 //
-// The caller (server/model) walks the layers; a Backend makes each line of that walk one call. What lies inside a
-// Buffer, a Weight or a KV page belongs to the backend. A step is a batch of rows of several sequences, all in one
-// phase: kernels are chosen by phase, never by row count, and a row's bits depend on nothing but its own sequence.
+// The caller (server/model) iterates over the layers; each line below is one call of a Backend. The layout of Buffers,
+// Weights and KV pages is internal to the backend. A step is a batch of rows of several sequences, all in one phase:
+// kernels are chosen by phase, never by row count, and a row's bits depend only on its own sequence.
 //
 //   Embed
 //   per layer:  Norm  [FocalTau]  [RouteGroups]  QkvRopeWrite  Attend  LinearResidual  Norm  LinearGated  LinearResidual
 //   LmHead on the rows that need it
 //
 // A plain MLP has Linear with an activation instead of LinearGated; norms after the blocks are LinearNormResidual
-// instead of LinearResidual; blocks side by side have both Norms before both residuals.
+// instead of LinearResidual; parallel blocks have both Norms before both residuals.
 //
-// Shapes:  T rows of a step in the order of Batch::sequences; residual stream f32 [T, M]; what feeds a matrix product
-//          or comes out of attention ("operands") in operand_dtype(): f32, or bf16 in a bf16 backend.
-// Errors:  kernels::Error; a step that returned one is discarded whole. Out-of-range indices are bugs (VF_CHECK).
+// Shapes:  T rows of a step in the order of Batch::sequences; residual stream f32 [T, M]; inputs of matrix products and
+//          outputs of attention ("operands") in operand_dtype(): f32, or bf16 in a bf16 backend.
+// Errors:  kernels::Error; a step that returned one is discarded. Out-of-range indices are bugs (VF_CHECK).
 // Threads: factories may be called from any thread. A Workspace serves one thread at a time; two workspaces may run at
 //          the same time over one backend. On a device operations are queued in call order; Read, LmHead and
 //          AttentionProbabilities wait for them.
@@ -39,7 +39,7 @@ inline constexpr int kPageTokens = 128;
 // Log-sum-exp of a row that sees no key; finite, so that merging partial results needs no special case.
 inline constexpr float kEmptyLse = -1e30f;
 
-// ---- Things a backend makes. All are freed by their destructor; the backend must outlive them. ----
+// ---- Objects created by a backend. All are freed by their destructor; the backend must outlive them. ----
 
 class Buffer {
  public:
@@ -47,7 +47,7 @@ class Buffer {
   virtual size_t bytes() const = 0;
 };
 
-// Where a tensor starts. Rows follow each other without gaps.
+// Start of a tensor; rows are contiguous.
 struct Slice {
   Buffer* buffer = nullptr;
   size_t offset_bytes = 0;
@@ -85,7 +85,7 @@ class Workspace {
   virtual size_t bytes() const = 0;
 };
 
-// ---- Shapes told once. ----
+// ---- Shapes fixed at creation. ----
 
 struct RopeTableSpec {
   // [position_count, rotary_dim / 2] each, position-major. Attention factors (YaRN) are already inside.
@@ -99,10 +99,10 @@ struct KvShape {
   int layer_count = 0;  // layers that share this pool's page numbers
   int kv_head_count = 0;
   int head_dim = 0;
-  // Kept per token beside keys and values and copied with a page: those of FocalTau and of RouteGroups, one after the
-  // other. A page holds [annotation][128 tokens].
+  // Stored per token in addition to keys and values and copied with a page: those of FocalTau, then those of
+  // RouteGroups. A page has [annotation][128 tokens].
   int annotation_bytes = 0;
-  // Keys are stored one after the other, so that those of a group can be collected.
+  // Keys are stored contiguously, so that those of a group can be collected.
   bool collects_keys = false;
 };
 
@@ -133,8 +133,8 @@ struct SequenceRows {
   // page_tables[page group][position / 128]: page numbers of that group's pool; -1 where a window layer freed a page.
   std::span<const std::span<const int32_t>> page_tables;
   int32_t rope_table = 0;  // index into QkvRopeWriteArgs::rope_tables
-  // Positions that make the prompt: TauMean::kSequence and GroupBias::kPrompt read all of them, so a step that holds
-  // one must hold every one. Other modes do not look at it.
+  // Length of the prompt: TauMean::kSequence and GroupBias::kPrompt read all of it, so a step that contains one of its
+  // rows must contain all. Unused in other modes.
   int32_t prompt_row_count = 0;
 };
 
@@ -143,11 +143,11 @@ struct Batch {
   std::span<const SequenceRows> sequences;
   // masks[mask_index][row]; sequences see their own keys only. Within a sequence begin and end never decrease.
   std::span<const std::span<const RowInterval>> masks;
-  // Looked at between work items; may be null.
+  // Polled between work items; may be null.
   const std::atomic<bool>* cancelled = nullptr;
 };
 
-// ---- Annotations: what a page keeps per token beside keys and values. ----
+// ---- Annotations: data that a page stores per token in addition to keys and values. ----
 
 inline constexpr int kTauAnnotationBytes = 8;  // FocalTau: the running sum, float64
 
@@ -316,22 +316,22 @@ struct LinearGatedArgs {
   Slice out;  // operands [T, F]
 };
 
-// One row whose next token is asked for. A row may stand here more than once, with different targets.
+// One row whose next token is requested. A row may occur more than once, with different targets.
 struct HeadRow {
   int32_t row = 0;           // of the step
-  int32_t target = -1;       // token whose log-probability is wanted
+  int32_t target = -1;       // token whose log-probability is computed
   int32_t logits_slot = -1;  // >= 0: copy the V logits to LmHeadArgs::logits + slot * V
-  TokenDraw draw;            // where asked for, the slot is scratch: a device draws where its logits are
+  TokenDraw draw;            // if set, the slot is scratch: drawing runs on the device
 };
 
 struct HeadResult {
   float log_sum_exp = 0;
-  float target_log_probability = 0;  // 0 when no target was asked for
+  float target_log_probability = 0;  // 0 without a target
   int32_t argmax = 0;                // lowest id among equals
   float argmax_logit = 0;
-  float runner_up_logit = 0;  // the best of the others: the gap says how safe a greedy choice is
+  float runner_up_logit = 0;  // the second largest: the gap is the margin of a greedy choice
   bool finite = true;         // false when a logit is NaN or infinite
-  DrawnToken drawn;           // what HeadRow::draw asked for
+  DrawnToken drawn;           // result of HeadRow::draw
 };
 
 // logits = weight * norm(residual row) * logit_multiplier, then soft-capped when logit_soft_cap > 0.
@@ -346,10 +346,10 @@ struct LmHeadArgs {
   float logit_soft_cap = 0;
   std::span<const HeadRow> rows;
   std::span<HeadResult> results;  // host; one per row
-  float* logits = nullptr;        // host; V floats per slot, of the rows that ask or are drawn from
+  float* logits = nullptr;        // host; V floats per slot, for rows with a slot or a draw
 };
 
-// The attention of one query row and head over its visible keys, for people to look at.
+// The attention of one query row and head over its visible keys, for inspection.
 struct AttentionProbabilitiesArgs {
   Slice queries;  // f32 [T, H, D]
   int query_head_count = 0;
@@ -364,20 +364,20 @@ struct AttentionProbabilitiesArgs {
   std::span<float> out;  // host; [interval end - interval begin]
 };
 
-// How a weight will be used; decides its packing.
+// Use of a weight; determines its packing.
 enum class WeightUse { kPlain, kGateUp, kEmbedding, kHead, kEmbeddingAndHead };
 
 struct BackendInfo {
-  std::string name;    // what provenance records, e.g. "cpu-avx512-f32": device, instruction set or kernel, format
+  std::string name;    // recorded as provenance, e.g. "cpu-avx512-f32": device, instruction set or kernel, format
   std::string device;  // in words, e.g. the CPU's model name
   DType dtype = DType::kF32;
   int thread_count = 0;
-  std::vector<std::string> notes;  // one sentence each, to be logged once: what was chosen, what was odd
+  std::vector<std::string> notes;  // one sentence each, to be logged once: choices and warnings
 };
 
 struct MemoryInfo {
   size_t total_bytes = 0;
-  size_t free_bytes = 0;  // what the device says now
+  size_t free_bytes = 0;  // as reported by the device now
 };
 
 class Backend {
@@ -387,7 +387,7 @@ class Backend {
   virtual const BackendInfo& info() const = 0;
   virtual DType operand_dtype() const = 0;
   virtual MemoryInfo memory() const = 0;
-  // The failure after which nothing is computed here any more, where there was one: every later call returns it too.
+  // The fatal failure of the device, if any: every later call returns it too.
   virtual Error Fault() const { return {}; }
 
   // ---- memory ----
@@ -406,13 +406,13 @@ class Backend {
   virtual Error CheckShape(const KvShape& shape) const = 0;
   virtual size_t KvBytesPerPageAndLayer(const KvShape& shape) const = 0;
   virtual Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) = 0;
-  // Makes page `to` equal page `from` in all layers of the pool; queued as the operations of a step are. Whoever goes on
-  // from a page that is not full, beside others, goes on in a copy.
+  // Copies page `from` to page `to` in all layers of the pool; queued like the operations of a step. Branches of a
+  // sequence that continue from a partial page use copies.
   virtual Error CopyPage(KvPool& pool, int from, int to) = 0;
   // Rows [0, row_count) of a page as f32 [row_count, K, D] each; for tests and inspection.
   virtual Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) = 0;
 
-  // Bytes CreateWorkspace will take; what admission counts beside weights, pages and the caller's own buffers.
+  // Bytes CreateWorkspace will allocate; counted at admission with weights, pages and the caller's own buffers.
   virtual size_t WorkspaceBytes(const StepShape& shape) const = 0;
   virtual Result<std::unique_ptr<Workspace>> CreateWorkspace(const StepShape& shape) = 0;
 
@@ -439,10 +439,10 @@ struct BackendOptions {
   DType dtype = DType::kF32;
   int thread_count = 0;            // 0: one per core this process may use
   std::string cpu_isa = "auto";    // auto, portable, avx2, avx512, avx512bf16 (bf16 alone)
-  std::vector<std::string> notes;  // what BackendInfo::notes begins with
+  std::vector<std::string> notes;  // prefix of BackendInfo::notes
 };
 
-// The format a device computes in when nobody says: bf16 on a CUDA device ("auto" included, where there is one), else
+// The default number format of a device: bf16 on a CUDA device ("auto" included, where there is one), else
 // f32.
 DType DefaultDType(const std::string& device);
 

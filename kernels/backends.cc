@@ -1,4 +1,4 @@
-// The table of backends. A new device is a row here and a folder beside this file.
+// The table of backends. A new device is a row here and a directory next to this file.
 
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_backend.h"

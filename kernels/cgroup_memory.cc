@@ -15,7 +15,7 @@ struct Files {
 constexpr Files kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 constexpr Files kVersion2 = {"memory.max", "memory.current", "inactive_file"};
 
-// A file that holds one number; "max" and a file that is not there count as 0.
+// A file with one number; "max" and a missing file count as 0.
 size_t NumberIn(const std::string& path) {
   std::ifstream file(path);
   size_t number = 0;
@@ -41,8 +41,8 @@ void LimitByGroup(const std::string& group, const Files& files, MemoryInfo& info
   info.free_bytes = std::min(info.free_bytes, limit - std::min(limit, used - std::min(used, droppable)));
 }
 
-// Each group is compared with the machine, not with the groups inside it: a larger limit that is nearly used up leaves
-// less free than a smaller inner one.
+// Each group is compared with the machine, not with the groups inside it: a larger limit that is nearly exhausted may
+// leave less free than a smaller inner one.
 void LimitByGroups(std::string path, const std::string& mount, const Files& files, MemoryInfo& info) {
   const size_t machine_bytes = info.total_bytes;
   size_t total_bytes = machine_bytes;

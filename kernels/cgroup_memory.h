@@ -1,7 +1,7 @@
 // Memory limits of control groups: a container's, and those of a systemd unit and the slices above it.
 //
-// Both versions are read. Of version 2 every group from the process's own up to the root of the mount counts, of version
-// 1 likewise in the memory hierarchy; a group that the mount does not show (a container's view) is passed over.
+// Both versions are supported: every group from the process's own up to the root of the mount (version 2) or of the
+// memory hierarchy (version 1); groups not visible in the mount (inside a container) are skipped.
 //
 // Source: kernel documentation, admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 #pragma once

@@ -1,4 +1,4 @@
-// Limits of control groups of both versions, in folders made like those of the kernel.
+// Limits of control groups of both versions, in directories laid out like the kernel's.
 #include "kernels/cgroup_memory.h"
 
 #include <filesystem>
@@ -77,8 +77,8 @@ TEST_F(CgroupMemoryTest, Version1) {
   ExpectMemory(400 * kMB, 50 * kMB);
 }
 
-// A container without a namespace of its own is told the host's path, which its mount does not show.
-TEST_F(CgroupMemoryTest, APathThatIsNotShown) {
+// A container without a cgroup namespace sees the host's path, which does not exist in its mount.
+TEST_F(CgroupMemoryTest, APathOutsideTheMount) {
   Write("self", "5:memory:/docker/0123");
   Group1("", 400 * kMB, 100 * kMB, 0);
   ExpectMemory(400 * kMB, 300 * kMB);

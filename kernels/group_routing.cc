@@ -43,7 +43,7 @@ bool SinkhornBias(int64_t n, int group_count, float temperature, const std::func
                   const std::atomic<bool>* cancelled, float* bias) {
   double b[kGroupCountMax] = {};
   double tops[kGroupCountMax], sums[kGroupCountMax];
-  std::vector<double> row_terms(static_cast<size_t>(n), 0.0);  // what each row was divided by, in logarithms
+  std::vector<double> row_terms(static_cast<size_t>(n), 0.0);  // logarithm of each row's divisor
   for (int round = 0; round < kSinkhornRounds; ++round) {
     if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) return false;
     // log of each column's sum; a running largest term keeps the sums in range.

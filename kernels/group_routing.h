@@ -14,7 +14,7 @@
 
 namespace varifocal::kernels {
 
-// Rounds of Sinkhorn; another number gives other groups.
+// Sinkhorn iterations; affects the groups.
 inline constexpr int kSinkhornRounds = 10;
 
 // The top_k groups with the largest scores[g] / temperature + bias[g], a bit each; ties to the lower group.
@@ -25,7 +25,7 @@ uint32_t TopGroups(std::span<const float> scores, float temperature, std::span<c
 bool SinkhornBias(int64_t n, int group_count, float temperature, const std::function<const float*(int64_t)>& row,
                   const std::atomic<bool>* cancelled, float* bias);
 
-// Where RouteGroups keeps things in the annotations of one page, behind annotation_offset.
+// The data of RouteGroups in the annotations of one page, from annotation_offset on.
 struct GroupAnnotation {
   uint32_t* groups = nullptr;  // [128]
   float* bias = nullptr;       // [32] of the page; null for kStored
@@ -33,9 +33,9 @@ struct GroupAnnotation {
 };
 GroupAnnotation GroupAnnotationAt(char* page, const RouteGroupsArgs& args);
 
-// Writes b where `bias` says it is computed, and the groups of every row. `page(sequence, position)` gives the
-// annotations of the page that holds a position; `scores` is [T, K]. Errors as RouteGroups'.
-// `each(count, item)` runs item(0..count-1), at the same time where it can; false when cancelled.
+// Writes b where `bias` is a computed one, and the groups of every row. `page(sequence, position)` returns the
+// annotations of the page that contains a position; `scores` is [T, K]. Errors as RouteGroups'.
+// `each(count, item)` runs item(0..count-1), in parallel where possible; false when cancelled.
 Error AssignGroups(const FlatBatch& flat, const RouteGroupsArgs& args, const float* scores, const float* group_bias,
                    const std::function<char*(const SequenceRows&, int32_t position)>& page,
                    const std::function<bool(int count, const std::function<void(int)>& item)>& each);

@@ -1,4 +1,4 @@
-// What all backends have in common that compute on the CPU: f32 operands, buffers and rope tables in host memory.
+// Common base of the backends that compute on the CPU: f32 operands, buffers and rope tables in host memory.
 #pragma once
 
 #include "kernels/host_memory.h"

@@ -99,8 +99,8 @@ size_t NumberAfter(const char* path, const std::string& key, size_t unit) {
 
 }  // namespace
 
-// What the system could give without swapping: file pages it may drop count as free. Limits of control groups count
-// too.
+// Memory available without swapping: file pages that can be dropped count as free.
+// Limits of control groups apply.
 MemoryInfo HostMemory() {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   MemoryInfo info = {page * static_cast<size_t>(sysconf(_SC_PHYS_PAGES)),

@@ -1,6 +1,6 @@
-// Buffers in host memory, for the backends that compute on the CPU, and the flat view of a batch they work from.
+// Buffers in host memory, for the backends that compute on the CPU, and their flat view of a batch.
 //
-// Threads: plain values; a buffer's bytes are the caller's to order.
+// Threads: plain values; access to a buffer's bytes is synchronized by the caller.
 #pragma once
 
 #include <cstdlib>
@@ -23,8 +23,8 @@ struct FreeDeleter {
 template <typename T>
 using AlignedArray = std::unique_ptr<T[], FreeDeleter>;
 
-// Zeroed array of `count`, aligned to 64 bytes; null when there is no memory. Huge requests that the system grants
-// lazily cost nothing until touched.
+// Zeroed array of `count`, aligned to 64 bytes; null when out of memory. Large allocations are committed lazily by the
+// OS.
 template <typename T>
 AlignedArray<T> AllocateAligned(size_t count) {
   const size_t bytes = (count * sizeof(T) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
@@ -71,7 +71,7 @@ struct FlatBatch {
   std::vector<int32_t> first_rows;     // [sequences + 1]
   int row_count() const { return static_cast<int>(row_positions.size()); }
   void Reserve(const StepShape& shape);
-  // kInvalidArgument when the batch is larger than the shape or breaks the rules of Batch.
+  // kInvalidArgument when the batch is larger than the shape or violates the rules of Batch.
   Error Assign(const Batch& from, const StepShape& shape);
 };
 
@@ -81,9 +81,9 @@ inline int32_t PageOf(const SequenceRows& sequence, int page_group, int32_t posi
 }
 
 bool IsCancelled(const Batch& batch);
-// kInvalidArgument when a sequence brings a part of its prompt.
+// kInvalidArgument when a sequence has only a part of its prompt in the batch.
 Error CheckWholePrompts(const Batch& batch, const char* what);
-// kInvalidArgument when `mean` needs a whole prompt and a sequence brings a part of it.
+// kInvalidArgument when `mean` needs the whole prompt and a sequence has only a part of it in the batch.
 Error CheckTauRows(const Batch& batch, TauMean mean);
 Error CancelledError();
 MemoryInfo HostMemory();
@@ -96,7 +96,7 @@ Result<int64_t> StackedRows(std::span<const HostMatrix> parts, WeightUse use);
 // The part that holds stacked row `row`, and the row inside it.
 std::pair<const HostMatrix*, int64_t> StackedRow(std::span<const HostMatrix> parts, int64_t row);
 
-// A rope table as the host gave it.
+// A rope table in host memory.
 class HostRopeTable final : public RopeTable {
  public:
   static Result<std::unique_ptr<RopeTable>> Create(const RopeTableSpec& spec);
@@ -112,7 +112,7 @@ class HostRopeTable final : public RopeTable {
   int position_count_ = 0, rotary_dim_ = 0;
 };
 
-// A row's draw, from the logits that its slot holds.
+// A row's draw, from the logits in its slot.
 DrawnToken DrawFromSlot(const LmHeadArgs& args, const HeadRow& row, int64_t vocab);
 
 }  // namespace varifocal::kernels

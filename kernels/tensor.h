@@ -1,7 +1,7 @@
 // Number formats, host views and the error type of the kernels.
 //
-// Kernels know no Abseil, so that they build on a bare GPU machine: an operation returns an Error, which is empty when
-// all went well, and a factory returns a Result. The server turns both into absl::Status in one place.
+// Kernels do not depend on Abseil, so that they build on a GPU machine without it: an operation returns an Error, which
+// is empty on success, and a factory returns a Result. The server converts both into absl::Status in one place.
 //
 // Shapes:  a HostMatrix is [rows, columns], row-major, last axis contiguous, or its transpose; a vector has one row.
 // Threads: plain values.
@@ -36,13 +36,13 @@ inline size_t DTypeBytes(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
 enum class ErrorCode {
   kNone,
   kInvalidArgument,  // a value outside its limit
-  kUnsupported,      // right, but this backend or this CPU cannot
+  kUnsupported,      // valid, but not supported by this backend or CPU
   kOutOfMemory,
   kCancelled,  // Batch::cancelled was seen; outputs of the step are undefined
-  kDevice,     // the device itself failed; a later call fails too
+  kDevice,     // the device failed; later calls fail too
 };
 
-// One sentence with the value and the limit, or nothing when code is kNone.
+// One sentence with the value and the limit; empty when code is kNone.
 struct [[nodiscard]] Error {
   ErrorCode code = ErrorCode::kNone;
   std::string message;
@@ -50,7 +50,7 @@ struct [[nodiscard]] Error {
   bool ok() const { return code == ErrorCode::kNone; }
 };
 
-// A value or the Error that stood in its way.
+// A value or an Error.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -73,14 +73,14 @@ class [[nodiscard]] Result {
   Error error_;
 };
 
-// Host memory as it lies in a checkpoint: [rows, columns] of one format. Not owned; read during the call only.
+// Host memory as stored in a checkpoint: [rows, columns] of one format. Not owned; read during the call only.
 // `data` may have any alignment (a memory-mapped file).
 struct HostMatrix {
   DType dtype = DType::kF32;
   const void* data = nullptr;
   int64_t rows = 0;
   int64_t columns = 0;
-  // The data is stored as [columns, rows]: rows and columns above stay those of the matrix that is meant.
+  // The data is stored as [columns, rows]; rows and columns above are those of the logical matrix.
   bool transposed = false;
 };
 

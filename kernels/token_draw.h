@@ -1,7 +1,7 @@
 // The seeded draw of a token: softmax(logits / temperature), cut to the most likely tokens that hold top_p of it.
 //
-// A token's mass is e^((logit - largest) / temperature) in units of 2^-40, a whole number. Sums of masses are exact in
-// any order, so a host that sorts and a device that searches stop at the same token. Equal logits are ordered by id.
+// A token's mass is e^((logit - largest) / temperature) in fixed point, in units of 2^-40. Sums of masses are exact in
+// any order, so host (sorting) and device (searching) select the same token. Equal logits are ordered by id.
 // Tokens below 2^-40 of the most likely one are never drawn.
 //
 // Cost: on the host O(V log V).
@@ -21,8 +21,8 @@ namespace varifocal::kernels {
 
 struct TokenDraw {
   double temperature = 0;  // 0: nothing is drawn
-  double top_p = 1;        // the smallest set of most likely tokens that holds it is drawn from, in (0, 1]
-  double uniform = 0;      // in [0, 1): which of them
+  double top_p = 1;        // in (0, 1]; draws from the smallest set of most likely tokens with at least this mass
+  double uniform = 0;      // in [0, 1): selects the token
 };
 
 struct DrawnToken {
@@ -34,14 +34,14 @@ VF_ANYWHERE inline uint64_t MassOf(float logit, float largest, double temperatur
   return static_cast<uint64_t>(exp((static_cast<double>(logit) - largest) / temperature) * 0x1p40);
 }
 
-// What is cut to holds at least this much of `total`.
+// The mass to keep, given `total`.
 VF_ANYWHERE inline uint64_t MassToKeep(uint64_t total, double top_p) {
   const double wanted = ceil(top_p * static_cast<double>(total));
   const uint64_t kept = wanted < static_cast<double>(total) ? static_cast<uint64_t>(wanted) : total;
   return kept < 1 ? 1 : kept > total ? total : kept;
 }
 
-// The drawn token is the first that, together with those before it, holds more than this; below `kept`.
+// The drawn token is the first whose cumulative mass exceeds this; below `kept`.
 VF_ANYWHERE inline uint64_t MassToPass(uint64_t kept, double uniform) {
   const uint64_t passed = static_cast<uint64_t>(uniform * static_cast<double>(kept));
   return passed < kept ? passed : kept - 1;

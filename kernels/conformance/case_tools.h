@@ -1,4 +1,4 @@
-// Small helpers of the conformance cases.
+// Helpers of the conformance cases.
 #pragma once
 
 #include "kernels/conformance/cases.h"
@@ -7,7 +7,7 @@ namespace varifocal::kernels {
 
 template <typename T>
 T Take(Result<T> result) {
-  VF_CHECK(result.ok(), "a small thing must be had");
+  VF_CHECK(result.ok(), "test fixture allocation failed");
   return std::move(*result);
 }
 

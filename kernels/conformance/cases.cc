@@ -12,7 +12,7 @@ std::vector<ConformanceCase> AllCases() {
   return all;
 }
 
-bool CanBeAsked(const ConformanceCase& c, const Backend& backend) {
+bool IsSupportedBy(const ConformanceCase& c, const Backend& backend) {
   if (c.groups &&
       backend.CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = 32, .collects_keys = true}).code ==
           ErrorCode::kUnsupported) {
@@ -38,7 +38,7 @@ std::vector<TestedBackend> TestedBackends() {
 
 std::unique_ptr<Backend> MakeOracle(DType dtype) {
   auto oracle = CreateBackend({.device = "reference", .dtype = dtype});
-  VF_CHECK(oracle.ok(), "the reference backend needs nothing");
+  VF_CHECK(oracle.ok(), "the reference backend is always available");
   return std::move(*oracle);
 }
 
@@ -55,9 +55,9 @@ std::string CompareWithin(const std::vector<float>& got, const std::vector<float
   }
   if (worst_error <= tolerance) return "";
   char text[256];
-  std::snprintf(text, sizeof text,
-                "%s: element %zu is %.9g where the oracle has %.9g; the difference %.3g exceeds %.3g", what.c_str(),
-                worst, static_cast<double>(got[worst]), static_cast<double>(want[worst]), worst_error, tolerance);
+  std::snprintf(text, sizeof text, "%s: element %zu is %.9g, in the oracle %.9g; the difference %.3g exceeds %.3g",
+                what.c_str(), worst, static_cast<double>(got[worst]), static_cast<double>(want[worst]), worst_error,
+                tolerance);
   return text;
 }
 

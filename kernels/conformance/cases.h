@@ -1,15 +1,15 @@
 // The table of conformance cases: what every backend must compute, checked against the reference backend.
 //
-// Each row runs one operation on a tested backend and on the oracle with the same repeatable inputs and compares within
-// a tolerance derived from the number format and the length of the sums, or compares a backend with itself bit by bit.
-// The table is run by GoogleTest (conformance_test.cc) and by selfcheck.cc on a bare machine.
+// Each row runs one operation on a tested backend and on the oracle with the same deterministic inputs and compares
+// within a tolerance derived from the number format and the length of the sums, or compares two runs of a backend bit by
+// bit. The table is run by GoogleTest (conformance_test.cc) and by selfcheck.cc on a machine without GoogleTest.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "kernels/conformance/rig.h"
+#include "kernels/conformance/test_harness.h"
 
 namespace varifocal::kernels {
 
@@ -17,12 +17,12 @@ struct ConformanceCase {
   std::string name;
   // Empty when the tested backend conforms; otherwise one sentence with the worst value and its limit.
   std::function<std::string(Backend& tested, Backend& oracle)> check;
-  int head_dim = 0;     // what the backend must have a kernel for; 0: one that every backend has
+  int head_dim = 0;     // head dim that the backend must support; 0: one that every backend supports
   bool groups = false;  // the backend must have attention by groups
 };
 
-// Whether a backend that refuses some head dims by name can be asked this case.
-bool CanBeAsked(const ConformanceCase& c, const Backend& backend);
+// Whether the backend supports the case's head dim and groups.
+bool IsSupportedBy(const ConformanceCase& c, const Backend& backend);
 
 std::vector<ConformanceCase> AttentionCases();  // cases_attention.cc
 std::vector<ConformanceCase> GroupCases();      // cases_groups.cc
@@ -35,7 +35,7 @@ std::vector<ConformanceCase> AllCases();
 // |out - oracle| and |log-sum-exp - oracle| within a bound derived from the case (cases_attention.cc).
 std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend& oracle);
 
-// Every way to compute that this build and this machine have: "cpu_avx2_f32" and the like, the oracle left out.
+// Every backend configuration of this build and machine, such as "cpu_avx2_f32", except the oracle.
 struct TestedBackend {
   std::string name;
   BackendOptions options;

@@ -11,11 +11,11 @@ namespace {
 
 // The bound on |out - oracle| for weights p_i = exp(s_i) / sum and values in [-1, 1].
 //
-// A score is a sum of D products and a scaling, so it errs by at most (D + 2) u |q| |k| scale; a weight errs relatively
-// by twice that (its own score and the largest one) plus 3e-7 of exp2; sums of n terms add n u each, above and below
-// the fraction. In bf16 the scaled query rounds once more (a score by |q| |k| scale 2^-8, Cauchy-Schwarz), and every
-// weight once before it meets its value; its exp2 may be a cubic, 1e-4. Values are at most 1, so the relative error of
-// the weights is the absolute error of the output.
+// A score is a sum of D products and a scaling, so its error is at most (D + 2) u |q| |k| scale; the relative error of a
+// weight is twice that (its own score and the largest one) plus 3e-7 of exp2; sums of n terms add n u each, in numerator
+// and denominator. In bf16 the scaled query rounds once more (a score by |q| |k| scale 2^-8, Cauchy-Schwarz), and every
+// weight once before the product with its value; its exp2 may be a cubic, 1e-4. Values are at most 1, so the relative
+// error of the weights is the absolute error of the output.
 double Tolerance(const AttentionCase& c, double operand_unit) {
   int longest = 1;
   for (const auto& s : c.sequences) longest = std::max(longest, s.prefill + s.decode);
@@ -45,8 +45,8 @@ double TopGap(const AttentionCase& c, int sequence, int position, int head) {
   return best - second;
 }
 
-// Scales so large that all weight falls on one key: wherever the best key leads by more than the rounding of a score,
-// the answer is that key's value.
+// Scales so large that one key has all the weight: wherever the gap to the second key exceeds the rounding of a score,
+// the output is that key's value.
 std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle) {
   const AttentionRun got = RunAttentionCase(tested, c, {}), want = RunAttentionCase(oracle, c, {});
   // The inputs of TopGap are not rounded: in bf16 q, k and the scaled q are, of both keys.
@@ -59,7 +59,7 @@ std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle)
       const std::vector<float> a(got.outs[s].begin() + i, got.outs[s].begin() + i + c.head_dim);
       std::vector<float> b(want.outs[s].begin() + i, want.outs[s].begin() + i + c.head_dim);
       const bool clear = position == 0 || TopGap(c, static_cast<int>(s), position, head) > rounding;
-      if (!clear) b = a;  // finite is all that can be asked
+      if (!clear) b = a;  // only finiteness can be checked
       compared += clear;
       if (std::string error =
               CompareWithin(a, b, 1e-6 + OperandUnit(tested) + OutputUnit(tested), "row " + std::to_string(position));

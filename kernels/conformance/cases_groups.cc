@@ -1,4 +1,5 @@
-// Attention by learned groups (Focus) against the oracle, and its bits: every pair tested, or keys gathered by group.
+// Attention by learned groups (Focus) against the oracle and for same bits: every pair tested, or keys gathered by
+// group.
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +27,7 @@ std::vector<AttentionCase> Table() {
   const std::vector<AttentionCase::Sequence> mixed = {{290, 3}, {129, 2}, {1, 3}, {128, 1}};
   for (const auto& [k, count] : {std::pair{1, 8}, {2, 8}, {2, 16}, {3, 32}, {1, 3}, {2, 4}, {1, 32}}) {
     for (const int window : {0, 3, 128, 1000}) {
-      // Every window with the two settings that matter for speed, one window with the others.
+      // Every window with the two settings relevant for speed, one window with the others.
       if (window != 3 && !(count == 8 && k == 1) && !(count == 16 && k == 2)) continue;
       shapes.push_back({.sequences = mixed, .groups = {.group_count = count, .top_k = k, .window = window}});
     }
@@ -73,7 +74,7 @@ std::vector<AttentionCase> Table() {
       table.back().groups.gather_from = gather_from;
       table.back().collects_keys = true;
     }
-    // Over pages of dense attention every pair is tested.
+    // Over pages in the dense layout every pair is tested.
     table.push_back(shape);
   }
   // A window layer's keys are not gathered.
@@ -141,7 +142,7 @@ std::string CheckSharedPage(int gather_from, GroupBias bias, Backend& tested) {
   return "";
 }
 
-// The layout that collects keys changes no bit of attention without groups.
+// The layout for collected keys changes no bit of attention without groups.
 std::string CheckLayout(bool windowed, Backend& tested) {
   AttentionCase c{.name = "layout",
                   .query_heads = 6,
@@ -154,7 +155,7 @@ std::string CheckLayout(bool windowed, Backend& tested) {
   return Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = 200})), "the layout of keys");
 }
 
-// A window longer than the prompt makes every pair count: tested pair by pair, the bits are those of dense attention.
+// With a window longer than the prompt every pair is visible: tested pair by pair, the bits equal dense attention.
 std::string CheckAllNear(Backend& tested) {
   AttentionCase c = BitsCase(INT32_MAX, GroupBias::kStored);
   c.groups.window = 1 << 20;
@@ -172,7 +173,7 @@ std::string CheckAllNear(Backend& tested) {
   return Verdict(CountDifferentBits(RunAttentionCase(tested, c, {}), by_groups), "a window over everything");
 }
 
-// The control: gathering another set of rows must change bits, or the comparisons above prove nothing.
+// The control: gathering another set of rows must change bits, or the comparisons above are vacuous.
 std::string CheckControl(Backend& tested) {
   const AttentionRun tested_pairs = RunAttentionCase(tested, BitsCase(INT32_MAX, GroupBias::kStored), {}),
                      gathered = RunAttentionCase(tested, BitsCase(0, GroupBias::kStored), {});

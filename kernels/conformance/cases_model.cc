@@ -1,5 +1,5 @@
-// What knows positions, heads and tokens, against the oracle: projections with rotation, learned tau, the LM head; and
-// what must be refused.
+// Operations that depend on positions, heads and tokens, against the oracle: projections with rotation, learned tau, the
+// LM head; and inputs that must be rejected.
 
 #include <algorithm>
 #include <cmath>
@@ -31,8 +31,8 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
       cosines.push_back(static_cast<float>(std::cos(angle)));
       sines.push_back(static_cast<float>(std::sin(angle)));
     }
-    // A sum of 40 terms; a norm of numbers of size 3 with weights below 1 keeps the error's size; a rotation adds two.
-    // In bf16 pages round what they keep, at most 41 in size.
+    // A sum of 40 terms; a norm of numbers of size 3 with weights below 1 does not increase the error; a rotation adds two.
+    // In bf16 pages round their contents, at most 41 in size.
     const double tolerance = 4 * SumTolerance(width + 1, 1.0) + 64 * kUnit + 41 * OperandUnit(tested);
     const std::string error =
         Both(tested, oracle, tolerance, "qkv with rotary width " + std::to_string(rotary), [&](Backend& backend) {
@@ -90,11 +90,11 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
   return "";
 }
 
-// Every reading of the mean, over two steps, with rows at both bounds; scales and counts.
+// Every mode of the mean, over two steps, with rows at both bounds; scales and counts.
 std::string CheckTau(TauMean mean, Backend& tested, Backend& oracle) {
   const int width = 48, rows = 150;
   const auto weight = UniformVector(51, width), x = UniformVector(52, static_cast<size_t>(rows + 3) * width);
-  // tau errs by the dot product of 48 terms (the mean no more); 1/tau, tau >= 3, by a ninth of that.
+  // The error of tau is that of the dot product of 48 terms (also of the mean); 1/tau, tau >= 3, a ninth of that.
   const double tolerance = SumTolerance(width, 1.0) / 9 + 2 * kUnit;
   return Both(tested, oracle, tolerance, "tau", [&](Backend& backend) {
     auto workspace = Take(backend.CreateWorkspace(OneHeadStep(rows, 200, width)));
@@ -104,7 +104,7 @@ std::string CheckTau(TauMean mean, Backend& tested, Backend& oracle) {
     const std::span<const int32_t> tables[] = {table};
     auto w = Upload(backend, weight), scales = Empty(backend, rows), counts = Empty(backend, 2);
     std::vector<float> all;
-    // `sequence` needs its prompt whole; the other readings are cut at 70, inside a page.
+    // `sequence` needs the whole prompt in one step; the other modes are split at 70, inside a page.
     std::vector<std::pair<int, int>> steps = {{0, 70}, {70, 80}, {150, 1}, {151, 1}, {152, 1}};
     if (mean == TauMean::kSequence) steps = {{0, 150}, {150, 1}, {151, 1}, {152, 1}};
     for (const auto& [first, count] : steps) {
@@ -208,7 +208,7 @@ std::string CheckLmHead(Backend& tested, Backend& oracle) {
             for (const HeadResult& r : results) {
               all.insert(all.end(),
                          {r.log_sum_exp, r.target_log_probability, r.argmax_logit,
-                          // In bf16 near ties may fall either way.
+                          // In bf16 near ties may resolve either way.
                           OperandUnit(backend) == 0 ? static_cast<float>(r.argmax) : 0.0f, r.finite ? 1.0f : 0.0f});
               all.push_back(vocab > 1 ? r.runner_up_logit : 0.0f);
             }
@@ -245,7 +245,7 @@ std::string CheckLmHeadTies(Backend& tested) {
                                          .results = {&result, 1}})
                .ok(),
            "valid");
-  if (result.argmax != 70) return "argmax among equals is " + std::to_string(result.argmax) + " where the lowest is 70";
+  if (result.argmax != 70) return "argmax among equals is " + std::to_string(result.argmax) + ", not the lowest id, 70";
   return result.runner_up_logit == result.argmax_logit ? "" : "the runner-up of a tie is lower than the best";
 }
 
@@ -265,7 +265,7 @@ std::string CheckCancel(Backend& tested) {
   auto q = Empty(tested, 64), out = Empty(tested, 64);
   const Error error = tested.Attend(
       *workspace, {.queries = {q.get(), 0}, .query_head_count = 1, .pool = pool.get(), .out = {out.get(), 0}});
-  return error.code == ErrorCode::kCancelled ? "" : "attention went on although the step was cancelled";
+  return error.code == ErrorCode::kCancelled ? "" : "attention continued although the step was cancelled";
 }
 
 std::string CheckRefusals(Backend& tested) {

@@ -26,7 +26,7 @@ std::string CheckLinear(Backend& tested, Backend& oracle) {
       const std::string what = "linear " + std::to_string(rows) + "x" + std::to_string(inner) + "x" +
                                std::to_string(outputs) + " mode " + std::to_string(mode);
       // The residual's multiplier of 0.5 and its addition round once more each.
-      // A bf16 operand rounds once more, relative to at most inner + 1.
+      // A bf16 operand adds one rounding, relative to at most inner + 1.
       const double tolerance = SumTolerance(inner + 2, 1.0) + (mode < 2 ? OutputUnit(tested) * (inner + 1) : 0);
       const std::string error = Both(tested, oracle, tolerance, what, [&](Backend& backend) {
         PlainStep step(backend, {.model_dim = inner}, rows);
@@ -86,9 +86,8 @@ std::string CheckGated(Backend& tested, Backend& oracle) {
   return "";
 }
 
-// Every activation alone, over ranges of every size, by a weight that passes x through: relative to the range, 3e-7 of
-// exp2 and a few roundings, of bf16 operands once each. Once behind a plain product and once as the gate of an `up`
-// of 1.
+// Every activation alone, over ranges of every size, with an identity weight: relative to the range, 3e-7 of exp2 and a
+// few roundings, of bf16 operands once each. Once after a plain product and once as the gate of an `up` of 1.
 std::string CheckActivations(Backend& tested, Backend& oracle) {
   for (const float range : {120.0f, 6.0f, 0.5f, 1e-3f}) {
     std::vector<float> x, gated_input;
@@ -123,8 +122,8 @@ std::string CheckActivations(Backend& tested, Backend& oracle) {
   return "";
 }
 
-// Relative to a norm of unit size: the sum of squares errs by width u, halved by the root. A layer norm's mean errs by
-// width u times the offset of the numbers, and is divided by their deviation of about 1/2.
+// Relative to a norm of unit size: the error of the sum of squares is width u, halved by the root; that of a layer
+// norm's mean is width u times the offset of the numbers, divided by their deviation of about 1/2.
 std::string CheckNorm(Backend& tested, Backend& oracle) {
   for (const auto& [rows, width] : {std::pair{1, 1}, {3, 15}, {17, 16}, {33, 128}, {5, 2560}}) {
     for (const NormKind kind : {NormKind::kNone, NormKind::kRms, NormKind::kLayer}) {
@@ -132,7 +131,7 @@ std::string CheckNorm(Backend& tested, Backend& oracle) {
         auto x = UniformVector(21, static_cast<size_t>(rows) * width);
         for (float& v : x) v += offset;
         const auto weight = UniformVector(23, width), bias = UniformVector(24, width);
-        // One number alone deviates from its mean by its rounding, which 1 / sqrt(epsilon) may magnify.
+        // With width 1 the deviation from the mean is pure rounding, which 1 / sqrt(epsilon) may amplify.
         const double deviation = width == 1 ? std::sqrt(1e-5) : 0.25;
         const double centred = kind == NormKind::kLayer ? (2 + offset) / deviation : 0;
         // Results stay below 4 (without a norm: 2 more than the offset), which a bf16 operand rounds once more.
@@ -146,7 +145,7 @@ std::string CheckNorm(Backend& tested, Backend& oracle) {
                out = EmptyOperands(backend, x.size());
           NormArgs args{
               .kind = kind, .x = {in.get(), 0}, .weight = {w.get(), 0}, .epsilon = 1e-5f, .out = {out.get(), 0}};
-          // A layer norm is asked for without its bias, too.
+          // A layer norm is also tested without its bias.
           if (kind == NormKind::kLayer && rows != 17) args.bias = {b.get(), 0};
           VF_CHECK(backend.Norm(*step.workspace, args).ok(), "valid");
           return DownloadOperands(backend, *out, x.size());
@@ -158,8 +157,8 @@ std::string CheckNorm(Backend& tested, Backend& oracle) {
   return "";
 }
 
-// The norm of a product, times a multiplier, onto the residual. A product of `inner` terms errs by its sum's tolerance
-// against a deviation of at least 1, and the norm by its own; weights and multiplier stay below 2.5 together.
+// The norm of a product, times a multiplier, added to the residual. The error of a product of `inner` terms is its sum's
+// tolerance against a deviation of at least 1, plus that of the norm; weight times multiplier is below 2.5.
 std::string CheckLinearNormResidual(Backend& tested, Backend& oracle) {
   for (const auto& [rows, inner, width] : {std::tuple{1, 16, 64}, {5, 48, 33}, {97, 130, 70}, {2, 64, 1}}) {
     const auto weights = UniformVector(71, static_cast<size_t>(inner) * width, 2.0f),
@@ -167,7 +166,7 @@ std::string CheckLinearNormResidual(Backend& tested, Backend& oracle) {
                norm = UniformVector(74, width), base = UniformVector(75, static_cast<size_t>(rows) * width);
     for (const bool biased : {false, true}) {
       for (const float multiplier : {1.0f, 2.5f}) {
-        // One output is divided by its own size, whatever that is: only rounding is left.
+        // A single output is divided by its own magnitude: only rounding remains.
         const double product = width == 1 ? 4 * kUnit : SumTolerance(inner + 1, 4.0);
         const double tolerance = 2.5 * (2 * product + 8.0 * (width + 8) * kUnit);
         const std::string what = "normed product " + std::to_string(rows) + "x" + std::to_string(inner) + "x" +
@@ -194,7 +193,7 @@ std::string CheckLinearNormResidual(Backend& tested, Backend& oracle) {
   return "";
 }
 
-// A weight that lies transposed is the same weight, to the bit, whatever its use; parts of either kind stack.
+// A weight stored transposed gives the same bits for every use; parts of either layout can be stacked.
 std::string CheckTransposed(Backend& tested) {
   const int inner = 70, outputs = 66, rows = 9;
   const auto plain = UniformVector(81, static_cast<size_t>(inner) * outputs),
@@ -224,7 +223,7 @@ std::string CheckTransposed(Backend& tested) {
   return "";
 }
 
-// A tied table is gathered exactly, whatever its packing; and formats widen exactly.
+// A tied table is gathered exactly for every packing; and formats widen exactly.
 std::string CheckEmbed(Backend& tested, Backend& oracle) {
   const int vocab = 130, width = 70;
   const auto table = UniformVector(31, static_cast<size_t>(vocab) * width);
@@ -234,7 +233,7 @@ std::string CheckEmbed(Backend& tested, Backend& oracle) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     const HostMatrix matrix{dtype, dtype == DType::kF32 ? static_cast<const void*>(table.data()) : halves.data(), vocab,
                             width};
-    // The bf16 patterns read as f16 are other numbers, and all that matters is that both sides read the same ones.
+    // The bf16 patterns read as f16 are other numbers; both sides must read the same ones.
     const std::string error =
         Both(tested, oracle, 0.0, std::string("embedding from ") + DTypeName(dtype), [&](Backend& backend) {
           PlainStep step(backend, {.model_dim = width}, static_cast<int>(tokens.size()));
@@ -252,7 +251,7 @@ std::string CheckEmbed(Backend& tested, Backend& oracle) {
   return "";
 }
 
-// Positions are added behind the multiplier, from where the sequence stands: two roundings of numbers below 3.
+// Positions are added after the multiplier, from the sequence's position on: two roundings of numbers below 3.
 std::string CheckEmbedPositions(Backend& tested, Backend& oracle) {
   const int vocab = 70, width = 40, positions = 300, rows = 5;
   const auto table = UniformVector(33, static_cast<size_t>(vocab) * width),

@@ -1,7 +1,7 @@
-// Same bits: nothing about how a computation is cut, batched, threaded or placed may change a result.
+// Same bits: chunking, batching, threading and page placement must not change a result.
 //
-// The control asks the decode kernels for the prompt rows, which is what choosing a kernel by row count would do; its
-// bits must differ, or the comparison proves nothing.
+// The control runs prompt rows through the decode kernels, as choosing a kernel by row count would do; its bits must
+// differ, or the comparison is vacuous.
 
 #include <algorithm>
 #include <cstring>
@@ -19,7 +19,7 @@ AttentionCase MixedCase(bool windowed) {
           .sequences = {{300, 4}, {129, 2}, {1, 3}, {128, 1}, {62, 0}},
           .window = windowed ? 100 : 0,
           .row_scales = true,
-          .amplitude = 6.0f};  // references move often
+          .amplitude = 6.0f};  // row maxima change often
 }
 
 std::string Verdict(size_t different, const std::string& what) {
@@ -55,13 +55,13 @@ std::string CheckThreads(Backend& tested, const BackendOptions& base_options) {
   return "";
 }
 
-// Sequences that take their first page from another one, against the same tokens computed in full by each.
+// Sequences that reuse another one's first page, against the same tokens computed in full by each.
 std::string CheckSharedPage(Backend& tested) {
   const AttentionCase c{
       .name = "shared", .sequences = {{200, 2}, {300, 2}, {129, 3}}, .amplitude = 4.0f, .same_first_page = true};
   AttentionRun full = RunAttentionCase(tested, c, {});
   for (size_t s = 1; s < full.outs.size(); ++s) {
-    // A sharing run does not compute these rows.
+    // A run with a shared page does not compute these rows.
     std::fill_n(full.outs[s].begin(), kPageTokens * c.query_heads * c.head_dim, 0.0f);
     std::fill_n(full.log_sum_exps[s].begin(), kPageTokens * c.query_heads, 0.0f);
   }
@@ -73,9 +73,9 @@ std::string CheckSharedPage(Backend& tested) {
   return "";
 }
 
-// Many short sequences behind one page, some longer than it, with and without a window: rows of several sequences are
-// then scored together where a backend can. A block of query lanes ends inside a sequence, and sequences of one row
-// stand beside others.
+// Many short sequences after one shared page, some longer than it, with and without a window: backends may score rows of
+// several sequences together. A block of query lanes ends inside a sequence, and sequences of one row are batched with
+// longer ones.
 std::string CheckCascade(bool windowed, Backend& tested) {
   AttentionCase c{
       .name = "cascade",
@@ -89,12 +89,12 @@ std::string CheckCascade(bool windowed, Backend& tested) {
   for (const int chunk : {1 << 20, 3, 1}) {
     const AttentionWalk together{.chunk_rows = chunk, .share_first_page = true, .poison_pages = true};
     const size_t different = CountDifferentBits(base, RunAttentionCase(tested, c, together));
-    if (different != 0) return Verdict(different, "standing beside sequences of the same prefix");
+    if (different != 0) return Verdict(different, "batching with sequences of the same prefix");
   }
   return "";
 }
 
-// Up to 64 sequences decoding side by side, against each by itself.
+// Up to 64 sequences decoding in a batch, against each alone.
 std::string CheckDecodeBatches(Backend& tested) {
   AttentionCase c{.name = "batches", .head_dim = 16, .query_heads = 2, .kv_heads = 1, .amplitude = 5.0f};
   for (int s = 0; s < 64; ++s) c.sequences.push_back({1 + s * 37 % 140, 2});
@@ -110,19 +110,19 @@ std::string CheckDecodeBatches(Backend& tested) {
   return "";
 }
 
-// What another sequence left in a page, be it NaN, never reaches a result.
+// Data of another sequence in a page, such as NaN, never affects a result.
 std::string CheckLeftOvers(bool windowed, Backend& tested) {
   const AttentionCase c = MixedCase(windowed);
   for (const int chunk : {1 << 20, 5}) {
     const AttentionWalk clean{.chunk_rows = chunk}, poisoned{.chunk_rows = chunk, .poison_pages = true};
     const size_t different =
         CountDifferentBits(RunAttentionCase(tested, c, clean), RunAttentionCase(tested, c, poisoned));
-    if (different != 0) return Verdict(different, "what another sequence left in the pages");
+    if (different != 0) return Verdict(different, "data of another sequence in the pages");
   }
   return "";
 }
 
-// Pages that a window has left behind may be gone: -1 in the table, whatever the chunks.
+// Pages that left the window may be freed, -1 in the table, for all chunk sizes.
 std::string CheckFreedPages(Backend& tested) {
   const AttentionCase c{.name = "freed", .sequences = {{600, 4}, {129, 2}, {390, 3}}, .window = 130, .amplitude = 4.0f};
   const AttentionRun base = RunAttentionCase(tested, c, {});
@@ -140,10 +140,10 @@ std::string CheckControl(Backend& tested) {
   const AttentionCase c = MixedCase(false);
   const size_t different = CountDifferentBits(RunAttentionCase(tested, c, {}),
                                               RunAttentionCase(tested, c, {.decode_kernels_for_prompt = true}));
-  return different > 0 ? "" : "decode kernels gave the prompt rows the same bits, so the comparison proves nothing";
+  return different > 0 ? "" : "decode kernels gave the prompt rows the same bits, so the comparison is vacuous";
 }
 
-// Temperature 1 is the baseline: the same scale, so the same bits; a neighbouring scale is not.
+// Temperature 1 is the baseline: the same scale, so the same bits; a slightly different scale is not.
 std::string CheckTemperatureOne(Backend& tested) {
   AttentionCase baseline = MixedCase(false), focal = baseline;
   baseline.row_scales = focal.row_scales = false;
@@ -157,7 +157,7 @@ std::string CheckTemperatureOne(Backend& tested) {
   return CountDifferentBits(base, RunAttentionCase(tested, focal, {})) > 0 ? "" : "temperature 0.9999 changed nothing";
 }
 
-// Rows of matrix products, norms and the LM head do not know their neighbours.
+// Rows of matrix products, norms and the LM head do not depend on other rows.
 std::string CheckRows(Backend& tested) {
   const int width = 100, outputs = 150, rows = 99;
   const std::vector<float> weights = UniformVector(3, static_cast<size_t>(width) * outputs),
@@ -178,7 +178,8 @@ std::string CheckRows(Backend& tested) {
   for (const auto& [first, count] : {std::pair{0, 1}, {50, 1}, {98, 1}, {3, 5}, {1, 97}}) {
     const std::vector<float> part = product(first, count);
     if (std::memcmp(part.data(), all.data() + first * outputs, part.size() * sizeof(float)) != 0) {
-      return "rows " + std::to_string(first) + "+" + std::to_string(count) + " of a product have other bits alone";
+      return "rows " + std::to_string(first) + "+" + std::to_string(count) +
+             " of a product have other bits when computed alone";
     }
   }
   return "";

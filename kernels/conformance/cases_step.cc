@@ -1,5 +1,4 @@
-// What stands between the steps of a sequence: pages that are copied, so that it goes on beside others, and the draw of
-// its next token.
+// Operations between the steps of a sequence: page copies, for branches of a sequence, and the draw of its next token.
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +12,7 @@ namespace {
 
 constexpr int kDim = 32, kKvHeads = 2, kHeads = 4, kWidth = 24, kLayers = 3, kPages = 4;
 
-// A pool with learned tau, and a sequence that walks through it in any page.
+// A pool with learned tau, and a sequence that uses arbitrary pages of it.
 class PageWalk {
  public:
   explicit PageWalk(Backend& backend) : backend_(backend) {
@@ -72,7 +71,7 @@ class PageWalk {
     }
   }
 
-  // 1 / tau of the last layer's rows in the last step: what the sums before them were shows in it.
+  // 1 / tau of the last layer's rows in the last step, which depends on the running sums before them.
   std::vector<float> Scales(int count) { return Download(backend_, *scales_, count); }
 
   std::vector<float> Page(int page, int count) {
@@ -99,8 +98,8 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Keys, values and the running sums of tau arrive in all layers, behind what was queued before and in no other page;
-// from there both go on by themselves, the copy as its origin would have.
+// Keys, values and the running sums of tau are copied in all layers, after earlier queued operations, to no other page;
+// afterwards both pages are independent, and the copy continues as its original would have.
 std::string CheckCopyPage(Backend& tested) {
   const int begun = 100, more = 7;
   PageWalk walk(tested);
@@ -108,22 +107,25 @@ std::string CheckCopyPage(Backend& tested) {
   const std::vector<float> before = walk.Page(0, begun), after = walk.Page(2, begun);
   walk.Write(1, 0, begun, 700);
   if (const Error error = walk.Copy(1, 3); !error.ok()) return error.message;
-  if (!SameBits(walk.Page(3, begun), walk.Page(1, begun))) return "the copy is not its origin";
+  if (!SameBits(walk.Page(3, begun), walk.Page(1, begun))) return "the copy differs from the original";
   if (SameBits(walk.Page(3, begun), before)) return "pages of different inputs are equal: nothing was tested";
   if (!SameBits(walk.Page(0, begun), before) || !SameBits(walk.Page(2, begun), after))
     return "another page has changed";
   walk.Write(3, begun, more, 800);
   const std::vector<float> in_copy = walk.Scales(more), copied = walk.Page(3, begun + more);
   walk.Write(1, begun, more, 900);
-  if (!SameBits(walk.Page(3, begun + more), copied)) return "rows written behind the origin show in the copy";
+  if (!SameBits(walk.Page(3, begun + more), copied))
+    return "rows written after the copy to the original appear in the copy";
   walk.Write(1, begun, more, 800);
-  if (!SameBits(walk.Page(1, begun + more), copied)) return "rows behind the copy are not those behind its origin";
-  if (!SameBits(walk.Scales(more), in_copy)) return "learned temperatures behind the copy are not those of its origin";
+  if (!SameBits(walk.Page(1, begun + more), copied))
+    return "rows appended to the copy differ from those appended to the original";
+  if (!SameBits(walk.Scales(more), in_copy))
+    return "learned temperatures after the copy differ from those of the original";
   return "";
 }
 
-// Where the token stands, as shares of the mass that is kept (what is cut begins at 1): float64, sorted, summed one by
-// one.
+// The token's interval of the cumulative distribution over the kept mass (dropped tokens begin at 1): float64, sorted,
+// summed sequentially.
 struct Stretch {
   double begin = 0, end = 0;
 };
@@ -147,13 +149,13 @@ Stretch StretchOf(const std::vector<float>& logits, const TokenDraw& draw, int32
   return {begin / kept, end / kept};
 }
 
-// Draws over vocabularies around a slice (1,024 and 8,192 tokens), with ties, sharp and flat, cut and whole: each token
-// is the one whose stretch holds the uniform number, but for 1e-6 of the mass, and its logit is its own.
+// Draws over vocabularies around a slice (1,024 and 8,192 tokens), with ties, sharp and flat, with and without top_p: the
+// token's interval contains the uniform number, within 1e-6 of the mass, and the returned logit is the token's.
 std::string CheckDraw(Backend& tested) {
   constexpr int kRows = 6;
   const double uniforms[kRows] = {0, 0.2, 0.5, 0.77, 0.999, 1 - 0x1p-53};
   for (const int vocab : {1, 2, 255, 1025, 9000}) {
-    // Every 50th token has the same logits, so that ties are cut and drawn.
+    // Every 50th token has the same logits, so that ties are dropped and drawn.
     std::vector<float> weights(static_cast<size_t>(vocab) * 16);
     for (int v = 0; v < vocab; ++v) {
       for (int i = 0; i < 16; ++i) weights[static_cast<size_t>(v) * 16 + i] = Uniform(70 + v % 50, i);
@@ -197,13 +199,13 @@ std::string CheckDraw(Backend& tested) {
           const std::string what = "token " + std::to_string(drawn.token) + " of " + std::to_string(vocab) +
                                    " at temperature " + std::to_string(temperature) + ", top_p " +
                                    std::to_string(top_p) + ", uniform " + std::to_string(uniforms[r]);
-          if (drawn.token < 0 || drawn.token >= vocab) return what + " does not exist";
-          if (drawn.logit != row[drawn.token]) return what + " comes with another logit";
+          if (drawn.token < 0 || drawn.token >= vocab) return what + " is outside the vocabulary";
+          if (drawn.logit != row[drawn.token]) return what + " is returned with another logit";
           const Stretch stretch = StretchOf(row, rows[2 * r].draw, drawn.token);
           if (uniforms[r] < stretch.begin - 1e-6 || uniforms[r] > stretch.end + 1e-6) {
-            return what + " stands at " + std::to_string(stretch.begin) + " to " + std::to_string(stretch.end);
+            return what + " has the interval " + std::to_string(stretch.begin) + " to " + std::to_string(stretch.end);
           }
-          if (results[2 * r + 1].drawn.token != -1) return "a token was drawn that nobody asked for";
+          if (results[2 * r + 1].drawn.token != -1) return "a token was drawn for a row without a draw";
           if (results[2 * r].argmax != results[2 * r + 1].argmax) return "a draw changed the best token";
         }
       }
@@ -212,7 +214,7 @@ std::string CheckDraw(Backend& tested) {
   return "";
 }
 
-// What is not finite is drawn from without harm; its result says that it is not finite.
+// Drawing from logits that are not finite is safe; the result is marked not finite.
 std::string CheckDrawNotFinite(Backend& tested) {
   PlainStep step(tested,
                  {.head_row_count_max = 1,
@@ -240,7 +242,7 @@ std::string CheckDrawNotFinite(Backend& tested) {
                                          .logits = logits.data()})
                .ok(),
            "valid");
-  return result.finite ? "an infinite logit was taken for a finite one" : "";
+  return result.finite ? "an infinite logit was reported as finite" : "";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Every backend this machine can run, through every row of the conformance table, against the float64 reference.
+// Every backend configuration of this machine against the float64 reference, for every row of the conformance table.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace varifocal::kernels {
 namespace {
 
-// Made once: every test is a process of its own, which names all of them.
+// Created once: every test runs in a separate process, which lists all of them.
 const std::vector<ConformanceCase>& Cases() {
   static const std::vector<ConformanceCase> cases = AllCases();
   return cases;
@@ -25,7 +25,7 @@ TEST_P(Conformance, Holds) {
   auto tested = CreateBackend(options);
   ASSERT_TRUE(tested.ok()) << tested.error().message;
   auto oracle = MakeOracle(options.dtype);
-  if (!CanBeAsked(c, **tested)) GTEST_SKIP() << "the backend has no kernel for this head dim";
+  if (!IsSupportedBy(c, **tested)) GTEST_SKIP() << "the backend has no kernel for this head dim";
   EXPECT_EQ(c.check(**tested, *oracle), "");
 }
 

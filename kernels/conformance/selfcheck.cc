@@ -1,9 +1,9 @@
-// The conformance table on a bare machine: a compiler and CMake are all it takes.
+// The conformance table on a machine with only a compiler and CMake.
 //
 //   cmake -DVARIFOCAL_KERNELS_ONLY=ON -B build && cmake --build build && build/bin/kernels_selfcheck [NAME PART]
 //
-// Prints one line per backend and exits 1 when a case fails. `kernels_selfcheck errors` prints instead how far
-// attention over 1,024 keys is from float64, per head dim, beside the bound its inputs imply.
+// Prints one line per backend and exits 1 when a case fails. `kernels_selfcheck errors` prints instead the error of
+// attention over 1,024 keys against float64, per head dim, with the bound derived from its inputs.
 
 #include <cstdio>
 #include <string>
@@ -23,7 +23,7 @@ int PrintErrors() {
   for (const TestedBackend& row : TestedBackends()) {
     auto tested = CreateBackend(row.options);
     for (const int head_dim : {64, 80, 96, 128, 256}) {
-      if (!CanBeAsked({"", {}, head_dim}, **tested)) continue;
+      if (!IsSupportedBy({"", {}, head_dim}, **tested)) continue;
       const AttentionError error = MeasureAttentionError(**tested, head_dim, 1024);
       wrong += !(error.share_of_bound <= 1);
       std::printf("| %s | %d | %.1e | %.1e | %.1e | %.2f | %.1e |\n", (*tested)->info().name.c_str(), head_dim,
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
     auto oracle = MakeOracle(row.options.dtype);
     int run = 0, wrong = 0;
     for (const ConformanceCase& c : AllCases()) {
-      if (c.name.find(filter) == std::string::npos || !CanBeAsked(c, **tested)) continue;
+      if (c.name.find(filter) == std::string::npos || !IsSupportedBy(c, **tested)) continue;
       ++run;
       const std::string verdict = c.check(**tested, *oracle);
       if (verdict.empty()) continue;

@@ -1,8 +1,8 @@
-// Attention of the CPU backend on one thread: prefill of a whole prompt and decode behind it, per instruction set.
+// Attention of the CPU backend on one thread: prefill of a whole prompt and decode after it, per instruction set.
 //
 // Every case is compared with float64 on a few rows before it is timed. Counters: GF/s by CPU time (4 D flops per
-// visible pair), and prefill's share of the multiply-add peak measured in this run; decode shows the bytes of keys and
-// values it reads per second; cascade shows how much faster sequences behind shared pages are together than one by one.
+// visible pair), and prefill's share of the multiply-add peak measured in this run; decode: bytes of keys and values
+// read per second; cascade: speedup of batching sequences with shared pages over running them one by one.
 
 #include <benchmark/benchmark.h>
 
@@ -21,7 +21,7 @@ void Prefill(benchmark::State& state, const std::string& isa, DType dtype, const
   bench.Begin(Phase::kPrefill, shape.tokens - kChunk, kChunk);
   bench.Attend();
   if (const double error = bench.ErrorOfRow(kChunk - 1, shape.tokens - 1); error > AttentionErrorMax(dtype)) {
-    return state.SkipWithError("the answer is wrong");
+    return state.SkipWithError("wrong result");
   }
   const double peak = cpu::PeakOf(**cpu::ChooseKernels(isa, dtype));
   double flops = 0, seconds = 0;
@@ -39,7 +39,7 @@ void Decode(benchmark::State& state, const std::string& isa, DType dtype, const 
   bench.Begin(Phase::kDecode, shape.tokens - 1, 1);
   bench.Attend();
   if (const double error = bench.ErrorOfRow(0, shape.tokens - 1); error > AttentionErrorMax(dtype)) {
-    return state.SkipWithError("the answer is wrong");
+    return state.SkipWithError("wrong result");
   }
   double bytes = 0, seconds = 0;
   for (auto _ : state) {
@@ -51,16 +51,16 @@ void Decode(benchmark::State& state, const std::string& isa, DType dtype, const 
   state.counters["GB/s"] = bytes / seconds * 1e-9;
 }
 
-// Sixteen sequences of twelve query lanes behind 16,384 shared keys, one by one and together; the bits must agree.
+// Sixteen sequences of twelve query lanes after 16,384 shared keys, one by one and batched; the bits must agree.
 void Cascade(benchmark::State& state, const std::string& isa, DType dtype) {
   constexpr int kSequences = 16, kLanesEach = 12, kLanesAll = kSequences * kLanesEach, kDim = 64, kSharedPages = 128;
   static_assert(kLanesAll <= cpu::kPrefillLanesMax);
   const cpu::KernelTable& kernels = **cpu::ChooseKernels(isa, dtype);
-  const size_t stride = size_t{2} * kPageTokens * kDim / kernels.per;
+  const size_t stride = size_t{2} * kPageTokens * kDim / kernels.elements_per_word;
   std::vector<float> pages(stride * (kSharedPages + kSequences)), queries = UniformVector(2, size_t{kLanesAll} * kDim),
                                                                   alone(queries.size()), together(queries.size());
   for (size_t i = 0; i < pages.size(); ++i) {
-    pages[i] = kernels.per == 1 ? Uniform(1, i) : cpu::PairOf(Uniform(1, 2 * i), Uniform(1, 2 * i + 1));
+    pages[i] = kernels.elements_per_word == 1 ? Uniform(1, i) : cpu::PairOf(Uniform(1, 2 * i), Uniform(1, 2 * i + 1));
   }
   std::vector<std::vector<int32_t>> tables(kSequences);
   for (int s = 0; s < kSequences; ++s) {

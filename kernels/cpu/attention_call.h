@@ -1,4 +1,4 @@
-// What every work item of one Attend reads, and what its planners share.
+// Shared state of the work items of one Attend, and helpers of their planners.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ struct AttentionCall {
     }
     return kv;
   }
-  // Rows of a prefill, from the sequence's first on, whose every pair is tested; those behind are computed by groups.
+  // Leading rows of a sequence's prefill whose every pair is tested; later rows are computed by groups.
   int tested_rows(int sequence) const {
     const SequenceRows& rows = workspace.flat.batch.sequences[sequence];
     if (args.groups == nullptr || !pages.shape().collects_keys) return rows.row_count;
@@ -65,29 +65,28 @@ AttentionCall MakeAttentionCall(const KernelTable& kernels, const CpuWorkspace& 
 
 inline int64_t Width(RowInterval seen) { return std::max(0, seen.end - seen.begin); }
 
-// Equal costs keep a fixed order, so that the list is the same every time; items that may read the same pages follow
-// each other.
+// Equal costs keep a fixed order, so that the list is deterministic; items that may read the same pages are adjacent.
 void SortHeaviestFirst(std::vector<AttentionItem>& items);
 
-// Lanes of an item where there are so many in all: several blocks, for they share what is read, but not so many that a
-// thread could run dry.
+// Lanes of an item for a total number of lanes: several blocks, which share the keys read, but few enough to keep all
+// threads busy.
 int LanesPerItem(int64_t lane_count, int lanes_per_block, int threads);
 
-// Lanes of each block of an item: as many as registers take, or fewer where that leaves fewer vectors half empty.
+// Lanes of each block of an item: as many as fit into registers, or fewer where that wastes fewer vector lanes.
 int LanesPerBlock(int lane_count, int lanes_max);
 
-// Adds the parts of a row and head in order, each brought to the largest reference by a power of two. part(n) is sums
-// of p v, from `sums_at` on the reference and the sum of p.
+// Adds the partial results of a row and head in order, each rescaled to the largest row maximum by a power of two.
+// part(n) is sums of p v, from `sums_at` on the row maximum and the sum of p.
 template <typename Part>
 void MergeParts(const AttentionCall& call, int row, int head, int sums_at, int part_count, const Part& part) {
   const size_t at = static_cast<size_t>(row) * call.heads + head;
   float* out = call.out + at * call.dim;
   std::fill(out, out + call.dim, 0.0f);
-  float reference = kNoReference, sum = 0;
-  for (int n = 0; n < part_count; ++n) reference = std::max(reference, part(n)[sums_at]);
+  float row_max = kEmptyRowMax, sum = 0;
+  for (int n = 0; n < part_count; ++n) row_max = std::max(row_max, part(n)[sums_at]);
   for (int n = 0; n < part_count; ++n) {
     const float* from = part(n);
-    const float factor = static_cast<float>(std::exp2(static_cast<double>(from[sums_at]) - reference));
+    const float factor = static_cast<float>(std::exp2(static_cast<double>(from[sums_at]) - row_max));
     for (int i = 0; i < call.dim; ++i) out[i] += from[i] * factor;
     sum += from[sums_at + 1] * factor;
   }
@@ -95,7 +94,7 @@ void MergeParts(const AttentionCall& call, int row, int head, int sums_at, int p
   for (int i = 0; i < call.dim; ++i) out[i] *= inverse;
   if (call.log_sum_exp != nullptr) {
     call.log_sum_exp[at] =
-        sum > 0 ? static_cast<float>((reference + std::log2(static_cast<double>(sum))) / kLog2EDouble) : kEmptyLse;
+        sum > 0 ? static_cast<float>((row_max + std::log2(static_cast<double>(sum))) / kLog2EDouble) : kEmptyLse;
   }
 }
 

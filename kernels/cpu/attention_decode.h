@@ -1,12 +1,12 @@
 // Decode attention of one query row and one KV group over one split of keys.
 //
-// Scores have keys in lanes and values have head dims in lanes, so both read the page as it is. Where a mask by groups
-// leaves few keys of a page, those that count are collected first. The reference is the
-// whole part of the largest score so far, moved between pages; values are summed in four chains by word (a key, or a
-// pair of bf16 keys) modulo 4. Splits
-// are fixed ranges of absolute positions and are merged in order, so bits depend on the row alone.
+// Scores have keys in lanes and values have head dims in lanes, so both read the page in place. Where a mask by groups
+// leaves few visible keys in a page, these are collected first. row_max is the whole part of the largest score so far,
+// updated between pages; values are summed in four chains by word (a key, or a pair of bf16 keys) modulo 4. Splits are
+// fixed ranges of absolute positions and are merged in order, so bits depend on the row alone. "per" is
+// KernelTable::elements_per_word.
 //
-// Shapes:  scratch holds per head the scaled query [D], the chains [4][D], the sums and the reference; the weights of a
+// Shapes:  scratch has per head the scaled query [D], the chains [4][D], the sums and row_max; the weights of a
 //          page [128]; a page of collected keys and values.
 #pragma once
 
@@ -35,8 +35,8 @@ inline void ScorePage(const float* keys, int words, const float* query, float* s
   }
 }
 
-// chains[word % 4][D] += weights[word] * values[word] over the words that hold keys [from, to) of a page. Words before
-// them weigh zero; words behind them are not touched, for they may be left from another sequence.
+// chains[word % 4][D] += weights[word] * values[word] over the words with keys [from, to) of a page. Words before them
+// have weight zero; words after them are not read: they may contain data of another sequence.
 template <typename S>
 inline void AddValues(const float* values, int dim, const float* weights, int from, int to, float* chains) {
   const int first = from / S::kPer / kChains * kChains, last = (to + S::kPer - 1) / S::kPer;
@@ -60,8 +60,8 @@ inline void AddValues(const float* values, int dim, const float* weights, int fr
   }
 }
 
-// A block of up to 128 keys as decode reads them, [128/16][D/per][16] and [D/16][128/per][16]. Of keys [from, to) those
-// count that share a group with the row, or all where `groups` is null.
+// A block of up to 128 keys in decode's layout, [128/16][D/per][16] and [D/16][128/per][16]. Of keys [from, to) those
+// are visible that share a group with the row, or all where `groups` is null.
 struct DecodeBlock {
   const float* keys;
   const float* values;
@@ -75,7 +75,7 @@ inline void TransposeKeys(const float* const* rows, int words, float* to) {
   for (int tile = 0; tile < kPageTokens; tile += kTile) TransposeRows<S>(rows + tile, words, to + tile * words, kTile);
 }
 
-// Pages as they are.
+// Pages read in place.
 struct PageKeys {
   template <typename S, typename Block>
   static void Each(const DecodeSplit& split, float*, const Block& block) {
@@ -102,7 +102,7 @@ struct TransposedKeys {
   }
 };
 
-// Pages as they are, with keys of the row's window in every group.
+// Pages read in place, with keys of the row's window in every group.
 struct MaskedPages {
   template <typename S, typename Block>
   static void Each(const DecodeSplit& split, float*, const Block& block) {
@@ -118,7 +118,7 @@ struct MaskedPages {
   }
 };
 
-// The keys that NearOrSharedMask lets the row see, collected 128 at a time in order of position.
+// The keys visible to the row under NearOrSharedMask, collected 128 at a time in order of position.
 struct ListedKeys {
   template <typename S, typename Block>
   static void Each(const DecodeSplit& split, float* tile, const Block& block) {
@@ -138,7 +138,7 @@ struct ListedKeys {
     for (int first = 0; first < count; first += kPageTokens) {
       const int taken = std::min(count - first, kPageTokens);
       const float* rows[kPageTokens];
-      // Rows beyond the last key repeat it and weigh nothing.
+      // Rows beyond the last key repeat it with weight zero.
       for (int n = 0; n < kPageTokens; ++n) rows[n] = KeyRow<S>(split.kv, words, list[first + std::min(n, taken - 1)]);
       TransposeKeys<S>(rows, words, tile);
       for (int n = 0; n < taken; ++n) CollectValue<S>(split.kv, dim, list[first + n], n, values);
@@ -149,16 +149,16 @@ struct ListedKeys {
   }
 };
 
-// What a head has added up so far.
+// The running state of a head.
 template <typename S>
 struct DecodeHead {
   float* query;   // [D/per]
   float* chains;  // [4][D]
   float* sums;    // [16]
-  float* reference;
+  float* row_max;
 
   DecodeHead(float* scratch, int dim)
-      : query(scratch), chains(scratch + dim), sums(chains + kChains * dim), reference(sums + kTile) {}
+      : query(scratch), chains(scratch + dim), sums(chains + kChains * dim), row_max(sums + kTile) {}
   static int Floats(int dim) { return (1 + kChains) * dim + 2 * kTile; }
 };
 
@@ -176,17 +176,17 @@ inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, c
   for (int k = kTile; k < kPageTokens; k += kTile) top = S::Max(top, S::Load(weights + k));
   const float page_top = MaxLanes<S>(top);
   typename S::V sums = S::Load(head.sums);
-  if (page_top > *head.reference) {
+  if (page_top > *head.row_max) {
     const typename S::V moved = S::Round(S::Set1(page_top));
-    const typename S::V scale = S::Scale2(S::Set1(1.0f), S::Sub(S::Set1(*head.reference), moved));
+    const typename S::V scale = S::Scale2(S::Set1(1.0f), S::Sub(S::Set1(*head.row_max), moved));
     sums = S::Mul(sums, scale);
     for (int i = 0; i < kChains * dim; i += kLanes) S::Store(head.chains + i, S::Mul(S::Load(head.chains + i), scale));
     float lanes[kLanes];
     S::Store(lanes, moved);
-    *head.reference = lanes[0];
+    *head.row_max = lanes[0];
   }
   for (int k = 0; k < kPageTokens; k += kTile) {
-    const typename S::V weight = WeightAgainst<S>(S::Load(weights + k), S::Set1(*head.reference));
+    const typename S::V weight = WeightAgainst<S>(S::Load(weights + k), S::Set1(*head.row_max));
     sums = S::Add(sums, weight);
     S::Store(weights + k, weight);
   }
@@ -213,7 +213,7 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
     std::fill(state.query + WordCount(split.head_dim, S::kPer), state.query + words, 0.0f);
     std::fill(state.chains, state.chains + kChains * dim, 0.0f);
     S::Store(state.sums, S::Zero());
-    *state.reference = kNoReference;
+    *state.row_max = kEmptyRowMax;
   }
   Keys::template Each<S>(split, tile, [&](const DecodeBlock& block) {
     for (int head = 0; head < split.head_count; ++head)
@@ -227,7 +227,7 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
       S::Store(partial + i, S::Add(S::Add(S::Load(chains + i), S::Load(chains + dim + i)),
                                    S::Add(S::Load(chains + 2 * dim + i), S::Load(chains + 3 * dim + i))));
     }
-    partial[dim] = *state.reference;
+    partial[dim] = *state.row_max;
     partial[dim + 1] = SumLanes<S>(S::Load(state.sums));
   }
 }

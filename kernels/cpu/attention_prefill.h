@@ -1,19 +1,20 @@
 // Prefill attention: blocks of up to 48 query rows in vector lanes, one KV head, any interval of keys per row.
 //
-// Scores are made transposed, keys by queries, so that the softmax statistics are vertical. The scores of one tile of 8
-// keys wait in the first-level cache and become weights among the products of the next tile. The running reference of a
-// row is a whole power of two that moves only when a score passes it by 20, and only between tiles aligned to absolute
-// position; rescaling is then exact and rare.
-// Every lane does the same operations in key order whatever shares its block, so a row's bits do not depend on
-// chunking, neighbours, threads or the number of vectors. So rows of several sequences may share a block where they
-// share pages (Hydragen, Juravsky et al. 2024, without its merge): behind those, each sequence's pages are walked with
-// the other lanes masked, and a masked key adds an exact zero. Masks (attention_variants.h) and the layout of keys are
-// template parameters.
+// Scores are computed transposed, keys by queries, so that the softmax statistics are vertical. The scores of one tile
+// of 8 keys stay in L1 and become weights interleaved with the products of the next tile. The running maximum row_max of
+// a row is a whole power of two that changes only when a score exceeds it by 20, and only between tiles aligned to
+// absolute position; rescaling is then exact and rare.
+// Every lane does the same operations in key order independent of its block, so a row's bits do not depend on chunking,
+// batching, threads or the number of vectors. So rows of several sequences may share a block where they share pages
+// (Hydragen, Juravsky et al. 2024, without its merge): after those, each sequence's pages are processed with the other
+// lanes masked, and a masked key adds an exact zero. Masks (attention_variants.h) and the layout of keys are template
+// parameters. "per" is KernelTable::elements_per_word.
 //
-// In bf16 the words of Q^T, K, P^T and V are pairs along the axis that is summed over; everything else is f32.
+// In bf16 the words of Q^T, K, P^T and V are pairs along the summation axis; everything else is f32.
 //
-// Shapes:  scratch holds P^T [128/per][lanes], and per block Q^T [D/per][lanes], O^T [D][lanes], reference and sum
-// [lanes]. Cost:    4 D flops per visible (row, key) and about 14 operations for its weight.
+// Shapes:  scratch holds P^T [128/per][lanes], and per block Q^T [D/per][lanes], O^T [D][lanes], row_max and sum
+//          [lanes].
+// Cost:    4 D flops per visible (row, key) and about 14 operations for its weight.
 #pragma once
 
 #include <algorithm>
@@ -29,18 +30,18 @@ namespace varifocal::kernels::cpu {
 
 inline constexpr int kTileKeys = 8;
 
-// One block on its way through the pages.
+// The state of one block.
 template <typename S, int kVectors>
 struct PrefillLanes {
   static constexpr int kWidth = kVectors * kLanes;
   float* weights;     // words [128/per][kWidth], keys of the current page; shared by the blocks of a call
   float* queries;     // words [D/per][kWidth], scaled by scale * log2(e)
   float* outs;        // [D][kWidth]
-  float* references;  // [kWidth]
+  float* row_maxima;  // [kWidth]
   float* sums;        // [kWidth]
   float begins[kWidth], ends[kWidth];
   float nears[kWidth], groups[kWidth];  // of masks that read groups; groups are bits
-  MaskRange range;                      // its first from a tile's edge on
+  MaskRange range;                      // begins at a tile boundary
 };
 
 // Sixteen lanes' queries, scaled (see QueryFactor), as words.
@@ -54,7 +55,7 @@ inline void LoadQueries(const PrefillBlock& block, int head_dim, int first_lane,
     from[i] = block.queries[lane];
     scales[i] = first_lane + i < block.lane_count ? block.scales[lane] : 0.0f;
   }
-  float* rows = lanes.outs + first_lane;  // room not in use yet
+  float* rows = lanes.outs + first_lane;  // not in use yet
   TransposeRows<S>(from, head_dim, rows, kWidth);
   typename S::V largest = S::Zero();
   for (int i = 0; i < head_dim; ++i) {
@@ -81,7 +82,7 @@ inline void BeginBlock(const PrefillBlock& block, int head_dim, PrefillLanes<S, 
   for (int v = 0; v < kVectors; ++v) LoadQueries<S, kVectors>(block, head_dim, v * kLanes, lanes);
   std::fill(lanes.queries + WordCount(head_dim, S::kPer) * kWidth, lanes.queries + dim / S::kPer * kWidth, 0.0f);
   std::fill(lanes.outs, lanes.outs + dim * kWidth, 0.0f);
-  std::fill(lanes.references, lanes.references + kWidth, kNoReference);
+  std::fill(lanes.row_maxima, lanes.row_maxima + kWidth, kEmptyRowMax);
   std::fill(lanes.sums, lanes.sums + kWidth, 0.0f);
 }
 
@@ -91,7 +92,7 @@ inline void AccumulateValues(const float* values, int dim, int from, int to, Pre
   constexpr int kWidth = kVectors * kLanes;
   constexpr int kDims = S::kValueDims;
   if (from >= to) return;
-  // Whole words: a key beyond the last one weighs zero, and its value is finite (see PagePool::WriteToken).
+  // Whole words: a key beyond the last one has weight zero, and its value is finite (see PagePool::WriteToken).
   const int first_word = from / S::kPer, last_word = (to + S::kPer - 1) / S::kPer;
   for (int d = 0; d < dim; d += kDims) {
     const float* column = values + (d / kTile) * (kPageTokens / S::kPer) * kTile + d % kTile;
@@ -121,16 +122,15 @@ inline void AccumulateValues(const float* values, int dim, int from, int to, Pre
   }
 }
 
-// Moves the reference of the lanes whose score passed it; the others are multiplied by 2^0.
+// Updates row_max of the lanes whose score exceeded it; the others are multiplied by 2^0.
 template <typename S, int kVectors>
-inline void MoveReferences(const typename S::V* tops, int dim, PrefillLanes<S, kVectors>& lanes) {
+inline void UpdateRowMaxima(const typename S::V* tops, int dim, PrefillLanes<S, kVectors>& lanes) {
   constexpr int kWidth = kVectors * kLanes;
   for (int v = 0; v < kVectors; ++v) {
-    const typename S::V old = S::Load(lanes.references + v * kLanes);
-    const typename S::V moved =
-        S::SelectGreater(tops[v], S::Add(old, S::Set1(kReferenceSlack)), S::Round(tops[v]), old);
+    const typename S::V old = S::Load(lanes.row_maxima + v * kLanes);
+    const typename S::V moved = S::SelectGreater(tops[v], S::Add(old, S::Set1(kRowMaxSlack)), S::Round(tops[v]), old);
     const typename S::V factor = S::Scale2(S::Set1(1.0f), S::Sub(old, moved));
-    S::Store(lanes.references + v * kLanes, moved);
+    S::Store(lanes.row_maxima + v * kLanes, moved);
     S::Store(lanes.sums + v * kLanes, S::Mul(S::Load(lanes.sums + v * kLanes), factor));
     for (int i = 0; i < dim; ++i) {
       float* out = lanes.outs + i * kWidth + v * kLanes;
@@ -139,17 +139,17 @@ inline void MoveReferences(const typename S::V* tops, int dim, PrefillLanes<S, k
   }
 }
 
-// Weights of keys [2 pair, 2 pair + 2) of the tile at `offset` of the page, from their scores, and into the sums.
+// Computes weights of keys [2 pair, 2 pair + 2) of the tile at `offset` of the page from their scores; adds them to sums.
 template <typename S, int kVectors>
-[[gnu::always_inline]] inline void WeighPair(const float* scores, int pair, int offset,
-                                             PrefillLanes<S, kVectors>& lanes) {
+[[gnu::always_inline]] inline void ComputeWeightPair(const float* scores, int pair, int offset,
+                                                     PrefillLanes<S, kVectors>& lanes) {
   constexpr int kWidth = kVectors * kLanes;
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
-    const typename S::V reference = S::Load(lanes.references + v * kLanes);
+    const typename S::V row_max = S::Load(lanes.row_maxima + v * kLanes);
     const float* from = scores + 2 * pair * kWidth + v * kLanes;
-    const typename S::V even = WeightAgainst<S>(S::Load(from), reference);
-    const typename S::V odd = WeightAgainst<S>(S::Load(from + kWidth), reference);
+    const typename S::V even = WeightAgainst<S>(S::Load(from), row_max);
+    const typename S::V odd = WeightAgainst<S>(S::Load(from + kWidth), row_max);
     float* to = lanes.weights + (offset + 2 * pair) / S::kPer * kWidth + v * kLanes;
     if constexpr (S::kPer == 1) {
       S::Store(to, even);
@@ -163,8 +163,8 @@ template <typename S, int kVectors>
 }
 
 // Scores of 8 keys from `keys` ([D/per][16] columns, or collected rows [8][D/per]) against all lanes. After each quarter
-// of the way `between` weighs a pair of the tile before: its operations run beside the products, on the units that those
-// leave idle.
+// `between` computes the weights of a pair of the previous tile: its operations overlap with the products, on other
+// execution units.
 template <typename S, int kVectors, bool kCollected, typename Between>
 [[gnu::always_inline]] inline void ScoreTile(const float* keys, int words, const float* queries,
                                              typename S::V (&score)[kTileKeys][kVectors], const Between& between) {
@@ -200,13 +200,13 @@ template <typename S, int kVectors, bool kCollected, typename Between>
   }
 }
 
-// What lanes [from, to) see; the others see nothing.
+// Sets the masks of lanes [from, to); the others see no key.
 template <typename S, int kVectors>
 inline void FindRanges(const PrefillBlock& block, int from, int to, PrefillLanes<S, kVectors>& lanes) {
   constexpr int kWidth = kVectors * kLanes;
   const bool whole = from == 0 && to == block.lane_count;
   for (int lane = 0; lane < kWidth; ++lane) {
-    // Idle lanes repeat the first row's mask, so that they never make a full tile a partial one.
+    // Idle lanes repeat the first row's mask, so that they never turn a full tile into a partial one.
     const MaskRow& row = block.masks[lane < block.lane_count ? lane : 0];
     const RowInterval seen = whole || (lane >= from && lane < to) ? row.seen : RowInterval{0, 0};
     lanes.begins[lane] = static_cast<float>(seen.begin);
@@ -216,12 +216,12 @@ inline void FindRanges(const PrefillBlock& block, int from, int to, PrefillLanes
   }
   lanes.range = {};
   for (int lane = from; lane < to; ++lane) lanes.range.Add(block.masks[lane]);
-  // Beside lanes that see nothing no tile is full.
+  // No tile is full while some lanes see no key.
   if (!whole) lanes.range.full_last = 0;
   lanes.range.first = lanes.range.first / kTileKeys * kTileKeys;
 }
 
-// kMaskedScore in the lanes whose groups do not count with those of a key.
+// kMaskedScore in the lanes that share no group with a key.
 template <typename S, typename Mask>
 [[gnu::always_inline]] inline typename S::V MaskByGroups(typename S::V lanes, uint32_t key, typename S::V score) {
   const typename S::V masked = S::Set1(kMaskedScore);
@@ -229,7 +229,7 @@ template <typename S, typename Mask>
   return S::SelectAnyBit(lanes, key, score, masked);
 }
 
-// Scores of the keys a lane does not see become kMaskedScore, in memory, where the tops are taken anew. `groups` are
+// Sets the scores of the keys a lane does not see to kMaskedScore, in memory, and recomputes the tops. `groups` are
 // those of the tile's keys.
 template <typename S, int kVectors, typename Mask>
 [[gnu::noinline]] void MaskTile(int key, const uint32_t* groups, const PrefillLanes<S, kVectors>& lanes, float* scores,
@@ -257,14 +257,14 @@ template <typename S, int kVectors, typename Mask>
   }
 }
 
-// A page as AttendPage reads it.
+// A page as passed to AttendPage.
 struct KeyPage {
   const float* keys;
   const float* values;
-  const uint32_t* groups;  // where the mask reads them
+  const uint32_t* groups;  // null unless the mask reads them
 };
 
-// Where pages come from and how their keys are stored. `first` is the page's first key, `last` the end of what is read,
+// The source of pages and the layout of their keys. `first` is the page's first key, `last` the end of the keys read,
 // `room` a page of scratch.
 struct PoolPages {
   static constexpr bool kCollected = false;
@@ -273,7 +273,7 @@ struct PoolPages {
     const int page = first / kPageTokens;
     return {kv.keys(page), kv.values(page, dim / S::kPer), Mask::kReadsGroups ? kv.groups(page) : nullptr};
   }
-  // Brings nearer the part of the next page that belongs to the tile at `key`.
+  // Prefetches the part of the next page that belongs to the tile at `key`.
   template <typename S>
   static void Prefetch(const PrefillBlocks& args, int dim, int key, int last) {
     const int words = dim / S::kPer, next = key / kPageTokens + 1;
@@ -299,8 +299,8 @@ struct ListedPages {
   }
 };
 
-// The keys of one page, [page_first, page_first + 128), that some row sees. With `ahead` the page behind it, of keys
-// before `ahead_last`, is brought nearer meanwhile.
+// The keys of one page, [page_first, page_first + 128), visible to some row. With `ahead` the next page, keys before
+// `ahead_last`, is prefetched into L2.
 template <typename S, int kVectors, typename Mask, typename Pages>
 void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlocks* ahead, int ahead_last,
                 PrefillLanes<S, kVectors>& lanes) {
@@ -312,15 +312,15 @@ void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlock
   const int page_last = std::min(page_first + kPageTokens, lanes.range.last);
   const int first = std::max(page_first, lanes.range.first);
   const uint32_t* groups = page.groups;
-  int pending = first;                           // weights from here on are not in the sums yet
-  alignas(64) float scores[kTileKeys * kWidth];  // of the tile that is to be weighed
+  int pending = first;                           // weights from here on are not yet in the sums
+  alignas(64) float scores[kTileKeys * kWidth];  // of the tile whose weights are pending
   for (int key = first; key < page_last; key += kTileKeys) {
     const int offset = key - page_first;
     if (ahead != nullptr) Pages::template Prefetch<S>(*ahead, dim, key, ahead_last);
     typename S::V score[kTileKeys][kVectors];
     const float* tile = kCollected ? keys + offset * words : keys + (offset / kTile) * words * kTile + offset % kTile;
     ScoreTile<S, kVectors, kCollected>(tile, words, lanes.queries, score, [&](int pair) {
-      if (key > first) WeighPair<S, kVectors>(scores, pair, offset - kTileKeys, lanes);
+      if (key > first) ComputeWeightPair<S, kVectors>(scores, pair, offset - kTileKeys, lanes);
     });
     const TileCover cover = Mask::Tile(lanes.range, key, kTileKeys);
     if constexpr (Mask::kReadsGroups) {
@@ -350,18 +350,18 @@ void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlock
     bool passed = false;
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) {
-      passed |= S::AnyGreater(top[v], S::Add(S::Load(lanes.references + v * kLanes), S::Set1(kReferenceSlack)));
+      passed |= S::AnyGreater(top[v], S::Add(S::Load(lanes.row_maxima + v * kLanes), S::Set1(kRowMaxSlack)));
     }
     if (passed) [[unlikely]] {
       AccumulateValues<S, kVectors>(values, dim, pending - page_first, offset, lanes);
       pending = key;
-      MoveReferences<S, kVectors>(top, dim, lanes);
+      UpdateRowMaxima<S, kVectors>(top, dim, lanes);
     }
   }
   for (int pair = 0; pair < kTileKeys / 2; ++pair) {
-    WeighPair<S, kVectors>(scores, pair, (page_last - 1 - page_first) / kTileKeys * kTileKeys, lanes);
+    ComputeWeightPair<S, kVectors>(scores, pair, (page_last - 1 - page_first) / kTileKeys * kTileKeys, lanes);
   }
-  // Not beyond the last key some row sees: what lies there may be left from another sequence.
+  // Not beyond the last visible key: later ones may contain data of another sequence.
   AccumulateValues<S, kVectors>(values, dim, pending - page_first, page_last - page_first, lanes);
 }
 
@@ -374,7 +374,7 @@ inline void StoreRows(const PrefillBlock& block, int head_dim, bool is_part, con
                           std::min(kLanes, block.lane_count - first));
     }
     for (int lane = 0; lane < block.lane_count; ++lane) {
-      block.outs[lane][head_dim] = lanes.references[lane];
+      block.outs[lane][head_dim] = lanes.row_maxima[lane];
       block.outs[lane][head_dim + 1] = lanes.sums[lane];
     }
     return;
@@ -391,12 +391,12 @@ inline void StoreRows(const PrefillBlock& block, int head_dim, bool is_part, con
     if (block.log_sum_exps[lane] == nullptr) continue;
     const float sum = lanes.sums[lane];
     *block.log_sum_exps[lane] =
-        sum > 0 ? static_cast<float>((lanes.references[lane] + std::log2(static_cast<double>(sum))) / kLog2EDouble)
+        sum > 0 ? static_cast<float>((lanes.row_maxima[lane] + std::log2(static_cast<double>(sum))) / kLog2EDouble)
                 : kEmptyLse;
   }
 }
 
-// The pages that lanes do not share, sequence by sequence.
+// The pages not shared by all lanes, sequence by sequence.
 template <typename S, int kVectors, typename Mask, typename Pages>
 void AttendOwnPages(const PrefillBlocks& args, const PrefillBlock& block, PrefillLanes<S, kVectors>& lanes) {
   int to = 0;
@@ -415,7 +415,7 @@ void AttendOwnPages(const PrefillBlocks& args, const PrefillBlock& block, Prefil
   }
 }
 
-// Page by page, every block in turn, so that a page is read from memory once for all of them.
+// Page by page, all blocks in turn, so that a page is read from memory once.
 template <typename S, int kVectors, typename Mask, typename Pages>
 void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
   constexpr int kWidth = kVectors * kLanes;
@@ -429,8 +429,8 @@ void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
     lanes[b].weights = scratch;
     lanes[b].queries = next;
     lanes[b].outs = lanes[b].queries + dim * kWidth;
-    lanes[b].references = lanes[b].outs + dim * kWidth;
-    lanes[b].sums = lanes[b].references + kWidth;
+    lanes[b].row_maxima = lanes[b].outs + dim * kWidth;
+    lanes[b].sums = lanes[b].row_maxima + kWidth;
     next = lanes[b].sums + kWidth;
     BeginBlock<S, kVectors>(args.blocks[b], args.head_dim, lanes[b]);
     FindRanges<S, kVectors>(args.blocks[b], 0, args.blocks[b].lane_count, lanes[b]);

@@ -1,10 +1,10 @@
-// One sequence whose keys and values are in pages, for the benchmarks of attention, and its answer in float64.
+// One sequence whose keys and values are in pages, for the benchmarks of attention, and its float64 reference.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/conformance/rig.h"
+#include "kernels/conformance/test_harness.h"
 #include "kernels/group_routing.h"
 
 namespace varifocal::kernels {
@@ -18,7 +18,7 @@ struct AttentionShape {
 // One sequence whose keys and values are in pages.
 class AttentionBench {
  public:
-  // With `groups` tokens belong to groups by their inputs, each to as many and all equally often.
+  // With `groups` tokens are assigned to groups by their inputs: equally many per token, all equally often.
   AttentionBench(const std::string& isa, DType dtype, int thread_count, const AttentionShape& shape,
                  const AttentionGroups& groups = {})
       : shape_(shape), groups_(groups) {
@@ -183,7 +183,7 @@ class AttentionBench {
   SequenceRows sequence_;
 };
 
-// Values reach 16: an error of 1e-3 is 6e-5 of that, ten times what f32 shows and far below any mistake. In bf16 scaled
+// Values reach 16: an error of 1e-3 is 6e-5 of that, ten times the f32 error and far below that of a bug. In bf16 scaled
 // queries, keys, values and weights are rounded to 2^-9 and scores reach 30.
 inline double AttentionErrorMax(DType dtype) { return dtype == DType::kBF16 ? 1.0 : 1e-3; }
 

@@ -1,4 +1,4 @@
-// The machine's own multiply-add peak of one thread, measured beside a benchmark, so that its figures are ratios.
+// The machine's multiply-add peak of one thread, measured in the same run as a benchmark, so that results are ratios.
 #pragma once
 
 #include <time.h>
@@ -20,7 +20,7 @@ inline std::vector<std::pair<std::string, DType>> MeasuredKernels() {
   return measured;
 }
 
-// CPU seconds of this thread: on a shared machine the honest clock for code that does not wait.
+// CPU seconds of this thread: robust on a shared machine for code that does not block.
 inline double ThreadSeconds() {
   timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -52,7 +52,7 @@ inline double ReadBandwidth() {
     }
     best = std::max(best, kWords * sizeof(uint64_t) / (ThreadSeconds() - start));
   }
-  for (const uint64_t sum : sums) best = sum == 12345 ? 0 : best;  // so that the sums are needed
+  for (const uint64_t sum : sums) best = sum == 12345 ? 0 : best;  // keeps the sums from being optimized away
   return best;
 }
 

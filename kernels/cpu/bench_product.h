@@ -1,9 +1,9 @@
-// One matrix product and its answer in float64, for the benchmarks.
+// One matrix product and its float64 reference, for the benchmarks.
 #pragma once
 
 #include <cmath>
 
-#include "kernels/conformance/rig.h"
+#include "kernels/conformance/test_harness.h"
 
 namespace varifocal::kernels {
 

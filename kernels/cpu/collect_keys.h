@@ -1,4 +1,4 @@
-// Copies of single keys and values into a page of their own, so that kernels read collected keys as they read a page.
+// Copies single keys and values into a page, so that kernels read collected keys in the layout of a page.
 //
 // Shapes:  from a pool whose K is [128][D/per]; to K rows of D/per words and V [D/16][128/per][16].
 #pragma once
@@ -19,8 +19,8 @@ inline void CopyWords(const float* from, int words, float* to) {
   for (; i < words; ++i) to[i] = from[i];
 }
 
-// The value of the key at `position` into place `n` of a V tile. In bf16 an even place clears the odd one beside it,
-// which may stay empty.
+// The value of the key at `position` into slot `n` of a V tile. In bf16 an even slot clears the odd slot of its word,
+// which may stay unused.
 template <typename S>
 inline void CollectValue(const KeyValues& kv, int dim, int position, int n, float* values) {
   const int words = dim / S::kPer, key = position % kPageTokens;
@@ -37,7 +37,7 @@ inline void CollectValue(const KeyValues& kv, int dim, int position, int n, floa
   }
 }
 
-// Brings a key and its value into the second-level cache.
+// Prefetches a key and its value into L2.
 template <typename S>
 inline void PrefetchKey(const KeyValues& kv, int dim, int position) {
   const int words = dim / S::kPer;
@@ -47,7 +47,7 @@ inline void PrefetchKey(const KeyValues& kv, int dim, int position) {
   for (int d = 0; d < dim; d += kTile, value += kPageTokens / S::kPer * kTile) __builtin_prefetch(value, 0, 2);
 }
 
-// Keys and values at `positions` as a page: K [128][D/per], then V. `page` has room for one.
+// Keys and values at `positions` as a page: K [128][D/per], then V.
 template <typename S>
 inline void CollectPage(const KeyValues& kv, int dim, const int32_t* positions, int count, float* page) {
   const int words = dim / S::kPer;

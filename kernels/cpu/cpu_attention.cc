@@ -60,15 +60,15 @@ namespace {
 
 using Call = AttentionCall;
 
-// Sequences [first, last) that begin with the same pages.
+// Sequences [first, last) with the same leading pages.
 struct Sharing {
   int last = 0;
   int keys = 0;  // in the shared pages
 };
 
-// Sequences in a row share their leading pages while those are at least three quarters of what each of them may see:
-// behind them a sequence's lanes have a block's registers to themselves. One alone shares every page with itself, and so
-// does one whose last rows are computed by groups.
+// Consecutive sequences are processed together over shared leading pages while those are at least three quarters of each
+// sequence's visible pages: after them a block's registers are used by the lanes of one sequence only. A single sequence,
+// or one whose last rows are computed by groups, shares all of its pages with itself.
 Sharing FindSharing(const Call& call, int first) {
   const std::span<const SequenceRows> sequences = call.workspace.flat.batch.sequences;
   const auto keys_of = [&](int s) { return sequences[s].first_position + sequences[s].row_count; };
@@ -118,7 +118,7 @@ void PlanPrefill(const Call& call, int threads, std::vector<AttentionItem>& item
   SortHeaviestFirst(items);
 }
 
-// Lane n is row n / group behind the first sequence's first row, head n % group.
+// Lane n is row n / group counted from the first sequence's first row, head n % group.
 void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& item, float* scratch) {
   const FlatBatch& flat = call.workspace.flat;
   PrefillBlock blocks[kPrefillBlocksMax];
@@ -237,7 +237,7 @@ void ExplainAttention(const CpuWorkspace& workspace, const AttentionProbabilitie
   const RowInterval seen = flat.batch.masks[args.mask_index][args.row];
   VF_CHECK(args.out.size() == static_cast<size_t>(Width(seen)), "one probability per visible key");
   float key[kHeadDimMax];
-  // Twice through the keys: the largest score and the sum first, so that nothing but the answer is stored.
+  // Two passes over the keys: the largest score and the sum first, so that no scores are stored.
   const auto score_of = [&](int position) {
     pages.ReadKey(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens, args.head / group,
                   key);

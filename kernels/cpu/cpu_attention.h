@@ -1,5 +1,5 @@
 // Work items of attention: (KV head, block of query lanes) in prefill, (KV head, row, split of keys) in decode, the
-// heaviest first; every output row is made by one thread, decode splits are merged in key order.
+// heaviest first; every output row is computed by one thread, decode splits are merged in key order.
 #pragma once
 
 #include "kernels/cpu/cpu_workspace.h"

@@ -18,12 +18,12 @@ namespace varifocal::kernels {
 namespace cpu {
 namespace {
 
-// Rows of one work item where a row is little work.
+// Rows of one work item for cheap rows.
 constexpr int kRowsPerItem = 16;
 constexpr int kThreadsMax = 1024;
 
-CpuWorkspace& Own(Workspace& workspace) { return static_cast<CpuWorkspace&>(workspace); }
-const PackedWeight& Own(const Weight& weight) { return static_cast<const PackedWeight&>(weight); }
+CpuWorkspace& Cast(Workspace& workspace) { return static_cast<CpuWorkspace&>(workspace); }
+const PackedWeight& Cast(const Weight& weight) { return static_cast<const PackedWeight&>(weight); }
 
 Error OkUnlessCancelled(bool finished) { return finished ? Error{} : CancelledError(); }
 
@@ -97,17 +97,17 @@ class CpuBackend final : public HostBackend {
     return CpuWorkspace::Create(shape, kernels_, pool_.thread_count());
   }
   Error BeginStep(Workspace& workspace, const Batch& batch) override {
-    return Own(workspace).flat.Assign(batch, Own(workspace).shape);
+    return Cast(workspace).flat.Assign(batch, Cast(workspace).shape);
   }
 
   Error Embed(Workspace& workspace, const EmbedArgs& args) override {
-    const PackedWeight& table = Own(*args.table);
-    const FlatBatch& flat = Own(workspace).flat;
+    const PackedWeight& table = Cast(*args.table);
+    const FlatBatch& flat = Cast(workspace).flat;
     VF_CHECK(args.tokens.size() == static_cast<size_t>(flat.row_count()), "one token per row");
     const int64_t width = table.columns();
     float* out = HostData<float>(args.out, flat.row_count() * width);
     return EachRow(flat, [&](int row, int) {
-      VF_CHECK(args.tokens[row] >= 0 && args.tokens[row] < table.rows(), "a token id outside the vocabulary");
+      VF_CHECK(args.tokens[row] >= 0 && args.tokens[row] < table.rows(), "token id outside the vocabulary");
       float* to = out + row * width;
       table.ReadRow(args.tokens[row], to);
       if (args.multiplier != 1.0f) {
@@ -115,13 +115,13 @@ class CpuBackend final : public HostBackend {
       }
       if (args.positions == nullptr) return;
       VF_CHECK(flat.row_positions[row] < args.positions->rows(), "a position beyond the position table");
-      Own(*args.positions).AddRow(flat.row_positions[row], to);
+      Cast(*args.positions).AddRow(flat.row_positions[row], to);
     });
   }
 
   Error Norm(Workspace& workspace, const NormArgs& args) override {
-    const FlatBatch& flat = Own(workspace).flat;
-    const int64_t width = Own(workspace).shape.model_dim;
+    const FlatBatch& flat = Cast(workspace).flat;
+    const int64_t width = Cast(workspace).shape.model_dim;
     const float* x = HostData<float>(args.x, flat.row_count() * width);
     const float* weight = OptionalHostData<float>(args.weight, width);
     VF_CHECK(weight != nullptr || args.kind == NormKind::kNone, "a norm has a weight");
@@ -143,12 +143,12 @@ class CpuBackend final : public HostBackend {
   Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) override;
 
   Error Attend(Workspace& workspace, const AttendArgs& args) override {
-    return OkUnlessCancelled(RunAttention(kernels_, pool_, Own(workspace), args));
+    return OkUnlessCancelled(RunAttention(kernels_, pool_, Cast(workspace), args));
   }
 
   Error Linear(Workspace& workspace, const LinearArgs& args) override {
-    const PackedWeight& weight = Own(*args.weight);
-    const int rows = Own(workspace).flat.row_count();
+    const PackedWeight& weight = Cast(*args.weight);
+    const int rows = Cast(workspace).flat.row_count();
     return Multiply(workspace, {.x = HostData<float>(args.x, rows * weight.columns()),
                                 .weight = &weight,
                                 .row_count = rows,
@@ -158,8 +158,8 @@ class CpuBackend final : public HostBackend {
                                 .out = HostData<float>(args.out, rows * weight.rows())});
   }
   Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {
-    const PackedWeight& weight = Own(*args.weight);
-    const int rows = Own(workspace).flat.row_count();
+    const PackedWeight& weight = Cast(*args.weight);
+    const int rows = Cast(workspace).flat.row_count();
     return Multiply(workspace, {.x = HostData<float>(args.x, rows * weight.columns()),
                                 .weight = &weight,
                                 .row_count = rows,
@@ -170,9 +170,9 @@ class CpuBackend final : public HostBackend {
   }
   Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) override;
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
-    const PackedWeight& weight = Own(*args.weight);
+    const PackedWeight& weight = Cast(*args.weight);
     VF_CHECK(weight.gated(), "LinearGated needs a kGateUp weight");
-    const int rows = Own(workspace).flat.row_count();
+    const int rows = Cast(workspace).flat.row_count();
     return Multiply(workspace, {.x = HostData<float>(args.x, rows * weight.columns()),
                                 .weight = &weight,
                                 .row_count = rows,
@@ -183,16 +183,16 @@ class CpuBackend final : public HostBackend {
   }
 
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override {
-    if (args.rows.size() > static_cast<size_t>(Own(workspace).shape.head_row_count_max)) {
+    if (args.rows.size() > static_cast<size_t>(Cast(workspace).shape.head_row_count_max)) {
       return {ErrorCode::kInvalidArgument, "an LM head call of " + std::to_string(args.rows.size()) +
                                                " rows exceeds the planned " +
-                                               std::to_string(Own(workspace).shape.head_row_count_max)};
+                                               std::to_string(Cast(workspace).shape.head_row_count_max)};
     }
-    return OkUnlessCancelled(RunLmHead(kernels_, pool_, Own(workspace), args));
+    return OkUnlessCancelled(RunLmHead(kernels_, pool_, Cast(workspace), args));
   }
 
   Error AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) override {
-    ExplainAttention(Own(workspace), args);
+    ExplainAttention(Cast(workspace), args);
     return {};
   }
 
@@ -208,22 +208,23 @@ class CpuBackend final : public HostBackend {
   }
 
   Error Multiply(Workspace& workspace, const MatmulArgs& args) {
-    CpuWorkspace& own = Own(workspace);
-    VF_CHECK(kernels_.per == 1 || args.weight->columns() <= std::max({own.shape.model_dim, own.shape.ffn_dim,
-                                                                      own.shape.query_head_count * own.shape.head_dim}),
+    CpuWorkspace& own = Cast(workspace);
+    VF_CHECK(kernels_.elements_per_word == 1 ||
+                 args.weight->columns() <= std::max({own.shape.model_dim, own.shape.ffn_dim,
+                                                     own.shape.query_head_count * own.shape.head_dim}),
              "the workspace was planned for this model");
     return OkUnlessCancelled(RunMatmul(kernels_, pool_, args, own.words.get(), own.flat.batch.cancelled));
   }
 
-  // A product and its bias, into the workspace, for what follows it.
+  // A product and its bias, into the workspace.
   Error Project(Workspace& workspace, const Slice& x, const PackedWeight& weight, const Slice& bias) {
-    const int rows = Own(workspace).flat.row_count();
+    const int rows = Cast(workspace).flat.row_count();
     return Multiply(workspace, {.x = HostData<float>(x, rows * weight.columns()),
                                 .weight = &weight,
                                 .row_count = rows,
                                 .epilogue = Epilogue::kStore,
                                 .bias = OptionalHostData<float>(bias, weight.rows()),
-                                .out = Own(workspace).projected.get()});
+                                .out = Cast(workspace).projected.get()});
   }
 
   const KernelTable& kernels_;
@@ -231,15 +232,15 @@ class CpuBackend final : public HostBackend {
 };
 
 Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
-  const FlatBatch& flat = Own(workspace).flat;
+  const FlatBatch& flat = Cast(workspace).flat;
   if (Error error = CheckTauRows(flat.batch, args.mean); !error.ok()) return error;
-  const int64_t width = Own(workspace).shape.model_dim;
+  const int64_t width = Cast(workspace).shape.model_dim;
   auto& pool = static_cast<PagePool&>(*args.pool);
   const float* x = HostData<float>(args.x, flat.row_count() * width);
   const float* weight = HostData<float>(args.weight, width);
   float* scales = HostData<float>(args.row_scales, flat.row_count());
   uint32_t* counts = OptionalHostData<uint32_t>(args.bound_counts, flat.batch.sequences.size() * 2);
-  float* raw = Own(workspace).row_values.get();
+  float* raw = Cast(workspace).row_values.get();
   if (Error error =
           EachRow(flat, [&](int row, int) { raw[row] = kernels_.dot(x + row * width, weight, width) + args.bias; });
       !error.ok()) {
@@ -253,7 +254,7 @@ Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
       return reinterpret_cast<double*>(page + static_cast<size_t>(args.annotation_offset) * kPageTokens) +
              position % kPageTokens;
     };
-    // Added one by one in position order, so that the sum at a position does not depend on where steps begin.
+    // Summed sequentially in position order, so that the sum at a position does not depend on step boundaries.
     double sum = sequence.first_position == 0 ? 0.0 : *sum_at(sequence.first_position - 1);
     for (int i = 0; i < sequence.row_count; ++i) {
       sum += static_cast<double>(raw[first + i]);
@@ -278,19 +279,19 @@ Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
 }
 
 Error CpuBackend::RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) {
-  const FlatBatch& flat = Own(workspace).flat;
-  const int64_t width = Own(workspace).shape.model_dim;
+  const FlatBatch& flat = Cast(workspace).flat;
+  const int64_t width = Cast(workspace).shape.model_dim;
   auto& pool = static_cast<PagePool&>(*args.pool);
-  VF_CHECK(Own(workspace).shape.gather_top_k_max > 0, "the workspace was planned for groups");
+  VF_CHECK(Cast(workspace).shape.gather_top_k_max > 0, "the workspace was planned for groups");
   const int count = args.group_count, routing_dim = args.routing_dim;
   const float* x = HostData<float>(args.x, flat.row_count() * width);
   const float* projection = HostData<float>(args.projection, routing_dim * width);
   const float* centroids = HostData<float>(args.centroids, static_cast<size_t>(count) * routing_dim);
   const float* bias = OptionalHostData<float>(args.group_bias, count);
-  float* scores = Own(workspace).row_values.get();
+  float* scores = Cast(workspace).row_values.get();
   if (Error error = EachRow(flat,
                             [&](int row, int thread) {
-                              float* routed = Own(workspace).scratch(thread);
+                              float* routed = Cast(workspace).scratch(thread);
                               for (int r = 0; r < routing_dim; ++r)
                                 routed[r] = kernels_.dot(x + row * width, projection + r * width, width);
                               for (int g = 0; g < count; ++g)
@@ -311,8 +312,8 @@ Error CpuBackend::RouteGroups(Workspace& workspace, const RouteGroupsArgs& args)
 }
 
 Error CpuBackend::LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) {
-  CpuWorkspace& own = Own(workspace);
-  const PackedWeight& weight = Own(*args.weight);
+  CpuWorkspace& own = Cast(workspace);
+  const PackedWeight& weight = Cast(*args.weight);
   const int rows = own.flat.row_count();
   const int64_t width = weight.rows();
   VF_CHECK(width == own.shape.model_dim, "a product added to the residual is as wide as the model");
@@ -329,9 +330,9 @@ Error CpuBackend::LinearNormResidual(Workspace& workspace, const LinearNormResid
 }
 
 Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) {
-  CpuWorkspace& own = Own(workspace);
+  CpuWorkspace& own = Cast(workspace);
   const FlatBatch& flat = own.flat;
-  const PackedWeight& weight = Own(*args.weight);
+  const PackedWeight& weight = Cast(*args.weight);
   auto& pool = static_cast<PagePool&>(*args.pool);
   const int dim = pool.shape().head_dim, kv_heads = pool.shape().kv_head_count, query_heads = args.query_head_count;
   const int width = (query_heads + 2 * kv_heads) * dim;

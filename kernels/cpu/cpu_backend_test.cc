@@ -1,5 +1,5 @@
-// What the conformance table does not ask of the CPU backend: its choices and refusals, agreement of the instruction
-// sets bit by bit, memory it states against memory it takes, and the accuracy of exp2.
+// Tests of the CPU backend beyond the conformance table: kernel choice and rejected options, identical bits of the
+// instruction sets, stated against allocated memory, and the accuracy of exp2.
 
 #include "kernels/cpu/cpu_backend.h"
 
@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "kernels/conformance/rig.h"
+#include "kernels/conformance/test_harness.h"
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/packed_weight.h"
 #include "kernels/cpu/page_pool.h"
@@ -22,10 +22,10 @@ Error CreationError(const BackendOptions& options) {
   return backend.ok() ? Error{} : backend.error();
 }
 
-TEST(CpuBackendTest, RefusesByNameWithTheValue) {
+TEST(CpuBackendTest, RejectedOptionsNameTheValue) {
   EXPECT_EQ(CreationError({.device = "tpu"}).message, "this build has no device \"tpu\", only auto, cpu, reference");
   EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = "mmx"}).message,
-            "\"mmx\" is no instruction set: auto, portable, avx2, avx512 or avx512bf16");
+            "unknown instruction set \"mmx\"; it must be auto, portable, avx2, avx512 or avx512bf16");
   EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = "mmx"}).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(CreationError({.device = "cpu", .dtype = DType::kF16}).code, ErrorCode::kUnsupported);
   if (cpu::ChooseKernels("avx512bf16", DType::kBF16).ok()) {
@@ -42,7 +42,7 @@ TEST(CpuBackendTest, RefusesByNameWithTheValue) {
   }
 }
 
-TEST(CpuBackendTest, RefusesHeadDimsWithoutAKernel) {
+TEST(CpuBackendTest, RejectsHeadDimsWithoutAKernel) {
   auto backend = std::move(*CreateBackend({.device = "cpu", .thread_count = 1}));
   for (const int dim : {-8, 0, 257, 264, 512}) {
     const Error error = backend->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim});
@@ -55,7 +55,7 @@ TEST(CpuBackendTest, RefusesHeadDimsWithoutAKernel) {
   }
 }
 
-TEST(CpuBackendTest, SaysWhatItChoseAndWarnsOfTooManyThreads) {
+TEST(CpuBackendTest, ReportsItsChoiceAndWarnsOfTooManyThreads) {
   auto backend = std::move(*CreateBackend({.device = "cpu"}));
   EXPECT_EQ(backend->info().name, "cpu-" + cpu::AvailableIsas(DType::kF32).back() + "-f32");
   EXPECT_EQ(backend->info().thread_count, cpu::UsableCores());
@@ -76,7 +76,7 @@ TEST(CpuBackendTest, Avx2AndAvx512GiveTheSameBits) {
   EXPECT_EQ(CountDifferentBits(RunAttentionCase(*narrow, c, {}), RunAttentionCase(*wide, c, {})), 0u);
 }
 
-TEST(CpuBackendTest, StatesTheMemoryItTakes) {
+TEST(CpuBackendTest, StatedMemoryEqualsAllocatedMemory) {
   const StepShape shape{.row_count_max = 100,
                         .sequence_count_max = 4,
                         .head_row_count_max = 7,
@@ -97,8 +97,8 @@ TEST(CpuBackendTest, StatesTheMemoryItTakes) {
   EXPECT_EQ(pool->bytes(), 3u * 10 * backend->KvBytesPerPageAndLayer(kv));
 }
 
-// Without bf16 dot products, too, bf16 is read as bf16 and widened in registers: half the bytes of weights and pages.
-TEST(CpuBackendTest, BF16HalvesWhatIsRead) {
+// Also without bf16 dot products, bf16 is read as bf16 and widened in registers: half the bytes of weights and pages.
+TEST(CpuBackendTest, BF16HalvesBytesRead) {
   for (const std::string& isa : cpu::AvailableIsas(DType::kBF16)) {
     if (isa == "avx512bf16") continue;
     auto f32 = std::move(*CreateBackend({.device = "cpu", .thread_count = 1, .cpu_isa = isa}));
@@ -113,9 +113,9 @@ TEST(CpuBackendTest, BF16HalvesWhatIsRead) {
   }
 }
 
-// A vocabulary of 262,144: statistics per slice of 1,024 tokens are all that grows with it, and one tied table serves
-// both ends.
-TEST(CpuBackendTest, ALargeVocabularyNeedsNoBufferOfItsSize) {
+// A vocabulary of 262,144: only the statistics per slice of 1,024 tokens grow with it, and one tied table is used for
+// embedding and head.
+TEST(CpuBackendTest, NoBufferOfVocabularySize) {
   constexpr int kVocab = 262144, kWidth = 16, kRows = 40;
   StepShape shape{.row_count_max = kRows,
                   .sequence_count_max = 1,
@@ -174,7 +174,7 @@ TEST(CpuBackendTest, ALargeVocabularyNeedsNoBufferOfItsSize) {
   }
 }
 
-TEST(CpuBackendTest, AMemoryRequestBeyondTheMachineIsAnError) {
+TEST(CpuBackendTest, ImpossibleMemoryRequestIsAnError) {
   auto backend = std::move(*CreateBackend({.device = "cpu", .thread_count = 1}));
   auto pool = backend->CreateKvPool({.layer_count = 1000, .kv_head_count = 64, .head_dim = 256}, 1 << 30);
   ASSERT_FALSE(pool.ok());
@@ -192,10 +192,10 @@ TEST(VectorMathTest, Exp2IsWithinItsStatedError) {
     worst = std::max(worst, std::fabs(lanes[0] / exact - 1));
   }
   EXPECT_LT(worst, 3e-7);
-  EXPECT_GT(worst, 1e-9) << "the comparison compares nothing";
+  EXPECT_GT(worst, 1e-9) << "the comparison is vacuous";
 }
 
-TEST(VectorMathTest, MovingTheReferenceScalesByExactlyAPowerOfTwo) {
+TEST(VectorMathTest, ChangingRowMaxScalesByExactlyAPowerOfTwo) {
   using S = cpu::Portable;
   for (float x = -60; x < 60; x += 0.731f) {
     float a[cpu::kLanes], b[cpu::kLanes];
@@ -204,7 +204,7 @@ TEST(VectorMathTest, MovingTheReferenceScalesByExactlyAPowerOfTwo) {
     EXPECT_EQ(a[0], b[0] * 128.0f);
   }
   float masked[cpu::kLanes];
-  S::Store(masked, cpu::Exp2Against<S>(S::Set1(cpu::kMaskedScore), S::Set1(cpu::kNoReference)));
+  S::Store(masked, cpu::Exp2Against<S>(S::Set1(cpu::kMaskedScore), S::Set1(cpu::kEmptyRowMax)));
   EXPECT_EQ(masked[0], 0.0f);
 }
 
@@ -222,8 +222,8 @@ TEST(PackedWeightTest, ReadsBackEveryRow) {
   }
 }
 
-// The page layout is an agreement between its writer and two kernels; its formula once more, in the header's words.
-TEST(PagePoolTest, PagesLieAsTheHeaderSays) {
+// The page layout is shared by its writer and two kernels; the header's formula again.
+TEST(PagePoolTest, PagesHaveTheDocumentedLayout) {
   const int dim = 48;
   auto pool =
       std::move(*cpu::PagePool::Create({.layer_count = 2, .kv_head_count = 2, .head_dim = dim}, DType::kF32, 3));
@@ -242,8 +242,8 @@ TEST(PagePoolTest, PagesLieAsTheHeaderSays) {
   }
 }
 
-// In bf16 a word holds two head dims of a key, and two keys of a head dim; the last token's half-filled words are made
-// whole with zeros, whatever lay there.
+// In bf16 a word holds two head dims of a key, and two keys of a head dim; the last token's half-filled words are padded
+// with zeros, overwriting old data.
 TEST(PagePoolTest, Bf16PagesHoldPairs) {
   const int dim = 16;
   auto pool =

@@ -16,7 +16,7 @@ struct IsaRow {
 
 bool Always() { return true; }
 
-// The compiler's check includes whether the system saves the wider registers.
+// The compiler's check includes whether the OS saves the wider registers.
 bool HasAvx2() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -64,7 +64,7 @@ Result<const KernelTable*> ChooseKernels(const std::string& isa, DType dtype) {
   if (best != nullptr) return best;
   if (!known) {
     return Error{ErrorCode::kInvalidArgument,
-                 "\"" + isa + "\" is no instruction set: auto, portable, avx2, avx512 or avx512bf16"};
+                 "unknown instruction set \"" + isa + "\"; it must be auto, portable, avx2, avx512 or avx512bf16"};
   }
   if (lacking) {
     std::string has;

@@ -1,6 +1,6 @@
-// Which instruction set to compute with: the best the CPU has, or the one that was asked for.
+// Selects the instruction set: the best the CPU has, or the requested one.
 //
-// Errors: kInvalidArgument for a name that is none; kUnsupported for one this CPU or this build lacks.
+// Errors: kInvalidArgument for an unknown name; kUnsupported for one that this CPU or build lacks.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace varifocal::kernels::cpu {
 // `isa`: auto, portable, avx2, avx512 or, for bf16 alone, avx512bf16.
 Result<const KernelTable*> ChooseKernels(const std::string& isa, DType dtype);
 
-// The names this CPU can run for a number format, the best last.
+// The names supported by this CPU for a number format, the best last.
 std::vector<std::string> AvailableIsas(DType dtype);
 
 // Cores this process may run on.

@@ -12,7 +12,7 @@ void SliceLogits(const KernelTable& kernels, const CpuWorkspace& workspace, cons
                  int last_row, int slice, float* logits) {
   const auto& weight = static_cast<const PackedWeight&>(*args.weight);
   const int64_t inner = weight.words();
-  const float* x = kernels.per == 1 ? workspace.head_rows.get() : workspace.words.get();
+  const float* x = kernels.elements_per_word == 1 ? workspace.head_rows.get() : workspace.words.get();
   constexpr int kPanels = kSliceColumns / kPanel;
   for (int p = slice * kPanels; p < std::min(weight.panel_count(), (slice + 1) * kPanels); ++p) {
     kernels.gemm_panel({.x = x + first_row * inner,
@@ -83,7 +83,7 @@ bool RunLmHead(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& works
                       .width = width,
                       .epsilon = args.norm_epsilon,
                       .out = row});
-    if (kernels.per != 1) kernels.pack_row(row, width, workspace.words.get() + r * weight.words());
+    if (kernels.elements_per_word != 1) kernels.pack_row(row, width, workspace.words.get() + r * weight.words());
   });
   if (!normed) return false;
 
@@ -112,7 +112,7 @@ bool RunLmHead(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& works
   for (int r = 0; r < rows; ++r) {
     double log_sum_exp = 0;
     HeadResult result = MergeSlices(workspace.slice_stats.get() + static_cast<size_t>(r) * slices, slices, log_sum_exp);
-    VF_CHECK(args.rows[r].target < vocab, "a target outside the vocabulary");
+    VF_CHECK(args.rows[r].target < vocab, "target outside the vocabulary");
     if (args.rows[r].target >= 0) {
       result.target_log_probability = static_cast<float>(workspace.target_logits[r] - log_sum_exp);
     }

@@ -1,7 +1,7 @@
-// The LM head on the rows that need it: logits slice by slice of the vocabulary, reduced where they are made.
+// The LM head on selected rows: logits per slice of the vocabulary, reduced in place.
 //
-// A work item makes the logits of a few rows over 1,024 tokens in its own scratch, and keeps only their statistics, the
-// target's logit and, for rows to be sampled, a copy. Slices are merged in order in float64.
+// A work item computes the logits of a few rows over 1,024 tokens in its own scratch, and keeps only their statistics,
+// the target's logit and, for rows to be sampled, a copy. Slices are merged in order in float64.
 #pragma once
 
 #include "kernels/cpu/cpu_workspace.h"

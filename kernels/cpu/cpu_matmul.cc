@@ -5,10 +5,9 @@
 namespace varifocal::kernels::cpu {
 namespace {
 
-// A multiple of every register tile's rows; 96 rows of a few hundred inputs stay in the second-level cache beside a
-// panel.
+// A multiple of every register tile's rows; 96 rows of a few hundred inputs and a panel fit into L2.
 constexpr int kBlockRows = 96;
-// Panels of one item: enough to pay for handing it out, few enough to balance.
+// Panels of one item: enough to amortize scheduling, few enough to balance.
 constexpr size_t kItemBytes = 128 << 10;
 
 // Rows packed by one item.
@@ -21,7 +20,7 @@ bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& a
   const PackedWeight& weight = *args.weight;
   const int64_t inner = weight.words();
   const float* x = args.x;
-  if (kernels.per != 1) {
+  if (kernels.elements_per_word != 1) {
     x = words;
     const int items = (args.row_count + kPackRows - 1) / kPackRows;
     const bool packed = pool.Run(PoolWork::kProducts, items, cancelled, [&](int index, int) {

@@ -17,7 +17,7 @@ struct MatmulArgs {
   float* out = nullptr;  // [rows, outputs]
 };
 
-// False when cancelled. In bf16 `words` takes the inputs, packed: [rows, K/2].
+// False when cancelled. In bf16 `words` is scratch for the packed inputs: [rows, K/2].
 bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& args, float* words,
                const std::atomic<bool>* cancelled);
 

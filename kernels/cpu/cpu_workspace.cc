@@ -20,8 +20,9 @@ CpuWorkspace::Sizes CpuWorkspace::SizesFor(const StepShape& shape, const KernelT
   sizes.head_rows = static_cast<size_t>(shape.head_row_count_max) * shape.model_dim;
   sizes.targets = shape.head_row_count_max;
   const int inner = std::max({shape.model_dim, shape.query_head_count * shape.head_dim, shape.ffn_dim});
-  sizes.words =
-      kernels.per == 1 ? 0 : std::max(rows, static_cast<size_t>(shape.head_row_count_max)) * ((inner + 1) / 2);
+  sizes.words = kernels.elements_per_word == 1
+                    ? 0
+                    : std::max(rows, static_cast<size_t>(shape.head_row_count_max)) * ((inner + 1) / 2);
   sizes.slice_stats = static_cast<size_t>(shape.head_row_count_max) * SliceCount(shape.vocab_size);
   return sizes;
 }
@@ -47,11 +48,10 @@ Result<std::unique_ptr<Workspace>> CpuWorkspace::Create(const StepShape& shape, 
       !workspace->gather.Allocate(sizes.gather)) {
     return OutOfHostMemory("the workspace", workspace->bytes_);
   }
-  // Prefill blocks of 16 lanes per KV head at the smallest, a rest per sequence; decode splits per sequence and KV
-  // head.
+  // Prefill blocks of at least 16 lanes per KV head, a remainder per sequence; decode splits per sequence and KV head.
   const size_t lanes = static_cast<size_t>(shape.row_count_max) * shape.query_head_count;
   const size_t per_sequence = static_cast<size_t>(shape.kv_head_count) * (1 + workspace->split_count());
-  // Attention by groups: a rest per KV head, for each group and for the window.
+  // Attention by groups: a remainder per KV head, for each group and for the window.
   const size_t of_groups = shape.gather_top_k_max == 0 ? 0
                                                        : (1 + shape.gather_top_k_max) * lanes / kTile +
                                                              shape.kv_head_count * (kGroupCountMax + size_t{1});

@@ -1,4 +1,4 @@
-// Scratch of the CPU backend for steps up to a shape, all of it allocated once.
+// Scratch of the CPU backend for steps up to a shape, allocated once.
 #pragma once
 
 #include "kernels/cpu/gather_scratch.h"
@@ -14,7 +14,7 @@ inline constexpr int kSliceRows = 24;
 // Blocks of query lanes, or one decode row; `cost` in visible (row, key) pairs.
 struct AttentionItem {
   int32_t sequence = 0;     // prefill: the first of those that share pages
-  int32_t shared_keys = 0;  // prefill: keys in pages that all of them share
+  int32_t shared_keys = 0;  // prefill: keys in pages shared by all of them
   int32_t kv_head = 0;
   int32_t first_lane = 0;  // prefill: counted from the sequence's first row * group; decode: the row
   int32_t lane_count = 0;  // prefill

@@ -16,7 +16,7 @@ struct GatherScratch {
   };
   // Zeros where the shape has no gather_top_k_max.
   static Sizes SizesFor(const StepShape& shape);
-  // False when there is no memory.
+  // False when out of memory.
   bool Allocate(const Sizes& sizes);
 
   uint32_t* key_groups() { return reinterpret_cast<uint32_t*>(groups.data()); }

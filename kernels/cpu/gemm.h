@@ -1,7 +1,7 @@
 // Matrix products over packed weights: a few rows times one panel of 64 columns, the whole inner dimension in one tile.
 //
-// Every output is one chain of multiply-adds over words k = 0, 1, ..., so its bits depend on its row and its column
-// alone: not on how many rows stand beside it, and not on the phase.
+// Every output is one chain of multiply-adds over words k = 0, 1, ..., so its bits depend on its row and column alone,
+// not on the number of rows or the phase.
 //
 // Shapes:  panel [K/per][64] in words; a register tile is kGemmRows x kGemmVectors vectors.
 #pragma once
@@ -82,7 +82,7 @@ inline typename S::V Activated(Activation activation, typename S::V x) {
   if (activation == Activation::kNone) return x;
   if (activation == Activation::kSilu) return S::Div(x, S::Add(one, Exp<S>(S::Sub(S::Zero(), x))));
   if (activation == Activation::kGeluErf) return GeluErf<S>(x);
-  if (activation == Activation::kRelu) return S::Max(S::Zero(), x);  // in this order a NaN stays one
+  if (activation == Activation::kRelu) return S::Max(S::Zero(), x);  // this order propagates NaN
   // x/2 (1 + tanh u) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3)
   const typename S::V cubic = S::Mul(S::Mul(x, x), S::Mul(x, S::Set1(0.044715f)));
   const typename S::V u = S::Mul(S::Add(x, cubic), S::Set1(-2.0f * 0.797884561f));

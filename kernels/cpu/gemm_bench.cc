@@ -14,7 +14,7 @@ namespace {
 void Product(benchmark::State& state, const std::string& isa, DType dtype, const ProductShape& shape) {
   ProductBench bench(isa, dtype, 1, shape);
   bench.Run();
-  if (!bench.IsRight()) return state.SkipWithError("the answer is wrong");
+  if (!bench.IsRight()) return state.SkipWithError("wrong result");
   const double peak = cpu::PeakOf(**cpu::ChooseKernels(isa, dtype));
   double seconds = 0;
   for (auto _ : state) {

@@ -1,10 +1,10 @@
-// Attention by learned groups (Focus) beside dense attention on one thread, by length: how many times as fast.
+// Speedup of attention by learned groups (Focus) over dense attention on one thread, by length.
 //
 // Both are compared with float64 on one row before they are timed, in the same run. Prefill is measured in chunks of
-// 512 rows evenly spread over the prompt and scaled to all of them; decode is one row behind the prompt. Counters:
+// 512 rows evenly spread over the prompt and scaled to all of them; decode is one row after the prompt. Counters:
 //   times         CPU time of dense attention / by groups, both without routing
 //   with_routing  the same with the routing of the rows counted
-//   visible       share of pairs that the mask lets through
+//   visible       share of visible pairs
 //   GF/s          4 D flops per visible pair
 // Names for --benchmark_filter: prefill or decode / instruction set / K,k,w / tokens.
 #include <benchmark/benchmark.h>
@@ -23,7 +23,7 @@ double Seconds(const std::function<void()>& work) {
   return cpu::ThreadSeconds() - start;
 }
 
-// Share of pairs j <= i that count, of rows with groups drawn evenly and keys of their window.
+// Share of visible pairs j <= i, for uniformly drawn groups and a window.
 double VisibleShare(const AttentionGroups& groups, double tokens) {
   double apart = 1;  // no group in common
   for (int i = 0; i < groups.top_k; ++i)
@@ -41,7 +41,7 @@ void Prefill(benchmark::State& state, const std::string& isa, DType dtype, const
     bench->Begin(Phase::kPrefill, shape.tokens - kChunk, kChunk);
     bench->Attend();
     if (bench->ErrorOfRow(kChunk - 1, shape.tokens - 1) > AttentionErrorMax(dtype)) {
-      return state.SkipWithError("the answer is wrong");
+      return state.SkipWithError("wrong result");
     }
   }
   const int chunks = shape.tokens / kChunk, measured = std::min(chunks, kChunksMeasured);
@@ -76,7 +76,7 @@ void Decode(benchmark::State& state, const std::string& isa, DType dtype, const 
       bench.Begin(Phase::kDecode, shape.tokens - 1, 1);
       bench.Attend();
       if (bench.ErrorOfRow(0, shape.tokens - 1) > AttentionErrorMax(dtype)) {
-        return state.SkipWithError("the answer is wrong");
+        return state.SkipWithError("wrong result");
       }
       for (int i = 0; i < 20; ++i) seconds[which] += Seconds([&] { bench.Attend(); });
     }

@@ -1,11 +1,11 @@
-// What one instruction set computes: plain functions over plain arguments, and the layouts they agree on.
+// The kernels of one instruction set: plain functions over plain arguments, and their shared layouts.
 //
 // The backend plans work items and calls through this table; the bodies are templates over sixteen float lanes,
 // compiled once per instruction set. Same lanes, same order, same fused multiply-adds: AVX2 and AVX-512 give the same
 // bits.
 //
-// Everything that enters a product is held in 32-bit words, typed float: an f32, or a pair of bf16 neighbours along the
-// axis that is summed over, the even one in the lower half. "per" is the number of products a word holds.
+// Operands of products are stored in 32-bit words, typed float: an f32, or a pair of adjacent bf16 along the summation
+// axis, the even one in the lower half. "per" is KernelTable::elements_per_word.
 //
 // Shapes:  a KV page of one KV head is one contiguous tile, K [128/16][D/per][16] and then V [D/16][128/per][16],
 //          D rounded up to 16; where keys are collected by group, K is [128][D/per].
@@ -25,12 +25,12 @@ namespace varifocal::kernels::cpu {
 inline constexpr int kTile = 16;
 // Output columns of a weight panel.
 inline constexpr int kPanel = 64;
-// Query lanes of one prefill block, the most any instruction set takes.
+// Query lanes of one prefill block, the maximum of all instruction sets.
 inline constexpr int kQueryLanesMax = 48;
-// Keys of one decode split; partial results are merged in split order, whatever the number of threads.
+// Keys of one decode split; partial results are merged in split order, independent of the number of threads.
 inline constexpr int kSplitTokens = 16 * kPageTokens;
 inline constexpr int kHeadDimMax = 256;
-// Head dims in whole tiles: pages, and sums of values, are this wide; what lies beyond the head dim is zero.
+// Head dims rounded up to whole tiles: the width of pages and sums of values, zero beyond the head dim.
 inline constexpr int PaddedDim(int head_dim) { return (head_dim + kTile - 1) / kTile * kTile; }
 // Words that hold a head: pairs of bf16 where elements_per_word is 2, the last one padded with 0.
 inline constexpr int WordCount(int head_dim, int elements_per_word) {
@@ -44,14 +44,14 @@ inline constexpr float kExp2Coefficients[5] = {6.931512952e-01f, 2.401644439e-01
                                                1.867131446e-03f};
 inline constexpr float kExp2ShortCoefficients[3] = {6.951167583e-01f, 2.276449949e-01f, 7.706704736e-02f};
 
-// A score no visible key can have, and the reference of a row that has seen none: far enough apart that a masked key
-// weighs an exact zero against either.
+// A score below that of any visible key, and row_max of a row without visible keys: far enough apart that the weight of
+// a masked key is an exact zero against either.
 inline constexpr float kMaskedScore = -3e38f;
-inline constexpr float kNoReference = -1e37f;
-// The reference moves when a score passes it by this much; 2^20 x 2^20 keys stays far inside the range of f32.
-inline constexpr float kReferenceSlack = 20.0f;
-// Scale x log2(e) is held so that no element of a scaled query passes this; then no score overflows for keys below
-// 2^50, and a temperature so small has long since given all the weight to one key.
+inline constexpr float kEmptyRowMax = -1e37f;
+// row_max is updated when a score exceeds it by this much; 2^20 x 2^20 keys stays far inside the range of f32.
+inline constexpr float kRowMaxSlack = 20.0f;
+// Scale x log2(e) is clamped so that no element of a scaled query exceeds this; then no score overflows for keys below
+// 2^50, and at such a small temperature one key has all the weight.
 inline constexpr float kScaledQueryMax = 0x1p60f;
 
 // Two numbers as a word of bf16, the even one in the lower half; to nearest, ties to even, for finite numbers.
@@ -76,7 +76,7 @@ inline float WithHalf(float word, int odd, float from, int from_odd) {
   return std::bit_cast<float>(odd != 0 ? (bits & 0x0000FFFFu) | half << 16 : (bits & 0xFFFF0000u) | half);
 }
 
-// Where the pages of one sequence, layer and KV head lie: page p's K tile at base + pages[p] * page_stride, V after it.
+// Addresses of the pages of one sequence, layer and KV head: page p's K tile at base + pages[p] * page_stride, then V.
 struct KeyValues {
   const float* base = nullptr;
   size_t page_stride = 0;  // words
@@ -99,8 +99,8 @@ struct PrefillBlock {
   float scales[kQueryLanesMax];
   MaskRow masks[kQueryLanesMax];
   const int32_t* pages[kQueryLanesMax];  // of the lane's sequence
-  float* outs[kQueryLanesMax];           // [D] each; of a part: sums of p v, then the reference, then the sum of p
-  float* log_sum_exps[kQueryLanesMax];   // null where not asked
+  float* outs[kQueryLanesMax];           // [D] each; of a part: sums of p v, then row_max, then the sum of p
+  float* log_sum_exps[kQueryLanesMax];   // null where not requested
 };
 
 // Mask and layout of the keys; a row of the table of prefill kernels (make_table.h).
@@ -114,8 +114,8 @@ enum class PrefillKind {
 };
 inline constexpr int kPrefillKinds = 6;
 
-// Blocks that read one KV head. Keys before `shared_keys`, whole pages, are the same pages for every lane and are read
-// through `kv` for all of them at once; the others through each lane's own pages.
+// Blocks that read one KV head. Keys before `shared_keys`, whole pages, are shared by all lanes and are read through
+// `kv` once; the others through each lane's own pages.
 struct PrefillBlocks {
   KeyValues kv;
   int shared_keys = 0;
@@ -123,12 +123,12 @@ struct PrefillBlocks {
   int block_count = 0;
   const PrefillBlock* blocks = nullptr;
   bool is_part = false;  // of the rows' keys; its sums are merged with those of other parts
-  // kListedDisjoint: keys are those at these positions of `kv`, and intervals count places of the list.
+  // kListedDisjoint: keys are those at these positions of `kv`, and intervals are indices into the list.
   const int32_t* positions = nullptr;
   const uint32_t* position_groups = nullptr;  // of the same keys
 };
 
-// Blocks share a pass over the pages up to this many lanes: their queries and sums stay in the second-level cache.
+// Blocks share a pass over the pages up to this many lanes: their queries and sums stay in L2.
 inline constexpr int kPrefillLanesMax = 192;
 inline constexpr int kPrefillBlocksMax = kPrefillLanesMax / kTile;
 
@@ -144,7 +144,7 @@ enum class DecodeKind {
   kInterval,
   kCollectedInterval,  // K [128][D/per]
   kNearOrShared,
-  kCollectedNearOrShared,  // K [128][D/per]; keys that do not count are not read
+  kCollectedNearOrShared,  // K [128][D/per]; keys that are not visible are not read
 };
 inline constexpr int kDecodeKinds = 4;
 
@@ -157,11 +157,11 @@ struct DecodeSplit {
   float scale = 1;
   const float* head_scales = nullptr;  // [heads], multiply it; null: none
   MaskRow mask;                        // the interval already cut to the split
-  float* partials = nullptr;           // [heads, PaddedDim(D) + 2]: sums of p v; then the reference; then the sum of p
+  float* partials = nullptr;           // [heads, PaddedDim(D) + 2]: sums of p v; then row_max; then the sum of p
 };
 
-// Per head the scaled query, four chains, the reference and the sums; the weights of a page; a page of keys and values,
-// where they are collected.
+// Per head the scaled query, four chains, row_max and the sums; the weights of a page; a page of keys and values where
+// they are collected.
 inline size_t DecodeScratchFloats(int head_dim, int head_count) {
   const size_t dim = PaddedDim(head_dim);
   return head_count * (5 * dim + 2 * kTile) + kPageTokens + PageFloats(head_dim);
@@ -208,8 +208,8 @@ struct NormRowArgs {
 
 struct KernelTable {
   const char* isa;
-  int query_lanes;  // lanes of a full prefill block
-  int per;          // products per word: 1 for f32, 2 for bf16
+  int query_lanes;                                                                   // lanes of a full prefill block
+  int elements_per_word;                                                             // 1 for f32, 2 for bf16
   void (*attend_prefill[kPrefillKinds])(const PrefillBlocks& args, float* scratch);  // by PrefillKind
   void (*attend_decode[kDecodeKinds])(const DecodeSplit& split, float* scratch);     // by DecodeKind
   void (*gemm_panel)(const GemmPanel& args);
@@ -218,7 +218,7 @@ struct KernelTable {
   void (*pack_row)(const float* x, int64_t count, float* words);
   float (*dot)(const float* a, const float* b, int64_t count);
   SliceStats (*slice_stats)(const float* logits, int count);
-  // Multiply-adds over registers alone, for measuring the machine: does some flops and says how many.
+  // Multiply-adds over registers only, for measuring the machine's peak; returns the number of flops.
   double (*multiply_add_peak)(int64_t steps, float* sink);
 };
 

@@ -13,7 +13,7 @@ KernelTable MakeKernelTable(const char* isa) {
   return {
       .isa = isa,
       .query_lanes = S::kLaneVectors * kLanes,
-      .per = S::kPer,
+      .elements_per_word = S::kPer,
       .attend_prefill = {AttendPrefill<S, IntervalMask, PoolPages>, AttendPrefill<S, IntervalMask, CollectedPages>,
                          AttendPrefill<S, NearOrSharedMask, PoolPages>,
                          AttendPrefill<S, NearOrSharedMask, CollectedPages>,

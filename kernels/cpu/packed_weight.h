@@ -1,9 +1,7 @@
-// A weight in panels of 64 outputs, packed once at load; also read back row by row, so that a tied embedding is stored
-// once.
+// A weight in panels of 64 outputs, packed once at load; also read row by row, so that a tied embedding is stored once.
 //
-// Shapes:  [N/64][K/per][64] words, the last panel filled with zeros. Gate and up ([2F, K]) are interleaved, 32 gate
-// columns then
-//          their 32 up columns per panel, so that one tile holds both sides of the product.
+// Shapes:  [N/64][K/per][64] words, the last panel padded with zeros. Gate and up ([2F, K]) are interleaved, 32 gate
+//          columns then their 32 up columns per panel, so that one tile has both factors of the product.
 #pragma once
 
 #include "kernels/cpu/kernel_table.h"
@@ -23,7 +21,7 @@ class PackedWeight final : public Weight {
   int64_t words() const { return (columns_ + per_ - 1) / per_; }
   bool gated() const { return gated_; }
   int panel_count() const { return panel_count_; }
-  // Outputs one panel makes, and how many of them exist in panel `index`.
+  // Outputs of one panel, and the number of valid ones in panel `index`.
   int panel_outputs() const { return gated_ ? kPanel / 2 : kPanel; }
   int columns_of_panel(int index) const;
   const float* panel(int index) const { return data_.get() + static_cast<size_t>(index) * words() * kPanel; }

@@ -10,11 +10,12 @@ size_t TileBytes(const KvShape& shape, DType dtype) {
 }
 
 // The word of (key, i) in a V tile.
-size_t ValueWord(int per, int key, int i) {
-  return (static_cast<size_t>(i / kTile) * (kPageTokens / per) + key / per) * kTile + i % kTile;
+size_t ValueWord(int elements_per_word, int key, int i) {
+  const size_t words = kPageTokens / elements_per_word;
+  return (static_cast<size_t>(i / kTile) * words + key / elements_per_word) * kTile + i % kTile;
 }
 
-// Half a word alone: the other half may be another thread's.
+// Writes half a word only: the other half may belong to another thread.
 void WriteHalf(float* word, int odd, float value) {
   const uint16_t bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(PairOf(value, 0.0f)));
   std::memcpy(reinterpret_cast<char*>(word) + 2 * odd, &bits, sizeof bits);
@@ -72,7 +73,7 @@ void PagePool::WriteToken(int layer, int page, int offset, const float* keys, co
   for (int head = 0; head < shape_.kv_head_count; ++head, keys += dim, values += dim) {
     float* key_tile = tile(layer, page, head);
     float* value_tile = key_tile + static_cast<size_t>(kPageTokens) * words();
-    if (per() == 1) {
+    if (elements_per_word() == 1) {
       for (int i = 0; i < dim; ++i) key_tile[KeyWord(offset, i)] = keys[i];
       for (int i = 0; i < dim; ++i) value_tile[ValueWord(1, offset, i)] = values[i];
       continue;
@@ -102,16 +103,16 @@ void PagePool::CopyPage(int from, int to) {
 void PagePool::ReadKey(int layer, int page, int offset, int head, float* key) const {
   const float* from = tile(layer, page, head);
   for (int i = 0; i < shape_.head_dim; ++i) {
-    const float word = from[KeyWord(offset, i / per())];
-    key[i] = per() == 1 ? word : HalfOf(word, i % 2);
+    const float word = from[KeyWord(offset, i / elements_per_word())];
+    key[i] = elements_per_word() == 1 ? word : HalfOf(word, i % 2);
   }
 }
 
 void PagePool::ReadValue(int layer, int page, int offset, int head, float* value) const {
   const float* from = tile(layer, page, head) + static_cast<size_t>(kPageTokens) * words();
   for (int i = 0; i < shape_.head_dim; ++i) {
-    const float word = from[ValueWord(per(), offset, i)];
-    value[i] = per() == 1 ? word : HalfOf(word, offset % 2);
+    const float word = from[ValueWord(elements_per_word(), offset, i)];
+    value[i] = elements_per_word() == 1 ? word : HalfOf(word, offset % 2);
   }
 }
 

@@ -1,10 +1,10 @@
-// KV pages in the layout that prefill and decode both read.
+// KV pages in the layout shared by prefill and decode.
 //
 // Shapes:  per layer and page, for every KV head one contiguous tile: K [128/16][D][16], then V [D/16][128][16]; D
 //          rounded up to 16, zeros beyond it. Prefill broadcasts single keys from it, decode takes 16 keys (or 16 head
 //          dims) as one vector; both read forward. Where keys are collected by group, K is [128][D].
 //          Annotations are a region of their own, [layer][page][annotation][128 tokens].
-// Cost:    pages are mapped zeroed and take memory when first written.
+// Cost:    pages are mapped zeroed and committed when first written.
 #pragma once
 
 #include "kernels/cpu/kernel_table.h"
@@ -12,7 +12,7 @@
 
 namespace varifocal::kernels::cpu {
 
-// Anonymous zeroed memory, granted as it is touched.
+// Anonymous zeroed memory, committed on first access.
 class MappedMemory {
  public:
   MappedMemory() = default;
@@ -37,9 +37,9 @@ class PagePool final : public KvPool {
   const KvShape& shape() const { return shape_; }
 
   KeyValues ForHead(int layer, int head, const int32_t* pages) const;
-  // Keys and values [K, D] of one token into its page. `last` says that no later token is written in this step: then a
-  // bf16 word it half fills is made whole with a zero, because kernels read whole words and zero weights must not meet
-  // what another sequence left there. Different tokens may be written at the same time.
+  // Keys and values [K, D] of one token into its page. `last`: no later token is written in this step, so a half-filled
+  // bf16 word is padded with zero, because kernels read whole words and a zero weight must not multiply stale data, which
+  // may be NaN. Different tokens may be written concurrently.
   void WriteToken(int layer, int page, int offset, const float* keys, const float* values, bool last);
   void CopyPage(int from, int to);  // all layers
   // keys[D] of one head.
@@ -49,8 +49,8 @@ class PagePool final : public KvPool {
   char* annotations(int layer, int page) const;
 
  private:
-  int per() const { return dtype_ == DType::kBF16 ? 2 : 1; }
-  int words() const { return PaddedDim(shape_.head_dim) / per(); }  // of one key
+  int elements_per_word() const { return dtype_ == DType::kBF16 ? 2 : 1; }
+  int words() const { return PaddedDim(shape_.head_dim) / elements_per_word(); }  // of one key
   size_t head_words() const { return static_cast<size_t>(2) * kPageTokens * words(); }
   float* tile(int layer, int page, int head) const;
   size_t KeyWord(int key, int word) const;  // of (key, word) in a K tile

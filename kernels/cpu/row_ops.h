@@ -1,4 +1,4 @@
-// Work on single rows: norms, dot products, the statistics of a slice of logits, and the machine's own peak.
+// Row operations: norms, dot products, the statistics of a slice of logits, and the machine's peak.
 #pragma once
 
 #include <cmath>
@@ -109,7 +109,7 @@ void PackRow(const float* x, int64_t count, float* words) {
 template <typename S>
 double MultiplyAddPeak(int64_t steps, float* sink) {
   constexpr int kChains = S::kGemmRows * S::kGemmVectors;
-  // No two lanes alike, or the compiler would compute them once.
+  // All lanes differ, or the compiler would compute them once.
   float first[kChains * kLanes];
   for (int i = 0; i < kChains * kLanes; ++i) first[i] = static_cast<float>(i);
   typename S::V sum[kChains];

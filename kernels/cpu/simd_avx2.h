@@ -1,7 +1,7 @@
 // Sixteen floats in two AVX2 registers, and sixteen pairs of bf16. Include between the target pragmas of
 // kernels_avx2.cc only.
 //
-// The lanes do what those of AVX-512 do, so results have the same bits.
+// Lane by lane the same operations as AVX-512, so results have the same bits.
 #pragma once
 
 #include <immintrin.h>
@@ -115,7 +115,7 @@ struct Avx2Pairs : Avx2 {
   static V Dot(V x, V y, V z) { return Fma(Odd(x), Odd(y), Fma(Even(x), Even(y), z)); }
   // Rounds both to bf16, to nearest, ties upwards; for weights, which are not negative.
   static V Pack(V even, V odd) { return {PackHalf(even.a, odd.a), PackHalf(even.b, odd.b)}; }
-  // Sixteen words of thirty-two neighbours; to nearest, ties to even.
+  // Sixteen words of thirty-two adjacent values; to nearest, ties to even.
   static V PackAdjacent(const float* from) { return {PackQuarter(from), PackQuarter(from + 16)}; }
 
  private:

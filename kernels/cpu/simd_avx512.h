@@ -101,7 +101,7 @@ struct Avx512Pairs : Avx512 {
     const __m512i high = _mm512_add_epi32(_mm512_castps_si512(odd), half);
     return _mm512_castsi512_ps(_mm512_or_si512(low, _mm512_and_si512(high, _mm512_set1_epi32(-65536))));
   }
-  // Sixteen words of thirty-two neighbours; to nearest, ties to even.
+  // Sixteen words of thirty-two adjacent values; to nearest, ties to even.
   static V PackAdjacent(const float* from) {
     const __m256i low = _mm512_cvtepi32_epi16(_mm512_srli_epi32(Rounded(Load(from)), 16));
     const __m256i high = _mm512_cvtepi32_epi16(_mm512_srli_epi32(Rounded(Load(from + 16)), 16));
@@ -117,7 +117,7 @@ struct Avx512Pairs : Avx512 {
 };
 
 #if defined(VARIFOCAL_BF16_DOT)
-// The same words through VDPBF16PS, which multiplies and adds a pair at once, rounds by itself and flushes denormals.
+// The same words through VDPBF16PS, which multiplies and adds a pair, with its own rounding, and flushes denormals.
 struct Avx512Bf16 : Avx512Pairs {
   static constexpr int kScoreKeys = 8;
   static constexpr int kValueDims = 8;

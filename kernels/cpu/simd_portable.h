@@ -1,4 +1,4 @@
-// Sixteen floats as an array: for a CPU without AVX2, and as the plain reading of the other two.
+// Sixteen floats as an array: for CPUs without AVX2, and as the specification of the other two.
 //
 // Without a fused multiply-add its results differ from theirs in the last bits.
 #pragma once
@@ -114,7 +114,7 @@ struct PortablePairs : Portable {
       return std::bit_cast<float>(low | ((std::bit_cast<uint32_t>(odd.x[i]) + 0x8000u) & 0xFFFF0000u));
     });
   }
-  // Sixteen words of thirty-two neighbours; to nearest, ties to even.
+  // Sixteen words of thirty-two adjacent values; to nearest, ties to even.
   static V PackAdjacent(const float* from) {
     return Each([&](int i) {
       return std::bit_cast<float>((Rounded(from[2 * i]) >> 16) | (Rounded(from[2 * i + 1]) & 0xFFFF0000u));

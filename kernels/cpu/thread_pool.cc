@@ -9,7 +9,7 @@
 namespace varifocal::kernels::cpu {
 namespace {
 
-// About 50 microseconds: longer than the gap between two operations of a step, shorter than anybody minds.
+// About 50 microseconds: longer than the gap between two operations of a step, short enough to cost little when idle.
 constexpr int kSpinPauses = 4000;
 
 void Pause() {
@@ -73,7 +73,7 @@ bool ThreadPool::RunErased(int count, const std::atomic<bool>* cancelled, PoolWo
   if (!alone) {
     open_.store(true, std::memory_order_seq_cst);
     generation_.fetch_add(1, std::memory_order_seq_cst);
-    // A worker raises sleepers_ before it looks at generation_ a last time, so one of us sees the other.
+    // A worker increments sleepers_ before its last check of generation_, so no wake-up is lost.
     if (sleepers_.load(std::memory_order_seq_cst) > 0) {
       std::lock_guard lock(sleep_mutex_);
       wake_.notify_all();

@@ -1,9 +1,8 @@
 // A blocking thread pool for the work items of one operation.
 //
-// Run hands out items 0..count-1 from one counter, in order, to the caller and the workers; it returns when every item
-// is done. Workers spin briefly between operations, for a step is hundreds of them in a row, then sleep, so that an
-// idle daemon costs nothing. Denormals are flushed to zero while items run, on every thread alike, and the caller's
-// mode is restored.
+// Run distributes items 0..count-1 from one counter, in order, to the caller and the workers; it returns when every item
+// is done. Workers spin briefly between operations, since a step has hundreds in sequence, then sleep, so that an idle
+// daemon uses no CPU. Denormals are flushed to zero while items run, on every thread, and the caller's mode is restored.
 //
 // Threads: Run may be called from several threads; one job runs at a time and the others wait.
 #pragma once
@@ -33,7 +32,7 @@ class ScopedFlushDenormals {
 enum class PoolWork { kRows, kProducts, kAttention };
 inline constexpr int kPoolWorks = 3;
 
-// Where the time of jobs went: from Run's begin to its end, and inside items, summed over threads.
+// Time of jobs: from begin to end of Run, and inside items, summed over threads.
 struct PoolProfile {
   int64_t wall_ns[kPoolWorks] = {};
   std::atomic<int64_t> busy_ns[kPoolWorks] = {};
@@ -49,11 +48,11 @@ class ThreadPool {
 
   int thread_count() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // From now on every job of every pool in the process adds to `profile`; null, as in the beginning, stops that and
-  // costs one comparison a job. Not while jobs run.
+  // Every later job of every pool in the process adds to `profile`; null, the default, disables profiling at the cost of
+  // one comparison per job. Not while jobs run.
   static void Measure(PoolProfile* profile);
 
-  // Calls item(index, thread) for every index; `thread` is below thread_count() and held by one item at a time. When
+  // Calls item(index, thread) for every index; `thread` is below thread_count() and used by one item at a time. When
   // `cancelled` turns true, items not yet begun are skipped and Run returns false.
   template <typename Item>
   bool Run(PoolWork work, int count, const std::atomic<bool>* cancelled, const Item& item) {
@@ -77,9 +76,9 @@ class ThreadPool {
   std::vector<std::thread> workers_;
   std::mutex one_job_;
 
-  // The current job. Written while open_ is false and nobody is inside; a worker enters by raising inside_ first and
-  // looking at open_ second, the caller leaves by clearing open_ first and waiting for inside_ second, so that a worker
-  // the system has put to sleep never holds a job up.
+  // The current job. Written while open_ is false and no worker is inside; a worker enters by incrementing inside_ before
+  // reading open_, the caller leaves by clearing open_ before waiting for inside_, so that a descheduled worker never
+  // blocks a job.
   Call call_ = nullptr;
   const void* context_ = nullptr;
   int count_ = 0;

@@ -1,5 +1,5 @@
-// The thread pool: every item runs exactly once, on threads that hold their number alone; by many small jobs, from
-// several callers, with cancellation in the middle.
+// The thread pool: every item runs exactly once, with a thread number used by no other thread at the time; many small
+// jobs, several callers, cancellation during a job.
 
 #include "kernels/cpu/thread_pool.h"
 
@@ -35,7 +35,7 @@ TEST(ThreadPoolTest, RunsEveryItemOnceForAnyCount) {
 TEST(ThreadPoolTest, WakesSleepingWorkers) {
   ThreadPool pool(2);
   for (int job = 0; job < 5; ++job) {
-    // Longer than the spin, so that the worker has gone to sleep.
+    // Longer than the spin, so that the worker is asleep.
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::atomic<int> sum{0};
     EXPECT_TRUE(pool.Run(100, nullptr, [&](int index, int) { sum.fetch_add(index); }));
@@ -43,7 +43,7 @@ TEST(ThreadPoolTest, WakesSleepingWorkers) {
   }
 }
 
-TEST(ThreadPoolTest, ServesSeveralCallersOneAfterTheOther) {
+TEST(ThreadPoolTest, SerializesConcurrentCallers) {
   ThreadPool pool(2);
   std::atomic<int> inside{0}, overlaps{0}, sum{0};
   std::vector<std::thread> callers;
@@ -76,8 +76,8 @@ TEST(ThreadPoolTest, CancellationSkipsTheRest) {
   EXPECT_TRUE(pool.Run(10, &cancelled, [](int, int) {}));
 }
 
-// Items that take a known time: the profile must hold at least it, and no thread can be busy for longer than the job.
-TEST(ThreadPoolTest, TheProfileHoldsWhatItemsTook) {
+// Items of known duration: the profile must contain at least it, and no thread can be busy for longer than the job.
+TEST(ThreadPoolTest, TheProfileCoversItemTime) {
   ThreadPool pool(2);
   PoolProfile profile;
   const auto sleep = [](int, int) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };

@@ -2,8 +2,8 @@
 //
 // 2^x is split into a whole part below it and a fraction in [0, 1]. The fraction goes through a polynomial of degree 5
 // with value 1 at 0: relative error 1.5e-7 with rounding; weights that become bf16, of relative error 2^-9, take one of
-// degree 3: 8.6e-5. The whole part is added to the exponent's bits. On Zen 5 rounding, sums and integer operations run
-// beside the multiply-adds, so that only the polynomial competes with products.
+// degree 3: 8.6e-5. The whole part is added to the exponent's bits. On Zen 5 rounding, sums and integer operations use
+// other execution units than multiply-adds, so that only the polynomial competes with products.
 #pragma once
 
 #include <algorithm>
@@ -25,23 +25,23 @@ inline typename S::V Exp2Fraction(const float (&coefficients)[kDegree], typename
   return S::Fma(p, f, S::Set1(1.0f));
 }
 
-// 2^(score - reference) for a whole reference at most 126 below the score. The score is split before the reference
-// enters, so that moving the reference multiplies the result by a power of two and changes nothing else.
+// 2^(score - row_max) for a whole row_max at most 126 below the score. The score is split before row_max is subtracted,
+// so that changing row_max only multiplies the result by a power of two.
 template <typename S, int kDegree = 5>
-inline typename S::V Exp2Against(typename S::V score, typename S::V reference,
+inline typename S::V Exp2Against(typename S::V score, typename S::V row_max,
                                  const float (&coefficients)[kDegree] = kExp2Coefficients) {
   const typename S::V whole = S::Floor(score);
-  return S::Scale2(Exp2Fraction<S>(coefficients, S::Sub(score, whole)), S::Sub(whole, reference));
+  return S::Scale2(Exp2Fraction<S>(coefficients, S::Sub(score, whole)), S::Sub(whole, row_max));
 }
 
-// The same as a weight of a product: as exact as its words are.
+// The same as a weight of a product, with the accuracy of its words.
 template <typename S>
-inline typename S::V WeightAgainst(typename S::V score, typename S::V reference) {
-  if constexpr (S::kPer == 1) return Exp2Against<S>(score, reference);
-  return Exp2Against<S>(score, reference, kExp2ShortCoefficients);
+inline typename S::V WeightAgainst(typename S::V score, typename S::V row_max) {
+  if constexpr (S::kPer == 1) return Exp2Against<S>(score, row_max);
+  return Exp2Against<S>(score, row_max, kExp2ShortCoefficients);
 }
 
-// e^x, held to 2^-126..2^126.
+// e^x, clamped to 2^-126..2^126.
 template <typename S>
 inline typename S::V Exp(typename S::V x) {
   typename S::V score = S::Mul(x, S::Set1(kLog2E));
@@ -99,7 +99,7 @@ inline float MaxLanes(typename S::V v) {
   return top;
 }
 
-// scale * log2(e), held so that no element of the scaled query passes kScaledQueryMax, from its largest element.
+// scale * log2(e), clamped so that no element of the scaled query exceeds kScaledQueryMax, given its largest element.
 template <typename S>
 inline typename S::V LimitFactor(typename S::V factor, typename S::V largest) {
   const typename S::V limit = S::Set1(kScaledQueryMax);

@@ -59,7 +59,7 @@ class ReferenceWorkspace final : public Workspace {
   FlatBatch flat;
 };
 
-ReferenceWorkspace& Own(Workspace& workspace) { return static_cast<ReferenceWorkspace&>(workspace); }
+ReferenceWorkspace& Cast(Workspace& workspace) { return static_cast<ReferenceWorkspace&>(workspace); }
 
 double Dot(const float* a, const float* b, int64_t count) {
   double sum = 0;
@@ -164,18 +164,18 @@ class ReferenceBackend final : public HostBackend {
     return std::unique_ptr<Workspace>(std::move(workspace));
   }
   Error BeginStep(Workspace& workspace, const Batch& batch) override {
-    return Own(workspace).flat.Assign(batch, Own(workspace).shape);
+    return Cast(workspace).flat.Assign(batch, Cast(workspace).shape);
   }
 
   Error Embed(Workspace& workspace, const EmbedArgs& args) override {
     const auto& table = static_cast<const ReferenceWeight&>(*args.table);
-    const int rows = Own(workspace).flat.row_count();
+    const int rows = Cast(workspace).flat.row_count();
     VF_CHECK(args.tokens.size() == static_cast<size_t>(rows), "one token per row");
     float* out = HostData<float>(args.out, rows * table.columns());
     const auto* positions = static_cast<const ReferenceWeight*>(args.positions);
     for (int t = 0; t < rows; ++t) {
-      VF_CHECK(args.tokens[t] >= 0 && args.tokens[t] < table.rows(), "a token id outside the vocabulary");
-      const int position = Own(workspace).flat.row_positions[t];
+      VF_CHECK(args.tokens[t] >= 0 && args.tokens[t] < table.rows(), "token id outside the vocabulary");
+      const int position = Cast(workspace).flat.row_positions[t];
       VF_CHECK(positions == nullptr || position < positions->rows(), "a position beyond the position table");
       for (int64_t i = 0; i < table.columns(); ++i) {
         double x = static_cast<double>(table.row(args.tokens[t])[i]) * args.multiplier;
@@ -187,8 +187,8 @@ class ReferenceBackend final : public HostBackend {
   }
 
   Error Norm(Workspace& workspace, const NormArgs& args) override {
-    const int rows = Own(workspace).flat.row_count();
-    const int64_t width = Own(workspace).shape.model_dim;
+    const int rows = Cast(workspace).flat.row_count();
+    const int64_t width = Cast(workspace).shape.model_dim;
     const float* x = HostData<float>(args.x, rows * width);
     const float* weight = OptionalHostData<float>(args.weight, width);
     VF_CHECK(weight != nullptr || args.kind == NormKind::kNone, "a norm has a weight");
@@ -203,9 +203,9 @@ class ReferenceBackend final : public HostBackend {
   }
 
   Error FocalTau(Workspace& workspace, const FocalTauArgs& args) override {
-    const FlatBatch& flat = Own(workspace).flat;
+    const FlatBatch& flat = Cast(workspace).flat;
     if (Error error = CheckTauRows(flat.batch, args.mean); !error.ok()) return error;
-    const int64_t width = Own(workspace).shape.model_dim;
+    const int64_t width = Cast(workspace).shape.model_dim;
     auto& pool = static_cast<ReferencePool&>(*args.pool);
     VF_CHECK(pool.shape.annotation_bytes >= args.annotation_offset + kTauAnnotationBytes,
              "learned tau needs its annotation");
@@ -246,9 +246,9 @@ class ReferenceBackend final : public HostBackend {
   }
 
   Error RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) override {
-    const FlatBatch& flat = Own(workspace).flat;
+    const FlatBatch& flat = Cast(workspace).flat;
     auto& pool = static_cast<ReferencePool&>(*args.pool);
-    const int64_t width = Own(workspace).shape.model_dim;
+    const int64_t width = Cast(workspace).shape.model_dim;
     const int count = args.group_count, routing_dim = args.routing_dim;
     const float* x = HostData<float>(args.x, flat.row_count() * width);
     const float* projection = HostData<float>(args.projection, routing_dim * width);
@@ -275,7 +275,7 @@ class ReferenceBackend final : public HostBackend {
   }
 
   Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) override {
-    const FlatBatch& flat = Own(workspace).flat;
+    const FlatBatch& flat = Cast(workspace).flat;
     auto& pool = static_cast<ReferencePool&>(*args.pool);
     const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
     const int dim = pool.shape.head_dim, kv_heads = pool.shape.kv_head_count;
@@ -325,7 +325,7 @@ class ReferenceBackend final : public HostBackend {
   }
 
   Error Attend(Workspace& workspace, const AttendArgs& args) override {
-    const FlatBatch& flat = Own(workspace).flat;
+    const FlatBatch& flat = Cast(workspace).flat;
     const auto& pool = static_cast<const ReferencePool&>(*args.pool);
     const int dim = pool.shape.head_dim, heads = args.query_head_count;
     const int group = heads / pool.shape.kv_head_count;
@@ -391,9 +391,9 @@ class ReferenceBackend final : public HostBackend {
 
   Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) override {
     const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
-    const int rows = Own(workspace).flat.row_count();
+    const int rows = Cast(workspace).flat.row_count();
     const int64_t width = weight.rows(), inner = weight.columns();
-    VF_CHECK(width == Own(workspace).shape.model_dim, "a product added to the residual is as wide as the model");
+    VF_CHECK(width == Cast(workspace).shape.model_dim, "a product added to the residual is as wide as the model");
     const float* x = HostData<float>(args.x, rows * inner);
     const float* bias = OptionalHostData<float>(args.bias, width);
     const float* norm = HostData<float>(args.norm_weight, width);
@@ -413,7 +413,7 @@ class ReferenceBackend final : public HostBackend {
 
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
     const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
-    const int rows = Own(workspace).flat.row_count();
+    const int rows = Cast(workspace).flat.row_count();
     const int64_t width = weight.rows() / 2, inner = weight.columns();
     const float* x = HostData<float>(args.x, rows * inner);
     const float* bias = OptionalHostData<float>(args.bias, weight.rows());
@@ -433,7 +433,7 @@ class ReferenceBackend final : public HostBackend {
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override {
     const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
     const int64_t width = weight.columns(), vocab = weight.rows();
-    const float* residual = HostData<float>(args.residual, Own(workspace).flat.row_count() * width);
+    const float* residual = HostData<float>(args.residual, Cast(workspace).flat.row_count() * width);
     const float* norm = HostData<float>(args.norm_weight, width);
     const float* norm_bias = OptionalHostData<float>(args.norm_bias, width);
     VF_CHECK(args.results.size() == args.rows.size(), "one result per head row");
@@ -478,7 +478,7 @@ class ReferenceBackend final : public HostBackend {
   }
 
   Error AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) override {
-    const FlatBatch& flat = Own(workspace).flat;
+    const FlatBatch& flat = Cast(workspace).flat;
     const auto& pool = static_cast<const ReferencePool&>(*args.pool);
     const int dim = pool.shape.head_dim, heads = args.query_head_count;
     const int group = heads / pool.shape.kv_head_count;
@@ -536,7 +536,7 @@ class ReferenceBackend final : public HostBackend {
   Error Project(Workspace& workspace, Slice x_slice, const Weight* w, Slice bias_slice, Slice out_slice,
                 const Store& store) {
     const auto& weight = static_cast<const ReferenceWeight&>(*w);
-    const int rows = Own(workspace).flat.row_count();
+    const int rows = Cast(workspace).flat.row_count();
     const float* x = HostData<float>(x_slice, rows * weight.columns());
     const float* bias = OptionalHostData<float>(bias_slice, weight.rows());
     float* out = HostData<float>(out_slice, rows * weight.rows());

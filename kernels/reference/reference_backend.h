@@ -1,7 +1,7 @@
 // The oracle: every operation as plain loops in float64.
 //
-// Nothing is blocked, packed or reordered, so that each function reads like its formula. Weights are rounded to the
-// number format asked for (the oracle of a bf16 backend is float64 over bf16 weights); keys and values stay float64.
+// No blocking, packing or reordering, so that each function follows its formula. Weights are rounded to the requested
+// number format (the oracle of a bf16 backend is float64 over bf16 weights); keys and values stay float64.
 //
 // Threads: one; slow by design.
 #pragma once

@@ -19,7 +19,7 @@ std::string CheckOnDevice(const std::function<bool(const std::string&)>& wanted)
   std::string failed;
   int run = 0;
   for (const ConformanceCase& c : AllCases()) {
-    if (!wanted(c.name) || !CanBeAsked(c, **tested)) continue;
+    if (!wanted(c.name) || !IsSupportedBy(c, **tested)) continue;
     ++run;
     const std::string verdict = c.check(**tested, *oracle);
     if (!verdict.empty()) failed += c.name + ": " + verdict + "\n";

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "kernels/conformance/rig.h"
+#include "kernels/conformance/test_harness.h"
 #include "kernels/cuda/checks/checks.h"
 #include "kernels/cuda/cuda_workspace.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/conformance/rig.h"
+#include "kernels/conformance/test_harness.h"
 
 #include <algorithm>
 #include <cmath>
@@ -37,7 +37,7 @@ std::vector<float> ProductInput(const Backend& backend, std::vector<float> data)
 
 std::unique_ptr<Buffer> Empty(Backend& backend, size_t floats) {
   auto buffer = backend.Allocate(floats * sizeof(float));
-  VF_CHECK(buffer.ok(), "a small buffer must be had");
+  VF_CHECK(buffer.ok(), "buffer allocation failed");
   return std::move(*buffer);
 }
 
@@ -68,7 +68,7 @@ void WriteOperands(Backend& backend, Slice to, const std::vector<float>& data) {
 
 std::unique_ptr<Buffer> EmptyOperands(Backend& backend, size_t count) {
   auto buffer = backend.Allocate(count * DTypeBytes(backend.operand_dtype()));
-  VF_CHECK(buffer.ok(), "a small buffer must be had");
+  VF_CHECK(buffer.ok(), "buffer allocation failed");
   return std::move(*buffer);
 }
 
@@ -92,7 +92,7 @@ PlainStep::PlainStep(Backend& backend, StepShape shape, int row_count) {
   shape.sequence_count_max = 1;
   shape.context_length_max = row_count;
   auto created = backend.CreateWorkspace(shape);
-  VF_CHECK(created.ok(), "a small workspace must be had");
+  VF_CHECK(created.ok(), "workspace allocation failed");
   workspace = std::move(*created);
   sequence_.row_count = row_count;
   VF_CHECK(backend.BeginStep(*workspace, {.sequences = {&sequence_, 1}}).ok(), "the step fits its shape");
@@ -116,7 +116,7 @@ float HeadScale(int head) { return 0.75f + 0.25f * Uniform(91, head); }
 
 namespace {
 
-// The pieces of a step and the memory its spans point to.
+// The parts of a step and the memory its spans point to.
 struct Step {
   std::vector<SequenceRows> sequences;
   std::vector<int> sequence_ids;
@@ -153,7 +153,7 @@ class Walker {
               .vocab_size = 16,
               .gather_top_k_max = c.groups.group_count > 0 ? c.groups.top_k : 0};
     workspace_ = Take(backend.CreateWorkspace(shape_));
-    // Two layers, of which the second is used, and pages in a shuffled order: addresses must come out right.
+    // Two layers, of which the second is used, and shuffled pages, to test address computation.
     KvShape kv{.layer_count = 2, .kv_head_count = c.kv_heads, .head_dim = c.head_dim};
     kv.collects_keys = c.collects_keys;
     if (c.groups.group_count > 0) {
@@ -184,7 +184,7 @@ class Walker {
     std::vector<float> head_scales;
     for (int head = 0; head < c.query_heads; ++head) head_scales.push_back(HeadScale(head));
     head_scales_ = Empty(backend, head_scales.size());
-    Must(backend.Write({head_scales_.get(), 0}, head_scales.data(), head_scales.size() * sizeof(float)));
+    CheckOk(backend.Write({head_scales_.get(), 0}, head_scales.data(), head_scales.size() * sizeof(float)));
     // Scores S / temperature of several units, so that few are close.
     projection_ = Upload(backend, UniformVector(501, static_cast<size_t>(kRoutingDim) * width));
     centroids_ = Upload(backend, UniformVector(502, static_cast<size_t>(kRoutingDim) * kGroupCountMax, 3.0f));
@@ -229,7 +229,7 @@ class Walker {
         const int rows = std::min({rows_max, kPageTokens - first, shape_.context_length_max - first});
         const std::vector<float> nans(static_cast<size_t>(rows) * shape_.model_dim, NAN);
         const SequenceRows sequence{.row_count = rows, .first_position = first, .page_tables = {&table, 1}};
-        Must(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}));
+        CheckOk(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}));
         WriteOperands(backend_, {x_.get(), 0}, nans);
         WritePages();
       }
@@ -239,25 +239,25 @@ class Walker {
   void WritePages() {
     const AttentionGroups& groups = case_.groups;
     if (groups.group_count > 0) {
-      Must(backend_.RouteGroups(*workspace_, {.x = {x_.get(), 0},
-                                              .projection = {projection_.get(), 0},
-                                              .centroids = {centroids_.get(), 0},
-                                              .group_bias = {group_bias_.get(), 0},
-                                              .group_count = groups.group_count,
-                                              .routing_dim = kRoutingDim,
-                                              .top_k = groups.top_k,
-                                              .temperature = 0.5f,
-                                              .bias = groups.bias,
-                                              .pool = pool_.get(),
-                                              .layer = 1,
-                                              .annotation_offset = kGroupsOffset}));
+      CheckOk(backend_.RouteGroups(*workspace_, {.x = {x_.get(), 0},
+                                                 .projection = {projection_.get(), 0},
+                                                 .centroids = {centroids_.get(), 0},
+                                                 .group_bias = {group_bias_.get(), 0},
+                                                 .group_count = groups.group_count,
+                                                 .routing_dim = kRoutingDim,
+                                                 .top_k = groups.top_k,
+                                                 .temperature = 0.5f,
+                                                 .bias = groups.bias,
+                                                 .pool = pool_.get(),
+                                                 .layer = 1,
+                                                 .annotation_offset = kGroupsOffset}));
     }
-    Must(backend_.QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
-                                             .weight = weight_.get(),
-                                             .query_head_count = case_.query_heads,
-                                             .pool = pool_.get(),
-                                             .layer = 1,
-                                             .queries = {queries_.get(), 0}}));
+    CheckOk(backend_.QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
+                                                .weight = weight_.get(),
+                                                .query_head_count = case_.query_heads,
+                                                .pool = pool_.get(),
+                                                .layer = 1,
+                                                .queries = {queries_.get(), 0}}));
   }
 
   void Finish(const std::vector<int>& ids, std::vector<int>& done) {
@@ -297,7 +297,7 @@ class Walker {
       for (int r = 0; r < rows[i]; ++r) {
         const int position = done[ids[i]] + r;
         RowInterval seen = case_.window > 0 ? WindowInterval(position, case_.window) : CausalInterval(position);
-        // The blind rows come first and see an empty interval, so begin and end still never decrease.
+        // The blind rows come first and have an empty interval, so begin and end still never decrease.
         if (position < case_.blind_rows) seen = {0, 0};
         step.mask.push_back(seen);
         const std::vector<float> input = ProductInput(backend_, AttentionInput(case_, ids[i], position));
@@ -328,9 +328,9 @@ class Walker {
 
   void Execute(Phase phase, const Step& step) {
     const std::span<const RowInterval> mask = step.mask;
-    Must(backend_.BeginStep(*workspace_, {.phase = phase, .sequences = step.sequences, .masks = {&mask, 1}}));
+    CheckOk(backend_.BeginStep(*workspace_, {.phase = phase, .sequences = step.sequences, .masks = {&mask, 1}}));
     WriteOperands(backend_, {x_.get(), 0}, step.inputs);
-    Must(backend_.Write({scales_.get(), 0}, step.scales.data(), step.scales.size() * sizeof(float)));
+    CheckOk(backend_.Write({scales_.get(), 0}, step.scales.data(), step.scales.size() * sizeof(float)));
     WritePages();
     AttendArgs attend{.queries = {queries_.get(), 0},
                       .query_head_count = case_.query_heads,
@@ -347,10 +347,10 @@ class Walker {
                          .window = case_.groups.window,
                          .gather_from = case_.groups.gather_from};
     if (test.group_count > 0) attend.groups = &test;
-    Must(backend_.Attend(*workspace_, attend));
+    CheckOk(backend_.Attend(*workspace_, attend));
   }
 
-  static void Must(const Error& error) { VF_CHECK(error.ok(), "an operation of a valid case"); }
+  static void CheckOk(const Error& error) { VF_CHECK(error.ok(), "an operation of a valid case"); }
 
   Backend& backend_;
   const AttentionCase& case_;

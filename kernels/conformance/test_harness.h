@@ -1,4 +1,4 @@
-// What conformance cases are built from: repeatable numbers, tensors on a backend, and whole attention runs.
+// Test harness of the conformance cases: deterministic inputs, tensors on a backend, and whole attention runs.
 //
 // Keys and values enter pages only through QkvRopeWrite, so a run feeds rows through an identity weight: q, k and v are
 // then exactly the numbers the case chose, on every backend.
@@ -13,15 +13,15 @@
 
 namespace varifocal::kernels {
 
-// Half the distance from 1 to the next float: one rounding's relative error.
+// Half the distance from 1 to the next float: the relative error of one rounding.
 inline constexpr double kUnit = 0x1p-24;
 
-// Relative rounding of a number that enters a product on this backend: nothing in f32; in bf16 2^-8, half the distance
-// from 1 to the next number with seven bits behind the point.
+// Relative rounding of a product's operand on this backend: 0 in f32; in bf16 2^-8, half the distance from 1 to the next
+// number with seven fraction bits.
 double OperandUnit(const Backend& backend);
-// Relative rounding of what an operation writes as an operand: nothing in f32, 2^-8 in bf16.
+// Relative rounding of an operation's output in operand_dtype(): 0 in f32, 2^-8 in bf16.
 double OutputUnit(const Backend& backend);
-// The numbers as a product will see them, so that a case's inputs are exact on every backend.
+// The numbers rounded as the backend's products do, so that a case's inputs are exact on every backend.
 std::vector<float> ProductInput(const Backend& backend, std::vector<float> data);
 
 // SplitMix64 (Steele, Lea and Flood 2014), as a hash of a seed and a counter.
@@ -34,17 +34,17 @@ inline HostMatrix MatrixOf(const std::vector<float>& data, int64_t rows, int64_t
   return {DType::kF32, data.data(), rows, columns};
 }
 
-// A buffer on the backend holding these numbers, and back again.
+// Copies between host and backend.
 std::unique_ptr<Buffer> Upload(Backend& backend, const std::vector<float>& data);
 std::unique_ptr<Buffer> Empty(Backend& backend, size_t floats);
 std::vector<float> Download(Backend& backend, Buffer& buffer, size_t floats);
-// The same for what feeds a product or comes out of attention: numbers in the backend's operand_dtype().
+// The same for operands of products and outputs of attention, in the backend's operand_dtype().
 std::unique_ptr<Buffer> UploadOperands(Backend& backend, const std::vector<float>& data);
 std::unique_ptr<Buffer> EmptyOperands(Backend& backend, size_t count);
 std::vector<float> DownloadOperands(Backend& backend, Buffer& buffer, size_t count);
 void WriteOperands(Backend& backend, Slice to, const std::vector<float>& data);
 
-// One batch of one sequence from position 0, for operations that do not look at positions.
+// One batch of one sequence from position 0, for operations that do not depend on positions.
 struct PlainStep {
   PlainStep(Backend& backend, StepShape shape, int row_count);
   std::unique_ptr<Workspace> workspace;
@@ -77,22 +77,22 @@ struct AttentionCase {
   int blind_rows = 0;            // the first rows of every sequence see no key
   double scale = 0;              // 0: 1/sqrt(D)
   bool row_scales = false;       // 1/tau per row, tau in [3, 9), instead
-  bool head_scales = false;      // a factor in [0.5, 1) per query head beside it
+  bool head_scales = false;      // additionally a factor in [0.5, 1) per query head
   float amplitude = 1.0f;        // of q and k
   bool same_first_page = false;  // every sequence begins with the first one's 128 tokens
   AttentionGroups groups = {};
-  bool collects_keys = false;  // the layout of keys that attention by groups needs
+  bool collects_keys = false;  // the key layout for attention by groups
 };
 
-// How to walk a case; none of it may change a bit of the answer.
+// How a case is executed; must not change any bit of the result.
 struct AttentionWalk {
   int chunk_rows = 1 << 20;
   bool one_sequence_at_a_time = false;
-  uint64_t page_order_seed = 1;    // which pages of the pool a sequence gets
-  bool share_first_page = false;   // with same_first_page: later sequences use the first one's page and start behind it
-  bool poison_pages = false;       // another sequence has left NaNs in every page
-  bool free_window_pages = false;  // pages that no row of a step or behind it sees leave the table before the step
-  bool decode_kernels_for_prompt = false;  // breaks the promise on purpose
+  uint64_t page_order_seed = 1;    // which pages of the pool are allocated to a sequence
+  bool share_first_page = false;   // with same_first_page: later sequences use the first one's page and start after it
+  bool poison_pages = false;       // every page contains NaNs of another sequence
+  bool free_window_pages = false;  // pages not visible to this or later rows are freed before the step
+  bool decode_kernels_for_prompt = false;  // violates the same-bits guarantee, for the control
 };
 
 struct AttentionRun {
