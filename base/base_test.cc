@@ -1,5 +1,5 @@
-// The floor: digests and generators against published vectors, draws against their definition, JSON and logs against
-// literals that a person can check.
+// Digests and generators against published vectors, draws against their definition, JSON and logs against literals that
+// can be checked by hand.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,7 +27,7 @@ TEST(Sha256Test, HexIs64LowerCaseDigits) {
   EXPECT_FALSE(IsSha256Hex(""));
   EXPECT_FALSE(IsSha256Hex(hex.substr(1)));
   EXPECT_FALSE(IsSha256Hex(hex + "0"));
-  // The neighbours of the digits and letters in ASCII, both cases, a zero byte, and a byte that is negative as a char.
+  // The characters adjacent to digits and letters in ASCII, both cases, a zero byte, and a byte that is negative as a char.
   for (const char wrong : {'/', ':', '`', 'g', 'A', 'F', ' ', '\n', '\0', '\xE9'}) {
     std::string text = hex;
     for (const size_t at : {0, 31, 63}) {
@@ -48,7 +48,7 @@ TEST(Sha256Test, PiecesEqualTheWhole) {
   EXPECT_EQ(number.Finish(), Sha256("\x08\x07\x06\x05\x04\x03\x02\x01"));
 }
 
-TEST(RandomTest, StreamsAreNamedAndRepeatable) {
+TEST(RandomTest, NamedStreamsAreReproducible) {
   Random a("x"), b("x"), c("y");
   const uint64_t first = a.Next();
   EXPECT_EQ(first, b.Next());
@@ -64,7 +64,7 @@ TEST(RandomTest, BelowIsUniform) {
   for (int count : counts) EXPECT_NEAR(count, kMean, 463);
 }
 
-TEST(RandomTest, SampleGivesDifferentIndices) {
+TEST(RandomTest, SampleGivesDistinctIndices) {
   Random random("sample");
   for (size_t bound : {1u, 2u, 5u, 100u}) {
     for (size_t count = 0; count <= bound; ++count) {
@@ -95,7 +95,7 @@ TEST(RandomTest, KeyedUniformDependsOnBothKeysOnly) {
   EXPECT_NEAR(sum / 10000, 0.5, 5 * 0.2887 / 100);  // five standard errors of a uniform's mean
 }
 
-TEST(JsonTest, RefusesWhatTwoReadersCouldReadDifferently) {
+TEST(JsonTest, RejectsAmbiguousInput) {
   EXPECT_FALSE(ParseJson(R"({"a":1,"a":2})").ok());
   EXPECT_FALSE(ParseJson(R"({"a":1} x)").ok());
   EXPECT_FALSE(ParseJson("{\"a\":\"\xff\"}").ok());
@@ -103,7 +103,7 @@ TEST(JsonTest, RefusesWhatTwoReadersCouldReadDifferently) {
   EXPECT_FALSE(ParseJson(R"([NaN])").ok());
   EXPECT_FALSE(ParseJson(std::string(300, '[') + std::string(300, ']')).ok());
   EXPECT_TRUE(ParseJson(R"({"a":{"b":1},"c":{"b":2}})").ok()) << "the same key in two objects is fine";
-  EXPECT_EQ(ParseJson(R"({"a":1,"a":2})").status().message(), "the key \"a\" is given twice in one object");
+  EXPECT_EQ(ParseJson(R"({"a":1,"a":2})").status().message(), "duplicate key \"a\"");
 }
 
 TEST(JsonTest, GettersNameTheKey) {
@@ -127,7 +127,7 @@ TEST(JsonTest, DoublesReadBackTheSame) {
   EXPECT_FALSE(DumpJson(Json::array({std::numeric_limits<double>::infinity()})).ok());
 }
 
-TEST(LogTest, ALineIsOneLine) {
+TEST(LogTest, EscapesNewlines) {
   EXPECT_EQ(FormatLogLine(LogLevel::kInfo, "done", {{"job", "jobs/1"}, {"n", 3}, {"text", "a b\n\"c\""}}),
             "I done job=jobs/1 n=3 text=\"a b\\n\\\"c\\\"\"");
 }

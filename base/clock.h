@@ -13,7 +13,7 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual int64_t WallMicros() const = 0;       // microseconds since 1970-01-01 UTC
-  virtual int64_t MonotonicMicros() const = 0;  // never goes back; only differences mean something
+  virtual int64_t MonotonicMicros() const = 0;  // never decreases; only differences are meaningful
 
   static const Clock& Real();
 };

@@ -1,4 +1,4 @@
-// Which code this program was built from, for the record: "0.1.0+1a2b3c4", with "-dirty" when files were changed.
+// The version this program was built from, as recorded with results: "0.1.0+1a2b3c4", plus "-dirty" for modified trees.
 #pragma once
 
 namespace varifocal {

@@ -9,7 +9,7 @@ namespace varifocal {
 
 struct EmbeddedFile {
   const char* name;  // file name without its folder
-  const char* data;  // bytes, with a terminating zero that size does not count
+  const char* data;  // bytes, plus a terminating NUL not counted in size
   size_t size;
 };
 

@@ -13,17 +13,16 @@ absl::Status StatusOfException(absl::string_view action) noexcept {
     try {
       throw;
     } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError(absl::StrCat(action, ": the system gave no more memory"));
+      return absl::ResourceExhaustedError(absl::StrCat(action, ": out of memory"));
     } catch (const std::length_error& error) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(action, ": a size exceeds what can be had (", error.what(), ")"));
+      return absl::ResourceExhaustedError(absl::StrCat(action, ": size too large (", error.what(), ")"));
     } catch (const std::exception& error) {
       return absl::InternalError(absl::StrCat(action, ": ", error.what()));
     } catch (...) {
       return absl::InternalError(absl::StrCat(action, ": an unknown exception"));
     }
   } catch (...) {
-    return absl::ResourceExhaustedError("");  // needs no memory
+    return absl::ResourceExhaustedError("");  // allocates nothing
   }
 }
 

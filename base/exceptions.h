@@ -1,11 +1,11 @@
-// Where an exception ends: at the body of a call, a load, a step or a job, as a status.
+// Converts exceptions to statuses at the body of a call, a load, a step or a job.
 //
 //   return CatchExceptions("loading the model", [&] { return factory(name); });  // Status or StatusOr
 //
-// The code of this repository throws nothing, but the standard library does when memory cannot be had, and an exception
-// that leaves a thread ends the process.
+// The code of this repository does not throw, but the standard library does when an allocation fails, and an exception
+// that escapes a thread terminates the process.
 //
-// Errors: RESOURCE_EXHAUSTED for std::bad_alloc and std::length_error, INTERNAL for any other, with what was being done.
+// Errors: RESOURCE_EXHAUSTED for std::bad_alloc and std::length_error, INTERNAL for any other, with the action's name.
 #pragma once
 
 #include <utility>
@@ -15,8 +15,8 @@
 
 namespace varifocal {
 
-// Of the exception being handled; to be called in a handler only. Memory may be short: the message is left out when
-// there is none for it.
+// Of the exception being handled; call only from a handler.
+// The message is empty if it cannot be allocated.
 absl::Status StatusOfException(absl::string_view action) noexcept;
 
 template <typename Body>

@@ -1,11 +1,11 @@
-// Input files, read without trust: opened without blocking, regular files only, at most as large as their kind may be.
+// Untrusted input files: opened without blocking, regular files only, limited in size by kind.
 //
-// Every reader of a file that a user names goes through here, so that a FIFO, a device, a directory or an endless file
+// All files named by a user are read through this interface, so that a FIFO, a device, a directory or an endless file
 // is an error, and never blocks a thread or exhausts memory. docs/input_files.md lists the kinds.
 //
-// Errors:  NOT_FOUND (no such file), PERMISSION_DENIED, INVALID_ARGUMENT (not a regular file; larger than its kind may
-//          be), RESOURCE_EXHAUSTED (no descriptor or memory left), DATA_LOSS (an error of the disk, or a file that
-//          became shorter), all with the path.
+// Errors:  NOT_FOUND (no such file), PERMISSION_DENIED, INVALID_ARGUMENT (not a regular file; above the size limit
+//          of its kind), RESOURCE_EXHAUSTED (no descriptor or memory left), DATA_LOSS (I/O error, or the file was
+//          truncated), all with the path.
 // Threads: an InputFile may be shared; it reads at explicit offsets.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace varifocal {
 
-// What a file is read as, and how many bytes it may have.
+// A kind of input file and its size limit.
 struct FileKind {
   const char* name;
   int64_t bytes_max;
@@ -33,7 +33,7 @@ inline constexpr FileKind kTokenizerFile = {"a tokenizer.json", 128 << 20};
 inline constexpr FileKind kWeightIndexFile = {"a safetensors index", 100'000'000};
 inline constexpr FileKind kDataFile = {"a data file", int64_t{4} << 30};  // rows of jsonl, short and HELMET tasks
 
-// Identifies the content of a file as it was opened: any write changes the time of change.
+// Identifies the content of a file as it was opened: any write changes ctime.
 struct FileIdentity {
   uint64_t device = 0, inode = 0;
   int64_t size = 0, modified_ns = 0, changed_ns = 0;  // since 1970-01-01

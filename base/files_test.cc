@@ -1,4 +1,4 @@
-// What is no regular file, or too large for its kind, is refused by name and never waited for.
+// Files that are not regular, or too large for their kind, are rejected by name without blocking.
 #include "base/files.h"
 
 #include <fcntl.h>
@@ -67,7 +67,7 @@ TEST_F(FilesTest, SizeLimits) {
   EXPECT_EQ(*ReadFile(Write("large", large), {"a large file", 3'000'001}), large);
 }
 
-TEST_F(FilesTest, AFileThatBecameShorterIsDataLoss) {
+TEST_F(FilesTest, TruncationIsDataLoss) {
   const auto file = InputFile::Open(Write("file", "0123456789"));
   ASSERT_TRUE(file.ok());
   char bytes[10];
@@ -80,8 +80,8 @@ TEST_F(FilesTest, AFileThatBecameShorterIsDataLoss) {
   EXPECT_EQ((*file)->CheckUnchanged().code(), absl::StatusCode::kDataLoss);
 }
 
-// The time of change cannot be set, so equal sizes and times of modification do not hide a change.
-TEST_F(FilesTest, AChangeIsSeenWhateverTheTimeOfModificationSays) {
+// ctime cannot be set, so equal sizes and mtimes do not hide a change.
+TEST_F(FilesTest, AChangeIsDetectedDespiteEqualMtime) {
   const auto file = InputFile::Open(Write("file", "0123456789"));
   ASSERT_TRUE(file.ok());
   const auto time = std::filesystem::last_write_time(Path("file"));

@@ -9,7 +9,7 @@
 namespace varifocal {
 namespace {
 
-constexpr size_t kDepthMax = 256;  // deeper than any real file; keeps destructors off the end of the stack
+constexpr size_t kDepthMax = 256;  // deeper than any real file; prevents stack overflow in destructors
 
 std::string Key(absl::string_view key) { return std::string(key); }
 
@@ -31,8 +31,8 @@ absl::StatusOr<T> Require(absl::StatusOr<std::optional<T>> found, absl::string_v
   return std::move(**found);
 }
 
-// Builds the tree while nlohmann's lexer reads. Its own builder keeps the last of two equal keys without a word; here
-// the result of the insertion shows duplicates at no cost.
+// Builds the tree while nlohmann's lexer reads. nlohmann's own builder silently keeps the last of two equal keys; here
+// the result of the insertion detects duplicates at no cost.
 class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
   explicit TreeBuilder(Json& root) : root_(root) {}
@@ -52,7 +52,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   bool key(string_t& key) override {
     auto [found, is_new] = open_.back()->get_ref<Json::object_t&>().try_emplace(std::move(key));
     slot_ = &found->second;
-    if (!is_new) problem_ = absl::StrCat("the key \"", found->first, "\" is given twice in one object");
+    if (!is_new) problem_ = absl::StrCat("duplicate key \"", found->first, "\"");
     return is_new;
   }
   bool parse_error(std::size_t byte, const std::string&, const Json::exception& error) override {
@@ -88,7 +88,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
 
   Json& root_;
-  std::vector<Json*> open_;  // objects and lists that are not complete; an element stays where it is until it is
+  std::vector<Json*> open_;  // unfinished objects and lists; an element is not moved until it is finished
   Json* slot_ = nullptr;     // of the key just read
   std::string problem_;
 };

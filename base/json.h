@@ -1,6 +1,6 @@
-// JSON: a strict parser that refuses duplicate keys, typed getters that name the key in their error, stable output.
+// JSON: a strict parser that rejects duplicate keys, typed getters that name the key in their error, stable output.
 //
-// nlohmann's parser keeps the last of two equal keys, which lets two readers of one file disagree; this one refuses.
+// nlohmann's parser keeps the last of two equal keys, so two readers of one file may disagree; this one rejects them.
 //
 // Errors: INVALID_ARGUMENT with the byte offset (parsing) or the key (getters).
 // Cost:   objects are sorted maps, so output is sorted and look-ups are O(log n).
@@ -20,14 +20,14 @@ namespace varifocal {
 
 using Json = nlohmann::json;
 
-// Refuses duplicate keys, more than 256 levels, bytes after the value, invalid UTF-8.
+// Rejects duplicate keys, more than 256 levels, bytes after the value, invalid UTF-8.
 absl::StatusOr<Json> ParseJson(absl::string_view text);
 
 // Compact, keys sorted, doubles in the shortest form that reads back the same. INVALID_ARGUMENT when a number is not
-// finite (JSON has no word for it) or a string is not UTF-8.
+// finite (JSON cannot represent it) or a string is not UTF-8.
 absl::StatusOr<std::string> DumpJson(const Json& value);
 
-// Values of an object by key. `Get*` fail when the key is missing or of another type; `Find*` give nothing when it is
+// Values of an object by key. `Get*` fail when the key is missing or of another type; `Find*` return nullopt when it is
 // missing or null, and fail only on another type.
 absl::StatusOr<std::string> GetString(const Json& object, absl::string_view key);
 absl::StatusOr<int64_t> GetInt(const Json& object, absl::string_view key);

@@ -26,8 +26,8 @@ struct LogField {
 
 // Lines below this level are dropped; kInfo unless set.
 void SetLogLevel(LogLevel level);
-// From now on a thread of its own writes the lines, so that no caller blocks on a slow reader of standard error: at most
-// 8,192 lines or 4 MiB are queued, further ones are dropped, and a line states how many. Once, before other threads log.
+// Writes lines from a background thread, so that no caller blocks on a slow reader of standard error: at most 8,192
+// lines or 4 MiB are queued, further ones are dropped and counted. Call once, before other threads log.
 void LogThroughQueue();
 // Blocks until the queued lines are written, at most this long.
 void FlushLog(int64_t milliseconds_max);

@@ -33,7 +33,7 @@ struct LogQueue::State {
       lines.pop_front();
       byte_count -= line.size();
       if (dropped_count > 0 && lines.empty()) {
-        // The queue was full behind this line; what came after is lost.
+        // The queue was full after this line; later lines were dropped.
         lines.push_back(FormatLogLine(LogLevel::kWarning, "log_lines_dropped", {{"count", dropped_count}}) + "\n");
         byte_count += lines.back().size();
         dropped_count = 0;

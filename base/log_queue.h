@@ -2,7 +2,7 @@
 // error, for example) does not block the writers.
 //
 // One thread writes the lines in order. When the queue is full, lines are dropped and counted, and the count is written
-// as a line of its own as soon as there is room.
+// as a separate line as soon as there is room.
 //
 // Threads: Push from any.
 #pragma once
@@ -17,13 +17,13 @@ namespace varifocal {
 
 class LogQueue {
  public:
-  // `write` gets one line with its end; it may block.
+  // `write` receives one line including its newline; it may block.
   LogQueue(size_t lines_max, size_t bytes_max, std::function<void(const std::string&)> write);
   // Detaches a thread that is blocked in `write`; its lines are lost.
   ~LogQueue();
 
   void Push(std::string line);
-  // Blocks until every line is written or the time is over; true when all are written.
+  // Blocks until every line is written or the timeout expires; true when all are written.
   bool Flush(int64_t milliseconds_max);
 
  private:

@@ -1,5 +1,5 @@
-// The queue of log lines: in order while the reader reads, dropped and counted while it does not, and nobody who writes
-// waits. Method: a reader that the test holds and lets go.
+// The log queue: keeps order while the reader reads, drops and counts lines while it does not, and never blocks a
+// writer. Method: a reader that the test blocks and unblocks.
 #include "base/log_queue.h"
 
 #include <condition_variable>
@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Shared with the queue's thread, which may stay behind.
+// Shared with the queue's thread, which may outlive the test.
 struct Reader {
   std::mutex mutex;
   std::condition_variable changed;
@@ -57,7 +57,7 @@ TEST(LogQueueTest, KeepsTheOrder) {
   EXPECT_THAT(reader->lines, ElementsAre("a", "b", "c"));
 }
 
-TEST(LogQueueTest, AReaderThatStopsReadingCostsLinesAndNoTime) {
+TEST(LogQueueTest, ABlockedReaderDropsLinesAndBlocksNoWriter) {
   auto reader = std::make_shared<Reader>();
   reader->Hold();
   LogQueue queue(2, 1000, [reader](const std::string& line) { reader->Read(line); });
@@ -74,7 +74,7 @@ TEST(LogQueueTest, AReaderThatStopsReadingCostsLinesAndNoTime) {
   EXPECT_EQ(reader->lines.back(), "afterwards");
 }
 
-TEST(LogQueueTest, BytesAreBoundedToo) {
+TEST(LogQueueTest, BytesAreBounded) {
   auto reader = std::make_shared<Reader>();
   reader->Hold();
   LogQueue queue(100, 10, [reader](const std::string& line) { reader->Read(line); });
@@ -87,7 +87,7 @@ TEST(LogQueueTest, BytesAreBoundedToo) {
   EXPECT_THAT(reader->lines, ElementsAre("first", "0123456789", HasSubstr("count=1")));
 }
 
-TEST(LogQueueTest, AQueueGoesWhileItsReaderIsBlocked) {
+TEST(LogQueueTest, DestructionDoesNotWaitForABlockedReader) {
   auto reader = std::make_shared<Reader>();
   reader->Hold();
   {

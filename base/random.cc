@@ -23,7 +23,7 @@ Random::Random(const Sha256Digest& seed) {
     state_[i] = 0;
     for (int j = 0; j < 8; ++j) state_[i] |= static_cast<uint64_t>(seed[8 * i + j]) << (8 * j);
   }
-  state_[0] |= 1;  // the all-zero state would stay zero for ever
+  state_[0] |= 1;  // the all-zero state is a fixed point
 }
 
 uint64_t Random::Next() {
@@ -40,7 +40,7 @@ uint64_t Random::Next() {
 
 uint64_t Random::Below(uint64_t bound) {
   VF_CHECK(bound > 0);
-  // Multiply and keep the high half; draws whose low half falls in the uneven remainder are drawn again.
+  // Multiply and keep the high half; draws whose low half falls in the biased remainder are rejected.
   unsigned __int128 product = static_cast<unsigned __int128>(Next()) * bound;
   if (static_cast<uint64_t>(product) < bound) {
     const uint64_t threshold = -bound % bound;
@@ -53,7 +53,7 @@ double Random::Uniform() { return ToUnit(Next()); }
 
 std::vector<size_t> Random::Sample(size_t bound, size_t count) {
   VF_CHECK(count <= bound);
-  // Fisher-Yates on a virtual array: only the touched places are stored.
+  // Fisher-Yates on a sparse array: only modified entries are stored.
   std::unordered_map<size_t, size_t> moved;
   std::vector<size_t> result(count);
   for (size_t i = 0; i < count; ++i) {

@@ -1,8 +1,8 @@
-// Random draws that are the same on every machine, for ever: std::*_distribution is not, so nothing else may draw.
+// Random draws that are reproducible on every platform. std::*_distribution is not, so all draws use this header.
 //
-// A Random is a stream: xoshiro256** seeded by a SHA-256 digest, so that streams are named by what they are for.
-// KeyedUniform is stateless: a number that depends on (seed, position) alone, so that a draw does not depend on what
-// was drawn before it or beside it.
+// A Random is a stream: xoshiro256** seeded by the SHA-256 digest of its name.
+// KeyedUniform is stateless: a number that depends on (seed, position) alone, so that a draw does not depend on earlier
+// or concurrent draws.
 //
 // Threads: a Random is used by one thread at a time.
 // Source:  Blackman and Vigna 2021, arXiv:1805.01407 (xoshiro256**); Lemire 2019, arXiv:1805.10941 (bounded draws);
@@ -39,7 +39,7 @@ class Random {
     VF_CHECK(!items.empty());
     return items[Below(items.size())];
   }
-  // `count` different indices below `bound`, in random order; count <= bound.
+  // `count` distinct indices below `bound`, in random order; count <= bound.
   std::vector<size_t> Sample(size_t bound, size_t count);
 
  private:

@@ -13,7 +13,7 @@ constexpr char kPayloadUrl[] = "varifocal/reason";
 
 absl::Status Attach(absl::Status status, const Reason& reason) {
   const Json payload = {{"name", reason.name}, {"metadata", reason.metadata}};
-  // Values may quote what a user typed, so bad bytes are replaced instead of refused.
+  // Values may quote user input, so invalid UTF-8 is replaced instead of rejected.
   status.SetPayload(kPayloadUrl, absl::Cord(payload.dump(-1, ' ', false, Json::error_handler_t::replace)));
   return status;
 }

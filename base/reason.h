@@ -1,7 +1,7 @@
-// Why something failed, for programs: a constant in UPPER_SNAKE_CASE that travels inside an absl::Status.
+// Machine-readable error reasons: a constant in UPPER_SNAKE_CASE stored in an absl::Status payload.
 //
-// The sentence of a status is for people and may be reworded; the reason is part of the interface. The service sends it
-// as google.rpc.ErrorInfo, the database stores it as the error code of a sample.
+// A status message is for people and may be reworded; the reason is part of the interface. The service sends it as
+// google.rpc.ErrorInfo, the database stores it as the error code of a sample.
 #pragma once
 
 #include <map>
@@ -75,10 +75,10 @@ absl::string_view ErrorReasonName(ErrorReason reason);
 
 struct Reason {
   std::string name;                             // of an ErrorReason, or of the status code where none is attached
-  std::map<std::string, std::string> metadata;  // lowerCamelCase keys; `field` is the path of a wrong request field
+  std::map<std::string, std::string> metadata;  // lowerCamelCase keys; `field` is the path of an invalid request field
 };
 
-// The same status with a reason, replacing an earlier one. An OK status stays as it is.
+// The same status with a reason, replacing an earlier one. An OK status is returned unchanged.
 absl::Status WithReason(absl::Status status, ErrorReason reason, std::map<std::string, std::string> metadata = {});
 
 // The same status, reason and metadata, with another `field`.

@@ -1,4 +1,4 @@
-// Reasons inside statuses: attached ones come back with their metadata, others follow from the code. Method: by hand.
+// Reasons in statuses: attached ones are returned with their metadata, others are derived from the status code.
 #include "base/reason.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 namespace varifocal {
 namespace {
 
-TEST(ReasonTest, AttachedReasonComesBack) {
+TEST(ReasonTest, AttachedReasonIsReturned) {
   const absl::Status status =
       WithReason(absl::NotFoundError("no model \"x\""), ErrorReason::kModelNotFound, {{"model", "x"}});
   EXPECT_EQ(status.message(), "no model \"x\"");
@@ -26,7 +26,7 @@ TEST(ReasonTest, LaterReasonReplacesEarlier) {
   EXPECT_TRUE(ReasonOf(status).metadata.empty());
 }
 
-TEST(ReasonTest, CodeIsTheReasonOfLastResort) {
+TEST(ReasonTest, CodeIsTheFallbackReason) {
   EXPECT_EQ(ReasonOf(absl::InvalidArgumentError("bad")).name, "INVALID_ARGUMENT");
   EXPECT_EQ(ReasonOf(absl::DataLossError("page 3 is damaged")).name, "DATA_LOSS");
 }
@@ -61,7 +61,7 @@ TEST(ReasonTest, AnotherField) {
   EXPECT_EQ(status.message(), "top_p is 2");
 }
 
-// The list is sorted, so that a duplicate cannot hide, and names fit google.rpc.ErrorInfo.
+// The list is sorted, so that duplicates are adjacent, and names fit google.rpc.ErrorInfo.
 TEST(ReasonTest, TheListIsSortedAndWellFormed) {
   std::string previous;
 #define VF_CHECK_NAME(name, text)                                                   \

@@ -1,4 +1,4 @@
-// SHA-256 as a value: digests name samples, seeds, weights, tokenizers and prefixes.
+// SHA-256 digests as values; they identify samples, seeds, weights, tokenizers and prefixes.
 //
 // Source: FIPS 180-4, through OpenSSL.
 #pragma once
@@ -19,7 +19,7 @@ std::string ToHex(const Sha256Digest& digest);  // 64 lower-case hexadecimal dig
 bool IsSha256Hex(absl::string_view text);       // such 64
 inline std::string Sha256Hex(absl::string_view bytes) { return ToHex(Sha256(bytes)); }
 
-// For what does not fit in memory or comes in pieces. Threads: one at a time.
+// Incremental hashing. Threads: one at a time.
 class Sha256Stream {
  public:
   Sha256Stream();

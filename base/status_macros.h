@@ -1,4 +1,4 @@
-// RETURN_IF_ERROR and ASSIGN_OR_RETURN over absl::Status, and a way to put a place in front of a message.
+// RETURN_IF_ERROR and ASSIGN_OR_RETURN over absl::Status, and Annotate, which prefixes a message with its context.
 #pragma once
 
 #include <utility>

@@ -1,14 +1,14 @@
-// The CPU against its own limits and against its peers, in one run: attention, products, whole prefills, decode, many
-// questions on one context. deploy/bench_cpu.sh builds and runs it.
+// The CPU backend against the machine's limits and against peers, in one run: attention, products, whole prefills,
+// decode, many questions on one context. deploy/bench_cpu.sh builds and runs it.
 //
 //   cpu_bench [--python=PATH [--llama-cpp=DIRECTORY]] [--only=SECTION,..] [--formats=bf16,f32] [--threads=2]
 //   [--rounds=3]
 //             [--lengths=2048,8192,16384,32768] [--cpu-isa=NAME] [--model=DIRECTORY].. [--out=PREFIX]
 //
-// With --python, PyTorch and transformers (recipes/bench_peers.py) are timed in turn with us, A B A B, medians; with
-// --llama-cpp, its llama-bench too. Every case of ours is first compared with float64, with a peer's log-probability,
-// or with itself by another way. Cases that take longer than kCaseSeconds have fewer rounds. --out merges what was
-// measured into PREFIX.json and writes PREFIX.md and PREFIX.svg from it, after every section.
+// With --python, PyTorch and transformers (recipes/bench_peers.py) are timed alternately with ours, A B A B, medians;
+// with --llama-cpp, its llama-bench too. Every case of ours is first checked against float64, a peer's log-probability,
+// or another computation of the same result. Cases longer than kCaseSeconds have fewer rounds. --out merges the results
+// into PREFIX.json and writes PREFIX.md and PREFIX.svg from it, after every section.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -54,7 +54,7 @@ class CpuBench : public BenchRunner {
     for (const std::string& name : options_.only) {
       const auto is_named = [&](const auto& section) { return section.first == name; };
       if (std::none_of(std::begin(kSections), std::end(kSections), is_named)) {
-        std::fprintf(stderr, "no section \"%s\"; there are:", name.c_str());
+        std::fprintf(stderr, "unknown section \"%s\"; the sections are:", name.c_str());
         for (const auto& section : kSections) std::fprintf(stderr, " \"%s\"", section.first);
         std::fprintf(stderr, "\n");
         return 2;
@@ -156,7 +156,7 @@ class CpuBench : public BenchRunner {
     }
   }
 
-  // Nothing, with a sentence on standard error, when the model cannot be loaded or run.
+  // Null, with a message on standard error, when the model cannot be loaded or run.
   std::optional<Loaded> Load(const std::string& directory, DType dtype, int64_t context_tokens,
                              bool prefix_cache) const {
     Loaded loaded;
@@ -179,10 +179,10 @@ class CpuBench : public BenchRunner {
     return std::nullopt;
   }
 
-  // bf16 rounds what every layer hands on to 2^-9; two sides do, in other places.
+  // bf16 rounds every layer's output to 2^-9; both sides do, at different points.
   static double LogProbabilityErrorMax(DType dtype) { return dtype == DType::kBF16 ? 0.1 : 2e-3; }
 
-  // A prompt through the engine, scored by the log-probability of token 0 behind it; the ids are bench_peers.py's.
+  // A prompt through the engine, scored by the log-probability of token 0 after it; same ids as bench_peers.py.
   void PlanWholePrefill(const std::string& directory, DType dtype, const std::vector<int>& lengths,
                         const std::vector<std::string>& peers) {
     for (const int tokens : lengths) {
@@ -224,8 +224,8 @@ class CpuBench : public BenchRunner {
     for (const std::string& model : options_.models) PlanWholePrefill(model, dtype, {Length(8192)}, {"transformers"});
   }
 
-  // 64 tokens behind a known context: the time of 65 less that of one, which the end of the prompt gives. Their
-  // log-probabilities must be those that scoring them as a prompt gives.
+  // 64 tokens after a cached context: the time of 65 minus that of one, which comes from the end of the prompt. Their
+  // log-probabilities must equal those from scoring them as a prompt.
   void PlanDecode(DType dtype) {
     Plan(20, [=, this, section = section_] {
       constexpr int kNew = 64;
@@ -264,8 +264,8 @@ class CpuBench : public BenchRunner {
     });
   }
 
-  // A thousand questions on one known context against what as many cold ones would take; the answer that was asked
-  // cold must be the same bits.
+  // A thousand questions on one cached context against the extrapolated time of as many cold ones; the cold answer must
+  // have the same bits.
   void PlanQuestions(DType dtype) {
     Plan(20, [=, this, section = section_] {
       constexpr int kQuestions = 1000;
@@ -334,9 +334,9 @@ int Main(int argc, char** argv) {
     const auto flag = std::find_if(std::begin(kFlags), std::end(kFlags),
                                    [&](const auto& known) { return absl::ConsumePrefix(&argument, known.first); });
     if (flag == std::end(kFlags)) return Usage(absl::StrCat("unknown argument ", argv[i]));
-    if (!flag->second(std::string(argument))) return Usage(absl::StrCat("not a value: ", argv[i]));
+    if (!flag->second(std::string(argument))) return Usage(absl::StrCat("invalid value: ", argv[i]));
   }
-  if (options.python.empty() && !options.llama_cpp.empty()) return Usage("--llama-cpp needs --python, which asks it");
+  if (options.python.empty() && !options.llama_cpp.empty()) return Usage("--llama-cpp needs --python, which runs it");
   return CpuBench(options).Run();
 }
 

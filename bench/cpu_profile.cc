@@ -1,13 +1,13 @@
-// Where the time of a whole prefill goes on the CPU: products, attention, the rest, waiting; and how far the first two
-// are from the machine's multiply-add peak.
+// Time profile of a whole prefill on the CPU: products, attention, the rest, waiting; and the share of the machine's
+// multiply-add peak of the first two.
 //
 //   cpu_profile [--model=DIRECTORY] [--longest=32768] [--threads=N]
 //
 // The engine runs one prompt of 2,048, 8,192 and 32,768 tokens, in f32 and bf16, with one thread and with N (2). Shares
-// are of threads x wall time: "rest" is norms, rotations, writing pages and what the engine's own thread does between
+// are of threads x wall time: "rest" is norms, rotations, writing pages and the engine thread's own work between
 // operations; "waiting" is threads without an item. Rates are flops by the time inside items; "of peak" is against
-// multiply-adds on registers, measured before each case on as many threads at once: on a busy machine both suffer
-// alike. Without --model, the 30M LLaMA that cpu_bench measures.
+// multiply-adds on registers, measured before each case on the same number of threads, so that load affects both
+// equally. Without --model, the 30M LLaMA of cpu_bench.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +33,7 @@ using kernels::DType;
 using kernels::cpu::PoolProfile;
 using kernels::cpu::PoolWork;
 
-// Of one thread, while the others do the same.
+// Of one thread, while the others run the same.
 double PeakOfThreads(const kernels::cpu::KernelTable& table, int threads) {
   std::vector<double> peaks(static_cast<size_t>(threads));
   std::vector<std::thread> others;
@@ -83,7 +83,7 @@ bool ProfileModel(const std::string& directory, DType dtype, int threads, int64_
     request.work = ScoreContinuationsWork{.continuations = {{0}}};
     return request;
   };
-  // Memory is granted as it is first touched: not what is asked here.
+  // Warm-up: memory is committed on first access, which is not measured.
   VF_CHECK((*engine)->Run(request_of(2048)).ok(), "a prompt that fits");
   for (const int64_t tokens : {2048, 8192, 32768}) {
     if (tokens > longest) break;
@@ -122,7 +122,7 @@ int Main(int argc, char** argv) {
       directory = std::string(argument);
     } else if (!(absl::ConsumePrefix(&argument, "--longest=") && absl::SimpleAtoi(argument, &longest)) &&
                !(absl::ConsumePrefix(&argument, "--threads=") && absl::SimpleAtoi(argument, &threads))) {
-      std::fprintf(stderr, "%s is no flag of cpu_profile\n", argv[i]);
+      std::fprintf(stderr, "unknown flag %s of cpu_profile\n", argv[i]);
       return 1;
     }
   }

@@ -1,8 +1,8 @@
-// The goals of the CPU backend, as a table, and what the rows of cpu_bench say about each.
+// The performance goals of the CPU backend, as a table, and their evaluation on the rows of cpu_bench.
 //
-// A goal is held to its worst row. A ratio to a peer counts as the smaller of wall and CPU seconds, so that no peer
-// that waits by spinning flatters it; of one thread, which never waits for another, as that of CPU seconds, where both
-// are known: such rows may be measured on a busy machine.
+// A goal is evaluated on its worst row. A ratio to a peer is the smaller of those of wall and CPU seconds, so that a peer
+// that spins while waiting does not inflate it; for one thread that of CPU seconds, where both are known: such rows may
+// be measured on a busy machine.
 #pragma once
 
 #include <algorithm>

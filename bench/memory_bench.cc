@@ -1,11 +1,11 @@
-// Where the memory of one long prompt goes: what was planned against what the process took.
+// Memory of one long prompt: planned against measured.
 //
 //   memory_bench [MODEL_DIRECTORY=gemma-shaped] [PROMPT_TOKENS=32768 - 8] [DTYPE=f32]
 //
-// `gemma-shaped` makes a checkpoint of the shape of Gemma 3 270M with random weights in a temporary folder (540 MB).
-// Arithmetic: weights, the most KV pages of every group, a step's buffers, rotation tables. Measured: the resident
-// set's peak (VmHWM) over the prompt, less what the process had before loading; loading's own peak, in which pages of
-// the mapped file stand beside what is packed from them, apart from it.
+// `gemma-shaped` creates a checkpoint of the shape of Gemma 3 270M with random weights in a temporary directory (540 MB).
+// Planned: weights, peak KV pages of every group, a step's buffers, rotation tables. Measured: the peak of the resident
+// set (VmHWM) over the prompt, minus its size before loading; and separately the peak during loading, which includes file
+// contents and the packed weights.
 #include <unistd.h>
 
 #include <cstdio>
@@ -134,7 +134,7 @@ int Fail(const absl::Status& status) {
 }
 
 int Measure(const std::string& directory, int64_t token_count, const std::string& dtype) {
-  std::ofstream("/proc/self/clear_refs") << 5;  // the peak counts from here on
+  std::ofstream("/proc/self/clear_refs") << 5;  // resets the peak
   const int64_t before = ProcessBytes("VmRSS:");
   auto model = LoadModel(directory, {.dtype = dtype});
   if (!model.ok()) return Fail(model.status());

@@ -1,4 +1,4 @@
-// A random-weight checkpoint of the shape the CPU goals are stated for, written from a seed: a LLaMA of 30 million
+// A random-weight checkpoint, generated from a seed, of the shape used by the CPU goals: a LLaMA of 30 million
 // parameters (8 layers, width 512, 8 heads of 64 over 4, FFN 1408, 16,384 tokens, tied).
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace varifocal {
 
-// Writes the directory unless it is there; false when it cannot be written.
+// Writes the directory unless it exists; false on failure.
 inline bool WriteBenchModel(const std::string& directory) {
   if (std::filesystem::exists(directory + "/model.safetensors")) return true;
   std::error_code error;
@@ -54,7 +54,7 @@ inline bool WriteBenchModel(const std::string& directory) {
   }
   header += "}";
   header.resize((header.size() + 7) / 8 * 8, ' ');
-  // Under another name first, so that a run that was interrupted leaves nothing that looks whole.
+  // Written under a temporary name and renamed, so that an interrupted run leaves no partial directory.
   const std::string partial = directory + "/model.safetensors.partial";
   std::ofstream out(partial, std::ios::binary);
   const uint64_t header_bytes = header.size();

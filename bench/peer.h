@@ -17,7 +17,7 @@ namespace varifocal {
 struct PeerTiming {
   double wall_seconds = 0;
   double cpu_seconds = 0;
-  double log_probability = 0;  // of token 0 behind a prefill
+  double log_probability = 0;  // of token 0 after a prefill
   int argmax = -1;
 };
 
@@ -50,14 +50,14 @@ class BenchPeer {
   BenchPeer(const BenchPeer&) = delete;
   BenchPeer& operator=(const BenchPeer&) = delete;
 
-  // Nothing when the peer cannot; it has said why on standard error by then.
+  // Nullopt when unsupported by the peer, which prints the reason on standard error.
   std::optional<PeerTiming> Time(const std::string& request) {
     if (requests_ == nullptr || answers_ == nullptr) return std::nullopt;
     std::fprintf(requests_, "%s\n", request.c_str());
     std::fflush(requests_);
     char line[4096];
     if (std::fgets(line, sizeof line, answers_) == nullptr) {
-      std::fprintf(stderr, "the peer ended while it was asked for \"%s\"\n", request.c_str());
+      std::fprintf(stderr, "the peer ended during the request \"%s\"\n", request.c_str());
       fclose(answers_);
       answers_ = nullptr;
       return std::nullopt;
@@ -65,7 +65,7 @@ class BenchPeer {
     PeerTiming timing;
     std::istringstream in(line);
     if (!(in >> timing.wall_seconds >> timing.cpu_seconds)) {
-      std::fprintf(stderr, "the peer has no figure for \"%s\": %s", request.c_str(), line);
+      std::fprintf(stderr, "the peer has no result for \"%s\": %s", request.c_str(), line);
       return std::nullopt;
     }
     in >> timing.log_probability >> timing.argmax;

@@ -1,13 +1,12 @@
-// What prefix reuse saves: questions on one context against the same number of separate contexts, in one run.
+// Speedup by prefix reuse: questions on one context against the same number of separate contexts, in one run.
 //
 //   prefix_bench [MODEL_DIRECTORY=models/baseline] [CONTEXT_TOKENS=16384] [QUESTIONS=4] [SHORT_QUESTIONS=1000]
 //                [BATCH=16] [NEW_TOKENS=8]
 //
-// Every question is 48 tokens after the context and generates NEW_TOKENS. Three rounds in turn (shared, separate,
-// shared,
-// ...), the median counts; then, once, many short questions of 32 tokens on one context that is already known, against
-// the time one of them takes cold; and 64 continuations of 8 tokens in one request against one by one. Answers of
-// shared and unshared runs are compared bit for bit: a fast wrong answer is no answer.
+// Every question is 48 tokens after the context and generates NEW_TOKENS. Median of three alternating rounds (shared,
+// separate, shared, ...); then, once, many short questions of 32 tokens on one cached context, against the time of one
+// of them cold; and 64 continuations of 8 tokens in one request against one by one. Answers of shared and unshared runs
+// are compared bit for bit.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +32,7 @@ int Main(const std::string& directory, int64_t context_tokens, int64_t question_
     return 1;
   }
   const int64_t vocabulary_size = (*model)->config().vocabulary_size;
-  // Room for all contexts of a round at once.
+  // Cache for all contexts of a round at once.
   const int64_t pages = (question_count + 1) * (context_tokens + 256) / 128 + 64;
   EngineOptions options;
   options.kv_cache_bytes = pages * (*model)->provenance().page_bytes;
@@ -88,7 +87,7 @@ int Main(const std::string& directory, int64_t context_tokens, int64_t question_
     const auto requests = BenchQuestions(contexts, 32, vocabulary_size, new_tokens);
     const double cold = RunAll(**engine, {requests[0]}).seconds;
     const double warm = RunAll(**engine, requests).seconds / static_cast<double>(short_count);
-    std::printf("%lld short questions on a known context: %.1f ms each, cold %.1f ms: %.1f times faster\n",
+    std::printf("%lld short questions on a cached context: %.1f ms each, cold %.1f ms: %.1f times faster\n",
                 static_cast<long long>(short_count), 1e3 * warm, 1e3 * cold, cold / warm);
     std::vector<EngineRequest> single;
     EngineRequest together = requests[0];

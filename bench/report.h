@@ -1,5 +1,5 @@
-// What runs of cpu_bench found: rows with their peers beside them, merged into one JSON file, one Markdown text and one
-// SVG. A run replaces the rows that it measured again and leaves the others, so that the sections can be run apart.
+// Results of cpu_bench: rows with peers, merged into one JSON file, one Markdown text and one SVG. A run replaces the rows
+// that it measured and keeps the others, so that the sections can be run separately.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace varifocal {
 struct BenchFigure {
   std::string who;  // "PyTorch", "transformers", "llama.cpp", "cold"
   double wall_seconds = 0;
-  double cpu_seconds = 0;  // of all threads; 0: not known
+  double cpu_seconds = 0;  // of all threads; 0: unknown
 };
 
 struct BenchRow {
@@ -28,12 +28,12 @@ struct BenchRow {
   int threads = 0, rounds = 0;
   std::string unit;  // of amount: "GF/s", "GB/s", "tokens/s", "questions/s"
   int64_t tokens = 0;
-  bool right = true;               // compared with float64, with a peer, or with the same question asked cold
+  bool right = true;               // checked against float64, a peer, or the same question cold
   double amount = 0;               // flops, bytes, tokens or questions of one run
-  double limited = 0;              // flops or bytes of one run that the machine limits
-  double limit = 0;                // per second of one thread; 0: none stated
+  double limited = 0;              // flops or bytes of one run that are limited by the machine
+  double limit = 0;                // per second of one thread; 0: none
   BenchFigure ours;                // medians
-  std::vector<BenchFigure> peers;  // those asked; nothing measured: wall_seconds 0
+  std::vector<BenchFigure> peers;  // requested peers; not measured: wall_seconds 0
 
   double scale() const { return unit[0] == 'G' ? 1e-9 : 1; }
   double of_limit() const { return limit > 0 ? limited / ours.cpu_seconds / limit : 0; }
@@ -43,7 +43,7 @@ struct BenchRow {
   }
 };
 
-// How many times as long the peer takes; by CPU seconds where both are known, else 0.
+// The peer's time relative to ours; by CPU seconds where both are known, else 0.
 inline double WallRatio(const BenchRow& row, const BenchFigure& peer) {
   return peer.wall_seconds / row.ours.wall_seconds;
 }
@@ -116,7 +116,7 @@ inline BenchResults ReadBenchResults(const std::string& path) {
   return results;
 }
 
-// New rows take the place of the same cases; the rest follows in the order of `sections`, the shorter case first.
+// New rows replace those of the same cases; sorted in the order of `sections`, shorter cases first.
 inline std::vector<BenchRow> MergeBenchRows(std::vector<BenchRow> old, const std::vector<BenchRow>& fresh,
                                             const std::vector<std::string>& sections) {
   for (const BenchRow& row : fresh) {
@@ -133,7 +133,7 @@ inline std::vector<BenchRow> MergeBenchRows(std::vector<BenchRow> old, const std
   return old;
 }
 
-// One table per section; a column for each peer that has a figure in it.
+// One table per section; a column for each peer with a result in it.
 inline std::string SectionTable(const std::vector<BenchRow>& rows, const std::string& section) {
   std::vector<std::string> peers;
   std::string body;

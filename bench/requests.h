@@ -1,4 +1,4 @@
-// Requests with made-up ids, and running many at once: what the benchmarks of the engine share.
+// Shared helpers of the engine benchmarks: requests with synthetic ids, and running many at once.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +23,7 @@ inline std::vector<int32_t> BenchIds(const std::string& name, int64_t count, int
   return ids;
 }
 
-// A question of its own behind each context.
+// A different question after each context.
 inline std::vector<EngineRequest> BenchQuestions(const std::vector<std::vector<int32_t>>& contexts,
                                                  int64_t question_tokens, int64_t vocabulary_size, int64_t new_tokens) {
   std::vector<EngineRequest> requests;
@@ -43,7 +43,7 @@ struct BenchAnswers {
   std::vector<EngineResult> results;
 };
 
-// All at once; an error ends the program with its sentence.
+// All at once; an error terminates the program with its message.
 inline BenchAnswers RunAll(Engine& engine, const std::vector<EngineRequest>& requests) {
   BenchAnswers answers;
   answers.results.resize(requests.size());

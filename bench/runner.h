@@ -1,5 +1,5 @@
-// What every section of cpu_bench needs: the machine's limits, timing in turn with the peers, a plan with an estimate
-// of what is left, and the report after every case.
+// Common parts of cpu_bench's sections: the machine's limits, alternating timing with peers, a plan with an estimate of
+// the remaining time, and the report after every case.
 #pragma once
 
 #include <time.h>
@@ -61,7 +61,7 @@ class BenchRunner {
  public:
   explicit BenchRunner(const BenchOptions& options) : options_(options) {
     if (options.python.empty()) return;
-    // A peer that chooses by the CPU is held to the same instruction set by its libraries' own switches.
+    // Restricts peers to the same instruction set by their libraries' environment variables.
     if (options.isa == "avx2") {
       setenv("ATEN_CPU_CAPABILITY", "avx2", 1);
       setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
@@ -94,7 +94,7 @@ class BenchRunner {
       peak_[dtype == DType::kBF16] = kernels::cpu::PeakOf(**kernels);
     }
     read_bytes_ = kernels::cpu::ReadBandwidth();
-    // All at once, the threads share the memory that each alone could have.
+    // All at once: the threads share the memory bandwidth.
     std::vector<double> shares(static_cast<size_t>(options_.threads));
     std::vector<std::thread> readers;
     for (double& share : shares) readers.emplace_back([&share] { share = kernels::cpu::ReadBandwidth(); });
@@ -108,7 +108,7 @@ class BenchRunner {
     return true;
   }
 
-  // Runs what was planned. What is left is guessed from what the cases so far took of what was expected of them.
+  // Runs the plan. The remaining time is extrapolated from the ratio of actual to expected time so far.
   bool Measure(const std::vector<std::string>& sections) {
     double expected_left = 0, expected_done = 0;
     for (const Planned& planned : planned_) expected_left += planned.expected_s;
@@ -149,7 +149,7 @@ class BenchRunner {
     return text.good() && svg.good();
   }
 
-  // In turn, ours first. Returns what the peers said last, in the order asked.
+  // Alternating, ours first. Returns the peers' last results, in request order.
   std::vector<std::optional<PeerTiming>> Time(BenchRow row, const std::vector<Ask>& asks,
                                               const std::function<void()>& run) {
     std::vector<double> wall, cpu;
@@ -182,7 +182,7 @@ class BenchRunner {
     rows_.push_back(std::move(row));
   }
 
-  // The fields that every row of a section shares; `limited` of a limit of the machine.
+  // The fields common to all rows of a section; `limited` of a limit of the machine.
   BenchRow Row(const std::string& section, DType dtype, std::string name, const char* unit, double amount,
                int64_t tokens) const {
     return {.section = section,

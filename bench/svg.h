@@ -91,7 +91,7 @@ inline std::string BenchSvg(const std::vector<BenchRow>& rows) {
                         "<line x1=\"%.0f\" x2=\"%.0f\" y1=\"%.0f\" y2=\"%.0f\" stroke=\"#999\"/>"
                         "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\">tokens of context</text>\n",
                         kLeft, kRight, kBottom, kBottom, (kLeft + kRight) / 2, kBottom + 44);
-  // Labels in the order of the curves' ends, pushed apart where they would overlap.
+  // Labels in the order of the curves' ends, shifted to avoid overlap.
   std::sort(curves.begin(), curves.end(),
             [](const BenchCurve& a, const BenchCurve& b) { return a.points.back().second > b.points.back().second; });
   double label_y = 0;

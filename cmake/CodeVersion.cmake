@@ -1,4 +1,4 @@
-# Writes OUT, which defines varifocal::CodeVersion(), and touches it only when the version changed.
+# Writes OUT, which defines varifocal::CodeVersion(), only when the version changed.
 execute_process(COMMAND git describe --always --dirty --abbrev=12 --exclude=*
   WORKING_DIRECTORY ${SOURCE_DIR} OUTPUT_VARIABLE commit ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
 set(version ${PROJECT_VERSION})

@@ -1,5 +1,5 @@
-# cmake -DREPORT=FILE -P RunAndKeep.cmake -- COMMAND..: runs the command, keeps what it says on standard error in FILE, and
-# shows it when the command fails.
+# cmake -DREPORT=FILE -P RunAndKeep.cmake -- COMMAND..: runs the command, saves its standard error in FILE, and prints it
+# when the command fails.
 set(command)
 set(after OFF)
 math(EXPR last "${CMAKE_ARGC} - 1")

@@ -1,12 +1,12 @@
-# CUDA: whether this build has it, and how a .cu file becomes an object.
+# CUDA: detection, and compilation of .cu files.
 #
-#   VARIFOCAL_CUDA=OFF    no CUDA (what the presets for the CPU say)
+#   VARIFOCAL_CUDA=OFF    no CUDA (set by the CPU presets)
 #   VARIFOCAL_CUDA=AUTO   CUDA where nvcc is found (preset `cuda`, and builds of kernels/ alone)
 #   VARIFOCAL_CUDA=ON     an error where nvcc is not found
 #
-# nvcc is called directly: CMake 3.25 knows no C++20 for it, asking it takes seconds at configure time, and the register
-# report of every file is kept beside its object, where the gate test reads it. Only the static runtime is linked; a
-# program starts where neither driver nor toolkit is.
+# nvcc is called directly: CMake 3.25 does not support C++20 for it, detection takes seconds at configure time, and the
+# register report of every file is stored with its object, for the gate test. Only the static runtime is linked, so that
+# programs start without driver and toolkit.
 set(VARIFOCAL_CUDA_DEFAULT OFF)
 if(VARIFOCAL_KERNELS_ONLY)
   set(VARIFOCAL_CUDA_DEFAULT AUTO)
@@ -29,7 +29,7 @@ if(NOT VARIFOCAL_CUDA STREQUAL "OFF")
   elseif(VARIFOCAL_CUDA STREQUAL "ON")
     message(FATAL_ERROR "VARIFOCAL_CUDA is ON, and nvcc with its headers and libcudart_static was not found; set CUDA_HOME")
   else()
-    message(STATUS "CUDA: nvcc was not found, so this build has no CUDA backend")
+    message(STATUS "CUDA: nvcc not found; this build has no CUDA backend")
   endif()
 endif()
 
@@ -48,7 +48,7 @@ if(VARIFOCAL_KERNELS_ONLY AND NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
-# varifocal_cuda_objects(OUT objects REPORTS reports FILES a.cu ..): compiles each file; `reports` are what ptxas said.
+# varifocal_cuda_objects(OUT objects REPORTS reports FILES a.cu ..): compiles each file; `reports` are the ptxas outputs.
 function(varifocal_cuda_objects)
   cmake_parse_arguments(C "" "OUT;REPORTS" "FILES" ${ARGN})
   set(flags -std=c++20 -O3 -fmad=false -Xptxas=-v -I${CMAKE_SOURCE_DIR} -Xcompiler=-fPIC,-Wall,-Wextra)

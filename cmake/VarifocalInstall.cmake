@@ -17,7 +17,7 @@ add_custom_command(OUTPUT ${completion}
 add_custom_target(varifocal_completion ALL DEPENDS ${completion})
 install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 
-# varifocal_man_page(PROGRAM SUMMARY ARGUMENTS..): PROGRAM.1, made from what the program prints when it is called so.
+# varifocal_man_page(PROGRAM SUMMARY ARGUMENTS..): PROGRAM.1, generated from the program's output for these arguments.
 function(varifocal_man_page program summary)
   set(page ${CMAKE_BINARY_DIR}/man/${program}.1)
   add_custom_command(OUTPUT ${page}

@@ -1,8 +1,8 @@
-# One folder, one room: a static library, its tests and its benchmarks.
+# A room is a directory with a static library, its tests and its benchmarks.
 #
 #   varifocal_room(NAME tokenizer
 #     SOURCES bpe.cc tokenizer.cc            # sources of the library varifocal_tokenizer (header-only rooms list none)
-#     DEPS varifocal_base absl::status       # link targets, public; they are the dependency rule's second guard
+#     DEPS varifocal_base absl::status       # link targets, public; they also enforce the dependency rule
 #     TESTS bpe_test.cc                      # one gtest program tokenizer_test, every case a ctest
 #     TEST_DEPS ...                          # link targets of the tests alone
 #     TEST_LABELS slow                       # optional ctest labels for the whole test program
@@ -14,10 +14,10 @@ function(varifocal_options target)
   if(VARIFOCAL_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
-  # Contraction would let the compiler fuse a multiply-add in one build and not in another: same bits forbids it.
+  # Contraction may fuse a multiply-add in one build and not in another, which violates the same-bits guarantee.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
   if(VARIFOCAL_SANITIZE)
-    # Instrumented, g++ 12 takes moved std::functions (std::regex) for uninitialised; the sanitizers see the real ones.
+    # With sanitizers, g++ 12 falsely reports moved std::functions (std::regex) as uninitialised; the sanitizers detect real ones.
     target_compile_options(${target} PRIVATE -fsanitize=${VARIFOCAL_SANITIZE} -fno-omit-frame-pointer
                                              -Wno-maybe-uninitialized)
     target_link_options(${target} PRIVATE -fsanitize=${VARIFOCAL_SANITIZE})

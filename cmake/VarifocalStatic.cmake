@@ -1,8 +1,8 @@
-# Static linking of what Debian's CMake packages only offer as shared libraries (the `portable` preset).
+# Static linking of packages whose Debian CMake files only provide shared libraries (the `portable` preset).
 #
-# Debian ships the archives beside the shared libraries, but its imported targets name the latter. Every imported target
-# that has an archive is pointed at it, and gRPC gets the libraries that its shared form carries inside.
-# LIBRARIES links all but the C library that way: CUDA's driver and cuBLAS are loaded at run time, which a wholly static
+# Debian installs archives and shared libraries, but its imported targets name the latter. Every imported target that has
+# an archive is redirected to it, and the libraries bundled in gRPC's shared library are added.
+# LIBRARIES links all but the C library statically: CUDA's driver and cuBLAS are loaded at run time, which a fully static
 # program cannot do.
 set(VARIFOCAL_STATIC OFF CACHE STRING "Link programs statically, to carry them to a machine without our packages: OFF, LIBRARIES or ON")
 
@@ -11,7 +11,7 @@ function(varifocal_prefer_archives)
   foreach(target ${targets})
     get_target_property(type ${target} TYPE)
     if(type STREQUAL "INTERFACE_LIBRARY")
-      # pkg-config's: the libraries stand by their paths, RE2 by its name.
+      # From pkg-config: libraries by path, RE2 by name.
       get_target_property(libraries ${target} INTERFACE_LINK_LIBRARIES)
       set(archives)
       foreach(library ${libraries})

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The CPU backend against this machine's limits and, with a Python that has torch and transformers, against those and
-# llama.cpp, in turn. Merges what it measures into docs/cpu/bench.json (or --out=PREFIX) and draws .md and .svg from it.
+# llama.cpp, alternately. Merges the results into docs/cpu/bench.json (or --out=PREFIX) and renders .md and .svg from it.
 #
 #   deploy/bench_cpu.sh [--python=PYTHON [--llama-cpp=DIRECTORY]] [--only=SECTION,..] [--formats=bf16,f32] [--threads=N]
 #                       [--rounds=N] [--lengths=TOKENS,..] [--cpu-isa=NAME] [--model=DIRECTORY].. [--out=PREFIX]
 #
-# Three runs: all threads; one thread, to 16K; all threads with AVX2 alone, ours and PyTorch's, to 8K. With --threads or
-# --cpu-isa there is one run, of that. Sections: "attention", "products", "decode attention", "prefill" and "decode" of a
+# Three runs: all threads; one thread, to 16K; all threads with AVX2 only, ours and PyTorch's, to 8K. With --threads or
+# --cpu-isa one run. Sections: "attention", "products", "decode attention", "prefill" and "decode" of a
 # 30M LLaMA, "models" (8K prefill of every --model; Gemma when deploy/get_gemma.sh has been run), "questions". The
 # DIRECTORY of llama.cpp has llama-bench and llama-results; PYTHON then needs the gguf package too.
 set -euo pipefail

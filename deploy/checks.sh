@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a reviewer would run after the tests: the format, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
+# Checks beyond the tests: formatting, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
 #
 #   deploy/checks.sh [format] [package] [asan] [tsan] [cuda]    all five unless some are named
 #   deploy/checks.sh tidy                             clang-tidy on what has not passed yet, changed files first (after deploy/test.sh)
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 deploy/install.sh
 [ $# -gt 0 ] || set -- format package asan tsan cuda
 
-# Rooms without gRPC: the only ones where ThreadSanitizer's word can be taken (Debian's gRPC is not instrumented).
+# Rooms without gRPC: ThreadSanitizer is not reliable in the others (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test hosting_test jobs_test"
 
 build_and_run() {  # build_and_run PRESET TEST...: a test that does not exist is an error, never skipped
@@ -28,7 +28,7 @@ for check in "$@"; do
       git ls-files -z '*.cc' '*.h' '*.cu' | xargs -0 -P2 -n40 clang-format-14 --dry-run -Werror
       echo "-- clang-format: $(git ls-files '*.cc' '*.h' '*.cu' | wc -l) files" ;;
     package)
-      # What deploy/test.sh built, packed as a Debian package and unpacked again: both programs start from there.
+      # Packs the build of deploy/test.sh as a Debian package and unpacks it again: both programs must start from there.
       package=build/release/package
       rm -rf "$package" && mkdir -p "$package"
       (cd build/release && cpack -G DEB -B package >package/cpack.log) || { cat "$package/cpack.log"; exit 1; }
@@ -47,15 +47,14 @@ for check in "$@"; do
       build_and_run asan $core_tests ;;
     tsan)
       export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/tsan.supp"
-      # Golden values say nothing about threads that the same-bits tests do not, and cost minutes here; nor do groups
-      # against the oracle.
+      # For threads, golden tests and groups against the oracle add nothing to the same-bits tests, and take minutes here.
       GTEST_FILTER='-*Golden*:*Conformance*groups_?_of_*' build_and_run tsan base_test kernels_test engine_test eval_tasks_test jobs_test ;;
     cuda)
-      # With nvcc: every kernel compiled for both architectures and held against its caps. With or without: the kernels run
-      # on the emulator, thread by thread.
+      # With nvcc: every kernel is compiled for both architectures and checked against its resource limits. With or without: the
+      # kernels run on the emulator.
       cmake --preset cuda -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
       ninja -C build/cuda -j2 varifocal_kernels cuda_test cuda_engine_test gpu_bench
-      echo "-- cuda: $(command -v nvcc >/dev/null && echo 'nvcc is there' || echo 'nvcc is not on PATH, so nothing was compiled for a device')"
+      echo "-- cuda: $(command -v nvcc >/dev/null && echo 'nvcc found' || echo 'nvcc is not on PATH: kernels are not compiled for a device')"
       ctest --test-dir build/cuda -R '^cuda:' -j2 --output-on-failure | tail -n 8 ;;
     tidy)
       # After deploy/test.sh, whose compile_commands.json it reads.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From nothing to a report: installs what is missing, builds, starts the daemon with the three shipped models, asks them
-# the `quick` suite over gRPC, and writes demo/report.html. Stopped half-way, it goes on where it was.
+# Demo: installs missing packages, builds, starts the daemon with the three shipped models, runs the `quick` suite on them
+# over gRPC, and writes demo/report.html. If interrupted, it resumes where it stopped.
 #
 #   deploy/demo.sh [suite]                `quick` (1K to 8K) unless another suite is named
 set -euo pipefail
@@ -23,7 +23,7 @@ daemon=$!
 trap 'kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true' EXIT
 for _ in $(seq 300); do
   [ -s "$port_file" ] && break
-  kill -0 "$daemon" 2>/dev/null || { echo "error: the daemon did not start; the last line of demo/daemon.log says why:" >&2; tail -n 1 demo/daemon.log >&2; exit 1; }
+  kill -0 "$daemon" 2>/dev/null || { echo "error: the daemon did not start; the last line of demo/daemon.log:" >&2; tail -n 1 demo/daemon.log >&2; exit 1; }
   sleep 0.1
 done
 address=127.0.0.1:$(cat "$port_file")

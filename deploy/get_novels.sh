@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches six novels of Jane Austen (public domain, 4 MB) into the cache, as the text of haystacks and of longqa_novel.
-# They come from Debian's package r-cran-janeaustenr, which is unpacked and not installed; no R is needed.
+# Fetches six novels of Jane Austen (public domain, 4 MB) into the cache, for haystacks and longqa_novel.
+# Source: Debian's package r-cran-janeaustenr, unpacked without installing; R is not needed.
 #
 #   deploy/get_novels.sh                  into ${VARIFOCAL_CACHE:-~/.cache/varifocal}/novels
 set -euo pipefail
@@ -20,7 +20,7 @@ trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 fetch() { (cd "$work" && apt-get download -qq "$package" 2>"$work/apt.log"); }
 if ! fetch; then
-  # The package lists are missing or old.
+  # The package lists are missing or outdated.
   as_root=()
   if [ "$(id -u)" -ne 0 ]; then as_root=(sudo); fi
   "${as_root[@]}" apt-get update -qq

@@ -106,7 +106,7 @@ if wanted daemon; then
       return $status
     }
     limit=$(wanted times && echo 60 || left)
-    # serve() ends with its daemon, whatever ends it.
+    # serve() always stops its daemon.
     started=$SECONDS status=0
     (set -m; serve >$build/daemon.log 2>&1 & echo $! >$build/daemon.pid; wait $!) & waiting=$!
     while kill -0 $waiting 2>/dev/null && [ $((SECONDS - started)) -lt "$limit" ]; do sleep 0.2; done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A public model on ordinary text: Gemma 3 270M as it is and at run-time temperatures 0.7, 0.85 and 1.15, on recall, ICL,
 # RAG and questions on novels (suite `real`). Fetches what is missing into ${VARIFOCAL_CACHE:-~/.cache/varifocal}, prints
-# what the run will take before it starts, and writes demo/real.html. Stopped half-way, it goes on where it was.
+# an estimate of the run's cost, and writes demo/real.html. If interrupted, it resumes where it stopped.
 #
 #   deploy/real_demo.sh [run flags]       e.g. --lengths=8192,16384,32768 (2048,4096 unless given), --limit=8, --dry-run
 set -euo pipefail

@@ -1,6 +1,6 @@
-// From what a model wrote to what is judged: the text before the first stop string, without white space around it.
+// Extracts the scored answer from a model's output: the text before the first stop string, stripped of white space.
 //
-// Both are stored, so that a change here is a change of scoring and not of inference.
+// Both are stored, so that a change here affects scoring only, not inference.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Answers that another program gave to our prompts, before they are judged.
+// Answers of another program to our prompts, before scoring.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace varifocal {
 
 struct AnswerImport {
   std::string database_path;
-  JobSpec spec;  // one variant: the name that the answers are filed under
+  JobSpec spec;  // one variant: the name under which the answers are stored
   std::shared_ptr<const TokenCounter> tokenizer, chat_tokenizer;
   std::map<std::string, std::string> answers;  // by digest of the prompt's token ids
-  std::string answers_sha256;                  // of the file they came from: stands in place of the weights
-  std::string source;                          // for people
+  std::string answers_sha256;                  // of the source file: used in place of the weights' hash
+  std::string source;                          // free text
 };
 
 struct AnswerImportResult {
   int64_t job_id = 0;
   int64_t answered_count = 0;
   int64_t failed_count = 0;
-  int64_t unused_count = 0;  // answers that belong to no sample
+  int64_t unused_count = 0;  // answers without a matching sample
 };
 
 }  // namespace varifocal

@@ -1,5 +1,5 @@
-// Worlds of facts against a reader of their own: a few lines that know the sentences alone read the facts in order and
-// answer every candidate; then the evidence by itself must give the same answer. Many seeds and sizes.
+// Worlds of facts against an independent interpreter: it parses the facts in order and answers every candidate; then the
+// evidence alone must give the same answer. Many seeds and sizes.
 #include "eval_tasks/tasks/fact_world.h"
 
 #include <map>
@@ -20,7 +20,7 @@ bool Matches(const std::string& text, const char* pattern, std::smatch& match) {
   return std::regex_match(text, match, it->second);
 }
 
-// Follows the facts; what nobody told stays "".
+// Interprets the facts; unknown values are "".
 struct Reader {
   std::map<std::string, std::string> place_of, holder_of, thing_at, giver, beside;
   std::map<std::string, std::vector<std::string>> places_of_thing;
@@ -64,7 +64,7 @@ struct Reader {
       std::string answer;
       for (size_t i = 1; i < places.size(); ++i) {
         if (places[i] != m[2].str()) continue;
-        EXPECT_EQ(answer, "") << "came there once";
+        EXPECT_EQ(answer, "") << "moved there once";
         answer = places[i - 1];
       }
       return answer;
@@ -86,7 +86,7 @@ TEST(FactWorldTest, EveryQuestionFollowsFromTheFactsAndFromItsEvidence) {
       for (int seed = 0; seed < 20; ++seed) {
         Random random(absl::StrCat("world ", seed));
         const FactWorld world = kind.make(fact_count, random);
-        // Living goes on until there are enough facts: the last event is one fact.
+        // Events are generated until there are enough facts: the last event is one fact.
         ASSERT_EQ(static_cast<int>(world.facts.size()), fact_count) << kind.name;
         ASSERT_GE(static_cast<int>(world.candidates.size()), kFactCandidatesMin);
         Reader all;

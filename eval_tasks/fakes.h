@@ -1,4 +1,4 @@
-// Stand-ins for tests: tokenizers of three lines, a generator that answers when told, a sink that is a map.
+// Fakes for tests: minimal tokenizers, a generator controlled by the test, a sink that is a map.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace varifocal {
 
-// A tokenizer made of a function that cuts a text into pieces; ids are digests of the pieces, 0 is the special in
-// front.
+// A tokenizer defined by a function that splits a text into pieces; ids are digests of the pieces, 0 is the leading
+// special token.
 class FakeTokenizer : public TokenCounter {
  public:
   using Cut = std::function<size_t(absl::string_view)>;  // bytes of the first piece, at least 1
@@ -46,7 +46,7 @@ class FakeTokenizer : public TokenCounter {
       return std::max<size_t>(size, 1);
     });
   }
-  // Three bytes a token from the start of the text: what stands before a piece moves all its borders.
+  // Three bytes a token from the start of the text: the boundaries depend on everything before them.
   static FakeTokenizer Triples() {
     return FakeTokenizer("triples", [](absl::string_view text) { return std::min<size_t>(3, text.size()); });
   }
@@ -74,7 +74,7 @@ class FakeTokenizer : public TokenCounter {
   Cut cut_;
 };
 
-// Keeps requests until a test lets them go, in any order.
+// Holds requests until a test releases them, in any order.
 class FakeGenerator : public Generator {
  public:
   struct Held {
@@ -104,7 +104,7 @@ class FakeGenerator : public Generator {
       return;
     }
   }
-  // An answer that depends on the question alone: right for even indices.
+  // An answer that depends on the question only: right for even indices.
   static Generation Answer(const GenerationRequest& request) {
     const Sample& sample = *request.sample;
     Generation generation;
@@ -124,7 +124,8 @@ class FakeGenerator : public Generator {
 
   std::vector<Held>& held() { return held_; }
   int started_count() const { return started_count_; }
-  std::function<void(FakeGenerator&)> on_start;  // may release what is held, which answers before Start returns
+  std::function<void(FakeGenerator&)>
+      on_start;  // may release held requests, so that done is called before Start returns
 
  private:
   std::vector<Held> held_;
@@ -150,7 +151,7 @@ class FakeSink : public SampleSink {
 
   std::map<Key, SampleResult> records;
   std::vector<Key> order;
-  absl::Status failure;        // of Record, once this many were taken
+  absl::Status failure;        // of Record, after this many records
   bool out_of_memory = false;  // as std::bad_alloc
   int fail_after = 0;
 };

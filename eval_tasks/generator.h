@@ -1,13 +1,13 @@
-// A generator answers samples. The runner depends on no engine and no network, only on this interface.
+// A generator produces answers for samples. The runner depends only on this interface, not on an engine or network.
 //
 // Adapters are in server/jobs: the engine in this process, and a daemon elsewhere. One Generator serves one model;
 // several variants may share it.
 //
-// Contract: Start returns at once; `done` is called exactly once, from any thread, possibly before Start returns.
-//           After Cancel, `done` still comes: with CANCELLED, or with the answer when it was already there.
+// Contract: Start does not block; `done` is called exactly once, from any thread, possibly before Start returns.
+//           After Cancel, `done` is still called: with CANCELLED, or with the answer if it was already available.
 //           `done` must not be called while holding a lock that Start or Cancel take.
-// Errors:   UNAVAILABLE and RESOURCE_EXHAUSTED mean "again, later"; every other code is this sample's result. When Fault
-//           is not OK, "later" will not come: the run ends with it, and what was under way stays unanswered.
+// Errors:   UNAVAILABLE and RESOURCE_EXHAUSTED are transient; every other code is this sample's result. When Fault is
+//           not OK, no retry can succeed: the run ends with it, and active requests stay without a result.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace varifocal {
 enum class FinishReason { kNone, kEos, kLength, kStop, kCancelled };
 const char* FinishReasonName(FinishReason reason);  // "none", "eos", "length", "stop", "cancelled"
 
-// Unset is not zero: an unset field leaves the choice to the server.
+// Unset is not zero: the server chooses the value of an unset field.
 struct DecodeSettings {
   std::optional<double> sampling_temperature;  // 0 is greedy
   std::optional<double> top_p;
@@ -35,17 +35,17 @@ struct DecodeSettings {
 
 struct GenerationRequest {
   std::shared_ptr<const Sample> sample;    // prompt, token ids, stop strings, continuations, sampling seed
-  std::vector<double> focal_temperatures;  // empty: as the model is; one for all layers, or one a layer
+  std::vector<double> focal_temperatures;  // empty: the model's own; one for all layers, or one per layer
   DecodeSettings decode;
-  bool chat = false;    // the sample's prompt goes into the model's chat format; its token ids already are in it
+  bool chat = false;    // the sample's prompt is wrapped in the model's chat format; its token ids already are
   std::string variant;  // for logs
   std::map<std::string, double> attention_overrides = {};  // further run-time settings, by name
 };
 
 struct Generation {
-  std::string text;                                    // as decoded, before any cutting; a stop string may be in it
-  std::vector<int32_t> token_ids;                      // new ones, the EOS that stopped it included
-  std::vector<double> token_log_probs;                 // of token_ids; empty when not asked for
+  std::string text;                                    // as decoded, not truncated; may contain a stop string
+  std::vector<int32_t> token_ids;                      // new ones, including the EOS
+  std::vector<double> token_log_probs;                 // of token_ids; empty unless requested
   std::vector<ContinuationScore> continuation_scores;  // one for each Sample::continuations
   FinishReason finish_reason = FinishReason::kNone;
   int prompt_token_count = 0;
@@ -60,13 +60,13 @@ struct Generation {
 
 class Generator {
  public:
-  using Id = uint64_t;  // names a request of this generator; never 0
+  using Id = uint64_t;  // identifies a request of this generator; never 0
   using Done = std::function<void(absl::StatusOr<Generation>)>;
 
   virtual ~Generator() = default;
   virtual Id Start(const GenerationRequest& request, Done done) = 0;
   virtual void Cancel(Id id) = 0;  // unknown or finished ids are ignored
-  // Why it will never answer again, where that is so.
+  // Not OK after a permanent failure of the generator.
   virtual absl::Status Fault() const { return absl::OkStatus(); }
 };
 

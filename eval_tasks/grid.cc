@@ -42,7 +42,7 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
         return absl::InvalidArgumentError(
             absl::StrCat("the job has more than ", kJobSampleCountMax, " samples: task \"", task_spec.name, "\" at ",
                          length, " tokens brings it to ", sample_count, " (", spec.variants.size(), " variants x ",
-                         planned_count, " questions there); --limit asks fewer questions"));
+                         planned_count, " questions there); use --limit to ask fewer questions"));
       }
       if (const std::string reason = task->WhyNoQuestionsAt(length); !reason.empty()) {
         grid.missing.push_back(absl::StrCat(task_spec.name, " at ", length, " has no questions: ", reason));
@@ -64,7 +64,7 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
   }
   if (grid.groups.empty() && !grid.missing.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the suite \"", spec.suite.name, "\" asks nothing: ", grid.missing.front()));
+        absl::StrCat("the suite \"", spec.suite.name, "\" has no questions: ", grid.missing.front()));
   }
   return grid;
 }

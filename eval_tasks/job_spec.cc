@@ -68,7 +68,7 @@ absl::Status ValidateMetrics(const TaskKind& kind, TaskSpec& task) {
           absl::StrCat("task \"", task.name, "\": unknown metric \"", name, "\"", DidYouMean(name, names)));
     }
     if (metric->needs_continuations != scores_continuations) {
-      return absl::InvalidArgumentError(absl::StrCat("task \"", task.name, "\": the metric \"", name, "\" judges ",
+      return absl::InvalidArgumentError(absl::StrCat("task \"", task.name, "\": the metric \"", name, "\" scores ",
                                                      metric->needs_continuations ? "choices" : "written answers",
                                                      ", and this task has none"));
     }
@@ -132,7 +132,7 @@ absl::StatusOr<std::vector<double>> ParseFocalTemperatures(absl::string_view tex
   return temperatures;
 }
 
-// The names are the model's to know; here they only have to read back from Variant::Name().
+// The names are checked with the model; here they only have to round-trip through Variant::Name().
 absl::Status CheckOverrideNames(const Variant& variant) {
   for (const auto& [key, value] : variant.attention_overrides) {
     const bool is_word = std::all_of(key.begin(), key.end(), [](char c) {

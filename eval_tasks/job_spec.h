@@ -1,8 +1,8 @@
-// What a user asked for: variants, tasks, lengths, one data seed, limits; validated, and written in one canonical way.
+// A job specification: variants, tasks, lengths, one data seed, limits; validated, with a canonical JSON form.
 //
-// A suite (suites/*.yaml, docs/formats.md) says what is asked; a job adds who is asked. Validation completes every
-// default, so that equal jobs have equal canonical JSON and equal digests, and so that a stored job does not change
-// its meaning when a default does.
+// A suite (suites/*.yaml, docs/formats.md) defines the questions; a job adds the variants. Validation fills in all
+// defaults, so that equal jobs have equal canonical JSON and equal digests, and so that the meaning of a stored job does
+// not change with a default.
 //
 // Errors: INVALID_ARGUMENT, one sentence that names the key, the value and the limit, with a suggestion for a near
 // miss.
@@ -48,18 +48,18 @@ absl::Status CheckFocalTemperature(double temperature);
 absl::StatusOr<std::vector<double>> ParseFocalTemperatures(absl::string_view text);
 
 absl::StatusOr<Variant> ParseVariant(absl::string_view text);
-// "a,b@t=0.5,0.6,c": a number after a comma continues the temperatures before it (a model name starts with a letter).
+// "a,b@t=0.5,0.6,c": a number after a comma continues the previous temperatures (a model name starts with a letter).
 absl::StatusOr<std::vector<Variant>> ParseVariantList(absl::string_view text);
-// Every variant as it is, followed, where it has no temperature of its own, by itself at each of `temperatures`.
+// Every variant, followed, where it has no temperature of its own, by the variant at each of `temperatures`.
 std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, const std::vector<double>& temperatures);
 
 struct TaskSpec {
-  std::string name;                               // unique in the suite; `kind` when left out
+  std::string name;                               // unique in the suite; default: `kind`
   std::string kind;                               // a row of tasks.cc
-  std::map<std::string, std::string> parameters;  // of that kind; values as text
-  std::vector<std::string> metrics;               // the kind's own when empty; the first is the primary one
+  std::map<std::string, std::string> parameters;  // of the kind; values as text
+  std::vector<std::string> metrics;               // default: the kind's; the first is the primary one
   int samples = 0;                                // questions per length; 0: the suite's (jsonl: every row)
-  bool chat = false;                              // prompts go into the model's chat format
+  bool chat = false;                              // prompts are wrapped in the model's chat format
 };
 
 struct SuiteSpec {
@@ -75,15 +75,15 @@ struct JobSpec {
   SuiteSpec suite;
   std::vector<Variant> variants;
   int limit = 0;              // at most this many questions per task and length; 0: no limit
-  int in_flight = 8;          // requests under way at once
+  int in_flight = 8;          // concurrent requests
   bool keep_prompts = false;  // store whole prompts
   DecodeSettings decode;      // greedy unless set
-  // By model: ChatFormat::Identity() of what its prompts were wrapped by. Filled in when the job is accepted, empty
-  // without chat tasks.
+  // By model: ChatFormat::Identity() of its chat format.
+  // Filled in when the job is accepted, empty without chat tasks.
   std::map<std::string, std::string> chat_templates;
 };
 
-// The same, complete and canonical: names, parameters and metrics filled in, lengths sorted, sample counts settled.
+// The same in canonical form: names, parameters, metrics and sample counts filled in, lengths sorted.
 absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite);
 absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec);
 // Keeps only these tasks (by name) and lengths; empty keeps all. For --tasks and --lengths (which may name new
@@ -91,7 +91,7 @@ absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec);
 absl::StatusOr<SuiteSpec> SelectFromSuite(SuiteSpec suite, const std::vector<std::string>& tasks,
                                           const std::vector<int>& lengths);
 
-// Keys sorted, no spaces; of a validated spec. Sha256Hex of it names what was asked.
+// Keys sorted, no spaces; of a validated spec. Its Sha256Hex identifies the specification.
 std::string ToCanonicalJson(const JobSpec& spec);
 absl::StatusOr<JobSpec> FromCanonicalJson(absl::string_view json);
 

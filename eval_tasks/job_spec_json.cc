@@ -12,8 +12,8 @@
 namespace varifocal {
 namespace {
 
-// `archive` is a FieldWriter or a FieldReader. A LaterField came after the first release: it is written only when it is
-// not at its default, so that specifications from before keep their digests.
+// `archive` is a FieldWriter or a FieldReader. A LaterField was added after the first release: it is written only when it
+// differs from its default, so that older specifications keep their digests.
 template <typename Archive, typename Spec>
 void ListFields(Archive& archive, Spec& spec) {
   using Type = std::remove_const_t<Spec>;

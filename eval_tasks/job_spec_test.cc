@@ -1,4 +1,4 @@
-// Job specs: defaults are completed, equal jobs have equal JSON, and every wrong value is one sentence with its limit;
+// Job specs: defaults are filled in, equal jobs have equal JSON, and every invalid value is one sentence with its limit;
 // variants, suggestions, suites and the grid's order by literals.
 #include <limits>
 
@@ -99,7 +99,7 @@ TEST(JobSpecTest, ValidationCompletesDefaults) {
   EXPECT_EQ(spec.suite.tasks[1].parameters.at("names"), "24");
 }
 
-TEST(JobSpecTest, CanonicalJsonIsAFixedPointAndTellsJobsApart) {
+TEST(JobSpecTest, CanonicalJsonIsAFixedPointAndUnique) {
   const JobSpec spec = ValidateJobSpec(SmallJob()).value();
   const std::string json = ToCanonicalJson(spec);
   EXPECT_EQ(ToCanonicalJson(FromCanonicalJson(json).value()), json);
@@ -107,7 +107,7 @@ TEST(JobSpecTest, CanonicalJsonIsAFixedPointAndTellsJobsApart) {
   spelled.suite.lengths = {1024, 2048};
   spelled.suite.tasks[0].name = "recall_kv";
   spelled.suite.tasks[1].parameters["names"] = "024";
-  EXPECT_EQ(ToCanonicalJson(ValidateJobSpec(spelled).value()), json) << "the same job, spelled out";
+  EXPECT_EQ(ToCanonicalJson(ValidateJobSpec(spelled).value()), json) << "the same job with explicit defaults";
   spelled.suite.seed = 2;
   EXPECT_NE(ToCanonicalJson(ValidateJobSpec(spelled).value()), json);
   JobSpec sampled = SmallJob();
@@ -125,7 +125,7 @@ struct WrongJob {
   std::string message;
 };
 
-TEST(JobSpecTest, EveryWrongValueIsOneSentence) {
+TEST(JobSpecTest, EveryInvalidValueIsOneSentence) {
   std::vector<std::string> kinds;
   for (const TaskKind& kind : TaskKinds()) kinds.push_back(kind.name);
   const WrongJob cases[] = {
@@ -136,7 +136,7 @@ TEST(JobSpecTest, EveryWrongValueIsOneSentence) {
       {"unknown metric", [](JobSpec& s) { s.suite.tasks[0].metrics = {"exact_mach"}; },
        "task \"recall_kv\": unknown metric \"exact_mach\"; did you mean \"exact_match\"?"},
       {"metric of the other sort", [](JobSpec& s) { s.suite.tasks[0].metrics = {"multiple_choice_accuracy"}; },
-       "task \"recall_kv\": the metric \"multiple_choice_accuracy\" judges choices, and this task has none"},
+       "task \"recall_kv\": the metric \"multiple_choice_accuracy\" scores choices, and this task has none"},
       {"metric twice",
        [](JobSpec& s) {
          s.suite.tasks[0].metrics = {"token_f1", "token_f1"};
@@ -223,7 +223,7 @@ TEST(ParametersTest, NumbersAndListsAreCanonical) {
   EXPECT_FALSE(ValidateParameters("t", {stop}, {{"stop", "[1]"}}).ok());
 }
 
-TEST(SuggestTest, OnlyWhatIsNear) {
+TEST(SuggestTest, OnlyNearMatches) {
   const std::vector<std::string> words = {"report", "resume", "compare"};
   EXPECT_EQ(Nearest("reprot", words), "report");
   EXPECT_EQ(Nearest("resum", words), "resume");
@@ -258,7 +258,7 @@ TEST(GridTest, QuestionsOfAContextAreAdjacentAndVariantsAdvanceTogether) {
   EXPECT_EQ(MakeGrid(ValidateJobSpec(limited).value())->cells[0].planned_count, 3);
 }
 
-TEST(GridTest, AJobHasALargestNumberOfCellsAndOfSamples) {
+TEST(GridTest, CellsAndSamplesOfAJobAreLimited) {
   JobSpec spec;
   spec.suite.name = "large";
   spec.suite.samples = 100'000;

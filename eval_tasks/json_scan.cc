@@ -23,7 +23,7 @@ constexpr size_t kReadBytes = 1 << 20;
 
 bool IsJsonSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// Follows JSON text and says where a value that opened with a bracket closes.
+// Scans JSON text for the end of a value that begins with a bracket.
 class Nesting {
  public:
   // True when `c` closes the outermost bracket.
@@ -50,7 +50,7 @@ class Nesting {
   bool escaped_ = false;
 };
 
-// Finds where the list in one field of an object opens.
+// Finds the start of the list in one field of an object.
 class ListSeeker {
  public:
   explicit ListSeeker(absl::string_view field) : field_(field) {}
@@ -80,7 +80,7 @@ class ListSeeker {
 
  private:
   const absl::string_view field_;
-  std::string text_;  // the last text, with its closing quote
+  std::string text_;  // the last string, with its closing quote
   int depth_ = 0;
   bool in_text_ = false;
   bool escaped_ = false;
@@ -89,7 +89,7 @@ class ListSeeker {
 
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// What the file is when its first bytes are not JSON; empty when they may be.
+// Error for first bytes that are not JSON; empty when they may be.
 std::string NotJson(absl::string_view bytes, bool is_object) {
   if (absl::StartsWith(bytes, "\x1F\x8B")) return "is compressed (gzip); unpack it first";
   const size_t at = bytes.find_first_not_of(" \t\r\n", absl::StartsWith(bytes, kByteOrderMark) ? 3 : 0);
@@ -121,7 +121,7 @@ size_t ValueEnd(absl::string_view text, size_t at) {
   return at;
 }
 
-// Python writes numbers that JSON does not have as NaN, Infinity and -Infinity; they become null.
+// Python writes non-JSON numbers as NaN, Infinity and -Infinity; they become null.
 std::string WithNullForNotFinite(absl::string_view text) {
   constexpr absl::string_view kWords[] = {"NaN", "-Infinity", "Infinity"};
   std::string plain;
@@ -152,7 +152,7 @@ absl::StatusOr<Json> ParsePythonJson(absl::string_view text) {
 
 absl::StatusOr<std::unique_ptr<JsonRowFile>> JsonRowFile::Open(const std::string& path) {
   struct stat facts;
-  // A pipe would be waited for, and its rows could not be found again.
+  // A pipe would block, and its rows could not be read again.
   if (stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is not a regular file"));
   }
@@ -174,7 +174,7 @@ absl::Status JsonRowFile::Visit(int64_t offset, absl::string_view text,
   if (const size_t end = ValueEnd(row, 0); end != row.size()) {
     return absl::InvalidArgumentError(absl::StrCat(PlaceOf(index), end == absl::string_view::npos
                                                                        ? ": is not a JSON object: it does not end"
-                                                                       : ": has more after its object"));
+                                                                       : ": has trailing data after its object"));
   }
   places_.push_back({offset + (row.data() - text.data()), static_cast<int64_t>(row.size())});
   const absl::Status status = visit(static_cast<int64_t>(index) + 1, row);
@@ -185,7 +185,7 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
                                absl::string_view rows_field) {
   places_.clear();
   Sha256Stream hash;
-  std::string pending;   // bytes from `begin` on that belong to no row yet
+  std::string pending;   // bytes from `begin` on that are not part of a row yet
   int64_t begin = 0;     // offset of pending[0]
   size_t looked_at = 0;  // of pending
   enum { kStart, kSeeking, kLines, kArray, kDone } state = kStart;
@@ -219,7 +219,7 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
       } else if (state == kSeeking || state == kDone) {
         if (state == kDone && rows_field.empty() && !IsJsonSpace(c)) {
           return absl::InvalidArgumentError(
-              absl::StrCat(path_, ": has more after its list of ", places_.size(), " rows"));
+              absl::StrCat(path_, ": has trailing data after its list of ", places_.size(), " rows"));
         }
         if (state == kSeeking && seeker.Take(c)) state = kArray;
         row_begin = looked_at + 1;
@@ -266,7 +266,7 @@ absl::StatusOr<std::string> JsonRowFile::ReadText(size_t index) const {
         pread(descriptor_, text.data() + done, text.size() - done, place.offset + static_cast<int64_t>(done));
     if (size <= 0) {
       return absl::NotFoundError(
-          absl::StrCat(PlaceOf(index), ": ", size < 0 ? std::strerror(errno) : "the file has become shorter"));
+          absl::StrCat(PlaceOf(index), ": ", size < 0 ? std::strerror(errno) : "the file was truncated"));
     }
     done += static_cast<size_t>(size);
   }
@@ -304,7 +304,7 @@ absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::stri
     const std::string& field = name.get_ref<const std::string&>();
     if (std::find(names.begin(), names.end(), field) != names.end()) {
       if (fields.contains(field)) {
-        return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is given twice"));
+        return absl::InvalidArgumentError(absl::StrCat("duplicate field \"", field, "\""));
       }
       ASSIGN_OR_RETURN(fields[field], ParsePythonJson(text.substr(at, end - at)));
     }
@@ -313,7 +313,7 @@ absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::stri
     if (!skip_space()) return broken;
     if (text[at] == '}') {
       ++at;
-      if (skip_space()) return absl::InvalidArgumentError("has more after its object");
+      if (skip_space()) return absl::InvalidArgumentError("has trailing data after its object");
       return fields;
     }
     if (text[at++] != ',') return broken;

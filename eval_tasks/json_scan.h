@@ -1,10 +1,10 @@
-// Large files of JSON objects, one at a time: lines of them, one array of them, or an array in a field of one object;
-// and single fields without the rest.
+// Streaming access to large files of JSON objects: lines, one array, or an array in a field of one object; and parsing
+// of single fields.
 //
-// Files of a benchmark have gigabytes and rows of megabytes. A scan holds one row; what is chosen is read again by its
-// place. FieldsOf finds fields of an object without building the others, which costs a walk over the bytes.
+// Benchmark files have gigabytes and rows of megabytes. A scan holds one row in memory; chosen rows are read again by
+// offset. FieldsOf parses selected fields of an object without building the others, in one pass over the bytes.
 //
-// A byte order mark and CR LF line ends are read over; NaN and Infinity, which Python writes, are null.
+// A byte order mark and CR LF line ends are skipped; NaN and Infinity, which Python writes, are null.
 //
 // Errors:  NOT_FOUND for a file that cannot be read; INVALID_ARGUMENT "PATH: row N: ..", rows counted from 1, and for a
 //          compressed file, a list that does not end, and a row above kJsonRowBytesMax.
@@ -37,8 +37,8 @@ class JsonRowFile {
   static absl::StatusOr<std::unique_ptr<JsonRowFile>> Open(const std::string& path);
   ~JsonRowFile();
 
-  // Calls `visit` with every row's number and text and keeps its place; then sha256() and places() are known. With
-  // `rows_field`, the file is one object and the rows are the list in that field.
+  // Calls `visit` with every row's number and text and records its offset; sets sha256() and places(). With `rows_field`,
+  // the file is one object and the rows are the list in that field.
   absl::Status Scan(const std::function<absl::Status(int64_t row_number, absl::string_view text)>& visit,
                     absl::string_view rows_field = "");
 
@@ -62,8 +62,8 @@ class JsonRowFile {
   std::string sha256_;
 };
 
-// The fields of the JSON object `text` whose names are in `names`, parsed; with `all_names`, every field's name is
-// added to it. Only the shape of the other fields is looked at.
+// Parses the fields of the JSON object `text` that are in `names`; with `all_names`, every field's name is added to it.
+// Other fields are only checked for bracket structure.
 absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::string> names,
                               std::vector<std::string>* all_names = nullptr);
 

@@ -1,4 +1,4 @@
-// A user's rows: templates, grouping and cutting by literals over a byte tokenizer; every malformed row by name.
+// A user's rows: templates, grouping and truncation by literals over a byte tokenizer; every malformed row by name.
 #include "eval_tasks/tasks/jsonl.h"
 
 #include <cstdio>
@@ -58,7 +58,7 @@ TEST(JsonlTest, FillsTheTemplateAndNamesTheRow) {
   EXPECT_EQ(task->data_sha256().size(), 64u);
 }
 
-TEST(JsonlTest, RowsOfOneContextAreAskedTogether) {
+TEST(JsonlTest, RowsOfOneContextAreGrouped) {
   const auto task = Make(R"({"c":"book one","q":"1","a":"x"})"
                          "\n"
                          R"({"c":"book two","q":"2","a":"x"})"
@@ -83,11 +83,11 @@ TEST(JsonlTest, ChoicesAreScored) {
   const Sample sample = task->MakeSample({1, 64, 0}, Bytes()).value();
   EXPECT_EQ(sample.continuations, (std::vector<std::string>{"yes", "no", "well"}));
   EXPECT_EQ(sample.gold_continuation_index, 1);
-  EXPECT_EQ(sample.max_new_tokens, 4) << "the longest continuation's place is kept";
+  EXPECT_EQ(sample.max_new_tokens, 4) << "space for the longest continuation is reserved";
   EXPECT_EQ(sample.metrics[0], "multiple_choice_accuracy");
 }
 
-TEST(JsonlTest, ARowThatDoesNotFitFailsForItselfWithBothCounts) {
+TEST(JsonlTest, ARowThatDoesNotFitFailsAloneWithBothCounts) {
   const std::string context(40, 'x');
   const auto task = Make(absl::StrCat(R"({"c":")", context, R"(","q":"1","a":"g"})", "\n", R"({"c":")", context,
                                       R"(","q":"a much longer question","a":"g"})"),
@@ -99,7 +99,7 @@ TEST(JsonlTest, ARowThatDoesNotFitFailsForItselfWithBothCounts) {
             "row 2 of task \"mine\" takes 64 tokens and 8 for its answer; the limit is 60");
 }
 
-TEST(JsonlTest, TheContextGivesWayWhereTheSpecSays) {
+TEST(JsonlTest, TheContextIsTruncatedAsConfigured) {
   std::string context;
   for (int i = 0; i < 1000; ++i) absl::StrAppend(&context, i % 10);
   context.replace(500, 6, "NEEDLE");
@@ -140,7 +140,7 @@ TEST(JsonlTest, EvidenceIsFoundInThePromptAndMissedWhenCut) {
   const Sample whole = Make(rows, parameters)->MakeSample({1, 64, 0}, Bytes()).value();
   ASSERT_EQ(whole.evidence.size(), 2u);
   EXPECT_EQ(whole.prompt.substr(whole.evidence[0].byte_begin, 7), "the key");
-  EXPECT_EQ(whole.evidence[0].token_begin, whole.evidence[0].byte_begin + 1) << "after the special in front";
+  EXPECT_EQ(whole.evidence[0].token_begin, whole.evidence[0].byte_begin + 1) << "after the leading special token";
   EXPECT_EQ(whole.evidence[1].token_end, whole.evidence[1].byte_end + 1);
   EXPECT_TRUE(whole.truncation.gold_survived);
   const Sample cut = Make(rows, parameters)->MakeSample({1, 30, 0}, Bytes()).value();
@@ -151,7 +151,7 @@ TEST(JsonlTest, EvidenceIsFoundInThePromptAndMissedWhenCut) {
             "rows.jsonl: row 1: an evidence text is not in the context");
 }
 
-TEST(JsonlTest, AJobRemembersTheDigestOfItsData) {
+TEST(JsonlTest, AJobRecordsTheDigestOfItsData) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/varifocal_pinned_test.jsonl");
   std::ofstream(path) << R"({"q":"w","a":"x"})";
   JobSpec spec;
@@ -167,7 +167,7 @@ TEST(JsonlTest, AJobRemembersTheDigestOfItsData) {
   std::remove(path.c_str());
 }
 
-TEST(JsonlTest, CutsBetweenCharacters) {
+TEST(JsonlTest, TruncatesAtCharacterBoundaries) {
   std::string context;
   for (int i = 0; i < 300; ++i) context += "é";
   for (const char* policy : {"end", "start", "middle"}) {
@@ -181,7 +181,7 @@ TEST(JsonlTest, CutsBetweenCharacters) {
   }
 }
 
-TEST(JsonlTest, MalformedDataIsRefusedWithTheRow) {
+TEST(JsonlTest, MalformedDataIsRejectedWithTheRow) {
   struct Case {
     const char* label;
     std::string rows;
@@ -192,7 +192,7 @@ TEST(JsonlTest, MalformedDataIsRefusedWithTheRow) {
   const Case cases[] = {
       {"bad JSON", good + "{\"q\":", "rows.jsonl: row 2: not JSON at byte 6"},
       {"not an object", "[1]", "rows.jsonl: row 1: is array, not a JSON object"},
-      {"key twice", R"({"q":"w","q":"v"})", "rows.jsonl: row 1: the key \"q\" is given twice in one object"},
+      {"key twice", R"({"q":"w","q":"v"})", "rows.jsonl: row 1: duplicate key \"q\""},
       {"missing field", good + R"({"a":"x","i":"2"})", "rows.jsonl: row 2: the field \"q\" is missing"},
       {"null field", R"({"q":null,"a":"x"})", "rows.jsonl: row 1: the field \"q\" is missing"},
       {"field of another type", R"({"q":{},"a":"x"})", "rows.jsonl: row 1: the field \"q\" is object, not a text"},
@@ -217,7 +217,7 @@ TEST(JsonlTest, MalformedDataIsRefusedWithTheRow) {
   }
 }
 
-TEST(JsonlTest, MalformedTemplatesAndFilesAreRefused) {
+TEST(JsonlTest, MalformedTemplatesAndFilesAreRejected) {
   const std::string row = R"({"q":"w","a":"x"})";
   for (const char* prompt : {"{q", "q}", "{}", "{q}}"}) {
     const auto task = MakeJsonlTask(Spec({{"prompt", prompt}}), "rows.jsonl", row);

@@ -1,5 +1,5 @@
-// Questions on novels: that rows are checked against the text, and that a window holds its passage, goes on in the next
-// book, and tells what it cut; on invented novels. The real ones are asked by novels_real_test.cc.
+// Questions on novels: rows are checked against the text; a window contains its passage, continues in the next book, and
+// records its truncation; on synthetic novels. novels_real_test.cc covers the real ones.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(LongqaNovelTest, WindowsAreTheBooksOwnTextAndGoOnInTheNext) {
+TEST(LongqaNovelTest, WindowsAreContiguousTextAcrossBooks) {
   std::string ring;
   for (const ProseWord& word : InventedNovels()->words()) {
     absl::StrAppend(&ring, ring.empty() ? "" : word.begins_paragraph ? "\n\n" : " ", word.text);
@@ -32,8 +32,8 @@ TEST(LongqaNovelTest, WindowsAreTheBooksOwnTextAndGoOnInTheNext) {
   EXPECT_TRUE(crosses) << "a passage at the end of a first book needs the start of another before or after it";
 }
 
-TEST(LongqaNovelTest, TellsHowMuchOfTheChapterWasCut) {
-  // A chapter has 3,000 words of a token each and 500 full stops. Its first 40 stand near its start.
+TEST(LongqaNovelTest, RecordsHowMuchOfTheChapterWasCut) {
+  // A chapter has 3,000 words of a token each and 500 full stops. The passage is near its start.
   const auto front = Make("longqa_novel", {{"depth", "0"}});
   const Sample shorter = Group(*front, 1024, Words(), 0)[0];
   const Sample longer = Group(*front, 2048, Words(), 0)[0];
@@ -48,7 +48,7 @@ TEST(LongqaNovelTest, TellsHowMuchOfTheChapterWasCut) {
   EXPECT_EQ(Group(*front, 8192, Words(), 0)[0].truncation.cut_token_count < 20, true);
 }
 
-TEST(LongqaNovelTest, NamesItsRowsAndEndsWithThem) {
+TEST(LongqaNovelTest, RowIdsAndEndOfRows) {
   const auto task = Make("longqa_novel", {{"format", "multiple_choice"}});
   EXPECT_EQ(task->question_count(), 16);
   const std::vector<Sample> group = Group(*task, 2048, Shipped(), 4);
@@ -59,7 +59,7 @@ TEST(LongqaNovelTest, NamesItsRowsAndEndsWithThem) {
   EXPECT_TRUE(absl::StartsWith(EvidenceText(group[2]), group[2].gold[0]));
 }
 
-TEST(NovelQuestionsTest, RowsThatDoNotHoldAreRefusedWithTheirLine) {
+TEST(NovelQuestionsTest, InvalidRowsAreRejectedWithTheirLine) {
   const std::string good = InventedQuestions();
   EXPECT_EQ(ParseNovelQuestions(good, *InventedNovels())->size(), 16u);
   struct Case {
@@ -68,8 +68,8 @@ TEST(NovelQuestionsTest, RowsThatDoNotHoldAreRefusedWithTheirLine) {
   const std::vector<Case> cases = {
       {"\"chapter\":1", "\"chapter\":0",
        "line 1 of the questions on novels: chapter is 0; The Lamp has chapters 1 to 20"},
-      {"\"novel\":\"The Oar\"", "\"novel\":\"Oars\"", "line 9 of the questions on novels: no novel is called \"Oars\""},
-      {"\"evidence\":\"", "\"evidence\":\"zzz ", "must stand once in chapter 1 of The Lamp"},
+      {"\"novel\":\"The Oar\"", "\"novel\":\"Oars\"", "line 9 of the questions on novels: unknown novel \"Oars\""},
+      {"\"evidence\":\"", "\"evidence\":\"zzz ", "must occur exactly once in chapter 1 of The Lamp"},
       {",\"y\",\"z\"]", "]", "\"wrong\" has 1 texts; it must have 3"},
       {"\"id\":\"The Lamp 1 1\"", "\"id\":\"The Lamp 1 0\"",
        "line 2 of the questions on novels: the id \"The Lamp 1 0\" is given twice"},

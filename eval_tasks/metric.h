@@ -1,8 +1,8 @@
-// A metric: how an answer is judged. It turns one answer and its gold into one number.
+// A metric: maps one answer and its gold to one number.
 //
-// Metrics named helmet/KIND/VALUE are single values of what HELMET makes of an output (eval_tasks/helmet/score.h).
+// Metrics named helmet/KIND/VALUE are single values of HELMET's scores (eval_tasks/helmet/score.h).
 // Other text metrics follow HELMET's normalisation (eval_tasks/metrics/normalize.h) and take the best over the gold
-// answers; choice metrics look at log-likelihoods alone. The table is metrics.cc.
+// answers; choice metrics use only log-likelihoods. The table is metrics.cc.
 //
 // Errors:  INVALID_ARGUMENT when the input lacks what the metric needs.
 // Threads: any.
@@ -17,7 +17,7 @@
 
 namespace varifocal {
 
-// What a model gives for one continuation of a prompt.
+// A model's score of one continuation of a prompt.
 struct ContinuationScore {
   double log_likelihood = 0;  // natural logarithm, summed over the continuation's tokens
   int token_count = 0;
@@ -30,19 +30,19 @@ struct MetricInput {
   std::vector<ContinuationScore> continuation_scores;
   std::vector<std::string> continuations;
   int gold_continuation_index = -1;
-  std::string output;          // Sample::answer_prefix and the whole text, for metrics that judge it
+  std::string output;          // Sample::answer_prefix and the whole text, for metrics that use it
   std::string reference_json;  // Sample::reference_json
 };
 
 struct Metric {
   std::string name;
   std::string summary;
-  bool needs_continuations = false;  // judges log-likelihoods; otherwise judges the prediction
-  bool is_binary = true;             // every value is 0 or 1: decides which interval is drawn
-  double worst_value = 0;            // what a failed sample counts as
+  bool needs_continuations = false;  // uses log-likelihoods; otherwise the prediction
+  bool is_binary = true;             // every value is 0 or 1: selects the kind of interval
+  double worst_value = 0;            // value of a failed sample
   absl::StatusOr<double> (*score)(const MetricInput& input) = nullptr;
-  bool is_unbounded = false;   // no worst and no best value: a failed sample counts as missing
-  bool judges_output = false;  // judges `output` against `reference_json`; otherwise the prediction against `gold`
+  bool is_unbounded = false;   // unbounded values: a failed sample counts as missing
+  bool judges_output = false;  // compares `output` with `reference_json`; otherwise the prediction with `gold`
 
   absl::StatusOr<double> Score(const MetricInput& input) const { return score(input); }
 };

@@ -1,5 +1,5 @@
-// Metrics: text metrics against the reference definition run in Python on nasty pairs (recipes/make_metric_goldens.py),
-// the published examples by hand, choices and errors by literals.
+// Metrics: text metrics against the Python reference on adversarial pairs (recipes/make_metric_goldens.py), the published
+// examples, choices and errors by literals.
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -18,7 +18,7 @@ namespace {
 
 double Score(absl::string_view metric, MetricInput input) { return FindMetric(metric)->Score(input).value(); }
 
-TEST(TextMetricsTest, EqualTheReferenceOnNastyPairs) {
+TEST(TextMetricsTest, EqualTheReferenceOnAdversarialPairs) {
   std::ifstream file("eval_tasks/testdata/text_metrics.json");
   std::stringstream text;
   text << file.rdbuf();
@@ -47,7 +47,7 @@ TEST(TextMetricsTest, PublishedExamples) {
   EXPECT_EQ(Score("exact_match", {"b", {"a c", "B."}, {}, {}, -1}), 1) << "any gold answer is right";
 }
 
-TEST(TextMetricsTest, BytesThatAreNotUtf8AreReplacedNotTrusted) {
+TEST(TextMetricsTest, InvalidUtf8IsReplaced) {
   EXPECT_EQ(NormalizeAnswer("\xff\xfe x"), "\xEF\xBF\xBD\xEF\xBF\xBD x");
   EXPECT_EQ(NormalizeAnswer("\xe4\xb8"), "\xEF\xBF\xBD\xEF\xBF\xBD");
 }
@@ -57,7 +57,7 @@ TEST(ChoiceMetricsTest, TheHighestLogLikelihoodIsTheAnswer) {
   input.continuations = {" attic", " a very long place", " bank"};
   input.continuation_scores = {{-4, 1, false}, {-9, 4, false}, {-4, 1, true}};
   input.gold_continuation_index = 0;
-  EXPECT_EQ(Score("multiple_choice_accuracy", input), 1) << "the first of equals wins";
+  EXPECT_EQ(Score("multiple_choice_accuracy", input), 1) << "ties go to the first";
   EXPECT_EQ(ChosenContinuation(input), 0);
   // Per character: -4/5, -9/17, -4/4.
   EXPECT_EQ(Score("multiple_choice_accuracy_normalized", input), 0);
@@ -66,7 +66,7 @@ TEST(ChoiceMetricsTest, TheHighestLogLikelihoodIsTheAnswer) {
   EXPECT_EQ(Score("multiple_choice_accuracy_normalized", input), 1);
 }
 
-TEST(ChoiceMetricsTest, OneSpaceOfAChoiceIsNotItsOwn) {
+TEST(ChoiceMetricsTest, OneLeadingSpaceIsNotCounted) {
   MetricInput input;
   // Per character: -3/3 (its second space counts), -3.1/3.
   input.continuations = {"  ab", " abc"};
@@ -74,11 +74,11 @@ TEST(ChoiceMetricsTest, OneSpaceOfAChoiceIsNotItsOwn) {
   input.gold_continuation_index = 0;
   EXPECT_EQ(Score("multiple_choice_accuracy_normalized", input), 1);
   input.continuations[0] = " ";
-  EXPECT_EQ(Score("multiple_choice_accuracy_normalized", input), 0) << "nothing is no answer";
+  EXPECT_EQ(Score("multiple_choice_accuracy_normalized", input), 0) << "an empty choice is never selected";
   EXPECT_EQ(Score("multiple_choice_accuracy", input), 1);
 }
 
-TEST(ChoiceMetricsTest, WhatCannotBeJudgedIsAnErrorNotAZero) {
+TEST(ChoiceMetricsTest, InvalidInputIsAnErrorNotAZero) {
   const Metric& metric = *FindMetric("multiple_choice_accuracy");
   MetricInput input;
   input.continuations = {"a", "b"};
@@ -92,7 +92,7 @@ TEST(ChoiceMetricsTest, WhatCannotBeJudgedIsAnErrorNotAZero) {
   EXPECT_FALSE(FindMetric("exact_match")->Score({"x", {}, {}, {}, -1}).ok());
 }
 
-TEST(MetricsTableTest, NamesAreUniqueAndWorstIsReachable) {
+TEST(MetricsTableTest, NamesAreUniqueAndWorstValueIsAttained) {
   for (const Metric& metric : Metrics()) {
     EXPECT_EQ(FindMetric(metric.name), &metric);
     EXPECT_FALSE(metric.summary.empty());

@@ -27,7 +27,7 @@ bool IsChapterHeading(absl::string_view line) {
   return !line.empty() && line.find_first_not_of("IVXLC0123456789") == absl::string_view::npos;
 }
 
-// What follows the last chapter: the closing word, or a footnote.
+// The end of the last chapter: a closing word, or a footnote.
 bool ClosesNovel(absl::string_view line) {
   return absl::EqualsIgnoreCase(line, "finis") || absl::EqualsIgnoreCase(line, "the end") ||
          absl::StartsWith(line, "*Vide");
@@ -82,7 +82,7 @@ absl::StatusOr<Novel> ParseNovel(absl::string_view title, absl::string_view raw)
       absl::StrAppend(&novel.text, is_first ? "" : " ", word);
       is_first = false;
     }
-    is_new_paragraph = is_heading;  // a heading stands alone even without a blank line below it
+    is_new_paragraph = is_heading;  // a heading is a paragraph even without a blank line after it
   }
   if (novel.chapters.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("the text of \"", title, "\" has no line such as \"CHAPTER I\""));

@@ -1,13 +1,13 @@
 // Real prose: six novels of Jane Austen, read from a directory that deploy/get_novels.sh fills.
 //
-// The files are not part of the project, so their digests are: what is read is what everybody reads, and a job needs to
-// name neither. For a prompt a novel is its chapters alone, lines of a paragraph joined by spaces, paragraphs by one
-// blank line. The novels stand in a ring, word after word, so that a window of any size has text on both sides.
+// The files are not part of the project, but their digests are, so that all users have the same texts and jobs need not
+// record them. A novel is its chapters only, lines of a paragraph joined by spaces, paragraphs by one blank line. The
+// novels form a ring of words, so that a window of any size has text on both sides.
 //
 // Errors:  NOT_FOUND for a file that is not there, FAILED_PRECONDITION for one with another digest; both name the
 //          script.
 // Threads: Novels is immutable.
-// Cost:    40 ms and 35 MB for all six; loaded once while somebody holds them.
+// Cost:    40 ms and 35 MB for all six; shared while referenced.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct Novel {
 // INVALID_ARGUMENT when it has no chapter.
 absl::StatusOr<Novel> ParseNovel(absl::string_view title, absl::string_view raw);
 
-// A word of the ring, with the blanks in front of it left out.
+// A word of the ring, without leading blanks.
 struct ProseWord {
   absl::string_view text;
   bool begins_paragraph = false;
@@ -60,7 +60,7 @@ class Novels {
   const std::vector<Novel>& novels() const { return novels_; }
   const Novel* Find(absl::string_view title) const;  // null when unknown
   const std::vector<ProseWord>& words() const { return words_; }
-  // The word of the ring that holds byte `byte` of `novel`'s text (the next one for a blank).
+  // The word of the ring at byte `byte` of `novel`'s text (the next one for a blank).
   size_t WordAt(const Novel& novel, size_t byte) const;
   const Novel& NovelOf(size_t word) const;
 

@@ -1,5 +1,5 @@
-// The six novels as they are on this machine: numbers of chapters that any edition states, and texts without a trace of
-// the file around them. Skipped where the novels are absent.
+// The six novels installed on this machine: chapter counts as in any edition, and texts without the surrounding parts of
+// the file. Skipped where the novels are absent.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -27,7 +27,7 @@ class NovelsRealTest : public ::testing::Test {
   std::shared_ptr<const Novels> novels_;
 };
 
-// The task on the novels themselves.
+// The task on the real novels.
 std::unique_ptr<Task> MakeReal(const std::string& kind, std::map<std::string, std::string> parameters = {}) {
   SuiteSpec suite;
   suite.name = "test";
@@ -65,9 +65,9 @@ TEST_F(NovelsRealTest, EndWithTheirLastSentences) {
   EXPECT_GT(novels_->words().size(), 700'000u);
 }
 
-// Each of the task's own questions: the evidence stands in the prompt, holds an answer and no wrong choice but as part
-// of something else, and the four of a context fit into 2,048 tokens of the kind that real tokenizers have.
-TEST_F(NovelsRealTest, EveryQuestionIsAnsweredByItsEvidence) {
+// Each of the task's questions: the prompt contains the evidence, which contains an answer and no wrong choice except as
+// part of another word, and the four of a context fit into 2,048 tokens of typical size.
+TEST_F(NovelsRealTest, EvidenceContainsTheAnswer) {
   const auto task = MakeReal("longqa_novel");
   EXPECT_GE(task->question_count(), 60);
   std::set<std::string> questions;
@@ -86,8 +86,8 @@ TEST_F(NovelsRealTest, EveryQuestionIsAnsweredByItsEvidence) {
   }
 }
 
-// A gold document holds the evidence of its question. (Passages of one context may overlap.)
-TEST_F(NovelsRealTest, DocumentsAnswerTheirQuestions) {
+// A gold document contains the evidence of its question. (Passages of one context may overlap.)
+TEST_F(NovelsRealTest, GoldDocumentsContainTheEvidence) {
   const auto ask = MakeReal("longqa_novel");
   const auto task = MakeReal("rag_novel");
   ASSERT_EQ(task->question_count(), ask->question_count());
@@ -103,8 +103,8 @@ TEST_F(NovelsRealTest, DocumentsAnswerTheirQuestions) {
   }
 }
 
-// Facts must not run into the books: nobody in them has a name of the facts' people.
-TEST_F(NovelsRealTest, NobodyIsCalledLikeThePeopleOfFacts) {
+// Facts must not collide with the books: no name of the facts' people occurs in them.
+TEST_F(NovelsRealTest, NamesOfFactsDoNotOccurInNovels) {
   std::set<std::string> words;
   for (const ProseWord& word : novels_->words()) {
     std::string letters;
@@ -117,7 +117,7 @@ TEST_F(NovelsRealTest, NobodyIsCalledLikeThePeopleOfFacts) {
   for (absl::string_view name : FactNames()) EXPECT_FALSE(words.count(std::string(name))) << name;
 }
 
-// The tasks that hide sentences in prose, at three lengths: whole sentences stand around what is hidden.
+// The tasks that hide sentences in prose, at three lengths: hidden sentences are between whole sentences.
 TEST_F(NovelsRealTest, SentencesAreHiddenBetweenSentences) {
   for (const auto& [kind, more] : std::vector<std::pair<std::string, std::map<std::string, std::string>>>{
            {"niah", {{"keys", "4"}}}, {"variable_tracking", {}}, {"fact_tracking", {{"ask", "where_before"}}}}) {
@@ -138,8 +138,8 @@ TEST_F(NovelsRealTest, SentencesAreHiddenBetweenSentences) {
   }
 }
 
-// Prompts must not change by accident: stored results would no longer mean what they say.
-TEST_F(NovelsRealTest, PromptsAreTheseForEver) {
+// Prompts must not change by accident: stored results would become invalid.
+TEST_F(NovelsRealTest, PromptsAreStable) {
   const std::map<std::string, std::string> digests = {
       {"longqa_novel", "bb02bcaba67ded6daf56f51656735a21bad28e30d1c3ee50b488473e82f2cce7"},
       {"niah", "bbbcc91a439b54521c586ae083329cb0ea1c4c0efea787cfb5cb55b0cdf32edb"},

@@ -1,5 +1,5 @@
-// How a novel's file becomes prose: chapters, paragraphs, words and sentence ends of a small invented one, read back by
-// literals; and what is said when the files are not there. The novels themselves are read by novels_real_test.cc.
+// Parsing of novels: chapters, paragraphs, words and sentence ends of a small synthetic one, by literals; and errors for
+// missing files. novels_real_test.cc covers the real ones.
 #include "eval_tasks/novels.h"
 
 #include <cstdlib>
@@ -37,7 +37,7 @@ TEST(NovelTest, IsItsChaptersWithLinesJoined) {
             "the text of \"Empty\" has no line such as \"CHAPTER I\"");
 }
 
-TEST(NovelTest, WordsKnowTheirPlace) {
+TEST(NovelTest, WordPositions) {
   std::vector<Novel> two;
   two.push_back(ParseNovel("The Lamp", kRaw).value());
   two.push_back(ParseNovel("More", "Chapter 1\n\nOne A. B. two.").value());
@@ -58,7 +58,7 @@ TEST(NovelTest, WordsKnowTheirPlace) {
   EXPECT_EQ(novels.Find("Less"), nullptr);
 }
 
-TEST(NovelsTest, AbsentOrChangedFilesAreOneSentenceThatNamesTheScript) {
+TEST(NovelsTest, ErrorsOfAbsentOrChangedFilesNameTheScript) {
   const std::string directory = absl::StrCat(::testing::TempDir(), "/novels_test");
   std::filesystem::remove_all(directory);
   std::filesystem::create_directories(directory);

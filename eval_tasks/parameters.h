@@ -23,7 +23,7 @@ absl::StatusOr<Parameters> ValidateParameters(absl::string_view task, absl::Span
 
 // Of validated parameters; nothing when absent.
 std::optional<double> FindNumber(const Parameters& parameters, absl::string_view name);
-int GetInteger(const Parameters& parameters, absl::string_view name);              // must be there
+int GetInteger(const Parameters& parameters, absl::string_view name);              // required
 const std::string& GetText(const Parameters& parameters, absl::string_view name);  // "" when absent
 std::vector<std::string> GetTextList(const Parameters& parameters, absl::string_view name);
 

@@ -1,5 +1,5 @@
-// The synthetic long tasks read back from their prompts: needles and keys, chains followed by name, words counted, and
-// hidden sentences between whole sentences of their haystack.
+// The synthetic long tasks, parsed back from their prompts: needles and keys, chains, word counts, and hidden sentences
+// between whole sentences of their haystack.
 #include <algorithm>
 #include <map>
 #include <regex>
@@ -42,7 +42,7 @@ struct NiahCase {
   int question_count, keys, golds;
 };
 
-TEST(NiahTest, AsksForWhatItsNeedlesSay) {
+TEST(NiahTest, GoldEqualsTheNeedles) {
   const NiahCase cases[] = {
       {{{"haystack", "lines"}}, 1, 1, 1},
       {{{"haystack", "story"}, {"value_type", "uuids"}}, 1, 1, 1},
@@ -63,7 +63,7 @@ TEST(NiahTest, AsksForWhatItsNeedlesSay) {
         const int key_count = static_cast<int>(needles.size());
         EXPECT_TRUE(key_count == c.keys || (c.parameters.at("haystack") == "needles" && key_count > c.keys));
         ASSERT_EQ(static_cast<int>(sample.gold.size()), c.golds);
-        // The asked keys stand in the line; their values, in any order, are the gold.
+        // The question line has the asked keys; their values, in any order, are the gold.
         std::multiset<std::string> found;
         for (const auto& [key, values] : needles) {
           if (absl::StrContains(Line(sample), key)) found.insert(values.begin(), values.end());
@@ -112,7 +112,7 @@ TEST(HaystackTest, HidesSentencesBetweenSentences) {
   }
 }
 
-TEST(HaystackTest, LongerContextsGoOnWhereShorterOnesEnd) {
+TEST(HaystackTest, ShorterContextsArePrefixesOfLongerOnes) {
   // The same stream: filler depends on the length, so it is read through the plan with one seed.
   class Plan : public HaystackPlan {
    public:
@@ -147,8 +147,8 @@ TEST(HaystackTest, LongerContextsGoOnWhereShorterOnesEnd) {
   }
 }
 
-// Three tokens a byte, so that words are longer than what may be left. With ids that know the place of a byte in what is
-// encoded, the end of a text never has the ids that it has in the whole.
+// Three tokens per byte, so that words are longer than the allowed shortfall. Ids depend on the position of a byte in the
+// encoded text, so a suffix encoded alone never has the ids that it has in the whole.
 class ThreePerByte : public TokenCounter {
  public:
   explicit ThreePerByte(bool knows_place) : knows_place_(knows_place) {}
@@ -168,7 +168,7 @@ class ThreePerByte : public TokenCounter {
   std::string sha256_ = Sha256Hex("three per byte");
 };
 
-TEST(HaystackTest, IsCutInsideAWordWhereWordsLeaveTooMuch) {
+TEST(HaystackTest, EndsInsideAWordWhereNeeded) {
   const auto task = Make("niah", {{"haystack", "story"}});
   for (const ThreePerByte& tokenizer : {ThreePerByte(false), ThreePerByte(true)}) {
     for (int length = 4096; length < 4096 + 40; ++length) {
@@ -182,7 +182,7 @@ TEST(HaystackTest, IsCutInsideAWordWhereWordsLeaveTooMuch) {
 }
 
 // Groups whose question lines differ by eight tokens and twelve, and that had up to 18 tokens left.
-TEST(NiahTest, QuestionsOfDifferentTokenCountsFillTheLengthAllTheSame) {
+TEST(NiahTest, QuestionsOfDifferentTokenCountsFillTheLength) {
   SuiteSpec suite;
   suite.name = "test";
   suite.lengths = {8192};
@@ -211,7 +211,7 @@ TEST(VariableTrackingTest, TheChainOfTheAskedNumberIsTheGold) {
       const std::regex fact("Box ([A-Z]{5}) holds (what box ([A-Z]{5}) holds|[0-9]{5})\\.");
       for (std::sregex_iterator it(context.begin(), context.end(), fact), end; it != end; ++it) {
         const std::string& value = (*it)[3].matched ? holds[(*it)[3]] : (*it)[2].str();
-        EXPECT_FALSE(value.empty()) << "a box is told before it is referred to";
+        EXPECT_FALSE(value.empty()) << "a box is defined before it is referenced";
         EXPECT_TRUE(holds.emplace((*it)[1], value).second);
       }
       EXPECT_EQ(static_cast<int>(holds.size()), chains * (hops + 1));
@@ -228,7 +228,7 @@ TEST(VariableTrackingTest, TheChainOfTheAskedNumberIsTheGold) {
   }
 }
 
-TEST(CommonWordsTest, TheGoldWordsComeUpThirtyTimesAndOthersAtMostThree) {
+TEST(CommonWordsTest, GoldWordsOccurThirtyTimesAndOthersAtMostThree) {
   const auto task = Make("common_words");
   for (int length : {8192, 32768}) {
     const Sample sample = Group(*task, length, Shipped(), 3)[0];
@@ -248,12 +248,12 @@ TEST(CommonWordsTest, TheGoldWordsComeUpThirtyTimesAndOthersAtMostThree) {
       below_three += count < 3 ? 1 : 0;
     }
     EXPECT_EQ(thirty, std::set<std::string>(sample.gold.begin(), sample.gold.end()));
-    EXPECT_LT(below_three, 110) << "of the last stretch, and of words exchanged to fill the length";
+    EXPECT_LT(below_three, 110) << "of the last block, and of words exchanged to fill the length";
     EXPECT_GT(number, length / 16);
   }
 }
 
-TEST(DistinctWordsTest, GivesEveryPairOnceAndThenWordsInWhichNoneStands) {
+TEST(DistinctWordsTest, ReturnsEveryPairOnceThenWordsThatContainNone) {
   Random random("distinct");
   const size_t pair_count = TheLexicon().first.size() * TheLexicon().second.size();
   DistinctWords words;
@@ -267,14 +267,14 @@ TEST(DistinctWordsTest, GivesEveryPairOnceAndThenWordsInWhichNoneStands) {
     EXPECT_FALSE(pairs.count(absl::StrCat(parts[0], "-", parts[1]))) << three;
     EXPECT_FALSE(pairs.count(absl::StrCat(parts[1], "-", parts[2]))) << three;
   }
-  // As long as there are pairs, they are those of plain rejection: prompts of before must stay what they were.
+  // While pairs remain, they are those of plain rejection sampling: earlier prompts must not change.
   Random one("same"), other("same");
   DistinctWords drawn;
   std::set<std::string> used;
   for (int i = 0; i < 10'000; ++i) ASSERT_EQ(drawn.Draw(one), DrawUnused(used, [&] { return DrawPair(other); }));
 }
 
-// How often each word of a sample's list comes up.
+// The count of each word of a sample's list.
 std::map<std::string, int> ListCounts(const Sample& sample) {
   std::map<std::string, int> counts;
   const std::vector<std::string> items = absl::StrSplit(EvidenceText(sample), ' ');
@@ -282,7 +282,7 @@ std::map<std::string, int> ListCounts(const Sample& sample) {
   return counts;
 }
 
-TEST(CommonWordsTest, RepeatsAreUpstreamsOfTheLengthUnlessASuiteSaysOtherwise) {
+TEST(CommonWordsTest, DefaultRepeatsDependOnTheLengthAsUpstream) {
   // common_words_extraction.py: 6 and 1 below 4,096 tokens, otherwise 30 and 3.
   auto expect = [](const std::map<std::string, std::string>& parameters, int length, int common, int other) {
     const Sample sample = Group(*Make("common_words", parameters), length, Shipped(), 1)[0];
@@ -302,7 +302,7 @@ TEST(CommonWordsTest, RepeatsAreUpstreamsOfTheLengthUnlessASuiteSaysOtherwise) {
   expect({{"other_repeats", "2"}}, 4000, 30, 2);
 }
 
-TEST(CommonWordsTest, CommonWordsThatAreNotAheadAreRefused) {
+TEST(CommonWordsTest, CommonRepeatsMustExceedOtherRepeats) {
   auto make = [](std::map<std::string, std::string> parameters) {
     SuiteSpec suite;
     suite.name = "test";
@@ -320,7 +320,7 @@ TEST(CommonWordsTest, CommonWordsThatAreNotAheadAreRefused) {
 }
 
 TEST(CommonWordsTest, ExchangedWordsAreNeverAsFrequentAsCommonOnes) {
-  // A token a byte leaves gaps that words are exchanged for, and a tenth of all pairs stand in the list.
+  // One token per byte leaves gaps filled by exchanging words, and the list has a tenth of all pairs.
   const auto task = Make("common_words", {{"common", "3"}, {"common_repeats", "2"}, {"other_repeats", "1"}});
   for (int index = 0; index < 24; ++index) {
     const Sample sample = Group(*task, 80'000, Bytes(), index)[0];
@@ -330,7 +330,7 @@ TEST(CommonWordsTest, ExchangedWordsAreNeverAsFrequentAsCommonOnes) {
   }
 }
 
-// A token a blank, whatever stands between them: long texts cost little.
+// One token per blank: long texts cost little.
 class Blanks : public TokenCounter {
  public:
   absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const override {
@@ -378,12 +378,12 @@ TEST(FrequentWordsTest, TheGoldWordsFollowTheDots) {
       EXPECT_EQ(order[0].second, "...");
       EXPECT_THAT(sample.gold, ElementsAre(order[1].second, order[2].second, order[3].second))
           << alpha << " " << length;
-      EXPECT_GT(-order[3].first, -order[4].first) << "the third is ahead of the fourth";
+      EXPECT_GT(-order[3].first, -order[4].first) << "the third is more frequent than the fourth";
     }
   }
 }
 
-TEST(StringMatchTest, CountsTheGoldAnswersInsideWhateverTheirCase) {
+TEST(StringMatchTest, CountsContainedGoldAnswersIgnoringCase) {
   auto score = [](const char* metric, const std::string& prediction, std::vector<std::string> gold) {
     return FindMetric(metric)->Score({prediction, std::move(gold), {}, {}, -1}).value();
   };
@@ -398,7 +398,7 @@ TEST(StringMatchTest, CountsTheGoldAnswersInsideWhateverTheirCase) {
             "no gold answer: at least 1 is needed to judge a text");
 }
 
-TEST(FactTrackingTest, KeepsTheOrderOfFactsAndRefusesTooMany) {
+TEST(FactTrackingTest, KeepsTheOrderOfFactsAndRejectsTooMany) {
   const auto task = Make("fact_tracking", {{"ask", "where_thing"}, {"facts", "60"}});
   const Sample sample = Group(*task, 8192, Shipped(), 0)[0];
   const Sample longer = Group(*task, 16384, Shipped(), 0)[0];
@@ -419,7 +419,7 @@ TEST(FactTrackingTest, KeepsTheOrderOfFactsAndRefusesTooMany) {
             "task \"fact_tracking\": facts is \"41\"; which_side has from 24 to 40");
 }
 
-TEST(HaystackTest, ProseThatIsNotThereIsOneSentence) {
+TEST(HaystackTest, MissingProseIsOneSentence) {
   for (const char* kind : {"niah", "variable_tracking", "fact_tracking"}) {
     SuiteSpec suite;
     suite.name = "test";

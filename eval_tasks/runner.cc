@@ -21,13 +21,13 @@
 namespace varifocal {
 namespace {
 
-// One sample of one cell, on its way.
+// One sample of one cell in progress.
 struct WorkItem {
   int cell_index = 0;
   std::shared_ptr<const Sample> sample;
   absl::Status make_error;  // why the sample could not be made
   int attempt_count = 0;
-  int retry_count = 0;  // of those that the options bound
+  int retry_count = 0;  // bounded by the options
 };
 
 MetricInput JudgedInput(const Sample& sample, const Generation& generation, std::string& answer) {
@@ -74,7 +74,7 @@ class Runner::Impl {
     RETURN_IF_ERROR(CountDone());
     Report();
     const absl::Status status = CatchExceptions("running the job", [this] { return Loop(); });
-    // Whatever ended the loop, an exception included: no callback may find the run gone.
+    // However the loop ended, including by an exception: no callback may run after the object is destroyed.
     CancelInFlight();
     const absl::Status drained = Drain(/*record=*/status.ok());
     RETURN_IF_ERROR(status);
@@ -95,7 +95,7 @@ class Runner::Impl {
     absl::StatusOr<Generation> result;
   };
 
-  // What other threads touch; shared with the callbacks, which may outlive an abandoned run by a moment.
+  // State accessed by other threads; shared with the callbacks, which may briefly outlive an abandoned run.
   struct Mailbox {
     std::mutex mutex;
     std::condition_variable changed;
@@ -121,8 +121,8 @@ class Runner::Impl {
     return static_cast<int>((group.task_index * lengths + length_index) * variants_.size()) + variant_index;
   }
 
-  // Counts, once, the samples that need no run, for the progress. The sink is queried again when a group is reached, so
-  // no state is kept per sample of the job.
+  // Counts the samples already recorded, for the progress. The sink is queried again when a group is reached, so no state
+  // is kept per sample of the job.
   absl::Status CountDone() {
     for (const GridCell& cell : grid_.cells) {
       progress_.cells.push_back({cell.key, cell.planned_count, 0, 0});
@@ -163,12 +163,12 @@ class Runner::Impl {
     return absl::OkStatus();
   }
 
-  // Starts requests until the bound is reached or nothing is left to ask. What was refused for now counts against the
-  // bound, so that a crowded generator does not make us prepare ever more samples.
+  // Starts requests until the bound is reached or no samples are left. Requests awaiting retry count against the bound, so
+  // that a full generator does not cause unbounded sample preparation.
   absl::Status Fill() {
     while (!Cancelled()) {
       if (in_flight_.empty() && !retry_queue_.empty()) {
-        // Nothing is under way, so no answer will make room: wait for time to pass.
+        // No request is active, so no answer will free capacity: back off.
         if (hooks_.wait_before_retry) hooks_.wait_before_retry(retry_queue_.front().attempt_count);
         RequeueRetries();
       }
@@ -187,14 +187,14 @@ class Runner::Impl {
     return absl::OkStatus();
   }
 
-  // What was refused goes before anything new.
+  // Retries go before new samples.
   void RequeueRetries() {
     ready_.insert(ready_.begin(), std::make_move_iterator(retry_queue_.begin()),
                   std::make_move_iterator(retry_queue_.end()));
     retry_queue_.clear();
   }
 
-  // The next group with samples to ask; ready_ stays empty when there is none.
+  // Loads the next group with samples to run; ready_ stays empty when there is none.
   absl::Status MakeNextGroup() {
     while (ready_.empty() && next_group_ < grid_.groups.size()) {
       const GridGroup& group = grid_.groups[next_group_++];
@@ -264,7 +264,7 @@ class Runner::Impl {
     });
   }
 
-  // Handles what has arrived. With `wait`, first waits for something; false when cancellation came instead.
+  // Handles arrivals. With `wait`, first blocks for one; false when cancelled instead.
   absl::StatusOr<bool> TakeArrivals(bool wait) {
     std::deque<Arrival> arrivals;
     {
@@ -280,7 +280,7 @@ class Runner::Impl {
       if (status.ok()) {
         status = Handle(std::move(arrival));
       } else {
-        Complete(arrival);  // the run is over, but it must not be waited for
+        Complete(arrival);  // the run is over, but this arrival must not be awaited again
       }
     }
     RETURN_IF_ERROR(status);
@@ -299,11 +299,11 @@ class Runner::Impl {
       }
     }
     RETURN_IF_ERROR(Finish(item, std::move(arrival.result)));
-    RequeueRetries();  // an answer made room
+    RequeueRetries();  // an answer freed capacity
     return absl::OkStatus();
   }
 
-  // Takes the item back from what is under way; an answer that was cut off by a cancellation becomes that error.
+  // Removes the item from the active requests; an answer truncated by cancellation becomes that error.
   WorkItem Complete(Arrival& arrival) {
     const auto it = in_flight_.find(arrival.ticket);
     VF_CHECK(it != in_flight_.end(), "a generator calls done once for each request");
@@ -315,13 +315,13 @@ class Runner::Impl {
     return item;
   }
 
-  // Errors that say something about the moment and not about the sample.
+  // Transient errors, independent of the sample.
   static bool IsTransient(const absl::Status& status) {
     return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) || absl::IsCancelled(status) ||
            absl::IsAborted(status);
   }
 
-  // While others are under way, a full generator is no fault of the sample's: their answers will make room.
+  // While others are active, a full generator is transient: their answers will free capacity.
   bool MayRetry(const absl::Status& status, WorkItem& item) const {
     if (absl::IsResourceExhausted(status) && !in_flight_.empty()) return true;
     return ++item.retry_count < options_.attempts_max;
@@ -374,7 +374,7 @@ class Runner::Impl {
     for (const auto& [ticket, entry] : in_flight_) entry.generator->Cancel(entry.id);
   }
 
-  // Waits for every request that is under way; with `record`, keeps those that came to a result all the same.
+  // Waits for every active request; with `record`, records those that still got a result.
   absl::Status Drain(bool record) {
     absl::Status status;
     while (!in_flight_.empty()) {
@@ -408,7 +408,7 @@ class Runner::Impl {
   RunProgress progress_;
   size_t next_group_ = 0;             // of grid_.groups
   std::deque<WorkItem> ready_;        // to be started, in order
-  std::deque<WorkItem> retry_queue_;  // refused for now
+  std::deque<WorkItem> retry_queue_;  // awaiting retry
   std::map<uint64_t, InFlight> in_flight_;
   uint64_t next_ticket_ = 1;
   std::shared_ptr<Mailbox> mailbox_;

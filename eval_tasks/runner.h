@@ -1,13 +1,13 @@
-// The loop of a job: makes each sample that the sink needs, asks the generator, judges and records the answer.
+// The loop of a job: builds each sample that the sink needs, sends it to the generator, scores and records the answer.
 //
-// The runner makes one context's samples when their turn comes (once per tokenizer, shared by the variants), keeps at
-// most `in_flight` requests under way, judges answers as they arrive and records each as it is judged. What is recorded
-// does not depend on the order in which answers arrive.
+// The runner builds samples context by context (once per tokenizer, shared by the variants), keeps at most `in_flight`
+// requests active, and scores and records answers as they arrive. Records do not depend on the order in which answers
+// arrive.
 //
-// Errors:  a sample's failure is a record, not an error of the run. UNAVAILABLE and, while others are under way,
-//          RESOURCE_EXHAUSTED put the sample back in the queue a bounded number of times. A sink's error stops the run,
+// Errors:  a sample's failure is a record, not an error of the run. UNAVAILABLE and, while others are active,
+//          RESOURCE_EXHAUSTED requeue the sample a bounded number of times. A sink's error stops the run,
 //          and so does a generator's fault: samples without a record are missing for the next run.
-// Threads: Run blocks its caller, on whose thread samples are made, judged and recorded and hooks are called. Cancel may
+// Threads: Run blocks its caller, on whose thread samples are built, scored and recorded and hooks are called. Cancel may
 //          be called from any thread, before or during Run, once or more.
 #pragma once
 
@@ -44,26 +44,26 @@ struct RunProgress {
   int64_t planned_count = 0;
   int64_t done_count = 0;
   int64_t failed_count = 0;
-  int64_t skipped_count = 0;  // of done_count: already there when the run began
+  int64_t skipped_count = 0;  // of done_count: already recorded when the run began
   int64_t in_flight_count = 0;
-  int64_t prompt_token_count = 0;  // of answers that came in this run
+  int64_t prompt_token_count = 0;  // of answers received in this run
   int64_t cached_token_count = 0;
   int64_t new_token_count = 0;
   std::vector<CellProgress> cells;  // in Grid::cells order
 };
 
 struct RunnerHooks {
-  // After the grid is known, and after every record. Must be quick.
+  // Called after the grid is built, and after every record. Must not block.
   std::function<void(const RunProgress&)> on_progress;
   // Called about once a second while the run waits for answers, so that a waiting run can be distinguished from a hanging one.
   std::function<void()> on_wait;
-  // Called before a sample is asked again and nothing else is under way; sleeps as it sees fit (this room has no
-  // clock).
+  // Backoff: called before a retry when no other
+  // request is active; may sleep.
   std::function<void(int attempt_count)> wait_before_retry;
 };
 
 struct RunnerOptions {
-  int attempts_max = 5;  // times one sample is asked before UNAVAILABLE becomes its result
+  int attempts_max = 5;  // attempts per sample before UNAVAILABLE becomes its result
 };
 
 enum class RunOutcome { kFinished, kCancelled };
@@ -75,7 +75,7 @@ class Runner {
          RunnerOptions options = {});
   ~Runner();
 
-  // Once. kCancelled: what was under way was cancelled and not recorded, so that it is missing for the next run;
+  // Call once. kCancelled: active requests were cancelled and not recorded, so that they are missing for the next run;
   // answers that had arrived are recorded.
   absl::StatusOr<RunOutcome> Run();
   void Cancel();

@@ -1,5 +1,5 @@
-// The runner against fakes: answers in any order give the same records; failures become records; refusals are asked
-// again within bounds; cancellation leaves exactly the unanswered samples missing; the in-flight bound holds.
+// The runner with fakes: answers in any order give the same records; failures become records; transient errors are
+// retried within bounds; cancellation leaves exactly the unanswered samples missing; the in-flight bound holds.
 #include "eval_tasks/runner.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::vector<RunVariant> Both(Generator* generator) {
   return {{generator, tokenizer}, {generator, tokenizer}};
 }
 
-// Lets go of held requests in an order drawn from `seed` once `hold` of them wait.
+// Releases held requests in an order drawn from `seed` once `hold` of them wait.
 void ReleaseInRandomOrder(FakeGenerator& generator, Random& random, size_t hold) {
   while (generator.held().size() >= hold && !generator.held().empty()) {
     const auto& held = generator.held()[random.Below(generator.held().size())];
@@ -67,7 +67,7 @@ TEST(RunnerTest, RecordsDoNotDependOnTheOrderOfAnswers) {
     generator.on_start = [&](FakeGenerator& g) { ReleaseInRandomOrder(g, random, hold); };
     FakeSink sink;
     RunnerHooks hooks;
-    // With fewer left than are held back, nothing starts any more: let the rest go.
+    // With fewer left than are held, no more start: release the rest.
     RunProgress last;
     hooks.on_progress = [&](const RunProgress& progress) {
       last = progress;
@@ -90,7 +90,7 @@ TEST(RunnerTest, RecordsDoNotDependOnTheOrderOfAnswers) {
   EXPECT_NE(first.find("multiple_choice_accuracy=0"), std::string::npos);
 }
 
-TEST(RunnerTest, AsksTheQuestionsOfAContextSideBySideWithinTheBound) {
+TEST(RunnerTest, StartsTheQuestionsOfAContextTogetherWithinTheBound) {
   FakeGenerator generator;
   std::vector<std::string> asked;
   size_t most = 0;
@@ -124,7 +124,7 @@ TEST(RunnerTest, VariantsShareTheSampleAndGetTheirTemperatures) {
   FakeSink sink;
   Runner runner(Spec(), Both(&generator), &sink);
   ASSERT_TRUE(runner.Run().ok());
-  for (const auto& [name, made] : samples) EXPECT_EQ(made.size(), 1u) << name << " is made once for both variants";
+  for (const auto& [name, made] : samples) EXPECT_EQ(made.size(), 1u) << name << " is built once for both variants";
 }
 
 TEST(RunnerTest, AFailureIsARecordWithoutScoresAndIsMissingForTheNextRun) {
@@ -152,7 +152,7 @@ TEST(RunnerTest, AFailureIsARecordWithoutScoresAndIsMissingForTheNextRun) {
     EXPECT_EQ(record.error.ok(), key.second != 1);
     EXPECT_EQ(record.scores.empty(), key.second == 1);
     EXPECT_EQ(record.generation.has_value(), key.second != 1);
-    EXPECT_FALSE(record.sample->prompt.empty()) << "the prompt was made";
+    EXPECT_FALSE(record.sample->prompt.empty()) << "the prompt was built";
   }
   broken = false;
   const int before = generator.started_count();
@@ -163,7 +163,7 @@ TEST(RunnerTest, AFailureIsARecordWithoutScoresAndIsMissingForTheNextRun) {
   EXPECT_EQ(last.failed_count, 0);
 }
 
-TEST(RunnerTest, WhatCannotBeJudgedIsAFailure) {
+TEST(RunnerTest, AnUnscorableAnswerIsAFailure) {
   FakeGenerator generator;
   generator.on_start = [&](FakeGenerator& g) {
     Generation generation = FakeGenerator::Answer(g.held()[0].request);
@@ -178,7 +178,7 @@ TEST(RunnerTest, WhatCannotBeJudgedIsAFailure) {
   }
 }
 
-TEST(RunnerTest, ASampleThatCannotBeMadeIsARecordOfEveryVariant) {
+TEST(RunnerTest, AnUnbuildableSampleIsARecordOfEveryVariant) {
   JobSpec spec = Spec();
   spec.suite.lengths = {30, 1024};
   FakeGenerator generator;
@@ -195,7 +195,7 @@ TEST(RunnerTest, ASampleThatCannotBeMadeIsARecordOfEveryVariant) {
   }
 }
 
-TEST(RunnerTest, UnavailableIsAskedAgainWithinTheBound) {
+TEST(RunnerTest, UnavailableIsRetriedWithinTheBound) {
   for (const int failures : {2, 100}) {
     FakeGenerator generator;
     std::map<const Sample*, int> refused;
@@ -223,8 +223,8 @@ TEST(RunnerTest, UnavailableIsAskedAgainWithinTheBound) {
   }
 }
 
-TEST(RunnerTest, AFullGeneratorIsAskedAgainWhenAnAnswerMadeRoom) {
-  // Room for two: whatever comes while two are held is refused, and then one of the two answers.
+TEST(RunnerTest, AFullGeneratorIsRetriedAfterAnAnswer) {
+  // Capacity of two: further requests are rejected while two are held, then one of the two is answered.
   FakeGenerator generator;
   FakeSink sink;
   int refusals = 0;
@@ -234,7 +234,7 @@ TEST(RunnerTest, AFullGeneratorIsAskedAgainWhenAnAnswerMadeRoom) {
       g.Release(g.held().back().id, absl::ResourceExhaustedError("no page is free"));
       g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
     }
-    // The last two have nobody coming after them.
+    // No requests follow the last two.
     const bool last = sink.records.size() + g.held().size() == static_cast<size_t>(kCells * 6);
     while (last && !g.held().empty()) g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
   };
@@ -245,7 +245,7 @@ TEST(RunnerTest, AFullGeneratorIsAskedAgainWhenAnAnswerMadeRoom) {
   for (const auto& [key, record] : sink.records) EXPECT_TRUE(record.error.ok());
 }
 
-// Fails for good when it is asked for the n-th time: everything that it holds ends at once, as on a lost device.
+// Fails permanently at the n-th request: all held requests end at once, as on a lost device.
 class LostGenerator : public FakeGenerator {
  public:
   explicit LostGenerator(int lost_at) {
@@ -318,7 +318,7 @@ TEST(RunnerTest, CancellationLeavesExactlyTheUnansweredMissing) {
       running = &runner;
       const RunOutcome outcome = runner.Run().value();
       EXPECT_EQ(outcome, stop_after >= kCells * 6 ? RunOutcome::kFinished : RunOutcome::kCancelled);
-      EXPECT_TRUE(generator.held().empty()) << "what was under way was cancelled";
+      EXPECT_TRUE(generator.held().empty()) << "active requests were cancelled";
       EXPECT_EQ(sink.records.size(), static_cast<size_t>(std::min(stop_after, kCells * 6)));
       for (const auto& [key, record] : sink.records) EXPECT_TRUE(record.error.ok());
     }
@@ -334,7 +334,7 @@ TEST(RunnerTest, CancellationLeavesExactlyTheUnansweredMissing) {
   }
 }
 
-TEST(RunnerTest, CancelledBeforeItRunsAsksNothing) {
+TEST(RunnerTest, CancelledBeforeRunStartsNoRequest) {
   FakeGenerator generator;
   FakeSink sink;
   Runner runner(Spec(), Both(&generator), &sink);
@@ -353,7 +353,7 @@ TEST(RunnerTest, CancelsFromAnotherThreadWhileWaiting) {
   EXPECT_TRUE(sink.records.empty());
 }
 
-// Answers from three threads of its own, as an engine does; fails or refuses some of the time.
+// Answers from three threads, as an engine does; some requests fail or are rejected.
 class ThreadedGenerator : public Generator {
  public:
   explicit ThreadedGenerator(const std::string& name) {
@@ -412,7 +412,7 @@ class ThreadedGenerator : public Generator {
   std::vector<std::thread> threads_;
 };
 
-TEST(RunnerTest, ThreadsCancellationsAndRefusalsTogetherLoseNothing) {
+TEST(RunnerTest, ThreadsCancellationsAndRetriesLoseNoSample) {
   std::string unbroken;
   for (int seed = 0; seed < 30; ++seed) {
     Random random(absl::StrCat("cancel ", seed));
@@ -428,7 +428,7 @@ TEST(RunnerTest, ThreadsCancellationsAndRefusalsTogetherLoseNothing) {
       finished = runner.Run().value() == RunOutcome::kFinished;
       canceller.join();
     }
-    EXPECT_EQ(sink.order.size(), static_cast<size_t>(kCells * 6)) << "each once, however often it was broken";
+    EXPECT_EQ(sink.order.size(), static_cast<size_t>(kCells * 6)) << "each once, despite interruptions";
     if (unbroken.empty()) unbroken = Describe(sink);
     EXPECT_EQ(Describe(sink), unbroken) << seed;
   }
@@ -445,10 +445,10 @@ TEST(RunnerTest, ASinkThatFailsStopsTheRun) {
   Runner runner(Spec(), Both(&generator), &sink);
   EXPECT_EQ(runner.Run().status().message(), "disk full");
   EXPECT_EQ(sink.records.size(), 2u);
-  EXPECT_TRUE(generator.held().empty()) << "what was under way was cancelled";
+  EXPECT_TRUE(generator.held().empty()) << "active requests were cancelled";
 }
 
-TEST(RunnerTest, AnExceptionStopsTheRunAndCancelsWhatIsUnderWay) {
+TEST(RunnerTest, AnExceptionStopsTheRunAndCancelsActiveRequests) {
   FakeGenerator generator;
   generator.on_start = [&](FakeGenerator& g) {
     if (g.held().size() == 3) g.Release(g.held()[1].id, FakeGenerator::Answer(g.held()[1].request));
@@ -459,7 +459,7 @@ TEST(RunnerTest, AnExceptionStopsTheRunAndCancelsWhatIsUnderWay) {
   Runner runner(Spec(), Both(&generator), &sink);
   EXPECT_EQ(runner.Run().status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(sink.records.size(), 2u);
-  EXPECT_TRUE(generator.held().empty()) << "what was under way was cancelled";
+  EXPECT_TRUE(generator.held().empty()) << "active requests were cancelled";
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// A sample sink: where results go. The database writer is one (server/jobs adapts it), tests have a vector.
+// A sample sink: stores results. Implemented over the database writer (server/jobs) and by fakes in tests.
 //
-// A record is everything about one sample of one cell; a sink stores it as one transaction, or not at all. A failed
-// sample is a record with an error and no score: never dropped, never a silent zero.
+// A record is one sample of one cell; a sink stores it in one transaction, or not at all. A failed sample is a record
+// with an error and no score: never dropped, never a silent zero.
 //
 // Threads: the runner calls from one thread.
 #pragma once
@@ -35,18 +35,18 @@ struct MetricValue {
 
 struct SampleResult {
   CellKey cell;
-  std::shared_ptr<const Sample> sample;  // never null; identity only (empty prompt) when it could not be made
+  std::shared_ptr<const Sample> sample;  // never null; identity only (empty prompt) when it could not be built
   absl::Status error;                    // not OK: the sample failed
   std::optional<Generation> generation;  // absent when the sample failed
-  std::string answer;               // what the metrics judged: the text, cut and stripped; or the chosen continuation
+  std::string answer;  // the input of the metrics: the text, truncated and stripped; or the chosen continuation
   std::vector<MetricValue> scores;  // in Sample::metrics order; empty when the sample failed
-  int attempt_count = 0;            // times the generator was asked
+  int attempt_count = 0;            // number of requests to the generator
 };
 
 class SampleSink {
  public:
   virtual ~SampleSink() = default;
-  // Whether the run must ask this sample. Called more than once for a sample, so it must be cheap.
+  // Whether the run must run this sample. Called more than once per sample, so it must be cheap.
   virtual absl::StatusOr<bool> IsToAsk(const CellKey& cell, int index) = 0;
   // Replaces an earlier failed record of the same sample. An error stops the run.
   virtual absl::Status Record(const SampleResult& record) = 0;

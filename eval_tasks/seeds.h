@@ -1,11 +1,11 @@
-// Where every draw of a native task comes from: digests of what the draw is for, so that questions keep their identity.
+// Seeds of all draws of native tasks: digests of the purpose of the draw, so that questions keep their identity.
 //
 // item   SHA-256("item\n<seed>\n<task>\n<index>\n")     the question, its answer, its depth, its id
-// group  SHA-256("group\n<seed>\n<task>\n<group>\n")    what the four questions of a context share (e.g. the labels)
-// filler SHA-256("filler\n<group in hex>\n<length>\n")  what surrounds them at one context length
+// group  SHA-256("group\n<seed>\n<task>\n<group>\n")    shared by the four questions of a context (e.g. the labels)
+// filler SHA-256("filler\n<group in hex>\n<length>\n")  the filler at one context length
 //
-// `task` is the task's name in the suite; numbers are decimal. None but the filler knows the length, and none knows the
-// tokenizer: how many units fit is all that a tokenizer decides.
+// `task` is the task's name in the suite; numbers are decimal. Only the filler depends on the length, and none on the
+// tokenizer, which only determines the number of units that fit.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ Sha256Digest FillerSeed(const Sha256Digest& group_seed, int context_length);
 
 std::string QuestionId(absl::string_view task, int index, const Sha256Digest& item_seed);  // "recall_kv/7/0123abcd"
 std::string ClusterId(absl::string_view task, int group, const Sha256Digest& group_seed);  // "recall_kv/g1/0123abcd"
-// Seed of a sampled answer: the item's, so that lengths and variants draw alike.
+// Seed of a sampled answer: the item's, so that lengths and variants use the same draws.
 uint64_t SamplingSeed(const Sha256Digest& item_seed);
 
 }  // namespace varifocal

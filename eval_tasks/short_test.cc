@@ -1,4 +1,4 @@
-// Short tasks: prompts and continuations against the requests that lm-evaluation-harness made of the same invented rows
+// Short tasks: prompts and continuations against the requests of lm-evaluation-harness for the same synthetic rows
 // (recipes/goldens/make_short_tasks.py), without and with demonstrations; bad rows by hand.
 #include "eval_tasks/tasks/short.h"
 
@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Task>> Make(std::map<std::string, std::string> pa
   return MakeTask(valid->tasks[0]);
 }
 
-TEST(ShortTaskTest, AsksWhatTheHarnessAsks) {
+TEST(ShortTaskTest, EqualsTheHarness) {
   std::ifstream file("eval_tasks/testdata/short_tasks.json");
   std::stringstream text;
   text << file.rdbuf();
@@ -78,7 +78,7 @@ TEST(ShortTaskTest, BadRowsAreNamed) {
   const std::pair<const char*, std::pair<Json, const char*>> cases[] = {
       {"arc",
        {{{"question", "q"}, {"answerKey", "E"}, {"choices", {{"text", {"a", "b"}}, {"label", {"A", "B"}}}}},
-        "\"answerKey\" labels no choice"}},
+        "\"answerKey\" is not the label of a choice"}},
       {"arc",
        {{{"question", "q"}, {"answerKey", ""}, {"choices", {{"text", {"a", "b"}}, {"label", {"A", "B"}}}}},
         "\"answerKey\" is empty; rows without"}},
@@ -129,8 +129,8 @@ TEST(ShortTaskTest, BadRowsAreNamed) {
   fs::remove(rows);
 }
 
-// A question in the hub's layout and in others that are published, which must ask the same.
-TEST(ShortTaskTest, OtherLayoutsAskTheSame) {
+// A question in the hub's layout and in other published layouts, which must be equivalent.
+TEST(ShortTaskTest, OtherLayoutsAreEquivalent) {
   const Json hub = {{"question", "q?"}, {"answerKey", "B"}, {"choices", {{"text", {"x", "y"}}, {"label", {"A", "B"}}}}};
   const Json choices = {{{"text", "x"}, {"label", "A"}}, {{"text", "y"}, {"label", "B"}}};
   const std::vector<std::pair<const char*, std::vector<Json>>> cases = {
@@ -168,7 +168,7 @@ TEST(ShortTaskTest, OtherLayoutsAskTheSame) {
 }
 
 // PIQA and WinoGrande come with their answers in a second file.
-TEST(ShortTaskTest, AnswersMayStandInAFileOfLabels) {
+TEST(ShortTaskTest, AnswersMayBeInALabelsFile) {
   const Json row = {{"goal", "g"}, {"sol1", "a"}, {"sol2", "b"}};
   const fs::path rows = WriteRows("apart", {row, row, row});
   const fs::path labels = fs::path(rows).replace_extension().string() + "-labels.lst";

@@ -9,7 +9,7 @@
 namespace varifocal {
 namespace {
 
-// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours cost one each.
+// Optimal string alignment: insertions, deletions, substitutions and adjacent transpositions cost one each.
 size_t Distance(absl::string_view a, absl::string_view b) {
   std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
@@ -26,7 +26,7 @@ size_t Distance(absl::string_view a, absl::string_view b) {
   return cost[a.size()][b.size()];
 }
 
-constexpr size_t kWordMax = 64;  // longer ones are not slips of a name, and the table above is quadratic
+constexpr size_t kWordMax = 64;  // longer words are not misspelt names, and the table above is quadratic
 
 }  // namespace
 

@@ -10,6 +10,6 @@
 namespace varifocal {
 
 std::vector<std::string> BuiltInSuiteNames();                               // "quick", "standard"
-std::optional<absl::string_view> BuiltInSuiteText(absl::string_view name);  // YAML; nothing when unknown
+std::optional<absl::string_view> BuiltInSuiteText(absl::string_view name);  // YAML; nullopt when unknown
 
 }  // namespace varifocal

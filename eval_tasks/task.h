@@ -1,10 +1,10 @@
-// A task: what is asked. It turns (seed, index, context length, tokenizer) into a Sample: one prompt and its gold
-// answer.
+// A task builds a Sample, one prompt and its gold answer, from (seed,
+// index, context length, tokenizer).
 //
-// Questions come in groups that share one context byte for byte, so that a prefix cache pays for the context once; the
-// native tasks ask four questions a context (`index / 4` is the group). Everything that a question is - its text, its
-// answer, its depth, its id - depends on (seed, task, index) alone; what surrounds it depends on the length as well
-// (eval_tasks/seeds.h). So one question can be compared across lengths, models and tokenizers.
+// Questions are in groups that share one context byte for byte, so that a prefix cache prefills the context once; the
+// native tasks have four questions per context (`index / 4` is the group). The question's text, answer, depth and id
+// depend on (seed, task, index) only; the filler also depends on the length (eval_tasks/seeds.h). So one question can be
+// compared across lengths, models and tokenizers.
 //
 // Length: prompt tokens (specials included) + max_new_tokens <= context_length. Of the questions of one group, the
 // longest is at most 16 below; the others are shorter only by the difference of their own question lines.
@@ -28,8 +28,8 @@
 
 namespace varifocal {
 
-// A stretch of the prompt that holds what the answer needs: bytes [byte_begin, byte_end) of Sample::prompt and the
-// tokens that overlap them, [token_begin, token_end) of Sample::token_ids.
+// A span of the prompt with evidence for the answer: bytes [byte_begin, byte_end) of Sample::prompt and the tokens that
+// overlap them, [token_begin, token_end) of Sample::token_ids.
 struct EvidenceSpan {
   int64_t byte_begin = 0;
   int64_t byte_end = 0;
@@ -37,10 +37,10 @@ struct EvidenceSpan {
   int64_t token_end = 0;
 };
 
-// What had to give way so that a user's row fits; all zero when nothing was cut.
+// Truncation of a user's row; all zero without truncation.
 struct Truncation {
-  int64_t cut_token_count = 0;  // tokens of the context that were left out
-  bool gold_survived = true;    // a gold answer in the context before the cut is still in it after
+  int64_t cut_token_count = 0;  // removed tokens of the context
+  bool gold_survived = true;    // a gold answer in the context is still in it after truncation
 };
 
 struct Sample {
@@ -49,38 +49,38 @@ struct Sample {
   int context_length = 0;
   int index = 0;            // 0-based among the task's questions
   std::string row_id;       // a user's row id; the index for native tasks
-  std::string question_id;  // names the question whatever the length
-  std::string cluster;      // questions that share one context, whatever the length
+  std::string question_id;  // identifies the question independent of the length
+  std::string cluster;      // questions that share one context, independent of the length
   std::string tokenizer_sha256;
 
-  // What is asked.
+  // The request.
   std::string prompt;
   std::vector<int32_t> token_ids;         // the whole prompt, specials included
   int64_t shared_prefix_bytes = 0;        // of the prompt: byte for byte the same in the whole group
   std::vector<std::string> stop_strings;  // for generation: the answer ends before the first of these
   int max_new_tokens = 0;
   std::vector<std::string> continuations;  // not empty: score these by log-likelihood instead of generating
-  // Empty, or for each continuation how much of its start is given with the prompt and not scored: it then has a context
-  // of its own, the prompt and that, whose ids are in context_token_ids (token_ids are the longest of them).
+  // Empty, or for each continuation the bytes of its start that are given with the prompt and not scored: it then has its
+  // own context, whose ids are in context_token_ids (token_ids are the longest of them).
   std::vector<size_t> given_bytes;
   std::vector<std::vector<int32_t>> context_token_ids;
   uint64_t sampling_seed = 0;  // for a sampling temperature above zero
 
-  // How it is judged.
+  // Scoring.
   std::vector<std::string> gold;  // any of these is right; with continuations: the text of the right one
   int gold_continuation_index = -1;
   std::vector<std::string> metrics;  // the first is the primary one
-  std::string answer_prefix;   // what the prompt already said of the answer: metrics that judge the output see it first
-  std::string reference_json;  // gold answers with more structure than a list of texts, for those metrics
+  std::string answer_prefix;   // part of the answer in the prompt; prepended to the output for metrics that use it
+  std::string reference_json;  // structured gold answers, for those metrics
 
-  // How it was made.
-  double depth = 0;                    // asked relative position of the (first) evidence in the context, 0 start, 1 end
-  std::vector<EvidenceSpan> evidence;  // in prompt order; empty when a user's row does not tell
+  // Provenance.
+  double depth = 0;  // requested relative position of the (first) evidence in the context, 0 start, 1 end
+  std::vector<EvidenceSpan> evidence;  // in prompt order; empty when unknown for a user's row
   int shortfall_tokens = 0;            // context_length - prompt tokens - max_new_tokens
   Truncation truncation;
 
   int prompt_token_count() const { return static_cast<int>(token_ids.size()); }
-  // Of a continuation: what is given of it, and what is scored.
+  // Of a continuation: the given part and the scored part.
   absl::string_view Given(size_t index) const;
   absl::string_view Scored(size_t index) const;
   // Of the JSON array "[1,2,3]" without spaces; of "[[1,2],[3]]" where continuations have contexts of their own.
@@ -104,29 +104,29 @@ class Task {
   virtual ~Task() = default;
 
   virtual const std::string& name() const = 0;
-  // Questions there are: INT_MAX for tasks that make their own, the number of rows for a user's data.
+  // Number of questions: INT_MAX for tasks that generate them, the number of rows for a user's data.
   virtual int question_count() const = 0;
-  // The same at one context length, for data that differ by length; an error for a length that the data are not for.
+  // The same at one context length, for data that differ by length; an error for an unsupported length.
   virtual absl::StatusOr<int> QuestionCountAt(int /*context_length*/) const { return question_count(); }
-  // Why there are none at that length; empty where there are some.
+  // Why there are no questions at that length; empty where there are some.
   virtual std::string WhyNoQuestionsAt(int /*context_length*/) const { return ""; }
   // The group that `index` belongs to; index < question_count().
   virtual GroupRange GroupOf(int index) const = 0;
-  // Identity alone, without prompt or tokens: it exists even when the sample cannot be made.
+  // Identity only, without prompt or tokens: available even when the sample cannot be built.
   virtual Sample Identify(const SampleRequest& request) const = 0;
-  // All samples of the group of request.index, in index order; each made, or the reason why not.
+  // All samples of the group of request.index, in index order, or an error each.
   virtual std::vector<absl::StatusOr<Sample>> MakeGroup(const SampleRequest& request,
                                                         const TokenCounter& tokenizer) const = 0;
-  // What a chat model's system says before every prompt.
+  // The system message of every prompt in a chat format.
   virtual std::optional<std::string> system_message() const { return std::nullopt; }
   // Hex digest of the data a user's rows came from; empty for native tasks.
   virtual std::string data_sha256() const { return ""; }
 
-  // One sample of its group. The group is made whole each time; for several samples call MakeGroup.
+  // One sample of its group. Builds the whole group each time; for several samples call MakeGroup.
   absl::StatusOr<Sample> MakeSample(const SampleRequest& request, const TokenCounter& tokenizer) const;
 };
 
-// One setting of a task, for validation, `varifocal tasks` and docs/formats.md. Values travel as text.
+// One setting of a task, for validation, `varifocal tasks` and docs/formats.md. Values are texts.
 enum class ParameterType { kInteger, kNumber, kText, kChoice, kTextList };  // a list: one text, or a JSON array of them
 
 struct ParameterInfo {
@@ -147,8 +147,8 @@ struct TaskKind {
   std::string name;
   std::string summary;
   std::vector<ParameterInfo> parameters;
-  bool native = true;  // makes its own questions (a number of samples must be stated)
-  // Metrics the task can be judged by with these (complete) parameters; the default ones come first in `defaults`.
+  bool native = true;  // generates its questions (the number of samples must be given)
+  // Default metrics of the task with these (complete) parameters.
   std::vector<std::string> (*default_metrics)(const std::map<std::string, std::string>& parameters) = nullptr;
   bool (*scores_continuations)(const std::map<std::string, std::string>& parameters) = nullptr;
   // `spec` has passed ValidateTaskSpec: complete parameters, known metrics.

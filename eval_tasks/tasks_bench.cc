@@ -1,5 +1,5 @@
-// What it costs to make one group of samples with the shipped tokenizer, by task and length: time, tokens of prompts a
-// second, and how often a byte of the prompt passes the tokenizer, which search for the size does not raise.
+// Cost of building one group of samples with the shipped tokenizer, by task and length: time, prompt tokens per second,
+// and tokenizer passes per byte of the prompt, which must not grow with the size search.
 #include <map>
 #include <string>
 #include <utility>

@@ -1,7 +1,7 @@
-// Native tasks as properties: exact size, shared context, one question whatever the length and tokenizer, evidence
-// where it is said to be; over four tokenizers (the shipped one, bytes, words, and one whose borders all move) and
-// lengths from 512 to 32768. What each family promises besides (balance, uniqueness, options) is read back from the
-// prompts.
+// Properties of native tasks: exact size, shared context, questions independent of length and tokenizer, evidence at the
+// stated position; with four tokenizers (the shipped one, bytes, words, and one whose boundaries all shift) and lengths
+// from 512 to 32768. Guarantees of each family (balance, uniqueness,
+// options) are parsed back from the prompts.
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -30,7 +30,7 @@ struct Kind {
   std::map<std::string, std::string> parameters;
   int length_min = 512;      // that its smallest context fits with the shipped tokenizer
   bool has_quarters = true;  // each question of a context has its own quarter of the depths
-  bool has_depth = true;     // a suite may say where the evidence stands
+  bool has_depth = true;     // a suite may set the depth of the evidence
   double spread = 0.02;      // of 16,384 tokens: how far evidence may be from its depth
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.label; }
@@ -68,7 +68,7 @@ const std::vector<Kind>& Kinds() {
   return kinds;
 }
 
-// What every group must be, whatever the family.
+// Invariants of every group.
 void ExpectSound(const std::vector<Sample>& group, int length, const TokenCounter& tokenizer) {
   ASSERT_FALSE(group.empty());
   int least_shortfall = length;
@@ -132,7 +132,7 @@ TEST_P(TaskTest, FillsTheLengthWithOtherTokenizers) {
   }
 }
 
-TEST_P(TaskTest, AsksTheSameQuestionsWhateverTheLengthAndTokenizer) {
+TEST_P(TaskTest, QuestionsAreIndependentOfLengthAndTokenizer) {
   const std::vector<Sample> reference = Group(*task_, ShortLength(), Shipped(), 12);
   for (const auto& [length, tokenizer] :
        std::vector<std::pair<int, const TokenCounter*>>{{GetParam().length_min, &Shipped()},
@@ -158,7 +158,7 @@ TEST_P(TaskTest, AsksTheSameQuestionsWhateverTheLengthAndTokenizer) {
   }
 }
 
-TEST_P(TaskTest, RepeatsItselfAndChangesWithSeedAndGroup) {
+TEST_P(TaskTest, IsDeterministicAndDependsOnSeedAndGroup) {
   const std::vector<Sample> group = Group(*task_, SomeLength(), Shipped(), 4);
   const int last = static_cast<int>(group.size()) - 1;
   EXPECT_EQ(group[last].prompt, Group(*task_, SomeLength(), Shipped(), 4 + last)[last].prompt);
@@ -185,12 +185,12 @@ TEST_P(TaskTest, EvidenceTokensDecodeToTheEvidence) {
           tokenizer->Decode(ids.subspan(span.token_begin, span.token_end - span.token_begin)).value();
       const std::string evidence = sample.prompt.substr(span.byte_begin, span.byte_end - span.byte_begin);
       EXPECT_TRUE(absl::StrContains(text, evidence)) << text << " / " << evidence;
-      EXPECT_LE(text.size(), evidence.size() + 4) << "no more than what a token at either end adds";
+      EXPECT_LE(text.size(), evidence.size() + 4) << "at most one partial token at either end";
     }
   }
 }
 
-// In a chat format the ids are those of the whole wrapped text, nothing added, and it is they that fill the length.
+// In a chat format the ids are those of the whole wrapped text, without additions, and fill the length.
 TEST_P(TaskTest, ChatPromptsFillTheLengthWithTheirFormat) {
   const auto tokenizer = Tokenizer::Load("models/baseline/tokenizer.json").value();
   for (const Sample& sample : Group(*task_, SomeLength(), ShippedChat(), 8)) {
@@ -200,11 +200,11 @@ TEST_P(TaskTest, ChatPromptsFillTheLengthWithTheirFormat) {
   }
 }
 
-TEST_P(TaskTest, EvidenceStandsAtTheAskedDepth) {
-  // A unit is at most 40 of 16384 tokens, and neighbours planted at one depth push each other by a few units. Labelled
+TEST_P(TaskTest, EvidenceIsAtTheRequestedDepth) {
+  // A unit is at most 40 of 16384 tokens, and units planted at one depth displace each other by a few units. Labelled
   // lines are not planted: one line in 20 shows a given word of the asked class, and of 2,300 lines the nearest is
   // closer than 115 with all but 0.3 % of seeds.
-  // The facts of a world stand together at a stated depth, 32 sentences of up to 30 tokens.
+  // The facts of a world are adjacent at a given depth, 32 sentences of up to 30 tokens.
   const double tolerance = GetParam().kind == "icl_labels" ? 0.05 : GetParam().spread;
   auto relative = [](const Sample& sample) {
     return static_cast<double>(sample.evidence[0].byte_begin) / static_cast<double>(sample.shared_prefix_bytes);
@@ -232,12 +232,12 @@ TEST_P(TaskTest, EvidenceStandsAtTheAskedDepth) {
   }
 }
 
-// Every byte of the context is encoded a few times for the whole group, however many probes and questions there are.
-TEST_P(TaskTest, EncodesTheContextAFewTimesWhateverItsLength) {
+// Every byte of the context is encoded a few times per group, independent of the number of probes and questions.
+TEST_P(TaskTest, EncodingPassesAreIndependentOfTheLength) {
   for (int length : {8192, 32768}) {
     const CountingTokenizer counting(Shipped());
     const std::vector<Sample> group = Group(*task_, length, counting, 8);
-    // In chunks, whole, whole again where chunks mislead, and to find the evidence; and what other sizes' probes add.
+    // In chunks, whole, whole again where chunks are inaccurate, to locate evidence; plus probes of other sizes.
     EXPECT_LT(static_cast<double>(counting.byte_count()), 6.5 * static_cast<double>(group[0].prompt.size())) << length;
   }
 }
@@ -253,7 +253,7 @@ TEST_P(TaskTest, AnImpossibleLengthIsOneSentence) {
   }
 }
 
-TEST(SeedsTest, AreTheseForEver) {
+TEST(SeedsTest, AreStable) {
   // printf 'item\n1\nrecall_kv\n7\n' | sha256sum, and so on.
   const Sha256Digest item = ItemSeed(1, "recall_kv", 7);
   const Sha256Digest group = GroupSeed(1, "recall_kv", 1);
@@ -265,8 +265,8 @@ TEST(SeedsTest, AreTheseForEver) {
   EXPECT_EQ(ClusterId("recall_kv", 1, group), absl::StrCat("recall_kv/g1/", ToHex(group).substr(0, 8)));
 }
 
-// Prompts must not change by accident: stored results would no longer mean what they say.
-TEST(SeedsTest, PromptsAreTheseForEver) {
+// Prompts must not change by accident: stored results would become invalid.
+TEST(SeedsTest, PromptsAreStable) {
   const std::map<std::string, std::string> digests = {
       {"recall_kv", "d34dad559f8a0c1677bc255c0f8543f5de9140c87741c0efd63c9a470ad7fbe7"},
       {"icl_labels", "e9dcfc5b8aa9ed3e8ac811eaeab05385d16f248a57b01f8f83c2d22d1354cc5d"},
@@ -289,7 +289,7 @@ TEST(SeedsTest, PromptsAreTheseForEver) {
   }
 }
 
-TEST(RecallKvTest, KeysAreUniqueAndTheAskedOneHoldsTheGold) {
+TEST(RecallKvTest, KeysAreUniqueAndTheAskedOneHasTheGold) {
   for (const Sample& sample : Group(*Make("recall_kv"), 8192, Shipped(), 0)) {
     const size_t begin = sample.prompt.find('{');
     const size_t end = sample.prompt.find('}');
@@ -339,7 +339,7 @@ TEST(IclLabelsTest, LabelsAreBalancedRemappedAndTheAskedLineIsNew) {
           EXPECT_NEAR(count, static_cast<double>(lines.size() - 3) / class_count, 1) << label;
         }
         EXPECT_TRUE(label_counts.count(sample.gold[0]));
-        // Without noise a word stands under its own label alone; with it some word stands under another one too.
+        // Without noise a word occurs only with its own label; with noise some word also occurs with another one.
         const bool is_mixed = std::any_of(labels_of_word.begin(), labels_of_word.end(),
                                           [](const auto& entry) { return entry.second.size() > 1; });
         EXPECT_EQ(is_mixed, noise_words == "1");
@@ -352,8 +352,8 @@ TEST(IclLabelsTest, LabelsAreBalancedRemappedAndTheAskedLineIsNew) {
   }
 }
 
-// In version 2 each quarter of the depths has the same share of questions that go through a friend.
-TEST(RagFactsTest, TheQuestionThroughAFriendTakesTurns) {
+// In version 2 each quarter of the depths has the same share of two-hop questions.
+TEST(RagFactsTest, TwoHopQuestionsAlternate) {
   for (int group_index = 0; group_index < 8; ++group_index) {
     const auto through_friend = [&](const std::map<std::string, std::string>& parameters) {
       std::vector<int> found;
@@ -452,11 +452,11 @@ TEST(LongqaStoryTest, HalfOfTheEventsAreMoves) {
     moves += absl::StrContains(sentence, " went to the ") ? 1 : 0;
   }
   EXPECT_GT(sentences, 5000);
-  // Asked people, 4 of 24, stop moving on average half-way: about 48 % of the sentences are moves.
+  // Asked people, 4 of 24, stop moving half-way on average: about 48 % of the sentences are moves.
   EXPECT_NEAR(static_cast<double>(moves) / sentences, 0.48, 0.03);
 }
 
-TEST(LongqaStoryTest, OptionsAreDifferentAndAnyPlaceAmongThemMayBeRight) {
+TEST(LongqaStoryTest, OptionsAreDistinctAndTheRightOneIsAtAnyIndex) {
   std::set<int> right;
   const auto task = Make("longqa_story", {{"format", "multiple_choice"}});
   for (int index = 0; index < 48; index += 4) {
@@ -466,7 +466,7 @@ TEST(LongqaStoryTest, OptionsAreDifferentAndAnyPlaceAmongThemMayBeRight) {
       ASSERT_GE(sample.gold_continuation_index, 0);
       EXPECT_EQ(sample.continuations[sample.gold_continuation_index], absl::StrCat(" ", sample.gold[0]));
       right.insert(sample.gold_continuation_index);
-      // The prompt is that of the free form: only the judging differs.
+      // The prompt is that of the free form: only the scoring differs.
       EXPECT_TRUE(absl::EndsWith(sample.prompt, " is in the"));
     }
   }
@@ -476,12 +476,12 @@ TEST(LongqaStoryTest, OptionsAreDifferentAndAnyPlaceAmongThemMayBeRight) {
 TEST(LexiconTest, WordsAreUniqueAndErrorsNameTheLine) {
   EXPECT_EQ(TheLexicon().first.size(), 230u);
   EXPECT_EQ(TheLexicon().places.size(), 48u);
-  EXPECT_EQ(ParseLexicon("[first]\na\na\n").status().message(), "line 3: the word \"a\" is given twice");
+  EXPECT_EQ(ParseLexicon("[first]\na\na\n").status().message(), "line 3: the word \"a\" is a duplicate");
   EXPECT_EQ(ParseLexicon("a\n").status().message(), "line 1: the word \"a\" is in no section");
   EXPECT_EQ(ParseLexicon("[x]\n").status().message(), "line 1: unknown section [x]");
 }
 
-TEST(FitTest, PlacesAreDifferentAndInOrderOfDepth) {
+TEST(FitTest, PlacesAreDistinctAndInOrderOfDepth) {
   EXPECT_EQ(PlaceAtDepths({0.5, 0.0, 0.99, 0.5}, 100), (std::vector<int>{50, 0, 99, 51}));
   EXPECT_EQ(PlaceAtDepths({1, 1, 1}, 10), (std::vector<int>{7, 8, 9}));
   EXPECT_EQ(PlaceAtDepths({0, 0, 0}, 3), (std::vector<int>{0, 1, 2}));

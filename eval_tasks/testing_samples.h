@@ -1,4 +1,4 @@
-// What tests of tasks share: tokenizers to measure with, a way to make a task and its samples, invented novels.
+// Shared helpers of task tests: tokenizers, construction of tasks and samples, synthetic novels.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ inline const TokenCounter& Triples() {
   return tokenizer;
 }
 
-// Counts the bytes that pass through.
+// Counts the bytes encoded.
 class CountingTokenizer : public TokenCounter {
  public:
   explicit CountingTokenizer(const TokenCounter& counted) : counted_(counted) {}
@@ -98,7 +98,7 @@ inline std::shared_ptr<const Novels> InventedNovels() {
   return novels;
 }
 
-// Four questions in the first and in the last chapter of each, on neighbouring sentences near its start or its end.
+// Four questions in the first and in the last chapter of each, on adjacent sentences near its start or end.
 inline std::string InventedQuestions() {
   std::string jsonl;
   for (const Novel& novel : InventedNovels()->novels()) {
@@ -125,7 +125,7 @@ inline std::string InventedQuestions() {
   return jsonl;
 }
 
-// A task by the name of its kind; those on novels ask about the invented ones.
+// A task by the name of its kind; those on novels use the synthetic ones.
 inline std::unique_ptr<Task> Make(const std::string& kind, std::map<std::string, std::string> parameters = {}) {
   SuiteSpec suite;
   suite.name = "test";

@@ -64,7 +64,7 @@ class TokenizerCounter : public TokenCounter {
   }
 
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::shared_ptr<const ChatFormat> chat_format_;  // null: prompts are texts
+  std::shared_ptr<const ChatFormat> chat_format_;  // null: plain prompts
   const bool as_text_;
 };
 

@@ -1,5 +1,5 @@
-// A server whose calls block, whose database goes away, or whose clients flood it; and the end of a process that hangs.
-// Method: a model factory that blocks until the test lets it go; the real server on a loopback socket.
+// Fault tests of the server: blocked calls, a deleted database, floods of calls; and termination of a hanging process.
+// Method: a model factory that blocks until released by the test; the real server on a loopback socket.
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,15 +1,15 @@
-// Tells whether the daemon still serves: looks at the lanes, the thread of the jobs and the files of the database, and
-// sets the health of the services accordingly.
+// Monitors the daemon: checks the lanes, the job thread and the files of the database, and sets the health of the
+// services accordingly.
 //
 //   Inference    not serving while the control, text or start lane is stalled
 //   Evaluation   not serving while the control or submit lane is stalled, the job thread is silent, or the database's
 //                files are not the ones that were opened
 //   ""           serving while both are
 //
-// A lane is stalled when its oldest waiting call has waited longer than server/rpc/limits.h allows. A service whose
-// cause is gone is serving again. Every change is logged with its cause.
+// A lane is stalled when its oldest waiting call has waited longer than server/rpc/limits.h allows. A service recovers
+// when the cause is resolved. Every change is logged with its cause.
 //
-// Threads: it has one of its own, which looks four times a second; the parts outlive it.
+// Threads: one background thread, which polls four times a second; the monitored parts must outlive it.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +25,7 @@
 namespace varifocal {
 
 struct ServiceHealth {
-  absl::Status inference;  // OK: serving; else why not
+  absl::Status inference;  // OK: serving; else the cause
   absl::Status evaluation;
 };
 

@@ -120,7 +120,7 @@ TEST_F(InferenceTest, GenerateRefusesByReason) {
        },
        grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", "learned"},
       {"unknown attention setting", [](R& r) { (*r.mutable_attention_overrides())["sharpness"] = 2; },
-       grpc::INVALID_ARGUMENT, "BAD_ATTENTION_OVERRIDE", "there are: t, full-t, log-n"},
+       grpc::INVALID_ARGUMENT, "BAD_ATTENTION_OVERRIDE", "supported are: t, full-t, log-n"},
       {"log-n of half a token", [](R& r) { (*r.mutable_attention_overrides())["log-n"] = 2.5; }, grpc::INVALID_ARGUMENT,
        "BAD_ATTENTION_OVERRIDE", "log-n is 2.5; it must be a whole number"},
       {"full-t without full layers", [](R& r) { (*r.mutable_attention_overrides())["full-t"] = 0; },
@@ -167,7 +167,7 @@ TEST_F(InferenceTest, GenerateRefusesByReason) {
   EXPECT_EQ(control_->started_count(), 0) << "nothing of this reaches an engine";
 }
 
-// What the engine is given is told back by ComputeLogLikelihoods: the ids of the wrapped text, nothing added.
+// ComputeLogLikelihoods returns the engine's input: the ids of the wrapped text, without additions.
 TEST_F(InferenceTest, ChatPromptsAreWrappedAndEncodedAsOneText) {
   v1::LoadModelRequest load;
   load.set_model_id("chat");

@@ -1,5 +1,5 @@
-// docs/limits.md and the code say the same numbers. Method: the row of a table that begins with given words is looked up,
-// and its number compared with the constant.
+// docs/limits.md and the code have the same numbers. Method: table rows are looked up by the beginning of their first
+// column, and the number is compared with the constant.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-// Notices a listener that no longer accepts: a connection to the daemon's own address, made again and again.
+// Detects a listener that no longer accepts, by periodic connections to the daemon's own address.
 //
-// gRPC 1.51 stops accepting for good when descriptors have run out once; connected clients go on, so nothing else shows
-// it. After several failures in a row the watchdog reports, once; varifocald then ends with a sentence, so that whoever
-// supervises it starts it again. Jobs go on where they were.
+// gRPC 1.51 permanently stops accepting after running out of descriptors once; connected clients are not affected, so
+// this is not visible otherwise. After several consecutive failures the watchdog reports once; varifocald then exits with
+// a message, so that its supervisor restarts it. Jobs resume.
 //
-// Threads: one of its own calls the probe and the report.
+// Threads: a background thread calls the probe and the report.
 #pragma once
 
 #include <condition_variable>
@@ -18,11 +18,11 @@
 
 namespace varifocal {
 
-// A TCP connection to HOST:PORT that is answered in HTTP/2 within `timeout_ms`. The kernel alone completes connections
-// that a process never accepts, so the server's first frame is waited for.
+// Opens a TCP connection to HOST:PORT and waits for an HTTP/2 frame within `timeout_ms`: the kernel completes connections
+// that the process never accepts, so the server's first frame is required.
 absl::Status ProbeListener(const std::string& address, int timeout_ms);
 
-// When to probe and when to report, without a thread.
+// The probing and reporting policy, without a thread.
 class ListenerHealth {
  public:
   static constexpr int kFailuresMax = 3;

@@ -1,5 +1,5 @@
-// When the watchdog probes and reports, on a clock that moves only when told; the probe against real sockets: one that
-// is answered, one that is accepted by nobody but the kernel, one that nobody listens on.
+// The watchdog's policy on a manual clock; the probe against real sockets: one that is answered, one that is accepted only
+// by the kernel, one without a listener.
 #include "server/listener_watchdog.h"
 
 #include <arpa/inet.h>

@@ -84,7 +84,7 @@ absl::Status AddModels(const std::vector<std::string>& texts, ServerOptions* opt
   return absl::OkStatus();
 }
 
-// The port that was taken, for scripts that listen on port 0: written beside and renamed, so that it is whole once it is there.
+// The bound port, for scripts that listen on port 0: written to a temporary file and renamed, so that it is never partial.
 absl::Status WritePortFile(const std::string& path, const std::string& address) {
   const std::string temporary = path + ".new";
   std::FILE* file = std::fopen(temporary.c_str(), "w");
@@ -98,12 +98,12 @@ absl::Status WritePortFile(const std::string& path, const std::string& address) 
 }
 
 int Serve(ServerOptions options, const std::string& port_file, std::chrono::seconds grace) {
-  // A write without a reader, or that would make a file larger than its limit, is that call's error and no signal.
+  // A write to a closed pipe or above the file size limit returns an error instead of raising a signal.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   auto* const stop = new StopSignal(grace + kLastDeadline, kStuck);  // its thread outlives this function
   LogThroughQueue();
-  // gRPC's own messages would appear beside ours.
+  // Disables gRPC's own log messages.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
 
   if (const auto raised = RaiseDescriptorLimit(); raised.ok()) {
@@ -115,7 +115,7 @@ int Serve(ServerOptions options, const std::string& port_file, std::chrono::seco
     Log(LogLevel::kError, "listener_dead", {{"error", status.message()}});
     Complain(kFailed, absl::StrCat("the listener accepts no connections any more and must be started again (",
                                    status.message(), "); jobs continue then"));
-    // Not in order: a clean end would wait for unreachable clients. The database is safe at any death.
+    // No orderly shutdown, which would wait for unreachable clients. The database survives a crash.
     FlushLog(kFlushMs);
     std::_Exit(kFailed);
   };

@@ -23,8 +23,8 @@
 namespace varifocal {
 namespace {
 
-// How long a write waits for another process's lock: the job in hand pauses and tries again, and a caller of CancelJob
-// waits for two of these at most.
+// Timeout of a write waiting for another process's lock: the current job pauses and retries, and a caller of CancelJob
+// waits for at most two of these.
 constexpr int kBusyTimeoutMs = 1000;
 
 // gRPC keeps both switches for the whole process.
@@ -40,7 +40,7 @@ std::string HealthName(const std::string& model) { return absl::StrCat("model/",
 
 }  // namespace
 
-// In order of dependence: each part is used by those below it and destroyed after them.
+// In dependency order: each part is used by those below it and destroyed after them.
 struct Server::Parts {
   std::unique_ptr<ModelHost> host;
   std::unique_ptr<JobManager> jobs;  // null without a database
@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   if (!options.model_factory) options.model_factory = MakeModelFactory(options.model, options.engine);
   parts.host = std::make_unique<ModelHost>(std::move(options.model_factory));
 
-  // The database before the models: its lock is the cheap refusal.
+  // The database before the models: a held lock is detected before the expensive loading.
   if (!options.database_path.empty()) {
     JobManagerOptions job_options;
     job_options.database_path = options.database_path;

@@ -1,10 +1,11 @@
 // The daemon as an object: models, jobs and services behind one gRPC server.
 //
-// `varifocald` is this and flags; `varifocal run` and the verbs that take a model directory are this inside their own
-// process, behind a channel that never touches a socket. So there is one path to test.
+// `varifocald` adds flags to it; `varifocal run` and the verbs with a model directory use it in-process over a channel
+// without a socket. So there is one path to test.
 //
-// Errors:  from Start: what a database, a model directory or an address is refused for, in one sentence; nothing is
-// left behind. Threads: any. Shutdown may take as long as its grace and what a model needs to stop within a layer.
+// Errors:  from Start: the reason for rejecting a database, model directory or address, in one sentence; no side effects
+//          remain.
+// Threads: any. Shutdown may take its grace period plus the time a model needs to stop within a layer.
 #pragma once
 
 #include <chrono>
@@ -36,7 +37,7 @@ struct ServerOptions {
   std::vector<NamedModel> models;  // loaded before anything is served
   ModelOptions model;              // device, number format, threads, instruction set
   EngineOptions engine;
-  int in_flight = 8;           // samples under way at once, for jobs that do not say
+  int in_flight = 8;           // concurrent samples, for jobs without a value
   std::string listen_address;  // "127.0.0.1:50151", port 0 takes a free one; empty: in-process channels only
   bool allow_remote = false;   // listen on other addresses than loopback ones: there is no authentication
   std::string command_line;    // for the record
@@ -54,8 +55,8 @@ class Server {
   std::shared_ptr<grpc::Channel> InProcessChannel();
   const std::string& address() const { return address_; }  // with the port that was taken; empty without a socket
 
-  // Health turns NOT_SERVING, the running job goes back to the queue, no new call is accepted; calls under way have
-  // until the grace ends, then they are cancelled. Idempotent.
+  // Health turns NOT_SERVING, the running job is requeued, no new call is accepted; active calls have
+  // until the grace period ends, then they are cancelled. Idempotent.
   void Shutdown(std::chrono::milliseconds grace);
 
  private:

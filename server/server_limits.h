@@ -1,4 +1,4 @@
-// What one client, or many, may take of the listener: connections, streams, headers, memory. docs/limits.md has the table.
+// Limits of the listener per client and in total: connections, streams, headers, memory. docs/network.md has the table.
 //
 // Threads: once, while the server is built.
 #pragma once
@@ -18,8 +18,8 @@ inline constexpr size_t kTransportBytesMax = size_t{512} << 20;  // of gRPC's ow
 
 void SetTransportLimits(grpc::ServerBuilder& builder);
 
-// The soft limit of open descriptors becomes the hard one; which it is then. gRPC 1.51 stops accepting for good when
-// descriptors have run out once (CVE-2023-4785).
+// Raises the soft limit of open descriptors to the hard one and returns it. gRPC 1.51 permanently stops accepting after
+// running out of descriptors once (CVE-2023-4785).
 absl::StatusOr<uint64_t> RaiseDescriptorLimit();
 
 }  // namespace varifocal

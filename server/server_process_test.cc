@@ -124,7 +124,7 @@ class DaemonTest : public testing::Test {
 TEST_F(DaemonTest, TermPutsTheJobBackAndExitsZero) { InterruptAndFinish(SIGTERM, 0); }
 TEST_F(DaemonTest, KilledDaemonLosesNothing) { InterruptAndFinish(SIGKILL, 128 + SIGKILL); }
 
-// Standard error is a pipe that nobody reads, small enough to be full at once; or one whose reader has gone.
+// Standard error is a pipe without a reading process, small enough to fill immediately; or one whose reader has exited.
 TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
   for (const bool reader_leaves : {false, true}) {
     SCOPED_TRACE(reader_leaves);

@@ -24,7 +24,7 @@ StopSignal::StopSignal(std::chrono::milliseconds last_deadline, int exit_code) {
     int signal = 0;
     sigwait(&signals, &signal);
     Log(LogLevel::kInfo, "signal", {{"name", signal == SIGTERM ? "SIGTERM" : signal == SIGHUP ? "SIGHUP" : "SIGINT"}});
-    // A second signal finds nobody waiting for it and kills.
+    // A second signal is not blocked any more and terminates the process.
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     {
       std::lock_guard<std::mutex> lock(mutex_);

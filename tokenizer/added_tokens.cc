@@ -28,7 +28,7 @@ uint16_t ClassesAt(absl::string_view text, size_t at, size_t* end) {
   return UnicodeClasses()[point];
 }
 
-// Is the token at [begin, end) a word of its own?
+// Whether the token at [begin, end) is a separate word.
 bool IsSingleWord(absl::string_view text, size_t begin, size_t end) {
   size_t ignored = 0;
   if (begin > 0 && (ClassesBefore(text, begin, &ignored) & kWord) != 0) return false;
@@ -84,7 +84,7 @@ absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Vocabu
   int32_t id_max = -1;
   for (size_t i = 0; i < list.size(); ++i) {
     ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(list[i], i));
-    // The library numbers tokens that are not in the vocabulary itself, whatever the file says; we want both to agree.
+    // The library numbers tokens that are not in the vocabulary itself and ignores the file's ids; both must agree.
     const auto known = vocabulary.Find(token.content);
     const int32_t expected = known.value_or(std::max(static_cast<int32_t>(vocabulary.entry_count()), id_max + 1));
     if (token.id != expected) {
@@ -112,7 +112,7 @@ absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Vocabu
 }
 
 void AddedTokens::Trie::Add(absl::string_view pattern, int token) {
-  if (pattern.empty()) return;  // normalized away: there is nothing to find
+  if (pattern.empty()) return;  // empty after normalization: cannot match
   tokens.push_back(token);
   starts[static_cast<uint8_t>(pattern[0])] = true;
   int node = 0;
@@ -142,8 +142,8 @@ void AddedTokens::Cut(absl::string_view text, bool after_normalization,
                       absl::FunctionRef<bool(size_t begin, size_t end)> is_plain,
                       std::vector<AddedTokenCut>& out) const {
   const Trie& trie = tries_[after_normalization ? 1 : 0];
-  size_t done = 0;                     // what precedes is in `out`
-  std::pair<size_t, size_t> spaces{};  // the last run that a token took behind it: so that no run is read twice
+  size_t done = 0;                     // text before this is in `out`
+  std::pair<size_t, size_t> spaces{};  // the last run stripped after a token, so that no run is scanned twice
   for (size_t at = 0; at < text.size() && !trie.tokens.empty();) {
     size_t size = 0;
     const int index = trie.starts[static_cast<uint8_t>(text[at])] ? trie.Match(text.substr(at), &size) : -1;
@@ -153,13 +153,13 @@ void AddedTokens::Cut(absl::string_view text, bool after_normalization,
     }
     const AddedToken& token = tokens_[index];
     size_t begin = at, end = at + size;
-    at = end;  // also when the match does not count: nothing inside it is looked for
+    at = end;  // also when the match is rejected: no search inside it
     if (token.special && is_plain(begin, end)) continue;
     if (token.single_word && !IsSingleWord(text, begin, end)) continue;
     if (token.lstrip) begin = begin <= done ? done : SpacesBegin(text, begin, done);
     if (token.rstrip) end = end > spaces.first && end <= spaces.second ? spaces.second : SpacesEnd(text, end);
     if (token.rstrip) spaces = {at, end};
-    if (begin >= end) continue;  // the token before took all of it
+    if (begin >= end) continue;  // stripped by the token before
     if (done < begin) out.push_back({std::nullopt, text.substr(done, begin - done)});
     out.push_back({token.id, text.substr(begin, end - begin)});
     done = end;

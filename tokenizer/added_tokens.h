@@ -1,7 +1,7 @@
-// Added tokens: pieces of text that are one token by decree, e.g. "<|end|>", cut out before anything else.
+// Added tokens, e.g. "<|end|>": matched before tokenization and always one token.
 //
-// Two tries find them, leftmost first and longest first: one on the text as it is, one, for tokens marked "normalized",
-// on the normalized text between the first one's finds.
+// Two tries match them, leftmost and longest first: one on the original text, one, for tokens marked "normalized", on
+// the normalized text between the matches of the first.
 //
 // Errors:  INVALID_ARGUMENT for an entry whose id contradicts the vocabulary, or that repeats another.
 // Threads: const use from any number of threads.
@@ -27,18 +27,18 @@ namespace varifocal {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
-  std::string pattern;       // what is looked for, and what decoding gives: the content, normalized when so marked
+  std::string pattern;       // text to match and result of decoding: the content, normalized when marked so
   bool single_word = false;  // not inside a longer word
-  bool lstrip = false;       // takes the spaces before it
-  bool rstrip = false;       // takes the spaces behind it
-  bool normalized = false;   // is looked for in the normalized text, itself normalized
+  bool lstrip = false;       // also matches the spaces before it
+  bool rstrip = false;       // also matches the spaces after it
+  bool normalized = false;   // matched, normalized, against the normalized text
   bool special = false;
 };
 
-// A stretch of text, or an added token found in it.
+// A segment of text, or an added token found in it.
 struct AddedTokenCut {
   std::optional<int32_t> id;
-  absl::string_view text;  // of a token with the spaces that it takes
+  absl::string_view text;  // of a token including the stripped spaces
 };
 
 class AddedTokens {
@@ -47,16 +47,16 @@ class AddedTokens {
   static absl::StatusOr<AddedTokens> FromJson(const Json& list, const Vocabulary& vocabulary,
                                               const Normalizers& normalizers);
 
-  // Cuts `text` at the tokens that are looked for before (or after) normalization. A special token at [begin, end) for
-  // which `is_plain` holds is text.
+  // Splits `text` at the tokens that are matched before (or after) normalization. A special token at [begin, end) for
+  // which `is_plain` returns true is text.
   void Cut(absl::string_view text, bool after_normalization, absl::FunctionRef<bool(size_t begin, size_t end)> is_plain,
            std::vector<AddedTokenCut>& out) const;
 
   bool has_normalized() const { return !tries_[1].tokens.empty(); }
   const std::vector<AddedToken>& tokens() const { return tokens_; }
   const AddedToken* Find(int32_t id) const;
-  // The library tells special tokens by their text: another entry with that text is special too, and a token whose text
-  // normalization changes is not.
+  // The library identifies special tokens by their text: another entry with that text is special too, and a token whose
+  // text is changed by normalization is not.
   bool IsSpecialContent(absl::string_view text) const { return special_contents_.contains(text); }
   std::optional<int32_t> TokenToId(absl::string_view content) const;
 

@@ -14,7 +14,7 @@
 namespace varifocal {
 namespace {
 
-constexpr size_t kShortWordMax = 32;  // characters; beyond, repeated scans cost more than bookkeeping
+constexpr size_t kShortWordMax = 32;  // characters; for longer words repeated scans cost more than a queue
 constexpr uint32_t kNone = 0xFFFFFFFF;
 constexpr uint32_t kPointTableSize = 0x10000;
 constexpr uint32_t kMetaspace = 0x2581;  // the space of SentencePiece
@@ -24,7 +24,7 @@ uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
-// Smallest position first. Positions mostly arrive in order, so they are a sorted run plus a heap for the rest.
+// Min-queue of positions. Positions mostly arrive in order: a sorted run plus a heap for the rest.
 class PositionQueue {
  public:
   void Push(uint32_t position) {
@@ -52,7 +52,7 @@ class PositionQueue {
   std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> late_;
 };
 
-// "a b" or ["a", "b"]. Lines of old merges.txt files that name a version are no merges.
+// "a b" or ["a", "b"]. Version lines of old merges.txt files are not merges.
 absl::Status ReadMerge(const Json& merge, uint32_t rank, absl::string_view* left, absl::string_view* right) {
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
     *left = merge[0].get_ref<const std::string&>();
@@ -158,14 +158,14 @@ absl::Status Bpe::ReadMerges(const Json& model) {
       }
       ids[i] = *id;
     }
-    merges_[PairKey(ids[0], ids[1])] = {rank, ids[2]};  // of equal merges the last counts
+    merges_[PairKey(ids[0], ids[1])] = {rank, ids[2]};  // the last of equal merges applies
     ++rank;
   }
   return absl::OkStatus();
 }
 
-// A merge of two tokens brings the last character of one to the first of the other. Unknown tokens and <0xNN> stand for
-// characters that their text does not tell, so a file that merges them gets no joints: its words are not cut.
+// A merge of two tokens joins the last character of one to the first of the other. The text of unknown tokens and <0xNN>
+// does not identify their characters, so a file that merges them has no joints: its words are not split.
 void Bpe::FindJoints() {
   absl::flat_hash_set<int32_t> stand_ins;
   if (unknown_id_.has_value()) stand_ins.insert(*unknown_id_);
@@ -175,7 +175,7 @@ void Bpe::FindJoints() {
            stand_ins.contains(static_cast<int32_t>(merge.first & 0xFFFFFFFF));
   });
   if (!cuts_words_) return;
-  // Of every token, the ids of its first and its last character.
+  // For every token, the ids of its first and last character.
   std::vector<std::pair<int32_t, int32_t>> ends;
   ends.reserve(vocabulary_.tokens().size());
   for (absl::string_view token : vocabulary_.tokens()) {
@@ -215,7 +215,7 @@ void Bpe::IndexCharacters() {
   }
 }
 
-// The joints of characters that most texts are made of.
+// The joints of frequent characters.
 void Bpe::IndexFrequentJoints() {
   std::vector<std::pair<int, int32_t>> frequent;  // symbol, id
   for (int symbol = 0; symbol < (words_are_bytes_ ? 256 : 128); ++symbol)
@@ -235,7 +235,7 @@ int32_t Bpe::CharacterId(uint32_t point) const {
   return vocabulary_.Find(character).value_or(-1);
 }
 
-// False when the character is spelt by the unknown token, which depends on what stands around it.
+// False when the character is encoded as the unknown token, which depends on its context.
 bool Bpe::ReadCharacter(absl::string_view rest, Character* out) const {
   if (words_are_bytes_) {
     const int byte = static_cast<uint8_t>(rest[0]);
@@ -318,7 +318,7 @@ bool Bpe::AppendSymbolsByTable(absl::string_view word, std::vector<int32_t>& ids
       ids.resize(before);
       return false;
     }
-    if (c.first == c.last) {  // else spelt by bytes, of which the first is never the last
+    if (c.first == c.last) {  // else encoded as bytes, of which the first is never the last
       ids.push_back(c.first);
     } else {
       for (int i = 0; i < c.length; ++i) ids.push_back((*fallback_ids_)[static_cast<uint8_t>(word[at + i])]);
@@ -371,7 +371,7 @@ void Bpe::AppendSpelledSymbols(absl::string_view word, std::vector<int32_t>& ids
   push_pending();
 }
 
-// A merged token's text is that of its symbols, so its length tells how many of them it is made of.
+// A merged token's text is that of its symbols, so its length gives their number.
 void Bpe::FindRanges(absl::string_view word, absl::Span<const int32_t> ids, std::vector<TextRange>& ranges) const {
   if (ignore_merges_ && ids.size() == 1 && vocabulary_.Find(word) == ids[0]) {
     ranges.push_back({0, word.size()});
@@ -437,7 +437,7 @@ void Bpe::MergeShort(std::vector<int32_t>& ids, size_t begin) const {
 
 void Bpe::MergeLong(std::vector<int32_t>& ids, size_t begin) const {
   struct Symbol {
-    int32_t id;  // -1 once it is part of its left neighbour
+    int32_t id;  // -1 once merged into its left neighbour
     uint32_t previous, next;
   };
   const auto count = static_cast<uint32_t>(ids.size() - begin);
@@ -471,7 +471,7 @@ void Bpe::MergeLong(std::vector<int32_t>& ids, size_t begin) const {
     Symbol& left = symbols[at];
     if (left.id < 0 || left.next == kNone) continue;
     Symbol& right = symbols[left.next];
-    const Merge* merge = FindMerge(left.id, right.id);  // the pair may have changed since it was offered
+    const Merge* merge = FindMerge(left.id, right.id);  // the pair may have changed since it was queued
     if (merge == nullptr || merge->id != merged) continue;
     left.id = merged;
     left.next = right.next;

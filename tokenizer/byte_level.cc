@@ -7,7 +7,7 @@
 namespace varifocal {
 namespace {
 
-constexpr uint32_t kCharacterEnd = 0x144;  // 256 + 68 bytes that need a stand-in
+constexpr uint32_t kCharacterEnd = 0x144;  // 256 + 68 remapped bytes
 
 bool StandsForItself(int byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);

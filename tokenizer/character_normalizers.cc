@@ -10,7 +10,7 @@
 namespace varifocal {
 namespace {
 
-// Appends what a character becomes: nothing, itself, or others.
+// Appends the replacement of a character: none, itself, or others.
 using CharacterMap = void (*)(uint32_t point, std::string& out);
 
 void MapCharacters(CharacterMap map, NormalizedText& text) {
@@ -22,7 +22,7 @@ void MapCharacters(CharacterMap map, NormalizedText& text) {
     const int length = ReadValidUtf8(text.text.data() + at, &point);
     map(point, out);
     if (text.alignment.has_value()) alignment.resize(out.size(), (*text.alignment)[at]);
-    if (at == 0 && out.empty()) text.is_start = false;  // the first character is gone
+    if (at == 0 && out.empty()) text.is_start = false;  // the first character was removed
     at += length;
   }
   text.text = std::move(out);
@@ -32,7 +32,7 @@ void MapCharacters(CharacterMap map, NormalizedText& text) {
 bool Is(uint32_t point, uint16_t classes) { return (UnicodeClasses()[point] & classes) != 0; }
 
 void Lower(uint32_t point, std::string& out) {
-  if (point == 0x130) {  // capital i with a dot: the only one whose lower case is two characters
+  if (point == 0x130) {  // capital I with dot: the only character whose lower case is two characters
     out += "i\u0307";
   } else {
     AppendUtf8(ToLowercase(point), out);
@@ -47,7 +47,7 @@ void DropNonspacing(uint32_t point, std::string& out) {
   if (!Is(point, kNonspacing)) AppendUtf8(point, out);
 }
 
-// Controls go, and what SentencePiece's rules for machine translation take for a space becomes one.
+// Removes control characters and replaces those that SentencePiece's nmt rules treat as spaces.
 void CleanNmt(uint32_t point, std::string& out) {
   const bool is_control = (point >= 0x01 && point <= 0x08) || point == 0x0B || (point >= 0x0E && point <= 0x1F) ||
                           point == 0x7F || point == 0x8F || point == 0x9F;

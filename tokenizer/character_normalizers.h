@@ -1,4 +1,4 @@
-// Normalizers that look at one character at a time: Lowercase, StripAccents, Nmt, ByteLevel, BertNormalizer.
+// Normalizers of single characters: Lowercase, StripAccents, Nmt, ByteLevel, BertNormalizer.
 #pragma once
 
 #include "base/json.h"

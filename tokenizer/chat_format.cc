@@ -36,7 +36,7 @@ bool SetTrim(const Json& value, ChatFormat::Trim& trim) {
   return true;
 }
 
-// The object under `key` must have these texts, and may say what the template does to messages.
+// The object under `key` must have these texts, and may have the options for messages.
 absl::StatusOr<ChatFormat::Texts> ReadTexts(const Json& value, absl::string_view key,
                                             absl::Span<const absl::string_view> names) {
   ChatFormat::Texts texts;
@@ -71,7 +71,7 @@ absl::StatusOr<ChatFormat::Texts> ReadTexts(const Json& value, absl::string_view
   return texts;
 }
 
-// White space to Python: the four information separators, which Unicode does not count, and White_Space.
+// White space in Python: the four information separators, which are not White_Space in Unicode, and White_Space.
 bool IsSpace(uint32_t point) { return (point >= 0x1C && point <= 0x1F) || (UnicodeClasses()[point] & kSpace) != 0; }
 
 absl::string_view Trimmed(absl::string_view text, const ChatFormat::Trim& trim) {

@@ -1,14 +1,14 @@
-// How a chat model wants its prompt: the fixed texts around what a user says.
+// The prompt format of a chat model: the fixed texts around a user message.
 //
-// `recipes/chat_format.py` renders a model's chat template on sentinel messages and writes `chat_format.json` beside
-// tokenizer.json, so that no template language is needed here:
+// `recipes/chat_format.py` renders a model's chat template on sentinel messages and writes `chat_format.json` next to
+// tokenizer.json, so that no template engine is needed here:
 //
 //   {"template_sha256": "..", "without_system": {"prefix", "suffix"}, "with_system": {"prefix", "between", "suffix"}}
 //
 // A prompt is prefix + user + suffix, or prefix + system + between + user + suffix, encoded without adding special
-// tokens: the texts hold them (BOS and turn marks) as added tokens. `with_system` is null where a template refuses a
-// system message. Beside its texts an object may say what the template does to messages: "trim_user" and "trim_system"
-// ("start", "end" or "both") that it strips their white space, "omits_empty_system" that it passes over an empty one.
+// tokens: the texts contain them (BOS and turn marks) as added tokens. `with_system` is null where a template rejects a
+// system message. An object may also have "trim_user" and "trim_system" ("start", "end" or "both") where the template
+// strips white space of messages, and "omits_empty_system" where it omits an empty system message.
 //
 // Errors:  INVALID_ARGUMENT with the file, the key and the value; FAILED_PRECONDITION for a system message that the
 //          template refuses.
@@ -26,8 +26,8 @@
 
 namespace varifocal {
 
-// A text to encode, and the parts of it that somebody else wrote: special tokens in them are text, so that no message
-// ends a turn or begins another.
+// A text to encode, and its untrusted parts: special tokens in them are text, so that no message ends a turn or begins
+// another.
 struct ChatText {
   std::string text;
   std::vector<TextRange> plain_parts;
@@ -39,7 +39,7 @@ struct ChatText {
 };
 
 struct ChatFormat {
-  // The ends of a message that lose their white space, as by Python's str.strip().
+  // The ends of a message that are stripped of white space, as by Python's str.strip().
   struct Trim {
     bool start = false;
     bool end = false;
@@ -51,18 +51,18 @@ struct ChatFormat {
     std::string suffix;
     Trim trim_user = {};
     Trim trim_system = {};
-    bool omits_empty_system = false;  // an empty system message, once stripped, is none
+    bool omits_empty_system = false;  // a system message that is empty after stripping is omitted
     friend bool operator==(const Texts&, const Texts&) = default;
   };
-  std::string template_sha256;  // of the template that the texts were made from
+  std::string template_sha256;  // of the template that the texts were rendered from
   Texts without_system;
   std::optional<Texts> with_system;
 
   // The whole text to encode.
   absl::StatusOr<ChatText> Wrap(absl::string_view user, const std::optional<std::string>& system = {}) const;
-  // The beginning of the text to encode, when what the user says begins with `user`.
+  // The beginning of the text to encode, for a user message that begins with `user`.
   ChatText WrapStart(absl::string_view user) const;
-  // Names the format where it must stay the same: the template's hash, and what it does to messages where it does.
+  // Identifies the format: the template's hash, and the options for messages where set.
   std::string Identity() const;
 };
 
@@ -70,7 +70,7 @@ absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text);
 // Null when the directory has no chat_format.json.
 absl::StatusOr<std::shared_ptr<const ChatFormat>> ReadChatFormat(const std::string& directory);
 
-// `format`, or FAILED_PRECONDITION saying what `model` lacks and how to make it.
+// `format`, or FAILED_PRECONDITION stating how to create the missing file of `model`.
 absl::Status CheckHasChatFormat(const ChatFormat* format, absl::string_view model);
 
 // The ids of a wrapped prompt.

@@ -1,6 +1,6 @@
-// chat_format.json: what is accepted and refused, and that a wrapped prompt is encoded as one text whose own marks are
-// single tokens and to which nothing is added. Ids are compared with those of the parts, which marks keep apart. What
-// is stripped of a message is what Python's str.isspace() told of every code point.
+// chat_format.json: accepted and rejected files, and that a wrapped prompt is encoded as one text whose marks are single
+// tokens and to which no tokens are added. Ids are compared with those of the parts, which are separated by marks. The
+// set of stripped characters was generated with Python's str.isspace().
 #include "tokenizer/chat_format.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ TEST(ChatFormatTest, WrapsWithAndWithoutASystemMessage) {
   EXPECT_EQ(*format->Wrap("Hi.", ""), "<|begin|>user\n\n\nHi.<|end|>\nmodel\n") << "an empty system message is one";
 }
 
-TEST(ChatFormatTest, ATemplateMayTakeNoSystemMessage) {
+TEST(ChatFormatTest, ATemplateMayRejectSystemMessages) {
   for (const std::string& file : {File(kWithout, "null"), absl::StrCat(R"({"template_sha256": ")", kDigest,
                                                                        R"(", "without_system": )", kWithout, "}")}) {
     const auto format = ParseChatFormat(file);
@@ -48,7 +48,7 @@ TEST(ChatFormatTest, ATemplateMayTakeNoSystemMessage) {
   }
 }
 
-TEST(ChatFormatTest, StripsTheEndsThatItSays) {
+TEST(ChatFormatTest, StripsTheConfiguredEnds) {
   struct Case {
     const char *without, *with;
     const char *alone, *together;  // of " \nHi. \t", after " Be kind.\n"
@@ -70,7 +70,7 @@ TEST(ChatFormatTest, StripsTheEndsThatItSays) {
   }
 }
 
-TEST(ChatFormatTest, WhiteSpaceIsPythons) {
+TEST(ChatFormatTest, WhiteSpaceMatchesPython) {
   // [c for c in range(0x110000) if chr(c).isspace()]
   const std::set<uint32_t> python = {9,    10,   11,   12,   13,   28,   29,   30,   31,   32,
                                      133,  160,  5760, 8192, 8193, 8194, 8195, 8196, 8197, 8198,
@@ -96,7 +96,7 @@ TEST(ChatFormatTest, WhiteSpaceIsPythons) {
   for (const char* broken : {"\xE2\x80", "\x80\x80", "\xC2", "\xE0\x80\xA0"}) EXPECT_EQ(*format.Wrap(broken), broken);
 }
 
-TEST(ChatFormatTest, AnEmptySystemMessageMayBePassedOver) {
+TEST(ChatFormatTest, AnEmptySystemMessageMayBeOmitted) {
   auto format = ParseChatFormat(File(kWithout, R"({"prefix": "<", "between": "|", "suffix": ">",
                                                    "trim_system": "both", "omits_empty_system": true})"));
   ASSERT_TRUE(format.ok()) << format.status();
@@ -107,7 +107,7 @@ TEST(ChatFormatTest, AnEmptySystemMessageMayBePassedOver) {
   EXPECT_EQ(*format->Wrap("Hi.", " \n"), "< \n|Hi.>");
 }
 
-TEST(ChatFormatTest, IdentityIsTheTemplateAndWhatItDoesToMessages) {
+TEST(ChatFormatTest, IdentityCoversTemplateAndMessageOptions) {
   auto format = ParseChatFormat(File(kWithout, kWith)).value();
   EXPECT_EQ(format.Identity(), kDigest) << "as jobs of earlier releases have it";
   format.without_system.trim_user = {true, true};
@@ -119,7 +119,7 @@ TEST(ChatFormatTest, IdentityIsTheTemplateAndWhatItDoesToMessages) {
   EXPECT_EQ(one, kDigest + " without_system.trim_user=both");
 }
 
-TEST(ChatFormatTest, RefusesInOneSentence) {
+TEST(ChatFormatTest, RejectsInOneSentence) {
   struct Bad {
     std::string file;
     const char* message;
@@ -151,7 +151,7 @@ TEST(ChatFormatTest, RefusesInOneSentence) {
   }
 }
 
-TEST(ChatFormatTest, IsReadFromADirectoryAndMayBeMissing) {
+TEST(ChatFormatTest, IsReadFromADirectoryAndOptional) {
   const std::string directory = testing::TempDir();
   std::ofstream(directory + "/chat_format.json") << File(kWithout, kWith);
   const auto format = ReadChatFormat(directory);
@@ -168,7 +168,7 @@ TEST(ChatFormatTest, IsReadFromADirectoryAndMayBeMissing) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("model \"m\" has no chat_format.json"));
 }
 
-TEST(ChatFormatTest, MarksAreTokensAndNothingIsAdded) {
+TEST(ChatFormatTest, MarksAreTokensAndNoneAreAdded) {
   const auto tokenizer = Tokenizer::Load("models/baseline").value();
   const auto format = ParseChatFormat(File(kWithout, kWith)).value();
   const std::vector<int32_t> ids = EncodeChat(*tokenizer, *format.Wrap("The door is red.")).value();
@@ -184,10 +184,10 @@ TEST(ChatFormatTest, MarksAreTokensAndNothingIsAdded) {
   int64_t invalid_count = 0;
   EXPECT_EQ(EncodeChat(*tokenizer, *format.Wrap("a\xE2\x82"), &invalid_count).value(),
             EncodeChat(*tokenizer, *format.Wrap("a\uFFFD")).value());
-  EXPECT_EQ(invalid_count, 1) << "a character that breaks off at the end of what the user says";
+  EXPECT_EQ(invalid_count, 1) << "a truncated character at the end of the user message";
 }
 
-// What a user, or a system message, says ends no turn and begins none.
+// User and system messages cannot end or begin a turn.
 TEST(ChatFormatTest, MarksInMessagesAreText) {
   const auto tokenizer = Tokenizer::Load("models/baseline").value();
   const auto format = ParseChatFormat(File(kWithout, kWith)).value();

@@ -1,4 +1,4 @@
-// What all components of a tokenizer.json share: reading their JSON strictly, with the place in every message.
+// Shared by all components of a tokenizer.json: strict reading of their JSON, with the position in every message.
 #pragma once
 
 #include <initializer_list>

@@ -16,7 +16,7 @@
 namespace varifocal {
 namespace {
 
-// All tokens become one text. A token with a character outside the alphabet stands for its own bytes.
+// All tokens become one text. A token with a character outside the alphabet decodes to its own bytes.
 class ByteLevel : public Decoder {
  public:
   absl::Status Apply(std::vector<std::string>& tokens) const override {
@@ -55,7 +55,7 @@ class Replace : public Decoder {
   const std::string content_;
 };
 
-// Runs of <0xNN> become the text they spell, or one U+FFFD per byte when they spell none.
+// Runs of <0xNN> become the text they encode, or one U+FFFD per byte when it is not valid UTF-8.
 class ByteFallback : public Decoder {
  public:
   absl::Status Apply(std::vector<std::string>& tokens) const override {
@@ -86,7 +86,7 @@ class ByteFallback : public Decoder {
   }
 };
 
-// At most `start` and `stop` copies of a character are taken off each token.
+// Removes at most `start` and `stop` copies of a character from the ends of each token.
 class Strip : public Decoder {
  public:
   Strip(std::string content, int64_t start, int64_t stop) : content_(std::move(content)), start_(start), stop_(stop) {}
@@ -123,7 +123,7 @@ void ReplaceAll(absl::string_view from, absl::string_view to, std::string& text)
   text = std::move(out);
 }
 
-// Takes back the spaces that cutting at punctuation put into English text.
+// Removes the spaces that splitting at punctuation inserted into English text.
 void CleanUpEnglish(std::string& text) {
   constexpr std::pair<absl::string_view, absl::string_view> kRules[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},

@@ -1,6 +1,6 @@
 // The decoders of a tokenizer.json, from tokens to text: the table of types, and all steps of a file one after the other.
 //
-// Errors: INVALID_ARGUMENT for a type that is not in the table, or a parameter that is not honoured.
+// Errors: INVALID_ARGUMENT for a type that is not in the table, or a parameter that is not supported.
 #pragma once
 
 #include <memory>

@@ -74,7 +74,7 @@ class MetaspacePreTokenizer : public PreTokenizer {
   }
 
  private:
-  // With the new text's alignment, when the old one's is given.
+  // Computes the new text's alignment when the old one's is given.
   std::string Rewrite(absl::string_view text, bool is_start, const TextRange* old_alignment,
                       Alignment* alignment) const {
     const std::string& space = options_.replacement;
@@ -99,7 +99,7 @@ class MetaspacePreTokenizer : public PreTokenizer {
     return out;
   }
 
-  // Every replacement begins a word, also each one of a run.
+  // Every replacement begins a word, including each one of a run.
   void Cut(absl::string_view text, std::vector<absl::string_view>& out) const {
     while (!text.empty()) {
       const size_t end = std::min(text.find(options_.replacement, 1), text.size());
@@ -111,7 +111,7 @@ class MetaspacePreTokenizer : public PreTokenizer {
   const MetaspaceOptions options_;
 };
 
-// Replacements become spaces; those of the first token are what encoding put in front, and go.
+// Replacements become spaces; leading ones of the first token were inserted by encoding and are removed.
 class MetaspaceDecoder : public Decoder {
  public:
   explicit MetaspaceDecoder(MetaspaceOptions options) : options_(std::move(options)) {}

@@ -1,5 +1,5 @@
-// Metaspace: SentencePiece's way with spaces. Every space becomes a visible character (U+2581), one more is put in
-// front, and words begin with it; decoding turns it back.
+// Metaspace, SentencePiece's handling of spaces: every space becomes a visible character (U+2581), one more is
+// prepended, and words begin with it; decoding reverses this.
 #pragma once
 
 #include <memory>

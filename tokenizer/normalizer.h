@@ -1,4 +1,4 @@
-// One step of normalization: what is done to a text before it is cut into words.
+// One step of normalization, applied to a text before it is split into words.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 namespace varifocal {
 
 struct NormalizedText {
-  std::string text;      // well-formed UTF-8, and stays so
+  std::string text;      // always well-formed UTF-8
   bool is_start = true;  // its first character was the first of the whole text, or was inserted there
-  std::optional<Alignment> alignment = std::nullopt;  // of `text`; there when offsets are asked for
+  std::optional<Alignment> alignment = std::nullopt;  // of `text`; set when offsets are requested
   size_t bytes_max = 0;                               // set by Normalize
 };
 

@@ -80,7 +80,7 @@ class Replace : public Normalizer {
     const size_t put_in = found.size() * content_.size();
     return CheckGrowth(text, put_in > replaced ? put_in - replaced : 0);
   }
-  // What replaces a match stands for its last character.
+  // A replacement maps to the last character of its match.
   void Align(const std::vector<TextRange>& found, Alignment& alignment) const {
     Alignment out;
     auto copied = alignment.begin();
@@ -102,7 +102,7 @@ class Strip : public Normalizer {
   Strip(bool left, bool right) : left_(left), right_(right) {}
   absl::Status Apply(NormalizedText& normalized) const override {
     std::string& text = normalized.text;
-    size_t begin = 0, end = 0, at = 0;  // of what is not a space
+    size_t begin = 0, end = 0, at = 0;  // of the text without spaces
     bool seen = false;
     while (at < text.size()) {
       uint32_t point = 0;

@@ -1,6 +1,6 @@
 // The normalizers of a tokenizer.json: the table of types, and all steps of a file one after the other.
 //
-// Errors:  INVALID_ARGUMENT for a type that is not in the table, or a parameter that is not honoured.
+// Errors:  INVALID_ARGUMENT for a type that is not in the table, or a parameter that is not supported.
 // Source:  Unicode normalization is utf8proc's, but for characters too new for the `tokenizers` library
 //          (unicode_classes.h).
 #pragma once

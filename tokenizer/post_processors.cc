@@ -72,7 +72,7 @@ absl::StatusOr<int32_t> GetTokenAndId(const Json& json, absl::string_view key) {
   return (*value)[1].get<int32_t>();
 }
 
-// One token before the text and one behind it.
+// One token before the text and one after it.
 absl::Status AddClsSep(const Json& json, PostProcessor& out) {
   RETURN_IF_ERROR(CheckKeys(json, "post_processor", {"sep", "cls", "trim_offsets", "add_prefix_space"}));
   ASSIGN_OR_RETURN(int32_t cls, GetTokenAndId(json, "cls"));
@@ -87,7 +87,7 @@ absl::Status AddRoberta(const Json& json, PostProcessor& out) {
   return AddTrim(json, out);
 }
 
-// Moves offsets and no ids.
+// Changes offsets only.
 absl::Status AddByteLevel(const Json& json, PostProcessor& out) {
   RETURN_IF_ERROR(CheckKeys(json, "ByteLevel", {"add_prefix_space", "trim_offsets", "use_regex"}));
   return AddTrim(json, out);

@@ -1,4 +1,4 @@
-// Post-processors: which special tokens stand before and behind an encoded text.
+// Post-processors: the special tokens before and after an encoded text.
 //
 // Errors: INVALID_ARGUMENT for a type that is not in the table, or a template of which "A" is not exactly one part.
 #pragma once
@@ -13,12 +13,12 @@ namespace varifocal {
 
 struct PostProcessor {
   std::vector<int32_t> before, behind;
-  // Each entry leaves the spaces at a token's ends out of its offsets; one that is set spares a single space at the
-  // first token's start, which the pre-tokenizer may have put there.
+  // Each entry trims the spaces at a token's ends from its offsets; one that is set keeps a single space at the first
+  // token's start, which the pre-tokenizer may have inserted.
   std::vector<bool> trims;
 };
 
-// Null gives nothing before and behind.
+// Null adds no tokens.
 absl::StatusOr<PostProcessor> MakePostProcessor(const Json& post_processor);
 
 }  // namespace varifocal

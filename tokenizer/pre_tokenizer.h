@@ -1,6 +1,6 @@
-// One step of pre-tokenization: cuts a text into the words that the model never merges across.
+// One step of pre-tokenization: splits a text into words; the model never merges across word boundaries.
 //
-// A word is a view into the text, so cutting copies nothing; a step that changes characters keeps its own copy.
+// A word is a view into the text, so splitting copies nothing; a step that changes characters keeps its own copy.
 #pragma once
 
 #include <deque>
@@ -17,12 +17,12 @@ namespace varifocal {
 
 struct Words {
   std::vector<absl::string_view> words;  // none is empty
-  std::deque<std::string> changed;       // texts that steps had to write anew; views stay valid while it grows
+  std::deque<std::string> changed;       // rewritten texts; views stay valid while it grows
   bool begins_at_start = true;           // the first word begins the whole text
-  // Of every text that words are views into, by its address; empty when not needed.
+  // By the address of every text that words are views into; empty when not needed.
   std::map<const char*, Alignment> alignments = {};
 
-  // Of a word's bytes, or null when alignments are not kept.
+  // The alignment of a word's bytes, or null when alignments are not kept.
   const TextRange* AlignmentOf(absl::string_view word) const {
     if (alignments.empty()) return nullptr;
     const auto found = std::prev(alignments.upper_bound(word.data()));

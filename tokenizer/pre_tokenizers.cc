@@ -97,9 +97,9 @@ class CutDigits : public PreTokenizer {
   const bool individual_;
 };
 
-// Cuts every text at its matches, which `find` appends as they come: (text, segments).
+// Splits every text at its matches, which `find` appends: (text, segments).
 template <typename Find>
-absl::Status CutAtMatches(Words& words, SplitBehavior behavior, Find find) {
+absl::Status SplitAtMatches(Words& words, SplitBehavior behavior, Find find) {
   std::vector<absl::string_view> out;
   for (absl::string_view text : words.words) {
     std::vector<Segment> segments;
@@ -113,7 +113,7 @@ absl::Status CutAtMatches(Words& words, SplitBehavior behavior, Find find) {
   return absl::OkStatus();
 }
 
-// Appends the match and what lies between it and the one before.
+// Appends the match and the text between it and the one before.
 void AppendMatch(size_t begin, size_t end, bool is_match, std::vector<Segment>& segments) {
   const size_t done = segments.empty() ? 0 : segments.back().end;
   if (begin > done) segments.push_back({done, begin, !is_match});
@@ -125,12 +125,14 @@ class Split : public PreTokenizer {
   Split(std::shared_ptr<const Regex> pattern, SplitBehavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
   absl::Status Apply(Words& words) const override {
-    return CutAtMatches(words, behavior_, [&](absl::string_view text, std::vector<Segment>& segments) -> absl::Status {
-      ASSIGN_OR_RETURN(std::vector<TextRange> found, pattern_->FindAll(text));
-      for (const TextRange& range : found) AppendMatch(range.begin, range.end, !invert_, segments);
-      AppendMatch(text.size(), text.size(), !invert_, segments);
-      return absl::OkStatus();
-    });
+    return SplitAtMatches(words, behavior_,
+                          [&](absl::string_view text, std::vector<Segment>& segments) -> absl::Status {
+                            ASSIGN_OR_RETURN(std::vector<TextRange> found, pattern_->FindAll(text));
+                            for (const TextRange& range : found)
+                              AppendMatch(range.begin, range.end, !invert_, segments);
+                            AppendMatch(text.size(), text.size(), !invert_, segments);
+                            return absl::OkStatus();
+                          });
   }
 
  private:
@@ -139,12 +141,12 @@ class Split : public PreTokenizer {
   const bool invert_;
 };
 
-// Cuts at every character of a class.
-class CutAtClass : public PreTokenizer {
+// Splits at every character of a class.
+class SplitAtClass : public PreTokenizer {
  public:
-  CutAtClass(uint16_t classes, SplitBehavior behavior) : classes_(classes), behavior_(behavior) {}
+  SplitAtClass(uint16_t classes, SplitBehavior behavior) : classes_(classes), behavior_(behavior) {}
   absl::Status Apply(Words& words) const override {
-    return CutAtMatches(words, behavior_, [&](absl::string_view text, std::vector<Segment>& segments) {
+    return SplitAtMatches(words, behavior_, [&](absl::string_view text, std::vector<Segment>& segments) {
       for (size_t at = 0; at < text.size();) {
         uint32_t point = 0;
         const int length = ReadValidUtf8(text.data() + at, &point);
@@ -165,7 +167,7 @@ class CutAtClass : public PreTokenizer {
 class CutWords : public PreTokenizer {
  public:
   absl::Status Apply(Words& words) const override {
-    return CutAtMatches(words, SplitBehavior::kRemoved, [](absl::string_view text, std::vector<Segment>& segments) {
+    return SplitAtMatches(words, SplitBehavior::kRemoved, [](absl::string_view text, std::vector<Segment>& segments) {
       const auto kind = [](uint32_t point) {
         const uint16_t classes = UnicodeClasses()[point];
         return (classes & kWord) != 0 ? 2 : (classes & kSpace) != 0 ? 0 : 1;
@@ -187,7 +189,7 @@ class CutWords : public PreTokenizer {
   }
 };
 
-// Each row appends its steps; the last one may be WriteBytesAsCharacters, told by the flag.
+// Each row appends its steps; the flag is set when the last one is WriteBytesAsCharacters.
 struct Steps {
   std::vector<std::unique_ptr<const PreTokenizer>> steps;
   bool ends_with_bytes = false;
@@ -216,7 +218,8 @@ absl::Status AddSplit(const Json& json, Steps& out) {
   ASSIGN_OR_RETURN(TextPattern pattern, GetPattern(json, "pattern"));
   ASSIGN_OR_RETURN(SplitBehavior behavior, GetSplitBehavior(json));
   ASSIGN_OR_RETURN(std::optional<bool> invert, FindBool(json, "invert"));
-  const bool covers = behavior == SplitBehavior::kIsolated;  // a scanner's words leave no gap, so `invert` is the same
+  const bool covers =
+      behavior == SplitBehavior::kIsolated;  // a scanner's words have no gaps, so `invert` has no effect
   if (WordScanner scanner = covers && pattern.is_regex ? FindWordScanner(pattern.text) : nullptr; scanner != nullptr) {
     out.steps.push_back(std::make_unique<ScanWords>(scanner));
     return absl::OkStatus();
@@ -240,7 +243,7 @@ absl::Status AddWhitespace(const Json& json, Steps& out) {
 
 absl::Status AddWhitespaceSplit(const Json& json, Steps& out) {
   RETURN_IF_ERROR(CheckKeys(json, "WhitespaceSplit", {}));
-  out.steps.push_back(std::make_unique<CutAtClass>(kSpace, SplitBehavior::kRemoved));
+  out.steps.push_back(std::make_unique<SplitAtClass>(kSpace, SplitBehavior::kRemoved));
   return absl::OkStatus();
 }
 
@@ -250,14 +253,14 @@ absl::Status AddPunctuation(const Json& json, Steps& out) {
   if (json.contains("behavior")) {
     ASSIGN_OR_RETURN(behavior, GetSplitBehavior(json));
   }
-  out.steps.push_back(std::make_unique<CutAtClass>(kPunctuation, behavior));
+  out.steps.push_back(std::make_unique<SplitAtClass>(kPunctuation, behavior));
   return absl::OkStatus();
 }
 
 absl::Status AddBert(const Json& json, Steps& out) {
   RETURN_IF_ERROR(CheckKeys(json, "BertPreTokenizer", {}));
-  out.steps.push_back(std::make_unique<CutAtClass>(kSpace, SplitBehavior::kRemoved));
-  out.steps.push_back(std::make_unique<CutAtClass>(kPunctuation, SplitBehavior::kIsolated));
+  out.steps.push_back(std::make_unique<SplitAtClass>(kSpace, SplitBehavior::kRemoved));
+  out.steps.push_back(std::make_unique<SplitAtClass>(kPunctuation, SplitBehavior::kIsolated));
   return absl::OkStatus();
 }
 

@@ -1,6 +1,6 @@
 // The pre-tokenizers of a tokenizer.json: the table of types, and all steps of a file one after the other.
 //
-// Errors:  INVALID_ARGUMENT for a type that is not in the table, or a parameter that is not honoured.
+// Errors:  INVALID_ARGUMENT for a type that is not in the table, or a parameter that is not supported.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ namespace varifocal {
 
 struct PreTokenizers {
   std::vector<std::unique_ptr<const PreTokenizer>> steps;  // in the order they are applied
-  // The last thing a ByteLevel does is to write bytes as characters. When nothing follows it, the model works on the
-  // bytes themselves, which are shorter, and this is set.
+  // The last step of ByteLevel maps bytes to characters. When no step follows it, the model works on the bytes
+  // themselves, which are shorter, and this is set.
   bool words_are_bytes = false;
 };
 

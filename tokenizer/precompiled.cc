@@ -62,14 +62,14 @@ class Precompiled : public Normalizer {
   }
 
  private:
-  // As the library tells them: characters that go are told with the last one before them, if there is any.
+  // As the library records them: removed characters are recorded with the last one before them, if there is any.
   static void AddChanges(int32_t old_count, int32_t new_count, Changes& changes) {
     for (int32_t i = 0; i < new_count; ++i) changes.push_back(i < old_count ? 0 : 1);
     if (new_count < old_count && !changes.empty()) changes.back() -= old_count - new_count;
   }
 
-  // Bytes up to the next border between graphemes. The library's tables are newer than utf8proc's: a mark that utf8proc
-  // does not know counts as one that it knows.
+  // Bytes up to the next grapheme boundary. The library's tables are newer than utf8proc's: a mark that is unassigned in
+  // utf8proc counts as a mark.
   static size_t GraphemeLength(absl::string_view text) {
     const auto is_plain = [&](size_t at) { return static_cast<uint8_t>(text[at]) < 0x80 && text[at] != '\n'; };
     if (text.size() == 1 || (static_cast<uint8_t>(text[0]) < 0x80 && is_plain(1))) return 1;
@@ -89,7 +89,7 @@ class Precompiled : public Normalizer {
     return text.size();
   }
 
-  // What replaces the shortest beginning of `text` that the table knows.
+  // The replacement of the shortest prefix of `text` that is in the table.
   std::optional<absl::string_view> Find(absl::string_view text) const {
     uint32_t at = Offset(units_[0]);
     for (char byte : text) {
@@ -126,14 +126,14 @@ MadeNormalizer MakePrecompiled(const Json& json) {
   const absl::string_view view = bytes;
   const size_t array_bytes = view.size() < 4 ? 0 : ReadUint32(view);
   if (array_bytes == 0 || array_bytes % 4 != 0 || array_bytes > view.size() - 4) {
-    return absl::InvalidArgumentError(absl::StrCat("\"precompiled_charsmap\" says that its table has ", array_bytes,
-                                                   " bytes, but holds ", view.size(), " in all"));
+    return absl::InvalidArgumentError(absl::StrCat("\"precompiled_charsmap\" declares a table of ", array_bytes,
+                                                   " bytes, but has ", view.size(), " bytes"));
   }
   std::vector<uint32_t> units;
   for (size_t at = 4; at < 4 + array_bytes; at += 4) units.push_back(ReadUint32(view.substr(at)));
   std::string replacements(view.substr(4 + array_bytes));
   if (ValidUtf8Prefix(replacements) != replacements.size()) {
-    return absl::InvalidArgumentError("\"precompiled_charsmap\" holds replacements that are not UTF-8");
+    return absl::InvalidArgumentError("\"precompiled_charsmap\" has replacements that are not UTF-8");
   }
   return std::make_unique<Precompiled>(std::move(units), std::move(replacements));
 }

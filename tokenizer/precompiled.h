@@ -1,8 +1,8 @@
-// SentencePiece's "precompiled charsmap": a table of texts and what replaces them.
+// SentencePiece's "precompiled charsmap": a table of texts and their replacements.
 //
-// The table is a double array over bytes (recipes/goldens/charsmap.py describes it) with the replacements behind it. As
-// in the `tokenizers` library, a grapheme of less than six bytes is looked up first and replaced whole by what the
-// shortest beginning that the table knows gives; otherwise each of its characters is looked up by itself.
+// The table is a double-array trie over bytes (recipes/goldens/charsmap.py describes it) followed by the replacements.
+// As in the `tokenizers` library, a grapheme of less than six bytes is looked up first and replaced as a whole by the
+// entry of its shortest prefix in the table; otherwise each of its characters is looked up separately.
 //
 // Errors:  INVALID_ARGUMENT when the table is not base64, or contradicts its own sizes.
 #pragma once

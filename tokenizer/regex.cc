@@ -20,7 +20,7 @@ constexpr absl::string_view kWordCategories[] = {"L", "M", "Nd", "Nl", "Pc"};
 constexpr char kWordExtras[] =  // superscripts and fractions of Latin-1, circled letters
     R"(\xb2\xb3\xb9\xbc-\xbe\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
 
-// Members of a category, such as "Lu" or "L", as they stand inside brackets.
+// Members of a category, such as "Lu" or "L", in bracket syntax.
 std::string CategoryMembers(absl::string_view category) {
   std::string out = absl::StrCat("\\p{", category, "}");
   for (int i = 0; i < kNewerCharactersCount; ++i) {
@@ -38,11 +38,11 @@ std::string WordMembers() {
   return out;
 }
 
-// An escape that stands for a set of characters.
+// An escape that denotes a set of characters.
 struct CharacterSet {
   std::string members;
   bool negated = false;
-  size_t size = 0;  // bytes of the escape; 0: it is no set
+  size_t size = 0;  // bytes of the escape; 0: not a set
 };
 
 CharacterSet ReadCharacterSet(absl::string_view escape) {
@@ -71,13 +71,13 @@ CharacterSet ReadCharacterSet(absl::string_view escape) {
   return {};
 }
 
-absl::Status MeansSomethingElse(absl::string_view pattern, absl::string_view what) {
+absl::Status UnsupportedSyntax(absl::string_view pattern, absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("the pattern \"", pattern, "\" has ", what, ", which is not supported"));
 }
 
-// The pattern with every set spelt as the library's engine takes it. What means something else to PCRE2 is refused:
-// sets inside brackets and their intersection, and a + behind {..}, which repeats instead of being possessive.
+// The pattern with every set expanded to that of the library's engine. Syntax that PCRE2 interprets differently is
+// rejected: sets inside brackets and their intersection, and a + after {..}, which repeats instead of being possessive.
 absl::StatusOr<std::string> WithLibraryClasses(absl::string_view pattern) {
   std::string out;
   bool in_brackets = false;
@@ -95,12 +95,12 @@ absl::StatusOr<std::string> WithLibraryClasses(absl::string_view pattern) {
       continue;
     }
     if (in_brackets && absl::StartsWith(rest, "[") && !absl::StartsWith(rest, "[:")) {
-      return MeansSomethingElse(pattern, "brackets inside brackets");
+      return UnsupportedSyntax(pattern, "brackets inside brackets");
     }
-    if (in_brackets && absl::StartsWith(rest, "&&")) return MeansSomethingElse(pattern, "&& inside brackets");
-    if (!in_brackets && absl::StartsWith(rest, "}+")) return MeansSomethingElse(pattern, "a + behind {..}");
+    if (in_brackets && absl::StartsWith(rest, "&&")) return UnsupportedSyntax(pattern, "&& inside brackets");
+    if (!in_brackets && absl::StartsWith(rest, "}+")) return UnsupportedSyntax(pattern, "a + after {..}");
     size_t size = 1;
-    if (!in_brackets && rest[0] == '[') {  // a bracket right behind the opening one is a member
+    if (!in_brackets && rest[0] == '[') {  // a bracket right after the opening one is a member
       in_brackets = true;
       size += absl::StartsWith(rest.substr(size), "^") ? 1 : 0;
       size += absl::StartsWith(rest.substr(size), "]") ? 1 : 0;
@@ -125,7 +125,7 @@ std::string ErrorText(int code) {
 }  // namespace
 
 struct Regex::Code {
-  pcre2_code* compiled = nullptr;  // null: the pattern is looked for as it is
+  pcre2_code* compiled = nullptr;  // null: the pattern is searched literally
   std::string pattern;
   ~Code() { pcre2_code_free(compiled); }
 };
@@ -146,7 +146,7 @@ absl::StatusOr<std::shared_ptr<const Regex>> Regex::Compile(absl::string_view pa
     return absl::InvalidArgumentError(
         absl::StrCat("the pattern \"", pattern, "\" does not compile: ", ErrorText(error), " at offset ", offset));
   }
-  pcre2_jit_compile(code->compiled, PCRE2_JIT_COMPLETE);  // without it matching is slower, not different
+  pcre2_jit_compile(code->compiled, PCRE2_JIT_COMPLETE);  // optional: only affects speed
   return std::shared_ptr<const Regex>(new Regex(std::move(code)));
 }
 
@@ -181,7 +181,7 @@ absl::StatusOr<std::vector<TextRange>> Regex::FindAll(absl::string_view text) co
     if (range[1] > range[0]) {
       found.push_back({range[0], range[1]});
       at = range[1];
-    } else {  // an empty match: go on behind the next character
+    } else {  // an empty match: continue after the next character
       at = range[1] + 1;
       while (at < text.size() && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80) ++at;
     }

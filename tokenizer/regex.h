@@ -1,11 +1,11 @@
 // Regular expressions of tokenizer.json, through PCRE2 in UTF and UCP mode.
 //
-// Sets of characters (\s \w \d \h \p{..}) are rewritten to what the `tokenizers` library's engine takes, which follows
-// a newer Unicode release than Debian's PCRE2; ^ and $ are those of lines, as there. What PCRE2 reads differently is
-// refused. The patterns that most files use have scanners of their own instead (word_scanner.h).
+// Character sets (\s \w \d \h \p{..}) are rewritten to those of the `tokenizers` library's engine, which follows a newer
+// Unicode release than Debian's PCRE2; ^ and $ match at lines, as there. Syntax that PCRE2 interprets differently is
+// rejected. Common patterns use dedicated scanners instead (word_scanner.h).
 //
-// Errors:  INVALID_ARGUMENT with PCRE2's words and the offset when a pattern does not compile; RESOURCE_EXHAUSTED
-//          when a match needs more than PCRE2's limits (a pattern that backtracks without end).
+// Errors:  INVALID_ARGUMENT with PCRE2's message and the offset when a pattern does not compile; RESOURCE_EXHAUSTED
+//          when a match exceeds PCRE2's limits (excessive backtracking).
 // Threads: const use from any number of threads.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace varifocal {
 class Regex {
  public:
   static absl::StatusOr<std::shared_ptr<const Regex>> Compile(absl::string_view pattern);
-  // Finds the text itself, character by character.
+  // Finds the literal text.
   static absl::StatusOr<std::shared_ptr<const Regex>> CompileLiteral(absl::string_view literal);
   ~Regex();
 

@@ -1,4 +1,4 @@
-// What becomes of the matches when a text is cut at them: five behaviours, as tokenizer.json names them.
+// How matches are treated when a text is split at them: the five behaviours of tokenizer.json.
 #pragma once
 
 #include <vector>

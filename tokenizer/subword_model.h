@@ -1,6 +1,6 @@
-// The model of a tokenizer: how a word becomes ids of a vocabulary.
+// The model of a tokenizer: maps a word to vocabulary ids.
 //
-// Words repeat, so ids of short ones are looked up in a cache before the model computes them.
+// Ids of short words are cached.
 //
 // Errors:  INVALID_ARGUMENT for a word that cannot be spelled (only where a file names no unknown token).
 // Threads: const use from any number of threads; a WordCache belongs to one call at a time.
@@ -30,8 +30,8 @@ class SubwordModel {
 
   // Appends the ids of `word`, which is not empty.
   absl::Status Encode(absl::string_view word, WordCache& cache, std::vector<int32_t>& ids) const;
-  // Appends the part of `word` that each of `ids`, which Encode gave for it, covers, as the library reports it. The
-  // word is spelt as the vocabulary spells it, also where Encode is given bytes.
+  // Appends the range of `word` that each of `ids`, the result of Encode, covers, as the library reports it. The word
+  // uses the vocabulary's alphabet, also where Encode is given bytes.
   virtual void FindRanges(absl::string_view word, absl::Span<const int32_t> ids,
                           std::vector<TextRange>& ranges) const = 0;
   const Vocabulary& vocabulary() const { return vocabulary_; }
@@ -40,15 +40,15 @@ class SubwordModel {
   explicit SubwordModel(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) { single_byte_ids_.fill(-1); }
   absl::Status EncodeCached(absl::string_view word, WordCache& cache, std::vector<int32_t>& ids) const;
   virtual absl::Status EncodeUncached(absl::string_view word, std::vector<int32_t>& ids) const = 0;
-  // A word too long to be cached as a whole; its parts may still be.
+  // A word too long to be cached as a whole; its parts may be.
   virtual absl::Status EncodeLong(absl::string_view word, WordCache& cache, std::vector<int32_t>& ids) const {
     (void)cache;
     return EncodeUncached(word, ids);
   }
 
-  static constexpr size_t kCachedWordBytesMax = 64;  // longer words seldom come again
+  static constexpr size_t kCachedWordBytesMax = 64;  // longer words seldom repeat
   Vocabulary vocabulary_;
-  std::array<int32_t, 256> single_byte_ids_;  // what a word of one byte becomes, or -1: not known without asking
+  std::array<int32_t, 256> single_byte_ids_;  // the id of a word of one byte, or -1: not precomputed
 };
 
 }  // namespace varifocal

@@ -26,7 +26,7 @@ constexpr ModelRow kModels[] = {
     {"WordLevel", MakeWordLevel},
 };
 
-// Old files do not name the type; what else they hold tells it.
+// Old files do not name the type; it follows from their other keys.
 absl::StatusOr<absl::string_view> ModelType(const Json& model) {
   if (model.is_object() && !model.contains("type")) {
     if (model.contains("merges")) return "BPE";

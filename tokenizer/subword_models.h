@@ -1,6 +1,6 @@
 // The model of a tokenizer.json: the table of types.
 //
-// Errors: INVALID_ARGUMENT for a type that is not in the table, and for a vocabulary that contradicts itself.
+// Errors: INVALID_ARGUMENT for a type that is not in the table, and for an inconsistent vocabulary.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace varifocal {
 
-// With `words_are_bytes`, Encode is given raw bytes and the vocabulary spells them in the byte-level alphabet.
+// With `words_are_bytes`, Encode is given raw bytes and the vocabulary uses the byte-level alphabet.
 absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeSubwordModel(const Json& model, bool words_are_bytes);
 
 }  // namespace varifocal

@@ -26,7 +26,7 @@
 namespace varifocal {
 namespace {
 
-// Word caches that are not in use. A call borrows one, so that words are looked up without a lock.
+// Word caches that are not in use. Each call takes one, so that lookups need no lock.
 class WordCachePool {
  public:
   std::unique_ptr<WordCache> Borrow() {
@@ -79,11 +79,11 @@ struct PlainText {
 
 }  // namespace
 
-// What offsets need beside the ids; nobody who wants only ids pays for it.
+// State for computing offsets; not used when only ids are requested.
 struct Tokenizer::Trace {
   absl::string_view text;  // all of it
   std::vector<TextRange> offsets;
-  std::map<size_t, std::string> added_texts;  // index of an id -> what an added token was in the text, with its spaces
+  std::map<size_t, std::string> added_texts;  // index of an id -> the text of an added token, with its spaces
 
   size_t PlaceOf(absl::string_view part) const { return static_cast<size_t>(part.data() - text.data()); }
 };
@@ -99,7 +99,7 @@ struct Tokenizer::Parts {
   int vocab_size = 0;
   WordCachePool caches;
 
-  // Ids of a text without added tokens that are looked for before normalization. `is_start`: nothing stands before it.
+  // Ids of a text without added tokens that are matched before normalization. `is_start`: no text precedes it.
   absl::Status EncodeStretch(absl::string_view text, bool is_start, const PlainText& plain, WordCache& cache,
                              std::vector<int32_t>& ids, Trace* trace) const {
     NormalizedText normalized{{}, is_start};
@@ -170,8 +170,8 @@ struct Tokenizer::Parts {
     }
   }
 
-  // What a ByteLevel post-processor does to the offsets of all ids: it counts the spaces at a token's ends and leaves
-  // as many characters out of the token's part of the text.
+  // Offset trimming of a ByteLevel post-processor: counts the spaces at a token's ends and removes as many characters from
+  // the token's range.
   void Trim(bool spares_first, absl::Span<const int32_t> ids, Trace& trace) const {
     for (size_t i = 0; i < ids.size(); ++i) {
       const auto added_text = trace.added_texts.find(i);
@@ -261,7 +261,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::strin
   return std::shared_ptr<const Tokenizer>(new Tokenizer(std::move(parts)));
 }
 
-// Appends the ids of `text`, which is UTF-8, without what stands around it.
+// Appends the ids of `text`, which is UTF-8, without those of the post-processor.
 absl::Status Tokenizer::EncodeInto(absl::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
                                    Trace* trace) const {
   std::vector<AddedTokenCut> cuts;

@@ -1,14 +1,14 @@
-// Text to token ids and back, as a Hugging Face `tokenizer.json` says.
+// Text to token ids and back, as specified by a Hugging Face `tokenizer.json`.
 //
-// A file is a row of choices: normalizer, pre-tokenizer, model, post-processor, decoder, and added tokens that are cut
-// out of the text before anything else looks at it. Each choice is looked up in a table (normalizers.h,
-// pre_tokenizers.h, bpe.h, post_processors.h, decoders.h); what is in no table is refused by name, never skipped.
+// A file selects a normalizer, pre-tokenizer, model, post-processor, decoder, and added tokens, which are matched before
+// any other step. Each type is looked up in a table (normalizers.h, pre_tokenizers.h, subword_models.h,
+// post_processors.h, decoders.h); a type in no table is rejected by name, never skipped.
 //
 // Errors:  INVALID_ARGUMENT names the file, the key and the value; NOT_FOUND when there is no tokenizer.json.
 //          Text that is not UTF-8 is not an error: every ill-formed sequence becomes one U+FFFD (the maximal-subpart
-//          rule of the Unicode standard, which Python and Rust follow) and is counted. NUL bytes are ordinary text.
-// Threads: any number may use one Tokenizer; word caches are lent to one call at a time.
-// Cost:    linear in the text; a word of n characters that no pre-tokenizer cuts costs O(n log n) at most.
+//          rule of the Unicode standard, which Python and Rust follow) and is counted. NUL bytes are ordinary characters.
+// Threads: any number may use one Tokenizer; a word cache is used by one call at a time.
+// Cost:    linear in the text; a word of n characters that no pre-tokenizer splits costs O(n log n) at most.
 // Source:  ids, offsets and text equal those of the `tokenizers` library (0.23), which the golden files come from.
 #pragma once
 
@@ -26,15 +26,15 @@
 namespace varifocal {
 
 struct EncodeOptions {
-  bool add_special_tokens = true;       // what the post-processor puts around a text, e.g. the BOS token
+  bool add_special_tokens = true;       // of the post-processor, e.g. the BOS token
   bool special_tokens_as_text = false;  // "<|end|>" inside a text is seven characters, not one token
-  // The same in these parts of the text, in order and without overlap: a special token that touches one is text.
+  // The same for these ranges of the text, sorted and disjoint: a special token that overlaps one is text.
   absl::Span<const TextRange> plain_parts = {};
   int64_t* invalid_utf8_count = nullptr;  // when set, the number of ill-formed sequences replaced is added to it
 };
 
-// Ids, and of each one the part of the text that it stands for: whole characters, so that tokens that share a character
-// overlap. Specials that the post-processor adds stand for {0, 0}.
+// Ids, and for each one the range of the text that it represents: whole characters, so that tokens that share a
+// character overlap. Special tokens added by the post-processor have the range {0, 0}.
 struct EncodedText {
   std::vector<int32_t> ids;
   std::vector<TextRange> offsets;
@@ -47,7 +47,7 @@ struct DecodeOptions {
 
 class Tokenizer {
  public:
-  // A tokenizer.json, or a directory that holds one.
+  // A tokenizer.json, or a directory that contains one.
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> Load(const std::string& directory_or_file);
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromJson(absl::string_view json);
   ~Tokenizer();
@@ -58,13 +58,13 @@ class Tokenizer {
   // With the `tokenizers` library's "offsets", in bytes of `text` (of the repaired text where that is not UTF-8). Takes
   // several times as long as Encode.
   absl::StatusOr<EncodedText> EncodeWithOffsets(absl::string_view text, const EncodeOptions& options = {}) const;
-  // The size of what Encode returns; repeated words cost a look-up.
+  // The number of ids that Encode returns; repeated words cost a look-up.
   absl::StatusOr<int64_t> CountTokens(absl::string_view text, const EncodeOptions& options = {}) const;
-  // Bytes that do not make up a character become U+FFFD, so the text is always UTF-8.
+  // Invalid UTF-8 becomes U+FFFD, so the text is always UTF-8.
   absl::StatusOr<std::string> Decode(absl::Span<const int32_t> ids, const DecodeOptions& options = {}) const;
 
   std::optional<int32_t> TokenToId(absl::string_view token) const;
-  std::optional<std::string> IdToToken(int32_t id) const;  // as tokenizer.json spells it; added ones normalized
+  std::optional<std::string> IdToToken(int32_t id) const;  // as in tokenizer.json; added ones normalized
   bool IsSpecial(int32_t id) const;
   int vocab_size() const;             // one more than the largest id
   const std::string& sha256() const;  // hex, of tokenizer.json's bytes

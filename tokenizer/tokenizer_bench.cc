@@ -1,7 +1,7 @@
 // Speed of loading, encoding and decoding, on one thread: the golden families, and any tokenizer.json files that
 // VARIFOCAL_TOKENIZERS names (separated by commas), on the text of VARIFOCAL_TEXT (a file) or on repeated prose; and
-// words of half a megabyte and a megabyte, whose times must stay in proportion. recipes/goldens/bench_tokenizers.py
-// runs the tokenizers library beside it.
+// words of half a megabyte and a megabyte, whose times must be proportional. recipes/goldens/bench_tokenizers.py runs
+// the tokenizers library for comparison.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Behaviour that no golden file pins: texts that are not UTF-8, options, ids without a token, long words against short
-// ones, and the hand-written scanners against the regular expressions they stand for.
+// Behaviour not covered by golden files: texts that are not UTF-8, options, ids without a token, long words against
+// short ones, and the hand-written scanners against the regular expressions they replace.
 #include "tokenizer/tokenizer.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace {
 
 using testing::ElementsAre;
 
-class Random {  // a small generator, so that failures repeat
+class Random {  // a small generator, so that failures are reproducible
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
   uint32_t Below(uint32_t limit) {
@@ -57,7 +57,7 @@ TEST(Utf8Test, RepairsByMaximalSubparts) {
   }
 }
 
-TEST(EncodeTest, CountsWhatItReplaces) {
+TEST(EncodeTest, CountsReplacements) {
   int64_t count = 5;
   const auto ids = Shipped()->Encode(
       "a\xFF"
@@ -74,7 +74,7 @@ TEST(EncodeTest, NulIsText) {
   EXPECT_EQ(*Shipped()->Decode(ids), text);
 }
 
-TEST(EncodeTest, OptionsDoWhatTheySay) {
+TEST(EncodeTest, Options) {
   const auto& tokenizer = *Shipped();
   const int32_t begin = *tokenizer.TokenToId("<|begin|>"), end = *tokenizer.TokenToId("<|end|>");
   EXPECT_THAT(*tokenizer.Encode(""), ElementsAre(begin));
@@ -88,7 +88,7 @@ TEST(EncodeTest, OptionsDoWhatTheySay) {
   EXPECT_EQ(*tokenizer.CountTokens("<|end|>"), 2);
 }
 
-// Special tokens are text in the plain parts, and tokens beside them.
+// Special tokens are text in the plain parts, and tokens elsewhere.
 TEST(EncodeTest, PlainPartsHaveNoSpecialTokens) {
   const auto& tokenizer = *Shipped();
   const int32_t end = *tokenizer.TokenToId("<|end|>");
@@ -100,18 +100,18 @@ TEST(EncodeTest, PlainPartsHaveNoSpecialTokens) {
   };
   EXPECT_EQ(count({}, text), 3);
   EXPECT_EQ(count({{0, 7}}, text), 2);
-  EXPECT_EQ(count({{7, 8}}, text), 3) << "beside a token";
+  EXPECT_EQ(count({{7, 8}}, text), 3) << "next to a token";
   EXPECT_EQ(count({{8, 15}}, text), 2);
   EXPECT_EQ(count({{0, 1}, {14, 17}}, text), 0) << "one byte of each";
   EXPECT_EQ(count({{0, 23}}, text), 0);
-  // Ranges are of the text as it was given, before it is repaired.
+  // Ranges refer to the original text, before repair.
   const auto repaired = *tokenizer.Encode("\xFF\xFF<|end|>x<|end|>",
                                           {.add_special_tokens = false, .plain_parts = std::vector<TextRange>{{0, 9}}});
   EXPECT_EQ(std::count(repaired.begin(), repaired.end(), end), 1);
   EXPECT_EQ(repaired.back(), end);
 }
 
-// Special tokens that are looked for in the normalized text are found in their place in the text as it was.
+// Special tokens that are matched in the normalized text are mapped to their position in the original text.
 TEST(EncodeTest, PlainPartsOfANormalizedText) {
   const auto tokenizer = Tokenizer::FromJson(R"({
     "added_tokens": [{"id": 4, "content": "<e>", "special": true, "normalized": true, "lstrip": false, "rstrip": false,
@@ -126,7 +126,7 @@ TEST(EncodeTest, PlainPartsOfANormalizedText) {
 }
 
 // Nine steps that each make a text ten times as long would need gigabytes for four letters.
-TEST(EncodeTest, NormalizersDoNotMakeATextWithoutEnd) {
+TEST(EncodeTest, NormalizedGrowthIsLimited) {
   const auto with_steps = [](int count) {
     std::string steps;
     for (int i = 0; i < count; ++i) {
@@ -172,7 +172,7 @@ TEST(ByteLevelTest, IsABijection) {
   EXPECT_EQ(FromByteLevel("a b"), std::nullopt);
 }
 
-// Merges as the definition says: the listed pair of lowest rank, leftmost first, one at a time.
+// Merges by definition: the listed pair of lowest rank, leftmost first, one at a time.
 std::vector<std::string> MergeByDefinition(std::vector<std::string> symbols,
                                            const std::vector<std::pair<std::string, std::string>>& merges) {
   for (bool merged = true; merged;) {
@@ -189,7 +189,7 @@ std::vector<std::string> MergeByDefinition(std::vector<std::string> symbols,
   return symbols;
 }
 
-// Random vocabularies, some with merges in an order that no training gives, and words on both sides of the border
+// Random vocabularies, some with merges in an order that training never produces, and word lengths around the threshold
 // between the two algorithms (32 characters).
 TEST(BpeTest, ShortAndLongWordsFollowTheDefinition) {
   Random random(3);
@@ -229,9 +229,9 @@ TEST(BpeTest, ShortAndLongWordsFollowTheDefinition) {
   EXPECT_GT(long_count, 100);
 }
 
-// 32 times the word in less than 256 times the processor time: a quadratic algorithm needs 1,024, so that a busy machine is
-// not mistaken for one. Words that fall into short pieces and a word that does not.
-TEST(BpeTest, TimeOfOneWordIsInProportion) {
+// 32 times the length in less than 256 times the CPU time: a quadratic algorithm needs 1,024, which leaves a margin for
+// a busy machine. Words that split into short pieces and a word that does not.
+TEST(BpeTest, TimeIsNotQuadraticInWordLength) {
   auto seconds = [&](size_t size, uint32_t alphabet_size) {
     Random random(1);
     std::string word;
@@ -251,7 +251,7 @@ TEST(BpeTest, TimeOfOneWordIsInProportion) {
   }
 }
 
-// A row of tokens and its score by trying every way to cut the word.
+// The best token sequence and its score, by enumeration of all segmentations.
 std::pair<double, std::vector<int32_t>> BestByDefinition(const std::string& word,
                                                          const std::vector<std::pair<std::string, double>>& vocab) {
   if (word.empty()) return {0, {}};
@@ -267,8 +267,8 @@ std::pair<double, std::vector<int32_t>> BestByDefinition(const std::string& word
   return best;
 }
 
-// Scores of 20 random bits: with this seed no two rows tie.
-TEST(UnigramTest, TakesTheBestRow) {
+// Scores of 20 random bits: with this seed no two segmentations tie.
+TEST(UnigramTest, FindsTheBestSegmentation) {
   Random random(5);
   for (int trial = 0; trial < 40; ++trial) {
     std::vector<std::pair<std::string, double>> vocab = {{"a", -1}, {"b", -2}};
@@ -299,9 +299,8 @@ TEST(UnigramTest, WithoutUnknownTokenACharacterCanBeAnError) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("U+00E9"));
 }
 
-// What a file says about the space in front, in the newer and the older spelling; only "first" asks where a text
-// stands.
-TEST(MetaspaceTest, PutsSpacesInFront) {
+// The prefix space, in the newer and the older spelling; only "first" depends on the position of the text.
+TEST(MetaspaceTest, PrependsSpaces) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {R"("prepend_scheme": "always")", "a b", "_a _b"},
       {R"("prepend_scheme": "never")", "a b", "a _b"},
@@ -356,8 +355,8 @@ TEST(WordScannerTest, EqualsItsPattern) {
   EXPECT_EQ(FindWordScanner("a+"), nullptr);
 }
 
-// What the `tokenizers` library's engine takes for \\s and \\w, where PCRE2 has other ideas.
-TEST(RegexTest, ClassesAreTheLibrarys) {
+// \\s and \\w as in the `tokenizers` library's engine, where PCRE2 differs.
+TEST(RegexTest, ClassesMatchTheLibrary) {
   const std::tuple<const char*, const char*, size_t> cases[] = {
       {R"(\s)", " \u0085\u180E\u2028", 3}, {R"(\S)", " \u0085\u180E\u2028", 1}, {R"(\w)", "a_1\u00BD\u0301-", 5},
       {R"(\W)", "a_1\u00BD\u0301-", 1},    {R"([\s-])", " -\u180E", 2},         {R"([^\s\w])", " a\u00BD-\u180E", 2},
@@ -368,8 +367,8 @@ TEST(RegexTest, ClassesAreTheLibrarys) {
   }
 }
 
-// Characters of Unicode 15 to 16, which Debian's PCRE2 does not know, and lines as the library's engine sees them.
-TEST(RegexTest, KnowsNewerCharactersAndLines) {
+// Characters of Unicode 15 to 16, which Debian's PCRE2 lacks, and line anchors as in the library's engine.
+TEST(RegexTest, NewerCharactersAndLineAnchors) {
   const std::tuple<const char*, const char*, size_t> cases[] = {
       {R"(\p{Lu})", "A\U00010D50 a", 2},
       {R"(\p{L}+)", "a\U00010D50\U0001E4D0b", 1},
@@ -391,11 +390,11 @@ TEST(RegexTest, KnowsNewerCharactersAndLines) {
   }
 }
 
-TEST(RegexTest, RefusesWhatMeansSomethingElse) {
+TEST(RegexTest, RejectsUnsupportedSyntax) {
   const std::pair<const char*, const char*> cases[] = {
       {R"([\p{L}&&[^a]])", "&& inside brackets"},
       {R"([a[b]])", "brackets inside brackets"},
-      {R"(\p{N}{1,3}+)", "a + behind {..}"},
+      {R"(\p{N}{1,3}+)", "a + after {..}"},
       {R"(\p{Nonsense})", "does not compile"},
   };
   for (const auto& [pattern, words] : cases) {
@@ -403,16 +402,17 @@ TEST(RegexTest, RefusesWhatMeansSomethingElse) {
   }
 }
 
-// A token that takes the spaces behind it leaves none to the next one.
-TEST(AddedTokensTest, SpacesAreTakenOnce) {
+// Spaces stripped after one token are not stripped again before the next.
+TEST(AddedTokensTest, SpacesAreStrippedOnce) {
   const auto tokenizer = *Tokenizer::FromJson(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
       "added_tokens": [{"id": 1, "content": "  ", "single_word": false, "lstrip": true, "rstrip": true,
                         "normalized": false, "special": false}]})");
   EXPECT_THAT(*tokenizer->Encode("a    a"), ElementsAre(0, 1, 0));
-  EXPECT_THAT(*tokenizer->Encode("a" + std::string(3'000'000, ' ')), ElementsAre(0, 1));  // hours, were it quadratic
+  EXPECT_THAT(*tokenizer->Encode("a" + std::string(3'000'000, ' ')),
+              ElementsAre(0, 1));  // a quadratic algorithm would take hours
 }
 
-TEST(RegexTest, GivesUpInsteadOfHanging) {
+TEST(RegexTest, BacktrackingLimitIsAnError) {
   const auto regex = *Regex::Compile("(a+)+$");
   const auto found = regex->FindAll(std::string(5000, 'a') + "b");
   EXPECT_TRUE(found.ok() || found.status().code() == absl::StatusCode::kResourceExhausted);

@@ -42,7 +42,7 @@ absl::Status Append(absl::string_view stretch, utf8proc_option_t options, std::s
   return absl::OkStatus();
 }
 
-// A character on its way into a normal form, and how it came out of the text (alignment.h).
+// A character during normalization, and its origin in the text (alignment.h).
 struct Mapped {
   uint32_t point;
   int combining_class;
@@ -55,7 +55,7 @@ int CombiningClass(uint32_t point) {
   return IsInert(point) ? 0 : utf8proc_get_property(static_cast<utf8proc_int32_t>(point))->combining_class;
 }
 
-// In canonical order. A character that is taken apart takes the old one's place with its first part.
+// In canonical order. The first part of a decomposed character replaces it.
 absl::StatusOr<std::vector<Mapped>> Decompose(absl::string_view text, utf8proc_option_t options) {
   std::vector<Mapped> out;
   out.reserve(text.size());
@@ -88,20 +88,20 @@ absl::StatusOr<std::vector<Mapped>> Decompose(absl::string_view text, utf8proc_o
   return out;
 }
 
-// The character that two make up, or 0.
+// The composition of two characters, or 0.
 uint32_t ComposePair(uint32_t left, uint32_t right, utf8proc_option_t options) {
   if (right < 0x80 || IsInert(left) || IsInert(right)) return 0;
   utf8proc_int32_t pair[2] = {static_cast<utf8proc_int32_t>(left), static_cast<utf8proc_int32_t>(right)};
   return utf8proc_normalize_utf32(pair, 2, options) == 1 ? static_cast<uint32_t>(pair[0]) : 0;
 }
 
-// A composed character takes the places of all that it is made of.
+// A composed character replaces all of its parts.
 std::vector<Mapped> Compose(const std::vector<Mapped>& decomposed, utf8proc_option_t options) {
   std::vector<Mapped> out;
   out.reserve(decomposed.size());
   constexpr size_t kNoBase = static_cast<size_t>(-1);
   size_t base = kNoBase;  // the last character of class 0, in `out`
-  int last_class = -1;    // of what stands behind it; -1 for nothing
+  int last_class = -1;    // of the character after it; -1: none
   for (const Mapped& next : decomposed) {
     if (base != kNoBase && last_class < next.combining_class) {
       if (const uint32_t composed = ComposePair(out[base].point, next.point, options); composed != 0) {
@@ -150,7 +150,7 @@ absl::Status ApplyUnicodeForm(UnicodeForm form, std::string& text, std::optional
   for (size_t at = 0; at < text.size();) {
     uint32_t point = 0;
     const int length = ReadValidUtf8(text.data() + at, &point);
-    if (IsInert(point)) {  // stays as it is, and nothing composes or moves across it
+    if (IsInert(point)) {  // unchanged, and no character composes with or reorders across it
       RETURN_IF_ERROR(Append(absl::string_view(text).substr(done, at - done), Options(form), out));
       out.append(text, at, length);
       done = at + length;

@@ -1,5 +1,5 @@
-// The four normal forms of Unicode, as the `tokenizers` library knows them: characters that are newer than its tables
-// stay as they are.
+// The four Unicode normalization forms, as in the `tokenizers` library: characters newer than its tables are left
+// unchanged.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace varifocal {
 
 enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
 
-// `text` is well-formed UTF-8. With an alignment the normal form is made character by character, more slowly.
+// `text` is well-formed UTF-8. With an alignment, normalization is slower: character by character.
 absl::Status ApplyUnicodeForm(UnicodeForm form, std::string& text, std::optional<Alignment>& alignment);
 
 }  // namespace varifocal

@@ -33,7 +33,7 @@ class Unigram : public SubwordModel {
   }
 
  private:
-  // The best row of tokens that ends at a position: its last token and where that starts.
+  // The best token sequence that ends at a position: its last token and that token's start.
   struct Best {
     double score = 0;
     int32_t id = 0;
@@ -56,14 +56,14 @@ class Unigram : public SubwordModel {
     id_at_[node] = id;
   }
 
-  // What a character is worth as one unknown; INVALID_ARGUMENT when the file has no unknown token.
+  // The score of a character as unknown token; INVALID_ARGUMENT when the file has none.
   absl::Status OfferUnknown(absl::string_view character, double before, size_t start, Best& best) const {
     if (best.from != kNowhere && unknown_score_ + before <= best.score) return absl::OkStatus();
     if (!unknown_id_.has_value()) {
       uint32_t point = 0;
       ReadValidUtf8(character.data(), &point);
       return absl::InvalidArgumentError(
-          absl::StrFormat("the text has the character U+%04X, which no token spells, and \"unk_id\" is null", point));
+          absl::StrFormat("the text has the character U+%04X, which is in no token, and \"unk_id\" is null", point));
     }
     best.Offer(unknown_score_ + before, *unknown_id_, start);
     return absl::OkStatus();
@@ -82,7 +82,7 @@ class Unigram : public SubwordModel {
                   std::vector<TextRange>& ranges) const override {
     std::vector<int32_t> again;
     again.reserve(ids.size());
-    (void)EncodeSpelt(word, again, &ranges);  // went well before
+    (void)EncodeSpelt(word, again, &ranges);  // succeeded before
   }
 
   absl::Status EncodeSpelt(absl::string_view word, std::vector<int32_t>& ids, std::vector<TextRange>* ranges) const {
@@ -91,7 +91,7 @@ class Unigram : public SubwordModel {
     for (size_t at = 0; at < word.size();) {
       uint32_t ignored = 0;
       const size_t length = ReadValidUtf8(word.data() + at, &ignored);
-      bool is_token = false;  // the character by itself
+      bool is_token = false;  // the single character
       uint32_t node = 0;
       for (size_t end = at; end < word.size();) {
         auto child = children_.find(static_cast<uint64_t>(node) << 8 | static_cast<uint8_t>(word[end]));
@@ -110,7 +110,7 @@ class Unigram : public SubwordModel {
     return AppendBest(word, best, ids, ranges);
   }
 
-  // From the end to the start, then the other way round.
+  // From the end to the start, then reversed.
   absl::Status AppendBest(absl::string_view word, const std::vector<Best>& best, std::vector<int32_t>& ids,
                           std::vector<TextRange>* ranges) const {
     const size_t begin = ids.size(), ranges_begin = ranges == nullptr ? 0 : ranges->size();
@@ -123,7 +123,7 @@ class Unigram : public SubwordModel {
         while (start > 0 && best[start].id == *unknown_id_) start = best[start].from;
         AppendUnknownBackwards(word.substr(start, end - start), ids);
       }
-      // All bytes of an unknown run stand for the run.
+      // All bytes of an unknown run have the range of the run.
       if (ranges != nullptr) ranges->resize(ranges_begin + ids.size() - begin, TextRange{start, end});
       end = start;
     }

@@ -1,8 +1,8 @@
-// Unigram: every token has a log-probability, and a word becomes the row of tokens whose sum is largest.
+// Unigram: every token has a log-probability, and a word becomes the token sequence with the largest sum.
 //
-// One pass from left to right keeps the best row up to each position (Viterbi); a trie over bytes finds the tokens that
-// start at one. A character that is no token costs ten more than the worst token; a run of such characters becomes its
-// <0xNN> bytes when the file says so and all of them are there, else one unknown token.
+// One pass from left to right keeps the best sequence up to each position (Viterbi); a trie over bytes finds the tokens
+// that start there. A character that is no token costs ten more than the worst token; a run of such characters becomes
+// its <0xNN> bytes when byte_fallback is set and all of them exist, else one unknown token.
 //
 // Cost:    linear in the word times the longest token; 16 bytes per byte of the word.
 // Source:  Kudo 2018, arXiv:1804.10959; sums, ties and unknown runs as in the `tokenizers` library.

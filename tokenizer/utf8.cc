@@ -7,7 +7,7 @@ namespace {
 
 constexpr char kReplacement[] = "\xEF\xBF\xBD";
 
-// Range that the second byte must be in, which is where overlong forms, surrogates and points above 0x10FFFF fall out.
+// Valid range of the second byte, which excludes overlong forms, surrogates and code points above 0x10FFFF.
 struct LeadByte {
   int length;
   uint8_t second_low, second_high;
@@ -26,8 +26,7 @@ LeadByte Classify(uint8_t lead) {
   return {0, 0, 0};
 }
 
-// Bytes of the character that are there: `length` of Classify when it is complete, else the maximal subpart (at least
-// 1).
+// Bytes of the character: `length` of Classify when it is complete, else the maximal subpart (at least 1).
 int WellFormedBytes(absl::string_view text, int* length) {
   const LeadByte lead = Classify(static_cast<uint8_t>(text[0]));
   *length = lead.length;

@@ -1,7 +1,7 @@
-// UTF-8 in small: read a character, write one, repair a text.
+// UTF-8 primitives: read a character, write one, repair a text.
 //
-// Repair follows the maximal-subpart rule of the Unicode standard (chapter 3, table 3-8): each longest beginning of a
-// character that breaks off becomes one U+FFFD, as in Python's errors="replace" and Rust's from_utf8_lossy.
+// Repair follows the maximal-subpart rule of the Unicode standard (chapter 3, table 3-8): each longest prefix of a
+// truncated character becomes one U+FFFD, as in Python's errors="replace" and Rust's from_utf8_lossy.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ void AppendUtf8(uint32_t code_point, std::string& out);
 // Number of bytes at the start of `text` that are well-formed.
 size_t ValidUtf8Prefix(absl::string_view text);
 
-// Appends `text` to `out`, repaired; returns the number of U+FFFD put in.
+// Appends `text` to `out`, repaired; returns the number of U+FFFD inserted.
 int64_t AppendRepairedUtf8(absl::string_view text, std::string& out);
 
 }  // namespace varifocal

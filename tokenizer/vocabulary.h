@@ -1,6 +1,6 @@
 // The tokens of a tokenizer and their ids.
 //
-// Errors:  INVALID_ARGUMENT for a vocabulary that contradicts itself.
+// Errors:  INVALID_ARGUMENT for an inconsistent vocabulary.
 // Threads: const use from any number of threads.
 #pragma once
 
@@ -24,7 +24,7 @@ class Vocabulary {
   static absl::StatusOr<Vocabulary> FromJson(const Json& json);
 
   absl::Status Add(absl::string_view token, int64_t id);
-  // A list may hold a token twice; the last entry is the one that is found.
+  // A list may contain duplicate tokens; look-ups find the last one.
   absl::Status AddOrReplace(absl::string_view token, int64_t id);
   void Reserve(size_t count);
 
@@ -33,7 +33,7 @@ class Vocabulary {
   // Indexed by id; empty where the vocabulary skips an id.
   const std::vector<std::string>& tokens() const { return tokens_; }
   size_t entry_count() const { return entry_count_; }
-  // Ids of <0x00> to <0xFF>; nothing unless all of them are there.
+  // Ids of <0x00> to <0xFF>; nullopt unless all of them exist.
   std::optional<std::array<int32_t, 256>> ByteTokens() const;
 
  private:

@@ -61,7 +61,7 @@ class WordLookup : public SubwordModel {
       const size_t prefix_size = first ? 0 : prefix_->size();
       size_t size = candidate.size();
       std::optional<int32_t> id;
-      for (; size > prefix_size; --size) {  // in the middle of a character there is no token either
+      for (; size > prefix_size; --size) {  // no token ends inside a character
         id = vocabulary_.Find(absl::string_view(candidate).substr(0, size));
         if (id.has_value()) break;
       }
@@ -73,7 +73,7 @@ class WordLookup : public SubwordModel {
   }
 
   const int32_t unknown_id_;
-  const std::optional<std::string> prefix_;  // of pieces that do not begin a word; none: whole words only
+  const std::optional<std::string> prefix_;  // of pieces inside a word; none: whole words only
   const int64_t character_count_max_;        // longer words are unknown
   const bool words_are_bytes_;
   size_t token_bytes_max_ = 0;

@@ -1,7 +1,7 @@
-// The two models that look words up: WordLevel knows whole words, WordPiece takes the longest beginning it knows, again
-// and again, and spells what is not a word's beginning with a prefix such as "##".
+// The two dictionary models: WordLevel contains whole words, WordPiece repeatedly takes the longest prefix in its
+// vocabulary and marks pieces inside a word with a prefix such as "##".
 //
-// Cost: WordPiece needs the length of a word times that of the longest token.
+// Cost: WordPiece: the length of a word times that of the longest token.
 #pragma once
 
 #include <memory>

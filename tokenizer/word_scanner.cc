@@ -52,7 +52,7 @@ size_t ContractionLength(absl::string_view text, bool any_case) {
   return 0;
 }
 
-// \s+(?!\S)|\s+ : a run of spaces without the last one, which belongs to the word behind it; all of it at the end.
+// \s+(?!\S)|\s+ : a run of spaces without the last one, which belongs to the following word; all of it at the end.
 size_t SpacesLength(absl::string_view text) {
   size_t at = 0, last = 0;
   for (Character c = At(text, 0); IsSpace(c); c = At(text, at)) {

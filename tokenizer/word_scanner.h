@@ -1,10 +1,10 @@
-// Hand-written forms of the word patterns that nearly every byte-level BPE file uses.
+// Hand-written scanners for the word patterns that nearly every byte-level BPE file uses.
 //
-// A general regex engine spends most of an encoding on these few patterns and brings its own Unicode release; a scanner
-// over unicode_classes.h is several times faster and agrees with the `tokenizers` library on every code point.
+// With a general regex engine these patterns dominate encoding time and follow its own Unicode release; a scanner over
+// unicode_classes.h is several times faster and agrees with the `tokenizers` library on every code point.
 //
 // Errors: none; every well-formed text is covered completely by words.
-// Cost:   linear, except that a scanner looks at a run of spaces at most twice.
+// Cost:   linear; a run of spaces is scanned at most twice.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Cuts of a context's last tokens keep what upstream's own expression keeps, byte for byte, for every number of tokens,
-// on contexts on which decoded text would mislead (recipes/goldens/make_helmet_cuts.py).
+// Truncation of a context's last tokens equals upstream's expression, byte for byte, for every number of tokens, on
+// contexts that do not round-trip through decoding (recipes/goldens/make_helmet_cuts.py).
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kGoldens[] = "tests/testdata/goldens/";
 
-TEST(CutTest, KeepsWhatUpstreamKeeps) {
+TEST(CutTest, EqualsUpstream) {
   std::ifstream file(absl::StrCat(kGoldens, "helmet_cuts.json"), std::ios::binary);
   std::stringstream bytes;
   bytes << file.rdbuf();

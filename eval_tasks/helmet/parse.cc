@@ -44,7 +44,7 @@ Chain ReadChain(const PythonText& text, size_t begin) {
   }
 }
 
-// `text` without every "[" and digits after it; `with_space` asks for a space before it as well.
+// `text` without every "[" and digits after it; `with_space` requires a space before it.
 PythonText WithoutOpenings(const PythonText& text, bool with_space) {
   const size_t lead = with_space ? 2 : 1;
   PythonText kept;

@@ -1,6 +1,6 @@
-// HELMET's parsing of what a model wrote: the answer after a prefix, a ranking of ids, an answer without citations.
+// HELMET's parsing of outputs: the answer after a prefix, a ranking of ids, an answer without citations.
 //
-// Each is the reference's regular expression, followed to the letter with Python's Unicode rules
+// Each is the reference's regular expression, implemented exactly with Python's Unicode rules
 // (eval_tasks/python/text.h).
 //
 // Source: HELMET, utils.py and eval_alce.py, commit 4526dfb.
@@ -18,11 +18,11 @@ namespace varifocal::helmet {
 // prefix at its start dropped.
 std::string ParseOutput(absl::string_view output, absl::string_view prefix = "Answer:");
 
-// Ids in the order of the longest chain "3 > 1 > 2", each with its score: how many stand from it to the end, counted
-// before repeated ids are dropped. Without any number: the whole text, as one id.
+// Ids in the order of the longest chain "3 > 1 > 2", each with its score: the number of ids from it to the end, counted
+// before duplicates are dropped. Without any number: the whole text, as one id.
 std::vector<std::pair<std::string, int>> ParseRankings(absl::string_view output);
 
-// What ALCE's scorer reads: runs of newlines as one space, without end-of-turn marks and citations.
+// The input of ALCE's scorer: runs of newlines as one space, without end-of-turn marks and citations.
 std::string WithoutCitations(absl::string_view output);
 
 }  // namespace varifocal::helmet

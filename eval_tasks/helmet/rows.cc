@@ -69,8 +69,7 @@ absl::StatusOr<TaskIndex> ParseTaskIndex(absl::string_view json) {
   }
   TaskIndex index;
   ASSIGN_OR_RETURN(index.kind, GetString(object, "kind"));
-  if (!IsKind(index.kind))
-    return absl::InvalidArgumentError(absl::StrCat("no HELMET kind is called \"", index.kind, "\""));
+  if (!IsKind(index.kind)) return absl::InvalidArgumentError(absl::StrCat("unknown HELMET kind \"", index.kind, "\""));
   ASSIGN_OR_RETURN(index.user_template, GetString(object, "user_template"));
   ASSIGN_OR_RETURN(index.system_template, GetString(object, "system_template"));
   ASSIGN_OR_RETURN(index.separator, GetString(object, "separator"));
@@ -85,7 +84,7 @@ absl::StatusOr<TaskIndex> ParseTaskIndex(absl::string_view json) {
   for (const auto& [key, value] : lengths->items()) {
     int length = 0;
     if (!absl::SimpleAtoi(key, &length) || length < 1 || !value.is_object()) {
-      return absl::InvalidArgumentError(absl::StrCat("\"lengths\" has the key \"", key, "\", which is no length"));
+      return absl::InvalidArgumentError(absl::StrCat("\"lengths\" has the key \"", key, "\", which is not a length"));
     }
     absl::StatusOr<LengthEntry> entry = EntryFromJson(value);
     if (!entry.ok()) return Annotate(entry.status(), absl::StrCat("length ", key));

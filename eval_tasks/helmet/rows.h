@@ -1,7 +1,7 @@
-// Imported rows: the files that `suites import-helmet` writes and a task of kind `helmet` asks.
+// Imported rows: the files written by `suites import-helmet` and read by tasks of kind `helmet`.
 //
-// A task has one index file: which templates and measure, and for each context length a file of rows. A row holds what
-// the templates' slots become, the context apart from the rest because it alone gives way when a prompt is too long.
+// A task has one index file: templates, measure, and a file of rows per context length. A row has the values of the
+// templates' slots; the context is separate because only it is truncated when a prompt is too long.
 //
 // Source: docs/helmet.md, which states both formats.
 #pragma once
@@ -36,9 +36,8 @@ struct TaskIndex {
   std::string separator;
   std::vector<std::string> stop_strings;
   bool chat = false;
-  std::optional<std::string>
-      system_message;  // sent before the user's when asked with chat; upstream sends an empty one
-  Json settings;       // upstream's max_test_samples, shots and seed, and the profile
+  std::optional<std::string> system_message;  // sent before the user's with chat; upstream sends an empty one
+  Json settings;                              // upstream's max_test_samples, shots and seed, and the profile
   std::map<int, LengthEntry> lengths;
 };
 
@@ -47,14 +46,14 @@ std::string DumpTaskIndex(const TaskIndex& index);
 
 struct ImportedRow {
   std::string id;        // of the row in its file
-  std::string question;  // names the question, whatever the length
+  std::string question;  // identifies the question independent of the length
   std::string cluster;   // questions that are not independent
   std::string context;
   SlotValues values;  // of the other slots
   std::vector<std::string> gold;
-  Json reference;  // the gold answer in the measure's own shape
+  Json reference;  // the gold answer in the measure's format
   double depth = 0;
-  int length_cut_tokens = 0;  // by the length tokenizer, when the rows were made
+  int length_cut_tokens = 0;  // by the length tokenizer, at import
   bool gold_survived_length_cut = true;
   Json item = Json::object();  // further fields of upstream's data item, for the export
 };

@@ -47,7 +47,7 @@ absl::StatusOr<Texts> GoldTexts(const Json& gold) {
 }
 
 absl::StatusOr<std::vector<Texts>> GoldGroups(const Json& gold, const char* key) {
-  // Without any text an item is never found, as upstream has it.
+  // As in upstream, an item without any text is never found.
   constexpr absl::string_view kShape = "a list with at least 1 item, each a list of texts";
   std::vector<Texts> groups;
   if (!gold.is_array() || gold.empty()) return BadGold(kShape);
@@ -139,7 +139,7 @@ absl::StatusOr<Json> ScoreLabel(absl::string_view output, const Json& gold, cons
   return object;
 }
 
-// Gold is the letter and "X. text"; the second standing in the output, in whatever case, makes both matches true.
+// Gold is the letter and "X. text"; if the output contains the second, ignoring case, both matches are true.
 absl::StatusOr<Json> ScoreChoice(absl::string_view output, const Json& gold, const Json&) {
   ASSIGN_OR_RETURN(const Texts texts, GoldTexts(gold));
   if (texts.size() < 2) return BadGold("a list of the letter and \"LETTER. text\"");
@@ -161,11 +161,10 @@ absl::StatusOr<Json> ScoreRuler(absl::string_view output, const Json& gold, cons
 
 absl::StatusOr<Json> ParseOnly(absl::string_view output, const Json&, const Json& options) {
   ASSIGN_OR_RETURN(const std::optional<std::string> prefix, FindString(options, "prefix"));
-  // Upstream puts it into a regular expression as it stands.
+  // Upstream inserts it into a regular expression unescaped.
   if (const size_t at = prefix.value_or("").find_first_of("\\^$.|?*+()[]{}"); at != std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"prefix\" is \"", *prefix, "\", whose \"", prefix->substr(at, 1),
-                     "\" would be a rule of a regular expression; it must be plain text."));
+    return absl::InvalidArgumentError(absl::StrCat("\"prefix\" is \"", *prefix, "\", whose \"", prefix->substr(at, 1),
+                                                   "\" is a regular expression; it must be plain text."));
   }
   return Json{{"parsed_output", ParseOutput(output, prefix.value_or("Answer:"))}};
 }
@@ -209,7 +208,7 @@ absl::StatusOr<DocumentLabels> GoldLabels(const Json& gold) {
   return labels;
 }
 
-// As Python's round(value, 5): the nearest of the exact binary value, written and read back.
+// As Python's round(value, 5): rounds the exact binary value via decimal text.
 double Rounded(double value) {
   char text[64];
   std::snprintf(text, sizeof(text), "%.5f", value);
@@ -336,10 +335,10 @@ struct Row {
 const std::vector<Row>& Table() {
   static const std::vector<Row> table = {
       {{"calculate_metrics", "texts", "matches, F1 and ROUGE of the unchanged output"}, &ScoreMetrics},
-      {{"default", "texts", "the better of the whole output and of what follows \"Answer:\""}, &ScoreDefault},
+      {{"default", "texts", "the better of the whole output and of the text after \"Answer:\""}, &ScoreDefault},
       {{"json_kv", "texts", "the same with \"corresponding value:\""}, &ScoreJsonKv},
       {{"multi_lexsum", "texts", "the same with \"Summary:\""}, &ScoreSummary},
-      {{"icl", "texts", "what follows \"label:\" alone"}, &ScoreLabel},
+      {{"icl", "texts", "only the text after \"label:\""}, &ScoreLabel},
       {{"infbench_choice", "[letter, \"LETTER. text\"]",
         "as default, and right when the output contains the option's text"},
        &ScoreChoice},
@@ -351,7 +350,7 @@ const std::vector<Row>& Table() {
        &ScoreAsqa},
       {{"alce_qampari", "[[alias, ..], ..]", "precision and recall of a list with commas, citations removed"},
        &ScoreQampari},
-      {{"parse_output", "none", "what follows the prefix on its line"}, &ParseOnly},
+      {{"parse_output", "none", "the text after the prefix on its line"}, &ParseOnly},
       {{"parse_rankings", "none", "the longest chain of ids, with scores"}, &ParseRankingsOnly},
       {{"normalize_answer", "none", "lower case, without punctuation and articles"}, &NormalizeOnly},
   };
@@ -380,7 +379,7 @@ absl::StatusOr<Json> Score(absl::string_view kind, absl::string_view output, con
     names.push_back(row.info.name);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("no HELMET kind is called \"", kind, "\"", DidYouMean(std::string(kind), names)));
+      absl::StrCat("unknown HELMET kind \"", kind, "\"", DidYouMean(std::string(kind), names)));
 }
 
 absl::StatusOr<double> ScoreValue(absl::string_view kind, absl::string_view value, const MetricInput& input) {

@@ -1,10 +1,10 @@
 // HELMET's post-processing and measures of one answer, by kind, in upstream's names.
 //
-// A kind is what upstream's loader does with an output: `default` takes, of each measure, the better of the whole
-// output and of its parsed part; `icl` judges the parsed part alone; and so on (docs/helmet.md). The output is what
-// upstream scores: with the rendered system template before it when no chat template is used.
+// A kind is the post-processing of upstream's loader: `default` takes, for each measure, the better of the whole output
+// and of its parsed part; `icl` scores only the parsed part; and so on (docs/helmet.md). As in upstream, the output
+// includes the rendered system template when no chat template is used.
 //
-// Errors: INVALID_ARGUMENT for an unknown kind, and for a gold answer that has not the kind's shape.
+// Errors: INVALID_ARGUMENT for an unknown kind, and for a gold answer without the kind's shape.
 // Source: HELMET commit 4526dfb; equal to its own functions on generated outputs
 // (recipes/goldens/make_helmet_metrics.py).
 #pragma once
@@ -21,7 +21,7 @@ namespace varifocal::helmet {
 
 struct KindInfo {
   std::string name;
-  std::string gold;  // the shape of the gold answer, for people
+  std::string gold;  // description of the gold answer's shape
   std::string summary;
 };
 

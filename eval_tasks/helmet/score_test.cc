@@ -1,6 +1,6 @@
-// HELMET's parsing and measures: against upstream's own functions on generated outputs, which this test draws again
-// from the tables in the golden file (recipes/goldens/make_helmet_metrics.py), to the bit; and against examples by
-// hand.
+// HELMET's parsing and measures: equal to the bit to upstream's functions on generated outputs, which this test
+// regenerates from the tables in the golden file (recipes/goldens/make_helmet_metrics.py);
+// and hand-checked examples.
 #include "eval_tasks/helmet/score.h"
 
 #include <cstdio>
@@ -236,7 +236,7 @@ TEST(PythonTextTest, CapitalizesAsPythonDoes) {
   }
 }
 
-TEST(HelmetScoreTest, ParsesAsTheSpecificationSays) {
+TEST(HelmetScoreTest, ParsesAsSpecified) {
   EXPECT_EQ(ParseOutput("Paris\nAnswer: London"), "London");
   EXPECT_EQ(ParseOutput("Answer:Answer: 42"), "42");
   EXPECT_EQ(ParseOutput("\nfoo"), "");
@@ -248,7 +248,7 @@ TEST(HelmetScoreTest, ParsesAsTheSpecificationSays) {
   EXPECT_EQ(ParseOutput("\u0130s \u017Fo: a", "is so:"), "a");
   EXPECT_EQ(ParseOutput("STRASSE: a", "straße:"), "STRASSE: a");
   EXPECT_THAT(Score("parse_output", "a", Json(), Json{{"prefix", "A (b):"}}).status().message(),
-              testing::HasSubstr("\"(\" would be a rule of a regular expression"));
+              testing::HasSubstr("\"(\" is a regular expression"));
   EXPECT_EQ(Score("alce_asqa", "a b", ParseJson(R"([["b"], []])").value()).value()["str_em"], 0.5);
   EXPECT_EQ(Score("alce_qampari", "a, b", ParseJson(R"([["b"], []])").value()).value()["qampari_rec"], 0.5);
   using Rankings = std::vector<std::pair<std::string, int>>;
@@ -258,7 +258,7 @@ TEST(HelmetScoreTest, ParsesAsTheSpecificationSays) {
   EXPECT_EQ(ParseRankings("1 > 2, 10 > 20 > 30"), (Rankings{{"10", 3}, {"20", 2}, {"30", 1}}));
 }
 
-TEST(HelmetScoreTest, MeasuresAsTheSpecificationSays) {
+TEST(HelmetScoreTest, MeasuresAsSpecified) {
   const Json labels = {{"1", 3}, {"2", 2}, {"3", 0}, {"4", 1}};
   const Json at10 = {{"k_values", {10}}};
   EXPECT_EQ(Score("rerank", "1>2>4>3", labels, at10).value()["NDCG@10"], 1.0);
@@ -283,9 +283,9 @@ TEST(HelmetScoreTest, MeasuresAsTheSpecificationSays) {
   }
 }
 
-TEST(HelmetScoreTest, BadInputIsToldInOneSentence) {
+TEST(HelmetScoreTest, BadInputIsRejectedInOneSentence) {
   EXPECT_EQ(Score("defualt", "x", "y").status().message(),
-            "no HELMET kind is called \"defualt\"; did you mean \"default\"?");
+            "unknown HELMET kind \"defualt\"; did you mean \"default\"?");
   EXPECT_FALSE(Score("default", "x", Json::array()).ok());
   EXPECT_FALSE(Score("default", "x", 7).ok());
   EXPECT_FALSE(Score("rerank", "1 > 2", Json{{"1", "high"}}).ok());

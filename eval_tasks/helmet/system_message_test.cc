@@ -1,5 +1,5 @@
-// The system message of an imported task: kept in its index, said before every prompt in a chat format and nowhere
-// else, and counted when a context is cut. Token ids are compared with those of the whole text, written out here.
+// The system message of an imported task: stored in its index, prepended to every prompt in a chat format only, and
+// counted when a context is truncated. Token ids are compared with those of the literal text.
 #include <unistd.h>
 
 #include <filesystem>
@@ -32,7 +32,7 @@ class SystemMessageTest : public testing::Test {
               absl::StrCat("system_", testing::UnitTest::GetInstance()->current_test_info()->name(), "_", getpid());
     fs::create_directories(folder_);
     std::string rows;
-    for (const int sentence_count : {1, 40}) {  // the second is cut
+    for (const int sentence_count : {1, 40}) {  // the second is truncated
       ImportedRow row;
       row.id = row.question = row.cluster = absl::StrCat(sentence_count);
       for (int i = 0; i < sentence_count; ++i) absl::StrAppend(&row.context, "The city is number ", i, ". ");
@@ -76,7 +76,7 @@ class SystemMessageTest : public testing::Test {
   ChatFormat format_;
 };
 
-TEST_F(SystemMessageTest, IsInTheIndexWhereThereIsOne) {
+TEST_F(SystemMessageTest, IsStoredInTheIndex) {
   const std::string without = DumpTaskIndex(index_);
   EXPECT_FALSE(absl::StrContains(without, "system_message"));
   EXPECT_FALSE(ParseTaskIndex(without)->system_message.has_value());
@@ -89,7 +89,7 @@ TEST_F(SystemMessageTest, IsInTheIndexWhereThereIsOne) {
   EXPECT_THAT(std::string(ParseTaskIndex(bad.dump()).status().message()), HasSubstr("system_message"));
 }
 
-TEST_F(SystemMessageTest, IsSaidBeforeThePromptInAChatFormat) {
+TEST_F(SystemMessageTest, PrecedesThePromptInAChatFormat) {
   const std::string prompt = "The city is number 0. \n Which city? \n";
   index_.system_message = " Be brief. ";
   EXPECT_EQ(Made(true).prompt, prompt);
@@ -105,17 +105,17 @@ TEST_F(SystemMessageTest, IsSaidBeforeThePromptInAChatFormat) {
   EXPECT_EQ(Made(true).token_ids, Ids(absl::StrCat("<|begin|>user\n", prompt, "<|end|>\n")));
 }
 
-TEST_F(SystemMessageTest, IsLeftOutOfPromptsThatHaveNoPlaceForIt) {
+TEST_F(SystemMessageTest, IsOmittedWhereUnsupported) {
   const std::vector<int32_t> plain = Made(false).token_ids, chat = Made(true).token_ids;
   index_.system_message = "Be brief.";
   EXPECT_EQ(Made(false).token_ids, plain);
   EXPECT_EQ(Open(false)->system_message(), std::nullopt);
   EXPECT_EQ(Open(true)->system_message(), "Be brief.");
   format_.with_system.reset();
-  EXPECT_EQ(Made(true).token_ids, chat) << "the template refuses one";
+  EXPECT_EQ(Made(true).token_ids, chat) << "the template rejects one";
 }
 
-TEST_F(SystemMessageTest, TakesItsPartOfTheLength) {
+TEST_F(SystemMessageTest, CountsTowardsTheLength) {
   const Sample shorter = Made(true, 1);
   index_.system_message = "Answer in one word, and if no city is named, say so.";
   const Sample longer = Made(true, 1);

@@ -28,7 +28,7 @@ bool HoldsAny(absl::string_view text, const std::vector<std::string>& needles) {
   });
 }
 
-// The rows of one length, opened when first asked for.
+// The rows of one length, opened on first use.
 struct LoadedRows {
   std::unique_ptr<JsonRowFile> file;
   struct Identity {
@@ -206,8 +206,8 @@ absl::StatusOr<std::string> WithoutLastTokens(absl::string_view context, int64_t
   ASSIGN_OR_RETURN(const std::vector<TextRange> offsets, tokenizer.TokenOffsets(context));
   const auto count = static_cast<int64_t>(offsets.size());
   if (cut > count) {
-    return absl::OutOfRangeError(
-        absl::StrCat("the prompt is ", cut, " tokens too long; its context, which alone may be cut, has ", count));
+    return absl::OutOfRangeError(absl::StrCat(
+        "the prompt is ", cut, " tokens too long; its context, the only part that may be truncated, has ", count));
   }
   return std::string(context.substr(0, offsets[static_cast<size_t>(count - cut)].begin));
 }
@@ -221,7 +221,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeHelmetTask(const TaskSpec& spec) {
   const std::string& expected = GetText(spec.parameters, "sha256");
   if (!expected.empty() && expected != digest) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, ": the SHA-256 of the file is not ", expected, " as the job says"));
+        absl::StrCat(path, ": the SHA-256 of the file is not ", expected, " as recorded in the job"));
   }
   absl::StatusOr<helmet::TaskIndex> index = helmet::ParseTaskIndex(bytes);
   if (!index.ok()) return Annotate(index.status(), path);

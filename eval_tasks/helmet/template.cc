@@ -25,7 +25,7 @@ absl::StatusOr<Template> Template::Parse(absl::string_view text) {
       result.texts_.emplace_back();
       i = close;
     } else if (c == '}') {
-      return absl::InvalidArgumentError(absl::StrCat("the brace at byte ", i, " of a template closes nothing"));
+      return absl::InvalidArgumentError(absl::StrCat("the brace at byte ", i, " of a template is unmatched"));
     } else {
       result.texts_.back() += c;
     }

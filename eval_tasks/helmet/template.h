@@ -1,7 +1,7 @@
-// A Python format string: text with {slots}, doubled braces for braces; filled in once, so that braces in what is
-// filled in stay as they are.
+// A Python format string: text with {slots}, doubled braces for literal braces;
+// braces in slot values are not expanded.
 //
-// A slot's name is whatever stands between its braces, "answer[0]" as well; slots without a name are called 0, 1, ..
+// A slot's name is the text between its braces, e.g. "answer[0]"; slots without a name are called 0, 1, ..
 //
 // Errors: INVALID_ARGUMENT for unpaired braces, and for a slot that has no value.
 #pragma once
@@ -22,9 +22,9 @@ class Template {
  public:
   static absl::StatusOr<Template> Parse(absl::string_view text);
 
-  const std::vector<std::string>& slots() const { return slots_; }  // in order, repeated ones as often as they stand
+  const std::vector<std::string>& slots() const { return slots_; }  // in order, with duplicates
   absl::StatusOr<std::string> Render(const SlotValues& values) const;
-  // The same with further values, which count first.
+  // The same with further values, which take precedence.
   absl::StatusOr<std::string> Render(const SlotValues& first, const SlotValues& values) const;
 
  private:
@@ -32,9 +32,9 @@ class Template {
   std::vector<std::string> slots_;
 };
 
-// str(value) of a value as Python reads it from JSON; nothing for lists and objects.
+// str(value) of a value parsed from JSON by Python; nullopt for lists and objects.
 absl::StatusOr<std::string> PythonStr(const Json& value);
-// The same for lists too, as Python prints what stands in them.
+// The same, also for lists, with repr() of their items.
 absl::StatusOr<std::string> PythonRepr(const Json& value);
 
 }  // namespace varifocal::helmet

@@ -57,7 +57,7 @@ absl::StatusOr<double> ScoreMultipleChoiceNormalized(const MetricInput& input) {
   }
   std::vector<double> values;
   for (size_t i = 0; i < input.continuations.size(); ++i) {
-    // A space before a choice parts it from the prompt; further ones are its own. A choice of no characters is never taken.
+    // One leading space separates a choice from the prompt; further ones belong to it. An empty choice is never selected.
     const int64_t length = CountCharacters(absl::StripPrefix(input.continuations[i], " "));
     const double value = input.continuation_scores[i].log_likelihood;
     values.push_back(length == 0 ? -std::numeric_limits<double>::infinity() : value / static_cast<double>(length));

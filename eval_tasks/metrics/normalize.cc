@@ -24,7 +24,7 @@ std::vector<std::string> NormalizedWords(absl::string_view text) {
   for (CodePoint point : PythonLower(ToPythonText(text))) {
     if (!IsAsciiPunctuation(point)) points.push_back(point);
   }
-  // Articles are runs of word characters, which lie inside the runs of non-space that become words.
+  // Articles are runs of word characters inside the runs of non-space that become words.
   for (size_t begin = 0; begin < points.size();) {
     size_t end = begin;
     while (end < points.size() && IsPythonWordCharacter(points[end])) ++end;

@@ -2,7 +2,7 @@
 //
 // The reference is a line of Python, so its Unicode rules are Python's: str.lower() with the final sigma and the dotted
 // capital I, `\b` between letters or digits and everything else (a combining accent is not a letter), str.split().
-// Note that the answer "A" normalises to nothing, and that nothing is inside every text.
+// Note that the answer "A" normalises to "", which every text contains.
 //
 // Bytes that are not UTF-8 count as U+FFFD each.
 // Source: SQuAD's evaluation script as HELMET uses it (normalize_answer).
@@ -16,7 +16,7 @@
 namespace varifocal {
 
 std::string NormalizeAnswer(absl::string_view text);
-std::vector<std::string> NormalizedWords(absl::string_view text);  // what NormalizeAnswer joins by spaces
+std::vector<std::string> NormalizedWords(absl::string_view text);  // the words that NormalizeAnswer joins by spaces
 int64_t CountCharacters(absl::string_view text);                   // code points
 
 }  // namespace varifocal

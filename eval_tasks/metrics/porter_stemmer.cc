@@ -73,7 +73,7 @@ struct Rule {
   bool (*condition)(string_view stem);
 };
 
-// The first rule whose suffix fits decides, also when its condition fails.
+// Only the first rule with a matching suffix is tried, also when its condition fails.
 std::string Apply(string_view word, absl::Span<const Rule> rules) {
   for (const Rule& rule : rules) {
     if (!EndsWith(word, rule.suffix)) continue;

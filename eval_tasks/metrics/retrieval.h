@@ -1,7 +1,7 @@
 // Measures of a ranking against graded labels, as trec_eval defines them: NDCG, MAP, recall and precision at a depth,
 // and the reciprocal rank of the first relevant document.
 //
-// NDCG has linear gain (the label itself) and the discount log2(rank + 1); its ideal is the labels in falling order. A
+// NDCG has linear gain (the label itself) and the discount log2(rank + 1); its ideal is the labels in descending order. A
 // document without a label counts 0 and keeps its rank. Documents with a label of at least 1 are relevant.
 //
 // Source: trec_eval 9 through pytrec_eval, to which results are equal at 5 decimals.

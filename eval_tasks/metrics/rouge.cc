@@ -17,7 +17,7 @@ RougeScore FromShares(double precision, double recall) {
   return {precision, recall, precision + recall > 0 ? 2 * precision * recall / (precision + recall) : 0.0};
 }
 
-// Numbers for words, the same on both sides.
+// Maps words to numbers, consistently on both sides.
 class Vocabulary {
  public:
   WordIds Ids(const std::vector<std::string>& words) {

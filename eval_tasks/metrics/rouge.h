@@ -1,11 +1,11 @@
 // ROUGE-1, -2, -L and -Lsum as the rouge-score package computes them with its stemmer.
 //
 // Words are runs of a-z and 0-9 of the lowered text; those of more than three letters are stemmed. ROUGE-Lsum takes
-// lines for sentences and, for each line of the reference, the union of its longest common subsequences with every line
-// of the prediction; a word counts at most as often as it stands on both sides.
+// lines as sentences and, for each line of the reference, the union of its longest common subsequences with every line
+// of the prediction; a word counts at most as often as it occurs on both sides.
 //
 // Source: Lin 2004; rouge-score 0.1.2, to which results are equal to the bit (recipes/goldens/make_helmet_metrics.py).
-// Cost:   the product of the word counts in time and, a bit a cell, in memory.
+// Cost:   the product of the word counts in time and, one bit per cell, in memory.
 #pragma once
 
 #include <string>

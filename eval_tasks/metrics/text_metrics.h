@@ -9,12 +9,12 @@
 namespace varifocal {
 
 absl::StatusOr<double> ScoreExactMatch(const MetricInput& input);           // normalised texts are equal
-absl::StatusOr<double> ScoreSubstringExactMatch(const MetricInput& input);  // normalised gold lies in the prediction
+absl::StatusOr<double> ScoreSubstringExactMatch(const MetricInput& input);  // the prediction contains normalised gold
 // Harmonic mean of precision and recall over the multisets of normalised words; 0 where one side is "yes", "no" or
 // "noanswer" and the other differs.
 absl::StatusOr<double> ScoreTokenF1(const MetricInput& input);
-// RULER's recall: how many of the gold answers stand in the prediction, both in lower case and else as they are; the
-// share of them, or whether it is one at least.
+// RULER's recall: the gold answers contained in the prediction, both lower-cased and otherwise unchanged; their share,
+// or whether there is at least one.
 absl::StatusOr<double> ScoreStringMatchAll(const MetricInput& input);
 absl::StatusOr<double> ScoreStringMatchPart(const MetricInput& input);
 

@@ -24,7 +24,7 @@ double TwoWordsToUnit(uint32_t first, uint32_t second) {
   return ((first >> 5) * 67108864.0 + (second >> 6)) / 9007199254740992.0;
 }
 
-// numpy's SeedSequence: entropy words stirred into a pool of four, from which state words are drawn.
+// numpy's SeedSequence: entropy words mixed into a pool of four, from which state words are generated.
 class SeedSequence {
  public:
   explicit SeedSequence(absl::Span<const uint32_t> entropy) {
@@ -144,7 +144,7 @@ int64_t PythonRandom::RandInt(int64_t low, int64_t high) {
 
 std::vector<size_t> PythonRandom::Sample(size_t bound, size_t count) {
   VF_CHECK(count <= bound);
-  // A pool of all indices, or a set of the seen ones, whichever CPython thinks is smaller: they draw differently.
+  // A pool of all indices, or a set of the selected ones, by CPython's size rule: the draws differ.
   double set_size = 21;
   if (count > 5) {
     set_size += std::pow(4, std::ceil(std::log(static_cast<double>(count * 3)) / std::log(4.0)));

@@ -1,15 +1,15 @@
-// Other people's random numbers: the draws of CPython's `random` and of numpy, to the bit.
+// Bit-exact reimplementation of the draws of CPython's `random` and of numpy.
 //
-// A benchmark that was published with a Python program is defined by that program's draws. Whoever wants the same rows,
-// demonstrations and label maps needs the same generators; nothing else here should use them (base/random.h).
+// A benchmark published as a Python program is defined by that program's draws. Reproducing its rows, demonstrations and
+// label maps requires the same generators; all other code uses base/random.h.
 //
 // PythonRandom is random.Random(seed) for seeds below 2^64. NumpyRandom is numpy.random.default_rng(seed), as
 // datasets.Dataset.shuffle(seed=..) uses it. NumpyLegacyRandom is numpy.random.seed(seed) and its global state.
 //
 // Threads: one at a time.
 // Source:  Matsumoto and Nishimura 1998 (MT19937); O'Neill 2014 (PCG64, XSL-RR); the draws are those of CPython 3.11
-// and
-//          numpy 2, checked against vectors that recipes/goldens/make_random.py took from them.
+//          and numpy 2, checked against vectors generated with them
+//          (recipes/goldens/make_random.py).
 #pragma once
 
 #include <array>
@@ -91,14 +91,14 @@ class NumpyLegacyRandom {
 
   int64_t RandInt(int64_t low, int64_t high);  // numpy.random.randint: `high` is excluded; at most 2^32 values
   double Uniform();                            // numpy.random.random_sample()
-  // The seed that Dataset.shuffle() without one takes from the global state, which moves on by one Uniform.
+  // The seed of an unseeded Dataset.shuffle(), taken from the global state, which advances by one Uniform.
   uint32_t TakeShuffleSeed();
 
  private:
   MersenneTwister twister_;
 };
 
-// int(sha256(text).hexdigest(), 16) % 2**31, the seed of what belongs to one row.
+// int(sha256(text).hexdigest(), 16) % 2**31, the seed for one row.
 uint32_t Sha256Seed(absl::string_view text);
 
 // random_state.train_test_split(test_size=share, seed=seed): the test rows are the first ones of the permutation.

@@ -1,5 +1,5 @@
-// Borrowed generators: against what CPython and numpy draw (recipes/goldens/make_random.py), and against the vectors
-// that HELMET's specification lists.
+// Reimplemented generators: against draws of CPython and numpy (recipes/goldens/make_random.py), and against the vectors
+// in HELMET's specification.
 #include "eval_tasks/python/random.h"
 
 #include <fstream>
@@ -58,7 +58,7 @@ const Json& Golden() {
   return golden;
 }
 
-TEST(PythonRandomTest, DrawsWhatCPythonDraws) {
+TEST(PythonRandomTest, EqualsCPython) {
   ASSERT_GE(Golden()["python"].size(), 10u);
   for (const Json& row : Golden()["python"]) {
     const uint64_t seed = SeedOf(row);
@@ -120,7 +120,7 @@ TEST(PythonRandomTest, SelectionsOfTheSpecification) {
   EXPECT_EQ(Head(NumpyRandom(1127077173).Permutation(1000), 6), (Indices{84, 8, 20, 178, 163, 611}));
 }
 
-TEST(NumpyRandomTest, PermutesAsNumpyDoes) {
+TEST(NumpyRandomTest, PermutationsEqualNumpy) {
   int compared = 0;
   for (const Json& row : Golden()["numpy"]) {
     for (const Json& pair : row["permutation"]) {
@@ -149,7 +149,7 @@ TEST(NumpyRandomTest, SplitsLikeDatasets) {
   EXPECT_EQ(Head(split.train, 5), (std::vector<size_t>{13776, 212, 15687, 14091, 21015}));
 }
 
-TEST(NumpyLegacyRandomTest, DrawsWhatNumpyDraws) {
+TEST(NumpyLegacyRandomTest, EqualsNumpy) {
   for (const Json& row : Golden()["legacy"]) {
     const uint32_t seed = row["seed"];
     SCOPED_TRACE(seed);

@@ -58,8 +58,8 @@ bool IsFinalSigma(const PythonText& points, size_t at) {
   return after == points.size() || !IsCased(points[after]);
 }
 
-// One character for all that re.IGNORECASE takes for the same: the lower case, and where letters of one upper case have
-// several, the first of them (CPython's re/_casefix.py has these).
+// A representative of the characters that re.IGNORECASE treats as equal: the lower case, and where several lower-case
+// letters share an upper case, the first of them (listed in CPython's re/_casefix.py).
 CodePoint WithoutCase(CodePoint point) {
   static constexpr CodePoint kAlike[][3] = {
       {0x69, 0x131},   {0x73, 0x17F},   {0xB5, 0x3BC},    {0x345, 0x3B9, 0x1FBE},  {0x390, 0x1FD3},  {0x3B0, 0x1FE3},

@@ -1,6 +1,6 @@
-// Text as Python sees it: code points, str.lower(), str.strip(), and the character classes of its `re` module.
+// Python's text functions: code points, str.lower(), str.strip(), and the character classes of its `re` module.
 //
-// The reference metrics are Python; where their rules for Unicode differ from C's or from PCRE's, Python's count: the
+// The reference metrics are Python; where their rules for Unicode differ from C's or from PCRE's, Python's apply: the
 // final sigma and the dotted capital I when lowering, four information separators as white space, Arabic-Indic digits
 // as \d, the long s as an "s" when case is ignored.
 //

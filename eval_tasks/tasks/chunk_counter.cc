@@ -7,12 +7,13 @@
 namespace varifocal {
 namespace {
 
-// One blank in 32 is a border: chunks are long enough that seams are rare, and short enough that a change costs little.
+// One blank in 32 is a boundary: chunks are long enough that boundary effects are rare, and short enough that a change
+// is cheap.
 constexpr uint64_t kBorderMask = 31;
 
 bool IsBlank(char c) { return c == ' ' || c == '\n'; }
 
-// Of the eight bytes before `at`; mixed so that the low bits see all of them.
+// Hash of the eight bytes before `at`; mixed so that the low bits depend on all of them.
 bool IsBorder(absl::string_view text, size_t at) {
   uint64_t recent = 0;
   for (size_t i = at < 8 ? 0 : at - 8; i < at; ++i) recent = recent << 8 | static_cast<unsigned char>(text[i]);

@@ -1,11 +1,11 @@
-// Token counts of texts that are nearly alike, at the cost of what differs.
+// Token counts of similar texts, at the cost of their differences.
 //
-// A text is cut where its own words say so (before a blank, when the bytes in front of it hash to a border), so that
-// two texts with a stretch in common have its chunks in common as well; each chunk is encoded once. What a tokenizer
-// does across a border is not seen: the sum is a close estimate, and exact for tokenizers that split at blanks.
+// A text is split by content-defined chunking (before a blank, when the hash of the bytes before it says so), so that
+// texts with a common part have common chunks; each chunk is encoded once. Merges across a boundary are missed: the sum
+// is a close estimate, and exact for tokenizers that split at blanks.
 //
 // Threads: one thread.
-// Cost:    a hash of the text, and an encoding of the chunks not met before, about 200 bytes each.
+// Cost:    a hash of the text, and an encoding of new chunks, about 200 bytes each.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ std::vector<int> PlaceAtDepths(const std::vector<double>& depths, int count) {
   int next_free = 0;
   for (int rank = 0; rank < planted_count; ++rank) {
     const int wanted = static_cast<int>(depths[order[rank]] * count);
-    const int last_possible = count - (planted_count - rank);  // leaves a place for each that follows
+    const int last_possible = count - (planted_count - rank);  // leaves an index for each later one
     places[order[rank]] = std::min(std::max(wanted, next_free), last_possible);
     next_free = places[order[rank]] + 1;
   }

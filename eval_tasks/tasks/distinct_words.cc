@@ -30,7 +30,7 @@ std::string DistinctWords::Draw(Random& random) {
     const std::vector<std::string>& second = TheLexicon().second;
     const size_t count = first.size() * first.size() * second.size();
     const size_t three = DrawUnused(used_threes_, [&] { return random.Below(count); });
-    // No word of `first` stands before one of `second`: whoever writes this has written no pair.
+    // No word of `first` precedes one of `second`, so it contains no pair.
     return absl::StrCat(second[three % second.size()], "-", first[three / second.size() % first.size()], "-",
                         first[three / second.size() / first.size()]);
   }

@@ -1,9 +1,9 @@
-// Words that come up once in a context: pairs of the lexicon such as amber-falcon, and more where these run out.
+// Unique words of a context: pairs of the lexicon such as amber-falcon, and longer ones when these are exhausted.
 //
-// Every pair is given before the first word of three parts (falcon-amber-calm), in which no pair stands. A context of
-// a million tokens may need more than the 52,900 pairs; shorter ones see pairs alone.
+// All pairs are used before the first word of three parts (falcon-amber-calm), which contains no pair. A context of a
+// million tokens may need more than the 52,900 pairs; shorter ones use only pairs.
 //
-// Cost: a few nanoseconds a try, and as many tries as there are pairs for the last of them; never more than
+// Cost: a few nanoseconds per try, and as many tries as there are pairs for the last of them; at most
 //       kDistinctTriesMax.
 #pragma once
 
@@ -19,8 +19,8 @@ namespace varifocal {
 
 inline constexpr int kDistinctTriesMax = 1 << 20;
 
-// What `draw` gives that `used` has not, and has from then on. Of a space far larger than what is ever drawn from it:
-// half of it used, 1 in 10^300,000 comes to the end of the tries.
+// A draw that is not in `used`, inserted into it. For spaces far larger than the number of draws: with half of it used,
+// the tries are exhausted with probability 10^-300,000.
 template <typename Set, typename Draw>
 typename Set::value_type DrawUnused(Set& used, const Draw& draw) {
   for (int tries = 0; tries < kDistinctTriesMax; ++tries) {
@@ -36,7 +36,7 @@ class DistinctWords {
  public:
   DistinctWords();
 
-  std::string Draw(Random& random);  // another one than all before
+  std::string Draw(Random& random);  // distinct from all earlier ones
 
  private:
   std::vector<bool> is_used_;  // of the pairs

@@ -1,7 +1,7 @@
 // fact_tracking: facts about people and things, told in order and scattered over a long text (docs/tasks.md).
 //
-// The four questions of a context are about one world. The facts stand at random depths, in the order in which they
-// happened; a stated depth puts them all there.
+// The four questions of a context are about one world. The facts are at random depths, in chronological order; a given
+// depth places all of them there.
 //
 // Source: Kuratov et al. 2024, arXiv:2406.10149 (the idea; worlds and wording are our own,
 // eval_tasks/tasks/fact_world.h).

@@ -20,8 +20,8 @@ constexpr int kPeople = 6;
 constexpr int kThings = 6;
 constexpr int kPlaces = 8;
 constexpr int kNobody = -1;
-// One life in two, and more of longer ones, has enough to ask about (2,000 of each length from 24 facts on): that this
-// many have not is 1 in 10^300.
+// At least half of the simulated worlds, more of longer ones, have enough candidates (measured on 2,000 of each length
+// from 24 facts on): this many failures have probability 10^-300.
 constexpr int kLivesMax = 1000;
 
 std::vector<std::string> DrawNames(int count, Random& random) {
@@ -36,16 +36,16 @@ std::vector<std::string> DrawWords(const std::vector<std::string>& words, int co
   return drawn;
 }
 
-// People who walk about, take things with them, leave them and hand them on, told step by step.
+// A simulation of people who move, pick up, leave and hand over things; records a fact per event.
 class Household {
  public:
   struct Stay {
     int place;
-    std::vector<int> evidence;  // the facts that say so
+    std::vector<int> evidence;  // supporting facts
   };
   struct Thing {
     int holder = kNobody;
-    int taken_by = -1;  // fact; -1: nobody has touched it
+    int taken_by = -1;  // fact; -1: never picked up
     std::vector<Stay> stays;
   };
   struct Gift {
@@ -79,7 +79,7 @@ class Household {
     }
   }
 
-  // Only where the person is, or from nowhere: a thing that nobody has touched may be anywhere.
+  // Only at the person's place; a thing that was never picked up may be anywhere.
   bool CanTake(int person, int thing) const {
     const Thing& it = state_[thing];
     return it.holder == kNobody && where_[person] >= 0 && (it.stays.empty() || it.stays.back().place == where_[person]);
@@ -97,7 +97,7 @@ class Household {
     facts.push_back(absl::StrCat(name(it.holder), " left the ", things_[thing], " there."));
     it.holder = kNobody;
   }
-  // Those who are handed something are told apart by name alone; where they are plays no part.
+  // Receivers are identified by name only; their place does not matter.
   void Give(int thing, int receiver) {
     Thing& it = state_[thing];
     gifts.push_back({it.holder, thing, receiver, fact_count()});
@@ -114,8 +114,8 @@ class Household {
  private:
   Random& random_;
   std::vector<std::string> names_, places_, things_;
-  std::vector<int> where_;     // of each person; -1: not told yet
-  std::vector<int> moved_by_;  // the fact that says so
+  std::vector<int> where_;     // of each person; -1: unknown
+  std::vector<int> moved_by_;  // the supporting fact
   std::vector<Thing> state_;
 };
 
@@ -140,7 +140,7 @@ FactWorld MakeWherePerson(int fact_count, Random& random) {
   return world;
 }
 
-// Everybody goes somewhere, everything is picked up, and then anything may happen.
+// First every person moves and every thing is picked up, then random events.
 void LiveWithThings(Household& house, int fact_count) {
   for (int person = 0; person < kPeople; ++person) house.Move(person);
   for (int thing = 0; thing < kThings; ++thing) house.Take(house.Draw(kPeople), thing);
@@ -199,11 +199,11 @@ FactWorld MakeWhereBefore(int fact_count, Random& random) {
         break;
       }
     }
-    if (world.candidates.size() < kFactCandidatesMin) continue;  // too little was carried about: live again
+    if (world.candidates.size() < kFactCandidatesMin) continue;  // too few candidates: simulate again
     world.facts = std::move(house.facts);
     return world;
   }
-  VF_CHECK(false, "one life in two has enough to ask about");
+  VF_CHECK(false, "at least half of the worlds have enough candidates");
 }
 
 FactWorld MakeWhichSide(int fact_count, Random& random) {
@@ -243,7 +243,7 @@ FactWorld MakeWhoGave(int fact_count, Random& random) {
         house.Move(person);
       }
     }
-    std::map<std::pair<int, int>, int> times;  // that somebody got a thing
+    std::map<std::pair<int, int>, int> times;  // a person received a thing
     for (const Household::Gift& gift : house.gifts) ++times[{gift.thing, gift.receiver}];
     FactWorld world;
     for (const Household::Gift& gift : house.gifts) {
@@ -259,7 +259,7 @@ FactWorld MakeWhoGave(int fact_count, Random& random) {
     world.facts = std::move(house.facts);
     return world;
   }
-  VF_CHECK(false, "one life in two has enough to ask about");
+  VF_CHECK(false, "at least half of the worlds have enough candidates");
 }
 
 constexpr int kManyFacts = 400;

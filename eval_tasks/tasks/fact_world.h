@@ -1,8 +1,8 @@
-// Small worlds of people, places and things, told as facts one after the other, and what can be asked about them.
+// Small worlds of people, places and things, described by a sequence of facts, and candidate questions.
 //
-// Five kinds of question, after the first five tasks of bAbI: where somebody is (one fact), where a thing is (who has
-// it, and where that person went), where a thing was before, what lies beside what, and who gave what to whom. A
-// question has one answer, and knows the facts that it follows from.
+// Five kinds of question, after the first five tasks of bAbI: where a person is (one fact), where a thing is (its holder
+// and that person's place), where a thing was before, which place is next to which, and who gave what to whom. A
+// question has one answer, and lists its supporting facts.
 //
 // Source: Weston et al. 2015, arXiv:1502.05698 (the kinds); Kuratov et al. 2024, arXiv:2406.10149 (hiding them in
 // books).
@@ -25,7 +25,7 @@ struct FactQuestion {
 
 struct FactWorld {
   std::vector<std::string> facts;
-  std::vector<FactQuestion> candidates;  // all that may be asked, about different people or things
+  std::vector<FactQuestion> candidates;  // all candidates, about distinct people or things
 };
 
 struct FactKind {

@@ -14,22 +14,22 @@
 namespace varifocal {
 namespace {
 
-constexpr int kProbeUnits = 64;  // enough to see what a unit costs in company
-constexpr int kRoundsMax = 12;   // of changing the number of units
-constexpr int kGapAim = 8;       // tokens; exchanging units stops here: every exchange bends the mix of units
+constexpr int kProbeUnits = 64;  // enough to measure the marginal tokens of a unit
+constexpr int kRoundsMax = 12;   // adjustments of the number of units
+constexpr int kGapAim = 8;       // tokens; exchanging stops here, since every exchange biases the mix of units
 constexpr int kExchangedUnitsMax = 256;
 constexpr int kAlternativesPerUnit = 8;
-constexpr int kEstimatedSearchesMax = 3;  // before every probe is encoded whole
-constexpr size_t kTailBytes = 1024;       // of the shared text, encoded again with each question line
-constexpr size_t kAnchorBytes = 64;       // a text is cut for encoding at least this far before the byte looked for
-constexpr int kClosingPassesMax = 4;  // units gain in company what they gain alone with most tokenizers: one pass does
+constexpr int kEstimatedSearchesMax = 3;  // before falling back to whole encodings
+constexpr size_t kTailBytes = 1024;       // of the shared text, re-encoded with each question line
+constexpr size_t kAnchorBytes = 64;       // a text is split for encoding at least this far before the target byte
+constexpr int kClosingPassesMax = 4;      // token counts of units are additive for most tokenizers: usually one pass
 
 // One number of units, rendered and measured with the longest question line.
 struct Attempt {
   std::vector<Unit> units;
   std::vector<size_t> unit_begin;
   std::string shared;
-  int64_t token_count = 0;         // of the whole prompt; an estimate until `token_ids` are there
+  int64_t token_count = 0;         // of the whole prompt; an estimate until `token_ids` is set
   std::vector<int32_t> token_ids;  // of the whole prompt
 };
 
@@ -52,7 +52,7 @@ class Fitter {
         return FittedContext{std::move(best.units), std::move(best.unit_begin), std::move(best.shared),
                              *std::move(ids)};
       }
-      // Another question line turned out longer in place: measure with that one, with one unit fewer.
+      // Another question line has more tokens in place: measure with that one, with one unit fewer.
       is_exact_ = true;
       const int count = static_cast<int>(best.units.size()) - 1;
       if (count < plan_.unit_count_min()) return TooShort(budget_ + 1);
@@ -69,12 +69,12 @@ class Fitter {
     return static_cast<int64_t>(ids.size());
   }
 
-  // Probes are estimated from chunks, so that a probe costs what is new in it; what they find is encoded whole. Where a
-  // tokenizer is not the sum of its chunks, the estimate learns from that, and in the end gives way to whole encodings.
+  // Probes are estimated from chunks, so that a probe costs only its new parts; the result is encoded whole. Where token
+  // counts are not additive over chunks, the estimate is rescaled, and finally replaced by whole encodings.
   absl::StatusOr<Attempt> Search() {
     for (int search = 0; search < kEstimatedSearchesMax; ++search) {
       absl::StatusOr<Attempt> found = SearchOnce();
-      if (!found.ok()) break;  // an error is said of whole encodings alone
+      if (!found.ok()) break;  // errors are reported only from whole encodings
       const double estimate = static_cast<double>(found->token_count);
       is_exact_ = true;
       RETURN_IF_ERROR(Measure(*found));
@@ -153,7 +153,7 @@ class Fitter {
     const int high_limit = plan_.unit_count_max();
     ASSIGN_OR_RETURN(Attempt best, Try(low_limit));
     if (best.token_count > budget_) return TooShort(best.token_count);
-    // What a unit costs in company, from a small context against the smallest.
+    // The marginal tokens of a unit, from a small context against the smallest.
     const int probe_count = std::min(low_limit + kProbeUnits, high_limit);
     ASSIGN_OR_RETURN(Attempt probe, Try(probe_count));
     double unit_cost =
@@ -179,10 +179,9 @@ class Fitter {
     }
     const double gap = static_cast<double>(budget_ - best.token_count);
     if (static_cast<int>(best.units.size()) == high_limit && gap > unit_cost + kShortfallMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("context_length ", request_.context_length, " is too long for task \"", request_.task,
-                       "\": its lexicon gives ", high_limit, " different units, ",
-                       best.token_count + request_.max_new_tokens, " tokens with this tokenizer"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "context_length ", request_.context_length, " is too long for task \"", request_.task, "\": its lexicon has ",
+          high_limit, " distinct units, ", best.token_count + request_.max_new_tokens, " tokens with this tokenizer"));
     }
     return best;
   }
@@ -194,7 +193,7 @@ class Fitter {
     return absl::OkStatus();
   }
 
-  // Exchanges filler units, in random order, for the alternative that comes nearest to the gap without passing it.
+  // Exchanges filler units, in random order, for the alternative that fills most of the gap without exceeding it.
   absl::Status CloseGap(Attempt& attempt, int pass) {
     int64_t gap = budget_ - attempt.token_count;
     Random random(Sha256(absl::StrCat("exchange\n", ToHex(request_.filler_seed), "\n", pass, "\n")));
@@ -226,7 +225,7 @@ class Fitter {
       exchanges.push_back({index, std::exchange(attempt.units[index], *std::move(best))});
       gap -= best_gain;
     }
-    // In company the new units may cost more than alone: take exchanges back until the prompt fits.
+    // In context the new units may have more tokens than alone: undo exchanges until the prompt fits.
     while (!exchanges.empty()) {
       Render(attempt);
       RETURN_IF_ERROR(Measure(attempt));
@@ -241,12 +240,12 @@ class Fitter {
     return absl::OkStatus();
   }
 
-  // Where the end of a prompt may be encoded by itself: a blank at least kTailBytes before `byte` of the shared text such
-  // that what follows has the very ids by itself that it has in the whole. A token begins there, far from anything that
-  // changes at `byte` or behind it.
+  // A position from which the end of a prompt can be encoded separately: a blank at least kTailBytes before `byte` of the
+  // shared text after which the text has the same ids encoded alone as in the whole. A token begins there, far from any
+  // change at or after `byte`.
   struct Cut {
     size_t byte = 0;
-    std::ptrdiff_t head_count = 0;  // tokens in front of it
+    std::ptrdiff_t head_count = 0;  // tokens before it
   };
   absl::StatusOr<std::optional<Cut>> FindCut(const std::string& shared, size_t byte, absl::Span<const int32_t> ids,
                                              size_t question) const {
@@ -260,11 +259,11 @@ class Fitter {
     return std::optional<Cut>();
   }
 
-  // Encodes every question; nothing when one of them does not fit, which then counts as the longest. The end of the
-  // shared text is encoded with each line, what stands before it once.
+  // Encodes every question; nullopt when one of them does not fit, which then counts as the longest. The end of the shared
+  // text is encoded with each line, the text before it once.
   absl::StatusOr<std::optional<QuestionIds>> EncodeQuestions(const Attempt& attempt) {
     const std::string& shared = attempt.shared;
-    const std::vector<int32_t>& ids = attempt.token_ids;  // of the longest; Search left them
+    const std::vector<int32_t>& ids = attempt.token_ids;  // of the longest; set by Search
     std::optional<Cut> cut;
     if (plan_.questions().size() > 1) {
       ASSIGN_OR_RETURN(cut, FindCut(shared, shared.size(), ids, longest_question_));
@@ -290,9 +289,9 @@ class Fitter {
     return std::optional<QuestionIds>(std::move(all));
   }
 
-  // Where more than kShortfallMax tokens are left to any question: puts the beginning of what would come next behind
-  // the last filler, up to the end of a word if that is enough, otherwise as much as fits. Nothing else moves, so only
-  // the end of the prompt is encoded to find how much, and the prompt once more when that is known.
+  // Where any question has more than kShortfallMax tokens left: appends a prefix of the following text to the last filler,
+  // up to the end of a word if sufficient, otherwise as much as fits. Only the end of the prompt changes and is encoded
+  // during the search, and the whole prompt once at the end.
   absl::Status FillUp(Attempt& attempt, QuestionIds& ids) {
     auto is_shorter = [](const auto& a, const auto& b) { return a.size() < b.size(); };
     const auto [shortest, longest] = std::minmax_element(ids.begin(), ids.end(), is_shorter);
@@ -360,8 +359,8 @@ class Fitter {
   const int64_t budget_;
   size_t longest_question_ = 0;
   bool is_exact_ = false;       // probes are encoded whole
-  double chunk_scale_ = 1;      // tokens of a prompt for a token of its chunks
-  int64_t special_count_ = -1;  // that a tokenizer adds to a prompt
+  double chunk_scale_ = 1;      // tokens of a prompt per token of its chunks
+  int64_t special_count_ = -1;  // special tokens added by the tokenizer
 };
 
 size_t CommonPrefix(absl::Span<const int32_t> a, absl::Span<const int32_t> b) {
@@ -369,18 +368,18 @@ size_t CommonPrefix(absl::Span<const int32_t> a, absl::Span<const int32_t> b) {
                              a.begin());
 }
 
-// Finds the token at a byte. The text is walked in pieces that end before blanks; while each piece has the ids that
-// stand at its place in the prompt, one pass over the prompt serves every byte.
+// Finds the token at a byte. The text is processed in pieces that end before blanks; while the ids of each piece equal
+// those at its position in the prompt, one pass over the prompt is enough for all bytes.
 class TokenFinder {
  public:
   TokenFinder(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer)
       : prompt_(prompt), token_ids_(token_ids), tokenizer_(tokenizer) {}
 
   struct Border {
-    size_t same_count = 0;   // of the prompt's first ids, those of its first bytes alone
-    size_t alone_count = 0;  // ids of these bytes alone
+    size_t same_count = 0;   // length of the common prefix of the prompt's ids and those of its first bytes alone
+    size_t alone_count = 0;  // number of ids of these bytes alone
   };
-  // Bytes come in any order; ascending ones share the walk.
+  // Bytes may be in any order; ascending ones share the pass.
   absl::StatusOr<Border> Before(size_t byte) {
     if (byte < byte_) byte_ = token_ = 0;
     const size_t blank = byte >= byte_ + 2 * kAnchorBytes ? prompt_.substr(0, byte - kAnchorBytes).find_last_of(" \n")
@@ -402,7 +401,7 @@ class TokenFinder {
                                 : tokenizer_.EncodePiece(prompt_.substr(byte_, byte - byte_)));
     const size_t same = CommonPrefix(piece, token_ids_.subspan(token_));
     if (byte_ == 0 || same > 0) return Border{token_ + same, token_ + piece.size()};
-    // Some tokenizers put a blank in front of every piece: theirs is the one that is there.
+    // Some tokenizers prepend a blank to every piece: here it is the existing one.
     ASSIGN_OR_RETURN(const std::vector<int32_t> bare,
                      tokenizer_.EncodePiece(prompt_.substr(byte_ + 1, byte - byte_ - 1)));
     return Border{token_ + CommonPrefix(bare, token_ids_.subspan(token_)), token_ + bare.size()};
@@ -429,7 +428,7 @@ absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> to
     ASSIGN_OR_RETURN(const TokenFinder::Border begin, finder.Before(static_cast<size_t>(span->byte_begin)));
     ASSIGN_OR_RETURN(const TokenFinder::Border end, finder.Before(static_cast<size_t>(span->byte_end)));
     span->token_begin = static_cast<int64_t>(begin.same_count);
-    // A token that goes on beyond the span belongs to it as well.
+    // A token that extends beyond the span is included.
     const bool is_whole = end.same_count == end.alone_count;
     span->token_end = static_cast<int64_t>(
         std::min(token_ids.size(), is_whole ? end.same_count : std::max(end.same_count + 1, end.alone_count)));

@@ -1,13 +1,13 @@
-// Fitting: as many units as a context length holds, measured by the tokenizer that will be used.
+// Fitting: the maximum number of units for a context length, measured with the model's tokenizer.
 //
-// Probes are measured chunk by chunk (chunk_counter.h), so that a probe costs what is new in it and not the whole
-// prompt again; what a tokenizer does across chunks is learnt from encodings of whole prompts, and what is handed out
-// is an exact encoding. When no further unit fits, filler units are exchanged for longer ones until the gap is small,
-// and where it still is not, a part of what would come next is put behind them.
+// Probes are measured chunk by chunk (chunk_counter.h), so that a probe costs only its new parts and not the whole
+// prompt; effects across chunks are corrected by encodings of whole prompts, and the result is an exact encoding. When
+// no further unit fits, filler units are exchanged for longer ones until the gap is small, and if it is not, a part of
+// the following text is appended.
 //
-// Errors:  INVALID_ARGUMENT when the length cannot hold the smallest context, or needs more units than there are.
-// Cost:    each byte of the context is encoded about twice (once in chunks, once whole), whatever the number of probes
-//          and of questions, and once more to locate evidence.
+// Errors:  INVALID_ARGUMENT when the length is below the smallest context, or needs more units than there are.
+// Cost:    each byte of the context is encoded about twice (once in chunks, once whole), independent of the number of
+//          probes and questions, and once more to locate evidence.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace varifocal {
 
-inline constexpr int kShortfallMax = 16;  // of the longest question of a group, and of all whose lines allow it
+inline constexpr int kShortfallMax = 16;  // of the longest question of a group, and of others where possible
 
 struct FitRequest {
   absl::string_view task;  // for messages

@@ -14,7 +14,7 @@
 namespace varifocal {
 namespace {
 
-constexpr size_t kUnitBytesMax = 16;  // of a unit: what cannot be cut must not be long, or a length is not filled
+constexpr size_t kUnitBytesMax = 16;  // of a unit: indivisible units must be short to fill a length
 constexpr absl::string_view kLine =
     "The kettle is warm. The door is shut. The lamp burns low. We wait a while. Nothing is moved.";
 
@@ -22,7 +22,7 @@ SentenceStream OpenLines(Random&) {
   return [] { return absl::StrCat("\n", kLine); };
 }
 
-// Sentences of the lexicon: people, places, things, and nothing that anybody asks about.
+// Sentences of the lexicon: people, places and things that no question is about.
 std::string InventedSentence(Random& filler) {
   const Lexicon& words = TheLexicon();
   const std::string& adjective = filler.Choose(words.first);
@@ -65,7 +65,7 @@ SentenceStream OpenProse(const std::shared_ptr<const Novels>& novels, Random& fi
   };
 }
 
-// Words with the blanks in front of them; long ones in parts, at hyphens where there are any.
+// Words with their leading blanks; long ones in parts, at hyphens if possible.
 std::vector<absl::string_view> SplitWords(absl::string_view sentence) {
   std::vector<absl::string_view> words;
   size_t begin = 0;
@@ -102,7 +102,7 @@ std::vector<Unit> HaystackPlan::Build(int count, Random& filler) const {
   std::vector<Unit> units;
   units.reserve(count);
   size_t next = 0;
-  // Hides what belongs in front of word `word`.
+  // Inserts the hidden sentences that precede word `word`.
   auto hide_until = [&](double word) {
     for (; next < order.size() && hidden_[order[next]].depth * word_count < word; ++next) {
       units.push_back({absl::StrCat(haystack_.separator, hidden_[order[next]].text), order[next], {}});
@@ -112,7 +112,7 @@ std::vector<Unit> HaystackPlan::Build(int count, Random& filler) const {
   for (int written = 0; written < word_count;) {
     const std::string sentence = stream();
     const std::vector<absl::string_view> words = SplitWords(sentence);
-    // At the nearer end of the sentence that the depth falls into.
+    // At the nearer end of the sentence at that depth.
     hide_until(written + static_cast<double>(words.size()) / 2);
     for (size_t i = 0; i < words.size() && written < word_count; ++i, ++written) {
       units.push_back({std::string(words[i]), -1, {}});
@@ -125,7 +125,7 @@ std::vector<Unit> HaystackPlan::Build(int count, Random& filler) const {
 }
 
 std::string HaystackPlan::MoreText(int count, Random& filler) const {
-  constexpr size_t kBytes = 256;  // several times what is left when no further word fits
+  constexpr size_t kBytes = 256;  // several times the gap when no further word fits
   const int word_count = count - static_cast<int>(hidden_.size());
   const SentenceStream stream = haystack_.open(filler);
   std::string more;

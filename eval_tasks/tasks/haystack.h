@@ -1,9 +1,9 @@
 // Haystacks: long text that sentences are hidden in.
 //
-// A haystack is a stream of sentences that goes on for ever: real prose, invented prose, the same few lines again and
-// again, or further needles. A context is its first so many words, cut anywhere behind a word (or in one, where whole
-// words leave too much) so that every length can be filled, with the hidden sentences between its sentences at the
-// depths they were given.
+// A haystack is an infinite stream of sentences: real prose, synthetic prose, a few repeated lines, or further needles.
+// A context is a prefix of it, ending after a word (or inside one, if whole words leave too large a gap) so that every
+// length can be filled, with the hidden sentences between
+// its sentences at the given depths.
 #pragma once
 
 #include <functional>
@@ -19,16 +19,16 @@
 
 namespace varifocal {
 
-// The next sentence, with the separator in front of it (left out where it opens the context).
+// The next sentence, with its leading separator (omitted at the start of the context).
 using SentenceStream = std::function<std::string()>;
 
 struct Haystack {
   std::function<SentenceStream(Random& filler)> open;  // the Random outlives the stream
-  std::string separator = " ";                         // in front of a hidden sentence
+  std::string separator = " ";                         // before a hidden sentence
 };
 
-// What a suite may name: "lines" (a line of five sentences, again and again), "story" (invented prose), "prose" (the
-// novels, from the beginning of any paragraph on). NOT_FOUND when prose is asked for and the novels are not there.
+// By name: "lines" (a repeated line of five sentences), "story" (synthetic prose), "prose" (the novels, from the
+// beginning of any paragraph on). NOT_FOUND for prose when the novels are missing.
 absl::StatusOr<Haystack> MakeHaystack(const TaskSpec& spec);
 
 struct HiddenSentence {
@@ -40,7 +40,7 @@ class HaystackPlan : public ContextPlan {
  public:
   absl::string_view header() const override { return header_; }
   absl::string_view footer() const override { return footer_; }
-  absl::string_view SeparatorBefore(int) const override { return ""; }  // units carry their own
+  absl::string_view SeparatorBefore(int) const override { return ""; }  // included in the units
   int unit_count_min() const override { return static_cast<int>(hidden_.size()) + 1; }
   int unit_count_max() const override { return 1 << 22; }
   std::vector<Unit> Build(int count, Random& filler) const override;
@@ -52,7 +52,7 @@ class HaystackPlan : public ContextPlan {
   Haystack haystack_;
   std::string header_;
   std::string footer_ = "\n\n";
-  std::vector<HiddenSentence> hidden_;      // in any order; of equal depths the first comes first
+  std::vector<HiddenSentence> hidden_;      // in any order; stable for equal depths
   std::vector<std::vector<int>> evidence_;  // of each question: indices into hidden_
 };
 

@@ -1,7 +1,7 @@
 // icl_labels: label a line like the many labelled lines above it (docs/tasks.md).
 //
-// A class is a handful of words; its label is a number that says nothing about them, so that it can only be learnt from
-// the lines. Lines come in rounds that hold every class once: the labels are balanced wherever the context ends.
+// A class is a few words; its label is an unrelated number, so that it can only be learnt from the lines. Lines are in
+// rounds that contain every class once: the labels are balanced wherever the context ends.
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -58,7 +58,7 @@ class IclLabelsPlan : public ContextPlan {
   absl::string_view header() const override { return "Label the last line like the lines above it.\n\n"; }
   absl::string_view footer() const override { return "\n"; }
   absl::string_view SeparatorBefore(int) const override { return "\n"; }
-  int unit_count_min() const override { return classes_; }  // every label is seen
+  int unit_count_min() const override { return classes_; }  // every label occurs
   int unit_count_max() const override { return 1 << 22; }   // lines may repeat
 
   std::vector<Unit> Build(int count, Random& filler) const override {
@@ -78,8 +78,8 @@ class IclLabelsPlan : public ContextPlan {
     return Demonstration(unit.notes[0], filler);
   }
 
-  // For each of the asked line's class words, the line of that class nearest to the asked depth that shows it; where the context
-  // is too short to show any, the nearest line of the class.
+  // For each class word of the asked line, the line of that class with the word nearest to the requested depth; where the
+  // context is too short to have one, the nearest line of the class.
   std::vector<UnitSpan> Evidence(const std::vector<Unit>& units, int question_index) const override {
     const Line& asked = asked_[question_index];
     const int target = static_cast<int>(questions_[question_index].depth * static_cast<double>(units.size()));

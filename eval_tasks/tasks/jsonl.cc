@@ -19,13 +19,13 @@
 namespace varifocal {
 namespace {
 
-// Largest k' <= k where a character begins (or the text ends).
+// Largest k' <= k at a character boundary.
 size_t CharacterStart(absl::string_view text, size_t k) {
   while (k > 0 && k < text.size() && (static_cast<unsigned char>(text[k]) & 0xC0) == 0x80) --k;
   return k;
 }
 
-// `keep` bytes of the context (fewer at character borders), the rest cut where the policy says.
+// `keep` bytes of the context (fewer at character boundaries), the rest removed according to the policy.
 std::string CutContext(const std::string& context, size_t keep, absl::string_view policy) {
   if (keep >= context.size()) return context;
   if (policy == "start") return context.substr(CharacterStart(context, context.size() - keep));
@@ -128,7 +128,7 @@ class JsonlTask : public Task {
   absl::StatusOr<Sample> Whole(const SampleRequest& request, const TokenCounter& tokenizer) const {
     Sample sample = Identify(request);
     sample.tokenizer_sha256 = tokenizer.sha256();
-    if (!sample.continuations.empty()) sample.max_new_tokens = 0;  // what is scored takes the place of what is written
+    if (!sample.continuations.empty()) sample.max_new_tokens = 0;  // scored instead of generated
     for (const std::string& continuation : sample.continuations) {
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.EncodePiece(continuation));
       sample.max_new_tokens = std::max(sample.max_new_tokens, static_cast<int>(ids.size()));
@@ -137,7 +137,7 @@ class JsonlTask : public Task {
     return sample;
   }
 
-  // The prompt with this context; a negative shortfall says how much too long it is.
+  // The prompt with this context; a negative shortfall is the excess.
   absl::Status Render(absl::string_view context, const TokenCounter& tokenizer, Sample& sample) const {
     sample.prompt.clear();
     for (const TemplatePart& part : rows_[sample.index].prompt) {
@@ -155,8 +155,8 @@ class JsonlTask : public Task {
                                               " for its answer; the limit is ", sample.context_length, why));
   }
 
-  // Gives all rows of the group the longest part of the context with which the longest of them fits. Rows that do not
-  // fit without any context fail, and do not count.
+  // Truncates the context of all rows of the group to the longest part with which the longest of them fits. Rows that do
+  // not fit without any context fail, and are ignored.
   void Shorten(const GroupRange& range, const TokenCounter& tokenizer,
                std::vector<absl::StatusOr<Sample>>& group) const {
     const std::string& context = rows_[range.first_index].context;
@@ -169,7 +169,7 @@ class JsonlTask : public Task {
       if (!rendered.ok()) {
         sample = rendered;
       } else if (bare.shortfall_tokens < 0) {
-        sample = DoesNotFit(*sample, ", and its context is less than what would have to be cut");
+        sample = DoesNotFit(*sample, ", and its context is shorter than the excess");
       } else {
         cut.push_back(std::move(bare));
       }
@@ -190,7 +190,7 @@ class JsonlTask : public Task {
         continue;
       }
       sample.truncation.cut_token_count = whole->prompt_token_count() - sample.prompt_token_count();
-      // What the row says the answer rests on, or else the answer itself.
+      // The row's evidence, or else the answer itself.
       const std::vector<std::string>& evidence = rows_[sample.index].evidence;
       sample.truncation.gold_survived = evidence.empty()
                                             ? !HoldsAny(context, sample.gold) || HoldsAny(*kept, sample.gold)
@@ -199,7 +199,7 @@ class JsonlTask : public Task {
     }
   }
 
-  // By regula falsi on bytes, with a bisection now and then. Leaves the samples as measured with the result.
+  // By regula falsi on bytes, with occasional bisection. Leaves the samples as built with the result.
   template <typename Measure>
   static absl::StatusOr<std::string> LongestThatFits(const std::string& context, const std::string& policy,
                                                      const Measure& measure) {
@@ -229,7 +229,7 @@ class JsonlTask : public Task {
     return kept;
   }
 
-  // The first place of each evidence text in the prompt; a text that was cut away has none.
+  // The first occurrence of each evidence text in the prompt; none for a truncated text.
   absl::Status LocateEvidence(const TokenCounter& tokenizer, Sample& sample) const {
     for (const std::string& text : rows_[sample.index].evidence) {
       const size_t at = sample.prompt.find(text);
@@ -285,7 +285,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec, absl::
   const std::string& expected = GetText(spec.parameters, "sha256");
   if (!expected.empty() && expected != digest) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, ": the SHA-256 of the file is not ", expected, " as the job says"));
+        absl::StrCat(path, ": the SHA-256 of the file is not ", expected, " as recorded in the job"));
   }
   ASSIGN_OR_RETURN(std::vector<JsonlRow> rows, ParseJsonlRows(spec.parameters, path, bytes));
   return std::make_unique<JsonlTask>(spec, std::move(rows), digest);

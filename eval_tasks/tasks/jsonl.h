@@ -1,9 +1,9 @@
-// jsonl: a user's own rows, one JSON object a line (docs/formats.md).
+// jsonl: a user's own rows, one JSON object per line (docs/formats.md).
 //
-// Rows with the same context are asked together, so that a prefix cache pays for it once; rows are numbered in that
-// order, and keep their own ids. What a row asks does not depend on the seed. At a context length that a row does not
-// fit, the row fails, unless the spec says which part of the context gives way; then all rows of one context get the
-// same cut.
+// Rows with the same context are grouped for prefix reuse; rows are numbered in that order, and keep their own ids. Rows
+// do not depend on the seed. At a context length that a row does not fit, the row fails, unless the spec allows
+// truncation of the context;
+// then all rows of one context are truncated equally.
 //
 // Errors: INVALID_ARGUMENT with the file and the row's line number; NOT_FOUND for a file that cannot be opened;
 //         OUT_OF_RANGE with both counts for a row that does not fit.

@@ -91,7 +91,7 @@ absl::StatusOr<JsonlRow> ParseRow(absl::string_view line, int line_number, const
   return row;
 }
 
-// Rows of one context side by side, contexts in the order of their first rows.
+// Rows of one context adjacent, contexts in the order of their first rows.
 void GatherContexts(std::vector<JsonlRow>& rows) {
   std::map<std::string, size_t> first_of;
   std::vector<size_t> rank(rows.size());
@@ -119,13 +119,14 @@ absl::StatusOr<std::vector<TemplatePart>> ParseTemplate(absl::string_view text) 
     } else if (c == '{') {
       const size_t close = text.find('}', i);
       if (close == absl::string_view::npos || close == i + 1) {
-        return absl::InvalidArgumentError(absl::StrCat("prompt: the brace at byte ", i, " opens no field name"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("prompt: the brace at byte ", i, " does not begin a field name"));
       }
       parts.push_back({true, std::string(text.substr(i + 1, close - i - 1))});
       parts.push_back({});
       i = close;
     } else if (c == '}') {
-      return absl::InvalidArgumentError(absl::StrCat("prompt: the brace at byte ", i, " closes nothing; write }}"));
+      return absl::InvalidArgumentError(absl::StrCat("prompt: the brace at byte ", i, " is unmatched; write }}"));
     } else {
       parts.back().text += c;
     }

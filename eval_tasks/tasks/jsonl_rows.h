@@ -1,6 +1,6 @@
-// The rows of a user's file: one JSON object a line, read against the parameters of a jsonl task.
+// The rows of a user's file: one JSON object per line, parsed according to the parameters of a jsonl task.
 //
-// Errors: INVALID_ARGUMENT with the file and the row's line number, for the first bad row; a bad row refuses the file.
+// Errors: INVALID_ARGUMENT with the file and the row's line number, for the first bad row; a bad row rejects the file.
 #pragma once
 
 #include <string>
@@ -26,13 +26,13 @@ struct JsonlRow {
   std::string id;
   std::string context;
   std::string cluster;               // "" when no field names it
-  std::vector<TemplatePart> prompt;  // fields replaced, but for the context, which stays a field
+  std::vector<TemplatePart> prompt;  // fields replaced, except the context
   std::vector<std::string> gold;
   std::vector<std::string> choices;
-  std::vector<std::string> evidence;  // texts that stand in the context
+  std::vector<std::string> evidence;  // texts contained in the context
 };
 
-// Rows of one context side by side, contexts in the order of their first rows. `path` is for messages.
+// Rows of one context adjacent, contexts in the order of their first rows. `path` is for messages.
 absl::StatusOr<std::vector<JsonlRow>> ParseJsonlRows(const Parameters& parameters, absl::string_view path,
                                                      absl::string_view bytes);
 

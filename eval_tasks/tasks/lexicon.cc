@@ -33,7 +33,7 @@ absl::StatusOr<Lexicon> ParseLexicon(absl::string_view text) {
       section = it->second;
     } else if (section == nullptr || !seen.insert(line).second) {
       return absl::InvalidArgumentError(absl::StrCat("line ", line_number, ": the word \"", line, "\" ",
-                                                     section == nullptr ? "is in no section" : "is given twice"));
+                                                     section == nullptr ? "is in no section" : "is a duplicate"));
     } else {
       section->emplace_back(line);
     }
@@ -48,7 +48,7 @@ const Lexicon& TheLexicon() {
   static const Lexicon lexicon = [] {
     const EmbeddedFile& file = *Embedded_Lexicon().begin();
     auto parsed = ParseLexicon(absl::string_view(file.data, file.size));
-    VF_CHECK(parsed.ok(), "the compiled-in lexicon is read by its test");
+    VF_CHECK(parsed.ok(), "the compiled-in lexicon is valid");
     return *std::move(parsed);
   }();
   return lexicon;

@@ -1,8 +1,8 @@
 // longqa_novel: hand-written questions on six novels, four on each context (docs/tasks.md).
 //
-// A context is a window of the ring of novels. It holds the passage that answers the four questions, and around it the
-// text that stands around it in the book: the depth says how much of the window comes before the passage. Where a book
-// begins or ends, the next one of the ring goes on, so that every depth is possible at every length.
+// A context is a window of the ring of novels. It contains the passage that answers the four questions, and its
+// surrounding text in the book: the depth is the part of the window before the passage. At the ends of a book the window
+// continues in the adjacent one of the ring, so that every depth is possible at every length.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -27,7 +27,7 @@ constexpr absl::string_view kHeader =
     "Question: What was the name of the dog?\nAnswer: Bess\n\n"
     "Passage: ";
 
-// Where a text stands in the ring: words [begin, end), and its first byte counted from the start of its first word.
+// Position of a text in the ring: words [begin, end), and its first byte counted from the start of its first word.
 struct Place {
   size_t begin = 0;
   size_t end = 0;
@@ -77,7 +77,7 @@ class LongqaNovelPlan : public ContextPlan {
 
   absl::string_view header() const override { return kHeader; }
   absl::string_view footer() const override { return "\n\n"; }
-  absl::string_view SeparatorBefore(int) const override { return ""; }  // words carry their own
+  absl::string_view SeparatorBefore(int) const override { return ""; }  // included in the words
   int unit_count_min() const override { return static_cast<int>(end_ - begin_); }
   int unit_count_max() const override { return static_cast<int>(novels_.words().size()); }
 
@@ -102,7 +102,7 @@ class LongqaNovelPlan : public ContextPlan {
     return {{static_cast<int>(unit), separator + place.offset, place.size}};
   }
 
-  // Of the chapter that the passage is from; the passage itself is never cut.
+  // Of the chapter of the passage; the passage itself is never truncated.
   absl::StatusOr<Truncation> WhatWasCut(int count, const TokenCounter& tokenizer) const override {
     const Novel& novel = *chapter_.novel;
     const size_t passage = novels_.words()[begin_].text.data() - novel.text.data();

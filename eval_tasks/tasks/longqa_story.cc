@@ -1,7 +1,7 @@
-// longqa_story: a long story of people who go, take and leave, and where one of them is at its end (docs/tasks.md).
+// longqa_story: a long story of people who move, take and leave things; asks a person's final place (docs/tasks.md).
 //
-// Every sentence is a unit. An asked person has two moves somewhere before the last one, which stands at the asked
-// depth; filler may move that person before the last move, never after it.
+// Every sentence is a unit. An asked person has two moves before the last one, which is at the requested depth; filler
+// may move that person before the last move, never after it.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -119,7 +119,7 @@ class LongqaStoryPlan : public ContextPlan {
         if (std::find(own.begin(), own.end(), place) == own.end()) others.push_back(place);
       }
     }
-    // Should the others have gone to the very same places, any other will do.
+    // If these coincide with others' places, any other place.
     for (int place = 0; others.empty(); ++place) {
       if (std::find(own.begin(), own.end(), place) == own.end()) others.push_back(place);
     }
@@ -131,7 +131,7 @@ class LongqaStoryPlan : public ContextPlan {
     question.gold_continuation_index = static_cast<int>(right - options.begin());
   }
 
-  // To another place than where the person is.
+  // To a place other than the current one.
   static Unit Move(int name, std::vector<int>& place_of, Random& filler) {
     const int place_count = static_cast<int>(TheLexicon().places.size());
     place_of[name] = place_of[name] < 0 ? Draw(place_count, filler)
@@ -139,7 +139,7 @@ class LongqaStoryPlan : public ContextPlan {
     return {MoveText(name, place_of[name]), -1, {kMoveNote}};
   }
 
-  // One of the three kinds of event that move nobody.
+  // One of the three kinds of event without a move.
   Unit Other(Random& filler) const {
     const std::string& name = TheLexicon().names[filler.Choose(cast_)];
     const std::string& object = filler.Choose(TheLexicon().objects);

@@ -1,8 +1,8 @@
-// The tasks that make their own questions as one: some questions a context, a plan of the family's own, fitted to the
-// length.
+// Common implementation of the native tasks:
+// several questions per context, a plan of the family, fitted to the length.
 //
-// What a family adds is a function from the group's seeds to a ContextPlan; identity, seeds, sizing, evidence and
-// judging are the same for all.
+// A family is a function from the group's seeds to a ContextPlan; identity, seeds, sizing, evidence and scoring are
+// shared.
 #pragma once
 
 #include <climits>
@@ -24,7 +24,7 @@ struct GroupSeeds {
   int group_index = 0;
   Sha256Digest group;
   std::vector<Sha256Digest> items;  // one for each question
-  int context_length = 0;           // for what upstream does otherwise in short contexts; questions stay the same
+  int context_length = 0;           // for upstream's special cases in short contexts; does not affect questions
 };
 
 struct NativeFamily {
@@ -33,7 +33,7 @@ struct NativeFamily {
   std::function<std::unique_ptr<ContextPlan>(const TaskSpec& spec, const GroupSeeds& seeds)> make_plan;
   int questions_per_context = kQuestionsPerContext;
   int question_count = INT_MAX;
-  std::vector<std::string> row_ids;  // of every question, where questions are not drawn but written down
+  std::vector<std::string> row_ids;  // of every question, for hand-written questions
 };
 
 class NativeTask : public Task {

@@ -1,8 +1,8 @@
-// niah: needles in a haystack, RULER's retrieval families in wording of our own (docs/tasks.md).
+// niah: needles in a haystack, RULER's retrieval families in our own wording (docs/tasks.md).
 //
-// A needle says one secret of one key. The parameters are RULER's: what the haystack is, what keys and values look
-// like, how many keys, values of a key and keys asked about at once. Where one value of one key is asked and there are
-// needles enough, four questions share a context.
+// A needle has one secret of one key. The parameters are RULER's: the kind of haystack, the format of keys and values,
+// the numbers of keys, values per key and keys per question. Where one value of one key is asked and there are enough
+// needles, four questions share a context.
 //
 // Source: Hsieh et al. 2024, arXiv:2404.06654, section 3 and appendix B.
 #include <algorithm>
@@ -36,7 +36,7 @@ std::string DrawTerm(absl::string_view type, Random& random) {
                          low & 0xFFFF'FFFF'FFFFu);
 }
 
-// What a value of `type` is called.
+// The noun for a value of `type`.
 absl::string_view Noun(absl::string_view type) {
   return type == "words" ? "word" : type == "numbers" ? "number" : "code";
 }
@@ -45,7 +45,7 @@ std::string NeedleText(absl::string_view value_type, absl::string_view key, absl
   return absl::StrCat("A secret ", Noun(value_type), " of ", key, " is ", value, ".");
 }
 
-// Each once. A context has room for half a million needles at most: a sixteenth of all numbers.
+// Unique. A context has at most half a million needles: a sixteenth of all numbers.
 class Keys {
  public:
   explicit Keys(std::string type) : type_(std::move(type)) {}
@@ -92,7 +92,7 @@ class NiahPlan : public HaystackPlan {
     Random group(seeds.group);
     Keys keys(GetText(spec.parameters, "key_type"));
     for (size_t i = 0; i < key_count; ++i) {
-      // Needles that are asked about belong to their question, the others to the group.
+      // Asked needles are drawn with the question's seed, the others with the group's.
       Random& random = i >= needed ? group : items[question_count > 1 ? i : 0];
       Needle needle;
       needle.key = keys.Draw(random);

@@ -32,10 +32,10 @@ absl::StatusOr<std::vector<std::string>> Texts(const Json& row, const char* key)
   return texts;
 }
 
-// Finds the evidence; once, or it would not say where the answer stands.
+// Locates the evidence, which must be unique.
 absl::Status Locate(const Novels& novels, NovelQuestion& question) {
   const Novel* novel = novels.Find(question.novel);
-  if (novel == nullptr) return absl::InvalidArgumentError(absl::StrCat("no novel is called \"", question.novel, "\""));
+  if (novel == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown novel \"", question.novel, "\""));
   const int chapter_count = static_cast<int>(novel->chapters.size());
   if (question.chapter < 1 || question.chapter > chapter_count) {
     return absl::InvalidArgumentError(
@@ -47,7 +47,7 @@ absl::Status Locate(const Novels& novels, NovelQuestion& question) {
   if (question.evidence.empty() || at == absl::string_view::npos ||
       text.find(question.evidence, at + 1) != absl::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrCat("the evidence \"", question.evidence,
-                                                   "\" must stand once in chapter ", question.chapter, " of ",
+                                                   "\" must occur exactly once in chapter ", question.chapter, " of ",
                                                    novel->title));
   }
   question.evidence_byte = chapter.begin + at;

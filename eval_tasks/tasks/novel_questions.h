@@ -1,10 +1,10 @@
 // The hand-written questions of longqa_novel and rag_novel: novel_questions.jsonl, checked against the text.
 //
 // A row is {"id", "context", "novel", "chapter" (through all volumes, from 1), "question", "answers" (any is right, the
-// first is the one among choices), "wrong" (three), "evidence" (words that stand once in the chapter)}. Four rows in
+// first is the one among choices), "wrong" (three), "evidence" (words that occur once in the chapter)}. Four rows in
 // sequence share a context.
 //
-// Errors: INVALID_ARGUMENT with the line and what is wrong in it.
+// Errors: INVALID_ARGUMENT with the line.
 #pragma once
 
 #include <functional>
@@ -53,7 +53,7 @@ using MakeNovelPlan = std::function<std::unique_ptr<ContextPlan>(const TaskSpec&
 absl::StatusOr<std::unique_ptr<Task>> MakeNovelTask(const TaskSpec& spec, std::shared_ptr<const Novels> novels,
                                                     absl::string_view questions, MakeNovelPlan make_plan);
 
-// The tasks on other novels and questions than their own.
+// The tasks on given novels and questions, for tests.
 absl::StatusOr<std::unique_ptr<Task>> MakeLongqaNovel(const TaskSpec& spec, std::shared_ptr<const Novels> novels,
                                                       absl::string_view questions);
 absl::StatusOr<std::unique_ptr<Task>> MakeRagNovel(const TaskSpec& spec, std::shared_ptr<const Novels> novels,

@@ -1,9 +1,9 @@
 // rag_facts: answer from documents, one or two of them gold among hard distractors (docs/tasks.md).
 //
-// A document states three attributes of one entity. A hard distractor is of an entity that shares a name word with an
-// asked one, and states the asked attribute with another value. One question of a group goes through a friend: one gold
-// document names the friend, the other holds the answer. In version 1 it is always the fourth, whose evidence is in the
-// last quarter of the context; in version 2 each question in turn, so that depth and kind are independent.
+// A document states three attributes of one entity. A hard distractor is about an entity that shares a name word with an
+// asked one, and states the asked attribute with another value. One question of a group has two hops, via a friend: one
+// gold document names the friend, the other contains the answer. In version 1 it is always the fourth, whose evidence is
+// in the last quarter of the context; in version 2 each question in turn, so that depth and kind are independent.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -33,7 +33,7 @@ struct Document {
   std::vector<Fact> facts;
 };
 
-// What a question asks: an attribute of an entity, and the value that distractors must not have.
+// The target of a question: an attribute of an entity, and the value that distractors must not have.
 struct Target {
   Entity entity{};
   int attribute = 0;
@@ -192,9 +192,9 @@ class RagFactsPlan : public ContextPlan {
     depths_.push_back(depth);
   }
 
-  // An entity that is in no document yet; of a hard distractor it shares a word with its target's entity.
+  // An entity that is in no document yet; for a hard distractor it shares a word with its target's entity.
   Entity NewDistractor(int target, std::set<Entity>& used, Random& filler) const {
-    constexpr int kSharedTries = 64;  // after that the words that could be shared are used up: take any
+    constexpr int kSharedTries = 64;  // then the shareable words are exhausted: take any
     for (int tries = 0;; ++tries) {
       Entity entity = DrawEntity(filler);
       if (target >= 0 && tries < kSharedTries) {

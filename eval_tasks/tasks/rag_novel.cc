@@ -1,7 +1,7 @@
 // rag_novel: the hand-written questions on six novels, answered from documents (docs/tasks.md).
 //
-// A document is a passage of about a hundred words under the title of its novel. Each of the four questions of a
-// context has the one that answers it, at its own depth; the others are passages from anywhere in the six novels.
+// A document is a passage of about a hundred words under the title of its novel. Each of the four questions of a context
+// has one gold document, at its own depth; the others are random passages of the six novels.
 #include <algorithm>
 #include <utility>
 
@@ -19,7 +19,7 @@
 namespace varifocal {
 namespace {
 
-constexpr size_t kDocumentWords = 100;  // as many as HELMET's passages have
+constexpr size_t kDocumentWords = 100;  // as in HELMET
 
 constexpr absl::string_view kHeader =
     "Answer each question from the documents above it with a few words of theirs.\n\n"
@@ -39,7 +39,7 @@ std::string DocumentText(const Novels& novels, size_t begin, size_t count) {
   return text;
 }
 
-// The beginning of the sentence that `word` stands in.
+// The beginning of the sentence that contains `word`.
 size_t SentenceBegin(const Novels& novels, size_t word) {
   const std::vector<ProseWord>& words = novels.words();
   while (!words[(word + words.size() - 1) % words.size()].ends_sentence)
@@ -58,7 +58,7 @@ class RagNovelPlan : public HaystackPlan {
       const Novel& novel = *novels->Find(rows[i].novel);
       const size_t first = novels->WordAt(novel, rows[i].evidence_byte);
       const size_t last = novels->WordAt(novel, rows[i].evidence_byte + rows[i].evidence.size() - 1);
-      // The evidence begins up to 20 words into the document, so that the rest of it follows.
+      // The evidence begins within the first 20 words of the document, so that it is complete.
       const size_t begin = std::max(SentenceBegin(*novels, first), first > 20 ? first - 20 : 0);
       const size_t count = std::max(kDocumentWords, last + 1 - begin);
       gold.push_back({begin, begin + count});

@@ -1,7 +1,7 @@
 // recall_kv: find a key in a JSON object and copy its value (docs/tasks.md).
 //
-// Every pair is a unit. Keys are pairs of words, so that the words of a key stand elsewhere in the object as well, and
-// only the pair decides.
+// Every pair is a unit. Keys are pairs of words, so that the words of a key also occur elsewhere in the object, and only
+// the pair identifies it.
 #include <set>
 #include <utility>
 
@@ -58,7 +58,7 @@ class RecallKvPlan : public ContextPlan {
   absl::string_view SeparatorBefore(int) const override { return ","; }
   int unit_count_min() const override { return static_cast<int>(planted_.size()); }
   int unit_count_max() const override {
-    // Nine tenths of all keys: beyond that, drawing a new one takes too many tries.
+    // Nine tenths of all keys: beyond that, rejection sampling needs too many tries.
     return static_cast<int>(TheLexicon().first.size() * TheLexicon().second.size() / 10 * 9);
   }
 

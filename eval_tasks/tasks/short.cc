@@ -123,7 +123,7 @@ absl::StatusOr<ShortRow> ReadArc(const Json& row) {
   if (answer.empty()) return WrongField("answerKey", kNoAnswer);
   const auto right = std::find(choices.labels.begin(), choices.labels.end(), answer);
   if (right == choices.labels.end()) {
-    return WrongField("answerKey", "labels no choice");
+    return WrongField("answerKey", "is not the label of a choice");
   }
   return Choice(absl::StrCat("Question: ", question, "\nAnswer:"), choices.texts,
                 static_cast<int>(right - choices.labels.begin()));
@@ -199,7 +199,7 @@ absl::StatusOr<ShortRow> ReadWinoGrande(const Json& row) {
   if (answer != 1 && answer != 2) {
     return WrongField("answer", absl::StrCat("is ", answer, "; it must be 1 or 2"));
   }
-  // Without one nothing would stand before an ending whose blank begins the sentence.
+  // Otherwise the prompt would be empty where the blank begins the sentence.
   if (first.empty() || second.empty()) return WrongField(first.empty() ? "option1" : "option2", "is empty");
   const size_t blank = sentence.find('_');
   if (blank == std::string::npos) return absl::InvalidArgumentError("the field \"sentence\" has no \"_\"");
@@ -219,7 +219,7 @@ struct ShortKind {
   std::vector<std::string> metrics;
   // The harness draws one demonstration more, in case the row itself is among them, for the tasks without a test split.
   bool draws_one_more;
-  const char* labels_field;  // that a file of labels may have
+  const char* labels_field;  // of a labels file
 };
 
 const std::vector<ShortKind>& Kinds() {
@@ -257,8 +257,8 @@ absl::StatusOr<std::vector<Json>> ReadObjects(const std::string& path, absl::str
   return objects;
 }
 
-// PIQA's and WinoGrande's releases keep answers apart: one a line, NAME-labels.lst beside NAME.jsonl. "" when they are
-// not needed or not there.
+// PIQA's and WinoGrande's releases have answers in a separate file: one per line, NAME-labels.lst next to NAME.jsonl. ""
+// when not needed or absent.
 absl::StatusOr<std::string> ReadLabelFile(const std::string& path, const char* field,
                                           const std::vector<Json>& objects) {
   const std::string labels_path = absl::StrCat(absl::StripSuffix(path, ".jsonl"), "-labels.lst");
@@ -277,7 +277,7 @@ absl::Status AddLabels(const std::string& path, const char* field, absl::string_
   return absl::OkStatus();
 }
 
-// A file's rows, with the answers beside it, and the digest of both.
+// A file's rows, with the answers of its labels file, and the digest of both.
 struct ShortFile {
   std::vector<Json> objects;
   std::string sha256;
@@ -306,7 +306,7 @@ absl::StatusOr<std::vector<ShortRow>> ReadRows(const std::string& path, const st
   return rows;
 }
 
-// Demonstrations for each row, in the order in which the harness draws them.
+// Demonstrations for each row, in the harness's order of draws.
 absl::StatusOr<std::vector<std::vector<size_t>>> DrawDemos(const std::vector<Json>& tests,
                                                            const std::vector<Json>& pool, bool draws_one_more,
                                                            size_t shots, const std::string& path) {
@@ -322,12 +322,12 @@ absl::StatusOr<std::vector<std::vector<size_t>>> DrawDemos(const std::vector<Jso
     for (size_t index : random.Sample(pool.size(), drawn_count)) {
       if (!draws_one_more || pool[index] != test) demos.push_back(index);
     }
-    if (demos.size() < shots) {  // the row stands in the file more than once
+    if (demos.size() < shots) {  // the file has duplicates of the row
       std::vector<size_t> others;
       for (size_t i = 0; i < pool.size(); ++i) {
         if (pool[i] != test) others.push_back(i);
       }
-      if (others.size() < shots) return absl::InvalidArgumentError(absl::StrCat(path, ": has too few different rows"));
+      if (others.size() < shots) return absl::InvalidArgumentError(absl::StrCat(path, ": has too few distinct rows"));
       demos.clear();
       for (size_t index : random.Sample(others.size(), shots)) demos.push_back(others[index]);
     }
@@ -379,7 +379,7 @@ class ShortTask : public Task {
     for (size_t i = 0; i < sample.continuations.size(); ++i) {
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.EncodePiece(sample.Scored(i)));
       sample.max_new_tokens = std::max(sample.max_new_tokens, static_cast<int>(ids.size()));
-      if (i > 0 && sample.given_bytes.empty()) continue;  // all follow one context
+      if (i > 0 && sample.given_bytes.empty()) continue;  // all share one context
       ASSIGN_OR_RETURN(std::vector<int32_t> context, tokenizer.EncodeContext(sample.prompt, sample.Given(i)));
       if (context.size() > sample.token_ids.size()) sample.token_ids = context;
       if (!sample.given_bytes.empty()) sample.context_token_ids.push_back(std::move(context));
@@ -424,7 +424,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeShortTask(const TaskSpec& spec) {
   const std::string& expected = GetText(spec.parameters, "sha256");
   if (!expected.empty() && expected != digest) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, ": the SHA-256 of the data is not ", expected, " as the job says"));
+        absl::StrCat(path, ": the SHA-256 of the data is not ", expected, " as recorded in the job"));
   }
   ASSIGN_OR_RETURN(std::vector<ShortRow> rows, ReadRows(path, file.objects, kind.read));
   if (shots > 0) {

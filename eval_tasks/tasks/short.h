@@ -1,13 +1,13 @@
 // short: multiple-choice and last-word questions from local files, by log-likelihood: ARC, BoolQ, HellaSwag, LAMBADA,
 // PIQA, WinoGrande.
 //
-// Rows have the fields of the public releases or of their exports from the hub, one JSON object a line; answers may
-// stand in a file of labels beside it, as PIQA and WinoGrande publish them. Prompts, continuations and demonstrations are
+// Rows have the fields of the public releases or of their exports from the hub, one JSON object per line; answers may be
+// in a separate labels file, as PIQA and WinoGrande publish them. Prompts, continuations and demonstrations are
 // those of lm-evaluation-harness 0.4: a continuation is a space and the choice; with shots, demonstrations come from
-// Random(1234), one draw a row in file order, from `shots_path` or, without one, from the rows of the file itself.
+// Random(1234), one draw per row in file order, from `shots_path` or, without it, from the rows of the same file.
 //
-// WinoGrande asks for the same ending after two beginnings: its continuations are an option and the ending, of which the
-// option is given and the ending scored.
+// WinoGrande scores the same ending after two beginnings: a continuation is an option, which is given, and the ending,
+// which is scored.
 //
 // Errors: INVALID_ARGUMENT with file, row and field; OUT_OF_RANGE for a row that does not fit.
 // Source: lm-evaluation-harness 0.4.13, tasks arc_easy, boolq, hellaswag, lambada_openai, piqa, winogrande.

@@ -1,7 +1,7 @@
-// variable_tracking: chains of boxes, RULER's multi-hop family in wording of our own (docs/tasks.md).
+// variable_tracking: chains of boxes, RULER's multi-hop family in our own wording (docs/tasks.md).
 //
-// A chain begins with a box that holds a number; each further box holds what the one before it holds. All boxes of one
-// chain are asked for by its number. Other chains have other numbers.
+// A chain begins with a box that contains a number; each further box refers to the one before it. The question asks for
+// all boxes of one chain by its number. Other chains have other numbers.
 //
 // Source: Hsieh et al. 2024, arXiv:2404.06654, section 3 and appendix B.
 #include <algorithm>
@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeVariableTracking(const TaskSpec& spec)
   ASSIGN_OR_RETURN(Haystack haystack, MakeHaystack(spec));
   NativeFamily family;
   family.stop_strings = {"\n"};
-  // Upstream's, and room for more boxes than its five.
+  // Upstream's, plus space for more boxes than its five.
   family.max_new_tokens = std::max(kMaxNewTokens, 6 * (GetInteger(spec.parameters, "hops") + 1));
   family.questions_per_context = 1;
   family.make_plan = [haystack = std::move(haystack)](const TaskSpec& task,

@@ -1,11 +1,11 @@
-// common_words and frequent_words: which words of a long list stand in it most often, RULER's aggregation families in
-// wording of our own (docs/tasks.md).
+// common_words and frequent_words: the most frequent words of a long list, RULER's aggregation families in our own
+// wording (docs/tasks.md).
 //
-// common_words: a numbered list in which some words come up thirty times and all others three times (six and once in a
-// short one, as upstream). The common ones are spread over the whole list, the others come in stretches of their own,
-// so that a longer list has more of them.
-// frequent_words: coded text whose words have frequencies of a power law; the most frequent "word" is three dots, and
-// the three after it are asked for. A stretch of about a hundred words holds each as often as the law says.
+// common_words: a numbered list in which some words occur thirty times and all others three times (six and once in a
+// short one, as upstream). The common ones are spread over the whole list, the others are in consecutive blocks, so that
+// a longer list has more of them.
+// frequent_words: coded text whose word frequencies follow a power law; the most frequent "word" is three dots, and the
+// next three are asked for. Each block of about a hundred words follows the law.
 //
 // Source: Hsieh et al. 2024, arXiv:2404.06654, section 3 and appendix B.
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace varifocal {
 namespace {
 
-// What both have in common: words in a row, one question about all of them.
+// Common base: a list of words, one question about all of them.
 class WordListPlan : public ContextPlan {
  public:
   absl::string_view header() const override { return header_; }
@@ -47,7 +47,7 @@ std::string Numbered(const std::vector<std::string>& words) {
   return absl::StrJoin(items, " ");
 }
 
-// How often each word comes up: as upstream has it where a suite says nothing.
+// Repeats of the words: upstream's unless set in the suite.
 struct Repeats {
   int common, other;
 };
@@ -112,8 +112,8 @@ class CommonWordsPlan : public WordListPlan {
     return units;
   }
 
-  // Another word in the place of one that then comes up once less. It may stand in the list already, and then comes up
-  // once more; where a few times more make it as frequent as a common one, it does not.
+  // Replaces a word, whose count decreases by one. The replacement may already be in the list, unless that could make it as
+  // frequent as a common one.
   std::optional<Unit> Alternative(const Unit& unit, Random& filler) const override {
     if (unit.planted >= 0) return std::nullopt;
     DistinctWords used = used_;
@@ -122,7 +122,7 @@ class CommonWordsPlan : public WordListPlan {
   }
 
  private:
-  // Fifty words, each as often as it comes up at all, in random order.
+  // Fifty words, with all their repeats, in random order.
   std::vector<std::string> DrawStretch(DistinctWords& used, Random& filler) const {
     constexpr int kWords = 50;
     std::vector<std::string> stretch;
@@ -131,14 +131,14 @@ class CommonWordsPlan : public WordListPlan {
     return stretch;
   }
 
-  // A dozen exchanges fill a length: that so many of them draw one of 52,900 pairs is less than 1 in 10^11.
+  // A dozen exchanges fill a length: the probability that so many of them draw one of 52,900 pairs is below 1e-11.
   static constexpr int kSafeDistance = 4;
 
   const Repeats repeats_;
   std::vector<std::string> common_;
-  DistinctWords used_;            // in front of the list, and common
-  mutable DistinctWords listed_;  // and in the list built last, the longest until now
-  std::vector<double> depths_;    // of the common words, one after the other again and again
+  DistinctWords used_;            // before the list, and common
+  mutable DistinctWords listed_;  // and in the last (longest) list built
+  std::vector<double> depths_;    // of the common words, cyclically
 };
 
 class FrequentWordsPlan : public WordListPlan {
@@ -164,7 +164,7 @@ class FrequentWordsPlan : public WordListPlan {
 
   std::optional<Unit> Alternative(const Unit&, Random&) const override { return std::nullopt; }
 
-  // Enough that the asked words are ahead of the next one whatever part of a stretch comes last.
+  // Enough that the asked words are more frequent than the next one wherever a block is truncated.
   int unit_count_min() const override { return 5 * kStretch; }
 
   std::vector<Unit> Build(int count, Random& filler) const override {

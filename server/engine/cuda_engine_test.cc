@@ -1,6 +1,6 @@
-// The engine on an emulated CUDA device: answers near those of the host, the same bits in company and alone, weights
-// that are resident once, and every way in which a device refuses or fails. Method: tiny golden checkpoints behind the
-// real backend on kernels/cuda/emulator, whose calls fail when a test says so.
+// The engine on an emulated CUDA device: results close to those of the CPU, the same bits batched and alone, weights
+// that are resident once, and all failures of a device. Method: tiny golden checkpoints on the real backend over
+// kernels/cuda/emulator, with fault injection.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using testing::Not;
 constexpr char kGolden[] = "tied-d16-f32";
 constexpr int kCudaOutOfMemory = 2, kCudaIllegalAddress = 700;
 
-// A device and what is on it.
+// A device and its state.
 class EmulatedDevice {
  public:
   EmulatedDevice() {
@@ -35,7 +35,7 @@ class EmulatedDevice {
     options.cache_directory = testing::TempDir();
   }
 
-  // Pages for a few short prompts: memory of the emulator is filled when it is made.
+  // Pages for a few short prompts: the emulator initializes memory on allocation.
   static EngineOptions Small() { return {.prefill_chunk_tokens = 64, .batch_size_max = 4, .kv_cache_bytes = 1 << 20}; }
   std::unique_ptr<Engine> Start(const std::string& golden, EngineOptions engine_options = Small()) const {
     auto model = LoadModel(golden[0] == '/' ? golden : GoldenDirectory(golden), options);
@@ -53,7 +53,7 @@ EngineRequest Generate(const std::string& prompt, size_t length, double temperat
       .work = GenerateWork{.max_new_tokens = 4, .ignore_eos = true, .sampling_temperature = temperature, .seed = seed}};
 }
 
-TEST(CudaEngineTest, AnswersAreNearThoseOfTheHost) {
+TEST(CudaEngineTest, ResultsAreCloseToTheCpu) {
   EmulatedDevice device;
   const auto on_device = device.Start(kGolden);
   const auto on_host = StartEngine(LoadForTest(GoldenDirectory(kGolden), {.device = "cpu", .dtype = "bf16"}));
@@ -61,10 +61,10 @@ TEST(CudaEngineTest, AnswersAreNearThoseOfTheHost) {
   const EngineRequest text{.token_ids = RandomIds("text", 150), .work = ScoreTextWork{}};
   const auto here = on_host->Run(text), there = on_device->Run(text);
   ASSERT_TRUE(there.ok()) << there.status();
-  // Both round to 2^-8 at each of some twenty products of two layers, in places of their own; logits are up to 5 in size,
-  // so that errors of independent roundings add up to 5 sqrt(2 * 20) 2^-8 = 0.12. Another text is off by 7 on average.
+  // Both round to 2^-8 at each of some twenty products of two layers, at different points; logits are up to 5 in size, so
+  // errors of independent roundings add up to 5 sqrt(2 * 20) 2^-8 = 0.12. Another text differs by 7 on average.
   for (size_t i = 1; i < 150; ++i) EXPECT_NEAR(*there->token_log_probs[i], *here->token_log_probs[i], 0.12) << i;
-  // A draw is the same where no boundary lies between two roundings.
+  // A draw is the same unless a boundary is between two roundings.
   int same = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     EngineRequest drawn = Generate("drawn", 10, 1.0, seed);
@@ -76,9 +76,9 @@ TEST(CudaEngineTest, AnswersAreNearThoseOfTheHost) {
   EXPECT_GE(same, 17) << "of 20 draws";
 }
 
-// Draws and continuations in company give the bits they give alone; what goes on from a page that is not full does so
-// in a copy.
-TEST(CudaEngineTest, SameBitsInCompany) {
+// Draws and continuations give the same bits batched and alone;
+// branches from a partial page use a copy.
+TEST(CudaEngineTest, SameBitsWhenBatched) {
   EmulatedDevice device;
   const auto engine = device.Start(kGolden);
   std::vector<EngineRequest> requests;
@@ -88,7 +88,7 @@ TEST(CudaEngineTest, SameBitsInCompany) {
   for (int i = 0; i < 3; ++i) work.continuations.push_back(RandomIds(absl::StrCat("c", i), 5 + i));
   std::vector<std::string> alone;
   for (const EngineRequest& request : requests) alone.push_back(AnswerBits(engine->Run(request)));
-  EXPECT_GE(device.machine->calls["CopyOnDevice"], 2) << "continuations stood side by side";
+  EXPECT_GE(device.machine->calls["CopyOnDevice"], 2) << "continuations were batched";
   for (size_t i = 0; i < work.continuations.size(); ++i) {
     EngineRequest one = requests.back();
     std::get<ScoreContinuationsWork>(one.work).continuations = {work.continuations[i]};
@@ -105,7 +105,7 @@ TEST(CudaEngineTest, SameBitsInCompany) {
   for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(AnswerBits(together[i].get()), alone[i]) << i;
 }
 
-// A checkpoint with the same matrices and another temperature takes no memory for them; they go with their last model.
+// A checkpoint with the same matrices and another temperature shares their memory; freed with the last model.
 TEST(CudaEngineTest, EqualWeightsAreResidentOnce) {
   EmulatedDevice device;
   const size_t empty = device.machine->used_bytes;
@@ -116,7 +116,7 @@ TEST(CudaEngineTest, EqualWeightsAreResidentOnce) {
     auto baseline = device.Start(kGolden);
     const int64_t weights = baseline->model().provenance().weight_bytes;
     EXPECT_EQ(baseline->Describe().shared_weight_bytes, 0);
-    // Its first answer makes the rotary tables.
+    // Its first request creates the rotary tables.
     const std::string alone = AnswerBits(baseline->Run(Generate("a", 50)));
     const size_t one = device.machine->used_bytes - empty;
     auto second = device.Start(focal.directory());
@@ -143,9 +143,9 @@ TEST(CudaEngineTest, EqualWeightsAreResidentOnce) {
   EXPECT_EQ(device.machine->used_bytes, empty);
 }
 
-// The n-th call of a kind fails for good, for every n until the request succeeds untouched: whatever was under way ends
-// UNAVAILABLE with the cause, nothing starts any more, nothing hangs; a model elsewhere goes on.
-TEST(CudaEngineTest, ALostDeviceEndsItsRequestsAndNoOthers) {
+// The n-th call of a kind fails permanently, for every n until the request succeeds without a fault: active requests end
+// UNAVAILABLE with the cause, no request starts any more or hangs; a model on another device continues.
+TEST(CudaEngineTest, ALostDeviceEndsOnlyItsRequests) {
   const auto elsewhere = StartEngine(LoadForTest(GoldenDirectory(kGolden), {.device = "cpu"}));
   const std::string answer = AnswerBits(elsewhere->Run(Generate("b", 30)));
   for (const char* call : {"Synchronize", "CopyToDevice", "CopyToHost"}) {
@@ -163,7 +163,7 @@ TEST(CudaEngineTest, ALostDeviceEndsItsRequestsAndNoOthers) {
         std::get<GenerateWork>(request.work).max_new_tokens = 2;
         const auto started =
             engine->Start(request, {.on_done = [done](auto result) { done->set_value(std::move(result)); }});
-        if (!started.ok()) done->set_value(started.status());  // the first was quicker
+        if (!started.ok()) done->set_value(started.status());  // the first request failed before
       }
       std::vector<absl::Status> ends;
       for (auto& result : results) ends.push_back(result.get().status());
@@ -186,9 +186,9 @@ TEST(CudaEngineTest, ALostDeviceEndsItsRequestsAndNoOthers) {
   }
 }
 
-// A full device refuses at load, at admission of a cache and in the middle of a run; each says what there is, gives
-// back what it took, and leaves the model that was there serving.
-TEST(CudaEngineTest, AFullDeviceRefusesAndServesOn) {
+// Out of device memory at load, at creation of a cache and during a run: each error states the memory, allocations are
+// released, and the resident model continues to serve.
+TEST(CudaEngineTest, OutOfMemoryLeavesOtherModelsServing) {
   EmulatedDevice device;
   const auto first = device.Start(kGolden);
   const std::string answer = AnswerBits(first->Run(Generate("a", 50)));
@@ -226,8 +226,8 @@ TEST(CudaEngineTest, AFullDeviceRefusesAndServesOn) {
   EXPECT_TRUE(serves());
 }
 
-// What the backend has no kernel for is refused by name before anything is packed.
-TEST(CudaEngineTest, HeadDimsWithoutAKernelAreRefused) {
+// Unsupported head dims are rejected by name before packing.
+TEST(CudaEngineTest, HeadDimsWithoutAKernelAreRejected) {
   EmulatedDevice device;
   TemporaryCheckpoint odd(kGolden, "cuda_odd");
   const size_t empty = device.machine->used_bytes;

@@ -1,4 +1,4 @@
-// The engine's thread: takes requests in, runs the steps that the scheduler plans, hands results out.
+// The engine's thread: accepts requests, runs the steps planned by the scheduler, delivers results.
 #include "server/engine/engine.h"
 
 #include <algorithm>
@@ -31,12 +31,12 @@ namespace {
 
 using kernels::kPageTokens;
 
-// Full contexts that the cache holds unless set otherwise: one running, one starting, two remembered.
+// Default capacity of the cache in full contexts: one running, one starting, two cached.
 constexpr int64_t kContextsInCache = 4;
-// Rows whose logits are made in one call of the head: enough to use the processor, small beside the weights.
+// Rows whose logits are computed in one call of the head: enough to use the CPU, small compared to the weights.
 constexpr int64_t kHeadRowsMax = 64;
 
-// Beyond these nothing gets faster, and buffers of a step grow with both.
+// Larger values are not faster, and buffers of a step grow with both.
 constexpr int64_t kChunkTokensMax = 1 << 16;
 constexpr int64_t kBatchSizeMax = 1 << 12;
 constexpr int64_t kQueueLengthMax = 1 << 24;
@@ -129,12 +129,12 @@ class EngineThread final : public Engine {
   const int64_t context_tokens_max_;
 
   // The engine thread's own.
-  std::unique_ptr<RopeShelf> ropes_;
+  std::unique_ptr<RopeTableCache> ropes_;
   std::vector<std::unique_ptr<kernels::KvPool>> pools_;  // one per page group
   std::unique_ptr<Forward> forward_;
   std::unique_ptr<MemoryLedger::Entry> memory_;
   Scheduler scheduler_;
-  std::vector<std::unique_ptr<Sequence>> taken_;  // on their way to the scheduler
+  std::vector<std::unique_ptr<Sequence>> taken_;  // not yet passed to the scheduler
   ForwardOutput output_;
   std::vector<float> logits_;  // scratch of the head
 
@@ -175,7 +175,7 @@ ForwardLimits EngineThread::StepLimits() const {
 
 absl::Status EngineThread::Allocate() {
   const Transformer& transformer = model_->transformer();
-  ropes_ = std::make_unique<RopeShelf>(transformer, context_tokens_max_, options_.batch_size_max);
+  ropes_ = std::make_unique<RopeTableCache>(transformer, context_tokens_max_, options_.batch_size_max);
   for (size_t group = 0; group < limits_.groups.size(); ++group) {
     ASSIGN_OR_RETURN(std::unique_ptr<kernels::KvPool> pool,
                      ToStatusOr(transformer.backend().CreateKvPool(transformer.KvShape(static_cast<int64_t>(group)),
@@ -323,7 +323,7 @@ bool EngineThread::DrainInbox() {
     taken_.swap(arrived_);
     cancels.swap(cancels_);
     drop = std::exchange(drop_prefix_cache_, false);
-    // Counted as queued until the scheduler's own count is published: the limit holds in between.
+    // Counted as queued until the scheduler's count is published, so that the limit holds in between.
     status_.queued_count += static_cast<int64_t>(taken_.size());
   }
   if (drop) scheduler_.DropPrefixCache();
@@ -344,7 +344,7 @@ void EngineThread::Loop() {
       return absl::OkStatus();
     });
     if (status.ok()) continue;
-    // Which request asked for too much is not known: all under way end, and the engine goes on.
+    // The request that caused the exception is unknown: all active requests end, and the engine continues.
     Log(LogLevel::kError, "engine_exception", {{"model", model_->directory()}, {"error", status.message()}});
     FailAll(status);
     Deliver();
@@ -371,7 +371,7 @@ void EngineThread::RunStep(StepPlan& plan) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     step_cancelled_ = stopping_;
-    // A decode step is short: it runs to its end. A prefill step is not.
+    // A decode step is short and runs to completion; a prefill step can be cancelled.
     if (plan.phase == kernels::Phase::kPrefill) {
       for (const StepEntry& entry : plan.entries) {
         in_step_.push_back(entry.sequence->handle);
@@ -390,7 +390,7 @@ void EngineThread::RunStep(StepPlan& plan) {
   } else if (const absl::Status fault = Fault(); !fault.ok()) {
     Log(LogLevel::kError, "device_faulted", {{"model", model_->directory()}, {"error", fault.message()}});
     FailAll(fault);
-  } else if (!absl::IsCancelled(status)) {  // a cancelled step is void; the remaining sequences run again
+  } else if (!absl::IsCancelled(status)) {  // a cancelled step is discarded; the remaining sequences run again
     Log(LogLevel::kError, "step_failed", {{"rows", plan.tokens.size()}, {"error", status.message()}});
     scheduler_.Fail(plan, status);
   }
@@ -414,7 +414,7 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
   const int64_t row_count = static_cast<int64_t>(plan.tokens.size());
   if (row_count <= limits_.step_rows_max) return forward_->Run(pools_, step, &output_);
   VF_CHECK(plan.whole_prompt, "only a whole prompt exceeds a step");
-  // Its memory was counted at admission and is given back at once: such prompts are rare.
+  // Its memory was counted at admission and is released immediately: such prompts are rare.
   ASSIGN_OR_RETURN(const std::unique_ptr<Forward> large,
                    Forward::Create(model_->transformer(), {.row_count_max = row_count,
                                                            .sequence_count_max = 1,
@@ -432,7 +432,7 @@ void EngineThread::Deliver() {
   }
   for (Finished& done : finished) {
     auto on_done = std::move(done.sequence->callbacks.on_done);
-    const absl::Status status = CatchExceptions("handing out a result", [&] {
+    const absl::Status status = CatchExceptions("delivering a result", [&] {
       on_done(done.status.ok() ? absl::StatusOr<EngineResult>(std::move(done.sequence->result)) : done.status);
       return absl::OkStatus();
     });

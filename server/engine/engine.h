@@ -1,8 +1,8 @@
 // Runs one model for many callers: admission, a queue, prefill in chunks, a continuous decode batch, scoring.
 //
-// A request is token ids and one thing to do with them: generate, score continuations, or score the text itself. One
-// thread owns every sequence, page and cache; callers hand requests in and get callbacks. A result depends on its own
-// request alone: not on batch, neighbours, arrival order, chunk size, threads, prefix-cache state or restart.
+// A request is token ids and one kind of work: generate, score continuations, or score the text itself. One thread owns
+// every sequence, page and cache; callers submit requests and get callbacks. A result depends on its own request only:
+// not on batch composition, arrival order, chunk size, threads, prefix-cache state or restart.
 //
 //   auto handle = engine->Start({.token_ids = ids, .work = GenerateWork{.max_new_tokens = 8}}, {.on_done = ...});
 //   engine->Cancel(*handle);
@@ -11,7 +11,7 @@
 //          focal or sampling setting), FAILED_PRECONDITION (stop strings without a tokenizer), RESOURCE_EXHAUSTED (can
 //          never fit in the cache, or the queue is full: both numbers), UNAVAILABLE (shutting down).
 //          from on_done: DATA_LOSS (a value that is not finite: message starts with ErrorReason::kNumericError), CANCELLED
-//          (scoring that was cancelled), UNAVAILABLE (shut down before done; the device failed for good),
+//          (scoring that was cancelled), UNAVAILABLE (shut down before done; fatal device failure),
 //          RESOURCE_EXHAUSTED, INTERNAL.
 // Threads: every method may be called from any thread. Callbacks run on the engine's thread: keep them short and never
 //          wait there for the engine; calling Start, Cancel, Describe from them is fine. Destruction waits for
@@ -41,20 +41,20 @@ class Engine {
   virtual absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) = 0;
   // Asks the request to stop; its on_done follows. A handle that is done or unknown is ignored.
   virtual void Cancel(Handle handle) = 0;
-  // Start and wait: for tests and one-shot callers; never from a callback.
+  // Start and wait, for tests and one-shot callers; not from a callback.
   absl::StatusOr<EngineResult> Run(EngineRequest request);
 
   virtual const LoadedModel& model() const = 0;
   virtual EngineDescription Describe() const = 0;
   virtual EngineStatus Status() const = 0;
-  // INVALID_ARGUMENT when the lengths do not fit the model. Of the prompt, cached_token_count are taken as known. The
-  // first call times a short prefill, in steps of its own, so that other work does not change what is measured.
+  // INVALID_ARGUMENT when the lengths do not fit the model. cached_token_count tokens of the prompt are assumed cached. The
+  // first call times a short prefill, in separate steps, so that other work does not affect the measurement.
   virtual absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count,
                                                   int64_t cached_token_count = 0) = 0;
-  // Forgets cached prefixes that no sequence is using.
+  // Drops cached prefixes that no sequence is using.
   virtual void DropPrefixCache() = 0;
-  // Not OK once the device has failed for good: UNAVAILABLE (DEVICE_FAULTED) with the cause. What was under way ended
-  // with it, and so does every request from then on: none of them was at fault.
+  // Not OK after a fatal device failure: UNAVAILABLE (DEVICE_FAULTED) with the cause. Active and later requests end with
+  // this status.
   virtual absl::Status Fault() const = 0;
 
  protected:

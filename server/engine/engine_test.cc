@@ -1,5 +1,5 @@
-// The engine's edges: what it refuses and in which words, focal rules, prefix reuse counts, endings, cancellation,
-// values that are not finite. Tiny golden checkpoints; behaviour is compared with rules a person can check.
+// Edge cases of the engine: rejected requests and their messages, focal rules, prefix reuse counts, finish reasons,
+// cancellation, values that are not finite. Tiny golden checkpoints; expected values can be checked by hand.
 #include "server/engine/engine.h"
 #include "base/reason.h"
 
@@ -25,7 +25,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 GenerateWork Tokens(int64_t count) { return {.max_new_tokens = count, .ignore_eos = true}; }
 
-// ---- Refusals ----
+// ---- Rejected requests ----
 
 struct Refusal {
   const char* name;
@@ -96,7 +96,7 @@ std::vector<Refusal> Refusals() {
   };
 }
 
-TEST(RefusalTest, EachInOneSentence) {
+TEST(RejectionTest, EachInOneSentence) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   for (const Refusal& refusal : Refusals()) {
     const auto result = engine->Run(refusal.request);
@@ -108,7 +108,7 @@ TEST(RefusalTest, EachInOneSentence) {
   EXPECT_EQ(engine->Status().requests_done, 0);
 }
 
-TEST(RefusalTest, LengthsAtTheLimitAreServed) {
+TEST(RejectionTest, LengthsAtTheLimitAreServed) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 1), .work = ScoreTextWork{}}).ok());
   EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 4096), .work = ScoreTextWork{}}).ok());
@@ -116,7 +116,7 @@ TEST(RefusalTest, LengthsAtTheLimitAreServed) {
   EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 4094), .work = ScoreContinuationsWork{{{3, 4}}}}).ok());
 }
 
-TEST(RefusalTest, MemoryInBothNumbers) {
+TEST(RejectionTest, MemoryErrorsNameNeedAndLimit) {
   auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
   const int64_t page = model->provenance().page_bytes;
   auto engine = StartEngine(model, {.kv_cache_bytes = 2 * page + 1});
@@ -137,7 +137,7 @@ TEST(RefusalTest, MemoryInBothNumbers) {
   EXPECT_THAT(std::string(beyond.status().message()), HasSubstr("kv_cache_bytes is 1152921504606846976"));
 }
 
-TEST(RefusalTest, LearnedTauCannotBeReplaced) {
+TEST(RejectionTest, LearnedTauCannotBeReplaced) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("focal-learned-causal")));
   const auto result =
       engine->Run({.token_ids = {0, 5}, .attention_overrides = RunTimeTemperature({1}), .work = Tokens(1)});
@@ -170,7 +170,7 @@ TEST(FocalTest, TemperatureOneIsTheBaselineBitForBit) {
   }
 }
 
-TEST(FocalTest, AbsoluteNotAFactor) {
+TEST(FocalTest, TemperatureIsAbsolute) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("focal-constant")));  // t = 0.4
   const std::vector<int32_t> ids = RandomIds("absolute", 200);
   const auto own = engine->Run({.token_ids = ids, .work = ScoreTextWork{}});
@@ -193,7 +193,7 @@ TEST(FocalTest, ExtremeTemperaturesStayFinite) {
   }
 }
 
-// Changes the last token; log-probabilities of the tokens before it must not move, unless the mean runs over the
+// Changes the last token; log-probabilities of the tokens before it must not change, unless the mean is over the
 // sequence.
 TEST(FocalTest, OnlyTheSequenceMeanSeesLaterTokens) {
   struct Mode {
@@ -273,7 +273,7 @@ TEST(PrefixTest, GeneratedTokensAreNotShared) {
   EXPECT_EQ(engine->Run({.token_ids = ids, .work = Tokens(1)})->cached_token_count, 0);
 }
 
-TEST(PrefixTest, FourQuestionsTogetherPrefillTheirContextOnce) {
+TEST(PrefixTest, ConcurrentQuestionsPrefillTheirContextOnce) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")), {.prefill_chunk_tokens = 64});
   const std::vector<int32_t> context = RandomIds("context", 1280);
   std::vector<std::promise<int64_t>> cached(4);
@@ -310,7 +310,7 @@ TEST(EndingTest, EosOfGenerationConfigEndsAndIsKept) {
   EXPECT_EQ(engine->Run({.token_ids = ids, .work = Tokens(12)})->finish_reason, EngineFinishReason::kLength);
 }
 
-// One printable character per id: the text of ids is easy to say.
+// One printable character per id, for readable texts.
 std::string TinyTokenizer() {
   Json vocabulary = Json::object();
   for (int id = 0; id < 94; ++id) vocabulary[std::string(1, static_cast<char>('!' + id))] = id;
@@ -357,7 +357,7 @@ TEST(EndingTest, StopStringCutsTheText) {
   EXPECT_LT(stopped->new_token_ids.size(), free_run->new_token_ids.size());
 }
 
-TEST(EndingTest, BeyondTheTrainedLengthIsLabelled) {
+TEST(EndingTest, BeyondTheTrainedLengthIsMarkedExtrapolated) {
   TemporaryCheckpoint checkpoint("tied-d16-f32", "trained");
   checkpoint.EditConfig("trained_context_length", 100);
   auto engine = StartEngine(LoadForTest(checkpoint.directory()));
@@ -380,7 +380,7 @@ TEST(EndingTest, TextAndContinuationScoresAgree) {
 }
 
 // Continuations of one prompt share steps: the prompt's, then one for all that fit.
-TEST(EndingTest, ContinuationsRunTogether) {
+TEST(EndingTest, ContinuationsAreBatched) {
   auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
   ScoreContinuationsWork work;
   for (int i = 0; i < 12; ++i) work.continuations.push_back(RandomIds(absl::StrCat("together ", i), 2 + i % 5));
@@ -448,8 +448,8 @@ struct Edit {
 };
 
 TEST(LoadTest, TensorsMustMatchTheConfig) {
-  for (const Edit& edit : {Edit{"num_hidden_layers", 3, "lack 9 tensors: model.layers.2.input_layernorm.weight"},
-                           Edit{"num_hidden_layers", 1, "does not explain, 9 tensors"},
+  for (const Edit& edit : {Edit{"num_hidden_layers", 3, "missing 9 tensors: model.layers.2.input_layernorm.weight"},
+                           Edit{"num_hidden_layers", 1, "not implied by the config: 9 tensors"},
                            Edit{"intermediate_size", 64, "the config implies [64, 32]"},
                            Edit{"vocab_size", 121, "[120, 32]; the config implies [121, 32]"},
                            Edit{"num_key_value_heads", 4, "self_attn.k_proj.weight has shape [32, 32]"}}) {
@@ -477,9 +477,9 @@ TEST(LoadTest, ModelDirectoryIsNotWritten) {
   ASSERT_EQ(std::system(absl::StrCat("chmod -R u+w '", checkpoint.directory(), "'").c_str()), 0);
 }
 
-// ---- Life ----
+// ---- Life cycle ----
 
-TEST(LifeTest, CancelledPrefillStopsAndGivesPagesBack) {
+TEST(LifeTest, CancelledPrefillStopsAndReleasesPages) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")), {.prefill_chunk_tokens = 16});
   std::promise<absl::StatusOr<EngineResult>> done;
   std::promise<void> started;
@@ -500,7 +500,7 @@ TEST(LifeTest, CancelledPrefillStopsAndGivesPagesBack) {
   EXPECT_EQ(engine->Status().pages_used, 0);
 }
 
-TEST(LifeTest, CancelledGenerationKeepsWhatItHas) {
+TEST(LifeTest, CancelledGenerationReturnsItsTokens) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   std::promise<absl::StatusOr<EngineResult>> done;
   std::promise<void> third;
@@ -522,7 +522,7 @@ TEST(LifeTest, CancelledGenerationKeepsWhatItHas) {
   EXPECT_LT(result->new_token_ids.size(), 4000u);
 }
 
-TEST(LifeTest, DestructionAnswersEverybody) {
+TEST(LifeTest, DestructionCompletesAllRequests) {
   auto engine =
       StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")), {.prefill_chunk_tokens = 16, .batch_size_max = 2});
   std::atomic<int> unavailable{0};
@@ -554,21 +554,21 @@ TEST(LifeTest, QueueIsBounded) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("the limit is 3"));
 }
 
-// What one engine was promised and has not touched is not there for the next one.
-TEST(LifeTest, EnginesOfOneProcessAreNotPromisedTheSameMemory) {
-  constexpr int64_t kFree = int64_t{1} << 50;  // as if the system said so
+// Memory reserved by one engine and not written yet is not available to the next one.
+TEST(LifeTest, EnginesOfOneProcessReserveDistinctMemory) {
+  constexpr int64_t kFree = int64_t{1} << 50;  // as reported by the OS
   auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
-  const int64_t before = MemoryLedger::Get().FreeAfterPromises(kFree);
+  const int64_t before = MemoryLedger::Get().FreeAfterReservations(kFree);
   auto engine = StartEngine(model, {.kv_cache_bytes = int64_t{1} << 24});
   const int64_t cache_bytes = engine->Describe().kv_cache_bytes;
-  EXPECT_EQ(MemoryLedger::Get().FreeAfterPromises(kFree), before - cache_bytes);
+  EXPECT_EQ(MemoryLedger::Get().FreeAfterReservations(kFree), before - cache_bytes);
   ASSERT_TRUE(engine->Run({.token_ids = RandomIds("touch", 300), .work = Tokens(2)}).ok());
   engine->DropPrefixCache();
   ASSERT_TRUE(engine->Run({.token_ids = RandomIds("touch", 2), .work = Tokens(2)}).ok());
-  EXPECT_EQ(MemoryLedger::Get().FreeAfterPromises(kFree), before - cache_bytes + 3 * model->provenance().page_bytes)
-      << "three pages were written: they are the system's to count";
+  EXPECT_EQ(MemoryLedger::Get().FreeAfterReservations(kFree), before - cache_bytes + 3 * model->provenance().page_bytes)
+      << "three pages were written: the OS counts them";
   engine.reset();
-  EXPECT_EQ(MemoryLedger::Get().FreeAfterPromises(kFree), before);
+  EXPECT_EQ(MemoryLedger::Get().FreeAfterReservations(kFree), before);
 }
 
 TEST(LifeTest, EstimateGrowsWithTheWork) {
@@ -579,8 +579,8 @@ TEST(LifeTest, EstimateGrowsWithTheWork) {
   EXPECT_GT(large->seconds, small->seconds);
   EXPECT_EQ(small->cache_bytes, engine->Describe().model.page_bytes);
   const auto known = engine->Estimate(4000, 10, 3900);
-  EXPECT_LT(known->seconds, large->seconds) << "a known prefix costs nothing";
-  EXPECT_GT(known->seconds, small->seconds) << "but its keys are looked at";
+  EXPECT_LT(known->seconds, large->seconds) << "a cached prefix costs nothing";
+  EXPECT_GT(known->seconds, small->seconds) << "but its keys are read";
   EXPECT_FALSE(engine->Estimate(5000, 1).ok());
   EXPECT_EQ(engine->Status().requests_done, 0);
 }

@@ -1,4 +1,4 @@
-// For the tests of this room: tiny checkpoints, random prompts, and results as bits that can be compared.
+// Test helpers: tiny checkpoints, random prompts, and results as comparable bits.
 #pragma once
 
 #include <cstdlib>
@@ -18,7 +18,7 @@
 
 namespace varifocal {
 
-// A llama by its name, any other by its folder and name.
+// A llama by its name, any other by its directory and name.
 inline std::string GoldenDirectory(const std::string& name) {
   return absl::StrCat("tests/testdata/goldens/", name.find('/') == std::string::npos ? "llama/" : "", name);
 }
@@ -37,7 +37,7 @@ inline std::unique_ptr<Engine> StartEngine(std::shared_ptr<const LoadedModel> mo
   return *std::move(engine);
 }
 
-// A copy of a golden checkpoint that a test may change.
+// A modifiable copy of a golden checkpoint.
 class TemporaryCheckpoint {
  public:
   TemporaryCheckpoint(const std::string& golden, const std::string& name)
@@ -84,7 +84,7 @@ inline std::vector<int32_t> RandomIds(const std::string& name, size_t count, int
   return ids;
 }
 
-// Every number of an answer, bit for bit; times and cache counts left out.
+// Every number of a result, bit for bit; times and cache counts excluded.
 inline std::string AnswerBits(const absl::StatusOr<EngineResult>& result) {
   if (!result.ok()) return result.status().ToString();
   std::string bits;

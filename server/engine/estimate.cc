@@ -21,7 +21,7 @@ double VisibleKeys(const CostRates& rates, int64_t row_count) {
   return keys;
 }
 
-// Rows from `begin` on, `end` not among them.
+// Rows [begin, end).
 double Operations(const CostRates& rates, int64_t begin, int64_t end) {
   if (end <= begin) return 0;
   return static_cast<double>(end - begin) * rates.weight_operations +

@@ -1,7 +1,7 @@
-// How long a request will take on this machine, from one short timed request and the operation count.
+// Estimates the time of a request on this machine, from one short timed request and the operation count.
 //
-// Cost of a row = 2 operations per weight + 4 per key position, head and width; the rate is measured, not assumed. A
-// rough number for plans, good to a factor of about two: attention and matrix products do not run at the same rate.
+// Cost of a row = 2 operations per weight + 4 per key position, head and width; the rate is measured. Accurate to a
+// factor of about two: attention and matrix products do not run at the same rate.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace varifocal {
 struct CostRates {
   double weight_operations = 0;   // per row
   double key_operations = 0;      // per row, visible key and layer
-  std::vector<PageGroup> groups;  // whose layers see how far back
+  std::vector<PageGroup> groups;  // windows of the layers
   double prefill_operations_per_s = 0;
   double decode_operations_per_s = 0;
 };
 
-// `run` executes a request alone; `cache_tokens` is what fits in the key-value cache.
+// `run` executes a request alone; `cache_tokens` is the capacity of the KV cache.
 absl::StatusOr<CostRates> MeasureCostRates(const ModelConfig& config, int64_t parameter_count, int64_t cache_tokens,
                                            absl::FunctionRef<absl::StatusOr<EngineResult>(EngineRequest)> run);
 // The first cached_token_count tokens of the prompt cost nothing.

@@ -1,5 +1,5 @@
-// An exception on the engine's thread ends the requests that are under way, and nothing else: the next is answered
-// with the same bits, and no page is lost.
+// An exception on the engine's thread ends only the active requests: the next request gives the same bits, and no page
+// leaks.
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -32,7 +32,7 @@ absl::StatusOr<EngineResult> RunWith(Engine& engine, const EngineRequest& reques
   return *outcome;
 }
 
-TEST(ExceptionTest, EndsWhatIsUnderWayAndTheEngineGoesOn) {
+TEST(ExceptionTest, EndsActiveRequestsAndTheEngineContinues) {
   const auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
   ASSERT_NE(model, nullptr);
   const auto engine = StartEngine(model, {.prefix_cache = false});
@@ -55,8 +55,8 @@ TEST(ExceptionTest, EndsWhatIsUnderWayAndTheEngineGoesOn) {
   EXPECT_EQ(engine->Status().running_count, 0);
 }
 
-// What a caller does with its result is its own: others are answered.
-TEST(ExceptionTest, OfACallersOwnEndHurtsNobody) {
+// An exception in a caller's callback does not affect other requests.
+TEST(ExceptionTest, InACallbackAffectsNoOtherRequest) {
   const auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
   ASSERT_NE(model, nullptr);
   const auto engine = StartEngine(model);

@@ -1,4 +1,4 @@
-// Focus through the engine: what it equals, what may see the future, and what is refused.
+// Focus through the engine: equivalences, causality, and rejected settings.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -24,7 +24,7 @@ std::string GeneratedBits(Engine& engine, const std::vector<int32_t>& ids, const
                                 .work = GenerateWork{.max_new_tokens = 20, .ignore_eos = true}}));
 }
 
-// The checkpoint without its groups: key and tensors are gone.
+// The checkpoint without its groups: key and tensors removed.
 void RemoveFocus(const TemporaryCheckpoint& checkpoint) {
   Json config = *ParseJson(checkpoint.Read("config.json"));
   config.erase("focus_attention");
@@ -60,7 +60,7 @@ TEST(FocusTest, EveryGroupIsDenseAttentionBitForBit) {
     auto focus = StartEngine(model);
     const std::vector<int32_t> ids = RandomIds("dense", 900);
     const std::string text = TextBits(*dense, ids), generated = GeneratedBits(*dense, ids);
-    // More than half of the groups always meet.
+    // Sets of more than half of the groups always intersect.
     for (const int64_t top_k : {group_count, group_count / 2 + 1}) {
       const AttentionOverrides overrides = {{"focus-top-k", top_k}};
       EXPECT_EQ(TextBits(*focus, ids, overrides), text) << golden << ", k = " << top_k;
@@ -85,8 +85,8 @@ TEST(FocusTest, TemperatureOneChangesNoBit) {
   }
 }
 
-// Log-probabilities before a changed token must not know of it, but where b is of the whole prompt they do.
-TEST(FocusTest, OnlyThePromptReadingSeesTheFuture) {
+// Log-probabilities before a changed token must not depend on it, except where b is of the whole prompt.
+TEST(FocusTest, OnlyThePromptBiasIsNotCausal) {
   for (const char* golden : {"focus/llama-calibrated", "focus/llama-paged", "focus/llama-prompt"}) {
     auto engine = StartEngine(LoadForTest(GoldenDirectory(golden)));
     for (const int64_t top_k : {1, 2}) {
@@ -109,7 +109,7 @@ TEST(FocusTest, OnlyThePromptReadingSeesTheFuture) {
   }
 }
 
-TEST(FocusTest, ThePromptReadingSaysThatThePromptRanInOneStep) {
+TEST(FocusTest, ThePromptBiasNotesThatThePromptRanInOneStep) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("focus/llama-prompt")), {.prefill_chunk_tokens = 64});
   const std::vector<int32_t> ids = RandomIds("whole", 300);
   for (int pass = 0; pass < 2; ++pass) {
@@ -120,13 +120,13 @@ TEST(FocusTest, ThePromptReadingSaysThatThePromptRanInOneStep) {
   }
 }
 
-TEST(FocusTest, TheShorterTrainedLengthCounts) {
+TEST(FocusTest, TheShorterTrainedLengthApplies) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("focus/llama-calibrated")));
   EXPECT_FALSE(engine->Run({.token_ids = RandomIds("a", 128), .work = ScoreTextWork{}})->extrapolated);
   EXPECT_TRUE(engine->Run({.token_ids = RandomIds("a", 129), .work = ScoreTextWork{}})->extrapolated);
 }
 
-TEST(FocusTest, WrongOverridesAreRefusedByName) {
+TEST(FocusTest, InvalidOverridesAreRejectedByName) {
   auto focus = StartEngine(LoadForTest(GoldenDirectory("focus/llama-calibrated")));
   auto plain = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   const auto message = [](Engine& engine, const AttentionOverrides& overrides) {
@@ -150,7 +150,7 @@ struct BadConfig {
   const char* message;
 };
 
-TEST(FocusTest, WrongKeysAreRefusedByName) {
+TEST(FocusTest, InvalidKeysAreRejectedByName) {
   for (const BadConfig& bad : std::vector<BadConfig>{
            {"group_count", "0", "\"focus_attention.group_count\" is 0; it must lie in 1..32"},
            {"group_count", "33", "it must lie in 1..32"},
@@ -163,16 +163,16 @@ TEST(FocusTest, WrongKeysAreRefusedByName) {
            {"window", "null", "\"focus_attention.window\" is missing"},
            {"bias", "\"global\"", "it must be one of: calibrated, paged, prompt"},
            {"bias", "null", "\"focus_attention.bias\" is missing"},
-           {"bias", "\"paged\"", "the config does not explain, 2 tensors: model.layers.0.self_attn.focus.group_bias"},
+           {"bias", "\"paged\"", "not implied by the config: 2 tensors: model.layers.0.self_attn.focus.group_bias"},
            {"routing_dim", "0", "routing_dim"},
            {"routing_dim", "8", "focus.projection.weight has shape [16, 32]; the config implies [8, 32]"},
            {"assignment_temperature", "0", "assignment_temperature"},
            {"layers", "[]", "it must be a list of at least one layer"},
-           {"layers", "[1, 0]", "has 0 after 1; layers must rise and not repeat"},
-           {"layers", "[0, 0]", "layers must rise"},
+           {"layers", "[1, 0]", "has 0 after 1; layers must be in ascending order without duplicates"},
+           {"layers", "[0, 0]", "layers must be in ascending order"},
            {"layers", "[0, 2]", "has 2; layers are 0..1"},
            {"layers", "[\"0\"]", "layers are 0..1"},
-           {"layers", "[0]", "does not explain, 3 tensors: model.layers.1.self_attn.focus.centroids"},
+           {"layers", "[0]", "not implied by the config: 3 tensors: model.layers.1.self_attn.focus.centroids"},
            {"regime", "\"lora\"", "it must be one of: frozen, full, scratch"},
            {"trained_context_length", "0", "trained_context_length"},
            {"mode", "\"learned\"", "mode"},
@@ -187,7 +187,7 @@ TEST(FocusTest, WrongKeysAreRefusedByName) {
   }
 }
 
-TEST(FocusTest, WrongTensorsAreRefusedByName) {
+TEST(FocusTest, InvalidTensorsAreRejectedByName) {
   const TemporaryCheckpoint not_finite("focus/llama-calibrated", "nan");
   not_finite.Fill("model.layers.1.self_attn.focus.centroids", NAN);
   EXPECT_THAT(
@@ -199,7 +199,7 @@ TEST(FocusTest, WrongTensorsAreRefusedByName) {
   unexplained.Write("config.json", config.dump());
   EXPECT_THAT(
       std::string(LoadModel(unexplained.directory(), {.cache_directory = testing::TempDir()}).status().message()),
-      HasSubstr("the config does not explain, 6 tensors: model.layers.0.self_attn.focus.centroids"));
+      HasSubstr("not implied by the config: 6 tensors: model.layers.0.self_attn.focus.centroids"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // What the engine computes against golden files: log-probabilities and greedy text of tiny random checkpoints, one or
 // more per row of the architecture table and per RoPE scaling, from transformers in float64, and every focal mode from
-// a PyTorch implementation of the formulas (recipes/goldens, whose `teeth` shows which mistakes these values notice).
+// a PyTorch implementation of the formulas (recipes/goldens, whose `mutation_test` shows which bugs these values detect).
 //
 // Tolerance in f32. The oracle is float64 on the same rounded weights, so the difference is f32 rounding in our pass.
 // The golden file states how far the same formulas in f32 (PyTorch) lie from float64; our order of summation is another

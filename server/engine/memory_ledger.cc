@@ -31,7 +31,7 @@ void MemoryLedger::Entry::SetTouched(int64_t bytes) {
   ledger_->accounts_[id_].touched_bytes = bytes;
 }
 
-int64_t MemoryLedger::FreeAfterPromises(int64_t free_bytes) const {
+int64_t MemoryLedger::FreeAfterReservations(int64_t free_bytes) const {
   std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [id, account] : accounts_)
     free_bytes -= std::max<int64_t>(account.cache_bytes - account.touched_bytes, 0);
@@ -45,7 +45,7 @@ std::string MemoryLedger::ToString() const {
     const int64_t shared_bytes = account.shared_weight_bytes ? account.shared_weight_bytes() : 0;
     absl::StrAppend(out, account.what, ": ", account.weight_bytes, " bytes of weights",
                     shared_bytes > 0 ? absl::StrCat(" (", shared_bytes, " shared)") : "", ", ", account.buffer_bytes,
-                    " of buffers, ", account.cache_bytes, " promised to its cache");
+                    " of buffers, ", account.cache_bytes, " reserved for its cache");
   });
 }
 
@@ -55,7 +55,7 @@ DeviceMemoryLeft MemoryLeftOn(const kernels::Backend& backend) {
   const kernels::MemoryInfo said = backend.memory();
   const int64_t free_bytes = static_cast<int64_t>(said.free_bytes);
   return {static_cast<int64_t>(said.total_bytes),
-          IsOnHost(backend) ? MemoryLedger::Get().FreeAfterPromises(free_bytes) : free_bytes};
+          IsOnHost(backend) ? MemoryLedger::Get().FreeAfterReservations(free_bytes) : free_bytes};
 }
 
 }  // namespace varifocal

@@ -1,8 +1,8 @@
-// What the engines of this process hold of the host's memory, and what they were promised and have not touched yet.
+// Host memory used by the engines of this process, and memory reserved for their caches but not yet written.
 //
-// Key-value pages on a host take memory when they are first written, so what the system calls free counts them as free
-// for everybody. A second model that took a quarter of that would be promised memory twice. Engines on a device of
-// their own memory (CUDA) take theirs at once and stand here with nothing outstanding.
+// KV pages in host memory are committed when first written, so the OS reports unwritten ones as free, and a second model
+// sized by a quarter of that would overcommit memory. Engines on a device with its own memory (CUDA) allocate at once
+// and are listed here with nothing outstanding.
 //
 // Threads: any.
 #pragma once
@@ -23,13 +23,13 @@ class MemoryLedger {
   struct Account {
     std::string what;                              // the model's name
     int64_t weight_bytes = 0;                      // resident
-    std::function<int64_t()> shared_weight_bytes;  // of those, what other models have too, now; optional
+    std::function<int64_t()> shared_weight_bytes;  // of those, shared with other models now; optional
     int64_t buffer_bytes = 0;                      // of a step
-    int64_t cache_bytes = 0;                       // promised
-    int64_t touched_bytes = 0;                     // of those, written at some time
+    int64_t cache_bytes = 0;                       // reserved
+    int64_t touched_bytes = 0;                     // of those, written so far
   };
 
-  // The one of this process.
+  // The process-wide ledger.
   static MemoryLedger& Get();
 
   class Entry {
@@ -44,12 +44,12 @@ class MemoryLedger {
     MemoryLedger* const ledger_;
     const int64_t id_;
   };
-  // Stands in the ledger as long as the entry lives.
+  // The account is listed for the lifetime of the entry.
   std::unique_ptr<Entry> Add(Account account);
 
-  // What `free_bytes`, as the system says, leaves when every promise is kept.
-  int64_t FreeAfterPromises(int64_t free_bytes) const;
-  // "baseline: 600 bytes of weights (500 shared), 400 of buffers, 2400 promised to its cache; .."
+  // `free_bytes`, as reported by the OS, less all unwritten reservations.
+  int64_t FreeAfterReservations(int64_t free_bytes) const;
+  // "baseline: 600 bytes of weights (500 shared), 400 of buffers, 2400 reserved for its cache; .."
   std::string ToString() const;
 
  private:
@@ -58,13 +58,13 @@ class MemoryLedger {
   int64_t next_id_ = 1;
 };
 
-// Memory of a backend's device: in all, and what is left when every engine of this process has all it was promised.
+// Memory of a backend's device: total, and free after all reservations of this process.
 struct DeviceMemoryLeft {
-  int64_t total_bytes = 0;  // 0: the device does not say
+  int64_t total_bytes = 0;  // 0: unknown
   int64_t free_bytes = 0;
 };
 DeviceMemoryLeft MemoryLeftOn(const kernels::Backend& backend);
-// Whether keys and values there take the host's memory, as they are written.
+// Whether keys and values are in host memory, committed when written.
 bool IsOnHost(const kernels::Backend& backend);
 
 }  // namespace varifocal

@@ -1,10 +1,10 @@
-// Who holds which page of one group's key-value pool.
+// Reference counts of the pages of one group's KV pool.
 //
-// A page is free or held by one or more: sequences that read or write it, and the prefix cache. Pages are handed out
-// lowest index first, which keeps runs repeatable and touches no more memory than is used.
+// A page is free or has one or more holders: sequences that read or write it, and the prefix cache. Pages are allocated
+// lowest index first, which is deterministic and minimizes committed memory.
 //
 // Threads: not thread-safe; owned by the engine thread.
-// Cost:    O(log pages) per page taken or freed.
+// Cost:    O(log pages) per allocation or release.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class PageAllocator {
     for (int64_t page = 0; page < page_count; ++page) free_.push(static_cast<int32_t>(page));
   }
 
-  // The free page of lowest index, now with one holder; nothing when none is free.
+  // Allocates the free page of lowest index, with one holder; nullopt when none is free.
   std::optional<int32_t> Take() {
     if (free_.empty()) return std::nullopt;
     const int32_t page = free_.top();
@@ -44,7 +44,7 @@ class PageAllocator {
     if (--holders_[Index(page)] == 0) free_.push(page);
     idle_count_ += IsIdle(page);
   }
-  // The prefix cache becomes a holder, or ceases to be one.
+  // Adds or removes the prefix cache as a holder.
   void HoldForCache(int32_t page) {
     Hold(page);
     cached_[Index(page)] = true;
@@ -55,13 +55,13 @@ class PageAllocator {
     Release(page);
   }
 
-  // Held by the prefix cache alone.
+  // Held only by the prefix cache.
   bool IsIdle(int32_t page) const { return cached_[Index(page)] && holders_[Index(page)] == 1; }
   int32_t holders(int32_t page) const { return holders_[Index(page)]; }
   int64_t free_count() const { return static_cast<int64_t>(free_.size()); }
   int64_t idle_count() const { return idle_count_; }
   int64_t page_count() const { return static_cast<int64_t>(holders_.size()); }
-  int64_t used_peak() const { return used_peak_; }  // the most that were not free at once
+  int64_t used_peak() const { return used_peak_; }  // maximum of pages not free
 
  private:
   static size_t Index(int32_t page) { return static_cast<size_t>(page); }

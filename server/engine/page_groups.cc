@@ -61,7 +61,7 @@ std::vector<PageGroupShape> PageGroupShapes(const Transformer& model) {
 int64_t PagesAtOnce(const PageGroupShape& group, const SequenceExtent& extent) {
   const int64_t all = PagesFor(extent.prompt_rows + extent.later_rows);
   if (group.is_full()) return all;
-  // Rows that do not begin at a page's border touch one page more than they fill.
+  // Rows that do not begin at a page boundary span one page more.
   const int64_t step_rows = std::max<int64_t>(std::min(extent.step_rows_max, extent.prompt_rows), 1);
   const int64_t written = PagesFor(std::max(step_rows, extent.rewinds ? extent.later_rows : 1)) + 1;
   const int64_t shared = extent.shares_prefix ? std::min(kQuestionPages, extent.prompt_rows / kPageTokens) + 1 : 0;
@@ -71,7 +71,7 @@ int64_t PagesAtOnce(const PageGroupShape& group, const SequenceExtent& extent) {
 std::vector<int64_t> SharePages(const std::vector<PageGroupShape>& groups, const PageBudget& budget) {
   const int64_t context_pages = PagesFor(budget.context_tokens_max);
   const bool has_full = std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.is_full(); });
-  // What one long sequence takes of a window group.
+  // Pages of one long sequence in a window group.
   auto ring = [&](const PageGroupShape& group) {
     return PagesAtOnce(
         group,

@@ -1,8 +1,8 @@
-// How many pages a sequence needs of each page group, and how a budget of bytes is shared out among the groups.
+// Pages that a sequence needs of each page group, and the distribution of a byte budget among the groups.
 //
-// Full layers keep every page of a sequence. Window layers keep those that a later row may look at, those that the step
-// at hand writes, and, where prefixes are shared, the last few of a prompt: whoever asks another question on it goes on
-// from there. So a long prompt costs a window group a fixed number of pages.
+// Full layers keep every page of a sequence. Window layers keep those visible to later rows, those written by the
+// current step, and, where prefixes are shared, the last few of a prompt, so that later questions on it can reuse the
+// prefix. So a long prompt needs a fixed number of pages of a window group.
 //
 // Shapes: pages hold 128 tokens of all layers of their group.
 #pragma once
@@ -15,14 +15,14 @@
 namespace varifocal {
 
 struct PageGroupShape {
-  int64_t window = 0;                // 0: every page stays, as full layers need them
+  int64_t window = 0;                // 0: full layers, every page is kept
   int64_t page_bytes = 0;            // all layers of the group
-  bool reads_previous_page = false;  // annotations of a row go on from the page before its own
+  bool reads_previous_page = false;  // annotations of a row depend on the page before its own
 
   bool is_full() const { return window == 0; }
-  // The first page that a row at `position`, or a later one, may look at.
+  // The first page visible to rows from `position` on.
   int64_t FirstPage(int64_t position) const;
-  // Pages before a page's own that its rows may look at, at most; of a window group.
+  // Maximum number of earlier pages visible to the rows of a page; of a window group.
   int64_t PagesBefore() const;
 };
 
@@ -30,36 +30,36 @@ std::vector<PageGroupShape> PageGroupShapes(const Transformer& model);
 
 int64_t PagesFor(int64_t token_count);
 
-// Whole pages at the end of a prompt whose window pages stay for others: a question of up to four pages may differ, and
-// what stands before it is found again.
+// Whole pages at the end of a prompt whose window pages are kept for prefix reuse: questions of up to four pages may
+// differ, and the prefix before them is found.
 inline constexpr int64_t kQuestionPages = 4;
 
-// What is known of a sequence when it is admitted.
+// Properties of a sequence known at admission.
 struct SequenceExtent {
   int64_t prompt_rows = 0;
   int64_t later_rows = 0;     // generated, or the longest continuation
-  bool rewinds = false;       // each continuation begins at the prompt's end again
+  bool rewinds = false;       // each continuation begins at the prompt's end
   int64_t step_rows_max = 0;  // of its prompt in one step
   bool shares_prefix = false;
 };
 
-// The most pages of the group that it holds at any time.
+// The maximum number of pages of the group that it holds at any time.
 int64_t PagesAtOnce(const PageGroupShape& group, const SequenceExtent& extent);
 
 struct PageBudget {
   int64_t bytes = 0;
   int64_t context_tokens_max = 0;  // of the model
   int64_t step_rows_max = 0;
-  int64_t contexts_max = 0;   // full contexts worth having at once; 0: as many as the bytes hold
-  int64_t sequences_max = 0;  // short ones worth having at once
+  int64_t contexts_max = 0;   // useful number of full contexts; 0: as many as fit
+  int64_t sequences_max = 0;  // useful number of short ones
 };
 
-// Pages of each group: at first what one full context needs (or as much of one as the bytes hold), then half of the
-// rest for window pages, so that short sequences find company, and everything left for full ones. A group gets 0 when
-// the bytes hold not even one page of each.
+// Pages of each group: first for one full context (or as much of one as fits), then half of the rest for window pages,
+// so that short sequences can be batched, and the remainder for full ones. All 0 when not even one page of each group
+// fits.
 std::vector<int64_t> SharePages(const std::vector<PageGroupShape>& groups, const PageBudget& budget);
 
-// Tokens of the longest single sequence that these pages hold.
+// Tokens of the longest single sequence that fits into these pages.
 int64_t LongestSequence(const std::vector<PageGroupShape>& groups, const std::vector<int64_t>& page_counts,
                         int64_t context_tokens_max, int64_t step_rows_max);
 

@@ -19,30 +19,30 @@ std::vector<PageAllocator> MakeAllocators(const std::vector<int64_t>& page_count
 PageStore::PageStore(std::vector<PageGroupShape> groups, const std::vector<int64_t>& page_counts)
     : groups_(std::move(groups)),
       allocators_(MakeAllocators(page_counts)),
-      promised_(groups_.size(), 0),
+      reserved_(groups_.size(), 0),
       cache_(&allocators_, groups_) {}
 
 int64_t PageStore::Available(size_t group) const {
-  return allocators_[group].free_count() + allocators_[group].idle_count() - promised_[group];
+  return allocators_[group].free_count() + allocators_[group].idle_count() - reserved_[group];
 }
 
-void PageStore::Promise(size_t group, int64_t count, HeldPages& pages) {
-  promised_[group] += count - pages.promised[group];
-  pages.promised[group] = count;
+void PageStore::Reserve(size_t group, int64_t count, HeldPages& pages) {
+  reserved_[group] += count - pages.reserved[group];
+  pages.reserved[group] = count;
 }
 
 bool PageStore::Admit(const AdmissionRequest& request, HeldPages* pages) {
   pages->tables = cache_.Acquire(request.names, request.token_ids);
   const int64_t cached = pages->page_count();
   pages->page_end = PagesFor(request.extent.prompt_rows + request.extent.later_rows);
-  pages->promised.assign(groups_.size(), 0);
-  pages->passed.assign(groups_.size(), 0);
+  pages->reserved.assign(groups_.size(), 0);
+  pages->released_end.assign(groups_.size(), 0);
   pages->held.assign(groups_.size(), 0);
   pages->held_max.assign(groups_.size(), 0);
   for (size_t group = 0; group < groups_.size(); ++group) {
     const PageGroupShape& shape = groups_[group];
-    pages->passed[group] = shape.FirstPage(cached * kernels::kPageTokens);
-    pages->held[group] = cached - pages->passed[group];
+    pages->released_end[group] = shape.FirstPage(cached * kernels::kPageTokens);
+    pages->held[group] = cached - pages->released_end[group];
     pages->held_max[group] = PagesAtOnce(shape, request.extent);
     const int64_t wanted = shape.is_full()
                                ? PagesFor(request.rows_now) - cached
@@ -51,14 +51,14 @@ bool PageStore::Admit(const AdmissionRequest& request, HeldPages* pages) {
       Release(*pages);
       return false;
     }
-    Promise(group, wanted, *pages);
+    Reserve(group, wanted, *pages);
   }
   return true;
 }
 
 bool PageStore::TakeOne(size_t group, HeldPages& pages) {
-  if (pages.promised[group] > 0) {
-    Promise(group, pages.promised[group] - 1, pages);
+  if (pages.reserved[group] > 0) {
+    Reserve(group, pages.reserved[group] - 1, pages);
   } else if (Available(group) < 1) {
     return false;
   }
@@ -81,19 +81,19 @@ bool PageStore::Extend(int64_t position_end, HeldPages& pages) {
   return true;
 }
 
-void PageStore::Pass(int64_t position, HeldPages& pages) {
+void PageStore::ReleaseOutsideWindow(int64_t position, HeldPages& pages) {
   for (size_t group = 0; group < groups_.size(); ++group) {
     if (groups_[group].is_full()) continue;
     std::vector<int32_t>& table = pages.tables[group];
     const int64_t first = std::min(groups_[group].FirstPage(position), static_cast<int64_t>(table.size()));
-    for (int64_t& passed = pages.passed[group]; passed < first; ++passed) {
-      allocators_[group].Release(std::exchange(table[static_cast<size_t>(passed)], -1));
+    for (int64_t& end = pages.released_end[group]; end < first; ++end) {
+      allocators_[group].Release(std::exchange(table[static_cast<size_t>(end)], -1));
       --pages.held[group];
     }
-    // Room for the pages to come, in place of those that went.
+    // Reserves later pages in place of the released ones.
     const int64_t to_come = pages.page_end - static_cast<int64_t>(table.size());
     const int64_t wanted = std::clamp<int64_t>(pages.held_max[group] - pages.held[group], 0, to_come);
-    Promise(group, std::max(pages.promised[group], wanted), pages);
+    Reserve(group, std::max(pages.reserved[group], wanted), pages);
   }
 }
 
@@ -102,7 +102,7 @@ void PageStore::Release(HeldPages& pages) {
     for (const int32_t page : pages.tables[group]) {
       if (page >= 0) allocators_[group].Release(page);
     }
-    Promise(group, 0, pages);
+    Reserve(group, 0, pages);
   }
   pages = HeldPages();
 }
@@ -124,7 +124,7 @@ bool PageStore::Split(const HeldPages& pages, int64_t prompt_rows, int64_t posit
       VF_CHECK(taken.has_value(), "availability was just checked");
       table.push_back(*taken);
     }
-    // What stands in the prompt's last page before it is full.
+    // The prompt's last page is partial: copy it.
     if (prompt_rows % kernels::kPageTokens != 0) {
       copies->push_back({group, shared[static_cast<size_t>(begin)], table[static_cast<size_t>(begin)]});
     }

@@ -1,8 +1,8 @@
-// The pages of an engine: promised when a sequence is admitted, taken as it grows, let go as its windows pass, and
-// shared through the prefix cache.
+// The pages of an engine: reserved at admission of a sequence, allocated as it grows, released when they leave its
+// windows, and shared through the prefix cache.
 //
-// A promise is a number, not pages: what is promised to one sequence is not promised to another, so that sequences
-// admitted together rarely run out. When one does all the same, Extend says so and somebody must give pages back.
+// A reservation is a count, not specific pages, and is exclusive, so that admitted sequences rarely run out of pages.
+// When one does, Extend fails and the scheduler must preempt a sequence.
 //
 // Threads: not thread-safe; owned by the engine thread.
 #pragma once
@@ -18,20 +18,20 @@
 
 namespace varifocal {
 
-// What one sequence holds, by page group.
+// The pages of one sequence, by page group.
 struct HeldPages {
-  std::vector<std::vector<int32_t>> tables;  // [group][page]; -1 where a window has passed
-  std::vector<int64_t> passed;               // [group]: pages before this one were let go
+  std::vector<std::vector<int32_t>> tables;  // [group][page]; -1 for pages released by a window
+  std::vector<int64_t> released_end;         // [group]: pages before this one were released
   std::vector<int64_t> held;                 // [group]: pages held now
-  std::vector<int64_t> promised;             // [group]: pages not taken yet
-  std::vector<int64_t> held_max;             // [group]: what it holds at once, at most
-  int64_t page_end = 0;                      // pages it may ever have
+  std::vector<int64_t> reserved;             // [group]: pages not allocated yet
+  std::vector<int64_t> held_max;             // [group]: maximum held at once
+  int64_t page_end = 0;                      // limit of its page count
 
-  // Of full groups; of window groups those that have been, too.
+  // Of full groups; of window groups including released ones.
   int64_t page_count() const { return tables.empty() ? 0 : static_cast<int64_t>(tables[0].size()); }
 };
 
-// Pages of rows that go on from the same prompt beside others: the prompt's whole pages, then pages of their own.
+// Pages of one of several branches of a prompt: the prompt's whole pages, then the branch's own pages.
 struct Branch {
   std::vector<std::vector<int32_t>> tables;  // [group][page]
   int64_t own_begin = 0;                     // pages from here on are its own
@@ -52,19 +52,19 @@ class PageStore {
     absl::Span<const Sha256Digest> names;  // of the pages that may come from the cache
     absl::Span<const int32_t> token_ids;
     SequenceExtent extent;
-    int64_t rows_now = 0;     // rows that full layers must have room for before anything is generated
-    int64_t spare_pages = 0;  // of full groups, to be left for others
+    int64_t rows_now = 0;     // rows that full layers must have pages for before generation
+    int64_t spare_pages = 0;  // of full groups, left for other sequences
   };
-  // Cached pages of the longest prefix and a promise of the rest. False, with nothing held, when that cannot be had.
+  // Acquires cached prefix pages and reserves the rest; returns false, acquiring nothing, if too few are free.
   bool Admit(const AdmissionRequest& request, HeldPages* pages);
-  // Takes pages up to position_end; false when none is left (those that were got are kept).
+  // Allocates pages up to position_end; false when none is free (those already allocated are kept).
   bool Extend(int64_t position_end, HeldPages& pages);
-  // Lets go of what no row at `position` or after it looks at.
-  void Pass(int64_t position, HeldPages& pages);
+  // Releases pages that are not visible to rows from `position` on.
+  void ReleaseOutsideWindow(int64_t position, HeldPages& pages);
   void Release(HeldPages& pages);
 
-  // Rows from prompt_rows up to position_end in pages of their own, beside those of `pages`; adds the copies that they
-  // begin with. False, with nothing taken, unless there are pages that nobody was promised.
+  // Allocates own pages for rows from prompt_rows up to position_end; appends the required page copies. False, allocating
+  // nothing, if too few unreserved pages are free.
   bool Split(const HeldPages& pages, int64_t prompt_rows, int64_t position_end, Branch* branch,
              std::vector<PageCopy>* copies);
   void Release(Branch& branch);
@@ -75,19 +75,19 @@ class PageStore {
   bool has_windows() const { return !groups_.back().is_full(); }
 
   // Over all groups.
-  int64_t idle_count() const;  // held by the prefix cache alone
+  int64_t idle_count() const;  // held only by the prefix cache
   int64_t used_count() const;  // held by sequences
   int64_t bytes_in_use() const;
-  int64_t bytes_peak() const;  // the most of each group at any time
+  int64_t bytes_peak() const;  // sum of the groups' peaks
 
  private:
   int64_t Available(size_t group) const;
   bool TakeOne(size_t group, HeldPages& pages);
-  void Promise(size_t group, int64_t count, HeldPages& pages);
+  void Reserve(size_t group, int64_t count, HeldPages& pages);
 
   const std::vector<PageGroupShape> groups_;
   std::vector<PageAllocator> allocators_;
-  std::vector<int64_t> promised_;  // over all sequences
+  std::vector<int64_t> reserved_;  // over all sequences
   PrefixCache cache_;
 };
 

@@ -1,5 +1,5 @@
-// The engine's parts alone: pages and their arithmetic, prefix cache, sampler, stop strings. Small cases whose right
-// answers are said here.
+// Unit tests of the engine's parts: pages and their arithmetic, prefix cache, sampler, stop strings. Small cases with
+// literal expected values.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -37,7 +37,7 @@ std::vector<int32_t> Ids(int32_t first, size_t count) {
   return ids;
 }
 
-// Enters the pages of a prompt, then lets go of them, as a sequence does.
+// Inserts the pages of a prompt, then releases them, as a sequence does.
 void Remember(std::vector<PageAllocator>& pages, PrefixCache& cache, const std::vector<Sha256Digest>& names,
               const std::vector<int32_t>& ids, size_t window_pages_from = 0) {
   for (size_t i = 0; i < names.size(); ++i) {
@@ -53,7 +53,7 @@ void Remember(std::vector<PageAllocator>& pages, PrefixCache& cache, const std::
 const std::vector<PageGroupShape> kFullAlone = {{.page_bytes = 1}};
 const std::vector<PageGroupShape> kFullAndWindow = {{.page_bytes = 1}, {.window = 200, .page_bytes = 4}};
 
-TEST(PrefixCacheTest, NamesChain) {
+TEST(PrefixCacheTest, NamesAreChained) {
   const Sha256Digest root = Sha256("root");
   const std::vector<int32_t> ids = Ids(0, 256);
   std::vector<int32_t> other = ids;
@@ -63,7 +63,7 @@ TEST(PrefixCacheTest, NamesChain) {
   EXPECT_NE(NamePages(root, ids, 1)[0], NamePages(Sha256("other root"), ids, 1)[0]);
 }
 
-TEST(PrefixCacheTest, OldestLeavesFirstAndTheEndOfAPromptBeforeItsBeginning) {
+TEST(PrefixCacheTest, EvictsLeastRecentlyUsedAndTheEndOfAPromptFirst) {
   std::vector<PageAllocator> pages = {PageAllocator(4)};
   PrefixCache cache(&pages, kFullAlone);
   const std::vector<int32_t> a = Ids(0, 256), b = Ids(1000, 256);
@@ -84,7 +84,7 @@ TEST(PrefixCacheTest, OldestLeavesFirstAndTheEndOfAPromptBeforeItsBeginning) {
   EXPECT_FALSE(cache.Contains(names_a[1]));
 }
 
-TEST(PrefixCacheTest, PagesInUseStay) {
+TEST(PrefixCacheTest, PagesInUseAreNotEvicted) {
   std::vector<PageAllocator> pages = {PageAllocator(2)};
   PrefixCache cache(&pages, kFullAlone);
   const std::vector<int32_t> a = Ids(0, 256);
@@ -99,42 +99,44 @@ TEST(PrefixCacheTest, PagesInUseStay) {
   EXPECT_EQ(pages[0].free_count(), 2);
 }
 
-TEST(PrefixCacheTest, IdsAreComparedEvenWhenTheNameAgrees) {
+TEST(PrefixCacheTest, IdsAreComparedEvenIfTheNameMatches) {
   std::vector<PageAllocator> pages = {PageAllocator(1)};
   PrefixCache cache(&pages, kFullAlone);
   const std::vector<int32_t> a = Ids(0, 128), b = Ids(5, 128);
   const auto names = NamePages(Sha256("r"), a, 1);
   Remember(pages, cache, names, a);
-  EXPECT_EQ(cache.Reach(names, b), 0);
+  EXPECT_EQ(cache.ReusablePageCount(names, b), 0);
   EXPECT_TRUE(cache.Acquire(names, b)[0].empty());
 }
 
-// A window of 200 looks two pages back from a page's border: positions 128 n - 199 and later.
+// A window of 200 extends two pages back from a page boundary: positions 128 n - 199 and later.
 TEST(PrefixCacheTest, AHitNeedsTheWindowsPagesBeforeIt) {
   std::vector<PageAllocator> pages = {PageAllocator(8), PageAllocator(8)};
   PrefixCache cache(&pages, kFullAndWindow);
   const std::vector<int32_t> ids = Ids(0, 6 * 128);
   const auto names = NamePages(Sha256("r"), ids, 6);
   Remember(pages, cache, names, ids, /*window_pages_from=*/3);  // window pages 3, 4, 5
-  auto reach = [&](size_t count) { return cache.Reach(absl::MakeConstSpan(names).subspan(0, count), ids); };
-  EXPECT_EQ(reach(6), 6);
-  EXPECT_EQ(reach(5), 5) << "pages 3 and 4";
-  EXPECT_EQ(reach(4), 0) << "page 2 went: nothing to go on from at 4 or before";
+  auto reusable = [&](size_t count) {
+    return cache.ReusablePageCount(absl::MakeConstSpan(names).subspan(0, count), ids);
+  };
+  EXPECT_EQ(reusable(6), 6);
+  EXPECT_EQ(reusable(5), 5) << "pages 3 and 4";
+  EXPECT_EQ(reusable(4), 0) << "page 2 was released: no reusable prefix of 4 or fewer pages";
   const auto held = cache.Acquire(names, ids);
   EXPECT_EQ(held[1], (std::vector<int32_t>{-1, -1, -1, -1, held[1][4], held[1][5]}));
   EXPECT_EQ(std::count(held[0].begin(), held[0].end(), -1), 0);
   EXPECT_TRUE(cache.EvictOne(1)) << "window page 3 is idle";
   EXPECT_FALSE(cache.EvictOne(1)) << "the others are held";
-  EXPECT_EQ(reach(5), 0);
-  EXPECT_EQ(reach(6), 6);
+  EXPECT_EQ(reusable(5), 0);
+  EXPECT_EQ(reusable(6), 6);
   for (size_t group = 0; group < 2; ++group) {
     for (const int32_t page : held[group]) {
       if (page >= 0) pages[group].Release(page);
     }
   }
-  EXPECT_TRUE(cache.EvictOne(0)) << "full page 5 leaves, and its window page with it";
+  EXPECT_TRUE(cache.EvictOne(0)) << "full page 5 is evicted with its window page";
   EXPECT_EQ(pages[1].idle_count(), 1);
-  EXPECT_EQ(reach(6), 0);
+  EXPECT_EQ(reusable(6), 0);
   cache.Clear();
   EXPECT_EQ(pages[0].free_count(), 8);
   EXPECT_EQ(pages[1].free_count(), 8);
@@ -150,14 +152,14 @@ TEST(PrefixCacheTest, WindowsAloneNeedNoEarlierPages) {
     cache.Insert(names[at], static_cast<int64_t>(at), absl::MakeConstSpan(ids).subspan(at * 128, 128), 0, page);
     pages[0].Release(page);
   }
-  EXPECT_EQ(cache.Reach(names, ids), 6);
+  EXPECT_EQ(cache.ReusablePageCount(names, ids), 6);
   EXPECT_EQ(cache.Acquire(names, ids)[0][3], -1);
-  EXPECT_EQ(cache.Reach(absl::MakeConstSpan(names).subspan(0, 5), ids), 0);
+  EXPECT_EQ(cache.ReusablePageCount(absl::MakeConstSpan(names).subspan(0, 5), ids), 0);
 }
 
-// ---- How many pages ----
+// ---- Page counts ----
 
-// The first page that a row sees, against a count over its keys.
+// The first page visible to a row, by enumeration of its keys.
 TEST(PageGroupTest, FirstPageIsThatOfTheOldestKey) {
   for (const int64_t window : {1, 2, 127, 128, 129, 200, 256, 512, 513}) {
     const PageGroupShape group{.window = window, .page_bytes = 1};
@@ -180,7 +182,7 @@ TEST(PageGroupTest, LearnedTauReadsThePageBefore) {
   EXPECT_EQ(group.FirstPage(256), 1);
 }
 
-TEST(PageGroupTest, LongPromptsCostAWindowGroupAFixedNumber) {
+TEST(PageGroupTest, LongPromptsNeedAFixedNumberOfWindowPages) {
   const PageGroupShape full{.page_bytes = 1}, window{.window = 512, .page_bytes = 1};
   const SequenceExtent small{.prompt_rows = 100, .later_rows = 28, .step_rows_max = 512, .shares_prefix = true};
   EXPECT_EQ(PagesAtOnce(full, small), 1);
@@ -195,11 +197,11 @@ TEST(PageGroupTest, LongPromptsCostAWindowGroupAFixedNumber) {
   large.later_rows = 2000;
   EXPECT_EQ(PagesAtOnce(window, large), 4 + kQuestionPages + 1) << "generated: one row at a time";
   large.rewinds = true;
-  EXPECT_EQ(PagesAtOnce(window, large), 4 + 17) << "continuations: 2,000 rows from the prompt's end, again and again";
+  EXPECT_EQ(PagesAtOnce(window, large), 4 + 17) << "continuations: 2,000 rows from the prompt's end, repeatedly";
 }
 
-// Whatever the bytes: they are not exceeded, and one context comes before anything else.
-TEST(PageGroupTest, BytesAreSharedOut) {
+// For all budgets: never exceeded, and one full context has priority.
+TEST(PageGroupTest, BytesAreDistributed) {
   const std::vector<PageGroupShape> groups = {{.page_bytes = 3}, {.window = 512, .page_bytes = 15}};
   PageBudget budget{.context_tokens_max = 32768, .step_rows_max = 512, .contexts_max = 4, .sequences_max = 16};
   int64_t longest_before = 0;
@@ -225,7 +227,7 @@ TEST(PageGroupTest, BytesAreSharedOut) {
   budget.bytes = 1 << 20;
   EXPECT_EQ(SharePages(groups, budget), (std::vector<int64_t>{1024, 180})) << "four contexts, twenty windows of nine";
   budget.contexts_max = 0;
-  EXPECT_GT(SharePages(groups, budget)[0], 1024) << "asked for: all of it";
+  EXPECT_GT(SharePages(groups, budget)[0], 1024) << "requested: all of it";
   EXPECT_EQ(SharePages({{.page_bytes = 5}}, {.bytes = 54, .context_tokens_max = 4096}), (std::vector<int64_t>{10}));
   const std::vector<int64_t> windows =
       SharePages({{.window = 512, .page_bytes = 5}}, {.bytes = 31, .context_tokens_max = 4096, .step_rows_max = 512});
@@ -234,23 +236,23 @@ TEST(PageGroupTest, BytesAreSharedOut) {
 
 // ---- Memory ----
 
-TEST(MemoryLedgerTest, PromisesCountUntilTheyAreTouched) {
+TEST(MemoryLedgerTest, ReservationsCountUntilWritten) {
   MemoryLedger ledger;
-  EXPECT_EQ(ledger.FreeAfterPromises(100), 100);
+  EXPECT_EQ(ledger.FreeAfterReservations(100), 100);
   auto a = ledger.Add({.what = "a", .weight_bytes = 7, .cache_bytes = 40});
-  EXPECT_EQ(ledger.FreeAfterPromises(100), 60);
+  EXPECT_EQ(ledger.FreeAfterReservations(100), 60);
   {
     const auto b = ledger.Add({.what = "b", .buffer_bytes = 3, .cache_bytes = 50, .touched_bytes = 50});
-    EXPECT_EQ(ledger.FreeAfterPromises(100), 60) << "b has what it was promised";
+    EXPECT_EQ(ledger.FreeAfterReservations(100), 60) << "b has its reservation";
     EXPECT_EQ(ledger.ToString(),
-              "a: 7 bytes of weights, 0 of buffers, 40 promised to its cache; "
-              "b: 0 bytes of weights, 3 of buffers, 50 promised to its cache");
+              "a: 7 bytes of weights, 0 of buffers, 40 reserved for its cache; "
+              "b: 0 bytes of weights, 3 of buffers, 50 reserved for its cache");
   }
   a->SetTouched(30);
-  EXPECT_EQ(ledger.FreeAfterPromises(100), 90);
-  EXPECT_EQ(ledger.FreeAfterPromises(5), 0);
+  EXPECT_EQ(ledger.FreeAfterReservations(100), 90);
+  EXPECT_EQ(ledger.FreeAfterReservations(5), 0);
   a.reset();
-  EXPECT_EQ(ledger.FreeAfterPromises(100), 100);
+  EXPECT_EQ(ledger.FreeAfterReservations(100), 100);
 }
 
 int32_t SampleToken(const std::vector<float>& logits, const SamplerSettings& settings, int64_t position) {
@@ -267,7 +269,7 @@ TEST(SamplerTest, DrawsDependOnSeedAndPosition) {
   EXPECT_EQ(MakeDraw({.temperature = 0, .seed = 3}, 7).temperature, 0);
 }
 
-// 20,000 draws; the share of each token lies within five standard deviations of its probability.
+// 20,000 draws; the frequency of each token is within five standard deviations of its probability.
 TEST(SamplerTest, DrawsFollowTheDistribution) {
   const std::vector<float> logits = {0.0f, 1.0f, -1.0f, 2.0f};
   const double temperature = 0.8;
@@ -285,7 +287,7 @@ TEST(SamplerTest, DrawsFollowTheDistribution) {
   }
 }
 
-TEST(SamplerTest, TopPKeepsTheSmallestSetThatHoldsIt) {
+TEST(SamplerTest, TopPKeepsTheSmallestSufficientSet) {
   // Probabilities 0.5, 0.25, 0.125, 0.125: top_p 0.5 keeps one token, 0.51 two, 0.76 three (the lower id of equals).
   const std::vector<float> logits = {std::log(0.125f), std::log(0.5f), std::log(0.125f), std::log(0.25f)};
   auto kept = [&](double top_p) {
@@ -300,7 +302,7 @@ TEST(SamplerTest, TopPKeepsTheSmallestSetThatHoldsIt) {
   EXPECT_EQ(kept(1.0), (std::vector<bool>{true, true, true, true}));
 }
 
-TEST(StopTest, TheEarliestWins) {
+TEST(StopTest, TheEarliestMatchApplies) {
   std::string text = "one two three", matched;
   EXPECT_FALSE(CutAtStop({"four"}, &text, &matched));
   EXPECT_TRUE(CutAtStop({"three", "two"}, &text, &matched));

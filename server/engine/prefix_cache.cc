@@ -34,35 +34,36 @@ PrefixCache::PrefixCache(std::vector<PageAllocator>* pages, std::vector<PageGrou
   VF_CHECK(pages_->size() == groups_.size(), "every group has an allocator");
 }
 
-// Whether the group's page of these tokens is here.
+// Whether the group's page of these tokens is cached.
 bool PrefixCache::Holds(const Sha256Digest& name, size_t group, absl::Span<const int32_t> token_ids) const {
   const auto it = entries_.find(name);
   return it != entries_.end() && it->second.pages[group] >= 0 &&
          std::equal(token_ids.begin(), token_ids.end(), it->second.token_ids.begin(), it->second.token_ids.end());
 }
 
-int64_t PrefixCache::Reach(absl::Span<const Sha256Digest> names, absl::Span<const int32_t> token_ids) const {
+int64_t PrefixCache::ReusablePageCount(absl::Span<const Sha256Digest> names,
+                                       absl::Span<const int32_t> token_ids) const {
   auto holds = [&](size_t page, size_t group) {
     return Holds(names[page], group, token_ids.subspan(page * kTokens, kTokens));
   };
-  size_t reach = 0;
+  size_t reusable = 0;
   if (has_full()) {
-    while (reach < names.size() && holds(reach, 0)) ++reach;
+    while (reusable < names.size() && holds(reusable, 0)) ++reusable;
   } else {
-    reach = names.size();
+    reusable = names.size();
   }
-  // The last prefix up to there at whose end every window is whole.
-  for (; reach > 0; --reach) {
+  // The longest prefix at whose end all window pages are cached.
+  for (; reusable > 0; --reusable) {
     bool whole = true;
     for (size_t group = 0; whole && group < groups_.size(); ++group) {
       if (groups_[group].is_full()) continue;
-      const int64_t next = static_cast<int64_t>(reach * kTokens);
-      for (size_t page = static_cast<size_t>(groups_[group].FirstPage(next)); whole && page < reach; ++page)
+      const int64_t next = static_cast<int64_t>(reusable * kTokens);
+      for (size_t page = static_cast<size_t>(groups_[group].FirstPage(next)); whole && page < reusable; ++page)
         whole = holds(page, group);
     }
     if (whole) break;
   }
-  return static_cast<int64_t>(reach);
+  return static_cast<int64_t>(reusable);
 }
 
 void PrefixCache::Touch(Entries::iterator at) {
@@ -78,15 +79,15 @@ void PrefixCache::Touch(Entries::iterator at) {
 
 std::vector<std::vector<int32_t>> PrefixCache::Acquire(absl::Span<const Sha256Digest> names,
                                                        absl::Span<const int32_t> token_ids) {
-  const size_t reach = static_cast<size_t>(Reach(names, token_ids));
-  std::vector<std::vector<int32_t>> found(groups_.size(), std::vector<int32_t>(reach, -1));
+  const size_t reusable = static_cast<size_t>(ReusablePageCount(names, token_ids));
+  std::vector<std::vector<int32_t>> found(groups_.size(), std::vector<int32_t>(reusable, -1));
   ++tick_;
-  for (size_t page = 0; page < reach; ++page) {
+  for (size_t page = 0; page < reusable; ++page) {
     const auto at = entries_.find(names[page]);
-    if (at == entries_.end()) continue;  // before every window of a model without full layers
+    if (at == entries_.end()) continue;  // before all windows of a model without full layers
     Touch(at);
     for (size_t group = 0; group < groups_.size(); ++group) {
-      if (static_cast<int64_t>(page) < groups_[group].FirstPage(static_cast<int64_t>(reach * kTokens))) continue;
+      if (static_cast<int64_t>(page) < groups_[group].FirstPage(static_cast<int64_t>(reusable * kTokens))) continue;
       found[group][page] = at->second.pages[group];
       (*pages_)[group].Hold(found[group][page]);
     }
@@ -112,7 +113,7 @@ void PrefixCache::Insert(const Sha256Digest& name, int64_t depth, absl::Span<con
   orders_[group].insert(OrderOf(name, at->second));
 }
 
-// Forgets the entry's page of the group, and the entry when nobody could go on from it any more.
+// Drops the entry's page of the group, and the entry when no prefix could use it any more.
 void PrefixCache::Drop(Entries::iterator at, size_t group) {
   auto forget = [&](size_t which) {
     if (at->second.pages[which] < 0) return;

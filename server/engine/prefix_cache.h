@@ -1,13 +1,13 @@
-// Pages of prompts that were seen before, found again by what they hold.
+// Cache of prompt pages, keyed by content.
 //
-// The name of a page is a SHA-256 chain: over everything that decides its bits (weights, attention setting, RoPE,
+// The name of a page is a SHA-256 chain: over everything that determines its bits (weights, attention setting, RoPE,
 // number format, kernels: the root), then over the token ids of every page up to it. On a hit the ids are compared as
 // well.
 //
-// Under a name stand the pages of every page group. Full layers keep theirs for every page of a prompt; window layers
-// keep theirs only where a sequence may go on from: a prefix of n pages is found when the full groups hold all n and the
-// window groups those that the row after it looks at. Pages leave in the order they were last used, later pages of a
-// prompt before earlier ones; with a full page goes everything under its name. A page that a sequence uses stays.
+// An entry has one page per page group. Full layers cache every page of a prompt; window layers only those at prefix
+// ends that may be reused: a prefix of n pages is found when the full groups have all n and the window groups those
+// visible to the row after it. Eviction is LRU, later pages of a prompt before earlier ones; evicting a full page
+// removes the whole entry. Pages in use by a sequence are not evicted.
 //
 // Threads: not thread-safe; owned by the engine thread.
 // Cost:    a look-up of n pages hashes nothing (names are made once per request) and compares 128 n ids.
@@ -34,18 +34,18 @@ class PrefixCache {
   // One allocator and one shape per page group; `pages` outlives the cache.
   PrefixCache(std::vector<PageAllocator>* pages, std::vector<PageGroupShape> groups);
 
-  // How many of the first names can be gone on from: the longest prefix that Acquire would give.
-  int64_t Reach(absl::Span<const Sha256Digest> names, absl::Span<const int32_t> token_ids) const;
-  // The pages of the longest such prefix, [group][page]; -1 where a window has passed. Marks them as just used, and
-  // makes the caller a holder of each.
+  // Length of the longest reusable prefix, in pages: what Acquire would return.
+  int64_t ReusablePageCount(absl::Span<const Sha256Digest> names, absl::Span<const int32_t> token_ids) const;
+  // The pages of that prefix, [group][page]; -1 outside the window. Marks them as just used, and adds the caller as a
+  // holder of each.
   std::vector<std::vector<int32_t>> Acquire(absl::Span<const Sha256Digest> names, absl::Span<const int32_t> token_ids);
-  // Keeps `page` of `group`, holding the `depth`-th 128 tokens of a prompt, under `name`. Does nothing when the group
-  // has a page there already, and for a window group where a full group has none (nobody could go on from it).
+  // Inserts `page` of `group`, with the `depth`-th 128 tokens of a prompt, under `name`. No-op when the group has a page
+  // there already, and for a window group where a full group has none (no prefix could use it).
   void Insert(const Sha256Digest& name, int64_t depth, absl::Span<const int32_t> page_token_ids, size_t group,
               int32_t page);
   bool Contains(const Sha256Digest& name) const { return entries_.contains(name); }
 
-  // Frees the least recently used page of the group that nobody else holds; false when there is none.
+  // Evicts the least recently used page of the group without other holders; false when there is none.
   bool EvictOne(size_t group);
   void Clear();
 
@@ -57,7 +57,7 @@ class PrefixCache {
     std::vector<int32_t> token_ids;
   };
   using Entries = std::map<Sha256Digest, Entry>;
-  using Order = std::tuple<uint64_t, int64_t, Sha256Digest>;  // (used, -depth, name): the first leaves first
+  using Order = std::tuple<uint64_t, int64_t, Sha256Digest>;  // (used, -depth, name): eviction order
   static Order OrderOf(const Sha256Digest& name, const Entry& entry) { return {entry.used, -entry.depth, name}; }
 
   bool Holds(const Sha256Digest& name, size_t group, absl::Span<const int32_t> token_ids) const;

@@ -1,6 +1,6 @@
 // A request to the engine, its callbacks and its result.
 //
-// A request is token ids and one thing to do with them: generate, score continuations, or score the text itself.
+// A request is token ids and one kind of work: generate, score continuations, or score the text itself.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace varifocal {
 
-using EngineHandle = uint64_t;  // of a request under way, unique in its engine
+using EngineHandle = uint64_t;  // of an active request, unique in its engine
 
 // Generate tokens after the prompt. Randomness is keyed by (seed, position): the same request gives the same tokens.
 struct GenerateWork {
   int64_t max_new_tokens = 0;  // >= 1
   bool ignore_eos = false;
   double sampling_temperature = 0;  // 0 is greedy; ties go to the lowest id
-  double top_p = 1;                 // in (0, 1]; looked at when sampling_temperature > 0
+  double top_p = 1;                 // in (0, 1]; used when sampling_temperature > 0
   uint64_t seed = 0;
   std::vector<std::string> stop;  // generation ends when its text contains one of them
 };
@@ -39,7 +39,7 @@ struct ScoreTextWork {};
 struct EngineRequest {
   std::string id;                          // for logs only
   std::vector<int32_t> token_ids;          // special tokens included; at least one
-  int64_t invalid_utf8_count = 0;          // of the text behind the ids; travels to the result
+  int64_t invalid_utf8_count = 0;          // of the source text; copied to the result
   AttentionOverrides attention_overrides;  // empty: the checkpoint's setting
   std::variant<GenerateWork, ScoreContinuationsWork, ScoreTextWork> work;
 };
@@ -57,22 +57,23 @@ struct EngineContinuationScore {
 
 struct EngineResult {
   // GenerateWork
-  std::vector<int32_t> new_token_ids;       // the EOS that stopped it included
-  std::vector<double> new_token_log_probs;  // under the model's own distribution, whatever the sampler did
-  std::string text;  // new tokens decoded, specials left out, cut before the stop string; "" without a tokenizer
+  std::vector<int32_t> new_token_ids;       // including the EOS
+  std::vector<double> new_token_log_probs;  // under the model's distribution, independent of sampling
+  std::string
+      text;  // decoded new tokens without special tokens, truncated before the stop string; "" without a tokenizer
   std::string matched_stop;  // the stop string found, when finish_reason is kStop
   EngineFinishReason finish_reason =
-      EngineFinishReason::kNone;  // kCancelled carries what was generated so far: not an answer
-  // ScoreContinuationsWork, in the order asked
+      EngineFinishReason::kNone;  // kCancelled: partial result, the tokens generated so far
+  // ScoreContinuationsWork, in request order
   std::vector<EngineContinuationScore> continuations;
   // ScoreTextWork: one per token, the first is absent
   std::vector<std::optional<double>> token_log_probs;
-  // both scoring works: the sum of what was scored
+  // both kinds of scoring: the sum over scored tokens
   double log_likelihood = 0;
 
   int64_t prompt_token_count = 0;
   int64_t cached_token_count = 0;  // of the prompt, taken from the prefix cache
-  int64_t invalid_utf8_count = 0;  // as the request said
+  int64_t invalid_utf8_count = 0;  // from the request
   bool extrapolated = false;       // some position is beyond trained_context_length
   std::string notes;               // one line for the report, e.g. why prefix reuse was refused; usually empty
 
@@ -80,7 +81,7 @@ struct EngineResult {
   int64_t prefill_us = 0;  // from the first step to the end of the prompt (scoring included)
   int64_t decode_us = 0;   // from there to the last token
 
-  // Learned tau only: share of (layer, row) pairs of this request's computed rows that sat at either bound.
+  // Learned tau only: share of (layer, row) pairs of this request's computed rows at either bound.
   std::optional<double> tau_at_min_share;
   std::optional<double> tau_at_max_share;
 };
@@ -94,7 +95,8 @@ struct EngineProgress {
 struct EngineCallbacks {
   std::function<void(const EngineProgress&)> on_progress;           // optional; after each prefill chunk
   std::function<void(int32_t token_id, double log_prob)> on_token;  // optional; each new token
-  std::function<void(absl::StatusOr<EngineResult>)> on_done;  // required; exactly once, maybe before Start returns
+  std::function<void(absl::StatusOr<EngineResult>)>
+      on_done;  // required; called exactly once, possibly before Start returns
 };
 
 }  // namespace varifocal

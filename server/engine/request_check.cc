@@ -16,7 +16,7 @@
 namespace varifocal {
 namespace {
 
-// Everything that decides the bits of a page but its tokens.
+// Everything that determines the bits of a page except its tokens.
 Sha256Digest PrefixRoot(const LoadedModel& model, const AttentionSetting& attention, int64_t rope_length) {
   const ModelProvenance& provenance = model.provenance();
   std::string root;
@@ -99,13 +99,13 @@ absl::Status CheckLength(const ModelConfig& config, int64_t prompt_token_count, 
   if (prompt_token_count <= config.max_position && new_token_count <= config.max_position - prompt_token_count) {
     return absl::OkStatus();
   }
-  return WithReason(absl::InvalidArgumentError(
-                        absl::StrCat("the prompt has ", prompt_token_count, " tokens and ", new_token_count,
-                                     " more were asked for; together the model's limit is ", config.max_position)),
-                    ErrorReason::kPromptTooLong,
-                    {{"promptTokenCount", absl::StrCat(prompt_token_count)},
-                     {"newTokenCount", absl::StrCat(new_token_count)},
-                     {"limit", absl::StrCat(config.max_position)}});
+  return WithReason(
+      absl::InvalidArgumentError(absl::StrCat("the prompt has ", prompt_token_count, " tokens and ", new_token_count,
+                                              " more were requested; the model's limit is ", config.max_position)),
+      ErrorReason::kPromptTooLong,
+      {{"promptTokenCount", absl::StrCat(prompt_token_count)},
+       {"newTokenCount", absl::StrCat(new_token_count)},
+       {"limit", absl::StrCat(config.max_position)}});
 }
 
 SequenceExtent ExtentOf(const RequestLimits& limits, const AttentionSetting& attention, int64_t prompt_token_count,
@@ -166,7 +166,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   }
   RETURN_IF_ERROR(CheckLength(config, static_cast<int64_t>(request.token_ids.size()), new_tokens));
   ASSIGN_OR_RETURN(sequence->attention, config.attention.With(request.attention_overrides, AttentionModelOf(config)));
-  sequence->rope_length = SettledRopeLength(config, static_cast<int64_t>(request.token_ids.size()) + new_tokens);
+  sequence->rope_length = RopeLength(config, static_cast<int64_t>(request.token_ids.size()) + new_tokens);
   sequence->extent = ExtentOf(limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens,
                               std::holds_alternative<ScoreContinuationsWork>(request.work));
   const CacheNeed need = NeedOf(model, limits, sequence->attention, sequence->extent);
@@ -178,12 +178,12 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
         ErrorReason::kKvCacheTooSmall);
   }
   sequence->request = std::move(request);
-  // Scoring the text itself needs every row, so nothing can be taken from the cache; its pages may still serve others.
+  // Scoring the text itself needs every row, so no cached prefix is used; its pages may still be cached for others.
   if (limits.prefix_cache && !sequence->attention.NeedsWholePrompt()) {
     const int64_t length = sequence->prompt_length();
     sequence->page_names = NamePages(PrefixRoot(model, sequence->attention, sequence->rope_length),
                                      sequence->request.token_ids, length / kernels::kPageTokens);
-    // One row at least is computed: its logits are wanted.
+    // At least one row is computed, for its logits.
     if (!sequence->scores_text()) sequence->reusable_page_count = (length - 1) / kernels::kPageTokens;
   }
   return sequence;

@@ -1,6 +1,6 @@
-// Turns a request into a sequence the scheduler can trust, or says in one sentence why not.
+// Validates a request and converts it to a sequence for the scheduler.
 //
-// Errors: as Engine::Start, each with a reason (base/reason.h) and, where a part of the request is wrong, its `field`.
+// Errors: as Engine::Start, each with a reason (base/reason.h) and, where a part of the request is invalid, its `field`.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,14 @@ struct RequestLimits {
   std::vector<PageGroupShape> groups;
   std::vector<int64_t> page_counts;  // of each group
   int64_t prefill_rows_max = 0;      // of a step
-  int64_t step_rows_max = 0;         // a prompt that must run in one step and is longer needs memory of its own
+  int64_t step_rows_max = 0;         // a longer prompt that must run in one step needs additional memory
   bool prefix_cache = true;
 };
 
 absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model, const RequestLimits& limits,
                                                        EngineRequest request);
 
-// The checks that need no cache, for callers who prepare a request. A field is named as the parts of a request are:
+// The checks that need no cache, for callers who prepare a request. Fields are named
 // "prompt_token_ids", "continuations[2]", "top_p".
 inline constexpr size_t kStopsMax = 16;
 inline constexpr size_t kContinuationsMax = 1024;
@@ -34,17 +34,17 @@ absl::Status CheckGenerateWork(const GenerateWork& work);
 absl::Status CheckContinuationCount(size_t count);
 // Prompt and new (or scored) tokens against the model's limit, both counts in the message.
 absl::Status CheckLength(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count);
-// What a request will hold.
+// The sequence size of a request.
 SequenceExtent ExtentOf(const RequestLimits& limits, const AttentionSetting& attention, int64_t prompt_token_count,
                         int64_t new_token_count, bool scores_continuations);
-// Bytes a request holds at its peak, and whether the pages of every group suffice.
+// Peak bytes of a request, and whether the pages of every group suffice.
 struct CacheNeed {
   int64_t bytes = 0;
   bool fits = true;
 };
 CacheNeed NeedOf(const LoadedModel& model, const RequestLimits& limits, const AttentionSetting& attention,
                  const SequenceExtent& extent);
-// Bytes of all pages there are.
+// Bytes of all pages.
 int64_t CacheBytes(const RequestLimits& limits);
 
 }  // namespace varifocal

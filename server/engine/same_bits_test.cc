@@ -1,9 +1,9 @@
-// The first promise: an answer depends on its own request alone. Every request is answered once alone (fresh engine,
-// whole-prompt chunks, no cache); then all of them under settings that change batch, neighbours, arrival order, chunks,
-// threads, cache and restarts. Every bit must agree. Two controls break the rule on purpose and must differ.
+// A result depends on its own request only. Every request runs once alone (fresh engine, whole-prompt chunks, no
+// cache); then all of them under settings that change batch composition, arrival order, chunks, threads, cache and
+// restarts. Every bit must agree. Two controls violate the guarantee by fault injection and must differ.
 //
-// VARIFOCAL_SAME_BITS_PROMPTS=1000 asks that many prompts of the first case, for a long run by hand;
-// VARIFOCAL_SAME_BITS_ISA=avx2 has the CPU compute with that instruction set.
+// VARIFOCAL_SAME_BITS_PROMPTS=1000 sets the number of prompts of the first case, for a long manual run;
+// VARIFOCAL_SAME_BITS_ISA=avx2 selects the CPU's instruction set.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
@@ -21,8 +21,8 @@
 namespace varifocal {
 namespace {
 
-// Lengths on both sides of page borders; half of the prompts share their first tokens with others.
-// With groups some prompts are long enough to be computed by groups, and some are asked with another number of them.
+// Lengths on both sides of page boundaries; half of the prompts share their first tokens with others.
+// With groups some prompts are long enough to be computed by groups, and some requests override the number of groups.
 std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_may_change, bool has_groups = false) {
   constexpr size_t kLengths[] = {1, 2, 31, 127, 128, 129, 200, 255, 256, 257, 300, 384, 385, 420};
   std::vector<EngineRequest> requests;
@@ -63,26 +63,26 @@ std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_ma
 }
 
 std::vector<std::string> AnswerTogether(Engine& engine, const std::vector<EngineRequest>& requests, bool reversed,
-                                        bool with_cancelled_neighbours) {
+                                        bool with_cancelled_others) {
   std::vector<std::string> answers(requests.size());
   std::mutex mutex;
   std::condition_variable done;
   size_t left = requests.size();
-  std::vector<Engine::Handle> neighbours;
+  std::vector<Engine::Handle> others;
   for (size_t n = 0; n < requests.size(); ++n) {
     const size_t i = reversed ? requests.size() - 1 - n : n;
-    if (with_cancelled_neighbours && n % 3 == 0) {
+    if (with_cancelled_others && n % 3 == 0) {
       {
         std::lock_guard<std::mutex> lock(mutex);
         ++left;
       }
-      neighbours.push_back(*engine.Start({.token_ids = RandomIds(absl::StrCat("neighbour ", n), 350),
-                                          .work = GenerateWork{.max_new_tokens = 50, .ignore_eos = true}},
-                                         {.on_done = [&](auto) {
-                                           std::lock_guard<std::mutex> lock(mutex);
-                                           --left;
-                                           done.notify_all();
-                                         }}));
+      others.push_back(*engine.Start({.token_ids = RandomIds(absl::StrCat("other ", n), 350),
+                                      .work = GenerateWork{.max_new_tokens = 50, .ignore_eos = true}},
+                                     {.on_done = [&](auto) {
+                                       std::lock_guard<std::mutex> lock(mutex);
+                                       --left;
+                                       done.notify_all();
+                                     }}));
     }
     auto handle = engine.Start(requests[i], {.on_done = [&, i](absl::StatusOr<EngineResult> result) {
                                  std::lock_guard<std::mutex> lock(mutex);
@@ -96,7 +96,7 @@ std::vector<std::string> AnswerTogether(Engine& engine, const std::vector<Engine
       --left;
     }
   }
-  for (const Engine::Handle neighbour : neighbours) engine.Cancel(neighbour);
+  for (const Engine::Handle other : others) engine.Cancel(other);
   std::unique_lock<std::mutex> lock(mutex);
   done.wait(lock, [&] { return left == 0; });
   return answers;
@@ -108,8 +108,8 @@ struct Setting {
   int threads = 0;
   bool one_by_one = false;
   bool reversed = false;
-  bool twice = false;  // the second pass counts: the cache is warm
-  bool cancelled_neighbours = false;
+  bool twice = false;  // compares the second pass: the cache is warm
+  bool cancelled_others = false;
 };
 
 int64_t CacheBytes(const LoadedModel& model, int64_t pages) { return model.provenance().page_bytes * pages; }
@@ -132,7 +132,7 @@ std::vector<Setting> Settings(const LoadedModel& model, int64_t few_pages) {
        .twice = true},
       {.name = "one thread", .options = {.prefill_chunk_tokens = 200}, .threads = 1},
       {.name = "two threads", .options = {.prefill_chunk_tokens = 200}, .threads = 2},
-      {.name = "cancelled neighbours", .options = {.prefill_chunk_tokens = 64}, .cancelled_neighbours = true},
+      {.name = "cancelled requests in the batch", .options = {.prefill_chunk_tokens = 64}, .cancelled_others = true},
       {.name = "few pages", .options = {.prefill_chunk_tokens = 64, .kv_cache_bytes = CacheBytes(model, few_pages)}},
   };
 }
@@ -176,7 +176,7 @@ class SameBitsTest : public testing::TestWithParam<Case> {
   bool has_groups() const { return golden().starts_with("focus/"); }
 };
 
-TEST_P(SameBitsTest, WhateverTheCompany) {
+TEST_P(SameBitsTest, ForAllSettings) {
   size_t prompt_count = GetParam().prompt_count;
   const char* asked = std::getenv("VARIFOCAL_SAME_BITS_PROMPTS");
   if (asked != nullptr && prompt_count == kFirstCasePrompts) prompt_count = static_cast<size_t>(std::atoll(asked));
@@ -192,7 +192,7 @@ TEST_P(SameBitsTest, WhateverTheCompany) {
       if (setting.one_by_one) {
         for (const EngineRequest& request : requests) answers.push_back(AnswerBits(engine->Run(request)));
       } else {
-        answers = AnswerTogether(*engine, requests, setting.reversed, setting.cancelled_neighbours);
+        answers = AnswerTogether(*engine, requests, setting.reversed, setting.cancelled_others);
       }
       const size_t found = Differences(alone, answers);
       EXPECT_EQ(found, 0u) << setting.name << ", pass " << pass;
@@ -230,8 +230,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// Long generations in a cache too small for all of them: sequences lose their pages and replay. Also the place where
-// the second control, replaying through prefill, must show.
+// Long generations in a cache too small for all of them: sequences are preempted and replay. The second control,
+// replaying through prefill, must differ here.
 std::vector<EngineRequest> LongGenerations(int64_t new_tokens) {
   std::vector<EngineRequest> requests;
   for (size_t i = 0; i < 4; ++i) {
@@ -283,7 +283,7 @@ TEST(PreemptionTest, ReplayGivesTheSameBits) {
 
 TEST(PreemptionTest, ReplayGivesTheSameBitsWithWindows) {
   int64_t preemption_count = 0;
-  // 22 pages for full layers and 12 for windows: four sequences of seven pages, of which a window takes three at most.
+  // 22 pages for full layers and 12 for windows: four sequences of seven pages, at most three of them in a window.
   EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "architectures/gemma3-newer", 700, 17), 0u);
   EXPECT_GT(preemption_count, 0);
 }
@@ -294,7 +294,7 @@ TEST(PreemptionTest, ReplayGivesTheSameBitsWithGroups) {
   EXPECT_GT(preemption_count, 0);
 }
 
-TEST(ControlTest, ReplayThroughPrefillIsSeen) {
+TEST(ControlTest, ReplayThroughPrefillIsDetected) {
   int64_t preemption_count = 0;
   const size_t found = DifferencesWhenPreempted(ReplayThroughPrefill, &preemption_count);
   std::printf("control, replay through prefill: %zu of 4 answers differ after %d preemptions\n", found,
@@ -302,7 +302,7 @@ TEST(ControlTest, ReplayThroughPrefillIsSeen) {
   EXPECT_GT(found, 0u);
 }
 
-TEST(ControlTest, PhaseChosenByRowCountIsSeen) {
+TEST(ControlTest, PhaseChosenByRowCountIsDetected) {
   auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
   const std::vector<EngineRequest> requests = MakeRequests(28, false);
   auto whole = StartEngine(model, {.prefill_chunk_tokens = 4096, .batch_size_max = 1, .prefix_cache = false});

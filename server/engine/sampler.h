@@ -1,4 +1,4 @@
-// The randomness of sampling: what a backend needs to draw a token (kernels/token_draw.h says how it does).
+// The randomness of sampling: the parameters of a token draw (kernels/token_draw.h).
 //
 // The uniform number depends on (seed, position) alone.
 #pragma once
@@ -15,7 +15,7 @@ struct SamplerSettings {
   uint64_t seed = 0;
 };
 
-// `position` is where the new token will stand.
+// `position` is that of the new token.
 kernels::TokenDraw MakeDraw(const SamplerSettings& settings, int64_t position);
 
 }  // namespace varifocal

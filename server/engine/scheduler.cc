@@ -15,11 +15,11 @@ namespace {
 
 using kernels::kPageTokens;
 
-// How far down the queue a step looks for a request that may pass those waiting for a neighbour's prefix.
+// Queue entries considered for admission ahead of requests that wait for a prefix.
 constexpr size_t kLookAhead = 64;
 
-// Positions that scoring writes beyond the prompt: the longest continuation without its last token, which nothing
-// follows.
+// Positions that scoring writes after the prompt:
+// the longest continuation without its last token.
 int64_t ScoredRowsMax(const Sequence& sequence) {
   int64_t rows = 0;
   if (const ScoreContinuationsWork* work = sequence.continuations()) {
@@ -40,7 +40,7 @@ int64_t CommonPages(const Sequence& waiting, const Sequence& running) {
   return differs - waiting.page_names.begin();
 }
 
-// How the token after those that the sequence has is drawn; greedy requests draw nothing.
+// The draw of the sequence's next token; none for greedy requests.
 kernels::TokenDraw DrawOf(const Sequence& sequence) {
   const GenerateWork& work = *sequence.generate();
   const int64_t position = sequence.prompt_length() + static_cast<int64_t>(sequence.result.new_token_ids.size());
@@ -63,7 +63,7 @@ void Scheduler::Enqueue(std::unique_ptr<Sequence> sequence) {
 
 // ---- Admission and pages ----
 
-// The longest prefix of at most `page_count` pages that the sequence leaves behind for others to go on from.
+// The longest prefix of at most `page_count` pages that the sequence leaves in the cache for reuse.
 int64_t Scheduler::KeptEnd(const Sequence& sequence, int64_t page_count) const {
   const int64_t whole = static_cast<int64_t>(sequence.page_names.size());
   if (!store_.has_windows() || page_count >= whole - kQuestionPages) return std::min(page_count, whole);
@@ -71,8 +71,8 @@ int64_t Scheduler::KeptEnd(const Sequence& sequence, int64_t page_count) const {
   return after == sequence.shared_ends.begin() ? 0 : *std::prev(after);
 }
 
-// True while a running sequence is still computing the longest prefix that this one can go on from. Such a sequence is
-// told where others will go on, so that it keeps its window pages there.
+// True while a running sequence is still computing the longest prefix that this one can reuse. Marks the end of that
+// prefix, so that the running sequence keeps its window pages there.
 bool Scheduler::MustWaitForPrefix(const Sequence& sequence) {
   for (const std::unique_ptr<Sequence>& other : running_) {
     if (other->rows_done >= other->prompt_length()) continue;
@@ -81,20 +81,20 @@ bool Scheduler::MustWaitForPrefix(const Sequence& sequence) {
     const std::vector<PageGroupShape>& groups = store_.groups();
     bool can_keep = store_.has_windows();
     for (size_t group = 0; group < groups.size(); ++group)
-      can_keep = can_keep && other->pages.passed[group] <= groups[group].FirstPage(common * kPageTokens);
+      can_keep = can_keep && other->pages.released_end[group] <= groups[group].FirstPage(common * kPageTokens);
     if (can_keep && other->shared_ends.insert(common).second) {
       SharePages(*other, 0, std::min(other->rows_done / kPageTokens, common));
     }
     const int64_t end = KeptEnd(*other, common);
     if (end * kPageTokens <= other->rows_done) continue;
     const auto names = absl::MakeConstSpan(sequence.page_names).subspan(0, static_cast<size_t>(end));
-    if (end > store_.cache().Reach(names, sequence.request.token_ids)) return true;
+    if (end > store_.cache().ReusablePageCount(names, sequence.request.token_ids)) return true;
   }
   return false;
 }
 
 bool Scheduler::TryAdmit(Sequence& sequence) {
-  // A sequence that comes back after giving its pages back needs room for what it will replay as well.
+  // A preempted sequence also needs pages for the tokens it will replay.
   const int64_t rows =
       sequence.prompt_length() + ScoredRowsMax(sequence) + static_cast<int64_t>(sequence.result.new_token_ids.size());
   const PageStore::AdmissionRequest request{
@@ -102,7 +102,7 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
       .token_ids = sequence.request.token_ids,
       .extent = sequence.extent,
       .rows_now = rows,
-      // One page in hand for each running sequence, so that admitting does not at once lead to giving back.
+      // One spare page for each running sequence, so that admission does not immediately cause preemption.
       .spare_pages = static_cast<int64_t>(running_.size())};
   if (!store_.Admit(request, &sequence.pages)) return false;
   sequence.rows_done = sequence.pages.page_count() * kPageTokens;
@@ -116,20 +116,19 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
 void Scheduler::Admit() {
   for (size_t i = 0; i < std::min(waiting_.size(), kLookAhead);) {
     const bool is_full = static_cast<int64_t>(running_.size()) >= options_.batch_size_max;
-    if (is_full && !waiting_[i]->timing_only)
-      return;  // what is timed has steps of its own, and needs no place in these
+    if (is_full && !waiting_[i]->timing_only) return;  // timed requests run in separate steps and need no batch slot
     if (MustWaitForPrefix(*waiting_[i])) {
-      ++i;  // others may pass: it waits for a neighbour, not for memory
+      ++i;  // others may overtake: it waits for a prefix, not for memory
       continue;
     }
-    if (!TryAdmit(*waiting_[i])) return;  // no request overtakes one that waits for memory
+    if (!TryAdmit(*waiting_[i])) return;  // none overtakes a request that waits for memory
     running_.push_back(std::move(waiting_[i]));
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
-// Pages for the rows up to position_end, from the free ones, the cache, or the youngest sequences; false when this
-// sequence was itself the youngest, and is gone.
+// Allocates pages for the rows up to position_end, evicting cached pages or preempting the youngest sequences; false
+// when this sequence itself was preempted.
 bool Scheduler::Extend(Sequence& sequence, int64_t position_end) {
   while (!store_.Extend(position_end, sequence.pages)) {
     if (!Preempt(sequence)) return false;
@@ -137,9 +136,9 @@ bool Scheduler::Extend(Sequence& sequence, int64_t position_end) {
   return true;
 }
 
-// Takes the youngest running sequence off its pages; true when that was not `sequence` itself.
+// Preempts the youngest running sequence; true when that was not `sequence` itself.
 bool Scheduler::Preempt(Sequence& sequence) {
-  VF_CHECK(running_.size() > 1, "a sequence alone has all the pages it was promised");
+  VF_CHECK(running_.size() > 1, "a single sequence has all its reserved pages");
   std::unique_ptr<Sequence> victim = std::move(running_.back());
   running_.pop_back();
   const bool other = victim.get() != &sequence;
@@ -159,7 +158,7 @@ bool Scheduler::Preempt(Sequence& sequence) {
 
 // ---- Planning ----
 
-// While something is timed, nothing else is in its steps.
+// A timed request runs in steps without others.
 bool Scheduler::MayRun(const Sequence& sequence) const { return !is_timing_ || sequence.timing_only; }
 
 StepPlan Scheduler::NextStep() {
@@ -177,14 +176,14 @@ StepPlan Scheduler::NextStep() {
 StepPlan Scheduler::PlanDecode() {
   StepPlan plan;
   plan.phase = kernels::Phase::kDecode;
-  // Every sequence that is about to decode gets its page first: preemption may take sequences away.
+  // First allocates the page of every decoding sequence: preemption may remove sequences.
   for (auto it = running_.begin(); it != running_.end();) {
     Sequence& sequence = **it;
     const bool decodes = sequence.prompt_finished && MayRun(sequence);
     if (decodes && !Extend(sequence, sequence.rows_done + 1)) break;  // it was the last
     ++it;
   }
-  // Settings take turns when there are several.
+  // Round-robin over attention settings.
   std::vector<Sequence*> ready;
   for (const auto& sequence : running_) {
     if (sequence->prompt_finished && MayRun(*sequence)) ready.push_back(sequence.get());
@@ -225,7 +224,7 @@ StepPlan Scheduler::PlanPrefill() {
   return plan;
 }
 
-// False when the sequence had to give its pages back instead.
+// False when the sequence was preempted instead.
 bool Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPlan& plan) {
   const std::span<const int32_t> prompt(sequence.request.token_ids);
   const int64_t length = sequence.prompt_length();
@@ -250,8 +249,8 @@ bool Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPl
   return AddContinuations(sequence, row_count_max, plan);
 }
 
-// Rows of the continuation in hand, in the sequence's own pages, and beside it those that fit as a whole, each in pages
-// of its own from where the prompt ends: what they share is looked at together.
+// Rows of the current continuation, in the sequence's own pages, and of further continuations that fit as a whole, each
+// in its own pages after the prompt: shared pages are read once.
 bool Scheduler::AddContinuations(Sequence& sequence, int64_t row_count_max, StepPlan& plan) {
   const auto& continuations = sequence.continuations()->continuations;
   const int64_t length = sequence.prompt_length();
@@ -273,7 +272,7 @@ bool Scheduler::AddContinuations(Sequence& sequence, int64_t row_count_max, Step
   add(first, count, sequence.pages.tables);
   left -= count;
   const size_t entries_max = static_cast<size_t>(options_.batch_size_max);
-  sequence.branches.reserve(continuations.size());  // their tables stay where the plan saw them
+  sequence.branches.reserve(continuations.size());  // the plan has pointers to their tables
   for (size_t index = first + 1; index < continuations.size(); ++index) {
     const int64_t rows = rows_left(index);
     if (rows <= 0) continue;
@@ -292,7 +291,7 @@ void Scheduler::ReleaseBranches(Sequence& sequence) {
   sequence.branches.clear();
 }
 
-// ---- Endings ----
+// ---- Completion ----
 
 void Scheduler::Finish(Sequence* sequence, absl::Status status) {
   store_.Release(sequence->pages);

@@ -1,10 +1,10 @@
-// Decides what the next step computes, and what its results mean.
+// Plans the next step, and applies its results.
 //
-// Sequences wait in a queue until their pages can be had; then they run: prompt in chunks, scored tokens in chunks,
-// generated tokens one a step. Decode and prefill steps take turns, so that neither starves. A sequence whose next
-// prompt page is just being computed by another waits for it instead of computing it again. When pages run out during
-// generation the youngest sequence gives its pages back and starts over later, replaying what it had generated through
-// the same kernels.
+// Sequences wait in a queue until their pages can be reserved; then they run: prompt in chunks, scored tokens in chunks,
+// generated tokens one per step. Decode and prefill steps alternate, so that neither starves. A sequence whose next
+// prompt page is being computed by another waits for it instead of computing it again. When pages run out during
+// generation the youngest sequence is preempted and restarts later, replaying its generated tokens through the same
+// kernels.
 //
 //   while (!(plan = scheduler.NextStep()).empty()) { run it; scheduler.Apply(plan, output) }
 //
@@ -29,13 +29,13 @@
 
 namespace varifocal {
 
-// A sequence that is done, one way or the other; its pages are already free.
+// A finished or failed sequence; its pages are already released.
 struct Finished {
   std::unique_ptr<Sequence> sequence;
-  absl::Status status;  // when not ok, the result does not count
+  absl::Status status;  // when not ok, the result is invalid
 };
 
-// Cuts `text` before the first of `stops` that it contains.
+// Truncates `text` before the first of `stops` that it contains.
 bool CutAtStop(const std::vector<std::string>& stops, std::string* text, std::string* matched);
 
 class Scheduler {
@@ -44,18 +44,18 @@ class Scheduler {
             const Clock& clock);
 
   void Enqueue(std::unique_ptr<Sequence> sequence);
-  // Ends a sequence that waits or runs; between steps only.
+  // Ends a waiting or running sequence; between steps only.
   void Cancel(EngineHandle handle);
   void FailAll(const absl::Status& status);
   void DropPrefixCache() { store_.cache().Clear(); }
 
-  // Empty when there is nothing to do.
+  // Empty when idle.
   StepPlan NextStep();
-  // The step's results: tokens, scores, pages that may be shared.
+  // Applies the step's results: tokens, scores, shareable pages.
   void Apply(const StepPlan& plan, const ForwardOutput& output);
   // The step failed: its sequences end with `status`.
   void Fail(const StepPlan& plan, const absl::Status& status);
-  // What ended since the last call, in order.
+  // Sequences that ended since the last call, in order.
   std::vector<Finished> TakeFinished();
 
   bool idle() const { return waiting_.empty() && running_.empty(); }
@@ -84,7 +84,7 @@ class Scheduler {
   absl::Status AddToken(Sequence& sequence, const kernels::HeadResult& head);
   void SharePages(Sequence& sequence, int64_t page_begin, int64_t page_end);
   bool KeepsPage(const Sequence& sequence, const PageGroupShape& group, int64_t page) const;
-  // Moves on to the next thing to score when there is one.
+  // Advances to the next continuation to score, if any.
   bool IsFinished(Sequence& sequence) const;
   void Finish(Sequence* sequence, absl::Status status);
   void Complete(Sequence& sequence);

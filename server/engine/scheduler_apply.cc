@@ -1,4 +1,4 @@
-// What a step's results mean for its sequences: the second half of the scheduler.
+// Applies a step's results to its sequences; part of Scheduler.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -23,7 +23,7 @@ absl::Status CheckFinite(std::span<const HeadResult> head, int64_t position) {
   for (const HeadResult& result : head) {
     if (!result.finite) {
       return WithReason(absl::DataLossError(absl::StrCat("NUMERIC_ERROR: logits at or after position ", position,
-                                                         " hold a value that is not finite")),
+                                                         " contain a value that is not finite")),
                         ErrorReason::kNumericError);
     }
   }
@@ -54,7 +54,7 @@ void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output) {
       ended = &sequence;
       Finish(&sequence, std::move(status));
     } else {
-      store_.Pass(sequence.rows_done, sequence.pages);
+      store_.ReleaseOutsideWindow(sequence.rows_done, sequence.pages);
     }
   }
 }
@@ -84,7 +84,7 @@ absl::Status Scheduler::ApplyPrompt(const StepEntry& entry, std::span<const Head
     for (const HeadResult& result : head) sequence.result.token_log_probs.push_back(result.target_log_probability);
   } else if (sequence.rows_done == sequence.prompt_length() && sequence.continuations() != nullptr) {
     const auto& continuations = sequence.continuations()->continuations;
-    VF_CHECK(head.size() == continuations.size(), "the last row was asked once per continuation");
+    VF_CHECK(head.size() == continuations.size(), "the last row has one head row per continuation");
     for (size_t i = 0; i < continuations.size(); ++i) {
       sequence.result.continuations.push_back(
           {.is_greedy = head[i].argmax == continuations[i][0], .token_log_probs = {head[i].target_log_probability}});
@@ -147,7 +147,7 @@ absl::Status Scheduler::AddToken(Sequence& sequence, const HeadResult& head) {
   return absl::OkStatus();
 }
 
-// Whether a window group's page is one that somebody will go on from: at the end of the prompt, or where others wait.
+// Whether a window group's page may be part of a reused prefix: at the end of the prompt, or where others wait.
 bool Scheduler::KeepsPage(const Sequence& sequence, const PageGroupShape& group, int64_t page) const {
   const int64_t whole = static_cast<int64_t>(sequence.page_names.size());
   if (page >= group.FirstPage(std::max<int64_t>(whole - kQuestionPages, 0) * kPageTokens)) return true;
@@ -155,7 +155,7 @@ bool Scheduler::KeepsPage(const Sequence& sequence, const PageGroupShape& group,
                      [&](int64_t end) { return page < end && page >= group.FirstPage(end * kPageTokens); });
 }
 
-// Whole pages of the prompt, computed and still held, may serve others from now on.
+// Inserts whole pages of the prompt, computed and still held, into the cache.
 void Scheduler::SharePages(Sequence& sequence, int64_t page_begin, int64_t page_end) {
   const absl::Span<const int32_t> ids = sequence.request.token_ids;
   page_end = std::min(page_end, static_cast<int64_t>(sequence.page_names.size()));
@@ -184,7 +184,7 @@ bool Scheduler::IsFinished(Sequence& sequence) const {
   return sequence.continuation_index == continuations.size();
 }
 
-// The parts of a result that are known only at the end.
+// Fields of a result that are known only at the end.
 void Scheduler::Complete(Sequence& sequence) {
   const int64_t now_us = clock_.MonotonicMicros();
   EngineResult& result = sequence.result;

@@ -1,4 +1,4 @@
-// One request on its way through the engine: what it asks, which pages it has, how far it is.
+// One request in the engine: its work, pages and progress.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@ struct Sequence {
   EngineCallbacks callbacks;
   AttentionSetting attention;            // sequences with equal json() may share a step
   std::vector<Sha256Digest> page_names;  // whole pages of the prompt; empty when prefixes are not shared
-  int64_t reusable_page_count = 0;       // of page_names, those that may come from the cache
-  bool timing_only = false;              // the engine's own: keeps out of the prefix cache
+  int64_t reusable_page_count = 0;       // of page_names, those that may be reused from the cache
+  bool timing_only = false;              // internal timing request: not in the prefix cache
   SequenceExtent extent;
-  int64_t rope_length = 0;  // SettledRopeLength of all that it may become
+  int64_t rope_length = 0;  // RopeLength of prompt and all tokens that may follow
 
   HeldPages pages;
-  std::set<int64_t> shared_ends;  // page counts at which others wait to go on: window pages there are kept for them
-  int64_t rows_done = 0;          // positions whose keys and values are in pages
-  size_t continuation_index = 0;  // the first that is not done
-  std::vector<int64_t> continuation_done;  // tokens of each continuation that were fed
-  std::vector<Branch> branches;            // of the step at hand: continuations beside that one
+  std::set<int64_t> shared_ends;           // page counts of prefixes that others wait for: window pages there are kept
+  int64_t rows_done = 0;                   // positions whose keys and values are in pages
+  size_t continuation_index = 0;           // the first unfinished one
+  std::vector<int64_t> continuation_done;  // tokens of each continuation that were computed
+  std::vector<Branch> branches;            // of the current step: further continuations
   bool prompt_finished = false;
 
   EngineResult result;
   uint64_t tau_at_min_count = 0;
   uint64_t tau_at_max_count = 0;
-  uint64_t tau_row_count = 0;  // (layer, row) pairs behind the two
+  uint64_t tau_row_count = 0;  // (layer, row) pairs of both counts
   int64_t arrival_us = 0;
   int64_t first_step_us = -1;
   int64_t prompt_done_us = -1;
@@ -44,7 +44,7 @@ struct Sequence {
   const GenerateWork* generate() const { return std::get_if<GenerateWork>(&request.work); }
   const ScoreContinuationsWork* continuations() const { return std::get_if<ScoreContinuationsWork>(&request.work); }
   bool scores_text() const { return std::holds_alternative<ScoreTextWork>(request.work); }
-  // Generated tokens that have gone through decode; the last one never needs to.
+  // Generated tokens processed by decode; never includes the last one.
   int64_t fed_count() const { return rows_done - prompt_length(); }
 };
 

@@ -15,7 +15,7 @@ struct StepEntry {
   int64_t row_count = 0;
   size_t head_begin = 0;  // its head rows
   size_t head_count = 0;
-  size_t continuation = 0;  // which, for rows of a continuation
+  size_t continuation = 0;  // index, for rows of a continuation
 };
 
 struct StepPlan {
@@ -33,7 +33,7 @@ struct StepPlan {
   void AddRows(Sequence* sequence, std::span<const int32_t> token_ids, int64_t first_position);
   void AddRows(Sequence* sequence, std::span<const int32_t> token_ids, int64_t first_position,
                const std::vector<std::vector<int32_t>>& tables);
-  // Asks for the head of the entry added last, at `row` of its rows: about a target, or for a draw.
+  // Adds a head row of the entry added last, at `row` of its rows: for a target, or for a draw.
   void AskHead(int64_t row, int32_t target, const kernels::TokenDraw& draw = {});
 };
 

@@ -1,5 +1,5 @@
-// Window layers: how many pages a prompt takes, what a cached prefix keeps for others, what is refused. Counts are
-// compared with what the windows say: a window of 64 looks one page back from a page's border.
+// Window layers: page counts of prompts, cached prefixes, rejected requests. Counts are derived from the windows: a
+// window of 64 extends one page back from a page boundary.
 #include <cstdio>
 #include <future>
 #include <string>
@@ -22,12 +22,12 @@ constexpr char kMixed[] = "architectures/gemma3-newer";      // every other laye
 
 GenerateWork Tokens(int64_t count) { return {.max_new_tokens = count, .ignore_eos = true}; }
 
-// Pages of a window group that a long prompt takes: one before, and five that 512 rows touch, which is also what the
-// last four pages, the one before them and the one begun come to.
+// Window pages of a long prompt: one before, and five spanned by 512 rows, which also equals the last four pages, the
+// one before them and the partial one.
 constexpr int64_t kPagesAtOnce = 6;
 constexpr int64_t kPagesKept = 1 + kQuestionPages;
 
-TEST(WindowTest, ALongPromptTakesAFewPages) {
+TEST(WindowTest, ALongPromptNeedsFewPages) {
   TemporaryCheckpoint checkpoint(kWindows, "long");
   checkpoint.EditConfig("max_position_embeddings", 40960);
   auto model = LoadForTest(checkpoint.directory());
@@ -38,7 +38,7 @@ TEST(WindowTest, ALongPromptTakesAFewPages) {
     const auto cold = engine->Run(request);
     ASSERT_TRUE(cold.ok()) << cold.status();
     const EngineStatus status = engine->Status();
-    // One more while tokens are generated: the prompt's last pages then are no longer the sequence's, but stay.
+    // One more during generation: the prompt's last pages are then held by the cache only.
     EXPECT_LE(status.cache_bytes_peak, (kPagesAtOnce + 1) * page) << "of 259 pages that 33,078 tokens fill";
     EXPECT_EQ(status.pages_used, 0);
     EXPECT_EQ(status.pages_cached, kPagesKept);
@@ -51,7 +51,7 @@ TEST(WindowTest, ALongPromptTakesAFewPages) {
   }
 }
 
-TEST(WindowTest, FullLayersBesideThemKeepEveryPage) {
+TEST(WindowTest, FullLayersKeepEveryPage) {
   TemporaryCheckpoint checkpoint(kMixed, "mixed");
   checkpoint.EditConfig("max_position_embeddings", 8192);
   auto model = LoadForTest(checkpoint.directory());
@@ -63,8 +63,8 @@ TEST(WindowTest, FullLayersBesideThemKeepEveryPage) {
   EXPECT_EQ(engine->Estimate(4096, 200)->cache_bytes, 34 * full + kPagesAtOnce * window);
 }
 
-// What would not fit if every page were kept is served; what does not fit is told with both numbers.
-TEST(WindowTest, AdmissionCountsWhatIsHeld) {
+// Requests that would not fit if every page were kept are served; errors of those that do not fit have both numbers.
+TEST(WindowTest, AdmissionCountsHeldPages) {
   TemporaryCheckpoint checkpoint(kWindows, "admission");
   checkpoint.EditConfig("max_position_embeddings", 16384);
   auto model = LoadForTest(checkpoint.directory());
@@ -78,7 +78,7 @@ TEST(WindowTest, AdmissionCountsWhatIsHeld) {
   EXPECT_EQ(ReasonOf(refused.status()).name, "KV_CACHE_TOO_SMALL");
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat(6 * page, " bytes")));
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat("the cache has ", 5 * page)));
-  // A continuation begins at the prompt's end again and again: what it covers is held at once.
+  // Each continuation begins at the prompt's end: all its pages are held at once.
   EXPECT_TRUE(six->Run({.token_ids = RandomIds("a", 1000),
                         .work = ScoreContinuationsWork{{RandomIds("c", 500), RandomIds("d", 300), RandomIds("e", 20)}}})
                   .ok());
@@ -95,8 +95,8 @@ TEST(WindowTest, QuestionsOnOneContextShareIt) {
     bool together;
     int64_t cached;  // by the second question and later ones
   };
-  // One after another, only the last four pages of a prompt are there to go on from; together, the first keeps its
-  // window pages where the others will.
+  // Sequentially, only the last four pages of a prompt are reusable; concurrently, the first keeps its window pages for
+  // the others.
   for (const Row& row :
        {Row{20, true, 1280}, Row{20, false, 1280}, Row{500, false, 1280}, Row{900, true, 1280}, Row{900, false, 0}}) {
     for (const char* golden : {kMixed, kWindows}) {
@@ -105,7 +105,7 @@ TEST(WindowTest, QuestionsOnOneContextShareIt) {
       auto engine = StartEngine(LoadForTest(checkpoint.directory()), {.prefill_chunk_tokens = 64});
       const std::vector<int32_t> context = RandomIds("context", 1280);
       std::vector<std::future<absl::StatusOr<EngineResult>>> results;
-      std::promise<void> all_are_there;  // together: the first goes on once the last has arrived
+      std::promise<void> all_are_there;  // together: the first continues once the last has arrived
       for (size_t i = 0; i < 4; ++i) {
         std::vector<int32_t> ids = context;
         const std::vector<int32_t> question = RandomIds(absl::StrCat("question ", i), row.question_tokens);

@@ -25,7 +25,7 @@ absl::Status ReadLlama(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.Only("rope_interleaved", false));
   // Tensor-parallel arithmetic of the original training run: the same function.
   reader.Ignore({"pretraining_tp", "is_llama_config"});
-  // The first conversions say the length a second time.
+  // The first conversions repeat the length.
   return reader.Only("max_sequence_length", config.max_position);
 }
 

@@ -1,9 +1,9 @@
-// The table of architectures: what each model type says in its config.json, and where its tensors are.
+// The table of architectures: config.json keys and tensor names of each model type.
 //
 // There is one forward pass (forward.h); a row states its differences from a llama as data: the names of its keys and
-// tensors, what a missing key means (as in transformers), how its blocks compute. A block has the norms, biases and
-// fused tensors that its row names. Adding an architecture is a row here, and a block option there when it has one that
-// nobody had before.
+// tensors, the defaults of missing keys (as in transformers), options of its blocks. A block has the norms, biases and
+// fused tensors that its row names. Adding an architecture is a row here, and an option in forward.h where it has one
+// that is not implemented yet.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@
 
 namespace varifocal {
 
-// Keys of config.json that architectures spell differently or give other defaults. Null: there is no such key.
+// Keys of config.json whose names or defaults differ between architectures. Null: no such key.
 struct ConfigKeys {
   const char* width = "hidden_size";
   const char* feed_forward_width = "intermediate_size";
@@ -45,15 +45,15 @@ enum class FusedOrder {
 
 // Tensor names of a checkpoint, without ".weight" and ".bias". Null: there is no such tensor.
 struct TensorNames {
-  const char* prefix = "model.";  // before all but the head; a checkpoint of the body alone has none
+  const char* prefix = "model.";  // of all tensors but the head; absent in a checkpoint without the head
   const char* embedding = "embed_tokens";
   const char* positions = nullptr;  // [positions, M], added to the embedding
   const char* final_norm = "norm";
   const char* head = "lm_head";  // absent when embeddings are tied
   const char* older_head = nullptr;
-  const char* skipped = "rotary_emb.inv_freq";  // carries nothing: computed, but stored by old exports; the whole name
+  const char* skipped = "rotary_emb.inv_freq";  // computed, but stored by old exports; full name
 
-  // Of a layer: "{}" stands for its number.
+  // Of a layer: "{}" is its number.
   const char* layer = "layers.{}.";  // before all below
   const char* attention_norm = "input_layernorm";
   const char* query = "self_attn.q_proj";
@@ -84,9 +84,9 @@ struct Architecture {
   RopeKeys rope;
   TensorNames names;
   BlockConfig blocks;
-  // Reads which layers see a window (layer_windows.h).
+  // Reads which layers have a sliding window (layer_windows.h).
   absl::Status (*read_windows)(ConfigReader& reader, ModelConfig& config);
-  // Reads the keys of this architecture beyond those every model has (config.cc).
+  // Reads the keys specific to this architecture (config.cc has the common ones).
   absl::Status (*read_config)(ConfigReader& reader, ModelConfig& config);
 };
 

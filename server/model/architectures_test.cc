@@ -1,6 +1,6 @@
-// Every row of the table of architectures: config files as they are published, older and newer keys that must mean the
-// same, what a missing key means, and everything that a row refuses. Files are written down in full (sizes included)
-// and compared with a summary a person can check against transformers' configuration classes.
+// Every row of the table of architectures: published config files, equivalent older and newer keys, defaults of missing
+// keys, and everything that a row rejects. Files are given in full (sizes included) and compared with a summary that can
+// be checked against transformers' configuration classes.
 #include "server/model/architectures.h"
 
 #include <set>
@@ -27,7 +27,7 @@ std::string Windows(const ModelConfig& config) {
   return text;
 }
 
-// All that a config decides, in one line.
+// Summary of a config in one line.
 std::string Summary(const ModelConfig& config) {
   const BlockConfig& b = config.blocks;
   std::string text = absl::StrCat("V", config.vocabulary_size, " M", config.width, " F", config.feed_forward_width,
@@ -55,7 +55,7 @@ std::string Parsed(absl::string_view json) {
 }
 std::string ParsedJson(const Json& json) { return Parsed(json.dump()); }
 
-// ---- Files as they are published ----
+// ---- Published files ----
 
 struct Published {
   const char* name;
@@ -160,7 +160,7 @@ constexpr Published kPublished[] = {
       "partial_rotary_factor":0.75,"resid_pdrop":0.0,"rms_norm_eps":1e-05,"rope_scaling":{"long_factor":[1,1.5,2],
       "short_factor":[1,1,1],"type":"longrope"},"rope_theta":10000.0,"sliding_window":262144,
       "tie_word_embeddings":true,"torch_dtype":"bfloat16","use_cache":true,"vocab_size":99})",
-     // The attention factor is sqrt(1 + ln 32 / ln 4096); a window that no position outgrows is none.
+     // The attention factor is sqrt(1 + ln 32 / ln 4096); a window of at least max_position is dropped.
      "V99 M32 F64 L1 H4/2 D8 max131072 eps=1e-05 act=1 tied | longrope theta=10000 rotary=6 factor=32 original=4096 "
      "attention=1.1902380714238083 factors=14d219222e1090c6 | full"},
     {"a Granite 3", R"({"architectures":["GraniteForCausalLM"],"attention_bias":false,"attention_dropout":0.1,
@@ -220,7 +220,7 @@ struct Meaning {
 };
 
 constexpr Meaning kMeanings[] = {
-    // What a missing key means, as in transformers.
+    // Defaults of missing keys, as in transformers.
     {"llama", R"({"num_key_value_heads":"-"})", "H4/4 D16 max512 eps=1e-06 act=1 | default theta=10000 | full"},
     {"mistral", R"({"num_attention_heads":16,"num_key_value_heads":"-"})", "H16/8 D4"},
     {"mistral", R"({"num_key_value_heads":null})", "H4/4"},
@@ -320,7 +320,7 @@ constexpr Meaning kMeanings[] = {
      "| default theta=5; default theta=6 |"},
 };
 
-TEST(ArchitecturesTest, KeysMeanWhatTransformersSays) {
+TEST(ArchitecturesTest, KeysAreInterpretedAsInTransformers) {
   for (const Meaning& m : kMeanings) {
     EXPECT_THAT(ParsedJson(Edited(m.model_type, m.edits)), HasSubstr(m.summary)) << m.model_type << " " << m.edits;
   }
@@ -333,30 +333,30 @@ TEST(ArchitecturesTest, Gpt2ScalesByLayer) {
 }
 
 constexpr Meaning kRefusals[] = {
-    // Other architectures, and what looks like one of ours.
+    // Other architectures, and ones that resemble a supported one.
     {"gemma2", "{}",
      "\"model_type\" is \"gemma2\"; supported are llama, mistral, qwen2, qwen3, gemma3_text, olmo2, gpt2, "
      "gpt_neox, phi3, granite"},
     {"gpt_oss", R"({"sinks":true})", "\"gpt_oss\"; supported are"},
     {"gemma3", R"({"text_config":{"model_type":"gemma3_text"}})", "\"gemma3\"; supported are llama"},
-    {"gemma3", R"({"text_config":{"model_type":"gemma3_text"}})", "it reads more than text"},
+    {"gemma3", R"({"text_config":{"model_type":"gemma3_text"}})", "it is multimodal"},
     {"mistral", R"({"architectures":["MistralForSequenceClassification"]})", "must be [\"MistralForCausalLM\"]"},
     {"gpt2", R"({"architectures":["GPT2Model"]})", "must be [\"GPT2LMHeadModel\"]"},
-    // What changes the result and is not built.
+    // Unsupported features that change the result.
     {"gemma3_text", R"({"attn_logit_softcapping":50.0})", "\"attn_logit_softcapping\" is 50.0; soft-caps are not"},
     {"gemma3_text", R"({"final_logit_softcapping":30})", "\"final_logit_softcapping\" is 30; soft-caps are not"},
     {"gemma3_text", R"({"use_bidirectional_attention":true})", "\"use_bidirectional_attention\" is true; only false"},
-    {"llama", R"({"attention_sinks":4})", "\"attention_sinks\" is 4; this key is not known"},
+    {"llama", R"({"attention_sinks":4})", "\"attention_sinks\" is 4; this key is unknown"},
     {"llama", R"({"quantization_config":{"bits":4}})", "quantized weights are not supported"},
     {"llama", R"({"hidden_act":"mish"})", "\"hidden_act\" is \"mish\"; supported are silu, swish, gelu, gelu_new"},
-    {"gemma3_text", R"({"hidden_act":"silu"})", "\"hidden_act\" is \"silu\"; this key is not known"},
+    {"gemma3_text", R"({"hidden_act":"silu"})", "\"hidden_act\" is \"silu\"; this key is unknown"},
     {"gpt2", R"({"activation_function":"tanh"})", "\"activation_function\" is \"tanh\""},
     {"gpt2", R"({"add_cross_attention":true})", "\"add_cross_attention\" is true; only false"},
-    {"gpt2", R"({"hidden_size":64})", "\"hidden_size\" is 64; this key is not known"},
+    {"gpt2", R"({"hidden_size":64})", "\"hidden_size\" is 64; this key is unknown"},
     {"gpt2", R"({"n_embd":62})", "\"n_embd\" is 62; it must be a multiple of n_head, 4"},
     {"gpt2", R"({"n_inner":0})", "\"n_inner\" is 0"},
-    {"gpt_neox", R"({"head_dim":16})", "\"head_dim\" is 16; this key is not known"},
-    {"gpt_neox", R"({"num_key_value_heads":2})", "\"num_key_value_heads\" is 2; this key is not known"},
+    {"gpt_neox", R"({"head_dim":16})", "\"head_dim\" is 16; this key is unknown"},
+    {"gpt_neox", R"({"num_key_value_heads":2})", "\"num_key_value_heads\" is 2; this key is unknown"},
     {"mistral", R"({"num_key_value_heads":"-"})",
      "\"num_key_value_heads\" is 8 when it is missing; it must divide "
      "num_attention_heads, 4"},
@@ -374,10 +374,10 @@ constexpr Meaning kRefusals[] = {
     {"llama", R"({"sliding_window":100})", "\"sliding_window\" is 100; a llama has no window layers"},
     {"granite", R"({"use_sliding_window":true})", "\"use_sliding_window\" is true"},
     {"olmo2", R"({"layer_types":["full_attention","sliding_attention","full_attention"]})",
-     "\"layer_types\"[1] is \"sliding_attention\"; the layers of a olmo2 are alike, and sliding_window is not set"},
+     "\"layer_types\"[1] is \"sliding_attention\"; all layers of olmo2 are equal, and sliding_window is not set"},
     {"mistral", R"({"sliding_window":0})", "\"sliding_window\" is 0; it must lie in 1..1073741824"},
     {"mistral", R"({"sliding_window":100,"layer_types":["full_attention","full_attention","full_attention"]})",
-     "\"layer_types\"[0] is \"full_attention\"; the layers of a mistral are alike, and sliding_window is 100"},
+     "\"layer_types\"[0] is \"full_attention\"; all layers of mistral are equal, and sliding_window is 100"},
     {"qwen2", R"({"layer_types":["full_attention"]})", "\"layer_types\" has 1 entries; the model has 3 layers"},
     {"qwen2", R"({"layer_types":7})", "\"layer_types\" has 7; the model has 3 layers"},
     {"qwen2", R"({"layer_types":["full_attention","full_attention","chunked_attention"]})",
@@ -398,7 +398,7 @@ constexpr Meaning kRefusals[] = {
     {"llama", R"({"rope_scaling":{"type":"yarn","factor":2,"finetuned":true}})", "\"rope_scaling.finetuned\" is true"},
     {"llama", R"({"original_max_position_embeddings":64,"rope_scaling":{"type":"yarn","factor":2,
                   "original_max_position_embeddings":128}})",
-     "is 128 while the one outside, which counts, is 64"},
+     "is 128 but at the top level, which takes precedence, 64"},
     {"llama", R"({"rope_theta":1e31})", "\"rope_theta\" is 1e+31; it must lie in 1e-30..1e+30"},
     {"llama", R"({"rms_norm_eps":1e-31})", "\"rms_norm_eps\" is 1e-31; it must lie in"},
     {"llama", R"({"rope_scaling":{"type":"yarn","factor":2,"original_max_position_embeddings":1e20}})",
@@ -417,8 +417,8 @@ constexpr Meaning kRefusals[] = {
     {"phi3", R"({"rope_scaling":{"type":"linear","factor":2}})", "\"linear\"; supported are default, longrope"},
     {"phi3", R"({"partial_rotary_factor":1.5})", "\"partial_rotary_factor\" is 1.5"},
     {"gpt_neox", R"({"rotary_pct":0.01})", "of heads of 16 dimensions at least one"},
-    {"gpt_neox", R"({"rope_theta":500})", "\"rope_theta\" is 500 while the RoPE parameters say 10000"},
-    {"gpt_neox", R"({"rotary_pct":0.5,"partial_rotary_factor":0.25})", "turn 8 of 16 dimensions"},
+    {"gpt_neox", R"({"rope_theta":500})", "\"rope_theta\" is 500 but in the RoPE parameters 10000"},
+    {"gpt_neox", R"({"rotary_pct":0.5,"partial_rotary_factor":0.25})", "rotate 8 of 16 dimensions"},
     {"qwen2", R"({"partial_rotary_factor":0.5})", "partial_rotary_factor\" is 0.5; only 1.0 is supported"},
     {"qwen3", R"({"rope_parameters":{"full_attention":{"rope_type":"default"}}})",
      "\"rope_parameters.full_attention\""},
@@ -426,13 +426,13 @@ constexpr Meaning kRefusals[] = {
     {"gemma3_text", R"({"rope_parameters":{"full_attention":{"rope_type":"yarn","factor":2,"truncate":false}}})",
      "\"rope_parameters.full_attention.truncate\" is false; only true"},
     {"gemma3_text", R"({"rope_theta":5,"rope_parameters":{"full_attention":{"rope_theta":6}}})",
-     "\"rope_theta\" is 5 while the RoPE parameters say 6"},
+     "\"rope_theta\" is 5 but in the RoPE parameters 6"},
     {"gemma3_text", R"({"rope_scaling":{"rope_type":"linear","factor":2},"rope_parameters":{"full_attention":
                         {"rope_type":"linear","factor":4}}})",
      "while \"rope_parameters.full_attention\" says"},
 };
 
-TEST(ArchitecturesTest, RefusalsNameKeyAndValue) {
+TEST(ArchitecturesTest, ErrorsNameKeyAndValue) {
   for (const Meaning& m : kRefusals) {
     const std::string said = ParsedJson(Edited(m.model_type, m.edits));
     EXPECT_THAT(said, testing::StartsWith("refused: ")) << m.model_type << " " << m.edits;
@@ -440,14 +440,14 @@ TEST(ArchitecturesTest, RefusalsNameKeyAndValue) {
   }
 }
 
-// A key that no row knows is refused everywhere, and so is a required one that is missing.
+// An unknown key is rejected for every row, and so is a missing required key.
 TEST(ArchitecturesTest, EveryRowIsStrict) {
   for (const Architecture& row : Architectures()) {
     const Json good = Small(row.model_type);
     EXPECT_THAT(ParsedJson(good), testing::Not(HasSubstr("refused"))) << row.model_type;
     Json unknown = good;
     unknown["a_new_setting"] = 1;
-    EXPECT_THAT(ParsedJson(unknown), HasSubstr("\"a_new_setting\" is 1; this key is not known")) << row.model_type;
+    EXPECT_THAT(ParsedJson(unknown), HasSubstr("\"a_new_setting\" is 1; this key is unknown")) << row.model_type;
     for (const auto& [key, value] : good.items()) {
       if (key == "num_key_value_heads") continue;  // has a default
       Json without = good;
@@ -457,7 +457,7 @@ TEST(ArchitecturesTest, EveryRowIsStrict) {
       wrong[key] = Json::array();
       EXPECT_THAT(ParsedJson(wrong), HasSubstr(absl::StrCat("\"", key, "\" is []"))) << row.model_type;
     }
-    // Focal attention works on all of them.
+    // Focal attention is supported for all of them.
     Json focal = good;
     focal["focal_attention"] = *ParseJson(R"({"mode":"learned","tau_min":3.5,"tau_max":8.0})");
     EXPECT_THAT(ParsedJson(focal), testing::Not(HasSubstr("refused"))) << row.model_type;
@@ -466,12 +466,12 @@ TEST(ArchitecturesTest, EveryRowIsStrict) {
 
 // ---- Page groups ----
 
-TEST(PageGroupsTest, LayersThatSeeTheSameShareAGroup) {
+TEST(PageGroupsTest, LayersWithEqualWindowsShareAGroup) {
   ModelConfig config;
   config.max_position = 1000;
   for (const int64_t window : {200, 0, 64, 200, 1000, 5000, 64}) config.layers.push_back({.window = window});
   GroupLayers(config);
-  ASSERT_EQ(config.page_groups.size(), 3u);  // windows that nothing outgrows see all
+  ASSERT_EQ(config.page_groups.size(), 3u);  // windows of at least max_position are full
   const std::vector<std::pair<int64_t, int64_t>> groups = {{0, 3}, {64, 2}, {200, 2}};
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(config.page_groups[i].window, groups[i].first);

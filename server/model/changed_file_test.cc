@@ -1,4 +1,4 @@
-// A checkpoint that changes: while it is loaded it is refused, and between two loads it is read, named and computed anew.
+// A checkpoint that changes: during loading it is rejected, and between two loads it is read and hashed again.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,7 +72,7 @@ class ChangedFileTest : public testing::Test {
   ModelOptions options_;
 };
 
-TEST_F(ChangedFileTest, AShrinkingFileIsAnErrorAndNoSignal) {
+TEST_F(ChangedFileTest, TruncationIsAnErrorNotASignal) {
   for (const int64_t size : {int64_t{0}, int64_t{1000}, static_cast<int64_t>(bytes_.size()) - 1}) {
     SCOPED_TRACE(size);
     Overwrite(bytes_);
@@ -83,7 +83,7 @@ TEST_F(ChangedFileTest, AShrinkingFileIsAnErrorAndNoSignal) {
   EXPECT_TRUE(Load().ok());
 }
 
-TEST_F(ChangedFileTest, AFileOverwrittenWhileItIsLoadedIsRefused) {
+TEST_F(ChangedFileTest, OverwritingDuringLoadIsRejected) {
   const auto mixed = Load([&] { Overwrite(Flipped("model.layers.0.mlp.down_proj.weight")); });
   ExpectDataLoss(mixed.status(), "model.layers.0.mlp.down_proj.weight does not have the bytes that were hashed");
   const auto loaded = Load();
@@ -91,9 +91,9 @@ TEST_F(ChangedFileTest, AFileOverwrittenWhileItIsLoadedIsRefused) {
   EXPECT_EQ((*loaded)->weights_sha256(), Sha256Hex(*ReadFile(Weights(), kDataFile)));
 }
 
-// Whatever put a wrong hash into the memory, no model is named by it, and none takes the weights of another for it.
-TEST_F(ChangedFileTest, AWrongRememberedHashIsFoundOut) {
-  // Old enough to be remembered.
+// A wrong hash in the cache never identifies a model, and never causes sharing of another model's weights.
+TEST_F(ChangedFileTest, AWrongCachedHashIsDetected) {
+  // Old enough to be cached.
   const auto source = OpenWeights(directory_ + "/model");
   ASSERT_TRUE(source.ok());
   FakeClock later((*source)->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);
@@ -102,7 +102,7 @@ TEST_F(ChangedFileTest, AWrongRememberedHashIsFoundOut) {
   ASSERT_TRUE(first.ok()) << first.status();
   const std::string other = Flipped("model.layers.0.mlp.down_proj.weight");
   Overwrite(other);
-  // What the old bytes were remembered as is put where the new ones are looked for.
+  // The cache entry of the old bytes is copied to that of the new ones.
   const std::string folder = options_.cache_directory + "/weights/";
   std::string remembered;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) remembered = *ReadFile(entry.path(), kDataFile);
@@ -112,7 +112,7 @@ TEST_F(ChangedFileTest, AWrongRememberedHashIsFoundOut) {
   ASSERT_TRUE(HashWeights(**changed, options_.cache_directory, later).ok());
   for (const auto& entry : std::filesystem::directory_iterator(folder)) std::ofstream(entry.path()) << remembered;
   ASSERT_EQ(HashWeights(**changed, options_.cache_directory)->whole, (*first)->weights_sha256());
-  // The old model is resident: its matrices have the digests that the memory names.
+  // The old model is resident: its matrices have the digests in the cache.
   ExpectDataLoss(Load().status(), "does not have the bytes that were hashed");
   const auto second = Load();
   ASSERT_TRUE(second.ok()) << second.status();
@@ -121,7 +121,7 @@ TEST_F(ChangedFileTest, AWrongRememberedHashIsFoundOut) {
 }
 
 // Equal name, size and time of modification: a reproducible archive, `cp -p` or an edit in place.
-TEST_F(ChangedFileTest, AReplacementOfEqualSizeAndTimeIsNamedAnew) {
+TEST_F(ChangedFileTest, AReplacementOfEqualSizeAndTimeIsHashedAgain) {
   const auto time = std::filesystem::last_write_time(Weights()) - std::chrono::hours(1);
   std::filesystem::last_write_time(Weights(), time);
   const auto remember = [&] {
@@ -143,7 +143,7 @@ TEST_F(ChangedFileTest, AReplacementOfEqualSizeAndTimeIsNamedAnew) {
   EXPECT_EQ(remember(), Sha256Hex(other));
 }
 
-TEST_F(ChangedFileTest, AYoungFileIsNotRemembered) {
+TEST_F(ChangedFileTest, ARecentlyChangedFileIsNotCached) {
   const auto source = OpenWeights(directory_ + "/model");
   ASSERT_TRUE(source.ok());
   const FileIdentity& is = (*source)->files()[0]->input().identity();

@@ -13,15 +13,15 @@
 namespace varifocal {
 namespace {
 
-// Extents above these are not models but damaged files; they keep every later product far from overflow.
+// Larger sizes indicate a damaged file; the limits keep all later products far from overflow.
 constexpr int64_t kWidthMax = 1 << 20;
 constexpr int64_t kVocabularyMax = 1 << 24;
 constexpr int64_t kLayersMax = 4096;
 constexpr int64_t kHeadWidthMax = 1024;
 constexpr int64_t kPositionMax = int64_t{1} << 30;
 
-// Keys that say nothing about what the model computes here: where it came from, how it was trained, how other programs
-// hold it, defaults of other programs' text generation.
+// Keys that do not affect the computation:
+// provenance, training, storage of other programs, their generation defaults.
 constexpr const char* kHarmless[] = {
     "_name_or_path",
     "transformers_version",
@@ -113,7 +113,7 @@ absl::StatusOr<const Architecture*> ReadArchitecture(ConfigReader& reader, Model
     std::string hint;
     if (reader.Has("text_config")) {
       hint =
-          "; it reads more than text: a checkpoint of its text part alone, with the keys of \"text_config\" at the "
+          "; it is multimodal: a checkpoint of its text part alone, with the keys of \"text_config\" at the "
           "top, may be supported";
     }
     return absl::UnimplementedError(
@@ -134,8 +134,8 @@ absl::StatusOr<const Architecture*> ReadArchitecture(ConfigReader& reader, Model
 
 absl::StatusOr<int64_t> ReadKvHeads(ConfigReader& reader, const ConfigKeys& keys, int64_t head_count) {
   if (keys.kv_head_count == nullptr) return head_count;
-  // Null means as many as query heads; what a missing key means is the architecture's.
-  const bool missing = !reader.Stands(keys.kv_head_count) && keys.kv_head_default > 0;
+  // Null means as many as query heads; the default of a missing key depends on the architecture.
+  const bool missing = !reader.IsPresent(keys.kv_head_count) && keys.kv_head_default > 0;
   ASSIGN_OR_RETURN(const int64_t count,
                    reader.Int(keys.kv_head_count, {1, kWidthMax}, missing ? keys.kv_head_default : head_count));
   if (head_count % count != 0) {
@@ -188,7 +188,7 @@ struct NamedActivation {
   absl::string_view name;
   kernels::Activation activation;
 };
-// Names of transformers' table that mean one of ours.
+// Names in transformers' table and the equivalent activation.
 constexpr NamedActivation kActivations[] = {
     {"silu", kernels::Activation::kSilu},          {"swish", kernels::Activation::kSilu},
     {"gelu", kernels::Activation::kGeluErf},       {"gelu_new", kernels::Activation::kGeluTanh},
@@ -225,7 +225,7 @@ absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, M
     }
   }
   for (const RopeConfig& rope : config.ropes) {
-    // max_position_embeddings stays the original length there.
+    // There max_position_embeddings remains the original length.
     if (rope.kind != RopeKind::kDynamic) continue;
     const double limit = rope.factor * static_cast<double>(sizes.max_position);
     config.max_position = static_cast<int64_t>(std::min(limit, static_cast<double>(kPositionMax)));
@@ -233,7 +233,7 @@ absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, M
   return absl::OkStatus();
 }
 
-// Features that change what is computed and that no row has.
+// Unsupported features that change the result.
 absl::Status RefuseUnsupported(ConfigReader& reader) {
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     if (const Json* cap = reader.Take(key); cap != nullptr) {
@@ -257,7 +257,7 @@ absl::Status RefuseUnsupported(ConfigReader& reader) {
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   ASSIGN_OR_RETURN(const Json json, ParseJson(json_text));
   if (!json.is_object())
-    return absl::InvalidArgumentError(absl::StrCat("the file holds ", json.type_name(), ", not an object"));
+    return absl::InvalidArgumentError(absl::StrCat("the file is ", json.type_name(), ", not an object"));
   ConfigReader reader(json, "");
   ModelConfig config;
   ASSIGN_OR_RETURN(const Architecture* architecture, ReadArchitecture(reader, config));
@@ -288,7 +288,7 @@ absl::StatusOr<std::optional<std::vector<int32_t>>> ParseGenerationConfigEos(abs
                                                                              int64_t vocabulary_size) {
   ASSIGN_OR_RETURN(const Json json, ParseJson(json_text));
   if (!json.is_object())
-    return absl::InvalidArgumentError(absl::StrCat("the file holds ", json.type_name(), ", not an object"));
+    return absl::InvalidArgumentError(absl::StrCat("the file is ", json.type_name(), ", not an object"));
   ConfigReader reader(json, "");
   if (!reader.Has("eos_token_id")) return std::optional<std::vector<int32_t>>();
   ASSIGN_OR_RETURN(std::vector<int32_t> ids, ReadTokenIds(reader, "eos_token_id", vocabulary_size));

@@ -30,7 +30,7 @@ bool ConfigReader::Has(absl::string_view key) const {
   return it != json_.end() && !it->is_null();
 }
 
-bool ConfigReader::Stands(absl::string_view key) const { return json_.contains(std::string(key)); }
+bool ConfigReader::IsPresent(absl::string_view key) const { return json_.contains(std::string(key)); }
 
 const Json* ConfigReader::Take(absl::string_view key) {
   read_.emplace(key);
@@ -118,7 +118,7 @@ absl::Status ConfigReader::RefuseUnread() const {
   for (const auto& [key, value] : json_.items()) {
     if (!read_.contains(key) && !value.is_null()) {
       return absl::UnimplementedError(
-          absl::StrCat(Name(key), " is ", ShownValue(value), "; this key is not known and would be ignored"));
+          absl::StrCat(Name(key), " is ", ShownValue(value), "; this key is unknown and would be ignored"));
     }
   }
   return absl::OkStatus();

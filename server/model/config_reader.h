@@ -1,10 +1,10 @@
-// Reads one JSON object key by key and remembers which keys were read, so that unread keys can be refused by name.
+// Reads one JSON object key by key and records which keys were read, so that unread keys can be rejected by name.
 //
 //   ConfigReader reader(json, "rope_scaling");
 //   ASSIGN_OR_RETURN(double factor, reader.Positive("factor"));
 //   RETURN_IF_ERROR(reader.RefuseUnread());
 //
-// A getter with a fallback gives it when the key is missing or null; one without fails then.
+// A getter with a fallback returns it when the key is missing or null; one without fails then.
 // Errors: INVALID_ARGUMENT with key, value and limit.
 #pragma once
 
@@ -21,12 +21,12 @@
 
 namespace varifocal {
 
-// A value as it stands in the file, short enough for a message.
+// A value as in the file, truncated for messages.
 std::string ShownValue(const Json& value);
 // The shortest text that reads back as `value`, "0.4", "500000"; finite values only.
 std::string ShortNumber(double value);
 
-// Beyond these a number that is not 0 is no setting of a model, and its products and quotients no longer fit an f32.
+// Limits of nonzero numbers; beyond them products and quotients no longer fit an f32.
 inline constexpr double kNumberMin = 1e-30;
 inline constexpr double kNumberMax = 1e30;
 
@@ -37,12 +37,12 @@ struct IntRange {
 
 class ConfigReader {
  public:
-  // `json` must outlive the reader; `place` stands in front of keys in messages ("rope_scaling.factor"), "" at the top.
+  // `json` must outlive the reader; `place` prefixes keys in messages ("rope_scaling.factor"), "" at the top.
   ConfigReader(const Json& json, absl::string_view place) : json_(json), place_(place) {}
 
-  bool Has(absl::string_view key) const;     // present and not null
-  bool Stands(absl::string_view key) const;  // present, null or not
-  // The raw value, now counted as read; null when missing or null.
+  bool Has(absl::string_view key) const;        // present and not null
+  bool IsPresent(absl::string_view key) const;  // null or not
+  // The raw value, marked as read; null when missing or null.
   const Json* Take(absl::string_view key);
 
   absl::StatusOr<int64_t> Int(absl::string_view key, IntRange range, std::optional<int64_t> fallback = std::nullopt);
@@ -54,7 +54,7 @@ class ConfigReader {
   // A key whose only supported value (or absence) is `value`; anything else is UNIMPLEMENTED by name.
   absl::Status Only(absl::string_view key, const Json& value);
   void Ignore(absl::Span<const char* const> keys);
-  absl::Status RefuseUnread() const;  // null is read as not set
+  absl::Status RefuseUnread() const;  // null means not set
 
   std::string Name(absl::string_view key) const;  // "\"rope_scaling.factor\""
 

@@ -1,5 +1,5 @@
-// config.json: what is read, and what is refused. A table of edits to one good config: each edit sets, removes or
-// breaks one key, and the error must name it.
+// config.json: accepted and rejected files. A table of edits to one valid config: each edit sets, removes or breaks one
+// key, and the error must name it.
 #include "server/model/config.h"
 
 #include <string>
@@ -40,7 +40,7 @@ TEST(ConfigTest, ReadsALlama) {
   EXPECT_EQ(config->attention.Label(), "baseline");
 }
 
-TEST(ConfigTest, OlderAndNewerRopeKeysMeanTheSame) {
+TEST(ConfigTest, OlderAndNewerRopeKeysAreEquivalent) {
   Json older = Good();
   older["rope_scaling"] = {{"rope_type", "llama3"},
                            {"factor", 8.0},
@@ -207,8 +207,8 @@ TEST(ConfigTest, MalformedText) {
   }
 }
 
-// Random edits of a good file: refused or read, never a crash; what is read keeps the limits that later code relies on.
-TEST(ConfigTest, RandomEditsAreRefusedOrSafe) {
+// Random edits of a valid file: rejected or parsed, never a crash; parsed values are within the limits.
+TEST(ConfigTest, RandomEditsAreRejectedOrSafe) {
   Json json = Good();
   json["focal_attention"] = *ParseJson(R"({"mode":"learned","tau_min":3.5,"tau_max":8.0})");
   json["rope_scaling"] = *ParseJson(R"({"rope_type":"linear","factor":2.0})");
@@ -239,7 +239,7 @@ TEST(ConfigTest, RandomEditsAreRefusedOrSafe) {
     ASSERT_EQ(config->head_count % config->kv_head_count, 0);
     ASSERT_EQ(config->head_width % 2, 0) << "the edited config has rotary positions";
     ASSERT_GE(config->max_position, 1);
-    // What was read is what reading its canonical form gives.
+    // Parsing the canonical form gives the same result.
     const auto again = AttentionSetting::FromJson(*ParseJson(config->attention.json()), AttentionModelOf(*config));
     ASSERT_TRUE(again.ok()) << again.status();
     ASSERT_EQ(again->json(), config->attention.json());

@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& mode
   return forward;
 }
 
-// Rows, masks and rotations of a step, as the kernels take them.
+// Converts rows, masks and rotations of a step to kernel arguments.
 void Forward::Flatten(const ForwardStep& step) {
   const std::vector<PageGroup>& groups = model_.config().page_groups;
   rows_.clear();
@@ -184,7 +184,7 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
   const LayerWeights& layer = model_.layers()[static_cast<size_t>(index)];
   RETURN_IF_ERROR(Norm(layer.attention_norm));
   RETURN_IF_ERROR(Attend(index, pools, batch, attention));
-  // Side by side, both blocks read the residual before either adds to it.
+  // Parallel blocks: both read the residual before either adds to it.
   if (blocks.parallel_residual) RETURN_IF_ERROR(Norm(layer.mlp_norm));
   RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.attention_output, layer.attention_post_norm));
   if (!blocks.parallel_residual) RETURN_IF_ERROR(Norm(layer.mlp_norm));
@@ -204,7 +204,7 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
   return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm);
 }
 
-// attended = attention of the layer over normed, keys and values of whose rows go into their pages.
+// attended = attention of the layer over normed; writes the rows' keys and values into their pages.
 absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch& batch,
                              const AttentionSetting& attention) {
   kernels::Backend& backend = model_.backend();

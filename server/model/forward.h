@@ -1,16 +1,16 @@
-// One step of the forward pass: a batch of rows of several sequences, through every layer, to the logits that are
-// asked.
+// One step of the forward pass:
+// a batch of rows of several sequences, through every layer, to the requested logits.
 //
-// This is the only description of the pass; architectures differ by the weights they have and the numbers in their
-// config. A step is all prefill (prompt and scored tokens) or all decode (generated tokens), under one attention
-// setting.
+// This is the only implementation of the pass; architectures differ by their weights and the numbers in their config. A
+// step is all prefill (prompt and scored tokens) or all decode (generated tokens),
+// under one attention setting.
 //
 //   x = embed(tokens) [+ positions]
-//   each layer:  x += attention(norm(x));  x += mlp(norm(x))      or side by side; norms before, after, or around
-//   logits = head(norm(x)) of the rows asked
+//   each layer:  x += attention(norm(x));  x += mlp(norm(x))      or in parallel; norms before, after, or both
+//   logits = head(norm(x)) of the requested rows
 //
 // Shapes:  T rows in the order of the step's sequences.
-// Errors:  CANCELLED (the flag was seen between layers or inside attention; the step is void and may be run again),
+// Errors:  CANCELLED (the flag was seen between layers or inside attention; the step is invalid and may be run again),
 //          INTERNAL (the device failed).
 // Threads: one at a time.
 // Cost:    no allocation in Run; nothing of size T x T or T x V.
@@ -41,9 +41,9 @@ struct ForwardSequence {
   int64_t row_count = 0;
   int64_t first_position = 0;
   int64_t prompt_length = 0;         // for variants that need the whole prompt
-  const RopeTables* rope = nullptr;  // for its settled length
-  // One table per page group: the page of position p at p / 128; -1 where a window layer's page was freed. What a row
-  // of the group may still look at: its window's pages, and with learned tau the page before its own.
+  const RopeTables* rope = nullptr;  // for its rope length
+  // One table per page group: the page of position p at p / 128; -1 where a window layer's page was freed. Required are
+  // the pages of the row's window, and with learned tau the page before its own.
   std::vector<std::span<const int32_t>> pages;
 };
 
@@ -66,7 +66,7 @@ using KvPools = std::span<const std::unique_ptr<kernels::KvPool>>;
 
 class Forward {
  public:
-  // What Create will take on the backend.
+  // Bytes that Create will allocate on the backend.
   static int64_t BytesNeeded(const Transformer& model, const ForwardLimits& limits);
   // `model` must outlive it.
   static absl::StatusOr<std::unique_ptr<Forward>> Create(const Transformer& model, const ForwardLimits& limits);
@@ -97,7 +97,7 @@ class Forward {
   std::vector<kernels::SequenceRows> rows_;
   std::vector<std::vector<kernels::RowInterval>> intervals_;         // [page groups][T]
   std::vector<std::span<const kernels::RowInterval>> masks_;         // the same
-  std::vector<const RopeTables*> ropes_;                             // those that the sequences name
+  std::vector<const RopeTables*> ropes_;                             // referenced by the sequences
   std::vector<std::vector<const kernels::RopeTable*>> rope_tables_;  // [ModelConfig::ropes][ropes_]
 };
 

@@ -1,4 +1,4 @@
-// The one place where errors of the kernels become absl::Status.
+// Converts errors of the kernels to absl::Status.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kWindowMax = int64_t{1} << 30;
 constexpr int64_t kWindowDefault = 4096;  // of transformers' configurations, where the key is missing
 
-// Per layer of `layer_types`, whether it sees a window; nothing when the key is missing.
+// Per layer of `layer_types`, whether it has a window; nullopt when the key is missing.
 absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& reader, int64_t layer_count) {
   const Json* types = reader.Take("layer_types");
   if (types == nullptr) return std::optional<std::vector<bool>>();
@@ -36,7 +36,7 @@ absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& re
 
 // `sliding_window`, 0 when null.
 absl::StatusOr<int64_t> ReadSize(ConfigReader& reader, int64_t when_missing) {
-  const int64_t fallback = reader.Stands("sliding_window") ? 0 : when_missing;
+  const int64_t fallback = reader.IsPresent("sliding_window") ? 0 : when_missing;
   return reader.Int("sliding_window", {1, kWindowMax}, fallback);
 }
 
@@ -52,7 +52,7 @@ absl::Status SetWindows(const ConfigReader& reader, const std::vector<bool>& win
   return absl::OkStatus();
 }
 
-// All layers alike. `layer_types` says nothing there that transformers would look at: it may only agree.
+// All layers equal. transformers ignores `layer_types` here: it may only agree.
 absl::Status SetEverywhere(ConfigReader& reader, int64_t size, ModelConfig& config) {
   for (LayerConfig& layer : config.layers) layer.window = size;
   ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> types, ReadLayerTypes(reader, config.layer_count));
@@ -60,8 +60,8 @@ absl::Status SetEverywhere(ConfigReader& reader, int64_t size, ModelConfig& conf
     if ((*types)[i] == (size != 0)) continue;
     return absl::UnimplementedError(
         absl::StrCat(reader.Name("layer_types"), "[", i, "] is \"",
-                     (*types)[i] ? "sliding_attention" : "full_attention", "\"; the layers of a ", config.model_type,
-                     " are alike, and sliding_window is ", size == 0 ? "not set" : absl::StrCat(size)));
+                     (*types)[i] ? "sliding_attention" : "full_attention", "\"; all layers of ", config.model_type,
+                     " are equal, and sliding_window is ", size == 0 ? "not set" : absl::StrCat(size)));
   }
   return absl::OkStatus();
 }
@@ -105,11 +105,11 @@ absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, kWindowDefault));
   ASSIGN_OR_RETURN(std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
   if (windows.has_value()) {
-    reader.Ignore({"sliding_window_pattern", "_sliding_window_pattern"});  // the list stands above them
+    reader.Ignore({"sliding_window_pattern", "_sliding_window_pattern"});  // the list takes precedence
     return SetWindows(reader, *windows, size, config);
   }
   ASSIGN_OR_RETURN(const int64_t pattern, reader.Int("sliding_window_pattern", {1, kWindowMax}, 6));
-  // What transformers writes and does not read: it may only agree.
+  // Written but not read by transformers: it may only agree.
   RETURN_IF_ERROR(reader.Only("_sliding_window_pattern", pattern));
   windows.emplace();
   for (int64_t i = 0; i < config.layer_count; ++i) windows->push_back((i + 1) % pattern != 0);

@@ -1,7 +1,7 @@
-// Which layers see a window only: the families of keys that say it.
+// Which layers have a sliding window: one reader per family of config keys.
 //
 // A window of W positions lets a query at p see keys p-W+1..p. Each reader fills LayerConfig::window of every layer
-// (0: sees all keys) from the keys of its family, and refuses what contradicts them.
+// (0: sees all keys) from the keys of its family, and rejects contradictions.
 //
 // Errors: INVALID_ARGUMENT or UNIMPLEMENTED naming key, value and limit.
 // Source: the configurations of the models in transformers 5.23; masking_utils, sliding_window_overlay.
@@ -19,7 +19,7 @@ absl::Status ReadNoWindows(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadWindowOrDefault(ConfigReader& reader, ModelConfig& config);
 // phi3: every layer when `sliding_window` is given.
 absl::Status ReadWindow(ConfigReader& reader, ModelConfig& config);
-// qwen: nothing unless `use_sliding_window`; then `layer_types`, or the layers from `max_window_layers` on.
+// qwen: none unless `use_sliding_window`; then `layer_types`, or the layers from `max_window_layers` on.
 absl::Status ReadUsedWindows(ConfigReader& reader, ModelConfig& config);
 // gemma3: `layer_types`, or all but every sixth (`sliding_window_pattern`).
 absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config);

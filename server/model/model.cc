@@ -20,7 +20,7 @@
 namespace varifocal {
 namespace {
 
-// One backend for all models of the same options: one set of threads, one account of the device's memory.
+// One backend for all models with the same options: one thread pool, one account of the device's memory.
 absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::BackendOptions& options) {
   static std::mutex mutex;
   static auto& backends =

@@ -1,12 +1,12 @@
-// A model ready to run: what its directory says, its weights on a backend, and who it is for the record.
+// A loaded model: its config, its weights on a backend, and its provenance.
 //
 // A directory has Hugging Face layout: config.json, weights, and optionally tokenizer.json and generation_config.json.
-// A directory without a tokenizer still scores and generates from ids. Everything in config.json is honoured or refused
-// by name. The SHA-256 of the weights is computed once and remembered outside the directory.
+// Without a tokenizer, scoring and generation take ids. Every key of config.json is supported or rejected by name. The
+// SHA-256 of the weights is computed once and cached outside the directory.
 //
-// Errors:  NOT_FOUND (no such file), INVALID_ARGUMENT (malformed, with file, key and value), UNIMPLEMENTED (well
-// formed,
-//          not supported, by name), RESOURCE_EXHAUSTED (does not fit).
+// Errors:  NOT_FOUND (no such file), INVALID_ARGUMENT (malformed, with file, key and value), UNIMPLEMENTED (well-formed
+//          but not supported, by name),
+//          RESOURCE_EXHAUSTED (does not fit).
 // Threads: immutable once loaded; the backend inside is driven by one engine at a time.
 #pragma once
 
@@ -34,16 +34,16 @@ struct ModelOptions {
   std::string dtype;            // f32 or bf16; empty takes the backend's default
   std::string cpu_isa;          // empty takes the best that the processor has
   int threads = 0;              // 0 takes one per processor this process may use
-  // Where weight hashes are remembered; empty takes $XDG_CACHE_HOME/varifocal or ~/.cache/varifocal. A cache that
-  // cannot be read or written costs time, never an error.
+  // Cache of weight hashes; empty: $XDG_CACHE_HOME/varifocal or ~/.cache/varifocal. Failure to read or write it only
+  // costs time.
   std::string cache_directory;
-  // Asked before weights are packed: whether there is room on the backend for this many bytes that are not resident yet.
+  // Called before weights are packed: whether the backend has memory for this many bytes that are not resident yet.
   std::function<absl::Status(const kernels::Backend& backend, int64_t needed_bytes)> admit;
-  // What computes, instead of what the names above say; for tests.
+  // Overrides the options above; for tests.
   std::shared_ptr<kernels::Backend> backend;
 };
 
-// What a result must say about where it came from.
+// Recorded with every result.
 struct ModelProvenance {
   std::string backend;  // "cpu", "reference", "cuda"
   std::string isa;      // instruction set or kernel family, e.g. "avx512"; may be empty

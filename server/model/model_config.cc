@@ -32,10 +32,10 @@ AttentionModel AttentionModelOf(const ModelConfig& config) {
   return model;
 }
 
-int64_t SettledRopeLength(const ModelConfig& config, int64_t total_length) {
-  // The greatest of them tells every one what it needs: a rope whose own is 0 is below its original length there, too.
+int64_t RopeLength(const ModelConfig& config, int64_t total_length) {
+  // The maximum serves all ropes: a rope whose own is 0 is below its original length at that length, too.
   int64_t settled = 0;
-  for (const RopeConfig& rope : config.ropes) settled = std::max(settled, rope.SettledLength(total_length));
+  for (const RopeConfig& rope : config.ropes) settled = std::max(settled, rope.RopeLength(total_length));
   return settled;
 }
 

@@ -1,4 +1,4 @@
-// What config.json says, as numbers the forward pass can use. config.h reads it.
+// The content of config.json as used by the forward pass; parsed by config.h.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace varifocal {
 
-// One layer's attention: which keys it sees, where they are, how sharply they count before any temperature.
+// One layer's attention: window, rotation, and softmax scale before any temperature.
 struct LayerConfig {
   int64_t window = 0;          // a query at p sees keys p-window+1..p; 0: all keys up to p
   int64_t rope_index = 0;      // into ModelConfig::ropes; -1: no rotation
   double attention_scale = 0;  // softmax(q.k * scale); 0 means head_width^-1/2
   int64_t page_group = 0;      // into ModelConfig::page_groups
-  int64_t group_layer = 0;     // which layer of that group this is
+  int64_t group_layer = 0;     // index of the layer in that group
 };
 
-// Layers that see the same keys: they share page numbers, a pool and a mask, and may free pages together.
+// Layers with the same window: they share page numbers, a pool and a mask, and free pages together.
 struct PageGroup {
   int64_t window = 0;  // 0: full layers; these are group 0 when there are any, windows follow from small to large
   int64_t layer_count = 0;
 };
 
-// How blocks compute, where architectures differ in more than sizes. Which norms, biases and fused tensors a block has,
-// the names of its tensors say (architectures.h).
+// Options of blocks where architectures differ in more than sizes. The tensor names (architectures.h) determine which
+// norms, biases and fused tensors a block has.
 struct BlockConfig {
   kernels::NormKind norm = kernels::NormKind::kRms;
   double norm_epsilon = 1e-6;
@@ -60,22 +60,22 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;
   std::vector<PageGroup> page_groups;
   int64_t max_position = 0;                       // prompt and generated tokens together never exceed it
-  std::optional<int64_t> trained_context_length;  // beyond it a result is labelled extrapolated
+  std::optional<int64_t> trained_context_length;  // results beyond it are marked extrapolated
   AttentionSetting attention;
   std::vector<int32_t> eos_token_ids;
   std::optional<int32_t> bos_token_id;
 };
 
-// Fills page_groups, and each layer's place in them, from the layers' windows. A window that no position can outgrow is
-// no window.
+// Fills page_groups, and each layer's index in them, from the layers' windows. A window of at least max_position is
+// dropped.
 void GroupLayers(ModelConfig& config);
 
-// What attention variants may depend on; the layers' windows are known.
+// Model properties for attention variants; the layers' windows must be set.
 AttentionModel AttentionModelOf(const ModelConfig& config);
 
-// The length that decides the rotation of a sequence of `total_length` positions (prompt and all that may follow it):
-// sequences with equal ones share tables, and cached pages. 0 for most models, where no length matters.
-int64_t SettledRopeLength(const ModelConfig& config, int64_t total_length);
+// The length that determines the rotation of a sequence of `total_length` positions (prompt and all tokens that may
+// follow): sequences with equal values share tables and cached pages. 0 for most models, which do not depend on it.
+int64_t RopeLength(const ModelConfig& config, int64_t total_length);
 std::string RopesToString(const ModelConfig& config);
 
 }  // namespace varifocal

@@ -16,7 +16,7 @@ double Frequency(double theta, int64_t span, int64_t pair) {
   return std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(span));
 }
 
-// Long waves are slowed down by the factor, short ones kept, those between blended.
+// Low frequencies are divided by the factor, high ones kept, those between interpolated.
 double Llama3Frequency(const RopeConfig& rope, double frequency) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   if (wavelength < rope.original_max_position / rope.high_freq_factor) return frequency;
@@ -26,15 +26,15 @@ double Llama3Frequency(const RopeConfig& rope, double frequency) {
   return (1 - smooth) * frequency / rope.factor + smooth * frequency;
 }
 
-// The base that lets the slowest wave of a longer sequence turn as far as that of the original length does.
-double DynamicTheta(const RopeConfig& rope, int64_t span, int64_t settled_length) {
-  const double length = std::max(static_cast<double>(settled_length), rope.original_max_position);
+// The base for which the lowest frequency covers the longer sequence with the rotation of the original length.
+double DynamicTheta(const RopeConfig& rope, int64_t span, int64_t rope_length) {
+  const double length = std::max(static_cast<double>(rope_length), rope.original_max_position);
   const double stretch = rope.factor * length / rope.original_max_position - (rope.factor - 1);
   return rope.theta * std::pow(stretch, static_cast<double>(span) / static_cast<double>(span - 2));
 }
 
-// Waves that turn more than beta_fast times over the original length are kept, those below beta_slow slowed down by the
-// factor, those between blended by their place in the head.
+// Frequencies with more than beta_fast rotations over the original length are kept, those below beta_slow divided by the
+// factor, those between interpolated by their dimension.
 double YarnFrequency(const RopeConfig& rope, int64_t span, int64_t pair) {
   auto dimension_of = [&](double rotations) {
     return static_cast<double>(span) * std::log(rope.original_max_position / (rotations * 2 * std::numbers::pi)) /
@@ -54,8 +54,8 @@ double YarnFrequency(const RopeConfig& rope, int64_t span, int64_t pair) {
   return frequency / rope.factor * slowed + frequency * (1 - slowed);
 }
 
-double LongRopeFrequency(const RopeConfig& rope, int64_t span, int64_t pair, int64_t settled_length) {
-  const bool is_long = static_cast<double>(settled_length) > rope.original_max_position;
+double LongRopeFrequency(const RopeConfig& rope, int64_t span, int64_t pair, int64_t rope_length) {
+  const bool is_long = static_cast<double>(rope_length) > rope.original_max_position;
   const std::vector<double>& factors = is_long ? rope.long_factors : rope.short_factors;
   return Frequency(rope.theta, span, pair) / factors[static_cast<size_t>(pair)];
 }
@@ -107,15 +107,15 @@ std::string RopeConfig::ToString() const {
   return text;
 }
 
-int64_t RopeConfig::SettledLength(int64_t total_length) const {
+int64_t RopeConfig::RopeLength(int64_t total_length) const {
   if (static_cast<double>(total_length) <= original_max_position) return 0;
   if (kind == RopeKind::kDynamic) return total_length;
-  // Every length beyond the original one has the same factors.
+  // All lengths beyond the original one have the same factors.
   if (kind == RopeKind::kLongRope) return static_cast<int64_t>(original_max_position) + 1;
   return 0;
 }
 
-std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width, int64_t settled_length) {
+std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width, int64_t rope_length) {
   const int64_t span = rope.RotarySpan(head_width);
   std::vector<double> frequencies;
   for (int64_t pair = 0; pair < rope.RotaryWidth(head_width) / 2; ++pair) {
@@ -127,7 +127,7 @@ std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width, 
         frequencies.push_back(Frequency(rope.theta, span, pair) / rope.factor);
         break;
       case RopeKind::kDynamic:
-        frequencies.push_back(Frequency(DynamicTheta(rope, span, settled_length), span, pair));
+        frequencies.push_back(Frequency(DynamicTheta(rope, span, rope_length), span, pair));
         break;
       case RopeKind::kLlama3:
         frequencies.push_back(Llama3Frequency(rope, Frequency(rope.theta, span, pair)));
@@ -136,15 +136,15 @@ std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width, 
         frequencies.push_back(YarnFrequency(rope, span, pair));
         break;
       case RopeKind::kLongRope:
-        frequencies.push_back(LongRopeFrequency(rope, span, pair, settled_length));
+        frequencies.push_back(LongRopeFrequency(rope, span, pair, rope_length));
         break;
     }
   }
   return frequencies;
 }
 
-RopeTable MakeRopeTable(const RopeConfig& rope, int64_t head_width, int64_t position_count, int64_t settled_length) {
-  const std::vector<double> frequencies = RopeFrequencies(rope, head_width, settled_length);
+RopeTable MakeRopeTable(const RopeConfig& rope, int64_t head_width, int64_t position_count, int64_t rope_length) {
+  const std::vector<double> frequencies = RopeFrequencies(rope, head_width, rope_length);
   RopeTable table;
   table.position_count = position_count;
   table.half_width = static_cast<int64_t>(frequencies.size());

@@ -1,12 +1,12 @@
-// Where a key is: rotary position embedding as a table made on the host, so that kernels never change with the scaling.
+// Rotary position embedding as a table computed on the host, so that kernels do not depend on the scaling.
 //
 // Row p holds cos and sin of p times each frequency, times the scaling's attention factor, in float64 and rounded once
-// to f32. Hugging Face rounds frequencies and angles to f32, which moves angles by up to 2e-3 at position 32K: its
-// noise, not the model's definition.
+// to f32. Hugging Face rounds frequencies and angles to f32, which changes angles by up to 2e-3 at position 32K:
+// rounding noise, not part of the model's definition.
 //
-// Two scalings look at the length of a sequence: dynamic (its base grows with it) and longrope (other factors beyond
-// the original length). Hugging Face looks again at every step, so that keys of one cache can stand under different
-// rotations; here a sequence's length, with everything that may still be generated, is settled when it is admitted.
+// Two scalings depend on the length of a sequence: dynamic (its base grows with it) and longrope (other factors beyond
+// the original length). Hugging Face recomputes it at every step, so that keys of one cache can have different
+// rotations; here the length, including all tokens that may be generated, is fixed at admission.
 //
 // Shapes:  cos and sin are [positions, rotary width / 2]; pairs are (i, i + rotary width / 2).
 // Errors:  INVALID_ARGUMENT naming the key; UNIMPLEMENTED naming the scaling.
@@ -28,29 +28,29 @@ struct RopeConfig {
   RopeKind kind = RopeKind::kDefault;
   double theta = 10000;
   int64_t rotary_span = 0;            // dimensions of a head that the frequencies span; 0: the whole head
-  double factor = 1;                  // all but default; how much longer than the original
+  double factor = 1;                  // all but default; ratio to the original length
   double original_max_position = 0;   // dynamic, llama3, yarn, longrope
   double low_freq_factor = 1;         // llama3
   double high_freq_factor = 4;        // llama3
   double beta_fast = 32;              // yarn
   double beta_slow = 1;               // yarn
-  bool truncate = true;               // yarn: the ramp's ends are whole dimensions
+  bool truncate = true;               // yarn: round the ramp's ends to whole dimensions
   double attention_factor = 1;        // yarn, longrope; multiplies cos and sin
   std::vector<double> short_factors;  // longrope, [rotary span / 2]: sequences up to the original length
   std::vector<double> long_factors;   // longrope: longer ones
 
-  std::string ToString() const;  // every number that matters, exactly; part of the prefix cache's key
+  std::string ToString() const;  // all parameters, exactly; part of the prefix cache's key
   int64_t RotarySpan(int64_t head_width) const { return rotary_span == 0 ? head_width : rotary_span; }
-  // Dimensions that turn: an odd span is rounded up to whole pairs.
+  // Rotated dimensions: an odd span is rounded up to whole pairs.
   int64_t RotaryWidth(int64_t head_width) const { return (RotarySpan(head_width) + 1) / 2 * 2; }
-  // What of a sequence's length matters; equal ones have equal frequencies. 0: nothing (yet).
-  int64_t SettledLength(int64_t total_length) const;
+  // The rope length of a sequence: equal values have equal frequencies. 0: independent of the length.
+  int64_t RopeLength(int64_t total_length) const;
 };
 
 absl::string_view RopeKindName(RopeKind kind);
 
 // [rotary width / 2], radians per position.
-std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width, int64_t settled_length);
+std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width, int64_t rope_length);
 
 struct RopeTable {
   int64_t position_count = 0;
@@ -58,6 +58,6 @@ struct RopeTable {
   std::vector<float> cos;
   std::vector<float> sin;
 };
-RopeTable MakeRopeTable(const RopeConfig& rope, int64_t head_width, int64_t position_count, int64_t settled_length);
+RopeTable MakeRopeTable(const RopeConfig& rope, int64_t head_width, int64_t position_count, int64_t rope_length);
 
 }  // namespace varifocal

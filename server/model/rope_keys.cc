@@ -11,16 +11,16 @@ namespace {
 
 constexpr double kOriginalMax = 1 << 30;  // as of max_position_embeddings
 
-// What is known before an object is read: sizes, and what the top level of the file says.
+// Context of a RoPE object: sizes, and keys of the top level of the file.
 struct Surroundings {
   RopeSizes sizes;
   double theta = 10000;
   double partial = 1;
-  const char* partial_key = "partial_rotary_factor";  // what said it
+  const char* partial_key = "partial_rotary_factor";  // the key it was read from
   bool partial_allowed = false;
   bool longrope_alone = false;
   bool nested = false;                          // an object per kind of layer
-  std::optional<double> original_max_position;  // stands above that of the object, which may only repeat it
+  std::optional<double> original_max_position;  // overrides that of the object, which may only repeat it
 };
 
 absl::Status ReadFactor(ConfigReader& reader, const Surroundings&, RopeConfig& rope) {
@@ -38,12 +38,12 @@ absl::Status ReadOriginal(ConfigReader& reader, const Surroundings& around, Rope
   if (around.original_max_position.has_value() && rope.original_max_position != above) {
     return absl::InvalidArgumentError(absl::StrCat(reader.Name("original_max_position_embeddings"), " is ",
                                                    rope.original_max_position,
-                                                   " while the one outside, which counts, is ", above));
+                                                   " but at the top level, which takes precedence, ", above));
   }
   return absl::OkStatus();
 }
 
-// yarn and longrope may leave the factor to be what the two lengths say.
+// For yarn and longrope the default of the factor is the ratio of the two lengths.
 absl::Status ReadFactorOrRatio(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
   RETURN_IF_ERROR(ReadOriginal(reader, around, rope));
   const double ratio = static_cast<double>(around.sizes.max_position) / rope.original_max_position;
@@ -78,8 +78,10 @@ absl::Status ReadLlama3(ConfigReader& reader, const Surroundings& around, RopeCo
   return absl::OkStatus();
 }
 
-// 0.1 m ln(factor) + 1: how much sharper attention must be over a stretched context.
-double YarnSharpness(double factor, double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1; }
+// 0.1 m ln(factor) + 1: the attention factor of an extended context.
+double YarnAttentionFactor(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+}
 
 absl::Status ReadYarn(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
   RETURN_IF_ERROR(ReadFactorOrRatio(reader, around, rope));
@@ -88,11 +90,11 @@ absl::Status ReadYarn(ConfigReader& reader, const Surroundings& around, RopeConf
   ASSIGN_OR_RETURN(const double mscale, reader.NonNegative("mscale", 0));
   ASSIGN_OR_RETURN(const double mscale_all, reader.NonNegative("mscale_all_dim", 0));
   const double implied = mscale != 0 && mscale_all != 0
-                             ? YarnSharpness(rope.factor, mscale) / YarnSharpness(rope.factor, mscale_all)
-                             : YarnSharpness(rope.factor, 1);
+                             ? YarnAttentionFactor(rope.factor, mscale) / YarnAttentionFactor(rope.factor, mscale_all)
+                             : YarnAttentionFactor(rope.factor, 1);
   ASSIGN_OR_RETURN(rope.attention_factor, reader.Positive("attention_factor", implied));
   if (around.nested) {
-    RETURN_IF_ERROR(reader.Only("truncate", true));  // transformers does not look there
+    RETURN_IF_ERROR(reader.Only("truncate", true));  // ignored by transformers
   } else {
     ASSIGN_OR_RETURN(rope.truncate, reader.Bool("truncate", true));
   }
@@ -137,7 +139,7 @@ absl::Status ReadLongRope(ConfigReader& reader, const Surroundings& around, Rope
   ASSIGN_OR_RETURN(rope.short_factors, ReadFactors(reader, "short_factor", span / 2));
   ASSIGN_OR_RETURN(rope.long_factors, ReadFactors(reader, "long_factor", span / 2));
   RETURN_IF_ERROR(ReadFactorOrRatio(reader, around, rope));
-  // Entropy of attention grows with the logarithm of the length: scores are to grow alike.
+  // The entropy of attention grows with the logarithm of the length: scores are scaled likewise.
   const double implied =
       rope.factor <= 1 ? 1 : std::sqrt(1 + std::log(rope.factor) / std::log(rope.original_max_position));
   if (!std::isfinite(implied)) {
@@ -172,7 +174,7 @@ absl::StatusOr<const RopeRow*> FindRow(const ConfigReader& reader, std::string n
       absl::StrCat(reader.Name("rope_type"), " is \"", name, "\"; supported are ", absl::StrJoin(supported, ", ")));
 }
 
-// The share of a head that turns, as dimensions. Truncated, as transformers does.
+// The rotated dimensions of a head. Truncated, as transformers does.
 absl::Status SetSpan(double partial, const std::string& name, const Surroundings& around, RopeConfig& rope) {
   if (partial == 1) return absl::OkStatus();
   if (!around.partial_allowed) {
@@ -181,14 +183,14 @@ absl::Status SetSpan(double partial, const std::string& name, const Surroundings
   const double dimensions = static_cast<double>(around.sizes.head_width) * partial;
   if (partial > 1 || dimensions < 1) {
     return absl::InvalidArgumentError(absl::StrCat(name, " is ", partial, "; of heads of ", around.sizes.head_width,
-                                                   " dimensions at least one and at most all must turn"));
+                                                   " dimensions at least one and at most all must be rotated"));
   }
   rope.rotary_span = static_cast<int64_t>(dimensions);
   if (rope.rotary_span == around.sizes.head_width) rope.rotary_span = 0;
   return absl::OkStatus();
 }
 
-// One object: `rope_scaling`, `rope_parameters`, or one of the objects inside that. Null: nothing but the surroundings.
+// One object: `rope_scaling`, `rope_parameters`, or one of the objects inside that. Null: top-level keys only.
 absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& place, const Surroundings& around) {
   static const Json& empty = *new Json(Json::object());
   if (object == nullptr) object = &empty;
@@ -197,7 +199,7 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
         absl::StrCat("\"", place, "\" is ", object->type_name(), "; it must be an object"));
   }
   ConfigReader reader(*object, place);
-  // Old files say "type", newer ones "rope_type", some both.
+  // Old files have "type", newer ones "rope_type", some both.
   ASSIGN_OR_RETURN(const std::string old_name, reader.String("type", "default"));
   ASSIGN_OR_RETURN(const std::string name, reader.String("rope_type", old_name));
   ASSIGN_OR_RETURN(const RopeRow* row, FindRow(reader, name, around.longrope_alone));
@@ -220,12 +222,12 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
   return rope;
 }
 
-// A top-level key that says again what the RoPE object says must say the same.
+// A top-level key that repeats a key of the RoPE object must have the same value.
 absl::Status CheckAgain(ConfigReader& reader, const char* key, double said) {
   ASSIGN_OR_RETURN(const double value, reader.Positive(key, said));
   if (value == said) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(reader.Name(key), " is ", value, " while the RoPE parameters say ", said));
+      absl::StrCat(reader.Name(key), " is ", value, " but in the RoPE parameters ", said));
 }
 
 }  // namespace
@@ -260,7 +262,7 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
                      reader.Positive(key, static_cast<double>(rope.RotarySpan(sizes.head_width)) / width));
     if (reader.Has(key) && static_cast<int64_t>(width * partial) != rope.RotarySpan(sizes.head_width)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(reader.Name(key), " is ", partial, " while the RoPE parameters turn ",
+          absl::StrCat(reader.Name(key), " is ", partial, " but the RoPE parameters rotate ",
                        rope.RotarySpan(sizes.head_width), " of ", sizes.head_width, " dimensions"));
     }
   }

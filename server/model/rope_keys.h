@@ -1,8 +1,8 @@
-// Reads the rotary keys of a config.json, older and newer.
+// Parses the rotary keys of a config.json, older and newer.
 //
-// Older files say `rope_theta` and `rope_scaling`, newer ones `rope_parameters`; both may stand there when they agree.
-// Where layers of different kinds turn differently (gemma3), `rope_parameters` has one object per kind, and the older
-// keys are `rope_theta`, `rope_local_base_freq` and a `rope_scaling` that acts on the full layers alone.
+// Older files have `rope_theta` and `rope_scaling`, newer ones `rope_parameters`; both are allowed when they agree.
+// Where kinds of layers have different rotations (gemma3), `rope_parameters` has one object per kind, and the older keys
+// are `rope_theta`, `rope_local_base_freq` and a `rope_scaling` that applies to the full layers only.
 //
 // Errors: INVALID_ARGUMENT naming the key; UNIMPLEMENTED naming the scaling.
 // Source: transformers 5.23, modeling_rope_utils (RotaryEmbeddingConfigMixin) and the configurations of the models.
@@ -17,21 +17,20 @@
 
 namespace varifocal {
 
-// How an architecture spells and limits its rotary keys.
+// Names and limits of an architecture's rotary keys.
 struct RopeKeys {
-  const char* theta = "rope_theta";  // older top-level keys, and what stands for them when they are missing
+  const char* theta = "rope_theta";  // older top-level keys and their defaults
   const char* partial = "partial_rotary_factor";
   double partial_default = 1;
-  bool partial_allowed = false;  // may a part of a head stay unturned?
-  // phi3: default and longrope alone; "su" and "yarn" are what its files called longrope before.
+  bool partial_allowed = false;  // partial rotation of a head
+  // phi3: only default and longrope; "su" and "yarn" are old names of longrope in its files.
   bool longrope_alone = false;
-  double original_default =
-      0;  // phi3: original_max_position_embeddings when nobody says it; 0: max_position_embeddings
+  double original_default = 0;  // phi3: default of original_max_position_embeddings; 0: max_position_embeddings
 };
 
 struct RopeSizes {
   int64_t head_width = 0;
-  int64_t max_position = 0;  // as the file has it
+  int64_t max_position = 0;  // as in the file
 };
 
 // One rotation for all layers.

@@ -10,13 +10,13 @@
 namespace varifocal {
 
 absl::StatusOr<std::unique_ptr<RopeTables>> RopeTables::Create(const Transformer& model, int64_t position_count,
-                                                               int64_t settled_length) {
+                                                               int64_t rope_length) {
   const ModelConfig& config = model.config();
   auto tables = std::unique_ptr<RopeTables>(new RopeTables);
-  tables->settled_length_ = settled_length;
+  tables->rope_length_ = rope_length;
   tables->position_count_ = position_count;
   for (const RopeConfig& rope : config.ropes) {
-    const RopeTable table = MakeRopeTable(rope, config.head_width, position_count, settled_length);
+    const RopeTable table = MakeRopeTable(rope, config.head_width, position_count, rope_length);
     ASSIGN_OR_RETURN(std::unique_ptr<kernels::RopeTable> made,
                      ToStatusOr(model.backend().CreateRopeTable(
                          {.cosines = table.cos,
@@ -28,16 +28,16 @@ absl::StatusOr<std::unique_ptr<RopeTables>> RopeTables::Create(const Transformer
   return tables;
 }
 
-absl::StatusOr<const RopeTables*> RopeShelf::Get(int64_t settled_length) {
+absl::StatusOr<const RopeTables*> RopeTableCache::Get(int64_t rope_length) {
   auto found = std::find_if(tables_.begin(), tables_.end(),
-                            [&](const auto& tables) { return tables->settled_length() == settled_length; });
+                            [&](const auto& tables) { return tables->rope_length() == rope_length; });
   if (found == tables_.end()) {
     const std::vector<RopeConfig>& ropes = model_.config().ropes;
     const bool own =
         std::any_of(ropes.begin(), ropes.end(), [](const RopeConfig& rope) { return rope.kind == RopeKind::kDynamic; });
-    // A dynamic rotation serves sequences of this very length; nobody looks beyond it.
-    const int64_t positions = own && settled_length > 0 ? std::min(settled_length, position_count_) : position_count_;
-    ASSIGN_OR_RETURN(std::unique_ptr<RopeTables> made, RopeTables::Create(model_, positions, settled_length));
+    // A dynamic rotation is for sequences of exactly this length; later positions are never used.
+    const int64_t positions = own && rope_length > 0 ? std::min(rope_length, position_count_) : position_count_;
+    ASSIGN_OR_RETURN(std::unique_ptr<RopeTables> made, RopeTables::Create(model_, positions, rope_length));
     tables_.push_front(std::move(made));
     if (static_cast<int64_t>(tables_.size()) > kept_) tables_.pop_back();
   } else {

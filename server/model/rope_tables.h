@@ -1,6 +1,6 @@
-// The rotation tables of a model on its backend, and a shelf of them for models whose rotation depends on the length.
+// The rotation tables of a model on its backend, and a cache of them for models whose rotation depends on the length.
 //
-// Threads: RopeTables is immutable; a RopeShelf is owned by one thread.
+// Threads: RopeTables is immutable; a RopeTableCache is owned by one thread.
 // Cost:    positions x rotary width x 4 bytes, and as many sines and cosines, for each entry of ModelConfig::ropes.
 #pragma once
 
@@ -15,32 +15,32 @@
 
 namespace varifocal {
 
-// One table per entry of ModelConfig::ropes, all for one settled length.
+// One table per entry of ModelConfig::ropes, all for one rope length.
 class RopeTables {
  public:
   static absl::StatusOr<std::unique_ptr<RopeTables>> Create(const Transformer& model, int64_t position_count,
-                                                            int64_t settled_length);
+                                                            int64_t rope_length);
 
-  int64_t settled_length() const { return settled_length_; }
+  int64_t rope_length() const { return rope_length_; }
   int64_t position_count() const { return position_count_; }
   const kernels::RopeTable* table(int64_t rope_index) const { return tables_[static_cast<size_t>(rope_index)].get(); }
 
  private:
   RopeTables() = default;
-  int64_t settled_length_ = 0;
+  int64_t rope_length_ = 0;
   int64_t position_count_ = 0;
   std::vector<std::unique_ptr<kernels::RopeTable>> tables_;
 };
 
-// Tables by settled length (SettledRopeLength), made when they are asked for. Those used last stay.
-class RopeShelf {
+// LRU cache of tables by rope length, created on demand.
+class RopeTableCache {
  public:
-  // `kept` is the number of sequences of a step: their tables are needed at the same time.
-  RopeShelf(const Transformer& model, int64_t position_count, int64_t kept)
+  // `kept` is the number of sequences of a step: their tables are used at the same time.
+  RopeTableCache(const Transformer& model, int64_t position_count, int64_t kept)
       : model_(model), position_count_(position_count), kept_(kept) {}
 
-  // Valid until `kept` others were asked for.
-  absl::StatusOr<const RopeTables*> Get(int64_t settled_length);
+  // Valid until `kept` others were requested.
+  absl::StatusOr<const RopeTables*> Get(int64_t rope_length);
 
  private:
   const Transformer& model_;

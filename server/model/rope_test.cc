@@ -1,5 +1,5 @@
-// Rotations: every scaling on a head of four or eight dimensions, against numbers a person can check; what of a length
-// matters; and the shelf of tables. The scalings as a whole are compared with transformers by the engine's golden test.
+// Rotations: every scaling on a head of four or eight dimensions, against numbers that can be checked by hand; the rope
+// length. The scalings as a whole are compared with transformers by the engine's golden test.
 #include "server/model/rope.h"
 
 #include <cmath>
@@ -24,7 +24,7 @@ TEST(RopeTest, DefaultLinearAndLlama3) {
   rope.kind = RopeKind::kLinear;
   rope.factor = 2;
   ExpectNear(RopeFrequencies(rope, 4, 0), {0.5, 0.05});
-  // Waves of 2 pi = 6.28 and 62.8 positions; those shorter than 16 are kept, those longer than 32 slowed down.
+  // Wavelengths of 2 pi = 6.28 and 62.8 positions; those shorter than 16 are kept, those longer than 32 scaled.
   rope.kind = RopeKind::kLlama3;
   rope.low_freq_factor = 1;
   rope.high_freq_factor = 2;
@@ -32,7 +32,7 @@ TEST(RopeTest, DefaultLinearAndLlama3) {
   ExpectNear(RopeFrequencies(rope, 4, 0), {1, 0.05});
 }
 
-// A rotary span of 4 of 16 dimensions turns as a head of 4 does; one of 5 has three pairs, as transformers rounds up.
+// A rotary span of 4 of 16 dimensions equals a head of 4; one of 5 has three pairs, as transformers rounds up.
 TEST(RopeTest, PartOfAHead) {
   RopeConfig rope{.theta = 100, .rotary_span = 4};
   ExpectNear(RopeFrequencies(rope, 16, 0), {1, 0.1});
@@ -50,14 +50,14 @@ TEST(RopeTest, Dynamic) {
   ExpectNear(RopeFrequencies(rope, 4, 0), {1, 0.1});
   ExpectNear(RopeFrequencies(rope, 4, 50), {1, 0.1});
   ExpectNear(RopeFrequencies(rope, 4, 100), {1, 1.0 / 30});
-  EXPECT_EQ(rope.SettledLength(50), 0);
-  EXPECT_EQ(rope.SettledLength(51), 51);
-  EXPECT_EQ(rope.SettledLength(100), 100);
+  EXPECT_EQ(rope.RopeLength(50), 0);
+  EXPECT_EQ(rope.RopeLength(51), 51);
+  EXPECT_EQ(rope.RopeLength(100), 100);
 }
 
-// D = 8, theta = 10^4: frequencies 1, 1/10, 1/100, 1/1000. Over 2000 pi positions a wave turns `r` times at dimension
-// 8 log(1000 / r) / (2 log 10^4) = 3 - log10 r: at 2 for r = 10, at 3 for r = 1. So pairs up to 2 are kept, pair 3 is
-// slowed down by the factor; with r = 1000 and 1 the ramp runs from 0 to 3.
+// D = 8, theta = 10^4: frequencies 1, 1/10, 1/100, 1/1000. Over 2000 pi positions the dimension with `r` rotations is
+// 8 log(1000 / r) / (2 log 10^4) = 3 - log10 r: 2 for r = 10, 3 for r = 1. So pairs up to 2 are kept, pair 3 is divided
+// by the factor; with r = 1000 and 1 the ramp is from 0 to 3.
 TEST(RopeTest, Yarn) {
   RopeConfig rope{.kind = RopeKind::kYarn,
                   .theta = 1e4,
@@ -68,7 +68,7 @@ TEST(RopeTest, Yarn) {
                   .truncate = false};
   ExpectNear(RopeFrequencies(rope, 8, 0), {1, 0.1, 0.01, 0.00025});
   rope.beta_fast = 1000;
-  // A third slowed: (2 + 1/4) / 3; two thirds: (1 + 2/4) / 3.
+  // One third scaled: (2 + 1/4) / 3; two thirds: (1 + 2/4) / 3.
   ExpectNear(RopeFrequencies(rope, 8, 0), {1, 0.075, 0.005, 0.00025});
   // Truncated ends, by hand: 3 - log10 500 = 0.30 becomes 0, 3 - log10 2 = 2.70 becomes 3.
   rope.beta_fast = 500;
@@ -77,7 +77,7 @@ TEST(RopeTest, Yarn) {
   ExpectNear(RopeFrequencies(rope, 8, 0), {1, 0.075, 0.005, 0.00025});
   rope.truncate = false;
   EXPECT_GT(RopeFrequencies(rope, 8, 0)[1], 0.075);
-  EXPECT_EQ(rope.SettledLength(1 << 20), 0);
+  EXPECT_EQ(rope.RopeLength(1 << 20), 0);
 }
 
 TEST(RopeTest, LongRope) {
@@ -89,9 +89,9 @@ TEST(RopeTest, LongRope) {
                         .long_factors = {4, 5}};
   ExpectNear(RopeFrequencies(rope, 4, 0), {1, 0.05});
   ExpectNear(RopeFrequencies(rope, 4, 51), {0.25, 0.02});
-  EXPECT_EQ(rope.SettledLength(50), 0);
-  EXPECT_EQ(rope.SettledLength(51), 51);
-  EXPECT_EQ(rope.SettledLength(9999), 51);  // all longer ones are alike
+  EXPECT_EQ(rope.RopeLength(50), 0);
+  EXPECT_EQ(rope.RopeLength(51), 51);
+  EXPECT_EQ(rope.RopeLength(9999), 51);  // all longer ones are equal
   const RopeTable table = MakeRopeTable(rope, 4, 3, 9999);
   EXPECT_FLOAT_EQ(table.cos[2 * 2 + 0], static_cast<float>(2 * std::cos(0.5)));
   EXPECT_FLOAT_EQ(table.sin[2 * 1 + 1], static_cast<float>(2 * std::sin(0.02)));
@@ -104,20 +104,20 @@ TEST(RopeTest, Table) {
   EXPECT_FLOAT_EQ(table.sin[2 * 1 + 0], 0.841470985f);   // sin(1)
 }
 
-// Two scalings in one model: the settled length tells each what it needs.
-TEST(RopeTest, SettledLengthOfSeveral) {
+// Two scalings in one model: the rope length determines both.
+TEST(RopeTest, RopeLengthOfSeveral) {
   ModelConfig config;
-  EXPECT_EQ(SettledRopeLength(config, 1000), 0);
+  EXPECT_EQ(RopeLength(config, 1000), 0);
   config.ropes = {{.kind = RopeKind::kLongRope, .original_max_position = 50}, {.kind = RopeKind::kDefault}};
-  EXPECT_EQ(SettledRopeLength(config, 40), 0);
-  EXPECT_EQ(SettledRopeLength(config, 1000), 51);
+  EXPECT_EQ(RopeLength(config, 40), 0);
+  EXPECT_EQ(RopeLength(config, 1000), 51);
   config.ropes[1] = {.kind = RopeKind::kDynamic, .factor = 2, .original_max_position = 100};
-  EXPECT_EQ(SettledRopeLength(config, 70), 51);
-  EXPECT_EQ(SettledRopeLength(config, 150), 150);
+  EXPECT_EQ(RopeLength(config, 70), 51);
+  EXPECT_EQ(RopeLength(config, 150), 150);
 }
 
-// What differs is told apart in the text that names cached pages, to the last bit of a number.
-TEST(RopeTest, TextTellsApart) {
+// The text that is part of the prefix cache's key differs for parameters that differ in the last bit.
+TEST(RopeTest, TextIsUnique) {
   const RopeConfig plain{.theta = 1e6};
   RopeConfig other = plain;
   other.theta = std::nextafter(1e6, 2e6);

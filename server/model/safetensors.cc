@@ -21,7 +21,7 @@ namespace {
 constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
 
-// A name from a file, made printable and short: it goes into an error message.
+// A name from a file, made printable and short for error messages.
 std::string Quoted(absl::string_view name) {
   std::string text = absl::CHexEscape(name.substr(0, 80));
   return absl::StrCat("\"", text, name.size() > 80 ? "..\"" : "\"");
@@ -43,7 +43,7 @@ struct StoredType {
   int64_t bytes;
   std::optional<kernels::DType> ours;
 };
-// The format's types of whole bytes. Those that are not ours may be stored (masks of old exports), not computed with.
+// The format's types of whole bytes. Unsupported ones may be present (masks of old exports) but not used.
 constexpr StoredType kTypes[] = {
     {"F32", 4, kernels::DType::kF32}, {"F16", 2, kernels::DType::kF16}, {"BF16", 2, kernels::DType::kBF16},
     {"BOOL", 1, std::nullopt},        {"U8", 1, std::nullopt},          {"I8", 1, std::nullopt},
@@ -155,7 +155,7 @@ absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file)
   }
   const absl::string_view header = file.substr(8, header_bytes);
   const absl::string_view data = file.substr(8 + header_bytes);
-  if (header.empty() || header[0] != '{') return absl::InvalidArgumentError("the header does not begin with {");
+  if (header.empty() || header[0] != '{') return absl::InvalidArgumentError("the header does not start with {");
   absl::StatusOr<Json> json = ParseJson(header);
   if (!json.ok()) return Annotate(json.status(), "the header");
   if (!json->is_object()) return absl::InvalidArgumentError("the header is not an object");
@@ -214,7 +214,7 @@ absl::StatusOr<std::map<std::string, std::set<std::string>>> ReadIndex(const std
     if (name.find('/') != std::string::npos || !absl::EndsWith(name, ".safetensors") ||
         name.find('\0') != std::string::npos) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map names the file ", Quoted(name),
-                                                     "; shards are *.safetensors files beside the index"));
+                                                     "; shards are *.safetensors files in the directory of the index"));
     }
     shards[name].insert(tensor);
   }
@@ -222,7 +222,7 @@ absl::StatusOr<std::map<std::string, std::set<std::string>>> ReadIndex(const std
   return shards;
 }
 
-// Reads what ParseSafetensors touches: the length, and the header where the length is one that it accepts.
+// Reads the bytes used by ParseSafetensors: the length, and the header if the length is valid.
 absl::Status LoadHeader(const WeightFile& file) {
   const absl::string_view bytes = file.bytes();
   if (bytes.size() < 8) return absl::OkStatus();
@@ -268,8 +268,7 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(const std::string&
     if (sharded && matched != expected.size()) {
       for (const std::string& name : expected) {
         if (!tensors.contains(name)) {
-          return absl::InvalidArgumentError(
-              absl::StrCat(path, ": the index promises tensor ", Quoted(name), ", which is not there"));
+          return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", Quoted(name), " of the index is missing"));
         }
       }
     }

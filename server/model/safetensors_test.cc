@@ -1,5 +1,5 @@
-// Safetensors files, good and malformed: built byte by byte here, so that each case breaks exactly one rule. Every
-// malformed case must be refused with one sentence that names the value and the limit; a few good ones must be read.
+// Valid and malformed safetensors files, built byte by byte, so that each case violates exactly one rule. Every
+// malformed case must be rejected with one sentence that names the value and the limit; a few valid ones must be read.
 #include "server/model/safetensors.h"
 
 #include <cstdio>
@@ -48,17 +48,17 @@ std::vector<BadFile> BadFiles() {
       {"Empty", "", "0 bytes"},
       {"OneByte", "x", "1 bytes"},
       {"SevenBytes", std::string(7, '\0'), "7 bytes"},
-      {"LengthOnly", Length(0), "begin with {"},
-      {"LengthZeroWithData", Length(0) + std::string(8, '\0'), "begin with {"},
+      {"LengthOnly", Length(0), "start with {"},
+      {"LengthZeroWithData", Length(0) + std::string(8, '\0'), "start with {"},
       {"LengthOnePastEnd", Length(3) + "{}", "longer than the 2 bytes after"},
       {"LengthFarPastEnd", Length(1000) + "{}", "longer than the 2 bytes after"},
       {"LengthAboveLimit", Length(100'000'001) + "{}", "limit of 100000000"},
       {"LengthAllOnes", Length(~uint64_t{0}) + "{}", "limit of 100000000"},
       {"LengthSignBit", Length(uint64_t{1} << 63) + "{}", "limit"},
       // JSON.
-      {"SpaceFirst", File(" {}", 0), "begin with {"},
-      {"ArrayHeader", File("[]", 0), "begin with {"},
-      {"StringHeader", File("\"a\"", 0), "begin with {"},
+      {"SpaceFirst", File(" {}", 0), "start with {"},
+      {"ArrayHeader", File("[]", 0), "start with {"},
+      {"StringHeader", File("\"a\"", 0), "start with {"},
       {"Unclosed", File("{", 0), "header"},
       {"UnclosedEntry", File("{\"a\":{", 0), "header"},
       {"TrailingComma", one(good + ",", 8), "header"},
@@ -68,9 +68,9 @@ std::vector<BadFile> BadFiles() {
       {"NotUtf8", File("{\"\xff\":1}", 0), "header"},
       {"NulInHeader", File(std::string("{\0}", 3), 0), "header"},
       {"NaN", one("\"a\":NaN", 0), "header"},
-      {"DuplicateTensor", one(good + "," + good, 8), "is given twice"},
+      {"DuplicateTensor", one(good + "," + good, 8), "duplicate key"},
       {"DuplicateKey", one("\"a\":{\"dtype\":\"F32\",\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,8]}", 8),
-       "is given twice"},
+       "duplicate key"},
       {"TooDeep", File("{\"a\":" + std::string(300, '[') + std::string(300, ']') + "}", 0), "levels"},
       // Entries.
       {"EntryNumber", one("\"a\":1", 0), "number"},
@@ -131,7 +131,7 @@ std::vector<BadFile> BadFiles() {
 
 class BadFileTest : public testing::TestWithParam<BadFile> {};
 
-TEST_P(BadFileTest, IsRefusedInOneSentence) {
+TEST_P(BadFileTest, IsRejectedInOneSentence) {
   const auto tensors = ParseSafetensors(GetParam().bytes);
   ASSERT_FALSE(tensors.ok());
   EXPECT_EQ(tensors.status().code(), absl::StatusCode::kInvalidArgument);
@@ -165,7 +165,7 @@ TEST(SafetensorsTest, AScalarHasOneElement) {
   EXPECT_EQ((*tensors)[0].element_count(), 1);
 }
 
-TEST(SafetensorsTest, EveryTruncationOfAGoodFileIsRefused) {
+TEST(SafetensorsTest, EveryTruncationIsRejected) {
   const std::string good =
       File("{" + Entry("a", "F32", "[2]", "[0,8]") + "," + Entry("b", "BF16", "[2,2]", "[8,16]") + "}", 16);
   ASSERT_TRUE(ParseSafetensors(good).ok());
@@ -174,7 +174,7 @@ TEST(SafetensorsTest, EveryTruncationOfAGoodFileIsRefused) {
   }
 }
 
-// Flips every bit of the header, one at a time: whatever the outcome, views stay inside the file.
+// Flips every bit of the header, one at a time: views must stay inside the file.
 TEST(SafetensorsTest, EveryBitFlipKeepsViewsInsideTheFile) {
   const std::string good =
       File("{" + Entry("a", "F32", "[2]", "[0,8]") + "," + Entry("b", "BF16", "[2,2]", "[8,16]") + "}", 16);
@@ -194,7 +194,7 @@ TEST(SafetensorsTest, EveryBitFlipKeepsViewsInsideTheFile) {
 }
 
 // Random edits (change, insert, delete up to four bytes): no crash, no view outside the file, no overlap.
-TEST(SafetensorsTest, RandomEditsAreRefusedOrSafe) {
+TEST(SafetensorsTest, RandomEditsAreRejectedOrSafe) {
   const std::string good =
       File("{\"__metadata__\":{\"format\":\"pt\"}," + Entry("a", "F32", "[2]", "[0,8]") + "," +
                Entry("b", "BF16", "[2,2]", "[8,16]") + "," + Entry("c", "F16", "[]", "[16,18]") + "}",
@@ -281,14 +281,14 @@ TEST_F(DirectoryTest, TensorNotInIndex) {
   WriteIndex(R"({"c":"1.safetensors"})");
   EXPECT_THAT(Error(), HasSubstr("\"a\" is not in the index"));
 }
-TEST_F(DirectoryTest, TensorPromisedButAbsent) {
+TEST_F(DirectoryTest, TensorOfIndexIsMissing) {
   Write("1.safetensors", a_);
   WriteIndex(R"({"a":"1.safetensors","c":"1.safetensors"})");
-  EXPECT_THAT(Error(), HasSubstr("promises tensor \"c\""));
+  EXPECT_THAT(Error(), HasSubstr("tensor \"c\" of the index is missing"));
 }
 TEST_F(DirectoryTest, PathInIndexEscapes) {
   WriteIndex(R"({"a":"../1.safetensors"})");
-  EXPECT_THAT(Error(), HasSubstr("beside the index"));
+  EXPECT_THAT(Error(), HasSubstr("in the directory of the index"));
 }
 TEST_F(DirectoryTest, OtherFileInIndex) {
   WriteIndex(R"({"a":"pytorch_model.bin"})");
@@ -308,11 +308,11 @@ TEST_F(DirectoryTest, IndexNotJson) {
 }
 TEST_F(DirectoryTest, DuplicateInIndex) {
   WriteIndex(R"({"a":"1.safetensors","a":"2.safetensors"})");
-  EXPECT_THAT(Error(), HasSubstr("is given twice"));
+  EXPECT_THAT(Error(), HasSubstr("duplicate key"));
 }
 
-// The hash is that of the file, is remembered beside, and is found again only for the same file.
-TEST_F(DirectoryTest, HashIsRememberedOutsideTheDirectory) {
+// The hash is that of the file, is cached outside the directory, and is reused only for the same file.
+TEST_F(DirectoryTest, HashIsCachedOutsideTheDirectory) {
   Write("model.safetensors", a_);
   const std::string cache = directory_ + "_cache";
   ASSERT_EQ(std::system(absl::StrCat("rm -rf '", cache, "'").c_str()), 0);
@@ -321,7 +321,7 @@ TEST_F(DirectoryTest, HashIsRememberedOutsideTheDirectory) {
   FakeClock later((*source)->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);  // old enough
   EXPECT_EQ(HashWeights(**source, cache, later)->whole, Sha256Hex(a_));
   EXPECT_EQ(HashWeights(**source, "")->whole, Sha256Hex(a_));
-  // A doctored entry is believed: proof that the second look-up read it.
+  // A forged entry is returned, which shows that the second look-up read it.
   ASSERT_EQ(std::system(absl::StrCat("for f in '", cache, "'/weights/*; do yes ", std::string(64, 'a'),
                                      " | head -n 2 > $f; done")
                             .c_str()),
@@ -332,8 +332,8 @@ TEST_F(DirectoryTest, HashIsRememberedOutsideTheDirectory) {
   ASSERT_TRUE(other.ok());
   EXPECT_NE(HashWeights(**other, cache)->whole, std::string(64, 'a'));
 }
-// The file and its tensors, each as if hashed alone; larger than the pieces they are hashed and given back in, and in
-// another order than by name.
+// Hashes of the file and of its tensors;
+// larger than the blocks in which they are read, and not ordered by name.
 TEST_F(DirectoryTest, OnePassHashesFileAndTensors) {
   constexpr size_t kFirst = 200'004, kSecond = 17 << 20, kAll = kSecond + 12;
   std::string data(kAll, '\0');
@@ -365,7 +365,7 @@ TEST_F(DirectoryTest, OnePassHashesFileAndTensors) {
     EXPECT_EQ(digests.tensors, tensors);
   }
 }
-TEST_F(DirectoryTest, ShardsAreNamedByTheirDigests) {
+TEST_F(DirectoryTest, ShardsAreIdentifiedByTheirDigests) {
   Write("1.safetensors", a_);
   Write("2.safetensors", b_);
   WriteIndex(R"({"a":"1.safetensors","b":"2.safetensors"})");
@@ -375,7 +375,7 @@ TEST_F(DirectoryTest, ShardsAreNamedByTheirDigests) {
   EXPECT_EQ(digests.whole, Sha256Hex(absl::StrCat(Sha256Hex(a_), "\n", Sha256Hex(b_), "\n")));
   EXPECT_EQ(digests.tensors.size(), 2u);
 }
-TEST_F(DirectoryTest, UnwritableCacheCostsNothing) {
+TEST_F(DirectoryTest, UnwritableCacheIsNoError) {
   Write("model.safetensors", a_);
   auto source = OpenWeights(directory_);
   ASSERT_TRUE(source.ok());

@@ -8,12 +8,12 @@
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "server/model/kernel_status.h"
-#include "server/model/tensor_taker.h"
+#include "server/model/tensor_loader.h"
 
 namespace varifocal {
 namespace {
 
-// One layer as it is stored. Taken as a whole before anything is packed.
+// One layer as stored. Resolved as a whole before packing.
 struct LayerStacks {
   struct Norm {
     Stack weight, bias;
@@ -27,11 +27,11 @@ struct LayerStacks {
   std::vector<std::pair<AttentionTensor, const TensorView*>> attention_tensors;  // null: an optional one is absent
 };
 
-// Takes the tensors that a row of the table names, for the sizes of a config.
-class LayerTaker {
+// Resolves the tensors that a row of the table names, for the sizes of a config.
+class LayerLoader {
  public:
-  LayerTaker(TensorTaker& taker, const Architecture& architecture, const ModelConfig& config, std::string prefix)
-      : taker_(taker), names_(architecture.names), config_(config), prefix_(std::move(prefix)) {}
+  LayerLoader(TensorLoader& loader, const Architecture& architecture, const ModelConfig& config, std::string prefix)
+      : loader_(loader), names_(architecture.names), config_(config), prefix_(std::move(prefix)) {}
 
   LayerStacks Take(int64_t layer) {
     layer_prefix_ = absl::StrCat(prefix_, absl::StrReplaceAll(names_.layer, {{"{}", absl::StrCat(layer)}}));
@@ -63,12 +63,12 @@ class LayerTaker {
     for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_), layer)) {
       const std::string name = absl::StrCat(layer_prefix_, names_.attention, tensor.name);
       const TensorView* view = !tensor.stored    ? nullptr
-                               : tensor.required ? taker_.Take(name, tensor.shape)
-                                                 : taker_.TakeIfPresent(name, tensor.shape);
+                               : tensor.required ? loader_.Take(name, tensor.shape)
+                                                 : loader_.TakeIfPresent(name, tensor.shape);
       stacks.attention_tensors.emplace_back(tensor, view);
     }
     for (const char* name : names_.layer_skipped) {
-      if (name != nullptr) taker_.Skip(absl::StrCat(layer_prefix_, name));
+      if (name != nullptr) loader_.Skip(absl::StrCat(layer_prefix_, name));
     }
     return stacks;
   }
@@ -84,7 +84,7 @@ class LayerTaker {
   }
   Stack Vector(const char* name, int64_t size, const char* suffix = ".weight") {
     Stack stack;
-    if (name != nullptr) Add(taker_.Take(absl::StrCat(layer_prefix_, name, suffix), {size}), stack);
+    if (name != nullptr) Add(loader_.Take(absl::StrCat(layer_prefix_, name, suffix), {size}), stack);
     return stack;
   }
   LayerStacks::Norm Norm(const char* name) {
@@ -98,8 +98,8 @@ class LayerTaker {
     for (const Rows& part : parts) {
       std::vector<int64_t> shape = {part.count, inputs};
       if (names_.transposed) std::swap(shape[0], shape[1]);
-      Add(taker_.Take(absl::StrCat(layer_prefix_, part.name, ".weight"), shape), linear.weight);
-      if (has_bias) Add(taker_.Take(absl::StrCat(layer_prefix_, part.name, ".bias"), {part.count}), linear.bias);
+      Add(loader_.Take(absl::StrCat(layer_prefix_, part.name, ".weight"), shape), linear.weight);
+      if (has_bias) Add(loader_.Take(absl::StrCat(layer_prefix_, part.name, ".bias"), {part.count}), linear.bias);
     }
     return linear;
   }
@@ -119,7 +119,7 @@ class LayerTaker {
     return linear;
   }
 
-  TensorTaker& taker_;
+  TensorLoader& loader_;
   const TensorNames& names_;
   const ModelConfig& config_;
   const std::string prefix_;
@@ -162,7 +162,7 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
   return layer;
 }
 
-// What the matrices that PackLayer packs will take.
+// Bytes of the matrices that PackLayer packs.
 int64_t LayerBytes(const TensorPacker& packer, const LayerStacks& stacks) {
   int64_t bytes = packer.MatrixBytes(stacks.gate_up.weight, kernels::WeightUse::kGateUp);
   for (const LayerStacks::Linear* linear :
@@ -178,7 +178,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
                                                                std::shared_ptr<kernels::Backend> backend,
                                                                const TensorDigests& digests, const Admit& admit) {
   const TensorNames& names = architecture.names;
-  TensorTaker taker(source);
+  TensorLoader loader(source);
   auto weight_of = [](absl::string_view prefix, const char* name) { return absl::StrCat(prefix, name, ".weight"); };
   const auto& tensors = source.tensors();
   const auto with_prefix = tensors.lower_bound(absl::string_view(names.prefix));
@@ -186,33 +186,33 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
       !tensors.empty() && (with_prefix == tensors.end() || !absl::StartsWith(with_prefix->first, names.prefix));
   const std::string prefix = is_body ? "" : names.prefix;
 
-  const TensorView* embedding = taker.Take(weight_of(prefix, names.embedding), {config.vocabulary_size, config.width});
+  const TensorView* embedding = loader.Take(weight_of(prefix, names.embedding), {config.vocabulary_size, config.width});
   Stack positions, head;
   if (names.positions != nullptr) {
-    positions = Stack::Of({taker.Take(weight_of(prefix, names.positions), {config.max_position, config.width})});
+    positions = Stack::Of({loader.Take(weight_of(prefix, names.positions), {config.max_position, config.width})});
   }
-  LayerStacks::Norm final_norm{.weight = Stack::Of({taker.Take(weight_of(prefix, names.final_norm), {config.width})}),
+  LayerStacks::Norm final_norm{.weight = Stack::Of({loader.Take(weight_of(prefix, names.final_norm), {config.width})}),
                                .bias = {}};
   if (config.blocks.norm == kernels::NormKind::kLayer) {
-    final_norm.bias = Stack::Of({taker.Take(absl::StrCat(prefix, names.final_norm, ".bias"), {config.width})});
+    final_norm.bias = Stack::Of({loader.Take(absl::StrCat(prefix, names.final_norm, ".bias"), {config.width})});
   }
   const char* head_name = names.head;
-  if (names.older_head != nullptr && taker.Holds(weight_of("", names.older_head))) head_name = names.older_head;
+  if (names.older_head != nullptr && loader.Holds(weight_of("", names.older_head))) head_name = names.older_head;
   if (config.tied_embeddings) {
-    taker.Skip(weight_of("", head_name));  // some exports store the tied matrix twice
+    loader.Skip(weight_of("", head_name));  // some exports store the tied matrix twice
   } else {
-    head = Stack::Of({taker.Take(weight_of("", head_name), {config.vocabulary_size, config.width})});
+    head = Stack::Of({loader.Take(weight_of("", head_name), {config.vocabulary_size, config.width})});
   }
-  if (names.skipped != nullptr) taker.Skip(absl::StrCat(prefix, names.skipped));
-  LayerTaker layer_taker(taker, architecture, config, prefix);
+  if (names.skipped != nullptr) loader.Skip(absl::StrCat(prefix, names.skipped));
+  LayerLoader layer_loader(loader, architecture, config, prefix);
   std::vector<LayerStacks> layers;
-  for (int64_t layer = 0; layer < config.layer_count; ++layer) layers.push_back(layer_taker.Take(layer));
-  RETURN_IF_ERROR(taker.Finish());
+  for (int64_t layer = 0; layer < config.layer_count; ++layer) layers.push_back(layer_loader.Take(layer));
+  RETURN_IF_ERROR(loader.Finish());
 
   auto model = std::unique_ptr<Transformer>(new Transformer);
   model->config_ = config;
   model->backend_ = std::move(backend);
-  model->parameter_count_ = taker.parameter_count();
+  model->parameter_count_ = loader.parameter_count();
   for (size_t group = 0; group < config.page_groups.size(); ++group) {
     RETURN_IF_ERROR(ToStatus(model->backend_->CheckShape(model->KvShape(static_cast<int64_t>(group)))));
   }

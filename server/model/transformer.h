@@ -1,9 +1,9 @@
-// A model's weights on a backend, named by what they do.
+// A model's weights on a backend, named by function.
 //
-// Loading takes exactly the tensors that the architecture's row names, with exactly the shapes that the config implies:
-// what is missing and what is left over are both errors. Values are checked to be finite.
+// A checkpoint must have exactly the tensors that the architecture's row names, with the shapes implied by the config:
+// missing and unused tensors are errors. Values are checked to be finite.
 //
-// Errors:  INVALID_ARGUMENT naming tensors (the first five and their count), shapes and places; what the backend says.
+// Errors:  INVALID_ARGUMENT naming tensors (the first five and their count), shapes and positions; backend errors.
 // Threads: immutable once loaded.
 #pragma once
 
@@ -39,7 +39,7 @@ struct LayerWeights {
   std::unique_ptr<kernels::Buffer> query_norm;           // [D], or [H D] over the width
   std::unique_ptr<kernels::Buffer> key_norm;             // [D], or [K D]
   LinearWeights attention_output;                        // [M, H D]
-  NormWeights attention_post_norm;                       // [M], of what attention adds
+  NormWeights attention_post_norm;                       // [M], of the attention output
   NormWeights mlp_norm;                                  // [M]
   LinearWeights gate_up;                                 // [2F, M], or
   LinearWeights up;                                      // [F, M] without a gate
@@ -50,7 +50,7 @@ struct LayerWeights {
 
 class Transformer {
  public:
-  // Asked before anything is packed: whether there is room for this many bytes of weights that are not resident yet.
+  // Called before packing: whether there is memory for this many bytes of weights that are not resident yet.
   using Admit = std::function<absl::Status(const kernels::Backend& backend, int64_t needed_bytes)>;
   // Weights whose tensors have digests are shared with loaded models that have equal ones.
   static absl::StatusOr<std::unique_ptr<Transformer>> Load(const Architecture& architecture, const ModelConfig& config,
@@ -62,11 +62,11 @@ class Transformer {
   kernels::Backend& backend() const { return *backend_; }
   const std::vector<LayerWeights>& layers() const { return layers_; }
   const kernels::Weight& embedding() const { return *embedding_; }
-  const kernels::Weight* positions() const { return positions_.get(); }  // null: none are learned
+  const kernels::Weight* positions() const { return positions_.get(); }  // null: no learned positions
   const kernels::Weight& head() const { return head_ != nullptr ? *head_ : *embedding_; }
   const NormWeights& final_norm() const { return final_norm_; }
   int64_t weight_bytes() const { return weight_bytes_; }
-  int64_t shared_weight_bytes() const;  // of them, what other models have too, now
+  int64_t shared_weight_bytes() const;  // of them, shared with other models now
   int64_t parameter_count() const { return parameter_count_; }
 
   kernels::KvShape KvShape(int64_t page_group) const;

@@ -1,6 +1,6 @@
-// Loading, for every row of the table of architectures: each tensor of a golden checkpoint is taken away, misshapen,
-// given another type or a NaN in turn, and the error must name it; what may be absent or stand there besides is loaded.
-// What the loaded weights compute is compared with transformers by the engine's golden test.
+// Loading, for every row of the table of architectures: each tensor of a golden checkpoint is removed, or given a wrong
+// shape, another type or a NaN in turn, and the error must name it; checkpoints without optional and with ignored
+// tensors load. The results of loaded weights are compared with transformers by the engine's golden test.
 #include "server/model/transformer.h"
 
 #include <cstring>
@@ -67,7 +67,7 @@ class TransformerTest : public testing::TestWithParam<const char*> {
     EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(loaded.status().message());
   }
-  // Those that the model cannot do without.
+  // The required ones.
   Tensors Needed() const {
     Tensors needed;
     for (const auto& [name, tensor] : source_->tensors()) {
@@ -84,7 +84,7 @@ class TransformerTest : public testing::TestWithParam<const char*> {
   std::shared_ptr<kernels::Backend> backend_;
 };
 
-TEST_P(TransformerTest, LoadsWhatIsNeededAndNothingElse) {
+TEST_P(TransformerTest, LoadsExactlyTheRequiredTensors) {
   const Tensors needed = Needed();
   const auto loaded = Load(needed);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -100,13 +100,13 @@ TEST_P(TransformerTest, LoadsWhatIsNeededAndNothingElse) {
   EXPECT_EQ((*loaded)->PageBytes(), page_bytes);
 }
 
-TEST_P(TransformerTest, EachTensorIsMissed) {
+TEST_P(TransformerTest, EachMissingTensorIsReported) {
   for (const auto& [name, tensor] : Needed()) {
     Tensors without = source_->tensors();
     without.erase(name);
-    // The head of a gpt_neox has an older name, that of its files, and a newer one.
+    // The head of gpt_neox has an older name, used in its files, and a newer one.
     const std::string missed = name == "embed_out.weight" ? "lm_head.weight" : name;
-    EXPECT_THAT(Refusal(without), testing::StartsWith(absl::StrCat("the weights lack 1 tensor: ", missed)));
+    EXPECT_THAT(Refusal(without), testing::StartsWith(absl::StrCat("missing 1 tensor: ", missed)));
   }
 }
 
@@ -126,7 +126,7 @@ TEST_P(TransformerTest, EachShapeAndTypeIsChecked) {
   }
 }
 
-TEST_P(TransformerTest, EachValueIsLookedAt) {
+TEST_P(TransformerTest, EachValueIsChecked) {
   for (const auto& [name, tensor] : Needed()) {
     const int64_t last = tensor.element_count() - 1;
     const size_t size = kernels::DTypeBytes(tensor.type);
@@ -139,7 +139,7 @@ TEST_P(TransformerTest, EachValueIsLookedAt) {
   }
 }
 
-// Numbers that an attention variant needs above 0.
+// Values that an attention variant requires to be above 0.
 TEST_P(TransformerTest, PositiveNumbersAreChecked) {
   for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_), 1)) {
     if (!tensor.positive) continue;
@@ -153,17 +153,17 @@ TEST_P(TransformerTest, PositiveNumbersAreChecked) {
   }
 }
 
-TEST_P(TransformerTest, WhatIsLeftOverIsListed) {
+TEST_P(TransformerTest, UnusedTensorsAreListed) {
   Tensors more = source_->tensors();
   const TensorView any = more.begin()->second;
   more.emplace("model.layers.0.self_attn.sinks", any);
-  EXPECT_THAT(Refusal(more), HasSubstr("does not explain, 1 tensor: model.layers.0.self_attn.sinks"));
+  EXPECT_THAT(Refusal(more), HasSubstr("not implied by the config: 1 tensor: model.layers.0.self_attn.sinks"));
   for (int i = 0; i < 6; ++i) more.emplace(absl::StrCat("a.more.", i), any);
   EXPECT_THAT(Refusal(more), HasSubstr("7 tensors: a.more.0, a.more.1, a.more.2, a.more.3, a.more.4, .."));
-  EXPECT_THAT(Refusal({}), testing::ContainsRegex("the weights lack [0-9]+ tensors: .*, \\.\\."));
+  EXPECT_THAT(Refusal({}), testing::ContainsRegex("missing [0-9]+ tensors: .*, \\.\\."));
 }
 
-// Masks and computed tables of old exports, in types nobody computes with.
+// Masks and computed tables of old exports, in unsupported types.
 TEST_P(TransformerTest, OldBuffersAreSkipped) {
   const TensorNames& names = FindArchitecture(config_.model_type)->names;
   const bool bare = !source_->tensors().contains(absl::StrCat(names.prefix, names.embedding, ".weight"));
@@ -178,7 +178,7 @@ TEST_P(TransformerTest, OldBuffersAreSkipped) {
   EXPECT_TRUE(Load(more).ok()) << Load(more).status();
 }
 
-// A checkpoint of the body alone: names without their prefix. It has no head, so only a tied model can do with it.
+// A checkpoint without the head: names have no prefix. Only valid for a tied model.
 TEST_P(TransformerTest, BodyWithoutPrefix) {
   const std::string prefix = FindArchitecture(config_.model_type)->names.prefix;
   Tensors body;
@@ -194,28 +194,29 @@ INSTANTIATE_TEST_SUITE_P(Architectures, TransformerTest, testing::ValuesIn(kGold
   return name;
 });
 
-// ---- The shelf of rotation tables ----
+// ---- The cache of rotation tables ----
 
-class RopeShelfTest : public TransformerTest {};
+class RopeTableCacheTest : public TransformerTest {};
 
-TEST_P(RopeShelfTest, TablesBySettledLength) {
+TEST_P(RopeTableCacheTest, TablesByRopeLength) {
   const auto model = Load(source_->tensors());
   ASSERT_TRUE(model.ok()) << model.status();
-  RopeShelf shelf(**model, 400, 2);
-  const RopeTables* usual = *shelf.Get(SettledRopeLength(config_, 100));
+  RopeTableCache cache(**model, 400, 2);
+  const RopeTables* usual = *cache.Get(RopeLength(config_, 100));
   EXPECT_EQ(usual->position_count(), 400);
-  EXPECT_EQ(*shelf.Get(0), usual);
-  const RopeTables* longer = *shelf.Get(SettledRopeLength(config_, 300));
+  EXPECT_EQ(*cache.Get(0), usual);
+  const RopeTables* longer = *cache.Get(RopeLength(config_, 300));
   EXPECT_NE(longer, usual);
-  EXPECT_EQ(longer->settled_length(), 300);
-  EXPECT_EQ(longer->position_count(), 300);  // nobody of that length looks beyond it
-  EXPECT_EQ(*shelf.Get(300), longer);
-  EXPECT_EQ(*shelf.Get(0), usual);
-  EXPECT_EQ((*shelf.Get(200))->settled_length(), 200);
-  EXPECT_EQ(*shelf.Get(0), usual);  // two stay, the last used ones
+  EXPECT_EQ(longer->rope_length(), 300);
+  EXPECT_EQ(longer->position_count(), 300);  // later positions are never used at that length
+  EXPECT_EQ(*cache.Get(300), longer);
+  EXPECT_EQ(*cache.Get(0), usual);
+  EXPECT_EQ((*cache.Get(200))->rope_length(), 200);
+  EXPECT_EQ(*cache.Get(0), usual);  // the two last used are kept
 }
 
-INSTANTIATE_TEST_SUITE_P(Dynamic, RopeShelfTest, testing::Values("llama-dynamic"), [](const auto&) { return "llama"; });
+INSTANTIATE_TEST_SUITE_P(Dynamic, RopeTableCacheTest, testing::Values("llama-dynamic"),
+                         [](const auto&) { return "llama"; });
 
 }  // namespace
 }  // namespace varifocal

@@ -16,7 +16,7 @@ uintptr_t PageBytes() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
 uintptr_t RoundedUp(uintptr_t address) { return (address + PageBytes() - 1) / PageBytes() * PageBytes(); }
 uintptr_t RoundedDown(uintptr_t address) { return address / PageBytes() * PageBytes(); }
 
-// Addresses without memory behind them.
+// Reserves addresses without committing memory.
 void* Reserve(void* place, size_t size) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   return mmap(place, size, PROT_NONE, place == nullptr ? kFlags : kFlags | MAP_FIXED, -1, 0);
@@ -58,9 +58,9 @@ void WeightFile::Release(absl::string_view part) const {
   const uintptr_t file_end = reinterpret_cast<uintptr_t>(address_) + size_;
   const uintptr_t begin = RoundedUp(reinterpret_cast<uintptr_t>(part.data()));
   uintptr_t end = reinterpret_cast<uintptr_t>(part.data()) + part.size();
-  // Pages that reach into a neighbour stay; the file's last one has none.
+  // Pages shared with an adjacent part are kept; the file's last page has none.
   end = end == file_end ? RoundedUp(end) : RoundedDown(end);
-  // Failure leaves the memory in use until the file is closed.
+  // On failure the memory stays committed until the file is closed.
   if (begin < end) (void)Reserve(reinterpret_cast<void*>(begin), end - begin);
 }
 

@@ -1,10 +1,10 @@
-// A file of weights at fixed addresses: the whole file has a range of memory, and a part has its bytes after Load.
+// A file of weights at fixed addresses: an address range is reserved for the whole file, and Load reads a part into it.
 //
-// Parts are read, not mapped: a file that becomes shorter while it is loaded is DATA_LOSS, where a mapping would fault.
-// Memory is taken by loaded parts only.
+// Parts are read, not mapped: truncation during loading is DATA_LOSS, where a mapping would fault.
+// Only loaded parts use memory.
 //
 // Errors:  those of InputFile; RESOURCE_EXHAUSTED when no address range is left.
-// Threads: one at a time. Hazard: bytes that are not loaded fault on access.
+// Threads: one at a time. Hazard: access to bytes that are not loaded faults.
 #pragma once
 
 #include <memory>
@@ -26,14 +26,14 @@ class WeightFile {
 
   const InputFile& input() const { return *input_; }
   const std::string& path() const { return input_->path(); }
-  // Where the file's bytes are once they are loaded.
+  // The address range of the file's bytes.
   absl::string_view bytes() const { return absl::string_view(address_, size_); }
   bool Holds(absl::string_view part) const {
     return part.data() >= address_ && part.data() + part.size() <= address_ + size_;
   }
   // Reads `part` of bytes().
   absl::Status Load(absl::string_view part) const;
-  // Gives the memory of the pages inside `part` back.
+  // Releases the memory of the pages inside `part`.
   void Release(absl::string_view part) const;
 
  private:

@@ -1,4 +1,4 @@
-// The table of weight formats, and the hash that names weights.
+// The table of weight formats, and the hash that identifies weights.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,14 +23,14 @@ constexpr WeightFormat kFormats[] = {
     {"safetensors", "model.safetensors or model.safetensors.index.json", HasSafetensors, OpenSafetensors},
 };
 
-// mkdir -p; failures show when the file is opened.
+// mkdir -p; errors are detected when the file is opened.
 void MakeDirectories(const std::string& path) {
   for (size_t at = 1; at <= path.size(); ++at) {
     if (at == path.size() || path[at] == '/') mkdir(path.substr(0, at).c_str(), 0755);
   }
 }
 
-// What is remembered about a file as it is now stands here; "" when nothing is.
+// The cache entry of a file in its current state; "" without a cache.
 std::string MemoryPath(const WeightFile& file, const std::string& cache_directory) {
   if (cache_directory.empty()) return "";
   std::string absolute = file.path();
@@ -63,12 +63,12 @@ void Remember(const std::string& cache_directory, const std::string& path, const
   std::ofstream out(temporary);
   for (const std::string& hex : digests) out << hex << "\n";
   out.close();
-  // Renamed when whole, so that a reader never sees half of it.
+  // Written to a temporary file and renamed, so that readers never see a partial entry.
   if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) std::remove(temporary.c_str());
 }
 
-// Hexadecimal digests of the file and of the tensors in it, which are sorted by place and do not overlap. A piece is
-// fed to both while it is in the processor's cache.
+// Hexadecimal digests of the file and of the tensors in it, which are sorted by offset and disjoint. A block is hashed
+// for both while it is in the CPU cache.
 absl::StatusOr<std::vector<std::string>> HashFile(const WeightFile& file,
                                                   const std::vector<const TensorView*>& tensors) {
   constexpr size_t kPieceBytes = 256 << 10;
@@ -102,7 +102,7 @@ absl::StatusOr<std::vector<std::string>> HashFile(const WeightFile& file,
   return digests;
 }
 
-// Whether any later change gives the file another time of change, however coarse the file system keeps it.
+// Whether any later change gives the file another ctime, even on file systems with coarse timestamps.
 bool IsSettled(const FileIdentity& is, const Clock& clock) {
   constexpr int64_t kCoarsestMicros = 2'000'000;
   return std::max(is.changed_ns, is.modified_ns) / 1000 + kCoarsestMicros <= clock.WallMicros();

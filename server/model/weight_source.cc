@@ -11,10 +11,10 @@
 namespace varifocal {
 namespace {
 
-// Memory may be unaligned: numbers are moved by bytes. Exponent bits all ones means NaN or infinity.
+// Memory may be unaligned: values are copied by bytes. Exponent bits all ones means NaN or infinity.
 template <typename T>
 int64_t FirstWithExponent(absl::string_view bytes, T mask) {
-  // Every weight of a model passes here: a block is looked at whole, and only a bad one element by element.
+  // Runs over every weight of a model: checks whole blocks, and only a failing one element by element.
   constexpr int64_t kBlock = 4096;
   const int64_t count = static_cast<int64_t>(bytes.size() / sizeof(T));
   T values[kBlock];

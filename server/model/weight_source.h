@@ -1,8 +1,8 @@
-// Where tensors come from: a named, typed view of a checkpoint's weights, whatever the file format.
+// A named, typed view of a checkpoint's weights, independent of the file format.
 //
 // The table in weight_formats.cc lists the formats, tried in order on a directory; safetensors is its first row.
 //
-// Bytes of a tensor may be touched between WeightSource::Load and Release of it.
+// Bytes of a tensor may be accessed only between WeightSource::Load and Release of it.
 //
 // Shapes:  as stored, row-major, last axis contiguous; data may be unaligned.
 // Errors:  INVALID_ARGUMENT naming the file, the tensor, the value and the limit; NOT_FOUND when no format is present.
@@ -28,16 +28,16 @@ namespace varifocal {
 struct TensorView {
   std::string name;
   kernels::DType type = kernels::DType::kF32;
-  std::string other_type;  // its name, when it is none of ours: such a tensor may stand there, but not be computed with
+  std::string other_type;  // name of an unsupported type: such a tensor may be present, but not used
   std::vector<int64_t> shape;
   absl::string_view bytes;  // inside its file
 
-  int64_t element_count() const;  // of a type of ours
+  int64_t element_count() const;  // supported types only
 };
 
 std::string ShapeToString(absl::Span<const int64_t> shape);  // "[2048, 64]"
 
-// The tensor as the kernels take it: a vector is one row, a matrix [rows, columns].
+// The tensor for the kernels: a vector is one row, a matrix [rows, columns].
 kernels::HostMatrix ToHostMatrix(const TensorView& tensor);
 // Index of the first element that is NaN or infinite, or -1.
 int64_t FirstNotFinite(const TensorView& tensor);
@@ -49,11 +49,11 @@ class WeightSource {
 
   const std::map<std::string, TensorView, std::less<>>& tensors() const { return tensors_; }
   const std::vector<std::unique_ptr<WeightFile>>& files() const { return files_; }  // in file name order
-  // Reads the tensor's bytes; nothing to do for one that is in none of the files.
+  // Reads the tensor's bytes; no-op for one that is in none of the files.
   absl::Status Load(const TensorView& tensor) const;
-  // Gives back the memory that holds nothing but this tensor.
+  // Releases the memory pages that contain only this tensor.
   void Release(const TensorView& tensor) const;
-  // DATA_LOSS when a file is not as it was opened.
+  // DATA_LOSS when a file has changed since it was opened.
   absl::Status CheckUnchanged() const;
 
  private:
@@ -63,7 +63,7 @@ class WeightSource {
 
 struct WeightFormat {
   const char* name;
-  const char* file_names;  // what it looks for, for the error message
+  const char* file_names;  // expected files, for the error message
   bool (*present)(const std::string& directory);
   absl::StatusOr<std::unique_ptr<WeightSource>> (*open)(const std::string& directory);
 };
@@ -75,13 +75,13 @@ struct WeightDigests {
   std::string whole;  // hexadecimal: SHA-256 of one file's bytes; of several, of their digests in file name order
   TensorDigests tensors;
 };
-// In one pass over each file. Remembered in `cache_directory` (empty: none) under path, device, inode, size, and times of
-// modification and change; a cache that fails only costs time. A file that changed less than two seconds ago is not
-// remembered: its next change could leave both times as they are. Digests of tensors are checked against the bytes in
-// use when weights are packed, so that a memory of other bytes is found out.
+// In one pass over each file. Cached in `cache_directory` (empty: none) by path, device, inode, size, mtime and ctime; a
+// failing cache only costs time. A file that changed less than two seconds ago is not cached: its next change could
+// leave both times equal. Digests of tensors are verified against the bytes in use when weights are packed, so that a
+// stale entry is detected.
 absl::StatusOr<WeightDigests> HashWeights(const WeightSource& source, const std::string& cache_directory,
                                           const Clock& clock = Clock::Real());
-// Removes what is remembered about the files.
+// Removes the cache entries of the files.
 void ForgetHashes(const WeightSource& source, const std::string& cache_directory);
 // $XDG_CACHE_HOME/varifocal, else ~/.cache/varifocal, else "".
 std::string DefaultCacheDirectory();

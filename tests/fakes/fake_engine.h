@@ -1,8 +1,8 @@
-// An engine that computes nothing: answers are a function of the request, so that services and jobs can be tested
-// without a model, at any speed, with any failure.
+// A fake engine: results are a function of the request, so that services and jobs can be tested without a model, with
+// controlled latency and fault injection.
 //
 // The text of a generation is "answer-" and eight hexadecimal characters over ids and temperatures; log-probabilities
-// are -0.5 each. One thread answers requests in their order, each after `delay_ms`, while nothing holds it.
+// are -0.5 each. One thread answers requests in order, each after `delay_ms`, unless held.
 //
 // Threads: any, like an Engine.
 #pragma once
@@ -20,18 +20,19 @@
 
 namespace varifocal {
 
-// What all engines of one factory share; set before or during use.
+// Shared by all engines of one factory; set before or during use.
 class FakeEngineControl {
  public:
   void SetDelayMs(int delay_ms);
-  void Hold();     // no request is answered ..
-  void Release();  // .. until here
-  // The next `count` requests that are answered are answered with this.
+  void Hold();     // blocks all answers ..
+  void Release();  // .. until Release
+  // The status of the next `count` answered requests.
   void FailNext(int count, absl::Status status);
-  // From now on every request of the model of this name ends with this, and its engine says so; OK ends it.
+  // A persistent fault of the named model: the status of its engine and of all its requests; OK clears it.
   void SetFault(const std::string& model, absl::Status status);
-  void SetPageCount(int64_t page_count);    // what the engines say they have; 32 hold a model's longest context
-  void SetInstructionSet(std::string isa);  // of models made from here on
+  void SetPageCount(
+      int64_t page_count);  // page count reported by the engines; 32 are enough for a model's longest context
+  void SetInstructionSet(std::string isa);  // of models created later
   std::string instruction_set() const;
   int started_count() const;
   int cancelled_count() const;
@@ -58,7 +59,7 @@ class FakeEngine : public Engine {
 
   absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override;
   void Cancel(Handle handle) override;
-  const LoadedModel& model() const override;  // there is none: do not call
+  const LoadedModel& model() const override;  // not available: do not call
   EngineDescription Describe() const override;
   EngineStatus Status() const override { return {}; }
   absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count,

@@ -1,5 +1,5 @@
-// What tests of the services share: a real server on a loopback socket, stubs for it, and an engine that computes
-// nothing.
+// Test fixture of the services:
+// a real server on a loopback socket, stubs for it, and a fake engine.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ inline std::string ReasonIn(const grpc::Status& status) {
   return "(no reason)";
 }
 
-// "SERVING", "NOT_SERVING" or the error code, spoken by hand: Debian has no compiled health client.
+// "SERVING", "NOT_SERVING" or the error code, without generated stubs: Debian has no compiled health client.
 inline std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
   grpc::GenericStub stub(channel);
   const std::string request =

@@ -1,7 +1,7 @@
-// Databases that must be refused, by whom, with which code and which words; and files with broken bytes, which must
-// never take the program down. Method: a table of files made wrong in one way each, tried by reader, writer and diff;
-// random bytes changed in a good file. VARIFOCAL_CORRUPTIONS sets the number of files (300 unless set; 20,000 in the
-// slow run).
+// Databases that must be rejected, with the expected code and message of reader, writer and diff; and corrupted files,
+// which must never crash the program. Method: a table of files with one defect each; random byte changes in a valid
+// file. VARIFOCAL_CORRUPTIONS sets the number of files (300 unless set;
+// 20,000 in the slow run).
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,7 +56,7 @@ struct Case {
   std::function<void(const std::string& path)> make;
   Code reader_code;
   Code writer_code;
-  std::string words;  // in the message of whoever refuses
+  std::string words;  // substring of the error message
 };
 
 std::vector<Case> Cases() {
@@ -116,7 +116,7 @@ std::vector<Case> Cases() {
   };
 }
 
-// What a user's verb does: open, then read what a report needs.
+// As a verb does: opens the file, then reads everything a report needs.
 absl::Status ReadEverything(const std::string& path) {
   auto reader = db::Reader::Open(path);
   if (!reader.ok()) return reader.status();
@@ -137,7 +137,7 @@ bool IsOneSentence(const std::string& message) {
   return !message.empty() && message.size() < 400 && message.find('\n') == std::string::npos;
 }
 
-TEST(BadDatabase, IsRefusedInOneSentenceAndLeftAsItWas) {
+TEST(BadDatabase, IsRejectedInOneSentenceAndUnchanged) {
   for (const Case& c : Cases()) {
     SCOPED_TRACE(c.name);
     TemporaryDirectory directory;
@@ -161,8 +161,8 @@ TEST(BadDatabase, IsRefusedInOneSentenceAndLeftAsItWas) {
     if (!written.ok()) {
       EXPECT_THAT(std::string(written.message()), HasSubstr(c.words));
       EXPECT_TRUE(IsOneSentence(std::string(written.message()))) << written;
-      EXPECT_EQ(ReadFile(path), before) << "a refused file is left as it was";
-      EXPECT_NE(access((path + ".lock").c_str(), F_OK), 0) << "and no lock file stays";
+      EXPECT_EQ(ReadFile(path), before) << "a rejected file is unchanged";
+      EXPECT_NE(access((path + ".lock").c_str(), F_OK), 0) << "no lock file remains";
     }
   }
 }
@@ -176,7 +176,7 @@ TEST(BadDatabase, PathsThatCannotBeUsed) {
 
   const std::string secret = directory.File("secret.db");
   MakeDatabase(secret);
-  // Root may do anything, so root becomes somebody else for a moment.
+  // Permissions do not apply to root, so root temporarily changes its user id.
   const uid_t self = geteuid();
   auto as_nobody = [&](auto&& act) {
     ASSERT_EQ(seteuid(self == 0 ? 65534 : self), 0);
@@ -208,7 +208,7 @@ TEST(BadDatabase, AnotherProcessHoldsIt) {
     const absl::Status refused = db::Writer::Open(path).status();
     EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
     EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("process ", holder.pid())));
-    EXPECT_TRUE(db::Reader::Open(path).ok()) << "readers are welcome";
+    EXPECT_TRUE(db::Reader::Open(path).ok()) << "readers are allowed";
     holder.Signal(SIGCONT);
     holder.Signal(SIGKILL);
     holder.Wait(10);
@@ -216,7 +216,7 @@ TEST(BadDatabase, AnotherProcessHoldsIt) {
   EXPECT_TRUE(db::Writer::Open(path).ok()) << "a killed holder leaves nothing to clean up";
 }
 
-TEST(BadDatabase, BrokenBytesNeverTakeTheProgramDown) {
+TEST(BadDatabase, CorruptedBytesNeverCrash) {
   const char* wanted = std::getenv("VARIFOCAL_CORRUPTIONS");
   const int file_count = wanted == nullptr ? 300 : std::atoi(wanted);
   TemporaryDirectory directory;

@@ -1,5 +1,5 @@
-// crash_writer DATABASE: does a fake job's missing samples, one by one, and prints a line after each that the writer
-// acknowledged. Made to be killed at any instant and started again; exit 0 when nothing is missing.
+// crash_writer DATABASE: writes a fake job's missing samples, one by one, and prints a line after each acknowledged one.
+// To be killed at any time and restarted; exit 0 when no sample is missing.
 #include <cstdio>
 
 #include "db/fakes/fake_results.h"

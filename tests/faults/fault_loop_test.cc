@@ -1,7 +1,7 @@
-// Memory and files that fail at the N-th operation. Method: a scenario (open, add a job, record six samples, one of
-// them twice) runs with N = 1, 2, 3, .. until it ends without reaching the N-th operation, once with one failure and
-// once with everything failing from then on. After each: a clean error or success, the file opens without faults, it is
-// whole, and what was acknowledged is there.
+// Fault injection into memory and file operations. Method: a scenario (open, add a job, record six samples, one of them
+// twice) runs with a fault at operation N = 1, 2, 3, .. until it ends before the N-th operation, once with a single fault
+// and once with all later operations failing. After each: a clean error or success; without faults the file opens, passes
+// the integrity check, and contains all acknowledged data.
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ void CheckAfterwards(const std::string& path, const Progress& progress) {
     }
     EXPECT_TRUE(std::includes(there.begin(), there.end(), progress.acknowledged.begin(), progress.acknowledged.end()));
   }
-  // Whatever happened, a writer without faults goes on from here.
+  // A writer without faults must be able to continue.
   auto writer = Writer::Open(path);
   ASSERT_TRUE(writer.ok()) << writer.status();
   auto database = sqlite::Database::Open(path, {.read_only = true});
@@ -79,11 +79,11 @@ bool IsExpected(FaultKind kind, const absl::Status& status) {
     case absl::StatusCode::kOk:
     case absl::StatusCode::kResourceExhausted:
       return true;
-    case absl::StatusCode::kFailedPrecondition:  // SQLite 3.40's json_valid says "no" when it is out of memory
+    case absl::StatusCode::kFailedPrecondition:  // SQLite 3.40's json_valid returns 0 when out of memory
       return kind == FaultKind::kMemory && absl::StrContains(status.message(), "json_valid");
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kPermissionDenied:  // SQLITE_CANTOPEN
-    case absl::StatusCode::kUnavailable:       // a lock that could not be had
+    case absl::StatusCode::kUnavailable:       // a lock that could not be acquired
       return kind == FaultKind::kInputOutput;
     default:
       return false;
@@ -105,7 +105,7 @@ TEST_P(FaultLoop, EveryOperationMayFail) {
   const std::string path = directory.File("results.db");
   int64_t failed_count = 0;
   const char* wanted = std::getenv("VARIFOCAL_FAULT_STRIDE");
-  // Files are touched 250 times, memory 11,600 times; a prime step does not keep time with any loop.
+  // 250 file and 11,600 memory operations; a prime step avoids resonance with loops.
   const int64_t stride = wanted != nullptr ? std::atoi(wanted) : kind == FaultKind::kMemory ? 211 : 1;
   ASSERT_GT(stride, 0);
   int64_t scenario_count = 0;
@@ -124,7 +124,7 @@ TEST_P(FaultLoop, EveryOperationMayFail) {
       break;
     }
   }
-  EXPECT_GT(failed_count, 0) << "the faults were felt";
+  EXPECT_GT(failed_count, 0) << "faults caused errors";
 }
 
 std::string ParameterName(const ::testing::TestParamInfo<std::tuple<FaultKind, bool>>& info) {

@@ -1,7 +1,7 @@
-// A job whose daemon is killed with SIGKILL at random instants ends with the same content, bit for bit, as one that ran
-// unbroken. Method: the real daemon with two shipped checkpoints runs a small job (generated answers and
-// log-likelihoods) once in peace; then once more, killed at random instants from start-up to the last sample, restarted
-// each time with other threads, chunk sizes, prefix cache and bounds; v_content of both databases must be equal.
+// A job whose daemon is killed with SIGKILL at random times ends with the same content, bit for bit, as an uninterrupted
+// one. Method: the real daemon with two shipped checkpoints runs a small job (generated answers and log-likelihoods) once
+// uninterrupted; then once more, killed at random times from start-up to the last sample, restarted each time with other
+// threads, chunk sizes, prefix cache and bounds; v_content of both databases must be equal.
 //
 // VARIFOCAL_JOB_KILLS sets the number of kills (3 unless set; 20 in the slow run). The control: a job with another seed
 // differs.
@@ -64,7 +64,7 @@ std::optional<db::JobRow> JobOf(const std::string& path) {
   return job.ok() ? std::optional(*job) : std::nullopt;
 }
 
-// Kills that all came before a first sample look like a job that stops its daemon, which then fails: goes on with it.
+// Repeated kills before the first sample look like a job that crashes its daemon, which marks it failed: resumes it.
 void ResumeIfStopped(const std::string& path, const std::string& address) {
   const std::optional<db::JobRow> job = JobOf(path);
   if (!job.has_value() || job->state != db::JobState::kFailed) return;
@@ -78,7 +78,7 @@ void ResumeIfStopped(const std::string& path, const std::string& address) {
   ASSERT_TRUE(status.ok()) << status.error_message();
 }
 
-// Until the job has succeeded; the seconds it took, or -1 when it failed or time is up.
+// Waits until the job has succeeded; returns seconds, or -1 on failure or timeout.
 double WaitForSuccess(const std::string& path) {
   const auto start = std::chrono::steady_clock::now();
   auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
@@ -94,7 +94,7 @@ double WaitForSuccess(const std::string& path) {
   return -1;
 }
 
-// A whole job in peace; the seconds it took.
+// An uninterrupted job; returns seconds.
 double RunUnbroken(const std::string& path, int64_t seed) {
   DaemonProcess daemon(Arguments(path, {}));
   const std::string address = daemon.Address();
@@ -117,7 +117,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
   Random random("job kills");
   int kills = 0;
   int jobs = 0;
-  int kills_inside = 0;  // with some samples there and some missing
+  int kills_inside = 0;  // with some samples recorded and some missing
   while (kills < kills_wanted) {
     const std::string path = directory.File(absl::StrCat("broken", jobs++, ".db"));
     {
@@ -132,7 +132,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
     }
     int64_t answered_count = 0;
     while (true) {
-      // I1 and I2: the file is whole and what was there stays.
+      // I1 and I2: the file is intact and recorded samples are kept.
       auto database = sqlite::Database::Open(path, {.read_only = true});
       ASSERT_TRUE(database.ok()) << database.status();
       EXPECT_TRUE((*database)->FullCheck().ok());
@@ -142,7 +142,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
       EXPECT_GE(job->answered_count, answered_count);
       answered_count = job->answered_count;
       kills_inside += answered_count > 0 && answered_count < whole->answered_count;
-      if (job->state == db::JobState::kSucceeded) break;  // killed after its end
+      if (job->state == db::JobState::kSucceeded) break;  // killed after the job's end
 
       const std::vector<std::string> settings = {absl::StrCat("--threads=", 1 + random.Below(2)),
                                                  absl::StrCat("--in-flight=", 1 + random.Below(8)),
@@ -171,7 +171,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
   }
   std::printf("%d kills, %d of them in the middle, %d jobs of %d samples, unbroken %.1f s\n", kills, kills_inside, jobs,
               static_cast<int>(whole->answered_count), seconds);
-  EXPECT_GT(kills_inside, 0) << "some kills met the job at work";
+  EXPECT_GT(kills_inside, 0) << "some kills interrupted the job";
 
   const std::string other = directory.File("other.db");
   ASSERT_GT(RunUnbroken(other, 6), 0);

@@ -1,13 +1,13 @@
-// SIGKILL of a writing process at random instants. Method: a child does a job's missing samples and prints each one the
-// writer acknowledged; the parent kills it, checks the file, starts it again, until the job is done; then everything is
-// compared bit for bit with an unbroken run.
+// SIGKILL of a writing process at random times. Method: a child writes a job's missing samples and prints each
+// acknowledged one; the parent kills it, checks the file, restarts it, until the job is done; then the content is
+// compared bit for bit with an uninterrupted run.
 //
 //   I1  integrity_check and foreign keys are clean after every kill
 //   I2  no acknowledged sample is lost
-//   I3  no sample is there twice
-//   I4  the content equals an unbroken run's
+//   I3  no sample is duplicated
+//   I4  the content equals an uninterrupted run's
 //
-// VARIFOCAL_KILLS sets the number of kills (30 unless set; the slow run asks for 1,000).
+// VARIFOCAL_KILLS sets the number of kills (30 unless set; 1,000 in the slow run).
 #include <signal.h>
 #include <unistd.h>
 
@@ -33,24 +33,24 @@ using testing_support::TemporaryDirectory;
 std::set<std::string> Lines(const std::string& text) {
   std::set<std::string> lines;
   std::istringstream stream(text);
-  // Without its newline the last line may be half an acknowledgement: not one.
+  // Without its newline the last line may be incomplete and is ignored.
   for (std::string line; std::getline(stream, line) && !stream.eof();) lines.insert(line);
   return lines;
 }
 
-// I1, I3, and the samples that are there.
+// Checks I1 and I3; returns the recorded samples.
 std::set<std::string> CheckedContent(const std::string& path) {
   std::set<std::string> there;
   auto database = sqlite::Database::Open(path, {.read_only = true});
   EXPECT_TRUE(database.ok()) << database.status();
   absl::Status clean = (*database)->FullCheck();
-  // Killed while it made the file: nothing is in it yet, and only a writer may play the journal back.
+  // Killed while creating the file: it is still empty, and only a writer may recover the journal.
   if (absl::IsFailedPrecondition(clean) && access((path + "-journal").c_str(), F_OK) == 0) return there;
   EXPECT_TRUE(clean.ok()) << clean;
   auto rows = (*database)->Prepare(
       "SELECT variant, task, context_length, sample_index, count(*) FROM v_content WHERE error_code IS NULL"
       " AND value IS NOT NULL GROUP BY variant, task, context_length, sample_index");
-  if (!rows.ok()) return there;  // killed before there was a schema
+  if (!rows.ok()) return there;  // killed before the schema was created
   while (*rows->Step()) {
     EXPECT_EQ(rows->Int(4), 2) << "one row for each of two metrics";
     there.insert(rows->Text(0) + " " + rows->Text(1) + " " + rows->Text(2) + " " + rows->Text(3));
@@ -78,7 +78,7 @@ TEST(WriterKill, KilledAtRandomItResumesToTheSameContent) {
     std::set<std::string> acknowledged;
     while (true) {
       BackgroundProcess writer("crash_writer", {path});
-      // From before the database exists to a third of the job later; when there were kills enough, to the end.
+      // From before the database exists to a third of the job later; after the last kill, to the end.
       if (kills < kills_wanted) {
         usleep(static_cast<useconds_t>(random.Below(static_cast<uint64_t>(whole.seconds * 1e6 / 3) + 1000)));
         writer.Signal(SIGKILL);

@@ -1,4 +1,4 @@
-// One target as libFuzzer wants it; VARIFOCAL_FUZZ_TARGET is its name.
+// The libFuzzer entry point of one target; VARIFOCAL_FUZZ_TARGET is its name.
 #include <cstddef>
 #include <cstdint>
 #include <string>

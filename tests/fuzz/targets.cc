@@ -20,7 +20,7 @@ void ExpectRefusal(const absl::Status& status) {
   VF_CHECK(!status.message().empty());
 }
 
-// What was read is written and read again, to the same value.
+// Serializing and parsing again gives the same value.
 void RunJson(absl::string_view bytes) {
   const auto value = ParseJson(bytes);
   if (!value.ok()) return ExpectRefusal(value.status());
@@ -39,13 +39,13 @@ void RunModelConfig(absl::string_view bytes) {
   for (const RopeConfig& rope : config->ropes) {
     VF_CHECK(rope.RotaryWidth(config->head_width) <= config->head_width && !rope.ToString().empty());
     for (const int64_t length : {int64_t{1}, config->max_position}) {
-      for (const double frequency : RopeFrequencies(rope, config->head_width, rope.SettledLength(length)))
+      for (const double frequency : RopeFrequencies(rope, config->head_width, rope.RopeLength(length)))
         VF_CHECK(std::isfinite(frequency));
     }
   }
 }
 
-// Views lie inside the file and their sizes agree with their shapes.
+// Views are inside the file and their sizes agree with their shapes.
 void RunSafetensors(absl::string_view bytes) {
   const auto tensors = ParseSafetensors(bytes);
   if (!tensors.ok()) return ExpectRefusal(tensors.status());
@@ -80,7 +80,7 @@ void RunTokenizerText(absl::string_view bytes) {
   VF_CHECK(text.ok());
 }
 
-// A stored job has one form: what it is read from is what it is written as.
+// A stored job has a canonical form: parsing and serializing returns the input.
 void RunJobSpec(absl::string_view bytes) {
   const auto spec = FromCanonicalJson(bytes);
   if (!spec.ok()) return ExpectRefusal(spec.status());

@@ -1,8 +1,8 @@
-// The readers that take bytes from outside, each as one function that must come back, whatever it is given.
+// Fuzz targets: the parsers of untrusted bytes, each as one function that must return for every input.
 //
-// A target states what must hold: a refusal is INVALID_ARGUMENT, NOT_FOUND or UNIMPLEMENTED with a sentence, never
-// INTERNAL; what was accepted can be used. Two programs call them: fuzz_replay_test, in every build, with the seeds and
-// fixed mutations of them; and fuzz_NAME of the preset `fuzz`, with what libFuzzer finds.
+// Properties: an error is INVALID_ARGUMENT, NOT_FOUND or UNIMPLEMENTED with a message, never INTERNAL; accepted input can
+// be used. Two programs call them: fuzz_replay_test, in every build, with the seeds and fixed mutations of them; and
+// fuzz_NAME of the preset `fuzz`, with inputs of libFuzzer.
 #pragma once
 
 #include <ostream>

@@ -1,6 +1,6 @@
-// What a user can get wrong, typed at the built programs: each row must end with the right exit code (1 failed, 2 wrong
-// usage) and one sentence that names the value and, where there is one, the limit. None may leave a results database with
-// rows behind.
+// User errors on the command line of the built programs: each row must give the right exit code (1 failed, 2 usage
+// error) and one sentence that names the value and, where there is one, the limit. No row may leave a results database
+// with rows.
 #include <signal.h>
 
 #include <functional>
@@ -83,7 +83,7 @@ std::vector<BadInput> Rows() {
       {"temperature_per_layer_count", "varifocal",
        generate("two.json", {"--max-new-tokens=1", "--focal-temperature=0.5,0.6,0.7"}), 1, "4"},
       {"prompt_too_long", "varifocal", generate("long.json"), 1,
-       "the prompt has 70000 tokens and 4 more were asked for; together the model's limit is 65536"},
+       "the prompt has 70000 tokens and 4 more were requested; the model's limit is 65536"},
       {"token_outside", "varifocal", generate("outside.json"), 1, "99999"},
       {"prompt_empty", "varifocal", generate("empty.json"), 1, "no token"},
       {"ids_not_numbers", "varifocal", generate("words.json"), 1, "\"a\""},
@@ -214,7 +214,7 @@ TEST_F(BadInputTest, EndsWithOneSentenceAndTheRightCode) {
     EXPECT_THAT(result.err + (row.message.empty() ? result.out : ""), HasSubstr(row.message));
     EXPECT_THAT(result.err, testing::Not(HasSubstr("check failed")));
     if (row.program == "varifocal" && row.arguments.size() > 1 && row.arguments[0] == "run") {
-      // Refused before anything was asked: the database, if there is one, has no job.
+      // Rejected before any request: the database, if there is one, has no job.
       const ProcessResult compare =
           RunProcess("varifocal", {"compare", "--db=" + inputs_->File("new.db"), "--baseline=b", "--candidate=b"},
                      {.seconds_max = 60});
@@ -223,7 +223,7 @@ TEST_F(BadInputTest, EndsWithOneSentenceAndTheRightCode) {
   }
 }
 
-TEST_F(BadInputTest, ASecondWriterAndASecondListenerAreRefused) {
+TEST_F(BadInputTest, ASecondWriterAndASecondListenerAreRejected) {
   TemporaryDirectory directory;
   DaemonProcess daemon({"--db=" + directory.File("a.db"), std::string("--model=b=") + kModel});
   const std::string address = daemon.Address();

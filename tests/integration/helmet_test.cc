@@ -1,7 +1,7 @@
-// HELMET's way through the built programs: a release of invented contents is imported, asked by a daemon (with and
-// without a chat format), exported under upstream's names, judged, and reported. The prompts must be those that
-// upstream's own code made of the same files with the same tokenizer and chat template (testdata/golden.json has
-// digests of their token ids); recipes/helmet_side_by_side.py goes on from here with upstream's program.
+// HELMET end to end with the built programs: a synthetic release is imported, run by a daemon (with and without a chat
+// format), exported under upstream's names, scored by a judge, and reported. The prompts must equal those of upstream's
+// code for the same files, tokenizer and chat template (testdata/golden.json has digests of their token ids);
+// recipes/helmet_side_by_side.py continues with upstream's program.
 #include <signal.h>
 
 #include <filesystem>
@@ -103,7 +103,7 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
   }
   EXPECT_EQ(prompt_count, 36);
 
-  // Answers of another engine to the same prompts stand beside ours, although they are a job of their own.
+  // Answers of another engine to the same prompts are compared with ours, although they are a separate job.
   std::string answers;
   for (const auto& [cell, path] : Exported(directory.File("output1/plain"), "rag")) {
     const Json result = ParseJson(ReadFile(path.string())).value();
@@ -131,7 +131,7 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
   }
   EXPECT_EQ(pair_count, 18);
 
-  // What upstream's judge writes: the exported file with its scores in it.
+  // The output of upstream's judge: the exported file with added scores.
   const auto judged = Exported(directory.File("output2/chatty"), "longqa").at("longqa narrativeqa_700 1200");
   Json result = ParseJson(ReadFile(judged.string())).value();
   for (size_t i = 0; i < 3; ++i) result["data"][i]["gpt-4-scores"] = {{"fluency", 1}, {"correctness", i + 1}};

@@ -1,5 +1,5 @@
-// A user's whole journey with the built programs and the shipped checkpoints: start the daemon, submit, compare, report;
-// then the same suite under other engine settings and without a daemon, whose databases must hold the same bits.
+// End-to-end test with the built programs and the shipped checkpoints: start the daemon, submit, compare, report; then
+// the same suite with other engine settings and without a daemon, whose databases must have the same bits.
 #include <signal.h>
 
 #include "base/json.h"
@@ -55,7 +55,7 @@ TEST(JourneyTest, FromSubmitToReportAndTheSameBitsUnderOtherSettings) {
   ASSERT_EQ(compare.exit_code, 0) << compare.err;
   const auto rows = ParseJson(compare.out);
   ASSERT_TRUE(rows.ok()) << rows.status() << compare.out;
-  // What one object holds is the design's; where the rows stand in it is not this test's business.
+  // Checks the fields of one object; the position of the rows is not specified.
   const Json& list = rows->is_array() ? *rows : rows->at("comparisons");
   ASSERT_FALSE(list.empty());
   for (const Json& row : list) {
@@ -91,7 +91,7 @@ TEST(JourneyTest, FromSubmitToReportAndTheSameBitsUnderOtherSettings) {
   ASSERT_EQ(embedded.exit_code, 0) << embedded.err << embedded.out;
   EXPECT_EQ(RunProcess("varifocal", {"diff", first, third}).exit_code, 0);
 
-  // The control: another data seed gives other questions, and `diff` says so.
+  // The control: another data seed gives other questions, and `diff` reports it.
   run[3] = Flag("db", directory.File("fourth.db"));
   run.push_back("--seed=8");
   run.push_back("--limit=1");

@@ -1,6 +1,6 @@
-// Child processes for tests: run one to its end, or keep one in the background and signal it.
+// Child processes for tests: run one to completion, or keep one in the background and signal it.
 //
-// Programs are named by their file name and looked up beside the running test (build/<preset>/bin).
+// Programs are named by their file name and looked up in the directory of the running test (build/<preset>/bin).
 //
 // Threads: one thread per object.
 #pragma once
@@ -25,13 +25,13 @@ struct ProcessOptions {
   int seconds_max = 120;
 };
 
-// Where the build put its programs.
+// The directory of the built programs.
 std::string ProgramPath(const std::string& program);
 
 ProcessResult RunProcess(const std::string& program, const std::vector<std::string>& arguments,
                          const ProcessOptions& options = {});
 
-// A fresh directory, removed with all that is in it when the object goes.
+// A new directory, removed recursively by the destructor.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
@@ -47,7 +47,7 @@ class TemporaryDirectory {
 void WriteFile(const std::string& path, const std::string& bytes);
 std::string ReadFile(const std::string& path);  // empty when it cannot be read
 
-// A process in the background; killed when the object goes. Output is kept in files.
+// A process in the background; killed by the destructor. Output is written to files.
 class BackgroundProcess {
  public:
   BackgroundProcess(const std::string& program, const std::vector<std::string>& arguments);
@@ -56,9 +56,9 @@ class BackgroundProcess {
 
   bool IsRunning();
   void Signal(int signal);
-  // Exit code as in ProcessResult, or -1 when it still runs after so many seconds.
+  // Exit code as in ProcessResult, or -1 when it still runs at the timeout.
   int Wait(int seconds_max);
-  // Until `path` exists and is not empty; false when the process ends first or time is up.
+  // Waits until `path` exists and is not empty; false when the process ends first or on timeout.
   bool WaitForFile(const std::string& path, int seconds_max);
   std::string Output() const { return ReadFile(directory_.File("out")); }
   std::string Errors() const { return ReadFile(directory_.File("err")); }
@@ -71,11 +71,11 @@ class BackgroundProcess {
   bool reaped_ = false;
 };
 
-// varifocald on a port that was free; the test's CMake target must depend on it.
+// varifocald on a free port; the test's CMake target must depend on it.
 class DaemonProcess : public BackgroundProcess {
  public:
-  explicit DaemonProcess(std::vector<std::string> arguments);  // but --listen, which is added
-  // "127.0.0.1:PORT" once it serves, which is waited for; empty when it ends first or a minute is over (see Errors()).
+  explicit DaemonProcess(std::vector<std::string> arguments);  // without --listen, which is added
+  // Waits until it serves; "127.0.0.1:PORT", or empty when it ends first or after a minute (see Errors()).
   std::string Address();
 };
 

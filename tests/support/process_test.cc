@@ -1,5 +1,5 @@
-// The child-process helpers against /bin programs reached by a relative path, so that the tests that stand on them can
-// trust exit codes, output and time limits.
+// The child-process helpers with /bin programs by relative path:
+// exit codes, output and time limits.
 #include "tests/support/process.h"
 
 #include <signal.h>

@@ -32,8 +32,8 @@ bool IsCpp(const std::string& path) {
   return EndsWith(path, ".h") || EndsWith(path, ".cc") || EndsWith(path, ".cu") || EndsWith(path, ".cuh");
 }
 
-// What a room may include besides itself: the dependency rule of docs/architecture.md, one row a room. A room inside
-// another one comes first. Rooms without a row in the rule (tests, bench) may include any.
+// Allowed includes besides the room itself: the dependency rule of docs/architecture.md, one row per room. A room inside
+// another one is listed first. tests and bench may include any room.
 struct Room {
   const char* name;
   std::vector<std::string> allowed;
@@ -70,7 +70,7 @@ const Room* FindRoom(const std::string& path) {
   return nullptr;
 }
 
-// The room of an include's target; generated headers have no folder in the tree.
+// The room of an include's target; generated headers are not in the tree.
 std::string RoomOfTarget(const std::string& target) {
   if (EndsWith(target, ".pb.h")) return StartsWith(target, "google/protobuf/") ? "" : "protos";
   const Room* room = FindRoom(target);
@@ -110,7 +110,7 @@ const std::vector<Home>& Homes() {
   return homes;
 }
 
-// Where an include line's target starts, or nothing.
+// Parses an include line; false for other lines.
 bool ParseInclude(const std::string& line, std::string* target, bool* quoted) {
   static const std::regex include(R"(^\s*#\s*include\s+([<"])([^>"]+)[>"])");
   std::smatch match;
@@ -166,7 +166,7 @@ Complaints CheckIncludeEdges(const SourceFile& file) {
     if (is_test && other == "tests") continue;
     complaints.push_back({file.path, number, "the room " + std::string(room->name) + " must not include " + target});
   }
-  // kernels/ builds on a bare machine: of base it may only use what needs nothing else.
+  // kernels/ builds without third-party packages: of base it may only use headers without dependencies.
   if (std::string(room->name) == "kernels") {
     number = 0;
     for (const std::string& line : Lines(file.text)) {
@@ -214,15 +214,15 @@ Complaints CheckHeaderOpening(const SourceFile& file) {
 
 Complaints CheckLeftovers(const SourceFile& file) {
   Complaints complaints;
-  if (StartsWith(file.path, "tests/tidy/")) return complaints;  // names the words it looks for
+  if (StartsWith(file.path, "tests/tidy/")) return complaints;  // contains the patterns
   struct Leftover {
     std::regex pattern;
     const char* message;
   };
   static const std::vector<Leftover> leftovers = {
-      {std::regex(R"(\b(FIXME|XXX)\b)"), "leftover word; mend it, or write down why it stays"},
+      {std::regex(R"(\b(FIXME|XXX)\b)"), "leftover marker; fix it, or document why it remains"},
       {std::regex(R"(\bTODO\b(?!\(#\d+\)))"), "a TODO names its issue, as in TODO(#12)"},
-      {std::regex(R"((^|[\s"'`=(])/work/)"), "a path of one machine has no place here"},
+      {std::regex(R"((^|[\s"'`=(])/work/)"), "machine-specific path"},
   };
   static const std::regex fast_math(R"(-ffast-math)");
   int number = 0;
@@ -232,7 +232,7 @@ Complaints CheckLeftovers(const SourceFile& file) {
       if (std::regex_search(line, leftover.pattern)) complaints.push_back({file.path, number, leftover.message});
     }
     if (!EndsWith(file.path, ".md") && std::regex_search(line, fast_math)) {
-      complaints.push_back({file.path, number, "fast-math breaks the promise of same bits"});
+      complaints.push_back({file.path, number, "fast-math breaks the same-bits guarantee"});
     }
   }
   return complaints;
@@ -253,7 +253,8 @@ Complaints CheckBannedCalls(const SourceFile& file) {
       {std::regex(R"(absl::optional)"), "use std::optional", ""},
       {std::regex(R"(absl::Mutex)"), "ThreadSanitizer cannot see it; use std::mutex", ""},
       {std::regex(R"(#\s*include <(format|print|expected)>)"), "g++ 12 does not have it", ""},
-      {std::regex(R"(#\s*pragma omp)"), "active waiting costs 15x beside another process; use the thread pool", ""},
+      {std::regex(R"(#\s*pragma omp)"), "OpenMP's active waiting is 15x slower on a busy machine; use the thread pool",
+       ""},
   };
   int number = 0;
   for (const std::string& line : Lines(file.text)) {
@@ -303,7 +304,7 @@ Complaints CheckSql(const SourceFile& file) {
 }
 
 Complaints CheckLineLength(const SourceFile& file) {
-  constexpr size_t kCharactersMax = 140;  // the formatter aims at 120; strings and tables may run over a little
+  constexpr size_t kCharactersMax = 140;  // the formatter's limit is 120; strings and tables may exceed it slightly
   Complaints complaints;
   if (!IsCpp(file.path)) return complaints;
   int number = 0;
@@ -318,10 +319,34 @@ Complaints CheckLineLength(const SourceFile& file) {
   return complaints;
 }
 
+Complaints CheckWording(const SourceFile& file) {
+  static const std::vector<std::string> kPrefixes = {
+      "base/",          "bench/",        "eval_tasks/", "kernels/cpu/", "kernels/reference/", "kernels/conformance/",
+      "server/engine/", "server/model/", "tests/",      "tokenizer/"};
+  static const std::regex wording(
+      R"(\b(somebody|nobody|whoever|under way|anew|for good|(goes|gone|go) on|be had|by decree)\b)",
+      std::regex::optimize);
+  Complaints complaints;
+  const bool is_checked = std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                                      [&](const std::string& prefix) { return StartsWith(file.path, prefix); });
+  if (!IsCpp(file.path) || !is_checked || StartsWith(file.path, "tests/tidy/")) return complaints;
+  int number = 0;
+  for (const std::string& line : Lines(file.text)) {
+    ++number;
+    const size_t comment = line.find("// ");
+    std::smatch match;
+    if (comment == std::string::npos) continue;
+    const std::string text = line.substr(comment);
+    if (std::regex_search(text, match, wording))
+      complaints.push_back({file.path, number, "\"" + match.str() + "\" in a comment; use a standard technical term"});
+  }
+  return complaints;
+}
+
 Complaints CheckFile(const SourceFile& file) {
   Complaints all;
   for (const auto& rule : {CheckIncludeEdges, CheckThirdPartyHomes, CheckHeaderOpening, CheckLeftovers,
-                           CheckBannedCalls, CheckSql, CheckLineLength}) {
+                           CheckBannedCalls, CheckSql, CheckLineLength, CheckWording}) {
     const Complaints found = rule(file);
     all.insert(all.end(), found.begin(), found.end());
   }
@@ -369,7 +394,7 @@ Complaints CheckDeadFiles(const std::vector<SourceFile>& files) {
       continue;
     }
     if (!EndsWith(file.path, ".cc") && !EndsWith(file.path, ".cu") && !EndsWith(file.path, ".sql")) continue;
-    // Listed, by its path from there, in a CMake file of a folder above, or included by another source.
+    // Listed, by relative path, in a CMake file of a parent directory, or included by another source.
     const bool is_listed = std::any_of(files.begin(), files.end(), [&](const SourceFile& list) {
       const bool is_cmake = EndsWith(list.path, ".cmake");
       if (!is_cmake && !EndsWith(list.path, "CMakeLists.txt")) return false;

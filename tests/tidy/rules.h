@@ -1,8 +1,8 @@
-// The house rules that a machine can check, as functions from a file's path and text to complaints.
+// Machine-checked style rules, as functions from a file's path and text to complaints.
 //
-// A rule here replaces a reviewer's remark: which room may include which, where a third-party header may appear, how a
-// header opens, what SQL may not say, which calls are banned and what to use instead. Every rule has a test with a text
-// that breaks it, beside the test that runs it over the whole repository.
+// Rules: allowed includes between rooms, allowed locations of third-party headers, opening comments of headers, banned
+// SQL, banned calls and their replacements, banned wording. Every rule has a test with a text that violates it, besides
+// the test that runs it over the whole repository.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct Complaint {
   std::string message;
 };
 
-// Source files git would keep: .h .cc .cu .cuh .sql .proto .py .sh .md .yaml .cmake and CMakeLists.txt below `root`,
+// Source files: .h .cc .cu .cuh .sql .proto .py .sh .md .yaml .cmake and CMakeLists.txt below `root`,
 // without build trees.
 std::vector<SourceFile> ReadTree(const std::string& root);
 
@@ -32,12 +32,13 @@ std::vector<Complaint> CheckLeftovers(const SourceFile& file);
 std::vector<Complaint> CheckBannedCalls(const SourceFile& file);
 std::vector<Complaint> CheckSql(const SourceFile& file);
 std::vector<Complaint> CheckLineLength(const SourceFile& file);
+std::vector<Complaint> CheckWording(const SourceFile& file);  // of C++ comments
 
 // All of the above.
 std::vector<Complaint> CheckFile(const SourceFile& file);
 
-// Rules over all files together: sources that nothing builds and headers that nothing includes; rows of the rules of
-// includes that nothing needs.
+// Rules over all files: sources not in the build, headers not included anywhere,
+// unused rows of the include rules.
 std::vector<Complaint> CheckDeadFiles(const std::vector<SourceFile>& files);
 std::vector<Complaint> CheckRulesAreUsed(const std::vector<SourceFile>& files);
 

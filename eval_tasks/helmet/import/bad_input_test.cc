@@ -1,7 +1,7 @@
-// Bad input, by table: for every family, rows without a field, with one of another type, with an empty gold list or an
-// id that is given twice, files that are missing, empty, compressed or not UTF-8. Each is a sentence with file, row and
-// field, and the families beside it are imported. Then random changes of bytes and of structure: whatever they make of
-// a file, an import ends, and what it imported can be asked.
+// Bad input, by table: for every family, rows without a field, with one of another type, with an empty gold list or a
+// duplicate id, files that are missing, empty, compressed or not UTF-8. Each error has file, row and field, and the
+// other families are imported. Then random changes of bytes and of structure: every import ends, and imported rows can
+// be used.
 #include <cstdlib>
 #include <map>
 
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 class BadInputTest : public ReleaseTest {
  protected:
-  // Every row of a file changed: whichever are chosen, the first is named.
+  // Changes every row of a file: the first chosen one is named.
   void ChangeRows(const std::string& path, const std::function<void(Json&)>& change) const {
     const std::string bytes = ReadAll((root_ / path).string());
     if (bytes[0] == '[') {
@@ -151,7 +151,7 @@ TEST_F(BadInputTest, EveryFieldIsNamed) {
   }
 }
 
-TEST_F(BadInputTest, FilesThatAreNoRowsAreToldAndTheOthersRun) {
+TEST_F(BadInputTest, InvalidFilesAreReportedAndOthersImported) {
   const std::map<std::string, std::string> files = {
       // of nq_k4.jsonl
       {"", "nq_k4.jsonl: has no rows"},
@@ -162,11 +162,11 @@ TEST_F(BadInputTest, FilesThatAreNoRowsAreToldAndTheOthersRun) {
       {"7\n", "nq_k4.jsonl: row 1: is not a JSON object"},
       {"{\"question\": \"a\"", "nq_k4.jsonl: row 1: is not a JSON object"},
       {"{\"question\": \"\xFF\"}\n", "nq_k4.jsonl: row 1: not JSON"},
-      {"{\"question\": \"a\", \"question\": \"b\"}\n", "nq_k4.jsonl: row 1: the field \"question\" is given twice"},
-      {"{\"question\": \"a\"} {\"question\": \"b\"}\n", "nq_k4.jsonl: row 1: has more after its object"},
+      {"{\"question\": \"a\", \"question\": \"b\"}\n", "nq_k4.jsonl: row 1: duplicate field \"question\""},
+      {"{\"question\": \"a\"} {\"question\": \"b\"}\n", "nq_k4.jsonl: row 1: has trailing data after its object"},
       {"{\n \"question\": \"a\"\n}\n", "nq_k4.jsonl: row 1: is not a JSON object"},
       {"[{\"question\": \"a\"}", "nq_k4.jsonl: ends inside its list, after 1 rows"},
-      {"[{\"question\": \"a\"}] {", "nq_k4.jsonl: has more after its list of 1 rows"},
+      {"[{\"question\": \"a\"}] {", "nq_k4.jsonl: has trailing data after its list of 1 rows"},
       {"[]", "nq_k4.jsonl: has no rows"},
       {std::string(300, '['), "nq_k4.jsonl: row 1: is not a JSON object|the file ends inside it"},
       {"{\"question\": " + std::string(300, '[') + "}\n", "nq_k4.jsonl: row 1: "},
@@ -187,8 +187,8 @@ TEST_F(BadInputTest, FilesThatAreNoRowsAreToldAndTheOthersRun) {
   }
 }
 
-// A byte order mark, Windows line ends, blank lines, one list, one list in the field "data": the same rows.
-TEST_F(BadInputTest, OtherWaysToWriteRowsAreRead) {
+// A byte order mark, CR LF line ends, blank lines, one list, one list in the field "data": the same rows.
+TEST_F(BadInputTest, EquivalentFileLayoutsAreSupported) {
   const fs::path path = root_ / "data/kilt/nq_k4.jsonl", rows = root_ / "out/rows/kilt_nq.700.jsonl";
   const std::string lines = ReadAll(path.string());
   ASSERT_TRUE(ImportHelmet(Options({"rag"})).ok());
@@ -215,8 +215,8 @@ TEST_F(BadInputTest, OtherWaysToWriteRowsAreRead) {
               HasSubstr("nq_k4.json: has no list in the field \"data\""));
 }
 
-// What is odd and no mistake to upstream is asked as upstream asks it.
-TEST_F(BadInputTest, WhatUpstreamRunsIsRun) {
+// Unusual input that upstream accepts is treated as upstream does.
+TEST_F(BadInputTest, InputAcceptedByUpstreamIsAccepted) {
   const fs::path rows = root_ / "out/rows/kilt_nq.700.jsonl";
   auto imported = [&](const std::string& config) {
     fs::remove_all(root_ / "out");
@@ -226,12 +226,12 @@ TEST_F(BadInputTest, WhatUpstreamRunsIsRun) {
   };
   imported("rag");
   const std::string expected = ReadAll(rows.string());
-  // Whether questions are told apart by id is for the test file to say. The pool has each question twice.
+  // The test file determines whether questions are identified by id. The pool has each question twice.
   int id = 0;
   ChangeRows("data/kilt/nq_demos.jsonl", [&](Json& row) { row["id"] = id++; });
   imported("rag");
   EXPECT_EQ(ReadAll(rows.string()), expected);
-  // Numbers that JSON does not have, as Python writes them, where nobody asks for them.
+  // Non-JSON numbers, as written by Python, in unused fields.
   const fs::path path = root_ / "data/kilt/nq_k4.jsonl";
   const std::string lines = ReadAll(path.string());
   for (const char* odd : {"NaN", "Infinity", "-Infinity", "[1, NaN]", "{\"Infinity\\\"\": NaN}"}) {
@@ -259,8 +259,8 @@ TEST_F(BadInputTest, WhatUpstreamRunsIsRun) {
   EXPECT_LT(imported("summ").tasks.back().row_count, whole);
 }
 
-// Whether a file has the column is told by all its rows; the other file must have it too.
-TEST_F(BadInputTest, AColumnOfSomeRowsIsMissingInTheOthers) {
+// A file has a column if any row has it; the other file must have it too.
+TEST_F(BadInputTest, AColumnOfSomeRowsIsRequiredInTheOthers) {
   ChangeRow("data/kilt/nq_k4.jsonl", 2, Set("/id", 7));
   EXPECT_THAT(absl::StrJoin(ImportHelmet(Options({"rag"})).value().problems, "\n"),
               HasSubstr("nq_k4.jsonl: row 1: the field \"id\" is missing"));
@@ -275,7 +275,7 @@ TEST_F(BadInputTest, AColumnOfSomeRowsIsMissingInTheOthers) {
               HasSubstr("nq_demos.jsonl: row 1: the field \"id\" is missing"));
 }
 
-// One random change of a JSON value: a field less, another type, a list emptied, doubled or put into another.
+// One random change of a JSON value: a field removed, another type, a list emptied, doubled or nested.
 void Disturb(Json& value, PythonRandom& random) {
   if (value.is_structured() && !value.empty() && random.Below(4) > 0) {
     auto item = value.begin();
@@ -297,7 +297,7 @@ void Disturb(Json& value, PythonRandom& random) {
   value = others[random.Below(std::size(others))];
 }
 
-TEST_F(BadInputTest, AnyDisturbedFileIsImportedOrRefused) {
+TEST_F(BadInputTest, AnyMutatedFileIsImportedOrRejected) {
   const char* asked_for = std::getenv("VARIFOCAL_FUZZ_CASES");
   const int case_count = asked_for == nullptr ? 120 : std::atoi(asked_for);
   const std::shared_ptr<const Tokenizer> tokenizer = Tokenizer::Load("models/baseline").value();
@@ -333,7 +333,7 @@ TEST_F(BadInputTest, AnyDisturbedFileIsImportedOrRefused) {
     } else {
       for (uint64_t n = random.Below(4) + 1; n > 0 && !bytes.empty(); --n) {
         const size_t at = random.Below(bytes.size());
-        constexpr char kBytes[] = "{}[]\",:\\\n \xFF\x80u0-e";  // and the zero at its end
+        constexpr char kBytes[] = "{}[]\",:\\\n \xFF\x80u0-e";  // including the terminating NUL
         if (random.Below(3) == 0) {
           bytes.erase(at, random.Below(40));
         } else if (random.Below(2) == 0) {

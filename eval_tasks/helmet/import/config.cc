@@ -41,7 +41,7 @@ std::optional<bool> Truth(const std::string& text) {
   return std::nullopt;
 }
 
-// A whole number as PyYAML has it in a plain scalar (0x10, 010, 0b11, 1_000), or else as Python's int() does.
+// A whole number as PyYAML parses it in a plain scalar (0x10, 010, 0b11, 1_000), or else as Python's int() does.
 std::optional<int64_t> WholeNumber(absl::string_view text, bool is_plain) {
   text = absl::StripAsciiWhitespace(text);
   const bool is_negative = absl::ConsumePrefix(&text, "-");
@@ -58,7 +58,7 @@ std::optional<int64_t> WholeNumber(absl::string_view text, bool is_plain) {
   return is_negative ? -number : number;
 }
 
-// What cannot be repeated here, and how upstream's default is spelt in a configuration.
+// Unsupported options, and the spelling of upstream's default in a configuration.
 struct Refusal {
   const char* key;
   bool (*is_harmless)(const std::string& text);
@@ -69,11 +69,11 @@ bool IsZero(const std::string& text) { return WholeNumber(text, true) == 0; }
 bool IsNothing(const std::string&) { return false; }
 constexpr Refusal kRefusals[] = {
     {"do_sample", IsFalse,
-     "answers drawn as upstream draws them cannot be repeated; leave it out, and draw with "
+     "upstream's sampling cannot be reproduced; leave it out, and use "
      "--sampling-temperature of `varifocal submit`"},
-    {"generation_min_length", IsZero, "an answer has no shortest length here; leave it out"},
-    {"thinking", IsFalse, "thoughts are not taken out of an answer here; leave it out"},
-    {"rope_theta", IsNothing, "a model is asked as its checkpoint is; leave it out"},
+    {"generation_min_length", IsZero, "a minimum answer length is not supported; leave it out"},
+    {"thinking", IsFalse, "removal of thinking output is not supported; leave it out"},
+    {"rope_theta", IsNothing, "overriding the checkpoint is not supported; leave it out"},
 };
 
 class ConfigReader {
@@ -87,17 +87,17 @@ class ConfigReader {
     YAML::Node root;
     try {
       root = YAML::Load(std::string(yaml));
-    } catch (const YAML::Exception& error) {  // yaml-cpp tells by exceptions; they end here
+    } catch (const YAML::Exception& error) {  // yaml-cpp throws; exceptions are caught here
       return absl::InvalidArgumentError(absl::StrCat(name_, ":", error.mark.line + 1, ": is not YAML: ", error.msg));
     }
-    if (!root.IsMap()) return absl::InvalidArgumentError(absl::StrCat(name_, ":1: is no list of \"key: value\""));
+    if (!root.IsMap()) return absl::InvalidArgumentError(absl::StrCat(name_, ":1: is not a mapping of \"key: value\""));
     for (const auto& pair : root) {
       const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
       if (!lines_.emplace(key, pair.first.Mark().line + 1).second) {
         return absl::InvalidArgumentError(
             absl::StrCat(name_, ":", pair.first.Mark().line + 1, ": the key \"", key, "\" is given twice"));
       }
-      if (!IsAbsent(pair.second)) values_[key] = {pair.second};  // null is as good as absent
+      if (!IsAbsent(pair.second)) values_[key] = {pair.second};  // null is treated as absent
     }
     for (const Refusal& refusal : kRefusals) {
       ASSIGN_OR_RETURN(const std::optional<std::string> text, Text(refusal.key));
@@ -135,7 +135,7 @@ class ConfigReader {
     return *value;
   }
 
-  // One number for each dataset, or one for all; what it was where the key is absent.
+  // One number per dataset, or one for all; unchanged where the key is absent.
   absl::Status Numbers(const std::string& key, size_t count, int64_t limit,
                        const std::function<void(size_t index, int64_t number)>& set) const {
     ASSIGN_OR_RETURN(const std::optional<std::string> text, Text(key));
@@ -161,7 +161,7 @@ class ConfigReader {
   std::map<std::string, Value> values_;
 };
 
-// Files take their names from it.
+// Used in file names.
 bool IsDatasetName(absl::string_view name) {
   return !name.empty() && name[0] != '.' && std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';

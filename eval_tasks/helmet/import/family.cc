@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<JsonRowFile>> Sources::Open(
 }
 
 const FamilyInfo* FindFamily(const std::string& dataset) {
-  // In the order in which upstream asks.
+  // In upstream's order.
   for (const FamilyInfo* family : {&kQaFamily, &kJsonKvFamily, &kNarrativeQaFamily, &kRerankFamily, &kAlceFamily,
                                    &kIclFamily, &kMultiLexSumFamily, &kRulerFamily, &kInfBenchFamily}) {
     if (family->matches(dataset)) return family;

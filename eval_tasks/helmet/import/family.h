@@ -1,11 +1,11 @@
-// A family of HELMET's datasets: which rows are asked, with which demonstrations, in which templates.
+// A family of HELMET's datasets: selection of rows, demonstrations and templates.
 //
-// A family reads a dataset's files and gives the chosen rows in upstream's order, their slots filled but for the
-// context (whose last tokens may have to give way to a model's tokenizer). Dispatch is upstream's, by what the
-// dataset's name contains.
+// A family reads a dataset's files and returns the chosen rows in upstream's order, with all slots filled except the
+// context (which may be truncated for a model's tokenizer). Dispatch is upstream's, by substrings of the dataset's
+// name.
 //
-// Errors: "FILE: row N: the field \"answers\" ..": a bad row refuses its dataset at that length, not the others.
-// Source: HELMET commit 4526dfb, data.py; docs/helmet.md says what follows from it.
+// Errors: "FILE: row N: the field \"answers\" ..": a bad row rejects its dataset at that length, not the others.
+// Source: HELMET commit 4526dfb, data.py; docs/helmet.md.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ struct FileFacts {
   int64_t row_count = 0;
 };
 
-// Where data come from; keeps what was read of each file for the manifest.
+// Data sources; records the files read for the manifest.
 struct Sources {
   std::string checkout;
   std::string data;
@@ -39,7 +39,7 @@ struct Sources {
   std::shared_ptr<const Tokenizer> length_tokenizer;  // null: LongQA and summaries cannot be imported
   std::map<std::string, FileFacts> files;
 
-  // A path of a configuration: data/.. lies in `data`, everything else in `checkout`.
+  // A path of a configuration: data/.. is in `data`, everything else in `checkout`.
   std::string Resolve(const std::string& path) const;
   // Scanned, with `visit` called for each row. `rows_field`: json_scan.h.
   absl::StatusOr<std::unique_ptr<JsonRowFile>> Open(
@@ -54,22 +54,22 @@ struct Prompting {
   std::string user_template;
   std::string system_template;
   std::string separator;
-  std::vector<std::string> metrics;  // the first is upstream's headline, where it needs no judge
+  std::vector<std::string> metrics;  // the first is upstream's headline metric, unless it needs a judge model
 };
 
 struct FamilyInfo {
   std::string name;
   bool (*matches)(const std::string& dataset);
-  // The dataset's name without what differs by length: the task's name.
+  // The dataset's name without its length-dependent part: the task's name.
   std::string (*task_name)(const std::string& dataset);
   absl::StatusOr<Prompting> (*prompting)(const ConfigEntry& entry, const Sources& sources);
   absl::Status (*import)(const ConfigEntry& entry, Sources& sources, const RowSink& sink);
 };
 
-// Null when upstream has no such dataset, or none that can be imported.
+// Null when upstream has no such dataset, or it cannot be imported.
 const FamilyInfo* FindFamily(const std::string& dataset);
 
-// A row being read: fields with the place in their errors.
+// A row being read: errors have the row's position.
 class RowView {
  public:
   RowView(Json row, std::string place) : row_(std::move(row)), place_(std::move(place)) {}
@@ -77,7 +77,7 @@ class RowView {
   const Json& json() const { return row_; }
   const std::string& place() const { return place_; }
   absl::Status Error(absl::string_view field, absl::string_view what) const;
-  absl::StatusOr<const Json*> Field(absl::string_view field) const;  // there, and not null
+  absl::StatusOr<const Json*> Field(absl::string_view field) const;  // present and not null
   absl::StatusOr<std::string> Text(absl::string_view field) const;   // a text
   absl::StatusOr<std::string> Str(absl::string_view field) const;    // str() of a text or number
   absl::StatusOr<const Json*> List(absl::string_view field) const;   // a list with at least one item
@@ -94,10 +94,10 @@ class RowView {
 absl::StatusOr<std::string> RenderObject(const Template& form, const Json& object, const SlotValues& more,
                                          const RowView& row, absl::string_view field);
 
-// Where upstream looks for the rows of a test file of questions or of JSON KV: by what its name ends in.
+// The field with the rows of a test file of questions or of JSON KV in upstream, by the file's suffix.
 absl::string_view RowsFieldOf(const std::string& path);
 
-// Refuses a second row with the same value of an id.
+// Rejects duplicate ids.
 class UniqueIds {
  public:
   absl::Status Add(absl::string_view field, const Json& id, int64_t row_number);
@@ -106,7 +106,7 @@ class UniqueIds {
   std::map<std::string, int64_t> row_of_;
 };
 
-// The first `count` of `order` whose names differ.
+// The first `count` of `order` with distinct names.
 std::vector<size_t> FirstDifferent(const std::vector<size_t>& order, const std::function<std::string(size_t)>& name,
                                    size_t count);
 

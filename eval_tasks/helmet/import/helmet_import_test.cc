@@ -35,7 +35,7 @@ namespace {
 using ::testing::HasSubstr;
 using HelmetImportTest = ReleaseTest;
 
-TEST_F(HelmetImportTest, AsksAndJudgesAsUpstreamDoes) {
+TEST_F(HelmetImportTest, PromptsAndScoresEqualUpstream) {
   const ImportResult result = ImportHelmet(Options({"recall", "rag", "icl", "ruler", "longqa", "summ", "cite", "rerank",
                                                     "seven", "seven_chat"}))
                                   .value();
@@ -70,7 +70,7 @@ TEST_F(HelmetImportTest, AsksAndJudgesAsUpstreamDoes) {
       EXPECT_TRUE(!row["cut"].get<bool>() || sample->truncation.cut_token_count > 0) << cell << " " << i;
       ++prompt_count;
       cut_count += row["cut"].get<bool>();
-      // Upstream's loaders judge citations by other measures than its ALCE scorer, which helmet/alce_* are.
+      // Upstream's loaders score citations with other measures than its ALCE scorer, which helmet/alce_* implement.
       const std::string kind = absl::StartsWith(name, "alce") ? "" : indices[name].kind;
       if (kind.empty()) continue;
       Json options = Json::object();
@@ -89,7 +89,7 @@ TEST_F(HelmetImportTest, AsksAndJudgesAsUpstreamDoes) {
   EXPECT_GE(value_count, 1000);
 }
 
-TEST_F(HelmetImportTest, BadRowsAreNamedAndTheOthersRun) {
+TEST_F(HelmetImportTest, BadRowsAreNamedAndOthersImported) {
   ChangeRow("data/kilt/nq_k4.jsonl", 3, [](Json& row) { row.erase("question"); });
   ChangeRow("data/ruler/mk/validation_900.jsonl", 4, [](Json& row) { row["index"] = 0; });
   fs::remove(root_ / "data/kilt/hotpotqa_k10.jsonl");
@@ -107,7 +107,7 @@ TEST_F(HelmetImportTest, BadRowsAreNamedAndTheOthersRun) {
   EXPECT_THAT(problems, HasSubstr("test_k6_dep6.jsonl: row 1: is not a JSON object"));
   EXPECT_EQ(result.problems.size(), 5u) << problems;
   EXPECT_EQ(result.tasks.size(), 7u) << "of twelve";
-  // A length that could not be imported has no questions; one that was never asked for is an error.
+  // A length that could not be imported has no questions; one that was never requested is an error.
   const std::unique_ptr<Task> task = OpenTask("kilt_hotpotqa", false);
   EXPECT_EQ(task->QuestionCountAt(700).value(), 8);
   EXPECT_EQ(task->QuestionCountAt(1500).value(), 0);
@@ -125,7 +125,7 @@ TEST_F(HelmetImportTest, LongDocumentsNeedTheirTokenizer) {
   EXPECT_EQ(result.tasks.size(), 2u);
 }
 
-TEST_F(HelmetImportTest, ChangedTextsAreToldAndMissingSlotsRefused) {
+TEST_F(HelmetImportTest, ChangedTextsAreReportedAndMissingSlotsRejected) {
   std::string source = ReadAll((root_ / "data.py").string());
   const size_t at = source.find("> {question}", source.find("def load_json_kv"));
   ASSERT_NE(at, std::string::npos);
@@ -138,7 +138,7 @@ TEST_F(HelmetImportTest, ChangedTextsAreToldAndMissingSlotsRefused) {
   EXPECT_EQ(result.tasks.size(), 4u) << "RULER's are there";
 }
 
-TEST_F(HelmetImportTest, RowsThatChangedSinceAreRefused) {
+TEST_F(HelmetImportTest, ChangedRowFilesAreRejected) {
   ASSERT_TRUE(ImportHelmet(Options({"ruler"})).ok());
   const fs::path rows = root_ / "out/rows/ruler_vt.900.jsonl";
   WriteAll(rows, ReadAll(rows.string()) + "\n");
@@ -146,7 +146,7 @@ TEST_F(HelmetImportTest, RowsThatChangedSinceAreRefused) {
               HasSubstr("as when it was imported"));
 }
 
-TEST_F(HelmetImportTest, NewlineProfileStopsWhereConfigurationsSaySo) {
+TEST_F(HelmetImportTest, NewlineProfileFollowsTheConfigurations) {
   ImportOptions options = Options({"rag", "recall"});
   options.stop_at_newline = true;
   ASSERT_TRUE(ImportHelmet(options).ok());
@@ -154,7 +154,7 @@ TEST_F(HelmetImportTest, NewlineProfileStopsWhereConfigurationsSaySo) {
   EXPECT_TRUE(OpenTask("json_kv", false)->Identify({1, 900, 0}).stop_strings.empty());
 }
 
-TEST_F(HelmetImportTest, WhatCannotBeAskedLeavesTheRest) {
+TEST_F(HelmetImportTest, FailuresDoNotAffectOtherDatasets) {
   const std::string kv = "\ntest_files: data/json_kv/test_k6_dep6.jsonl\ndemo_files: ''\ninput_max_length: 1700\n";
   for (const auto& [name, text] : std::map<std::string, std::string>{
            {"broken", "datasets: [json_kv\n"},
@@ -168,7 +168,7 @@ TEST_F(HelmetImportTest, WhatCannotBeAskedLeavesTheRest) {
       ImportHelmet(Options({"broken", "drawn", "nothing", "long", "name", "absent", "rerank"})).value();
   const std::string problems = absl::StrJoin(result.problems, "\n");
   EXPECT_THAT(problems, HasSubstr("broken.yaml:2: is not YAML: "));
-  EXPECT_THAT(problems, HasSubstr("drawn.yaml:5: do_sample is \"true\": answers drawn as upstream draws them"));
+  EXPECT_THAT(problems, HasSubstr("drawn.yaml:5: do_sample is \"true\": upstream's sampling cannot be reproduced"));
   EXPECT_THAT(problems, HasSubstr("nothing: json_kv at 1700: generation_max_length is 0; it must be at least 1"));
   EXPECT_THAT(problems, HasSubstr("long.yaml:6: the key \"input_max_length\" is given twice"));
   EXPECT_THAT(problems, HasSubstr("name: ruler_xxx"));
@@ -185,7 +185,7 @@ TEST_F(HelmetImportTest, NewlineIsHonouredWhereUpstreamReadsItsKey) {
   EXPECT_EQ(OpenTask("kilt_nq", false)->Identify({1, 700, 0}).stop_strings, std::vector<std::string>{"\n"});
 }
 
-TEST_F(HelmetImportTest, WhatIsAskedTwiceInDifferentWaysIsTwoTasks) {
+TEST_F(HelmetImportTest, DifferentSettingsOfOneDatasetAreTwoTasks) {
   const std::string json_kv =
       "datasets: json_kv,json_kv\ntest_files: data/json_kv/test_k6_dep6.jsonl,"
       "data/json_kv/test_k12_dep6.jsonl\ndemo_files: ','\ninput_max_length: 1700\n";
@@ -205,7 +205,7 @@ TEST_F(HelmetImportTest, WhatIsAskedTwiceInDifferentWaysIsTwoTasks) {
   }
 }
 
-// The example on HELMET's project site, whose labels and order are the specification's.
+// The example on HELMET's project site, with the labels and order of the specification.
 TEST(HelmetIclTest, EqualsThePublishedPrompt) {
   const uint64_t seed = (Sha256Seed("How far is it from Denver to Aspen ?") + uint64_t{42}) % (uint64_t{1} << 31);
   EXPECT_EQ(seed, 596078644u);
@@ -214,7 +214,7 @@ TEST(HelmetIclTest, EqualsThePublishedPrompt) {
             (std::vector<int>{41, 2,  49, 27, 46, 42, 34, 26, 12, 43, 9,  3,  25, 21, 18, 8,  40,
                               14, 19, 1,  4,  44, 5,  13, 45, 0,  16, 33, 15, 36, 38, 30, 22, 23,
                               37, 24, 17, 20, 29, 35, 10, 48, 7,  47, 39, 31, 32, 6,  11, 28}));
-  // ABBR ENTY DESC HUM LOC NUM are 0..5; the counts of TREC's training rows, in the order in which labels first stand.
+  // ABBR ENTY DESC HUM LOC NUM are 0..5; the counts of TREC's training rows, in order of first occurrence.
   const std::pair<int, int> counts[] = {{2, 1162}, {1, 1250}, {0, 86}, {3, 1223}, {5, 896}, {4, 835}};
   std::vector<int> labels;
   std::map<int, int> first_of;
@@ -236,7 +236,7 @@ TEST(HelmetIclTest, EqualsThePublishedPrompt) {
             (std::vector<size_t>{10, 6, 2, 13, 1, 14, 5, 10, 4, 10, 3, 12, 10, 0, 9, 7, 10, 8, 11, 6}));
 }
 
-TEST(PythonLiteralsTest, AreReadAndNeverRun) {
+TEST(PythonLiteralsTest, AreParsedNotExecuted) {
   const std::vector<PythonLiteral> literals = PythonLiterals(
                                                   "# 'no'\nx = \"a\\n\\x41\\u00e9\\q\"\ndef f(p='\\'q'):\n    "
                                                   "'''two\nlines''' + rb'\\n' + f\"{p} \\\"x\\\"\"\n")
@@ -253,7 +253,7 @@ TEST(PythonLiteralsTest, AreReadAndNeverRun) {
   EXPECT_FALSE(PythonLiterals("x = 'never ends\n").ok());
 }
 
-TEST(ConfigTest, ListsMustHaveAsManyEntries) {
+TEST(ConfigTest, ListsMustHaveEqualSizes) {
   EXPECT_THAT(ParseConfig("datasets: a,b\ntest_files: x\ndemo_files: ','\n", "c.yaml").status().message(),
               HasSubstr("have 2, 1 and 2 entries"));
   EXPECT_THAT(ParseConfig("datasets: ../nq\ntest_files: x\ndemo_files: ''\n", "c.yaml").status().message(),
@@ -261,7 +261,7 @@ TEST(ConfigTest, ListsMustHaveAsManyEntries) {
   EXPECT_THAT(ParseConfig("a: 1\na: 2\n", "c.yaml").status().message(),
               HasSubstr("c.yaml:2: the key \"a\" is given twice"));
   EXPECT_THAT(ParseConfig("datasets: [a]\n", "c.yaml").status().message(), HasSubstr("c.yaml:1: datasets is a list"));
-  EXPECT_THAT(ParseConfig("", "c.yaml").status().message(), HasSubstr("c.yaml:1: is no list of \"key: value\""));
+  EXPECT_THAT(ParseConfig("", "c.yaml").status().message(), HasSubstr("c.yaml:1: is not a mapping of \"key: value\""));
 }
 
 TEST(ConfigTest, ValuesOutOfRangeAreNamed) {
@@ -273,7 +273,8 @@ TEST(ConfigTest, ValuesOutOfRangeAreNamed) {
            {"seed: 4294967296", "c:4: seed is \"4294967296\": each entry must be a whole number from 0 to 4294967295"},
            {"seed: 99999999999999999999", "c:4: seed is "},
            {"use_chat_template: maybe", "c:4: use_chat_template is \"maybe\": it must be true or false"},
-           {"generation_min_length: 3", "c:4: generation_min_length is \"3\": an answer has no shortest length"},
+           {"generation_min_length: 3",
+            "c:4: generation_min_length is \"3\": a minimum answer length is not supported"},
            {"thinking: true", "c:4: thinking is \"true\": "},
            {"rope_theta: 10000", "c:4: rope_theta is \"10000\": "}}) {
     EXPECT_THAT(ParseConfig(start + line + "\n", "c").status().message(), HasSubstr(words)) << line;
@@ -298,7 +299,7 @@ TEST(ConfigTest, YamlIsReadAsPyYamlReadsIt) {
   EXPECT_EQ(flow.seed, 7u);
 }
 
-TEST(ConfigTest, WhatIsNotSaidIsAsUpstreamHasIt) {
+TEST(ConfigTest, DefaultsEqualUpstream) {
   const ConfigEntry entry = ParseConfig(
                                 "# a comment\ndatasets: a # another\ntest_files: 'b #c'  # one more\n"
                                 "demo_files: ''\nmax_test_samples: null\nshots:\n",
@@ -314,7 +315,7 @@ TEST(ConfigTest, WhatIsNotSaidIsAsUpstreamHasIt) {
   EXPECT_FALSE(entry.chat || entry.stop_newline || entry.stop_new_line || entry.system_message.has_value());
 }
 
-TEST(JsonScanTest, RowsOfLinesAndOfArraysAreTheSame) {
+TEST(JsonScanTest, RowsOfLinesAndOfArraysAreEqual) {
   const fs::path folder = fs::path(testing::TempDir()) / absl::StrCat("json_scan_", getpid());
   const std::vector<std::string> rows = {R"({"a": "]}\"", "b": [1, {"c": 2}]})", R"({"a": 2})", R"({ "b" : null })"};
   WriteAll(folder / "lines", "\n" + absl::StrJoin(rows, "\n\n") + "\n");
@@ -335,7 +336,7 @@ TEST(JsonScanTest, RowsOfLinesAndOfArraysAreTheSame) {
        std::map<std::string, std::string>{{"[{\"a\": 1}, 7]", "row 2: is not a JSON object"},
                                           {"[{\"a\": 1}, {", "row 2: the file ends inside it"},
                                           {"{\"a\": 1}\nnonsense", "row 2: is not"},
-                                          {"{\"a\": 1}{\"a\": 2}\n", "row 1: has more after its object"},
+                                          {"{\"a\": 1}{\"a\": 2}\n", "row 1: has trailing data after its object"},
                                           {"{\"a\": 1\n", "row 1: is not a JSON object"}}) {
     WriteAll(folder / "bad", bytes);
     const auto file = JsonRowFile::Open((folder / "bad").string()).value();

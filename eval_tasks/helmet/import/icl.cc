@@ -17,11 +17,11 @@ namespace varifocal::helmet {
 namespace {
 
 struct LabelSet {
-  const char* name;  // what the dataset's name, in lower case, contains
+  const char* name;  // substring of the dataset's lower-case name
   const char* folder;
   const char* label_field;
   int label_count;
-  const char* test_split;  // null: a tenth of train, drawn
+  const char* test_split;  // null: a random tenth of train
 };
 
 constexpr LabelSet kLabelSets[] = {
@@ -48,7 +48,7 @@ absl::StatusOr<Prompting> IclPrompting(const ConfigEntry&, const Sources& source
 struct LabelledText {
   std::string text;
   int label = 0;
-  Json row;  // as it is in the file
+  Json row;  // as in the file
 };
 
 absl::StatusOr<std::vector<LabelledText>> ReadSplit(const LabelSet& set, const std::string& split, Sources& sources) {
@@ -101,9 +101,8 @@ absl::Status ImportIcl(const ConfigEntry& entry, Sources& sources, const RowSink
         absl::StrCat("the dataset \"", entry.dataset, "\" has no number before \"shot\""));
   }
   if (!absl::StrContains(entry.dataset, "balance") || absl::StrContains(entry.dataset, "natural_label")) {
-    return absl::UnimplementedError(
-        absl::StrCat("\"", entry.dataset,
-                     "\" draws unbalanced examples or natural labels, which no configuration of upstream's asks for"));
+    return absl::UnimplementedError(absl::StrCat(
+        "\"", entry.dataset, "\" uses unbalanced examples or natural labels, which no upstream configuration does"));
   }
   ASSIGN_OR_RETURN(const Template item, sources.texts->Form("icl.item"));
   ASSIGN_OR_RETURN(std::vector<LabelledText> train, ReadSplit(*set, "train", sources));
@@ -150,7 +149,7 @@ absl::Status ImportIcl(const ConfigEntry& entry, Sources& sources, const RowSink
 }  // namespace
 
 std::vector<size_t> BalancedRows(const std::vector<int>& labels, size_t count, uint64_t seed) {
-  std::vector<std::vector<size_t>> by_label;  // labels in the order in which they first stand
+  std::vector<std::vector<size_t>> by_label;  // labels in order of first occurrence
   std::map<int, size_t> place_of;
   for (size_t i = 0; i < labels.size(); ++i) {
     const auto [place, is_new] = place_of.emplace(labels[i], by_label.size());

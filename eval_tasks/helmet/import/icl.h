@@ -7,9 +7,9 @@
 
 namespace varifocal::helmet {
 
-// `count` rows in rounds that hold every label once, in random order; rows of a label repeat when they are too few.
+// `count` rows in rounds that contain every label once, in random order; rows of a label repeat when too few.
 std::vector<size_t> BalancedRows(const std::vector<int>& labels, size_t count, uint64_t seed);
-// What label i is shown as.
+// The displayed number of label i.
 std::vector<int> ShuffledLabels(int label_count, uint64_t seed);
 
 }  // namespace varifocal::helmet

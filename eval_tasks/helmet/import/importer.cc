@@ -37,7 +37,7 @@ absl::Status WriteFile(const std::string& path, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-// Rows of one task and length, written as they come; the file takes its name when it is whole.
+// Rows of one task and length, written incrementally; the file is renamed when complete.
 class RowWriter {
  public:
   static absl::StatusOr<std::unique_ptr<RowWriter>> Open(const std::string& path) {
@@ -96,7 +96,7 @@ std::string TaskName(const FamilyInfo& family, const std::string& dataset) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(family.task_name(dataset)), {{".", "_"}});
 }
 
-// Why a run that upstream's configuration asks for cannot be asked here; empty when it can.
+// Why a run of an upstream configuration is not supported; empty when it is.
 std::string Unaskable(const ConfigEntry& entry) {
   constexpr size_t kNameSizeMax = 60;  // a suite's names have 63, and a second run of the same dataset ends in _2
   if (entry.input_max_length < 1 || entry.input_max_length > kContextLengthMax) {
@@ -144,12 +144,12 @@ class Importer {
     }
     ASSIGN_OR_RETURN(const std::vector<ConfigEntry> entries, ReadConfigs());
     for (const ConfigEntry& entry : entries) RETURN_IF_ERROR(ImportEntry(entry));
-    // A suite has one list of lengths; where the configurations ask a task at fewer of them, it has no questions.
+    // A suite has one list of lengths; a task has no questions at lengths that its configurations lack.
     for (const auto& [suite, tasks] : suites_) {
       for (const SuiteTask& task : tasks) {
         for (int length : suite_lengths_[suite]) {
           LengthEntry& entry = indices_[task.name].lengths[length];
-          if (entry.rows_file.empty() && entry.missing.empty()) entry.missing = "no configuration asks for it";
+          if (entry.rows_file.empty() && entry.missing.empty()) entry.missing = "no configuration has this length";
         }
       }
     }
@@ -191,8 +191,9 @@ class Importer {
       }
     }
     if (entries.empty()) {
-      return absl::InvalidArgumentError(result_.problems.empty() ? "the configurations ask for nothing at these lengths"
-                                                                 : absl::StrJoin(result_.problems, "\n"));
+      return absl::InvalidArgumentError(result_.problems.empty()
+                                            ? "the configurations have no datasets at these lengths"
+                                            : absl::StrJoin(result_.problems, "\n"));
     }
     return entries;
   }
@@ -201,7 +202,7 @@ class Importer {
     const std::string place = absl::StrCat(entry.config, ": ", entry.dataset, " at ", entry.input_max_length);
     const FamilyInfo* family = FindFamily(entry.dataset);
     if (family == nullptr) {
-      result_.problems.push_back(absl::StrCat(place, ": is no dataset that can be imported"));
+      result_.problems.push_back(absl::StrCat(place, ": is not a dataset that can be imported"));
       return absl::OkStatus();
     }
     if (const std::string wrong = Unaskable(entry); !wrong.empty()) {
@@ -228,7 +229,7 @@ class Importer {
     AddToSuite(entry, name, *prompting);
     TaskIndex& index = indices_.emplace(name, std::move(settings)).first->second;
     const auto [place_of_length, is_new] = index.lengths.try_emplace(entry.input_max_length);
-    if (!is_new) return absl::OkStatus();  // another configuration asked for the same
+    if (!is_new) return absl::OkStatus();  // duplicate of another configuration's run
     LengthEntry& length = place_of_length->second;
     length.dataset = entry.dataset;
     length.test_file = entry.test_file;
@@ -243,8 +244,8 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // A task has one setting for all its lengths and one file at each. What is asked otherwise, or of another file at the
-  // same length, is a task of its own: NAME_2, NAME_3, ..
+  // A task has one setting for all its lengths and one file at each. Other settings, or another file at the same length,
+  // make a separate task: NAME_2, NAME_3, ..
   std::string TaskFor(const ConfigEntry& entry, const std::string& name, const TaskIndex& settings) const {
     for (int number = 1;; ++number) {
       const std::string candidate = number == 1 ? name : absl::StrCat(name, "_", number);
@@ -276,7 +277,7 @@ class Importer {
       task.gold_lost_count += !row.gold_survived_length_cut;
       return writer->Add(row);
     }));
-    if (writer->row_count() == 0) return absl::InvalidArgumentError("no row is left after upstream's filters");
+    if (writer->row_count() == 0) return absl::InvalidArgumentError("no rows remain after upstream's filters");
     task.row_count = writer->row_count();
     ASSIGN_OR_RETURN(length.rows_sha256, writer->Finish());
     length.rows_file = absl::StrCat("../rows/", file);

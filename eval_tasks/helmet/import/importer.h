@@ -1,13 +1,13 @@
-// From a checkout of HELMET and its data to suites of ours: rows, task indices, one YAML suite a configuration, and a
-// manifest that says what was read, what was written and what could not be.
+// Converts a checkout of HELMET and its data to suites: rows, task indices, one YAML suite per configuration, and a
+// manifest of files read, files written and problems.
 //
-// A dataset that cannot be imported at a length is a problem in the manifest; everything else is written all the same.
+// A dataset that cannot be imported at a length is a problem in the manifest; everything else is written.
 //
 // Errors: NOT_FOUND and INVALID_ARGUMENT when the checkout has no data.py or a configuration cannot be read; problems
-// of
-//         a dataset are in the result.
-// Cost:   a pass over each data file (about the speed of SHA-256), one row in memory; on disk what is asked: at most
-//         about 4 bytes a prompt token.
+//         of a dataset are in
+//         the result.
+// Cost:   a pass over each data file (about the speed of SHA-256), one row in memory; on disk at most about 4 bytes per
+//         prompt token.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ struct ImportOptions {
   std::string length_tokenizer;      // directory; "" for none
   std::vector<std::string> configs;  // names of configs/NAME.yaml; empty: the families of the paper
   std::vector<int> lengths;          // empty: all
-  bool stop_at_newline = false;      // profile "newline": what upstream's configurations say, not what it does
+  bool stop_at_newline = false;      // profile "newline": as configured upstream, not as implemented
   bool no_chat = false;              // as upstream's --use_chat_template False, for base models
   std::function<void(const std::string& line)> on_progress;
 };
@@ -41,8 +41,8 @@ struct ImportedTask {
 struct ImportResult {
   std::vector<ImportedTask> tasks;
   std::vector<std::string> suites;    // paths
-  std::vector<std::string> changes;   // where upstream's texts are not the known ones
-  std::vector<std::string> problems;  // what is missing, one sentence each
+  std::vector<std::string> changes;   // upstream's texts that differ from the known ones
+  std::vector<std::string> problems;  // one sentence each
 };
 
 absl::StatusOr<ImportResult> ImportHelmet(const ImportOptions& options);

@@ -1,4 +1,4 @@
-// Long documents that upstream cuts by a fixed tokenizer: NarrativeQA, InfiniteBench, Multi-LexSum.
+// Long documents that upstream truncates with a fixed tokenizer: NarrativeQA, InfiniteBench, Multi-LexSum.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -22,9 +22,9 @@ absl::Status NoVisit(int64_t, absl::string_view) { return absl::OkStatus(); }
 // "narrativeqa_7892": the number is the length in tokens.
 std::string NameWithoutNumber(const std::string& dataset) { return dataset.substr(0, dataset.rfind('_')); }
 
-// A document as it is asked: cut to a number of tokens of the length tokenizer, or left out for being too short.
+// A document truncated to a number of tokens of the length tokenizer, or dropped if too short.
 struct MeasuredText {
-  int64_t token_count = 0;  // with the tokens that the tokenizer adds
+  int64_t token_count = 0;  // including the tokenizer's special tokens
   size_t kept_bytes = 0;
   bool is_cut = false;
 };
@@ -35,7 +35,7 @@ class LengthCutter {
     if (sources.length_tokenizer == nullptr) {
       return absl::FailedPreconditionError(absl::StrCat(
           "\"", entry.dataset,
-          "\" is cut by the tokens of Llama 2; name the directory of that tokenizer with --length-tokenizer"));
+          "\" is truncated by tokens of Llama 2; pass the directory of that tokenizer with --length-tokenizer"));
     }
     LengthCutter cutter;
     cutter.tokenizer_ = sources.length_tokenizer;
@@ -48,12 +48,12 @@ class LengthCutter {
     cutter.kept_index_ = cutter.tokens_max_ - postfix_tokens;
     if (cutter.kept_index_ < 0) {
       return absl::InvalidArgumentError(absl::StrCat("\"", entry.dataset, "\" keeps ", cutter.tokens_max_,
-                                                     " tokens; what marks the cut alone has ", postfix_tokens));
+                                                     " tokens; the truncation marker alone has ", postfix_tokens));
     }
     return cutter;
   }
 
-  // Equal documents are measured once.
+  // Equal documents are tokenized once.
   absl::StatusOr<MeasuredText> Measure(const std::string& text) {
     const std::string digest = Sha256Hex(text);
     const auto known = measured_.find(digest);
@@ -87,11 +87,11 @@ class LengthCutter {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::string postfix_;
   int64_t tokens_max_ = 0;
-  int64_t kept_index_ = 0;  // of the last token that is kept
+  int64_t kept_index_ = 0;  // of the last kept token
   std::map<std::string, MeasuredText> measured_;
 };
 
-// The seeds of shuffles without one, as the Hugging Face backend leaves numpy's global state: one for each row mapped.
+// Seeds of unseeded shuffles, from numpy's global state as left by the Hugging Face backend: one per mapped row.
 class ShuffleSeeds {
  public:
   explicit ShuffleSeeds(uint32_t seed) : random_(seed) {}
@@ -117,7 +117,7 @@ absl::StatusOr<std::vector<size_t>> FirstShuffled(size_t row_count, uint32_t see
   std::vector<size_t> order = NumpyRandom(seed).Permutation(row_count);
   if (order.size() < static_cast<size_t>(count)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(place, ": there are ", order.size(), " demonstrations to choose from; ", count, " are asked for"));
+        absl::StrCat(place, ": there are ", order.size(), " demonstrations to choose from; ", count, " are required"));
   }
   order.resize(static_cast<size_t>(count));
   return order;
@@ -232,7 +232,7 @@ absl::StatusOr<Prompting> InfBenchPrompting(const ConfigEntry& entry, const Sour
   return prompting;
 }
 
-// What a row's demonstration shows and what the row itself is judged by.
+// The question and answers of a row, for its demonstration and scoring.
 struct InfBenchQuestion {
   std::string question;
   std::string options;
@@ -242,7 +242,7 @@ struct InfBenchQuestion {
 absl::StatusOr<InfBenchQuestion> QuestionOf(const RowView& row, bool is_choice, const Template& options_form) {
   InfBenchQuestion question;
   if (row.json().contains("input") && row.json()["input"].is_null()) {
-    question.question = "None";  // as upstream shows it; summaries have no question
+    question.question = "None";  // as in upstream; summaries have no question
   } else {
     ASSIGN_OR_RETURN(question.question, row.Str("input"));
   }
@@ -389,7 +389,7 @@ absl::Status ImportMultiLexSum(const ConfigEntry& entry, Sources& sources, const
     const RowView row(std::move(json), test.file->PlaceOf(test.rows[i]));
     ASSIGN_OR_RETURN(const std::string context, JoinedSources(row));
     ASSIGN_OR_RETURN(const MeasuredText measured, cutter.Measure(context));
-    // Every row of train, and then of this split, has drawn before this one.
+    // All rows of train, and earlier rows of this split, draw before this one.
     if (measured.token_count >= kTokensMin) chosen.push_back({test.rows[i], train.rows.size() + i});
   }
   std::vector<size_t> order(chosen.size());

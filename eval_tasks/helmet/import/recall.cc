@@ -68,7 +68,7 @@ absl::Status ImportJsonKv(const ConfigEntry& entry, Sources& sources, const RowS
 
 bool IsRuler(const std::string& dataset) { return absl::StrContains(dataset, "ruler"); }
 
-// The prefix of the dataset's texts; nothing for a subtask that upstream does not have.
+// The prefix of the dataset's texts; nullopt for an unknown subtask.
 std::string RulerTexts(const std::string& dataset) {
   constexpr std::pair<const char*, const char*> kSubtasks[] = {
       {"niah_mv", "ruler_mv"}, {"niah_mq", "ruler_mv"}, {"niah", "ruler_niah"}, {"vt", "ruler_vt"},

@@ -1,4 +1,4 @@
-// For tests: the small release (testing_release.h) in a folder of its own, imported and opened as tasks.
+// Test fixture: the small release (testing_release.h) in its own directory, imported and opened as tasks.
 #pragma once
 
 #include <filesystem>

@@ -19,7 +19,7 @@ namespace {
 
 std::string SameName(const std::string& dataset) { return dataset; }
 
-// "alce_asqa_345": the number says how many documents there are, which is the length.
+// "alce_asqa_345": the number of documents, which determines the length.
 std::string NameWithoutNumber(const std::string& dataset) { return dataset.substr(0, dataset.rfind('_')); }
 
 std::string ShortDigest(absl::string_view text) { return Sha256Hex(text).substr(0, 16); }
@@ -54,15 +54,15 @@ absl::StatusOr<std::string> Passages(const Template& form, const RowView& row) {
   return absl::StrJoin(texts, "\n\n");
 }
 
-// Keys of a file's rows, and which rows are popular little enough to count.
+// Keys of a file's rows, and the rows below the popularity threshold.
 struct KeyedRows {
   std::unique_ptr<JsonRowFile> file;
-  std::string key;           // the field: id where a row of the test file has one, else question
+  std::string key;           // the field: id if any row of the test file has one, else question
   std::vector<Json> keys;    // of each row
-  std::vector<size_t> rows;  // that count
+  std::vector<size_t> rows;  // below the threshold
 };
 
-// `key`: the field, where another file's columns have decided it.
+// `key`: the field, where determined by another file's columns.
 absl::StatusOr<KeyedRows> ReadKeys(const std::string& path, const std::string& dataset, Sources& sources,
                                    const std::string& key = "") {
   KeyedRows keyed;
@@ -82,13 +82,13 @@ absl::StatusOr<KeyedRows> ReadKeys(const std::string& path, const std::string& d
                                    },
                                    RowsFieldOf(path)));
   keyed.key = !key.empty() ? key : has_id ? "id" : "question";
-  std::map<Json, std::pair<std::string, size_t>> question_of;  // an id, and the first row that has it
+  std::map<Json, std::pair<std::string, size_t>> question_of;  // by id: the question and its first row
   for (size_t i = 0; i < fields.size(); ++i) {
     const RowView row(std::move(fields[i]), keyed.file->PlaceOf(i));
     ASSIGN_OR_RETURN(const Json* id, row.Field(keyed.key));
     if (!id->is_string() && !id->is_number_integer()) return row.Error(keyed.key, "is no text and no whole number");
     keyed.keys.push_back(*id);
-    // Rows repeat a question, with the answer at other depths; an id that stands for two is a mistake.
+    // Rows repeat a question with the answer at other depths; an id with two questions is an error.
     if (keyed.key == "id") {
       ASSIGN_OR_RETURN(const std::string question, row.Str("question"));
       const auto [earlier, is_new] = question_of.emplace(*id, std::make_pair(question, i + 1));
@@ -107,7 +107,7 @@ absl::StatusOr<KeyedRows> ReadKeys(const std::string& path, const std::string& d
   return keyed;
 }
 
-// The rows whose key is among max_test_samples keys that Python's random module draws; in file order.
+// The rows whose key is among max_test_samples keys drawn with Python's random module; in file order.
 std::vector<size_t> SampleByKey(const KeyedRows& keyed, const ConfigEntry& entry) {
   if (!entry.max_test_samples.has_value()) return keyed.rows;
   std::set<Json> keys;
@@ -127,7 +127,7 @@ std::string KeyText(const Json& key) { return key.is_string() ? key.get<std::str
 
 absl::Status TooFewDemos(const std::string& place, size_t found, int shots) {
   return absl::InvalidArgumentError(
-      absl::StrCat(place, ": there are ", found, " demonstrations to choose from; ", shots, " are asked for"));
+      absl::StrCat(place, ": there are ", found, " demonstrations to choose from; ", shots, " are required"));
 }
 
 absl::Status ImportQa(const ConfigEntry& entry, Sources& sources, const RowSink& sink) {
@@ -135,7 +135,7 @@ absl::Status ImportQa(const ConfigEntry& entry, Sources& sources, const RowSink&
   ASSIGN_OR_RETURN(const Template demo, sources.texts->Form("qa.demo"));
   ASSIGN_OR_RETURN(const KeyedRows test, ReadKeys(sources.Resolve(entry.test_file), entry.dataset, sources));
   ASSIGN_OR_RETURN(const KeyedRows pool, ReadKeys(sources.Resolve(entry.demo_file), entry.dataset, sources, test.key));
-  std::map<size_t, std::string> demo_texts;  // made when first chosen
+  std::map<size_t, std::string> demo_texts;  // rendered on first use
   auto demo_text = [&](size_t index) -> absl::StatusOr<std::string> {
     const auto made = demo_texts.find(index);
     if (made != demo_texts.end()) return made->second;
@@ -200,7 +200,7 @@ absl::StatusOr<Prompting> RerankPrompting(const ConfigEntry&, const Sources& sou
   return prompting;
 }
 
-// Ids by falling label, equals in file order, joined by " > "; and the labels.
+// Ids by descending label, ties in file order, joined by " > "; and the labels.
 absl::StatusOr<std::string> GoldRanking(const RowView& row, Json* labels) {
   ASSIGN_OR_RETURN(const Json* ctxs, row.List("ctxs"));
   std::vector<std::pair<int64_t, std::string>> ranking;
@@ -368,7 +368,7 @@ absl::Status ImportAlce(const ConfigEntry& entry, Sources& sources, const RowSin
                                                               ? ids.Add(id_field, fields[id_field], number)
                                                               : absl::OkStatus();
                                                  }));
-  // Every row draws its demonstrations, in file order, before any is chosen.
+  // All rows draw their demonstrations, in file order, before rows are selected.
   PythonRandom random(entry.seed);
   std::vector<std::vector<size_t>> drawn;
   for (size_t i = 0; i < file->places().size(); ++i) drawn.push_back(random.Sample(demo_texts.size(), shots));

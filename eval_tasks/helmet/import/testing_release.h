@@ -1,4 +1,4 @@
-// For tests: the small release of invented contents (testdata/fixture.json), written out as files.
+// Test fixture: the small synthetic release (testdata/fixture.json), written as files.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace varifocal::helmet {
 
 inline constexpr char kReleaseFolder[] = "eval_tasks/helmet/import/testdata";
 
-// {"$repeat": [text, n]} and {"$concat": [..]} written out.
+// Expands {"$repeat": [text, n]} and {"$concat": [..]}.
 inline Json Expanded(const Json& value) {
   if (value.is_object() && value.contains("$repeat")) {
     std::string text;

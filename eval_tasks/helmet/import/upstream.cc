@@ -122,7 +122,7 @@ bool IsNameCharacter(char c) { return absl::ascii_isalnum(static_cast<unsigned c
 
 void AppendCodePoint(uint32_t point, std::string& out) { out += ToUtf8(PythonText{static_cast<CodePoint>(point)}); }
 
-// Reads the literal whose quote is at `at`; leaves `at` behind it.
+// Parses the literal whose quote is at `at`; advances `at` past it.
 class LiteralReader {
  public:
   explicit LiteralReader(absl::string_view source) : source_(source) {}
@@ -166,7 +166,7 @@ class LiteralReader {
     } else if (hex != kHex.end() && absl::SimpleHexAtoi(source_.substr(at + 2, hex->second), &point)) {
       AppendCodePoint(point, text);
       at += 2 + hex->second;
-    } else {  // not an escape: both characters stay
+    } else {  // not an escape: both characters are kept
       absl::StrAppend(&text, source_.substr(at, 2));
       at += 2;
     }

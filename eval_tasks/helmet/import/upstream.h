@@ -1,11 +1,11 @@
-// What the importer takes from a user's checkout of HELMET: string constants of data.py and prompt files (configurations:
-// config.h).
+// Parts of a user's checkout of HELMET:
+// string constants of data.py and prompt files (configurations: config.h).
 //
-// Nothing is executed. data.py is read as a row of string literals in functions; each text that a prompt needs is known
-// by the SHA-256 it had at commit 4526dfb, and where that is not found, by its place among the function's literals, if
-// its slots are the expected ones. So our repository holds no sentence of upstream's, and a change there is told.
+// Nothing is executed. data.py is parsed as string literals in functions; each text used in a prompt is identified by its
+// SHA-256 at commit 4526dfb, and if not found, by its index among the function's literals, provided its slots are the
+// expected ones. So this repository contains no text of upstream, and changes there are reported.
 //
-// Errors: NOT_FOUND for a missing file; INVALID_ARGUMENT with file, line, and what does not match.
+// Errors: NOT_FOUND for a missing file; INVALID_ARGUMENT with file, line, and the mismatch.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@
 
 namespace varifocal::helmet {
 
-// A string literal of a Python file, its escapes resolved; an f-string as it stands between its quotes.
+// A string literal of a Python file with escapes resolved; an f-string verbatim.
 struct PythonLiteral {
   std::string function;  // the top-level function or class before it; "" at the top
   int line = 0;
@@ -28,7 +28,7 @@ struct PythonLiteral {
 };
 absl::StatusOr<std::vector<PythonLiteral>> PythonLiterals(absl::string_view source);
 
-// A text that upstream had another wording of at the known commit, or that could not be found at all.
+// A text that differs from the known commit, or that was not found.
 struct TextChange {
   std::string id;
   std::string sha256;  // empty: not found

@@ -1,4 +1,4 @@
-// The tables of attention variants and overrides: every row is read, labelled, written back and combined.
+// The tables of attention variants and overrides: every row is parsed, labelled, serialized and combined.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,7 @@ TEST(AttentionTableTest, EveryRowHasACanonicalFormALabelAndTensors) {
       EXPECT_EQ(setting->AnnotationBytes(), c.annotation_bytes) << c.text;
       EXPECT_EQ(setting->Tensors(Model(), 0).size(), c.tensor_count) << c.text;
       EXPECT_EQ(setting->NeedsWholePrompt(), c.whole_prompt) << c.text;
-      EXPECT_TRUE(labels.insert(setting->Label()).second) << "two settings are called " << setting->Label();
+      EXPECT_TRUE(labels.insert(setting->Label()).second) << "two settings have the label " << setting->Label();
     }
   }
 }
@@ -123,7 +123,7 @@ TEST(AttentionTableTest, Refusals) {
               HasSubstr("all 3 layers of the model have a window"));
 }
 
-TEST(AttentionOverrideTest, ReplaceTheSettingOfTheirKey) {
+TEST(AttentionOverrideTest, OverridesReplaceTheSettingOfTheirKey) {
   const auto constant = *Read(R"({"focal_attention":{"mode":"constant","temperature":0.4}})");
   EXPECT_EQ(constant.With({}, Model())->json(), constant.json());
   EXPECT_EQ(constant.With(RunTimeTemperature({0.7}), Model())->Label(), "focal t=0.7");
@@ -141,7 +141,7 @@ TEST(AttentionOverrideTest, Refusals) {
   };
   EXPECT_THAT(message(learned, {{"t", 0.7}}), HasSubstr("is learned (focal tau=[2,3] causal) and cannot be replaced"));
   EXPECT_THAT(message(learned, {{"full-t", 0.7}}), HasSubstr("cannot be replaced"));
-  EXPECT_THAT(message(AttentionSetting(), {{"sharp", 1}}), HasSubstr("there are: t, full-t, log-n"));
+  EXPECT_THAT(message(AttentionSetting(), {{"sharp", 1}}), HasSubstr("supported are: t, full-t, log-n"));
   EXPECT_THAT(message(AttentionSetting(), RunTimeTemperature({1, 1})), HasSubstr("has 2 entries; it must have 1 or 3"));
   EXPECT_THAT(message(AttentionSetting(), {{"t", 0}}), HasSubstr("is 0; a temperature must be positive and finite"));
   EXPECT_THAT(message(AttentionSetting(), {{"full-t", "x"}}), HasSubstr("must be a number"));

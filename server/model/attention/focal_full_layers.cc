@@ -1,6 +1,6 @@
-// Focal attention in full layers alone: softmax(q.k * scale / t) where a layer sees all keys, the baseline where it has
-// a window. Sliding-window layers see few keys whatever the context length, so that a temperature for long contexts is
-// a question of the full layers.
+// Focal attention in full layers only: softmax(q.k * scale / t) in layers that see all keys, the baseline in layers with
+// a sliding window. Window layers see few keys at every context length, so a temperature for long contexts concerns the
+// full layers only.
 //
 //   "focal_attention": {"mode": "full_layers_only", "temperature": 0.4}
 //

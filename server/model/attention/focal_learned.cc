@@ -1,6 +1,6 @@
 // Focal attention with a learned temperature per layer and query row: softmax(q.k / tau),
 //
-//   tau = clip(mean(x.w + b), tau_min, tau_max), x what q_proj sees
+//   tau = clip(mean(x.w + b), tau_min, tau_max), x the input of q_proj
 //   "focal_attention": {"mode": "learned", "tau_min": 3.5, "tau_max": 8.0, "tau_mean": "causal"}
 //
 // `tau_mean` is causal (rows up to the query), token (the row alone) or sequence (the whole prompt; not causal).

@@ -3,10 +3,10 @@
 //   "focus_attention": {"group_count": 8, "top_k": 2, "window": 128, "bias": "calibrated"}
 //
 // and optionally "routing_dim" (16), "assignment_temperature" (0.1), "layers" (every layer without a window),
-// "trained_context_length" and "regime". Tensors of each of the layers: focus.projection.weight [R, M],
+// "trained_context_length" and "regime". Tensors of each of these layers: focus.projection.weight [R, M],
 // focus.centroids [K, R] and, where calibrated, focus.group_bias [K]. The run-time overrides are `focus-top-k` and
-// `focus-window`; tokens keep their ranking of groups, so nothing that was learned is replaced.
-// Source: arXiv 2604.03260; docs/decisions/0035 has what the paper leaves open.
+// `focus-window`; the ranking of groups of a token is unchanged, so no learned value is replaced.
+// Source: arXiv 2604.03260; docs/decisions/0035 lists what the paper leaves open.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -50,9 +50,9 @@ struct FocusParams {
   int routing_dim = 0;
   double temperature = 0;
   const NamedBias* bias = nullptr;
-  std::vector<int64_t> layers;  // rising
+  std::vector<int64_t> layers;  // ascending
   std::optional<int64_t> trained_context_length;
-  std::string regime;            // empty: not stated
+  std::string regime;            // empty: unknown
   std::vector<int64_t> windows;  // of the model's layers
 };
 
@@ -86,7 +86,7 @@ class Focus : public AttentionVariant {
   }
   int64_t AnnotationBytes() const override { return kernels::GroupAnnotationBytes(bias(), params_.group_count); }
   bool ReadsAllPages(int64_t layer) const override { return bias() != GroupBias::kStored && IsListed(layer); }
-  // Asked of the checkpoint's own setting: where collecting does not pay, pages keep the layout of dense attention.
+  // Depends on the checkpoint's own setting: where collecting keys is not faster, pages keep the dense layout.
   bool CollectsKeys(int64_t layer) const override {
     return IsListed(layer) && params_.top_k <= kernels::GatherTopKMax(params_.group_count);
   }
@@ -152,7 +152,7 @@ absl::StatusOr<std::vector<int64_t>> ReadLayers(ConfigReader& reader, const Atte
     }
     if (!layers.empty() && item.get<int64_t>() <= layers.back()) {
       return absl::InvalidArgumentError(absl::StrCat(name, " has ", item.get<int64_t>(), " after ", layers.back(),
-                                                     "; layers must rise and not repeat"));
+                                                     "; layers must be in ascending order without duplicates"));
     }
     layers.push_back(item.get<int64_t>());
   }

@@ -1,11 +1,11 @@
-// Scores that grow with the number of visible keys n, so that attention does not flatten over long contexts:
+// Scales scores with the number of visible keys n, so that attention does not flatten over long contexts:
 //
 //   constant:  softmax(q.k * scale * ln n / ln N), N the trained length             (log-n scaling, Qwen v1)
 //   learned:   softmax(q.k * scale * s_h * ln n), s_h a number per layer and head   (SSMax, arXiv 2501.19399)
 //
 //   "log_n_attention": {"mode": "constant", "trained_length": 4096}  or  {"mode": "learned"}
 //
-// n counts the keys of the row's mask, the window of a window layer included. A temperature divides the scale as
+// n counts the keys of the row's mask (in a window layer, of the window). A temperature divides the scale as
 // elsewhere. Tensor of each layer where learned: log_n_scale.weight [H]. The run-time override is `log-n`, its value
 // the trained length.
 #include <cmath>

@@ -12,11 +12,11 @@
 
 namespace varifocal {
 
-// A number, or a list of 1 or exactly L numbers, positive and finite. `name` is what messages call it.
+// A number, or a list of 1 or exactly L numbers, positive and finite. `name` is used in messages.
 // Returns L numbers.
 absl::StatusOr<std::vector<double>> ReadTemperatures(const Json& value, int64_t layer_count, absl::string_view name);
 
-// A whole number in the range; it may come as a float, as over the wire. `name` is what messages call it.
+// A whole number in the range; may be encoded as a float, as on the wire. `name` is used in messages.
 absl::StatusOr<int64_t> WholeNumber(absl::string_view name, const Json& value, IntRange range);
 
 // One number where all are equal, else the list.

@@ -46,7 +46,7 @@ std::vector<const char*> ConfigKeys() {
   return keys;
 }
 
-// Two variants that both set the scale of every row have no meaning together.
+// At most one variant may set the scale of every row.
 absl::Status CheckTogether(const std::vector<AttentionSetting::Part>& parts) {
   const AttentionSetting::Part* first = nullptr;
   for (const AttentionSetting::Part& part : parts) {
@@ -54,7 +54,7 @@ absl::Status CheckTogether(const std::vector<AttentionSetting::Part>& parts) {
     if (first != nullptr) {
       return absl::InvalidArgumentError(absl::StrCat("\"", first->row->config_key, "\" (", first->variant->Label(),
                                                      ") and \"", part.row->config_key, "\" (", part.variant->Label(),
-                                                     ") both replace the softmax scale of each row; one must go"));
+                                                     ") both replace the softmax scale of each row; remove one"));
     }
     first = &part;
   }
@@ -124,7 +124,7 @@ absl::StatusOr<AttentionSetting> AttentionSetting::With(const AttentionOverrides
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return given.name == r.name; });
     if (row == rows.end()) {
       return WithReason(absl::InvalidArgumentError(absl::StrCat(
-                            "\"", given.name, "\" is no run-time attention setting; there are: ",
+                            "\"", given.name, "\" is not a run-time attention setting; supported are: ",
                             absl::StrJoin(rows, ", ", [](std::string* out, const auto& r) { out->append(r.name); }))),
                         ErrorReason::kBadAttentionOverride, {{"field", "attention_overrides"}});
     }
@@ -134,7 +134,7 @@ absl::StatusOr<AttentionSetting> AttentionSetting::With(const AttentionOverrides
     const auto [other, is_first] = replaced.emplace(row->config_key, given.name);
     if (!row->edits && !is_first) {
       return fail(absl::InvalidArgumentError(absl::StrCat("\"", other->second, "\" and \"", given.name,
-                                                          "\" both replace \"", row->config_key, "\"; one must go")));
+                                                          "\" both replace \"", row->config_key, "\"; remove one")));
     }
     absl::StatusOr<AttentionSetting> next = setting.Replaced(*row, given.value, model);
     if (!next.ok()) return fail(next.status());

@@ -1,6 +1,6 @@
-// The attention setting of a model or a request: the variants that apply, in table order. None is the baseline.
+// The attention setting of a model or a request: the active variants, in table order. None is the baseline.
 //
-// Errors: INVALID_ARGUMENT naming the key, its value and the limit; UNIMPLEMENTED for keys of no row.
+// Errors: INVALID_ARGUMENT naming the key, its value and the limit; UNIMPLEMENTED for unknown keys.
 // Threads: immutable; copies share the variants.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace varifocal {
 
 using AttentionOverrides = std::vector<AttentionOverride>;
 
-// The override `t`: one number for all layers or one per layer; no numbers give no override.
+// The override `t`: one number for all layers or one per layer; empty: no override.
 AttentionOverrides RunTimeTemperature(absl::Span<const double> temperatures);
 
 class AttentionSetting {
@@ -34,13 +34,13 @@ class AttentionSetting {
   // The baseline.
   AttentionSetting() : AttentionSetting(std::vector<Part>()) {}
 
-  // Takes the attention keys of config.json.
+  // Parses the attention keys of config.json.
   static absl::StatusOr<AttentionSetting> Read(ConfigReader& reader, const AttentionModel& model);
-  // `json` has attention keys alone, as json() writes them.
+  // `json` has attention keys only, as returned by json().
   static absl::StatusOr<AttentionSetting> FromJson(const Json& json, const AttentionModel& model);
 
-  // Under run-time overrides, applied in order. An override replaces or edits the variant of the same config key; a
-  // learned one cannot be replaced, and two cannot replace the same one. Errors name reason and field.
+  // Applies run-time overrides in order. An override replaces or edits the variant of the same config key; a learned one
+  // cannot be replaced, and two cannot replace the same one. Errors have reason and field.
   absl::StatusOr<AttentionSetting> With(const AttentionOverrides& overrides, const AttentionModel& model) const;
 
   // The attention keys of config.json in canonical form; "{}" for the baseline. Equal settings have equal JSON: it is
@@ -59,9 +59,9 @@ class AttentionSetting {
   bool CountsBounds() const;
   int64_t AnnotationBytes() const;
 
-  // Of a layer: those of each part, part after part.
+  // Of a layer: those of each part, concatenated.
   std::vector<AttentionTensor> Tensors(const AttentionModel& model, int64_t layer) const;
-  // The terms of `step`'s layer. step.tensors has all of Tensors().
+  // The terms of `step`'s layer. step.tensors is parallel to Tensors().
   absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const;
 
  private:

@@ -1,11 +1,11 @@
-// One attention variant: what its keys in config.json mean, what it stores, and which terms it gives the kernels.
+// One attention variant: its keys in config.json, its tensors and annotations, and its terms for the kernels.
 //
-// A variant is a file here and a row in variants.cc. The table is the only list: config reading, tensors, page
-// annotations, the terms of a layer, labels and identities all follow from it.
+// A variant is a file here and a row in variants.cc. The table is the only list: config parsing, tensors, page
+// annotations, the terms of a layer, labels and identities are derived from it.
 //
-//   weights of a query row = softmax(q.k * scale) over the keys that its mask lets it see
+//   weights of a query row = softmax(q.k * scale) over the keys visible under its mask
 //
-// where `scale` begins as the layer's own (d^-1/2, or the architecture's) and each variant of a setting changes the
+// where `scale` is initially the layer's own (d^-1/2, or the architecture's) and each variant of a setting modifies the
 // terms in table order.
 //
 // Threads: a variant is immutable; Prepare runs on the engine's thread.
@@ -28,7 +28,7 @@
 
 namespace varifocal {
 
-// What a variant may depend on besides its own keys.
+// Model properties that a variant may depend on besides its own keys.
 struct AttentionModel {
   int64_t layer_count = 0;       // L
   int64_t head_count = 0;        // H, query heads
@@ -36,13 +36,13 @@ struct AttentionModel {
   std::vector<int64_t> windows;  // [L]; 0: a full layer
 };
 
-// A tensor stored with a layer: name behind the attention module's prefix, such as "tau_proj.weight", and shape.
+// A tensor stored with a layer: name after the attention module's prefix, such as "tau_proj.weight", and shape.
 struct AttentionTensor {
   std::string name;
   std::vector<int64_t> shape;  // of one or two dimensions, never transposed
   bool required = true;
-  bool positive = false;  // every number must be above 0
-  bool stored = true;     // false: this layer has none
+  bool positive = false;  // all values must be above 0
+  bool stored = true;     // false: absent in this layer
 };
 
 // One of Tensors(), loaded.
@@ -51,7 +51,7 @@ struct LoadedAttentionTensor {
   float first = 0;                          // its first number, for the host; 0 where absent
 };
 
-// What the kernels take: softmax(q.k * scale / temperature), or row_scales in place of the scale, times head_scales.
+// Terms for the kernels: softmax(q.k * scale / temperature), or row_scales in place of the scale, times head_scales.
 struct AttentionTerms {
   double scale = 0;                          // of the layer, before any temperature
   double temperature = 1;                    // divides it
@@ -60,53 +60,53 @@ struct AttentionTerms {
   std::optional<kernels::GroupTest> groups;  // a mask by groups; none unless a variant sets it
 };
 
-// One layer of one step, as Prepare sees it.
+// One layer of one step, the input of Prepare.
 struct AttentionStep {
   kernels::Backend& backend;
   kernels::Workspace& workspace;
   const kernels::Batch& batch;
   int64_t layer = 0;
-  kernels::Slice x;                 // operands [T, M]: what q_proj sees
+  kernels::Slice x;                 // operands [T, M]: the input of q_proj
   kernels::KvPool* pool = nullptr;  // of the layer's page group
   int page_group = 0;
   int pool_layer = 0;                               // the layer within the pool
   int annotation_offset = 0;                        // of the variant's annotation
-  absl::Span<const LoadedAttentionTensor> tensors;  // Tensors() of the variant, in that order
-  kernels::Slice row_scales;                        // f32 [T]: memory that a variant may fill and name in its terms
-  kernels::Slice bound_counts;  // uint32 [sequences, 2]: rows at the lower and at the upper bound, added up
+  absl::Span<const LoadedAttentionTensor> tensors;  // parallel to Tensors() of the variant
+  kernels::Slice row_scales;    // f32 [T]: scratch that a variant may fill and reference in its terms
+  kernels::Slice bound_counts;  // uint32 [sequences, 2]: rows at the lower and at the upper bound, accumulated
 };
 
 class AttentionVariant {
  public:
   virtual ~AttentionVariant() = default;
 
-  // What config.json has under the row's key, canonical: defaults written out, equal settings give equal JSON.
+  // The value of the row's key in config.json in canonical form: with defaults; equal settings have equal JSON.
   virtual Json ToJson() const = 0;
   // Short and unique among settings: "focal t=0.4".
   virtual std::string Label() const = 0;
 
   // The same tensors in the same order for every layer.
   virtual std::vector<AttentionTensor> Tensors(const AttentionModel&, int64_t /*layer*/) const { return {}; }
-  // Bytes kept per token and layer beside keys and values; operations of the kernels write them.
+  // Bytes stored per token and layer in addition to keys and values; written by the kernels.
   virtual int64_t AnnotationBytes() const { return 0; }
-  // Whether a page's annotations go on from those of the page before it, which therefore stays.
+  // Whether a page's annotations depend on those of the page before it, which is therefore kept.
   virtual bool ReadsPreviousPage() const { return false; }
-  // Whether the annotations of all earlier pages of the layer are read, which therefore stay, in window layers too.
+  // Whether the annotations of all earlier pages of the layer are read, which are therefore kept, also in window layers.
   virtual bool ReadsAllPages(int64_t /*layer*/) const { return false; }
-  // Whether keys of the layer are collected by groups (KvShape::collects_keys), and the most groups per token with which
+  // Whether keys of the layer are collected by groups (KvShape::collects_keys), and the maximum groups per token for which
   // they are (StepShape::gather_top_k_max; above 0 where there are groups), overrides included.
   virtual bool CollectsKeys(int64_t /*layer*/) const { return false; }
   virtual int GatherTopKMax() const { return 0; }
-  // Beyond it a result is extrapolated.
+  // Results beyond this length are marked extrapolated.
   virtual std::optional<int64_t> TrainedContextLength() const { return std::nullopt; }
-  // Not empty when no row can attend before the whole prompt is known: no chunks and no prefix reuse. The sentence is
-  // recorded with every result.
+  // Not empty when attention needs the whole prompt: no chunked prefill and no prefix reuse. The sentence is recorded with
+  // every result.
   virtual std::string WholePromptReason() const { return ""; }
   // Whether Prepare counts rows at bounds.
   virtual bool CountsBounds() const { return false; }
   // Whether Prepare sets row_scales; at most one variant of a setting may.
   virtual bool SetsRowScales() const { return false; }
-  // A learned variant cannot be replaced at run time; an override may change how it is applied.
+  // A learned variant cannot be replaced at run time; an override may change its application.
   virtual bool IsLearned() const { return false; }
 
   virtual absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const = 0;
@@ -116,27 +116,27 @@ using AttentionVariantPtr = std::shared_ptr<const AttentionVariant>;
 
 // A row of the table of variants.
 struct AttentionVariantRow {
-  const char* config_key;  // in config.json, an object
-  const char* mode;        // its "mode"; null: it has none
-  // Reads what is beside "mode"; the caller refuses keys that were not read.
+  const char* config_key;  // of config.json; its value is an object
+  const char* mode;        // its "mode"; null: none
+  // Parses the keys other than "mode"; the caller rejects keys that were not read.
   absl::StatusOr<AttentionVariantPtr> (*read)(ConfigReader& reader, const AttentionModel& model);
 };
 
-// A setting of one request in place of the checkpoint's: `NAME@t=0.7`.
+// A setting of one request that overrides the checkpoint's: `NAME@t=0.7`.
 struct AttentionOverride {
   std::string name;  // a row of AttentionOverrideRows()
   Json value;
 };
 
-// A row of the table of run-time overrides: what config.json would have under `config_key` in place of what the
-// checkpoint has there. Errors carry the row's reason and request field.
+// A row of the table of run-time overrides: replaces the value under `config_key` of the checkpoint's config.json.
+// Errors have the row's reason and request field.
 struct AttentionOverrideRow {
   const char* name;
   const char* config_key;
   ErrorReason reason;
   const char* field;
-  // `current` is null where the checkpoint has nothing. One that edits it may be set beside others of the key; of those
-  // that replace it, one may be set.
+  // `current` is null where the checkpoint has none. Several overrides that edit the value of one key may be combined; at
+  // most one may replace it.
   bool edits;
   absl::StatusOr<Json> (*make)(const Json& current, const Json& value, const AttentionModel& model);
 };

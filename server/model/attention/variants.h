@@ -6,11 +6,11 @@
 
 namespace varifocal {
 
-// In the order in which terms are prepared.
+// In the order of Prepare.
 absl::Span<const AttentionVariantRow> AttentionVariantRows();
 absl::Span<const AttentionOverrideRow> AttentionOverrideRows();
 
-// The rows, each defined in the file of its name.
+// The rows, each defined in the named file.
 extern const AttentionVariantRow kFocalConstant;                   // focal_constant.cc
 extern const AttentionVariantRow kFocalFullLayers;                 // focal_full_layers.cc
 extern const AttentionVariantRow kFocalLearned;                    // focal_learned.cc

@@ -1,19 +1,19 @@
-#include "server/model/weight_shelf.h"
+#include "server/model/weight_cache.h"
 
 namespace varifocal {
 
-WeightShelf& WeightShelf::Get() {
-  static auto& shelf = *new WeightShelf;
-  return shelf;
+WeightCache& WeightCache::Get() {
+  static auto& cache = *new WeightCache;
+  return cache;
 }
 
-std::shared_ptr<kernels::Weight> WeightShelf::Find(const kernels::Backend& backend, const Sha256Digest& content) const {
+std::shared_ptr<kernels::Weight> WeightCache::Find(const kernels::Backend& backend, const Sha256Digest& content) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = weights_.find({&backend, content});
   return found == weights_.end() ? nullptr : found->second.lock();
 }
 
-std::shared_ptr<kernels::Weight> WeightShelf::Put(const kernels::Backend& backend, const Sha256Digest& content,
+std::shared_ptr<kernels::Weight> WeightCache::Put(const kernels::Backend& backend, const Sha256Digest& content,
                                                   std::unique_ptr<kernels::Weight> weight) {
   std::shared_ptr<kernels::Weight> packed = std::move(weight);
   std::lock_guard<std::mutex> lock(mutex_);

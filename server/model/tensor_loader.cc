@@ -1,4 +1,4 @@
-#include "server/model/tensor_taker.h"
+#include "server/model/tensor_loader.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "server/model/kernel_status.h"
-#include "server/model/weight_shelf.h"
+#include "server/model/weight_cache.h"
 
 namespace varifocal {
 namespace {
@@ -45,7 +45,7 @@ std::vector<kernels::HostMatrix> PartsOf(const Stack& stack) {
 
 }  // namespace
 
-const TensorView* TensorTaker::Take(const std::string& name, std::vector<int64_t> shape) {
+const TensorView* TensorLoader::Take(const std::string& name, std::vector<int64_t> shape) {
   taken_.insert(name);
   const auto it = source_.tensors().find(name);
   if (it == source_.tensors().end()) {
@@ -66,29 +66,29 @@ const TensorView* TensorTaker::Take(const std::string& name, std::vector<int64_t
   return &tensor;
 }
 
-const TensorView* TensorTaker::TakeIfPresent(const std::string& name, std::vector<int64_t> shape) {
+const TensorView* TensorLoader::TakeIfPresent(const std::string& name, std::vector<int64_t> shape) {
   return Holds(name) ? Take(name, std::move(shape)) : nullptr;
 }
 
-void TensorTaker::Fail(std::string message) {
+void TensorLoader::Fail(std::string message) {
   if (status_.ok()) status_ = absl::InvalidArgumentError(std::move(message));
 }
 
-absl::Status TensorTaker::Finish() const {
+absl::Status TensorLoader::Finish() const {
   RETURN_IF_ERROR(status_);
-  if (!missing_.empty()) return Listed("the weights lack", missing_);
+  if (!missing_.empty()) return Listed("missing", missing_);
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : source_.tensors()) {
     if (!taken_.contains(name)) unexpected.push_back(name);
   }
-  if (!unexpected.empty()) return Listed("the weights hold, and the config does not explain,", unexpected);
+  if (!unexpected.empty()) return Listed("not implied by the config:", unexpected);
   return absl::OkStatus();
 }
 
 kernels::HostMatrix RowsOf(const TensorView& tensor, int64_t first, int64_t count) {
   kernels::HostMatrix part = ToHostMatrix(tensor);
   const bool is_vector = tensor.shape.size() == 1;
-  VF_CHECK(first >= 0 && first + count <= tensor.shape[0], "rows lie inside their tensor");
+  VF_CHECK(first >= 0 && first + count <= tensor.shape[0], "rows are inside their tensor");
   const size_t row_bytes = kernels::DTypeBytes(tensor.type) * static_cast<size_t>(is_vector ? 1 : part.columns);
   part.data = tensor.bytes.data() + static_cast<size_t>(first) * row_bytes;
   (is_vector ? part.columns : part.rows) = count;
@@ -103,7 +103,7 @@ std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels:
       return at >= tensor->bytes.data() && at < tensor->bytes.data() + tensor->bytes.size();
     };
     const auto tensor = std::find_if(stack.tensors.begin(), stack.tensors.end(), holds);
-    VF_CHECK(tensor != stack.tensors.end(), "a part lies in one of its stack's tensors");
+    VF_CHECK(tensor != stack.tensors.end(), "a part is in one of its stack's tensors");
     const auto digest = digests_.find((*tensor)->name);
     if (digest == digests_.end()) return std::nullopt;
     absl::StrAppend(&content, "; ", ToHex(digest->second), " at ", at - (*tensor)->bytes.data(), ": ",
@@ -120,7 +120,7 @@ absl::Status TensorPacker::Load(const Stack& stack) const {
     if (digest != digests_.end() && Sha256(tensor->bytes) != digest->second) {
       return absl::DataLossError(
           absl::StrCat("tensor ", tensor->name, " does not have the bytes that were hashed: the ",
-                       "file was changed while it was loaded, or since its hash was remembered; ", "load it again"));
+                       "file was changed while it was loaded, or since its hash was cached; ", "load it again"));
     }
   }
   return absl::OkStatus();
@@ -128,7 +128,7 @@ absl::Status TensorPacker::Load(const Stack& stack) const {
 
 int64_t TensorPacker::MatrixBytes(const Stack& stack, kernels::WeightUse use) const {
   if (stack.tensors.empty()) return 0;
-  if (const auto content = ContentOf(stack, use); content && WeightShelf::Get().Find(backend_, *content)) return 0;
+  if (const auto content = ContentOf(stack, use); content && WeightCache::Get().Find(backend_, *content)) return 0;
   int64_t elements = 0;
   for (const TensorView* tensor : stack.tensors) elements += tensor->element_count();
   return elements * static_cast<int64_t>(kernels::DTypeBytes(backend_.info().dtype));
@@ -139,11 +139,11 @@ absl::StatusOr<std::shared_ptr<kernels::Weight>> TensorPacker::Matrix(const Stac
   if (stack.tensors.empty()) return weight;
   const std::optional<Sha256Digest> content = ContentOf(stack, use);
   RETURN_IF_ERROR(Load(stack));
-  if (content) weight = WeightShelf::Get().Find(backend_, *content);
+  if (content) weight = WeightCache::Get().Find(backend_, *content);
   if (weight == nullptr) {
     RETURN_IF_ERROR(CheckFinite(stack));
     ASSIGN_OR_RETURN(std::unique_ptr<kernels::Weight> packed, ToStatusOr(backend_.CreateWeight(PartsOf(stack), use)));
-    weight = content ? WeightShelf::Get().Put(backend_, *content, std::move(packed)) : std::move(packed);
+    weight = content ? WeightCache::Get().Put(backend_, *content, std::move(packed)) : std::move(packed);
   }
   for (const TensorView* tensor : stack.tensors) source_.Release(*tensor);
   matrix_bytes_ += static_cast<int64_t>(weight->bytes());

@@ -1,11 +1,11 @@
-// Takes tensors by name and shape out of a checkpoint, and packs them for a backend.
+// Loads tensors by name and shape from a checkpoint, and packs them for a backend.
 //
-// First everything is taken: what is missing, misshapen, of a type that cannot be computed with, or left over is known
-// before anything is packed. Then each weight is read, compared with its digest, checked to be finite, packed, and its
-// file's memory given back, so that memory holds the packed weights and one weight's tensors at a time.
+// First all names are resolved: missing tensors, wrong shapes, unsupported types and unused tensors are detected before
+// any packing. Then each weight is read, compared with its digest, checked to be finite, packed, and its file's memory
+// released, so that memory contains the packed weights and one weight's tensors at a time.
 //
-// Errors:  INVALID_ARGUMENT naming tensors (the first five and their count), shapes, types and places; what the backend
-//          says.
+// Errors:  INVALID_ARGUMENT naming tensors (the first five and their count), shapes, types and positions; errors of the
+//          backend.
 // Threads: one at a time.
 #pragma once
 
@@ -25,11 +25,11 @@
 
 namespace varifocal {
 
-class TensorTaker {
+class TensorLoader {
  public:
-  explicit TensorTaker(const WeightSource& source) : source_(source) {}
+  explicit TensorLoader(const WeightSource& source) : source_(source) {}
 
-  // Null when missing (remembered), of another shape or of a type that is not supported (the first such error is kept).
+  // Null when missing (recorded), of another shape or of an unsupported type (the first such error is recorded).
   const TensorView* Take(const std::string& name, std::vector<int64_t> shape);
   const TensorView* TakeIfPresent(const std::string& name, std::vector<int64_t> shape);
   bool Holds(const std::string& name) const { return source_.tensors().contains(name); }
@@ -48,11 +48,11 @@ class TensorTaker {
   int64_t parameter_count_ = 0;
 };
 
-// What becomes one weight or one vector: stored tensors whole, one after the other, or parts of them in their own
-// order.
+// The source of one weight or vector:
+// whole stored tensors, concatenated, or parts of them in any order.
 struct Stack {
-  std::vector<const TensorView*> tensors;  // none: there is no such weight
-  std::vector<kernels::HostMatrix> parts;  // none: the tensors whole
+  std::vector<const TensorView*> tensors;  // empty: no such weight
+  std::vector<kernels::HostMatrix> parts;  // empty: whole tensors
   bool transposed = false;                 // matrices are stored as [inputs, outputs]
 
   static Stack Of(std::vector<const TensorView*> tensors) { return {.tensors = std::move(tensors), .parts = {}}; }
@@ -63,18 +63,18 @@ kernels::HostMatrix RowsOf(const TensorView& tensor, int64_t first, int64_t coun
 
 class TensorPacker {
  public:
-  // Weights whose tensors have digests are shared with models that have equal ones (weight_shelf.h), after their bytes
-  // were read and found to have these digests: whatever a digest came from, it is of the bytes in use.
+  // Weights whose tensors have digests are shared with models that have equal ones (weight_cache.h), after the bytes read
+  // were verified against these digests.
   TensorPacker(kernels::Backend& backend, const WeightSource& source, const TensorDigests& digests)
       : backend_(backend), source_(source), digests_(digests) {}
 
-  // What Matrix will take: 0 when an equal weight is resident. Close to it; a backend may pad.
+  // Estimated bytes of Matrix: 0 when an equal weight is resident; a backend may pad.
   int64_t MatrixBytes(const Stack& stack, kernels::WeightUse use) const;
   // Null where the stack is empty.
   absl::StatusOr<std::shared_ptr<kernels::Weight>> Matrix(const Stack& stack, kernels::WeightUse use);
-  // Row after row, with `added` to every value, in f32.
+  // Concatenated rows, plus `added`, in f32.
   absl::StatusOr<std::unique_ptr<kernels::Buffer>> Vector(const Stack& stack, float added = 0);
-  // Tensors of an attention variant, with their first numbers for the host.
+  // Tensors of an attention variant, with their first value for the host.
   absl::StatusOr<LoadedAttentionTensor> AttentionVector(const TensorView* view, const AttentionTensor& tensor);
 
   int64_t matrix_bytes() const { return matrix_bytes_; }  // on the backend
@@ -82,7 +82,7 @@ class TensorPacker {
  private:
   // Loads the stack's tensors; DATA_LOSS when one with a digest has other bytes.
   absl::Status Load(const Stack& stack) const;
-  // What a weight is; absent when a tensor has no digest.
+  // The identity of a weight; absent when a tensor has no digest.
   std::optional<Sha256Digest> ContentOf(const Stack& stack, kernels::WeightUse use) const;
 
   kernels::Backend& backend_;
