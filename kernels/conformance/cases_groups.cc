@@ -63,6 +63,13 @@ std::vector<AttentionCase> Table() {
                     .kv_heads = 1,
                     .sequences = {{2050, 3}, {2047, 2}},
                     .groups = {.group_count = 8, .top_k = 1, .window = 128}});
+  // The lists of keys fill their room, which ends with a page of memory.
+  shapes.push_back({.name = "whole_context",
+                    .head_dim = 16,
+                    .query_heads = 1,
+                    .kv_heads = 1,
+                    .sequences = {{2047, 1}},
+                    .groups = {.group_count = 8, .top_k = 1, .window = 0}});
   std::vector<AttentionCase> table;
   for (const AttentionCase& shape : shapes) {
     const bool is_first = shape.groups.window == 128 && shape.groups.top_k == 1;

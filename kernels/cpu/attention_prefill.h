@@ -27,8 +27,6 @@
 
 namespace varifocal::kernels::cpu {
 
-inline constexpr int kTileKeys = 8;
-
 // One block on its way through the pages.
 template <typename S, int kVectors>
 struct PrefillLanes {

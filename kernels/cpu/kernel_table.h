@@ -27,6 +27,8 @@ inline constexpr int kTile = 16;
 inline constexpr int kPanel = 64;
 // Query lanes of one prefill block, the most any instruction set takes.
 inline constexpr int kQueryLanesMax = 48;
+// Keys that prefill scores together, aligned in its key order.
+inline constexpr int kTileKeys = 8;
 // Keys of one decode split; partial results are merged in split order, whatever the number of threads.
 inline constexpr int kSplitTokens = 16 * kPageTokens;
 inline constexpr int kHeadDimMax = 256;

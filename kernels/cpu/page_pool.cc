@@ -1,6 +1,7 @@
 #include "kernels/cpu/page_pool.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace varifocal::kernels::cpu {
 namespace {
@@ -28,11 +29,15 @@ MappedMemory::~MappedMemory() {
 
 bool MappedMemory::Map(size_t bytes) {
   if (bytes == 0) return true;
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const size_t guard = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t used = (bytes + guard - 1) / guard * guard;
+  void* data = mmap(nullptr, used + guard, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return false;
   data_ = static_cast<char*>(data);
-  bytes_ = bytes;
-  return true;
+  bytes_ = used + guard;
+  // Large pages: keys read by group are scattered, and each would miss the TLB. Advice; a kernel without them ignores it.
+  (void)madvise(data_, used, MADV_HUGEPAGE);
+  return mprotect(data_ + used, guard, PROT_NONE) == 0;
 }
 
 size_t PagePool::BytesPerPageAndLayer(const KvShape& shape, DType dtype) {

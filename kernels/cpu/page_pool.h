@@ -12,7 +12,7 @@
 
 namespace varifocal::kernels::cpu {
 
-// Anonymous zeroed memory, granted as it is touched.
+// Anonymous zeroed memory, granted as it is touched. A read beyond its last page faults.
 class MappedMemory {
  public:
   MappedMemory() = default;
