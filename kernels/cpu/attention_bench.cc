@@ -20,7 +20,8 @@ void Prefill(benchmark::State& state, const std::string& isa, DType dtype, const
   AttentionBench bench(isa, dtype, 1, shape);
   bench.Begin(Phase::kPrefill, shape.tokens - kChunk, kChunk);
   bench.Attend();
-  if (const double error = bench.ErrorOfRow(kChunk - 1, shape.tokens - 1); error > AttentionErrorMax(dtype, shape.tokens)) {
+  if (const double error = bench.ErrorOfRow(kChunk - 1, shape.tokens - 1);
+      error > AttentionErrorMax(dtype, shape.tokens)) {
     return state.SkipWithError("the answer is wrong");
   }
   const double peak = cpu::PeakOf(**cpu::ChooseKernels(isa, dtype));

@@ -71,13 +71,6 @@ inline float HalfOf(float word, int odd) {
   return std::bit_cast<float>(odd != 0 ? bits & 0xFFFF0000u : bits << 16);
 }
 
-// `word` with its even (0) or odd (1) number replaced by number `from_odd` of `from`.
-inline float WithHalf(float word, int odd, float from, int from_odd) {
-  const uint32_t bits = std::bit_cast<uint32_t>(word),
-                 half = std::bit_cast<uint32_t>(from) >> (16 * from_odd) & 0xFFFFu;
-  return std::bit_cast<float>(odd != 0 ? (bits & 0x0000FFFFu) | half << 16 : (bits & 0xFFFF0000u) | half);
-}
-
 // Where the pages of one sequence, layer and KV head lie: page p's K tile at base + pages[p] * page_stride, V after it.
 struct KeyValues {
   const float* base = nullptr;
@@ -108,10 +101,10 @@ struct PrefillBlock {
 // Mask and layout of the keys; a row of the table of prefill kernels (make_table.h).
 enum class PrefillKind {
   kInterval,               // IntervalMask
-  kCollectedInterval,      // IntervalMask, K [128][D/per]
+  kCollectedInterval,      // IntervalMask, K [128][D/per], V [128/per][D]
   kNearOrShared,           // NearOrSharedMask
-  kCollectedNearOrShared,  // NearOrSharedMask, K [128][D/per]
-  kDisjoint,               // DisjointMask, K [128][D/per]
+  kCollectedNearOrShared,  // NearOrSharedMask, K [128][D/per], V [128/per][D]
+  kDisjoint,               // DisjointMask, K [128][D/per], V [128/per][D]
   kListedDisjoint,         // the same over the keys of PrefillBlocks::positions
 };
 inline constexpr int kPrefillKinds = 6;
@@ -144,7 +137,7 @@ inline size_t PrefillScratchFloats(int head_dim) {
 
 enum class DecodeKind {
   kInterval,
-  kCollectedInterval,  // K [128][D/per]
+  kCollectedInterval,  // K [128][D/per], V [128/per][D]
   kNearOrShared,
   kCollectedNearOrShared,  // K [128][D/per]; keys that do not count are not read
 };
@@ -166,7 +159,7 @@ struct DecodeSplit {
 // where they are collected.
 inline size_t DecodeScratchFloats(int head_dim, int head_count) {
   const size_t dim = PaddedDim(head_dim);
-  return head_count * (5 * dim + 2 * kTile) + kPageTokens + PageFloats(head_dim);
+  return head_count * (5 * dim + 2 * kTile + kPageTokens) + PageFloats(head_dim);
 }
 
 enum class Epilogue { kStore, kResidual, kGated };

@@ -10,11 +10,6 @@ size_t TileBytes(const KvShape& shape, DType dtype) {
   return static_cast<size_t>(2) * kPageTokens * shape.kv_head_count * PaddedDim(shape.head_dim) * DTypeBytes(dtype);
 }
 
-// The word of (key, i) in a V tile.
-size_t ValueWord(int per, int key, int i) {
-  return (static_cast<size_t>(i / kTile) * (kPageTokens / per) + key / per) * kTile + i % kTile;
-}
-
 // Half a word alone: the other half may be another thread's.
 void WriteHalf(float* word, int odd, float value) {
   const uint16_t bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(PairOf(value, 0.0f)));
@@ -62,6 +57,12 @@ size_t PagePool::KeyWord(int key, int word) const {
   return (static_cast<size_t>(key / kTile) * words() + word) * kTile + key % kTile;
 }
 
+size_t PagePool::ValueWord(int key, int i) const {
+  const int word = key / per();
+  if (shape_.collects_keys) return static_cast<size_t>(word) * PaddedDim(shape_.head_dim) + i;
+  return (static_cast<size_t>(i / kTile) * (kPageTokens / per()) + word) * kTile + i % kTile;
+}
+
 float* PagePool::tile(int layer, int page, int head) const {
   VF_CHECK(layer >= 0 && layer < shape_.layer_count && page >= 0 && page < page_count_, "no such page");
   const size_t index = static_cast<size_t>(layer) * page_count_ + page;
@@ -79,14 +80,14 @@ void PagePool::WriteToken(int layer, int page, int offset, const float* keys, co
     float* value_tile = key_tile + static_cast<size_t>(kPageTokens) * words();
     if (per() == 1) {
       for (int i = 0; i < dim; ++i) key_tile[KeyWord(offset, i)] = keys[i];
-      for (int i = 0; i < dim; ++i) value_tile[ValueWord(1, offset, i)] = values[i];
+      for (int i = 0; i < dim; ++i) value_tile[ValueWord(offset, i)] = values[i];
       continue;
     }
     for (int w = 0; w < WordCount(dim, 2); ++w) {
       key_tile[KeyWord(offset, w)] = PairOf(keys[2 * w], 2 * w + 1 < dim ? keys[2 * w + 1] : 0.0f);
     }
     for (int i = 0; i < dim; ++i) {
-      float* word = value_tile + ValueWord(2, offset, i);
+      float* word = value_tile + ValueWord(offset, i);
       WriteHalf(word, offset % 2, values[i]);
       if (last && offset % 2 == 0) WriteHalf(word, 1, 0.0f);
     }
@@ -115,7 +116,7 @@ void PagePool::ReadKey(int layer, int page, int offset, int head, float* key) co
 void PagePool::ReadValue(int layer, int page, int offset, int head, float* value) const {
   const float* from = tile(layer, page, head) + static_cast<size_t>(kPageTokens) * words();
   for (int i = 0; i < shape_.head_dim; ++i) {
-    const float word = from[ValueWord(per(), offset, i)];
+    const float word = from[ValueWord(offset, i)];
     value[i] = per() == 1 ? word : HalfOf(word, offset % 2);
   }
 }
