@@ -100,7 +100,7 @@ class CpuBench : public BenchRunner {
               Row(section, dtype, absl::StrFormat("d %d, %d over %d heads, %d tokens", dim, heads, kv_heads, tokens),
                   "GF/s", flops, tokens);
           row.limit = peak_[dtype == DType::kBF16];
-          row.right = bench.ErrorOfRow(kernels::kChunk - 1, tokens - 1) <= kernels::AttentionErrorMax(dtype);
+          row.right = bench.ErrorOfRow(kernels::kChunk - 1, tokens - 1) <= kernels::AttentionErrorMax(dtype, tokens);
           Time(row,
                {{"PyTorch",
                  absl::StrFormat("attention %d %d %d %d %s", dim, heads, kv_heads, tokens, DTypeName(dtype))}},
@@ -123,7 +123,7 @@ class CpuBench : public BenchRunner {
             Row(section, dtype, absl::StrFormat("d %d, %d over %d heads, %d keys", dim, heads, kv_heads, shape.tokens),
                 "GB/s", bytes, shape.tokens);
         row.limit = read_bytes_;
-        row.right = bench.ErrorOfRow(0, shape.tokens - 1) <= kernels::AttentionErrorMax(dtype);
+        row.right = bench.ErrorOfRow(0, shape.tokens - 1) <= kernels::AttentionErrorMax(dtype, shape.tokens);
         Time(row,
              {{"PyTorch",
                absl::StrFormat("decode %d %d %d %d %s", dim, heads, kv_heads, shape.tokens, DTypeName(dtype))}},

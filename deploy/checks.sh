@@ -12,14 +12,15 @@ deploy/install.sh
 # Rooms without gRPC: ThreadSanitizer is not reliable in the others (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test hosting_test jobs_test"
 
-build_and_run() {  # build_and_run PRESET TEST...: a test that does not exist is an error, never skipped
+# build_and_run PRESET TEST...: every test in four shards, as many at a time as there are cores (the kernels' own threads make
+# little of a second one). The output of a shard is shown when it fails. A test that does not exist is an error, never skipped.
+build_and_run() {
   local preset=$1; shift
   cmake --preset "$preset" -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
-  ninja -C "build/$preset" -j2 "$@"
-  for test in "$@"; do
-    echo "-- $preset: $test"
-    "build/$preset/bin/$test" --gtest_brief=1
-  done
+  ninja -C "build/$preset" "$@"
+  for test in "$@"; do printf "$test %s\n" 0 1 2 3; done |
+    xargs -P "$(nproc)" -L 1 deploy/run_shard.sh "build/$preset/bin"
+  echo "-- $preset: $* pass"
 }
 
 for check in "$@"; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""clang-tidy-14 over translation units that have not passed yet as they are now.
+"""clang-tidy-14 over the files that have not passed yet as they are now.
 
-    deploy/tidy.py [--max=N] [FILE..]     at most N units (16 unless given), those changed since origin/main first
+    deploy/tidy.py [--max=N]     at most N translation units (60 unless given)
 
-A unit is named by the hash of its text, of every header of this repository that it includes, and of .clang-tidy; the names of
-units that passed are kept in ${VARIFOCAL_CACHE:-~/.cache/varifocal}/tidy. Needs build/release/compile_commands.json.
+deploy/tidy.sums names every file that passed by a hash of its text and of .clang-tidy; commit it with the files. A header is
+checked through one unit that includes it. Needs build/release/compile_commands.json (deploy/test.sh).
 """
 
 import concurrent.futures
@@ -19,41 +19,43 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build/release"
-PASSED = pathlib.Path(os.environ.get("VARIFOCAL_CACHE", pathlib.Path.home() / ".cache/varifocal")) / "tidy"
+SUMS = ROOT / "deploy/tidy.sums"
+ROOMS = ("base", "kernels", "tokenizer", "eval_tasks", "wire", "db", "server", "client", "bench", "tests")
 INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
+def sum_of(path):
+    return hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + path.read_bytes()).hexdigest()[:16]
+
+
 @functools.cache
-def text_and_includes(path):
-    text = path.read_bytes()
-    found = (ROOT / name.decode() for name in INCLUDE.findall(text))
-    return text, [header for header in found if header.is_file()]
+def headers_of(path):
+    """The headers of this repository that `path` includes itself."""
+    found = (ROOT / name.decode() for name in INCLUDE.findall(path.read_bytes()))
+    return frozenset(header for header in found if header.is_file())
 
 
-def name_of(unit):
-    """The hash of the unit with its headers, each once, in the order in which they are found."""
-    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
+@functools.cache
+def closure_of(unit):
     seen, waiting = set(), [unit]
     while waiting:
-        path = waiting.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        text, headers = text_and_includes(path)
-        digest.update(hashlib.sha256(text).digest())
-        waiting.extend(headers)
-    return digest.hexdigest()
+        for header in headers_of(waiting.pop()) - seen:
+            seen.add(header)
+            waiting.append(header)
+    return frozenset(seen)
 
 
-def changed():
-    def git(*args):
-        return subprocess.run(["git", *args], cwd=ROOT, capture_output=True, text=True)
-
-    for base in (["merge-base", "HEAD", "origin/main"], ["rev-parse", "HEAD~1"]):
-        found = git(*base)
-        if found.returncode == 0:
-            return {ROOT / name for name in git("diff", "--name-only", found.stdout.strip()).stdout.split()}
-    return set()
+def chosen(units, dirty):
+    """Dirty units, and for each dirty header that none of them includes the unit with the fewest headers that does."""
+    units_to_check = [unit for unit in units if unit in dirty]
+    covered = frozenset().union(*map(closure_of, units_to_check))
+    for header in sorted(dirty - covered - set(units)):
+        including = [unit for unit in units if header in closure_of(unit)]
+        if including and header not in covered:
+            unit = min(including, key=lambda unit: (unit.stem != header.stem, len(closure_of(unit)), unit))
+            units_to_check.append(unit)
+            covered |= closure_of(unit)
+    return units_to_check
 
 
 def check(unit):
@@ -62,28 +64,30 @@ def check(unit):
 
 
 def main(args):
-    limit = 16
-    if args and args[0].startswith("--max="):
-        limit = int(args.pop(0).removeprefix("--max="))
+    limit = int(args[0].removeprefix("--max=")) if args else 60
     commands = json.loads((BUILD / "compile_commands.json").read_text())
-    units = sorted({pathlib.Path(c["file"]) for c in commands if c["file"].endswith(".cc")})
-    units = [unit for unit in units if unit.is_relative_to(ROOT) and not unit.is_relative_to(BUILD)]
-    first = {pathlib.Path(arg).resolve() for arg in args} or changed()
-    if args:
-        units = [unit for unit in units if unit in first]
-    PASSED.mkdir(parents=True, exist_ok=True)
-    names = {unit: name_of(unit) for unit in units}
-    waiting = sorted((unit for unit in units if not (PASSED / names[unit]).exists()), key=lambda unit: unit not in first)
+    named = {pathlib.Path(command["file"]) for command in commands}
+    units = sorted(unit for unit in named if unit.suffix == ".cc" and unit.is_relative_to(ROOT) and not unit.is_relative_to(BUILD))
+    headers = {header for room in ROOMS for header in (ROOT / room).rglob("*.h")}
+    headers &= frozenset().union(*map(closure_of, units))
+    sums = {path: sum_of(path) for path in {*units, *headers}}
+    passed = dict(reversed(line.split()) for line in SUMS.read_text().splitlines()) if SUMS.exists() else {}
+    dirty = {path for path in sums if passed.get(str(path.relative_to(ROOT))) != sums[path]}
+
+    to_check = chosen(units, dirty)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for unit, code, output in pool.map(check, waiting[:limit]):
+        for unit, code, output in pool.map(check, to_check[:limit]):
             if code == 0:
-                (PASSED / names[unit]).touch()
+                dirty -= {unit, *closure_of(unit)}
             else:
                 failed += 1
                 print(f"{unit.relative_to(ROOT)}:\n{output}")
-    asked = min(limit, len(waiting))
-    print(f"-- clang-tidy: {asked} of {len(units)} units checked, {failed} with findings, {len(waiting) - asked} not yet")
+    clean = sorted(str(path.relative_to(ROOT)) for path in sums if path not in dirty)
+    SUMS.write_text("".join(f"{sums[ROOT / name]} {name}\n" for name in clean))
+    asked = min(limit, len(to_check))
+    print(f"-- clang-tidy: {len(clean)} of {len(sums)} files pass; {asked} units checked now, {failed} with findings, "
+          f"{len(to_check) - asked} left")
     return failed > 0
 
 

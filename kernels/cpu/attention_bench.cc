@@ -20,7 +20,8 @@ void Prefill(benchmark::State& state, const std::string& isa, DType dtype, const
   AttentionBench bench(isa, dtype, 1, shape);
   bench.Begin(Phase::kPrefill, shape.tokens - kChunk, kChunk);
   bench.Attend();
-  if (const double error = bench.ErrorOfRow(kChunk - 1, shape.tokens - 1); error > AttentionErrorMax(dtype)) {
+  if (const double error = bench.ErrorOfRow(kChunk - 1, shape.tokens - 1);
+      error > AttentionErrorMax(dtype, shape.tokens)) {
     return state.SkipWithError("wrong result");
   }
   const double peak = cpu::PeakOf(**cpu::ChooseKernels(isa, dtype));
@@ -38,7 +39,7 @@ void Decode(benchmark::State& state, const std::string& isa, DType dtype, const 
   AttentionBench bench(isa, dtype, 1, shape);
   bench.Begin(Phase::kDecode, shape.tokens - 1, 1);
   bench.Attend();
-  if (const double error = bench.ErrorOfRow(0, shape.tokens - 1); error > AttentionErrorMax(dtype)) {
+  if (const double error = bench.ErrorOfRow(0, shape.tokens - 1); error > AttentionErrorMax(dtype, shape.tokens)) {
     return state.SkipWithError("wrong result");
   }
   double bytes = 0, seconds = 0;

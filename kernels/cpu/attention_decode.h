@@ -1,16 +1,17 @@
 // Decode attention of one query row and one KV group over one split of keys.
 //
 // Scores have keys in lanes and values have head dims in lanes, so both read the page in place. Where a mask by groups
-// leaves few visible keys in a page, these are collected first. row_max is the whole part of the largest score so far,
-// updated between pages; values are summed in four chains by word (a key, or a pair of bf16 keys) modulo 4. Splits are
-// fixed ranges of absolute positions and are merged in order, so bits depend on the row alone. "per" is
+// leaves few visible keys in a page, these are listed and read as rows. row_max is the whole part of the largest score so
+// far, updated between blocks; values are summed in four chains by word (a key, or a pair of bf16 keys) modulo 4. Splits
+// are fixed ranges of absolute positions and are merged in order, so bits depend on the row alone. "per" is
 // KernelTable::elements_per_word.
 //
-// Shapes:  scratch has per head the scaled query [D], the chains [4][D], the sums and row_max; the weights of a
-//          page [128]; a page of collected keys and values.
+// Shapes:  scratch has per head the scaled query [D], the chains [4][D], the sums, row_max and the weights of a
+//          block [128]; then a page of transposed keys.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/cpu/collect_keys.h"
@@ -35,75 +36,147 @@ inline void ScorePage(const float* keys, int words, const float* query, float* s
   }
 }
 
-// chains[word % 4][D] += weights[word] * values[word] over the words with keys [from, to) of a page. Words before them
-// have weight zero; words after them are not read: they may contain data of another sequence.
+// Sums of the lanes of sixteen vectors, each as a fixed tree.
 template <typename S>
-inline void AddValues(const float* values, int dim, const float* weights, int from, int to, float* chains) {
-  const int first = from / S::kPer / kChains * kChains, last = (to + S::kPer - 1) / S::kPer;
+inline typename S::V SumEach(typename S::V (&rows)[kLanes]) {
+  S::Transpose(rows);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) rows[i] = S::Add(rows[i], rows[i + width]);
+  }
+  return rows[0];
+}
+
+// Scores of sixteen keys that are rows [D/per].
+template <typename S>
+inline typename S::V ScoreRows(const float* const* rows, int words, const float* query) {
+  typename S::V sum[kTile];
+#pragma GCC unroll 8
+  for (int first = 0; first < kTile; first += S::kScoreKeys) {
+    typename S::V part[S::kScoreKeys];
+    for (int j = 0; j < S::kScoreKeys; ++j) part[j] = S::Zero();
+    int i = 0;
+    for (; i + kLanes <= words; i += kLanes) {
+      const typename S::V q = S::Load(query + i);
+#pragma GCC unroll 8
+      for (int j = 0; j < S::kScoreKeys; ++j) part[j] = S::Dot(q, S::Load(rows[first + j] + i), part[j]);
+    }
+    if (i < words) {
+      float padded[2][kLanes] = {};
+      std::copy(query + i, query + words, padded[0]);
+      for (int j = 0; j < S::kScoreKeys; ++j) {
+        std::copy(rows[first + j] + i, rows[first + j] + words, padded[1]);
+        part[j] = S::Dot(S::Load(padded[0]), S::Load(padded[1]), part[j]);
+      }
+    }
+    for (int j = 0; j < S::kScoreKeys; ++j) sum[first + j] = part[j];
+  }
+  return SumEach<S>(sum);
+}
+
+enum class ValueForm {
+  kPage,      // DecodeBlock::values, V [D/16][128/per][16]
+  kWordRows,  // value_rows, [D] words each, one row per word
+  kKeyRows,   // value_rows, one per key; in bf16 its number of each word is `odd`
+};
+
+// A block of up to 128 keys: K [128/16][D/per][16] or rows [D/per], V in one of three forms. Of keys [from, to) those are
+// visible that share a group with the row, or all where `groups` is null.
+struct DecodeBlock {
+  const float* keys = nullptr;
+  const float* const* key_rows = nullptr;  // to a whole tile
+  const float* values = nullptr;
+  const float* const* value_rows = nullptr;
+  const int8_t* odd = nullptr;
+  int from = 0, to = 0;
+  const uint32_t* groups = nullptr;
+};
+
+// chains[word % 4][D] += weights[word] * values of the word, over the words with keys [block.from, block.to). Words before
+// them have weight zero; words after them are not read: they may contain data of another sequence.
+template <typename S, ValueForm kForm>
+inline void AddValues(const DecodeBlock& block, int dim, const float* weights, float* chains) {
+  constexpr bool kRows = kForm == ValueForm::kWordRows;
+  const int from = block.from, to = block.to, first = from / S::kPer / kChains * kChains,
+            last = (to + S::kPer - 1) / S::kPer;
   for (int d = 0; d < dim; d += kTile) {
-    const float* column = values + (d / kTile) * (kPageTokens / S::kPer) * kTile;
+    const float* column = kRows ? nullptr : block.values + (d / kTile) * (kPageTokens / S::kPer) * kTile;
+    const auto value = [&](int n) { return S::Load(kRows ? block.value_rows[n] + d : column + n * kTile); };
     typename S::V sum[kChains];
 #pragma GCC unroll 4
     for (int c = 0; c < kChains; ++c) sum[c] = S::Load(chains + c * dim + d);
     int word = first;
     for (; word + kChains <= last; word += kChains) {
 #pragma GCC unroll 4
-      for (int c = 0; c < kChains; ++c)
-        sum[c] = S::Dot(S::Set1(weights[word + c]), S::Load(column + (word + c) * kTile), sum[c]);
+      for (int c = 0; c < kChains; ++c) sum[c] = S::Dot(S::Set1(weights[word + c]), value(word + c), sum[c]);
     }
 #pragma GCC unroll 4
     for (int c = 0; c < kChains; ++c) {
-      if (word + c < last) sum[c] = S::Dot(S::Set1(weights[word + c]), S::Load(column + (word + c) * kTile), sum[c]);
+      if (word + c < last) sum[c] = S::Dot(S::Set1(weights[word + c]), value(word + c), sum[c]);
     }
 #pragma GCC unroll 4
     for (int c = 0; c < kChains; ++c) S::Store(chains + c * dim + d, sum[c]);
   }
 }
 
-// A block of up to 128 keys in decode's layout, [128/16][D/per][16] and [D/16][128/per][16]. Of keys [from, to) those
-// are visible that share a group with the row, or all where `groups` is null.
-struct DecodeBlock {
-  const float* keys;
-  const float* values;
-  int from, to;
-  const uint32_t* groups = nullptr;
-};
-
-// Keys [128/16][words][16] of 128 rows.
+// chains[n % 4][D] += weights[n] * value n; in bf16 the weights are not rounded.
 template <typename S>
-inline void TransposeKeys(const float* const* rows, int words, float* to) {
-  for (int tile = 0; tile < kPageTokens; tile += kTile) TransposeRows<S>(rows + tile, words, to + tile * words, kTile);
+inline void AddKeyRows(const DecodeBlock& block, int dim, const float* weights, float* chains) {
+  for (int d = 0; d < dim; d += kTile) {
+    typename S::V sum[kChains];
+#pragma GCC unroll 4
+    for (int c = 0; c < kChains; ++c) sum[c] = S::Load(chains + c * dim + d);
+    for (int n = 0; n < block.to; n += kChains) {
+#pragma GCC unroll 4
+      for (int c = 0; c < kChains; ++c) {
+        if (n + c >= block.to) break;
+        typename S::V value = S::Load(block.value_rows[n + c] + d);
+        if constexpr (S::kPer == 2) value = S::Half(value, block.odd[n + c]);
+        sum[c] = S::Fma(S::Set1(weights[n + c]), value, sum[c]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < kChains; ++c) S::Store(chains + c * dim + d, sum[c]);
+  }
 }
 
 // Pages read in place.
 struct PageKeys {
+  static constexpr ValueForm kForm = ValueForm::kPage;
   template <typename S, typename Block>
   static void Each(const DecodeSplit& split, float*, const Block& block) {
     const int words = PaddedDim(split.head_dim) / S::kPer;
     const RowInterval seen = split.mask.seen;
     for (int first = seen.begin / kPageTokens * kPageTokens; first < seen.end; first += kPageTokens) {
-      block(DecodeBlock{split.kv.keys(first / kPageTokens), split.kv.values(first / kPageTokens, words),
-                        std::max(seen.begin - first, 0), std::min(seen.end - first, kPageTokens)});
+      block(DecodeBlock{.keys = split.kv.keys(first / kPageTokens),
+                        .values = split.kv.values(first / kPageTokens, words),
+                        .from = std::max(seen.begin - first, 0),
+                        .to = std::min(seen.end - first, kPageTokens)});
     }
   }
 };
 
 // Pages whose keys are rows.
 struct TransposedKeys {
+  static constexpr ValueForm kForm = ValueForm::kWordRows;
   template <typename S, typename Block>
   static void Each(const DecodeSplit& split, float* tile, const Block& block) {
     PageKeys::Each<S>(split, nullptr, [&](const DecodeBlock& page) {
       const int words = PaddedDim(split.head_dim) / S::kPer;
-      const float* rows[kPageTokens];
-      for (int key = 0; key < kPageTokens; ++key) rows[key] = page.keys + key * words;
-      TransposeKeys<S>(rows, words, tile);
-      block(DecodeBlock{tile, page.values, page.from, page.to});
+      for (int first = 0; first < kPageTokens; first += kTile) {
+        const float* rows[kTile];
+        for (int key = 0; key < kTile; ++key) rows[key] = page.keys + (first + key) * words;
+        TransposeRows<S>(rows, words, tile + first * words, kTile);
+      }
+      const float* values[kPageTokens];
+      for (int n = 0; n < kPageTokens / S::kPer; ++n) values[n] = page.values + n * words * S::kPer;
+      block(DecodeBlock{.keys = tile, .value_rows = values, .from = page.from, .to = page.to});
     });
   }
 };
 
 // Pages read in place, with keys of the row's window in every group.
 struct MaskedPages {
+  static constexpr ValueForm kForm = ValueForm::kPage;
   template <typename S, typename Block>
   static void Each(const DecodeSplit& split, float*, const Block& block) {
     int first = split.mask.seen.begin / kPageTokens * kPageTokens;
@@ -118,33 +191,43 @@ struct MaskedPages {
   }
 };
 
-// The keys visible to the row under NearOrSharedMask, collected 128 at a time in order of position.
+// Positions of the keys visible to the row under NearOrSharedMask, in order.
+template <typename S>
+inline int ListKeys(const DecodeSplit& split, int32_t* list) {
+  const RowInterval seen = split.mask.seen;
+  int count = 0;
+  for (int first = seen.begin / kTile * kTile; first < seen.end; first += kTile) {
+    const uint32_t* groups = split.kv.groups(first / kPageTokens) + first % kPageTokens;
+    const auto from_lane = [&](int key) { return key <= first ? 0xFFFFu : 0xFFFFu << std::min(key - first, kTile); };
+    uint32_t seen_keys = S::AnyBits(groups, split.mask.groups) | from_lane(split.mask.near_begin);
+    seen_keys &= from_lane(seen.begin) & ~from_lane(seen.end) & 0xFFFFu;
+    for (; seen_keys != 0; seen_keys &= seen_keys - 1) list[count++] = first + std::countr_zero(seen_keys);
+  }
+  return count;
+}
+
+// Visible keys, 128 at a time, read in place.
 struct ListedKeys {
+  static constexpr ValueForm kForm = ValueForm::kKeyRows;
   template <typename S, typename Block>
-  static void Each(const DecodeSplit& split, float* tile, const Block& block) {
+  static void Each(const DecodeSplit& split, float*, const Block& block) {
     const int dim = PaddedDim(split.head_dim), words = dim / S::kPer;
-    float* values = tile + kPageTokens * words;
-    const RowInterval seen = split.mask.seen;
-    int32_t list[kSplitTokens + 1];
-    int count = 0;
-    for (int first = seen.begin / kPageTokens * kPageTokens; first < seen.end; first += kPageTokens) {
-      const uint32_t* groups = split.kv.groups(first / kPageTokens);
-      const int from = std::max(seen.begin - first, 0), to = std::min(seen.end - first, kPageTokens);
-      for (int key = from; key < to; ++key) {
-        list[count] = first + key;
-        count += NearOrSharedMask::Counts(split.mask, first + key, groups[key]);
-      }
-    }
+    int32_t list[kSplitTokens];
+    const int count = ListKeys<S>(split, list);
     for (int first = 0; first < count; first += kPageTokens) {
       const int taken = std::min(count - first, kPageTokens);
-      const float* rows[kPageTokens];
-      // Rows beyond the last key repeat it with weight zero.
-      for (int n = 0; n < kPageTokens; ++n) rows[n] = KeyRow<S>(split.kv, words, list[first + std::min(n, taken - 1)]);
-      TransposeKeys<S>(rows, words, tile);
-      for (int n = 0; n < taken; ++n) CollectValue<S>(split.kv, dim, list[first + n], n, values);
+      const float *keys[kPageTokens], *values[kPageTokens];
+      // Keys up to a whole tile repeat the last one with weight zero.
+      for (int n = 0; n < (taken + kTile - 1) / kTile * kTile; ++n)
+        keys[n] = KeyRow<S>(split.kv, words, list[first + std::min(n, taken - 1)]);
+      int8_t odd[kPageTokens];
+      for (int n = 0; n < taken; ++n) {
+        values[n] = ValueRow<S>(split.kv, dim, list[first + n]);
+        odd[n] = static_cast<int8_t>(list[first + n] % S::kPer);
+      }
       for (int n = first + taken; n < std::min(first + taken + kPageTokens, count); ++n)
         PrefetchKey<S>(split.kv, dim, list[n]);
-      block(DecodeBlock{tile, values, 0, taken});
+      block(DecodeBlock{.key_rows = keys, .value_rows = values, .odd = odd, .to = taken});
     }
   }
 };
@@ -156,16 +239,21 @@ struct DecodeHead {
   float* chains;  // [4][D]
   float* sums;    // [16]
   float* row_max;
+  float* weights;  // [128] of the block; scores at first
 
   DecodeHead(float* scratch, int dim)
-      : query(scratch), chains(scratch + dim), sums(chains + kChains * dim), row_max(sums + kTile) {}
-  static int Floats(int dim) { return (1 + kChains) * dim + 2 * kTile; }
+      : query(scratch),
+        chains(scratch + dim),
+        sums(chains + kChains * dim),
+        row_max(sums + kTile),
+        weights(row_max + kTile) {}
+  static int Floats(int dim) { return (1 + kChains) * dim + 2 * kTile + kPageTokens; }
 };
 
-template <typename S>
-inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, const DecodeHead<S>& head,
-                       float* weights) {
-  ScorePage<S>(block.keys, dim / S::kPer, head.query, weights);
+template <typename S, ValueForm kForm>
+inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, const DecodeHead<S>& head) {
+  float* weights = head.weights;
+  if (block.key_rows == nullptr) ScorePage<S>(block.keys, dim / S::kPer, head.query, weights);
   for (int k = 0; block.groups != nullptr && k < kPageTokens; k += kTile) {
     const typename S::V key_groups = S::Load(reinterpret_cast<const float*>(block.groups + k));
     S::Store(weights + k, S::SelectAnyBit(key_groups, row_groups, S::Load(weights + k), S::Set1(kMaskedScore)));
@@ -191,11 +279,12 @@ inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, c
     S::Store(weights + k, weight);
   }
   S::Store(head.sums, sums);
+  if constexpr (kForm == ValueForm::kKeyRows) return AddKeyRows<S>(block, dim, weights, head.chains);
   if constexpr (S::kPer == 2) {
     for (int word = 0; word < kPageTokens / 2; word += kLanes)
       S::Store(weights + word, S::PackAdjacent(weights + 2 * word));
   }
-  AddValues<S>(block.values, dim, weights, block.from, block.to, head.chains);
+  AddValues<S, kForm>(block, dim, weights, head.chains);
 }
 
 // A block of keys is read once for all heads of the group.
@@ -203,8 +292,7 @@ template <typename S, typename Keys>
 void AttendDecode(const DecodeSplit& split, float* scratch) {
   const int dim = PaddedDim(split.head_dim), words = dim / S::kPer;
   const auto head_at = [&](int head) { return DecodeHead<S>(scratch + head * DecodeHead<S>::Floats(dim), dim); };
-  float* weights = scratch + split.head_count * DecodeHead<S>::Floats(dim);
-  float* tile = weights + kPageTokens;
+  float* tile = scratch + split.head_count * DecodeHead<S>::Floats(dim);
   for (int head = 0; head < split.head_count; ++head) {
     const DecodeHead<S> state = head_at(head);
     const float* from = split.queries + head * split.head_dim;
@@ -216,8 +304,13 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
     *state.row_max = kEmptyRowMax;
   }
   Keys::template Each<S>(split, tile, [&](const DecodeBlock& block) {
+    // Sixteen rows at a time, which stay in the first-level cache for all heads.
+    for (int first = 0; block.key_rows != nullptr && first < block.to; first += kTile) {
+      for (int head = 0; head < split.head_count; ++head)
+        S::Store(head_at(head).weights + first, ScoreRows<S>(block.key_rows + first, words, head_at(head).query));
+    }
     for (int head = 0; head < split.head_count; ++head)
-      DecodeKeys<S>(block, split.mask.groups, dim, head_at(head), weights);
+      DecodeKeys<S, Keys::kForm>(block, split.mask.groups, dim, head_at(head));
   });
   for (int head = 0; head < split.head_count; ++head) {
     const DecodeHead<S> state = head_at(head);

@@ -28,8 +28,6 @@
 
 namespace varifocal::kernels::cpu {
 
-inline constexpr int kTileKeys = 8;
-
 // The state of one block.
 template <typename S, int kVectors>
 struct PrefillLanes {
@@ -86,16 +84,17 @@ inline void BeginBlock(const PrefillBlock& block, int head_dim, PrefillLanes<S, 
   std::fill(lanes.sums, lanes.sums + kWidth, 0.0f);
 }
 
-// O^T += V^T P^T over keys [from, to) of one page.
-template <typename S, int kVectors>
+// O^T += V^T P^T over keys [from, to) of one page, whose V is [D/16][128/per][16], or collected rows [128/per][D].
+template <typename S, int kVectors, bool kCollected>
 inline void AccumulateValues(const float* values, int dim, int from, int to, PrefillLanes<S, kVectors>& lanes) {
   constexpr int kWidth = kVectors * kLanes;
   constexpr int kDims = S::kValueDims;
   if (from >= to) return;
+  const int stride = kCollected ? dim : kTile;  // of words
   // Whole words: a key beyond the last one has weight zero, and its value is finite (see PagePool::WriteToken).
   const int first_word = from / S::kPer, last_word = (to + S::kPer - 1) / S::kPer;
   for (int d = 0; d < dim; d += kDims) {
-    const float* column = values + (d / kTile) * (kPageTokens / S::kPer) * kTile + d % kTile;
+    const float* column = kCollected ? values + d : values + (d / kTile) * (kPageTokens / S::kPer) * kTile + d % kTile;
     float* out = lanes.outs + d * kWidth;
     typename S::V sum[kDims][kVectors];
 #pragma GCC unroll 8
@@ -109,7 +108,7 @@ inline void AccumulateValues(const float* values, int dim, int from, int to, Pre
       for (int v = 0; v < kVectors; ++v) weight[v] = S::Load(lanes.weights + word * kWidth + v * kLanes);
 #pragma GCC unroll 8
       for (int i = 0; i < kDims; ++i) {
-        const typename S::V value = S::Set1(column[word * kTile + i]);
+        const typename S::V value = S::Set1(column[word * stride + i]);
 #pragma GCC unroll 3
         for (int v = 0; v < kVectors; ++v) sum[i][v] = S::Dot(value, weight[v], sum[i][v]);
       }
@@ -353,7 +352,7 @@ void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlock
       passed |= S::AnyGreater(top[v], S::Add(S::Load(lanes.row_maxima + v * kLanes), S::Set1(kRowMaxSlack)));
     }
     if (passed) [[unlikely]] {
-      AccumulateValues<S, kVectors>(values, dim, pending - page_first, offset, lanes);
+      AccumulateValues<S, kVectors, kCollected>(values, dim, pending - page_first, offset, lanes);
       pending = key;
       UpdateRowMaxima<S, kVectors>(top, dim, lanes);
     }
@@ -362,7 +361,7 @@ void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlock
     ComputeWeightPair<S, kVectors>(scores, pair, (page_last - 1 - page_first) / kTileKeys * kTileKeys, lanes);
   }
   // Not beyond the last visible key: later ones may contain data of another sequence.
-  AccumulateValues<S, kVectors>(values, dim, pending - page_first, page_last - page_first, lanes);
+  AccumulateValues<S, kVectors, kCollected>(values, dim, pending - page_first, page_last - page_first, lanes);
 }
 
 template <typename S, int kVectors>

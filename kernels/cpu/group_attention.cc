@@ -19,7 +19,8 @@ size_t GatherScratch::Sizes::total_bytes() const {
 GatherScratch::Sizes GatherScratch::SizesFor(const StepShape& shape) {
   const size_t groups = static_cast<size_t>(shape.gather_top_k_max), rows = static_cast<size_t>(shape.row_count_max);
   if (groups == 0) return {};
-  return {.keys = groups * static_cast<size_t>(shape.context_length_max),
+  // The groups of a tile are read whole, behind the last key too.
+  return {.keys = groups * static_cast<size_t>(shape.context_length_max) + kTileKeys,
           .part_floats = (1 + groups) * rows * shape.query_head_count * (shape.head_dim + 2),
           .rows = groups * rows};
 }

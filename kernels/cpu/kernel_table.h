@@ -27,6 +27,8 @@ inline constexpr int kTile = 16;
 inline constexpr int kPanel = 64;
 // Query lanes of one prefill block, the maximum of all instruction sets.
 inline constexpr int kQueryLanesMax = 48;
+// Keys that prefill scores together, aligned in its key order.
+inline constexpr int kTileKeys = 8;
 // Keys of one decode split; partial results are merged in split order, independent of the number of threads.
 inline constexpr int kSplitTokens = 16 * kPageTokens;
 inline constexpr int kHeadDimMax = 256;
@@ -69,13 +71,6 @@ inline float HalfOf(float word, int odd) {
   return std::bit_cast<float>(odd != 0 ? bits & 0xFFFF0000u : bits << 16);
 }
 
-// `word` with its even (0) or odd (1) number replaced by number `from_odd` of `from`.
-inline float WithHalf(float word, int odd, float from, int from_odd) {
-  const uint32_t bits = std::bit_cast<uint32_t>(word),
-                 half = std::bit_cast<uint32_t>(from) >> (16 * from_odd) & 0xFFFFu;
-  return std::bit_cast<float>(odd != 0 ? (bits & 0x0000FFFFu) | half << 16 : (bits & 0xFFFF0000u) | half);
-}
-
 // Addresses of the pages of one sequence, layer and KV head: page p's K tile at base + pages[p] * page_stride, then V.
 struct KeyValues {
   const float* base = nullptr;
@@ -106,10 +101,10 @@ struct PrefillBlock {
 // Mask and layout of the keys; a row of the table of prefill kernels (make_table.h).
 enum class PrefillKind {
   kInterval,               // IntervalMask
-  kCollectedInterval,      // IntervalMask, K [128][D/per]
+  kCollectedInterval,      // IntervalMask, K [128][D/per], V [128/per][D]
   kNearOrShared,           // NearOrSharedMask
-  kCollectedNearOrShared,  // NearOrSharedMask, K [128][D/per]
-  kDisjoint,               // DisjointMask, K [128][D/per]
+  kCollectedNearOrShared,  // NearOrSharedMask, K [128][D/per], V [128/per][D]
+  kDisjoint,               // DisjointMask, K [128][D/per], V [128/per][D]
   kListedDisjoint,         // the same over the keys of PrefillBlocks::positions
 };
 inline constexpr int kPrefillKinds = 6;
@@ -142,7 +137,7 @@ inline size_t PrefillScratchFloats(int head_dim) {
 
 enum class DecodeKind {
   kInterval,
-  kCollectedInterval,  // K [128][D/per]
+  kCollectedInterval,  // K [128][D/per], V [128/per][D]
   kNearOrShared,
   kCollectedNearOrShared,  // K [128][D/per]; keys that are not visible are not read
 };
@@ -164,7 +159,7 @@ struct DecodeSplit {
 // they are collected.
 inline size_t DecodeScratchFloats(int head_dim, int head_count) {
   const size_t dim = PaddedDim(head_dim);
-  return head_count * (5 * dim + 2 * kTile) + kPageTokens + PageFloats(head_dim);
+  return head_count * (5 * dim + 2 * kTile + kPageTokens) + PageFloats(head_dim);
 }
 
 enum class Epilogue { kStore, kResidual, kGated };

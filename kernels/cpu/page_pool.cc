@@ -1,18 +1,13 @@
 #include "kernels/cpu/page_pool.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace varifocal::kernels::cpu {
 namespace {
 
 size_t TileBytes(const KvShape& shape, DType dtype) {
   return static_cast<size_t>(2) * kPageTokens * shape.kv_head_count * PaddedDim(shape.head_dim) * DTypeBytes(dtype);
-}
-
-// The word of (key, i) in a V tile.
-size_t ValueWord(int elements_per_word, int key, int i) {
-  const size_t words = kPageTokens / elements_per_word;
-  return (static_cast<size_t>(i / kTile) * words + key / elements_per_word) * kTile + i % kTile;
 }
 
 // Writes half a word only: the other half may belong to another thread.
@@ -29,11 +24,15 @@ MappedMemory::~MappedMemory() {
 
 bool MappedMemory::Map(size_t bytes) {
   if (bytes == 0) return true;
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const size_t guard = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t used = (bytes + guard - 1) / guard * guard;
+  void* data = mmap(nullptr, used + guard, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return false;
   data_ = static_cast<char*>(data);
-  bytes_ = bytes;
-  return true;
+  bytes_ = used + guard;
+  // Large pages: keys read by group are scattered, and each would miss the TLB. Advice; a kernel without them ignores it.
+  (void)madvise(data_, used, MADV_HUGEPAGE);
+  return mprotect(data_ + used, guard, PROT_NONE) == 0;
 }
 
 size_t PagePool::BytesPerPageAndLayer(const KvShape& shape, DType dtype) {
@@ -58,6 +57,12 @@ size_t PagePool::KeyWord(int key, int word) const {
   return (static_cast<size_t>(key / kTile) * words() + word) * kTile + key % kTile;
 }
 
+size_t PagePool::ValueWord(int key, int i) const {
+  const int word = key / elements_per_word();
+  if (shape_.collects_keys) return static_cast<size_t>(word) * PaddedDim(shape_.head_dim) + i;
+  return (static_cast<size_t>(i / kTile) * (kPageTokens / elements_per_word()) + word) * kTile + i % kTile;
+}
+
 float* PagePool::tile(int layer, int page, int head) const {
   VF_CHECK(layer >= 0 && layer < shape_.layer_count && page >= 0 && page < page_count_, "no such page");
   const size_t index = static_cast<size_t>(layer) * page_count_ + page;
@@ -75,14 +80,14 @@ void PagePool::WriteToken(int layer, int page, int offset, const float* keys, co
     float* value_tile = key_tile + static_cast<size_t>(kPageTokens) * words();
     if (elements_per_word() == 1) {
       for (int i = 0; i < dim; ++i) key_tile[KeyWord(offset, i)] = keys[i];
-      for (int i = 0; i < dim; ++i) value_tile[ValueWord(1, offset, i)] = values[i];
+      for (int i = 0; i < dim; ++i) value_tile[ValueWord(offset, i)] = values[i];
       continue;
     }
     for (int w = 0; w < WordCount(dim, 2); ++w) {
       key_tile[KeyWord(offset, w)] = PairOf(keys[2 * w], 2 * w + 1 < dim ? keys[2 * w + 1] : 0.0f);
     }
     for (int i = 0; i < dim; ++i) {
-      float* word = value_tile + ValueWord(2, offset, i);
+      float* word = value_tile + ValueWord(offset, i);
       WriteHalf(word, offset % 2, values[i]);
       if (last && offset % 2 == 0) WriteHalf(word, 1, 0.0f);
     }
@@ -111,7 +116,7 @@ void PagePool::ReadKey(int layer, int page, int offset, int head, float* key) co
 void PagePool::ReadValue(int layer, int page, int offset, int head, float* value) const {
   const float* from = tile(layer, page, head) + static_cast<size_t>(kPageTokens) * words();
   for (int i = 0; i < shape_.head_dim; ++i) {
-    const float word = from[ValueWord(elements_per_word(), offset, i)];
+    const float word = from[ValueWord(offset, i)];
     value[i] = elements_per_word() == 1 ? word : HalfOf(word, offset % 2);
   }
 }

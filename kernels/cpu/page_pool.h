@@ -2,7 +2,7 @@
 //
 // Shapes:  per layer and page, for every KV head one contiguous tile: K [128/16][D][16], then V [D/16][128][16]; D
 //          rounded up to 16, zeros beyond it. Prefill broadcasts single keys from it, decode takes 16 keys (or 16 head
-//          dims) as one vector; both read forward. Where keys are collected by group, K is [128][D].
+//          dims) as one vector; both read forward. Where keys are collected by group, both are [128][D].
 //          Annotations are a region of their own, [layer][page][annotation][128 tokens].
 // Cost:    pages are mapped zeroed and committed when first written.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace varifocal::kernels::cpu {
 
-// Anonymous zeroed memory, committed on first access.
+// Anonymous zeroed memory, committed on first access. A read beyond its last page faults.
 class MappedMemory {
  public:
   MappedMemory() = default;
@@ -54,6 +54,7 @@ class PagePool final : public KvPool {
   size_t head_words() const { return static_cast<size_t>(2) * kPageTokens * words(); }
   float* tile(int layer, int page, int head) const;
   size_t KeyWord(int key, int word) const;  // of (key, word) in a K tile
+  size_t ValueWord(int key, int i) const;   // of (key, i) in a V tile
 
   KvShape shape_;
   DType dtype_ = DType::kF32;

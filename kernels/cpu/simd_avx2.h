@@ -58,6 +58,14 @@ struct Avx2 {
     const __m256i all = _mm256_set1_epi32(static_cast<int>(bits));
     return {_mm256_blendv_ps(yes.a, no.a, NoBit(x.a, all)), _mm256_blendv_ps(yes.b, no.b, NoBit(x.b, all))};
   }
+  // Bit i: groups[i] & bits is not 0.
+  static uint32_t AnyBits(const uint32_t* groups, uint32_t bits) {
+    const __m256i all = _mm256_set1_epi32(static_cast<int>(bits));
+    const auto* halves = reinterpret_cast<const float*>(groups);
+    const int a = _mm256_movemask_ps(NoBit(_mm256_loadu_ps(halves), all));
+    const int b = _mm256_movemask_ps(NoBit(_mm256_loadu_ps(halves + 8), all));
+    return static_cast<uint32_t>(~(a | b << 8)) & 0xFFFFu;
+  }
   // tile[r][c] becomes tile[c][r].
   static void Transpose(V (&tile)[16]) {
     __m256 corners[4][8];
@@ -113,6 +121,9 @@ struct Avx2Pairs : Avx2 {
   static constexpr int kPer = 2;
 
   static V Dot(V x, V y, V z) { return Fma(Odd(x), Odd(y), Fma(Even(x), Even(y), z)); }
+  // One number of each word, and words of two numbers that are bf16 already.
+  static V Half(V v, int odd) { return {OneHalf(v.a, odd), OneHalf(v.b, odd)}; }
+  static V Join(V even, V odd) { return {JoinHalf(even.a, odd.a), JoinHalf(even.b, odd.b)}; }
   // Rounds both to bf16, to nearest, ties upwards; for weights, which are not negative.
   static V Pack(V even, V odd) { return {PackHalf(even.a, odd.a), PackHalf(even.b, odd.b)}; }
   // Sixteen words of thirty-two adjacent values; to nearest, ties to even.
@@ -128,6 +139,13 @@ struct Avx2Pairs : Avx2 {
   static __m256 EvenHalf(__m256 v) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(v), 16)); }
   static __m256 OddHalf(__m256 v) {
     return _mm256_castsi256_ps(_mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(-65536)));
+  }
+  static __m256 OneHalf(__m256 v, int odd) {
+    const __m128i bits = _mm_cvtsi32_si128(odd != 0 ? 0 : 16);
+    return OddHalf(_mm256_castsi256_ps(_mm256_sll_epi32(_mm256_castps_si256(v), bits)));
+  }
+  static __m256 JoinHalf(__m256 even, __m256 odd) {
+    return _mm256_or_ps(_mm256_castsi256_ps(_mm256_srli_epi32(_mm256_castps_si256(even), 16)), OddHalf(odd));
   }
   static V Even(V v) { return {EvenHalf(v.a), EvenHalf(v.b)}; }
   static V Odd(V v) { return {OddHalf(v.a), OddHalf(v.b)}; }

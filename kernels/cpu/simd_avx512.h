@@ -52,6 +52,10 @@ struct Avx512 {
     const __mmask16 any = _mm512_test_epi32_mask(_mm512_castps_si512(a), _mm512_set1_epi32(static_cast<int>(bits)));
     return _mm512_mask_blend_ps(any, no, yes);
   }
+  // Bit i: groups[i] & bits is not 0.
+  static uint32_t AnyBits(const uint32_t* groups, uint32_t bits) {
+    return _mm512_test_epi32_mask(_mm512_loadu_si512(groups), _mm512_set1_epi32(static_cast<int>(bits)));
+  }
   // tile[r][c] becomes tile[c][r].
   static void Transpose(V (&tile)[16]) {
     V pairs[16], fours[16];
@@ -94,6 +98,14 @@ struct Avx512Pairs : Avx512 {
   static V Even(V v) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(v), 16)); }
   static V Odd(V v) { return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(-65536))); }
   static V Dot(V a, V b, V c) { return Fma(Odd(a), Odd(b), Fma(Even(a), Even(b), c)); }
+  // One number of each word, and words of two numbers that are bf16 already.
+  static V Half(V v, int odd) {
+    return Odd(_mm512_castsi512_ps(_mm512_sll_epi32(_mm512_castps_si512(v), _mm_cvtsi32_si128(odd != 0 ? 0 : 16))));
+  }
+  static V Join(V even, V odd) {
+    return _mm512_castsi512_ps(
+        _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(even), 16), _mm512_castps_si512(Odd(odd))));
+  }
   // Rounds both to bf16, to nearest, ties upwards; for weights, which are not negative.
   static V Pack(V even, V odd) {
     const __m512i half = _mm512_set1_epi32(0x8000);

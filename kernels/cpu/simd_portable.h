@@ -90,6 +90,12 @@ struct Portable {
   static V SelectAnyBit(const V& a, uint32_t bits, const V& yes, const V& no) {
     return Each([&](int i) { return (std::bit_cast<uint32_t>(a.x[i]) & bits) != 0 ? yes.x[i] : no.x[i]; });
   }
+  // Bit i: groups[i] & bits is not 0.
+  static uint32_t AnyBits(const uint32_t* groups, uint32_t bits) {
+    uint32_t any = 0;
+    for (int i = 0; i < 16; ++i) any |= static_cast<uint32_t>((groups[i] & bits) != 0) << i;
+    return any;
+  }
   // tile[r][c] becomes tile[c][r].
   static void Transpose(V (&tile)[16]) {
     for (int r = 0; r < 16; ++r) {
@@ -106,6 +112,15 @@ struct PortablePairs : Portable {
   static float Odd(float word) { return std::bit_cast<float>(std::bit_cast<uint32_t>(word) & 0xFFFF0000u); }
   static V Dot(const V& a, const V& b, const V& c) {
     return Each([&](int i) { return Odd(a.x[i]) * Odd(b.x[i]) + (Even(a.x[i]) * Even(b.x[i]) + c.x[i]); });
+  }
+  // One number of each word, and words of two numbers that are bf16 already.
+  static V Half(const V& v, int odd) {
+    return Each([&](int i) { return odd != 0 ? Odd(v.x[i]) : Even(v.x[i]); });
+  }
+  static V Join(const V& even, const V& odd) {
+    return Each([&](int i) {
+      return std::bit_cast<float>(std::bit_cast<uint32_t>(even.x[i]) >> 16 | std::bit_cast<uint32_t>(Odd(odd.x[i])));
+    });
   }
   // Rounds both to bf16, to nearest, ties upwards; for weights, which are not negative.
   static V Pack(const V& even, const V& odd) {
