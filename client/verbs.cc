@@ -4,7 +4,8 @@ namespace varifocal::client {
 
 extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kRunVerb;
 extern const Verb kCompareVerb, kReportVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb;
-extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb;
+extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb,
+    kGroupsVerb;
 extern const Verb kTasksVerb, kSuitesVerb, kSamplesVerb, kMetricVerb;
 extern const Verb kCompletionVerb;
 
@@ -31,6 +32,7 @@ const std::vector<const Verb*>& Verbs() {
       &kUnloadVerb,
       &kGenerateVerb,
       &kScoreVerb,
+      &kGroupsVerb,
       &kTokenizeVerb,
       &kDetokenizeVerb,
       // Tasks

@@ -28,6 +28,8 @@ class QueryTest : public ::testing::Test {
     const std::vector<CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
     Outcome outcome = FakeOutcome(cells[0], job, execution, 0);
     outcome.sample.evidence_json = R"([{"token_begin":507},{"token_begin":900}])";
+    outcome.generation.pairs_visible_share = 0.5;
+    outcome.generation.largest_group_share = 0.375;
     ASSERT_TRUE(writer->RecordSample(outcome).ok());
     ASSERT_TRUE(writer->RecordSample(FakeFailure(cells[1], job, execution, 1)).ok());
     ASSERT_TRUE(writer->Checkpoint().ok());
@@ -68,18 +70,29 @@ TEST_F(QueryTest, SamplesHaveDepthReasonAndTimes) {
               ElementsAre("[\"baseline\",0.5,\"stop\",1000,null,null,0]", "[\"focal\",null,null,0,null,null,0]"));
 }
 
+TEST_F(QueryTest, SamplesHaveSharesOfLearnedGroups) {
+  ASSERT_TRUE(Run("SELECT variant, pairs_visible_share, largest_group_share FROM v_samples WHERE is_primary "
+                  "ORDER BY variant")
+                  .ok());
+  EXPECT_THAT(rows_, ElementsAre("[\"baseline\",0.5,0.375]", "[\"focal\",null,null]"));
+}
+
 TEST_F(QueryTest, AMigratedFileHasThemToo) {
   const auto database = *sqlite::Database::Open(path_, {});
   ASSERT_TRUE(
       database
           ->Execute("DROP VIEW v_samples; CREATE VIEW v_samples AS SELECT 1;"
                     "ALTER TABLE samples DROP COLUMN depth; ALTER TABLE models DROP COLUMN focal_temperature_json;"
+                    "ALTER TABLE generations DROP COLUMN pairs_visible_share;"
+                    "ALTER TABLE generations DROP COLUMN largest_group_share;"
                     "UPDATE models SET attention_json = '{\"focal_attention\":{\"temperature\":0.4}}';"
                     "UPDATE schema_version SET version = 3")
           .ok());
   ASSERT_TRUE(Writer::Open(path_).ok());
-  ASSERT_TRUE(Run("SELECT depth, trained_temperature FROM v_samples WHERE is_primary AND error_code IS NULL").ok());
-  EXPECT_THAT(rows_, ElementsAre("[0.5,0.4]"));
+  ASSERT_TRUE(Run("SELECT depth, trained_temperature, pairs_visible_share FROM v_samples WHERE is_primary AND "
+                  "error_code IS NULL")
+                  .ok());
+  EXPECT_THAT(rows_, ElementsAre("[0.5,0.4,null]"));
 }
 
 TEST_F(QueryTest, OnlyReadingIsAllowed) {

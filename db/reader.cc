@@ -83,6 +83,14 @@ constexpr char kCountAnswers[] =
     " JOIN variants ON variants.variant_id = cells.variant_id"
     " WHERE variants.job_id = ? GROUP BY cells.cell_id ORDER BY cells.cell_id";
 
+constexpr char kSelectGroupShares[] =
+    "SELECT variants.name, cells.task, cells.context_length, count(*), avg(generations.pairs_visible_share),"
+    " avg(generations.largest_group_share)"
+    " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
+    " JOIN variants ON variants.variant_id = cells.variant_id"
+    " WHERE variants.job_id = ? AND generations.pairs_visible_share IS NOT NULL"
+    " GROUP BY cells.cell_id ORDER BY cells.cell_id";
+
 constexpr char kSelectDetails[] =
     "SELECT generations.generation_id, samples.job_id, variants.name, samples.task, samples.context_length,"
     " samples.sample_index, samples.tokenizer_sha256, samples.question_id, samples.cluster, samples.row_id,"
@@ -275,6 +283,19 @@ absl::StatusOr<std::vector<ScoreImportRow>> Reader::ScoreImports(int64_t job_id)
   statement.BindAll(job_id);
   return ReadAll<ScoreImportRow>(statement, [](const Statement& row) {
     return ScoreImportRow{row.Text(0), row.Text(1), row.Text(2), row.Text(3), row.Int(4), row.Int(5)};
+  });
+}
+
+absl::StatusOr<std::vector<GroupSharesRow>> Reader::GroupShares(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> column_count,
+                   state_->database->QueryInt(
+                       "SELECT count(*) FROM pragma_table_info('generations') WHERE name = 'pairs_visible_share'"));
+  if (*column_count == 0) return std::vector<GroupSharesRow>();
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectGroupShares));
+  statement.BindAll(job_id);
+  return ReadAll<GroupSharesRow>(statement, [](const Statement& row) {
+    return GroupSharesRow{row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Real(4), row.OptionalReal(5)};
   });
 }
 

@@ -98,6 +98,15 @@ struct AnswerCounts {
   int64_t extrapolated_count = 0;  // prompt and answer longer than the model was trained with
 };
 
+// Means over the answers of one variant in one cell that have them (v_samples has the shares).
+struct GroupSharesRow {
+  std::string variant, task;
+  int64_t context_length = 0;
+  int64_t answer_count = 0;
+  double pairs_visible = 0;
+  std::optional<double> largest_group;
+};
+
 // Everything known of one answer, for a browser of samples and for provenance.
 struct SampleDetail {
   int64_t generation_id = 0;  // key for paging; ascending
@@ -141,6 +150,8 @@ class Reader {
 
   absl::StatusOr<std::vector<ScoresByLengthRow>> ScoresByLength(int64_t job_id);
   absl::StatusOr<std::vector<AnswerCounts>> CountAnswers(int64_t job_id);  // of cells with answers, in running order
+  // Of cells whose answers were made with learned groups, in running order; none in a file from before version 5.
+  absl::StatusOr<std::vector<GroupSharesRow>> GroupShares(int64_t job_id);
   absl::StatusOr<std::vector<SampleRow>> SampleRows(int64_t job_id, const std::string& variant);
   absl::StatusOr<std::vector<PairRow>> Pairs(int64_t job_id, const std::string& baseline, const std::string& candidate);
   absl::StatusOr<std::vector<SampleDetail>> Samples(const SampleQuery& query);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "db/diff.h"
 #include "db/fakes/fake_results.h"
+#include "db/sqlite/database.h"
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -43,6 +44,34 @@ class ReaderTest : public ::testing::Test {
   int64_t execution_id_ = 0, job_id_ = 0;
   std::vector<CellRow> cells_;
 };
+
+TEST_F(ReaderTest, SharesOfLearnedGroupsAreMeansByCell) {
+  Open("groups.db", FakeJob({.planned_count = 4}));
+  const auto record = [&](size_t cell, int64_t index, std::optional<double> pairs, std::optional<double> largest) {
+    Outcome outcome = FakeOutcome(cells_[cell], job_, execution_id_, index);
+    outcome.generation.pairs_visible_share = pairs;
+    outcome.generation.largest_group_share = largest;
+    ASSERT_TRUE(writer_->RecordSample(outcome).ok());
+  };
+  record(0, 0, std::nullopt, std::nullopt);  // the baseline has no groups
+  record(1, 0, 0.25, 0.5);
+  record(1, 1, 0.75, std::nullopt);  // groups that always meet are not computed
+  record(1, 2, std::nullopt, std::nullopt);
+  const std::vector<GroupSharesRow> rows = *(*Reader::Open(path_))->GroupShares(job_id_);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].variant, "focal");
+  EXPECT_EQ(rows[0].answer_count, 2);
+  EXPECT_EQ(rows[0].pairs_visible, 0.5);
+  EXPECT_EQ(rows[0].largest_group, 0.5);
+  writer_.reset();
+  {
+    auto old = *sqlite::Database::Open(path_, {});
+    ASSERT_TRUE(old->Execute("DROP VIEW v_samples; ALTER TABLE generations DROP COLUMN pairs_visible_share;"
+                             "UPDATE schema_version SET version = 4")
+                    .ok());
+  }
+  EXPECT_TRUE((*Reader::Open(path_))->GroupShares(job_id_)->empty()) << "a file of an older program";
+}
 
 TEST_F(ReaderTest, ViewsHoldWhatWasWritten) {
   NewJob job = FakeJob({.planned_count = 4});

@@ -126,10 +126,12 @@ struct GenerationRecord {
   int64_t queue_us = 0;
   int64_t prefill_us = 0;
   int64_t decode_us = 0;
-  std::optional<double> tau_low_share;   // learned focal: share of query rows at tau_min
-  std::optional<double> tau_high_share;  // and at tau_max
-  bool is_extrapolated = false;          // beyond trained_context_length
-  std::string error_code;                // "" when answered; else UPPER_SNAKE, e.g. "RESOURCE_EXHAUSTED"
+  std::optional<double> tau_low_share;        // learned focal: share of query rows at tau_min
+  std::optional<double> tau_high_share;       // and at tau_max
+  std::optional<double> pairs_visible_share;  // learned groups: of pairs of prompt tokens, the mean over layers
+  std::optional<double> largest_group_share;  // and the largest share of prompt tokens that hold one group
+  bool is_extrapolated = false;               // beyond trained_context_length
+  std::string error_code;                     // "" when answered; else UPPER_SNAKE, e.g. "RESOURCE_EXHAUSTED"
   std::string error_message;
 };
 

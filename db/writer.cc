@@ -145,8 +145,8 @@ constexpr char kInsertGeneration[] =
     "INSERT INTO generations (cell_id, sample_id, execution_id, attempt_count, record_us, finish_reason, answer_raw,"
     " answer, log_likelihoods_json, new_token_count, cached_token_count, queue_us, prefill_us, decode_us, "
     "tau_low_share,"
-    " tau_high_share, is_extrapolated, error_code, error_message)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    " tau_high_share, pairs_visible_share, largest_group_share, is_extrapolated, error_code, error_message)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 constexpr char kInsertScore[] = "INSERT INTO scores (generation_id, metric, value) VALUES (?, ?, ?)";
 
 // The steps a job may take; everything else is refused.
@@ -441,8 +441,9 @@ absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {
       kInsertGeneration, outcome.cell_id, sample_id, outcome.execution_id, attempt_count, state_->clock.WallMicros(),
       failed ? std::nullopt : std::optional(said.finish_reason), failed ? std::nullopt : said.answer_raw,
       failed ? std::nullopt : said.answer, said.log_likelihoods_json, said.new_token_count, said.cached_token_count,
-      said.queue_us, said.prefill_us, said.decode_us, said.tau_low_share, said.tau_high_share, said.is_extrapolated,
-      NullIfEmpty(said.error_code), failed ? std::optional(said.error_message) : std::nullopt));
+      said.queue_us, said.prefill_us, said.decode_us, said.tau_low_share, said.tau_high_share, said.pairs_visible_share,
+      said.largest_group_share, said.is_extrapolated, NullIfEmpty(said.error_code),
+      failed ? std::optional(said.error_message) : std::nullopt));
   const int64_t generation_id = database.LastInsertId();
   for (const ScoreRecord& score : outcome.scores) {
     RETURN_IF_ERROR(database.Run(kInsertScore, generation_id, score.metric, score.value));

@@ -239,6 +239,8 @@ TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
     ASSERT_TRUE(old->Execute("DROP TABLE job_starts; DROP VIEW v_samples; CREATE VIEW v_samples AS SELECT 1 AS job_id;"
                              "ALTER TABLE samples DROP COLUMN depth;"
                              "ALTER TABLE models DROP COLUMN focal_temperature_json;"
+                             "ALTER TABLE generations DROP COLUMN pairs_visible_share;"
+                             "ALTER TABLE generations DROP COLUMN largest_group_share;"
                              "UPDATE schema_version SET version = 2")
                     .ok());
   }

@@ -55,7 +55,9 @@ struct Generation {
   int64_t decode_us = 0;
   std::optional<double> tau_min_share;  // learned focal temperature: share of rows at either bound
   std::optional<double> tau_max_share;
-  bool extrapolated = false;  // longer than trained_context_length
+  std::optional<double> pairs_visible_share;  // learned groups: of the prompt's pairs, and the largest group's share of
+  std::optional<double> largest_group_share;  // its tokens
+  bool extrapolated = false;                  // longer than trained_context_length
 };
 
 class Generator {

@@ -15,7 +15,7 @@
 //          outputs of attention ("operands") in operand_dtype(): f32, or bf16 in a bf16 backend.
 // Errors:  kernels::Error; a step that returned one is discarded. Out-of-range indices are bugs (VF_CHECK).
 // Threads: factories may be called from any thread. A Workspace serves one thread at a time; two workspaces may run at
-//          the same time over one backend. On a device operations are queued in call order; Read, LmHead and
+//          the same time over one backend. On a device operations are queued in call order; Read, ReadGroups, LmHead and
 //          AttentionProbabilities wait for them.
 // Cost:    nothing of size T x T or T x V; no allocation after CreateWorkspace.
 #pragma once
@@ -411,6 +411,12 @@ class Backend {
   virtual Error CopyPage(KvPool& pool, int from, int to) = 0;
   // Rows [0, row_count) of a page as f32 [row_count, K, D] each; for tests and inspection.
   virtual Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) = 0;
+  // What RouteGroups wrote for tokens 0, 1, .. of the sequence that has these pages, a bit a group; groups.size() of
+  // them. It waits for the operations before it. kUnsupported where there is no RouteGroups.
+  virtual Error ReadGroups(const KvPool& /*pool*/, int /*layer*/, std::span<const int32_t> /*pages*/,
+                           int /*annotation_offset*/, std::span<uint32_t> /*groups*/) {
+    return {ErrorCode::kUnsupported, "the backend has no learned groups"};
+  }
 
   // Bytes CreateWorkspace will allocate; counted at admission with weights, pages and the caller's own buffers.
   virtual size_t WorkspaceBytes(const StepShape& shape) const = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "kernels/host_memory.h"
@@ -84,6 +85,16 @@ GroupAnnotation GroupAnnotationAt(char* page, const RouteGroupsArgs& args) {
   at += kPageTokens;
   if (args.bias == GroupBias::kPaged) annotation.scores = reinterpret_cast<float*>(at);
   return annotation;
+}
+
+void CopyGroups(std::span<const int32_t> pages, int annotation_offset,
+                const std::function<const char*(int32_t page)>& annotations, std::span<uint32_t> groups) {
+  VF_CHECK(groups.size() <= pages.size() * kPageTokens, "the pages hold the tokens");
+  for (size_t begin = 0; begin < groups.size(); begin += kPageTokens) {
+    const char* from = annotations(pages[begin / kPageTokens]) + static_cast<size_t>(annotation_offset) * kPageTokens;
+    const size_t count = std::min<size_t>(kPageTokens, groups.size() - begin);
+    std::memcpy(&groups[begin], from, count * sizeof(uint32_t));
+  }
 }
 
 Error AssignGroups(const FlatBatch& flat, const RouteGroupsArgs& args, const float* scores, const float* group_bias,

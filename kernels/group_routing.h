@@ -33,6 +33,10 @@ struct GroupAnnotation {
 };
 GroupAnnotation GroupAnnotationAt(char* page, const RouteGroupsArgs& args);
 
+// ReadGroups of a backend that keeps annotations as GroupAnnotationAt says; `annotations(page)` are those of a page.
+void CopyGroups(std::span<const int32_t> pages, int annotation_offset,
+                const std::function<const char*(int32_t page)>& annotations, std::span<uint32_t> groups);
+
 // Writes b where `bias` is a computed one, and the groups of every row. `page(sequence, position)` returns the
 // annotations of the page that contains a position; `scores` is [T, K]. Errors as RouteGroups'.
 // `each(count, item)` runs item(0..count-1), in parallel where possible; false when cancelled.

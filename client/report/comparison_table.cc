@@ -352,7 +352,8 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                     "| --- | --- | --- | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | --- | ---: | --- |\n",
                     contrasts);
   }
-  return absl::StrCat(out, "\n", TestingNote(data), SourceNote(data), "\n");
+  return absl::StrCat(out, "\n", TestingNote(data), SourceNote(data), "\n",
+                      GroupTableMarkdown(data.groups, data.VariantNames()));
 }
 
 std::string ComparisonTableLatex(const ReportData& data) {

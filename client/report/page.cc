@@ -7,6 +7,7 @@
 #include "base/embedded.h"
 #include "client/report/comparison_table.h"
 #include "client/report/depth_map.h"
+#include "client/report/group_table.h"
 #include "client/report/sample_browser.h"
 #include "client/report/score_table.h"
 #include "client/report/svg_chart.h"
@@ -153,6 +154,7 @@ std::string ReportPage(const ReportData& data) {
   add("differences", "Difference by context length", differences);
   add("table", "Every comparison", std::move(table));
   add("growth", "Does the difference grow with the context?", std::move(growth));
+  add("groups", "Token groups", GroupTableHtml(data.groups, data.VariantNames()));
   add("depth", "Score by depth of the evidence", DepthMapsHtml(data));
   add("samples-section", "Samples", SampleBrowserHtml(data));
   add("reading", "How to read a number", HowToRead(data));

@@ -88,6 +88,7 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
     if (data.keys[i].job_id == job_id) labels[data.keys[i].name] = data.variants[i].name;
   }
   RETURN_IF_ERROR(data.answers.Read(reader, job_id, labels));
+  RETURN_IF_ERROR(data.groups.Read(reader, job_id, labels));
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
   for (const db::TaskMetricRecord& metric : metrics) {
     const bool is_known = std::any_of(data.metrics.begin(), data.metrics.end(), [&](const auto& known) {
@@ -189,6 +190,12 @@ std::string TrainedLabel(const std::string& attention_json) {
 
 }  // namespace
 
+std::vector<std::string> ReportData::VariantNames() const {
+  std::vector<std::string> names;
+  for (const db::VariantRecord& variant : variants) names.push_back(variant.name);
+  return names;
+}
+
 const db::VariantRecord& ReportData::variant(const std::string& name) const {
   for (const db::VariantRecord& variant : variants) {
     if (variant.name == name) return variant;
@@ -258,8 +265,12 @@ std::string TrainedLabel(const db::VariantRecord& variant) {
 ResultContext ContextOf(const ReportData& data, const CandidateComparison& versus) {
   size_t index = 0;
   while (index + 1 < data.variants.size() && data.variants[index].name != versus.candidate) ++index;
-  return {data.keys[0].job_id, data.keys[index].job_id, db::IsImported(data.variants[0]),
-          db::IsImported(data.variants[index]), &data.answers};
+  return {data.keys[0].job_id,
+          data.keys[index].job_id,
+          db::IsImported(data.variants[0]),
+          db::IsImported(data.variants[index]),
+          &data.answers,
+          &data.groups};
 }
 
 }  // namespace varifocal::report

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "client/report/answer_table.h"
 #include "client/report/depth_map.h"
+#include "client/report/group_table.h"
 #include "client/report/report.h"
 #include "client/report/result_rows.h"
 #include "db/pairing.h"
@@ -73,6 +74,7 @@ struct ReportData {
   std::vector<CandidateComparison> versus;
   std::set<std::string> swept;     // candidates that the temperature sweep shows, and no other chart
   AnswerTable answers;             // of the variants above
+  GroupTable groups;               // likewise
   std::vector<std::string> tasks;  // in the order they ran
   std::vector<int64_t> lengths;    // ascending
   std::vector<BrowserSample> samples;
@@ -83,6 +85,7 @@ struct ReportData {
   double margin = stats::kDefaultMargin;
   std::string database_path;
 
+  std::vector<std::string> VariantNames() const;
   const db::VariantRecord& variant(const std::string& name) const;
   const db::TaskMetricRecord& metric(const std::string& task, const std::string& name) const;
   const db::TaskMetricRecord* primary_metric(const std::string& task) const;

@@ -23,6 +23,10 @@ namespace varifocal {
 
 constexpr int64_t kTimeUs = 1'795'271'400'000'000;  // 2026-11-21 14:30 UTC
 
+inline constexpr char kFocus[] =
+    R"({"focus_attention":{"bias":"calibrated","group_count":8,"regime":"frozen","top_k":2,)"
+    R"("trained_context_length":512,"window":32}})";
+
 inline std::string Hash(char c) { return std::string(64, c); }
 
 inline std::string ReadFile(const std::string& path) {
@@ -43,6 +47,7 @@ struct Made {
   bool is_imported = false;
   std::vector<std::string> temperatures;  // the baseline's model at each of them, too
   bool has_evidence = false;              // of question i at i % 4 quarters of the prompt
+  bool has_groups = false;                // "sharp" has learned groups; the baseline's model also runs with others
   int cut_count = 0;                      // of the first answers of each cell: the limit on new tokens ended them
   int other_prompt_count = 0;             // of the first questions, which are asked in other words
 };
@@ -90,10 +95,11 @@ class ReportTest : public testing::Test {
     model.dtype = "f32";
     model.context_length_max = 65536;
     model.trained_context_length = 4096;
-    const std::pair<const char*, const char*> models[] = {
+    std::pair<const char*, const char*> models[] = {
         {"baseline", "{}"},
         {"sharp", R"({"focal_attention":{"mode":"constant","temperature":0.4}})"},
         {"soft", R"({"focal_attention":{"mode":"learned","tau_max":8.0,"tau_mean":"causal","tau_min":3.5}})"}};
+    if (made.has_groups) models[1].second = kFocus;
     if (made.is_imported) model.architecture = "imported";
     for (const auto& [name, attention] : models) {
       if (std::find(made.variants.begin(), made.variants.end(), name) == made.variants.end()) continue;
@@ -107,6 +113,11 @@ class ReportTest : public testing::Test {
       db::VariantRecord variant = job.variants.front();
       absl::StrAppend(&variant.name, "@t=", temperature);
       variant.focal_temperature_json = temperature;
+      job.variants.push_back(variant);
+    }
+    if (made.has_groups) {
+      db::VariantRecord variant = job.variants[1];
+      variant.name = "sharp@focus-top-k=1";
       job.variants.push_back(variant);
     }
     const std::vector<int64_t> lengths = {1024, 2048, 4096, 8192};
@@ -151,6 +162,11 @@ class ReportTest : public testing::Test {
                                                                     : made.answer.empty() ? "stone-02"
                                                                                           : made.answer;
         outcome.generation.is_extrapolated = cell.cell.context_length > 4096 && !made.has_short_samples;
+        if (made.has_groups && cell.cell.variant.starts_with("sharp")) {
+          const bool is_first_task = cell.cell.task == made.tasks.front();
+          outcome.generation.pairs_visible_share = (is_first_task ? 0.5 : 0.25) + (index % 2 == 0 ? 0.125 : -0.125);
+          outcome.generation.largest_group_share = is_last ? 0.75 : 0.375;
+        }
         outcome.scores = {{"exact_match", right ? 1.0 : 0.0}};
         if (made.has_failures && index == 3 && is_last && cell.cell.variant == "sharp") {
           outcome.generation = {};

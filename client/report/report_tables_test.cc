@@ -68,6 +68,56 @@ TEST_F(ReportTest, AnswersAreCountedByWhatWentWrong) {
   EXPECT_THAT(page, HasSubstr("<b>cut answers</b> Answers that the limit on new tokens ended: baseline gave 8 of 32"));
 }
 
+// Shares alternate by question around 1/2 in one task and 1/4 in the other.
+TEST_F(ReportTest, LearnedGroupsStandBesideTheNumbers) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.has_groups = true;
+  Make(made);
+  const Json rows = ParseJson(Render(ReportFormat::kJson)).value();
+  const auto row = [&](const std::string& kind, const std::string& candidate, const Json& task) {
+    for (const Json& found : rows) {
+      if (found["kind"] == kind && found["candidate"] == candidate && found["task"] == task &&
+          found["context_length"] == 8192) {
+        return found;
+      }
+    }
+    return Json();
+  };
+  const Json cell = row("cell", "sharp", "recall_kv"), other = row("cell", "sharp", "rag_facts"),
+             mean = row("suite_mean", "sharp", nullptr);
+  EXPECT_EQ(cell["candidate_pairs_visible"], 0.5);
+  EXPECT_EQ(other["candidate_pairs_visible"], 0.25);
+  EXPECT_EQ(mean["candidate_pairs_visible"], 0.375);
+  EXPECT_EQ(mean["candidate_largest_group"], 0.75);
+  EXPECT_EQ(*ParseJson(cell["candidate_focus_attention"].get<std::string>()), (*ParseJson(kFocus))["focus_attention"]);
+  EXPECT_EQ(cell["baseline_focus_attention"], nullptr);
+  EXPECT_EQ(cell["baseline_pairs_visible"], nullptr);
+  const Json overridden = row("cell", "sharp@focus-top-k=1", "recall_kv");
+  EXPECT_EQ((*ParseJson(overridden["candidate_focus_attention"].get<std::string>()))["top_k"], 1);
+  EXPECT_EQ(row("cell", "soft", "recall_kv")["candidate_focus_attention"], nullptr);
+
+  const std::string markdown = Render(ReportFormat::kMarkdown);
+  EXPECT_THAT(markdown, HasSubstr("| sharp | 2 of 8 | 32 | calibrated | frozen | 512 | 4K | 37.5 % | 37.5 % |"));
+  EXPECT_THAT(markdown, HasSubstr("| sharp | 2 of 8 | 32 | calibrated | frozen | 512 | 8K | 37.5 % | 75.0 % |"));
+  EXPECT_THAT(markdown, HasSubstr("| sharp@focus-top-k=1 | 1 of 8 (trained: 2) | 32 | calibrated |"));
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("<h2>Token groups</h2>"));
+  EXPECT_THAT(page,
+              HasSubstr("<tr class=\"first\"><td>sharp</td><td>2 of 8</td><td class=\"n\">32</td><td>calibrated</td>"
+                        "<td>frozen</td><td class=\"n\">512</td><td class=\"n\">1K</td>"
+                        "<td class=\"n\">37.5 %</td><td class=\"n\">37.5 %</td></tr>"));
+  const std::string alone = Render(ReportFormat::kCsv, "1/sharp", {});
+  EXPECT_THAT(alone, HasSubstr("baseline_focus_attention"));
+}
+
+TEST_F(ReportTest, WithoutLearnedGroupsThereIsNoTableOfThem) {
+  MakePlain();
+  EXPECT_THAT(Render(), Not(HasSubstr("Token groups")));
+  EXPECT_THAT(Render(ReportFormat::kMarkdown), Not(HasSubstr("Pairs visible")));
+  EXPECT_EQ(ParseJson(Render(ReportFormat::kJson)).value()[0]["candidate_pairs_visible"], nullptr);
+}
+
 // One variant: eight questions in two contexts, of which IsRight says how many are right.
 TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   Made made;
@@ -80,12 +130,13 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   ASSERT_EQ(csv.size(), 1u + 4);
   EXPECT_EQ(csv[0],
             "job_id,task,metric,is_primary_metric,context_length,variant,planned_count,answered_count,failed_count,"
-            "empty_count,cut_count,cluster_count,mean,low,high,mean_answered,labels");
+            "empty_count,cut_count,cluster_count,mean,low,high,mean_answered,labels,focus_attention,pairs_visible,"
+            "largest_group");
   // At 1K every answer is right; at 2K those are wrong whose (7 index + index / 4) mod 10 is 0 or 1: 0, 3 and 7.
   EXPECT_THAT(csv[1], testing::StartsWith("1,recall_kv,exact_match,1,1024,sharp,8,8,0,0,0,2,1.0,"));
   EXPECT_THAT(csv[2], testing::StartsWith("1,recall_kv,exact_match,1,2048,sharp,8,8,0,0,0,2,0.625,"));
   EXPECT_THAT(csv[4], HasSubstr(",8,7,1,0,0,2,"));
-  EXPECT_THAT(csv[4], testing::EndsWith(",incomplete extrapolated imported"));
+  EXPECT_THAT(csv[4], testing::EndsWith(",incomplete extrapolated imported,,,"));
   const Json json = ParseJson(Render(ReportFormat::kJson)).value();
   ASSERT_EQ(json.size(), 4u);
   EXPECT_EQ(json[1]["mean"], 0.625);

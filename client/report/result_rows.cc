@@ -1,6 +1,7 @@
 #include "client/report/result_rows.h"
 
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -53,6 +54,10 @@ void AddSides(const Row& row, const ResultContext& context, Json& json) {
   if (context.baseline_is_imported) imported.push_back("baseline");
   if (context.candidate_is_imported) imported.push_back("candidate");
   json["imported"] = absl::StrJoin(imported, " ");
+  for (const auto& [side, variant] : {std::pair("baseline", &row.baseline), std::pair("candidate", &row.candidate)}) {
+    const Json setting = context.groups->Setting(*variant);
+    if (!setting.is_null()) json[absl::StrCat(side, "_focus_attention")] = setting.dump();
+  }
   json["labels"] = absl::StrJoin(RowLabels(row, context), " ");
   json["unfinished"] = row.is_unfinished;
 }
@@ -66,6 +71,16 @@ void AddAnswerCounts(const std::string& task, int64_t length, const std::string&
   };
   add("baseline", context.answers->Of(baseline, task, length));
   add("candidate", context.answers->Of(candidate, task, length));
+}
+
+void AddGroups(const std::string& task, int64_t length, const std::string& baseline, const std::string& candidate,
+               const ResultContext& context, Json& json) {
+  for (const auto& [side, variant] : {std::pair("baseline", &baseline), std::pair("candidate", &candidate)}) {
+    const std::optional<GroupShares> shares = context.groups->Of(*variant, task, length);
+    if (!shares) continue;
+    json[absl::StrCat(side, "_pairs_visible")] = shares->pairs_visible;
+    json[absl::StrCat(side, "_largest_group")] = OrNull(shares->largest_group);
+  }
 }
 
 void AddCommonLabels(const stats::Inference& row, bool is_extrapolated, const ResultContext& context,
@@ -141,7 +156,13 @@ const std::vector<std::string>& ResultKeys() {
                                    "labels",
                                    "baseline_left_out_count",
                                    "candidate_left_out_count",
-                                   "imported"};
+                                   "imported",
+                                   "baseline_focus_attention",
+                                   "candidate_focus_attention",
+                                   "baseline_pairs_visible",
+                                   "candidate_pairs_visible",
+                                   "baseline_largest_group",
+                                   "candidate_largest_group"};
   return *keys;
 }
 
@@ -181,6 +202,7 @@ Json ResultJson(const stats::Comparison& row, const ResultContext& context) {
   AddInference(row, json);
   AddSides(row, context, json);
   AddAnswerCounts(row.task, row.context_length, row.baseline, row.candidate, context, json);
+  AddGroups(row.task, row.context_length, row.baseline, row.candidate, context, json);
   json["task"] = row.task;
   json["metric"] = row.metric;
   json["is_primary_metric"] = row.is_primary_metric;
@@ -206,6 +228,7 @@ Json ResultJson(const stats::SuiteComparison& row, const ResultContext& context)
   AddInference(row, json);
   AddSides(row, context, json);
   AddAnswerCounts("", row.context_length, row.baseline, row.candidate, context, json);
+  AddGroups("", row.context_length, row.baseline, row.candidate, context, json);
   json["context_length"] = row.context_length;
   json["task_count"] = row.finished_task_count;
   json["planned_task_count"] = row.planned_task_count;

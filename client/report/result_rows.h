@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "client/report/answer_table.h"
+#include "client/report/group_table.h"
 #include "db/stats/compare.h"
 
 namespace varifocal::report {
@@ -17,6 +18,7 @@ struct ResultContext {
   int64_t baseline_job = 0, candidate_job = 0;
   bool baseline_is_imported = false, candidate_is_imported = false;
   const AnswerTable* answers = nullptr;
+  const GroupTable* groups = nullptr;
 };
 
 const std::vector<std::string>& ResultKeys();  // in the order of CSV columns

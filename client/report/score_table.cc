@@ -46,6 +46,10 @@ db::AnswerCounts Answers(const ScoreRow& row) {
 
 Json Number(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
 
+std::optional<GroupShares> Groups(const ScoreRow& row) {
+  return row.data->groups.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
+}
+
 constexpr Column<ScoreRow> kColumns[] = {
     {"job_id", [](const ScoreRow& row) -> Json { return row.data->job.job_id; }},
     {"task", [](const ScoreRow& row) -> Json { return row.estimate->task; }},
@@ -70,6 +74,21 @@ constexpr Column<ScoreRow> kColumns[] = {
      }},
     {"mean_answered", [](const ScoreRow& row) -> Json { return Number(row.estimate->mean_answered); }},
     {"labels", [](const ScoreRow& row) -> Json { return absl::StrJoin(Labels(row), " "); }},
+    {"focus_attention",
+     [](const ScoreRow& row) -> Json {
+       const Json setting = row.data->groups.Setting(row.estimate->variant);
+       return setting.is_null() ? Json() : Json(setting.dump());
+     }},
+    {"pairs_visible",
+     [](const ScoreRow& row) -> Json {
+       const std::optional<GroupShares> shares = Groups(row);
+       return shares ? Json(shares->pairs_visible) : Json();
+     }},
+    {"largest_group",
+     [](const ScoreRow& row) -> Json {
+       const std::optional<GroupShares> shares = Groups(row);
+       return shares ? Number(shares->largest_group) : Json();
+     }},
 };
 
 // A row as people read it.
@@ -167,7 +186,7 @@ std::string ScoreTableMarkdown(const ReportData& data) {
                     cells.clusters, " | ", cells.failed, " | ", cells.empty, " | ", cells.cut, " | ", cells.mean, " | ",
                     cells.low, " to ", cells.high, " | ", cells.labels, " |\n");
   });
-  return absl::StrCat(out, "\n", Note(data), "\n");
+  return absl::StrCat(out, "\n", Note(data), "\n", GroupTableMarkdown(data.groups, data.VariantNames()));
 }
 
 std::string ScoreTableLatex(const ReportData& data) {

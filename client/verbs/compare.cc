@@ -3,6 +3,7 @@
 #include <ostream>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -11,6 +12,7 @@
 #include "base/status_macros.h"
 #include "client/jobs.h"
 #include "client/report/answer_table.h"
+#include "client/report/group_table.h"
 #include "client/report/perplexity.h"
 #include "client/report/result_rows.h"
 #include "client/rows.h"
@@ -122,10 +124,14 @@ class Compare : public Command {
     ASSIGN_OR_RETURN(const Sides sides, ReadSides(*reader, keys));
     report::AnswerTable answers;
     const std::string candidate_label = db::JobVariantLabel(keys[1], keys[0].job_id);
+    report::GroupTable groups;
     RETURN_IF_ERROR(answers.Read(*reader, keys[0].job_id, {{keys[0].name, keys[0].name}}));
     RETURN_IF_ERROR(answers.Read(*reader, keys[1].job_id, {{keys[1].name, candidate_label}}));
-    const report::ResultContext context{keys[0].job_id, keys[1].job_id, db::IsImported(sides.variants[0]),
-                                        db::IsImported(sides.variants[1]), &answers};
+    RETURN_IF_ERROR(groups.Read(*reader, keys[0].job_id, {{keys[0].name, keys[0].name}}));
+    RETURN_IF_ERROR(groups.Read(*reader, keys[1].job_id, {{keys[1].name, candidate_label}}));
+    const report::ResultContext context{
+        keys[0].job_id, keys[1].job_id, db::IsImported(sides.variants[0]), db::IsImported(sides.variants[1]),
+        &answers,       &groups};
     RETURN_IF_ERROR(CheckFilters(report));
     std::erase_if(report.comparisons,
                   [&](const stats::Comparison& row) { return !Wanted(row, console.format == Format::kText); });
@@ -244,6 +250,16 @@ class Compare : public Command {
     return notes;
   }
 
+  static void PrintGroups(const report::GroupTable& groups, const std::vector<std::string>& variants,
+                          Console& console) {
+    const std::vector<std::vector<std::string>> rows = groups.Rows(variants);
+    if (rows.empty()) return;
+    std::vector<std::string> titles = report::GroupTable::Titles();
+    for (std::string& title : titles) absl::AsciiStrToLower(&title);
+    console.out << "\nToken groups:\n\n"
+                << AlignedTable(console, titles, {false, false, true, false, false, true, true, true, true}, rows);
+  }
+
   void PrintForPeople(const stats::ComparisonReport& report, const Sides& sides, const report::ResultContext& context,
                       Console& console) const {
     const std::vector<stats::Comparison>& rows = report.comparisons;
@@ -289,6 +305,7 @@ class Compare : public Command {
                                 {"task", "length", "baseline", "candidate", "difference", "interval", "p", "p adjusted",
                                  "outcome", "detectable", "n/clusters", ""},
                                 {false, true, true, true, true, true, true, true, false, true, true, false}, cells);
+    PrintGroups(*context.groups, {rows.front().baseline, rows.front().candidate}, console);
     std::string notes = PairingNotes(report, sides);
     for (const stats::LengthContrast& contrast : report.contrasts) {
       if (!contrast.task.empty() || !contrast.can_infer) continue;

@@ -89,6 +89,13 @@ class CpuBackend final : public HostBackend {
     }
     return {};
   }
+  Error ReadGroups(const KvPool& pool, int layer, std::span<const int32_t> pages, int annotation_offset,
+                   std::span<uint32_t> groups) override {
+    const auto& own = static_cast<const PagePool&>(pool);
+    CopyGroups(
+        pages, annotation_offset, [&](int32_t page) { return own.annotations(layer, page); }, groups);
+    return {};
+  }
 
   size_t WorkspaceBytes(const StepShape& shape) const override {
     return CpuWorkspace::SizesFor(shape, kernels_).total_bytes(pool_.thread_count());

@@ -156,6 +156,13 @@ class ReferenceBackend final : public HostBackend {
     }
     return {};
   }
+  Error ReadGroups(const KvPool& pool, int layer, std::span<const int32_t> pages, int annotation_offset,
+                   std::span<uint32_t> groups) override {
+    const auto& own = static_cast<const ReferencePool&>(pool);
+    CopyGroups(
+        pages, annotation_offset, [&](int32_t page) { return own.page_annotations(layer, page); }, groups);
+    return {};
+  }
 
   size_t WorkspaceBytes(const StepShape&) const override { return 0; }
   Result<std::unique_ptr<Workspace>> CreateWorkspace(const StepShape& shape) override {

@@ -380,7 +380,10 @@ void EngineThread::RunStep(StepPlan& plan) {
       }
     }
   }
-  const absl::Status status = CatchExceptions("computing a step", [&] { return RunForward(plan); });
+  const absl::Status status = CatchExceptions("computing a step", [&]() -> absl::Status {
+    RETURN_IF_ERROR(RunForward(plan));
+    return CountPromptGroups(model_->transformer(), pools_, plan);
+  });
   {
     std::lock_guard<std::mutex> lock(mutex_);
     in_step_.clear();

@@ -99,6 +99,8 @@ inline std::string AnswerBits(const absl::StatusOr<EngineResult>& result) {
   }
   for (const auto& log_prob : result->token_log_probs) add(log_prob.value_or(0));
   add(result->log_likelihood);
+  add(result->pairs_visible_share.value_or(-1));
+  add(result->largest_group_share.value_or(-1));
   return bits + result->text;
 }
 

@@ -41,6 +41,7 @@ struct EngineRequest {
   std::vector<int32_t> token_ids;          // special tokens included; at least one
   int64_t invalid_utf8_count = 0;          // of the source text; copied to the result
   AttentionOverrides attention_overrides;  // empty: the checkpoint's setting
+  bool keep_groups = false;                // the learned groups of the prompt's tokens go into the result
   std::variant<GenerateWork, ScoreContinuationsWork, ScoreTextWork> work;
 };
 
@@ -53,6 +54,15 @@ struct EngineContinuationScore {
   int64_t token_count = 0;
   bool is_greedy = false;               // every token is the argmax at its position
   std::vector<double> token_log_probs;  // token_count of them
+};
+
+// The learned groups of a prompt's tokens in one layer.
+struct LayerGroups {
+  int64_t layer = 0;
+  int group_count = 0;
+  uint64_t visible_pair_count = 0;
+  uint64_t largest_group_count = 0;  // tokens that hold the largest group
+  std::vector<uint32_t> groups;      // of each token, a bit a group
 };
 
 struct EngineResult {
@@ -84,6 +94,11 @@ struct EngineResult {
   // Learned tau only: share of (layer, row) pairs of this request's computed rows at either bound.
   std::optional<double> tau_at_min_share;
   std::optional<double> tau_at_max_share;
+
+  // Learned groups only, of the prompt (group_shares.h).
+  std::optional<double> pairs_visible_share;
+  std::optional<double> largest_group_share;
+  std::vector<LayerGroups> layer_groups;  // where keep_groups asked for them
 };
 
 struct EngineProgress {

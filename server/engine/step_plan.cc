@@ -1,6 +1,11 @@
 #include "server/engine/step_plan.h"
 
+#include <optional>
+#include <utility>
+
 #include "base/check.h"
+#include "base/status_macros.h"
+#include "server/engine/group_shares.h"
 
 namespace varifocal {
 
@@ -28,6 +33,22 @@ void StepPlan::AskHead(int64_t row, int32_t target, const kernels::TokenDraw& dr
                        .logits_slot = draw.temperature > 0 ? static_cast<int32_t>(logits_slot_count++) : -1,
                        .draw = draw});
   ++entry.head_count;
+}
+
+absl::Status CountPromptGroups(const Transformer& model, KvPools pools, const StepPlan& plan) {
+  for (const StepEntry& entry : plan.entries) {
+    Sequence& sequence = *entry.sequence;
+    const int64_t length = sequence.prompt_length();
+    if (sequence.timing_only || sequence.rows_done >= length || sequence.rows_done + entry.row_count < length) continue;
+    ASSIGN_OR_RETURN(std::optional<GroupShares> shares,
+                     ReadGroupShares(model, pools, sequence.attention, sequence.pages.tables, length));
+    if (!shares) continue;
+    EngineResult& result = sequence.result;
+    result.pairs_visible_share = shares->pairs_visible;
+    result.largest_group_share = shares->largest_group;
+    if (sequence.request.keep_groups) result.layer_groups = std::move(shares->layers);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace varifocal

@@ -37,4 +37,8 @@ struct StepPlan {
   void AskHead(int64_t row, int32_t target, const kernels::TokenDraw& draw = {});
 };
 
+// Into the results of the sequences whose prompts end with this step, which has run: their pages are all there, and may
+// go when its results are applied. Errors as Forward::Run.
+absl::Status CountPromptGroups(const Transformer& model, KvPools pools, const StepPlan& plan);
+
 }  // namespace varifocal

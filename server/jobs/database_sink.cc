@@ -83,6 +83,8 @@ db::GenerationRecord ToGenerationRecord(const SampleResult& record) {
   row.decode_us = generation.decode_us;
   row.tau_low_share = generation.tau_min_share;
   row.tau_high_share = generation.tau_max_share;
+  row.pairs_visible_share = generation.pairs_visible_share;
+  row.largest_group_share = generation.largest_group_share;
   row.is_extrapolated = generation.extrapolated;
   return row;
 }

@@ -57,6 +57,8 @@ absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result) {
   generation.decode_us = result->decode_us;
   generation.tau_min_share = result->tau_at_min_share;
   generation.tau_max_share = result->tau_at_max_share;
+  generation.pairs_visible_share = result->pairs_visible_share;
+  generation.largest_group_share = result->largest_group_share;
   generation.extrapolated = result->extrapolated;
   return generation;
 }
@@ -107,6 +109,8 @@ struct EngineGenerator::Fanout {
       whole.decode_us = std::max(whole.decode_us, part.decode_us);
       whole.tau_min_share = std::max(whole.tau_min_share, part.tau_min_share);
       whole.tau_max_share = std::max(whole.tau_max_share, part.tau_max_share);
+      whole.pairs_visible_share = std::max(whole.pairs_visible_share, part.pairs_visible_share);
+      whole.largest_group_share = std::max(whole.largest_group_share, part.largest_group_share);
       whole.extrapolated = whole.extrapolated || part.extrapolated;
     }
     return whole;

@@ -120,6 +120,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
 absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsRequest& request,
                                               const HostedModel& model) {
   EngineRequest engine_request;
+  engine_request.keep_groups = request.per_token_groups();
   ASSIGN_OR_RETURN(engine_request.attention_overrides, OverridesOf(request, model));
   RETURN_IF_ERROR(CheckContinuations(request));
   if (request.continuations().empty()) {

@@ -45,6 +45,12 @@ v1::GenerationResult::FinishReason ToProto(EngineFinishReason reason) {
   return v1::GenerationResult::FINISH_REASON_UNSPECIFIED;
 }
 
+template <typename Proto>
+void SetGroupShares(const EngineResult& result, Proto* proto) {
+  if (result.pairs_visible_share) proto->set_pairs_visible_share(*result.pairs_visible_share);
+  if (result.largest_group_share) proto->set_largest_group_share(*result.largest_group_share);
+}
+
 void ToProto(const EngineResult& result, v1::GenerationResult* proto) {
   proto->set_prompt_token_count(static_cast<int32_t>(result.prompt_token_count));
   proto->set_cached_token_count(static_cast<int32_t>(result.cached_token_count));
@@ -60,6 +66,7 @@ void ToProto(const EngineResult& result, v1::GenerationResult* proto) {
   proto->set_extrapolated(result.extrapolated);
   proto->set_notes(result.notes);
   proto->set_invalid_utf8_count(result.invalid_utf8_count);
+  SetGroupShares(result, proto);
 }
 
 void ToProto(const EngineRequest& request, const EngineResult& result, bool per_token,
@@ -69,6 +76,15 @@ void ToProto(const EngineRequest& request, const EngineResult& result, bool per_
   proto->set_extrapolated(result.extrapolated);
   proto->set_notes(result.notes);
   proto->set_invalid_utf8_count(result.invalid_utf8_count);
+  SetGroupShares(result, proto);
+  for (const LayerGroups& layer : result.layer_groups) {
+    v1::LayerGroups* out = proto->add_layer_groups();
+    out->set_layer(static_cast<int32_t>(layer.layer));
+    out->set_group_count(layer.group_count);
+    out->set_visible_pair_count(static_cast<int64_t>(layer.visible_pair_count));
+    out->set_largest_group_count(static_cast<int64_t>(layer.largest_group_count));
+    out->mutable_groups()->Add(layer.groups.begin(), layer.groups.end());
+  }
   const auto* work = std::get_if<ScoreContinuationsWork>(&request.work);
   if (work == nullptr) {
     proto->set_log_likelihood(result.log_likelihood);

@@ -91,6 +91,16 @@ class Focus : public AttentionVariant {
     return IsListed(layer) && params_.top_k <= kernels::GatherTopKMax(params_.group_count);
   }
   int GatherTopKMax() const override { return std::max(1, kernels::GatherTopKMax(params_.group_count)); }
+  std::optional<kernels::GroupTest> Groups(int64_t layer) const override {
+    if (!IsListed(layer)) return std::nullopt;
+    const bool has_window = params_.windows[static_cast<size_t>(layer)] != 0;
+    return kernels::GroupTest{
+        .group_count = params_.group_count,
+        .top_k = params_.top_k,
+        .window = params_.window,
+        .gather_from =
+            has_window ? INT32_MAX : kernels::GatherFrom(params_.group_count, params_.top_k, params_.window)};
+  }
   std::optional<int64_t> TrainedContextLength() const override { return params_.trained_context_length; }
   std::string WholePromptReason() const override {
     if (bias() != GroupBias::kPrompt) return "";
@@ -99,14 +109,8 @@ class Focus : public AttentionVariant {
 
   absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const override {
     if (!IsListed(step.layer) || kernels::AllGroupsMeet(params_.group_count, params_.top_k)) return absl::OkStatus();
-    const bool has_window = params_.windows[static_cast<size_t>(step.layer)] != 0;
-    terms.groups = {.annotation_offset = step.annotation_offset,
-                    .group_count = params_.group_count,
-                    .top_k = params_.top_k,
-                    .window = params_.window,
-                    .gather_from = has_window
-                                       ? INT32_MAX
-                                       : kernels::GatherFrom(params_.group_count, params_.top_k, params_.window)};
+    terms.groups = Groups(step.layer);
+    terms.groups->annotation_offset = step.annotation_offset;
     return ToStatus(step.backend.RouteGroups(step.workspace, {.x = step.x,
                                                               .projection = {step.tensors[0].buffer.get(), 0},
                                                               .centroids = {step.tensors[1].buffer.get(), 0},

@@ -178,6 +178,16 @@ int AttentionSetting::GatherTopKMax() const {
   return top_k;
 }
 
+std::optional<kernels::GroupTest> AttentionSetting::Groups(int64_t layer) const {
+  for (const Part& part : parts_) {
+    std::optional<kernels::GroupTest> groups = part.variant->Groups(layer);
+    if (!groups) continue;
+    groups->annotation_offset = part.annotation_offset;
+    return groups;
+  }
+  return std::nullopt;
+}
+
 std::optional<int64_t> AttentionSetting::TrainedContextLength() const {
   std::optional<int64_t> shortest;
   for (const Part& part : parts_) {

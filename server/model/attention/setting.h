@@ -55,6 +55,7 @@ class AttentionSetting {
   bool ReadsAllPages(int64_t layer) const;
   bool CollectsKeys(int64_t layer) const;
   int GatherTopKMax() const;
+  std::optional<kernels::GroupTest> Groups(int64_t layer) const;  // where RouteGroups writes included
   std::optional<int64_t> TrainedContextLength() const;
   bool CountsBounds() const;
   int64_t AnnotationBytes() const;

@@ -97,6 +97,8 @@ class AttentionVariant {
   // they are (StepShape::gather_top_k_max; above 0 where there are groups), overrides included.
   virtual bool CollectsKeys(int64_t /*layer*/) const { return false; }
   virtual int GatherTopKMax() const { return 0; }
+  // The mask by groups of a layer, its annotation at 0; none in a layer without groups.
+  virtual std::optional<kernels::GroupTest> Groups(int64_t /*layer*/) const { return std::nullopt; }
   // Results beyond this length are marked extrapolated.
   virtual std::optional<int64_t> TrainedContextLength() const { return std::nullopt; }
   // Not empty when attention needs the whole prompt: no chunked prefill and no prefix reuse. The sentence is recorded with

@@ -1,0 +1,331 @@
+// varifocal groups: which tokens of a text a checkpoint's learned groups hold, and which word classes.
+#include <algorithm>
+#include <map>
+#include <ostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/json.h"
+#include "base/status_macros.h"
+#include "client/files.h"
+#include "client/model_session.h"
+#include "client/report/stacked_bars.h"
+#include "client/rows.h"
+#include "client/token_groups.h"
+#include "client/tokenizers.h"
+#include "client/verb.h"
+
+namespace varifocal::client {
+namespace {
+
+constexpr int64_t kContextDefault = 1024;  // where the checkpoint does not say at which length its groups were trained
+constexpr size_t kTokensShown = 6;
+
+// One layer over all windows.
+struct Layer {
+  int64_t index = 0;
+  int group_count = 0;
+  int64_t visible_pair_count = 0, pair_count = 0, token_count = 0;
+  std::vector<uint32_t> groups;
+  LayerOfGroups described;
+
+  double pairs_visible() const { return static_cast<double>(visible_pair_count) / static_cast<double>(pair_count); }
+  double ShareOf(const TokenGroup& group) const {
+    return static_cast<double>(group.token_count) / static_cast<double>(token_count);
+  }
+  double largest_group() const {
+    double largest = 0;
+    for (const TokenGroup& group : described.groups) largest = std::max(largest, ShareOf(group));
+    return largest;
+  }
+};
+
+std::string Quoted(const std::string& token) {
+  return Json(token).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+class Groups : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    model_.AddTo(flags);
+    flags.Add("file", &file_, "PATH", "the text, byte for byte; - is standard input").Required();
+    flags.Add("layer", &layer_, "N", "this layer alone, counted from 0").AtLeast(0).AtMost(1 << 20);
+    flags
+        .Add("context", &context_, "N", "tokens of a window; the length at which the groups were trained, unless given")
+        .AtLeast(1)
+        .AtMost(1 << 20);
+    flags.Add("windows", &window_count_, "N", "windows, at most, evenly spread over the text").AtLeast(1).AtMost(4096);
+    model_.engine.AddTo(flags);
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(file_));
+    RETURN_IF_ERROR(model_.SetAttention(&request_));
+    request_.set_per_token_groups(true);
+    ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::Open(model_, global));
+    ASSIGN_OR_RETURN(const int64_t context, ReadSetting(*session));
+    ASSIGN_OR_RETURN(const std::unique_ptr<TextCoder> coder, OpenTextCoder(model_.model, global));
+    ASSIGN_OR_RETURN(const std::vector<int32_t> ids, coder->Encode(text, {.no_special_tokens = true}));
+    if (ids.empty()) return absl::InvalidArgumentError(absl::StrCat(file_, " is empty; it has no tokens."));
+    std::vector<std::string> tokens;
+    std::vector<WordClass> classes;
+    for (const std::vector<int32_t>& window : Windows(ids, context)) {
+      RETURN_IF_ERROR(RunWindow(*session, window));
+      ASSIGN_OR_RETURN(const std::vector<std::string> texts, TextsOf(*coder, window));
+      const std::vector<WordClass> found = ClassifyTokens(texts);
+      tokens.insert(tokens.end(), texts.begin(), texts.end());
+      classes.insert(classes.end(), found.begin(), found.end());
+    }
+    for (auto& [index, layer] : layers_) {
+      layer.token_count = static_cast<int64_t>(tokens.size());
+      layer.described = DescribeGroups(layer.groups, layer.group_count, tokens, classes);
+    }
+    if (global.format == "svg") {
+      console.out << report::DrawStackedBars(FigureOf(classes));
+      return ExitCode::kDone;
+    }
+    if (console.format == Format::kText) {
+      PrintForPeople(console);
+      return ExitCode::kDone;
+    }
+    return PrintRows(console);
+  }
+
+ private:
+  // Reads the checkpoint's setting; the tokens of a window.
+  absl::StatusOr<int64_t> ReadSetting(ModelSession& session) {
+    v1::GetModelRequest request;
+    request.set_name(session.model());
+    ASSIGN_OR_RETURN(const v1::Model model,
+                     Call(session.daemon().inference(), &v1::Inference::Stub::GetModel, request));
+    const auto attention = ParseJson(model.attention_json());
+    if (!attention.ok() || !attention->is_object() || !attention->contains("focus_attention")) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(model_.model, " has no learned groups: its attention is ", model.attention_label(), "."));
+    }
+    trained_ = setting_ = (*attention)["focus_attention"];
+    const auto& overrides = request_.attention_overrides();
+    for (const auto& [name, key] : {std::pair("focus-top-k", "top_k"), std::pair("focus-window", "window")}) {
+      if (const auto given = overrides.find(name); given != overrides.end())
+        setting_[key] = static_cast<int64_t>(given->second);
+    }
+    const Json trained = setting_.value("trained_context_length", Json(kContextDefault));
+    const int64_t context = context_.value_or(std::min<int64_t>(trained.get<int64_t>(), model.context_length_max()));
+    if (context > model.context_length_max()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--context is ", context, "; the model takes at most ", model.context_length_max(), " tokens."));
+    }
+    return context;
+  }
+
+  // Evenly spread over the text; one shorter window where the text is shorter.
+  std::vector<std::vector<int32_t>> Windows(const std::vector<int32_t>& ids, int64_t context) {
+    const int64_t length = std::min(context, static_cast<int64_t>(ids.size()));
+    const int64_t whole = static_cast<int64_t>(ids.size()) / length;
+    const int64_t count = std::min(window_count_, whole);
+    std::vector<std::vector<int32_t>> windows;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(i * whole / count * length);
+      windows.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(length));
+    }
+    shown_windows_ = absl::StrCat(count, count == 1 ? " window of " : " windows of ", length, " tokens");
+    return windows;
+  }
+
+  absl::Status RunWindow(ModelSession& session, const std::vector<int32_t>& window) {
+    request_.set_model(session.model());
+    request_.mutable_prompt_token_ids()->mutable_ids()->Assign(window.begin(), window.end());
+    grpc::ClientContext context;  // no deadline: a long text on a slow machine may take minutes
+    v1::ComputeLogLikelihoodsResponse response;
+    RETURN_IF_ERROR(FromGrpc(session.daemon().inference().ComputeLogLikelihoods(&context, request_, &response)));
+    if (response.layer_groups().empty()) {
+      return absl::FailedPreconditionError(absl::StrCat("no groups were computed with k = ", setting_["top_k"].dump(),
+                                                        " of K = ", setting_["group_count"].dump(),
+                                                        ": two tokens always share one when more than half of the "
+                                                        "groups are chosen, layers with a window of their own "
+                                                        "are left out, and not every device has them."));
+    }
+    const int64_t length = static_cast<int64_t>(window.size());
+    bool is_known = false;
+    for (const v1::LayerGroups& given : response.layer_groups()) {
+      if (layer_.has_value() && given.layer() != *layer_) continue;
+      is_known = true;
+      Layer& layer = layers_[given.layer()];
+      layer.index = given.layer();
+      layer.group_count = given.group_count();
+      layer.visible_pair_count += given.visible_pair_count();
+      layer.pair_count += length * (length + 1) / 2;
+      layer.groups.insert(layer.groups.end(), given.groups().begin(), given.groups().end());
+    }
+    if (is_known) return absl::OkStatus();
+    std::vector<int32_t> known;
+    for (const v1::LayerGroups& given : response.layer_groups()) known.push_back(given.layer());
+    return absl::NotFoundError(absl::StrCat("layer ", *layer_, " has no groups to show; those that have are ",
+                                            absl::StrJoin(known, ", "), "."));
+  }
+
+  // Each token as it stands in a text: a decoder may drop the space before the first word, so there is one before it.
+  absl::StatusOr<std::vector<std::string>> TextsOf(TextCoder& coder, const std::vector<int32_t>& window) {
+    const int32_t first = window.front();
+    ASSIGN_OR_RETURN(const std::string alone, coder.Decode({first}, /*keep_special_tokens=*/true));
+    std::vector<std::string> texts;
+    for (const int32_t id : window) {
+      auto [known, is_new] = texts_.try_emplace(id);
+      if (is_new) {
+        ASSIGN_OR_RETURN(const std::string both, coder.Decode({first, id}, /*keep_special_tokens=*/true));
+        known->second = both.substr(std::min(both.size(), alone.size()));
+      }
+      texts.push_back(known->second);
+    }
+    return texts;
+  }
+
+  std::string Heading() const {
+    const auto shown = [](const Json& setting, const char* key) {
+      const Json value = setting.value(key, Json());
+      return value.is_string() ? value.get<std::string>() : value.is_null() ? "not stated" : value.dump();
+    };
+    const auto run = [&](const char* key) {
+      const std::string value = shown(setting_, key), trained = shown(trained_, key);
+      return value == trained ? value : absl::StrCat(value, " (trained: ", trained, ")");
+    };
+    return absl::StrCat("k = ", run("top_k"), " of K = ", run("group_count"), " groups, window ", run("window"),
+                        ", bias ", run("bias"), ", regime ", run("regime"), ", trained at ",
+                        run("trained_context_length"), "; ", shown_windows_);
+  }
+
+  static std::string LayerLine(const Layer& layer) {
+    return absl::StrFormat("pairs visible %.1f %%, largest group %.1f %%, purity %.3f (shuffled %.3f)",
+                           100 * layer.pairs_visible(), 100 * layer.largest_group(), layer.described.purity,
+                           layer.described.shuffled_purity);
+  }
+
+  void PrintForPeople(Console& console) const {
+    console.out << Heading() << "\n";
+    for (const auto& [index, layer] : layers_) {
+      console.out << "\n"
+                  << Styled(console, Style::kBold, absl::StrCat("layer ", index)) << ": " << LayerLine(layer) << "\n\n";
+      std::vector<std::vector<std::string>> rows;
+      for (size_t g = 0; g < layer.described.groups.size(); ++g) {
+        const TokenGroup& group = layer.described.groups[g];
+        std::vector<std::string> common;
+        for (size_t i = 0; i < std::min(kTokensShown, group.common.size()); ++i)
+          common.push_back(Quoted(group.common[i].first));
+        rows.push_back({absl::StrCat(g), absl::StrFormat("%.1f %%", 100 * layer.ShareOf(group)),
+                        group.token_count == 0 ? "" : WordClassName(group.top_class()),
+                        absl::StrFormat("%.3f", group.purity), absl::StrFormat("%.3f", group.shuffled_purity),
+                        absl::StrJoin(common, " ")});
+      }
+      console.out << AlignedTable(console, {"group", "tokens", "most", "purity", "shuffled", "most frequent tokens"},
+                                  {true, true, false, true, true, false}, rows);
+    }
+    console.out
+        << "\nPurity is the share of a group's tokens in its most frequent word class, by word lists; shuffled, the "
+           "same with\nclasses moved at random among the tokens. A token with k groups counts in each.\n";
+  }
+
+  absl::StatusOr<ExitCode> PrintRows(Console& console) const {
+    std::vector<Column> columns;
+    for (const char* key : {"layer", "group", "token_count", "token_share", "word_class", "purity", "shuffled_purity",
+                            "layer_token_count", "layer_pairs_visible", "layer_largest_group", "layer_purity",
+                            "layer_shuffled_purity", "common_tokens", "word_classes", "focus_attention"}) {
+      columns.push_back({.key = key});
+    }
+    Rows rows(console, std::move(columns));
+    for (const auto& [index, layer] : layers_) {
+      for (size_t g = 0; g < layer.described.groups.size(); ++g) {
+        const TokenGroup& group = layer.described.groups[g];
+        Json common = Json::array(), classes = Json::object();
+        for (const auto& [token, count] : group.common) common.push_back({{"token", token}, {"count", count}});
+        for (size_t i = 0; i < kWordClassCount; ++i)
+          classes[WordClassName(static_cast<WordClass>(i))] = group.classes[i];
+        RETURN_IF_ERROR(
+            rows.Add({{"layer", index},
+                      {"group", g},
+                      {"token_count", group.token_count},
+                      {"token_share", layer.ShareOf(group)},
+                      {"word_class", group.token_count == 0 ? Json() : Json(WordClassName(group.top_class()))},
+                      {"purity", group.purity},
+                      {"shuffled_purity", group.shuffled_purity},
+                      {"layer_token_count", layer.token_count},
+                      {"layer_pairs_visible", layer.pairs_visible()},
+                      {"layer_largest_group", layer.largest_group()},
+                      {"layer_purity", layer.described.purity},
+                      {"layer_shuffled_purity", layer.described.shuffled_purity},
+                      {"common_tokens", std::move(common)},
+                      {"word_classes", std::move(classes)},
+                      {"focus_attention", setting_}}));
+      }
+    }
+    RETURN_IF_ERROR(rows.Finish());
+    return ExitCode::kDone;
+  }
+
+  report::StackedFigure FigureOf(const std::vector<WordClass>& classes) const {
+    report::StackedFigure figure;
+    figure.title = absl::StrCat("Tokens per group by word class: ", model_.model);
+    figure.y_label = "share of tokens that hold the group; \u201call\u201d: all tokens, as high as an average group";
+    figure.caption = Heading();
+    for (size_t i = 0; i < kWordClassCount; ++i) figure.classes.push_back(WordClassName(static_cast<WordClass>(i)));
+    for (const auto& [index, layer] : layers_) {
+      report::StackedPanel panel{absl::StrCat("layer ", index), LayerLine(layer), {}};
+      const double tokens = static_cast<double>(layer.token_count);
+      double average = 0;
+      for (size_t g = 0; g < layer.described.groups.size(); ++g) {
+        const TokenGroup& group = layer.described.groups[g];
+        report::StackedBar bar{absl::StrCat(g), {}};
+        for (const int64_t count : group.classes) bar.shares.push_back(static_cast<double>(count) / tokens);
+        average += layer.ShareOf(group) / static_cast<double>(layer.group_count);
+        panel.bars.push_back(std::move(bar));
+      }
+      report::StackedBar all{"all", std::vector<double>(kWordClassCount)};
+      for (const WordClass found : classes) all.shares[static_cast<size_t>(found)] += average / tokens;
+      panel.bars.push_back(std::move(all));
+      figure.panels.push_back(std::move(panel));
+    }
+    return figure;
+  }
+
+  ModelFlags model_;
+  std::string file_;
+  std::optional<int64_t> layer_, context_;
+  int64_t window_count_ = 16;
+  v1::ComputeLogLikelihoodsRequest request_;
+  Json trained_, setting_;  // focus_attention of the checkpoint, and under the run-time values
+  std::string shown_windows_;
+  std::map<int64_t, Layer> layers_;
+  std::map<int32_t, std::string> texts_;  // of ids
+};
+
+}  // namespace
+
+extern const Verb kGroupsVerb;
+constinit const Verb kGroupsVerb = {
+    .name = "groups",
+    .group = "Models",
+    .summary = "which tokens a Focus checkpoint's learned groups hold",
+    .about =
+        "Runs windows of a text through a model with learned groups (focus_attention) and shows, for each layer and "
+        "group,\n"
+        "the share of tokens that hold it, its most frequent tokens, and its purity: the share of its tokens in its "
+        "most\n"
+        "frequent word class (determiner, pronoun, preposition, conjunction, auxiliary, number, name, punctuation, "
+        "piece\n"
+        "of a word, other), by lists of the closed classes of English. One class is always the most frequent, so "
+        "beside it\n"
+        "stands the purity of the same groups with classes shuffled over the tokens. A token with k groups counts in "
+        "each.\n"
+        "JSON and CSV have a row for each layer and group; svg is a picture of the same, a file of its own.\n"
+        "Layers with a sliding window of their own are left out.",
+    .examples =
+        "varifocal groups --model=models/focus --file=novel.txt\n"
+        "varifocal groups --model=models/focus --file=novel.txt --layer=2 --focus-top-k=1 --format=json\n"
+        "varifocal groups --model=models/focus --file=novel.txt --format=svg > groups.svg",
+    .formats = "text json jsonl csv svg",
+    .make = &Make<Groups>,
+    .daemon = DaemonUse::kWhenGiven,
+};
+
+}  // namespace varifocal::client
