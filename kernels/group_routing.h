@@ -14,9 +14,6 @@
 
 namespace varifocal::kernels {
 
-// Rounds of Sinkhorn; another number gives other groups.
-inline constexpr int kSinkhornRounds = 10;
-
 // The top_k groups with the largest scores[g] / temperature + bias[g], a bit each; ties to the lower group.
 uint32_t TopGroups(std::span<const float> scores, float temperature, std::span<const float> bias, int top_k);
 
@@ -25,13 +22,22 @@ uint32_t TopGroups(std::span<const float> scores, float temperature, std::span<c
 bool SinkhornBias(int64_t n, int group_count, float temperature, const std::function<const float*(int64_t)>& row,
                   const std::atomic<bool>* cancelled, float* bias);
 
-// Where RouteGroups keeps things in the annotations of one page, behind annotation_offset.
+// Where RouteGroups keeps things in the annotations of one page, in bytes from their start.
+struct GroupAnnotationOffsets {
+  size_t groups = 0, bias = 0, scores = 0;
+};
+GroupAnnotationOffsets GroupAnnotationOffsetsOf(int annotation_offset);
+
+// The same in host memory.
 struct GroupAnnotation {
   uint32_t* groups = nullptr;  // [128]
   float* bias = nullptr;       // [32] of the page; null for kStored
   float* scores = nullptr;     // [128][K]; null unless kPaged
 };
 GroupAnnotation GroupAnnotationAt(char* page, const RouteGroupsArgs& args);
+
+// kInvalidArgument when b needs a whole prompt and a sequence brings a part of it. Counts out of range are bugs.
+Error CheckRoute(const Batch& batch, const RouteGroupsArgs& args);
 
 // Writes b where `bias` says it is computed, and the groups of every row. `page(sequence, position)` gives the
 // annotations of the page that holds a position; `scores` is [T, K]. Errors as RouteGroups'.

@@ -17,8 +17,8 @@ struct ConformanceCase {
   std::string name;
   // Empty when the tested backend conforms; otherwise one sentence with the worst value and its limit.
   std::function<std::string(Backend& tested, Backend& oracle)> check;
-  int head_dim = 0;     // what the backend must have a kernel for; 0: one that every backend has
-  bool groups = false;  // the backend must have attention by groups
+  int head_dim = 0;      // what the backend must have a kernel for; 0: one that every backend has
+  bool gathers = false;  // about rows computed by groups, which the backend must have
 };
 
 // Whether a backend that refuses some head dims by name can be asked this case.
