@@ -65,5 +65,5 @@ if(TARGET GTest::gtest_main)
   varifocal_options(cuda_test)
   target_link_libraries(cuda_test PRIVATE varifocal_kernels_cuda_checks GTest::gtest_main)
   gtest_discover_tests(cuda_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60 TEST_PREFIX cuda:
-                       PROPERTIES TIMEOUT 300)
+                       PROPERTIES TIMEOUT 600)
 endif()
