@@ -51,7 +51,7 @@ endif()
 # varifocal_cuda_objects(OUT objects REPORTS reports FILES a.cu ..): compiles each file; `reports` are the ptxas outputs.
 function(varifocal_cuda_objects)
   cmake_parse_arguments(C "" "OUT;REPORTS" "FILES" ${ARGN})
-  set(flags -std=c++20 -O3 -fmad=false -Xptxas=-v -I${CMAKE_SOURCE_DIR} -Xcompiler=-fPIC,-Wall,-Wextra)
+  set(flags -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr -Xptxas=-v -I${CMAKE_SOURCE_DIR} -Xcompiler=-fPIC,-Wall,-Wextra)
   if(VARIFOCAL_WERROR)
     list(APPEND flags -Werror=all-warnings -Xcompiler=-Werror)
   endif()

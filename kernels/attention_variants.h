@@ -4,7 +4,7 @@
 // groups that row and key belong to. Kernels take the mask as a template parameter: `Counts` decides one pair, `Tile`
 // decides whether a tile of keys can be skipped, needs no test, or needs one. Every temperature is a number the row's
 // scores are multiplied with, so kernels see a scale and never a mode. The same few lines serve all backends and the
-// oracle.
+// oracle; what is constexpr is called on devices too.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,11 @@ struct MaskRange {
   int32_t near_first = INT32_MAX, near_last = 0;
   uint32_t groups = 0;  // of any row
 
-  void Add(const MaskRow& row) {
+  // Of rows with `groups` among them whose intervals and positions never decrease: the first and the last speak for all.
+  static constexpr MaskRange Between(const MaskRow& head, const MaskRow& tail, uint32_t groups) {
+    return {head.seen.begin, tail.seen.end, tail.seen.begin, head.seen.end, head.near_begin, tail.near_begin, groups};
+  }
+  constexpr void Add(const MaskRow& row) {
     full_first = std::max(full_first, row.seen.begin);
     full_last = std::min(full_last, row.seen.end);
     near_first = std::min(near_first, row.near_begin);
@@ -53,8 +57,8 @@ struct MaskRange {
     first = std::min(first, row.seen.begin);
     last = std::max(last, row.seen.end);
   }
-  bool Skips(int32_t key, int32_t count) const { return key + count <= first || key >= last; }
-  bool Contains(int32_t key, int32_t count) const { return key >= full_first && key + count <= full_last; }
+  constexpr bool Skips(int32_t key, int32_t count) const { return key + count <= first || key >= last; }
+  constexpr bool Contains(int32_t key, int32_t count) const { return key >= full_first && key + count <= full_last; }
 };
 
 enum class TileCover {
@@ -67,8 +71,10 @@ enum class TileCover {
 // Keys of the interval.
 struct IntervalMask {
   static constexpr bool kReadsGroups = false;
-  static bool Counts(const MaskRow& row, int32_t key, uint32_t) { return key >= row.seen.begin && key < row.seen.end; }
-  static TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
+  static constexpr bool Counts(const MaskRow& row, int32_t key, uint32_t) {
+    return key >= row.seen.begin && key < row.seen.end;
+  }
+  static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
     if (rows.Skips(key, count)) return TileCover::kSkip;
     return rows.Contains(key, count) ? TileCover::kFull : TileCover::kPartial;
   }
@@ -77,15 +83,20 @@ struct IntervalMask {
 // Focus (arXiv 2604.03260): keys of the interval that are inside the row's window or share a group with the row.
 struct NearOrSharedMask {
   static constexpr bool kReadsGroups = true;
-  static bool GroupsCount(uint32_t row, uint32_t key) { return (row & key) != 0; }
-  static bool Counts(const MaskRow& row, int32_t key, uint32_t groups) {
+  static constexpr bool GroupsCount(uint32_t row, uint32_t key) { return (row & key) != 0; }
+  static constexpr bool Counts(const MaskRow& row, int32_t key, uint32_t groups) {
     return IntervalMask::Counts(row, key, groups) && (key >= row.near_begin || GroupsCount(row.groups, groups));
   }
-  static TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
+  static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
     if (rows.Skips(key, count)) return TileCover::kSkip;
     if (!rows.Contains(key, count)) return TileCover::kPartial;
     if (key >= rows.near_last) return TileCover::kFull;
     return key + count <= rows.near_first ? TileCover::kGroups : TileCover::kPartial;
+  }
+  // Where it is known which groups any key of the tile has.
+  static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count, uint32_t groups) {
+    const TileCover cover = Tile(rows, key, count);
+    return cover == TileCover::kGroups && (rows.groups & groups) == 0 ? TileCover::kSkip : cover;
   }
 };
 
@@ -93,19 +104,33 @@ struct NearOrSharedMask {
 // group's part without the pairs that an earlier group has had.
 struct DisjointMask {
   static constexpr bool kReadsGroups = true;
-  static bool GroupsCount(uint32_t row, uint32_t key) { return (row & key) == 0; }
-  static bool Counts(const MaskRow& row, int32_t key, uint32_t groups) {
+  static constexpr bool GroupsCount(uint32_t row, uint32_t key) { return (row & key) == 0; }
+  static constexpr bool Counts(const MaskRow& row, int32_t key, uint32_t groups) {
     return IntervalMask::Counts(row, key, groups) && GroupsCount(row.groups, groups);
   }
-  static TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
+  static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
     if (rows.Skips(key, count)) return TileCover::kSkip;
     if (!rows.Contains(key, count)) return TileCover::kPartial;
     return rows.groups == 0 ? TileCover::kFull : TileCover::kGroups;
+  }
+  static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count, uint32_t groups) {
+    const TileCover cover = Tile(rows, key, count);
+    return cover == TileCover::kGroups && (rows.groups & groups) == 0 ? TileCover::kFull : cover;
   }
 };
 
 // Groups of one layer, at most; a bit each.
 inline constexpr int kGroupCountMax = 32;
+
+// The b of RouteGroups (backend.h):
+enum class GroupBias {
+  kStored,  // a vector of the checkpoint
+  kPaged,   // Sinkhorn over the complete pages before the token's own; zeros in the first page
+  kPrompt,  // Sinkhorn over the whole prompt, for later rows too; not causal
+};
+
+// Rounds of Sinkhorn; another number gives other groups.
+inline constexpr int kSinkhornRounds = 10;
 
 // Two sets of k groups always meet when 2 k > K: then the mask is the interval.
 inline bool AllGroupsMeet(int group_count, int top_k) { return 2 * top_k > group_count; }

@@ -151,13 +151,6 @@ struct Batch {
 
 inline constexpr int kTauAnnotationBytes = 8;  // FocalTau: the running sum, float64
 
-// The b of RouteGroups:
-enum class GroupBias {
-  kStored,  // a vector of the checkpoint
-  kPaged,   // Sinkhorn over the complete pages before the token's own; zeros in the first page
-  kPrompt,  // Sinkhorn over the whole prompt, for later rows too; not causal
-};
-
 // RouteGroups: the groups, a bit each; where b is computed, one byte a token holds the b of a page (32 numbers), and
 // where later pages need it, S of each token.
 inline constexpr int GroupAnnotationBytes(GroupBias bias, int group_count) {
@@ -373,6 +366,7 @@ struct BackendInfo {
   DType dtype = DType::kF32;
   int thread_count = 0;
   std::vector<std::string> notes;  // one sentence each, to be logged once: choices and warnings
+  bool gathers_groups = false;     // rows from GroupTest::gather_from on are computed by groups
 };
 
 struct MemoryInfo {

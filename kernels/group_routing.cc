@@ -75,15 +75,18 @@ bool SinkhornBias(int64_t n, int group_count, float temperature, const std::func
   return true;
 }
 
-GroupAnnotation GroupAnnotationAt(char* page, const RouteGroupsArgs& args) {
-  char* at = page + static_cast<size_t>(args.annotation_offset) * kPageTokens;
-  GroupAnnotation annotation{.groups = reinterpret_cast<uint32_t*>(at)};
-  at += kPageTokens * sizeof(uint32_t);
-  if (args.bias == GroupBias::kStored) return annotation;
-  annotation.bias = reinterpret_cast<float*>(at);
+GroupAnnotationOffsets GroupAnnotationOffsetsOf(int annotation_offset) {
   static_assert(kPageTokens >= kGroupCountMax * sizeof(float), "one byte a token holds the b of a page");
-  at += kPageTokens;
-  if (args.bias == GroupBias::kPaged) annotation.scores = reinterpret_cast<float*>(at);
+  const size_t groups = static_cast<size_t>(annotation_offset) * kPageTokens;
+  const size_t bias = groups + kPageTokens * sizeof(uint32_t);
+  return {groups, bias, bias + kPageTokens};
+}
+
+GroupAnnotation GroupAnnotationAt(char* page, const RouteGroupsArgs& args) {
+  const GroupAnnotationOffsets at = GroupAnnotationOffsetsOf(args.annotation_offset);
+  GroupAnnotation annotation{.groups = reinterpret_cast<uint32_t*>(page + at.groups)};
+  if (args.bias != GroupBias::kStored) annotation.bias = reinterpret_cast<float*>(page + at.bias);
+  if (args.bias == GroupBias::kPaged) annotation.scores = reinterpret_cast<float*>(page + at.scores);
   return annotation;
 }
 
@@ -97,20 +100,23 @@ void CopyGroups(std::span<const int32_t> pages, int annotation_offset,
   }
 }
 
-Error AssignGroups(const FlatBatch& flat, const RouteGroupsArgs& args, const float* scores, const float* group_bias,
-                   const std::function<char*(const SequenceRows&, int32_t position)>& page,
-                   const std::function<bool(int count, const std::function<void(int)>& item)>& each) {
+Error CheckRoute(const Batch& batch, const RouteGroupsArgs& args) {
   VF_CHECK(
       args.group_count >= 1 && args.group_count <= kGroupCountMax && args.top_k >= 1 && args.top_k <= args.group_count,
       "1 <= top_k <= group_count <= 32");
+  if (args.bias != GroupBias::kPrompt) return {};
+  return CheckWholePrompts(batch, "a group bias over the prompt");
+}
+
+Error AssignGroups(const FlatBatch& flat, const RouteGroupsArgs& args, const float* scores, const float* group_bias,
+                   const std::function<char*(const SequenceRows&, int32_t position)>& page,
+                   const std::function<bool(int count, const std::function<void(int)>& item)>& each) {
+  if (Error error = CheckRoute(flat.batch, args); !error.ok()) return error;
   const int count = args.group_count;
   const auto annotation = [&](const SequenceRows& sequence, int32_t position) {
     return GroupAnnotationAt(page(sequence, position), args);
   };
   std::vector<PageBias> wanted;
-  if (args.bias == GroupBias::kPrompt) {
-    if (Error error = CheckWholePrompts(flat.batch, "a group bias over the prompt"); !error.ok()) return error;
-  }
   for (size_t s = 0; s < flat.batch.sequences.size() && args.bias != GroupBias::kStored; ++s) {
     const SequenceRows& sequence = flat.batch.sequences[s];
     const int32_t end = sequence.first_position + sequence.row_count;

@@ -14,9 +14,6 @@
 
 namespace varifocal::kernels {
 
-// Sinkhorn iterations; affects the groups.
-inline constexpr int kSinkhornRounds = 10;
-
 // The top_k groups with the largest scores[g] / temperature + bias[g], a bit each; ties to the lower group.
 uint32_t TopGroups(std::span<const float> scores, float temperature, std::span<const float> bias, int top_k);
 
@@ -25,7 +22,13 @@ uint32_t TopGroups(std::span<const float> scores, float temperature, std::span<c
 bool SinkhornBias(int64_t n, int group_count, float temperature, const std::function<const float*(int64_t)>& row,
                   const std::atomic<bool>* cancelled, float* bias);
 
-// The data of RouteGroups in the annotations of one page, from annotation_offset on.
+// Offsets of the data of RouteGroups in the annotations of one page, in bytes.
+struct GroupAnnotationOffsets {
+  size_t groups = 0, bias = 0, scores = 0;
+};
+GroupAnnotationOffsets GroupAnnotationOffsetsOf(int annotation_offset);
+
+// The same in host memory.
 struct GroupAnnotation {
   uint32_t* groups = nullptr;  // [128]
   float* bias = nullptr;       // [32] of the page; null for kStored
@@ -36,6 +39,9 @@ GroupAnnotation GroupAnnotationAt(char* page, const RouteGroupsArgs& args);
 // ReadGroups of a backend that keeps annotations as GroupAnnotationAt says; `annotations(page)` are those of a page.
 void CopyGroups(std::span<const int32_t> pages, int annotation_offset,
                 const std::function<const char*(int32_t page)>& annotations, std::span<uint32_t> groups);
+
+// kInvalidArgument when b needs a whole prompt and a sequence has a part of it. Counts out of range are bugs.
+Error CheckRoute(const Batch& batch, const RouteGroupsArgs& args);
 
 // Writes b where `bias` is a computed one, and the groups of every row. `page(sequence, position)` returns the
 // annotations of the page that contains a position; `scores` is [T, K]. Errors as RouteGroups'.

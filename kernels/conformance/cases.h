@@ -17,8 +17,8 @@ struct ConformanceCase {
   std::string name;
   // Empty when the tested backend conforms; otherwise one sentence with the worst value and its limit.
   std::function<std::string(Backend& tested, Backend& oracle)> check;
-  int head_dim = 0;     // head dim that the backend must support; 0: one that every backend supports
-  bool groups = false;  // the backend must have attention by groups
+  int head_dim = 0;      // head dim that the backend must support; 0: one that every backend supports
+  bool gathers = false;  // the backend must compute rows by groups
 };
 
 // Whether the backend supports the case's head dim and groups.

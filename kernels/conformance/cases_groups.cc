@@ -190,33 +190,36 @@ std::string CheckControl(Backend& tested) {
 
 std::vector<ConformanceCase> GroupCases() {
   std::vector<ConformanceCase> cases;
-  const auto add = [&](std::string name, const std::function<std::string(Backend&, Backend&)>& check,
+  const auto add = [&](std::string name, bool gathers, const std::function<std::string(Backend&, Backend&)>& check,
                        int head_dim = 0) {
-    cases.push_back({std::move(name), check, head_dim, true});
+    cases.push_back({std::move(name), check, head_dim, gathers});
   };
   for (const AttentionCase& c : Table()) {
+    // A backend that gathers nothing has one layout.
     add(
-        Name(c), [c](Backend& tested, Backend& oracle) { return CheckAgainstOracle(c, tested, oracle); }, c.head_dim);
+        Name(c), c.collects_keys,
+        [c](Backend& tested, Backend& oracle) { return CheckAgainstOracle(c, tested, oracle); }, c.head_dim);
   }
   for (const int gather_from : {INT32_MAX, 0, 150}) {
+    const bool gathers = gather_from != INT32_MAX;
     const std::string from = gather_from == INT32_MAX ? "tested" : "gathered_from_" + std::to_string(gather_from);
     for (const auto& [name, bias] :
          {std::pair{"stored", GroupBias::kStored}, {"paged", GroupBias::kPaged}, {"prompt", GroupBias::kPrompt}}) {
-      add(std::string("groups_bits_walks_") + name + "_" + from,
+      add(std::string("groups_bits_walks_") + name + "_" + from, gathers,
           [gather_from, bias](Backend& tested, Backend&) { return CheckWalks(gather_from, bias, tested); });
       if (bias == GroupBias::kPrompt) continue;
-      add(std::string("groups_bits_shared_page_") + name + "_" + from,
+      add(std::string("groups_bits_shared_page_") + name + "_" + from, gathers,
           [gather_from, bias](Backend& tested, Backend&) { return CheckSharedPage(gather_from, bias, tested); });
     }
-    add("groups_bits_threads_" + from,
+    add("groups_bits_threads_" + from, gathers,
         [gather_from](Backend& tested, Backend&) { return CheckThreads(tested, gather_from); });
   }
   for (const bool windowed : {false, true}) {
-    add(windowed ? "groups_bits_layout_window" : "groups_bits_layout",
+    add(windowed ? "groups_bits_layout_window" : "groups_bits_layout", true,
         [windowed](Backend& tested, Backend&) { return CheckLayout(windowed, tested); });
   }
-  add("groups_bits_all_near", [](Backend& tested, Backend&) { return CheckAllNear(tested); });
-  add("groups_bits_control", [](Backend& tested, Backend&) { return CheckControl(tested); });
+  add("groups_bits_all_near", false, [](Backend& tested, Backend&) { return CheckAllNear(tested); });
+  add("groups_bits_control", true, [](Backend& tested, Backend&) { return CheckControl(tested); });
   return cases;
 }
 

@@ -6,7 +6,7 @@ set(cuda_host cuda/cuda_backend.cc cuda/cuda_products.cc cuda/cuda_storage.cc cu
 if(VARIFOCAL_HAS_CUDA)
   varifocal_cuda_objects(OUT cuda_objects REPORTS cuda_reports
     FILES cuda/attention_16_48.cu cuda/attention_64_96.cu cuda/attention_112_128.cu cuda/attention_256.cu
-          cuda/head_kernels.cu cuda/kernel_table.cu cuda/matmul_kernels.cu cuda/row_kernels.cu)
+          cuda/group_kernels.cu cuda/head_kernels.cu cuda/kernel_table.cu cuda/matmul_kernels.cu cuda/row_kernels.cu)
   target_sources(varifocal_kernels PRIVATE ${cuda_host} cuda/cublaslt_products.cc cuda/cudart_runtime.cc ${cuda_objects})
   target_compile_definitions(varifocal_kernels PRIVATE VARIFOCAL_HAS_CUDA=1)
   set_source_files_properties(cuda/cublaslt_products.cc cuda/cudart_runtime.cc PROPERTIES
@@ -20,8 +20,8 @@ endif()
 
 # The kernels' sources once more, compiled for the host; with the backend's own where the build has no CUDA.
 add_library(varifocal_kernels_emulator STATIC
-  cuda/emulator/context_switch.cc cuda/emulator/emulated_attention.cc cuda/emulator/emulated_head.cc
-  cuda/emulator/emulated_matmul.cc cuda/emulator/emulated_rows.cc cuda/emulator/emulated_runtime.cc
+  cuda/emulator/context_switch.cc cuda/emulator/emulated_attention.cc cuda/emulator/emulated_groups.cc
+  cuda/emulator/emulated_head.cc cuda/emulator/emulated_matmul.cc cuda/emulator/emulated_rows.cc cuda/emulator/emulated_runtime.cc
   cuda/emulator/emulated_table.cc cuda/emulator/fibers.cc)
 if(NOT VARIFOCAL_HAS_CUDA)
   target_sources(varifocal_kernels_emulator PRIVATE ${cuda_host})
@@ -65,5 +65,5 @@ if(TARGET GTest::gtest_main)
   varifocal_options(cuda_test)
   target_link_libraries(cuda_test PRIVATE varifocal_kernels_cuda_checks GTest::gtest_main)
   gtest_discover_tests(cuda_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60 TEST_PREFIX cuda:
-                       PROPERTIES TIMEOUT 300)
+                       PROPERTIES TIMEOUT 600)
 endif()

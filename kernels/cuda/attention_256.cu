@@ -5,7 +5,9 @@
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 
-template int StartPrefill<256>(const AttendParams&, LaunchStream);
-template int StartDecode<256>(const AttendParams&, LaunchStream);
+template int StartPrefill<256, IntervalMask>(const AttendParams&, LaunchStream);
+template int StartPrefill<256, NearOrSharedMask>(const AttendParams&, LaunchStream);
+template int StartDecode<256, IntervalMask>(const AttendParams&, LaunchStream);
+template int StartDecode<256, NearOrSharedMask>(const AttendParams&, LaunchStream);
 
 }  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

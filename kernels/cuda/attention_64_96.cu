@@ -5,11 +5,17 @@
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 
-template int StartPrefill<64>(const AttendParams&, LaunchStream);
-template int StartDecode<64>(const AttendParams&, LaunchStream);
-template int StartPrefill<80>(const AttendParams&, LaunchStream);
-template int StartDecode<80>(const AttendParams&, LaunchStream);
-template int StartPrefill<96>(const AttendParams&, LaunchStream);
-template int StartDecode<96>(const AttendParams&, LaunchStream);
+template int StartPrefill<64, IntervalMask>(const AttendParams&, LaunchStream);
+template int StartPrefill<64, NearOrSharedMask>(const AttendParams&, LaunchStream);
+template int StartDecode<64, IntervalMask>(const AttendParams&, LaunchStream);
+template int StartDecode<64, NearOrSharedMask>(const AttendParams&, LaunchStream);
+template int StartPrefill<80, IntervalMask>(const AttendParams&, LaunchStream);
+template int StartPrefill<80, NearOrSharedMask>(const AttendParams&, LaunchStream);
+template int StartDecode<80, IntervalMask>(const AttendParams&, LaunchStream);
+template int StartDecode<80, NearOrSharedMask>(const AttendParams&, LaunchStream);
+template int StartPrefill<96, IntervalMask>(const AttendParams&, LaunchStream);
+template int StartPrefill<96, NearOrSharedMask>(const AttendParams&, LaunchStream);
+template int StartDecode<96, IntervalMask>(const AttendParams&, LaunchStream);
+template int StartDecode<96, NearOrSharedMask>(const AttendParams&, LaunchStream);
 
 }  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

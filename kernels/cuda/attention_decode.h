@@ -19,11 +19,12 @@ VF_DEVICE float* PartialOf(const AttendParams& p, int dim, int row, int head, in
   return p.partials + ((static_cast<size_t>(row) * p.query_head_count + head) * p.split_count_max + split) * (dim + 2);
 }
 
-template <int kDim>
+template <int kDim, typename Mask>
 VF_KERNEL(kAttendThreads, 1)
 AttendDecodeKernel(const AttendParams p) {
   constexpr int kOutputs = kDim / 8, kStages = DecodeStages(kDim);
-  constexpr int kQueries = 0, kStage = TileBytes(kDim, kDecodeLanes);
+  constexpr int kQueries = 0, kStage = TileBytes(kDim, kDecodeLanes), kWarpKeys = kBlockKeys / 4;
+  constexpr int kGroups = kStage + kStages * StageBytes(kDim);
   const DecodeItem item = p.items[BlockX()];
   const int32_t* item_rows = p.item_rows + item.first_row;
   const int kv_head = BlockY(), first_lane = BlockZ() * kDecodeLanes;
@@ -38,9 +39,9 @@ AttendDecodeKernel(const AttendParams p) {
   const auto sharpness = [&](LanePlace at) { return Sharpness(ScaleOf(p, at.row, kv_head * p.group + at.head)); };
   // The rows of an item have the same pages here; together they see from the first begin to the last end.
   const int32_t* table = p.step.page_tables + p.pool.table_starts[p.step.row_sequences[item_rows[0]]];
-  KeyInterval seen = p.mask[item_rows[0]];
+  RowInterval seen = p.mask[item_rows[0]];
   for (int i = 1; i < item.row_count; ++i) {
-    const KeyInterval other = p.mask[item_rows[i]];
+    const RowInterval other = p.mask[item_rows[i]];
     seen.begin = other.begin < seen.begin ? other.begin : seen.begin;
     seen.end = other.end > seen.end ? other.end : seen.end;
   }
@@ -49,8 +50,9 @@ AttendDecodeKernel(const AttendParams p) {
                                      seen.end < split_begin + kSplitKeys ? seen.end : split_begin + kSplitKeys);
   const auto stage = [&](int block) {
     if (block < blocks.last) {
-      StageBlock<kDim>(kStage + (block - blocks.first) % kStages * StageBytes(kDim), p, table, kv_head, block,
-                       seen.end);
+      const int slot = (block - blocks.first) % kStages;
+      StageBlock<kDim>(kStage + slot * StageBytes(kDim), p, table, kv_head, block, seen.end);
+      StageGroups<Mask>(kGroups + slot * kBlockGroupBytes, p, table, block);
     }
     CommitCopies();
   };
@@ -58,13 +60,17 @@ AttendDecodeKernel(const AttendParams p) {
   StageQueries<kDim, kDecodeLanes>(kQueries, p, kv_head, place);
 
   // This thread's two lanes, lane / 4 and 8 further on.
-  KeyInterval mine[2];
+  StoredRow<Mask> mine[2];
   float c[2];
   VF_UNROLL
   for (int r = 0; r < 2; ++r) {
     const LanePlace at = place(lane / 4 + 8 * r);
-    mine[r] = p.mask[at.row];
+    mine[r] = LoadRow<Mask>(p, at.row);
     c[r] = sharpness(at);
+  }
+  MaskRange range;
+  if constexpr (Mask::kReadsGroups) {
+    for (int i = 0; i < item.row_count; ++i) range.Add(LoadRow<Mask>(p, item_rows[i]));
   }
   RowPair rows[1];
   VF_UNROLL
@@ -78,23 +84,25 @@ AttendDecodeKernel(const AttendParams p) {
     WaitCopies<kStages - 2>();
     SyncThreads();
     stage(block + kStages - 1);
-    const int keys = kStage + (block - blocks.first) % kStages * StageBytes(kDim);
-    float scores[1][2][4];
-    Scores<kDim, kDecodeLanes>(kQueries, 0, keys, warp * 16, scores);
-    VF_UNROLL
-    for (int n = 0; n < 2; ++n) {
-      VF_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int key = block * kBlockKeys + warp * 16 + n * 8 + (lane % 4) * 2 + i % 2;
-        if (key < mine[i / 2].begin || key >= mine[i / 2].end) scores[0][n][i] = -INFINITY;
-      }
+    const int slot = (block - blocks.first) % kStages, first = warp * kWarpKeys;
+    const int keys = kStage + slot * StageBytes(kDim), groups = kGroups + slot * kBlockGroupBytes;
+    // Testing a warp's few intervals costs no more than asking whether it must.
+    TileCover cover = TileCover::kPartial;
+    if constexpr (Mask::kReadsGroups) {
+      const uint32_t key_groups = WarpOr(KeyGroups<Mask>(groups, first + lane % kWarpKeys));
+      cover = Mask::Tile(range, block * kBlockKeys + first, kWarpKeys, key_groups);
+      if (cover == TileCover::kSkip) continue;
     }
+    float scores[1][2][4];
+    Scores<kDim, kDecodeLanes>(kQueries, 0, keys, first, scores);
+    HideScores<Mask>(
+        cover, groups, first, block * kBlockKeys + first, [&](int, int r) { return mine[r]; }, scores);
     Soften(
         scores[0], [&](int r) { return c[r]; }, rows[0]);
     RescaleOutputs(rows, outputs);
     uint32_t weights[1][1][4];
     Pack(scores[0], weights[0]);
-    Weigh<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), warp * 16, outputs);
+    Weigh<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), first, outputs);
   }
   WaitCopies<0>();
   // The stages become the warps' results: [warp][lane][D + 2].
@@ -151,7 +159,7 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
   const int wanted = BlockY() * kMergeHeads + warp;
   const bool inside = wanted < p.query_head_count;
   const int head = inside ? wanted : p.query_head_count - 1;
-  const KeyInterval seen = p.mask[row];
+  const RowInterval seen = p.mask[row];
   const BlockRange splits = SplitsOf(seen.begin, seen.end);
   const float c = Sharpness(ScaleOf(p, row, head));
   float largest = -INFINITY, sum = 0, values[kNumbers];
@@ -193,11 +201,12 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
 
 }  // namespace
 
-template <int kDim>
+template <int kDim, typename Mask>
 int StartDecode(const AttendParams& p, LaunchStream stream) {
-  const int splits = VF_LAUNCH(AttendDecodeKernel<kDim>, p.item_count, p.pool.kv_head_count,
-                               CeilDivide(DecodeRows(p.group) * p.group, kDecodeLanes), kAttendThreads,
-                               DecodeSharedBytes(kDim), stream, p);
+  const auto kernel = AttendDecodeKernel<kDim, Mask>;
+  const int splits =
+      VF_LAUNCH(kernel, p.item_count, p.pool.kv_head_count, CeilDivide(DecodeRows(p.group) * p.group, kDecodeLanes),
+                kAttendThreads, DecodeSharedBytes(kDim, Mask::kReadsGroups), stream, p);
   if (splits != 0) return splits;
   return VF_LAUNCH(MergeSplitsKernel, p.step.row_count, CeilDivide(p.query_head_count, kMergeHeads), 1, kAttendThreads,
                    0, stream, p);

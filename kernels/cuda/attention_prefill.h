@@ -1,6 +1,6 @@
-// The `mma` row of the attention table, prefill: a block owns PrefillLanes(D) query lanes of one KV head and walks the
+// The `mma` row of the attention table, prefill: a block owns PrefillLanes query lanes of one KV head and walks the
 // 64-key blocks its lanes see, K and V staged two deep with one barrier a block. Keys a lane does not see weigh exactly
-// nothing.
+// nothing; a warp computes no block of which its lanes see nothing.
 #pragma once
 
 #include "kernels/cuda/attention_tiles.h"
@@ -8,24 +8,35 @@
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
 
-template <int kDim>
+template <int kDim, typename Mask>
 VF_KERNEL(kAttendThreads, 1)
 AttendPrefillKernel(const AttendParams p) {
-  constexpr int kTiles = RowTilesPerWarp(kDim), kLanes = PrefillLanes(kDim), kColumns = kBlockKeys / 8;
-  constexpr int kOutputs = kDim / 8;
-  VF_SHARED KeyInterval intervals[kLanes];
+  constexpr int kTiles = RowTilesPerWarp(kDim, Mask::kReadsGroups), kLanes = PrefillLanes(kDim, Mask::kReadsGroups);
+  constexpr int kColumns = kBlockKeys / 8, kOutputs = kDim / 8;
+  VF_SHARED StoredRow<Mask> mask_rows[kLanes];
   VF_SHARED float exponents[kLanes];
   constexpr int kQueries = 0, kStage = TileBytes(kDim, kLanes);
-  const QueryTile tile = p.tiles[BlockX()];
+  constexpr int kGroups = kStage + PrefillStages(kDim) * StageBytes(kDim);
+  constexpr int kParts = PrefillLanes(kDim) / kLanes;  // blocks of a tile
+  QueryTile tile = p.tiles[BlockX() / kParts];
+  if constexpr (kParts > 1) {
+    const int first = BlockX() % kParts * kLanes, left = tile.lane_count - first;
+    if (left <= 0) return;
+    tile.first_lane += first;
+    tile.lane_count = left < kLanes ? left : kLanes;
+  }
   const int kv_head = BlockY(), warp = WarpIndex(), lane = LaneIndex();
   const int first_row = p.step.first_rows[tile.sequence];
   const int32_t* table = p.step.page_tables + p.pool.table_starts[tile.sequence];
   const int first_lane = warp * 16 * kTiles;
-  const KeyInterval head = p.mask[first_row + tile.first_lane / p.group];
-  const KeyInterval tail = p.mask[first_row + (tile.first_lane + tile.lane_count - 1) / p.group];
+  const RowInterval head = p.mask[first_row + tile.first_lane / p.group];
+  const RowInterval tail = p.mask[first_row + (tile.first_lane + tile.lane_count - 1) / p.group];
   const BlockRange blocks = BlocksOf(head.begin, tail.end);
 
-  if (blocks.first < blocks.last) StageBlock<kDim>(kStage, p, table, kv_head, blocks.first, tail.end);
+  if (blocks.first < blocks.last) {
+    StageBlock<kDim>(kStage, p, table, kv_head, blocks.first, tail.end);
+    StageGroups<Mask>(kGroups, p, table, blocks.first);
+  }
   CommitCopies();
   // Lanes past the last one compute what it does and store nothing.
   const auto place = [&](int index) {
@@ -34,12 +45,14 @@ AttendPrefillKernel(const AttendParams p) {
   StageQueries<kDim, kLanes>(kQueries, p, kv_head, place);
   for (int index = ThreadX(); index < kLanes; index += kAttendThreads) {
     const LanePlace at = place(index);
-    intervals[index] = p.mask[at.row];
+    mask_rows[index] = LoadRow<Mask>(p, at.row);
     exponents[index] = Sharpness(ScaleOf(p, at.row, kv_head * p.group + at.head));
   }
   SyncThreads();
 
   const int my_lane = first_lane + lane / 4;
+  uint32_t row_groups = 0;  // of the warp's lanes
+  if constexpr (Mask::kReadsGroups) row_groups = WarpOr(mask_rows[first_lane + lane % (16 * kTiles)].groups);
   RowPair rows[kTiles];
   VF_UNROLL
   for (int m = 0; m < kTiles; ++m) {
@@ -58,30 +71,28 @@ AttendPrefillKernel(const AttendParams p) {
     // This block has landed for everybody, and nobody reads the other stage any more.
     SyncThreads();
     if (block + 1 < blocks.last) {
-      StageBlock<kDim>(kStage + (1 - slot) * StageBytes(kDim), p, table, kv_head, block + 1, intervals[kLanes - 1].end);
+      StageBlock<kDim>(kStage + (1 - slot) * StageBytes(kDim), p, table, kv_head, block + 1,
+                       RowOf(mask_rows[kLanes - 1]).seen.end);
+      StageGroups<Mask>(kGroups + (1 - slot) * kBlockGroupBytes, p, table, block + 1);
     }
     CommitCopies();
-    const int keys = kStage + slot * StageBytes(kDim);
+    const int keys = kStage + slot * StageBytes(kDim), groups = kGroups + slot * kBlockGroupBytes;
+    TileCover cover;
+    if constexpr (Mask::kReadsGroups) {
+      const MaskRow first = mask_rows[first_lane], last = mask_rows[first_lane + 16 * kTiles - 1];
+      const uint32_t key_groups = WarpOr(KeyGroups<Mask>(groups, lane) | KeyGroups<Mask>(groups, lane + 32));
+      cover = Mask::Tile(MaskRange::Between(first, last, row_groups), block * kBlockKeys, kBlockKeys, key_groups);
+      if (cover == TileCover::kSkip) continue;
+    } else {
+      // Blocks that no row of the tile sees are not walked.
+      const MaskRange range = MaskRange::Between(RowOf(mask_rows[0]), RowOf(mask_rows[kLanes - 1]), 0);
+      cover = range.Contains(block * kBlockKeys, kBlockKeys) ? TileCover::kFull : TileCover::kPartial;
+    }
     float scores[kTiles][kColumns][4];
     Scores<kDim, kLanes>(kQueries, first_lane, keys, 0, scores);
-    // Intervals never decrease, so the tile's first and last rows speak for those between.
-    if (!BlockIsFull(block, intervals[kLanes - 1].begin, intervals[0].end)) {
-      VF_UNROLL
-      for (int m = 0; m < kTiles; ++m) {
-        VF_UNROLL
-        for (int r = 0; r < 2; ++r) {
-          const KeyInterval seen = intervals[my_lane + m * 16 + 8 * r];
-          VF_UNROLL
-          for (int n = 0; n < kColumns; ++n) {
-            VF_UNROLL
-            for (int i = 0; i < 2; ++i) {
-              const int key = block * kBlockKeys + n * 8 + (lane % 4) * 2 + i;
-              if (key < seen.begin || key >= seen.end) scores[m][n][2 * r + i] = -INFINITY;
-            }
-          }
-        }
-      }
-    }
+    HideScores<Mask>(
+        cover, groups, 0, block * kBlockKeys, [&](int m, int r) { return mask_rows[my_lane + m * 16 + 8 * r]; },
+        scores);
     uint32_t weights[kTiles][kColumns / 2][4];
     VF_UNROLL
     for (int m = 0; m < kTiles; ++m) {
@@ -116,10 +127,12 @@ AttendPrefillKernel(const AttendParams p) {
 
 }  // namespace
 
-template <int kDim>
+template <int kDim, typename Mask>
 int StartPrefill(const AttendParams& p, LaunchStream stream) {
-  return VF_LAUNCH(AttendPrefillKernel<kDim>, p.item_count, p.pool.kv_head_count, 1, kAttendThreads,
-                   PrefillSharedBytes(kDim), stream, p);
+  const auto kernel = AttendPrefillKernel<kDim, Mask>;
+  constexpr int kParts = PrefillLanes(kDim) / PrefillLanes(kDim, Mask::kReadsGroups);
+  return VF_LAUNCH(kernel, p.item_count * kParts, p.pool.kv_head_count, 1, kAttendThreads,
+                   PrefillSharedBytes(kDim, Mask::kReadsGroups), stream, p);
 }
 
 }  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

@@ -9,9 +9,8 @@
 //          softmax).
 #pragma once
 
-#include "kernels/cuda/attention_math.h"
+#include "kernels/cuda/attention_masks.h"
 #include "kernels/cuda/fragments.h"
-#include "kernels/cuda/launch.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "kernels/cuda/cuda_products.h"
 #include "kernels/cuda/cuda_storage.h"
+#include "kernels/group_routing.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
 
-static_assert(sizeof(KeyInterval) == sizeof(RowInterval));
 static_assert(static_cast<int>(TauMean::kCausal) == 0 && static_cast<int>(TauMean::kToken) == 1 &&
               static_cast<int>(TauMean::kSequence) == 2);
 static_assert(static_cast<int>(ActivationCode::kRelu) == static_cast<int>(Activation::kRelu));
@@ -83,9 +83,7 @@ class CudaBackend final : public CudaStorage {
   }
 
   Error FocalTau(Workspace& workspace, const FocalTauArgs& args) override;
-  Error RouteGroups(Workspace&, const RouteGroupsArgs&) override {
-    return {ErrorCode::kUnsupported, "the cuda backend has no learned groups"};
-  }
+  Error RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) override;
   Error QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) override;
   Error Attend(Workspace& workspace, const AttendArgs& args) override;
 
@@ -192,6 +190,11 @@ class CudaBackend final : public CudaStorage {
     return view;
   }
 
+  static void CheckAnnotation(const KvPool& pool, int offset, int bytes) {
+    VF_CHECK(offset >= 0 && offset + bytes <= static_cast<const CudaPool&>(pool).shape().annotation_bytes,
+             "the pool has no such annotation");
+  }
+
   CudaProducts products_;
 };
 
@@ -203,7 +206,8 @@ Error CudaBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
   TauParams p;
   p.step = own.step();
   p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
-  VF_CHECK(p.pool.tau_sums != nullptr, "learned tau needs a pool with 8 annotation bytes");
+  CheckAnnotation(*args.pool, args.annotation_offset, kTauAnnotationBytes);
+  p.annotation_offset = args.annotation_offset;
   p.width = own.shape.model_dim;
   p.x = DeviceData<uint16_t>(args.x, rows * p.width);
   p.weight = DeviceData<float>(args.weight, p.width);
@@ -215,6 +219,41 @@ Error CudaBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
   p.scales = DeviceData<float>(args.row_scales, rows);
   p.bound_counts = OptionalDeviceData<uint32_t>(args.bound_counts, own.flat.batch.sequences.size() * 2);
   return Launched(device_.kernels().tau(p, device_.stream()), "starting the learned temperature");
+}
+
+Error CudaBackend::RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) {
+  CudaWorkspace& own = Own(workspace);
+  if (Error error = Ready(own); !error.ok()) return error;
+  if (Error error = CheckRoute(own.flat.batch, args); !error.ok()) return error;
+  CheckAnnotation(*args.pool, args.annotation_offset, GroupAnnotationBytes(args.bias, args.group_count));
+  const size_t rows = own.flat.row_count();
+  VF_CHECK(own.group_scores.bytes() >= rows * args.group_count * sizeof(float), "the workspace was planned for groups");
+  RouteParams p;
+  p.step = own.step();
+  p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
+  p.width = own.shape.model_dim;
+  p.routing_dim = args.routing_dim;
+  p.group_count = args.group_count;
+  p.top_k = args.top_k;
+  p.x = DeviceData<uint16_t>(args.x, rows * p.width);
+  p.projection = DeviceData<float>(args.projection, static_cast<size_t>(p.routing_dim) * p.width);
+  p.centroids = DeviceData<float>(args.centroids, static_cast<size_t>(p.group_count) * p.routing_dim);
+  if (args.bias == GroupBias::kStored) p.group_bias = DeviceData<float>(args.group_bias, p.group_count);
+  p.temperature = args.temperature;
+  p.bias = args.bias;
+  const GroupAnnotationOffsets offsets = GroupAnnotationOffsetsOf(args.annotation_offset);
+  p.groups_offset = static_cast<int>(offsets.groups);
+  p.bias_offset = static_cast<int>(offsets.bias);
+  p.scores_offset = static_cast<int>(offsets.scores);
+  // One for the prompt, or one for each page that a sequence begins.
+  p.bias_count = args.bias == GroupBias::kPrompt ? 1 : 0;
+  for (const SequenceRows& sequence : own.flat.batch.sequences) {
+    if (args.bias != GroupBias::kPaged) break;
+    p.bias_count = std::max(p.bias_count, CeilDivide(sequence.first_position + sequence.row_count, kPageTokens) -
+                                              CeilDivide(sequence.first_position, kPageTokens));
+  }
+  p.scores = own.group_scores.as<float>();
+  return Launched(device_.kernels().route(p, device_.stream()), "starting the routing of groups");
 }
 
 Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) {
@@ -252,7 +291,6 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
 }
 
 Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
-  if (args.groups != nullptr) return {ErrorCode::kUnsupported, "the cuda backend has no group test"};
   CudaWorkspace& own = Own(workspace);
   if (Error error = Ready(own); !error.ok()) return error;
   const size_t rows = own.flat.row_count(), heads = args.query_head_count;
@@ -263,6 +301,13 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
                p.pool.kv_head_count == own.shape.kv_head_count,
            "the workspace was planned for this model");
   p.mask = own.mask(args.mask_index);
+  if (args.groups != nullptr) {
+    CheckAnnotation(*args.pool, args.groups->annotation_offset, sizeof(uint32_t));
+    const size_t offset = GroupAnnotationOffsetsOf(args.groups->annotation_offset).groups;
+    p.groups = {.words = reinterpret_cast<const uint32_t*>(p.pool.annotations + offset),
+                .page_stride = p.pool.annotation_stride / static_cast<int>(sizeof(uint32_t)),
+                .window = args.groups->window};
+  }
   p.queries = DeviceData<float>(args.queries, rows * heads * p.pool.head_dim);
   p.row_scales = OptionalDeviceData<float>(args.row_scales, rows);
   p.head_scales = OptionalDeviceData<float>(args.head_scales, heads);

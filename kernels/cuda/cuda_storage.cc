@@ -85,9 +85,6 @@ Result<std::unique_ptr<RopeTable>> CudaStorage::CreateRopeTable(const RopeTableS
 }
 
 Error CudaStorage::CheckShape(const KvShape& shape) const {
-  if (shape.collects_keys || (shape.annotation_bytes != 0 && shape.annotation_bytes != kTauAnnotationBytes)) {
-    return {ErrorCode::kUnsupported, "the cuda backend has no attention by learned groups; use --device=cpu"};
-  }
   if (std::find(std::begin(kHeadDims), std::end(kHeadDims), shape.head_dim) == std::end(kHeadDims)) {
     std::string known;
     for (const int dim : kHeadDims) known += (known.empty() ? "" : ", ") + std::to_string(dim);

@@ -94,9 +94,13 @@ RopeView CudaRopeTable::view() const {
   return {cosines, cosines + static_cast<size_t>(position_count_) * (rotary_dim_ / 2), rotary_dim_};
 }
 
+size_t CudaPool::AnnotationStride(const KvShape& shape) {
+  if (shape.annotation_bytes == 0) return 0;
+  return static_cast<size_t>(shape.annotation_bytes) * kPageTokens + kAnnotationTailBytes;
+}
+
 size_t CudaPool::BytesPerPageAndLayer(const KvShape& shape) {
-  return shape.kv_head_count * HeadPageBytes(shape.head_dim) +
-         (shape.annotation_bytes > 0 ? kTauDoubles * sizeof(double) : 0);
+  return shape.kv_head_count * HeadPageBytes(shape.head_dim) + AnnotationStride(shape);
 }
 
 Result<std::unique_ptr<KvPool>> CudaPool::Create(Device& device, const KvShape& shape, int page_count) {
@@ -109,9 +113,9 @@ Result<std::unique_ptr<KvPool>> CudaPool::Create(Device& device, const KvShape& 
   if (!tiles.ok()) return tiles.error();
   pool->tiles_ = std::move(*tiles);
   if (shape.annotation_bytes > 0) {
-    auto sums = device.Allocate(pages * kTauDoubles * sizeof(double), "making KV pages", true);
-    if (!sums.ok()) return sums.error();
-    pool->tau_sums_ = std::move(*sums);
+    auto annotations = device.Allocate(pages * AnnotationStride(shape), "making KV pages", true);
+    if (!annotations.ok()) return annotations.error();
+    pool->annotations_ = std::move(*annotations);
   }
   return std::unique_ptr<KvPool>(std::move(pool));
 }
@@ -125,7 +129,7 @@ Error CudaPool::CopyPage(Device& device, int from, int to) {
                         "copying a page");
   };
   if (Error error = copy(tiles_.as(), shape_.kv_head_count * HeadPageBytes(shape_.head_dim)); !error.ok()) return error;
-  return shape_.annotation_bytes > 0 ? copy(tau_sums_.as(), kTauDoubles * sizeof(double)) : Error{};
+  return shape_.annotation_bytes > 0 ? copy(annotations_.as(), AnnotationStride(shape_)) : Error{};
 }
 
 PoolView CudaPool::view(int layer) const {
@@ -133,7 +137,8 @@ PoolView CudaPool::view(int layer) const {
   PoolView view;
   const size_t first_page = static_cast<size_t>(layer) * page_count_;
   view.tiles = tiles_.as() + first_page * shape_.kv_head_count * HeadPageBytes(shape_.head_dim);
-  view.tau_sums = shape_.annotation_bytes > 0 ? tau_sums_.as<double>() + first_page * kTauDoubles : nullptr;
+  view.annotation_stride = static_cast<int>(AnnotationStride(shape_));
+  if (view.annotation_stride > 0) view.annotations = annotations_.as() + first_page * AnnotationStride(shape_);
   view.kv_head_count = shape_.kv_head_count;
   view.head_dim = shape_.head_dim;
   return view;

@@ -51,22 +51,25 @@ class CudaRopeTable final : public RopeTable {
   DeviceMemory memory_;  // cosines, then sines
 };
 
-// Pages [layer][page][K][HeadPageBytes], and where asked for running sums [layer][page][kTauDoubles].
+// Pages [layer][page][K][HeadPageBytes], and where asked for annotations [layer][page][annotation][128 tokens], with
+// kAnnotationTailBytes behind each page's.
 class CudaPool final : public KvPool {
  public:
   static size_t BytesPerPageAndLayer(const KvShape& shape);
   static Result<std::unique_ptr<KvPool>> Create(Device& device, const KvShape& shape, int page_count);
   int page_count() const override { return page_count_; }
-  size_t bytes() const override { return tiles_.bytes() + tau_sums_.bytes(); }
+  size_t bytes() const override { return tiles_.bytes() + annotations_.bytes(); }
   const KvShape& shape() const { return shape_; }
   PoolView view(int layer) const;
   // Page `to` becomes page `from`, in all layers.
   Error CopyPage(Device& device, int from, int to);
 
  private:
+  static size_t AnnotationStride(const KvShape& shape);
+
   KvShape shape_;
   int page_count_ = 0;
-  DeviceMemory tiles_, tau_sums_;
+  DeviceMemory tiles_, annotations_;
 };
 
 }  // namespace varifocal::kernels::cuda

@@ -32,7 +32,8 @@ size_t Append(std::vector<int32_t>& words, const std::vector<T>& items) {
 size_t WorkspaceSizes::total_bytes() const {
   return metadata_words * sizeof(int32_t) + product_bytes + partial_floats * sizeof(float) +
          row_floats * sizeof(float) + head_row_halves * sizeof(uint16_t) + head_states * sizeof(HeadState) +
-         tokens * sizeof(int32_t) + draws * sizeof(DrawItem) + draw_floats * sizeof(float);
+         tokens * sizeof(int32_t) + draws * sizeof(DrawItem) + draw_floats * sizeof(float) +
+         group_floats * sizeof(float);
 }
 
 WorkspaceSizes SizesFor(const StepShape& shape) {
@@ -63,6 +64,7 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
   // One token a sequence and step.
   sizes.draws = std::min(head_rows, sequences);
   sizes.draw_floats = sizes.draws * shape.vocab_size;
+  sizes.group_floats = shape.gather_top_k_max > 0 ? rows * kGroupCountMax : 0;
   return sizes;
 }
 
@@ -154,8 +156,10 @@ Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const S
                 {&workspace->head_states, sizes.head_states * sizeof(HeadState)},
                 {&workspace->tokens, sizes.tokens * sizeof(int32_t)},
                 {&workspace->draws, sizes.draws * sizeof(DrawItem)},
-                {&workspace->draw_logits, sizes.draw_floats * sizeof(float)}};
+                {&workspace->draw_logits, sizes.draw_floats * sizeof(float)},
+                {&workspace->group_scores, sizes.group_floats * sizeof(float)}};
   for (const auto& piece : pieces) {
+    if (piece.bytes == 0) continue;
     auto memory = device.Allocate(piece.bytes, "making a workspace", true);
     if (!memory.ok()) return memory.error();
     *piece.memory = std::move(*memory);
@@ -244,9 +248,9 @@ const int32_t* CudaWorkspace::table_starts(int page_group) const {
   return metadata_.as<int32_t>() + table_starts_[page_group];
 }
 
-const KeyInterval* CudaWorkspace::mask(int mask_index) const {
+const RowInterval* CudaWorkspace::mask(int mask_index) const {
   VF_CHECK(mask_index >= 0 && mask_index < static_cast<int>(masks_.size()), "no such mask");
-  return reinterpret_cast<const KeyInterval*>(metadata_.as<int32_t>() + masks_[mask_index]);
+  return reinterpret_cast<const RowInterval*>(metadata_.as<int32_t>() + masks_[mask_index]);
 }
 
 const DecodeItem* CudaWorkspace::items(int mask_index) const {

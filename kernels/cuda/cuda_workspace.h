@@ -21,7 +21,7 @@ inline constexpr int kMasksMax = 4;
 
 struct WorkspaceSizes {
   size_t metadata_words, product_bytes, partial_floats, row_floats, head_row_halves, head_states, tokens, draws,
-      draw_floats;
+      draw_floats, group_floats;
   size_t total_bytes() const;
 };
 WorkspaceSizes SizesFor(const StepShape& shape);
@@ -44,7 +44,7 @@ class CudaWorkspace final : public Workspace {
   Error Begin(const Batch& batch);
   const StepView& step() const { return step_; }
   const int32_t* table_starts(int page_group) const;
-  const KeyInterval* mask(int mask_index) const;
+  const RowInterval* mask(int mask_index) const;
   const int32_t* sequence_ropes() const { return sequence_ropes_; }
   const QueryTile* tiles() const { return tiles_; }
   int tile_count() const { return tile_count_; }
@@ -62,9 +62,10 @@ class CudaWorkspace final : public Workspace {
   DeviceMemory row_numbers;  // f32 [T]: raw tau, scores of one row
   DeviceMemory head_rows;    // bf16 [head rows, M]
   DeviceMemory head_states;
-  DeviceMemory tokens;       // int32: token ids of a step; rows, targets and draws of a head call
-  DeviceMemory draws;        // DrawItem
-  DeviceMemory draw_logits;  // f32 [draws, V]
+  DeviceMemory tokens;        // int32: token ids of a step; rows, targets and draws of a head call
+  DeviceMemory draws;         // DrawItem
+  DeviceMemory draw_logits;   // f32 [draws, V]
+  DeviceMemory group_scores;  // f32 [T, K groups], where there are groups
 
  private:
   Device* device_ = nullptr;

@@ -16,23 +16,31 @@ int LaunchMatmulPrefill(const MatmulParams&, ProductType, LaunchStream);
 int LaunchMatmulDecode(const MatmulParams&, LaunchStream);
 int LaunchHeadStats(const HeadStatsParams&, LaunchStream);
 int LaunchDraw(const DrawParams&, LaunchStream);
-template <int kDim>
+int LaunchRoute(const RouteParams&, LaunchStream);
+template <int kDim, typename Mask>
 int StartPrefill(const AttendParams&, LaunchStream);
-template <int kDim>
+template <int kDim, typename Mask>
 int StartDecode(const AttendParams&, LaunchStream);
 
 namespace {
 
 using Start = int (*)(const AttendParams&, LaunchStream);
 
-struct AttentionRow {
-  int head_dim;
+struct Starts {
   Start prefill, decode;
 };
+struct AttentionRow {
+  int head_dim;
+  Starts interval, near_or_shared;  // by mask
+};
 
+template <int kDim, typename Mask>
+constexpr Starts StartsOf() {
+  return {StartPrefill<kDim, Mask>, StartDecode<kDim, Mask>};
+}
 template <int kDim>
 constexpr AttentionRow Row() {
-  return {kDim, StartPrefill<kDim>, StartDecode<kDim>};
+  return {kDim, StartsOf<kDim, IntervalMask>(), StartsOf<kDim, NearOrSharedMask>()};
 }
 
 // One row a head dim, as kHeadDims lists them.
@@ -41,35 +49,23 @@ constexpr AttentionRow kRows[] = {Row<16>(), Row<32>(),  Row<48>(),  Row<64>(), 
 
 int NoSuchHeadDim(const AttendParams&, LaunchStream) { return 1; }
 
-AttentionRow RowOf(int head_dim) {
+Starts StartsFor(const AttendParams& p) {
   for (const AttentionRow& row : kRows) {
-    if (row.head_dim == head_dim) return row;
+    if (row.head_dim == p.pool.head_dim) return p.groups.words == nullptr ? row.interval : row.near_or_shared;
   }
-  return {head_dim, NoSuchHeadDim, NoSuchHeadDim};
+  return {NoSuchHeadDim, NoSuchHeadDim};
 }
 
-int LaunchAttendPrefill(const AttendParams& p, LaunchStream stream) {
-  return RowOf(p.pool.head_dim).prefill(p, stream);
-}
-int LaunchAttendDecode(const AttendParams& p, LaunchStream stream) { return RowOf(p.pool.head_dim).decode(p, stream); }
+int LaunchAttendPrefill(const AttendParams& p, LaunchStream stream) { return StartsFor(p).prefill(p, stream); }
+int LaunchAttendDecode(const AttendParams& p, LaunchStream stream) { return StartsFor(p).decode(p, stream); }
 
 }  // namespace
 
 const KernelTable& Table() {
-  static const KernelTable table = {"mma",
-                                    LaunchEmbed,
-                                    LaunchNorm,
-                                    LaunchNormResidual,
-                                    LaunchFinish,
-                                    LaunchTau,
-                                    LaunchQkv,
-                                    LaunchAttendPrefill,
-                                    LaunchAttendDecode,
-                                    LaunchScores,
-                                    LaunchMatmulPrefill,
-                                    LaunchMatmulDecode,
-                                    LaunchHeadStats,
-                                    LaunchDraw};
+  static const KernelTable table = {
+      "mma",        LaunchEmbed,         LaunchNorm,         LaunchNormResidual,  LaunchFinish,
+      LaunchTau,    LaunchRoute,         LaunchQkv,          LaunchAttendPrefill, LaunchAttendDecode,
+      LaunchScores, LaunchMatmulPrefill, LaunchMatmulDecode, LaunchHeadStats,     LaunchDraw};
   return table;
 }
 

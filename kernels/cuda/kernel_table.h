@@ -19,6 +19,7 @@ struct KernelTable {
   int (*norm_residual)(const NormResidualParams&, LaunchStream);
   int (*finish)(const FinishParams&, LaunchStream);
   int (*tau)(const TauParams&, LaunchStream);
+  int (*route)(const RouteParams&, LaunchStream);
   int (*qkv)(const QkvParams&, LaunchStream);
   int (*attend_prefill)(const AttendParams&, LaunchStream);
   int (*attend_decode)(const AttendParams&, LaunchStream);

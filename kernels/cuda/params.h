@@ -3,16 +3,11 @@
 // Shapes:  letters as in backend.h; every pointer is device memory. "Product" is what a GEMM left in scratch.
 #pragma once
 
+#include "kernels/attention_variants.h"
 #include "kernels/cuda/schedule.h"
 #include "kernels/token_draw.h"
 
 namespace varifocal::kernels::cuda {
-
-// RowInterval of attention_variants.h, as it is uploaded.
-struct KeyInterval {
-  int32_t begin = 0;
-  int32_t end = 0;
-};
 
 // A batch on the device.
 struct StepView {
@@ -29,14 +24,15 @@ struct StepView {
 // One layer of a pool, and where its sequences' page tables start.
 struct PoolView {
   unsigned char* tiles = nullptr;         // [page][K][HeadPageBytes]
-  double* tau_sums = nullptr;             // [page][kTauDoubles]
+  unsigned char* annotations = nullptr;   // [page][annotation_stride]
+  int annotation_stride = 0;              // bytes; 0: none
   const int32_t* table_starts = nullptr;  // [sequences], into StepView::page_tables
   int kv_head_count = 0;
   int head_dim = 0;
 };
 
-// A page's tau numbers: the sum within the page at each token, then the sum before the page.
-inline constexpr int kTauDoubles = kPageTokenCount + 1;
+// Behind the annotations of a page's tokens: learned tau's sum before the page, and what keeps pages on 16 bytes.
+inline constexpr int kAnnotationTailBytes = 16;
 
 // A product [T, N], summed over `split_count` partial ones in order, plus a bias.
 struct ProductView {
@@ -99,10 +95,27 @@ struct TauParams {
   const float* weight = nullptr;
   int width = 0;
   float bias = 0, tau_min = 0, tau_max = 0;
-  int mean = 0;             // order of TauMean
-  float* raw = nullptr;     // scratch [T]
-  float* scales = nullptr;  // [T]
+  int mean = 0;               // order of TauMean
+  int annotation_offset = 0;  // bytes a token
+  float* raw = nullptr;       // scratch [T]
+  float* scales = nullptr;    // [T]
   uint32_t* bound_counts = nullptr;
+};
+
+// Focus: S of each row, b where it is computed, the groups. Offsets are bytes into the annotations of a page.
+struct RouteParams {
+  StepView step;
+  PoolView pool;
+  const uint16_t* x = nullptr;
+  const float* projection = nullptr;  // [R, M]
+  const float* centroids = nullptr;   // [K, R]
+  const float* group_bias = nullptr;  // [K], stored b
+  int width = 0, routing_dim = 0, group_count = 0, top_k = 0;
+  float temperature = 1;
+  GroupBias bias = GroupBias::kStored;
+  int groups_offset = 0, bias_offset = 0, scores_offset = 0;
+  int bias_count = 0;       // b's that one sequence needs, at most
+  float* scores = nullptr;  // scratch [T, K]
 };
 
 struct RopeView {
@@ -128,10 +141,18 @@ struct QkvParams {
   float* queries = nullptr;
 };
 
+// The groups of a layer's tokens: 128 words a page, a bit a group.
+struct GroupView {
+  const uint32_t* words = nullptr;
+  int page_stride = 0;  // words from one page's to the next one's
+  int32_t window = 0;   // keys at most this far before a row are near
+};
+
 struct AttendParams {
   StepView step;
   PoolView pool;
-  const KeyInterval* mask = nullptr;   // [T]
+  const RowInterval* mask = nullptr;   // [T]
+  GroupView groups;                    // null words: IntervalMask, else NearOrSharedMask
   const float* queries = nullptr;      // [T, H, D]
   const float* row_scales = nullptr;   // [T]
   const float* head_scales = nullptr;  // [H]

@@ -161,13 +161,20 @@ VF_KERNEL(kThreads, 1) TauDotKernel(const TauParams p) {
   if (inside && lane == 0) p.raw[row] = sum + p.bias;
 }
 
-VF_DEVICE double* TauPage(const TauParams& p, int sequence, int page_index) {
+// A page's sums: within it up to each token, and before it.
+struct TauPage {
+  double* within;
+  double* before;
+};
+VF_DEVICE TauPage TauPageOf(const TauParams& p, int sequence, int page_index) {
   const int32_t page = p.step.page_tables[p.pool.table_starts[sequence] + page_index];
-  return p.pool.tau_sums + static_cast<size_t>(page) * kTauDoubles;
+  unsigned char* at = p.pool.annotations + static_cast<size_t>(page) * p.pool.annotation_stride;
+  return {reinterpret_cast<double*>(at + p.annotation_offset * kPageTokenCount),
+          reinterpret_cast<double*>(at + p.pool.annotation_stride - kAnnotationTailBytes)};
 }
 VF_DEVICE double TauSum(const TauParams& p, int sequence, int position) {
-  const double* page = TauPage(p, sequence, position / kPageTokenCount);
-  return page[kPageTokenCount] + page[position % kPageTokenCount];
+  const TauPage page = TauPageOf(p, sequence, position / kPageTokenCount);
+  return *page.before + page.within[position % kPageTokenCount];
 }
 
 // One block a sequence. The running sum up to a position is (sum before its page) + (sum within its page), each added
@@ -179,7 +186,7 @@ VF_KERNEL(kThreads, 1) TauSumKernel(const TauParams p) {
   const int first = p.step.first_positions[sequence], last = first + rows - 1;
   const int first_page = first / kPageTokenCount, last_page = last / kPageTokenCount;
   for (int index = first_page + ThreadX(); index <= last_page; index += kThreads) {
-    double* page = TauPage(p, sequence, index);
+    double* page = TauPageOf(p, sequence, index).within;
     const int begin = index == first_page ? first : index * kPageTokenCount;
     const int page_end = (index + 1) * kPageTokenCount, end = page_end < last + 1 ? page_end : last + 1;
     double sum = begin % kPageTokenCount == 0 ? 0.0 : page[begin % kPageTokenCount - 1];
@@ -193,8 +200,7 @@ VF_KERNEL(kThreads, 1) TauSumKernel(const TauParams p) {
     for (int index = first_page; index <= last_page; ++index) {
       // A page that was begun before knows what stands before it.
       if (index == first_page && first % kPageTokenCount != 0) continue;
-      TauPage(p, sequence, index)[kPageTokenCount] =
-          index == 0 ? 0.0 : TauSum(p, sequence, index * kPageTokenCount - 1);
+      *TauPageOf(p, sequence, index).before = index == 0 ? 0.0 : TauSum(p, sequence, index * kPageTokenCount - 1);
     }
   }
   SyncThreads();

@@ -15,19 +15,25 @@ inline constexpr int kDecodeLanes = 16;  // lanes of a decode block: one mma row
 
 VF_HD constexpr int CeilDivide(int a, int b) { return (a + b - 1) / b; }
 
-// Query lanes of a prefill tile: four warps, each with two row tiles of 16 where ptxas fits that into 255 registers.
-VF_HD constexpr int RowTilesPerWarp(int dim) { return dim <= 96 || dim == 128 ? 2 : 1; }
-VF_HD constexpr int PrefillLanes(int dim) { return 64 * RowTilesPerWarp(dim); }
+// Query lanes of a prefill block: four warps, each with two row tiles of 16 where ptxas fits that into 255 registers.
+// Query tiles are as large as a block of the mask that reads no groups; a block of another mask may take half of one.
+VF_HD constexpr int RowTilesPerWarp(int dim, bool reads_groups) {
+  return dim <= 80 || (!reads_groups && (dim == 96 || dim == 128)) ? 2 : 1;
+}
+VF_HD constexpr int PrefillLanes(int dim, bool reads_groups = false) { return 64 * RowTilesPerWarp(dim, reads_groups); }
 
 // Stages of the key ring.
 VF_HD constexpr int PrefillStages(int) { return 2; }
 VF_HD constexpr int DecodeStages(int dim) { return dim <= 64 ? 4 : dim <= 128 ? 3 : 2; }
 VF_HD constexpr int StageBytes(int dim) { return 2 * TileBytes(dim, kBlockKeys); }
-VF_HD constexpr int PrefillSharedBytes(int dim) {
-  return TileBytes(dim, PrefillLanes(dim)) + PrefillStages(dim) * StageBytes(dim);
+// Where a mask reads groups, those of a stage's keys lie behind the ring.
+inline constexpr int kBlockGroupBytes = kBlockKeys * static_cast<int>(sizeof(uint32_t));
+VF_HD constexpr int PrefillSharedBytes(int dim, bool reads_groups) {
+  return TileBytes(dim, PrefillLanes(dim, reads_groups)) +
+         PrefillStages(dim) * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
 }
-VF_HD constexpr int DecodeSharedBytes(int dim) {
-  return TileBytes(dim, kDecodeLanes) + DecodeStages(dim) * StageBytes(dim);
+VF_HD constexpr int DecodeSharedBytes(int dim, bool reads_groups) {
+  return TileBytes(dim, kDecodeLanes) + DecodeStages(dim) * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
 }
 
 // Key blocks [first, last) that hold a key of [begin, end).
@@ -44,12 +50,6 @@ VF_HD constexpr BlockRange BlocksOf(int begin, int end) {
 VF_HD constexpr BlockRange SplitsOf(int begin, int end) {
   if (begin >= end) return {0, 0};
   return {begin / kSplitKeys, CeilDivide(end, kSplitKeys)};
-}
-
-// Whether a lane with keys [begin, end) sees every key of a block, and every lane between the first and the last of a
-// tile does too: intervals never decrease.
-VF_HD constexpr bool BlockIsFull(int block, int begin_max, int end_min) {
-  return begin_max <= block * kBlockKeys && end_min >= (block + 1) * kBlockKeys;
 }
 
 // Decode products: K is cut by the weight's shape alone, so that a small N still fills a device of some 130 SMs twice.

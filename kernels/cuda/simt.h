@@ -55,6 +55,9 @@ VF_DEVICE unsigned char* SharedMemory() {
 
 VF_DEVICE float ShuffleXor(float value, int mask) { return __shfl_xor_sync(0xFFFFFFFFu, value, mask); }
 VF_DEVICE int ShuffleXor(int value, int mask) { return __shfl_xor_sync(0xFFFFFFFFu, value, mask); }
+VF_DEVICE double ShuffleXor(double value, int mask) { return __shfl_xor_sync(0xFFFFFFFFu, value, mask); }
+// The bits that any lane of a warp has, in every lane.
+VF_DEVICE uint32_t WarpOr(uint32_t value) { return __reduce_or_sync(0xFFFFFFFFu, value); }
 
 VF_DEVICE float FusedMultiplyAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 // 2^x, relative error below 2^-22; 2^0 is 1 and 2^-inf is 0.
@@ -124,6 +127,8 @@ inline void SyncThreads() { emulator::SyncThreads(); }
 inline unsigned char* SharedMemory() { return emulator::SharedMemory(); }
 inline float ShuffleXor(float value, int mask) { return emulator::ShuffleXor(value, mask); }
 inline int ShuffleXor(int value, int mask) { return emulator::ShuffleXor(value, mask); }
+inline double ShuffleXor(double value, int mask) { return emulator::ShuffleXor(value, mask); }
+inline uint32_t WarpOr(uint32_t value) { return emulator::WarpOr(value); }
 inline float FusedMultiplyAdd(float a, float b, float c) { return emulator::FusedMultiplyAdd(a, b, c); }
 inline float Exp2(float x) { return emulator::Exp2(x); }
 inline uint32_t PackBf16(float low, float high) { return emulator::PackBf16(low, high); }
@@ -175,13 +180,15 @@ VF_DEVICE int LaneIndex() { return ThreadX() & 31; }
 VF_DEVICE int WarpIndex() { return ThreadX() >> 5; }
 
 // Sum and maximum over the 32 lanes of a warp, the same in every lane.
-VF_DEVICE float WarpSum(float value) {
+template <typename T>
+VF_DEVICE T WarpSum(T value) {
   for (int mask = 16; mask > 0; mask >>= 1) value += ShuffleXor(value, mask);
   return value;
 }
-VF_DEVICE float WarpMax(float value) {
+template <typename T>
+VF_DEVICE T WarpMax(T value) {
   for (int mask = 16; mask > 0; mask >>= 1) {
-    const float other = ShuffleXor(value, mask);
+    const T other = ShuffleXor(value, mask);
     value = other > value ? other : value;
   }
   return value;

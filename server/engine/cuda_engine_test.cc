@@ -105,6 +105,98 @@ TEST(CudaEngineTest, SameBitsWhenBatched) {
   for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(AnswerBits(together[i].get()), alone[i]) << i;
 }
 
+// A golden checkpoint of head dim 8 as one of 16, which the backend has: the same tensors, half as many heads.
+class WideHeads : public TemporaryCheckpoint {
+ public:
+  explicit WideHeads(const std::string& golden, const std::string& name) : TemporaryCheckpoint(golden, name) {
+    EditConfig("num_attention_heads", 2);
+    EditConfig("num_key_value_heads", 1);
+  }
+};
+
+// Learned groups whose every pair is visible give the bits of dense attention.
+TEST(CudaEngineTest, FocusOverEveryPairIsDenseAttentionBitForBit) {
+  for (const auto& [golden, group_count] : {std::pair{"focus/llama-calibrated", 8}, {"focus/llama-paged", 4}}) {
+    const WideHeads with_groups(golden, "cuda_focus"), without(golden, "cuda_dense");
+    RemoveFocus(without);
+    EmulatedDevice device;
+    const auto dense = device.Start(without.directory()), focus = device.Start(with_groups.directory());
+    EngineRequest request = Generate("dense", 150);
+    const std::string answer = AnswerBits(dense->Run(request));
+    for (const auto& [top_k, window] : {std::pair{group_count, 3}, {group_count / 2 + 1, 0}, {1, 400}}) {
+      request.attention_overrides = {{"focus-top-k", top_k}, {"focus-window", window}};
+      EXPECT_EQ(AnswerBits(focus->Run(request)), answer) << golden << ", k = " << top_k;
+    }
+    // The control.
+    request.attention_overrides = {{"focus-top-k", 1}, {"focus-window", 0}};
+    EXPECT_NE(AnswerBits(focus->Run(request)), answer) << golden;
+  }
+}
+
+// Log-probabilities of most tokens are near the host's; where a token's ranking of groups is close, rounding may give it
+// others. The control: those of dense attention are elsewhere.
+TEST(CudaEngineTest, FocusIsNearTheHost) {
+  for (const char* golden :
+       {"focus/llama-calibrated", "focus/llama-paged", "focus/llama-prompt", "focus/llama-focal-causal"}) {
+    const WideHeads checkpoint(golden, "cuda_focus_near"), without(golden, "cuda_dense_near");
+    RemoveFocus(without);
+    EmulatedDevice device;
+    const EngineRequest text{.token_ids = RandomIds("text", 200), .work = ScoreTextWork{}};
+    const ModelOptions on_host{.device = "cpu", .dtype = "bf16"};
+    const auto here = StartEngine(LoadForTest(checkpoint.directory(), on_host))->Run(text),
+               dense = StartEngine(LoadForTest(without.directory(), on_host))->Run(text),
+               there = device.Start(checkpoint.directory())->Run(text);
+    ASSERT_TRUE(here.ok() && dense.ok() && there.ok()) << there.status();
+    const auto near_count = [&](const EngineResult& host) {
+      int count = 0;
+      for (size_t i = 1; i < 200; ++i) count += std::abs(*there->token_log_probs[i] - *host.token_log_probs[i]) < 0.12;
+      return count;
+    };
+    EXPECT_GE(near_count(*here), 160) << golden;
+    EXPECT_LE(near_count(*dense), 120) << golden;
+  }
+}
+
+TEST(CudaEngineTest, FocusHasTheSameBitsInChunksInCompanyAndOnACachedPrefix) {
+  for (const char* golden :
+       {"focus/llama-calibrated", "focus/llama-paged", "focus/llama-prompt", "focus/llama-focal-causal"}) {
+    const WideHeads checkpoint(golden, "cuda_focus_bits");
+    EmulatedDevice device;
+    const auto in_chunks = device.Start(checkpoint.directory());
+    const auto in_one_step =
+        device.Start(checkpoint.directory(), {.prefill_chunk_tokens = 512, .kv_cache_bytes = 1 << 20});
+    const EngineRequest requests[] = {Generate("a", 200), Generate("b", 140)};
+    std::vector<std::future<absl::StatusOr<EngineResult>>> together;
+    for (const EngineRequest& request : requests) {
+      auto done = std::make_shared<std::promise<absl::StatusOr<EngineResult>>>();
+      together.push_back(done->get_future());
+      const EngineCallbacks callbacks{.on_done = [done](auto result) { done->set_value(std::move(result)); }};
+      ASSERT_TRUE(in_chunks->Start(request, callbacks).ok());
+    }
+    for (size_t i = 0; i < together.size(); ++i) {
+      const std::string alone = AnswerBits(in_one_step->Run(requests[i]));
+      EXPECT_EQ(AnswerBits(together[i].get()), alone) << golden;
+      const auto again = in_chunks->Run(requests[i]);
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ(again->cached_token_count, std::string(golden) == "focus/llama-prompt" ? 0 : 128) << golden;
+      EXPECT_EQ(AnswerBits(again), alone) << golden;
+    }
+    // What goes on from a page that is not full does so in a copy, with its groups.
+    EngineRequest both{.token_ids = RandomIds("context", 150), .work = ScoreContinuationsWork{}};
+    auto& continuations = std::get<ScoreContinuationsWork>(both.work).continuations;
+    for (int i = 0; i < 2; ++i) continuations.push_back(RandomIds(absl::StrCat("c", i), 5 + i));
+    const auto all = in_chunks->Run(both);
+    ASSERT_TRUE(all.ok()) << all.status();
+    for (size_t i = 0; i < continuations.size(); ++i) {
+      EngineRequest one = both;
+      std::get<ScoreContinuationsWork>(one.work).continuations = {continuations[i]};
+      const auto single = in_one_step->Run(one);
+      ASSERT_TRUE(single.ok()) << single.status();
+      EXPECT_EQ(single->continuations[0].token_log_probs, all->continuations[i].token_log_probs) << golden;
+    }
+  }
+}
+
 // A checkpoint with the same matrices and another temperature shares their memory; freed with the last model.
 TEST(CudaEngineTest, EqualWeightsAreResidentOnce) {
   EmulatedDevice device;

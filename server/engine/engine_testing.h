@@ -76,6 +76,30 @@ class TemporaryCheckpoint {
   std::string directory_;
 };
 
+// The checkpoint without its groups: key and tensors are gone.
+inline void RemoveFocus(const TemporaryCheckpoint& checkpoint) {
+  Json config = *ParseJson(checkpoint.Read("config.json"));
+  config.erase("focus_attention");
+  checkpoint.Write("config.json", config.dump());
+  const std::string file = checkpoint.Read("model.safetensors");
+  uint64_t header_size = 0;
+  std::memcpy(&header_size, file.data(), sizeof header_size);
+  const Json header = *ParseJson(file.substr(sizeof header_size, header_size));
+  const std::string data = file.substr(sizeof header_size + header_size);
+  Json kept = Json::object();
+  std::string bytes;
+  for (const auto& [name, entry] : header.items()) {
+    if (name.find(".focus.") != std::string::npos || name == "__metadata__") continue;
+    const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+    kept[name] = entry;
+    kept[name]["data_offsets"] = {bytes.size(), bytes.size() + end - begin};
+    bytes += data.substr(begin, end - begin);
+  }
+  const std::string text = kept.dump();
+  const uint64_t size = text.size();
+  checkpoint.Write("model.safetensors", std::string(reinterpret_cast<const char*>(&size), sizeof size) + text + bytes);
+}
+
 // Ids 2..vocabulary-1: 0 and 1 are begin and end in the golden checkpoints.
 inline std::vector<int32_t> RandomIds(const std::string& name, size_t count, int64_t vocabulary_size = 120) {
   Random random(name);

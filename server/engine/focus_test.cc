@@ -1,6 +1,5 @@
 // Focus through the engine: equivalences, causality, and rejected settings.
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -28,30 +27,6 @@ std::string GeneratedBits(Engine& engine, const std::vector<int32_t>& ids, const
   return ComputedBits(engine.Run({.token_ids = ids,
                                   .attention_overrides = overrides,
                                   .work = GenerateWork{.max_new_tokens = 20, .ignore_eos = true}}));
-}
-
-// The checkpoint without its groups: key and tensors removed.
-void RemoveFocus(const TemporaryCheckpoint& checkpoint) {
-  Json config = *ParseJson(checkpoint.Read("config.json"));
-  config.erase("focus_attention");
-  checkpoint.Write("config.json", config.dump());
-  const std::string file = checkpoint.Read("model.safetensors");
-  uint64_t header_size = 0;
-  std::memcpy(&header_size, file.data(), sizeof header_size);
-  const Json header = *ParseJson(file.substr(sizeof header_size, header_size));
-  const std::string data = file.substr(sizeof header_size + header_size);
-  Json kept = Json::object();
-  std::string bytes;
-  for (const auto& [name, entry] : header.items()) {
-    if (name.find(".focus.") != std::string::npos || name == "__metadata__") continue;
-    const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
-    kept[name] = entry;
-    kept[name]["data_offsets"] = {bytes.size(), bytes.size() + end - begin};
-    bytes += data.substr(begin, end - begin);
-  }
-  const std::string text = kept.dump();
-  const uint64_t size = text.size();
-  checkpoint.Write("model.safetensors", std::string(reinterpret_cast<const char*>(&size), sizeof size) + text + bytes);
 }
 
 TEST(FocusTest, EveryGroupIsDenseAttentionBitForBit) {

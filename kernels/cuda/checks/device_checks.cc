@@ -38,7 +38,8 @@ bool IsSmall(const std::string& name) {
                                       "attention_length_129",
                                       "attention_head_dim_64",
                                       "attention_head_dim_128",
-                                      "attention_head_dim_256"};
+                                      "attention_head_dim_256",
+                                      "groups_2_of_8_near_3_d32_h4k2_dense_layout_tested"};
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
@@ -47,7 +48,11 @@ bool IsSmall(const std::string& name) {
 std::vector<NamedCheck> DeviceChecks() {
   return {{"device_conformance", [] { return CheckOnDevice([](const std::string&) { return true; }); }},
           {"device_same_bits",
-           [] { return CheckOnDevice([](const std::string& name) { return name.rfind("same_bits", 0) == 0; }); }},
+           [] {
+             return CheckOnDevice([](const std::string& name) {
+               return name.rfind("same_bits", 0) == 0 || name.rfind("groups_bits", 0) == 0;
+             });
+           }},
           {"device_small", [] { return CheckOnDevice(IsSmall); }}};
 }
 

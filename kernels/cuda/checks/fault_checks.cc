@@ -136,7 +136,7 @@ std::string CheckAccounting() {
   if (taken != (*backend)->WorkspaceBytes(shape) || taken != (*workspace)->bytes()) {
     return "a workspace takes " + std::to_string(taken) + " bytes and says " + std::to_string((*workspace)->bytes());
   }
-  const KvShape kv{.layer_count = 3, .kv_head_count = 2, .head_dim = 80, .annotation_bytes = 8};
+  const KvShape kv{.layer_count = 3, .kv_head_count = 2, .head_dim = 80, .annotation_bytes = 8 + 37};
   before = machine->used_bytes;
   auto pool = (*backend)->CreateKvPool(kv, 7);
   const size_t pages = machine->used_bytes - before;

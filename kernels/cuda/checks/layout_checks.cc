@@ -164,9 +164,13 @@ std::string CheckLoads() {
 // common head dims fit one of 9.0 (228 KB, 1 KB a block kept back).
 std::string CheckSharedMemory() {
   for (const int dim : kHeadDims) {
-    const int prefill = PrefillSharedBytes(dim) + 2048, decode = DecodeSharedBytes(dim);
-    if (prefill > 163 * 1024 || decode > 163 * 1024) return Of("shared memory exceeds 163 KB", dim);
-    if (dim <= 128 && 2 * (prefill + 1024) > 228 * 1024) return Of("two prefill blocks do not fit an SM", dim);
+    for (const bool reads_groups : {false, true}) {
+      const int prefill =
+          PrefillSharedBytes(dim, reads_groups) + (reads_groups && PrefillLanes(dim, true) > 64 ? 3072 : 2048);
+      if (prefill > 163 * 1024 || DecodeSharedBytes(dim, reads_groups) > 163 * 1024)
+        return Of("shared memory exceeds 163 KB", dim);
+      if (dim <= 128 && 2 * (prefill + 1024) > 228 * 1024) return Of("two prefill blocks do not fit an SM", dim);
+    }
     // The warps' results are written over the stages.
     if (4 * kDecodeLanes * (dim + 2) * 4 > DecodeStages(dim) * StageBytes(dim))
       return Of("results exceed the ring", dim);

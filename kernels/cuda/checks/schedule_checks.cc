@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <type_traits>
 
 #include "kernels/conformance/test_harness.h"
 #include "kernels/cuda/checks/checks.h"
@@ -20,10 +21,62 @@ std::string CheckBlocksOf() {
         if (begin < end && holds != (block >= blocks.first && block < blocks.last)) {
           return "block " + std::to_string(block) + " of keys " + std::to_string(begin) + ".." + std::to_string(end);
         }
-        const bool full = begin <= block * kBlockKeys && end >= (block + 1) * kBlockKeys;
-        if (full != BlockIsFull(block, begin, end)) return "a block is taken for full";
       }
       if (begin >= end && blocks.first < blocks.last) return "no keys have a block";
+    }
+  }
+  return "";
+}
+
+// What a mask says of a tile against its pairs, one by one.
+template <typename Mask>
+std::string CheckMaskTile(uint64_t seed) {
+  constexpr int kRows = 5, kCount = 8;
+  const int window = static_cast<int>(Mix(seed, 1) % 12), span = static_cast<int>(Mix(seed, 2) % 40) + 1;
+  int position = static_cast<int>(Mix(seed, 3) % 40);
+  std::vector<MaskRow> rows;
+  MaskRange added;
+  uint32_t row_groups = 0;
+  for (int i = 0; i < kRows; ++i, position += static_cast<int>(Mix(seed, 10 + i) % 3)) {
+    // A few rows at the start may see nothing.
+    const RowInterval seen =
+        i < static_cast<int>(Mix(seed, 4) % 12) - 9 ? RowInterval{} : WindowInterval(position, span);
+    rows.push_back({seen, position - window, 1u << Mix(seed, 20 + i) % 6});
+    row_groups |= rows.back().groups;
+    added.Add(rows.back());
+  }
+  uint32_t keys[kCount], key_groups = 0;
+  for (int i = 0; i < kCount; ++i) key_groups |= keys[i] = 1u << Mix(seed, 30 + i) % 3;
+  const int first = static_cast<int>(Mix(seed, 5) % 48);
+  int visible = 0;
+  bool by_groups = true, all_far = true;
+  for (const MaskRow& row : rows) {
+    for (int i = 0; i < kCount; ++i) {
+      const bool counts = Mask::Counts(row, first + i, keys[i]);
+      visible += counts;
+      if constexpr (Mask::kReadsGroups) by_groups = by_groups && counts == Mask::GroupsCount(row.groups, keys[i]);
+      all_far = all_far && IntervalMask::Counts(row, first + i, 0) && first + i < row.near_begin;
+    }
+  }
+  for (const MaskRange& range : {MaskRange::Between(rows[0], rows[kRows - 1], row_groups), added}) {
+    std::vector<TileCover> covers = {Mask::Tile(range, first, kCount)};
+    if constexpr (Mask::kReadsGroups) covers.push_back(Mask::Tile(range, first, kCount, key_groups));
+    for (const TileCover cover : covers) {
+      if (cover == TileCover::kSkip && visible != 0) return "a tile with a visible pair is skipped";
+      if (cover == TileCover::kFull && visible != kRows * kCount) return "a tile is taken for full";
+      if (cover == TileCover::kGroups && !by_groups) return "a tile is not decided by groups";
+    }
+    if (std::is_same_v<Mask, NearOrSharedMask> && all_far && visible == 0 && covers.back() != TileCover::kSkip)
+      return "a far tile without a visible pair is not skipped";
+  }
+  return "";
+}
+
+std::string CheckMaskTiles() {
+  for (uint64_t seed = 0; seed < 20000; ++seed) {
+    for (const auto& check :
+         {CheckMaskTile<IntervalMask>, CheckMaskTile<NearOrSharedMask>, CheckMaskTile<DisjointMask>}) {
+      if (const std::string verdict = check(seed); !verdict.empty()) return verdict + ", seed " + std::to_string(seed);
     }
   }
   return "";
@@ -167,11 +220,9 @@ std::string CheckSizes() {
 }  // namespace
 
 std::vector<NamedCheck> ScheduleChecks() {
-  return {{"schedule_blocks", CheckBlocksOf},
-          {"schedule_decode_splits", CheckSplits},
-          {"schedule_tiles", CheckTiles},
-          {"schedule_split_k", CheckSplitK},
-          {"schedule_sizes", CheckSizes}};
+  return {{"schedule_blocks", CheckBlocksOf},      {"schedule_mask_tiles", CheckMaskTiles},
+          {"schedule_decode_splits", CheckSplits}, {"schedule_tiles", CheckTiles},
+          {"schedule_split_k", CheckSplitK},       {"schedule_sizes", CheckSizes}};
 }
 
 }  // namespace varifocal::kernels::cuda

@@ -102,6 +102,17 @@ void Collective(Slot slot, const Compute& compute) {
   }
 }
 
+template <typename T>
+T Shuffle(T value, int mask) {
+  T result;
+  Collective({{&value, nullptr}, &result, mask}, [](const Slot* slots) {
+    for (int lane = 0; lane < kWarp; ++lane) {
+      std::memcpy(slots[lane].out, slots[lane ^ slots[lane].argument].in[0], sizeof(T));
+    }
+  });
+  return result;
+}
+
 float Widen(uint32_t word, int half) {
   return WidenBF16(static_cast<uint16_t>(half == 0 ? word & 0xFFFFu : word >> 16));
 }
@@ -180,23 +191,18 @@ void SyncThreads() {
   }
 }
 
-float ShuffleXor(float value, int mask) {
-  float result;
-  Collective({{&value, nullptr}, &result, mask}, [](const Slot* slots) {
-    for (int lane = 0; lane < kWarp; ++lane) {
-      *static_cast<float*>(slots[lane].out) = *static_cast<const float*>(slots[lane ^ slots[lane].argument].in[0]);
-    }
+float ShuffleXor(float value, int mask) { return Shuffle(value, mask); }
+int ShuffleXor(int value, int mask) { return Shuffle(value, mask); }
+double ShuffleXor(double value, int mask) { return Shuffle(value, mask); }
+
+uint32_t WarpOr(uint32_t value) {
+  uint32_t result;
+  Collective({{&value, nullptr}, &result, 0}, [](const Slot* slots) {
+    uint32_t all = 0;
+    for (int lane = 0; lane < kWarp; ++lane) all |= *static_cast<const uint32_t*>(slots[lane].in[0]);
+    for (int lane = 0; lane < kWarp; ++lane) *static_cast<uint32_t*>(slots[lane].out) = all;
   });
   return result;
-}
-
-int ShuffleXor(int value, int mask) {
-  float as_float, result;
-  std::memcpy(&as_float, &value, sizeof value);
-  // Bits travel as a float's storage only; no arithmetic touches them.
-  result = ShuffleXor(as_float, mask);
-  std::memcpy(&value, &result, sizeof value);
-  return value;
 }
 
 void LoadMatrices(const unsigned char* row, uint32_t (&words)[4], bool transposed) {

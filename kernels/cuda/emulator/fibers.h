@@ -48,6 +48,8 @@ void SyncThreads();
 unsigned char* SharedMemory();
 float ShuffleXor(float value, int mask);
 int ShuffleXor(int value, int mask);
+double ShuffleXor(double value, int mask);
+uint32_t WarpOr(uint32_t value);
 void LoadMatrices(const unsigned char* row, uint32_t (&words)[4], bool transposed);
 void MultiplyAccumulate(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void CopyAsync(unsigned char* to, const void* from, bool valid);

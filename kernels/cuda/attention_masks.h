@@ -1,0 +1,88 @@
+// What the attention kernels keep of a mask (attention_variants.h): the rows of query lanes, the groups of a block's
+// keys, and the scores of pairs that do not count.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cuda/attention_math.h"
+#include "kernels/cuda/launch.h"
+
+namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
+namespace {
+
+// Of a row, IntervalMask needs the interval alone.
+template <typename Mask>
+using StoredRow = std::conditional_t<Mask::kReadsGroups, MaskRow, RowInterval>;
+VF_DEVICE MaskRow RowOf(const RowInterval& seen) { return {.seen = seen}; }
+VF_DEVICE MaskRow RowOf(const MaskRow& row) { return row; }
+
+// The groups of a page's 128 tokens.
+VF_DEVICE const uint32_t* PageGroups(const AttendParams& p, int32_t page) {
+  return p.groups.words + static_cast<size_t>(page) * p.groups.page_stride;
+}
+
+template <typename Mask>
+VF_DEVICE StoredRow<Mask> LoadRow(const AttendParams& p, int row) {
+  if constexpr (Mask::kReadsGroups) {
+    const int position = p.step.row_positions[row];
+    const int32_t* table = p.step.page_tables + p.pool.table_starts[p.step.row_sequences[row]];
+    const uint32_t groups = PageGroups(p, table[position / kPageTokenCount])[position % kPageTokenCount];
+    return {p.mask[row], position - p.groups.window, groups};
+  } else {
+    return p.mask[row];
+  }
+}
+
+// The groups of one block's keys into dynamic shared memory, where the mask reads them.
+template <typename Mask>
+VF_DEVICE void StageGroups(int to, const AttendParams& p, const int32_t* table, int block) {
+  if constexpr (Mask::kReadsGroups) {
+    constexpr int kWords = kChunkBytes / static_cast<int>(sizeof(uint32_t));
+    if (ThreadX() >= kBlockKeys / kWords) return;
+    const uint32_t* from = PageGroups(p, table[block * kBlockKeys / kPageTokenCount]) + block % 2 * kBlockKeys;
+    CopyAsync(to + ThreadX() * kChunkBytes, from + ThreadX() * kWords, true);
+  }
+}
+
+// The groups of key `index` of a stage.
+template <typename Mask>
+VF_DEVICE uint32_t KeyGroups(int groups, int index) {
+  if constexpr (!Mask::kReadsGroups) return 0;
+  return reinterpret_cast<const uint32_t*>(SharedMemory() + groups)[index];
+}
+
+// Scores of pairs that do not count become minus infinity. Keys are those from `first` of a stage on, which is key
+// `first_key` of the sequence; row(m, r) is the row of this thread's row r of row tile m.
+template <typename Mask, int kTiles, int kColumns, typename Row>
+VF_DEVICE void HideScores(TileCover cover, int groups, int first, int first_key, const Row& row,
+                          float (&scores)[kTiles][kColumns][4]) {
+  const int mine = (LaneIndex() % 4) * 2;
+  const auto hide = [&](const auto& counts) {
+    VF_UNROLL
+    for (int m = 0; m < kTiles; ++m) {
+      VF_UNROLL
+      for (int r = 0; r < 2; ++r) {
+        const MaskRow at = RowOf(row(m, r));
+        VF_UNROLL
+        for (int n = 0; n < kColumns; ++n) {
+          VF_UNROLL
+          for (int i = 0; i < 2; ++i) {
+            const int key = n * 8 + mine + i;
+            if (!counts(at, first_key + key, KeyGroups<Mask>(groups, first + key))) scores[m][n][2 * r + i] = -INFINITY;
+          }
+        }
+      }
+    }
+  };
+  if (cover == TileCover::kFull) return;
+  if constexpr (Mask::kReadsGroups) {
+    if (cover == TileCover::kGroups) {
+      hide([](const MaskRow& at, int, uint32_t key) { return Mask::GroupsCount(at.groups, key); });
+      return;
+    }
+  }
+  hide([](const MaskRow& at, int key, uint32_t key_groups) { return Mask::Counts(at, key, key_groups); });
+}
+
+}  // namespace
+}  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE
