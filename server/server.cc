@@ -76,12 +76,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     job_options.command_line = options.command_line;
     job_options.in_flight = options.in_flight;
     job_options.busy_timeout_ms = kBusyTimeoutMs;
+    for (const ServerOptions::NamedModel& model : options.models) job_options.own_models.insert(model.name);
     job_options.clock = options.clock;
     ASSIGN_OR_RETURN(parts.jobs, JobManager::Create(parts.host.get(), job_options));
   }
   for (const ServerOptions::NamedModel& model : options.models) {
     RETURN_IF_ERROR(parts.host->Load(model.name, model.directory).status());
   }
+  if (parts.jobs != nullptr) parts.jobs->LoadCalledModels();
 
   parts.lanes = std::make_unique<Lanes>(*options.clock);
   parts.gate = std::make_unique<EngineGate>(&parts.lanes->start, [jobs = parts.jobs.get()] {

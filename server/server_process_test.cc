@@ -19,6 +19,7 @@
 #include "grpcpp/grpcpp.h"
 #include "tests/support/process.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
+#include "varifocal/v1/inference.grpc.pb.h"
 
 namespace varifocal {
 namespace {
@@ -38,7 +39,7 @@ class DaemonTest : public testing::Test {
     return {absl::StrCat("--db=", directory_.File("r.db")), "--model=baseline=models/baseline", "--in-flight=2"};
   }
 
-  static std::string Submit(const std::string& address) {
+  static std::string Submit(const std::string& address, const std::string& model = "models/baseline") {
     const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
     v1::SubmitJobRequest request;
     v1::SuiteConfig* suite = request.mutable_spec()->mutable_suite();
@@ -46,7 +47,7 @@ class DaemonTest : public testing::Test {
     suite->add_lengths(1024);
     suite->set_samples(kSampleCount);
     suite->add_tasks()->set_kind("recall_kv");
-    request.mutable_spec()->add_variants()->set_model("models/baseline");
+    request.mutable_spec()->add_variants()->set_model(model);
     v1::SubmitJobResponse response;
     grpc::ClientContext context;
     const grpc::Status status = stub->SubmitJob(&context, request, &response);
@@ -165,6 +166,35 @@ TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
     if (!reader_leaves) close(ends[0]);
   }
+}
+
+// A job on a model that a call loaded goes on after the daemon was killed, without anybody's help.
+TEST_F(DaemonTest, ModelsOfCallsSurviveADeath) {
+  const auto load = [](const std::string& address) {
+    const auto stub = v1::Inference::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    v1::LoadModelRequest request;
+    request.set_model_id("called");
+    request.set_directory("models/focal-constant");
+    v1::Model model;
+    grpc::ClientContext context;
+    return stub->LoadModel(&context, request, &model);
+  };
+  {
+    DaemonProcess daemon(Arguments());
+    const std::string address = daemon.Address();
+    ASSERT_NE(address, "") << daemon.Errors();
+    ASSERT_TRUE(load(address).ok());
+    const std::string name = Submit(address, "models/called");
+    ASSERT_LT(WaitFor(address, name, 3).progress().done_count(), kSampleCount);
+    daemon.Signal(SIGKILL);
+    EXPECT_EQ(daemon.Wait(20), 128 + SIGKILL);
+  }
+  DaemonProcess second(Arguments());
+  const std::string address = second.Address();
+  ASSERT_NE(address, "") << second.Errors();
+  const v1::Job job = WaitFor(address, "jobs/1", kSampleCount);
+  EXPECT_EQ(job.progress().done_count(), kSampleCount) << job.error_message();
+  EXPECT_EQ(job.error_message(), "");
 }
 
 TEST_F(DaemonTest, HangUpStopsInOrder) {

@@ -290,7 +290,8 @@ grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContex
       return WithReason(absl::InvalidArgumentError("directory is not set"), ErrorReason::kBadDirectory,
                         {{"field", "directory"}});
     }
-    ASSIGN_OR_RETURN(const auto model, host_->Load(request->model_id(), request->directory()));
+    ASSIGN_OR_RETURN(const auto model, jobs_ != nullptr ? jobs_->LoadModel(request->model_id(), request->directory())
+                                                        : host_->Load(request->model_id(), request->directory()));
     listener_(model->name, true);
     ToProto(*model, response);
     return absl::OkStatus();
