@@ -199,6 +199,7 @@ TEST(StopSignalDeathTest, AProcessThatHangsEndsAtItsLastDeadline) {
     EXPECT_EXIT(
         {
           StopSignal stop(milliseconds(1), 3);
+          stop.StopInOrderFromNowOn();
           kill(getpid(), signal);
           stop.Wait();
           while (true) pause();
@@ -207,11 +208,23 @@ TEST(StopSignalDeathTest, AProcessThatHangsEndsAtItsLastDeadline) {
   }
 }
 
+TEST(StopSignalDeathTest, WhileItStartsTheFirstSignalEndsItAtOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        StopSignal stop(std::chrono::hours(1), 3);
+        kill(getpid(), SIGTERM);
+        while (true) pause();
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 TEST(StopSignalDeathTest, ASecondSignalEndsItAtOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
         StopSignal stop(std::chrono::hours(1), 3);
+        stop.StopInOrderFromNowOn();
         kill(getpid(), SIGTERM);
         stop.Wait();
         kill(getpid(), SIGTERM);

@@ -127,6 +127,7 @@ int Serve(ServerOptions options, const std::string& port_file, std::chrono::seco
         is(ErrorReason::kBadListenAddress) || is(ErrorReason::kRemoteListenAddress) || is(ErrorReason::kBadModelName);
     return Complain(is_usage ? kWrongUsage : kFailed, server.status().message());
   }
+  stop->StopInOrderFromNowOn();
   if (!port_file.empty()) {
     const absl::Status written = WritePortFile(port_file, (*server)->address());
     if (!written.ok()) return Complain(kFailed, written.message());

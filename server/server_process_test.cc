@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -202,6 +203,24 @@ TEST_F(DaemonTest, HangUpStopsInOrder) {
   ASSERT_NE(daemon.Address(), "") << daemon.Errors();
   daemon.Signal(SIGHUP);
   EXPECT_EQ(daemon.Wait(60), 0);
+}
+
+// The hash of 256 GiB takes minutes, and then the load fails with exit code 1.
+TEST_F(DaemonTest, TermEndsAStartAtOnce) {
+  const std::string model = directory_.File("m");
+  std::filesystem::copy("models/baseline", model);
+  const int64_t bytes = int64_t{256} << 30;
+  std::string header =
+      absl::StrCat(R"({"x":{"dtype":"F32","shape":[)", bytes / 4, R"(],"data_offsets":[0,)", bytes, "]}}");
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  testing_support::WriteFile(model + "/model.safetensors", file + header);
+  ASSERT_EQ(truncate((model + "/model.safetensors").c_str(), static_cast<off_t>(8 + header.size()) + bytes), 0);
+  DaemonProcess daemon({absl::StrCat("--db=", directory_.File("r.db")), absl::StrCat("--model=m=", model)});
+  ASSERT_TRUE(daemon.WaitForFile(directory_.File("r.db"), 60)) << daemon.Errors();
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(60), 0) << daemon.Errors();
 }
 
 TEST_F(DaemonTest, HelpAndVersion) {
