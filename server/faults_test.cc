@@ -123,6 +123,17 @@ TEST_F(ServerFaultsTest, BlockedCallsLeaveTheOthersServed) {
   for (std::thread& load : loads) load.join();
 }
 
+TEST_F(ServerFaultsTest, HealthFollowsTheDeviceOfAModel) {
+  ASSERT_EQ(Health(channel_, "model/b"), "SERVING");
+  control_->SetFault("b", absl::UnavailableError("CUDA error 700"));
+  for (int i = 0; i < 1000 && Health(channel_, "model/b") == "SERVING"; ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(Health(channel_, "model/b"), "NOT_SERVING");
+  EXPECT_EQ(Health(channel_, "model/a"), "SERVING");
+  EXPECT_EQ(Health(channel_, ""), "SERVING") << "other models answer";
+}
+
 TEST_F(ServerFaultsTest, HealthFollowsTheFilesOfTheDatabase) {
   const std::string path = directory_.File("results.db");
   const auto wait_for = [this](const std::string& service, const std::string& health) {

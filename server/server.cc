@@ -36,8 +36,6 @@ void SwitchOnHealthAndReflection() {
   });
 }
 
-std::string HealthName(const std::string& model) { return absl::StrCat("model/", model); }
-
 }  // namespace
 
 // In order of dependence: each part is used by those below it and destroyed after them.
@@ -126,7 +124,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   }
   if (parts.jobs != nullptr) parts.jobs->Start();
   parts.health = std::make_unique<HealthMonitor>(
-      parts.lanes.get(), parts.jobs.get(),
+      parts.lanes.get(), parts.jobs.get(), parts.host.get(),
       [&parts](const std::string& service, bool is_serving) { parts.SetHealth(service, is_serving); });
   if (options.on_listener_dead && !server->address_.empty()) {
     parts.watchdog = std::make_unique<ListenerWatchdog>(server->address_, std::move(options.on_listener_dead));
