@@ -1,5 +1,6 @@
 // A server whose calls block, whose database goes away, or whose clients flood it; and the end of a process that hangs.
 // Method: a model factory that blocks until the test lets it go; the real server on a loopback socket.
+#include <gmock/gmock.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -132,6 +133,35 @@ TEST_F(ServerFaultsTest, HealthFollowsTheDeviceOfAModel) {
   EXPECT_EQ(Health(channel_, "model/b"), "NOT_SERVING");
   EXPECT_EQ(Health(channel_, "model/a"), "SERVING");
   EXPECT_EQ(Health(channel_, ""), "SERVING") << "other models answer";
+}
+
+// Bytes that are no message, and a text that is not UTF-8, on every method.
+TEST_F(ServerFaultsTest, ARequestThatCannotBeReadIsToldSo) {
+  const std::string bad_text("\x0a\x02\xff\xfe", 4);  // field 1, two bytes
+  for (const std::string& request : {std::string("\x0a\x7f"), bad_text}) {
+    for (const google::protobuf::ServiceDescriptor* service :
+         {v1::GenerateRequest::descriptor()->file()->service(0),
+          v1::SubmitJobRequest::descriptor()->file()->service(0)}) {
+      for (int i = 0; i < service->method_count(); ++i) {
+        const google::protobuf::MethodDescriptor& method = *service->method(i);
+        // A first field that is no text takes any bytes, and an unknown one too.
+        const auto* first = method.input_type()->FindFieldByNumber(1);
+        if (request == bad_text && (first == nullptr || first->type() != first->TYPE_STRING)) continue;
+        grpc::GenericStub stub(channel_);
+        grpc::Slice slice(request);
+        grpc::ByteBuffer in(&slice, 1), out;
+        grpc::ClientContext context;
+        std::promise<grpc::Status> done;
+        stub.UnaryCall(&context, absl::StrCat("/", service->full_name(), "/", method.name()), grpc::StubOptions(), &in,
+                       &out, [&done](grpc::Status status) { done.set_value(std::move(status)); });
+        const grpc::Status status = done.get_future().get();
+        EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << method.full_name() << ": " << status.error_message();
+        EXPECT_THAT(status.error_message(), testing::HasSubstr("cannot be read as the message of this method"));
+        EXPECT_EQ(ReasonIn(status), "INVALID_ARGUMENT");
+      }
+    }
+  }
+  EXPECT_EQ(Health(channel_, ""), "SERVING");
 }
 
 TEST_F(ServerFaultsTest, HealthFollowsTheFilesOfTheDatabase) {

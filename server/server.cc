@@ -18,6 +18,7 @@
 #include "server/rpc/evaluation_service.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/lanes.h"
+#include "server/rpc/unreadable_request.h"
 #include "server/server_limits.h"
 
 namespace varifocal {
@@ -105,6 +106,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     SetTransportLimits(builder);
     builder.AddListeningPort(options.listen_address, grpc::InsecureServerCredentials(), &port);
   }
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(MakeUnreadableRequestAnswers());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(parts.inference.get());
   builder.RegisterService(parts.evaluation.get());
   parts.grpc_server = builder.BuildAndStart();
