@@ -18,9 +18,9 @@
 
 namespace varifocal {
 
-// A TCP connection to HOST:PORT that is answered in HTTP/2 within `timeout_ms`. The kernel alone completes connections
-// that a process never accepts, so the server's first frame is waited for.
-absl::Status ProbeListener(const std::string& address, int timeout_ms);
+// A connection to a listen address (listen_address.h) that is answered in HTTP/2 within `timeout_ms`. The kernel alone completes connections
+// that a process never accepts, so the server's first frame is waited for; with TLS its alert or its end of the connection.
+absl::Status ProbeListener(const std::string& address, bool has_tls, int timeout_ms);
 
 // When to probe and when to report, without a thread.
 class ListenerHealth {
@@ -45,7 +45,7 @@ class ListenerHealth {
 
 class ListenerWatchdog {
  public:
-  ListenerWatchdog(const std::string& address, std::function<void(const absl::Status&)> on_dead);
+  ListenerWatchdog(const std::string& address, bool has_tls, std::function<void(const absl::Status&)> on_dead);
   ~ListenerWatchdog();
 
  private:
