@@ -20,22 +20,47 @@ namespace varifocal::db {
 namespace {
 
 constexpr char kRows[] = R"(
-INSERT INTO executions VALUES (1, '0.0.1', 'cpu', 'avx2', 'a cpu', 'a host', 2, 'varifocald --db=x', 1000);
-INSERT INTO models VALUES (1, 'base', 'llama', printf('%064d', 1), printf('%064d', 2), 'f32',
+INSERT INTO executions (
+  execution_id, code_version, backend, instruction_set, device, host, thread_count, command_line, start_us) VALUES
+  (1, '0.0.1', 'cpu', 'avx2', 'a cpu', 'a host', 2, 'varifocald --db=x', 1000);
+INSERT INTO models (
+  model_id, name, architecture, weights_sha256, tokenizer_sha256, dtype, attention_json, context_length_max,
+  trained_context_length) VALUES
+  (1, 'base', 'llama', printf('%064d', 1), printf('%064d', 2), 'f32',
   '{"focal_attention":{"temperature":0.5}}', 4096, 1024);
-INSERT INTO jobs VALUES (1, 'quick', '{}', printf('%064d', 3), 7, 'an id', printf('%064d', 3), 'succeeded', NULL, 1, 2, 3);
-INSERT INTO jobs VALUES (2, 'quick', '{}', printf('%064d', 3), 7, NULL, NULL, 'running', NULL, 4, 5, NULL);
-INSERT INTO variants VALUES (1, 1, 0, 'base', 1, NULL), (2, 2, 0, 'base', 1, '0.7');
-INSERT INTO task_metrics VALUES (1, 'recall', 'exact_match', 0, 1, 0.0, 1.0), (2, 'recall', 'exact_match', 0, 1, 0.0, 1.0);
-INSERT INTO cells VALUES (1, 1, 'recall', 1024, 2), (2, 2, 'recall', 1024, 2);
-INSERT INTO samples VALUES
+INSERT INTO jobs (
+  job_id, suite, spec_json, spec_sha256, data_seed, request_id, body_sha256, state, error, create_us,
+  start_us, end_us) VALUES
+  (1, 'quick', '{}', printf('%064d', 3), 7, 'an id', printf('%064d', 3), 'succeeded', NULL, 1, 2, 3);
+INSERT INTO jobs (
+  job_id, suite, spec_json, spec_sha256, data_seed, request_id, body_sha256, state, error, create_us,
+  start_us, end_us) VALUES
+  (2, 'quick', '{}', printf('%064d', 3), 7, NULL, NULL, 'running', NULL, 4, 5, NULL);
+INSERT INTO variants (
+  variant_id, job_id, variant_index, name, model_id, focal_temperature_json) VALUES
+  (1, 1, 0, 'base', 1, NULL), (2, 2, 0, 'base', 1, '0.7');
+INSERT INTO task_metrics (
+  job_id, task, metric, metric_index, is_binary, worst_value, best_value) VALUES
+  (1, 'recall', 'exact_match', 0, 1, 0.0, 1.0), (2, 'recall', 'exact_match', 0, 1, 0.0, 1.0);
+INSERT INTO cells (
+  cell_id, variant_id, task, context_length, planned_count) VALUES
+  (1, 1, 'recall', 1024, 2), (2, 2, 'recall', 1024, 2);
+INSERT INTO samples (
+  sample_id, job_id, task, context_length, sample_index, tokenizer_sha256, question_id, cluster, row_id,
+  token_ids_sha256, prompt_token_count, new_token_count_max, gold_json, continuations_json, evidence_json,
+  truncation_json, excerpt, prompt) VALUES
   (1, 1, 'recall', 1024, 0, printf('%064d', 2), 'q0', 'c0', '0', printf('%064d', 4), 1000, 8, '["x"]', NULL,
    '[{"token_begin":250,"token_end":260}]', NULL, 'an excerpt', NULL),
   (2, 1, 'recall', 1024, 1, printf('%064d', 2), 'q1', 'c0', '1', NULL, NULL, 8, '["y"]', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO generations VALUES
+INSERT INTO generations (
+  generation_id, cell_id, sample_id, execution_id, attempt_count, record_us, finish_reason, answer_raw,
+  answer, log_likelihoods_json, new_token_count, cached_token_count, queue_us, prefill_us, decode_us,
+  tau_low_share, tau_high_share, is_extrapolated, error_code, error_message) VALUES
   (1, 1, 1, 1, 1, 10, 'stop', ' x', 'x', NULL, 3, 0, 1, 2, 3, NULL, NULL, 0, NULL, NULL),
   (2, 1, 2, 1, 2, 11, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, 'OUT_OF_RANGE', 'too long');
-INSERT INTO scores VALUES (1, 'exact_match', 1.0);
+INSERT INTO scores (
+  generation_id, metric, value) VALUES
+  (1, 'exact_match', 1.0);
 )";
 
 class MigrationTest : public ::testing::Test {

@@ -18,8 +18,9 @@
 
 namespace varifocal {
 
-// A connection to a listen address (listen_address.h) that is answered in HTTP/2 within `timeout_ms`. The kernel alone completes connections
-// that a process never accepts, so the server's first frame is waited for; with TLS its alert or its end of the connection.
+// A connection to a listen address (listen_address.h) that is answered in HTTP/2 within `timeout_ms`. The kernel alone
+// completes connections that a process never accepts, so the server's first frame is waited for; with TLS its alert or its
+// end of the connection.
 absl::Status ProbeListener(const std::string& address, bool has_tls, int timeout_ms);
 
 // When to probe and when to report, without a thread.
