@@ -253,7 +253,7 @@ TEST(StopSignalDeathTest, WhileItStartsTheFirstSignalEndsItAtOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        StopSignal stop(std::chrono::hours(1), 3);
+        StopSignal stop(std::chrono::seconds(5), 3);
         kill(getpid(), SIGTERM);
         while (true) pause();
       },
