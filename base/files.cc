@@ -34,8 +34,10 @@ const char* TypeName(mode_t mode) {
   return "of another type";
 }
 
-absl::Status NotRegular(const std::string& path, mode_t mode) {
-  return absl::InvalidArgumentError(absl::StrCat(path, " is ", TypeName(mode), ", not a regular file"));
+absl::Status CheckRegular(const std::string& path, int fd, struct stat* info) {
+  if (fstat(fd, info) != 0) return FileError(path, "inspect", errno);
+  if (S_ISREG(info->st_mode)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, " is ", TypeName(info->st_mode), ", not a regular file"));
 }
 
 }  // namespace
@@ -61,20 +63,16 @@ absl::Status FileError(const std::string& path, absl::string_view action, int er
   }
 }
 
-absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
-  // Checked before opening, because opening alone has effects on some devices.
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path, FileUse use) {
+  // Looked at before it is opened for reading, because opening alone has effects on some devices.
+  ASSIGN_OR_RETURN(const int look, OpenConfined(path, use, O_PATH));
   struct stat info;
-  if (stat(path.c_str(), &info) != 0) return FileError(path, "open", errno);
-  if (!S_ISREG(info.st_mode)) return NotRegular(path, info.st_mode);
+  absl::Status status = CheckRegular(path, look, &info);
+  close(look);
+  RETURN_IF_ERROR(status);
   // Without O_NONBLOCK, opening a FIFO without a writer blocks; the flag has no effect on a regular file.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return FileError(path, "open", errno);
-  absl::Status status;
-  if (fstat(fd, &info) != 0) {
-    status = FileError(path, "inspect", errno);
-  } else if (!S_ISREG(info.st_mode)) {
-    status = NotRegular(path, info.st_mode);
-  }
+  ASSIGN_OR_RETURN(const int fd, OpenConfined(path, use, O_RDONLY | O_NONBLOCK | O_NOCTTY));
+  status = CheckRegular(path, fd, &info);
   if (!status.ok()) {
     close(fd);
     return status;
@@ -114,7 +112,7 @@ absl::Status InputFile::CheckUnchanged() const {
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& kind) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<InputFile> file, InputFile::Open(path));
+  ASSIGN_OR_RETURN(const std::unique_ptr<InputFile> file, InputFile::Open(path, kind.use));
   if (file->size() > kind.bytes_max) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has ", file->size(), " bytes; the limit of ", kind.name, " is ", kind.bytes_max));
@@ -139,9 +137,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& ki
   return bytes;
 }
 
-bool FileExists(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0;
+bool FileExists(const std::string& path, FileUse use) {
+  const absl::StatusOr<int> fd = OpenConfined(path, use, O_PATH);
+  if (fd.ok()) close(*fd);
+  return !absl::IsNotFound(fd.status());
 }
 
 }  // namespace varifocal

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/file_roots.h"
 
 namespace varifocal {
 
@@ -24,6 +25,7 @@ namespace varifocal {
 struct FileKind {
   const char* name;
   int64_t bytes_max;
+  FileUse use = FileUse::kModel;
 };
 
 // config.json, generation_config.json, YAML, data.py
@@ -31,7 +33,8 @@ inline constexpr FileKind kConfigFile = {"a configuration file", 16 << 20};
 inline constexpr FileKind kChatFormatFile = {"a chat_format.json", 1 << 20};
 inline constexpr FileKind kTokenizerFile = {"a tokenizer.json", 128 << 20};
 inline constexpr FileKind kWeightIndexFile = {"a safetensors index", 100'000'000};
-inline constexpr FileKind kDataFile = {"a data file", int64_t{4} << 30};  // rows of jsonl, short and HELMET tasks
+// Rows of jsonl, short and HELMET tasks, novels.
+inline constexpr FileKind kDataFile = {"a data file", int64_t{4} << 30, FileUse::kData};
 
 // Identifies the content of a file as it was opened: any write changes ctime.
 struct FileIdentity {
@@ -43,7 +46,7 @@ struct FileIdentity {
 
 class InputFile {
  public:
-  static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path, FileUse use);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -69,7 +72,8 @@ class InputFile {
 
 // The whole file as it is now.
 absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& kind);
-bool FileExists(const std::string& path);
+// False when it is certain that nothing is there. A path outside of the roots counts as there: reading it is refused.
+bool FileExists(const std::string& path, FileUse use);
 
 // The status of a failed system call on `path`, e.g. "cannot open PATH: No such file or directory".
 absl::Status FileError(const std::string& path, absl::string_view action, int error);

@@ -68,7 +68,7 @@ TEST_F(FilesTest, SizeLimits) {
 }
 
 TEST_F(FilesTest, TruncationIsDataLoss) {
-  const auto file = InputFile::Open(Write("file", "0123456789"));
+  const auto file = InputFile::Open(Write("file", "0123456789"), FileUse::kData);
   ASSERT_TRUE(file.ok());
   char bytes[10];
   ASSERT_TRUE((*file)->ReadAt(0, 10, bytes).ok());
@@ -82,7 +82,7 @@ TEST_F(FilesTest, TruncationIsDataLoss) {
 
 // ctime cannot be set, so equal sizes and mtimes do not hide a change.
 TEST_F(FilesTest, AChangeIsDetectedDespiteEqualMtime) {
-  const auto file = InputFile::Open(Write("file", "0123456789"));
+  const auto file = InputFile::Open(Write("file", "0123456789"), FileUse::kData);
   ASSERT_TRUE(file.ok());
   const auto time = std::filesystem::last_write_time(Path("file"));
   // The kernel's clock ticks every few milliseconds: write until it has.
@@ -91,7 +91,7 @@ TEST_F(FilesTest, AChangeIsDetectedDespiteEqualMtime) {
   while (now.changed_ns == old.changed_ns) {
     Write("file", "9876543210");
     std::filesystem::last_write_time(Path("file"), time);
-    now = (*InputFile::Open(Path("file")))->identity();
+    now = (*InputFile::Open(Path("file"), FileUse::kData))->identity();
   }
   EXPECT_EQ(now.modified_ns, old.modified_ns);
   EXPECT_EQ(now.size, old.size);

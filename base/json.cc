@@ -57,7 +57,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t byte, const std::string&, const Json::exception& error) override {
     const bool is_syntax = dynamic_cast<const Json::parse_error*>(&error) != nullptr;
-    problem_ = is_syntax ? absl::StrCat("not JSON at byte ", byte) : absl::StrCat("not JSON: ", error.what());
+    problem_ = is_syntax ? absl::StrCat("not JSON at byte ", byte) : "not JSON: a number is out of range";
     return false;
   }
 

@@ -18,7 +18,9 @@ namespace varifocal {
   X(kBadAttentionOverride, "BAD_ATTENTION_OVERRIDE") \
   X(kBadChat, "BAD_CHAT") \
   X(kBadContinuation, "BAD_CONTINUATION") \
+  X(kBadCredentials, "BAD_CREDENTIALS") \
   X(kBadDirectory, "BAD_DIRECTORY") \
+  X(kBadFileRoot, "BAD_FILE_ROOT") \
   X(kBadFocalTemperature, "BAD_FOCAL_TEMPERATURE") \
   X(kBadJobSpec, "BAD_JOB_SPEC") \
   X(kBadListenAddress, "BAD_LISTEN_ADDRESS") \
@@ -57,6 +59,7 @@ namespace varifocal {
   X(kNoDatabase, "NO_DATABASE") \
   X(kNoSystemMessage, "NO_SYSTEM_MESSAGE") \
   X(kNumericError, "NUMERIC_ERROR") \
+  X(kPathOutsideRoots, "PATH_OUTSIDE_ROOTS") \
   X(kPromptTooLong, "PROMPT_TOO_LONG") \
   X(kQueueFull, "QUEUE_FULL") \
   X(kRemoteListenAddress, "REMOTE_LISTEN_ADDRESS") \

@@ -1,7 +1,13 @@
 #include "client/daemon.h"
 
+#include <map>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/files.h"
 #include "client/usage.h"
 
 namespace varifocal::client {
@@ -13,26 +19,82 @@ constexpr char kServiceConfig[] = R"({"methodConfig": [{"name": [{}], "retryPoli
 
 constexpr std::chrono::seconds kConnectTime(5);
 
+bool IsUnix(const std::string& address) { return absl::StartsWith(address, "unix:"); }
+
+absl::Status CheckAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  const bool is_good = IsUnix(address)
+                           ? address != "unix:"
+                           : colon != std::string::npos && absl::SimpleAtoi(address.substr(colon + 1), &port) &&
+                                 port >= 1 && port <= 65535;
+  if (is_good) return absl::OkStatus();
+  return UsageError(
+      absl::StrCat("--daemon=", address, ": must be HOST:PORT with a port from 1 to 65535, or unix:PATH."));
+}
+
+// Sends the token with every call.
+class TokenPlugin final : public grpc::MetadataCredentialsPlugin {
+ public:
+  explicit TokenPlugin(absl::string_view token) : value_(absl::StrCat("Bearer ", token)) {}
+  bool IsBlocking() const override { return false; }
+  grpc::Status GetMetadata(grpc::string_ref, grpc::string_ref, const grpc::AuthContext&,
+                           std::multimap<grpc::string, grpc::string>* metadata) override {
+    metadata->insert({"authorization", value_});
+    return grpc::Status::OK;
+  }
+
+ private:
+  const std::string value_;
+};
+
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  const absl::string_view token = absl::StripAsciiWhitespace(absl::string_view(text).substr(0, text.find('\n')));
+  if (!token.empty()) return std::string(token);
+  return absl::InvalidArgumentError(absl::StrCat("--token-file=", path, ": its first line must be the token."));
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const DaemonTarget& target) {
+  if (target.tls_ca.empty()) {
+    if (target.token_file.empty() && target.tls_certificate.empty() && target.tls_key.empty()) {
+      return grpc::InsecureChannelCredentials();
+    }
+    return UsageError("--token-file, --tls-cert and --tls-key need --tls-ca=FILE: a token is sent over TLS alone.");
+  }
+  if (target.tls_certificate.empty() != target.tls_key.empty()) {
+    return UsageError("--tls-cert and --tls-key must be given together.");
+  }
+  grpc::SslCredentialsOptions options;
+  ASSIGN_OR_RETURN(options.pem_root_certs, ReadWholeFile(target.tls_ca));
+  if (!target.tls_certificate.empty()) {
+    ASSIGN_OR_RETURN(options.pem_cert_chain, ReadWholeFile(target.tls_certificate));
+    ASSIGN_OR_RETURN(options.pem_private_key, ReadWholeFile(target.tls_key));
+  }
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::SslCredentials(options);
+  if (target.token_file.empty()) return credentials;
+  ASSIGN_OR_RETURN(const std::string token, ReadToken(target.token_file));
+  return grpc::CompositeChannelCredentials(credentials,
+                                           grpc::MetadataCredentialsFromPlugin(std::make_unique<TokenPlugin>(token)));
+}
+
 }  // namespace
 
 Daemon::Daemon(const std::shared_ptr<grpc::Channel>& channel)
     : inference_(v1::Inference::NewStub(channel)), evaluation_(v1::Evaluation::NewStub(channel)) {}
 
-absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  int port = 0;
-  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 || port > 65535) {
-    return UsageError(absl::StrCat("--daemon=", address, ": must be HOST:PORT with a port from 1 to 65535."));
-  }
-  const std::string host = address.substr(0, colon);
-  const bool is_here = host == "127.0.0.1" || host == "localhost" || host == "[::1]";
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const DaemonTarget& target) {
+  const std::string& address = target.address;
+  RETURN_IF_ERROR(CheckAddress(address));
+  const std::string host = address.substr(0, address.rfind(':'));
+  const bool is_here = IsUnix(address) || host == "127.0.0.1" || host == "localhost" || host == "[::1]";
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials, MakeCredentials(target));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetMaxSendMessageSize(kMessageBytesMax);
   arguments.SetServiceConfigJSON(kServiceConfig);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a daemon is near; a proxy between is a surprise
-  std::shared_ptr<grpc::Channel> channel =
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(address, credentials, arguments);
   const auto deadline = std::chrono::system_clock::now() + kConnectTime;
   grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
   while (state != GRPC_CHANNEL_READY) {
@@ -40,12 +102,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const std::string& addre
         !channel->WaitForStateChange(state, deadline)) {
       if (!is_here) {
         return absl::UnavailableError(
-            absl::StrCat("No daemon answers at ", address, "; name another with --daemon=HOST:PORT."));
+            absl::StrCat("No daemon answers at ", address, "; name another with --daemon=ADDRESS."));
       }
       return absl::UnavailableError(absl::StrCat(
           "No daemon answers at ", address, "; start one with `varifocald --db=results.db --model=NAME=DIR",
           address == "127.0.0.1:50151" ? "" : absl::StrCat(" --listen=", address),
-          "`, or name another with --daemon=HOST:PORT."));
+          "`, or name another with --daemon=ADDRESS."));
     }
     state = channel->GetState(/*try_to_connect=*/true);
   }

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/daemon_target.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 #include "varifocal/v1/inference.grpc.pb.h"
 
@@ -22,8 +23,9 @@ inline constexpr int kMessageBytesMax = 16 << 20;
 
 class Daemon {
  public:
-  // Waits a few seconds for the address to answer, but not for one that refuses.
-  static absl::StatusOr<std::unique_ptr<Daemon>> Connect(const std::string& address);
+  // Waits a few seconds for the address to answer, but not for one that refuses. A usage error for an address or flags that
+  // do not fit.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Connect(const DaemonTarget& target);
   // Over a channel that is there already: the server inside this process.
   explicit Daemon(const std::shared_ptr<grpc::Channel>& channel);
 

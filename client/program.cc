@@ -19,9 +19,17 @@ namespace {
 void AddGlobalFlags(FlagSet& flags, const Verb& verb, GlobalFlags* global, std::string* format, bool* help) {
   flags.Section("For every verb");
   if (verb.daemon == DaemonUse::kAlways) {
-    flags.Add("daemon", &global->daemon, "HOST:PORT", "the daemon to talk to (127.0.0.1:50151 unless given)");
+    flags.Add("daemon", &global->daemon.address, "ADDRESS",
+              "the daemon, HOST:PORT or unix:PATH (127.0.0.1:50151 unless given)");
   } else if (verb.daemon == DaemonUse::kWhenGiven) {
-    flags.Add("daemon", &global->daemon, "HOST:PORT", "ask this daemon; without it nothing but files here is read");
+    flags.Add("daemon", &global->daemon.address, "ADDRESS",
+              "ask this daemon; without it nothing but files here is read");
+  }
+  if (verb.daemon != DaemonUse::kNever) {
+    flags.Add("tls-ca", &global->daemon.tls_ca, "FILE", "speak TLS, and trust this authority (PEM)");
+    flags.Add("tls-cert", &global->daemon.tls_certificate, "FILE", "certificate of your own, for a daemon that asks");
+    flags.Add("tls-key", &global->daemon.tls_key, "FILE", "its private key");
+    flags.Add("token-file", &global->daemon.token_file, "FILE", "file with the token to send, over TLS alone");
   }
   flags.Add("format", format, "FORMAT", "how results are printed").Among(absl::StrSplit(verb.formats, ' '));
   flags.Add("help", help, "this page");

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/console.h"
+#include "client/daemon_target.h"
 #include "client/flags.h"
 #include "client/usage.h"
 
@@ -17,7 +18,7 @@ namespace varifocal::client {
 // What every verb understands.
 struct GlobalFlags {
   bool daemon_given = false;  // --daemon was written: a model is then a name there, not a directory here
-  std::string daemon = "127.0.0.1:50151";
+  DaemonTarget daemon;
   std::string format;  // as it was written; Console::format says it in one of four words
   bool format_given = false;
 };

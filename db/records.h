@@ -76,6 +76,12 @@ struct CellRow {
   int64_t failed_count = 0;
 };
 
+// A model that a call loaded, for the next start of a daemon.
+struct CalledModel {
+  std::string name;
+  std::string directory;  // absolute; "DIR@bf16" names the number format too
+};
+
 struct NewJob {
   std::string suite;      // name of the suite or its path, for people
   std::string spec_json;  // canonical; its SHA-256 is computed here

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/embedded.h"
 #include "base/status_macros.h"
+#include "db/backup.h"
 #include "db/file_watch.h"
 
 namespace varifocal {
@@ -96,6 +97,7 @@ absl::Status CheckSchema(sqlite::Database& database) {
 absl::Status MigrateSchema(sqlite::Database& database) {
   ASSIGN_OR_RETURN(Versions found, ReadVersions(database));
   RETURN_IF_ERROR(RefuseNewer(database, found));
+  if (found.version > 0 && found.version < kSchemaVersion) RETURN_IF_ERROR(BackUp(database, found.version).status());
   for (const EmbeddedFile& file : Embedded_Migrations()) {
     const int64_t number = std::atoi(file.name);  // "0001_first_schema.sql"
     if (number <= found.version) continue;

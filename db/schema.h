@@ -14,7 +14,7 @@
 
 namespace varifocal::db {
 
-inline constexpr int kSchemaVersion = 5;
+inline constexpr int kSchemaVersion = 6;
 inline constexpr int64_t kApplicationId = 0x56464f43;  // "VFOC", in the SQLite header
 
 // Looks at the file without SQLite: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (a folder, no SQLite file),
@@ -23,6 +23,6 @@ inline constexpr int64_t kApplicationId = 0x56464f43;  // "VFOC", in the SQLite 
 absl::Status CheckFile(const std::string& path, bool may_create);
 
 absl::Status CheckSchema(sqlite::Database& database);    // for readers
-absl::Status MigrateSchema(sqlite::Database& database);  // for the writer: makes, migrates, or refuses
+absl::Status MigrateSchema(sqlite::Database& database);  // for the writer: makes, migrates after a backup, or refuses
 
 }  // namespace varifocal::db

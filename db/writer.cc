@@ -1,5 +1,6 @@
 #include "db/writer.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,47 +13,17 @@
 #include "absl/strings/str_join.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "db/file_watch.h"
 #include "db/resume.h"
 #include "db/rows.h"
 #include "db/schema.h"
 #include "db/sqlite/database.h"
-#include "db/writer_lock.h"
+#include "db/writer_state.h"
 
 namespace varifocal::db {
 
 using sqlite::Database;
 using sqlite::Statement;
 using sqlite::Transaction;
-
-struct Writer::State {
-  State(WriterLock lock, std::unique_ptr<Database> database, const Clock& clock)
-      : lock(std::move(lock)),
-        database(std::move(database)),
-        held(this->database->path()),
-        files(this->database->path()),
-        clock(clock) {}
-
-  absl::Status CheckFiles() const {
-    RETURN_IF_ERROR(files.Check());
-    return lock.Check();
-  }
-  absl::StatusOr<Transaction> Begin() {
-    RETURN_IF_ERROR(CheckFiles());
-    return Transaction::Begin(*database, Transaction::Kind::kWrite);
-  }
-  absl::Status Commit(Transaction& transaction) {
-    RETURN_IF_ERROR(transaction.Commit());
-    return CheckFiles();
-  }
-
-  WriterLock lock;  // given up last
-  std::unique_ptr<Database> database;
-  const HeldFile held;
-  const FileWatch files;
-  const Clock& clock;
-  std::mutex mutex;
-};
 
 namespace {
 
@@ -83,23 +54,6 @@ constexpr char kInsertMetric[] =
 constexpr char kInsertCell[] =
     "INSERT INTO cells (variant_id, task, context_length, planned_count)"
     " SELECT variant_id, ?, ?, ? FROM variants WHERE job_id = ? AND name = ?";
-
-constexpr char kFindState[] = "SELECT state FROM jobs WHERE job_id = ?";
-constexpr char kUpdateState[] =
-    "UPDATE jobs SET state = ?, error = ?, start_us = coalesce(start_us, ?), end_us = ? WHERE job_id = ?";
-constexpr char kCountStart[] =
-    "INSERT INTO job_starts (job_id, unended_count) VALUES (?, 1)"
-    " ON CONFLICT (job_id) DO UPDATE SET unended_count = unended_count + 1";
-constexpr char kForgetStarts[] = "DELETE FROM job_starts WHERE job_id = ?";
-constexpr char kFailAfterStarts[] =
-    "UPDATE jobs SET state = 'failed', end_us = ?, error = 'the job stopped the daemon ' || ? || ' times before a"
-    " sample was recorded; `varifocal resume jobs/' || job_id || '` starts it again'"
-    " WHERE state = 'running' AND job_id IN (SELECT job_id FROM job_starts WHERE unended_count >= ?)";
-constexpr char kForgetStartsOfEnded[] =
-    "DELETE FROM job_starts WHERE job_id IN (SELECT job_id FROM jobs WHERE state IN ('failed', 'cancelled'))";
-constexpr char kRequeueRunning[] = "UPDATE jobs SET state = 'queued' WHERE state = 'running'";
-constexpr char kFinishCancelling[] = "UPDATE jobs SET state = 'cancelled', end_us = ? WHERE state = 'cancelling'";
-constexpr char kNextQueued[] = "SELECT min(job_id) FROM jobs WHERE state = 'queued'";
 
 constexpr char kCellPlace[] =
     "SELECT variants.job_id, cells.task, cells.context_length, cells.planned_count, models.tokenizer_sha256"
@@ -148,23 +102,6 @@ constexpr char kInsertGeneration[] =
     " tau_high_share, pairs_visible_share, largest_group_share, is_extrapolated, error_code, error_message)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 constexpr char kInsertScore[] = "INSERT INTO scores (generation_id, metric, value) VALUES (?, ?, ?)";
-
-// The steps a job may take; everything else is refused.
-bool IsAllowed(JobState from, JobState to) {
-  switch (to) {
-    case JobState::kRunning:
-      return from == JobState::kQueued;
-    case JobState::kSucceeded:
-    case JobState::kFailed:
-    case JobState::kCancelling:
-      return from == JobState::kRunning;
-    case JobState::kCancelled:
-      return from == JobState::kQueued || from == JobState::kRunning || from == JobState::kCancelling;
-    case JobState::kQueued:
-      return from == JobState::kRunning || IsSettled(from);
-  }
-  return false;
-}
 
 absl::StatusOr<int64_t> ModelId(Database& database, const ModelRecord& model) {
   ASSIGN_OR_RETURN(
@@ -271,6 +208,13 @@ absl::StatusOr<int64_t> SampleId(Database& database, int64_t job_id, const Sampl
   return sample_id;
 }
 
+// A new database is its user's alone: it holds prompts and answers. SQLite gives the files beside it the same mode.
+// Failures show when SQLite opens it.
+void MakePrivateFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd >= 0) close(fd);
+}
+
 }  // namespace
 
 Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -290,6 +234,7 @@ absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, co
     if (*table_count > 0) RETURN_IF_ERROR(schema);
     RETURN_IF_ERROR(look->QuickCheck());
   }
+  MakePrivateFile(path);
   ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path, {.busy_timeout_ms = busy_timeout_ms}));
   RETURN_IF_ERROR(MigrateSchema(*database));
   return std::unique_ptr<Writer>(new Writer(std::make_unique<State>(std::move(lock), std::move(database), clock)));
@@ -354,47 +299,6 @@ absl::StatusOr<std::optional<int64_t>> Writer::FindRequest(const std::string& re
   ASSIGN_OR_RETURN(const bool is_known, find.BindAll(request_id).Step());
   if (!is_known || find.Text(1) != body_sha256) return std::nullopt;
   return find.Int(0);
-}
-
-absl::Status Writer::SetJobState(int64_t job_id, JobState state, const std::string& error) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
-  Database& database = *state_->database;
-  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
-  {
-    ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindState));
-    ASSIGN_OR_RETURN(bool is_known, find.BindAll(job_id).Step());
-    if (!is_known) return absl::NotFoundError(absl::StrCat("no job ", job_id));
-    ASSIGN_OR_RETURN(JobState from, ParseJobState(find.Text(0)));
-    if (!IsAllowed(from, state)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("job ", job_id, " is ", JobStateName(from), " and cannot become ", JobStateName(state)));
-    }
-  }
-  const int64_t now_us = state_->clock.WallMicros();
-  std::optional<std::string> kept_error;
-  if (state == JobState::kFailed) kept_error = error;
-  std::optional<int64_t> start_us, end_us;
-  if (state == JobState::kRunning) start_us = now_us;
-  if (IsSettled(state)) end_us = now_us;
-  RETURN_IF_ERROR(database.Run(kUpdateState, JobStateName(state), kept_error, start_us, end_us, job_id));
-  RETURN_IF_ERROR(database.Run(state == JobState::kRunning ? kCountStart : kForgetStarts, job_id));
-  return state_->Commit(transaction);
-}
-
-absl::Status Writer::RecoverInterruptedJobs() {
-  std::lock_guard<std::mutex> hold(state_->mutex);
-  Database& database = *state_->database;
-  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
-  RETURN_IF_ERROR(database.Run(kFailAfterStarts, state_->clock.WallMicros(), kUnendedStartsMax, kUnendedStartsMax));
-  RETURN_IF_ERROR(database.Run(kRequeueRunning));
-  RETURN_IF_ERROR(database.Run(kFinishCancelling, state_->clock.WallMicros()));
-  RETURN_IF_ERROR(database.Run(kForgetStartsOfEnded));
-  return state_->Commit(transaction);
-}
-
-absl::StatusOr<std::optional<int64_t>> Writer::NextQueuedJob() {
-  std::lock_guard<std::mutex> hold(state_->mutex);
-  return state_->database->QueryInt(kNextQueued);
 }
 
 absl::Status Writer::CheckResume(int64_t job_id, int64_t execution_id, const std::vector<VariantRecord>& variants,

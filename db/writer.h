@@ -2,7 +2,8 @@
 //
 // Opening takes an operating-system lock on `<path>.lock` for as long as the Writer lives, so a second writer is
 // refused with the holder's pid, and a killed one leaves nothing to clean up. A missing database is made, an older one
-// is migrated. Everything that returns OK is durable: each call is one transaction with synchronous=FULL.
+// is migrated, after a copy of it was made beside it (db/backup.h). Everything that returns OK is durable: each call is
+// one transaction with synchronous=FULL.
 //
 // Errors:  FAILED_PRECONDITION another writer holds the database, or it belongs to a newer version; INVALID_ARGUMENT it
 //          is not a database of ours; NOT_FOUND / PERMISSION_DENIED the path. A refused file is left as it was.
@@ -63,8 +64,18 @@ class Writer {
   //   queued -> running, cancelled;  running -> queued, succeeded, failed, cancelling, cancelled;
   //   cancelling -> cancelled;
   //   succeeded, failed, cancelled -> queued (resume).
-  // start and end times follow from the step. `error` is kept for failed and cleared otherwise.
+  // start and end times follow from the step: no time is before an earlier one of the job, and a run that this process began
+  // has its true length, wherever the wall clock is set in between. `error` is kept for failed and cleared otherwise.
   absl::Status SetJobState(int64_t job_id, JobState state, const std::string& error = "");
+
+  // A settled job is queued again, by the same step. Whether its answers may be mixed is kept with it until the next resume.
+  absl::Status ResumeJob(int64_t job_id, bool allow_mixed);
+  absl::StatusOr<bool> IsMixingAllowed(int64_t job_id);
+
+  // Models that calls loaded. The same name again replaces the directory; forgetting an unknown name is fine.
+  absl::Status RememberModel(const CalledModel& model);
+  absl::Status ForgetModel(const std::string& name);
+  absl::StatusOr<std::vector<CalledModel>> CalledModels();  // by name
 
   // At start: what a killed process left running is queued again, what it was cancelling is cancelled. A job whose last
   // kUnendedStartsMax starts all ended so, without one sample, becomes failed: it would stop this process as well.
@@ -101,6 +112,8 @@ class Writer {
  private:
   struct State;
   explicit Writer(std::unique_ptr<State> state);
+  int64_t EndOfRun(int64_t job_id, int64_t now_us);
+  absl::Status Step(int64_t job_id, JobState state, const std::string& error);
   std::unique_ptr<State> state_;
 };
 

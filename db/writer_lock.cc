@@ -39,7 +39,7 @@ absl::StatusOr<WriterLock> WriterLock::Take(const std::string& database_path) {
   const std::string path = Resolve(database_path) + ".lock";
   // Again when the file was removed by its last holder between our open and our lock.
   while (true) {
-    int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
       std::string message =
           absl::StrCat(database_path, ": cannot make the lock file ", path, ": ", std::strerror(errno));

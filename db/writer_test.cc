@@ -115,6 +115,69 @@ TEST_F(WriterTest, JobsMoveAlongTheirStates) {
   EXPECT_EQ(*row.start_us, row.create_us + 5);
 }
 
+// The clock is set back and forth while a job runs, and before it is resumed.
+TEST_F(WriterTest, TimesOfAJobNeverGoBack) {
+  constexpr int64_t kDay = 86'400'000'000;
+  for (const int64_t jump : {-kDay, 3 * kDay}) {
+    const int64_t job_id = Add(FakeJob());
+    clock_.JumpWall(-kDay);
+    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
+    JobRow row = *Read()->Job(job_id);
+    EXPECT_EQ(*row.start_us, row.create_us) << "not before it was submitted";
+    clock_.JumpWall(jump);
+    clock_.Advance(7);
+    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kFailed, "broken").ok());
+    row = *Read()->Job(job_id);
+    EXPECT_EQ(*row.end_us - *row.start_us, 7) << "the length of the run, by the clock that is never set";
+    clock_.JumpWall(-10 * kDay);
+    ASSERT_TRUE(writer_->ResumeJob(job_id, false).ok());
+    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kCancelled).ok());
+    row = *Read()->Job(job_id);
+    EXPECT_EQ(*row.end_us, *row.start_us) << "settled without running, after the clock went back";
+    ASSERT_TRUE(writer_->ResumeJob(job_id, false).ok());
+    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
+    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kCancelling).ok());
+    clock_.JumpWall(-kDay);
+    ASSERT_TRUE(writer_->RecoverInterruptedJobs().ok());
+    row = *Read()->Job(job_id);
+    EXPECT_EQ(row.state, JobState::kCancelled);
+    EXPECT_GE(*row.end_us, *row.start_us);
+  }
+}
+
+TEST_F(WriterTest, AModelOfACallIsRememberedUntilItIsForgotten) {
+  ASSERT_TRUE(writer_->RememberModel({"b", "/models/b"}).ok());
+  ASSERT_TRUE(writer_->RememberModel({"a", "/models/a"}).ok());
+  ASSERT_TRUE(writer_->RememberModel({"b", "/models/other"}).ok());
+  ASSERT_TRUE(writer_->ForgetModel("never there").ok());
+  const auto names = [this] {
+    std::string all;
+    const std::vector<CalledModel> models = *writer_->CalledModels();
+    for (const CalledModel& model : models) absl::StrAppend(&all, model.name, "=", model.directory, " ");
+    return all;
+  };
+  EXPECT_EQ(names(), "a=/models/a b=/models/other ");
+  writer_.reset();
+  writer_ = *Writer::Open(path_, clock_);
+  EXPECT_EQ(names(), "a=/models/a b=/models/other ");
+  ASSERT_TRUE(writer_->ForgetModel("a").ok());
+  EXPECT_EQ(names(), "b=/models/other ");
+}
+
+TEST_F(WriterTest, TheLastResumeSaysWhetherAnswersMayBeMixed) {
+  const int64_t job_id = Add(FakeJob());
+  EXPECT_FALSE(*writer_->IsMixingAllowed(job_id));
+  EXPECT_FALSE(writer_->ResumeJob(job_id, true).ok()) << "it is queued already";
+  EXPECT_FALSE(*writer_->IsMixingAllowed(job_id)) << "a refused resume changes nothing";
+  for (const bool allowed : {true, false, true}) {
+    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kCancelled).ok());
+    ASSERT_TRUE(writer_->ResumeJob(job_id, allowed).ok());
+    writer_.reset();
+    writer_ = *Writer::Open(path_, clock_);
+    EXPECT_EQ(*writer_->IsMixingAllowed(job_id), allowed);
+  }
+}
+
 TEST_F(WriterTest, RecoveryRequeuesWhatAKilledProcessLeft) {
   const int64_t first = Add(FakeJob());
   const int64_t second = Add(FakeJob());
@@ -236,7 +299,8 @@ TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
   const std::string path = directory_.File("results.db");
   {
     auto old = *sqlite::Database::Open(path, {});
-    ASSERT_TRUE(old->Execute("DROP TABLE job_starts; DROP VIEW v_samples; CREATE VIEW v_samples AS SELECT 1 AS job_id;"
+    ASSERT_TRUE(old->Execute("DROP TABLE called_models; DROP TABLE mixed_jobs; DROP TABLE job_starts; DROP VIEW "
+                             "v_samples; CREATE VIEW v_samples AS SELECT 1 AS job_id;"
                              "ALTER TABLE samples DROP COLUMN depth;"
                              "ALTER TABLE models DROP COLUMN focal_temperature_json;"
                              "ALTER TABLE generations DROP COLUMN pairs_visible_share;"

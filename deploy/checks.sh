@@ -44,12 +44,16 @@ for check in "$@"; do
     asan)
       # Without detect_stack_use_after_return: g++ 12 misaligns 64-byte vectors on the stack it uses for that.
       export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+      # Portable attention is the slowest part and the same templates as the vector code: without it, a third of the time.
       # shellcheck disable=SC2086
-      build_and_run asan $core_tests ;;
+      GTEST_FILTER='-*Conformance*portable*attention*:*Conformance*portable*groups*:*Conformance*portable*same_bits*' \
+        build_and_run asan $core_tests ;;
     tsan)
       export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/tsan.supp"
-      # For threads, golden tests and groups against the oracle add nothing to the same-bits tests, and take minutes here.
-      GTEST_FILTER='-*Golden*:*Conformance*groups_?_of_*' build_and_run tsan base_test kernels_test engine_test eval_tasks_test jobs_test ;;
+      # For threads, golden tests and groups against the oracle add nothing to the same-bits tests, and portable kernels run on
+      # the same thread pool as the others; each takes minutes here.
+      GTEST_FILTER='-*Golden*:*Conformance*groups_?_of_*:*Conformance*portable*' \
+        build_and_run tsan base_test kernels_test engine_test eval_tasks_test jobs_test ;;
     cuda)
       # With nvcc: every kernel is compiled for both architectures and checked against its resource limits. With or without: the
       # kernels run on the emulator.

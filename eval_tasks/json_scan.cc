@@ -1,11 +1,6 @@
 #include "eval_tasks/json_scan.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -151,19 +146,11 @@ absl::StatusOr<Json> ParsePythonJson(absl::string_view text) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JsonRowFile>> JsonRowFile::Open(const std::string& path) {
-  struct stat facts;
-  // A pipe would block, and its rows could not be read again.
-  if (stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": is not a regular file"));
-  }
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  return std::unique_ptr<JsonRowFile>(new JsonRowFile(path, descriptor));
+  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> file, InputFile::Open(path, FileUse::kData));
+  return std::unique_ptr<JsonRowFile>(new JsonRowFile(std::move(file)));
 }
 
-JsonRowFile::~JsonRowFile() { close(descriptor_); }
-
-std::string JsonRowFile::PlaceOf(size_t index) const { return absl::StrCat(path_, ": row ", index + 1); }
+std::string JsonRowFile::PlaceOf(size_t index) const { return absl::StrCat(path(), ": row ", index + 1); }
 
 absl::Status JsonRowFile::Visit(int64_t offset, absl::string_view text,
                                 const std::function<absl::Status(int64_t, absl::string_view)>& visit) {
@@ -193,14 +180,14 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
   Nesting nesting;
   std::string chunk(kReadBytes, '\0');
   for (bool at_end = false; !at_end;) {
-    const ssize_t size = pread(descriptor_, chunk.data(), chunk.size(), begin + static_cast<int64_t>(pending.size()));
-    if (size < 0) return absl::NotFoundError(absl::StrCat(path_, ": ", std::strerror(errno)));
+    ASSIGN_OR_RETURN(const size_t size,
+                     file_->ReadSomeAt(begin + static_cast<int64_t>(pending.size()), chunk.size(), chunk.data()));
     at_end = size == 0;
-    const absl::string_view read(chunk.data(), static_cast<size_t>(size));
+    const absl::string_view read(chunk.data(), size);
     hash.Update(read);
     if (begin == 0 && pending.empty()) {
       const std::string wrong = NotJson(read, !rows_field.empty());
-      if (!wrong.empty()) return absl::InvalidArgumentError(absl::StrCat(path_, ": ", wrong));
+      if (!wrong.empty()) return absl::InvalidArgumentError(absl::StrCat(path(), ": ", wrong));
       if (absl::StartsWith(read, kByteOrderMark)) looked_at = kByteOrderMark.size();
     }
     pending.append(read.data(), read.size());
@@ -219,7 +206,7 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
       } else if (state == kSeeking || state == kDone) {
         if (state == kDone && rows_field.empty() && !IsJsonSpace(c)) {
           return absl::InvalidArgumentError(
-              absl::StrCat(path_, ": has trailing data after its list of ", places_.size(), " rows"));
+              absl::StrCat(path(), ": has trailing data after its list of ", places_.size(), " rows"));
         }
         if (state == kSeeking && seeker.Take(c)) state = kArray;
         row_begin = looked_at + 1;
@@ -240,11 +227,12 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
       RETURN_IF_ERROR(
           Visit(begin + static_cast<int64_t>(row_begin), absl::string_view(pending).substr(row_begin), visit));
     } else if (at_end && state == kSeeking) {
-      return absl::InvalidArgumentError(absl::StrCat(path_, ": has no list in the field \"", rows_field, "\""));
+      return absl::InvalidArgumentError(absl::StrCat(path(), ": has no list in the field \"", rows_field, "\""));
     } else if (at_end && nesting.depth() != 0) {
       return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places_.size()), ": the file ends inside it"));
     } else if (at_end && state == kArray) {
-      return absl::InvalidArgumentError(absl::StrCat(path_, ": ends inside its list, after ", places_.size(), " rows"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path(), ": ends inside its list, after ", places_.size(), " rows"));
     }
     pending.erase(0, row_begin);
     begin += static_cast<int64_t>(row_begin);
@@ -261,15 +249,8 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
 absl::StatusOr<std::string> JsonRowFile::ReadText(size_t index) const {
   const RowPlace& place = places_[index];
   std::string text(static_cast<size_t>(place.size), '\0');
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t size =
-        pread(descriptor_, text.data() + done, text.size() - done, place.offset + static_cast<int64_t>(done));
-    if (size <= 0) {
-      return absl::NotFoundError(
-          absl::StrCat(PlaceOf(index), ": ", size < 0 ? std::strerror(errno) : "the file was truncated"));
-    }
-    done += static_cast<size_t>(size);
-  }
+  const absl::Status read = file_->ReadAt(place.offset, text.size(), text.data());
+  if (!read.ok()) return Annotate(read, PlaceOf(index));
   return text;
 }
 

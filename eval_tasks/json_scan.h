@@ -6,7 +6,7 @@
 //
 // A byte order mark and CR LF line ends are skipped; NaN and Infinity, which Python writes, are null.
 //
-// Errors:  NOT_FOUND for a file that cannot be read; INVALID_ARGUMENT "PATH: row N: ..", rows counted from 1, and for a
+// Errors:  of base/files.h for a file that cannot be read; INVALID_ARGUMENT "PATH: row N: ..", rows counted from 1, and for a
 //          compressed file, a list that does not end, and a row above kJsonRowBytesMax.
 // Threads: const methods from any.
 #pragma once
@@ -15,12 +15,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/files.h"
 #include "base/json.h"
 
 namespace varifocal {
@@ -35,14 +37,13 @@ struct RowPlace {
 class JsonRowFile {
  public:
   static absl::StatusOr<std::unique_ptr<JsonRowFile>> Open(const std::string& path);
-  ~JsonRowFile();
 
   // Calls `visit` with every row's number and text and records its offset; sets sha256() and places(). With `rows_field`,
   // the file is one object and the rows are the list in that field.
   absl::Status Scan(const std::function<absl::Status(int64_t row_number, absl::string_view text)>& visit,
                     absl::string_view rows_field = "");
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_->path(); }
   const std::vector<RowPlace>& places() const { return places_; }
   const std::string& sha256() const { return sha256_; }  // of the whole file
   // "PATH: row N", for messages; `index` from 0.
@@ -52,12 +53,11 @@ class JsonRowFile {
   absl::StatusOr<Json> Read(size_t index) const;  // an object
 
  private:
-  JsonRowFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  explicit JsonRowFile(std::unique_ptr<InputFile> file) : file_(std::move(file)) {}
   absl::Status Visit(int64_t offset, absl::string_view text,
                      const std::function<absl::Status(int64_t, absl::string_view)>& visit);
 
-  std::string path_;
-  int descriptor_;
+  std::unique_ptr<InputFile> file_;
   std::vector<RowPlace> places_;
   std::string sha256_;
 };

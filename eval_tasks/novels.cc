@@ -152,11 +152,12 @@ absl::StatusOr<std::shared_ptr<const Novels>> LoadNovels(std::string directory) 
   for (const NovelFile& file : NovelFiles()) {
     const std::string path = absl::StrCat(directory, "/", file.file_name);
     const absl::StatusOr<std::string> raw = ReadFile(path, kDataFile);
-    if (!raw.ok()) return absl::Status(raw.status().code(), absl::StrCat(raw.status().message(), kHowToGet));
+    if (absl::IsNotFound(raw.status())) return absl::NotFoundError(absl::StrCat(raw.status().message(), kHowToGet));
+    RETURN_IF_ERROR(raw.status());
     const std::string digest = Sha256Hex(*raw);
     if (digest != file.sha256) {
       return absl::FailedPreconditionError(
-          absl::StrCat(path, ": the SHA-256 of the file is ", digest, ", not ", file.sha256, kHowToGet));
+          absl::StrCat(path, ": the SHA-256 of the file is not ", file.sha256, kHowToGet));
     }
     ASSIGN_OR_RETURN(Novel novel, ParseNovel(file.title, *raw));
     novels.push_back(std::move(novel));

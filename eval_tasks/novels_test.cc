@@ -70,7 +70,7 @@ TEST(NovelsTest, ErrorsOfAbsentOrChangedFilesNameTheScript) {
   std::ofstream(absl::StrCat(directory, "/emma.txt")) << "CHAPTER I\n\nShort.";
   const absl::Status changed = LoadNovels(directory).status();
   EXPECT_EQ(changed.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(changed.message()), HasSubstr("the SHA-256 of the file is "));
+  EXPECT_THAT(std::string(changed.message()), HasSubstr("the SHA-256 of the file is not "));
   EXPECT_THAT(std::string(changed.message()), HasSubstr("deploy/get_novels.sh"));
 }
 

@@ -1,5 +1,6 @@
 // Fault tests of the server: blocked calls, a deleted database, floods of calls; and termination of a hanging process.
 // Method: a model factory that blocks until released by the test; the real server on a loopback socket.
+#include <gmock/gmock.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -123,6 +124,46 @@ TEST_F(ServerFaultsTest, BlockedCallsLeaveTheOthersServed) {
   for (std::thread& load : loads) load.join();
 }
 
+TEST_F(ServerFaultsTest, HealthFollowsTheDeviceOfAModel) {
+  ASSERT_EQ(Health(channel_, "model/b"), "SERVING");
+  control_->SetFault("b", absl::UnavailableError("CUDA error 700"));
+  for (int i = 0; i < 1000 && Health(channel_, "model/b") == "SERVING"; ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(Health(channel_, "model/b"), "NOT_SERVING");
+  EXPECT_EQ(Health(channel_, "model/a"), "SERVING");
+  EXPECT_EQ(Health(channel_, ""), "SERVING") << "other models answer";
+}
+
+// Bytes that are no message, and a text that is not UTF-8, on every method.
+TEST_F(ServerFaultsTest, ARequestThatCannotBeReadIsToldSo) {
+  const std::string bad_text("\x0a\x02\xff\xfe", 4);  // field 1, two bytes
+  for (const std::string& request : {std::string("\x0a\x7f"), bad_text}) {
+    for (const google::protobuf::ServiceDescriptor* service :
+         {v1::GenerateRequest::descriptor()->file()->service(0),
+          v1::SubmitJobRequest::descriptor()->file()->service(0)}) {
+      for (int i = 0; i < service->method_count(); ++i) {
+        const google::protobuf::MethodDescriptor& method = *service->method(i);
+        // A first field that is no text takes any bytes, and an unknown one too.
+        const auto* first = method.input_type()->FindFieldByNumber(1);
+        if (request == bad_text && (first == nullptr || first->type() != first->TYPE_STRING)) continue;
+        grpc::GenericStub stub(channel_);
+        grpc::Slice slice(request);
+        grpc::ByteBuffer in(&slice, 1), out;
+        grpc::ClientContext context;
+        std::promise<grpc::Status> done;
+        stub.UnaryCall(&context, absl::StrCat("/", service->full_name(), "/", method.name()), grpc::StubOptions(), &in,
+                       &out, [&done](grpc::Status status) { done.set_value(std::move(status)); });
+        const grpc::Status status = done.get_future().get();
+        EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << method.full_name() << ": " << status.error_message();
+        EXPECT_THAT(status.error_message(), testing::HasSubstr("cannot be read as the message of this method"));
+        EXPECT_EQ(ReasonIn(status), "INVALID_ARGUMENT");
+      }
+    }
+  }
+  EXPECT_EQ(Health(channel_, ""), "SERVING");
+}
+
 TEST_F(ServerFaultsTest, HealthFollowsTheFilesOfTheDatabase) {
   const std::string path = directory_.File("results.db");
   const auto wait_for = [this](const std::string& service, const std::string& health) {
@@ -199,6 +240,7 @@ TEST(StopSignalDeathTest, AProcessThatHangsEndsAtItsLastDeadline) {
     EXPECT_EXIT(
         {
           StopSignal stop(milliseconds(1), 3);
+          stop.StopInOrderFromNowOn();
           kill(getpid(), signal);
           stop.Wait();
           while (true) pause();
@@ -207,11 +249,23 @@ TEST(StopSignalDeathTest, AProcessThatHangsEndsAtItsLastDeadline) {
   }
 }
 
+TEST(StopSignalDeathTest, WhileItStartsTheFirstSignalEndsItAtOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        StopSignal stop(std::chrono::seconds(5), 3);
+        kill(getpid(), SIGTERM);
+        while (true) pause();
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 TEST(StopSignalDeathTest, ASecondSignalEndsItAtOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
         StopSignal stop(std::chrono::hours(1), 3);
+        stop.StopInOrderFromNowOn();
         kill(getpid(), SIGTERM);
         stop.Wait();
         kill(getpid(), SIGTERM);

@@ -44,8 +44,25 @@ ServiceHealth LookAtHealth(const Lanes& lanes, const JobManager* jobs) {
   return {CheckInference(lanes), CheckEvaluation(lanes, jobs)};
 }
 
-HealthMonitor::HealthMonitor(const Lanes* lanes, const JobManager* jobs, Setter setter)
-    : lanes_(lanes), jobs_(jobs), setter_(std::move(setter)), thread_([this] { Loop(); }) {}
+std::string HealthName(const std::string& model) { return absl::StrCat("model/", model); }
+
+HealthMonitor::HealthMonitor(const Lanes* lanes, const JobManager* jobs, const ModelHost* host, Setter setter)
+    : lanes_(lanes), jobs_(jobs), host_(host), setter_(std::move(setter)), thread_([this] { Loop(); }) {}
+
+// Loading and unloading set the health of a model too, so only what changes here is set here.
+void HealthMonitor::LookAtModels() {
+  std::set<std::string> faulted;
+  for (const std::shared_ptr<HostedModel>& model : host_->List()) {
+    const absl::Status fault = FaultOf(*model);
+    if (fault.ok()) continue;
+    faulted.insert(model->name);
+    if (faulted_.count(model->name) > 0) continue;
+    Log(LogLevel::kError, "health",
+        {{"service", HealthName(model->name)}, {"serving", "no"}, {"cause", fault.message()}});
+    setter_(HealthName(model->name), false);
+  }
+  faulted_ = std::move(faulted);
+}
 
 void HealthMonitor::Stop() {
   {
@@ -72,6 +89,7 @@ void HealthMonitor::Loop() {
     const ServiceHealth health = LookAtHealth(*lanes_, jobs_);
     set(v1::Inference::service_full_name(), health.inference, &inference_serves);
     set(v1::Evaluation::service_full_name(), health.evaluation, &evaluation_serves);
+    LookAtModels();
     wake_.wait_for(lock, kPeriod, [this] { return stopping_; });
   }
 }

@@ -6,6 +6,8 @@
 //                files are not the ones that were opened
 //   ""           serving while both are
 //
+//   model/NAME   not serving while the model's device has failed for good
+//
 // A lane is stalled when its oldest waiting call has waited longer than server/rpc/limits.h allows. A service recovers
 // when the cause is resolved. Every change is logged with its cause.
 //
@@ -15,10 +17,12 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
 #include "absl/status/status.h"
+#include "server/hosting/model_host.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/lanes.h"
 
@@ -32,22 +36,28 @@ struct ServiceHealth {
 // As described above; `jobs` is null in a server without a database.
 ServiceHealth LookAtHealth(const Lanes& lanes, const JobManager* jobs);
 
+// The health service's name of a model.
+std::string HealthName(const std::string& model);
+
 class HealthMonitor {
  public:
   using Setter = std::function<void(const std::string& service, bool is_serving)>;
 
-  HealthMonitor(const Lanes* lanes, const JobManager* jobs, Setter setter);
+  HealthMonitor(const Lanes* lanes, const JobManager* jobs, const ModelHost* host, Setter setter);
   ~HealthMonitor() { Stop(); }
   void Stop();  // nothing is set afterwards; idempotent
 
  private:
   void Loop();
+  void LookAtModels();
 
   const Lanes* const lanes_;
   const JobManager* const jobs_;
+  const ModelHost* const host_;
   const Setter setter_;
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::set<std::string> faulted_;  // models whose health was set to not serving
   bool stopping_ = false;
   std::thread thread_;
 };

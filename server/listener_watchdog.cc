@@ -13,8 +13,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/log.h"
+#include "base/status_macros.h"
+#include "server/listen_address.h"
 
 namespace varifocal {
 namespace {
@@ -39,8 +40,9 @@ bool WaitFor(int fd, short events, int* timeout_ms) {
   }
 }
 
-absl::Status Exchange(const std::string& address, int fd, const addrinfo& to, int timeout_ms) {
-  if (connect(fd, to.ai_addr, to.ai_addrlen) != 0) {
+absl::Status Exchange(const std::string& address, int fd, const sockaddr* to, socklen_t to_size, bool has_tls,
+                      int timeout_ms) {
+  if (connect(fd, to, to_size) != 0) {
     if (errno != EINPROGRESS) return Failed(address, "connected to", errno);
     if (!WaitFor(fd, POLLOUT, &timeout_ms)) return Failed(address, "connected to", ETIMEDOUT);
     int error = 0;
@@ -52,29 +54,36 @@ absl::Status Exchange(const std::string& address, int fd, const addrinfo& to, in
     return Failed(address, "written to", errno);
   }
   if (!WaitFor(fd, POLLIN, &timeout_ms)) return Failed(address, "heard: it accepts no connection", ETIMEDOUT);
+  if (has_tls) return absl::OkStatus();  // whatever it answers to bytes that are no handshake, it was accepted
   char first = 0;
   if (recv(fd, &first, 1, 0) != 1) return Failed(address, "read from", errno == 0 ? ECONNRESET : errno);
   return absl::OkStatus();
 }
 
+absl::Status ProbeAt(const std::string& address, const sockaddr* to, socklen_t to_size, bool has_tls, int timeout_ms) {
+  const int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return Failed(address, "probed", errno);
+  errno = 0;
+  const absl::Status status = Exchange(address, fd, to, to_size, has_tls, timeout_ms);
+  close(fd);
+  return status;
+}
+
 }  // namespace
 
-absl::Status ProbeListener(const std::string& address, int timeout_ms) {
-  const size_t colon = address.rfind(':');
-  absl::string_view host = absl::string_view(address).substr(0, colon);
-  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+absl::Status ProbeListener(const std::string& address, bool has_tls, int timeout_ms) {
+  ASSIGN_OR_RETURN(const ListenAddress parsed, ParseListenAddress(address));
+  if (parsed.is_unix()) {
+    ASSIGN_OR_RETURN(const sockaddr_un to, SocketAddress(parsed.socket_path));
+    return ProbeAt(address, reinterpret_cast<const sockaddr*>(&to), sizeof(to), has_tls, timeout_ms);
+  }
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const int failed = getaddrinfo(std::string(host).c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+  const int failed = getaddrinfo(parsed.host.c_str(), absl::StrCat(parsed.port).c_str(), &hints, &found);
   if (failed != 0) return absl::UnavailableError(absl::StrCat(address, " cannot be found: ", gai_strerror(failed)));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, found->ai_protocol);
-  if (fd < 0) return Failed(address, "probed", errno);
-  errno = 0;
-  const absl::Status status = Exchange(address, fd, *found, timeout_ms);
-  close(fd);
-  return status;
+  return ProbeAt(address, found->ai_addr, found->ai_addrlen, has_tls, timeout_ms);
 }
 
 absl::Status ListenerHealth::Poll() {
@@ -90,8 +99,9 @@ absl::Status ListenerHealth::Poll() {
   return failure_count_ < kFailuresMax ? absl::OkStatus() : status;
 }
 
-ListenerWatchdog::ListenerWatchdog(const std::string& address, std::function<void(const absl::Status&)> on_dead)
-    : health_([address] { return ProbeListener(address, kProbeTimeoutMs); }, Clock::Real()),
+ListenerWatchdog::ListenerWatchdog(const std::string& address, bool has_tls,
+                                   std::function<void(const absl::Status&)> on_dead)
+    : health_([=] { return ProbeListener(address, has_tls, kProbeTimeoutMs); }, Clock::Real()),
       on_dead_(std::move(on_dead)),
       thread_([this] { Loop(); }) {}
 

@@ -18,9 +18,9 @@
 
 namespace varifocal {
 
-// Opens a TCP connection to HOST:PORT and waits for an HTTP/2 frame within `timeout_ms`: the kernel completes connections
-// that the process never accepts, so the server's first frame is required.
-absl::Status ProbeListener(const std::string& address, int timeout_ms);
+// Connects to a listen address (listen_address.h) and waits `timeout_ms` for an HTTP/2 frame: the kernel completes connections
+// that the process never accepts, so the server's first frame is required; with TLS its alert or the end of the connection.
+absl::Status ProbeListener(const std::string& address, bool has_tls, int timeout_ms);
 
 // The probing and reporting policy, without a thread.
 class ListenerHealth {
@@ -45,7 +45,7 @@ class ListenerHealth {
 
 class ListenerWatchdog {
  public:
-  ListenerWatchdog(const std::string& address, std::function<void(const absl::Status&)> on_dead);
+  ListenerWatchdog(const std::string& address, bool has_tls, std::function<void(const absl::Status&)> on_dead);
   ~ListenerWatchdog();
 
  private:

@@ -74,9 +74,10 @@ class Listener {
 
 TEST(ProbeListenerTest, ATakenConnectionIsNotAnAnswer) {
   Listener listener;
-  EXPECT_THAT(std::string(ProbeListener(listener.address(), 50).message()), testing::HasSubstr("Connection refused"));
+  EXPECT_THAT(std::string(ProbeListener(listener.address(), /*has_tls=*/false, 50).message()),
+              testing::HasSubstr("Connection refused"));
   listener.Listen();
-  EXPECT_THAT(std::string(ProbeListener(listener.address(), 50).message()),
+  EXPECT_THAT(std::string(ProbeListener(listener.address(), /*has_tls=*/false, 50).message()),
               testing::HasSubstr("it accepts no connection"));
 }
 
@@ -86,10 +87,10 @@ TEST(ProbeListenerTest, TheServerAnswers) {
   auto server = Server::Start(std::move(options));
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string address = (*server)->address();
-  const absl::Status status = ProbeListener(address, 60'000);
+  const absl::Status status = ProbeListener(address, /*has_tls=*/false, 60'000);
   EXPECT_TRUE(status.ok()) << status;
   (*server)->Shutdown(std::chrono::milliseconds(0));
-  EXPECT_FALSE(ProbeListener(address, 60'000).ok());
+  EXPECT_FALSE(ProbeListener(address, /*has_tls=*/false, 60'000).ok());
 }
 
 TEST(DescriptorLimitTest, BecomesTheHardOne) {

@@ -84,13 +84,17 @@ absl::Status AddModels(const std::vector<std::string>& texts, ServerOptions* opt
   return absl::OkStatus();
 }
 
-// The bound port, for scripts that listen on port 0: written to a temporary file and renamed, so that it is never partial.
+// The bound port, for scripts that listen on port 0, or the path of a Unix socket: written to a temporary file and renamed,
+// so that it is never partial.
 absl::Status WritePortFile(const std::string& path, const std::string& address) {
   const std::string temporary = path + ".new";
   std::FILE* file = std::fopen(temporary.c_str(), "w");
   bool good = file != nullptr;
   if (good) {
-    good = std::fprintf(file, "%s\n", address.substr(address.rfind(':') + 1).c_str()) > 0;
+    good =
+        std::fprintf(
+            file, "%s\n",
+            address.substr((address.rfind("unix:", 0) == 0 ? address.find(':') : address.rfind(':')) + 1).c_str()) > 0;
     good = std::fclose(file) == 0 && good && std::rename(temporary.c_str(), path.c_str()) == 0;
   }
   if (good) return absl::OkStatus();
@@ -123,10 +127,12 @@ int Serve(ServerOptions options, const std::string& port_file, std::chrono::seco
       CatchExceptions("starting", [&] { return Server::Start(std::move(options)); });
   if (!server.ok()) {
     const auto is = [&](ErrorReason reason) { return HasReason(server.status(), reason); };
-    const bool is_usage =
-        is(ErrorReason::kBadListenAddress) || is(ErrorReason::kRemoteListenAddress) || is(ErrorReason::kBadModelName);
+    const bool is_usage = is(ErrorReason::kBadListenAddress) || is(ErrorReason::kRemoteListenAddress) ||
+                          is(ErrorReason::kBadModelName) || is(ErrorReason::kBadFileRoot) ||
+                          is(ErrorReason::kBadCredentials);
     return Complain(is_usage ? kWrongUsage : kFailed, server.status().message());
   }
+  stop->StopInOrderFromNowOn();
   if (!port_file.empty()) {
     const absl::Status written = WritePortFile(port_file, (*server)->address());
     if (!written.ok()) return Complain(kFailed, written.message());
@@ -150,6 +156,10 @@ int Main(int argc, char** argv) {
   // CLI11 would add every range and set to the help in words of its own.
   const auto quiet = [](CLI::Validator validator) { return validator.description(""); };
 
+  const auto repeatable = [](CLI::Option* option) {
+    option->type_name("DIR")->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+
   CLI::App app(kDescription, "varifocald");
   app.footer(kFooter);
   app.get_formatter()->column_width(34);
@@ -162,12 +172,28 @@ int Main(int argc, char** argv) {
       ->type_name("NAME=DIR")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--listen", options.listen_address, "Where to answer; port 0 takes a free one")
+  app.add_option("--listen", options.listen_address,
+                 "Where to answer: HOST:PORT, port 0 takes a free one, or unix:PATH, a socket of this user alone")
       ->capture_default_str()
-      ->type_name("HOST:PORT");
+      ->type_name("ADDRESS");
   app.add_option("--port-file", port_file, "Write the port that was taken to FILE once serving")->type_name("FILE");
-  app.add_flag("--allow-remote", options.allow_remote,
-               "Let --listen name an address that others can reach (no authentication!)");
+  const auto file = [&app](const char* name, std::string* target, const char* help) {
+    app.add_option(name, *target, help)->type_name("FILE");
+  };
+  file("--tls-cert", &options.protection.tls_certificate, "Speak TLS with this certificate chain (PEM)");
+  file("--tls-key", &options.protection.tls_key, "Private key of --tls-cert (PEM)");
+  file("--tls-client-ca", &options.protection.tls_client_ca,
+       "Let in callers with a certificate of this authority alone (PEM)");
+  file("--token-file", &options.protection.token_file,
+       "Let in callers with a token alone; a line has a role (viewer, submitter, admin), the token's SHA-256 and a "
+       "name");
+  repeatable(app.add_option("--model-root", options.roots.model_roots,
+                            "Load checkpoints of calls from below DIR alone; may be repeated"));
+  repeatable(
+      app.add_option("--data-root", options.roots.data_roots,
+                     "Read data files of jobs from below DIR alone; may be repeated. With one of the two, nothing "
+                     "else is read but what --model names"));
+  app.add_flag("--reflection", options.reflection, "Tell callers what services and messages there are");
   app.add_option("--device", options.model.device, "auto, cpu, reference or cuda:N")
       ->capture_default_str()
       ->type_name("NAME");

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,16 +9,21 @@
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "eval_tasks/novels.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/impl/server_builder_option.h"
+#include "grpcpp/impl/server_builder_plugin.h"
 #include "server/health_monitor.h"
 #include "server/jobs/job_manager.h"
+#include "server/listen_address.h"
 #include "server/listener_watchdog.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/engine_gate.h"
 #include "server/rpc/evaluation_service.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/lanes.h"
+#include "server/rpc/unreadable_request.h"
 #include "server/server_limits.h"
 
 namespace varifocal {
@@ -27,26 +33,43 @@ namespace {
 // waits for at most two of these.
 constexpr int kBusyTimeoutMs = 1000;
 
-// gRPC keeps both switches for the whole process.
-void SwitchOnHealthAndReflection() {
+// gRPC keeps the switch for the whole process.
+void SwitchOnHealth() {
   static std::once_flag once;
-  std::call_once(once, [] {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  });
+  std::call_once(once, [] { grpc::EnableDefaultHealthCheckService(true); });
 }
 
-std::string HealthName(const std::string& model) { return absl::StrCat("model/", model); }
+// The reflection library adds itself to every server of the process when it is loaded.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    std::erase_if(*plugins, [](const auto& plugin) { return plugin->name() == "proto_server_reflection"; });
+  }
+};
+
+// The models of the command line are the daemon's own, wherever they are.
+absl::Status Confine(const ServerOptions& options) {
+  if (options.roots.empty()) return absl::OkStatus();
+  FileRoots roots = options.roots;
+  for (const ServerOptions::NamedModel& model : options.models) {
+    roots.own_model_directories.push_back(CheckpointOf(model.directory).directory);
+  }
+  roots.own_data_directories.push_back(DefaultNovelsDirectory());
+  return ConfineFiles(roots);
+}
 
 }  // namespace
 
 // In dependency order: each part is used by those below it and destroyed after them.
 struct Server::Parts {
+  std::unique_ptr<UnixSocketClaim> socket;  // null with another address
   std::unique_ptr<ModelHost> host;
   std::unique_ptr<JobManager> jobs;  // null without a database
   Admission admission;
   std::unique_ptr<Lanes> lanes;
   std::unique_ptr<EngineGate> gate;
+  std::unique_ptr<Audit> audit;
   std::unique_ptr<InferenceService> inference;
   std::unique_ptr<EvaluationService> evaluation;
   std::unique_ptr<grpc::Server> grpc_server;
@@ -62,10 +85,22 @@ struct Server::Parts {
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
-  if (!options.listen_address.empty())
-    RETURN_IF_ERROR(CheckListenAddress(options.listen_address, options.allow_remote));
   auto server = std::unique_ptr<Server>(new Server(std::make_unique<Parts>()));
   Parts& parts = *server->parts_;
+  ListenAddress listen;
+  if (!options.listen_address.empty()) {
+    RETURN_IF_ERROR(CheckListenAddress(options.listen_address, {.has_tls = options.protection.has_tls(),
+                                                                .knows_callers = options.protection.knows_callers(),
+                                                                .has_file_roots = !options.roots.empty()}));
+    ASSIGN_OR_RETURN(listen, ParseListenAddress(options.listen_address));
+  }
+  if (listen.is_unix()) {
+    ASSIGN_OR_RETURN(parts.socket, UnixSocketClaim::Take(listen.socket_path));
+  }
+  // Its files are the daemon's own: read before the process is confined.
+  ASSIGN_OR_RETURN(const ProtectedListener listener_protection, MakeServerCredentials(options.protection));
+  parts.audit = std::make_unique<Audit>(listener_protection.tokens);
+  RETURN_IF_ERROR(Confine(options));
   if (!options.model_factory) options.model_factory = MakeModelFactory(options.model, options.engine);
   parts.host = std::make_unique<ModelHost>(std::move(options.model_factory));
 
@@ -76,12 +111,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     job_options.command_line = options.command_line;
     job_options.in_flight = options.in_flight;
     job_options.busy_timeout_ms = kBusyTimeoutMs;
+    for (const ServerOptions::NamedModel& model : options.models) job_options.own_models.insert(model.name);
     job_options.clock = options.clock;
     ASSIGN_OR_RETURN(parts.jobs, JobManager::Create(parts.host.get(), job_options));
   }
   for (const ServerOptions::NamedModel& model : options.models) {
     RETURN_IF_ERROR(parts.host->Load(model.name, model.directory).status());
   }
+  if (parts.jobs != nullptr) parts.jobs->LoadCalledModels();
 
   parts.lanes = std::make_unique<Lanes>(*options.clock);
   parts.gate = std::make_unique<EngineGate>(&parts.lanes->start, [jobs = parts.jobs.get()] {
@@ -91,11 +128,17 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     parts.SetHealth(HealthName(name), is_serving);
   };
   parts.inference = std::make_unique<InferenceService>(parts.host.get(), parts.jobs.get(), parts.lanes.get(),
-                                                       &parts.admission, parts.gate.get(), listener);
-  parts.evaluation = std::make_unique<EvaluationService>(parts.jobs.get(), parts.lanes.get(), &parts.admission);
+                                                       &parts.admission, parts.gate.get(), parts.audit.get(), listener);
+  parts.evaluation =
+      std::make_unique<EvaluationService>(parts.jobs.get(), parts.lanes.get(), &parts.admission, parts.audit.get());
 
-  SwitchOnHealthAndReflection();
+  SwitchOnHealth();
   grpc::ServerBuilder builder;
+  if (options.reflection) {
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  } else {
+    builder.SetOption(std::make_unique<WithoutReflection>());
+  }
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   builder.SetMaxSendMessageSize(kMessageBytesMax);
   // Without this a second daemon on the same port would silently get half of the connections.
@@ -103,31 +146,40 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   int port = -1;
   if (!options.listen_address.empty()) {
     SetTransportLimits(builder);
-    builder.AddListeningPort(options.listen_address, grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(options.listen_address, listener_protection.credentials, &port);
   }
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(MakeUnreadableRequestAnswers());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(parts.inference.get());
   builder.RegisterService(parts.evaluation.get());
-  parts.grpc_server = builder.BuildAndStart();
+  {
+    std::optional<PrivateFilesScope> owner_only;
+    if (listen.is_unix()) owner_only.emplace();
+    parts.grpc_server = builder.BuildAndStart();
+  }
   if (parts.grpc_server == nullptr || port == 0) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat("cannot listen on ", options.listen_address)),
+    return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                          "cannot listen on ", options.listen_address,
+                          options.protection.has_tls() ? "; or the key of --tls-key is not the certificate's" : "")),
                       ErrorReason::kCannotListen);
   }
-  if (port > 0) {
+  if (listen.is_unix()) {
+    server->address_ = options.listen_address;
+  } else if (port > 0) {
     server->address_ = absl::StrCat(options.listen_address.substr(0, options.listen_address.rfind(':')), ":", port);
   }
   parts.SetHealth("", true);
   parts.SetHealth(v1::Inference::service_full_name(), true);
   parts.SetHealth(v1::Evaluation::service_full_name(), true);
   for (const auto& model : parts.host->List()) parts.SetHealth(HealthName(model->name), true);
-  if (options.allow_remote && !server->address_.empty()) {
-    Log(LogLevel::kWarning, "no_authentication", {{"address", server->address_}});
-  }
   if (parts.jobs != nullptr) parts.jobs->Start();
   parts.health = std::make_unique<HealthMonitor>(
-      parts.lanes.get(), parts.jobs.get(),
+      parts.lanes.get(), parts.jobs.get(), parts.host.get(),
       [&parts](const std::string& service, bool is_serving) { parts.SetHealth(service, is_serving); });
   if (options.on_listener_dead && !server->address_.empty()) {
-    parts.watchdog = std::make_unique<ListenerWatchdog>(server->address_, std::move(options.on_listener_dead));
+    parts.watchdog = std::make_unique<ListenerWatchdog>(server->address_, options.protection.has_tls(),
+                                                        std::move(options.on_listener_dead));
   }
   Log(LogLevel::kInfo, "serving",
       {{"address", server->address_},

@@ -17,10 +17,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/file_roots.h"
 #include "grpcpp/grpcpp.h"
 #include "server/engine/engine.h"
 #include "server/hosting/model_host.h"
 #include "server/model/model.h"
+#include "server/server_credentials.h"
 
 namespace varifocal {
 
@@ -37,10 +39,13 @@ struct ServerOptions {
   std::vector<NamedModel> models;  // loaded before anything is served
   ModelOptions model;              // device, number format, threads, instruction set
   EngineOptions engine;
-  int in_flight = 8;           // concurrent samples, for jobs without a value
-  std::string listen_address;  // "127.0.0.1:50151", port 0 takes a free one; empty: in-process channels only
-  bool allow_remote = false;   // listen on other addresses than loopback ones: there is no authentication
-  std::string command_line;    // for the record
+  int in_flight = 8;  // concurrent samples, for jobs without a value
+  // "127.0.0.1:50151", port 0 takes a free one, or "unix:PATH" (listen_address.h); empty: in-process channels only.
+  std::string listen_address;
+  ServerProtection protection;  // TLS and tokens; an address that is no loopback one needs them, and roots
+  FileRoots roots;  // where files of requests must be (file_roots.h); of the whole process, `models` are allowed
+  bool reflection = false;   // serve descriptors of services and messages
+  std::string command_line;  // for the record
   // When the listener has stopped accepting connections (listener_watchdog.h), on a thread of its own; unset: not watched.
   std::function<void(const absl::Status&)> on_listener_dead;
   ModelFactory model_factory;  // for tests; unset: real models
@@ -66,9 +71,5 @@ class Server {
   std::string address_;
   std::unique_ptr<Parts> parts_;
 };
-
-// INVALID_ARGUMENT unless "HOST:PORT" with a port of 0 to 65535, HOST an address or a name, IPv6 in brackets;
-// FAILED_PRECONDITION (ADDRESS_IN_USE or the reason the system gives) when it cannot be listened on now.
-absl::Status CheckListenAddress(const std::string& address, bool allow_remote);
 
 }  // namespace varifocal

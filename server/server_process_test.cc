@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "grpcpp/grpcpp.h"
 #include "tests/support/process.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
+#include "varifocal/v1/inference.grpc.pb.h"
 
 namespace varifocal {
 namespace {
@@ -38,7 +40,7 @@ class DaemonTest : public testing::Test {
     return {absl::StrCat("--db=", directory_.File("r.db")), "--model=baseline=models/baseline", "--in-flight=2"};
   }
 
-  static std::string Submit(const std::string& address) {
+  static std::string Submit(const std::string& address, const std::string& model = "models/baseline") {
     const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
     v1::SubmitJobRequest request;
     v1::SuiteConfig* suite = request.mutable_spec()->mutable_suite();
@@ -46,7 +48,7 @@ class DaemonTest : public testing::Test {
     suite->add_lengths(1024);
     suite->set_samples(kSampleCount);
     suite->add_tasks()->set_kind("recall_kv");
-    request.mutable_spec()->add_variants()->set_model("models/baseline");
+    request.mutable_spec()->add_variants()->set_model(model);
     v1::SubmitJobResponse response;
     grpc::ClientContext context;
     const grpc::Status status = stub->SubmitJob(&context, request, &response);
@@ -167,6 +169,35 @@ TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
   }
 }
 
+// A job on a model that a call loaded goes on after the daemon was killed, without anybody's help.
+TEST_F(DaemonTest, ModelsOfCallsSurviveADeath) {
+  const auto load = [](const std::string& address) {
+    const auto stub = v1::Inference::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    v1::LoadModelRequest request;
+    request.set_model_id("called");
+    request.set_directory("models/focal-constant");
+    v1::Model model;
+    grpc::ClientContext context;
+    return stub->LoadModel(&context, request, &model);
+  };
+  {
+    DaemonProcess daemon(Arguments());
+    const std::string address = daemon.Address();
+    ASSERT_NE(address, "") << daemon.Errors();
+    ASSERT_TRUE(load(address).ok());
+    const std::string name = Submit(address, "models/called");
+    ASSERT_LT(WaitFor(address, name, 3).progress().done_count(), kSampleCount);
+    daemon.Signal(SIGKILL);
+    EXPECT_EQ(daemon.Wait(20), 128 + SIGKILL);
+  }
+  DaemonProcess second(Arguments());
+  const std::string address = second.Address();
+  ASSERT_NE(address, "") << second.Errors();
+  const v1::Job job = WaitFor(address, "jobs/1", kSampleCount);
+  EXPECT_EQ(job.progress().done_count(), kSampleCount) << job.error_message();
+  EXPECT_EQ(job.error_message(), "");
+}
+
 TEST_F(DaemonTest, HangUpStopsInOrder) {
   DaemonProcess daemon(Arguments());
   ASSERT_NE(daemon.Address(), "") << daemon.Errors();
@@ -174,12 +205,30 @@ TEST_F(DaemonTest, HangUpStopsInOrder) {
   EXPECT_EQ(daemon.Wait(60), 0);
 }
 
+// The hash of 256 GiB takes minutes, and then the load fails with exit code 1.
+TEST_F(DaemonTest, TermEndsAStartAtOnce) {
+  const std::string model = directory_.File("m");
+  std::filesystem::copy("models/baseline", model);
+  const int64_t bytes = int64_t{256} << 30;
+  std::string header =
+      absl::StrCat(R"({"x":{"dtype":"F32","shape":[)", bytes / 4, R"(],"data_offsets":[0,)", bytes, "]}}");
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  testing_support::WriteFile(model + "/model.safetensors", file + header);
+  ASSERT_EQ(truncate((model + "/model.safetensors").c_str(), static_cast<off_t>(8 + header.size()) + bytes), 0);
+  DaemonProcess daemon({absl::StrCat("--db=", directory_.File("r.db")), absl::StrCat("--model=m=", model)});
+  ASSERT_TRUE(daemon.WaitForFile(directory_.File("r.db"), 60)) << daemon.Errors();
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(60), 0) << daemon.Errors();
+}
+
 TEST_F(DaemonTest, HelpAndVersion) {
   const ProcessResult help = RunProcess(kDaemon, {"--help"});
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* flag :
-       {"--db", "--model", "--listen", "--device", "--dtype", "--threads", "--cpu-isa", "--prefill-chunk-tokens",
-        "--prefix-cache", "--kv-cache-bytes", "--batch-size-max", "--in-flight", "--shutdown-grace"}) {
+  for (const char* flag : {"--db", "--model", "--listen", "--device", "--dtype", "--threads", "--cpu-isa",
+                           "--prefill-chunk-tokens", "--prefix-cache", "--kv-cache-bytes", "--model-root",
+                           "--data-root", "--reflection", "--batch-size-max", "--in-flight", "--shutdown-grace"}) {
     EXPECT_THAT(help.out, HasSubstr(flag));
   }
   const ProcessResult version = RunProcess(kDaemon, {"--version"});

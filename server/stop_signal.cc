@@ -28,6 +28,10 @@ StopSignal::StopSignal(std::chrono::milliseconds last_deadline, int exit_code) {
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     {
       std::lock_guard<std::mutex> lock(mutex_);
+      if (!in_order_) {
+        FlushLog(kFlushMs);
+        _exit(0);
+      }
       has_come_ = true;
     }
     changed_.notify_all();
@@ -36,6 +40,11 @@ StopSignal::StopSignal(std::chrono::milliseconds last_deadline, int exit_code) {
     FlushLog(kFlushMs);
     _exit(exit_code);
   }).detach();
+}
+
+void StopSignal::StopInOrderFromNowOn() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  in_order_ = true;
 }
 
 void StopSignal::Wait() {

@@ -17,11 +17,15 @@ class StopSignal {
  public:
   StopSignal(std::chrono::milliseconds last_deadline, int exit_code);
 
+  // Until this is called a signal ends the process at once, with exit code 0: nothing is under way that could be stopped
+  // in order, and what a starting daemon changes in its database is safe at any death.
+  void StopInOrderFromNowOn();
   void Wait();  // until a signal has come
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
+  bool in_order_ = false;
   bool has_come_ = false;
 };
 

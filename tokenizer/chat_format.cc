@@ -178,7 +178,7 @@ absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text) {
 
 absl::StatusOr<std::shared_ptr<const ChatFormat>> ReadChatFormat(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/", kFileName);
-  if (!FileExists(path)) return std::shared_ptr<const ChatFormat>();
+  if (!FileExists(path, FileUse::kModel)) return std::shared_ptr<const ChatFormat>();
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kChatFormatFile));
   absl::StatusOr<ChatFormat> format = ParseChatFormat(text);
   if (!format.ok()) return Annotate(format.status(), path);

@@ -80,7 +80,7 @@ constinit const Verb kLoadVerb = {
     .about =
         "Reads the checkpoint, as --model does when the daemon starts, and answers when it is served. The name must "
         "be\n"
-        "free. It is gone after the daemon's end: what is always served is named on its command line.",
+        "free. Later starts of the daemon with the same --db load it again, until it is unloaded.",
     .examples = "varifocal load focal=models/focal-constant",
     .formats = "text json jsonl",
     .make = &Make<Load>,

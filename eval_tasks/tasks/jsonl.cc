@@ -150,9 +150,10 @@ class JsonlTask : public Task {
   }
 
   absl::Status DoesNotFit(const Sample& sample, absl::string_view why) const {
-    return absl::OutOfRangeError(absl::StrCat("row ", sample.row_id, " of task \"", spec_.name, "\" takes ",
-                                              sample.prompt_token_count(), " tokens and ", sample.max_new_tokens,
-                                              " for its answer; the limit is ", sample.context_length, why));
+    return absl::OutOfRangeError(absl::StrCat("row ", rows_[static_cast<size_t>(sample.index)].line_number,
+                                              " of task \"", spec_.name, "\" takes ", sample.prompt_token_count(),
+                                              " tokens and ", sample.max_new_tokens, " for its answer; the limit is ",
+                                              sample.context_length, why));
   }
 
   // Truncates the context of all rows of the group to the longest part with which the longest of them fits. Rows that do

@@ -1,7 +1,6 @@
 #include "eval_tasks/tasks/short.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -35,8 +34,7 @@ using RowReader = absl::StatusOr<ShortRow> (*)(const Json& row);
 
 absl::StatusOr<int> Index(int64_t value, size_t count, const char* field) {
   if (value >= 0 && value < static_cast<int64_t>(count)) return static_cast<int>(value);
-  return absl::InvalidArgumentError(
-      absl::StrCat("the field \"", field, "\" is ", value, "; it must be from 0 to ", count - 1));
+  return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" must be from 0 to ", count - 1));
 }
 
 absl::Status WrongField(const char* field, absl::string_view what) {
@@ -197,7 +195,7 @@ absl::StatusOr<ShortRow> ReadWinoGrande(const Json& row) {
   ASSIGN_OR_RETURN(const std::string second, GetString(row, "option2"));
   ASSIGN_OR_RETURN(const int64_t answer, WholeNumber(row, "answer"));
   if (answer != 1 && answer != 2) {
-    return WrongField("answer", absl::StrCat("is ", answer, "; it must be 1 or 2"));
+    return WrongField("answer", "must be 1 or 2");
   }
   // Otherwise the prompt would be empty where the blank begins the sentence.
   if (first.empty() || second.empty()) return WrongField(first.empty() ? "option1" : "option2", "is empty");
@@ -262,7 +260,7 @@ absl::StatusOr<std::vector<Json>> ReadObjects(const std::string& path, absl::str
 absl::StatusOr<std::string> ReadLabelFile(const std::string& path, const char* field,
                                           const std::vector<Json>& objects) {
   const std::string labels_path = absl::StrCat(absl::StripSuffix(path, ".jsonl"), "-labels.lst");
-  if (field == nullptr || objects[0].contains(field) || !std::filesystem::exists(labels_path)) return std::string();
+  if (field == nullptr || objects[0].contains(field) || !FileExists(labels_path, FileUse::kData)) return std::string();
   return ReadFile(labels_path, kDataFile);
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cuda/attention_measured.h"
 #include "kernels/cuda/cuda_workspace.h"
+#include "kernels/group_routing.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
@@ -124,6 +125,22 @@ Error CudaStorage::ReadPage(const KvPool& pool, int layer, int page, int row_cou
     }
   }
   return {};
+}
+
+Error CudaStorage::ReadGroups(const KvPool& pool, int layer, std::span<const int32_t> pages, int annotation_offset,
+                              std::span<uint32_t> groups) {
+  const PoolView view = static_cast<const CudaPool&>(pool).view(layer);
+  std::vector<char> annotations(static_cast<size_t>(view.annotation_stride));
+  Error error;
+  CopyGroups(
+      pages, annotation_offset,
+      [&](int32_t page) {
+        const auto* from = view.annotations + static_cast<size_t>(page) * annotations.size();
+        if (error.ok()) error = device_.Download(annotations.data(), from, annotations.size());
+        return annotations.data();
+      },
+      groups);
+  return error;
 }
 
 size_t CudaStorage::WorkspaceBytes(const StepShape& shape) const { return SizesFor(shape).total_bytes(); }

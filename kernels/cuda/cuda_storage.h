@@ -40,6 +40,8 @@ class CudaStorage : public Backend {
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override;
   Error CopyPage(KvPool& pool, int from, int to) override;
   Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) override;
+  Error ReadGroups(const KvPool& pool, int layer, std::span<const int32_t> pages, int annotation_offset,
+                   std::span<uint32_t> groups) override;
 
   size_t WorkspaceBytes(const StepShape& shape) const override;
   Result<std::unique_ptr<Workspace>> CreateWorkspace(const StepShape& shape) override;

@@ -122,14 +122,14 @@ TEST(CudaEngineTest, FocusOverEveryPairIsDenseAttentionBitForBit) {
     EmulatedDevice device;
     const auto dense = device.Start(without.directory()), focus = device.Start(with_groups.directory());
     EngineRequest request = Generate("dense", 150);
-    const std::string answer = AnswerBits(dense->Run(request));
+    const std::string answer = ComputedBits(dense->Run(request));
     for (const auto& [top_k, window] : {std::pair{group_count, 3}, {group_count / 2 + 1, 0}, {1, 400}}) {
       request.attention_overrides = {{"focus-top-k", top_k}, {"focus-window", window}};
-      EXPECT_EQ(AnswerBits(focus->Run(request)), answer) << golden << ", k = " << top_k;
+      EXPECT_EQ(ComputedBits(focus->Run(request)), answer) << golden << ", k = " << top_k;
     }
     // The control.
     request.attention_overrides = {{"focus-top-k", 1}, {"focus-window", 0}};
-    EXPECT_NE(AnswerBits(focus->Run(request)), answer) << golden;
+    EXPECT_NE(ComputedBits(focus->Run(request)), answer) << golden;
   }
 }
 
@@ -180,6 +180,11 @@ TEST(CudaEngineTest, FocusHasTheSameBitsInChunksInCompanyAndOnACachedPrefix) {
       ASSERT_TRUE(again.ok()) << again.status();
       EXPECT_EQ(again->cached_token_count, std::string(golden) == "focus/llama-prompt" ? 0 : 128) << golden;
       EXPECT_EQ(AnswerBits(again), alone) << golden;
+      // Counted from the pages, those of the prefix too.
+      ASSERT_TRUE(again->pairs_visible_share.has_value()) << golden;
+      EXPECT_GT(*again->pairs_visible_share, 0.1) << golden;
+      EXPECT_LT(*again->pairs_visible_share, 1) << golden;
+      EXPECT_GE(*again->largest_group_share, 0.25) << golden;
     }
     // What goes on from a page that is not full does so in a copy, with its groups.
     EngineRequest both{.token_ids = RandomIds("context", 150), .work = ScoreContinuationsWork{}};

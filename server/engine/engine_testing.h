@@ -128,4 +128,10 @@ inline std::string AnswerBits(const absl::StatusOr<EngineResult>& result) {
   return bits + result->text;
 }
 
+// The same without the shares of learned groups, which a dense model does not count.
+inline std::string ComputedBits(absl::StatusOr<EngineResult> result) {
+  if (result.ok()) result->pairs_visible_share = result->largest_group_share = std::nullopt;
+  return AnswerBits(result);
+}
+
 }  // namespace varifocal

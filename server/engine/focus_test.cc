@@ -13,12 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Of what was computed: how many pairs were visible is not asked here, a dense model does not count them.
-std::string ComputedBits(absl::StatusOr<EngineResult> result) {
-  if (result.ok()) result->pairs_visible_share = result->largest_group_share = std::nullopt;
-  return AnswerBits(result);
-}
-
 std::string TextBits(Engine& engine, const std::vector<int32_t>& ids, const AttentionOverrides& overrides = {}) {
   return ComputedBits(engine.Run({.token_ids = ids, .attention_overrides = overrides, .work = ScoreTextWork{}}));
 }

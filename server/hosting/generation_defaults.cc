@@ -43,7 +43,7 @@ absl::StatusOr<std::string> Parse(absl::string_view text, int64_t vocabulary_siz
 
 absl::StatusOr<std::string> ReadSamplingDefaults(const std::string& directory, int64_t vocabulary_size) {
   const std::string path = absl::StrCat(directory, "/generation_config.json");
-  if (!FileExists(path)) return std::string();
+  if (!FileExists(path, FileUse::kModel)) return std::string();
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
   absl::StatusOr<std::string> said = Parse(text, vocabulary_size);
   if (!said.ok()) return Annotate(said.status(), path);

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
@@ -49,10 +48,9 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::shared_ptr<const LoadedM
 ModelFactory MakeModelFactory(const ModelOptions& options, const EngineOptions& engine_options) {
   return [=](const std::string& name, absl::string_view place) -> absl::StatusOr<std::unique_ptr<HostedModel>> {
     ModelOptions model_options = options;
-    for (const absl::string_view dtype : {"f32", "bf16"}) {
-      if (absl::ConsumeSuffix(&place, absl::StrCat("@", dtype))) model_options.dtype = std::string(dtype);
-    }
-    const std::string directory(place);
+    const Checkpoint checkpoint = CheckpointOf(place);
+    const std::string& directory = checkpoint.directory;
+    if (!checkpoint.dtype.empty()) model_options.dtype = checkpoint.dtype;
     absl::Status room;
     model_options.admit = [&](const kernels::Backend& backend, int64_t needed_bytes) {
       return room = CheckRoomForWeights(directory, backend, needed_bytes);

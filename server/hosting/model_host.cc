@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/exceptions.h"
 #include "base/log.h"
 #include "base/reason.h"
@@ -17,6 +18,13 @@ namespace varifocal {
 
 absl::Status CheckModelName(absl::string_view name) {
   return WithReason(CheckName("model", name), ErrorReason::kBadModelName);
+}
+
+Checkpoint CheckpointOf(absl::string_view place) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    if (absl::ConsumeSuffix(&place, absl::StrCat("@", dtype))) return {std::string(place), dtype};
+  }
+  return {std::string(place), ""};
 }
 
 absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& config,

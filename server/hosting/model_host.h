@@ -43,6 +43,13 @@ using ModelFactory =
     std::function<absl::StatusOr<std::unique_ptr<HostedModel>>(const std::string& name, const std::string& directory)>;
 ModelFactory MakeModelFactory(const ModelOptions& model_options, const EngineOptions& engine_options);
 
+// "DIR@bf16" in two: the directory, and the number format or "".
+struct Checkpoint {
+  std::string directory;
+  std::string dtype;
+};
+Checkpoint CheckpointOf(absl::string_view place);
+
 class ModelHost {
  public:
   explicit ModelHost(ModelFactory factory) : factory_(std::move(factory)) {}

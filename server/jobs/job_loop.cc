@@ -182,11 +182,7 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
   ASSIGN_OR_RETURN(const db::JobRow row, WhileBlocked([&] { return Row(job_id); }));
   ASSIGN_OR_RETURN(JobSpec stored, FromCanonicalJson(row.spec_json));
   ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(stored), *host_, options_.in_flight));
-  bool allow_mixed = false;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    allow_mixed = allow_mixed_.count(job_id) > 0;
-  }
+  ASSIGN_OR_RETURN(const bool allow_mixed, WhileBlocked([&] { return writer_->IsMixingAllowed(job_id); }));
   RETURN_IF_ERROR(WhileBlocked([&] { return CheckResumable(job_id, job, allow_mixed); }));
 
   DatabaseSink::Options sink_options;

@@ -1,5 +1,7 @@
 #include "server/jobs/job_manager.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -224,11 +226,8 @@ absl::StatusOr<JobView> JobManager::Resume(int64_t job_id, bool allow_mixed) {
     // Two resumes at once: the second finds it queued already.
     ASSIGN_OR_RETURN(const db::JobRow now, Row(job_id));
     if (db::IsSettled(now.state)) {
-      if (allow_mixed) {
-        std::lock_guard<std::mutex> lock(mutex_);
-        allow_mixed_.insert(job_id);
-      }
-      RETURN_IF_ERROR(Move(job_id, db::JobState::kQueued));
+      RETURN_IF_ERROR(writer_->ResumeJob(job_id, allow_mixed));
+      Moved(job_id, db::JobState::kQueued);
     }
   } else {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -265,6 +264,32 @@ int64_t JobManager::ChangeCount(int64_t job_id) const {
   return found == change_counts_.end() ? 0 : found->second;
 }
 
+absl::StatusOr<std::shared_ptr<HostedModel>> JobManager::LoadModel(const std::string& name,
+                                                                   const std::string& directory) {
+  ASSIGN_OR_RETURN(std::shared_ptr<HostedModel> model, host_->Load(name, directory));
+  if (options_.own_models.count(name) > 0) return model;
+  std::error_code error;
+  const std::string absolute = std::filesystem::absolute(directory, error).string();
+  const absl::Status stored = writer_->RememberModel({name, error ? directory : absolute});
+  if (stored.ok()) return model;
+  return Annotate(stored, absl::StrCat("model \"", name, "\" is served, but the next start will not load it"));
+}
+
+void JobManager::LoadCalledModels() {
+  const absl::StatusOr<std::vector<db::CalledModel>> models = writer_->CalledModels();
+  if (!models.ok()) {
+    Log(LogLevel::kError, "models_not_restored", {{"error", models.status().message()}});
+    return;
+  }
+  for (const db::CalledModel& model : *models) {
+    if (options_.own_models.count(model.name) > 0) continue;  // this start names it itself
+    const absl::Status loaded = host_->Load(model.name, model.directory).status();
+    if (loaded.ok()) continue;
+    Log(LogLevel::kError, "model_not_restored",
+        {{"model", model.name}, {"directory", model.directory}, {"error", loaded.message()}});
+  }
+}
+
 absl::Status JobManager::CheckUnused(const std::string& model) {
   // Unsettled jobs are few and recent, but a job resumed long after its submission may be anywhere: look at all.
   for (int64_t before_id = 0;;) {
@@ -288,6 +313,8 @@ absl::Status JobManager::CheckUnused(const std::string& model) {
 absl::Status JobManager::UnloadModel(const std::string& model) {
   std::lock_guard<std::mutex> lock(models_mutex_);
   RETURN_IF_ERROR(CheckUnused(model));
+  RETURN_IF_ERROR(host_->Find(model).status());
+  RETURN_IF_ERROR(writer_->ForgetModel(model));
   return host_->Unload(model);
 }
 
@@ -320,6 +347,11 @@ void JobManager::Beat() { beat_us_ = options_.clock->MonotonicMicros(); }
 
 absl::Status JobManager::Move(int64_t job_id, db::JobState state, const std::string& error) {
   RETURN_IF_ERROR(writer_->SetJobState(job_id, state, error));
+  Moved(job_id, state, error);
+  return absl::OkStatus();
+}
+
+void JobManager::Moved(int64_t job_id, db::JobState state, const std::string& error) {
   Changed(job_id);
   if (state == db::JobState::kFailed) {
     Log(LogLevel::kError, "job_state",
@@ -331,7 +363,6 @@ absl::Status JobManager::Move(int64_t job_id, db::JobState state, const std::str
     std::lock_guard<std::mutex> lock(mutex_);
     needs_checkpoint_ = true;
   }
-  return absl::OkStatus();
 }
 
 }  // namespace varifocal

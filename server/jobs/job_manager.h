@@ -51,6 +51,7 @@ namespace varifocal {
 struct JobManagerOptions {
   std::string database_path;
   std::string command_line;             // of this process, for the record
+  std::set<std::string> own_models;     // named by this process itself, so not to be remembered
   int in_flight = 8;                    // for jobs that do not say
   int busy_timeout_ms = 5000;           // how long a write waits for another process's lock before the job is paused
   const Clock* clock = &Clock::Real();  // also of the pauses between attempts
@@ -96,9 +97,15 @@ class JobManager {
 
   // Grows whenever anything about the job may have changed; cheap enough to poll.
   int64_t ChangeCount(int64_t job_id) const;
+  // ModelHost::Load, and the model is loaded again when the next daemon of this database starts. An error when that
+  // cannot be stored; the model is served then, and the same call again stores it.
+  absl::StatusOr<std::shared_ptr<HostedModel>> LoadModel(const std::string& name, const std::string& directory);
+  // At start: loads what calls of earlier daemons loaded. What cannot be loaded any more is logged, and tried again by the
+  // next start; a job that needs it fails and says so.
+  void LoadCalledModels();
   // FAILED_PRECONDITION (MODEL_IN_USE) while a queued or running job names the model.
   absl::Status CheckUnused(const std::string& model);
-  // CheckUnused and ModelHost::Unload; no job is accepted in between.
+  // CheckUnused and ModelHost::Unload; no job is accepted in between, and the next start does not load it.
   absl::Status UnloadModel(const std::string& model);
 
   // Whether a job is running or paused.
@@ -121,6 +128,7 @@ class JobManager {
   absl::StatusOr<db::JobRow> Row(int64_t job_id);
   absl::StatusOr<JobView> ToView(db::JobRow row, bool with_cells);
   absl::Status Move(int64_t job_id, db::JobState state, const std::string& error = "");
+  void Moved(int64_t job_id, db::JobState state, const std::string& error = "");  // the news of it
   void Changed(int64_t job_id);
   void Wake();
 
@@ -156,7 +164,6 @@ class JobManager {
   bool has_news_ = false;  // the queue may have changed since the loop looked
   bool needs_checkpoint_ = false;
   std::unique_ptr<Running> running_;
-  std::set<int64_t> allow_mixed_;  // jobs resumed with allow_mixed by this daemon
   std::map<int64_t, int64_t> change_counts_;
 
   std::map<std::string, int64_t> executions_;  // by backend, instruction set, device and threads

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <thread>
 
@@ -36,12 +37,12 @@ class JobManagerTest : public testing::Test {
   }
 
   void Open() {
-    JobManagerOptions options;
-    options.database_path = directory_.File("results.db");
-    options.in_flight = 4;
-    auto manager = JobManager::Create(&host_, options);
+    options_.database_path = directory_.File("results.db");
+    options_.in_flight = 4;
+    auto manager = JobManager::Create(&host_, options_);
     ASSERT_TRUE(manager.ok()) << manager.status();
     manager_ = *std::move(manager);
+    manager_->LoadCalledModels();
     manager_->Start();
   }
 
@@ -79,6 +80,7 @@ class JobManagerTest : public testing::Test {
   testing_support::TemporaryDirectory directory_;
   std::shared_ptr<FakeEngineControl> control_ = std::make_shared<FakeEngineControl>();
   ModelHost host_{MakeFakeModelFactory(control_)};
+  JobManagerOptions options_;
   std::unique_ptr<JobManager> manager_;
 };
 
@@ -279,9 +281,40 @@ TEST_F(JobManagerTest, AnotherInstructionSetIsMixedOnlyWhenAllowed) {
   EXPECT_FALSE(failed.row.is_mixed);
   EXPECT_EQ(ReasonOf(manager_->Resume(job_id, false).status()).name, "MIXED_EXECUTION");
   ASSERT_TRUE(manager_->Resume(job_id, true).ok());
+  const int64_t answered = failed.row.answered_count;
+  WaitUntil(job_id, [&](const JobView& view) { return view.row.answered_count > answered; });
+  manager_.reset();
+  Open();  // what was allowed holds for the next daemon too
   const JobView mixed = WaitForState(job_id, db::JobState::kSucceeded);
   EXPECT_EQ(mixed.row.answered_count, 32);
   EXPECT_TRUE(mixed.row.is_mixed);
+}
+
+TEST_F(JobManagerTest, ModelsOfCallsComeBackUntilTheyAreUnloaded) {
+  options_.own_models = {"a", "learned", "bare"};
+  const auto restart = [this] {
+    manager_.reset();
+    for (const auto& model : host_.List()) {
+      if (options_.own_models.count(model->name) > 0) continue;
+      ASSERT_TRUE(host_.Unload(model->name).ok());
+    }
+    Open();
+  };
+  restart();
+  ASSERT_TRUE(manager_->LoadModel("a", "fake").ok()) << "the one that is there";
+  ASSERT_TRUE(manager_->LoadModel("called", "fake-b").ok());
+  ASSERT_TRUE(manager_->LoadModel("gone", "fake-c").ok());
+  EXPECT_FALSE(manager_->LoadModel("refused", "missing").ok());
+  ASSERT_TRUE(manager_->UnloadModel("gone").ok());
+  restart();
+  const auto called = host_.Find("called");
+  ASSERT_TRUE(called.ok()) << called.status();
+  EXPECT_EQ((*called)->directory, std::filesystem::current_path().string() + "/fake-b") << "whatever the next one's is";
+  for (const char* name : {"gone", "refused"}) EXPECT_TRUE(absl::IsNotFound(host_.Find(name).status())) << name;
+  ASSERT_TRUE(manager_->UnloadModel("called").ok());
+  restart();
+  EXPECT_TRUE(absl::IsNotFound(host_.Find("called").status()));
+  EXPECT_EQ(host_.List().size(), 3u) << "its own models are not remembered";
 }
 
 TEST_F(JobManagerTest, ModelsInUseAreKnown) {

@@ -96,6 +96,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
     job.models.push_back(std::move(model));
   }
   absl::StatusOr<Grid> grid = MakeGrid(job.spec);
+  if (HasReason(grid.status(), ErrorReason::kPathOutsideRoots)) return grid.status();
   if (!grid.ok()) return WithReason(grid.status(), ErrorReason::kBadJobSpec);
   job.grid = *std::move(grid);
   RETURN_IF_ERROR(PinChatFormats(job.models, job.grid, job.spec));

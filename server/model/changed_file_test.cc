@@ -130,13 +130,13 @@ TEST_F(ChangedFileTest, AReplacementOfEqualSizeAndTimeIsHashedAgain) {
     return HashWeights(**source, options_.cache_directory, later)->whole;
   };
   EXPECT_EQ(remember(), Sha256Hex(bytes_));
-  const auto old = (*InputFile::Open(Weights()))->identity();
+  const auto old = (*InputFile::Open(Weights(), FileUse::kModel))->identity();
   const std::string other = Flipped("model.norm.weight");
   FileIdentity now = old;
   while (now.changed_ns == old.changed_ns) {  // the kernel's clock ticks every few milliseconds
     Overwrite(other);
     std::filesystem::last_write_time(Weights(), time);
-    now = (*InputFile::Open(Weights()))->identity();
+    now = (*InputFile::Open(Weights(), FileUse::kModel))->identity();
   }
   ASSERT_EQ(now.modified_ns, old.modified_ns);
   ASSERT_EQ(now.inode, old.inode);

@@ -63,7 +63,7 @@ absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
 
 absl::StatusOr<std::vector<int32_t>> ReadEos(const std::string& directory, const ModelConfig& config) {
   const std::string path = absl::StrCat(directory, "/generation_config.json");
-  if (!FileExists(path)) return config.eos_token_ids;
+  if (!FileExists(path, FileUse::kModel)) return config.eos_token_ids;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
   absl::StatusOr<std::optional<std::vector<int32_t>>> ids = ParseGenerationConfigEos(text, config.vocabulary_size);
   if (!ids.ok()) return Annotate(ids.status(), path);
@@ -72,7 +72,8 @@ absl::StatusOr<std::vector<int32_t>> ReadEos(const std::string& directory, const
 
 absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string& directory,
                                                                const ModelConfig& config) {
-  if (!FileExists(absl::StrCat(directory, "/tokenizer.json"))) return std::shared_ptr<const Tokenizer>();
+  if (!FileExists(absl::StrCat(directory, "/tokenizer.json"), FileUse::kModel))
+    return std::shared_ptr<const Tokenizer>();
   ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(directory));
   if (tokenizer->vocab_size() > config.vocabulary_size) {
     return absl::InvalidArgumentError(absl::StrCat(directory, ": the tokenizer has ", tokenizer->vocab_size(),

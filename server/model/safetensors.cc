@@ -193,7 +193,8 @@ absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file)
 }
 
 bool HasSafetensors(const std::string& directory) {
-  return FileExists(absl::StrCat(directory, "/", kSingleFile)) || FileExists(absl::StrCat(directory, "/", kIndexFile));
+  return FileExists(absl::StrCat(directory, "/", kSingleFile), FileUse::kModel) ||
+         FileExists(absl::StrCat(directory, "/", kIndexFile), FileUse::kModel);
 }
 
 namespace {
@@ -238,7 +239,7 @@ absl::Status LoadHeader(const WeightFile& file) {
 
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(const std::string& directory) {
   const std::string index_path = absl::StrCat(directory, "/", kIndexFile);
-  const bool sharded = !FileExists(absl::StrCat(directory, "/", kSingleFile));
+  const bool sharded = !FileExists(absl::StrCat(directory, "/", kSingleFile), FileUse::kModel);
   std::map<std::string, std::set<std::string>> shards;
   if (sharded) {
     ASSIGN_OR_RETURN(shards, ReadIndex(index_path));

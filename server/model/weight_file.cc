@@ -25,7 +25,7 @@ void* Reserve(void* place, size_t size) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WeightFile>> WeightFile::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, InputFile::Open(path));
+  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, InputFile::Open(path, FileUse::kModel));
   auto file = std::unique_ptr<WeightFile>(new WeightFile(std::move(input)));
   const size_t size = static_cast<size_t>(file->input_->size());
   if (size > 0) {

@@ -103,8 +103,8 @@ class EvaluationService::Watch {
   int64_t sent_us_ = 0;
 };
 
-EvaluationService::EvaluationService(JobManager* jobs, Lanes* lanes, Admission* admission)
-    : jobs_(jobs), lanes_(lanes), admission_(admission) {
+EvaluationService::EvaluationService(JobManager* jobs, Lanes* lanes, Admission* admission, const Audit* audit)
+    : jobs_(jobs), lanes_(lanes), admission_(admission), audit_(audit) {
   if (jobs_ != nullptr) watcher_ = std::thread([this] { WatchLoop(); });
 }
 
@@ -156,21 +156,29 @@ absl::StatusOr<JobManager*> EvaluationService::Jobs() const {
 grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerContext* context,
                                                        const v1::SubmitJobRequest* request,
                                                        v1::SubmitJobResponse* response) {
-  return RunAdmitted(context, lanes_->submit, *admission_, *request, [=, this]() -> absl::Status {
+  const auto estimate = [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(JobSpec spec, FromProto(request->spec()));
-    if (request->validate_only()) {
-      ASSIGN_OR_RETURN(const JobEstimate estimate, jobs->Estimate(std::move(spec), IsAbandoned(context)));
-      ToProto(estimate, response->mutable_estimate());
-      return absl::OkStatus();
-    }
+    ASSIGN_OR_RETURN(const JobEstimate estimate, jobs->Estimate(std::move(spec), IsAbandoned(context)));
+    ToProto(estimate, response->mutable_estimate());
+    return absl::OkStatus();
+  };
+  const auto submit = [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
+    ASSIGN_OR_RETURN(JobSpec spec, FromProto(request->spec()));
     SubmitOptions options;
     options.request_id = request->request_id();
     options.body_sha256 = MessageSha256(request->spec());
     options.is_abandoned = IsAbandoned(context);
     ASSIGN_OR_RETURN(const JobView view, jobs->Submit(std::move(spec), options));
     return ToProto(view, /*with_spec=*/true, response->mutable_job());
-  });
+  };
+  const auto resource = [request, response] {
+    return response->job().name().empty() ? request->spec().suite().name() : response->job().name();
+  };
+  std::function<absl::Status()> body = estimate;
+  if (!request->validate_only()) body = audit_->Record(context, "SubmitJob", resource, submit);
+  return RunAdmitted(context, lanes_->submit, *admission_, *request, std::move(body));
 }
 
 grpc::ServerUnaryReactor* EvaluationService::GetJob(grpc::CallbackServerContext* context,
@@ -206,22 +214,24 @@ grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContex
 
 grpc::ServerUnaryReactor* EvaluationService::CancelJob(grpc::CallbackServerContext* context,
                                                        const v1::CancelJobRequest* request, v1::Job* response) {
-  return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
+  const auto resource = [request] { return request->name(); };
+  return RunUnary(context, lanes_->control, audit_->Record(context, "CancelJob", resource, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
     ASSIGN_OR_RETURN(const JobView view, jobs->Cancel(job_id));
     return ToProto(view, /*with_spec=*/true, response);
-  });
+  }));
 }
 
 grpc::ServerUnaryReactor* EvaluationService::ResumeJob(grpc::CallbackServerContext* context,
                                                        const v1::ResumeJobRequest* request, v1::Job* response) {
-  return RunUnary(context, lanes_->change, [=, this]() -> absl::Status {
+  const auto resource = [request] { return request->name(); };
+  return RunUnary(context, lanes_->change, audit_->Record(context, "ResumeJob", resource, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
     ASSIGN_OR_RETURN(const JobView view, jobs->Resume(job_id, request->allow_mixed()));
     return ToProto(view, /*with_spec=*/true, response);
-  });
+  }));
 }
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc::CallbackServerContext*,

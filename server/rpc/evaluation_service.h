@@ -3,7 +3,7 @@
 // Watching: one thread looks at all watched jobs four times a second and sends to those streams whose job changed and
 // whose last message is out. So a slow reader skips messages, and neither it nor a thousand watchers slow a job down.
 //
-// Threads: as gRPC likes. Jobs, lanes and admission outlive the service, and the service outlives the gRPC server.
+// Threads: as gRPC likes. Jobs, lanes, admission and audit outlive the service, and the service outlives the gRPC server.
 #pragma once
 
 #include <condition_variable>
@@ -14,6 +14,7 @@
 
 #include "server/jobs/job_manager.h"
 #include "server/rpc/admission.h"
+#include "server/rpc/audit.h"
 #include "server/rpc/lanes.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 
@@ -22,7 +23,7 @@ namespace varifocal {
 class EvaluationService final : public v1::Evaluation::CallbackService {
  public:
   // `jobs` is null in a server without a database; every call that needs one then says so.
-  EvaluationService(JobManager* jobs, Lanes* lanes, Admission* admission);
+  EvaluationService(JobManager* jobs, Lanes* lanes, Admission* admission, const Audit* audit);
   ~EvaluationService() override;
 
   // Ends all WatchJob streams with UNAVAILABLE (SHUTTING_DOWN), and later ones at once. Idempotent.
@@ -55,6 +56,7 @@ class EvaluationService final : public v1::Evaluation::CallbackService {
   JobManager* const jobs_;
   Lanes* const lanes_;
   Admission* const admission_;
+  const Audit* const audit_;
 
   std::mutex mutex_;
   std::condition_variable wake_;

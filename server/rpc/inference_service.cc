@@ -301,28 +301,34 @@ grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext
 
 grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContext* context,
                                                       const v1::LoadModelRequest* request, v1::Model* response) {
-  return RunUnary(context, lanes_->load, [=, this]() -> absl::Status {
+  const auto resource = [request] {
+    return absl::StrCat(ModelResource(request->model_id()), "=", request->directory());
+  };
+  return RunUnary(context, lanes_->load, audit_->Record(context, "LoadModel", resource, [=, this]() -> absl::Status {
     if (request->directory().empty()) {
       return WithReason(absl::InvalidArgumentError("directory is not set"), ErrorReason::kBadDirectory,
                         {{"field", "directory"}});
     }
-    ASSIGN_OR_RETURN(const auto model, host_->Load(request->model_id(), request->directory()));
+    ASSIGN_OR_RETURN(const auto model, jobs_ != nullptr ? jobs_->LoadModel(request->model_id(), request->directory())
+                                                        : host_->Load(request->model_id(), request->directory()));
     listener_(model->name, true);
     ToProto(*model, response);
     return absl::OkStatus();
-  });
+  }));
 }
 
 grpc::ServerUnaryReactor* InferenceService::UnloadModel(grpc::CallbackServerContext* context,
                                                         const v1::UnloadModelRequest* request,
                                                         v1::UnloadModelResponse*) {
-  return RunUnary(context, lanes_->change, [=, this]() -> absl::Status {
-    ASSIGN_OR_RETURN(const std::string name, ParseModelResource(request->name(), "name"));
-    RETURN_IF_ERROR(host_->Find(name).status());
-    RETURN_IF_ERROR(jobs_ != nullptr ? jobs_->UnloadModel(name) : host_->Unload(name));
-    listener_(name, false);
-    return absl::OkStatus();
-  });
+  const auto resource = [request] { return request->name(); };
+  return RunUnary(context, lanes_->change,
+                  audit_->Record(context, "UnloadModel", resource, [=, this]() -> absl::Status {
+                    ASSIGN_OR_RETURN(const std::string name, ParseModelResource(request->name(), "name"));
+                    RETURN_IF_ERROR(host_->Find(name).status());
+                    RETURN_IF_ERROR(jobs_ != nullptr ? jobs_->UnloadModel(name) : host_->Unload(name));
+                    listener_(name, false);
+                    return absl::OkStatus();
+                  }));
 }
 
 grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* context,

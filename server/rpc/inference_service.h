@@ -3,12 +3,13 @@
 // Nothing here blocks a gRPC thread: texts are encoded on the text lane and answers are sent from the engine's
 // callback. A client that goes away or runs past its deadline cancels its request in the engine.
 //
-// Threads: as gRPC likes. Host, jobs, lanes, admission and gate outlive the service, and the service outlives the gRPC server.
+// Threads: as gRPC likes. Host, jobs, lanes, admission, gate and audit outlive the service, and the service outlives the gRPC server.
 #pragma once
 
 #include "server/hosting/model_host.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/admission.h"
+#include "server/rpc/audit.h"
 #include "server/rpc/engine_gate.h"
 #include "server/rpc/lanes.h"
 #include "varifocal/v1/inference.grpc.pb.h"
@@ -22,8 +23,14 @@ class InferenceService final : public v1::Inference::CallbackService {
 
   // `jobs` is null in a server without a database.
   InferenceService(ModelHost* host, JobManager* jobs, Lanes* lanes, Admission* admission, EngineGate* gate,
-                   ModelListener listener)
-      : host_(host), jobs_(jobs), lanes_(lanes), admission_(admission), gate_(gate), listener_(std::move(listener)) {}
+                   const Audit* audit, ModelListener listener)
+      : host_(host),
+        jobs_(jobs),
+        lanes_(lanes),
+        admission_(admission),
+        gate_(gate),
+        audit_(audit),
+        listener_(std::move(listener)) {}
 
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
                                        v1::ListModelsResponse* response) override;
@@ -52,6 +59,7 @@ class InferenceService final : public v1::Inference::CallbackService {
   Lanes* const lanes_;
   Admission* const admission_;
   EngineGate* const gate_;
+  const Audit* const audit_;
   const ModelListener listener_;
 };
 

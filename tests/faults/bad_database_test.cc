@@ -75,14 +75,14 @@ std::vector<Case> Cases() {
       {"newer version",
        [](const std::string& path) {
          MakeDatabase(path);
-         Sql(path, "UPDATE schema_version SET version = 6, compatible_version = 5");
+         Sql(path, "UPDATE schema_version SET version = 7, compatible_version = 6");
        },
        Code::kFailedPrecondition, Code::kFailedPrecondition,
-       "schema version 6, usable from version 5 on, and this program knows version 4"},
+       "schema version 7, usable from version 6 on, and this program knows version 5"},
       {"newer but compatible",
        [](const std::string& path) {
          MakeDatabase(path);
-         Sql(path, "UPDATE schema_version SET version = 6, compatible_version = 1");
+         Sql(path, "UPDATE schema_version SET version = 7, compatible_version = 1");
        },
        Code::kOk, Code::kOk, ""},
       {"without version",

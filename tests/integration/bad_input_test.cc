@@ -127,7 +127,7 @@ std::vector<BadInput> Rows() {
       {"metric_unknown", "varifocal", {"metric", "--jsonl={D}/metric.jsonl"}, 1, "bleu"},
       {"daemon_no_database", "varifocald", {model}, 2, "--db is required"},
       {"daemon_bad_address", "varifocald", {"--db={D}/new.db", model, "--listen=256.0.0.1:99999"}, 2, "HOST:PORT"},
-      {"daemon_open_address", "varifocald", {"--db={D}/new.db", model, "--listen=0.0.0.0:0"}, 2, "--allow-remote"},
+      {"daemon_open_address", "varifocald", {"--db={D}/new.db", model, "--listen=0.0.0.0:0"}, 2, "--tls-cert"},
       {"daemon_database_path",
        "varifocald",
        {"--db=/nonexistent/d.db", model, "--listen=127.0.0.1:0"},

@@ -95,7 +95,7 @@ const std::vector<Home>& Homes() {
       {"sqlite3\\.h", {"db/sqlite/"}},
       {"(cuda|cublas|cudnn|nvrtc).*\\.h", {"kernels/cuda/"}},
       {"(grpc|grpcpp)/.*|.*\\.grpc\\.pb\\.h",
-       {"server/rpc/", "server/health_monitor", "server/server", "client/", "tests/"}},
+       {"server/rpc/", "server/health_monitor", "server/server", "server/untrusted_callers_test", "client/", "tests/"}},
       {"varifocal/v1/[a-z]+\\.pb\\.h", {"wire/", "server/rpc/", "client/"}},
       {"google/rpc/.*", {"server/rpc/", "tests/"}},
       {"google/protobuf/.*", {"wire/"}},

@@ -188,7 +188,8 @@ std::vector<NamedCheck> EmulatedChecks() {
     // A device has no threads to vary; CheckThreadOrder covers their role. Groups with a computed b cover what
     // groups with a stored one do.
     const auto contains = [&](const char* part) { return c.name.find(part) != std::string::npos; };
-    if (contains("_bits_threads") || (contains("groups_bits") && contains("_stored_")) || !IsSupportedBy(c, **backend)) {
+    if (contains("_bits_threads") || (contains("groups_bits") && contains("_stored_")) ||
+        !IsSupportedBy(c, **backend)) {
       continue;
     }
     checks.push_back({"emulated_" + c.name, [c] { return CheckCase(c); }});

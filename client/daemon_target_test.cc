@@ -1,0 +1,90 @@
+// The ways to a daemon: a Unix socket, TLS with a token, and flags that do not fit together.
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/sha256.h"
+#include "client/testing_run.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal::client {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::BackgroundProcess;
+
+class DaemonTargetTest : public testing::Test {
+ protected:
+  std::vector<std::string> Arguments(const std::string& listen) const {
+    return {absl::StrCat("--db=", directory_.File("r.db")), "--model=base=models/baseline", "--threads=1",
+            absl::StrCat("--listen=", listen), absl::StrCat("--port-file=", directory_.File("port"))};
+  }
+  std::string File(const std::string& name) const { return directory_.File(name); }
+  std::string Flag(const char* name, const std::string& file) const {
+    return absl::StrCat("--", name, "=", File(file));
+  }
+
+  testing_support::TemporaryDirectory directory_;
+};
+
+TEST_F(DaemonTargetTest, AUnixSocket) {
+  const std::string address = absl::StrCat("unix:", File("v.sock"));
+  EXPECT_THAT(Varifocal({"models", "--daemon=" + address}).err, HasSubstr("--listen=" + address));
+  BackgroundProcess daemon("varifocald", Arguments(address));
+  ASSERT_TRUE(daemon.WaitForFile(File("port"), 60)) << daemon.Errors();
+  const Ran models = Varifocal({"models", "--daemon=" + address});
+  EXPECT_EQ(models.code, ExitCode::kDone) << models.err;
+  EXPECT_THAT(models.out, HasSubstr("base"));
+}
+
+TEST_F(DaemonTargetTest, TlsWithAToken) {
+  const std::string make = absl::StrCat(
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=localhost -addext ",
+      "subjectAltName=IP:127.0.0.1 -keyout ", File("key"), " -out ", File("pem"), " 2>/dev/null");
+  ASSERT_EQ(std::system(make.c_str()), 0);
+  testing_support::WriteFile(File("tokens"), absl::StrCat("viewer ", Sha256Hex("secret"), " vera\n"));
+  testing_support::WriteFile(File("token"), "secret\n");
+  testing_support::WriteFile(File("wrong"), "guess\n");
+  testing_support::WriteFile(File("empty"), "\n");
+  std::vector<std::string> arguments = Arguments("127.0.0.1:0");
+  for (const std::string& flag : {Flag("tls-cert", "pem"), Flag("tls-key", "key"), Flag("token-file", "tokens")}) {
+    arguments.push_back(flag);
+  }
+  BackgroundProcess daemon("varifocald", arguments);
+  ASSERT_TRUE(daemon.WaitForFile(File("port"), 60)) << daemon.Errors();
+  const std::string port = testing_support::ReadFile(File("port"));
+  const std::string address = absl::StrCat("--daemon=127.0.0.1:", port.substr(0, port.find('\n')));
+  const Ran models = Varifocal({"models", address, Flag("tls-ca", "pem"), Flag("token-file", "token")});
+  EXPECT_EQ(models.code, ExitCode::kDone) << models.err;
+  EXPECT_THAT(models.out, HasSubstr("base"));
+  const Ran load = Varifocal({"unload", "base", address, Flag("tls-ca", "pem"), Flag("token-file", "token")});
+  EXPECT_EQ(load.code, ExitCode::kFailed);
+  EXPECT_THAT(load.err, HasSubstr("the token's role does not allow this call"));
+  EXPECT_THAT(Varifocal({"models", address, Flag("tls-ca", "pem"), Flag("token-file", "wrong")}).err,
+              HasSubstr("no token that this daemon knows"));
+  EXPECT_THAT(Varifocal({"models", address, Flag("tls-ca", "pem"), Flag("token-file", "empty")}).err,
+              HasSubstr("its first line must be the token"));
+  EXPECT_EQ(Varifocal({"models", address}).code, ExitCode::kFailed) << "without TLS";
+}
+
+TEST_F(DaemonTargetTest, FlagsThatDoNotFit) {
+  const std::vector<std::pair<std::vector<std::string>, const char*>> cases = {
+      {{"--daemon=unix:"}, "must be HOST:PORT with a port from 1 to 65535, or unix:PATH"},
+      {{"--daemon=host"}, "must be HOST:PORT with a port from 1 to 65535, or unix:PATH"},
+      {{"--token-file=t"}, "need --tls-ca=FILE"},
+      {{"--tls-ca=a", "--tls-key=k"}, "--tls-cert and --tls-key must be given together"},
+  };
+  for (const auto& [flags, message] : cases) {
+    std::vector<std::string> arguments = {"models"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Ran ran = Varifocal(arguments);
+    EXPECT_EQ(ran.code, ExitCode::kWrongUsage) << flags[0];
+    EXPECT_THAT(ran.err, HasSubstr(message));
+  }
+}
+
+}  // namespace
+}  // namespace varifocal::client

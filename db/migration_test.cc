@@ -1,0 +1,172 @@
+// Old files: a database of version 1 with rows in every table, as the first release wrote it, is read as it is, copied
+// before it is changed, and migrated without the loss of a row.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "db/reader.h"
+#include "db/schema.h"
+#include "db/sqlite/database.h"
+#include "db/writer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal::db {
+namespace {
+
+constexpr char kRows[] = R"(
+INSERT INTO executions (
+  execution_id, code_version, backend, instruction_set, device, host, thread_count, command_line, start_us) VALUES
+  (1, '0.0.1', 'cpu', 'avx2', 'a cpu', 'a host', 2, 'varifocald --db=x', 1000);
+INSERT INTO models (
+  model_id, name, architecture, weights_sha256, tokenizer_sha256, dtype, attention_json, context_length_max,
+  trained_context_length) VALUES
+  (1, 'base', 'llama', printf('%064d', 1), printf('%064d', 2), 'f32',
+  '{"focal_attention":{"temperature":0.5}}', 4096, 1024);
+INSERT INTO jobs (
+  job_id, suite, spec_json, spec_sha256, data_seed, request_id, body_sha256, state, error, create_us,
+  start_us, end_us) VALUES
+  (1, 'quick', '{}', printf('%064d', 3), 7, 'an id', printf('%064d', 3), 'succeeded', NULL, 1, 2, 3);
+INSERT INTO jobs (
+  job_id, suite, spec_json, spec_sha256, data_seed, request_id, body_sha256, state, error, create_us,
+  start_us, end_us) VALUES
+  (2, 'quick', '{}', printf('%064d', 3), 7, NULL, NULL, 'running', NULL, 4, 5, NULL);
+INSERT INTO variants (
+  variant_id, job_id, variant_index, name, model_id, focal_temperature_json) VALUES
+  (1, 1, 0, 'base', 1, NULL), (2, 2, 0, 'base', 1, '0.7');
+INSERT INTO task_metrics (
+  job_id, task, metric, metric_index, is_binary, worst_value, best_value) VALUES
+  (1, 'recall', 'exact_match', 0, 1, 0.0, 1.0), (2, 'recall', 'exact_match', 0, 1, 0.0, 1.0);
+INSERT INTO cells (
+  cell_id, variant_id, task, context_length, planned_count) VALUES
+  (1, 1, 'recall', 1024, 2), (2, 2, 'recall', 1024, 2);
+INSERT INTO samples (
+  sample_id, job_id, task, context_length, sample_index, tokenizer_sha256, question_id, cluster, row_id,
+  token_ids_sha256, prompt_token_count, new_token_count_max, gold_json, continuations_json, evidence_json,
+  truncation_json, excerpt, prompt) VALUES
+  (1, 1, 'recall', 1024, 0, printf('%064d', 2), 'q0', 'c0', '0', printf('%064d', 4), 1000, 8, '["x"]', NULL,
+   '[{"token_begin":250,"token_end":260}]', NULL, 'an excerpt', NULL),
+  (2, 1, 'recall', 1024, 1, printf('%064d', 2), 'q1', 'c0', '1', NULL, NULL, 8, '["y"]', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO generations (
+  generation_id, cell_id, sample_id, execution_id, attempt_count, record_us, finish_reason, answer_raw,
+  answer, log_likelihoods_json, new_token_count, cached_token_count, queue_us, prefill_us, decode_us,
+  tau_low_share, tau_high_share, is_extrapolated, error_code, error_message) VALUES
+  (1, 1, 1, 1, 1, 10, 'stop', ' x', 'x', NULL, 3, 0, 1, 2, 3, NULL, NULL, 0, NULL, NULL),
+  (2, 1, 2, 1, 2, 11, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, 'OUT_OF_RANGE', 'too long');
+INSERT INTO scores (
+  generation_id, metric, value) VALUES
+  (1, 'exact_match', 1.0);
+)";
+
+class MigrationTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto database = *sqlite::Database::Open(path_, {});
+    ASSERT_TRUE(database->SetApplicationId(kApplicationId).ok());
+    ASSERT_TRUE(database->Execute(testing_support::ReadFile("db/migrations/0001_first_schema.sql")).ok());
+    const absl::Status filled = database->Execute(kRows);
+    ASSERT_TRUE(filled.ok()) << filled;
+  }
+  static int64_t Version(const std::string& path) {
+    auto database = sqlite::Database::Open(path, {.read_only = true});
+    return database.ok() ? (*database)->QueryInt("SELECT version FROM schema_version")->value_or(-1) : -1;
+  }
+  // Every row of the tables of version 1, as text.
+  static std::string Rows(const std::string& path) {
+    auto database = *sqlite::Database::Open(path, {.read_only = true});
+    std::string all;
+    for (const char* columns :
+         {"* FROM executions", "name, weights_sha256, attention_json, trained_context_length FROM models",
+          "job_id, suite, request_id, body_sha256, create_us, start_us FROM jobs", "* FROM variants",
+          "* FROM task_metrics", "* FROM cells",
+          "sample_id, job_id, question_id, token_ids_sha256, evidence_json, excerpt FROM samples",
+          "generation_id, cell_id, sample_id, execution_id, attempt_count, record_us, finish_reason, answer_raw, "
+          "answer, new_token_count, prefill_us, is_extrapolated, error_code, error_message FROM generations",
+          "* FROM scores"}) {
+      auto statement = *database->Prepare(absl::StrCat("SELECT ", columns));
+      while (*statement.Step()) {
+        for (int i = 0; i < statement.ColumnCount(); ++i) absl::StrAppend(&all, statement.Text(i), "|");
+        all += "\n";
+      }
+    }
+    return all;
+  }
+  std::vector<std::string> Backups() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {
+      const std::string name = entry.path().filename().string();
+      if (name.find("backup") != name.npos) names.push_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  testing_support::TemporaryDirectory directory_;
+  std::string path_ = directory_.File("r.db");
+};
+
+TEST_F(MigrationTest, AFileOfVersionOneKeepsItsRowsAndACopy) {
+  const std::string before = Rows(path_);
+  ASSERT_THAT(before, testing::HasSubstr("too long"));
+  {
+    const auto reader = *Reader::Open(path_);
+    EXPECT_EQ(reader->Job(1)->answered_count, 1) << "readers take the old file as it is";
+    EXPECT_EQ(Version(path_), 1);
+  }
+  {
+    auto writer = Writer::Open(path_);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    EXPECT_EQ(Version(path_), kSchemaVersion);
+    EXPECT_EQ(Rows(path_), before);
+    const auto reader = *Reader::Open(path_);
+    EXPECT_EQ(reader->Job(1)->answered_count, 1);
+    EXPECT_EQ(reader->Job(1)->failed_count, 1);
+    EXPECT_EQ(reader->ScoresByLength(1)->size(), 1u);
+    auto database = *sqlite::Database::Open(path_, {.read_only = true});
+    EXPECT_EQ(database->QueryInt("SELECT depth * 1000 FROM samples WHERE sample_id = 1")->value_or(0), 250);
+    ASSERT_TRUE((*writer)->RecoverInterruptedJobs().ok());
+    EXPECT_EQ(**(*writer)->NextQueuedJob(), 2) << "what was running goes on";
+    EXPECT_TRUE((*writer)->AddExecution({}).ok());
+  }
+  ASSERT_EQ(Backups(), std::vector<std::string>{"r.db.version-1.backup"});
+  const std::string backup = directory_.File("r.db.version-1.backup");
+  EXPECT_EQ(Version(backup), 1);
+  EXPECT_EQ(Rows(backup), before);
+  struct stat info;
+  ASSERT_EQ(stat(backup.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+
+  ASSERT_TRUE(Writer::Open(path_).ok());
+  EXPECT_EQ(Backups().size(), 1u) << "a file of this version is not copied";
+}
+
+TEST_F(MigrationTest, AnEarlierCopyIsKept) {
+  testing_support::WriteFile(directory_.File("r.db.version-1.backup"), "of last year");
+  ASSERT_TRUE(Writer::Open(path_).ok());
+  EXPECT_EQ(Backups(), (std::vector<std::string>{"r.db.version-1.2.backup", "r.db.version-1.backup"}));
+  EXPECT_EQ(testing_support::ReadFile(directory_.File("r.db.version-1.backup")), "of last year");
+  EXPECT_EQ(Version(directory_.File("r.db.version-1.2.backup")), 1);
+}
+
+TEST_F(MigrationTest, WithoutACopyNothingIsChanged) {
+  std::filesystem::create_directory(directory_.File("r.db.version-1.backup.part"));  // where the copy would be made
+  testing_support::WriteFile(directory_.File("r.db.version-1.backup.part/x"), "x");
+  const auto writer = Writer::Open(path_);
+  ASSERT_FALSE(writer.ok());
+  EXPECT_THAT(std::string(writer.status().message()), testing::HasSubstr("no copy could be made before the migration"));
+  EXPECT_EQ(Version(path_), 1);
+}
+
+TEST_F(MigrationTest, ANewFileNeedsNoCopy) {
+  path_ = directory_.File("new.db");
+  ASSERT_TRUE(Writer::Open(path_).ok());
+  EXPECT_TRUE(Backups().empty());
+}
+
+}  // namespace
+}  // namespace varifocal::db

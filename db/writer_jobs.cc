@@ -1,0 +1,165 @@
+// The writer's part about jobs as wholes, and the models that calls loaded: states, times, recovery.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "db/rows.h"
+#include "db/writer_state.h"
+
+namespace varifocal::db {
+
+using sqlite::Database;
+using sqlite::Statement;
+using sqlite::Transaction;
+
+namespace {
+
+constexpr char kFindState[] = "SELECT state FROM jobs WHERE job_id = ?";
+constexpr char kUpdateState[] =
+    "UPDATE jobs SET state = ?, error = ?, start_us = coalesce(start_us, max(?, create_us)),"
+    " end_us = max(?, coalesce(start_us, create_us)) WHERE job_id = ?";
+constexpr char kRunBegin[] = "SELECT max(?, start_us) FROM jobs WHERE job_id = ?";
+constexpr char kCountStart[] =
+    "INSERT INTO job_starts (job_id, unended_count) VALUES (?, 1)"
+    " ON CONFLICT (job_id) DO UPDATE SET unended_count = unended_count + 1";
+constexpr char kFailAfterStarts[] =
+    "UPDATE jobs SET state = 'failed', end_us = max(?, coalesce(start_us, create_us)), error = 'the job stopped the "
+    "daemon ' || ? || ' times before a"
+    " sample was recorded; `varifocal resume jobs/' || job_id || '` starts it again'"
+    " WHERE state = 'running' AND job_id IN (SELECT job_id FROM job_starts WHERE unended_count >= ?)";
+constexpr char kForgetStartsOfEnded[] =
+    "DELETE FROM job_starts WHERE job_id IN (SELECT job_id FROM jobs WHERE state IN ('failed', 'cancelled'))";
+constexpr char kRequeueRunning[] = "UPDATE jobs SET state = 'queued' WHERE state = 'running'";
+constexpr char kFinishCancelling[] =
+    "UPDATE jobs SET state = 'cancelled', end_us = max(?, coalesce(start_us, create_us)) WHERE state = 'cancelling'";
+constexpr char kNextQueued[] = "SELECT min(job_id) FROM jobs WHERE state = 'queued'";
+
+constexpr char kAllowMixing[] = "INSERT OR IGNORE INTO mixed_jobs (job_id) VALUES (?)";
+constexpr char kForbidMixing[] = "DELETE FROM mixed_jobs WHERE job_id = ?";
+constexpr char kIsMixingAllowed[] = "SELECT count(*) FROM mixed_jobs WHERE job_id = ?";
+
+constexpr char kRememberModel[] =
+    "INSERT INTO called_models (name, directory, load_us) VALUES (?, ?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET directory = excluded.directory, load_us = excluded.load_us";
+constexpr char kForgetModel[] = "DELETE FROM called_models WHERE name = ?";
+constexpr char kCalledModels[] = "SELECT name, directory FROM called_models ORDER BY name";
+
+// The steps a job may take; everything else is refused.
+bool IsAllowed(JobState from, JobState to) {
+  switch (to) {
+    case JobState::kRunning:
+      return from == JobState::kQueued;
+    case JobState::kSucceeded:
+    case JobState::kFailed:
+    case JobState::kCancelling:
+      return from == JobState::kRunning;
+    case JobState::kCancelled:
+      return from == JobState::kQueued || from == JobState::kRunning || from == JobState::kCancelling;
+    case JobState::kQueued:
+      return from == JobState::kRunning || IsSettled(from);
+  }
+  return false;
+}
+
+}  // namespace
+
+// The wall clock may have been set since the run began.
+int64_t Writer::EndOfRun(int64_t job_id, int64_t now_us) {
+  const auto run = state_->runs.find(job_id);
+  if (run == state_->runs.end()) return now_us;
+  const int64_t end_us = run->second.wall_us + state_->clock.MonotonicMicros() - run->second.monotonic_us;
+  state_->runs.erase(run);
+  return end_us;
+}
+
+// Inside of a transaction.
+absl::Status Writer::Step(int64_t job_id, JobState state, const std::string& error) {
+  Database& database = *state_->database;
+  {
+    ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindState));
+    ASSIGN_OR_RETURN(bool is_known, find.BindAll(job_id).Step());
+    if (!is_known) return absl::NotFoundError(absl::StrCat("no job ", job_id));
+    ASSIGN_OR_RETURN(JobState from, ParseJobState(find.Text(0)));
+    if (!IsAllowed(from, state)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", job_id, " is ", JobStateName(from), " and cannot become ", JobStateName(state)));
+    }
+  }
+  const int64_t now_us = state_->clock.WallMicros();
+  std::optional<std::string> kept_error;
+  if (state == JobState::kFailed) kept_error = error;
+  std::optional<int64_t> start_us, end_us;
+  if (state == JobState::kRunning) start_us = now_us;
+  if (IsSettled(state)) end_us = EndOfRun(job_id, now_us);
+  RETURN_IF_ERROR(database.Run(kUpdateState, JobStateName(state), kept_error, start_us, end_us, job_id));
+  if (state == JobState::kRunning) {
+    ASSIGN_OR_RETURN(const std::optional<int64_t> begin_us, database.QueryInt(kRunBegin, now_us, job_id));
+    state_->runs[job_id] = {begin_us.value_or(now_us), state_->clock.MonotonicMicros()};
+  }
+  return database.Run(state == JobState::kRunning ? kCountStart : kForgetStarts, job_id);
+}
+
+absl::Status Writer::SetJobState(int64_t job_id, JobState state, const std::string& error) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
+  RETURN_IF_ERROR(Step(job_id, state, error));
+  return state_->Commit(transaction);
+}
+
+absl::Status Writer::ResumeJob(int64_t job_id, bool allow_mixed) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
+  RETURN_IF_ERROR(Step(job_id, JobState::kQueued, ""));
+  RETURN_IF_ERROR(state_->database->Run(allow_mixed ? kAllowMixing : kForbidMixing, job_id));
+  return state_->Commit(transaction);
+}
+
+absl::StatusOr<bool> Writer::IsMixingAllowed(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> count, state_->database->QueryInt(kIsMixingAllowed, job_id));
+  return count.value_or(0) > 0;
+}
+
+absl::Status Writer::RememberModel(const CalledModel& model) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
+  RETURN_IF_ERROR(state_->database->Run(kRememberModel, model.name, model.directory, state_->clock.WallMicros()));
+  return state_->Commit(transaction);
+}
+
+absl::Status Writer::ForgetModel(const std::string& name) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
+  RETURN_IF_ERROR(state_->database->Run(kForgetModel, name));
+  return state_->Commit(transaction);
+}
+
+absl::StatusOr<std::vector<CalledModel>> Writer::CalledModels() {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kCalledModels));
+  std::vector<CalledModel> models;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, statement.Step());
+    if (!row) return models;
+    models.push_back({statement.Text(0), statement.Text(1)});
+  }
+}
+
+absl::Status Writer::RecoverInterruptedJobs() {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
+  RETURN_IF_ERROR(database.Run(kFailAfterStarts, state_->clock.WallMicros(), kUnendedStartsMax, kUnendedStartsMax));
+  RETURN_IF_ERROR(database.Run(kRequeueRunning));
+  RETURN_IF_ERROR(database.Run(kFinishCancelling, state_->clock.WallMicros()));
+  RETURN_IF_ERROR(database.Run(kForgetStartsOfEnded));
+  return state_->Commit(transaction);
+}
+
+absl::StatusOr<std::optional<int64_t>> Writer::NextQueuedJob() {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  return state_->database->QueryInt(kNextQueued);
+}
+
+}  // namespace varifocal::db

@@ -1,0 +1,55 @@
+// What a Writer holds. For the writer's own files.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "db/file_watch.h"
+#include "db/sqlite/database.h"
+#include "db/writer.h"
+#include "db/writer_lock.h"
+
+namespace varifocal::db {
+
+// The first sample of a job, and every orderly end of a run.
+inline constexpr char kForgetStarts[] = "DELETE FROM job_starts WHERE job_id = ?";
+
+struct Writer::State {
+  State(WriterLock lock, std::unique_ptr<sqlite::Database> database, const Clock& clock)
+      : lock(std::move(lock)),
+        database(std::move(database)),
+        held(this->database->path()),
+        files(this->database->path()),
+        clock(clock) {}
+
+  absl::Status CheckFiles() const {
+    RETURN_IF_ERROR(files.Check());
+    return lock.Check();
+  }
+  absl::StatusOr<sqlite::Transaction> Begin() {
+    RETURN_IF_ERROR(CheckFiles());
+    return sqlite::Transaction::Begin(*database, sqlite::Transaction::Kind::kWrite);
+  }
+  absl::Status Commit(sqlite::Transaction& transaction) {
+    RETURN_IF_ERROR(transaction.Commit());
+    return CheckFiles();
+  }
+
+  WriterLock lock;  // given up last
+  std::unique_ptr<sqlite::Database> database;
+  const HeldFile held;
+  const FileWatch files;
+  const Clock& clock;
+  std::mutex mutex;
+  struct Moment {
+    int64_t wall_us;
+    int64_t monotonic_us;
+  };
+  std::map<int64_t, Moment> runs;  // of jobs that this process set running, when that began
+};
+
+}  // namespace varifocal::db

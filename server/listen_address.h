@@ -1,0 +1,67 @@
+// Where a daemon listens, and who may be let in there.
+//
+//   HOST:PORT     HOST an address or a name, IPv6 in brackets; port 0 takes a free one
+//   unix:PATH     a Unix socket of mode 0600: the kernel lets no other user in
+//
+// Errors:  INVALID_ARGUMENT (BAD_LISTEN_ADDRESS, REMOTE_LISTEN_ADDRESS), FAILED_PRECONDITION (ADDRESS_IN_USE, or
+//          CANNOT_LISTEN with the reason that the system gives; gRPC itself says only that it cannot).
+// Threads: any; a claim is made and given up by one.
+#pragma once
+
+#include <sys/un.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace varifocal {
+
+struct ListenAddress {
+  std::string socket_path;  // of "unix:PATH"; empty: the next two
+  std::string host;         // without brackets
+  int port = 0;
+
+  bool is_unix() const { return !socket_path.empty(); }
+};
+
+absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& address);
+absl::StatusOr<sockaddr_un> SocketAddress(const std::string& path);  // BAD_LISTEN_ADDRESS for a path that is too long
+
+// What keeps those who reach an address from being this process's user.
+struct ListenProtection {
+  bool has_tls = false;         // --tls-cert, --tls-key
+  bool knows_callers = false;   // --token-file, --tls-client-ca
+  bool has_file_roots = false;  // --model-root, --data-root
+};
+
+// An address that others than this machine's users reach needs all of `protection`. Then tries to bind it.
+absl::Status CheckListenAddress(const std::string& address, const ListenProtection& protection);
+
+// The path of a Unix socket, held by this process alone: a lock on PATH.lock, which stays beside the socket. A socket that
+// nobody answers at, as a killed daemon leaves it, is removed; one that is answered, or a file that is no socket of this
+// user, is refused.
+class UnixSocketClaim {
+ public:
+  static absl::StatusOr<std::unique_ptr<UnixSocketClaim>> Take(const std::string& socket_path);
+  ~UnixSocketClaim();
+  UnixSocketClaim(const UnixSocketClaim&) = delete;
+
+ private:
+  explicit UnixSocketClaim(int lock) : lock_(lock) {}
+  const int lock_;
+};
+
+// While it lives, files and sockets that this process makes are for its user alone (umask, so for all threads).
+class PrivateFilesScope {
+ public:
+  PrivateFilesScope();
+  ~PrivateFilesScope();
+  PrivateFilesScope(const PrivateFilesScope&) = delete;
+
+ private:
+  const unsigned old_;
+};
+
+}  // namespace varifocal

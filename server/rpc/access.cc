@@ -1,0 +1,110 @@
+#include "server/rpc/access.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/files.h"
+#include "base/reason.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+
+namespace varifocal {
+namespace {
+
+constexpr FileKind kTokenFile = {"a file of tokens", 1 << 20};
+
+constexpr MethodRole kMethods[] = {
+    {"/grpc.health.v1.Health/Check", Role::kAnyone},
+    {"/grpc.health.v1.Health/Watch", Role::kAnyone},
+    {"/varifocal.v1.Evaluation/CancelJob", Role::kSubmitter},
+    {"/varifocal.v1.Evaluation/GetJob", Role::kViewer},
+    {"/varifocal.v1.Evaluation/ListJobs", Role::kViewer},
+    {"/varifocal.v1.Evaluation/ListSuites", Role::kViewer},
+    {"/varifocal.v1.Evaluation/ListTasks", Role::kViewer},
+    {"/varifocal.v1.Evaluation/ResumeJob", Role::kSubmitter},
+    {"/varifocal.v1.Evaluation/SubmitJob", Role::kSubmitter},
+    {"/varifocal.v1.Evaluation/WatchJob", Role::kViewer},
+    {"/varifocal.v1.Inference/ComputeLogLikelihoods", Role::kSubmitter},
+    {"/varifocal.v1.Inference/Detokenize", Role::kSubmitter},
+    {"/varifocal.v1.Inference/Generate", Role::kSubmitter},
+    {"/varifocal.v1.Inference/GetModel", Role::kViewer},
+    {"/varifocal.v1.Inference/ListModels", Role::kViewer},
+    {"/varifocal.v1.Inference/LoadModel", Role::kAdmin},
+    {"/varifocal.v1.Inference/Tokenize", Role::kSubmitter},
+    {"/varifocal.v1.Inference/UnloadModel", Role::kAdmin},
+};
+
+absl::StatusOr<Role> ParseRole(absl::string_view name) {
+  if (name == "viewer") return Role::kViewer;
+  if (name == "submitter") return Role::kSubmitter;
+  if (name == "admin") return Role::kAdmin;
+  return absl::InvalidArgumentError(absl::StrCat("the role \"", name, "\" is not viewer, submitter or admin"));
+}
+
+absl::Status AtLine(int number, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("line ", number, ": ", what));
+}
+
+}  // namespace
+
+absl::Span<const MethodRole> MethodRoles() { return kMethods; }
+
+Role LeastRole(absl::string_view method) {
+  for (const MethodRole& row : kMethods) {
+    if (method == row.method) return row.least;
+  }
+  return Role::kAdmin;
+}
+
+absl::StatusOr<std::shared_ptr<const Tokens>> Tokens::Read(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path, kTokenFile);
+  if (!text.ok()) return WithReason(text.status(), ErrorReason::kBadCredentials);
+  absl::StatusOr<std::shared_ptr<const Tokens>> tokens = Parse(*text);
+  if (!tokens.ok()) return WithReason(Annotate(tokens.status(), path), ErrorReason::kBadCredentials);
+  return tokens;
+}
+
+absl::StatusOr<std::shared_ptr<const Tokens>> Tokens::Parse(absl::string_view text) {
+  auto tokens = std::make_shared<Tokens>();
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = line.substr(0, line.find('#'));
+    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    if (words.empty()) continue;
+    if (words.size() != 3) return AtLine(number, absl::StrCat("has ", words.size(), " words, not ROLE SHA256 NAME"));
+    const absl::StatusOr<Role> role = ParseRole(words[0]);
+    if (!role.ok()) return AtLine(number, role.status().message());
+    // The word is not told: somebody may have written the token itself.
+    if (!IsSha256Hex(words[1])) return AtLine(number, "the second word is not a SHA-256 of 64 hexadecimal digits");
+    if (!tokens->holders_.emplace(words[1], Holder{*role, words[2]}).second) {
+      return AtLine(number, "the SHA-256 stands in an earlier line too");
+    }
+  }
+  if (tokens->holders_.empty()) return absl::InvalidArgumentError("has no token, so nobody could call");
+  return std::shared_ptr<const Tokens>(std::move(tokens));
+}
+
+const Tokens::Holder* Tokens::Find(absl::string_view authorization) const {
+  if (!absl::ConsumePrefix(&authorization, "Bearer ")) return nullptr;
+  // Digests are compared, so how long a comparison takes tells nothing of a token.
+  const auto holder = holders_.find(Sha256Hex(authorization));
+  return holder == holders_.end() ? nullptr : &holder->second;
+}
+
+absl::Status Tokens::Authorize(absl::string_view method, absl::string_view authorization) const {
+  const Role least = LeastRole(method);
+  if (least == Role::kAnyone) return absl::OkStatus();
+  const Holder* const holder = Find(authorization);
+  if (holder == nullptr) {
+    return absl::UnauthenticatedError("the call has no token that this daemon knows; name its file with --token-file");
+  }
+  if (holder->role >= least) return absl::OkStatus();
+  return absl::PermissionDeniedError("the token's role does not allow this call");
+}
+
+}  // namespace varifocal

@@ -1,0 +1,55 @@
+// Who may call what: a role for each token, a least role for each method.
+//
+// A file of tokens has a line for each: the role, the SHA-256 of the token in hexadecimal, and a name for the log, apart by
+// blanks; # begins a comment. So the file tells nobody a token.
+//
+//   viewer     looks at models and jobs
+//   submitter  also submits, cancels and resumes jobs, and lets models compute
+//   admin      also loads and unloads models, and whatever is not in the table
+//
+// A call carries "authorization: Bearer TOKEN". It is refused before its request is read.
+//
+// Errors:  UNAUTHENTICATED without a known token, PERMISSION_DENIED with one of a lower role: both say nothing of the
+//          request. Of files: INVALID_ARGUMENT (BAD_CREDENTIALS) with the line.
+// Threads: a Tokens is immutable.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace varifocal {
+
+enum class Role { kAnyone, kViewer, kSubmitter, kAdmin };  // each may do what those before it may
+
+struct MethodRole {
+  const char* method;  // "/varifocal.v1.Inference/LoadModel"
+  Role least;
+};
+absl::Span<const MethodRole> MethodRoles();
+Role LeastRole(absl::string_view method);  // kAdmin for a method that is not in the table
+
+class Tokens {
+ public:
+  struct Holder {
+    Role role = Role::kAnyone;
+    std::string name;
+  };
+
+  static absl::StatusOr<std::shared_ptr<const Tokens>> Read(const std::string& path);
+  static absl::StatusOr<std::shared_ptr<const Tokens>> Parse(absl::string_view text);
+
+  // The holder of the token in the value of an authorization field; null when there is none.
+  const Holder* Find(absl::string_view authorization) const;
+  absl::Status Authorize(absl::string_view method, absl::string_view authorization) const;
+
+ private:
+  std::map<std::string, Holder, std::less<>> holders_;  // by the token's SHA-256
+};
+
+}  // namespace varifocal

@@ -1,0 +1,111 @@
+// Who may call what: the whole matrix of methods and roles, and files of tokens that are refused.
+#include "server/rpc/access.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/sha256.h"
+#include "varifocal/v1/evaluation.grpc.pb.h"
+#include "varifocal/v1/inference.grpc.pb.h"
+
+namespace varifocal {
+namespace {
+
+using testing::HasSubstr;
+
+std::set<std::string> MethodsOfServices() {
+  std::set<std::string> methods;
+  for (const auto* service : {v1::GenerateRequest::descriptor()->file()->service(0),
+                              v1::SubmitJobRequest::descriptor()->file()->service(0)}) {
+    for (int i = 0; i < service->method_count(); ++i) {
+      methods.insert(absl::StrCat("/", service->full_name(), "/", service->method(i)->name()));
+    }
+  }
+  return methods;
+}
+
+std::string Line(const char* role, const std::string& token) {
+  return absl::StrCat(role, " ", Sha256Hex(token), " name-of-", token, "\n");
+}
+
+TEST(AccessTest, EveryMethodHasARow) {
+  std::set<std::string> listed;
+  for (const MethodRole& row : MethodRoles()) {
+    EXPECT_TRUE(listed.insert(row.method).second) << row.method;
+    const bool is_health = std::string(row.method).rfind("/grpc.health.v1.", 0) == 0;
+    EXPECT_EQ(row.least == Role::kAnyone, is_health) << row.method;
+  }
+  for (const std::string& method : MethodsOfServices()) EXPECT_EQ(listed.count(method), 1u) << method;
+  EXPECT_EQ(listed.size(), MethodsOfServices().size() + 2);
+}
+
+// Who changes nothing may look, who computes may submit, who loads may do all; stated here again, from the verbs.
+TEST(AccessTest, MethodsTimesRolesTimesCredentials) {
+  const auto tokens = Tokens::Parse(Line("viewer", "v") + Line("submitter", "s") + Line("admin", "a"));
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  std::set<std::string> methods = MethodsOfServices();
+  for (const char* other :
+       {"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "/varifocal.v1.Inference/New", ""}) {
+    methods.insert(other);
+  }
+  const std::set<std::string> looks = {"ListModels", "GetModel",   "GetJob",   "ListJobs",
+                                       "WatchJob",   "ListSuites", "ListTasks"};
+  const std::set<std::string> computes = {"Tokenize",  "Detokenize", "Generate", "ComputeLogLikelihoods",
+                                          "SubmitJob", "CancelJob",  "ResumeJob"};
+  int allowed_count = 0;
+  for (const std::string& method : methods) {
+    const std::string name = method.substr(method.rfind('/') + 1);
+    const bool is_health = method.rfind("/grpc.health", 0) == 0;
+    const int least = is_health ? 0 : looks.count(name) > 0 ? 1 : computes.count(name) > 0 ? 2 : 3;
+    const std::map<std::string, int> credentials = {
+        {"", 0},         {"Bearer ", 0},  {"Bearer x", 0},  {"v", 0},
+        {"Basic v", 0},  {"bearer v", 0}, {"Bearer  v", 0}, {"Bearer v ", 0},
+        {"Bearer v", 1}, {"Bearer s", 2}, {"Bearer a", 3},  {absl::StrCat("Bearer ", Sha256Hex("a")), 0}};
+    for (const auto& [credential, role] : credentials) {
+      const absl::Status status = (*tokens)->Authorize(method, credential);
+      const absl::StatusCode wanted = role >= least ? absl::StatusCode::kOk
+                                      : role == 0   ? absl::StatusCode::kUnauthenticated
+                                                    : absl::StatusCode::kPermissionDenied;
+      EXPECT_EQ(status.code(), wanted) << method << " with \"" << credential << "\": " << status;
+      allowed_count += status.ok();
+    }
+  }
+  EXPECT_EQ(allowed_count, 2 * 12 + 7 * 3 + 7 * 2 + 5 * 1);
+}
+
+TEST(AccessTest, ATokenHasItsName) {
+  const auto tokens = *Tokens::Parse(
+      absl::StrCat("# people\n\n  ", Line("admin", "a"), "viewer\t", Sha256Hex("v"), "\tanna # left\r\n"));
+  ASSERT_NE(tokens->Find("Bearer a"), nullptr);
+  EXPECT_EQ(tokens->Find("Bearer a")->name, "name-of-a");
+  EXPECT_EQ(tokens->Find("Bearer v")->name, "anna");
+  EXPECT_EQ(tokens->Find("Bearer w"), nullptr);
+}
+
+TEST(AccessTest, BadFilesOfTokensAreRefused) {
+  const std::string hash = Sha256Hex("t");
+  const std::pair<std::string, const char*> cases[] = {
+      {"", "has no token"},
+      {"# nobody\n", "has no token"},
+      {absl::StrCat("root ", hash, " x"), "line 1: the role \"root\" is not viewer, submitter or admin"},
+      {absl::StrCat("\nadmin ", hash), "line 2: has 2 words, not ROLE SHA256 NAME"},
+      {"admin my-secret-token x", "line 1: the second word is not a SHA-256"},
+      {absl::StrCat("admin ", hash, " x\nviewer ", hash, " y"), "line 2: the SHA-256 stands in an earlier line too"},
+  };
+  for (const auto& [text, message] : cases) {
+    const absl::Status status = Tokens::Parse(text).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+    EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("my-secret"))) << "a token is not repeated";
+  }
+  EXPECT_EQ(Tokens::Read("/nonexistent").status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace varifocal

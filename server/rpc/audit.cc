@@ -1,0 +1,32 @@
+#include "server/rpc/audit.h"
+
+#include "base/exceptions.h"
+#include "base/log.h"
+
+namespace varifocal {
+
+std::string Audit::NameOf(const grpc::CallbackServerContext& context) const {
+  if (tokens_ == nullptr) return "none";
+  const auto field = context.client_metadata().find("authorization");
+  if (field == context.client_metadata().end()) return "none";
+  const Tokens::Holder* holder = tokens_->Find(absl::string_view(field->second.data(), field->second.size()));
+  return holder == nullptr ? "none" : holder->name;
+}
+
+std::function<absl::Status()> Audit::Record(const grpc::CallbackServerContext* context, const char* call,
+                                            std::function<std::string()> resource,
+                                            std::function<absl::Status()> body) const {
+  return [this, context, call, resource = std::move(resource), body = std::move(body)] {
+    constexpr size_t kResourceBytesMax = 256;  // a caller chooses it
+    const absl::Status status = CatchExceptions("answering the call", body);
+    Log(LogLevel::kInfo, "change",
+        {{"call", call},
+         {"peer", context->peer()},
+         {"token", NameOf(*context)},
+         {"resource", resource().substr(0, kResourceBytesMax)},
+         {"status", absl::StatusCodeToString(status.code())}});
+    return status;
+  };
+}
+
+}  // namespace varifocal
