@@ -2,7 +2,7 @@
 # Checks beyond the tests: formatting, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
 #
 #   deploy/checks.sh [format] [package] [asan] [tsan] [cuda]    all five unless some are named
-#   deploy/checks.sh tidy                             clang-tidy on what has not passed yet, changed files first (after deploy/test.sh)
+#   deploy/checks.sh tidy                             clang-tidy on files that have not passed yet (after deploy/test.sh)
 #   deploy/checks.sh fuzz                             libFuzzer, a minute a target (clang and its runtime library)
 set -euo pipefail
 cd "$(dirname "$0")/.."
