@@ -23,7 +23,7 @@ class FakeClock : public Clock {
   explicit FakeClock(int64_t wall_us = 1'700'000'000'000'000) : wall_us_(wall_us) {}
   int64_t WallMicros() const override { return wall_us_; }
   int64_t MonotonicMicros() const override { return monotonic_us_; }
-  void JumpWall(int64_t us) { wall_us_ += us; }  // as when somebody sets the clock
+  void JumpWall(int64_t us) { wall_us_ += us; }  // as when the clock is set
   void Advance(int64_t us) {
     wall_us_ += us;
     monotonic_us_ += us;

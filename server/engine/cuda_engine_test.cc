@@ -186,7 +186,7 @@ TEST(CudaEngineTest, FocusHasTheSameBitsInChunksInCompanyAndOnACachedPrefix) {
       EXPECT_LT(*again->pairs_visible_share, 1) << golden;
       EXPECT_GE(*again->largest_group_share, 0.25) << golden;
     }
-    // What goes on from a page that is not full does so in a copy, with its groups.
+    // A continuation from a partial page uses a copy, with its groups.
     EngineRequest both{.token_ids = RandomIds("context", 150), .work = ScoreContinuationsWork{}};
     auto& continuations = std::get<ScoreContinuationsWork>(both.work).continuations;
     for (int i = 0; i < 2; ++i) continuations.push_back(RandomIds(absl::StrCat("c", i), 5 + i));

@@ -75,10 +75,10 @@ std::vector<Case> Cases() {
       {"newer version",
        [](const std::string& path) {
          MakeDatabase(path);
-         Sql(path, "UPDATE schema_version SET version = 7, compatible_version = 6");
+         Sql(path, "UPDATE schema_version SET version = 8, compatible_version = 7");
        },
        Code::kFailedPrecondition, Code::kFailedPrecondition,
-       "schema version 7, usable from version 6 on, and this program knows version 5"},
+       "schema version 8, usable from version 7 on, and this program knows version 6"},
       {"newer but compatible",
        [](const std::string& path) {
          MakeDatabase(path);
