@@ -36,10 +36,15 @@ struct Uses {
 };
 
 struct Confinement {
+  ~Confinement() {
+    for (const Uses* uses : {&model, &data}) {
+      for (const Root& root : uses->roots) close(root.fd);
+    }
+  }
   Uses model, data;
 };
 
-// Never deleted while set: a reader may be using it.
+// Replaced by tests alone, while no file is opened.
 std::atomic<const Confinement*> confinement{nullptr};
 
 // Absolute, without "." and "..". What is opened is still resolved step by step from a root, so a ".." that would have
@@ -104,11 +109,11 @@ absl::Status ConfineFiles(const FileRoots& roots) {
   RETURN_IF_ERROR(AddRoots(roots.data_roots, &made->data));
   for (const std::string& own : roots.own_model_directories) made->model.own_directories.push_back(Normal(own));
   for (const std::string& own : roots.own_data_directories) made->data.own_directories.push_back(Normal(own));
-  confinement = made.release();
+  delete confinement.exchange(made.release());
   return absl::OkStatus();
 }
 
-void UnconfineFilesForTesting() { confinement = nullptr; }
+void UnconfineFilesForTesting() { delete confinement.exchange(nullptr); }
 
 absl::StatusOr<int> OpenConfined(const std::string& path, FileUse use, int flags) {
   const auto opened = [&](int fd) -> absl::StatusOr<int> {
