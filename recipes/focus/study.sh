@@ -29,7 +29,8 @@ fi
 if [ "$part" != small ]; then
   run smollm2-frozen --top-k 1 2 3 4 8 --controls
   run smollm2-constant-gate
+  run smollm2-untrained --top-k 2
   # Measurements without training, before the first step.
-  "$python" -m focus windows focus/configs/smollm2-constant-gate.toml --out "$runs/smollm2-untrained" --cache "$runs/ids" \
+  "$python" -m focus windows focus/configs/smollm2-constant-gate.toml --out "$runs/smollm2-constant-untrained" --cache "$runs/ids" \
     --csv "$results/smollm2-constant-factors.csv" --factors 0.5 0.7 0.85
 fi
