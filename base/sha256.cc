@@ -53,7 +53,7 @@ std::string ToHex(const Sha256Digest& digest) {
 }
 
 bool IsSha256Hex(absl::string_view text) {
-  return text.size() == 64 && text.find_first_not_of(kHexDigits) == text.npos;
+  return text.size() == 64 && text.find_first_not_of(kHexDigits) == absl::string_view::npos;
 }
 
 }  // namespace varifocal

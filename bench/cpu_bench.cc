@@ -86,8 +86,8 @@ class CpuBench : public BenchRunner {
 
   void PlanAttention(DType dtype) {
     for (const int tokens : options_.lengths) {
-      for (const auto& [dim, heads, kv_heads] :
-           {std::tuple{64, 8, 4}, {80, 8, 4}, {96, 8, 4}, {128, 4, 2}, {256, 4, 1}}) {
+      for (const auto& each : {std::tuple{64, 8, 4}, {80, 8, 4}, {96, 8, 4}, {128, 4, 2}, {256, 4, 1}}) {
+        const int dim = std::get<0>(each), heads = std::get<1>(each), kv_heads = std::get<2>(each);
         if (tokens > 8192 && (dim == 80 || dim == 96)) continue;
         const kernels::AttentionShape shape = {dim, heads, kv_heads, tokens};
         const double flops = 2.0 * dim * heads * tokens * (tokens + 1.0);
@@ -112,7 +112,8 @@ class CpuBench : public BenchRunner {
   }
 
   void PlanDecodeAttention(DType dtype) {
-    for (const auto& [dim, heads, kv_heads] : {std::tuple{64, 8, 4}, {128, 4, 2}}) {
+    for (const auto& each : {std::tuple{64, 8, 4}, {128, 4, 2}}) {
+      const int dim = std::get<0>(each), heads = std::get<1>(each), kv_heads = std::get<2>(each);
       const kernels::AttentionShape shape = {dim, heads, kv_heads, Length(16384)};
       Plan(0.5, [=, this, section = section_] {
         kernels::AttentionBench bench(isa_[dtype == DType::kBF16], dtype, options_.threads, shape);
@@ -303,24 +304,25 @@ int Usage(const std::string& why) {
 
 int Main(int argc, char** argv) {
   BenchOptions options;
-  const std::pair<const char*, std::function<bool(std::string)>> kFlags[] = {
-      {"--python=", [&](std::string value) { return !(options.python = value).empty(); }},
-      {"--llama-cpp=", [&](std::string value) { return !(options.llama_cpp = value).empty(); }},
-      {"--out=", [&](std::string value) { return !(options.out = value).empty(); }},
-      {"--cpu-isa=", [&](std::string value) { return !(options.isa = value).empty(); }},
-      {"--only=", [&](std::string value) { return !(options.only = absl::StrSplit(value, ',')).empty(); }},
+  const std::pair<const char*, std::function<bool(const std::string&)>> kFlags[] = {
+      {"--python=", [&](const std::string& value) { return !(options.python = value).empty(); }},
+      {"--llama-cpp=", [&](const std::string& value) { return !(options.llama_cpp = value).empty(); }},
+      {"--out=", [&](const std::string& value) { return !(options.out = value).empty(); }},
+      {"--cpu-isa=", [&](const std::string& value) { return !(options.isa = value).empty(); }},
+      {"--only=", [&](const std::string& value) { return !(options.only = absl::StrSplit(value, ',')).empty(); }},
       {"--formats=",
-       [&](std::string value) {
+       [&](const std::string& value) {
          options.formats = absl::StrSplit(value, ',');
          return std::all_of(options.formats.begin(), options.formats.end(),
                             [](const std::string& format) { return format == "f32" || format == "bf16"; });
        }},
-      {"--model=", [&](std::string value) { return !options.models.emplace_back(value).empty(); }},
+      {"--model=", [&](const std::string& value) { return !options.models.emplace_back(value).empty(); }},
       {"--threads=",
-       [&](std::string value) { return absl::SimpleAtoi(value, &options.threads) && options.threads >= 1; }},
-      {"--rounds=", [&](std::string value) { return absl::SimpleAtoi(value, &options.rounds) && options.rounds >= 1; }},
+       [&](const std::string& value) { return absl::SimpleAtoi(value, &options.threads) && options.threads >= 1; }},
+      {"--rounds=",
+       [&](const std::string& value) { return absl::SimpleAtoi(value, &options.rounds) && options.rounds >= 1; }},
       {"--lengths=",
-       [&](std::string value) {
+       [&](const std::string& value) {
          options.lengths.clear();
          for (const absl::string_view length : absl::StrSplit(value, ',')) {
            if (!absl::SimpleAtoi(length, &options.lengths.emplace_back())) return false;

@@ -125,7 +125,7 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const ModelFlag
   }
   ASSIGN_OR_RETURN(EmbeddedOptions options, flags.engine.Options());
   options.models.push_back({"model", flags.model});
-  ASSIGN_OR_RETURN(session->server_, EmbeddedServer::Start(std::move(options)));
+  ASSIGN_OR_RETURN(session->server_, EmbeddedServer::Start(options));
   session->daemon_ = std::make_unique<Daemon>(session->server_->channel());
   session->model_ = "models/model";
   return session;

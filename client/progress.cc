@@ -1,6 +1,7 @@
 #include "client/progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ostream>
 #include <utility>
 
@@ -34,7 +35,7 @@ std::string Progress::Line(const State& state, bool bar) const {
     absl::StrAppend(&line, WithThousands(state.done_count));
   }
   if (state.tokens_per_second > 0) {
-    absl::StrAppend(&line, "  ", WithThousands(static_cast<int64_t>(state.tokens_per_second + 0.5)), " tokens/s");
+    absl::StrAppend(&line, "  ", WithThousands(std::llround(state.tokens_per_second)), " tokens/s");
   }
   double remaining = state.remaining_seconds;
   const int64_t ours = state.done_count - std::max<int64_t>(first_done_count_, 0);

@@ -18,8 +18,6 @@
 namespace varifocal::client {
 namespace {
 
-using testing::HasSubstr;
-
 struct Block {
   std::string language, text;
 };

@@ -109,12 +109,14 @@ std::string DrawStackedBars(const StackedFigure& figure) {
       "</title>\n<style>", kStyle, "</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n",
       Text("title", kMargin, 24, "start", figure.title), Text("", kMargin, 42, "start", figure.y_label));
   for (size_t i = 0; i < figure.panels.size(); ++i) {
-    out += DrawPanel(figure, figure.panels[i], axis, kMargin + kPanelWidth * static_cast<double>(i % columns),
-                     kTop + kPanelHeight * static_cast<double>(i / columns));
+    const size_t column = i % columns, row = i / columns;
+    out += DrawPanel(figure, figure.panels[i], axis, kMargin + kPanelWidth * static_cast<double>(column),
+                     kTop + kPanelHeight * static_cast<double>(row));
   }
   for (size_t i = 0; i < figure.classes.size(); ++i) {
     const double x = kMargin + kLegendWidth * static_cast<double>(i % in_a_row);
-    const double y = legend_top + kLegendRow * static_cast<double>(i / in_a_row);
+    const size_t row = i / in_a_row;
+    const double y = legend_top + kLegendRow * static_cast<double>(row);
     absl::StrAppend(&out, "<rect class=\"c", i, "\" x=\"", Number(x), "\" y=\"", Number(y),
                     "\" width=\"11\" height=\"11\"/>\n", Text("", x + 16, y + 10, "start", figure.classes[i]));
   }
