@@ -183,7 +183,9 @@ TEST_F(ReportTest, AVariantOfAnotherJobStandsBesideTheBaseline) {
     expected["candidate"] = "jobs/2/sharp";
     expected["candidate_job"] = 2;
     expected["imported"] = "candidate";
-    expected["labels"] = expected["labels"].get<std::string>().empty() ? "imported" : expected["labels"].get<std::string>() + " imported";
+    expected["labels"] = expected["labels"].get<std::string>().empty()
+                             ? "imported"
+                             : expected["labels"].get<std::string>() + " imported";
     EXPECT_EQ(found, expected);
   }
   EXPECT_EQ(rows("baseline", {"1/sharp", "1/soft", "2/sharp"}).size(), 3u * 15);
