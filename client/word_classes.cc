@@ -65,7 +65,7 @@ std::string Plain(const std::string& text) {
                                     {"\u2026", "."}});
 }
 
-// Where in the text a token stands.
+// Position of a token in the text.
 struct Place {
   char before = ' ';  // the last byte before it
   bool begins_sentence = true;

@@ -94,7 +94,7 @@ void CopyGroups(std::span<const int32_t> pages, int annotation_offset,
                 const std::function<const char*(int32_t page)>& annotations, std::span<uint32_t> groups) {
   VF_CHECK(groups.size() <= pages.size() * kPageTokens, "the pages hold the tokens");
   for (size_t begin = 0; begin < groups.size(); begin += kPageTokens) {
-    const char* from = annotations(pages[begin / kPageTokens]) + static_cast<size_t>(annotation_offset) * kPageTokens;
+    const char* from = annotations(pages[begin / kPageTokens]) + GroupAnnotationOffsetsOf(annotation_offset).groups;
     const size_t count = std::min<size_t>(kPageTokens, groups.size() - begin);
     std::memcpy(&groups[begin], from, count * sizeof(uint32_t));
   }

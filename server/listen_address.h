@@ -39,9 +39,9 @@ struct ListenProtection {
 // An address that others than this machine's users reach needs all of `protection`. Then tries to bind it.
 absl::Status CheckListenAddress(const std::string& address, const ListenProtection& protection);
 
-// The path of a Unix socket, held by this process alone: a lock on PATH.lock, which stays beside the socket. A socket that
-// nobody answers at, as a killed daemon leaves it, is removed; one that is answered, or a file that is no socket of this
-// user, is refused.
+// Exclusive ownership of a Unix socket's path: a lock on PATH.lock, which is kept beside the socket. The stale socket of
+// a killed daemon, which refuses connections, is removed; one that accepts them, or a file that is not a socket of this
+// user, is an error.
 class UnixSocketClaim {
  public:
   static absl::StatusOr<std::unique_ptr<UnixSocketClaim>> Take(const std::string& socket_path);

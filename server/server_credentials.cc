@@ -40,7 +40,7 @@ class TokenCheck final : public grpc::AuthMetadataProcessor {
 
  private:
   static absl::string_view Value(const InputMetadata& metadata, const char* key) {
-    // Of a field that stands twice neither is right.
+    // A duplicate field is rejected.
     if (metadata.count(key) != 1) return "";
     const grpc::string_ref& value = metadata.find(key)->second;
     return absl::string_view(value.data(), value.size());

@@ -1,4 +1,4 @@
-// What callers reach of a daemon that is not theirs: files, services, the database's files, and what is written down about
+// What callers reach of a daemon that is not theirs: files, services, the database's files, and what is logged about
 // their changes. Method: the real program with a shipped checkpoint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

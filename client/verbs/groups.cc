@@ -166,7 +166,7 @@ class Groups : public Command {
                                             absl::StrJoin(known, ", "), "."));
   }
 
-  // Each token as it stands in a text: a decoder may drop the space before the first word, so there is one before it.
+  // The text of each token; a decoder may drop the space before the first word, so each is decoded after another token.
   absl::StatusOr<std::vector<std::string>> TextsOf(TextCoder& coder, const std::vector<int32_t>& window) {
     const int32_t first = window.front();
     ASSIGN_OR_RETURN(const std::string alone, coder.Decode({first}, /*keep_special_tokens=*/true));
@@ -313,9 +313,9 @@ constinit const Verb kGroupsVerb = {
         "most\n"
         "frequent word class (determiner, pronoun, preposition, conjunction, auxiliary, number, name, punctuation, "
         "piece\n"
-        "of a word, other), by lists of the closed classes of English. One class is always the most frequent, so "
-        "beside it\n"
-        "stands the purity of the same groups with classes shuffled over the tokens. A token with k groups counts in "
+        "of a word, other), by lists of the closed classes of English. One class is always the most frequent; "
+        "the control\n"
+        "is the purity of the same groups with classes shuffled over the tokens. A token with k groups counts in "
         "each.\n"
         "JSON and CSV have a row for each layer and group; svg is a picture of the same, a file of its own.\n"
         "Layers with a sliding window of their own are left out.",

@@ -1,9 +1,9 @@
 // Decode attention of one query row and one KV group over one split of keys.
 //
 // Scores have keys in lanes and values have head dims in lanes, so both read the page in place. Where a mask by groups
-// leaves few visible keys in a page, these are listed and read as rows. row_max is the whole part of the largest score so
-// far, updated between blocks; values are summed in four chains by word (a key, or a pair of bf16 keys) modulo 4. Splits
-// are fixed ranges of absolute positions and are merged in order, so bits depend on the row alone. "per" is
+// leaves few visible keys in a page, these are listed and read as rows. row_max is the whole part of the largest score
+// so far, updated between blocks; values are summed in four chains by word (a key, or a pair of bf16 keys) modulo 4.
+// Splits are fixed ranges of absolute positions and are merged in order, so bits depend on the row alone. "per" is
 // KernelTable::elements_per_word.
 //
 // Shapes:  scratch has per head the scaled query [D], the chains [4][D], the sums, row_max and the weights of a
@@ -79,8 +79,8 @@ enum class ValueForm {
   kKeyRows,   // value_rows, one per key; in bf16 its number of each word is `odd`
 };
 
-// A block of up to 128 keys: K [128/16][D/per][16] or rows [D/per], V in one of three forms. Of keys [from, to) those are
-// visible that share a group with the row, or all where `groups` is null.
+// A block of up to 128 keys: K [128/16][D/per][16] or rows [D/per], V in one of three forms. Of keys [from, to) those
+// are visible that share a group with the row, or all where `groups` is null.
 struct DecodeBlock {
   const float* keys = nullptr;
   const float* const* key_rows = nullptr;  // to a whole tile
@@ -91,8 +91,8 @@ struct DecodeBlock {
   const uint32_t* groups = nullptr;
 };
 
-// chains[word % 4][D] += weights[word] * values of the word, over the words with keys [block.from, block.to). Words before
-// them have weight zero; words after them are not read: they may contain data of another sequence.
+// chains[word % 4][D] += weights[word] * values of the word, over the words with keys [block.from, block.to). Words
+// before them have weight zero; words after them are not read: they may contain data of another sequence.
 template <typename S, ValueForm kForm>
 inline void AddValues(const DecodeBlock& block, int dim, const float* weights, float* chains) {
   constexpr bool kRows = kForm == ValueForm::kWordRows;

@@ -8,7 +8,7 @@
 // axis, the even one in the lower half. "per" is KernelTable::elements_per_word.
 //
 // Shapes:  a KV page of one KV head is one contiguous tile, K [128/16][D/per][16] and then V [D/16][128/per][16],
-//          D rounded up to 16; where keys are collected by group, K is [128][D/per].
+//          D rounded up to 16; where keys are collected by group, K is [128][D/per] and V [128/per][D].
 //          a weight is panels [N/64][K/per][64], its last panel filled with zeros.
 // Threads: functions write only through their arguments and `scratch`.
 #pragma once
@@ -155,11 +155,10 @@ struct DecodeSplit {
   float* partials = nullptr;           // [heads, PaddedDim(D) + 2]: sums of p v; then row_max; then the sum of p
 };
 
-// Per head the scaled query, four chains, row_max and the sums; the weights of a page; a page of keys and values where
-// they are collected.
+// Per head the scaled query, four chains, row_max, the sums and the weights of a block; then a page of transposed keys.
 inline size_t DecodeScratchFloats(int head_dim, int head_count) {
   const size_t dim = PaddedDim(head_dim);
-  return head_count * (5 * dim + 2 * kTile + kPageTokens) + PageFloats(head_dim);
+  return head_count * (5 * dim + 2 * kTile + kPageTokens) + kPageTokens * dim;
 }
 
 enum class Epilogue { kStore, kResidual, kGated };

@@ -1,7 +1,7 @@
 // Focus routing (docs/focus.md): S of every row, Sinkhorn's b where it is computed, the groups of every token.
 //
 // All of it is float64 up to S and b, which are rounded once. Sums have one order: a thread's stride, a warp's
-// butterfly, the warps in turn. It depends on the width, and for b on the number of rows, never on what stands beside.
+// butterfly, the warps in turn. It depends on the width, and for b on the number of rows, never on other rows.
 
 #include <math.h>
 

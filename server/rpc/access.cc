@@ -79,19 +79,19 @@ absl::StatusOr<std::shared_ptr<const Tokens>> Tokens::Parse(absl::string_view te
     if (words.size() != 3) return AtLine(number, absl::StrCat("has ", words.size(), " words, not ROLE SHA256 NAME"));
     const absl::StatusOr<Role> role = ParseRole(words[0]);
     if (!role.ok()) return AtLine(number, role.status().message());
-    // The word is not told: somebody may have written the token itself.
+    // The message does not quote the word: it may be the token itself.
     if (!IsSha256Hex(words[1])) return AtLine(number, "the second word is not a SHA-256 of 64 hexadecimal digits");
     if (!tokens->holders_.emplace(words[1], Holder{*role, words[2]}).second) {
-      return AtLine(number, "the SHA-256 stands in an earlier line too");
+      return AtLine(number, "duplicate SHA-256");
     }
   }
-  if (tokens->holders_.empty()) return absl::InvalidArgumentError("has no token, so nobody could call");
+  if (tokens->holders_.empty()) return absl::InvalidArgumentError("has no token: every call would be refused");
   return std::shared_ptr<const Tokens>(std::move(tokens));
 }
 
 const Tokens::Holder* Tokens::Find(absl::string_view authorization) const {
   if (!absl::ConsumePrefix(&authorization, "Bearer ")) return nullptr;
-  // Digests are compared, so how long a comparison takes tells nothing of a token.
+  // Digests are compared, so timing reveals nothing about a token.
   const auto holder = holders_.find(Sha256Hex(authorization));
   return holder == holders_.end() ? nullptr : &holder->second;
 }

@@ -1,7 +1,7 @@
 // Who may call what: a role for each token, a least role for each method.
 //
-// A file of tokens has a line for each: the role, the SHA-256 of the token in hexadecimal, and a name for the log, apart by
-// blanks; # begins a comment. So the file tells nobody a token.
+// A token file has one line per token: the role, the SHA-256 of the token in hexadecimal, and a name for the log,
+// separated by blanks; # begins a comment. It does not contain the tokens.
 //
 //   viewer     looks at models and jobs
 //   submitter  also submits, cancels and resumes jobs, and lets models compute

@@ -96,7 +96,7 @@ TEST(AccessTest, BadFilesOfTokensAreRefused) {
       {absl::StrCat("root ", hash, " x"), "line 1: the role \"root\" is not viewer, submitter or admin"},
       {absl::StrCat("\nadmin ", hash), "line 2: has 2 words, not ROLE SHA256 NAME"},
       {"admin my-secret-token x", "line 1: the second word is not a SHA-256"},
-      {absl::StrCat("admin ", hash, " x\nviewer ", hash, " y"), "line 2: the SHA-256 stands in an earlier line too"},
+      {absl::StrCat("admin ", hash, " x\nviewer ", hash, " y"), "line 2: duplicate SHA-256"},
   };
   for (const auto& [text, message] : cases) {
     const absl::Status status = Tokens::Parse(text).status();
