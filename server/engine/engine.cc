@@ -470,20 +470,4 @@ absl::StatusOr<EngineResult> Engine::Run(EngineRequest request) {
   return WaitFor([&](EngineCallbacks callbacks) { return Start(std::move(request), std::move(callbacks)); });
 }
 
-absl::string_view EngineFinishReasonName(EngineFinishReason reason) {
-  switch (reason) {
-    case EngineFinishReason::kNone:
-      return "";
-    case EngineFinishReason::kEos:
-      return "eos";
-    case EngineFinishReason::kLength:
-      return "length";
-    case EngineFinishReason::kStop:
-      return "stop";
-    case EngineFinishReason::kCancelled:
-      return "cancelled";
-  }
-  return "";
-}
-
 }  // namespace varifocal

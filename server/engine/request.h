@@ -46,8 +46,6 @@ struct EngineRequest {
 };
 
 enum class EngineFinishReason { kNone, kEos, kLength, kStop, kCancelled };
-absl::string_view EngineFinishReasonName(
-    EngineFinishReason reason);  // "eos", "length", "stop", "cancelled"; "" for kNone
 
 struct EngineContinuationScore {
   double log_likelihood = 0;  // sum over the continuation's tokens

@@ -19,6 +19,13 @@
 namespace varifocal {
 namespace {
 
+struct WeightFormat {
+  const char* name;
+  const char* file_names;  // expected files, for the error message
+  bool (*present)(const std::string& directory);
+  absl::StatusOr<std::unique_ptr<WeightSource>> (*open)(const std::string& directory);
+};
+
 constexpr WeightFormat kFormats[] = {
     {"safetensors", "model.safetensors or model.safetensors.index.json", HasSafetensors, OpenSafetensors},
 };
@@ -116,8 +123,6 @@ Sha256Digest FromHex(const std::string& hex) {
 }
 
 }  // namespace
-
-absl::Span<const WeightFormat> WeightFormats() { return kFormats; }
 
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& directory) {
   std::string looked_for;

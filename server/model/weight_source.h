@@ -61,13 +61,6 @@ class WeightSource {
   std::vector<std::unique_ptr<WeightFile>> files_;
 };
 
-struct WeightFormat {
-  const char* name;
-  const char* file_names;  // expected files, for the error message
-  bool (*present)(const std::string& directory);
-  absl::StatusOr<std::unique_ptr<WeightSource>> (*open)(const std::string& directory);
-};
-absl::Span<const WeightFormat> WeightFormats();
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& directory);
 
 using TensorDigests = std::map<std::string, Sha256Digest, std::less<>>;  // SHA-256 of every tensor's bytes
