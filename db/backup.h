@@ -1,8 +1,8 @@
-// A copy of a database as it is, beside it, before a migration changes it.
+// Copies a database to a file beside it before a migration changes it.
 //
-// Errors:  RESOURCE_EXHAUSTED (no room), PERMISSION_DENIED and the like, with the copy's path; no half of a copy is left.
-// Threads: as the connection, outside of a transaction.
-// Cost:    reads the database and writes as much.
+// Errors:  RESOURCE_EXHAUSTED (disk full), PERMISSION_DENIED etc., with the copy's path; a partial copy is removed.
+// Threads: as the connection, outside a transaction.
+// Cost:    reads the whole database and writes it once.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace varifocal::db {
 
-// Writes PATH.version-N.backup (or, where that is taken, PATH.version-N.2.backup, ..), mode 0600, and tells its path.
+// Writes PATH.version-N.backup (PATH.version-N.2.backup, .. if that exists), mode 0600, and returns its path.
 absl::StatusOr<std::string> BackUp(sqlite::Database& database, int64_t version);
 
 }  // namespace varifocal::db

@@ -1,5 +1,5 @@
-// How long do rows take: one durable sample (sample, generation, two scores, one fsync), and reading a job of 3 tasks x
-// 3 lengths x 500 samples for the report.
+// Benchmarks one durable sample (sample, generation, two scores, one fsync) and reading a job of 3 tasks x 3 lengths x
+// 500 samples for the report.
 #include <cstdlib>
 #include <filesystem>
 #include <string>

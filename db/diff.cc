@@ -12,7 +12,7 @@
 namespace varifocal::db {
 namespace {
 
-// The key comes first; everything is in the order, so that repeated keys pair up the same way on both sides.
+// The key comes first; all columns are in the ORDER BY, so that repeated keys pair up the same way on both sides.
 constexpr char kSelectContent[] =
     "SELECT data_seed, variant, task, context_length, sample_index, metric, question_id, cluster, token_ids_sha256, "
     "gold,"
@@ -26,7 +26,7 @@ constexpr const char* kColumns[] = {"data_seed",     "variant",     "task",    "
 constexpr int kKeyCount = 6;
 constexpr int kValueColumn = 16;
 
-// One side: its rows in order, one at a time.
+// A cursor over the sorted rows of one database.
 class Side {
  public:
   static absl::StatusOr<Side> Open(const std::string& path) {
@@ -63,7 +63,7 @@ class Side {
   int64_t row_count_ = 0;
 };
 
-// Less, equal or greater, as the ORDER BY sees two keys.
+// Compares two keys in the collation of the ORDER BY.
 int CompareKeys(const sqlite::Statement& a, const sqlite::Statement& b) {
   for (int column = 0; column < kKeyCount; ++column) {
     const bool is_number = column == 0 || column == 3 || column == 4;

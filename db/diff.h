@@ -1,8 +1,8 @@
 // Bit-for-bit comparison of what two databases contain: `varifocal diff A.db B.db`.
 //
 // Rows of v_content are paired by (data_seed, variant, task, context_length, sample_index, metric); where jobs repeat a
-// key, rows are paired in sorted order. Doubles are compared by their bits. Ids, times, executions and timings play no
-// part, nor do the names of suites.
+// key, rows are paired in sorted order. Doubles are compared by their bits. Ids, times, executions, timings and suite
+// names are ignored.
 //
 // Cost: one pass over both sorted views; memory for one row of each side and the differences kept.
 #pragma once
@@ -19,7 +19,7 @@ struct ContentDifference {
   std::string variant, task, metric;
   int64_t data_seed = 0, context_length = 0, sample_index = 0;
   std::string column;  // the first column that differs; "" when the row is on one side only
-  std::string a, b;    // its values as text; "(no row)" for the side that lacks the row
+  std::string a, b;    // its values as text; "(no row)" where the row is missing
 };
 
 struct ContentDiff {

@@ -1,7 +1,7 @@
-// Whether the files of an open database are still the ones at its path.
+// Checks that the files of an open database are still the ones at its path.
 //
-// SQLite goes on writing into a file that was deleted, moved away or replaced, and reports success: what it stores then
-// is in no file that anybody can open. So the writer compares device and inode of the open files with the path.
+// SQLite keeps writing into a file that was deleted, moved or replaced, and reports success, although the data can no
+// longer be opened. So the writer compares device and inode of the open files with those at the path.
 //
 // Errors:  DATA_LOSS naming the file and what happened to it.
 // Threads: any; Check reads nothing that changes. Cost: two stat calls.
@@ -16,9 +16,10 @@
 
 namespace varifocal::db {
 
-// While one of these lives, IsHeld says that this process has the file open for writing. It must then not be opened and
-// closed beside SQLite: closing any descriptor of a file drops all POSIX locks that the process has on it, SQLite's
-// among them, and the next foreign connection that closes takes itself for the last one and deletes the write-ahead log.
+// While an instance exists, IsHeld returns true: this process has the file open for writing. It must then not be opened
+// and closed outside SQLite: closing any descriptor of a file drops all POSIX locks of the process on it, including
+// SQLite's, and the next connection of another process that closes believes to be the last and deletes the write-ahead
+// log.
 class HeldFile {
  public:
   explicit HeldFile(const std::string& path);

@@ -1,5 +1,5 @@
-// Old files: a database of version 1 with rows in every table, as the first release wrote it, is read as it is, copied
-// before it is changed, and migrated without the loss of a row.
+// Migration: a version 1 database with rows in every table, as the first release wrote it, can be read unmigrated, is
+// copied before it is changed, and is migrated without losing a row.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -115,7 +115,7 @@ TEST_F(MigrationTest, AFileOfVersionOneKeepsItsRowsAndACopy) {
   ASSERT_THAT(before, testing::HasSubstr("too long"));
   {
     const auto reader = *Reader::Open(path_);
-    EXPECT_EQ(reader->Job(1)->answered_count, 1) << "readers take the old file as it is";
+    EXPECT_EQ(reader->Job(1)->answered_count, 1) << "readers accept the old file unmigrated";
     EXPECT_EQ(Version(path_), 1);
   }
   {
@@ -130,7 +130,7 @@ TEST_F(MigrationTest, AFileOfVersionOneKeepsItsRowsAndACopy) {
     auto database = *sqlite::Database::Open(path_, {.read_only = true});
     EXPECT_EQ(database->QueryInt("SELECT depth * 1000 FROM samples WHERE sample_id = 1")->value_or(0), 250);
     ASSERT_TRUE((*writer)->RecoverInterruptedJobs().ok());
-    EXPECT_EQ(**(*writer)->NextQueuedJob(), 2) << "what was running goes on";
+    EXPECT_EQ(**(*writer)->NextQueuedJob(), 2) << "a running job is queued again";
     EXPECT_TRUE((*writer)->AddExecution({}).ok());
   }
   ASSERT_EQ(Backups(), std::vector<std::string>{"r.db.version-1.backup"});
@@ -154,7 +154,7 @@ TEST_F(MigrationTest, AnEarlierCopyIsKept) {
 }
 
 TEST_F(MigrationTest, WithoutACopyNothingIsChanged) {
-  std::filesystem::create_directory(directory_.File("r.db.version-1.backup.part"));  // where the copy would be made
+  std::filesystem::create_directory(directory_.File("r.db.version-1.backup.part"));  // the directory of the copy
   testing_support::WriteFile(directory_.File("r.db.version-1.backup.part/x"), "x");
   const auto writer = Writer::Open(path_);
   ASSERT_FALSE(writer.ok());

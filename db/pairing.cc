@@ -19,11 +19,11 @@ constexpr int64_t kPageSize = 500;
 
 using CellKey = std::pair<std::string, int64_t>;  // task, context length
 
-// A sample and what was said to it, without the texts.
+// A sample and its outcome, without the texts.
 struct Asked {
   int64_t sample_index = 0;
   std::string question_id, cluster;
-  std::string question;  // all that makes it the same question, but for the prompt
+  std::string question;  // identity of the question, except for the prompt
   std::optional<std::string> prompt_sha256;
   std::optional<std::string> error;
   std::map<std::string, double> scores;
@@ -86,8 +86,7 @@ absl::StatusOr<Side> ReadSide(Reader& reader, const JobVariant& key) {
   return side;
 }
 
-// What a specification says of a task: its entry without what does not change a question. Null when it has no such
-// entry.
+// A task's entry in a specification, without the fields that do not affect its questions; null if there is none.
 Json TaskSettings(const JobRow& job, const std::string& task) {
   const absl::StatusOr<Json> spec = ParseJson(job.spec_json);
   if (!spec.ok() || !spec->is_object()) return nullptr;
@@ -109,7 +108,7 @@ bool HasSameSettings(const Side& baseline, const Side& candidate, const std::str
          baseline.job.data_seed == candidate.job.data_seed;
 }
 
-// Same questions of one cell, as indices into both lists, in the baseline's order. Equal ones are matched in turn.
+// Matching questions of one cell as indices into both lists, in the baseline's order. Equal ones are paired in order.
 std::vector<std::pair<size_t, size_t>> Match(const std::vector<Asked>& baseline, const std::vector<Asked>& candidate,
                                              bool by_prompt, bool has_same_settings) {
   std::vector<std::pair<size_t, size_t>> matched;
@@ -166,7 +165,7 @@ PairRow MakePair(const Side& baseline, const Side& candidate, const CellKey& cel
 absl::Status NothingInCommon(const Side& baseline, const Side& candidate, bool by_prompt) {
   return absl::NotFoundError(absl::StrCat(
       FullName(baseline.key), " and ", FullName(candidate.key), " were asked ", baseline.asked_count, " and ",
-      candidate.asked_count, " questions, and not one is the same ",
+      candidate.asked_count, " questions, and none is the same ",
       by_prompt
           ? "(task, context length, question, gold answers and token_ids_sha256 of the prompt)"
           : "(with two tokenizers: task, context length, question, gold answers, and the task's settings, data hash "
@@ -203,7 +202,7 @@ std::vector<int64_t> JobsOf(const std::vector<JobWithVariants>& jobs, const std:
   return ids;
 }
 
-// The newest of `jobs` in which `name` was asked something that `anchor` was asked.
+// The newest of `jobs` in which `name` and `anchor` have a question in common.
 absl::StatusOr<int64_t> PartnerJob(Reader& reader, const JobVariant& anchor, const std::string& name,
                                    const std::vector<int64_t>& jobs) {
   for (const int64_t job_id : jobs) {
@@ -211,10 +210,10 @@ absl::StatusOr<int64_t> PartnerJob(Reader& reader, const JobVariant& anchor, con
     if (pairs.ok() && !pairs->pairs.empty()) return job_id;
     if (!pairs.ok() && !absl::IsNotFound(pairs.status())) return pairs.status();
   }
-  return absl::NotFoundError(absl::StrCat(
-      FullName(anchor), " and ", name, " are in different jobs and were asked no question in common (", name,
-      " is in jobs ", absl::StrJoin(jobs, ", "), "); ask both the same suite, or name the jobs, such as ", jobs.front(),
-      "/", name, ", to be told what differs"));
+  return absl::NotFoundError(
+      absl::StrCat(FullName(anchor), " and ", name, " are in different jobs and have no question in common (", name,
+                   " is in jobs ", absl::StrJoin(jobs, ", "), "); ask both the same suite, or name the jobs, such as ",
+                   jobs.front(), "/", name, ", to see what differs"));
 }
 
 }  // namespace
@@ -311,7 +310,7 @@ absl::StatusOr<CrossPairs> PairAcrossJobs(Reader& reader, const JobVariant& base
     cell.baseline_left_out_count = static_cast<int64_t>(b_asked.size()) - cell.paired_count;
     cell.candidate_left_out_count = static_cast<int64_t>(c_asked.size()) - cell.paired_count;
     if (b.planned.count(key) > 0 && c.planned.count(key) > 0) {
-      // What neither side was asked otherwise may still be paired.
+      // Questions that neither side has under another prompt may still be paired.
       cell.planned_count =
           std::max(cell.paired_count, std::min(b.planned.at(key), c.planned.at(key)) -
                                           std::min(cell.baseline_left_out_count, cell.candidate_left_out_count));

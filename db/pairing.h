@@ -1,14 +1,14 @@
-// Variants of different jobs side by side: which variant a name means, and which of their questions are the same.
+// Pairs variants of different jobs: resolves variant names to jobs and matches equal questions.
 //
 // Two samples of different jobs are one question when task, context length, question id, gold answers, continuations
 // and answer length agree, and then
 //   - with one tokenizer: their prompts have the same token ids (token_ids_sha256);
-//   - with two tokenizers, or where a side could make no prompt (it failed): they have the same sample index, and both
+//   - with two tokenizers, or where a prompt could not be built on one side: they have the same sample index, and both
 //     jobs give the task the same settings and data (its entry in the specification, the data's hash included and its
 //     path not) and the same data seed.
-// Everything else is left out and counted. Within one job none of this is needed: see v_pairs.
+// Everything else is left out and counted. Pairs within one job come from v_pairs.
 //
-// Errors: those of Reader; NOT_FOUND when both sides have samples and not one question is the same.
+// Errors: those of Reader; NOT_FOUND when both sides have samples but no question in common.
 // Cost:   reads every sample of both variants.
 #pragma once
 
@@ -34,12 +34,12 @@ struct JobVariant {
 // "focal", "3/focal", "jobs/3/focal".
 JobVariant ParseJobVariant(absl::string_view text);
 
-// "focal" in the job at hand, "jobs/3/focal" in another one.
+// "focal" within the current job, "jobs/3/focal" in another one.
 std::string JobVariantLabel(const JobVariant& variant, int64_t job_id_at_hand);
 
-// Gives every variant its job. With `job_id`, that of those that name none. Otherwise the newest job that has them all;
-// if there is none, the newest job of the one that the fewest jobs have, and for each other one the newest job that was
-// asked a same question. NOT_FOUND says what there is and how to name it.
+// Assigns a job to every variant that names none: `job_id` if given, else the newest job that has them all; if there is
+// none, the newest job of the variant that the fewest jobs have, and for each other one the newest job with a question
+// in common. NOT_FOUND lists the candidates and how to name them.
 absl::StatusOr<std::vector<JobVariant>> FindJobVariants(Reader& reader, std::optional<int64_t> job_id,
                                                         std::vector<JobVariant> variants);
 
@@ -50,19 +50,19 @@ bool IsImported(const VariantRecord& variant);
 struct PairedCell {
   std::string task;
   int64_t context_length = 0;
-  int64_t planned_count = 0;  // pairs that there are or may still come
+  int64_t planned_count = 0;  // existing pairs and those that may still follow
   int64_t paired_count = 0;
-  int64_t baseline_left_out_count = 0;  // asked there and not (yet, or not so) of the other
+  int64_t baseline_left_out_count = 0;  // questions of this side without a counterpart (yet) on the other
   int64_t candidate_left_out_count = 0;
 };
 
 struct CrossPairs {
-  std::vector<TaskMetricRecord> metrics;  // that both jobs define alike; the baseline's order
+  std::vector<TaskMetricRecord> metrics;  // metrics defined equally by both jobs, in the baseline's order
   std::vector<PairRow> pairs;             // ordered as Reader::Pairs orders them; variants by their labels
   std::vector<PairedCell> cells;
   std::map<std::tuple<std::string, int64_t, int64_t>, int64_t> baseline_index;  // by task, length, candidate's index
   bool tokenizers_differ = false;
-  std::vector<std::string> tasks_with_other_settings;  // paired all the same, by their prompts
+  std::vector<std::string> tasks_with_other_settings;  // paired nevertheless, by their prompts
 };
 
 absl::StatusOr<CrossPairs> PairAcrossJobs(Reader& reader, const JobVariant& baseline, const JobVariant& candidate);

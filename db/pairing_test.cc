@@ -1,6 +1,6 @@
-// Variants of two jobs against each other. Method: the same answers once in one job and once in two, whose comparisons
-// must be equal in every number; then one thing at a time is made to differ (prompts, golds, rows, settings, metrics,
-// tokenizers), with the pairs that are left counted by hand.
+// Pairing across jobs. Method: the same answers once in one job and once in two, whose comparisons must be equal in
+// every number; then one aspect at a time is changed (prompts, golds, rows, settings, metrics, tokenizers), with the
+// remaining pairs counted by hand.
 #include "db/pairing.h"
 
 #include <functional>
@@ -37,7 +37,7 @@ class PairingTest : public ::testing::Test {
     reader_ = *Reader::Open(directory_.File("a.db"));
   }
 
-  // Baseline is right on even questions, every other variant on three of four; `change` may do as it likes with either.
+  // Baseline is right on even questions, every other variant on three of four; `change` may modify job and outcomes.
   int64_t Add(
       NewJob job, const std::string& spec = kSpec, const Change& change = [](Outcome&) {}) {
     job.spec_json = spec;
@@ -142,7 +142,7 @@ TEST_F(PairingTest, NothingEqualIsOneSentence) {
   });
   const absl::Status status = PairAcrossJobs(*reader_, {a, "baseline"}, {b, "other"}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(status.message(), HasSubstr("jobs/1/baseline and jobs/2/other were asked 4 and 3 questions, and not one "
+  EXPECT_THAT(status.message(), HasSubstr("jobs/1/baseline and jobs/2/other were asked 4 and 3 questions, and none "
                                           "is the same"));
   EXPECT_THAT(status.message(), HasSubstr("ask both the same suite"));
   EXPECT_EQ(PairAcrossJobs(*reader_, {a, "baseline"}, {b, "baseline"}).status().code(), absl::StatusCode::kNotFound);
@@ -171,7 +171,7 @@ TEST_F(PairingTest, OtherSettingsWithTheSamePromptsAreToldAndWithinTheSameSpecif
   EXPECT_THAT(Pairs(a, Add(Job("other", 4), kSameSpecElsewhere)).tasks_with_other_settings, ElementsAre());
 }
 
-// A prompt that could not be made has no hash. It failed, and a failure must not fall out of the comparison.
+// A prompt that could not be built has no hash. The sample failed, and a failure must not drop out of the comparison.
 TEST_F(PairingTest, ASampleWithoutAPromptIsAFailedPair) {
   const Change too_long = [](Outcome& outcome) {
     if (outcome.sample.sample_index > 1) return;
@@ -221,11 +221,10 @@ TEST_F(PairingTest, NamesFindTheirJobs) {
   Add(Job("other", 4));                                                            // 3
   EXPECT_EQ(find("baseline", "other"), "jobs/1/baseline jobs/3/other") << "job 2 has nothing in common with job 3";
   EXPECT_EQ(find("baseline", "3/other"), "jobs/1/baseline jobs/3/other");
-  EXPECT_EQ(find("jobs/2/baseline", "jobs/3/other"), "jobs/2/baseline jobs/3/other") << "as asked; to be told why not";
+  EXPECT_EQ(find("jobs/2/baseline", "jobs/3/other"), "jobs/2/baseline jobs/3/other") << "as asked; to see why not";
   EXPECT_EQ(find("baseline", "3/other", 1), "jobs/1/baseline jobs/3/other");
-  EXPECT_THAT(find("2/baseline", "other"),
-              HasSubstr("jobs/2/baseline and other are in different jobs and were asked no "
-                        "question in common (other is in jobs 3); ask both"));
+  EXPECT_THAT(find("2/baseline", "other"), HasSubstr("jobs/2/baseline and other are in different jobs and have no "
+                                                     "question in common (other is in jobs 3); ask both"));
   EXPECT_THAT(find("baseline", "fokal"),
               HasSubstr("no job has the variant fokal; the database's variants are baseline, "
                         "other"));

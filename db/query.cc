@@ -56,7 +56,7 @@ absl::Status RunQuery(const std::string& path, const std::string& sql, const Que
   RETURN_IF_ERROR(use.start(DistinctNames(statement)));
   while (true) {
     const absl::StatusOr<bool> is_there = statement.Step();
-    // A mistake that only shows in a row: an overflow, a text that is no JSON.
+    // Errors that occur only while stepping: an overflow, text that is not JSON.
     if (absl::IsInternal(is_there.status())) return absl::InvalidArgumentError(is_there.status().message());
     RETURN_IF_ERROR(is_there.status());
     if (!*is_there) return absl::OkStatus();

@@ -1,7 +1,7 @@
-// One SELECT of a user over a results database, row by row.
+// Runs one user-supplied SELECT on a results database, row by row.
 //
-// Errors:  those of opening a reader (db/reader.h); INVALID_ARGUMENT for a query that is not right, is several or would
-//          do more than read; and whatever `use` returns, which ends the query.
+// Errors:  those of opening a reader (db/reader.h); INVALID_ARGUMENT for an invalid query, several statements or
+//          anything but a read; an error returned by `use` ends the query and is returned.
 // Threads: any; each call has its own connection.
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace varifocal::db {
 
-// Column names are different from each other: where the query repeats one, later ones are "name:1", "name:2", ... Values
-// are null, integers, doubles and texts; bytes become the text of their SQL literal, X'00FF'.
+// Column names are unique: where the query repeats one, later ones are "name:1", "name:2", ... Values are null,
+// integers, doubles and text; a BLOB becomes the text of its SQL literal, X'00FF'.
 struct QueryRows {
-  std::function<absl::Status(const std::vector<std::string>& columns)> start;  // once, also without any row
+  std::function<absl::Status(const std::vector<std::string>& columns)> start;  // called once, even if there are no rows
   std::function<absl::Status(std::vector<Json> values)> add;
 };
 

@@ -1,5 +1,5 @@
-// One SELECT over a file: values of every type, names that repeat, and everything that is not a SELECT refused with the
-// file as it was.
+// One SELECT on a file: values of every type, repeated column names, and anything but a SELECT refused with the file
+// unchanged.
 #include "db/query.h"
 
 #include <string>

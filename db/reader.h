@@ -1,11 +1,11 @@
-// Read-only look at a results database; works while a writer is active.
+// Read-only access to a results database; works while a writer is active.
 //
 // Each call sees one consistent snapshot. Rows of the documented views come as structs with the view's columns in the
 // view's order (docs/formats.md, "The database"). Lists are paged by key, never by offset.
 //
 // Errors:  NOT_FOUND no such file, job, ...; FAILED_PRECONDITION empty file or newer version; INVALID_ARGUMENT not a
-//          database of ours; DATA_LOSS damaged; PERMISSION_DENIED unreadable.
-// Threads: any; calls are serialised inside. Open one per thread to read in parallel.
+//          Varifocal database; DATA_LOSS damaged; PERMISSION_DENIED unreadable.
+// Threads: any; calls are serialised by a mutex. Open one reader per thread to read in parallel.
 #pragma once
 
 #include <memory>
@@ -29,8 +29,8 @@ struct JobRow {
   std::string error;  // for failed jobs
   int64_t create_us = 0;
   std::optional<int64_t> start_us;  // first start
-  std::optional<int64_t> end_us;    // last settled
-  int64_t planned_count = 0;        // samples over all cells; the rest is derived from generations
+  std::optional<int64_t> end_us;    // last reached a final state
+  int64_t planned_count = 0;        // samples over all cells; the other counts are derived from generations
   int64_t answered_count = 0;
   int64_t failed_count = 0;
   bool is_mixed = false;  // answers of more than one (code version, backend, instruction set)
@@ -40,7 +40,7 @@ struct ExecutionRow {
   int64_t execution_id = 0;
   ExecutionRecord execution;
   int64_t start_us = 0;
-  int64_t generation_count = 0;  // of the job asked for
+  int64_t generation_count = 0;  // of the requested job
 };
 
 struct ScoreImportRow {  // without its values
@@ -87,13 +87,13 @@ struct ContentRow {  // v_content
   std::optional<double> value;
 };
 
-// What one variant answered in one cell, counted.
+// Counts of one variant's answers in one cell.
 struct AnswerCounts {
   std::string variant, task;
   int64_t context_length = 0;
   int64_t answered_count = 0;
-  int64_t failed_count = 0;        // none of these are answered, empty, cut or extrapolated
-  int64_t empty_count = 0;         // generated answers of nothing but white space
+  int64_t failed_count = 0;        // not included in the counts below
+  int64_t empty_count = 0;         // generated answers that are empty or white space
   int64_t cut_count = 0;           // ended by the limit on new tokens
   int64_t extrapolated_count = 0;  // prompt and answer longer than the model was trained with
 };
@@ -107,7 +107,7 @@ struct GroupSharesRow {
   std::optional<double> largest_group;
 };
 
-// Everything known of one answer, for a browser of samples and for provenance.
+// All stored fields of one answer, for browsing samples and for provenance.
 struct SampleDetail {
   int64_t generation_id = 0;  // key for paging; ascending
   int64_t job_id = 0;
@@ -138,25 +138,25 @@ class Reader {
   // Newest first; before_id is the last job_id of the previous page, 0 for the first page.
   absl::StatusOr<std::vector<JobRow>> Jobs(int64_t before_id = 0, int64_t limit = 100);
   absl::StatusOr<JobRow> Job(int64_t job_id);
-  // The newest job that has all these variants (any job when empty). NOT_FOUND names the variants that do exist.
+  // The newest job that has all these variants (any job when empty). NOT_FOUND lists the existing variants.
   absl::StatusOr<JobRow> LatestJob(const std::vector<std::string>& variants = {});
 
   absl::StatusOr<std::vector<VariantRecord>> Variants(int64_t job_id);
   absl::StatusOr<std::vector<TaskMetricRecord>> Metrics(int64_t job_id);  // by task, metric_index
   absl::StatusOr<std::vector<CellRow>> Cells(int64_t job_id);             // in running order
-  absl::StatusOr<std::vector<ExecutionRow>> Executions(int64_t job_id);   // those that have generations in the job
+  absl::StatusOr<std::vector<ExecutionRow>> Executions(int64_t job_id);   // those with generations in the job
 
-  absl::StatusOr<std::vector<ScoreImportRow>> ScoreImports(int64_t job_id);  // in the order they came
+  absl::StatusOr<std::vector<ScoreImportRow>> ScoreImports(int64_t job_id);  // in import order
 
   absl::StatusOr<std::vector<ScoresByLengthRow>> ScoresByLength(int64_t job_id);
   absl::StatusOr<std::vector<AnswerCounts>> CountAnswers(int64_t job_id);  // of cells with answers, in running order
-  // Of cells whose answers were made with learned groups, in running order; none in a file from before version 5.
+  // Of cells whose answers were computed with learned groups, in running order; empty in a file from before version 5.
   absl::StatusOr<std::vector<GroupSharesRow>> GroupShares(int64_t job_id);
   absl::StatusOr<std::vector<SampleRow>> SampleRows(int64_t job_id, const std::string& variant);
   absl::StatusOr<std::vector<PairRow>> Pairs(int64_t job_id, const std::string& baseline, const std::string& candidate);
   absl::StatusOr<std::vector<SampleDetail>> Samples(const SampleQuery& query);
 
-  // Two variants of a job were asked through different tokenizers: their pairs share the question, not the prompt.
+  // Two variants of a job use different tokenizers: their pairs share the question, not the prompt.
   absl::StatusOr<bool> TokenizersDiffer(int64_t job_id, const std::string& baseline, const std::string& candidate);
 
  private:

@@ -1,4 +1,4 @@
-// The reader and the views: numbers a person can check, while a writer holds the database, and diff bit for bit.
+// The reader and the views, with values verified by hand, while a writer has the database open; and diff bit for bit.
 // Method: a small job written with known scores; expected rows by hand.
 #include "db/reader.h"
 
@@ -55,7 +55,7 @@ TEST_F(ReaderTest, SharesOfLearnedGroupsAreMeansByCell) {
   };
   record(0, 0, std::nullopt, std::nullopt);  // the baseline has no groups
   record(1, 0, 0.25, 0.5);
-  record(1, 1, 0.75, std::nullopt);  // groups that always meet are not computed
+  record(1, 1, 0.75, std::nullopt);  // not computed where all groups attend to each other
   record(1, 2, std::nullopt, std::nullopt);
   const std::vector<GroupSharesRow> rows = *(*Reader::Open(path_))->GroupShares(job_id_);
   ASSERT_EQ(rows.size(), 1u);
@@ -75,7 +75,7 @@ TEST_F(ReaderTest, SharesOfLearnedGroupsAreMeansByCell) {
 
 TEST_F(ReaderTest, ViewsHoldWhatWasWritten) {
   NewJob job = FakeJob({.planned_count = 4});
-  job.metrics[1].worst_value.reset();  // token_f1 plays a metric without a worst value
+  job.metrics[1].worst_value.reset();  // token_f1 serves as a metric without a worst value
   Open("a.db", job);
   for (int64_t i = 0; i < 3; ++i) Record(0, i, i == 0 ? 0.0 : 1.0);  // baseline: 0 1 1, one sample to come
   Record(1, 0, 1.0);                                                 // focal: 1, failed, 1, 0
@@ -163,7 +163,7 @@ TEST_F(ReaderTest, VariantsWithOtherTokenizersPairByQuestion) {
   EXPECT_EQ(reader->Pairs(job_id_, "baseline", "focal")->size(), 4u);
 }
 
-// The order of writing, ids, times and executions play no part; one bit of one score does.
+// Write order, ids, times and executions are ignored; one bit of one score is not.
 TEST_F(ReaderTest, DiffSeesContentAndNothingElse) {
   const NewJob job = FakeJob({.tasks = {"recall", "icl"}, .lengths = {1024, 2048}, .planned_count = 6});
   Open("a.db", job);

@@ -1,4 +1,4 @@
-// What goes into the database: plain structs, one per table of db/migrations, without any logic.
+// Rows of the database as plain structs, one per table of db/migrations.
 //
 // Text named *_json is JSON with sorted keys (base/json.h). Times are microseconds since 1970-01-01 UTC, durations are
 // microseconds, hashes are 64 lower-case hexadecimal characters. An empty optional is an SQL NULL.
@@ -22,13 +22,13 @@ struct ExecutionRecord {
   std::string code_version;     // version and commit, e.g. "0.1.0+dd17e1e"
   std::string backend;          // "cpu", "cuda", "reference"
   std::string instruction_set;  // "avx2", "sm_90a", ...
-  std::string device;           // the processor or card by its name
+  std::string device;           // name of the processor or GPU
   std::string host;
   int64_t thread_count = 0;
-  std::string command_line;  // how the process was started
+  std::string command_line;  // command line of the process
 };
 
-// A checkpoint as it was loaded. Rows are shared by every variant and job that used the same one.
+// A loaded checkpoint. Rows are shared by all variants and jobs that use it.
 struct ModelRecord {
   std::string name;          // as served, e.g. "baseline"
   std::string architecture;  // "llama", ...
@@ -41,7 +41,7 @@ struct ModelRecord {
   std::optional<int64_t> trained_context_length;  // results beyond it are labelled extrapolated
 };
 
-// A model with a run-time setting: what is submitted, compared and drawn.
+// A model with run-time settings: the unit that is submitted, compared and plotted.
 struct VariantRecord {
   std::string name;  // "baseline", "focal@t=0.7"
   ModelRecord model;
@@ -67,7 +67,7 @@ struct CellRecord {
   int64_t planned_count = 0;  // sample indices 0 .. planned_count - 1
 };
 
-// A cell as it is stored, with what is done of it.
+// A stored cell with its progress.
 struct CellRow {
   int64_t cell_id = 0;
   int64_t job_id = 0;
@@ -76,14 +76,14 @@ struct CellRow {
   int64_t failed_count = 0;
 };
 
-// A model that a call loaded, for the next start of a daemon.
+// A model loaded by a call, to be loaded again at the next start.
 struct CalledModel {
   std::string name;
   std::string directory;  // absolute; "DIR@bf16" names the number format too
 };
 
 struct NewJob {
-  std::string suite;      // name of the suite or its path, for people
+  std::string suite;      // name of the suite or its path; informational
   std::string spec_json;  // canonical; its SHA-256 is computed here
   int64_t data_seed = 0;
   std::optional<std::string> request_id;  // same id and same body: the earlier job; same id, other body: an error
@@ -98,8 +98,8 @@ struct ScoreRecord {
   double value = 0;  // finite
 };
 
-// The question: the same for every variant with the same tokenizer. A sample that could not be made (it does not fit)
-// has no token_ids_sha256 and no prompt_token_count.
+// The question: the same for every variant with the same tokenizer. A sample whose prompt could not be built (it does
+// not fit) has no token_ids_sha256 and no prompt_token_count.
 struct SampleRecord {
   std::string task;
   int64_t context_length = 0;
@@ -114,17 +114,17 @@ struct SampleRecord {
   std::string gold_json;                          // array of strings
   std::optional<std::string> continuations_json;  // array of strings, for samples judged by log-likelihood
   std::optional<std::string> evidence_json;       // spans of the gold evidence
-  std::optional<std::string> truncation_json;  // what was cut and whether the evidence survived; none: nothing was cut
+  std::optional<std::string> truncation_json;  // what was cut and whether the evidence was kept; none: nothing was cut
   std::optional<std::string> excerpt;          // at most 4 KB around the evidence
   std::optional<std::string> prompt;           // whole, only with --keep-prompts
 };
 
-// What a variant said. Either error_code is empty and the generation counts, or it says why there is no answer and
-// there are no scores.
+// The answer of a variant. Either error_code is empty and the generation counts, or error_code is the reason for the
+// missing answer and there are no scores.
 struct GenerationRecord {
   std::string finish_reason;              // "eos", "length", "stop"; "scored" for log-likelihoods; "" when failed
   std::optional<std::string> answer_raw;  // as generated
-  std::optional<std::string> answer;      // as judged
+  std::optional<std::string> answer;      // as scored
   std::optional<std::string>
       log_likelihoods_json;  // one {"is_greedy", "log_likelihood", "token_count"} per continuation
   int64_t new_token_count = 0;
@@ -141,8 +141,8 @@ struct GenerationRecord {
   std::string error_message;
 };
 
-// Scores given elsewhere to answers that are stored already: one file's values of one metric for one variant. They are
-// from 0 (worst) to 1 (best), and the metric's name begins with kImportedPrefix.
+// Imported scores of stored answers: the values of one metric for one variant, from one file. Values are from 0 (worst)
+// to 1 (best), and the metric's name begins with kImportedPrefix.
 inline constexpr char kImportedPrefix[] = "imported/";
 
 struct ScoreImport {
@@ -152,7 +152,7 @@ struct ScoreImport {
   };
   std::string variant;
   std::string metric;
-  std::string source;  // for people: where the values were read
+  std::string source;  // informational: where the values were read
   std::string source_sha256;
   std::vector<Value> values;
 };

@@ -1,4 +1,4 @@
-// What a resumed job asks for, and when it may be resumed.
+// Which samples a resumed job runs, and whether it may be resumed.
 //
 // Threads: as the connection.
 #pragma once
@@ -13,8 +13,8 @@
 
 namespace varifocal::db {
 
-// Sample indices of a cell that have no answer, ascending: never recorded, or recorded as failed. This is the one rule of
-// which samples a job asks for, at its first start as at every later one.
+// Sample indices of a cell without an answer (never recorded, or recorded as failed), ascending. First start and resume
+// both use this rule.
 absl::StatusOr<std::vector<int64_t>> ReadSamplesToAsk(sqlite::Database& database, int64_t cell_id,
                                                       int64_t planned_count);
 

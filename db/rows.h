@@ -1,4 +1,4 @@
-// Reading what both the writer and the reader need, and the spelling of job states.
+// Queries shared by the writer and the reader, and the names of job states.
 //
 // Threads: as the connection.
 #pragma once

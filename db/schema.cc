@@ -68,7 +68,7 @@ absl::Status CheckFile(const std::string& path, bool may_create) {
     return ErrnoStatus(path, errno);
   }
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a file"));
-  if (HeldFile::IsHeld(info.st_dev, info.st_ino)) return absl::OkStatus();  // a writer of this process looked already
+  if (HeldFile::IsHeld(info.st_dev, info.st_ino)) return absl::OkStatus();  // a writer checked it
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return ErrnoStatus(path, errno);
   char head[sizeof(kMagic)] = {};

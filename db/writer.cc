@@ -134,8 +134,8 @@ std::optional<std::string> NullIfEmpty(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
 
-// The outcome must fit its cell: same task, length and tokenizer, and one finite score per metric, or none and an
-// error.
+// The outcome must match its cell: same task, length and tokenizer, and one finite score per metric, or an error and no
+// scores.
 absl::Status CheckOutcome(Database& database, const CellPlace& cell, const Outcome& outcome) {
   const SampleRecord& sample = outcome.sample;
   const std::string name =
@@ -175,7 +175,7 @@ absl::Status CheckOutcome(Database& database, const CellPlace& cell, const Outco
   return absl::OkStatus();
 }
 
-// The row of the question: found, completed (an earlier attempt had no prompt) or inserted.
+// Finds the row of the question, completes it (an earlier attempt had no prompt) or inserts it.
 absl::StatusOr<int64_t> SampleId(Database& database, int64_t job_id, const SampleRecord& sample) {
   ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindSample));
   ASSIGN_OR_RETURN(
@@ -208,8 +208,8 @@ absl::StatusOr<int64_t> SampleId(Database& database, int64_t job_id, const Sampl
   return sample_id;
 }
 
-// A new database is its user's alone: it holds prompts and answers. SQLite gives the files beside it the same mode.
-// Failures show when SQLite opens it.
+// A new database is readable by its owner only: it contains prompts and answers. SQLite creates the files beside it
+// with the same mode. Failures are reported when SQLite opens the file.
 void MakePrivateFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd >= 0) close(fd);
@@ -224,8 +224,8 @@ absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, co
   RETURN_IF_ERROR(CheckFile(path, /*may_create=*/true));
   ASSIGN_OR_RETURN(WriterLock lock, WriterLock::Take(path));
   if (CheckFile(path, /*may_create=*/false).ok()) {
-    // First without touching it: a file that is refused is left as it was. Only a rollback journal, which a process
-    // killed while it made the file leaves, has to be played back before anything can be read.
+    // Check before modifying: a refused file is left unchanged. Only a rollback journal, left by a process that was
+    // killed while creating the file, must be rolled back before anything can be read.
     const bool has_journal = access((path + "-journal").c_str(), F_OK) == 0;
     ASSIGN_OR_RETURN(std::unique_ptr<Database> look,
                      Database::Open(path, {.read_only = !has_journal, .keep_as_it_is = true}));

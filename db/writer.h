@@ -1,15 +1,15 @@
-// The one process that may change a results database.
+// Write access to a results database, for one process at a time.
 //
 // Opening takes an operating-system lock on `<path>.lock` for as long as the Writer lives, so a second writer is
-// refused with the holder's pid, and a killed one leaves nothing to clean up. A missing database is made, an older one
-// is migrated, after a copy of it was made beside it (db/backup.h). Everything that returns OK is durable: each call is
-// one transaction with synchronous=FULL.
+// refused with the holder's pid, and a killed one leaves nothing to clean up. A missing database is created, an older
+// one is backed up (db/backup.h) and migrated. Everything that returns OK is durable: each call is one transaction with
+// synchronous=FULL.
 //
-// Errors:  FAILED_PRECONDITION another writer holds the database, or it belongs to a newer version; INVALID_ARGUMENT it
-//          is not a database of ours; NOT_FOUND / PERMISSION_DENIED the path. A refused file is left as it was.
+// Errors:  FAILED_PRECONDITION another writer holds the database, or it has a newer version; INVALID_ARGUMENT not a
+//          Varifocal database; NOT_FOUND / PERMISSION_DENIED the path. A refused file is left unchanged.
 //          Of every call: UNAVAILABLE another process holds SQLite's lock; RESOURCE_EXHAUSTED the disk is full (see
 //          IsBlocked); DATA_LOSS the file is damaged, deleted or replaced.
-// Threads: any; calls are serialised inside.
+// Threads: any; calls are serialised by a mutex.
 // Cost:    one fsync per call.
 #pragma once
 
@@ -25,7 +25,7 @@
 
 namespace varifocal::db {
 
-// Starts of one job, in a row, that end with the death of the process before one sample is recorded.
+// Consecutive starts of one job that end with the death of the process before a sample is recorded.
 inline constexpr int kUnendedStartsMax = 3;
 
 struct AddedJob {
@@ -35,12 +35,12 @@ struct AddedJob {
 
 enum class RecordResult {
   kRecorded,
-  kReplacedFailure,  // an earlier failed attempt gave way
-  kAlreadyAnswered,  // an answer is there and stays; nothing was written
+  kReplacedFailure,  // replaced an earlier failed attempt
+  kAlreadyAnswered,  // an answer exists and is kept; nothing was written
 };
 
-// Whether the same call may succeed later, without anything done about the database itself: the disk is full or another
-// process holds SQLite's lock. Nothing of the call was stored.
+// Whether the same call may succeed later without a change to the database itself: the disk is full or another process
+// holds SQLite's lock. The call stored nothing.
 inline bool IsBlocked(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
 }
@@ -54,33 +54,35 @@ class Writer {
 
   absl::StatusOr<int64_t> AddExecution(const ExecutionRecord& execution);
 
-  // The job, its variants, metrics and cells, in state queued. INVALID_ARGUMENT when request_id came before with
-  // another body; a job of an earlier version, whose body_sha256 is its spec's, is the same when the spec is.
+  // Inserts the job, its variants, metrics and cells, in state queued. INVALID_ARGUMENT when request_id was used with
+  // another body; a job of an earlier version, whose body_sha256 is its spec's, is the same if the spec is.
   absl::StatusOr<AddedJob> AddJob(const NewJob& job);
-  // The job that this request_id and body made, if any.
+  // The job that was created with this request_id and body, if any.
   absl::StatusOr<std::optional<int64_t>> FindRequest(const std::string& request_id, const std::string& body_sha256);
 
-  // Moves a job; FAILED_PRECONDITION names both states when the step is not one of
+  // Changes the state of a job; FAILED_PRECONDITION names both states when the transition is not one of
   //   queued -> running, cancelled;  running -> queued, succeeded, failed, cancelling, cancelled;
   //   cancelling -> cancelled;
   //   succeeded, failed, cancelled -> queued (resume).
-  // start and end times follow from the step: no time is before an earlier one of the job, and a run that this process began
-  // has its true length, wherever the wall clock is set in between. `error` is kept for failed and cleared otherwise.
+  // Start and end times are set with the transition: no time is before an earlier one of the job, and a run started by
+  // this process has its true duration even if the wall clock is set meanwhile. `error` is kept for failed, else
+  // cleared.
   absl::Status SetJobState(int64_t job_id, JobState state, const std::string& error = "");
 
-  // A settled job is queued again, by the same step. Whether its answers may be mixed is kept with it until the next resume.
+  // Queues a finished job again. Whether its answers may be mixed is stored until the next resume.
   absl::Status ResumeJob(int64_t job_id, bool allow_mixed);
   absl::StatusOr<bool> IsMixingAllowed(int64_t job_id);
 
-  // Models that calls loaded. The same name again replaces the directory; forgetting an unknown name is fine.
+  // Models loaded by calls. The same name again replaces the directory; forgetting an unknown name is not an error.
   absl::Status RememberModel(const CalledModel& model);
   absl::Status ForgetModel(const std::string& name);
   absl::StatusOr<std::vector<CalledModel>> CalledModels();  // by name
 
-  // At start: what a killed process left running is queued again, what it was cancelling is cancelled. A job whose last
-  // kUnendedStartsMax starts all ended so, without one sample, becomes failed: it would stop this process as well.
+  // Recovery at start: a job that a killed process left running is queued again, one in cancelling is cancelled. A job
+  // whose last kUnendedStartsMax starts all ended that way without a sample becomes failed: it might kill this process
+  // too.
   absl::Status RecoverInterruptedJobs();
-  absl::StatusOr<std::optional<int64_t>> NextQueuedJob();  // the oldest one; none when nothing waits
+  absl::StatusOr<std::optional<int64_t>> NextQueuedJob();  // the oldest one; none when the queue is empty
 
   // Refuses (FAILED_PRECONDITION, naming both sides) to continue a job whose answers came from another code version,
   // backend or instruction set unless allow_mixed, and always when a variant's weights, tokenizer, attention or number
@@ -90,23 +92,23 @@ class Writer {
 
   absl::StatusOr<std::vector<CellRow>> Cells(int64_t job_id);
 
-  // Sample indices of a cell that a job still asks for (db/resume.h), ascending.
+  // Sample indices of a cell without an answer (db/resume.h), ascending.
   absl::StatusOr<std::vector<int64_t>> SamplesToAsk(int64_t cell_id);
 
-  // FAILED_PRECONDITION when the sample exists with another prompt (the task or the tokenizer changed under the job);
+  // FAILED_PRECONDITION when the sample exists with another prompt (the task or the tokenizer changed since);
   // INVALID_ARGUMENT when scores and metrics of the task do not match.
   absl::StatusOr<RecordResult> RecordSample(const Outcome& outcome);
 
-  // All of them or none. A value of the same metric and answer that was imported before gives way. INVALID_ARGUMENT
-  // when a value is not from 0 to 1, the metric's name has no mark, or an answer is not the variant's.
+  // All or nothing. Replaces an earlier imported value of the same metric and answer. INVALID_ARGUMENT when a value is
+  // not from 0 to 1, the metric's name lacks the prefix, or an answer is not the variant's.
   absl::Status ImportScores(int64_t job_id, const std::vector<ScoreImport>& imports);
 
-  // DATA_LOSS when the database file, its write-ahead log or its lock file was deleted, moved or replaced. Every change
-  // asks this before it begins and before it is acknowledged.
+  // DATA_LOSS when the database file, its write-ahead log or its lock file was deleted, moved or replaced. Checked
+  // before every change and before it is acknowledged.
   absl::Status CheckFiles() const;
 
-  // Moves everything from the write-ahead log into the database file, so that the file alone is complete. UNAVAILABLE
-  // when a reader is in the way; it waits for it a fifth of a second at most.
+  // Checkpoints the write-ahead log into the database file, so that the file alone is complete. UNAVAILABLE when a
+  // reader blocks it for more than 0.2 s.
   absl::Status Checkpoint();
 
  private:

@@ -1,4 +1,4 @@
-// The writer's part about jobs as wholes, and the models that calls loaded: states, times, recovery.
+// Job states, times and recovery, and the models loaded by calls.
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,7 +45,7 @@ constexpr char kRememberModel[] =
 constexpr char kForgetModel[] = "DELETE FROM called_models WHERE name = ?";
 constexpr char kCalledModels[] = "SELECT name, directory FROM called_models ORDER BY name";
 
-// The steps a job may take; everything else is refused.
+// The permitted state transitions.
 bool IsAllowed(JobState from, JobState to) {
   switch (to) {
     case JobState::kRunning:
@@ -64,7 +64,7 @@ bool IsAllowed(JobState from, JobState to) {
 
 }  // namespace
 
-// The wall clock may have been set since the run began.
+// The wall clock may have been set since the run started.
 int64_t Writer::EndOfRun(int64_t job_id, int64_t now_us) {
   const auto run = state_->runs.find(job_id);
   if (run == state_->runs.end()) return now_us;
@@ -73,7 +73,7 @@ int64_t Writer::EndOfRun(int64_t job_id, int64_t now_us) {
   return end_us;
 }
 
-// Inside of a transaction.
+// Call inside a transaction.
 absl::Status Writer::Step(int64_t job_id, JobState state, const std::string& error) {
   Database& database = *state_->database;
   {

@@ -23,7 +23,7 @@ std::string Resolve(const std::string& path) {
 }
 
 std::string HolderPid(int fd) {
-  // The holder writes its pid right after locking; give it a moment.
+  // The holder writes its pid right after locking; retry briefly.
   for (int attempt = 0; attempt < 20; ++attempt) {
     char text[32];
     ssize_t count = pread(fd, text, sizeof(text) - 1, 0);
@@ -37,7 +37,7 @@ std::string HolderPid(int fd) {
 
 absl::StatusOr<WriterLock> WriterLock::Take(const std::string& database_path) {
   const std::string path = Resolve(database_path) + ".lock";
-  // Again when the file was removed by its last holder between our open and our lock.
+  // Retry if the previous holder removed the file between open and lock.
   while (true) {
     int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {

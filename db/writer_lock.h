@@ -1,9 +1,9 @@
-// The lock that makes one process the writer of a database: an open-file-description lock on `<path>.lock`.
+// Lock of the one writer process of a database: an open-file-description lock on `<path>.lock`.
 //
-// The kernel drops it when its holder ends, however it ends. The file holds the holder's pid, for the message to
-// a process that is refused. The file is removed by a clean end; a left-over one means nothing.
+// The kernel releases it when its holder ends in any way. The file contains the holder's pid, for the error message of
+// a refused process. A clean end removes the file; a left-over file has no effect.
 //
-// Errors:  FAILED_PRECONDITION held, with the holder's pid; NOT_FOUND / PERMISSION_DENIED the folder.
+// Errors:  FAILED_PRECONDITION held, with the holder's pid; NOT_FOUND / PERMISSION_DENIED the directory.
 // Threads: any.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace varifocal::db {
 
 class WriterLock {
  public:
-  // Symbolic links are followed first, so that two names of one database share a lock.
+  // Symbolic links are resolved first, so that two names of one database share a lock.
   static absl::StatusOr<WriterLock> Take(const std::string& database_path);
   WriterLock(WriterLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
   ~WriterLock();

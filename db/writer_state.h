@@ -1,4 +1,4 @@
-// What a Writer holds. For the writer's own files.
+// Private state of Writer, for the sources that implement it.
 #pragma once
 
 #include <map>
@@ -39,7 +39,7 @@ struct Writer::State {
     return CheckFiles();
   }
 
-  WriterLock lock;  // given up last
+  WriterLock lock;  // released last
   std::unique_ptr<sqlite::Database> database;
   const HeldFile held;
   const FileWatch files;
@@ -49,7 +49,7 @@ struct Writer::State {
     int64_t wall_us;
     int64_t monotonic_us;
   };
-  std::map<int64_t, Moment> runs;  // of jobs that this process set running, when that began
+  std::map<int64_t, Moment> runs;  // start times of the jobs that this process set running
 };
 
 }  // namespace varifocal::db

@@ -1,6 +1,6 @@
-// The writer: what is acknowledged is stored, once; answers replace failures, never the reverse; jobs
-// move only along their states. Method: a real database per test, checked through SamplesToAsk, the reader and the
-// message of each refusal.
+// The writer: acknowledged data is stored exactly once; answers replace failures, never the reverse; jobs change state
+// only by permitted transitions. Method: a real database per test, checked through SamplesToAsk, the reader and the
+// error messages.
 #include "db/writer.h"
 
 #include <unistd.h>
@@ -115,7 +115,7 @@ TEST_F(WriterTest, JobsMoveAlongTheirStates) {
   EXPECT_EQ(*row.start_us, row.create_us + 5);
 }
 
-// The clock is set back and forth while a job runs, and before it is resumed.
+// The clock is set backward and forward while a job runs, and before it is resumed.
 TEST_F(WriterTest, TimesOfAJobNeverGoBack) {
   constexpr int64_t kDay = 86'400'000'000;
   for (const int64_t jump : {-kDay, 3 * kDay}) {
@@ -202,7 +202,7 @@ TEST_F(WriterTest, AJobThatOnlyStopsItsProcessFailsAfterThreeStarts) {
   start_and_die();
   start_and_die();
   EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
-  // A sample in between, or an orderly end, and the count begins again.
+  // A sample in between, or a regular end, resets the count.
   ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
   ASSERT_TRUE(writer_->RecordSample(FakeOutcome((*writer_->Cells(job_id))[0], job, execution_id_, 0)).ok());
   ASSERT_TRUE(writer_->RecoverInterruptedJobs().ok());
@@ -248,10 +248,10 @@ TEST_F(WriterTest, ADeletedOrReplacedFileIsNoticedBeforeAnythingIsAcknowledged) 
     }
     ASSERT_EQ(std::rename(aside.c_str(), file.c_str()), 0);
   }
-  EXPECT_TRUE(writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 0)).ok()) << "all is back in its place";
+  EXPECT_TRUE(writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 0)).ok()) << "the files are restored";
 }
 
-// What the next test runs in a process of its own.
+// Run by the next test in a process of its own.
 TEST(ForeignConnection, DISABLED_OpensAndCloses) {
   const char* path = std::getenv("VARIFOCAL_FOREIGN_DB");
   ASSERT_NE(path, nullptr);
@@ -260,7 +260,7 @@ TEST(ForeignConnection, DISABLED_OpensAndCloses) {
   EXPECT_TRUE((*database)->QueryInt("SELECT count(*) FROM jobs").ok());
 }
 
-// A program that opens the database to read it, for example Python, sees by SQLite's locks that it is in use.
+// A program that opens the database for reading, for example Python, detects by SQLite's locks that it is in use.
 TEST_F(WriterTest, AForeignConnectionThatClosesLeavesTheWriteAheadLog) {
   const NewJob job = FakeJob();
   const int64_t job_id = Add(job);
@@ -308,7 +308,7 @@ TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
                              "UPDATE schema_version SET version = 2")
                     .ok());
   }
-  EXPECT_EQ((*Reader::Open(path))->Job(job_id)->state, JobState::kQueued) << "readers take the old file as it is";
+  EXPECT_EQ((*Reader::Open(path))->Job(job_id)->state, JobState::kQueued) << "readers accept the old file unmigrated";
   writer_ = *Writer::Open(path, clock_);
   ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
   EXPECT_EQ(Read()->Job(job_id)->state, JobState::kRunning);
@@ -368,7 +368,7 @@ TEST_F(WriterTest, ImportedScoresJoinAnswersAndDoNotStandInTheWayOfOthers) {
   const ScoreImport good = {"baseline", "imported/judge", "judged.jsonl", digest, {{answered, 0.25}}};
   ASSERT_TRUE(writer_->ImportScores(job_id, {good}).ok());
 
-  // A later answer of the same task needs no such score; the same judge may speak again.
+  // A later answer of the same task needs no imported score; the same judge may import again.
   EXPECT_TRUE(writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 2)).ok());
   ScoreImport again = good;
   again.values[0].value = 1;
@@ -486,7 +486,7 @@ TEST_F(WriterTest, ResumeNeedsTheSameModelsAndTheSameMachineCode) {
   EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(other.message(), HasSubstr("weights"));
 
-  // Allowed, it is labelled.
+  // Permitted with allow_mixed, and labelled.
   EXPECT_FALSE(Read()->Job(job_id)->is_mixed);
   ExecutionRecord cuda = FakeExecution();
   cuda.backend = "cuda";
@@ -499,7 +499,7 @@ TEST_F(WriterTest, ASecondWriterIsRefusedWithTheHoldersPid) {
   absl::Status refused = Writer::Open(path_).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("process ", getpid())));
-  // By another name too.
+  // Also through a symbolic link.
   const std::string alias = directory_.File("alias.db");
   ASSERT_EQ(symlink(path_.c_str(), alias.c_str()), 0);
   EXPECT_FALSE(Writer::Open(alias).ok());

@@ -1,4 +1,4 @@
-// Made-up jobs and outcomes for tests: every value follows from its indices, so two runs write the same content.
+// Synthetic jobs and outcomes for tests: every value is a function of its indices, so two runs write the same content.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct FakeJobOptions {
   std::vector<std::string> tasks = {"recall"};  // each with metrics exact_match (binary) and token_f1
   std::vector<int64_t> lengths = {1024};
   int64_t planned_count = 48;
-  std::vector<std::string> tokenizers = {"t"};  // of the variants, in order; the last one serves the rest
+  std::vector<std::string> tokenizers = {"t"};  // of the variants, in order; the last one applies to the rest
 };
 
 NewJob FakeJob(const FakeJobOptions& options = {});

@@ -1,7 +1,8 @@
 -- Schema version 1. Every column is stated on insert (no DEFAULT), every table is STRICT.
 -- Times are microseconds since 1970-01-01 UTC; durations are microseconds; hashes are 64 lower-case hexadecimal characters.
 
--- A program may open the file when it knows compatible_version or later; it may migrate when it knows more than version.
+-- A program may open the file if its own schema version is compatible_version or later, and migrate it if above
+-- version.
 CREATE TABLE schema_version (
   schema_version_id INTEGER NOT NULL PRIMARY KEY CHECK (schema_version_id = 1),
   version INTEGER NOT NULL,
@@ -87,7 +88,7 @@ CREATE TABLE cells (
 ) STRICT;
 
 -- The question, shared by all variants with the same tokenizer. token_ids_sha256 and prompt_token_count are NULL when
--- no prompt could be made.
+-- no prompt could be built.
 CREATE TABLE samples (
   sample_id INTEGER NOT NULL PRIMARY KEY,
   job_id INTEGER NOT NULL REFERENCES jobs (job_id),
@@ -110,7 +111,7 @@ CREATE TABLE samples (
   UNIQUE (job_id, task, context_length, sample_index, tokenizer_sha256)
 ) STRICT;
 
--- What a variant said. error_code is NULL when it answered; a failed row has no answer and no scores.
+-- The answer of a variant. error_code is NULL on success; a failed row has no answer and no scores.
 CREATE TABLE generations (
   generation_id INTEGER NOT NULL PRIMARY KEY,
   cell_id INTEGER NOT NULL REFERENCES cells (cell_id),
@@ -143,7 +144,7 @@ CREATE TABLE scores (
   PRIMARY KEY (generation_id, metric)
 ) STRICT, WITHOUT ROWID;
 
--- The views are an interface: docs/formats.md says what their columns mean.
+-- The views are an interface: docs/formats.md defines their columns.
 
 CREATE VIEW v_scores_by_length (
   job_id, variant, task, metric, context_length, planned_count, answered_count, failed_count, mean, mean_answered

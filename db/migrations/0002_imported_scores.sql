@@ -1,4 +1,4 @@
--- Schema version 2: scores that came from elsewhere, a judge for example, after the answers were stored.
+-- Schema version 2: scores computed elsewhere (for example by a judge) after the answers were stored.
 
 -- One file, one variant, one metric. The metric is called imported/NAME in task_metrics; its values are in scores.
 CREATE TABLE score_imports (

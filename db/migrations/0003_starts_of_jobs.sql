@@ -1,7 +1,7 @@
--- Schema version 3: starts of a job that led nowhere.
+-- Schema version 3: starts of a job without progress.
 
--- How often a job was started and its process died before it had recorded one sample or ended the job. The first
--- sample that is recorded and every orderly end remove the row.
+-- How often in a row a job was started and the process died before it recorded a sample or ended the job. The first
+-- recorded sample and every regular end delete the row.
 CREATE TABLE job_starts (
   job_id INTEGER NOT NULL PRIMARY KEY REFERENCES jobs (job_id),
   unended_count INTEGER NOT NULL CHECK (unended_count > 0)

@@ -1,5 +1,4 @@
--- Schema version 4: what readers need beside an answer, as columns. Views of a file that is not trusted may not call JSON
--- functions, so what is inside a JSON column and asked for is stored beside it.
+-- Schema version 4: JSON values that readers need, as columns: views of an untrusted file may not call JSON functions.
 
 -- Where the evidence begins (its first span), from 0, the start of the prompt, to 1; NULL without evidence.
 ALTER TABLE samples ADD COLUMN depth REAL;

@@ -1,8 +1,8 @@
--- Schema version 5: learned groups of the prompt, as shares.
+-- Schema version 5: statistics of learned groups.
 
--- Of all pairs of prompt tokens j <= i, those that see each other (the mean over layers with groups), and the largest share
--- of prompt tokens that hold one group (of any layer). NULL without learned groups; the second also where groups always
--- meet and are not computed.
+-- The share of prompt token pairs j <= i that attend to each other (mean over layers with groups), and the largest
+-- share of prompt tokens in one group (of any layer). NULL without learned groups; the second also where all groups
+-- always attend to each other and are not computed.
 ALTER TABLE generations ADD COLUMN pairs_visible_share REAL;
 ALTER TABLE generations ADD COLUMN largest_group_share REAL;
 

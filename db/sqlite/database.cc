@@ -28,7 +28,7 @@ absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail
         absl::StrCat(path, ": a write was cut off and the next writer must open the database first"));
   }
   if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE) {
-    // SQLite knows the full disk alone; a quota and a limit of the file's size are the same to a writer.
+    // SQLite reports only a full disk as such; a quota and a file size limit are handled the same way.
     return absl::ResourceExhaustedError(absl::StrCat(
         path, ": a write failed (a quota, a limit of the file's size or the disk itself): ", OneLine(detail)));
   }
@@ -74,7 +74,7 @@ bool FileHasBytes(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && info.st_size > 0;
 }
 
-// Lets a statement read, and nothing else.
+// Authorizer that permits reads only.
 int AllowReading(void*, int action, const char* first, const char*, const char*, const char*) {
   switch (action) {
     case SQLITE_SELECT:
@@ -82,8 +82,8 @@ int AllowReading(void*, int action, const char* first, const char*, const char*,
     case SQLITE_RECURSIVE:
       return SQLITE_OK;
     case SQLITE_FUNCTION:
-      return SQLITE_OK;    // extensions cannot be loaded, so every function is one of SQLite's own
-    case SQLITE_PRAGMA: {  // those that tell the columns of a table
+      return SQLITE_OK;    // extensions cannot be loaded, so every function is built into SQLite
+    case SQLITE_PRAGMA: {  // those that list the columns of a table
       const std::string name = first == nullptr ? "" : first;
       return name == "table_info" || name == "table_list" || name == "table_xinfo" ? SQLITE_OK : SQLITE_DENY;
     }
@@ -214,8 +214,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   RETURN_IF_ERROR(database->Execute("PRAGMA cell_size_check = ON"));
   if (options.read_only) {
-    // A file from elsewhere must not be able to run anything. (A writer's CHECKs call json_valid, which 3.40 takes for
-    // unsafe in a schema that is not trusted.)
+    // An untrusted file must not be able to run functions. (A writer's CHECKs call json_valid, which 3.40 considers
+    // unsafe in an untrusted schema.)
     RETURN_IF_ERROR(database->Execute("PRAGMA trusted_schema = OFF; PRAGMA query_only = ON;"));
     return database;
   }
@@ -246,7 +246,7 @@ absl::StatusOr<Statement> Database::PrepareQuery(const std::string& sql) {
     return absl::InvalidArgumentError("the query does more than read this database; it must be one SELECT");
   }
   if (code == SQLITE_ERROR || code == SQLITE_TOOBIG) {
-    return absl::InvalidArgumentError(absl::StrCat("the query is not right: ", OneLine(sqlite3_errmsg(connection_))));
+    return absl::InvalidArgumentError(absl::StrCat("the query is invalid: ", OneLine(sqlite3_errmsg(connection_))));
   }
   if (code != SQLITE_OK) return LastError(connection_, path_);
   if (raw == nullptr) return absl::InvalidArgumentError("the query is empty; it must be one SELECT");
@@ -259,7 +259,7 @@ absl::StatusOr<Statement> Database::PrepareQuery(const std::string& sql) {
   const int parameter_count = sqlite3_bind_parameter_count(raw);
   if (parameter_count > 0) {
     return absl::InvalidArgumentError(absl::StrCat("the query has ", parameter_count,
-                                                   " parameters (? or :name) and nothing gives them values; write the "
+                                                   " parameters (? or :name), which cannot be bound here; write the "
                                                    "values themselves"));
   }
   return statement;
@@ -316,7 +316,7 @@ absl::StatusOr<Transaction> Transaction::Begin(Database& database, Kind kind) {
 }
 
 Transaction::~Transaction() {
-  // An error that already rolled back makes this one fail, which is what was wanted.
+  // Fails if an error already rolled the transaction back, which is harmless.
   if (database_ != nullptr) database_->Execute("ROLLBACK").IgnoreError();
 }
 

@@ -1,12 +1,14 @@
-// SQLite as values with status: connection, statement, transaction. The only folder that includes sqlite3.h.
+// SQLite wrapper that returns absl::Status: connection, statement, transaction. The only directory that includes
+// sqlite3.h.
 //
-// A statement collects the first error of its binds and reports it on Step, so a caller checks once. Pragmas live here
-// and nowhere else.
+// A statement keeps the first error of its binds and returns it from Step, so a caller checks once. Pragmas are set
+// only here.
 //
-// Errors:  DATA_LOSS corrupt or no database; RESOURCE_EXHAUSTED disk full or out of memory; UNAVAILABLE locked longer
+// Errors:  DATA_LOSS corrupt or not a database; RESOURCE_EXHAUSTED disk full or out of memory; UNAVAILABLE locked
+//          longer
 //          than the busy timeout; PERMISSION_DENIED read-only; FAILED_PRECONDITION a constraint; else INTERNAL.
 //          Messages start with the path.
-// Threads: one at a time for a connection and all that came from it.
+// Threads: one at a time for a connection and all objects created from it.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +52,7 @@ class Statement {
 
   absl::StatusOr<bool> Step();  // true: a row is there
   absl::Status Run();           // steps to the end, ignoring rows
-  void Reset();                 // to bind and run again
+  void Reset();                 // to bind and execute again
 
   // The current row; columns from 0. The plain getters read NULL as 0 or "".
   bool IsNull(int column) const;
@@ -78,8 +80,8 @@ class Statement {
 };
 
 struct OpenOptions {
-  bool read_only = false;      // otherwise the file is made when it is missing
-  bool keep_as_it_is = false;  // writable, but no change of journal: only what a cut-off write left is rolled back
+  bool read_only = false;      // otherwise a missing file is created
+  bool keep_as_it_is = false;  // writable, journal mode unchanged: only rolls back an interrupted write
   int busy_timeout_ms = 5000;
 };
 
@@ -93,8 +95,8 @@ class Database {
   Database& operator=(const Database&) = delete;
 
   absl::StatusOr<Statement> Prepare(absl::string_view sql);
-  // One statement of a user that only reads this file: INVALID_ARGUMENT for anything else, and for a mistake in it. From
-  // the first call on the connection refuses to change, attach or configure anything.
+  // One user-supplied read-only statement: INVALID_ARGUMENT for anything else, and for an error in it. From the first
+  // call on, the connection refuses to change, attach or configure anything.
   absl::StatusOr<Statement> PrepareQuery(const std::string& sql);
   absl::Status Execute(const std::string& sql);  // any number of statements
   template <typename... Values>
@@ -103,7 +105,7 @@ class Database {
     if (!statement.ok()) return statement.status();
     return statement->BindAll(values...).Run();
   }
-  // The first column of the first row; nothing when there is no row or it is NULL.
+  // The first column of the first row; nullopt when there is no row or it is NULL.
   template <typename... Values>
   absl::StatusOr<std::optional<int64_t>> QueryInt(absl::string_view sql, const Values&... values) {
     absl::StatusOr<Statement> statement = Prepare(sql);
@@ -114,13 +116,13 @@ class Database {
   }
 
   int64_t LastInsertId() const;
-  int64_t ChangeCount() const;  // rows the last INSERT, UPDATE or DELETE touched
+  int64_t ChangeCount() const;  // rows changed by the last INSERT, UPDATE or DELETE
   absl::Status SetApplicationId(int64_t id);
   absl::StatusOr<int64_t> ApplicationId();
-  // Everything from the write-ahead log into the file; UNAVAILABLE when a reader stays in the way for 0.2 s.
+  // Checkpoints and truncates the write-ahead log; UNAVAILABLE when a reader blocks it for 0.2 s.
   absl::Status Checkpoint();
   absl::Status QuickCheck();  // DATA_LOSS with the first problem found; cost: reads the whole file
-  absl::Status FullCheck();   // that, indexes against tables, and foreign keys
+  absl::Status FullCheck();   // as above, plus indexes against tables, and foreign keys
 
   const std::string& path() const { return path_; }
 
@@ -133,8 +135,8 @@ class Database {
   int busy_timeout_ms_ = 0;
 };
 
-// Rolls back unless committed. Writing ones take the write lock at once: a read transaction that turns into a write
-// fails with BUSY_SNAPSHOT after any other commit, and no timeout helps.
+// Rolls back unless committed. A write transaction takes the write lock at once: upgrading a read transaction fails
+// with BUSY_SNAPSHOT after any other commit, whatever the timeout.
 class Transaction {
  public:
   enum class Kind { kRead, kWrite };

@@ -1,5 +1,5 @@
-// The wrapper: values survive a round trip bit for bit, errors carry the right code, transactions roll back, and what
-// is opened for reading cannot be written. Method: real files in a temporary folder.
+// The wrapper: values survive a round trip bit for bit, errors have the right code, transactions roll back, and a
+// read-only connection cannot write. Method: real files in a temporary directory.
 #include "db/sqlite/database.h"
 
 #include <unistd.h>
@@ -76,7 +76,7 @@ TEST(Database, ErrorsHaveCodes) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
   EXPECT_EQ(refused.message().substr(0, path.size()), path);
 
-  // A second writer of the file waits its busy timeout and then says so.
+  // A second writer of the file fails after its busy timeout.
   auto transaction = Transaction::Begin(*database, Transaction::Kind::kWrite);
   auto other = Database::Open(path, {.busy_timeout_ms = 10});
   ASSERT_TRUE(other.ok());

@@ -26,14 +26,14 @@ bool ShouldFail(FaultKind kind) {
   return true;
 }
 
-// Allocation: SQLite's own functions, asked first.
+// Allocation: wraps SQLite's own functions.
 sqlite3_mem_methods true_memory;
 void* FaultyMalloc(int size) { return ShouldFail(FaultKind::kMemory) ? nullptr : true_memory.xMalloc(size); }
 void* FaultyRealloc(void* old, int size) {
   return ShouldFail(FaultKind::kMemory) ? nullptr : true_memory.xRealloc(old, size);
 }
 
-// Files: a layer over the system's own that counts and passes on.
+// Files: a VFS that counts operations and forwards them to the default one.
 struct FaultyFile {
   sqlite3_file base;
   sqlite3_file* under() { return reinterpret_cast<sqlite3_file*>(this + 1); }
@@ -54,7 +54,7 @@ int Write(sqlite3_file* f, const void* from, int count, sqlite3_int64 at) {
 int Truncate(sqlite3_file* f, sqlite3_int64 size) {
   return FailsIo() ? SQLITE_IOERR_TRUNCATE : Under(f)->pMethods->xTruncate(Under(f), size);
 }
-// Never reaches the disk: thousands of scenarios would wait for it, and none of them loses power.
+// No sync to disk: thousands of scenarios would wait for it, and none of them simulates a power loss.
 int Sync(sqlite3_file*, int) { return FailsIo() ? SQLITE_IOERR_FSYNC : SQLITE_OK; }
 int FileSize(sqlite3_file* f, sqlite3_int64* size) {
   return FailsIo() ? SQLITE_IOERR_FSTAT : Under(f)->pMethods->xFileSize(Under(f), size);
@@ -97,7 +97,7 @@ constexpr sqlite3_io_methods kMethods = {2,
                                          nullptr};
 
 int Open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out_flags) {
-  file->pMethods = nullptr;  // tells SQLite not to close what did not open
+  file->pMethods = nullptr;  // SQLite must not close a file that failed to open
   if (FailsIo()) return SQLITE_CANTOPEN;
   int code = under_vfs->xOpen(under_vfs, name, Under(file), flags, out_flags);
   if (code == SQLITE_OK) file->pMethods = &kMethods;

@@ -59,7 +59,7 @@ ClusteredMean MeanOfClusters(const std::vector<Cluster>& clusters) {
   }
   result.standard_error = std::sqrt(squares) / n;
   result.degrees = n * n / (diagonal + weight_sum * weight_sum - weight_square_sum);
-  // Equal clusters stray by rounding only, which must read as "no variance seen".
+  // Equal clusters differ by rounding only, which must count as zero variance.
   if (result.standard_error * n <= 1e-12 * magnitude) result.standard_error = 0;
   return result;
 }

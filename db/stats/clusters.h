@@ -1,4 +1,4 @@
-// Values grouped by what they share, and the mean of such data with its standard error.
+// The mean of clustered data with its standard error.
 //
 // Questions on one context are correlated, so the cluster is the unit of evidence: the mean over all values is a ratio
 // of cluster sums to cluster sizes, and its variance is estimated from the residuals of the cluster sums, with the
@@ -43,10 +43,10 @@ ClusteredMean MeanOfClusters(const std::vector<Cluster>& clusters);  // at least
 // clusters is not known from this data alone.
 int64_t StrayClusterCount(const std::vector<Cluster>& clusters);
 inline constexpr int64_t kSpreadClusterCountMin = 3;
-bool HasSpread(const std::vector<Cluster>& clusters);  // enough of them stray, or no two clusters are alike
+bool HasSpread(const std::vector<Cluster>& clusters);  // enough of them differ, or no two clusters are equal
 
-// How many dependent values know as much as one independent value: the clustered variance over the variance of as many
-// independent values, pooled over `samples` (one per context length, say) and at least 1. None when no value differs.
+// The design effect: the clustered variance over the variance of as many independent values, pooled over `samples` (for
+// example one per context length) and at least 1. None when all values are equal.
 std::optional<double> PooledDesignEffect(const std::vector<std::vector<Cluster>>& samples);
 
 // The design effect of values that are equal within each cluster: sum of squared sizes / number of values.

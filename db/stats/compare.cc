@@ -33,7 +33,7 @@ Range MetricRange(const MetricInfo& info, const std::vector<PairRow>& pairs) {
 
 double Width(Range range) { return std::abs(range.high - range.low); }
 
-// Better is +1 when the best value is the high one (or when nothing is known), else -1.
+// Better is +1 when the best value is the high one (or unknown), else -1.
 double Direction(const MetricInfo& info) {
   return info.worst_value.has_value() && info.best_value.has_value() && *info.best_value < *info.worst_value ? -1 : 1;
 }
@@ -89,8 +89,8 @@ double MeanOf(const std::vector<PairRow>& pairs, Member member) {
 
 using Lengths = std::map<int64_t, std::vector<PairRow>>;
 
-// Over all lengths of a task's metric; where no value differs at any, over those of all tasks (values as a share of their
-// metric's span); where none differs there either, that of clusters as single values.
+// Pooled over all lengths of a task's metric; if no value differs at any, over all tasks (values as a share of their
+// metric's span); if none differs there either, that of clusters as single values.
 class DesignEffects {
  public:
   DesignEffects(const GroupedPairs& grouped, Member member) : member_(member) {
@@ -123,13 +123,13 @@ class DesignEffects {
   std::optional<double> over_tasks_;
 };
 
-// Every planned pair is there, be it answered or failed.
+// Every planned pair exists, answered or failed.
 bool IsFinished(const GroupedPairs& grouped, const std::string& task, int64_t length,
                 const std::vector<PairRow>& pairs) {
   return static_cast<int64_t>(pairs.size()) >= grouped.planned.at({task, length});
 }
 
-// Everything inferred, over a row that knows already whether it is unfinished.
+// Fills in the inference of a row whose is_incomplete is already set.
 void Assign(Inference inferred, Inference& row) {
   inferred.is_unfinished = row.is_unfinished;
   row = std::move(inferred);
@@ -231,7 +231,7 @@ std::vector<LengthContrast> ContrastLengths(const GroupedPairs& grouped, const D
   return contrasts;
 }
 
-// Fills a report that has nothing but how the pairs were found. `where` is where they come from, for errors.
+// Fills a report in which only the pairing is set. `where` names the source of the pairs in errors.
 absl::StatusOr<ComparisonReport> CompareGrouped(const GroupedPairs& grouped, const std::string& where,
                                                 const std::string& baseline, const std::string& candidate,
                                                 const CompareOptions& options, ComparisonReport report) {

@@ -2,7 +2,7 @@
 // difference grows with the length.
 //
 // Everything is computed from rows of v_pairs, or across two jobs from those of db/pairing.h. A failed sample counts as
-// the metric's worst value, so a sick run cannot look better; it also makes the comparison incomplete until it is
+// the metric's worst value, so failures cannot improve a result; it also makes the comparison incomplete until it is
 // resumed or accepted. Differences are candidate minus baseline.
 //
 // The primary endpoints are the suite differences, one per candidate and length: the mean over tasks of the difference
@@ -49,7 +49,7 @@ struct Comparison : Inference {
   Interval baseline_interval, candidate_interval;
   int64_t gain_count = 0;  // pairs where the candidate is better, and where it is worse (v. best_value)
   int64_t loss_count = 0;
-  int64_t baseline_left_out_count = 0;  // across jobs: asked there and not of the other in the same way
+  int64_t baseline_left_out_count = 0;  // across jobs: questions of this side without a counterpart on the other
   int64_t candidate_left_out_count = 0;
 };
 
@@ -74,7 +74,7 @@ struct LengthContrast : Inference {  // of the difference at the long length min
   double short_difference = 0, long_difference = 0;
 };
 
-// How many tests a pair of variants has once everything planned is answered.
+// The number of tests of a pair of variants once all planned samples are answered.
 struct DeclaredTests {
   int64_t suite = 0, primary = 0, secondary = 0;
 };
@@ -92,13 +92,14 @@ struct ComparisonReport {
   std::vector<std::string> tasks_with_other_settings;
 };
 
-// What the numbers mean where the rows do not say it.
+// Context of a comparison that the rows do not contain.
 struct MetricInfo {
   bool is_binary = false;
   bool is_primary = false;
   int64_t planned_count = 0;
   std::optional<double> worst_value, best_value;
-  // Over all lengths, for where there is no spread at this one: of the differences, and of either side's values.
+  // Design effects over all lengths, used if there is no spread at this one: of the differences, and of each side's
+  // values.
   std::optional<double> design_effect, baseline_design_effect, candidate_design_effect;
 };
 

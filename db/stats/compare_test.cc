@@ -1,6 +1,6 @@
-// The comparison table: fields a person can check on a small job in a real database, failures and gaps flagged, the
-// suite mean and the contrast of lengths, and the rate of false alarms. Method: hand-made scores; simulated null
-// experiments, with the row-wise test as the control that must fail.
+// The comparison table: fields verified by hand on a small job in a real database, flags for failures and missing
+// pairs, the suite mean and the contrast of lengths, and the false positive rate. Method: hand-made scores; simulated
+// null experiments, with the row-wise test as the control that must fail.
 #include "db/stats/compare.h"
 
 #include <cmath>
@@ -280,7 +280,7 @@ TEST(Compare, FewContextsAreFragileAndSayWhatTheyCanReach) {
   EXPECT_EQ(lone.detectable_difference, std::nullopt);
 }
 
-// No difference in 100 contexts of 4 is not undecided for ever: +-3 points need about 500 contexts, +-10 fewer.
+// No difference at all can be called equivalent: +-3 points need about 500 contexts of 4, +-10 fewer than 100.
 TEST(Compare, EquivalenceIsTwoOneSidedTests) {
   std::vector<std::vector<double>> clusters;
   for (int i = 0; i < 100; ++i) clusters.push_back({i % 10 == 0 ? 1.0 : 0.0, i % 10 == 5 ? -1.0 : 0.0, 0, 0});
@@ -297,7 +297,7 @@ TEST(Compare, EquivalenceIsTwoOneSidedTests) {
   EXPECT_EQ(Compared(clusters, options).outcome, Outcome::kUndecided);
 }
 
-// All right on both sides must not look less certain than two questions lost.
+// A perfect score on both sides must not have a wider interval than two lost questions.
 TEST_F(CompareTest, PerfectScoresAreNotTheLeastCertain) {
   const db::NewJob job = db::FakeJob({.lengths = {1024, 4096}, .planned_count = 48});
   Write(job, [](const db::CellRecord& cell, int64_t i) {
@@ -358,7 +358,7 @@ TEST(Compare, FalseAlarmsKeepTheirLevelAndRowsDoNot) {
   }
   // The control: rows taken for independent.
   EXPECT_GT(SimulateNull({.correlation = 0.5, .ignore_clusters = true}, 1000, 999, 11).interval, 0.12);
-  // A true difference with one side almost always right: what a t interval alone misses (79 % without borrowing).
+  // A true difference with one side almost always right, where a t interval alone has 79 % coverage.
   EXPECT_GT(
       SimulateNull({.cluster_count = 12, .cluster_size = 4, .correlation = 0.9, .flip_share = 0.1, .loss_share = 1e-4},
                    2000, 999, 5)

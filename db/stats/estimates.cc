@@ -15,7 +15,7 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
   ASSIGN_OR_RETURN(std::vector<db::CellRow> cells, reader.Cells(job_id));
   std::map<std::string, std::map<std::tuple<std::string, std::string, int64_t>, std::vector<db::SampleRow>>> rows;
   std::vector<Estimate> estimates;
-  // Beside the estimates: what their intervals are made of.
+  // Inputs of the intervals, parallel to the estimates.
   std::vector<std::vector<Cluster>> clusters;
   std::vector<ScoreOptions> options;
   std::map<std::tuple<std::string, std::string, std::string>, std::vector<size_t>> lengths;
@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
       estimates.push_back(std::move(estimate));
     }
   }
-  // Design effects over the lengths of a task; where none shows there, over all tasks of the variant with a span.
+  // Design effects over the lengths of a task; if there is no spread, over all tasks of the variant with a span.
   std::map<std::string, std::vector<std::vector<Cluster>>> of_variant;
   for (size_t i = 0; i < estimates.size(); ++i) {
     const double span = std::abs(options[i].range.high - options[i].range.low);

@@ -1,6 +1,6 @@
-// Which tests are adjusted together, whatever is shown: all variants of the baseline's job but the baseline, at all
-// planned lengths, and variants of other jobs that are asked for. `compare` of one candidate and a report of all of them
-// therefore print the same adjusted p.
+// The families of tests that are adjusted together, independent of what is shown: all variants of the baseline's job
+// except the baseline, at all planned lengths, and requested variants of other jobs. `compare` of one candidate and a
+// report of all of them therefore print the same adjusted p.
 //
 // Five families, each by Holm's method: means over tasks (the primary endpoints), rows of the tasks' primary metrics, rows
 // of other metrics, contrasts of the mean over tasks, contrasts of single tasks. The first three count the tests that are
@@ -21,7 +21,7 @@ namespace varifocal::stats {
 struct CandidateReport {
   db::JobVariant candidate;
   ComparisonReport report;  // empty when there is a problem
-  std::string problem;      // why there is nothing to compare yet
+  std::string problem;      // why there are no comparisons yet
 };
 
 // A report for each of `candidates`, in their order.
@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<CandidateReport>> CompareFamily(db::Reader& reader, c
                                                            const std::vector<db::JobVariant>& candidates,
                                                            const CompareOptions& options = {});
 
-// Fills in what DecideTogether does, for each family over `reports`. `more` is declared beyond what they declare.
+// Calls DecideTogether for each family over `reports`. `more` counts tests beyond those that the reports declare.
 void AdjustTogether(const std::vector<ComparisonReport*>& reports, const DeclaredTests& more, double confidence);
 
 }  // namespace varifocal::stats

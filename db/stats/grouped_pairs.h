@@ -1,4 +1,4 @@
-// The pairs of two variants by task, metric and length, read from one job or from two, with what was planned.
+// The pairs of two variants by task, metric and length, read from one job or two, with the planned counts.
 //
 // Errors: those of db::Reader and db/pairing.h; NOT_FOUND for an unknown variant; INVALID_ARGUMENT for a variant
 //         compared with itself; DATA_LOSS for a value that its metric cannot have.
@@ -31,7 +31,7 @@ struct GroupedPairs {
 // Has a span, so that its differences can be averaged with those of other tasks.
 bool CanBeAveraged(const MetricInfo& info);
 
-// Both fill in what `report` says of the pairing.
+// Both fill in the pairing fields of `report`.
 absl::StatusOr<GroupedPairs> ReadPairs(db::Reader& reader, int64_t job_id, const std::string& baseline,
                                        const std::string& candidate, ComparisonReport& report);
 absl::StatusOr<GroupedPairs> ReadPairsAcrossJobs(db::Reader& reader, const db::JobVariant& baseline,

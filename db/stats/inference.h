@@ -1,14 +1,14 @@
-// One difference with everything that is inferred from it: interval, p, check, equivalence, and the outcome in a word.
+// Inference for one difference: interval, p value, sign-flip check, equivalence test and outcome.
 //
 // Interval and p come from one procedure and cannot contradict each other: a t statistic with the cluster-robust
 // standard error of db/stats/clusters.h and Satterthwaite's degrees of freedom, combined over tasks by Welch's rule. The
 // p of the sign-flip test is a check; where the two fall on different sides of 0.05 the difference is marked fragile.
 //
-// Where fewer than three clusters differ from the rest, the spread between clusters is not known from the data, and none
-// at all would read as certainty. One pair gained by the whole range and one lost by it are then added to the data, as a
-// Bonett and Price interval does, each with the weight of a design effect borrowed from the same task and metric at the
-// other lengths: variance = (n^2 variance + 2 design effect range^2) / (n + 2)^2 for n pairs. The same holds inside a
-// mean over tasks.
+// Where fewer than three clusters differ from the rest, the spread between clusters cannot be estimated from the data,
+// and zero spread would mean certainty. One pair gained by the whole range and one lost by it are then added to the
+// data, as in a Bonett and Price interval, each weighted with a design effect borrowed from the same task and metric at
+// the other lengths: variance = (n^2 variance + 2 design effect range^2) / (n + 2)^2 for n pairs. The same applies
+// inside a mean over tasks.
 //
 // Units:   those of the values given; `margin` and `range` too.
 // Source:  Satterthwaite 1946, Biometrics Bulletin 2, 110-114; Bonett and Price 2012, JEBS 37, 479-488; Schuirmann 1987
@@ -54,7 +54,7 @@ struct Inference {
   double direction = 1;  // -1 where a negative difference is the better one
 };
 
-// What one task contributes to a mean over tasks.
+// The contribution of one task to a mean over tasks.
 struct TaskDifferences {
   std::vector<Cluster> clusters;  // of differences
   double reach = 1;               // the largest possible size of one difference
@@ -72,9 +72,8 @@ struct InferenceOptions {
 // The mean over tasks of each task's mean difference; tasks are independent, and so are clusters within a task.
 Inference InferDifference(const std::vector<TaskDifferences>& tasks, const InferenceOptions& options);
 
-// Adjusts `family` together, as `declared_count` tests of which those that are not there yet count with p = 1, and
-// fills in p_adjusted, test_count, detectable_difference and outcome of each. declared_count below the family's size is
-// taken for its size.
+// Adjusts the tests of `family` together as `declared_count` tests (at least the family's size), of which missing ones
+// count with p = 1; sets p_adjusted, test_count, detectable_difference and outcome of each.
 void DecideTogether(const std::vector<Inference*>& family, int64_t declared_count, double confidence);
 
 }  // namespace varifocal::stats

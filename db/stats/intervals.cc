@@ -23,7 +23,7 @@ Interval WilsonInterval(double mean, double effective_count, double confidence) 
 double EffectiveSampleCount(const std::vector<Cluster>& clusters, std::optional<double> borrowed_design_effect) {
   const ClusteredMean mean = MeanOfClusters(clusters);
   const double n = static_cast<double>(mean.value_count);
-  // Failures in one or two clusters (or successes) do not tell how failures cluster.
+  // One or two clusters with failures (or successes) do not suffice to estimate how failures cluster.
   int64_t below_one = 0, above_zero = 0;
   for (const Cluster& cluster : clusters) {
     below_one += cluster.sum < static_cast<double>(cluster.count);

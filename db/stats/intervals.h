@@ -1,10 +1,10 @@
-// 95 % intervals for the mean of one score, from clusters.
+// 95 % intervals for the mean of one score, from clustered values.
 //
 // Binary mean: Wilson's interval with the number of values replaced by the effective sample size: values / design
 // effect. Where clusters show too little spread to estimate a design effect (a perfect score has none), it is borrowed:
 // the caller passes that of the same task, metric and variant at other lengths. With none to borrow a cluster counts as
-// one value. Other means: t interval with Satterthwaite's degrees of freedom; without spread the rule of three, on the
-// effective sample size: at most a share 3 / size of the values may be different, and those by the whole range.
+// one value. Other means: t interval with Satterthwaite's degrees of freedom; without spread the rule of three on the
+// effective sample size: at most a share 3 / size of the values may differ, by the whole range.
 //
 // Source: Wilson 1927; Korn and Graubard 1998 (effective sample size); Hanley and Lippman-Hand 1983 (rule of three).
 #pragma once
@@ -29,11 +29,11 @@ struct Range {  // of a single value: worst and best of a metric, in either orde
 // Wilson's interval for a share `mean` of `effective_count` independent values (which need not be whole).
 Interval WilsonInterval(double mean, double effective_count, double confidence = 0.95);
 
-// The number of independent values that would know as much, between 1 and the number of values. Without spread:
+// The effective sample size, between 1 and the number of values. Without spread:
 // values / borrowed_design_effect, or the number of clusters when nothing was borrowed.
 double EffectiveSampleCount(const std::vector<Cluster>& clusters, std::optional<double> borrowed_design_effect = {});
 
-// How the interval of a mean is made.
+// How the interval of a mean is computed.
 struct ScoreOptions {
   bool is_binary = false;
   Range range;

@@ -1,5 +1,5 @@
 // null_rates [EXPERIMENTS [DRAWS]]: the table of false positives at nominal 5 % and of the coverage of the 95 % interval,
-// and exit 1 when one of them is worse than docs/measuring.md says.
+// and exit 1 when one of them is outside the bounds in docs/measuring.md.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

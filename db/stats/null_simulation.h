@@ -1,9 +1,9 @@
-// Simulated experiments whose true difference is known: how often does the comparison claim one where there is none, and
-// how often does its interval hold the true one?
+// Simulated experiments with a known true difference: the false positive rate of the comparison and the coverage of its
+// interval.
 //
 // Questions come in clusters. A row flips to the candidate's side or to the baseline's, correlated within its
-// cluster through a latent normal. Every experiment goes through ComparePairs, so what is measured is the
-// code that prints the table.
+// cluster through a latent normal. Every experiment runs through ComparePairs, so the code that prints the table is
+// measured.
 //
 // Cost: about 0.5 ms for an experiment of 600 rows.
 #pragma once
@@ -25,8 +25,8 @@ struct NullDesign {
 struct NullRates {
   int64_t experiment_count = 0;
   double sign_flip = 0;        // share whose sign-flip p is at most 0.05; not drawn when draws is 0
-  double interval = 0;         // share whose 95 % interval leaves out zero
-  double coverage = 0;         // share whose 95 % interval holds the true difference
+  double interval = 0;         // share whose 95 % interval excludes zero
+  double coverage = 0;         // share whose 95 % interval contains the true difference
   double equivalent = 0;       // share found equivalent within the margin of 3 points
   int64_t contradictions = 0;  // experiments where p < 0.05 and the interval disagree
 };

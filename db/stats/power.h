@@ -1,7 +1,8 @@
-// What a design can find, before anything is asked: the smallest difference of a mean over tasks that would be found
-// four times out of five, and the smallest p that the sign-flip check can reach.
+// Power of a design before it runs: the smallest difference of a mean over tasks that is detected with 80 % power, and
+// the smallest p that the sign-flip check can reach.
 //
-// It rests on two assumptions, which are arguments: how many of a task's answers differ between two variants (a share f;
+// It depends on two assumptions, which are arguments: how many of a task's answers differ between two variants (a share
+// f;
 // a graded metric whose differences have the standard deviation s counts as f = s^2), and how strongly the differences
 // of one context are correlated (r). With m questions a context, n questions and a true difference d, the variance of
 // a task's mean is (f - d^2) (1 + (m - 1) r) / n; the standard error, the degrees of freedom and the level are those of

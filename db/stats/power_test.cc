@@ -1,5 +1,5 @@
-// What a design can find. Method: cases a person can check, and experiments with the difference that power.h calls
-// detectable, through the code that prints the table: four of five must be found.
+// Power of a design. Method: cases verified by hand, and simulated experiments with the difference that power.h calls
+// detectable, through the code that prints the table: four of five must be detected.
 #include "db/stats/power.h"
 
 #include <cmath>

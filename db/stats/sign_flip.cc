@@ -19,7 +19,7 @@ using SignTable = std::array<double, 1 << kTableBits>;
 std::vector<SignTable> MakeTables(const std::vector<double>& differences) {
   std::vector<SignTable> tables((differences.size() + kTableBits - 1) / kTableBits);
   for (size_t t = 0; t < tables.size(); ++t) {
-    // Each difference doubles what is known: its sums with plus follow those with minus.
+    // Each difference doubles the table: sums with plus follow those with minus.
     SignTable& table = tables[t];
     table[0] = 0;
     for (size_t bit = 0; bit < kTableBits; ++bit) {

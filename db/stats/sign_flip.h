@@ -1,4 +1,4 @@
-// Two-sided sign-flip test over clusters: how often would differences this large come from coin tosses?
+// Two-sided sign-flip (permutation) test over clusters.
 //
 // If the two variants are exchangeable, each cluster's difference was as likely to have the other sign. The statistic
 // is the absolute sum of signed cluster differences. Clusters with difference zero change nothing and are left out; up
@@ -25,7 +25,7 @@ struct SignFlipOptions {
 struct SignFlipResult {
   double p_value = 1;
   std::string test;   // "sign_flip_exact" or "sign_flip_sampled"
-  int64_t draws = 0;  // sign assignments looked at
+  int64_t draws = 0;  // sign assignments evaluated
   uint64_t seed = 0;  // 0 when exact
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 // The continued fraction of I_x(a, b), which converges fast for x < (a + 1) / (a + b + 2).
 double BetaFraction(double a, double b, double x) {
-  constexpr double kTiny = 1e-300;    // stands for zero in a denominator (Lentz)
+  constexpr double kTiny = 1e-300;    // replaces zero in a denominator (Lentz)
   constexpr double kEnough = 1e-16;   // below one rounding of a double
   constexpr int kStepsMax = 100'000;  // O(sqrt(max(a, b))) are needed
   double c = 1;

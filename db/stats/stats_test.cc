@@ -1,5 +1,5 @@
-// The arithmetic of evidence: special functions, intervals, tests. Method: golden numbers from scipy and from plain
-// enumeration (recipes/goldens/make_statistics.py), and cases a person can check.
+// Special functions, intervals, tests. Method: golden numbers from scipy and from enumeration
+// (recipes/goldens/make_statistics.py), and cases verified by hand.
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -182,21 +182,21 @@ TEST(Clusters, TheDesignEffectIsPooledOverSamples) {
   }
   // A cluster is one value.
   EXPECT_NEAR(*PooledDesignEffect({alike, still}), 4 * (79.0 / 80) * (20.0 / 19), 1e-12);
-  EXPECT_EQ(PooledDesignEffect({still}), std::nullopt) << "nothing to learn from";
+  EXPECT_EQ(PooledDesignEffect({still}), std::nullopt) << "no values";
   EXPECT_EQ(DesignEffectMax({{0, 2}, {0, 6}}), (4 + 36) / 8.0);
 }
 
 TEST(Intervals, EffectiveSampleCountCountsWhatIsIndependent) {
   std::vector<Cluster> alike, singles, perfect;
   for (int i = 0; i < 20; ++i) {
-    alike.push_back({i % 2 ? 4.0 : 0.0, 4});  // a cluster stands or falls as one
+    alike.push_back({i % 2 ? 4.0 : 0.0, 4});  // a cluster counts as one value
     singles.push_back({i % 2 ? 1.0 : 0.0, 1});
     perfect.push_back({4.0, 4});
   }
   EXPECT_NEAR(EffectiveSampleCount(singles), 20, 1e-9) << "clusters of one are independent values";
   // Twenty values that come as eighty: design effect 4 * (79/80) * (20/19).
   EXPECT_NEAR(EffectiveSampleCount(alike), 80 / (4 * 79.0 / 80 * 20 / 19), 1e-9);
-  EXPECT_EQ(EffectiveSampleCount(perfect), 20) << "nothing is known of how failures would cluster";
+  EXPECT_EQ(EffectiveSampleCount(perfect), 20) << "failure clustering cannot be estimated";
   EXPECT_EQ(EffectiveSampleCount({{3, 4}}), 1);
   std::vector<Cluster> balanced(20, Cluster{2, 4});  // less spread than chance would give is not more evidence
   EXPECT_EQ(EffectiveSampleCount(balanced), 80);
