@@ -1,4 +1,4 @@
-// The Evaluation service as a client sees it: codes and reasons table-driven, watching, cancelling, paging, repeating.
+// The Evaluation service through a client: codes and reasons (table-driven), watching, cancelling, paging, idempotency.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ TEST_F(EvaluationTest, SubmitWatchAndGet) {
   const v1::Job job = GetJob(submitted.job().name());
   EXPECT_EQ(job.state(), v1::Job::SUCCEEDED);
   EXPECT_TRUE(job.has_end_time());
-  // Watching a settled job is one message.
+  // Watching a finished job returns one message.
   grpc::ClientContext context2;
   const auto again = evaluation_->WatchJob(&context2, watch);
   v1::WatchJobResponse message;

@@ -1,4 +1,4 @@
-// Fault tests of the server: blocked calls, a deleted database, floods of calls; and termination of a hanging process.
+// Fault tests of the server: blocked calls, a deleted database, call floods, and termination of a hanging process.
 // Method: a model factory that blocks until released by the test; the real server on a loopback socket.
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -51,7 +51,7 @@ class Gate {
 
 class ServerFaultsTest : public ServerTest {
  protected:
-  // As ServerTest's, with models that block while they are loaded from directories named "blocked..".
+  // Like ServerTest's, with models that block while loading from directories named "blocked..".
   void Restart() {
     server_.reset();
     options_.model_factory = [this, fake = MakeFakeModelFactory(control_)](const std::string& name,
@@ -135,7 +135,7 @@ TEST_F(ServerFaultsTest, HealthFollowsTheDeviceOfAModel) {
   EXPECT_EQ(Health(channel_, ""), "SERVING") << "other models answer";
 }
 
-// Bytes that are no message, and a text that is not UTF-8, on every method.
+// Malformed messages and invalid UTF-8 on every method.
 TEST_F(ServerFaultsTest, ARequestThatCannotBeReadIsToldSo) {
   const std::string bad_text("\x0a\x02\xff\xfe", 4);  // field 1, two bytes
   for (const std::string& request : {std::string("\x0a\x7f"), bad_text}) {
@@ -144,7 +144,7 @@ TEST_F(ServerFaultsTest, ARequestThatCannotBeReadIsToldSo) {
           v1::SubmitJobRequest::descriptor()->file()->service(0)}) {
       for (int i = 0; i < service->method_count(); ++i) {
         const google::protobuf::MethodDescriptor& method = *service->method(i);
-        // A first field that is no text takes any bytes, and an unknown one too.
+        // A first field that is not a string accepts any bytes, and so does an unknown one.
         const auto* first = method.input_type()->FindFieldByNumber(1);
         if (request == bad_text && (first == nullptr || first->type() != first->TYPE_STRING)) continue;
         grpc::GenericStub stub(channel_);
@@ -156,7 +156,7 @@ TEST_F(ServerFaultsTest, ARequestThatCannotBeReadIsToldSo) {
                        &out, [&done](grpc::Status status) { done.set_value(std::move(status)); });
         const grpc::Status status = done.get_future().get();
         EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << method.full_name() << ": " << status.error_message();
-        EXPECT_THAT(status.error_message(), testing::HasSubstr("cannot be read as the message of this method"));
+        EXPECT_THAT(status.error_message(), testing::HasSubstr("cannot be parsed as the message of this method"));
         EXPECT_EQ(ReasonIn(status), "INVALID_ARGUMENT");
       }
     }
@@ -208,7 +208,7 @@ TEST(HealthTest, AStalledLaneIsTheHealthOfItsServices) {
   }
 }
 
-// The engine answers in the order of arrival: what a job waits for is what callers have in there before it.
+// The engine is first-in first-out: a job waits for the callers' requests that are in it already.
 TEST_F(ServerFaultsTest, AFloodOfCallsLeavesAShareToTheJob) {
   control_->Hold();
   v1::SubmitJobResponse submitted;
@@ -223,7 +223,7 @@ TEST_F(ServerFaultsTest, AFloodOfCallsLeavesAShareToTheJob) {
   const int most = 8 + static_cast<int>(kEngineCallsBesideJobMax);
   for (int i = 0; i < kPolls && control_->started_count() < most; ++i) std::this_thread::sleep_for(milliseconds(10));
   for (int i = 0; i < 30; ++i) {
-    EXPECT_LE(control_->started_count(), most) << "the others wait outside of the engine";
+    EXPECT_LE(control_->started_count(), most) << "the others wait outside the engine";
     std::this_thread::sleep_for(milliseconds(10));
   }
   control_->Release();

@@ -32,7 +32,7 @@ absl::Status CheckEvaluation(const Lanes& lanes, const JobManager* jobs) {
   if (jobs == nullptr) return absl::OkStatus();
   const int64_t silent_us = jobs->SilentMicros();
   if (silent_us > kJobStallUs) {
-    return absl::UnavailableError(absl::StrCat("the thread of the jobs has been silent for ", silent_us / 1'000'000,
+    return absl::UnavailableError(absl::StrCat("the job thread has not responded for ", silent_us / 1'000'000,
                                                " s, the limit is ", kJobStallUs / 1'000'000, " s"));
   }
   return jobs->CheckDatabase();
@@ -49,7 +49,7 @@ std::string HealthName(const std::string& model) { return absl::StrCat("model/",
 HealthMonitor::HealthMonitor(const Lanes* lanes, const JobManager* jobs, const ModelHost* host, Setter setter)
     : lanes_(lanes), jobs_(jobs), host_(host), setter_(std::move(setter)), thread_([this] { Loop(); }) {}
 
-// Loading and unloading set the health of a model too, so only what changes here is set here.
+// Loading and unloading set the health of a model too, so only changes are set here.
 void HealthMonitor::LookAtModels() {
   std::set<std::string> faulted;
   for (const std::shared_ptr<HostedModel>& model : host_->List()) {

@@ -2,11 +2,11 @@
 // services accordingly.
 //
 //   Inference    not serving while the control, text or start lane is stalled
-//   Evaluation   not serving while the control or submit lane is stalled, the job thread is silent, or the database's
-//                files are not the ones that were opened
+//   Evaluation   not serving while the control or submit lane is stalled, the job thread does not respond, or the
+//                database's files are not the ones that were opened
 //   ""           serving while both are
 //
-//   model/NAME   not serving while the model's device has failed for good
+//   model/NAME   not serving after the model's device has failed permanently
 //
 // A lane is stalled when its oldest waiting call has waited longer than server/rpc/limits.h allows. A service recovers
 // when the cause is resolved. Every change is logged with its cause.
@@ -45,7 +45,7 @@ class HealthMonitor {
 
   HealthMonitor(const Lanes* lanes, const JobManager* jobs, const ModelHost* host, Setter setter);
   ~HealthMonitor() { Stop(); }
-  void Stop();  // nothing is set afterwards; idempotent
+  void Stop();  // no health is set afterwards; idempotent
 
  private:
   void Loop();

@@ -1,4 +1,4 @@
-// The Inference service as a client sees it: codes and reasons table-driven, streams, clients that leave, loading.
+// The Inference service through a client: codes and reasons (table-driven), streams, disconnecting clients, loading.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -196,7 +196,7 @@ TEST_F(InferenceTest, ChatPromptsAreWrappedAndEncodedAsOneText) {
   auto ids = [](const auto& repeated) { return std::vector<int32_t>(repeated.begin(), repeated.end()); };
   EXPECT_EQ(ids(score("Hi. ", nullptr, "").token_ids()), encoded("<|begin|>user\nHi. <|end|>\n"));
   EXPECT_EQ(ids(score("Hi.", "Be kind.", "").token_ids()), encoded("<|begin|>user\nBe kind.\n\nHi.<|end|>\n"));
-  // The suffix ends in a newline that stays the prompt's.
+  // The suffix ends in a newline that remains part of the prompt.
   const auto with_continuation = score("Hi.", nullptr, "Yes");
   EXPECT_EQ(ids(with_continuation.token_ids()), encoded("<|begin|>user\nHi.<|end|>\n"));
   EXPECT_EQ(ids(with_continuation.continuations(0).token_ids()), encoded("Yes"));
@@ -213,7 +213,7 @@ TEST_F(InferenceTest, ChatPromptsAreWrappedAndEncodedAsOneText) {
             3);
 }
 
-// A user's text ends no turn: only ids, and what chat formats and tokenizers put around a text, name special tokens.
+// Names of special tokens in user text are plain text: only ids, chat formats and tokenizers add special tokens.
 TEST_F(InferenceTest, SpecialTokensInTextsAreText) {
   const auto tokenizer = Tokenizer::Load("models/baseline").value();
   const int32_t end = *tokenizer->TokenToId("<|end|>");
@@ -331,7 +331,7 @@ TEST_F(InferenceTest, ManyCallsAtOnceAllEnd) {
     threads.emplace_back([&, i] {
       for (int k = 0; k < 20; ++k) {
         grpc::ClientContext context;
-        // Some of them are given up at random-looking instants.
+        // Some of them are cancelled at pseudo-random times.
         if ((i + k) % 3 == 0)
           context.set_deadline(std::chrono::system_clock::now() + std::chrono::microseconds(100 * k));
         const auto reader = inference_->Generate(&context, SmallGenerate());
@@ -357,7 +357,7 @@ TEST_F(InferenceTest, LoadsAndUnloadsModels) {
   EXPECT_EQ(model.name(), "models/late");
   EXPECT_EQ(Health(channel_, "model/late"), "SERVING");
   grpc::ClientContext context2;
-  EXPECT_TRUE(inference_->LoadModel(&context2, request, &model).ok()) << "the same again is the present one";
+  EXPECT_TRUE(inference_->LoadModel(&context2, request, &model).ok()) << "the same request returns the loaded model";
   request.set_directory("elsewhere");
   grpc::ClientContext context3;
   EXPECT_EQ(ReasonIn(inference_->LoadModel(&context3, request, &model)), "MODEL_ALREADY_LOADED");

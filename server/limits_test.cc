@@ -1,5 +1,5 @@
-// docs/limits.md and the code have the same numbers. Method: table rows are looked up by the beginning of their first
-// column, and the number is compared with the constant.
+// docs/limits.md and the code have the same numbers. Method: table rows are found by the prefix of their first column,
+// and the number is compared with the constant.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,12 +38,12 @@ TEST(LimitsTest, TheDocumentHasTheNumbersOfTheCode) {
       {"Samples of a job, over", kJobSampleCountMax},
       {"Cells of a job", kJobCellCountMax},
       {"Questions per task", kSampleCountMax},
-      {"Samples of a job under way", kInFlightMax},
+      {"Concurrent samples of a job", kInFlightMax},
       {"Starts in a row", db::kUnendedStartsMax},
       {"Bytes of a message", kMessageBytesMax},
-      {"Calls that carry work under way, of all", kAdmittedCallsMax},
+      {"Active calls (see below), of all", kAdmittedCallsMax},
       {"Bytes of their requests, of all", kAdmittedBytesMax},
-      {"Calls that carry work under way, of one", kAdmittedCallsOfPeerMax},
+      {"Active calls (see below), of one", kAdmittedCallsOfPeerMax},
       {"Bytes of their requests, of one", kAdmittedBytesOfPeerMax},
       {"Calls that wait for a thread", static_cast<int64_t>(kLaneQueueMax)},
       {"Calls of one model in its engine while no job", kEngineCallsMax},

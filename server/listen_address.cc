@@ -120,7 +120,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& address) {
 
 absl::Status CheckListenAddress(const std::string& address, const ListenProtection& protection) {
   ASSIGN_OR_RETURN(const ListenAddress parsed, ParseListenAddress(address));
-  if (parsed.is_unix()) return absl::OkStatus();  // its claim says more
+  if (parsed.is_unix()) return absl::OkStatus();  // ClaimSocketPath reports a better error
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
@@ -136,7 +136,7 @@ absl::Status CheckListenAddress(const std::string& address, const ListenProtecti
   }
   const int fd = socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, found->ai_protocol);
   if (fd < 0) return absl::InternalError(absl::StrCat("cannot make a socket: ", std::strerror(errno)));
-  // As gRPC does: an address whose last connections are still closing can be taken.
+  // As in gRPC: an address whose last connections are still closing can be bound.
   const int yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   const bool bound = bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1) == 0;

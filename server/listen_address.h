@@ -1,11 +1,11 @@
-// Where a daemon listens, and who may be let in there.
+// Listen addresses and the protection that they require.
 //
-//   HOST:PORT     HOST an address or a name, IPv6 in brackets; port 0 takes a free one
-//   unix:PATH     a Unix socket of mode 0600: the kernel lets no other user in
+//   HOST:PORT     HOST an address or a name, IPv6 in brackets; port 0 binds a free one
+//   unix:PATH     a Unix socket of mode 0600: other users cannot connect
 //
 // Errors:  INVALID_ARGUMENT (BAD_LISTEN_ADDRESS, REMOTE_LISTEN_ADDRESS), FAILED_PRECONDITION (ADDRESS_IN_USE, or
-//          CANNOT_LISTEN with the reason that the system gives; gRPC itself says only that it cannot).
-// Threads: any; a claim is made and given up by one.
+//          CANNOT_LISTEN with the system's error; gRPC itself reports no cause).
+// Threads: any; a claim is created and released by one.
 #pragma once
 
 #include <sys/un.h>
@@ -29,14 +29,14 @@ struct ListenAddress {
 absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& address);
 absl::StatusOr<sockaddr_un> SocketAddress(const std::string& path);  // BAD_LISTEN_ADDRESS for a path that is too long
 
-// What keeps those who reach an address from being this process's user.
+// Which protections against remote callers are configured.
 struct ListenProtection {
   bool has_tls = false;         // --tls-cert, --tls-key
   bool knows_callers = false;   // --token-file, --tls-client-ca
   bool has_file_roots = false;  // --model-root, --data-root
 };
 
-// An address that others than this machine's users reach needs all of `protection`. Then tries to bind it.
+// Requires all of `protection` for an address that is reachable from other machines. Then tries to bind it.
 absl::Status CheckListenAddress(const std::string& address, const ListenProtection& protection);
 
 // Exclusive ownership of a Unix socket's path: a lock on PATH.lock, which is kept beside the socket. The stale socket of
@@ -53,7 +53,7 @@ class UnixSocketClaim {
   const int lock_;
 };
 
-// While it lives, files and sockets that this process makes are for its user alone (umask, so for all threads).
+// While it exists, files and sockets created by this process have owner permissions only (umask, so for all threads).
 class PrivateFilesScope {
  public:
   PrivateFilesScope();

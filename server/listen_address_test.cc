@@ -1,4 +1,4 @@
-// Which addresses are listened on without further ado, and whose Unix sockets are replaced.
+// Which addresses need no protection, and which Unix sockets are replaced.
 #include "server/listen_address.h"
 
 #include <gmock/gmock.h>

@@ -28,7 +28,7 @@ absl::Status Failed(const std::string& address, absl::string_view step, int erro
   return absl::UnavailableError(absl::StrCat(address, " cannot be ", step, ": ", std::strerror(error)));
 }
 
-// Until `fd` is ready for `events`; what is left of the time goes back to *timeout_ms.
+// Waits until `fd` is ready for `events`; the remaining time is stored in *timeout_ms.
 bool WaitFor(int fd, short events, int* timeout_ms) {
   pollfd waiting = {fd, events, 0};
   const int64_t begin_us = Clock::Real().MonotonicMicros();
@@ -54,7 +54,7 @@ absl::Status Exchange(const std::string& address, int fd, const sockaddr* to, so
     return Failed(address, "written to", errno);
   }
   if (!WaitFor(fd, POLLIN, &timeout_ms)) return Failed(address, "heard: it accepts no connection", ETIMEDOUT);
-  if (has_tls) return absl::OkStatus();  // whatever it answers to bytes that are no handshake, it was accepted
+  if (has_tls) return absl::OkStatus();  // any reply at all: accepted
   char first = 0;
   if (recv(fd, &first, 1, 0) != 1) return Failed(address, "read from", errno == 0 ? ECONNRESET : errno);
   return absl::OkStatus();

@@ -30,25 +30,25 @@ namespace {
 enum ExitCode { kDone = 0, kFailed = 1, kWrongUsage = 2, kStuck = 3 };
 
 constexpr int kGraceSeconds = 10;
-// After the grace, for what has to stop without being asked twice: the running step of a model, the writes of a job.
+// After the grace period, for what still has to stop: the running step of a model, the writes of a job.
 constexpr auto kLastDeadline = std::chrono::seconds(10);
 constexpr int64_t kFlushMs = 1000;
 
 constexpr char kDescription[] =
-    "varifocald serves models and runs evaluation jobs; `varifocal` talks to it.\n\n"
-    "It reads checkpoint directories (Hugging Face layout), keeps jobs and results in one SQLite file, and answers "
+    "varifocald serves models and runs evaluation jobs; `varifocal` is its client.\n\n"
+    "It reads checkpoint directories (Hugging Face layout), stores jobs and results in one SQLite file, and serves "
     "gRPC.\n"
-    "Jobs survive any death of the daemon: the next one with the same --db goes on with exactly the samples that are\n"
-    "missing. SIGTERM, SIGINT and SIGHUP stop it in order: calls under way have --shutdown-grace seconds, and 10 "
-    "seconds later\n"
-    "the process ends whatever hangs. A second signal stops it at once.";
+    "Jobs survive a crash of the daemon: the next one with the same --db continues with exactly the missing samples.\n"
+    "SIGTERM, SIGINT and SIGHUP shut it down: active calls have --shutdown-grace seconds, and 10 seconds later the\n"
+    "process exits even if something hangs. A second signal stops it at once.";
 
 constexpr char kFooter[] =
     "Examples:\n"
     "  varifocald --db=results.db --model=baseline=models/baseline --model=focal=models/focal-constant\n"
     "  varifocal submit quick --models=baseline,focal --wait\n\n"
-    "Exit codes: 0 stopped in order, 1 could not start or can no longer be reached, 2 wrong usage, 3 had to end before "
-    "everything had stopped.";
+    "Exit codes: 0 clean shutdown, 1 start failed or the listener stopped working, 2 invalid usage, 3 shutdown "
+    "deadline "
+    "exceeded.";
 
 int Complain(int code, absl::string_view message) {
   FlushLog(kFlushMs);  // the sentence is the last line
@@ -56,7 +56,7 @@ int Complain(int code, absl::string_view message) {
   return code;
 }
 
-// What CLI11 does not take, with the nearest flag there is.
+// The error for unknown arguments, with the most similar flag.
 std::string UnknownFlag(const CLI::App& app, const std::string& argument) {
   std::vector<std::string> known;
   for (const CLI::Option* option : app.get_options()) {
@@ -153,7 +153,7 @@ int Main(int argc, char** argv) {
   std::string prefix_cache = "on";
   int grace_seconds = kGraceSeconds;
 
-  // CLI11 would add every range and set to the help in words of its own.
+  // CLI11 would add its own text for every range and set to the help.
   const auto quiet = [](CLI::Validator validator) { return validator.description(""); };
 
   const auto repeatable = [](CLI::Option* option) {
@@ -165,7 +165,7 @@ int Main(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   app.set_help_flag("--help", "Print this and exit");
   app.set_version_flag("--version", std::string("varifocald ") + CodeVersion(), "Print the version and exit");
-  app.add_option("--db", options.database_path, "Results database; made when missing, one daemon per file")
+  app.add_option("--db", options.database_path, "Results database; created if missing, one daemon per file")
       ->required()
       ->type_name("FILE");
   app.add_option("--model", models, "Serve the checkpoint in DIR as NAME; may be repeated")
@@ -173,63 +173,61 @@ int Main(int argc, char** argv) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--listen", options.listen_address,
-                 "Where to answer: HOST:PORT, port 0 takes a free one, or unix:PATH, a socket of this user alone")
+                 "Listen address: HOST:PORT, port 0 binds a free one, or unix:PATH, a socket for this user only")
       ->capture_default_str()
       ->type_name("ADDRESS");
-  app.add_option("--port-file", port_file, "Write the port that was taken to FILE once serving")->type_name("FILE");
+  app.add_option("--port-file", port_file, "Write the bound port to FILE once serving")->type_name("FILE");
   const auto file = [&app](const char* name, std::string* target, const char* help) {
     app.add_option(name, *target, help)->type_name("FILE");
   };
-  file("--tls-cert", &options.protection.tls_certificate, "Speak TLS with this certificate chain (PEM)");
+  file("--tls-cert", &options.protection.tls_certificate, "Serve TLS with this certificate chain (PEM)");
   file("--tls-key", &options.protection.tls_key, "Private key of --tls-cert (PEM)");
-  file("--tls-client-ca", &options.protection.tls_client_ca,
-       "Let in callers with a certificate of this authority alone (PEM)");
+  file("--tls-client-ca", &options.protection.tls_client_ca, "Require client certificates of this authority (PEM)");
   file("--token-file", &options.protection.token_file,
-       "Let in callers with a token alone; a line has a role (viewer, submitter, admin), the token's SHA-256 and a "
-       "name");
+       "Require a token; each line has a role (viewer, submitter, admin), the token's SHA-256 and a name");
   repeatable(app.add_option("--model-root", options.roots.model_roots,
-                            "Load checkpoints of calls from below DIR alone; may be repeated"));
-  repeatable(
-      app.add_option("--data-root", options.roots.data_roots,
-                     "Read data files of jobs from below DIR alone; may be repeated. With one of the two, nothing "
-                     "else is read but what --model names"));
-  app.add_flag("--reflection", options.reflection, "Tell callers what services and messages there are");
+                            "Restrict LoadModel to directories below DIR; may be repeated"));
+  repeatable(app.add_option("--data-root", options.roots.data_roots,
+                            "Restrict data files of jobs to files below DIR; may be repeated. With either option, only "
+                            "files below these and the directories of --model are read"));
+  app.add_flag("--reflection", options.reflection, "Enable gRPC server reflection");
   app.add_option("--device", options.model.device, "auto, cpu, reference or cuda:N")
       ->capture_default_str()
       ->type_name("NAME");
-  app.add_option("--dtype", options.model.dtype, "Number format, f32 or bf16; the device's own when not given")
+  app.add_option("--dtype", options.model.dtype, "Number format, f32 or bf16; default: the device's native one")
       ->check(quiet(CLI::IsMember({"f32", "bf16"})))
       ->type_name("NAME");
   app.add_option("--cpu-isa", options.model.cpu_isa,
-                 "Instruction set of the CPU kernels; the best there is when not given")
+                 "Instruction set of the CPU kernels; default: the best supported one")
       ->type_name("NAME");
-  app.add_option("--threads", options.model.threads, "Threads per model, at most 1024; 0 takes one per processor")
+  app.add_option("--threads", options.model.threads, "Threads per model, at most 1024; 0 means one per processor")
       ->capture_default_str()
       ->check(quiet(CLI::Range(0, 1024)))
       ->type_name("N");
   app.add_option("--prefill-chunk-tokens", options.engine.prefill_chunk_tokens,
-                 "Prompt tokens per step, 512 on a CPU and 8192 on a GPU when not given; changes no answer")
+                 "Prompt tokens per step; default: 512 on a CPU, 8192 on a GPU. Does not affect answers")
       ->check(quiet(CLI::Range(int64_t{1}, int64_t{1} << 20)))
       ->type_name("N");
-  app.add_option("--prefix-cache", prefix_cache, "Reuse the keys and values of shared contexts; changes no answer")
+  app.add_option("--prefix-cache", prefix_cache,
+                 "Reuse the keys and values of shared contexts; does not affect answers")
       ->capture_default_str()
       ->check(quiet(CLI::IsMember({"on", "off"})))
       ->type_name("on|off");
-  app.add_option(
-         "--kv-cache-bytes", options.engine.kv_cache_bytes,
-         "Keys and values per model; 0 takes four full contexts, at most a quarter of what is free; 4GB and the like")
+  app.add_option("--kv-cache-bytes", options.engine.kv_cache_bytes,
+                 "KV cache per model, such as 4GB; 0 means four full contexts, but at most a quarter of free memory")
       ->capture_default_str()
       ->transform(quiet(CLI::AsSizeValue(/*kb_is_1000=*/false)))
       ->type_name("BYTES");
-  app.add_option("--batch-size-max", options.engine.batch_size_max, "Sequences that decode together; changes no answer")
+  app.add_option("--batch-size-max", options.engine.batch_size_max,
+                 "Maximum decode batch size; does not affect answers")
       ->capture_default_str()
       ->check(quiet(CLI::Range(int64_t{1}, int64_t{4096})))
       ->type_name("N");
-  app.add_option("--in-flight", options.in_flight, "Samples of a job under way at once; changes no answer")
+  app.add_option("--in-flight", options.in_flight, "Concurrent samples of a job; does not affect answers")
       ->capture_default_str()
       ->check(quiet(CLI::Range(1, 1024)))
       ->type_name("N");
-  app.add_option("--shutdown-grace", grace_seconds, "Seconds that calls under way have after SIGTERM")
+  app.add_option("--shutdown-grace", grace_seconds, "Seconds for active calls after SIGTERM")
       ->capture_default_str()
       ->check(quiet(CLI::Range(0, 3600)))
       ->type_name("S");

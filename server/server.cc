@@ -33,13 +33,13 @@ namespace {
 // waits for at most two of these.
 constexpr int kBusyTimeoutMs = 1000;
 
-// gRPC keeps the switch for the whole process.
+// gRPC's setting is process-wide.
 void SwitchOnHealth() {
   static std::once_flag once;
   std::call_once(once, [] { grpc::EnableDefaultHealthCheckService(true); });
 }
 
-// The reflection library adds itself to every server of the process when it is loaded.
+// The reflection library registers itself with every server of the process when it is loaded.
 class WithoutReflection final : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments*) override {}
@@ -48,7 +48,7 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
   }
 };
 
-// The models of the command line are the daemon's own, wherever they are.
+// Models on the command line may be outside the roots.
 absl::Status Confine(const ServerOptions& options) {
   if (options.roots.empty()) return absl::OkStatus();
   FileRoots roots = options.roots;
@@ -97,14 +97,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   if (listen.is_unix()) {
     ASSIGN_OR_RETURN(parts.socket, UnixSocketClaim::Take(listen.socket_path));
   }
-  // Its files are the daemon's own: read before the process is confined.
+  // Credentials may be outside the roots: read them before the process is confined.
   ASSIGN_OR_RETURN(const ProtectedListener listener_protection, MakeServerCredentials(options.protection));
   parts.audit = std::make_unique<Audit>(listener_protection.tokens);
   RETURN_IF_ERROR(Confine(options));
   if (!options.model_factory) options.model_factory = MakeModelFactory(options.model, options.engine);
   parts.host = std::make_unique<ModelHost>(std::move(options.model_factory));
 
-  // The database before the models: a held lock is detected before the expensive loading.
+  // The database before the models: a lock of another writer is detected before the expensive loading.
   if (!options.database_path.empty()) {
     JobManagerOptions job_options;
     job_options.database_path = options.database_path;
@@ -141,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   }
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   builder.SetMaxSendMessageSize(kMessageBytesMax);
-  // Without this a second daemon on the same port would silently get half of the connections.
+  // Otherwise a second daemon on the same port would silently receive half of the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   int port = -1;
   if (!options.listen_address.empty()) {

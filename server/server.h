@@ -1,7 +1,7 @@
-// The daemon as an object: models, jobs and services behind one gRPC server.
+// The daemon as a class: models, jobs and services behind one gRPC server.
 //
-// `varifocald` adds flags to it; `varifocal run` and the verbs with a model directory use it in-process over a channel
-// without a socket. So there is one path to test.
+// `varifocald` adds flags; `varifocal run` and the verbs with a model directory use it in-process over an in-process
+// channel, so that all use the same code path.
 //
 // Errors:  from Start: the reason for rejecting a database, model directory or address, in one sentence; no side effects
 //          remain.
@@ -40,13 +40,14 @@ struct ServerOptions {
   ModelOptions model;              // device, number format, threads, instruction set
   EngineOptions engine;
   int in_flight = 8;  // concurrent samples, for jobs without a value
-  // "127.0.0.1:50151", port 0 takes a free one, or "unix:PATH" (listen_address.h); empty: in-process channels only.
+  // "127.0.0.1:50151", port 0 binds a free one, or "unix:PATH" (listen_address.h); empty: in-process channels only.
   std::string listen_address;
-  ServerProtection protection;  // TLS and tokens; an address that is no loopback one needs them, and roots
+  ServerProtection protection;  // TLS and tokens; an address other than loopback needs them, and roots
   FileRoots roots;  // where files of requests must be (file_roots.h); of the whole process, `models` are allowed
   bool reflection = false;   // serve descriptors of services and messages
-  std::string command_line;  // for the record
-  // When the listener has stopped accepting connections (listener_watchdog.h), on a thread of its own; unset: not watched.
+  std::string command_line;  // for provenance
+  // Called on a separate thread when the listener has stopped accepting connections (listener_watchdog.h); unset: not
+  // watched.
   std::function<void(const absl::Status&)> on_listener_dead;
   ModelFactory model_factory;  // for tests; unset: real models
   const Clock* clock = &Clock::Real();
@@ -58,7 +59,7 @@ class Server {
   ~Server();  // Shutdown without grace
 
   std::shared_ptr<grpc::Channel> InProcessChannel();
-  const std::string& address() const { return address_; }  // with the port that was taken; empty without a socket
+  const std::string& address() const { return address_; }  // with the bound port; empty without a socket
 
   // Health turns NOT_SERVING, the running job is requeued, no new call is accepted; active calls have
   // until the grace period ends, then they are cancelled. Idempotent.

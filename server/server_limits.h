@@ -1,6 +1,6 @@
 // Limits of the listener per client and in total: connections, streams, headers, memory. docs/network.md has the table.
 //
-// Threads: once, while the server is built.
+// Threads: call once, while the server is built.
 #pragma once
 
 #include "absl/status/statusor.h"

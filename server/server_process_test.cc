@@ -1,5 +1,6 @@
-// The daemon as a process: flags and their errors, signals, death. Method: the real program with a shipped checkpoint;
-// a small job is interrupted by SIGTERM or SIGKILL and a second daemon must finish it with every sample answered once.
+// The daemon as a process: flags and their errors, signals, crashes. Method: the real program with a shipped
+// checkpoint; a small job is interrupted by SIGTERM or SIGKILL and a second daemon must finish it with every sample
+// answered once.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,7 +83,7 @@ class DaemonTest : public testing::Test {
     return job.ok() ? job->answered_count : -1;
   }
 
-  // Starts the job, stops the daemon by `signal` when some samples are there, lets a second daemon finish.
+  // Starts the job, stops the daemon by `signal` after some samples, lets a second daemon finish.
   void InterruptAndFinish(int signal, int exit_code) {
     {
       DaemonProcess daemon(Arguments());
@@ -114,7 +115,7 @@ class DaemonTest : public testing::Test {
     const auto executions = (*reader)->Executions(1);
     ASSERT_TRUE(executions.ok());
     ASSERT_EQ(executions->size(), 2u);
-    EXPECT_EQ((*executions)[0].generation_count, kept) << "what was there was not asked again";
+    EXPECT_EQ((*executions)[0].generation_count, kept) << "answered samples did not run again";
     EXPECT_EQ((*executions)[1].generation_count, kSampleCount - kept);
     second.Signal(SIGINT);
     EXPECT_EQ(second.Wait(20), 0);
@@ -169,7 +170,7 @@ TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
   }
 }
 
-// A job on a model that a call loaded goes on after the daemon was killed, without anybody's help.
+// A job on a model loaded by a call continues automatically after the daemon was killed.
 TEST_F(DaemonTest, ModelsOfCallsSurviveADeath) {
   const auto load = [](const std::string& address) {
     const auto stub = v1::Inference::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
@@ -277,7 +278,7 @@ TEST_F(DaemonTest, RefusesInOneSentence) {
     const std::string what = c.arguments.empty() ? "no flags" : c.arguments.back();
     EXPECT_EQ(result.exit_code, c.exit_code) << what << ": " << result.err;
     EXPECT_THAT(result.err, HasSubstr(c.words)) << what;
-    // Log lines may stand before it, but the last line is the one sentence, and it is one line.
+    // Log lines may precede it, but the last line is the one error sentence.
     const std::vector<std::string> lines = absl::StrSplit(absl::StripSuffix(result.err, "\n"), '\n');
     EXPECT_EQ(lines.back().rfind("varifocald: ", 0), 0u) << what << ": " << result.err;
     EXPECT_EQ(result.out, "") << what;

@@ -1,5 +1,4 @@
-// The server around its services: start and its refusals, health, reflection, message size, shutdown, the channel
-// inside the process.
+// The server: start and its refusals, health, reflection, message size, shutdown, the in-process channel.
 #include "server/server.h"
 
 #include <gtest/gtest.h>
@@ -47,11 +46,11 @@ TEST_F(ServerTest, HealthFollowsLifeAndShutdownEndsWatches) {
   ASSERT_TRUE(reader->Read(&message));
   const auto start = std::chrono::steady_clock::now();
   server_->Shutdown(seconds(5));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(4)) << "nothing is left that needs the grace";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(4)) << "no call needs the grace period";
   while (reader->Read(&message)) {
   }
   EXPECT_EQ(ReasonIn(reader->Finish()), "SHUTTING_DOWN");
-  EXPECT_EQ(message.job().state(), v1::Job::QUEUED) << "the watcher hears that the job waits for the next daemon";
+  EXPECT_EQ(message.job().state(), v1::Job::QUEUED) << "the watcher receives the state QUEUED";
 }
 
 TEST_F(ServerTest, ShutdownCancelsCallsWhenTheGraceIsOver) {
@@ -132,7 +131,7 @@ TEST_F(ServerTest, StartRefusesByReason) {
   }
 }
 
-// Reflection, spoken by hand: field 7 of the request asks for the list of services.
+// Reflection with a hand-encoded request: field 7 requests the list of services.
 std::string ReflectedServices(const std::shared_ptr<grpc::Channel>& channel, grpc::Status* status) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;

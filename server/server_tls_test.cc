@@ -1,5 +1,5 @@
-// The daemon behind TLS: certificates and tokens, each method with each credential. Method: a real server on a loopback
-// socket with an engine that computes nothing; certificates are made by the openssl program.
+// The daemon with TLS: certificates and tokens, each method with each credential. Method: a real server on a loopback
+// socket with a fake engine; certificates are made by the openssl program.
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -54,7 +54,7 @@ class ServerTlsTest : public ServerTest {
     server_ = *std::move(server);
   }
 
-  // What an empty request of the method is answered with.
+  // The status of an empty request of the method.
   grpc::Status Call(const std::string& method, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
                     const std::string& token = "") {
     grpc::GenericStub stub(grpc::CreateChannel(server_->address(), credentials));

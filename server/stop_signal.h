@@ -1,10 +1,11 @@
-// The signal that stops a daemon: SIGTERM, SIGINT or SIGHUP, waited for by a thread of its own.
+// Waits on a separate thread for the signal that stops a daemon: SIGTERM, SIGINT or SIGHUP.
 //
-// From the signal on the process has a last deadline, after which it ends with `exit_code` whatever hangs: what was
-// acknowledged is durable. A second signal ends it at once.
+// The signal starts a deadline after which the process exits with `exit_code` even if something hangs: acknowledged
+// writes are durable. A second signal terminates it at once.
 //
-// Threads: make it before any other thread, which inherit the blocked signals. Its own thread stays to the end of the
-// process, so the object must too.
+// Threads: construct it before any other thread, which inherit the blocked signals. Its own thread runs until the
+//          process
+// exits, so the object must live as long.
 #pragma once
 
 #include <chrono>
@@ -17,10 +18,10 @@ class StopSignal {
  public:
   StopSignal(std::chrono::milliseconds last_deadline, int exit_code);
 
-  // Until this is called a signal ends the process at once, with exit code 0: nothing is under way that could be stopped
-  // in order, and what a starting daemon changes in its database is safe at any death.
+  // Until this is called a signal ends the process at once, with exit code 0: there is nothing to shut down, and the
+  // database changes of a starting daemon are safe at any crash.
   void StopInOrderFromNowOn();
-  void Wait();  // until a signal has come
+  void Wait();  // blocks until a signal arrives
 
  private:
   std::mutex mutex_;

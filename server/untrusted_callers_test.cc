@@ -1,5 +1,5 @@
-// What callers reach of a daemon that is not theirs: files, services, the database's files, and what is logged about
-// their changes. Method: the real program with a shipped checkpoint.
+// Restrictions for untrusted callers: files, services, the database's files, and the audit log. Method: the real
+// program with a shipped checkpoint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -83,7 +83,7 @@ class UntrustedCallersTest : public testing::Test {
 };
 
 TEST_F(UntrustedCallersTest, FilesOutsideOfTheRootsAreNotReadNorToldOf) {
-  // Every file of a checkpoint in turn leads out of the root.
+  // Every file of a checkpoint in turn is a link out of the root.
   const std::vector<std::string> files = {"config.json", "generation_config.json", "tokenizer.json", "chat_format.json",
                                           "model.safetensors"};
   for (const std::string& file : files) {
@@ -210,7 +210,7 @@ TEST_F(UntrustedCallersTest, EveryChangeIsWrittenDownWithItsCaller) {
   EXPECT_THAT(lines, testing::ContainsRegex("change call=ResumeJob " + peer + "resource=jobs/99 status=NOT_FOUND\n"));
   EXPECT_THAT(lines, testing::ContainsRegex("change call=UnloadModel " + peer + "resource=models/second status=OK\n"));
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 6) << lines;
-  EXPECT_LT(lines.size(), 3000u) << "what a caller names is cut";
+  EXPECT_LT(lines.size(), 3000u) << "caller-supplied text is truncated";
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// A job specification as a proto message and as eval_tasks/job_spec.h has it.
+// Converts job specifications between the proto message and the structs of eval_tasks/job_spec.h.
 //
-// Conversion only: what a value may be is checked by ValidateSuiteSpec and ValidateJobSpec. A field that is unset in the
-// message has its default in the struct, and a default is left out of the message where the message distinguishes both.
+// Conversion only: ValidateSuiteSpec and ValidateJobSpec check ranges. A field that is unset in the message has its
+// default in the struct, and a default is left unset in the message where the message distinguishes both.
 //
 // Errors: INVALID_ARGUMENT (BAD_RESOURCE_NAME) for a variant whose model is not "models/NAME".
 #pragma once

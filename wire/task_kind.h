@@ -1,4 +1,4 @@
-// A row of the task table (eval_tasks/task.h) as a proto message.
+// Converts a row of the task table (eval_tasks/task.h) to a proto message.
 #pragma once
 
 #include "eval_tasks/task.h"

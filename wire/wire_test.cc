@@ -1,5 +1,5 @@
-// Conversions between messages and structs. Method: there and back, with every field set to a value that is not its
-// default; a field that one direction leaves out comes back as the default.
+// Conversions between messages and structs. Method: round trip with every field set to a value that is not its default;
+// a field that one direction omits comes back as the default.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Sets every field of the message and of those in it; lists and maps get one entry.
+// Sets every field of the message recursively; lists and maps get one entry.
 void SetEveryField(Message* message) {
   const Descriptor& type = *message->GetDescriptor();
   const Reflection& reflection = *message->GetReflection();
@@ -64,7 +64,7 @@ TEST(WireTest, EveryFieldOfAJobSpecSurvives) {
       << proto.DebugString() << back.DebugString();
 }
 
-// What a field's absence means is the struct's default, and the way back does not invent a value.
+// An absent field has the struct's default, and the conversion back leaves it absent.
 TEST(WireTest, AbsentFieldsStayAbsentOrDefault) {
   v1::JobSpec proto;
   proto.mutable_suite()->add_tasks()->set_kind("recall_kv");

@@ -17,7 +17,7 @@ absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& 
   const size_t end = is_wrapped ? prompt.size() : PythonRightStrip(prompt).size();
   const absl::string_view spaces = prompt.substr(end);
   prompt = prompt.substr(0, end);
-  // Of an unwrapped prompt all is plain, of a wrapped one what somebody else wrote, continuations among it.
+  // Plain text: an unwrapped prompt as a whole; of a wrapped one only the caller's text, including continuations.
   const auto encode = [&](absl::string_view text, int64_t* invalid_utf8_count) {
     std::vector<TextRange> plain_parts = wrapped.plain_parts;
     if (is_wrapped && text.size() > wrapped.text.size()) plain_parts.push_back({wrapped.text.size(), text.size()});

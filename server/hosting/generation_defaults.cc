@@ -28,7 +28,7 @@ absl::StatusOr<std::string> Parse(absl::string_view text, int64_t vocabulary_siz
     if (value == json.end() || value->is_null()) continue;
     if (!value->is_number_integer() || value->get<int64_t>() < 0 || value->get<int64_t>() >= vocabulary_size) {
       return absl::InvalidArgumentError(
-          absl::StrCat("\"", key, "\" is ", Shown(*value), "; a token id must lie in 0..", vocabulary_size - 1));
+          absl::StrCat("\"", key, "\" is ", Shown(*value), "; a token id must be in 0..", vocabulary_size - 1));
     }
   }
   std::vector<std::string> said;

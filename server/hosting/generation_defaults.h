@@ -1,7 +1,7 @@
-// What generation_config.json says beside its end-of-text ids, for people: how other programs would sample.
+// Sampling defaults in generation_config.json, for display only.
 //
-// It is never applied: a request without settings is greedy. `varifocal models` shows it, so that sampled answers of
-// another program are not compared with greedy ones by mistake.
+// They are never applied: a request without settings is greedy. `varifocal models` shows them, so that sampled answers
+// of another program are not compared with greedy ones by mistake.
 //
 // Errors: INVALID_ARGUMENT with file, key and value: not JSON, a pad or bos id outside the vocabulary.
 #pragma once

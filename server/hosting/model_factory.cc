@@ -1,4 +1,5 @@
-// Real models; apart from model_host.cc, so that a test with a fake factory links neither model nor engine.
+// Factory of real models; separate from model_host.cc, so that a test with a fake factory links neither model nor
+// engine.
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,22 +16,22 @@
 namespace varifocal {
 namespace {
 
-// A step of a CPU should end soon, so that requests take turns; a GPU needs thousands of rows to be busy.
+// Small steps on a CPU let requests alternate; a GPU needs thousands of rows for full utilisation.
 constexpr int64_t kGpuChunkTokens = 8192;
 
-// What is resident, by name; "" when nothing is.
+// The resident models by name; "" when there are none.
 std::string Residents() {
   const std::string others = MemoryLedger::Get().ToString();
   return others.empty() ? "" : absl::StrCat(" (", others, ")");
 }
 
-// Says before anything is packed that the weights will not fit.
+// Fails before packing if the weights do not fit.
 absl::Status CheckRoomForWeights(const std::string& directory, const kernels::Backend& backend, int64_t needed_bytes) {
   const DeviceMemoryLeft memory = MemoryLeftOn(backend);
   if (memory.total_bytes == 0 || needed_bytes <= memory.free_bytes) return absl::OkStatus();
   return WithReason(absl::ResourceExhaustedError(absl::StrCat(
                         directory, " needs ", needed_bytes, " bytes for its weights; of ", memory.total_bytes,
-                        " bytes of memory ", memory.free_bytes, " are free and not promised", Residents())),
+                        " bytes of memory ", memory.free_bytes, " are free and not reserved", Residents())),
                     ErrorReason::kNotEnoughMemory,
                     {{"neededBytes", absl::StrCat(needed_bytes)}, {"freeBytes", absl::StrCat(memory.free_bytes)}});
 }
@@ -58,7 +59,7 @@ ModelFactory MakeModelFactory(const ModelOptions& options, const EngineOptions& 
     EngineOptions named_options = engine_options;
     named_options.name = name;
     absl::StatusOr<std::shared_ptr<const LoadedModel>> read = LoadModel(directory, model_options);
-    RETURN_IF_ERROR(room);  // in its own words
+    RETURN_IF_ERROR(room);  // keeps the engine's message
     ASSIGN_OR_RETURN(std::shared_ptr<const LoadedModel> loaded, std::move(read));
     if (named_options.prefill_chunk_tokens == 0) {
       named_options.prefill_chunk_tokens =

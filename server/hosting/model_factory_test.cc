@@ -1,5 +1,5 @@
-// Real models as they are hosted: what is refused before weights are read, what stands beside them in a directory.
-// Method: a tiny golden checkpoint, copied and edited.
+// The factory of real models: checks before weights are read, and the other files of a checkpoint directory. Method: a
+// tiny golden checkpoint, copied and edited.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST_F(ModelFactoryTest, WeightsThatDoNotFitAreRefusedBeforeTheyArePacked) {
   EXPECT_EQ(ReasonOf(model.status()).name, "NOT_ENOUGH_MEMORY");
   const std::string message(model.status().message());
   EXPECT_THAT(message, HasSubstr(absl::StrCat(directory_, " needs ")));
-  EXPECT_THAT(message, HasSubstr(" 0 are free and not promised"));
+  EXPECT_THAT(message, HasSubstr(" 0 are free and not reserved"));
   EXPECT_THAT(message, HasSubstr("somebody: 5 bytes of weights"));
 }
 
@@ -66,8 +66,8 @@ TEST_F(ModelFactoryTest, ADirectoryMayNameItsNumberFormat) {
   EXPECT_THAT(std::string(Load("@f16").status().message()), HasSubstr("@f16"));
 }
 
-// A baseline and a focal checkpoint of the same matrices: the second needs no memory for them, by name in what is said
-// about memory, and is another model all the same.
+// A baseline and a focal checkpoint with the same matrices: the second needs no memory for them, the memory message
+// names the first, and the two are different models.
 TEST_F(ModelFactoryTest, EqualWeightsAreNeededOnce) {
   auto baseline = Load("", "baseline");
   ASSERT_TRUE(baseline.ok()) << baseline.status();
@@ -78,7 +78,7 @@ TEST_F(ModelFactoryTest, EqualWeightsAreNeededOnce) {
   Write("config.json", config);
   absl::StatusOr<std::unique_ptr<HostedModel>> focal = absl::CancelledError();
   {
-    // Nothing is free, and nothing is needed.
+    // No free memory, and none needed.
     const auto promised = MemoryLedger::Get().Add({.what = "somebody", .cache_bytes = int64_t{1} << 60});
     focal = Load("", "focal");
     ASSERT_TRUE(focal.ok()) << focal.status();

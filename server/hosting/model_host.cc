@@ -52,7 +52,7 @@ absl::Status CheckHasChatFormat(const HostedModel& model) {
 absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& name, const std::string& directory) {
   RETURN_IF_ERROR(CheckModelName(name));
   if (ValidUtf8Prefix(directory) != directory.size()) {
-    // Answers are messages of UTF-8: such a name would make every list of models unreadable.
+    // Proto strings are UTF-8: such a name would make every list of models unparsable.
     return WithReason(
         absl::InvalidArgumentError(absl::StrCat("the directory of model \"", name, "\" has a name that is not UTF-8")),
         ErrorReason::kBadDirectory, {{"field", "directory"}});
@@ -98,7 +98,7 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& 
 
 absl::Status ModelHost::Unload(const std::string& name) {
   RETURN_IF_ERROR(Find(name).status());
-  std::shared_ptr<HostedModel> last;  // destroyed after the lock is released: an engine's end may take a while
+  std::shared_ptr<HostedModel> last;  // destroyed after the lock is released: stopping an engine may take long
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto entry = entries_.find(name);

@@ -1,9 +1,9 @@
-// The models of one daemon by name: each a checkpoint, its tokenizer and its engine.
+// The registry of a daemon's models by name: each has a checkpoint, a tokenizer and an engine.
 //
-// All variants of a model (`NAME`, `NAME@t=0.7`) share one entry: the temperature travels with each request. A user of
-// a model holds a shared pointer, so unloading only takes the name away and the memory goes with the last user.
+// All variants of a model (`NAME`, `NAME@t=0.7`) share one entry: the temperature is part of each request. Users of a
+// model hold a shared pointer, so unloading only removes the name; the last user frees the memory.
 //
-// Errors:  from Load: what LoadModel and Engine::Create say; INVALID_ARGUMENT (BAD_MODEL_NAME), ALREADY_EXISTS
+// Errors:  from Load: those of LoadModel and Engine::Create; INVALID_ARGUMENT (BAD_MODEL_NAME), ALREADY_EXISTS
 //          (MODEL_ALREADY_LOADED). From Find: NOT_FOUND (MODEL_NOT_FOUND), UNAVAILABLE (MODEL_LOADING).
 // Threads: any. The last shared pointer must not be dropped on an engine's callback.
 #pragma once
@@ -33,17 +33,17 @@ struct HostedModel {
   ModelProvenance provenance;
   std::shared_ptr<const Tokenizer> tokenizer;     // null when the directory has none
   std::shared_ptr<const ChatFormat> chat_format;  // null when the directory has no chat_format.json
-  std::string sampling_defaults;                  // of generation_config.json, in words; never applied
+  std::string sampling_defaults;                  // of generation_config.json, as text; never applied
   std::unique_ptr<Engine> engine;
 };
 
-// Makes everything of a HostedModel but its name and directory. Tests put a fake here. The real one takes DIR@f32 and
-// DIR@bf16 for DIR in that number format, whatever the options say: two formats of one checkpoint in one job.
+// Creates a HostedModel except for its name and directory; tests inject a fake. The real one loads DIR@f32 and DIR@bf16
+// as DIR in that number format, overriding the options, so that one job can have two formats of one checkpoint.
 using ModelFactory =
     std::function<absl::StatusOr<std::unique_ptr<HostedModel>>(const std::string& name, const std::string& directory)>;
 ModelFactory MakeModelFactory(const ModelOptions& model_options, const EngineOptions& engine_options);
 
-// "DIR@bf16" in two: the directory, and the number format or "".
+// Splits "DIR@bf16" into the directory and the number format, which may be "".
 struct Checkpoint {
   std::string directory;
   std::string dtype;
@@ -54,7 +54,7 @@ class ModelHost {
  public:
   explicit ModelHost(ModelFactory factory) : factory_(std::move(factory)) {}
 
-  // Blocks while the checkpoint is read. The same name and directory again gives the present one.
+  // Blocks while the checkpoint is read. The same name and directory again returns the loaded model.
   absl::StatusOr<std::shared_ptr<HostedModel>> Load(const std::string& name, const std::string& directory);
   absl::Status Unload(const std::string& name);
   absl::StatusOr<std::shared_ptr<HostedModel>> Find(const std::string& name) const;
@@ -81,7 +81,7 @@ absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& confi
                                                         absl::Span<const double> temperatures,
                                                         const std::map<std::string, double>& others);
 
-// Why the model answers nothing any more: UNAVAILABLE (DEVICE_FAULTED) naming it, when its device has failed for good.
+// UNAVAILABLE (DEVICE_FAULTED) with the model's name and the cause when its device has failed permanently.
 absl::Status FaultOf(const HostedModel& model);
 
 // FAILED_PRECONDITION (MODEL_WITHOUT_CHAT_FORMAT) unless the model has a chat_format.json.

@@ -14,7 +14,7 @@
 namespace varifocal {
 namespace {
 
-// Text of models and users, in which a bad byte is replaced, not refused.
+// Text of models and users: invalid UTF-8 is replaced, not refused.
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string Strings(const std::vector<std::string>& values) { return Dump(Json(values)); }
@@ -31,7 +31,7 @@ db::SampleRecord ToSampleRecord(const SampleResult& record, bool keep_prompts) {
   row.row_id = sample.row_id;
   row.new_token_count_max = sample.max_new_tokens;
   row.gold_json = Strings(sample.gold);
-  if (sample.token_ids.empty()) return row;  // it could not be made: identity only
+  if (sample.token_ids.empty()) return row;  // its prompt could not be built: identity only
 
   row.token_ids_sha256 = sample.TokenIdsSha256();
   row.prompt_token_count = sample.prompt_token_count();

@@ -1,6 +1,6 @@
 // A SampleSink that writes to the results database.
 //
-// Errors:  those of db::Writer; one stops the run.
+// Errors:  those of db::Writer; the first one stops the run.
 // Threads: one, the runner's.
 #pragma once
 
@@ -24,13 +24,13 @@ class DatabaseSink : public SampleSink {
   struct Options {
     int64_t job_id = 0;
     bool keep_prompts = false;
-    std::map<std::string, int64_t> execution_ids;  // by variant: where its answers come from
+    std::map<std::string, int64_t> execution_ids;  // by variant: the execution that computes its answers
     // Called when a sample could not be written because the database is blocked, with the number of attempts so far;
-    // blocks as long as it sees fit. True: try again. Unset: the error ends the run.
+    // may block. True: retry. Unset: the error ends the run.
     std::function<bool(const absl::Status& error, int attempt_count)> wait_to_retry;
   };
 
-  // Reads what the job still asks for (db/resume.h).
+  // Reads which samples have no answer (db/resume.h).
   static absl::StatusOr<std::unique_ptr<DatabaseSink>> Create(db::Writer* writer, Options options);
 
   absl::StatusOr<bool> IsToAsk(const CellKey& cell, int index) override;

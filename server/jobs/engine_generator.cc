@@ -18,7 +18,7 @@ namespace {
 
 // A request that never reached the engine has this id: finished, so Cancel ignores it.
 constexpr Generator::Id kNeverStarted = std::numeric_limits<Generator::Id>::max();
-// Ids above it are of samples with several requests; no engine counts that far.
+// Larger ids belong to samples with several requests; engine ids never reach this value.
 constexpr Generator::Id kSeveral = Generator::Id{1} << 62;
 
 FinishReason FromEngine(EngineFinishReason reason) {
@@ -39,7 +39,7 @@ FinishReason FromEngine(EngineFinishReason reason) {
 
 absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result) {
   if (!result.ok()) return result.status();
-  // A generation that was cut short is not an answer.
+  // A cancelled generation is not an answer.
   if (result->finish_reason == EngineFinishReason::kCancelled) return absl::CancelledError("the request was cancelled");
   Generation generation;
   generation.text = std::move(result->text);
@@ -72,7 +72,7 @@ struct EngineGenerator::Part {
 
 struct EngineGenerator::Fanout {
   std::mutex mutex;
-  std::vector<Engine::Handle> handles;             // written before anybody knows the id
+  std::vector<Engine::Handle> handles;             // set before the id is published
   std::vector<std::vector<size_t>> continuations;  // of each part
   std::vector<Generation> answers;                 // of each part
   absl::Status error;                              // the first
@@ -90,7 +90,7 @@ struct EngineGenerator::Fanout {
     return --left_count == 0;
   }
 
-  // One sample's answer: it took as long as the slowest part, and its prompt is the longest.
+  // The answer of one sample: the durations of the slowest part and the longest prompt.
   absl::StatusOr<Generation> Merged() const {
     if (!error.ok()) return error;
     Generation whole = answers[0];
@@ -253,7 +253,7 @@ Generator::Id EngineGenerator::StartFanout(std::vector<Part> parts, Done done) {
       fanout->handles.push_back(*handle);
       continue;
     }
-    // Said before the others are cancelled: the first error is the answer.
+    // Recorded before the others are cancelled: the first error is the outcome.
     for (size_t j = i; j < parts.size(); ++j) pending_->Finish(id, j, handle.status());
     for (const Engine::Handle started : fanout->handles) model_->engine->Cancel(started);
     break;

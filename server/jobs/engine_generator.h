@@ -1,10 +1,10 @@
 // A Generator whose answers come from the engine in this process.
 //
-// Continuations that follow one context are one request of the engine, which runs them side by side. Where they have
-// contexts of their own there is a request for each different one, all at once, and one answer when the last is done.
+// Continuations of one context are one engine request, which batches them. Otherwise there is one concurrent request
+// per distinct context, and one answer when the last is done.
 //
-// Errors:  those of the split and of the engine; INTERNAL when what would be run are not the token ids of the sample.
-// Threads: any, as the Generator contract says; `done` comes on the engine's thread.
+// Errors:  those of the split and of the engine; INTERNAL when the encoded ids differ from the token ids of the sample.
+// Threads: any, as in the Generator contract; `done` runs on the engine's thread.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace varifocal {
 
 class EngineGenerator : public Generator {
  public:
-  // Keeps the model alive; must itself not be destroyed on an engine's callback.
+  // Keeps the model alive; must not be destroyed in an engine's callback.
   explicit EngineGenerator(std::shared_ptr<HostedModel> model);
 
   Id Start(const GenerationRequest& request, Done done) override;
@@ -26,7 +26,7 @@ class EngineGenerator : public Generator {
 
  private:
   struct Part;     // a request of the engine, and which of the sample's continuations it scores
-  struct Fanout;   // the parts of one sample under way
+  struct Fanout;   // the unfinished parts of one sample
   struct Pending;  // fan-outs by id
 
   absl::StatusOr<EngineRequest> ToGenerate(const GenerationRequest& request) const;
@@ -35,7 +35,7 @@ class EngineGenerator : public Generator {
   Id StartFanout(std::vector<Part> parts, Done done);
 
   const std::shared_ptr<HostedModel> model_;
-  const std::shared_ptr<Pending> pending_;  // the engine's callbacks hold it too
+  const std::shared_ptr<Pending> pending_;  // shared with the engine's callbacks
 };
 
 }  // namespace varifocal

@@ -1,6 +1,7 @@
-// EngineGenerator: the token ids it runs and scores for the short benchmarks against those of lm-evaluation-harness, for a
-// tokenizer of each kind (recipes/goldens/make_short_tasks.py); and, on an engine that only remembers, how the answers of
-// several requests become one, end early, or are refused.
+// EngineGenerator: its token ids for the short benchmarks against those of lm-evaluation-harness, for a tokenizer of
+//                  each
+// kind (recipes/goldens/make_short_tasks.py); and, on a recording engine, how the answers of several requests are
+// merged, cancelled or refused.
 #include "server/jobs/engine_generator.h"
 
 #include <condition_variable>
@@ -28,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Remembers what it was asked; answers when a test says so.
+// Records requests; completes them when the test calls it.
 class RememberingEngine : public Engine {
  public:
   struct Asked {
@@ -48,7 +49,7 @@ class RememberingEngine : public Engine {
     done.insert(handle);
     asked[handle].callbacks.on_done(std::move(result));
   }
-  // A score says which request it belongs to, and which continuation of it.
+  // A score encodes its request and continuation.
   void Answer(Handle handle) {
     EngineResult result;
     result.prompt_token_count = static_cast<int64_t>(asked[handle].request.token_ids.size());
@@ -145,12 +146,12 @@ TEST(EngineGeneratorTest, RunsAndScoresTheTokensOfTheHarness) {
                                   [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
           bool has_empty = false;
           for (const Json& request : requests) has_empty = has_empty || request[1].empty();
-          if (has_empty) {  // nothing left to score: the harness stops there
+          if (has_empty) {  // nothing left to score: the harness fails there
             EXPECT_EQ(ReasonOf(answer.status()).name, "EMPTY_CONTINUATION") << where;
             ++refused;
             continue;
           }
-          // By the continuation they are for, which the answers tell.
+          // By their continuation, which the answers encode.
           for (size_t handle = 0; handle < asking.engine->asked.size(); ++handle) asking.engine->Answer(handle);
           ASSERT_TRUE(answer.ok()) << where << ": " << answer.status();
           ASSERT_EQ(answer->continuation_scores.size(), requests.size()) << where;
@@ -238,7 +239,7 @@ TEST_F(SeveralTest, ARefusedHalfTakesTheOtherBack) {
   EXPECT_EQ(asking_.engine->done.size(), 1u) << "the first was cancelled";
 }
 
-// On an engine with a thread of its own, for the checkers of threads: every request is answered once, cancelled or not.
+// On an engine with its own thread, for thread sanitizers: every request is answered once, cancelled or not.
 TEST_F(SeveralTest, AnswersComeFromAnotherThread) {
   const std::shared_ptr<HostedModel> model =
       MakeFakeModelFactory(std::make_shared<FakeEngineControl>())("fake", "fake").value();

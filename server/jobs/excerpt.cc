@@ -35,7 +35,7 @@ std::string MakeExcerpt(absl::string_view prompt, const std::vector<EvidenceSpan
   if (prompt.size() <= kExcerptBytesMax) return std::string(prompt);
   std::vector<Piece> pieces = {{0, After(prompt, kStartBytes)}};
   const int64_t shown_count = static_cast<int64_t>(std::min(evidence.size(), kEvidenceMax));
-  // What is left is shared evenly; a piece is centred on its span and never longer than its share.
+  // The remaining bytes are shared evenly; a piece is centred on its span and never longer than its share.
   const int64_t left =
       static_cast<int64_t>(kExcerptBytesMax) - kStartBytes - kEndBytes - (shown_count + 1) * kGapBytesMax - 8;
   for (int64_t i = 0; i < shown_count; ++i) {

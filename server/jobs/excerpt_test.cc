@@ -1,5 +1,5 @@
-// Excerpts: their size bound, that evidence, start and end survive, and that characters stay whole. Method: properties
-// over prompts of several sizes, with a prompt of two-byte characters to hit the cuts.
+// Excerpts: size bound; evidence, start and end are kept; characters are not split. Method: properties over prompts of
+// several sizes, with a prompt of two-byte characters to test the cuts.
 #include "server/jobs/excerpt.h"
 
 #include <gtest/gtest.h>

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kPageTokens = 128;  // prefixes are reused in whole pages
 
-// What the questions of one context cost, from the first context of its task and length.
+// Cost of the questions of one context, from the first context of its task and length.
 struct GroupCost {
   int64_t prompt_tokens = 0;  // of one question
   int64_t shared_tokens = 0;  // of them, reused by the second question and later ones
@@ -110,7 +110,7 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
       }
       if (model->config.attention.NeedsWholePrompt()) {
         notes.insert(
-            absl::StrCat(model->name, ": its temperature needs the whole prompt at once, so no context is shared"));
+            absl::StrCat(model->name, ": its temperature depends on the whole prompt, so no context is shared"));
       }
     }
   }

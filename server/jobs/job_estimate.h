@@ -1,6 +1,6 @@
-// What a job would cost, found by making one context of every task and length and timing a short prefill.
+// Estimates the cost of a job from one context of every task and length and a timed short prefill.
 //
-// Errors: those of making the samples and of Engine::Estimate.
+// Errors: those of sample construction and of Engine::Estimate.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct JobEstimate {
   std::vector<std::string> notes;  // one sentence each
 };
 
-// `models` in spec.variants order; the spec is validated and `grid` is its grid. CANCELLED as soon as `is_abandoned`,
-// when set, says so: it is asked before every prompt that is made.
+// `models` in spec.variants order; the spec is validated and `grid` is its grid. `is_abandoned`, if set, is called
+// before every prompt; CANCELLED once it returns true.
 absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
                                         const std::vector<std::shared_ptr<HostedModel>>& models,
                                         const std::function<bool()>& is_abandoned = {});

@@ -1,6 +1,6 @@
-// Jobs while the database cannot be written, is gone, or its models change under it; abandoned calls. Method: a real
-// database that a second connection locks, a limit of the size of files that stands for a full disk, renamed files; the
-// clock of the pauses is the test's, so nothing is tried again before the test says so.
+// Jobs while the database cannot be written, is deleted, or their models change; abandoned calls. Method: a real
+// database locked by a second connection, a file size limit in place of a full disk, renamed files; retries wait for a
+// manual clock.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -84,7 +84,7 @@ class JobFaultsTest : public testing::Test {
     EXPECT_TRUE(view.ok()) << view.status();
     return view.ok() ? view->row.job_id : 0;
   }
-  // A job whose answers are held back, so that the next write is the first sample's.
+  // A job whose answers are delayed, so that the next write is the first sample's.
   int64_t SubmitHeld() {
     control_->Hold();
     const int64_t job_id = Submit();
@@ -133,7 +133,7 @@ TEST_F(JobFaultsTest, ResumeMakesAPausedJobTryAtOnce) {
   control_->Release();
   WaitForPause(job_id);
   Unlock();
-  // Not a tick of the clock goes by.
+  // The clock does not advance.
   ASSERT_TRUE(manager_->Resume(job_id, false).ok());
   WaitForState(job_id, db::JobState::kSucceeded);
 }
@@ -157,7 +157,7 @@ TEST_F(JobFaultsTest, APausedJobCanBeCancelled) {
 TEST_F(JobFaultsTest, TheEndOfAJobIsWrittenWhenItCanBe) {
   const int64_t job_id = SubmitHeld();
   Lock();
-  // Its request stays in memory, and the end that follows meets the lock as well.
+  // The request stays in memory, and writing the end of the job is blocked by the lock too.
   const auto cancelled = manager_->Cancel(job_id);
   ASSERT_TRUE(cancelled.ok()) << cancelled.status();
   EXPECT_EQ(cancelled->row.state, db::JobState::kCancelling);
@@ -210,7 +210,7 @@ TEST_F(JobFaultsTest, ADeletedDatabaseFailsTheJobAndRefusesOthers) {
   EXPECT_THAT(lost.row.error, HasSubstr(absl::StrCat(path_, ": the file was deleted or moved away")));
   EXPECT_TRUE(absl::IsDataLoss(manager_->Submit(SmallSpec(), {}).status()));
   EXPECT_TRUE(absl::IsDataLoss(manager_->CheckDatabase()));
-  // Back in its place it is written down, and the job can go on.
+  // Once the file is restored the state is written, and the job can continue.
   ASSERT_EQ(std::rename(aside.c_str(), path_.c_str()), 0);
   for (int i = 0; i < 6000 && manager_->HasJobInHand(); ++i) {
     clock_.Advance(kLongPauseUs);

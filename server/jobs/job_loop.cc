@@ -1,4 +1,4 @@
-// The thread of a JobManager: takes the next job, runs it, pauses it while the database is blocked, writes its end down.
+// The thread of a JobManager: takes the next job, runs it, pauses it while the database is blocked, records its end.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -22,16 +22,16 @@ namespace {
 
 constexpr int64_t kFirstPauseUs = 100'000;       // doubled with every attempt ..
 constexpr int64_t kLongestPauseUs = 10'000'000;  // .. up to here
-// A paused thread looks at the clock this often: the clock may be a test's.
+// Poll interval of a paused thread: the clock may be a test's.
 constexpr auto kPauseSlice = std::chrono::milliseconds(20);
 constexpr auto kCheckpointPeriod = std::chrono::seconds(1);
 
-// The error message of the job. A lost device is no sample's fault: those under way have no record, and are
-// asked again like those that were never asked.
+// The error message of the job. A device failure is not an outcome of a sample: unfinished samples have no record and
+// run again on resume.
 std::string WhyItFailed(int64_t job_id, const absl::Status& status) {
   if (!HasReason(status, ErrorReason::kDeviceFaulted)) return std::string(status.message());
   return absl::StrCat(status.message(), "; then `varifocal resume ", JobName(job_id),
-                      "` asks the samples that have no answer");
+                      "` runs the samples without an answer");
 }
 
 const absl::Status& StatusOf(const absl::Status& status) { return status; }
@@ -60,7 +60,7 @@ void JobManager::Loop() {
     beat_us_ = -1;
     lock.lock();
     const auto has_come = [this] { return stopping_ || has_news_; };
-    if (!taken.ok()) {  // a full disk, for example: look again rather than spin
+    if (!taken.ok()) {  // for example a full disk: poll instead of spinning
       wake_.wait_for(lock, std::chrono::seconds(2), has_come);
     } else if (!*taken && needs_checkpoint_) {
       wake_.wait_for(lock, kCheckpointPeriod, has_come);
@@ -81,7 +81,7 @@ absl::StatusOr<bool> JobManager::TakeNextJob() {
   return true;
 }
 
-// So that a copy of the file alone has every settled job; tried again while nothing runs when a reader is in the way.
+// So that a copy of the file alone has every finished job; retried while idle if a reader blocks it.
 void JobManager::TryCheckpoint() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -140,8 +140,7 @@ void JobManager::RunJob(int64_t job_id) {
   running_.reset();
 }
 
-// Writes down how the job ended, again and again until that succeeds: a row that says running while nobody is at work
-// would never end.
+// Records the end of the job, with retries until that succeeds: otherwise its row would remain in state running.
 void JobManager::Settle(int64_t job_id, const absl::StatusOr<RunOutcome>& outcome) {
   for (int attempt_count = 1;; ++attempt_count) {
     Beat();
@@ -173,7 +172,7 @@ void JobManager::Settle(int64_t job_id, const absl::StatusOr<RunOutcome>& outcom
       running_->lost_reason = std::string(moved.message());
       ++change_counts_[job_id];
     }
-    // When the manager stops, the row still says running, which the next start of a daemon repairs.
+    // When the manager stops, the row remains in state running, which the next start of a daemon repairs.
     if (!Pause(moved, attempt_count, /*also_cancelled=*/true)) return;
   }
 }

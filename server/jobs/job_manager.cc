@@ -61,7 +61,7 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const SubmitOptions& op
                       ErrorReason::kBadRequestId, {{"field", "request_id"}});
   }
   if (!request_id.empty() && !options.body_sha256.empty()) {
-    // Before the spec is looked at: the first call was accepted, whatever became of its models and files since.
+    // Before the spec is validated: the first call was accepted, and its models and files may have changed since.
     ASSIGN_OR_RETURN(const std::optional<int64_t> known, writer_->FindRequest(request_id, options.body_sha256));
     if (known.has_value()) return Get(*known, /*with_cells=*/false);
   }
@@ -99,13 +99,13 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const SubmitOptions& op
   return Get(added->job_id, /*with_cells=*/false);
 }
 
-// The names still mean the models that the job was checked against.
+// The names still refer to the models against which the job was checked.
 absl::Status JobManager::CheckModelsAreSame(const ResolvedJob& job) const {
   for (const std::shared_ptr<HostedModel>& model : job.models) {
     ASSIGN_OR_RETURN(const std::shared_ptr<HostedModel> now, host_->Find(model->name));
     if (now == model) continue;
     return WithReason(
-        absl::AbortedError(absl::StrCat("model \"", model->name, "\" was loaded anew while the job was being checked")),
+        absl::AbortedError(absl::StrCat("model \"", model->name, "\" was reloaded while the job was being checked")),
         ErrorReason::kModelChanged, {{"model", model->name}});
   }
   return absl::OkStatus();
@@ -138,7 +138,7 @@ absl::StatusOr<JobView> JobManager::ToView(db::JobRow row, bool with_cells) {
     view.remaining_seconds = running_->meter.RemainingSeconds(now_us);
     view.elapsed_seconds = running_->meter.ElapsedSeconds(now_us);
     view.token_count = running_->progress.prompt_token_count + running_->progress.new_token_count;
-    // What could not be written yet.
+    // Pending writes.
     if (view.row.state == db::JobState::kRunning && running_->cancel_requested) {
       view.row.state = db::JobState::kCancelling;
     }
@@ -187,7 +187,7 @@ absl::StatusOr<JobView> JobManager::Cancel(int64_t job_id) {
           }
         }
         if (runner != nullptr) runner->Cancel();
-        // While nothing can be written, the request in memory is enough: the end of the job is written when it can be.
+        // While the database is blocked the request is kept in memory: the end of the job is written later.
         if (is_paused) break;
         const absl::Status moved = Move(job_id, is_in_hand ? db::JobState::kCancelling : db::JobState::kCancelled);
         if (!moved.ok() && !(is_in_hand && db::IsBlocked(moved))) return moved;
@@ -204,7 +204,7 @@ absl::StatusOr<JobView> JobManager::Cancel(int64_t job_id) {
             ErrorReason::kJobFinished, {{"job", JobName(job_id)}, {"state", db::JobStateName(row.state)}});
     }
   }
-  Wake();  // it may be waiting to ask again
+  Wake();  // it may be waiting for a retry
   return Get(job_id, /*with_cells=*/false);
 }
 
@@ -239,7 +239,7 @@ absl::StatusOr<JobView> JobManager::Resume(int64_t job_id, bool allow_mixed) {
 
 absl::Status JobManager::CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed) {
   ASSIGN_OR_RETURN(const int64_t execution_id, ExecutionFor(job.models[0]->provenance));
-  // What even allow_mixed cannot allow is another model.
+  // A different model is refused even with allow_mixed.
   RETURN_IF_ERROR(WithReason(writer_->CheckResume(job_id, execution_id, job.variants, /*allow_mixed=*/true),
                              ErrorReason::kModelChanged, {{"job", JobName(job_id)}}));
   return WithReason(writer_->CheckResume(job_id, execution_id, job.variants, allow_mixed), ErrorReason::kMixedExecution,
@@ -282,7 +282,7 @@ void JobManager::LoadCalledModels() {
     return;
   }
   for (const db::CalledModel& model : *models) {
-    if (options_.own_models.count(model.name) > 0) continue;  // this start names it itself
+    if (options_.own_models.count(model.name) > 0) continue;  // the command line of this start has it
     const absl::Status loaded = host_->Load(model.name, model.directory).status();
     if (loaded.ok()) continue;
     Log(LogLevel::kError, "model_not_restored",
@@ -291,7 +291,7 @@ void JobManager::LoadCalledModels() {
 }
 
 absl::Status JobManager::CheckUnused(const std::string& model) {
-  // Unsettled jobs are few and recent, but a job resumed long after its submission may be anywhere: look at all.
+  // Unfinished jobs are usually recent, but a job resumed long after its submission may have any id: check all.
   for (int64_t before_id = 0;;) {
     ASSIGN_OR_RETURN(const std::vector<db::JobRow> rows, reader_->Jobs(before_id, 100));
     if (rows.empty()) return absl::OkStatus();

@@ -1,6 +1,6 @@
-// The life of jobs over a real database, with an engine that computes nothing: states, exactly the missing samples
-// after a stop or a failure, cancelling at any moment, idempotent submission, refusals. Method: each test drives a
-// JobManager and reads the database beside it.
+// The lifecycle of jobs on a real database with a fake engine: states, exactly the missing samples after a stop or a
+// failure, cancelling at any time, idempotent submission, refusals. Method: each test drives a JobManager and reads the
+// database directly.
 #include "server/jobs/job_manager.h"
 
 #include <gmock/gmock.h>
@@ -117,8 +117,8 @@ TEST_F(JobManagerTest, StopAndStartAskExactlyTheMissingSamples) {
   EXPECT_EQ(control_->started_count() - started_before, 32 - answered);
 }
 
-// A device that fails for good fails the job and none of its samples: once it is back, exactly those without an answer
-// are asked. Jobs of other models run meanwhile.
+// A permanent device failure fails the job and none of its samples: after the restart exactly those without an answer
+// run. Jobs of other models continue.
 TEST_F(JobManagerTest, ALostDeviceLeavesItsSamplesToBeAskedAgain) {
   ASSERT_TRUE(host_.Load("b", "fake-b").ok());
   control_->SetDelayMs(10);
@@ -132,7 +132,7 @@ TEST_F(JobManagerTest, ALostDeviceLeavesItsSamplesToBeAskedAgain) {
       lost.row.error,
       absl::StrCat("model \"a\" is lost until varifocald starts again: the device failed while adding: CUDA error "
                    "700; then `varifocal resume jobs/",
-                   job_id, "` asks the samples that have no answer"));
+                   job_id, "` runs the samples without an answer"));
   EXPECT_EQ(ReasonOf(manager_->Submit(SmallSpec(), {}).status()).name, "DEVICE_FAULTED");
   EXPECT_EQ(ReasonOf(manager_->Resume(job_id, false).status()).name, "DEVICE_FAULTED");
 
@@ -275,7 +275,7 @@ TEST_F(JobManagerTest, AnotherInstructionSetIsMixedOnlyWhenAllowed) {
   ASSERT_TRUE(host_.Unload("a").ok());
   control_->SetInstructionSet("other");
   ASSERT_TRUE(host_.Load("a", "fake").ok());
-  Open();  // the next daemon, on another processor, must not go on by itself
+  Open();  // the next daemon, on another processor, must not continue automatically
   const JobView failed = WaitForState(job_id, db::JobState::kFailed);
   EXPECT_THAT(failed.row.error, HasSubstr("other"));
   EXPECT_FALSE(failed.row.is_mixed);
@@ -284,7 +284,7 @@ TEST_F(JobManagerTest, AnotherInstructionSetIsMixedOnlyWhenAllowed) {
   const int64_t answered = failed.row.answered_count;
   WaitUntil(job_id, [&](const JobView& view) { return view.row.answered_count > answered; });
   manager_.reset();
-  Open();  // what was allowed holds for the next daemon too
+  Open();  // the permission holds for the next daemon too
   const JobView mixed = WaitForState(job_id, db::JobState::kSucceeded);
   EXPECT_EQ(mixed.row.answered_count, 32);
   EXPECT_TRUE(mixed.row.is_mixed);
@@ -423,7 +423,7 @@ TEST_F(JobManagerTest, ChatTasksNeedAFormatAndRecordItsTemplate) {
   EXPECT_FALSE(stored->suite.tasks[1].chat);
   EXPECT_EQ(stored->chat_templates.at("chat"), Sha256Hex("fake-chat"));
   EXPECT_EQ(stored->chat_templates.at("twin"), Sha256Hex("more/fake-chat"));
-  // The wrapped prompt is what is counted: the same question takes other ids than in the plain task.
+  // The wrapped prompt is counted: the same question has other ids than in the plain task.
   EXPECT_EQ(view.row.spec_json.find("\"chat\":false"), std::string::npos) << "said only where it is so";
 }
 

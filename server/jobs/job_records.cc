@@ -75,7 +75,7 @@ std::vector<db::TaskMetricRecord> ToTaskMetrics(const JobSpec& spec) {
     for (size_t i = 0; i < task.metrics.size(); ++i) {
       const Metric* metric = FindMetric(task.metrics[i]);
       VF_CHECK(metric != nullptr, "a validated spec names known metrics");
-      // Every bounded metric of the table is a share of something, so 1 is the best there is.
+      // Every bounded metric of the table is a share, so 1 is the best value.
       db::TaskMetricRecord row = {task.name, metric->name, static_cast<int64_t>(i), metric->is_binary, {}, {}};
       if (!metric->is_unbounded) {
         row.worst_value = metric->worst_value;

@@ -1,4 +1,4 @@
-// What the database keeps of a new job and of the program that runs it: pedigree, as rows.
+// Database rows of a new job and of the program that runs it (provenance).
 #pragma once
 
 #include <string>

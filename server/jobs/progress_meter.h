@@ -1,8 +1,8 @@
-// How fast a job goes and when it will end, from the runner's counts.
+// Throughput and remaining time of a job, from the runner's counts.
 //
-// Speed is tokens (prompt and new, reused ones included) over the last half minute. The end is estimated from the
-// tokens that are left, counted as samples x context length, at the speed of the whole run so far for such tokens: a
-// window would jump whenever the grid moves on to another length.
+// Throughput is tokens (prompt and new, reused ones included) over the last half minute. The remaining time is
+// estimated from the remaining tokens, counted as samples x context length, at the average throughput of the run for
+// such tokens: a window would jump whenever the grid reaches another length.
 //
 // Threads: guarded by its owner.
 #pragma once
@@ -33,7 +33,7 @@ class ProgressMeter {
   int64_t start_us_ = -1;
   double planned_weight_ = 0;  // sum of samples x context length
   double done_weight_ = 0;
-  double weight_at_start_ = 0;  // what was there when the run began
+  double weight_at_start_ = 0;  // completed when the run began
 };
 
 }  // namespace varifocal

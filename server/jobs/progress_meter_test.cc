@@ -1,4 +1,4 @@
-// Speed and remaining time from progress reports. Method: made-up reports at made-up times, numbers worked out by hand.
+// Throughput and remaining time from progress reports. Method: synthetic reports and times, results calculated by hand.
 #include "server/jobs/progress_meter.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(ProgressMeterTest, RemainingTimeWeighsSamplesByLength) {
 
 TEST(ProgressMeterTest, WhatWasThereBeforeCostsNothing) {
   ProgressMeter meter;
-  meter.Update(Report(10, 0, 0), 0);  // resumed: the short ones are there
+  meter.Update(Report(10, 0, 0), 0);  // resumed: the short ones exist
   meter.Update(Report(10, 5, 15000), 20 * kSecondUs);
   EXPECT_DOUBLE_EQ(meter.RemainingSeconds(20 * kSecondUs), 20);
   meter.Update(Report(10, 10, 30000), 40 * kSecondUs);

@@ -27,8 +27,8 @@ absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
                     {{"variant", variant.Name()}, {"field", "spec.variants"}});
 }
 
-// Chat tasks need a format of every model, and one format for all that share a tokenizer, because such variants share
-// their samples. What wraps the prompts is written into the spec; a resumed job must find the same again.
+// Chat tasks need a format of every model, and the same format for all that share a tokenizer, because such variants
+// share their samples. The format is written into the spec; a resumed job must find the same format.
 absl::Status PinChatFormats(const std::vector<std::shared_ptr<HostedModel>>& models, const Grid& grid, JobSpec& spec) {
   const bool any_chat =
       std::any_of(spec.suite.tasks.begin(), spec.suite.tasks.end(), [](const TaskSpec& task) { return task.chat; });
@@ -46,7 +46,7 @@ absl::Status PinChatFormats(const std::vector<std::shared_ptr<HostedModel>>& mod
         (any_system && !(first.chat_format->with_system == model->chat_format->with_system))) {
       return WithReason(absl::InvalidArgumentError(absl::StrCat(
                             "models \"", first.name, "\" and \"", model->name,
-                            "\" share a tokenizer but not a chat_format.json; ask them in jobs of their own")),
+                            "\" share a tokenizer but not a chat_format.json; submit them in separate jobs")),
                         ErrorReason::kChatFormatsDiffer, {{"field", "spec.variants"}});
     }
   }
@@ -100,7 +100,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
   if (!grid.ok()) return WithReason(grid.status(), ErrorReason::kBadJobSpec);
   job.grid = *std::move(grid);
   RETURN_IF_ERROR(PinChatFormats(job.models, job.grid, job.spec));
-  PinData(job.grid, job.spec);  // what is stored names the data it was asked on
+  PinData(job.grid, job.spec);  // the stored spec contains the data hashes
   return job;
 }
 

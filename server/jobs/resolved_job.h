@@ -1,7 +1,7 @@
-// A job with everything that it names: a validated spec, its models, its grid.
+// A job with its references resolved: a validated spec, its models, its grid.
 //
-// All that can be wrong with a job before its first sample is found here, so that it is refused when it is submitted
-// and not hours later; and found again when it runs, since models come and go.
+// All checks that are possible before the first sample are made here, so that a job is refused when it is submitted and
+// not hours later; they are repeated when it runs, since models may have been unloaded or replaced.
 //
 // Errors: INVALID_ARGUMENT (BAD_JOB_SPEC, BAD_FOCAL_TEMPERATURE, CONTEXT_TOO_LONG, IMPOSSIBLE_LENGTH,
 //         CHAT_FORMATS_DIFFER), NOT_FOUND (MODEL_NOT_FOUND), FAILED_PRECONDITION (MODEL_WITHOUT_TOKENIZER,
@@ -27,12 +27,12 @@ struct ResolvedJob {
   std::vector<db::VariantRecord> variants;
 };
 
-// in_flight is for a spec that says 0.
+// in_flight replaces a value of 0 in the spec.
 absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int in_flight);
 
-// INVALID_ARGUMENT (IMPOSSIBLE_LENGTH) when a task that makes its own questions cannot make one at some length. A user's
-// own rows are not looked at: a row that does not fit fails for itself.
-// CANCELLED as soon as `is_abandoned`, when set, says so: it is asked before every prompt that is made.
+// INVALID_ARGUMENT (IMPOSSIBLE_LENGTH) when a task that generates its questions cannot generate one at some length.
+// User rows are not checked: a row that does not fit is a failed sample. `is_abandoned`, if set, is called before every
+// prompt; CANCELLED once it returns true.
 absl::Status CheckLengthsArePossible(const ResolvedJob& job, const std::function<bool()>& is_abandoned = {});
 
 }  // namespace varifocal

@@ -1,4 +1,4 @@
-// What a JobManager knows of the job in hand beside its row. For the manager's own files.
+// State of the current job that is not in its row. Private to JobManager's sources.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace varifocal {
 
 inline std::string JobName(int64_t job_id) { return absl::StrCat("jobs/", job_id); }
 
-// The job in hand; the runner is there from the moment its samples start.
+// The current job; the runner is set when its samples start.
 struct JobManager::Running {
   int64_t job_id = 0;
   bool cancel_requested = false;
   bool retry_now = false;
-  std::string paused_reason;  // empty: it is at work
-  std::string lost_reason;    // why nothing of it can be stored any more
+  std::string paused_reason;  // empty: not paused
+  std::string lost_reason;    // why its results can no longer be stored
   std::shared_ptr<Runner> runner;
   RunProgress progress;
   ProgressMeter meter;

@@ -1,17 +1,17 @@
-// Who may call what: a role for each token, a least role for each method.
+// Access control: a role for each token, a minimum role for each method.
 //
 // A token file has one line per token: the role, the SHA-256 of the token in hexadecimal, and a name for the log,
-// separated by blanks; # begins a comment. It does not contain the tokens.
+// separated by blanks; # starts a comment. It does not contain the tokens.
 //
-//   viewer     looks at models and jobs
-//   submitter  also submits, cancels and resumes jobs, and lets models compute
-//   admin      also loads and unloads models, and whatever is not in the table
+//   viewer     reads models and jobs
+//   submitter  also submits, cancels and resumes jobs, and runs inference
+//   admin      also loads and unloads models, and calls methods that are not in the table
 //
 // A call carries "authorization: Bearer TOKEN". It is refused before its request is read.
 //
-// Errors:  UNAUTHENTICATED without a known token, PERMISSION_DENIED with one of a lower role: both say nothing of the
+// Errors:  UNAUTHENTICATED without a known token, PERMISSION_DENIED with one of a lower role: neither depends on the
 //          request. Of files: INVALID_ARGUMENT (BAD_CREDENTIALS) with the line.
-// Threads: a Tokens is immutable.
+// Threads: Tokens is immutable.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@
 
 namespace varifocal {
 
-enum class Role { kAnyone, kViewer, kSubmitter, kAdmin };  // each may do what those before it may
+enum class Role { kAnyone, kViewer, kSubmitter, kAdmin };  // each includes the permissions of the previous one
 
 struct MethodRole {
   const char* method;  // "/varifocal.v1.Inference/LoadModel"

@@ -1,4 +1,4 @@
-// Who may call what: the whole matrix of methods and roles, and files of tokens that are refused.
+// Access control: the whole matrix of methods and roles, and invalid token files.
 #include "server/rpc/access.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST(AccessTest, EveryMethodHasARow) {
   EXPECT_EQ(listed.size(), MethodsOfServices().size() + 2);
 }
 
-// Who changes nothing may look, who computes may submit, who loads may do all; stated here again, from the verbs.
+// The expected roles, stated independently: reading needs viewer, computing needs submitter, loading needs admin.
 TEST(AccessTest, MethodsTimesRolesTimesCredentials) {
   const auto tokens = Tokens::Parse(Line("viewer", "v") + Line("submitter", "s") + Line("admin", "a"));
   ASSERT_TRUE(tokens.ok()) << tokens.status();

@@ -9,10 +9,10 @@ namespace {
 
 absl::Status CheckLimit(int64_t value, int64_t limit, absl::string_view what) {
   if (value <= limit) return absl::OkStatus();
-  return WithReason(absl::ResourceExhaustedError(absl::StrCat("with this call there would be ", value, " ", what,
-                                                              " under way in this daemon, the limit is ", limit,
-                                                              "; try again later")),
-                    ErrorReason::kTooManyCalls, {{"limit", absl::StrCat(limit)}});
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat("with this call there would be ", value, " ", what,
+                                                " active in this daemon, the limit is ", limit, "; try again later")),
+      ErrorReason::kTooManyCalls, {{"limit", absl::StrCat(limit)}});
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
-// Which calls are taken: a bound on the calls under way and on the bytes of their requests, of one peer and of all.
+// Admission control: bounds the active calls and the bytes of their requests, per peer and in total.
 //
-// A ticket is held from the arrival of a call to its end. The limits are those of server/rpc/limits.h unless a test
-// sets others.
+// A ticket is held from the arrival of a call to its end. The limits are those of server/rpc/limits.h, except in tests.
 //
 // Errors:  RESOURCE_EXHAUSTED (TOO_MANY_CALLS) with the value and the limit.
 // Threads: any.
@@ -30,7 +29,7 @@ class Admission {
     int64_t calls_of_peer = kAdmittedCallsOfPeerMax;
     int64_t bytes_of_peer = kAdmittedBytesOfPeerMax;
   };
-  using Ticket = std::shared_ptr<void>;  // gives its share back when the last copy goes; outlived by the Admission
+  using Ticket = std::shared_ptr<void>;  // the last copy releases its share; must not outlive the Admission
 
   Admission() : Admission(Limits()) {}
   explicit Admission(const Limits& limits) : limits_(limits) {}
@@ -47,7 +46,7 @@ class Admission {
   const Limits limits_;
   std::mutex mutex_;
   Use all_;
-  std::map<std::string, Use> peers_;  // those with calls under way
+  std::map<std::string, Use> peers_;  // peers with active calls
 };
 
 }  // namespace varifocal

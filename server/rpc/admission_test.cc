@@ -1,5 +1,5 @@
-// Who is let in, and in which order: admission bounds at the limit and beyond, the gate's turns, and lanes that are
-// full or stalled. Method: the classes alone, with small limits and a clock that the test moves.
+// Admission: bounds at the limit and beyond, the gate's round-robin order, and lanes that are full or stalled. Method:
+// the classes in isolation, with small limits and a manual clock.
 #include "server/rpc/admission.h"
 
 #include <condition_variable>
@@ -36,19 +36,19 @@ TEST(AdmissionTest, CallsAndBytesOfAPeerAndOfAllAreBounded) {
   };
   auto first = admission.Admit("a", 60);  // at its limit
   ASSERT_TRUE(first.ok());
-  EXPECT_THAT(refusal("a", 1), HasSubstr("61 bytes of a under way in this daemon, the limit is 60"));
+  EXPECT_THAT(refusal("a", 1), HasSubstr("61 bytes of a active in this daemon, the limit is 60"));
   auto second = admission.Admit("a", 0);
   ASSERT_TRUE(second.ok());
-  EXPECT_THAT(refusal("a", 0), HasSubstr("3 calls of a under way in this daemon, the limit is 2"));
-  EXPECT_THAT(refusal("b", 41), HasSubstr("101 bytes of requests under way in this daemon, the limit is 100"));
+  EXPECT_THAT(refusal("a", 0), HasSubstr("3 calls of a active in this daemon, the limit is 2"));
+  EXPECT_THAT(refusal("b", 41), HasSubstr("101 bytes of requests active in this daemon, the limit is 100"));
   auto third = admission.Admit("b", 40);
   ASSERT_TRUE(third.ok());
-  EXPECT_THAT(refusal("c", 0), HasSubstr("4 calls under way in this daemon, the limit is 3"));
+  EXPECT_THAT(refusal("c", 0), HasSubstr("4 calls active in this daemon, the limit is 3"));
   first->reset();
-  EXPECT_EQ(refusal("a", 60), "") << "a call that ended gives its share back";
+  EXPECT_EQ(refusal("a", 60), "") << "a call that ended releases its share";
 }
 
-// Runs what is posted when the test says so.
+// Runs posted work when the test calls it.
 class HeldLane {
  public:
   HeldLane() {

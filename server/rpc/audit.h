@@ -1,8 +1,8 @@
-// One log line for every call that changes what the daemon serves or runs: who called, what it named, how it ended.
+// Audit log: one line for every call that changes models or jobs, with caller, resource and status.
 //
 //   change call=LoadModel peer=ipv4:127.0.0.1:40312 token=anna resource=models/focal=/models/focal status=OK
 //
-// Threads: any; the line is written after the change, on the thread that made it.
+// Threads: any; the line is written after the change, on the same thread.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ class Audit {
   // `tokens` name the callers; null when there are none.
   explicit Audit(std::shared_ptr<const Tokens> tokens) : tokens_(std::move(tokens)) {}
 
-  // The same body with the line after it. `resource` is asked after the body: a new job has its name then.
+  // Wraps `body` to write the line after it. `resource` is called after the body, when a new job has its name.
   std::function<absl::Status()> Record(const grpc::CallbackServerContext* context, const char* call,
                                        std::function<std::string()> resource, std::function<absl::Status()> body) const;
 

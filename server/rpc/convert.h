@@ -1,4 +1,5 @@
-// Messages of what only the server has: hosted models, jobs, estimates. wire/ converts what the client has too.
+// Proto messages of server-only types: hosted models, jobs, estimates. wire/ has the conversions shared with the
+// client.
 #pragma once
 
 #include "absl/status/status.h"
@@ -11,7 +12,7 @@
 namespace varifocal {
 
 void ToProto(const HostedModel& model, v1::Model* proto);
-// `spec` is filled in when asked for; that can fail only when the database holds a spec that this version cannot read.
+// `spec` is set if requested; this fails only if the database contains a spec that this version cannot read.
 absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto);
 void ToProto(const JobEstimate& estimate, v1::JobEstimate* proto);
 

@@ -1,8 +1,8 @@
-// The tie between one RPC and its request in an engine, so that a client that goes away stops the engine's work.
+// Connects one RPC to its engine request, so that a disconnecting client cancels the request.
 //
-// The RPC's reactor may be gone before Engine::Start has returned, and the client may go before there is a handle: so
-// both sides share this small object, and whoever comes second does the cancelling. A request that still waits at the
-// gate is taken out of the queue.
+// The RPC's reactor may be destroyed before Engine::Start returns, and the client may disconnect before there is a
+// handle: so both sides share this object, and the second one to arrive cancels. A request that still waits at the gate
+// is removed from the queue.
 //
 // Threads: any.
 #pragma once
@@ -24,8 +24,8 @@ namespace varifocal {
 
 class EngineCall : public std::enable_shared_from_this<EngineCall> {
  public:
-  // Calls callbacks.on_done exactly once: also when Engine::Start fails, and when it is cancelled before. The caller
-  // keeps the reactor as long as it may call Cancel, until on_done.
+  // Calls callbacks.on_done exactly once, also when Engine::Start fails or the call is cancelled before it. The reactor
+  // must live until on_done, as long as Cancel may be called.
   void Start(EngineGate* gate, const std::string& peer, const std::shared_ptr<HostedModel>& model,
              EngineRequest request, EngineCallbacks callbacks) {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -60,7 +60,7 @@ class EngineCall : public std::enable_shared_from_this<EngineCall> {
  private:
   void StartNow(Engine* engine, EngineRequest request, EngineCallbacks callbacks) {
     const auto on_done = callbacks.on_done;
-    // An exception leaves the request unsent: the engine queues it last.
+    // After an exception the request is not queued: queueing is the engine's last step.
     const absl::StatusOr<Engine::Handle> handle = CatchExceptions(
         "starting the request", [&] { return engine->Start(std::move(request), std::move(callbacks)); });
     if (!handle.ok()) return on_done(handle.status());

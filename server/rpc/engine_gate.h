@@ -1,9 +1,9 @@
-// How many calls of one model are in its engine at once, and in which order the others get there.
+// Limits the concurrent calls of one model in its engine and schedules the others round-robin over peers.
 //
-// An engine answers in the order of arrival, so a client with a thousand requests in its queue would keep a job, and
-// every other client, waiting for all of them. So only `limit()` calls of a model are in its engine; the others wait
-// here, the peers in turn, and each call that ends lets the next one in. The limit is smaller beside a running job,
-// whose own requests go to the engine directly.
+// An engine is first-in first-out, so a job and every other client would wait for a client with a thousand queued
+// requests. So at most `limit()` calls of a model are in its engine; the others wait here, in round-robin order of
+// their peers, and each call that ends admits the next one. The limit is smaller beside a running job, whose own
+// requests go to the engine directly.
 //
 // Threads: any. `start` functions run on the given lane. The gate outlives the calls.
 #pragma once
@@ -21,12 +21,12 @@ namespace varifocal {
 
 class EngineGate {
  public:
-  // `limit` is asked whenever a place may be given, under the gate's lock: it must be quick and not call back.
+  // `limit` is called whenever a place may be assigned, under the gate's lock: it must be fast and not call back.
   EngineGate(WorkerPool* lane, std::function<int64_t()> limit) : lane_(lane), limit_(std::move(limit)) {}
 
-  // `start` runs once there is a place; Leave is then owed. Returns the number of the place in the queue, for Withdraw.
+  // Runs `start` once a place is free; Leave must follow. Returns the queue entry's number, for Withdraw.
   int64_t Enter(const std::string& model, const std::string& peer, std::function<void()> start);
-  // True: it was still waiting, `start` will not run, and Leave is not owed.
+  // True: it was still waiting, `start` will not run, and Leave must not be called.
   bool Withdraw(const std::string& model, int64_t id);
   void Leave(const std::string& model);
 
@@ -40,7 +40,7 @@ class EngineGate {
   struct Line {
     int64_t inside_count = 0;
     std::map<std::string, std::deque<Waiting>> by_peer;  // none is empty
-    std::string last_peer;                               // whose call went in last
+    std::string last_peer;                               // the peer whose call was admitted last
   };
   void LetIn(Line& line);
 

@@ -31,7 +31,7 @@ absl::Status AtDecodeSettings(const absl::Status& status) {
   return WithField(status, absl::StrCat("decode_settings.", field));
 }
 
-// The text to encode: the prompt, or what the model's chat format makes of it.
+// The text to encode: the prompt, wrapped in the model's chat format if requested.
 template <typename Request>
 absl::StatusOr<ChatText> PromptText(const Request& request, const HostedModel& model) {
   RETURN_IF_ERROR(CheckHasTokenizer(model));

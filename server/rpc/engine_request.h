@@ -1,4 +1,4 @@
-// From an Inference request to what the engine takes: every range is checked here, with a reason of its own.
+// Converts an Inference request to engine input; checks every range, with a machine-readable reason.
 //
 // Errors: INVALID_ARGUMENT with EMPTY_PROMPT, BAD_TOKEN_ID, PROMPT_TOO_LONG, BAD_MAX_NEW_TOKENS,
 //         BAD_SAMPLING_TEMPERATURE, BAD_TOP_P, BAD_STOP, BAD_FOCAL_TEMPERATURE, BAD_CONTINUATION, BAD_CHAT;

@@ -32,12 +32,12 @@ absl::Status ShuttingDown() {
 
 }  // namespace
 
-// One round of updates to watchers: a job with many watchers is read once.
+// One poll of all watched jobs: a job with many watchers is read once.
 class EvaluationService::Poll {
  public:
   explicit Poll(JobManager* jobs) : jobs_(jobs) {}
 
-  // Read once as well, and before the job: a change in between is then seen again in the next round.
+  // Read once too, and before the job: a change in between is then seen in the next poll.
   int64_t ChangeCount(int64_t job_id) {
     const auto [known, is_new] = change_counts_.try_emplace(job_id, 0);
     if (is_new) known->second = jobs_->ChangeCount(job_id);
@@ -136,10 +136,10 @@ void EvaluationService::WatchLoop() {
     }
     lock.lock();
     std::erase_if(watches_, [&ended](const auto& watch) { return ended.count(watch) > 0; });
-    // A new watcher hears at once, the others four times a second.
+    // A new watcher is updated at once, the others four times a second.
     wake_.wait_for(lock, kWatchPeriod, [this] { return stopping_ || has_new_; });
   }
-  // Once more, so that a watcher hears how its job was left.
+  // A last update, so that watchers receive the final state.
   Poll poll(jobs_);
   for (const auto& watch : watches_) {
     if (watch->Look(poll)) watch->End(ShuttingDown());
@@ -200,8 +200,8 @@ grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContex
     ASSIGN_OR_RETURN(const std::string after, ParsePageToken("jobs", request->page_token()));
     int64_t before_id = 0;
     if (!after.empty() && !absl::SimpleAtoi(after, &before_id))
-      return absl::InternalError("a page token without a job id was given out");
-    // One more than a page tells whether there is a next one.
+      return absl::InternalError("a page token has no job id");
+    // One more than a page, to detect a next page.
     ASSIGN_OR_RETURN(std::vector<JobView> views, jobs->List(before_id, page_size + 1));
     if (views.size() > static_cast<size_t>(page_size)) {
       views.resize(page_size);

@@ -1,9 +1,10 @@
-// The Evaluation service: jobs over the wire. Every unary call waits for the database, so it runs on a lane.
+// The Evaluation service. Every unary call may block on the database, so it runs on a lane.
 //
-// Watching: one thread looks at all watched jobs four times a second and sends to those streams whose job changed and
-// whose last message is out. So a slow reader skips messages, and neither it nor a thousand watchers slow a job down.
+// Watching: one thread polls all watched jobs four times a second and writes to those streams whose job changed and
+//           whose
+// last message was sent. So a slow reader skips messages, and watchers do not slow down a job.
 //
-// Threads: as gRPC likes. Jobs, lanes, admission and audit outlive the service, and the service outlives the gRPC server.
+// Threads: any gRPC thread. Jobs, lanes, admission and audit outlive the service, the service outlives the gRPC server.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +23,7 @@ namespace varifocal {
 
 class EvaluationService final : public v1::Evaluation::CallbackService {
  public:
-  // `jobs` is null in a server without a database; every call that needs one then says so.
+  // `jobs` is null in a server without a database; calls that need one then fail with NO_DATABASE.
   EvaluationService(JobManager* jobs, Lanes* lanes, Admission* admission, const Audit* audit);
   ~EvaluationService() override;
 
@@ -61,7 +62,7 @@ class EvaluationService final : public v1::Evaluation::CallbackService {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  bool has_new_ = false;  // a watcher that has heard nothing yet
+  bool has_new_ = false;  // a watcher without an update so far
   std::vector<std::shared_ptr<Watch>> watches_;
   std::thread watcher_;
 };

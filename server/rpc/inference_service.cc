@@ -104,10 +104,10 @@ void ToProto(const EngineRequest& request, const EngineResult& result, bool per_
   }
 }
 
-// A token a byte, three bytes an id: the answer stays below the limit of messages.
+// One token per byte, three bytes per id: the response stays below the message size limit.
 constexpr size_t kTokenizeBytesMax = 4 << 20;
 
-// The model, and what its engine is asked.
+// The model and the engine request.
 template <typename Request>
 absl::StatusOr<EngineRequest> MakeRequest(const ModelHost& host, const Request& request,
                                           std::shared_ptr<HostedModel>* model) {
@@ -117,7 +117,7 @@ absl::StatusOr<EngineRequest> MakeRequest(const ModelHost& host, const Request& 
   });
 }
 
-// One ComputeLogLikelihoods call. It owns itself: OnDone is its end.
+// One ComputeLogLikelihoods call. Deletes itself in OnDone.
 class ScoreCall final : public grpc::ServerUnaryReactor {
  public:
   ScoreCall(const v1::ComputeLogLikelihoodsRequest* request, v1::ComputeLogLikelihoodsResponse* response,
@@ -126,7 +126,7 @@ class ScoreCall final : public grpc::ServerUnaryReactor {
 
   void Keep(Admission::Ticket ticket) { ticket_ = std::move(ticket); }
 
-  // On the text lane. The reactor may be gone when this returns, so what is needed to the end is kept on the stack.
+  // On the text lane. The reactor may be destroyed when this returns, so everything needed is kept on the stack.
   void Begin(const ModelHost& host, EngineGate* gate) {
     if (is_cancelled_) return Finish(ToGrpcStatus(absl::CancelledError("the call was cancelled")));
     absl::StatusOr<EngineRequest> engine_request = MakeRequest(host, *request_, &model_);
@@ -165,8 +165,7 @@ class ScoreCall final : public grpc::ServerUnaryReactor {
   EngineRequest sent_;
 };
 
-// One Generate call: chunks of new tokens, at most one write under way, then the result. It owns itself: OnDone is its
-// end.
+// One Generate call: chunks of new tokens, at most one pending write, then the result. Deletes itself in OnDone.
 class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
  public:
   GenerateCall(const v1::GenerateRequest* request, std::string peer)
@@ -189,7 +188,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   void OnWriteDone(bool ok) override {
     std::unique_lock<std::mutex> lock(mutex_);
     is_writing_ = false;
-    if (!ok) call_->Cancel();  // the reader is gone; the engine's end finishes the call
+    if (!ok) call_->Cancel();  // the client disconnected; the engine's callback finishes the call
     Advance(std::move(lock));
   }
   void OnCancel() override {
@@ -215,8 +214,8 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
     Advance(std::move(lock));
   }
 
-  // The next step, when no write is under way. gRPC is called without the lock: it may call back at once. After the
-  // last step the object may be gone.
+  // The next step, when no write is pending. gRPC is called without the lock: it may call back at once. After the last
+  // step the object may be destroyed.
   void Advance(std::unique_lock<std::mutex> lock) {
     if (is_writing_) return;
     if (is_ended_) {
@@ -252,7 +251,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
 
 }  // namespace
 
-// Admits a call for an engine and lets it begin on the text lane, or finishes it with the reason.
+// Admits a call for an engine and starts it on the text lane, or finishes it with the reason.
 template <typename EngineRpc>
 EngineRpc* InferenceService::Launch(EngineRpc* call, const std::string& peer, size_t byte_count) {
   absl::StatusOr<Admission::Ticket> ticket = admission_->Admit(peer, static_cast<int64_t>(byte_count));

@@ -1,9 +1,10 @@
-// The Inference service: checks a request, hands it to a model's engine, sends back what comes.
+// The Inference service: validates a request, submits it to a model's engine, returns the results.
 //
-// Nothing here blocks a gRPC thread: texts are encoded on the text lane and answers are sent from the engine's
-// callback. A client that goes away or runs past its deadline cancels its request in the engine.
+// No gRPC thread is blocked: texts are encoded on the text lane and responses are sent from the engine's callback. A
+// client that disconnects or exceeds its deadline cancels its engine request.
 //
-// Threads: as gRPC likes. Host, jobs, lanes, admission, gate and audit outlive the service, and the service outlives the gRPC server.
+// Threads: any gRPC thread. Host, jobs, lanes, admission, gate and audit outlive the service, and the service outlives
+//          the gRPC server.
 #pragma once
 
 #include "server/hosting/model_host.h"
@@ -18,7 +19,7 @@ namespace varifocal {
 
 class InferenceService final : public v1::Inference::CallbackService {
  public:
-  // Told whenever a model comes or goes, for the health service.
+  // Called whenever a model is loaded or unloaded, for the health service.
   using ModelListener = std::function<void(const std::string& name, bool is_serving)>;
 
   // `jobs` is null in a server without a database.

@@ -1,12 +1,12 @@
-// The lanes of a server: calls that wait for different things have different threads, so that one kind of work, however
-// slow or blocked, cannot keep the others from being served.
+// The lanes (thread pools) of a server: calls that block on different resources have different threads, so that slow or
+// blocked work of one kind does not delay the others.
 //
 //   control  Get, List, Cancel: memory and short reads of the database, never a user's file
-//   submit   SubmitJob and its dry runs: read data files, make prompts
-//   change   ResumeJob, UnloadModel: read data files, wait for an engine's end
+//   submit   SubmitJob and its dry runs: read data files, build prompts
+//   change   ResumeJob, UnloadModel: read data files, wait for an engine to stop
 //   load     LoadModel: reads checkpoints
 //   text     Tokenize, Detokenize, and the encoding of prompts before they go to an engine
-//   start    hands encoded requests to engines
+//   start    submits encoded requests to engines
 #pragma once
 
 #include "base/clock.h"
@@ -24,7 +24,7 @@ struct Lanes {
         load("load", kLoadThreads, kLaneQueueMax, clock),
         text("text", kTextThreads, kLaneQueueMax, clock) {}
 
-  WorkerPool start;  // first, so that it outlives what posts to it
+  WorkerPool start;  // first, so that it outlives the lanes that post to it
   WorkerPool control, submit, change, load, text;
 };
 

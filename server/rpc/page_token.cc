@@ -31,7 +31,7 @@ absl::StatusOr<std::string> ParsePageToken(absl::string_view list, absl::string_
     return last_key;
   }
   return WithReason(absl::InvalidArgumentError(
-                        absl::StrCat("page_token \"", token.substr(0, 64), "\" was not given out by this list")),
+                        absl::StrCat("page_token \"", token.substr(0, 64), "\" was not returned by this list")),
                     ErrorReason::kBadPageToken, {{"field", "page_token"}});
 }
 

@@ -1,8 +1,8 @@
-// Page tokens: where the next page starts, made so that a token that was not given out is refused.
+// Page tokens: the start of the next page, with a checksum to detect invalid tokens.
 //
 // A token is the key of the last row and a keyed hash over it and the name of the list. The key of the hash is fixed:
-// it guards against mistakes and mix-ups (a token of another list, a truncated one), not against an enemy, who could
-// ask for the same page by walking there.
+// it detects mistakes (a token of another list, a truncated one). It needs no secrecy: every page can be reached
+// anyway.
 //
 // Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN, BAD_PAGE_SIZE).
 #pragma once

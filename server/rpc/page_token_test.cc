@@ -1,5 +1,4 @@
-// Page tokens round-trip, and nothing else is taken for one. Method: by hand, and every one-character change of a
-// token.
+// Page tokens round-trip, and anything else is refused. Method: by hand, and every one-character change of a token.
 #include "server/rpc/page_token.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +28,7 @@ TEST(PageTokenTest, RefusesWhatWasNotGivenOut) {
     std::string changed = token;
     changed[i] = changed[i] == 'a' ? 'b' : 'a';
     const auto parsed = ParsePageToken("jobs", changed);
-    // The last base64 character has bits that mean nothing; a token that still says 17 is no forgery.
+    // The last base64 character has unused bits; a token that still decodes to 17 is valid.
     EXPECT_TRUE(!parsed.ok() || *parsed == "17") << i;
     EXPECT_TRUE(parsed.ok() || ReasonOf(parsed.status()).name == "BAD_PAGE_TOKEN");
   }

@@ -13,7 +13,7 @@ constexpr size_t kMessageBytesMax = 1000;
 constexpr size_t kValueBytesMax = 256;
 constexpr size_t kValueCountMax = 8;
 
-// Proto strings are UTF-8; what a user typed need not be.
+// Proto strings are UTF-8; user input may not be.
 std::string Clean(absl::string_view text, size_t bytes_max) {
   std::string clean;
   for (unsigned char c : text.substr(0, bytes_max))

@@ -1,4 +1,4 @@
-// The one place where an absl::Status becomes a grpc::Status.
+// Converts absl::Status to grpc::Status.
 //
 // Codes are the same. The details carry google.rpc.Status with google.rpc.ErrorInfo (reason, domain "varifocal.v1",
 // metadata), and google.rpc.BadRequest where the reason names a field. Details travel in trailers, which gRPC limits to

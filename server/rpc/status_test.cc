@@ -1,4 +1,4 @@
-// The one conversion of errors: codes, sentences, details, sizes. Method: every code, and hostile sentences and values.
+// Error conversion: codes, messages, details, sizes. Method: every code, and adversarial messages and values.
 #include "server/rpc/status.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A unary handler whose body runs on a lane: the whole of most RPC methods.
+// A unary handler whose body runs on a lane; most RPC methods need nothing else.
 //
 //   return RunUnary(context, lanes_->control, [this, request, response] { return Do(*request, response); });
 #pragma once
@@ -16,7 +16,7 @@
 namespace varifocal {
 
 // Request and response live until the reactor is finished, so `body` may keep pointers to them. A call that was
-// cancelled or ran past its deadline while it waited for a thread is not begun.
+// cancelled or exceeded its deadline while it waited for a thread is not started.
 inline grpc::ServerUnaryReactor* RunUnary(grpc::CallbackServerContext* context, WorkerPool& lane,
                                           std::function<absl::Status()> body) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -42,7 +42,7 @@ grpc::ServerUnaryReactor* RunAdmitted(grpc::CallbackServerContext* context, Work
   return RunUnary(context, lane, [ticket = *std::move(ticket), body = std::move(body)] { return body(); });
 }
 
-// Whether the answer is no longer needed: the client left or its deadline is over. For loops in a body.
+// Whether the response is no longer needed: the client disconnected or its deadline has passed. For loops in a body.
 inline std::function<bool()> IsAbandoned(grpc::CallbackServerContext* context) {
   return [context] { return context->IsCancelled(); };
 }

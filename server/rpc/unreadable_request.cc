@@ -16,8 +16,9 @@ class Answer final : public grpc::experimental::Interceptor {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
       const grpc::Status status = methods->GetSendStatus();
       if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
-        methods->ModifySendStatus(ToGrpcStatus(absl::InvalidArgumentError(
-            "the request cannot be read as the message of this method: it is cut off, or a text in it is not UTF-8")));
+        methods->ModifySendStatus(
+            ToGrpcStatus(absl::InvalidArgumentError("the request cannot be parsed as the message of this method: it is "
+                                                    "truncated, or a string in it is not UTF-8")));
       }
     }
     methods->Proceed();

@@ -1,7 +1,7 @@
-// What a caller hears whose request is no message of its method: INVALID_ARGUMENT and a sentence.
+// The error for a request that is not a message of its method: INVALID_ARGUMENT and a sentence.
 //
-// gRPC finishes such a call before any handler sees it, as UNIMPLEMENTED without a word. All methods of ours are
-// implemented, so an UNIMPLEMENTED without a word is such a request; the status is replaced on its way out.
+// gRPC finishes such a call before any handler runs, as UNIMPLEMENTED with an empty message. All methods here are
+// implemented, so UNIMPLEMENTED with an empty message is such a request; an interceptor replaces the status.
 //
 // Source: gRPC 1.51, grpcpp/impl/codegen/server_callback_handlers.h, RunHandler ("if deserialization or reactor creator
 //         failed, we need to fail the call").

@@ -7,7 +7,7 @@
 
 namespace varifocal {
 
-// Holds its stream until gRPC is done with it.
+// Keeps its stream alive until gRPC is done with it.
 class WatchStream::Reactor final : public grpc::ServerWriteReactor<v1::WatchJobResponse> {
  public:
   explicit Reactor(std::shared_ptr<WatchStream> stream) : stream_(std::move(stream)) {}
@@ -40,7 +40,7 @@ bool WatchStream::IsReady() const {
 void WatchStream::Send(v1::WatchJobResponse message) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (is_finished_) return;  // the client left in between
+    if (is_finished_) return;  // the client disconnected in between
     VF_CHECK(!is_writing_);
     message_ = std::move(message);
     is_writing_ = true;
@@ -84,6 +84,6 @@ void WatchStream::OnWriteDone() {
   reactor_->Finish(ToGrpcStatus(status));
 }
 
-void WatchStream::OnCancel() { End(absl::CancelledError("the client left")); }
+void WatchStream::OnCancel() { End(absl::CancelledError("the client disconnected")); }
 
 }  // namespace varifocal

@@ -1,10 +1,10 @@
-// A WatchJob stream: the gRPC reactor behind a handle that may outlive it.
+// A WatchJob stream: a handle that may outlive its gRPC reactor.
 //
-// gRPC ends the reactor when the client goes away, while the watcher thread still holds the handle; and the watcher
-// ends the stream while a write is under way. Both are settled here: the handle knows whether the reactor lives, and an
-// end waits for the write.
+// gRPC destroys the reactor when the client disconnects, while the watcher thread still has the handle; and the watcher
+// may end the stream while a write is pending. So the handle tracks whether the reactor exists, and Finish waits for
+// the write.
 //
-// Threads: any; calls are serialised inside. gRPC is never called with a lock that its callbacks take.
+// Threads: any; calls are serialised by a mutex. gRPC is never called with a lock that its callbacks take.
 #pragma once
 
 #include <memory>
@@ -24,11 +24,11 @@ class WatchStream : public std::enable_shared_from_this<WatchStream> {
   // For gRPC, once.
   grpc::ServerWriteReactor<v1::WatchJobResponse>* reactor() const;
 
-  bool IsOpen() const;                          // neither ended nor left by its client
-  bool IsReady() const;                         // no message under way
+  bool IsOpen() const;                          // neither ended nor cancelled by its client
+  bool IsReady() const;                         // no message pending
   void Send(v1::WatchJobResponse message);      // needs IsReady
   void SendLast(v1::WatchJobResponse message);  // needs IsReady; ends the stream with OK
-  void End(const absl::Status& status);         // after the message under way; a stream that has ended stays as it is
+  void End(const absl::Status& status);         // after the pending message; no effect on a stream that has ended
 
  private:
   class Reactor;
@@ -40,8 +40,8 @@ class WatchStream : public std::enable_shared_from_this<WatchStream> {
   mutable std::mutex mutex_;
   bool is_writing_ = false;
   bool is_finished_ = false;         // Finish was called, or is about to be
-  std::optional<absl::Status> end_;  // wanted while a write is under way
-  v1::WatchJobResponse message_;     // under way
+  std::optional<absl::Status> end_;  // requested while a write is pending
+  v1::WatchJobResponse message_;     // being written
 };
 
 }  // namespace varifocal

@@ -53,7 +53,7 @@ void WorkerPool::Loop() {
     std::function<void()> work = std::move(queue_.front().run);
     queue_.pop_front();
     lock.unlock();
-    // What is posted answers its own exceptions; one that gets here has no call left to be told.
+    // Posted work handles its own exceptions; one that gets here belongs to no call.
     const absl::Status status = CatchExceptions("a worker", [&] {
       work();
       work = nullptr;

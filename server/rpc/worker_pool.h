@@ -1,6 +1,6 @@
 // A lane: a few threads and a bounded queue for work that must not block gRPC's own threads.
 //
-// Threads: Post from anywhere. Destruction finishes what was posted. Posting afterwards is a bug.
+// Threads: Post from any. Destruction completes the posted work. Posting afterwards is a bug.
 #pragma once
 
 #include <condition_variable>
@@ -26,8 +26,8 @@ class WorkerPool {
   // First in, first out. RESOURCE_EXHAUSTED (LANE_FULL) when `queue_max` others wait: `work` is then dropped.
   absl::Status Post(std::function<void()> work);
 
-  // How long the oldest work that waits has waited, in microseconds; 0 when none waits. Grows without bound when all
-  // threads are blocked, so it is the lane's heartbeat.
+  // Waiting time of the oldest queued work in microseconds; 0 when the queue is empty. Grows without bound when all
+  // threads are blocked, so it detects a stalled lane.
   int64_t WaitMicros() const;
   const std::string& name() const { return name_; }
 
