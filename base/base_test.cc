@@ -5,8 +5,10 @@
 #include <limits>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/json_strings.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/sha256.h"
@@ -104,6 +106,18 @@ TEST(JsonTest, RejectsAmbiguousInput) {
   EXPECT_FALSE(ParseJson(std::string(300, '[') + std::string(300, ']')).ok());
   EXPECT_TRUE(ParseJson(R"({"a":{"b":1},"c":{"b":2}})").ok()) << "the same key in two objects is fine";
   EXPECT_EQ(ParseJson(R"({"a":1,"a":2})").status().message(), "duplicate key \"a\"");
+}
+
+TEST(JsonTest, ListsOfStrings) {
+  const Json object = *ParseJson(R"({"two": ["a", "b"], "none": [], "mixed": ["a", 1], "text": "a"})");
+  EXPECT_EQ(*GetStrings(object, "two"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(GetStrings(object, "none")->empty());
+  EXPECT_EQ(GetNonEmptyStrings(object, "two")->size(), 2u);
+  EXPECT_EQ(GetNonEmptyStrings(object, "none").status().message(), "\"none\" must have at least 1 text");
+  for (const char* key : {"mixed", "text", "missing"}) {
+    EXPECT_EQ(GetStrings(object, key).status().message(), absl::StrCat("\"", key, "\" must be a list of texts"));
+    EXPECT_EQ(GetNonEmptyStrings(object, key).status().message(), GetStrings(object, key).status().message());
+  }
 }
 
 TEST(JsonTest, GettersNameTheKey) {

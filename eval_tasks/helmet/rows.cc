@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/json_strings.h"
 #include "base/status_macros.h"
 #include "eval_tasks/helmet/score.h"
 
@@ -12,19 +13,6 @@ namespace varifocal::helmet {
 namespace {
 
 constexpr int kFormat = 1;
-
-absl::StatusOr<std::vector<std::string>> Texts(const Json& object, const char* key) {
-  std::vector<std::string> texts;
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_array()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be a list of texts"));
-  }
-  for (const Json& item : *found) {
-    if (!item.is_string()) return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be a list of texts"));
-    texts.push_back(item.get<std::string>());
-  }
-  return texts;
-}
 
 absl::StatusOr<LengthEntry> EntryFromJson(const Json& object) {
   LengthEntry entry;
@@ -73,7 +61,7 @@ absl::StatusOr<TaskIndex> ParseTaskIndex(absl::string_view json) {
   ASSIGN_OR_RETURN(index.user_template, GetString(object, "user_template"));
   ASSIGN_OR_RETURN(index.system_template, GetString(object, "system_template"));
   ASSIGN_OR_RETURN(index.separator, GetString(object, "separator"));
-  ASSIGN_OR_RETURN(index.stop_strings, Texts(object, "stop_strings"));
+  ASSIGN_OR_RETURN(index.stop_strings, GetStrings(object, "stop_strings"));
   ASSIGN_OR_RETURN(index.chat, GetBool(object, "chat"));
   ASSIGN_OR_RETURN(index.system_message, FindString(object, "system_message"));
   index.settings = object.value("settings", Json::object());
@@ -116,7 +104,7 @@ absl::StatusOr<ImportedRow> RowFromJson(const Json& object) {
   ASSIGN_OR_RETURN(row.question, GetString(object, "question"));
   ASSIGN_OR_RETURN(row.cluster, GetString(object, "cluster"));
   ASSIGN_OR_RETURN(row.context, GetString(object, "context"));
-  ASSIGN_OR_RETURN(row.gold, Texts(object, "gold"));
+  ASSIGN_OR_RETURN(row.gold, GetStrings(object, "gold"));
   ASSIGN_OR_RETURN(const std::optional<double> depth, FindDouble(object, "depth"));
   row.depth = depth.value_or(0);
   ASSIGN_OR_RETURN(const std::optional<int64_t> cut, FindInt(object, "length_cut_tokens"));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "base/embedded.h"
 #include "base/json.h"
+#include "base/json_strings.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -17,20 +18,6 @@ EmbeddedFiles Embedded_NovelQuestions();
 namespace {
 
 constexpr size_t kWrongCount = 3;
-
-absl::StatusOr<std::vector<std::string>> Texts(const Json& row, const char* key) {
-  const auto it = row.find(key);
-  std::vector<std::string> texts;
-  if (it != row.end() && it->is_array()) {
-    for (const Json& item : *it) {
-      if (item.is_string()) texts.push_back(item.get<std::string>());
-    }
-  }
-  if (texts.empty() || texts.size() != it->size()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be a list of texts"));
-  }
-  return texts;
-}
 
 // Locates the evidence, which must be unique.
 absl::Status Locate(const Novels& novels, NovelQuestion& question) {
@@ -65,8 +52,8 @@ absl::StatusOr<NovelQuestion> ParseRow(absl::string_view line, const Novels& nov
   question.chapter = static_cast<int>(std::clamp<int64_t>(chapter, 0, INT32_MAX));
   ASSIGN_OR_RETURN(question.question, GetString(row, "question"));
   ASSIGN_OR_RETURN(question.evidence, GetString(row, "evidence"));
-  ASSIGN_OR_RETURN(question.answers, Texts(row, "answers"));
-  ASSIGN_OR_RETURN(question.wrong, Texts(row, "wrong"));
+  ASSIGN_OR_RETURN(question.answers, GetNonEmptyStrings(row, "answers"));
+  ASSIGN_OR_RETURN(question.wrong, GetNonEmptyStrings(row, "wrong"));
   if (question.wrong.size() != kWrongCount) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"wrong\" has ", question.wrong.size(), " texts; it must have ", kWrongCount));

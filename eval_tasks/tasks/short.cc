@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/json_strings.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "eval_tasks/parameters.h"
@@ -61,20 +62,6 @@ absl::StatusOr<int64_t> WholeNumber(const Json& row, const char* field) {
   return WrongField(field, "is not a whole number");
 }
 
-absl::StatusOr<std::vector<std::string>> TextsOf(const Json& object, const char* field) {
-  std::vector<std::string> texts;
-  const auto found = object.find(field);
-  if (found == object.end() || !found->is_array() || found->empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" must be a list of texts"));
-  }
-  for (const Json& text : *found) {
-    if (!text.is_string())
-      return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" must be a list of texts"));
-    texts.push_back(text.get<std::string>());
-  }
-  return texts;
-}
-
 ShortRow Choice(std::string prompt, const std::vector<std::string>& choices, int gold_index) {
   ShortRow row{std::move(prompt), {}, gold_index, "", {}};
   for (const std::string& choice : choices) row.continuations.push_back(absl::StrCat(" ", choice));
@@ -91,8 +78,8 @@ struct ArcChoices {
 absl::StatusOr<ArcChoices> ReadChoices(const Json& choices) {
   ArcChoices read;
   if (choices.is_object()) {
-    ASSIGN_OR_RETURN(read.labels, TextsOf(choices, "label"));
-    ASSIGN_OR_RETURN(read.texts, TextsOf(choices, "text"));
+    ASSIGN_OR_RETURN(read.labels, GetNonEmptyStrings(choices, "label"));
+    ASSIGN_OR_RETURN(read.texts, GetNonEmptyStrings(choices, "text"));
     return read;
   }
   if (!choices.is_array()) return WrongField("choices", "must be an object of two lists, or a list of objects");
@@ -163,7 +150,7 @@ absl::StatusOr<ShortRow> ReadHellaSwag(const Json& row) {
   ASSIGN_OR_RETURN(const std::string ctx_a, GetString(row, "ctx_a"));
   ASSIGN_OR_RETURN(const std::string ctx_b, GetString(row, "ctx_b"));
   ASSIGN_OR_RETURN(const int64_t label, WholeNumber(row, "label"));
-  ASSIGN_OR_RETURN(std::vector<std::string> endings, TextsOf(row, "endings"));
+  ASSIGN_OR_RETURN(std::vector<std::string> endings, GetNonEmptyStrings(row, "endings"));
   RETURN_IF_ERROR(CheckIsChoice(endings, "endings"));
   for (std::string& ending : endings) ending = CleanWikiHow(ending);
   ASSIGN_OR_RETURN(const int gold_index, Index(label, endings.size(), "label"));
