@@ -1,7 +1,7 @@
-// Where a verb reads and writes: two streams, what they are connected to, and the output format that was asked for.
+// Input and output of a verb: streams, their properties, and the requested output format.
 //
-// Results go to `out`, everything that is not a result (progress, notes, errors) to `err`, so that a pipe carries data
-// only. Tests put string streams here.
+// Results go to `out`, everything else (progress, notes, errors) to `err`, so that a pipe carries data only. Tests use
+// string streams.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ struct Console {
   Format format = Format::kText;
 };
 
-// The process's own streams.
+// The streams of the process.
 Console StandardConsole();
 
 enum class Style { kBold, kDim };
 
-// `text` between the terminal's codes for `style`, or as it is where the console has no colour.
+// `text` between the terminal's codes for `style`, or unchanged where the console has no colour.
 std::string Styled(const Console& console, Style style, absl::string_view text);
 
 // 1234567 -> "1,234,567".

@@ -13,7 +13,7 @@
 namespace varifocal::client {
 namespace {
 
-// gRFC A6: only UNAVAILABLE is tried again, and every call here may be (SubmitJob carries a request id).
+// gRFC A6: only UNAVAILABLE is retried, which is safe for every call here (SubmitJob has a request id).
 constexpr char kServiceConfig[] = R"({"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 4,
   "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]})";
 
@@ -60,7 +60,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const 
     if (target.token_file.empty() && target.tls_certificate.empty() && target.tls_key.empty()) {
       return grpc::InsecureChannelCredentials();
     }
-    return UsageError("--token-file, --tls-cert and --tls-key need --tls-ca=FILE: a token is sent over TLS alone.");
+    return UsageError("--token-file, --tls-cert and --tls-key need --tls-ca=FILE: a token is sent over TLS only.");
   }
   if (target.tls_certificate.empty() != target.tls_key.empty()) {
     return UsageError("--tls-cert and --tls-key must be given together.");
@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const DaemonTarget& targ
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetMaxSendMessageSize(kMessageBytesMax);
   arguments.SetServiceConfigJSON(kServiceConfig);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a daemon is near; a proxy between is a surprise
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // ignore proxy settings: a daemon is usually local
   std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(address, credentials, arguments);
   const auto deadline = std::chrono::system_clock::now() + kConnectTime;
   grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
@@ -116,12 +116,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const DaemonTarget& targ
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  // The two enumerations share their numbers by design.
+  // The two enumerations have the same values.
   std::string message = status.error_message();
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     message = absl::StrCat("The daemon did not answer in time (", message, ").");
   } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    message = absl::StrCat("The daemon cannot be reached any more or is not ready: ", message);
+    message = absl::StrCat("The daemon is no longer reachable or not ready: ", message);
   }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), message);
 }

@@ -1,6 +1,6 @@
-// A connection to a daemon: the two services behind one channel, and what its errors mean to a person.
+// A connection to a daemon: stubs of both services on one channel, and user-readable errors.
 //
-// Errors: UNAVAILABLE with how to start one when no daemon answers at the address; otherwise what the daemon said.
+// Errors: UNAVAILABLE with how to start one when no daemon answers at the address; otherwise the daemon's error.
 // Threads: any.
 #pragma once
 
@@ -18,15 +18,15 @@
 
 namespace varifocal::client {
 
-// Both ways; 32K tokens as text are 0.2 MiB, so this is a guard and not a limit that anybody meets.
+// In both directions; 32K tokens as text are 0.2 MiB, so this is only a safeguard.
 inline constexpr int kMessageBytesMax = 16 << 20;
 
 class Daemon {
  public:
-  // Waits a few seconds for the address to answer, but not for one that refuses. A usage error for an address or flags that
-  // do not fit.
+  // Waits a few seconds for the address to answer, but fails at once if it refuses. A usage error for an invalid
+  // address or flags that contradict each other.
   static absl::StatusOr<std::unique_ptr<Daemon>> Connect(const DaemonTarget& target);
-  // Over a channel that is there already: the server inside this process.
+  // On an existing channel: the server inside this process.
   explicit Daemon(const std::shared_ptr<grpc::Channel>& channel);
 
   v1::Inference::Stub& inference() { return *inference_; }
@@ -39,7 +39,7 @@ class Daemon {
 
 absl::Status FromGrpc(const grpc::Status& status);
 
-// Calls that only look something up or queue something answer at once; a minute says that something is wrong.
+// Lookups and submissions return at once; after a minute something is wrong.
 inline void SetShortDeadline(grpc::ClientContext& context) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
 }

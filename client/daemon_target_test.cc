@@ -1,4 +1,4 @@
-// The ways to a daemon: a Unix socket, TLS with a token, and flags that do not fit together.
+// Connecting to a daemon: a Unix socket, TLS with a token, and contradicting flags.
 #include <cstdlib>
 #include <string>
 #include <vector>

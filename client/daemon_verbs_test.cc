@@ -1,5 +1,5 @@
-// The verbs that need a model: against a real daemon in another process and against the server in this one, with the
-// smallest shipped checkpoint. Both ways must give the same answers.
+// The verbs that need a model, on a real daemon in another process and on the embedded server, with the smallest
+// shipped checkpoint. Both must give the same answers.
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ TEST_F(DaemonVerbsTest, ModelsComeAndGo) {
   EXPECT_THAT(loaded.out, HasSubstr("learned is served: "));
   EXPECT_THAT(Ask({"models"}).out, HasSubstr("learned"));
   EXPECT_THAT(Ask({"load", "learned=models/baseline"}).err, HasSubstr("learned"));
-  EXPECT_EQ(Ask({"unload", "learned"}).out, "learned is not served any more; its memory is free.\n");
+  EXPECT_EQ(Ask({"unload", "learned"}).out, "learned is no longer served; its memory is free.\n");
   EXPECT_EQ(Ask({"models"}).out.find("learned"), std::string::npos);
   EXPECT_EQ(Ask({"unload", "learned"}).code, ExitCode::kFailed);
   EXPECT_EQ(Ask({"load", "learned"}).code, ExitCode::kWrongUsage);
@@ -66,7 +66,7 @@ TEST_F(DaemonVerbsTest, ADryRunLeavesNoDatabase) {
   const Ran ran = Varifocal({"run", "quick", "--model=baseline=models/baseline", "--db=" + path, "--lengths=1K",
                              "--tasks=recall_kv", "--limit=4", "--dry-run"});
   EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("Power: one variant, so there is no difference to find."));
+  EXPECT_THAT(ran.out, HasSubstr("Power: one variant, so there is no difference to detect."));
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
@@ -94,9 +94,9 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   EXPECT_EQ(job->at("cells").size(), 8u);
   EXPECT_EQ(job->at("cells")[0].at("missing_count"), 0);
   EXPECT_THAT(Ask({"list"}).out, HasSubstr("32/32"));
-  EXPECT_EQ(Ask({"resume", "1"}).code, ExitCode::kDone) << "nothing is missing: harmless";
+  EXPECT_EQ(Ask({"resume", "1"}).code, ExitCode::kDone) << "no missing samples: no effect";
   EXPECT_EQ(Ask({"watch", "2"}).code, ExitCode::kFailed);
-  // While the daemon holds the database, a reader may look.
+  // While the daemon has the database open, readers are allowed.
   const Ran compared =
       Varifocal({"compare", "--db=" + database_, "--baseline=baseline", "--candidate=focal", "--format=json"});
   EXPECT_EQ(compared.code, ExitCode::kDone) << compared.err;
@@ -174,7 +174,7 @@ TEST_F(DaemonVerbsTest, OutputsHaveTheDocumentedKeys) {
   const Ran continued = Ask({"score", "--model=baseline", "--prompt=Find the ", "--continuation=key", "--format=json"});
   const Json continuation = ParseJson(continued.out)->at("continuations")[0];
   EXPECT_EQ(Keys(continuation), (std::set<std::string>{"log_likelihood", "token_count", "is_greedy"}));
-  // The prompt's trailing space moves: " key" is one token of this tokenizer.
+  // The prompt's trailing space is moved: " key" is one token of this tokenizer.
   EXPECT_EQ(continuation.at("token_count"), 1);
 }
 

@@ -13,14 +13,14 @@ namespace varifocal::client {
 EmbeddedServer::EmbeddedServer(std::unique_ptr<Server> server)
     : server_(std::move(server)), channel_(server_->InProcessChannel()) {}
 
-// The channel goes first: the server's end waits for its calls.
+// The channel is destroyed first: the server's shutdown waits for its calls.
 EmbeddedServer::~EmbeddedServer() {
   channel_.reset();
   server_->Shutdown(std::chrono::seconds(1));
 }
 
 absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(const EmbeddedOptions& options) {
-  // A daemon's log is for operators; here a person looks at the verb's own output.
+  // A daemon's log is for operators; here the verb's own output is shown instead.
   SetLogLevel(LogLevel::kWarning);
   ServerOptions server_options;
   server_options.database_path = options.database_path;

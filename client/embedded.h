@@ -1,8 +1,8 @@
-// The daemon's server inside this process, behind a gRPC channel that never touches a socket.
+// The daemon's server inside this process, behind an in-process gRPC channel.
 //
-// So a verb that needs a model is a plain gRPC client, wherever the model is. Only embedded.cc knows the server.
+// So a verb that needs a model is a plain gRPC client in either case. Only embedded.cc depends on the server.
 //
-// Errors:  from Start: what a database or a model directory is refused for, in one sentence.
+// Errors:  from Start: why a database or a model directory is refused, in one sentence.
 // Threads: any.
 #pragma once
 
@@ -23,7 +23,7 @@ class Server;
 
 namespace varifocal::client {
 
-// What varifocald takes as flags; unset leaves the choice to the server.
+// The options of varifocald's flags; unset means the server's default.
 struct EmbeddedOptions {
   struct NamedModel {
     std::string name;
@@ -54,7 +54,7 @@ class EmbeddedServer {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-// Judges and stores answers of another engine, without any model (server/jobs/answer_import.h).
+// Scores and stores answers of another engine, without any model (server/jobs/answer_import.h).
 absl::StatusOr<AnswerImportResult> ImportAnswersHere(AnswerImport import);
 
 }  // namespace varifocal::client

@@ -1,4 +1,4 @@
-// What a job would cost, as `submit --dry-run` shows it.
+// The cost estimate of a job, as `submit --dry-run` shows it.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace varifocal::client {
 
-// `power` may be an error, which is then told in its place.
+// `power` may be an error, which is then printed instead.
 absl::Status PrintEstimate(const v1::JobEstimate& estimate, const absl::StatusOr<JobPower>& power, Console& console);
 
-// A duration that is known roughly: "about 50 s", "about 4 min", "about 2.5 h".
+// An approximate duration: "about 50 s", "about 4 min", "about 2.5 h".
 std::string RoughDuration(double seconds);
 
 }  // namespace varifocal::client

@@ -40,7 +40,7 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
   std::string bytes;
   char buffer[1 << 16];
   while (const size_t count = std::fread(buffer, 1, sizeof(buffer), file.get())) bytes.append(buffer, count);
-  if (std::ferror(file.get())) return PathError(path, errno);  // a directory opens, and fails here
+  if (std::ferror(file.get())) return PathError(path, errno);  // opening a directory succeeds, reading it fails
   return bytes;
 }
 

@@ -1,7 +1,6 @@
-// Files as the verbs read them: byte for byte, or as JSON lines, or as an array of token ids.
+// Reads input files of the verbs: bytes, JSON lines, or an array of token ids.
 //
-// Errors: one sentence with the path: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT for what is inside (with its
-// line).
+// Errors: one sentence with the path: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT for the content (with its line).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ namespace varifocal::client {
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 // Calls `visit` with the object of each line as it is read; blank lines are skipped. Stops at the first error, which
-// names the line. One line is held at a time.
+// names the line. Keeps one line in memory at a time.
 absl::Status ForEachJsonLine(const std::string& path, const std::function<absl::Status(const Json&)>& visit);
 absl::Status ForEachJsonLine(const std::string& path,
                              const std::function<absl::Status(int64_t line_number, const Json&)>& visit);

@@ -219,7 +219,7 @@ std::vector<std::string> FlagSet::Names() const {
 }
 
 absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
-  // CLI11 finds which words belong to which flag; what they mean is decided below.
+  // CLI11 assigns words to flags; values are parsed below.
   CLI::App app;
   app.set_help_flag();
   std::vector<std::vector<std::string>> values(flags_.size());
@@ -239,12 +239,12 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
   try {
     std::vector<std::string> words;
     for (const std::string& arg : args) {
-      // CLI11 takes the next word as the value of "--name="; as a word of its own an empty value stays empty.
+      // CLI11 takes the next word as the value of "--name="; passed as a separate word an empty value stays empty.
       const bool is_empty_value = absl::StartsWith(arg, "--") && arg.find('=') == arg.size() - 1;
       words.push_back(is_empty_value ? arg.substr(0, arg.size() - 1) : arg);
       if (is_empty_value) words.emplace_back();
     }
-    std::reverse(words.begin(), words.end());  // CLI11 takes words from the back
+    std::reverse(words.begin(), words.end());  // CLI11 consumes words from the back
     app.parse(std::move(words));
   } catch (const CLI::ExtrasError&) {
     const std::vector<std::string> extra = app.remaining();
@@ -272,7 +272,7 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
                                         : absl::StrCat(Shown(flag), "=", flag.value, " is missing: ", flag.help, "."));
     }
     if (values[i].size() > 1 && !flag.repeatable) {
-      return UsageError(absl::StrCat(Shown(flag), " is given ", values[i].size(), " times; once is enough."));
+      return UsageError(absl::StrCat(Shown(flag), " is given ", values[i].size(), " times; at most once is allowed."));
     }
     if (switch_counts[i] > 0) RETURN_IF_ERROR(flag.read(flag, ""));
     for (const std::string& value : values[i]) RETURN_IF_ERROR(flag.read(flag, value));

@@ -3,10 +3,10 @@
 //   flags.Add("limit", &limit_, "N", "ask only the first N questions of every cell").AtLeast(1);
 //   flags.AddPositional("SUITE", &suite_, "a file, or the name of a built-in suite").Required();
 //
-// Flags are written --name=value or --name value; a switch is --name alone; a repeatable one may be given several times.
-// Values arrive as they were typed: numbers are read here, so that every error has the same wording.
+// Flags are written --name=value or --name value; a switch is just --name; a repeatable one may be given several times.
+// Values are parsed here, so that every error has the same wording.
 //
-// Errors: UsageError (usage.h) naming the flag, the value and what was expected, with a suggestion where one is near.
+// Errors: UsageError (usage.h) naming the flag, the value and what was expected, with a suggestion if one is similar.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace varifocal::client {
 
 struct Flag {
   std::string name;   // without dashes; upper case for a positional
-  std::string value;  // how --help names its value: "N", "PATH"; empty for a switch
+  std::string value;  // placeholder of its value in --help: "N", "PATH"; empty for a switch
   std::string help;
   bool positional = false;
   bool required = false;
@@ -59,7 +59,7 @@ class FlagSet {
   Flag& AddPositional(absl::string_view name, std::string* target, absl::string_view help);
   Flag& AddPositionals(absl::string_view name, std::vector<std::string>* target, absl::string_view help);
 
-  // Flags added from here on are listed under `title` in --help.
+  // Flags added after this call are listed under `title` in --help.
   void Section(absl::string_view title);
 
   absl::Status Parse(const std::vector<std::string>& args);
@@ -78,14 +78,14 @@ class FlagSet {
     std::string title;
     std::vector<size_t> flags;
   };
-  std::deque<Flag> flags_;  // a deque: Add returns references that must stay
+  std::deque<Flag> flags_;  // a deque: Add returns references that must remain valid
   std::vector<SectionOf> sections_;
 };
 
-// "a,b,,c" -> {"a", "b", "c"}, blanks around each taken off.
+// "a,b,,c" -> {"a", "b", "c"}, with surrounding blanks removed.
 std::vector<std::string> SplitList(absl::string_view text);
 
-// The finite number in `text`, which must be all of it.
+// Parses `text` as a whole as a finite number.
 std::optional<double> ReadDouble(absl::string_view text);
 
 }  // namespace varifocal::client

@@ -1,4 +1,4 @@
-// Word classes and purity by hand, and `varifocal groups` on a shipped checkpoint.
+// Word classes and purity calculated by hand, and `varifocal groups` on a shipped checkpoint.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -36,7 +36,7 @@ TEST(WordClassesTest, NamesAreCapitalsInsideASentence) {
       ClassesOf({"Dogs", " saw", " Anne", ".", " Then", " Mr", ".", " Elliot", "!", "\n", "\n", "Chapter", " Two"}),
       ElementsAre("other", "other", "name", "punctuation", "other", "name", "punctuation", "name", "punctuation",
                   "punctuation", "punctuation", "other", "number"));
-  // A line that was broken by hand does not begin a sentence; quotation marks do not hide that one begins.
+  // A hard line break does not start a sentence; a sentence may start with a quotation mark.
   EXPECT_THAT(ClassesOf({"saw", "\n", "Anne", ".", " \u201c", "Perhaps", "\u201d"}),
               ElementsAre("other", "punctuation", "name", "punctuation", "punctuation", "other", "punctuation"));
 }
@@ -47,7 +47,7 @@ TEST(WordClassesTest, AWordInPiecesHasItsClassOnce) {
                           "auxiliary", "auxiliary"));
 }
 
-// Four tokens: two determiners in group 0, a name and a number in group 1, which holds the second determiner too.
+// Four tokens: two determiners in group 0; a name, a number and the second determiner in group 1.
 TEST(TokenGroupsTest, PurityCountsEachHolder) {
   using enum WordClass;
   const LayerOfGroups layer =

@@ -18,7 +18,7 @@ void HelmetImportFlags::AddTo(FlagSet& flags) {
   flags.Add("out", &out_, "DIR", "where suites, tasks, rows and manifest.json are written");
   flags.Add("length-tokenizer", &length_tokenizer_, "DIR",
             "Llama 2's tokenizer, which upstream cuts long documents by");
-  flags.Add("configs", &configs_, "A,B,..", "names of configs/*.yaml; all families of the paper when left out");
+  flags.Add("configs", &configs_, "A,B,..", "names of configs/*.yaml; default: all families of the paper");
   flags.Add("lengths", &lengths_, "N,N,..", "only these context lengths");
   flags
       .Add("profile", &profile_, "NAME",

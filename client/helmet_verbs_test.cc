@@ -1,5 +1,5 @@
-// Answers from elsewhere and back: rows as the importer writes them are asked (`samples`), answered by hand, imported,
-// scored, and exported under HELMET's names, with values that a person can check.
+// Round trip of imported answers: rows as the importer writes them are printed (`samples`), answered by hand, imported,
+// scored, and exported under HELMET's names, with values verified by hand.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -135,7 +135,7 @@ TEST_F(HelmetVerbsTest, InputTextIsMadeAgainOrRefused) {
   const std::string end = "The city is Oslo.\n\nWhich city?\nAnswer:";
   EXPECT_EQ(text.substr(text.size() - end.size()), end) << "a short prompt stands there twice";
 
-  // Rows that are not those that were asked.
+  // Rows that differ from the job's.
   Write(directory_.File("rows/kilt_nq.600.jsonl"), "{}\n");
   EXPECT_THAT(Varifocal(with).err, HasSubstr("SHA-256"));
 }
@@ -211,7 +211,7 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
   };
   const std::string unknown(64, '0');
   const Bad bads[] = {
-      {"a.jsonl", "", "a.jsonl: holds no judgments"},
+      {"a.jsonl", "", "a.jsonl: has no judgments"},
       {"b.jsonl", line(), "b.jsonl:1: the score \"correct\" is 2; it must be a number from 0 to 1"},
       {"c.jsonl", "\n" + line({{"scores", {{"c", "x"}}}}), "c.jsonl:2: the score \"c\" is \"x\""},
       {"d.jsonl", line({{"scores", Json::object()}}), "d.jsonl:1: \"scores\" must be an object"},
@@ -232,7 +232,7 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
   EXPECT_EQ(Varifocal({"import", db}).code, ExitCode::kWrongUsage);
   EXPECT_EQ(Varifocal({"import", suite_, "--judgments=x", db}).code, ExitCode::kWrongUsage);
 
-  // A file that our export wrote and upstream's judge filled in: names its job, variant, task and length.
+  // A file written by `export` and completed by upstream's judge: names its job, variant, task and length.
   ASSERT_EQ(Varifocal({"export", db, "--out=" + directory_.File("o")}).code, ExitCode::kDone);
   Json result = ReadJson(
       directory_.File("o/other/kilt_nq_eval_nq_k3_in600_size100_shots2_sampFalsemax20min0t0.0p1.0_chatFalse_42.json"));
@@ -248,7 +248,7 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
   EXPECT_THAT(beyond.err, HasSubstr("data[0]: gpt-4-recall is 1.5, which is not from 0 to 1, and was left out"));
 }
 
-// Two imports are two jobs: compared where the prompts are the same, judge's scores included, and told where not.
+// Two imports are two jobs: compared where the prompts are the same, judge's scores included; differences are reported.
 TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
   const Json samples = Samples();
   const std::string db = "--db=" + directory_.File("r.db");
@@ -268,7 +268,7 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
   EXPECT_EQ(row["imported"], "baseline candidate");
   EXPECT_EQ(row["candidate"], "jobs/2/second");
 
-  // A judge of both: its metric is compared like any other.
+  // Judged answers of both: the metric is compared like any other.
   for (const int job : {1, 2}) {
     Write(directory_.File("j.jsonl"),
           Json{{"token_ids_sha256", samples[1]["token_ids_sha256"]}, {"scores", {{"correct", job - 1}}}}.dump());
@@ -289,7 +289,7 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
   EXPECT_THAT(page.str(), HasSubstr("<b>two jobs</b> jobs/2/second was asked in job 2: 2 of its questions"));
   EXPECT_THAT(page.str(), HasSubstr("<td>jobs/2/second</td><td>imported/correct</td>"));
 
-  // Other rows under the same name: one prompt is the same, then none.
+  // Different rows under the same name: one prompt in common, then none.
   WriteSuite({"Rome", "Bonn"});
   const Json others = Samples();
   ASSERT_EQ(others[0]["token_ids_sha256"], samples[0]["token_ids_sha256"]);
@@ -299,12 +299,12 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
                                   "jobs/1 and 1 of jobs/3.\nThe jobs' specifications differ in kilt_nq"));
   WriteSuite({"Lima"});
   ASSERT_EQ(Import(Line(Samples()[0], "Lima"), "fourth").code, ExitCode::kDone);
-  EXPECT_THAT(compare("fourth", metric, "text").err, HasSubstr("were asked no question in common"));
+  EXPECT_THAT(compare("fourth", metric, "text").err, HasSubstr("have no question in common"));
   const Ran none = compare("4/fourth", metric, "text");
   EXPECT_EQ(none.code, ExitCode::kFailed);
   EXPECT_THAT(none.err, HasSubstr("no question in common"));
   EXPECT_THAT(Varifocal({"compare", db, "--baseline=1/other", "--candidate=4/fourth"}).err,
-              HasSubstr("jobs/1/other and jobs/4/fourth were asked 2 and 1 questions, and not one is the same"));
+              HasSubstr("jobs/1/other and jobs/4/fourth were asked 2 and 1 questions, and none is the same"));
 }
 
 TEST_F(HelmetVerbsTest, WhatDoesNotJoinIsTold) {
@@ -315,13 +315,13 @@ TEST_F(HelmetVerbsTest, WhatDoesNotJoinIsTold) {
   EXPECT_THAT(partial.out, HasSubstr("1 answers judged, 1 prompts without one"));
   EXPECT_THAT(Import(Line(samples[0], "Rome") + Line(samples[0], "Oslo")).err, HasSubstr("answers.jsonl:2"));
   EXPECT_THAT(Import("{\"prediction\": \"x\"}").err, HasSubstr("token_ids_sha256"));
-  EXPECT_THAT(Import("\n").err, HasSubstr("answers.jsonl: holds no answers"));
+  EXPECT_THAT(Import("\n").err, HasSubstr("answers.jsonl: has no answers"));
   EXPECT_THAT(Import(R"({"token_ids_sha256": "AB", "prediction": "x"})").err,
               HasSubstr("answers.jsonl:1: \"token_ids_sha256\" is \"AB\", not 64 lower-case"));
   const Ran huge = Import(Line(samples[0], std::string((16 << 20) + 1, 'x')));
   EXPECT_THAT(huge.err, HasSubstr("has 16777217 bytes; an answer has at most 16777216"));
 
-  // The half-done job can be exported; names that are no names cannot.
+  // The incomplete job can be exported; invalid names are refused.
   const std::string db = "--db=" + directory_.File("r.db"), out = "--out=" + directory_.File("output");
   const Ran half = Varifocal({"export", db, out});
   EXPECT_EQ(half.code, ExitCode::kDone);

@@ -51,12 +51,12 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
 
 void JobFlags::AddTo(FlagSet& flags) {
   flags.Add("focal-temperatures", &focal_temperatures, "T,T,..",
-            "each model that has no @t= of its own also at each of these temperatures");
-  flags.Add("keep-prompts", &keep_prompts, "store whole prompts (they can be made again, so normally they are not)");
-  flags.Add("in-flight", &in_flight, "N", "samples under way at once; changes no answer")
+            "adds every model without @t= at each of these temperatures");
+  flags.Add("keep-prompts", &keep_prompts, "store whole prompts (by default they are regenerated when needed)");
+  flags.Add("in-flight", &in_flight, "N", "concurrent samples; does not affect answers")
       .AtLeast(1)
       .AtMost(kInFlightMax);
-  flags.Add("sampling-temperature", &sampling_temperature, "X", "of the sampler; greedy unless given").AtLeast(0);
+  flags.Add("sampling-temperature", &sampling_temperature, "X", "sampling temperature; default: greedy").AtLeast(0);
   flags.Add("top-p", &top_p, "P", "nucleus sampling, above 0").AtLeast(0).AtMost(1);
 }
 

@@ -1,4 +1,4 @@
-// What `submit`, `run` and `samples` share: a suite, a choice from it, and who is asked.
+// Flags shared by `submit`, `run` and `samples`: a suite, a selection from it, and the models.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct SuiteFlags {
   std::optional<int64_t> seed;
 
   void AddTo(FlagSet& flags, bool is_required = true);
-  // The suite after the choice, complete and valid.
+  // The suite after the selection, complete and valid.
   absl::StatusOr<SuiteSpec> Read() const;
 };
 

@@ -104,7 +104,7 @@ std::vector<Column> JobColumns() {
 }
 
 absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console) {
-  grpc::ClientContext context;  // no deadline: a job takes as long as it takes
+  grpc::ClientContext context;  // no deadline: a job may run for hours
   v1::WatchJobRequest request;
   request.set_name(name);
   const auto reader = daemon.evaluation().WatchJob(&context, request);
@@ -118,7 +118,8 @@ absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Conso
     if (reason != paused_reason && !IsSettled(last.state())) {
       progress.Clear();
       console.err << name
-                  << (reason.empty() ? " goes on." : absl::StrCat(" is paused and will go on by itself: ", reason))
+                  << (reason.empty() ? " goes on."
+                                     : absl::StrCat(" is paused and will continue automatically: ", reason))
                   << "\n";
       paused_reason = reason;
     }
@@ -131,13 +132,13 @@ absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Conso
   const grpc::Status status = reader->Finish();
   progress.Finish();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    return absl::UnavailableError(absl::StrCat("The daemon went away (", status.error_message(), "); ", name,
-                                               " goes on when one starts again on the same database."));
+    return absl::UnavailableError(absl::StrCat("The daemon is no longer reachable (", status.error_message(), "); ",
+                                               name, " continues when a daemon starts on the same database."));
   }
   RETURN_IF_ERROR(FromGrpc(status));
   if (!IsSettled(last.state())) {
     return absl::UnavailableError(
-        absl::StrCat("The daemon stopped telling about ", name, " while it was ", StateName(last.state()), "."));
+        absl::StrCat("The daemon ended the updates of ", name, " while it was ", StateName(last.state()), "."));
   }
   return last;
 }
@@ -161,7 +162,7 @@ ExitCode PrintOutcome(const v1::Job& job, Console& console) {
   if (progress.failed_count() > 0 && job.state() == v1::Job::SUCCEEDED) {
     console.err << "Failed samples count as wrong until they are answered: varifocal resume " << job.name() << "\n";
   }
-  if (code != ExitCode::kDone) console.err << "It can go on where it stopped: varifocal resume " << job.name() << "\n";
+  if (code != ExitCode::kDone) console.err << "It can be resumed: varifocal resume " << job.name() << "\n";
   return code;
 }
 

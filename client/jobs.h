@@ -1,4 +1,4 @@
-// Jobs as the verbs show them: names, rows, one line of progress, waiting for the end.
+// Presentation of jobs: names, rows, a progress line, waiting for the end.
 #pragma once
 
 #include <string>
@@ -16,21 +16,21 @@ namespace varifocal::client {
 // "3" and "jobs/3" are the same job; anything else is a UsageError.
 absl::StatusOr<std::string> JobName(const std::string& text);
 
-// Names a job by what it asks: the same spec submitted again under this id is the same job.
+// A request id derived from the spec: the same spec submitted again with this id is the same job.
 std::string RequestIdOf(const v1::JobSpec& spec);
 
-// State as a word: "queued".
+// The state's name: "queued".
 std::string StateName(v1::Job::State state);
 bool IsSettled(v1::Job::State state);
 
 Json JobJson(const v1::Job& job);
 std::vector<Column> JobColumns();
 
-// Follows a job until it is settled, with progress on standard error (a bar on a terminal, lines in a pipe), and gives
-// the job as it ended. Under --format=jsonl every change is a line on standard output.
+// Follows a job until it has ended, with progress on standard error (a bar on a terminal, lines in a pipe), and returns
+// its final state. Under --format=jsonl every change is a line on standard output.
 absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console);
 
-// What is to be said of a settled job; kDone only when it succeeded.
+// Prints the summary of a job that has ended; kDone only when it succeeded.
 ExitCode PrintOutcome(const v1::Job& job, Console& console);
 
 }  // namespace varifocal::client

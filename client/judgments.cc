@@ -84,7 +84,7 @@ absl::StatusOr<JudgmentFile> ReadLines(const std::string& path, double score_max
   return file;
 }
 
-// What upstream's judging scripts add to an item of "data".
+// The fields that upstream's judging scripts add to an item of "data".
 absl::StatusOr<std::map<std::string, double>> ScoresOfItem(const Json& given) {
   std::map<std::string, double> scores;
   if (given.contains("correctness")) {
@@ -134,7 +134,7 @@ absl::StatusOr<JudgmentFile> ReadResultFile(const std::string& path) {
       for (const auto& [name, value] : *scores) {
         if (value >= 0 && value <= 1) {
           judgment.scores[name] = value;
-        } else {  // judges count key points that are not there
+        } else {  // judges may count key points that do not exist
           file.left_out.push_back(
               absl::StrCat(judgment.place, ": ", name, " is ", value, ", which is not from 0 to 1, and was left out."));
         }
@@ -153,7 +153,7 @@ struct Answer {
   int64_t context_length = 0;
 };
 
-// Answers of a variant by the digest of their prompt.
+// Answers of a variant by the SHA-256 of their prompt's ids.
 absl::StatusOr<std::multimap<std::string, Answer>> AnswersOf(db::Reader& reader, int64_t job_id,
                                                              const std::string& variant) {
   std::multimap<std::string, Answer> answers;
@@ -181,7 +181,7 @@ class Importer {
     for (const std::string& path : options_.paths) {
       const bool is_result_file = absl::EndsWith(path, ".json");
       ASSIGN_OR_RETURN(JudgmentFile file, is_result_file ? ReadResultFile(path) : ReadLines(path, options_.score_max));
-      if (file.judgments.empty()) return absl::NotFoundError(absl::StrCat(path, ": holds no judgments."));
+      if (file.judgments.empty()) return absl::NotFoundError(absl::StrCat(path, ": has no judgments."));
       files.push_back(std::move(file));
     }
     ASSIGN_OR_RETURN(reader_, db::Reader::Open(options_.database_path));
@@ -206,8 +206,9 @@ class Importer {
     };
     if (!named.has_value()) {
       if (variants.size() == 1) return variants[0].name;
-      return absl::InvalidArgumentError(absl::StrCat(judgment.place, ": whose answer is it? The job has ", list(),
-                                                     "; say \"variant\" there, or --variant."));
+      return absl::InvalidArgumentError(absl::StrCat(judgment.place,
+                                                     ": the judgment names no variant, and the job has ", list(),
+                                                     "; add \"variant\", or give --variant."));
     }
     const bool is_known =
         std::any_of(variants.begin(), variants.end(), [&](const auto& v) { return v.name == *named; });

@@ -1,18 +1,17 @@
-// Judgments: scores given to stored answers elsewhere, by a judge model for example, read from files.
+// Judgments: external scores of stored answers, for example by a judge model, read from files.
 //
-// Two forms. JSON lines, an answer a line:
+// Two formats. JSON lines, one answer per line:
 //
 //   {"token_ids_sha256": "..", "scores": {"NAME": 2}, "variant": "..", "task": "..", "context_length": 8192}
 //
-// where the hash names the prompt and the last three may be left out as long as one answer is meant. And HELMET's
-// judged result files (`*-gpt4eval_o.json`), when they were made from files that `varifocal export` wrote: gpt-4-score
-// is fluency times correctness out of three, and gpt-4-f1, -recall, -precision, -fluency are as upstream computes them.
+// where the hash identifies the prompt and the last three may be omitted if the answer is unique. And HELMET's judged
+// result files (`*-gpt4eval_o.json`), if made from files written by `varifocal export`: gpt-4-score is fluency times
+// correctness out of three, and gpt-4-f1, -recall, -precision, -fluency are as computed by upstream.
 //
 // Values from 0 to `score_max` are stored from 0 to 1 as a metric imported/NAME.
 //
-// Errors: INVALID_ARGUMENT with file and line (or place in the file) for what is no judgment, contradicts another one,
-// or
-//         is out of range; NOT_FOUND when no judgment of a file belongs to an answer of the job.
+// Errors: INVALID_ARGUMENT with file and line (or place in the file) for an invalid judgment, one that contradicts
+//         another, or one out of range; NOT_FOUND when no judgment of a file belongs to an answer of the job.
 #pragma once
 
 #include <cstdint>
@@ -37,15 +36,15 @@ struct JudgmentResult {
   std::string path;
   int64_t job_id = 0;
   int64_t value_count = 0;     // stored
-  int64_t unknown_count = 0;   // judgments of no answer in the job
-  int64_t unscored_count = 0;  // the judge gave none
+  int64_t unknown_count = 0;   // judgments without an answer in the job
+  int64_t unscored_count = 0;  // answers without a judgment
   std::vector<std::string> metrics;
-  std::vector<std::string> left_out;  // sentences: values of a judge that cannot be
+  std::vector<std::string> left_out;  // sentences: impossible values of a judge
 };
 
 absl::StatusOr<std::vector<JudgmentResult>> ImportJudgments(const JudgmentImport& import);
 
-// The hash that names a prompt in the files of `import`: 64 lower-case hexadecimal digits.
+// The hash of a prompt in the files of `import`: 64 lower-case hexadecimal digits.
 absl::Status CheckPromptDigest(const std::string& digest);
 
 }  // namespace varifocal::client

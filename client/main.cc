@@ -5,7 +5,7 @@
 #include "client/program.h"
 
 int main(int argc, char** argv) {
-  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // its messages would appear beside ours
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // suppress gRPC's log messages on standard error
   varifocal::client::Console console = varifocal::client::StandardConsole();
   return static_cast<int>(varifocal::client::RunProgram({argv + 1, argv + argc}, console));
 }

@@ -45,13 +45,13 @@ std::optional<int64_t> ReadBytes(absl::string_view text) {
 void EngineFlags::AddTo(FlagSet& flags) {
   flags.Section("The engine in this process (with --model=DIR); only device, dtype and cpu-isa can change an answer");
   flags.Add("device", &device, "NAME", "auto, cpu, reference or cuda:N");
-  flags.Add("dtype", &dtype, "NAME", "number format; the device's own unless given").Among({"f32", "bf16"});
-  flags.Add("threads", &threads, "N", "one per processor unless given").AtLeast(1).AtMost(1024);
-  flags.Add("cpu-isa", &cpu_isa, "NAME", "instruction set; the best there is unless given");
+  flags.Add("dtype", &dtype, "NAME", "number format; default: the device's native one").Among({"f32", "bf16"});
+  flags.Add("threads", &threads, "N", "default: one per processor").AtLeast(1).AtMost(1024);
+  flags.Add("cpu-isa", &cpu_isa, "NAME", "instruction set; default: the best supported one");
   flags.Add("prefill-chunk-tokens", &prefill_chunk_tokens, "N", "prompt tokens per step").AtLeast(1).AtMost(1 << 20);
   flags.Add("prefix-cache", &prefix_cache, "on|off", "reuse keys and values of shared contexts").Among({"on", "off"});
-  flags.Add("kv-cache-bytes", &kv_cache_bytes, "BYTES", "for keys and values, as 512M or 4G");
-  flags.Add("batch-size-max", &batch_size_max, "N", "sequences that decode together").AtLeast(1).AtMost(4096);
+  flags.Add("kv-cache-bytes", &kv_cache_bytes, "BYTES", "for keys and values, such as 512M or 4G");
+  flags.Add("batch-size-max", &batch_size_max, "N", "maximum decode batch size").AtLeast(1).AtMost(4096);
 }
 
 bool EngineFlags::AnyGiven() const {
@@ -134,8 +134,8 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const ModelFlag
 void PromptFlags::AddTo(FlagSet& flags) {
   flags.Add("prompt-file", &prompt_file, "PATH", "the prompt, byte for byte; - is standard input");
   flags.Add("prompt", &prompt, "TEXT", "the prompt itself");
-  flags.Add("token-ids-file", &token_ids_file, "PATH", "the prompt as a JSON array of token ids, taken as they are");
-  flags.Add("chat", &chat, "put the prompt into the model's chat format (its chat_format.json)");
+  flags.Add("token-ids-file", &token_ids_file, "PATH", "the prompt as a JSON array of token ids, used unchanged");
+  flags.Add("chat", &chat, "wrap the prompt in the model's chat format (its chat_format.json)");
   flags.Add("system", &system, "TEXT", "with --chat: a system message before it");
   flags.Add("system-file", &system_file, "PATH", "the same, read from a file");
 }

@@ -1,5 +1,5 @@
-// One model to ask, wherever it is: a directory served inside this process, or a name at a daemon. After opening, both
-// are the same gRPC service.
+// A connection to one model: a directory served inside this process, or a model of a daemon, through the same gRPC
+// service.
 #pragma once
 
 #include <memory>
@@ -59,13 +59,13 @@ class ModelSession {
   const std::string& model() const { return model_; }  // "models/NAME"
 
  private:
-  std::unique_ptr<EmbeddedServer> server_;  // none for a daemon elsewhere; goes last
+  std::unique_ptr<EmbeddedServer> server_;  // null for a remote daemon; destroyed last
   std::unique_ptr<Daemon> daemon_;
   std::string model_;
 };
 
 // --prompt-file or --token-ids-file, exactly one, into the `prompt` of a request.
-// With --chat the prompt goes into the model's chat format.
+// With --chat the prompt is wrapped in the model's chat format.
 struct PromptFlags {
   std::optional<std::string> prompt_file, prompt, token_ids_file, system_file, system;
   bool chat = false;
@@ -98,7 +98,7 @@ struct PromptFlags {
   absl::StatusOr<Bytes> Read() const;
 };
 
-// What the user should know of an answer, on standard error.
+// Prints notices about an answer on standard error.
 void PrintNotes(bool is_extrapolated, const std::string& notes, int64_t invalid_utf8_count, Console& console);
 
 // "64M", "4G", "1000": bytes, with K, M, G as powers of 1024.

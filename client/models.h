@@ -1,4 +1,4 @@
-// Names of models and focal temperatures as they are typed.
+// Parses names of models and focal temperatures.
 #pragma once
 
 #include <string>

@@ -17,7 +17,7 @@
 namespace varifocal::client {
 namespace {
 
-// Below this not even the smallest p of the sign-flip check, 2 / 2^contexts, is below 0.05.
+// Below this the smallest p of the sign-flip check, 2 / 2^contexts, is not below 0.05.
 constexpr int64_t kDecidingContextCountMin = 6;
 
 bool CanBeAveraged(const TaskSpec& task) {
@@ -42,13 +42,13 @@ std::string LengthNote(const LengthPower& row) {
 void PowerFlags::AddTo(FlagSet& flags) {
   flags
       .Add("assume-flips", &assumptions.flip_share, "SHARE",
-           "for --dry-run's power: share of a task's answers that differ between two variants (0.2 unless given; for "
-           "graded metrics the squared standard deviation of a difference)")
+           "for --dry-run's power: share of a task's answers that differ between two variants (default 0.2; for graded "
+           "metrics the squared standard deviation of a difference)")
       .AtLeast(0.0001)
       .AtMost(1);
   flags
       .Add("assume-correlation", &assumptions.correlation, "R",
-           "likewise: correlation of the differences of one context (0.3 unless given)")
+           "likewise: correlation of the differences of one context (default 0.3)")
       .AtLeast(0)
       .AtMost(1);
 }
@@ -108,7 +108,7 @@ Json PowerJson(const JobPower& power) {
 }
 
 std::string PowerText(const JobPower& power, const Console& console) {
-  if (power.candidate_count < 1) return "Power: one variant, so there is no difference to find.\n";
+  if (power.candidate_count < 1) return "Power: one variant, so there is no difference to detect.\n";
   if (power.lengths.empty()) return "Power: no task has a metric that can be averaged over tasks.\n";
   std::vector<std::vector<std::string>> cells;
   for (const LengthPower& row : power.lengths) {
@@ -127,7 +127,7 @@ std::string PowerText(const JobPower& power, const Console& console) {
           console,
           {"length", "tasks", "questions", "contexts", "detectable", "smallest p of the check", "adjusted", ""},
           {true, true, true, true, true, true, true, false}, cells),
-      "Detectable: the smallest true difference that is found four times out of five at 0.05 adjusted for all tests, "
+      "Detectable: the smallest true difference detected with 80 % power at 0.05 adjusted for all tests, "
       "assuming\nthat ",
       Percent(power.assumptions.flip_share),
       " of a task's answers differ between two variants (standard deviation of a "

@@ -1,8 +1,8 @@
-// What a job's design can find, as `submit --dry-run` and `run --dry-run` show it: per context length the smallest
+// Statistical power of a job's design for `submit --dry-run` and `run --dry-run`: per context length the smallest
 // detectable difference of the mean over tasks, and the smallest p that the sign-flip check can reach.
 //
-// Computed here from the suite, before anything is asked (db/stats/power.h): contexts are counted by making the grid and
-// naming its questions, so users' files must be readable from here.
+// Computed from the suite before the run (db/stats/power.h): contexts are counted by enumerating the grid and its
+// question ids, so user files must be readable on this machine.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct JobPower {
 };
 
 // `variant_count` variants of which one is the baseline, at most `limit` questions a task and length (0: no limit).
-// No lengths where there is no candidate or no task whose differences can be averaged.
+// Has no lengths if there is no candidate or no task whose differences can be averaged.
 absl::StatusOr<JobPower> PlanPower(const SuiteSpec& suite, int64_t variant_count, int64_t limit,
                                    const stats::PowerAssumptions& assumptions);
 

@@ -20,16 +20,16 @@ void AddGlobalFlags(FlagSet& flags, const Verb& verb, GlobalFlags* global, std::
   flags.Section("For every verb");
   if (verb.daemon == DaemonUse::kAlways) {
     flags.Add("daemon", &global->daemon.address, "ADDRESS",
-              "the daemon, HOST:PORT or unix:PATH (127.0.0.1:50151 unless given)");
+              "the daemon, HOST:PORT or unix:PATH (default 127.0.0.1:50151)");
   } else if (verb.daemon == DaemonUse::kWhenGiven) {
-    flags.Add("daemon", &global->daemon.address, "ADDRESS",
-              "ask this daemon; without it nothing but files here is read");
+    flags.Add("daemon", &global->daemon.address, "ADDRESS", "use this daemon; without it only local files are read");
   }
   if (verb.daemon != DaemonUse::kNever) {
-    flags.Add("tls-ca", &global->daemon.tls_ca, "FILE", "speak TLS, and trust this authority (PEM)");
-    flags.Add("tls-cert", &global->daemon.tls_certificate, "FILE", "certificate of your own, for a daemon that asks");
+    flags.Add("tls-ca", &global->daemon.tls_ca, "FILE", "use TLS, and trust this authority (PEM)");
+    flags.Add("tls-cert", &global->daemon.tls_certificate, "FILE",
+              "client certificate (PEM), if the daemon requires one");
     flags.Add("tls-key", &global->daemon.tls_key, "FILE", "its private key");
-    flags.Add("token-file", &global->daemon.token_file, "FILE", "file with the token to send, over TLS alone");
+    flags.Add("token-file", &global->daemon.token_file, "FILE", "file with the token to send, over TLS only");
   }
   flags.Add("format", format, "FORMAT", "how results are printed").Among(absl::StrSplit(verb.formats, ' '));
   flags.Add("help", help, "this page");
@@ -49,7 +49,7 @@ std::string VerbHelp(const Verb& verb, const FlagSet& flags, const Console& cons
 std::string ProgramHelp(const Console& console) {
   std::string text = absl::StrCat(
       "varifocal: does this attention help, at which context length, and how sure are we?\n\n"
-      "  varifocal VERB [flags]        varifocal VERB --help tells all about one verb\n");
+      "  varifocal VERB [flags]        varifocal VERB --help describes one verb\n");
   size_t width = 0;
   for (const Verb* verb : Verbs()) width = std::max(width, absl::string_view(verb->name).size());
   const char* group = "";
@@ -64,18 +64,18 @@ std::string ProgramHelp(const Console& console) {
   }
   absl::StrAppend(
       &text,
-      "\nFrom nothing to an answer\n"
+      "\nQuick start\n"
       "  varifocald --db=results.db --model=baseline=models/baseline --model=focal=models/focal-constant &\n"
       "  varifocal submit quick --models=baseline,focal --wait\n"
       "  varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
       "  varifocal report --db=results.db --out=report.html\n"
-      "\nExit codes: 0 done, 1 failed, 2 wrong usage. Colour only on a terminal, and never with NO_COLOR set.\n");
+      "\nExit codes: 0 success, 1 failure, 2 invalid usage. Colour only on a terminal, and never with NO_COLOR set.\n");
   return text;
 }
 
 ExitCode Complain(Console& console, const absl::Status& status, absl::string_view hint) {
   std::string sentence(status.message());
-  // Statuses made by libraries may be without a full stop; a sentence ends with one.
+  // Adds a full stop where a library's status message has none.
   if (!sentence.empty() && sentence.back() != '.' && sentence.back() != '?' && sentence.back() != '!') sentence += '.';
   console.out.flush();
   console.err << "varifocal: " << sentence << "\n";
@@ -131,7 +131,7 @@ ExitCode RunVerb(const Verb& verb, const std::vector<std::string>& args, Console
 }  // namespace
 
 ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
-  // The verb is the first word that is not a flag; flags in front of it are the global ones, --name=value.
+  // The verb is the first word that is not a flag; flags before it are global ones, --name=value.
   const auto verb_at =
       std::find_if(args.begin(), args.end(), [](const std::string& a) { return !absl::StartsWith(a, "-"); });
   if (verb_at == args.end()) {

@@ -1,4 +1,4 @@
-// The program `varifocal`: finds the verb, reads its flags, runs it, and turns its status into a sentence and an exit
+// The program `varifocal`: parses the command line, runs the verb, and converts its status to a sentence and an exit
 // code.
 //
 // Errors: exit codes 0 done, 1 failed, 2 wrong usage; the sentence goes to standard error.

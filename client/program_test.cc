@@ -1,5 +1,5 @@
-// The program as a user meets it: verbs run in this process on string streams, and golden pages of --help
-// (VARIFOCAL_UPDATE_GOLDENS=1 writes them anew).
+// The program end to end: verbs run in this process on string streams, and golden pages of --help
+// (VARIFOCAL_UPDATE_GOLDENS=1 rewrites them).
 #include "client/program.h"
 
 #include <algorithm>
@@ -111,7 +111,7 @@ TEST(ProgramTest, WrongUsageIsTwoAndSuggests) {
     const Ran ran = Varifocal(c.args);
     EXPECT_EQ(ran.code, ExitCode::kWrongUsage) << c.words;
     EXPECT_THAT(ran.err, HasSubstr(c.words));
-    EXPECT_EQ(ran.out, "") << "a mistake writes nothing to standard output";
+    EXPECT_EQ(ran.out, "") << "an error writes nothing to standard output";
   }
 }
 
@@ -148,7 +148,7 @@ TEST(ProgramTest, NoDaemonIsOneSentenceThatSaysHowToStartOne) {
                                              {"submit", "quick", "--models=a"},
                                              {"tokenize", "--model=a", "--text=b"}}) {
     std::vector<std::string> with_daemon = args;
-    with_daemon.push_back("--daemon=127.0.0.1:1");  // a port that nobody may listen on without being root
+    with_daemon.push_back("--daemon=127.0.0.1:1");  // a privileged port
     const Ran ran = Varifocal(with_daemon);
     EXPECT_EQ(ran.code, ExitCode::kFailed) << args[0];
     EXPECT_THAT(ran.err, AllOf(HasSubstr("No daemon answers at 127.0.0.1:1;"), HasSubstr("varifocald --db=")));

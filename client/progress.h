@@ -1,7 +1,7 @@
 // Progress on standard error for anything that takes more than two seconds.
 //
 // On a terminal one line is rewritten, with a bar; in a pipe a plain line appears every ten seconds and at the end.
-// What ends within two seconds shows nothing.
+// Work that ends within two seconds shows nothing.
 //
 // Threads: one.
 #pragma once
@@ -16,7 +16,7 @@ namespace varifocal::client {
 
 class Progress {
  public:
-  // `label` names what is going on ("quick", "building samples").
+  // `label` names the activity ("quick", "building samples").
   Progress(Console& console, std::string label, const Clock& clock = Clock::Real());
   ~Progress() { Clear(); }
   Progress(const Progress&) = delete;
@@ -26,15 +26,15 @@ class Progress {
     int64_t done_count = 0;
     int64_t total_count = 0;        // 0: unknown
     double tokens_per_second = 0;   // 0: not shown
-    double remaining_seconds = -1;  // negative: worked out from done, total and the time gone by
+    double remaining_seconds = -1;  // negative: computed from done, total and the elapsed time
   };
   void Update(const State& state);
-  // Takes the bar off the terminal; the next Update draws it again.
+  // Removes the bar from the terminal; the next Update draws it again.
   void Clear();
-  // Shows the last state as a plain line, whatever the time, unless nothing was shown before.
+  // Shows the last state as a plain line, regardless of the time, unless nothing was shown before.
   void Finish();
 
-  // The line as it would be shown; `bar` draws one.
+  // The formatted line, with a bar if `bar`.
   std::string Line(const State& state, bool bar) const;
 
  private:
@@ -47,7 +47,7 @@ class Progress {
   int64_t shown_us_ = -1;
   bool on_line_ = false;
   State state_;
-  int64_t first_done_count_ = -1;  // done when the first update came: what others did before is not our speed
+  int64_t first_done_count_ = -1;  // done at the first update: earlier progress does not count towards the speed
 };
 
 }  // namespace varifocal::client

@@ -35,7 +35,7 @@ absl::StatusOr<std::optional<std::string>> PromptEnds::Of(const TaskSpec& task, 
   const std::shared_ptr<const TokenCounter>& counter = task.chat ? found->second.chat : found->second.plain;
   if (counter == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the task ", task.name, " was asked in a chat format, and no --tokenizer directory has its chat_format.json."));
+        "the task ", task.name, " used a chat format, and no --tokenizer directory has its chat_format.json."));
   }
   std::unique_ptr<Task>& made = tasks_[task.name];
   if (made == nullptr) {
@@ -48,7 +48,7 @@ absl::StatusOr<std::optional<std::string>> PromptEnds::Of(const TaskSpec& task, 
   if (again.TokenIdsSha256() != *sample.token_ids_sha256) {
     return absl::FailedPreconditionError(absl::StrCat(
         "sample ", sample.sample_index, " of ", task.name, " at ", sample.context_length, " has the token ids ",
-        again.TokenIdsSha256(), " now, and was asked with ", *sample.token_ids_sha256, "."));
+        again.TokenIdsSha256(), " now, and was recorded with ", *sample.token_ids_sha256, "."));
   }
   const absl::Span<const int32_t> ids = again.token_ids;
   const size_t shown = std::min(kShownTokens, ids.size());

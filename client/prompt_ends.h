@@ -1,7 +1,7 @@
-// The beginning and end of prompts that were asked, as HELMET's result files show them: 500 tokens, " <skip> ", and the
-// last 500. Prompts are not stored; they are made again, and must have the token ids that the job recorded.
+// The beginning and end of a job's prompts, as in HELMET's result files: 500 tokens, " <skip> ", and the last 500.
+// Prompts are not stored; they are rebuilt, and must have the token ids that the job recorded.
 //
-// Errors: FAILED_PRECONDITION when a prompt made now is another one than was asked.
+// Errors: FAILED_PRECONDITION when a rebuilt prompt differs from the recorded one.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ class PromptEnds {
   // Directories with a tokenizer.json, and a chat_format.json for chat tasks.
   static absl::StatusOr<PromptEnds> Open(const std::vector<std::string>& tokenizer_directories);
 
-  // Nothing when none of the tokenizers made the sample.
+  // nullopt when the sample was built with none of the tokenizers.
   absl::StatusOr<std::optional<std::string>> Of(const TaskSpec& task, int64_t seed, const db::SampleRecord& sample);
 
  private:

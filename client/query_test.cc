@@ -56,7 +56,7 @@ class QueryVerbTest : public testing::Test {
   Ran Query(const std::string& sql, const std::string& format = "json") {
     return Varifocal({"query", "--db=" + path_, "--format=" + format, sql});
   }
-  // In the database's directory, with the programs of the build on the path.
+  // Runs in the database's directory, with the programs of the build on the path.
   testing_support::ProcessResult Shell(const std::string& command) {
     const std::string program = testing_support::ProgramPath("varifocal");
     return testing_support::RunProcess(

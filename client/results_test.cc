@@ -1,5 +1,5 @@
 // The verbs that read databases: a job written with known scores, the outputs' documented keys, exit codes, and numbers
-// that a person can check.
+// verified by hand.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -36,7 +36,7 @@ const Json& Cell(const Json& row, const std::string& key) {
 }  // namespace
 
 std::string ShortList(const std::vector<std::string>& items, size_t shown_max) {
-  const size_t shown = items.size() <= shown_max + 1 ? items.size() : shown_max;  // "and 1 more" is no shorter
+  const size_t shown = items.size() <= shown_max + 1 ? items.size() : shown_max;  // "and 1 more" is not shorter
   std::string text;
   for (size_t i = 0; i < shown; ++i) absl::StrAppend(&text, i > 0 ? ", " : "", items[i]);
   return shown == items.size() ? text : absl::StrCat(text, " and ", items.size() - shown, " more");

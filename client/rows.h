@@ -1,9 +1,9 @@
-// Rows as a table for people, as JSON, JSON lines or CSV: one description of the columns serves all four.
+// Prints rows as a text table, JSON, JSON lines or CSV from one description of the columns.
 //
-// Text is aligned once all rows are known; JSON is one array with a row a line; JSON lines and CSV are written as rows
-// come. Doubles keep every digit outside of the text table.
+// Text is aligned once all rows are known; JSON is one array with one row per line; JSON lines and CSV are written
+// row by row. Doubles have all digits except in the text table.
 //
-// Errors: INVALID_ARGUMENT when a number is not finite or a string is not UTF-8 (JSON has no word for either).
+// Errors: INVALID_ARGUMENT when a number is not finite or a string is not UTF-8 (JSON cannot represent either).
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ struct Column {
   std::string key;    // of the row's JSON object; the CSV heading
   std::string title;  // of the text table; empty: the column is not in it
   bool right_aligned = false;
-  std::function<std::string(const Json& row)> text = {};  // how a person reads the cell; the bare value when unset
+  std::function<std::string(const Json& row)> text = {};  // text of the cell in the table; the plain value when unset
 };
 
 class Rows {
@@ -28,7 +28,7 @@ class Rows {
   Rows(Console& console, std::vector<Column> columns) : console_(console), columns_(std::move(columns)) {}
 
   absl::Status Add(Json row);
-  // Must be called once, after the last row; `if_empty` is the sentence a person reads when there was none.
+  // Must be called once, after the last row; `if_empty` is the sentence shown in text output when there was none.
   absl::Status Finish(absl::string_view if_empty = "");
 
  private:
@@ -41,17 +41,17 @@ class Rows {
 // One object under --format=json or jsonl: a single line.
 absl::Status PrintJson(Console& console, const Json& object);
 
-// A field of a CSV file, quoted when it has to be (RFC 4180).
+// A field of a CSV file, quoted if necessary (RFC 4180).
 std::string CsvField(absl::string_view text);
 
-// Rows of cells under their titles, two spaces apart; `right` says which columns are numbers.
+// Rows of cells under their titles, two spaces apart; columns in `right` are right-aligned.
 std::string AlignedTable(const Console& console, const std::vector<std::string>& titles, const std::vector<bool>& right,
                          const std::vector<std::vector<std::string>>& rows);
 
-// "a, b, c and 6 more": a list that a line of a table has room for.
+// "a, b, c and 6 more": a list shortened to fit a table.
 std::string ShortList(const std::vector<std::string>& items, size_t shown_max);
 
-// Columns that `text` takes on a terminal: code points, which is right for the scripts our own texts use.
+// Width of `text` on a terminal: code points, which suffices for the scripts used in the program's texts.
 size_t DisplayWidth(absl::string_view text);
 
 }  // namespace varifocal::client

@@ -1,5 +1,4 @@
-// Output: one table written in four formats, against literals; numbers read back bit for bit; progress by a clock that
-// moves only when told.
+// Output: one table in four formats, against literals; numbers read back bit for bit; progress with a manual clock.
 #include "client/rows.h"
 
 #include <limits>

@@ -33,7 +33,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr size_t kFileBytesMax = 1 << 20;  // a suite is a page or two; more is a mistake
+constexpr size_t kFileBytesMax = 1 << 20;  // a suite is a page or two; a larger file is an error
 
 std::vector<std::string> FieldNames(const Descriptor& type) {
   std::vector<std::string> names;
@@ -55,7 +55,7 @@ std::string Kind(const YAML::Node& node) {
   return absl::StrCat("\"", node.Scalar(), "\"");
 }
 
-// A scalar without quotes: only those may be numbers and truth values.
+// A scalar without quotes: only those may be numbers and booleans.
 bool IsPlain(const YAML::Node& node) { return node.IsScalar() && node.Tag() != "!"; }
 
 bool LooksLikeNumber(const YAML::Node& node) {
@@ -140,7 +140,7 @@ class SuiteParser {
     return absl::OkStatus();
   }
 
-  // Parameters of a kind of task: what a value may be is the kind's business, so it stays text here.
+  // Parameters of a task kind: the kind validates the values, so they remain text here.
   absl::Status ReadTextMap(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
     if (!node.IsMap()) {
       return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be a mapping, not ", Kind(node)));
@@ -157,7 +157,7 @@ class SuiteParser {
     return absl::OkStatus();
   }
 
-  // A scalar as it is; a list of them as a JSON array of texts.
+  // A scalar unchanged; a list of scalars as a JSON array of strings.
   absl::StatusOr<std::string> ParameterText(const std::string& key, const YAML::Node& value) const {
     if (value.IsScalar()) return value.Scalar();
     if (!value.IsSequence()) {
@@ -175,8 +175,7 @@ class SuiteParser {
     return *text;
   }
 
-  // A key is a word, occurs once in its mapping and has a value (whose place in the file is unknown where it is
-  // missing).
+  // A key is a scalar, occurs once in its mapping and has a value (without a position if it is missing).
   absl::Status CheckKey(const YAML::Node& key, const YAML::Node& value, std::map<std::string, int>* seen) const {
     if (!key.IsScalar()) return ErrorAt(key, absl::StrCat("a key must be a word, not ", Kind(key)));
     if (value.IsNull()) return ErrorAt(key, absl::StrCat("\"", key.Scalar(), "\" has no value"));
@@ -185,7 +184,7 @@ class SuiteParser {
     return ErrorAt(key, absl::StrCat("\"", key.Scalar(), "\" is given twice, first in line ", earlier->second));
   }
 
-  // One value into a field, added where the field is a list.
+  // Sets a field to one value, or appends it if the field is repeated.
   absl::Status ReadValue(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
     const Reflection& reflection = *message->GetReflection();
     auto wrong_type = [&](absl::string_view wanted) {
@@ -225,8 +224,7 @@ class SuiteParser {
         return ReadInteger(node, field, value, message);
       }
       default:
-        return absl::InternalError(
-            absl::StrCat("config.proto has a type for ", field.full_name(), " that no suite can hold"));
+        return absl::InternalError(absl::StrCat("config.proto has an unsupported type for ", field.full_name()));
     }
   }
 
@@ -380,7 +378,7 @@ absl::StatusOr<v1::SuiteConfig> ReadSuite(const std::string& suite) {
   }
   ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(suite));
   ASSIGN_OR_RETURN(v1::SuiteConfig config, ParseSuite(text, suite));
-  // A user's data are named as seen from the suite; a daemon runs elsewhere, so from here on the paths are absolute.
+  // Data paths are relative to the suite; the daemon has another working directory, so they are made absolute.
   for (v1::TaskConfig& task : *config.mutable_tasks()) {
     for (const char* key : {"path", "novels", "shots_path"}) {
       const auto path = task.mutable_parameters()->find(key);

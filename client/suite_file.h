@@ -1,11 +1,10 @@
-// Suites as people write them: YAML whose schema is config.proto, read into that proto.
+// Reads suite files: YAML with the schema of config.proto, into that proto.
 //
-// The keys of a file are the fields of SuiteConfig, found by reflection, so that the schema is stated once; what values
-// may be is asked of eval_tasks, which owns the tasks and their limits. Nothing is ignored and nothing guessed.
+// The keys of a file are the fields of SuiteConfig, found by reflection, so that the schema is defined once;
+// eval_tasks, which owns the tasks and their limits, validates the values. Unknown keys are errors.
 //
-// Errors: UsageError "FILE:LINE: what is wrong", with a suggestion for a near miss: unknown keys, keys that stand
-// twice,
-//         values of another type or out of range, unknown tasks, metrics and parameters. NOT_FOUND for a missing file.
+// Errors: UsageError "FILE:LINE: MESSAGE", with a suggestion for a similar name: unknown or duplicate keys, values of
+//         another type or out of range, unknown tasks, metrics and parameters. NOT_FOUND for a missing file.
 #pragma once
 
 #include <string>
@@ -17,11 +16,11 @@
 
 namespace varifocal::client {
 
-// `suite` is the name of a built-in suite or the path of a file (what holds a slash or a dot is a path). Paths inside a
-// file are relative to it, and come back absolute.
+// `suite` is the name of a built-in suite or a path (if it has a slash or a dot). Paths inside a file are relative to
+// it, and returned as absolute paths.
 absl::StatusOr<v1::SuiteConfig> ReadSuite(const std::string& suite);
 
-// `origin` stands for FILE in errors.
+// `origin` is FILE in errors.
 absl::StatusOr<v1::SuiteConfig> ParseSuite(absl::string_view yaml, absl::string_view origin);
 
 // Validated and complete.

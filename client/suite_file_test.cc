@@ -1,5 +1,5 @@
-// Suite files: what a good one becomes, and a table of bad ones, each with the line and the words that its error must
-// hold.
+// Suite files: the proto of a valid one, and a table of invalid ones, each with the line and the text that its error
+// must contain.
 #include "client/suite_file.h"
 
 #include <string>
@@ -48,13 +48,13 @@ TEST(SuiteFileTest, EveryKeyArrives) {
   const auto spec = ToSuiteSpec(*config);
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->tasks[0].name, "recall_kv");
-  // There and back again: the completed suite is a suite, and completing it changes nothing.
+  // Round trip: the completed suite is a valid suite, and completing it changes nothing.
   const auto again = ToSuiteSpec(ToProto(*spec));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(ToProto(*again).SerializeAsString().size(), ToProto(*spec).SerializeAsString().size());
 }
 
-// The rule of docs/formats.md, which is the one that the daemon applies.
+// The rule of docs/formats.md, which the daemon applies too.
 TEST(SuiteFileTest, NamesMayHaveCapitalsAndDots) {
   std::string text = kGood;
   text.replace(text.find("mine"), 4, "My.Suite-v2");

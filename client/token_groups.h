@@ -1,4 +1,4 @@
-// What the learned groups of a layer are: how many tokens hold each, which ones, and how pure they are by word class.
+// Statistics of a layer's learned groups: number of tokens, most frequent tokens, and purity by word class.
 //
 // A token that holds k groups counts in each of them. The purity of a group is the share of its tokens that have its most
 // frequent word class, of a layer the same over all its groups. One class is always the most frequent, so purity is read
@@ -38,7 +38,7 @@ struct LayerOfGroups {
 inline constexpr int kShuffleCount = 20;
 inline constexpr size_t kCommonTokensMax = 12;
 
-// `groups` has a bit a group for each token; `tokens` and `classes` are as long.
+// `groups` is a bit mask per token; `tokens` and `classes` have the same length.
 LayerOfGroups DescribeGroups(const std::vector<uint32_t>& groups, int group_count,
                              const std::vector<std::string>& tokens, const std::vector<WordClass>& classes);
 

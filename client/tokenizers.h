@@ -1,4 +1,4 @@
-// Text to ids and back for the verbs: a tokenizer.json read here, or a daemon's model asked.
+// Encoding and decoding for the verbs: by a local tokenizer.json, or by a daemon's model.
 //
 // Threads: one.
 #pragma once
@@ -24,7 +24,7 @@ class TextCoder {
   virtual ~TextCoder() = default;
   virtual absl::StatusOr<std::vector<int32_t>> Encode(const std::string& text, const TextEncodeOptions& options) = 0;
   virtual absl::StatusOr<std::string> Decode(const std::vector<int32_t>& ids, bool keep_special_tokens) = 0;
-  // Byte sequences that were not UTF-8, in all texts so far.
+  // Number of invalid UTF-8 sequences in all texts so far.
   virtual int64_t invalid_utf8_count() const = 0;
 };
 

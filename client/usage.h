@@ -1,4 +1,4 @@
-// Exit codes, and the difference between "you asked for something impossible" and "it did not work".
+// Exit codes, and the distinction between usage errors and failures.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,9 +8,9 @@ namespace varifocal::client {
 
 enum class ExitCode { kDone = 0, kFailed = 1, kWrongUsage = 2 };
 
-// INVALID_ARGUMENT that ends the program with kWrongUsage: flags and suite files, before anything was tried.
+// INVALID_ARGUMENT that ends the program with kWrongUsage: errors in flags and suite files, before any work.
 absl::Status UsageError(absl::string_view message);
-// The same of a status that another room gave for what the user typed.
+// Converts a status of another library about user input to a usage error.
 absl::Status AsUsageError(const absl::Status& status);
 ExitCode ExitCodeOf(const absl::Status& status);
 

@@ -1,4 +1,4 @@
-// One verb of the command line: what it is called, what its --help says, and what it does.
+// A verb of the command line: its name, help text and implementation.
 //
 // A verb is one file in client/verbs/ that defines a `const Verb`, and a row in the table of verbs.cc. Its Command
 // holds the flags' values for one call.
@@ -15,11 +15,11 @@
 
 namespace varifocal::client {
 
-// What every verb understands.
+// Flags common to all verbs.
 struct GlobalFlags {
-  bool daemon_given = false;  // --daemon was written: a model is then a name there, not a directory here
+  bool daemon_given = false;  // --daemon was given: a model is then a name of the daemon's, not a local directory
   DaemonTarget daemon;
-  std::string format;  // as it was written; Console::format says it in one of four words
+  std::string format;  // as given; Console::format has the parsed value
   bool format_given = false;
 };
 
@@ -27,12 +27,12 @@ class Command {
  public:
   virtual ~Command() = default;
   virtual void AddFlags(FlagSet& flags) = 0;
-  // kDone, or kFailed where failing is an answer (`diff` found a difference); an error is printed and ends the
-  // program with ExitCodeOf(error).
+  // kDone, or kFailed where that is a result (`diff` found a difference); an error is printed and ends the program with
+  // ExitCodeOf(error).
   virtual absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) = 0;
 };
 
-// Whether a verb talks to a daemon: never, always (at the usual address unless --daemon), or only with --daemon.
+// Whether a verb connects to a daemon: never, always (at the default address unless --daemon), or only with --daemon.
 enum class DaemonUse { kNever, kAlways, kWhenGiven };
 
 struct Verb {
@@ -40,8 +40,8 @@ struct Verb {
   const char* group;     // heading in the list of verbs
   const char* summary;   // one line without a full stop
   const char* about;     // paragraphs for --help
-  const char* examples;  // lines as typed
-  const char* formats;   // what --format may be, the default first: "text json jsonl csv"
+  const char* examples;  // command lines
+  const char* formats;   // values of --format, the default first: "text json jsonl csv"
   std::unique_ptr<Command> (*make)();
   DaemonUse daemon = DaemonUse::kNever;
 };

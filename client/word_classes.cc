@@ -54,7 +54,7 @@ bool IsLetter(char c) {
 bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 bool IsSpace(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
 
-// The text with typographic marks, whose bytes would pass for letters, as ASCII.
+// Replaces typographic marks, whose bytes would count as letters, by ASCII.
 std::string Plain(const std::string& text) {
   return absl::StrReplaceAll(text, {{"\u2018", "'"},
                                     {"\u2019", "'"},
@@ -83,7 +83,7 @@ struct Place {
   }
 };
 
-// A letter that follows a letter goes on with its word.
+// A letter that follows a letter continues its word.
 bool GoesOn(const std::string& token, char before) {
   return !token.empty() && IsLetter(token[0]) && (IsLetter(before) || IsDigit(before));
 }

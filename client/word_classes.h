@@ -1,7 +1,7 @@
 // Word classes of tokens, by lists of the closed classes of English (word_classes.txt).
 //
-// Lists, not a tagger: a word has one class, and what no list knows is a name where it is capitalised inside a sentence,
-// else `other`. A token that goes on with a word is `piece`; the token that begins it has the class of the whole word.
+// Lists, not a tagger: a word has one class; an unlisted word is a name if it is capitalised inside a sentence, else
+// `other`. A token that continues a word is `piece`; the token that starts it has the class of the whole word.
 //
 // Threads: any.
 #pragma once
@@ -30,8 +30,8 @@ inline constexpr size_t kWordClassCount = 10;
 
 const char* WordClassName(WordClass word_class);
 
-// One for each token. `tokens` follow each other in a text, spaces included; one that is not UTF-8 on its own may have
-// U+FFFD for it.
+// One per token. `tokens` are consecutive in a text, spaces included; a token that is not valid UTF-8 by itself may be
+// given as U+FFFD.
 std::vector<WordClass> ClassifyTokens(const std::vector<std::string>& tokens);
 
 }  // namespace varifocal::client

@@ -1,7 +1,7 @@
-// How many answers of each variant, task and length are failed, empty, cut or extrapolated, under the names that are shown.
+// Counts of failed, empty, cut and extrapolated answers by variant, task and length, under the displayed names.
 //
-// A cell is extrapolated when one of its samples was longer than the model's training, whatever the cell's own length:
-// rows of a file may be shorter than the length they are asked at.
+// A cell is extrapolated when one of its samples exceeds the model's trained length, independent of the cell's length:
+// rows of a file may be shorter than it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace varifocal::report {
 
 class AnswerTable {
  public:
-  // Of the job's variants that `labels` names; the label is what they are called here.
+  // Of the job's variants in `labels`, which maps to displayed names.
   absl::Status Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels);
 
   // Failed, empty (nothing but white space), cut (ended by the limit on new tokens) and extrapolated answers.

@@ -1,4 +1,4 @@
-// Rows with named columns as CSV and as JSON, for programs: every digit, no rounding.
+// Rows with named columns as CSV and JSON, for programs, without rounding.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace varifocal::report {
 template <typename Row>
 struct Column {
   const char* name;
-  Json (*value)(const Row&);  // null where there is nothing to say
+  Json (*value)(const Row&);  // null where there is no value
 };
 
 // Doubles in the shortest form that reads back the same, true and false as 1 and 0, null as nothing.
@@ -35,7 +35,7 @@ std::string RowsAsCsv(const Column<Row> (&columns)[kCount], const std::vector<Ro
   return out;
 }
 
-// A list with one object a line.
+// A list with one object per line.
 template <typename Row, size_t kCount>
 std::string RowsAsJson(const Column<Row> (&columns)[kCount], const std::vector<Row>& rows) {
   std::string out = "[";

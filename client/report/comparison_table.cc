@@ -40,7 +40,7 @@ InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int
   return cells;
 }
 
-// A cell as people read it; all writers but CSV and JSON share it.
+// The formatted fields of a cell; shared by all writers except CSV and JSON.
 struct Cells {
   InferenceCells inferred;
   std::string task, metric, length, candidate, planned, answered, failed;

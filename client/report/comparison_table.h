@@ -1,7 +1,7 @@
-// The comparison tables: means over tasks, single cells and contrasts of lengths, in five spellings. HTML has a table
-// of each; the others have all of them, CSV and JSON as rows of one list (client/report/result_rows.h).
+// The comparison tables: means over tasks, single cells and contrasts of lengths, in five formats. HTML has a table of
+// each; the others have all of them, CSV and JSON as rows of one list (client/report/result_rows.h).
 //
-// HTML, Markdown and LaTeX round for people; CSV and JSON have every column with doubles that read back exactly.
+// HTML, Markdown and LaTeX are rounded; CSV and JSON have every column with doubles that read back exactly.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ std::string ComparisonTableLatex(const ReportData& data);
 std::string SuiteTableHtml(const ReportData& data, bool of_swept);  // of the sweep's candidates, or of the others
 std::string ContrastTableHtml(const ReportData& data);
 
-// How tests were made and adjusted, for captions.
+// How tests were computed and adjusted, for captions.
 std::string TestingNote(const ReportData& data);
 
 }  // namespace varifocal::report

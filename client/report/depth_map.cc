@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
@@ -38,7 +39,7 @@ Json Maps(const ReportData& data, const std::string& task) {
   return maps;
 }
 
-// The names of rag_facts tasks of version 1, as a sentence's subject: there the last quarter has a kind of question of its own.
+// The names of rag_facts tasks of version 1, as a sentence's subject: their last quarter has its own kind of question.
 std::string ConfoundedTasks(const ReportData& data) {
   std::vector<std::string> names;
   const auto spec = ParseJson(data.job.spec_json);
@@ -106,13 +107,18 @@ bool DepthTable::HasTask(const std::string& task) const {
 
 std::string DepthMapsHtml(const ReportData& data) {
   if (data.depths.IsEmpty()) return "";
-  Json values = {{"maps", Maps(data, "")}, {"tasks", Json::array()}};
+  Json over_tasks = Json::object();
+  over_tasks["maps"] = Maps(data, "");
+  Json values = {{"views", Json::array()}};
+  values["views"].push_back(std::move(over_tasks));
+  std::vector<std::string> tasks;
   for (const std::string& task : data.tasks) {
-    if (data.depths.HasTask(task)) values["tasks"].push_back({{"task", task}, {"maps", Maps(data, task)}});
+    if (data.depths.HasTask(task)) tasks.push_back(task);
   }
-  if (values["tasks"].size() < 2) {  // then the maps above are that task's
-    values["only_task"] = values["tasks"][0]["task"];
-    values["tasks"] = Json::array();
+  if (tasks.size() < 2) {
+    values["only_task"] = tasks.front();
+  } else {
+    for (const std::string& task : tasks) values["views"].push_back({{"task", task}, {"maps", Maps(data, task)}});
   }
   values["confounded"] = ConfoundedTasks(data);
   return FillTemplate("depth_maps.html", values);

@@ -1,5 +1,5 @@
-// Score by the depth of the evidence and the context length: a table a variant, its cells shaded, as needle-in-a-haystack
-// results are read.
+// Heat maps of the score by depth of the evidence and context length, one per variant, as common for
+// needle-in-a-haystack results.
 //
 // The depth of a question is where its first evidence begins, as a share of the prompt's tokens; questions are put into
 // quarters. A cell over tasks is the mean of the tasks' means. Counted while the samples are read (sample_browser.h).
@@ -26,7 +26,7 @@ class DepthTable {
     int64_t count = 0;
   };
 
-  // `value` as a share of the metric's span; nothing is counted without evidence.
+  // `value` as a share of the metric's span; samples without evidence are ignored.
   void Add(size_t variant_index, const db::SampleRecord& sample, double value);
 
   bool IsEmpty() const { return cells_.empty(); }

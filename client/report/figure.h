@@ -1,4 +1,4 @@
-// A figure as data: axes, series and a caption, before anybody draws it.
+// A figure as data, independent of its rendering: axes, series and a caption.
 //
 // Context lengths and temperatures are on logarithmic axes, because they are multiplied. A point carries its interval; what it rests on
 // (failures, lengths beyond training) travels with it, so that a drawing cannot forget to say so.
@@ -18,7 +18,7 @@ struct Point {
   bool is_extrapolated = false;  // beyond the length its model was trained at
   bool is_incomplete = false;    // samples failed or are missing
   bool is_marked = false;        // of kLinesWithBars: better or worse than the baseline
-  std::string tip;               // what a pointer over it says
+  std::string tip;               // tooltip
 };
 
 struct Series {

@@ -1,5 +1,5 @@
-// Learned groups beside the numbers of the variants that have them: the setting as it ran, how it was trained, and what the
-// engine counted of the prompts, by task and length (docs/focus.md).
+// Learned groups of the variants that have them: the setting at run time, its training, and the engine's statistics of
+// the prompts, by task and length (docs/focus.md).
 //
 // The setting is `focus_attention` of the checkpoint, with the run-time values that the variant's name has.
 #pragma once

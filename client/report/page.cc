@@ -99,7 +99,7 @@ std::string ReportPage(const ReportData& data) {
   std::string overview;
   if (data.tasks.size() > 1) {
     const Figure suite = SuiteDifferenceFigure(data);
-    // Two drawings of one figure: a phone shows the narrow one, whose letters stay as large as the text around it.
+    // Two renderings of one figure: phones show the narrow one, whose font size matches the surrounding text.
     const std::string wide = DrawChart(suite, "suite", {.width = 760, .height = 300});
     const std::string narrow = DrawChart(suite, "suite-narrow", {.width = 380, .height = 280});
     if (!wide.empty()) {

@@ -1,5 +1,4 @@
-// The report as one HTML page: verdict, figures, tables, samples, provenance. Needs no network and no script to be
-// read.
+// The report as one HTML page: verdict, figures, tables, samples, provenance. Readable without network and scripts.
 #pragma once
 
 #include <string>
@@ -10,7 +9,7 @@ namespace varifocal::report {
 
 std::string ReportPage(const ReportData& data);
 
-// The section on where the numbers come from: models, executions, job, and the commands that make them again.
+// The provenance section: models, executions, job, and the commands that reproduce the results.
 std::string ProvenanceHtml(const ReportData& data);
 
 }  // namespace varifocal::report

@@ -1,8 +1,8 @@
-// The table that papers print: a row a model, a column a context length, in LaTeX with booktabs. Each cell has the mean
-// over tasks in percent and, below it, the difference to the baseline with its interval; a mark tells the outcome. Of a
-// variant alone the rows are its tasks, with the interval of each score.
+// A table for papers: one row per model, one column per context length, in LaTeX with booktabs. Each cell has the mean
+// over tasks in percent and, below it, the difference to the baseline with its interval; a mark shows the outcome. For
+// a single variant the rows are its tasks, with the interval of each score.
 //
-// All rows and columns there are, for an appendix: ComparisonTableLatex and ScoreTableLatex.
+// Full tables, for an appendix: ComparisonTableLatex and ScoreTableLatex.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@ std::string Row(absl::string_view name, const std::string& value_html) {
 
 std::string Code(absl::string_view text) { return absl::StrCat("<code>", EscapeHtml(text), "</code>"); }
 
-// A word as a shell takes it, quoted only when it must be.
+// A shell word, quoted only if necessary.
 std::string ShellWord(const std::string& word) {
   const bool plain = !word.empty() && word.find_first_not_of(
                                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -61,7 +61,7 @@ std::string ExecutionsTable(const ReportData& data) {
   return out + "</tbody></table></div>\n";
 }
 
-// What the answers took: tokens and time by variant. Time is the models', summed over requests that ran side by side.
+// Cost of the answers: tokens and time by variant. Time is the models', summed over concurrent requests.
 std::string WorkTable(const ReportData& data) {
   Json values = {{"rows", Json::array()}};
   for (size_t i = 0; i < data.work.size(); ++i) {
@@ -96,7 +96,7 @@ std::string ImportsTable(const ReportData& data) {
   return out + "</tbody></table></div>\n";
 }
 
-// The call that asks the same again; the suite is a built-in one's name or the user's own file.
+// The command that reproduces the job; the suite is a built-in one's name or the user's file.
 std::string SubmitLine(const db::JobRow& job) {
   const auto spec = ParseJson(job.spec_json);
   if (!spec.ok() || !spec->is_object() || !spec->contains("suite") || !(*spec)["suite"].is_object()) return "";

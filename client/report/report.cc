@@ -35,8 +35,8 @@ absl::Status WriteInto(const std::string& path, const std::string& shown, const 
   return written && closed ? absl::OkStatus() : WriteFailed(shown);
 }
 
-// Regular files are written beside the target and renamed, so that a reader sees the old file or the new one. What a
-// link names is replaced, not the link; a device or a pipe is written to, never renamed over.
+// Regular files are written beside the target and renamed, so that a reader sees the old file or the new one. The
+// target of a link is replaced, not the link; a device or a pipe is written to, never replaced.
 absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path, error);
@@ -81,7 +81,7 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
   }
   ASSIGN_OR_RETURN(std::unique_ptr<db::Reader> reader, db::Reader::Open(options.database_path));
   ASSIGN_OR_RETURN(report::ReportData data, report::CollectReportData(*reader, options));
-  const bool is_alone = data.versus.empty();  // then there are scores and nothing to compare them with
+  const bool is_alone = data.versus.empty();  // scores without a comparison
   switch (options.format) {
     case ReportFormat::kHtml:
       return report::ReportPage(data);

@@ -1,10 +1,10 @@
-// What `varifocal report` writes: estimates of one job as a page for people, or the comparison table for papers; of a
-// variant alone, the table of its scores. Variants of other jobs of the database are shown beside it when they were asked
-// the same questions (db/pairing.h).
+// Output of `varifocal report`: an HTML page of one job's estimates, or the comparison table for papers; for a single
+// variant, the table of its scores. Variants of other jobs of the database are included if they have questions in
+// common (db/pairing.h).
 //
-// The page is one file that needs no network: figures are SVG written here, the sample browser is a few lines of script
-// over rows that are already in the page (it reads well without it). Everything is computed from the database at the
-// moment of writing; the same database gives the same bytes.
+// The page is one file that needs no network: figures are inline SVG, and the sample browser is a small script over
+// rows of the page, which is readable without it. Everything is computed from the current database; the same database
+// gives the same bytes.
 //
 // Errors:  those of db::Reader (NOT_FOUND, FAILED_PRECONDITION for an empty file, ...); INVALID_ARGUMENT for a variant
 //          that the job does not have; NOT_FOUND for one of another job that was asked nothing alike; PERMISSION_DENIED

@@ -25,7 +25,7 @@ std::string NamesOf(const std::vector<db::VariantRecord>& variants) {
   return absl::StrJoin(variants, ", ", [](std::string* out, const db::VariantRecord& v) { out->append(v.name); });
 }
 
-// The job at hand: that of the baseline where it is named, the one asked for, or the newest.
+// The job of the report: that of the baseline if named, the requested one, or the newest.
 absl::Status ChooseJob(db::Reader& reader, const ReportOptions& options, std::vector<db::JobVariant>& named,
                        ReportData& data) {
   std::optional<int64_t> job_id = options.job_id;
@@ -80,7 +80,7 @@ absl::Status ChooseVariants(db::Reader& reader, const ReportOptions& options, Re
   return absl::OkStatus();
 }
 
-// What one job says of its variants that are shown.
+// The estimates of one job's displayed variants.
 absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, ReportData& data,
                      std::set<int64_t>& lengths) {
   std::map<std::string, std::string> labels;  // of the shown ones, by name in the database
@@ -128,7 +128,7 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
   return absl::OkStatus();
 }
 
-// A comparison that has no pair yet is told in words instead of failing the whole report.
+// A comparison without pairs is reported as a problem instead of failing the whole report.
 absl::Status Compare(db::Reader& reader, ReportData& data) {
   stats::CompareOptions options;
   options.confidence = data.confidence;

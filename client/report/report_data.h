@@ -1,5 +1,5 @@
-// Everything a report shows, read from one job of a database and estimated, before it becomes text. Variants of other
-// jobs are called jobs/N/NAME here and bring what is known of them along.
+// The data of a report, read from one job of a database and estimated, before formatting. Variants of other jobs are
+// named jobs/N/NAME.
 //
 // Source: estimates and tests come from db/stats; nothing is estimated here.
 #pragma once
@@ -43,7 +43,7 @@ struct VariantAnswer {
   bool IsCut() const { return finish_reason == "length"; }
 };
 
-// A question with what every variant said; the baseline's answer is first.
+// A question with the answers of all variants; the baseline's is first.
 struct BrowserSample {
   std::string task, question_id;
   int64_t context_length = 0, sample_index = 0;
@@ -55,7 +55,7 @@ struct BrowserSample {
   std::vector<std::string> outcomes;  // per candidate: "gain", "loss", "both-right", "both-wrong", "failed", "left-out"
 };
 
-// What the answers of a variant took.
+// Cost of a variant's answers.
 struct Work {
   int64_t answered_count = 0, computed_prompt_token_count = 0, new_token_count = 0;
   int64_t prefill_us = 0, decode_us = 0;
@@ -104,7 +104,7 @@ std::string AttentionLabel(const db::VariantRecord& variant);
 // "trained with focal attention (constant, temperature 0.4)", "trained without focal attention".
 std::string TrainedLabel(const db::VariantRecord& variant);
 
-// What the rows of this candidate need beside themselves.
+// Context of this candidate's rows.
 ResultContext ContextOf(const ReportData& data, const CandidateComparison& versus);
 
 }  // namespace varifocal::report

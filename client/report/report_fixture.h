@@ -1,5 +1,5 @@
-// A made-up job for tests of the report: a database written through db::Writer with known answers, so that every
-// sentence and number can be checked by hand.
+// A synthetic job for tests of the report: a database written through db::Writer with known answers, so that every
+// sentence and number can be verified by hand.
 #pragma once
 
 #include <gmock/gmock.h>

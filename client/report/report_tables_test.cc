@@ -234,7 +234,7 @@ TEST_F(ReportTest, WhatAnotherJobAskedOtherwiseIsLeftOut) {
   options.candidates = {"3/sharp"};
   const absl::Status nothing = RenderReport(options).status();
   EXPECT_EQ(nothing.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(nothing.message()), HasSubstr("were asked 32 and 32 questions, and not one is the same"));
+  EXPECT_THAT(std::string(nothing.message()), HasSubstr("were asked 32 and 32 questions, and none is the same"));
   options.candidates = {"sharp"};
   EXPECT_TRUE(RenderReport(options).ok()) << "the newest job with a question in common";
   options.candidates = {"2/soft"};

@@ -1,4 +1,4 @@
-// The page of a made-up job: what it contains, that it is the same every time, and that nothing in an answer can act.
+// The page of a synthetic job: its content, its reproducibility, and that markup and scripts in answers are inert.
 #include "client/report/report.h"
 
 #include <cstdlib>
@@ -80,7 +80,7 @@ TEST_F(ReportTest, FailuresAndMissingAnswersAreSaid) {
   EXPECT_THAT(page, HasSubstr("<option value=\"failed\">failed</option>"));
 }
 
-// The last length of a job under way: some tasks have answers and none of them all.
+// The last length of an unfinished job: some tasks have answers, and none is complete.
 TEST_F(ReportTest, NoVerdictWhereTasksAreUnfinished) {
   Made made;
   made.question_count = 16;
@@ -111,7 +111,7 @@ TEST_F(ReportTest, EmptyAnswersAreCounted) {
   EXPECT_THAT(page, HasSubstr("<small class=\"flag\">3 empty</small>"));
 }
 
-// Rows of a file may be shorter than the length they are asked at.
+// Rows of a file may be shorter than their context length.
 TEST_F(ReportTest, OnlyLongSamplesAreExtrapolated) {
   Made made;
   made.question_count = made.answered_of_last_length = 8;

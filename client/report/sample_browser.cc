@@ -126,7 +126,7 @@ absl::Status ReadAnswers(db::Reader& reader, ReportData& data, std::map<SampleKe
           for (const db::ScoreRecord& score : detail.scores) {
             if (score.metric == metric->metric) answer.value = score.value;
           }
-          // A failed answer counts as the worst value, as everywhere.
+          // A failed answer counts as the worst value.
           const std::optional<double> counted = answer.error.empty() ? answer.value : metric->worst_value;
           if (counted.has_value() && metric->worst_value.has_value() && metric->best_value.has_value() &&
               metric->worst_value != metric->best_value) {

@@ -1,7 +1,7 @@
-// The part of the page where single answers are read: which questions are shown, and how.
+// The sample browser of the page: selection and formatting of questions.
 //
-// Questions are taken in turn from every (task, length, outcome), so that rare outcomes are there; within a group the
-// lowest sample indices. The rows are plain HTML; the page's script only hides those that a filter leaves out.
+// Questions are taken round-robin from every (task, length, outcome), so that rare outcomes are included; within a
+// group by ascending sample index. The rows are plain HTML; the page's script only hides filtered rows.
 #pragma once
 
 #include <string>
@@ -19,8 +19,8 @@ std::string SampleBrowserHtml(const ReportData& data);
 // (around its middle when there is none), every such place marked.
 std::string MarkGold(absl::string_view text, const std::vector<std::string>& gold, size_t bytes_max);
 
-// An excerpt as the database keeps it (start, "[... N bytes ...]", evidence, .., end), shortened once more: the first
-// words, what surrounds the gold answer, the question at the end.
+// A stored excerpt (start, "[... N bytes ...]", evidence, .., end), shortened further: the first words, the
+// surroundings of the gold answer, the question at the end.
 std::string ExcerptHtml(absl::string_view excerpt, const std::vector<std::string>& gold);
 
 }  // namespace varifocal::report

@@ -91,7 +91,7 @@ constexpr Column<ScoreRow> kColumns[] = {
      }},
 };
 
-// A row as people read it.
+// The formatted fields of a row.
 struct Cells {
   std::string metric, length, counted, answered, clusters, failed, empty, cut, mean = kNothing, low = kNothing,
                                                                                high = kNothing, labels;
@@ -120,7 +120,7 @@ Cells MakeCells(const ScoreRow& row) {
   return cells;
 }
 
-// The row below one of log-likelihoods, which says the same as a perplexity.
+// The row below one of log-likelihoods, with the equivalent perplexity.
 std::optional<Cells> PerplexityCells(const ScoreRow& row) {
   const stats::Estimate& estimate = *row.estimate;
   if (!IsLogLikelihood(estimate.metric) || !estimate.mean.has_value() || !estimate.interval.has_value())

@@ -1,6 +1,6 @@
-// The scores of a report with one variant: a row per task, metric and length, in five spellings.
+// The scores of a report with one variant: a row per task, metric and length, in five formats.
 //
-// HTML, Markdown and LaTeX round for people; CSV and JSON have every column with doubles that read back exactly.
+// HTML, Markdown and LaTeX are rounded; CSV and JSON have every column with doubles that read back exactly.
 #pragma once
 
 #include <string>

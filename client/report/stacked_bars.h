@@ -1,6 +1,6 @@
-// Stacked bars as an SVG file of their own: panels side by side, in each a bar for each group, divided into classes.
+// Stacked bar chart as a self-contained SVG file: adjacent panels, each with one bar per group, divided into classes.
 //
-// The file carries its colours, light and dark, and needs nothing else; what a part of a bar is, a pointer over it says.
+// The file contains its light and dark colours; parts of bars have tooltips.
 #pragma once
 
 #include <string>

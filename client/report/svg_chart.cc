@@ -110,7 +110,7 @@ class Plot {
     absl::StrAppend(&out_, "<text class=\"unit\" x=\"0\" y=\"27\">", EscapeHtml(figure_.y_label), "</text>\n");
   }
 
-  // The part of the axis that no model was trained for.
+  // The part of the axis beyond the trained lengths of all models.
   void DrawTrainedRegion() {
     if (!figure_.trained_x.has_value()) return;
     // Half a step right of the trained length, so that the points at it lie inside and those beyond outside.
@@ -144,7 +144,7 @@ class Plot {
                     "\" text-anchor=\"middle\">", EscapeHtml(figure_.x_label), "</text>\n");
   }
 
-  // A value to compare with, across the drawing.
+  // The reference line.
   void DrawReference() {
     if (!figure_.reference_y.has_value()) return;
     const double y = Y(*figure_.reference_y);

@@ -1,8 +1,8 @@
 // Draws a Figure as inline SVG.
 //
-// Colours come from the page's style sheet (classes c0, c1, ..), so that one drawing suits light, dark and paper; every
-// series also has its own marker and is labelled where its line ends, or below the drawing where labels are wide or
-// many, so that nothing hangs on colour alone.
+// Colours come from the page's style sheet (classes c0, c1, ..), so that one drawing suits light, dark and print; every
+// series also has its own marker and a label at the end of its line, or below the drawing where labels are wide or
+// many, so that no information depends on colour alone.
 #pragma once
 
 #include <string>

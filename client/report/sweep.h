@@ -1,5 +1,5 @@
-// A temperature sweep: variants of one checkpoint that differ in the run-time temperature alone, as one figure a length
-// and one table sorted by t, in place of a headline for each.
+// A temperature sweep: variants of one checkpoint that differ only in the run-time temperature, as one figure per
+// length and one table sorted by t, instead of a headline for each.
 //
 // A checkpoint as it was trained is one of them, at the temperature it was trained with: 1 without focal attention,
 // its own for constant focal attention. One with learned or per-layer temperatures has no single t and is left out.

@@ -1,5 +1,4 @@
-// A sweep of run-time temperatures, and depth: which variants belong together, in which order, and what the page says
-// of them.
+// A sweep of run-time temperatures, and depth maps: grouping and order of variants, and the texts of the page.
 #include "client/report/sweep.h"
 
 #include "client/report/depth_map.h"

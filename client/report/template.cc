@@ -29,7 +29,7 @@ class Filler {
   }
 
  private:
-  // From `at` to the end of section `section`, into `out` unless that is null. `at` is then behind the section's end.
+  // Renders from `at` to the end of `section` into `out` unless it is null, and sets `at` behind the section's end.
   void Render(size_t& at, absl::string_view section, std::string* out) {
     while (true) {
       const size_t open = text_.find("{{", at);
@@ -83,7 +83,7 @@ class Filler {
     }
   }
 
-  // When the tag at `open` is alone on its line, leaves out the line.
+  // Omits the line if the tag at `open` is alone on it.
   void DropLine(size_t open, size_t& before_end, size_t& next) const {
     size_t begin = open;
     while (begin > 0 && (text_[begin - 1] == ' ' || text_[begin - 1] == '\t')) --begin;

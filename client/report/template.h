@@ -1,4 +1,4 @@
-// Text with places for values, for HTML that is easier to read as HTML than as pieces of strings.
+// A small template engine, for HTML files with placeholders.
 //
 //   {{name}}        the value as text, HTML escaped; numbers as JSON writes them; null as nothing
 //   {{{name}}}      the text as it is: HTML that was made elsewhere
@@ -7,8 +7,8 @@
 //   {{^name}}..{{/name}}  once exactly when {{#name}} would not be there
 //   {{.}}           the item of a list of texts or numbers
 //
-// A line of nothing but {{#name}}, {{^name}} or {{/name}} leaves no line behind. Templates are the program's own files:
-// a mistake in one is a bug and ends the program.
+// A line with only {{#name}}, {{^name}} or {{/name}} is omitted. Templates are part of the program: an error in one is
+// a bug and terminates it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Templates: values, escaping, lists, what is not there, and lines that hold nothing but a tag.
+// Templates: values, escaping, lists, missing values, and lines with only a tag.
 #include "client/report/template.h"
 
 #include <gtest/gtest.h>

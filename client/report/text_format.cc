@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kMinus[] = "\u2212";
 
-// Digits of |value|, and whether a sign would be a lie ("-0.0").
+// Digits of |value|, and whether it rounds to zero (no "-0.0").
 std::string Magnitude(double value, int decimals, bool* is_zero) {
   std::string digits = absl::StrFormat("%.*f", decimals, std::abs(value));
   *is_zero = digits.find_first_not_of("0.") == std::string::npos;
@@ -106,7 +106,7 @@ std::string PValue(double p) {
   return absl::StrFormat(p < 0.1 ? "%.3f" : "%.2f", p);
 }
 
-// With no-break spaces, so that it never falls on two lines.
+// With no-break spaces, so that it is never broken across lines.
 std::string PEquals(double p) {
   const std::string text = absl::StrCat("p ", p < 0.001 ? "" : "= ", PValue(p));
   return absl::StrReplaceAll(text, {{" ", "\u00A0"}});

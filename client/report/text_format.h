@@ -1,4 +1,4 @@
-// Numbers and names as people read them, and text made harmless for the place it goes to.
+// Formats numbers and names, and escapes text for HTML, Markdown, LaTeX and CSV.
 //
 // Everything here is a pure function of its arguments: no locale, so that the same database gives the same bytes.
 #pragma once
@@ -29,7 +29,7 @@ std::string ShortHash(absl::string_view hex);      // the first 12 characters
 // "1K", "1K and 2K", "1K, 2K and 4K"
 std::string JoinWithAnd(const std::vector<std::string>& parts);
 
-// `text` cut to at most `bytes_max` at a character border, with an ellipsis where something is gone.
+// `text` truncated to at most `bytes_max` at a character boundary, with an ellipsis if shortened.
 std::string Shorten(absl::string_view text, size_t bytes_max);
 
 }  // namespace varifocal::report

@@ -125,7 +125,7 @@ std::string UndecidedList(const std::vector<const stats::SuiteComparison*>& rows
   return JoinWithAnd(parts);
 }
 
-// What a design with few clusters cannot do, once for all cells that have it.
+// The limits of designs with few clusters, once for all affected cells.
 std::string DesignSentence(const CandidateComparison& versus) {
   int64_t fewest = 0;
   std::string note;

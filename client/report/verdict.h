@@ -1,4 +1,4 @@
-// The first sentences of the page: does the candidate help, at which lengths, how sure.
+// The summary of the page: the outcome per length with its uncertainty.
 //
 // One of four outcomes for each length, by the adjusted p of db/stats/family.h: better, worse, equivalent within the
 // margin, or undecided with the smallest difference that would have been found. No verdict where tasks are unfinished.
@@ -25,10 +25,10 @@ struct Label {
   std::string explanation;  // one sentence
 };
 
-// What a reader must know before believing a number.
+// Caveats of the results.
 std::vector<Label> MakeLabels(const ReportData& data);
 
-// Those of them that say whose answers these are: imported ones, and variants of other jobs with what was left out.
+// The caveats on the origin of answers: imported ones, and variants of other jobs with the excluded samples.
 std::vector<Label> SourceLabels(const ReportData& data);
 
 }  // namespace varifocal::report

@@ -22,7 +22,7 @@ class Cancel : public Command {
       return ExitCode::kDone;
     }
     console.out << job.name() << " " << StateName(job.state()) << "; finished samples are kept, and `varifocal resume "
-                << job.name() << "` goes on.\n";
+                << job.name() << "` continues it.\n";
     return ExitCode::kDone;
   }
 
@@ -38,9 +38,8 @@ constinit const Verb kCancelVerb = {
     .group = "Jobs",
     .summary = "stop a job; finished samples are kept",
     .about =
-        "Samples under way are abandoned at once and are missing afterwards; nothing half-written stays. Cancelling "
-        "twice\n"
-        "is harmless; a job that has ended cannot be cancelled.",
+        R"(Running samples are abandoned at once and count as missing; no partial results are stored. Cancelling twice
+is harmless; a job that has ended cannot be cancelled.)",
     .examples = "varifocal cancel 3",
     .formats = "text json jsonl",
     .make = &Make<Cancel>,

@@ -30,7 +30,7 @@ std::string Signed(double value) { return absl::StrFormat("%+.3f", value); }
 std::string Bounds(double low, double high) { return absl::StrFormat("[%+.3f, %+.3f]", low, high); }
 std::string PValue(double p) { return p < 0.0001 ? "<0.0001" : absl::StrFormat("%.4f", p); }
 
-// Both sides as the database has them.
+// Both variants from the database.
 struct Sides {
   db::JobVariant keys[2];  // baseline, candidate
   db::VariantRecord variants[2];
@@ -61,7 +61,7 @@ absl::StatusOr<Sides> ReadSides(db::Reader& reader, const std::vector<db::JobVar
   return sides;
 }
 
-// What stands at the end of a row for people.
+// The notes at the end of a text row.
 std::string Marks(std::vector<std::string> labels, int64_t failed_count, const std::string& counts,
                   const std::string& note) {
   std::erase(labels, "secondary");
@@ -80,14 +80,13 @@ class Compare : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     flags.Add("db", &db_, "PATH", "the results database; a daemon may be writing to it").Required();
-    flags.Add("baseline", &baseline_, "A", "the variant that differences are measured from; JOB/A for one job's")
-        .Required();
-    flags.Add("candidate", &candidate_, "B", "the variant that may be better or worse; JOB/B for one job's").Required();
+    flags.Add("baseline", &baseline_, "A", "the reference variant of the differences; JOB/A for one job's").Required();
+    flags.Add("candidate", &candidate_, "B", "the variant to compare with it; JOB/B for one job's").Required();
     flags.Add("job", &job_, "JOB", "the job of names without one, instead of the newest that fits");
     flags.Add("task", &task_, "NAME", "only this task");
     flags.Add("metric", &metric_, "NAME", "only this metric; as text, each task's primary one is shown unless given");
     flags.Add("all-metrics", &all_metrics_, "all metrics as text, too");
-    flags.Add("draws", &draws_, "N", "sign assignments drawn where there are too many to try all")
+    flags.Add("draws", &draws_, "N", "random sign assignments where there are too many for an exact test")
         .AtLeast(1000)
         .AtMost(1e7);
     flags.Add("seed", &seed_, "N", "of those draws").AtLeast(0);
@@ -166,7 +165,7 @@ class Compare : public Command {
     return !for_people || all_metrics_ || row.is_primary_metric || report::IsLogLikelihood(row.metric);
   }
 
-  // --task and --metric name what there is.
+  // Checks that the --task and --metric names exist.
   absl::Status CheckFilters(const stats::ComparisonReport& report) const {
     std::vector<std::string> tasks, metrics;
     for (const stats::Comparison& row : report.comparisons) {
@@ -182,7 +181,7 @@ class Compare : public Command {
 
   bool IsFiltered() const { return !task_.empty() || !metric_.empty(); }
 
-  // Whether the rows that decide hold a worse one; an unfinished one cannot be told.
+  // Whether any deciding row is worse; an incomplete one is an error.
   absl::StatusOr<ExitCode> Gate(const stats::ComparisonReport& report, Console& console) const {
     std::vector<std::pair<const stats::Inference*, std::string>> rows;
     for (const stats::SuiteComparison& row : report.suite)
@@ -191,8 +190,7 @@ class Compare : public Command {
       if (IsFiltered()) rows.push_back({&row, absl::StrCat(row.task, " at ", WithThousands(row.context_length))});
     }
     if (rows.empty()) {
-      return absl::FailedPreconditionError(
-          "--gate has nothing to decide by: no task's metric has a worst and best value");
+      return absl::FailedPreconditionError("--gate has no rows to check: no task's metric has a worst and best value");
     }
     std::vector<std::string> worse;
     for (const auto& [row, name] : rows) {
@@ -210,7 +208,7 @@ class Compare : public Command {
     return ExitCode::kDone;
   }
 
-  // What can be done about missing samples.
+  // Advice on missing samples.
   static std::string Resume(const Sides& sides) {
     std::vector<std::string> commands;
     for (int i = 0; i < 2; ++i) {
@@ -227,7 +225,7 @@ class Compare : public Command {
     return said;
   }
 
-  // How the answers came together, a sentence a line.
+  // The origin of the answers, one sentence per line.
   static std::string PairingNotes(const stats::ComparisonReport& report, const Sides& sides) {
     std::string notes;
     for (int i = 0; i < 2; ++i) {
@@ -245,7 +243,7 @@ class Compare : public Command {
     if (!report.tasks_with_other_settings.empty()) {
       absl::StrAppend(&notes, "The jobs' specifications differ in ",
                       absl::StrJoin(report.tasks_with_other_settings, ", "),
-                      ": the prompts are the same, what was done with the answers may not be.\n");
+                      ": the prompts are the same, but the processing of the answers may differ.\n");
     }
     return notes;
   }
@@ -288,7 +286,7 @@ class Compare : public Command {
                        Marks(labels, row.failed_count, absl::StrJoin(counts, ", "), report::DesignNote(row))});
     };
     for (const stats::Comparison& row : rows) {
-      if (report::IsLogLikelihood(row.metric)) {  // people read a perplexity, and the ratio of two
+      if (report::IsLogLikelihood(row.metric)) {  // text output shows a perplexity, and the ratio of two
         const report::PerplexityRow perplexity = report::PerplexityOf(row);
         cells.push_back({absl::StrCat(row.task, " perplexity"), WithThousands(row.context_length), perplexity.baseline,
                          perplexity.candidate, perplexity.ratio,
@@ -355,22 +353,15 @@ extern const Verb kCompareVerb;
 constinit const Verb kCompareVerb = {
     .name = "compare",
     .group = "Results",
-    .summary = "two variants, per task and length: difference, interval, p",
+    .summary = "compare two variants per task and length: difference, interval, p",
     .about =
-        "Reads the database, also while a job runs, and computes everything anew. Both variants got the same "
-        "questions, so\n"
-        "differences are paired; questions on one context are one cluster, and interval and p are by t over clusters, "
-        "with\n"
-        "sign flips as a check. The outcome is better, worse, equivalent or undecided, by p adjusted over all "
-        "candidates "
-        "and\n"
-        "lengths of the job. A failed sample counts as the worst value and makes the row incomplete. docs/measuring.md "
-        "says why.\n"
-        "Variants of two jobs (imported answers are a job of their own) are compared on the questions that both were "
-        "asked\n"
-        "with the same prompt; the others are left out and counted. JOB/NAME, such as 7/other, says which job's is "
-        "meant.\n"
-        "JSON and CSV: a row for every cell, mean over tasks and contrast of lengths, all digits.",
+        R"(Reads the database, also while a job runs, and recomputes everything. Both variants got the same questions, so
+differences are paired; questions on one context are one cluster, and interval and p are by t over clusters, with
+sign flips as a check. The outcome is better, worse, equivalent or undecided, by p adjusted over all candidates and
+lengths of the job. A failed sample counts as the worst value and makes the row incomplete. See docs/measuring.md.
+Variants of two jobs (imported answers are a job of their own) are compared on the questions that both were asked
+with the same prompt; the others are left out and counted. JOB/NAME, such as 7/other, selects the job.
+JSON and CSV: a row for every cell, mean over tasks and contrast of lengths, all digits.)",
     .examples =
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=baseline@t=0.7 --format=csv\n"

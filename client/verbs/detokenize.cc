@@ -16,20 +16,20 @@ class Detokenize : public Command {
     flags.Add("model", &model_, "DIR", "directory with a tokenizer.json; with --daemon: the model's name there")
         .Required();
     flags.Add("token-ids-file", &ids_file_, "PATH", "a JSON array of token ids; - is standard input");
-    flags.Add("jsonl", &jsonl_, "PATH", "many: one {\"token_ids\": [..]} a line, one answer a line");
-    flags.Add("keep-special-tokens", &keep_special_tokens_, "show special tokens such as BOS in the text");
+    flags.Add("jsonl", &jsonl_, "PATH", "one {\"token_ids\": [..]} per line; prints one result per line");
+    flags.Add("keep-special-tokens", &keep_special_tokens_, "keep special tokens such as BOS in the text");
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     if (ids_file_.has_value() + jsonl_.has_value() != 1) {
-      return UsageError("Give the ids by exactly one of --token-ids-file=PATH and --jsonl=PATH.");
+      return UsageError("Give exactly one of --token-ids-file=PATH and --jsonl=PATH.");
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<TextCoder> coder, OpenTextCoder(model_, global));
     auto print = [&](const std::vector<int32_t>& ids) -> absl::Status {
       ASSIGN_OR_RETURN(const std::string text, coder->Decode(ids, keep_special_tokens_));
       if (console.format != Format::kText) return PrintJson(console, {{"text", text}});
       console.out << text;
-      // The bytes of the text and nothing else, except where lines or a prompt follow.
+      // The bytes of the text and nothing else, except a newline on a terminal or between lines.
       if (jsonl_.has_value() || console.out_is_terminal) console.out << "\n";
       return absl::OkStatus();
     };
@@ -60,9 +60,8 @@ constinit const Verb kDetokenizeVerb = {
     .group = "Models",
     .summary = "token ids to text",
     .about =
-        "Decodes ids as the model's tokenizer does. Bytes that make up no character become U+FFFD, so the text is "
-        "always\n"
-        "UTF-8. As text, the output is the text's bytes and nothing else. JSON output: {\"text\": \"..\"}.",
+        R"(Decodes ids with the model's tokenizer. Invalid UTF-8 becomes U+FFFD, so the text is always UTF-8. As text, the
+output is the text's bytes and nothing else. JSON output: {"text": ".."}.)",
     .examples =
         "echo '[5, 17, 9]' | varifocal detokenize --model=models/baseline --token-ids-file=-\n"
         "varifocal detokenize --model=models/baseline --jsonl=ids.jsonl --format=jsonl --keep-special-tokens",

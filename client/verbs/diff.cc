@@ -1,4 +1,4 @@
-// varifocal diff: are two databases the same, bit for bit?
+// varifocal diff: compares two databases bit for bit.
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
@@ -33,7 +33,7 @@ class Diff : public Command {
   void AddFlags(FlagSet& flags) override {
     flags.AddPositional("A.db", &a_, "a results database").Required();
     flags.AddPositional("B.db", &b_, "another one").Required();
-    flags.Add("limit", &limit_, "N", "show at most so many differences (20 unless given)").AtLeast(0);
+    flags.Add("limit", &limit_, "N", "maximum number of differences to show (default 20)").AtLeast(0);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
@@ -81,11 +81,10 @@ extern const Verb kDiffVerb;
 constinit const Verb kDiffVerb = {
     .name = "diff",
     .group = "Results",
-    .summary = "are two databases the same, bit for bit; exit 1 when any answer differs",
+    .summary = "compare two databases bit for bit; exit 1 if any answer differs",
     .about =
-        "Compares every answer, score and log-likelihood of two databases by their bits: \"did my kernel change "
-        "anything?\"\n"
-        "Times, ids, machines and the order of writing play no part.",
+        R"(Compares every answer, score and log-likelihood of two databases by their bits: "did my kernel change anything?"
+Times, ids, machines and the order of writing are ignored.)",
     .examples = "varifocal diff before.db after.db && echo same",
     .formats = "text json jsonl csv",
     .make = &Make<Diff>,

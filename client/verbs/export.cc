@@ -37,7 +37,7 @@ absl::Status WriteTextFile(const std::string& path, const std::string& bytes) {
 // As Python's json.dump(.., indent=4).
 std::string PythonJson(const Json& value) { return value.dump(4, ' ', true, Json::error_handler_t::replace); }
 
-// In numpy's order, so that a mean has upstream's bits: eight running sums, halves of more than 128 values.
+// Pairwise summation as in numpy, so that a mean has upstream's bits: eight running sums, halves above 128 values.
 double PairwiseSum(absl::Span<const double> values) {
   if (values.size() > 128) {
     const size_t half = values.size() / 2 / 8 * 8;
@@ -116,11 +116,11 @@ class ExportResults : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     flags.Add("db", &db_, "PATH", "the results database").Required();
-    flags.Add("out", &out_, "DIR", "where the files are written, one folder a variant").Required();
+    flags.Add("out", &out_, "DIR", "output directory, with one subdirectory per variant").Required();
     flags.Add("job", &job_, "JOB", "this job instead of the newest one");
-    flags.Add("tag", &tag_, "TAG", "the tag in the files' names, which collect_results looks for; eval unless given");
+    flags.Add("tag", &tag_, "TAG", "the tag in the file names, for collect_results; default: eval");
     flags.Add("tokenizer", &tokenizers_, "DIR",
-              "a model's directory, for input_text: prompts are made again with its tokenizer; may be repeated");
+              "a model's directory, to rebuild prompts for input_text; may be repeated");
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
@@ -259,10 +259,10 @@ class ExportResults : public Command {
     Json score = averaged;
     if (!alce_lists.empty()) {
       score = Averages(alce_lists, [](const std::string& name) { return name == "length" || name == "num_preds"; });
-      for (const char* name : {"str_em", "str_hit"}) score.emplace(name, 0);  // upstream's word for: no short answers
+      for (const char* name : {"str_em", "str_hit"}) score.emplace(name, 0);  // upstream's value for: no short answers
     }
     const helmet::LengthEntry& entry = index.lengths.at(length);
-    // What upstream's program would have been started with; see its arguments.py.
+    // The arguments of upstream's program; see its arguments.py.
     const Json args = {{"config", nullptr},
                        {"tag", tag_},
                        {"model_name_or_path", variant.Name()},
@@ -296,7 +296,7 @@ class ExportResults : public Command {
                        {"thinking", false},
                        {"debug", false},
                        {"count_tokens", false}};
-    // Ours: lets `varifocal import --judgments` find the answers again.
+    // Not upstream's: lets `varifocal import --judgments` match the answers.
     const Json ours = {{"job", job_id}, {"variant", variant.Name()}, {"task", task.name}, {"context_length", length}};
     const double seconds = static_cast<double>(time_us) * 1e-6;
     return Json{{"result",
@@ -324,13 +324,10 @@ constinit const Verb kExportVerb = {
     .group = "Results",
     .summary = "a job's answers in HELMET's result files",
     .about =
-        "For a job whose tasks were imported from HELMET: one JSON file and one .score file for each variant, task "
-        "and\n"
-        "length, with upstream's names and fields, so that its collect_results and its judges' scripts read them. The "
-        "measures\n"
-        "are computed anew from the stored answers. What needs another model is not in them: judges, citations, and "
-        "the\n"
-        "ROUGE of ALCE's scorer, which needs a sentence splitter.",
+        R"(For a job whose tasks were imported from HELMET: one JSON file and one .score file for each variant, task and
+length, with upstream's names and fields, so that its collect_results and its judges' scripts read them. The measures
+are recomputed from the stored answers. Measures that need another model are omitted: judges, citations, and the
+ROUGE of ALCE's scorer, which needs a sentence splitter.)",
     .examples = "varifocal export --format=helmet --db=results.db --out=output --tag=v1",
     .formats = "helmet",
     .make = &Make<ExportResults>,

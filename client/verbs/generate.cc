@@ -20,9 +20,9 @@ class Generate : public Command {
     model_.AddTo(flags);
     prompt_.AddTo(flags);
     flags.Add("max-new-tokens", &max_new_tokens_, "N", "at most so many").Required().AtLeast(1).AtMost(1 << 20);
-    flags.Add("ignore-eos", &ignore_eos_, "go on after an end-of-text token");
+    flags.Add("ignore-eos", &ignore_eos_, "continue after an end-of-text token");
     flags.Add("stop", &stop_, "STRING", "end before this; may be repeated");
-    flags.Add("sampling-temperature", &sampling_temperature_, "X", "of the sampler; greedy unless given").AtLeast(0);
+    flags.Add("sampling-temperature", &sampling_temperature_, "X", "sampling temperature; default: greedy").AtLeast(0);
     flags.Add("top-p", &top_p_, "P", "nucleus sampling, above 0").AtLeast(0).AtMost(1);
     flags.Add("seed", &seed_, "N", "of the sampler; a draw depends on (seed, position) alone");
     model_.engine.AddTo(flags);
@@ -117,14 +117,12 @@ constinit const Verb kGenerateVerb = {
     .group = "Models",
     .summary = "new tokens after a prompt",
     .about =
-        "Runs a checkpoint directory in this process, or a daemon's model with --daemon. Greedy unless a sampling\n"
-        "temperature is given; the same request gives the same tokens, whatever else the engine does. A prompt that "
-        "does\n"
-        "not fit is an error, never cut. As text, the output is the new text alone; a line of counts goes to standard\n"
-        "error. JSON output: {\"prompt_token_count\", \"token_ids\" (new ones, the end-of-text id that stopped it\n"
-        "included), \"text\", \"finish_reason\": \"eos|length|stop|cancelled\"}, and \"invalid_utf8_count\" when bytes "
-        "of\n"
-        "the prompt were not UTF-8.",
+        R"(Runs a checkpoint directory in this process, or a daemon's model with --daemon. Greedy unless a sampling
+temperature is given; the same request gives the same tokens, whatever else the engine computes. A prompt that does
+not fit is an error and never truncated. As text, the output is only the new text; a line of counts is printed to
+standard error. JSON output: {"prompt_token_count", "token_ids" (new ones, the end-of-text id that stopped it
+included), "text", "finish_reason": "eos|length|stop|cancelled"}, and "invalid_utf8_count" when bytes of
+the prompt were not UTF-8.)",
     .examples =
         "varifocal generate --model=models/baseline --prompt-file=prompt.txt --max-new-tokens=8 --stop='\"'\n"
         "varifocal generate --model=models/baseline --focal-temperature=0.7 --prompt='A text' --max-new-tokens=16\n"

@@ -1,4 +1,4 @@
-// varifocal groups: which tokens of a text a checkpoint's learned groups hold, and which word classes.
+// varifocal groups: the tokens and word classes in a checkpoint's learned groups.
 #include <algorithm>
 #include <map>
 #include <ostream>
@@ -20,7 +20,8 @@
 namespace varifocal::client {
 namespace {
 
-constexpr int64_t kContextDefault = 1024;  // where the checkpoint does not say at which length its groups were trained
+constexpr int64_t kContextDefault =
+    1024;  // if the checkpoint does not state the length at which its groups were trained
 constexpr size_t kTokensShown = 6;
 
 // One layer over all windows.
@@ -51,12 +52,13 @@ class Groups : public Command {
   void AddFlags(FlagSet& flags) override {
     model_.AddTo(flags);
     flags.Add("file", &file_, "PATH", "the text, byte for byte; - is standard input").Required();
-    flags.Add("layer", &layer_, "N", "this layer alone, counted from 0").AtLeast(0).AtMost(1 << 20);
-    flags
-        .Add("context", &context_, "N", "tokens of a window; the length at which the groups were trained, unless given")
+    flags.Add("layer", &layer_, "N", "only this layer, counted from 0").AtLeast(0).AtMost(1 << 20);
+    flags.Add("context", &context_, "N", "tokens per window; default: the length at which the groups were trained")
         .AtLeast(1)
         .AtMost(1 << 20);
-    flags.Add("windows", &window_count_, "N", "windows, at most, evenly spread over the text").AtLeast(1).AtMost(4096);
+    flags.Add("windows", &window_count_, "N", "maximum number of windows, evenly spread over the text")
+        .AtLeast(1)
+        .AtMost(4096);
     model_.engine.AddTo(flags);
   }
 
@@ -166,7 +168,8 @@ class Groups : public Command {
                                             absl::StrJoin(known, ", "), "."));
   }
 
-  // The text of each token; a decoder may drop the space before the first word, so each is decoded after another token.
+  // The text of each token; a decoder may drop the space before the first word, so each is decoded behind another
+  // token.
   absl::StatusOr<std::vector<std::string>> TextsOf(TextCoder& coder, const std::vector<int32_t>& window) {
     const int32_t first = window.front();
     ASSIGN_OR_RETURN(const std::string alone, coder.Decode({first}, /*keep_special_tokens=*/true));
@@ -305,20 +308,15 @@ extern const Verb kGroupsVerb;
 constinit const Verb kGroupsVerb = {
     .name = "groups",
     .group = "Models",
-    .summary = "which tokens a Focus checkpoint's learned groups hold",
+    .summary = "the tokens in the learned groups of a Focus checkpoint",
     .about =
-        "Runs windows of a text through a model with learned groups (focus_attention) and shows, for each layer and "
-        "group,\n"
-        "the share of tokens that hold it, its most frequent tokens, and its purity: the share of its tokens in its "
-        "most\n"
-        "frequent word class (determiner, pronoun, preposition, conjunction, auxiliary, number, name, punctuation, "
-        "piece\n"
-        "of a word, other), by lists of the closed classes of English. One class is always the most frequent; "
-        "the control\n"
-        "is the purity of the same groups with classes shuffled over the tokens. A token with k groups counts in "
-        "each.\n"
-        "JSON and CSV have a row for each layer and group; svg is a picture of the same, a file of its own.\n"
-        "Layers with a sliding window of their own are left out.",
+        R"(Runs windows of a text through a model with learned groups (focus_attention) and shows, for each layer and group,
+the share of tokens in it, its most frequent tokens, and its purity: the share of its tokens in its most
+frequent word class (determiner, pronoun, preposition, conjunction, auxiliary, number, name, punctuation, piece
+of a word, other), by lists of the closed classes of English. One class is always the most frequent; the control
+is the purity of the same groups with classes shuffled over the tokens. A token with k groups counts in each.
+JSON and CSV have a row for each layer and group; svg is a self-contained chart of the same data.
+Layers with a sliding window are left out.)",
     .examples =
         "varifocal groups --model=models/focus --file=novel.txt\n"
         "varifocal groups --model=models/focus --file=novel.txt --layer=2 --focus-top-k=1 --format=json\n"

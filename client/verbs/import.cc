@@ -1,4 +1,4 @@
-// varifocal import: answers of another engine, judged and stored like our own; and judgments of stored answers.
+// varifocal import: imports answers of another engine, or judgments of stored answers.
 #include <algorithm>
 #include <ostream>
 
@@ -26,21 +26,20 @@ constexpr size_t kAnswerBytesMax = 16 << 20;  // scoring takes about a second a 
 class Import : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
-    flags.Add("db", &db_, "PATH", "the results database; made when missing").Required();
+    flags.Add("db", &db_, "PATH", "the results database; created if missing").Required();
     flags.Section("Answers to a suite");
     suite_.AddTo(flags, /*is_required=*/false);
     flags.Add("predictions", &predictions_, "PATH",
               "one answer a line: {\"token_ids_sha256\", \"prediction\"}; - is standard input");
-    flags.Add("name", &name_, "NAME", "what the answers are filed under, like a model's name");
-    flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that the prompts were made with");
+    flags.Add("name", &name_, "NAME", "the variant name of the answers in results");
+    flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that was used for the prompts");
     flags.Section("Judgments of stored answers");
     flags.Add("judgments", &judgments_.paths, "PATH",
               "one judgment a line: {\"token_ids_sha256\", \"scores\": {\"NAME\": 1}}; or a .json that HELMET's "
               "judging scripts wrote; may be repeated");
-    flags.Add("job", &job_, "JOB", "this job instead of the one that the file names, or the newest one");
-    flags.Add("variant", &judgments_.variant, "NAME", "whose answers were judged");
-    flags.Add("score-max", &judgments_.score_max, "N", "the best score; 0 is the worst, and 1 the best unless given")
-        .AtMost(1e9);
+    flags.Add("job", &job_, "JOB", "this job instead of the one named in the file, or the newest one");
+    flags.Add("variant", &judgments_.variant, "NAME", "the variant that was judged");
+    flags.Add("score-max", &judgments_.score_max, "N", "the best score, where 0 is the worst (default 1)").AtMost(1e9);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
@@ -133,7 +132,7 @@ class Import : public Command {
       return absl::InvalidArgumentError(
           absl::StrCat("\"token_ids_sha256\" is ", digest, ", which has another answer already."));
     }));
-    if (import.answers.empty()) return absl::InvalidArgumentError(absl::StrCat(predictions_, ": holds no answers."));
+    if (import.answers.empty()) return absl::InvalidArgumentError(absl::StrCat(predictions_, ": has no answers."));
     import.answers_sha256 = ToHex(hash.Finish());
     import.source = absl::StrCat("answers imported from ", predictions_);
     import.spec = std::move(job);
@@ -166,22 +165,14 @@ constinit const Verb kImportVerb = {
     .group = "Results",
     .summary = "answers of another engine, or a judge's scores of stored ones",
     .about =
-        "Answers are one JSON object a line: {\"token_ids_sha256\", \"prediction\"}. The hash names the prompt, as "
-        "`varifocal samples`\n"
-        "prints it for the same suite and tokenizer; the prediction is what was written after it. They are judged and "
-        "stored as a\n"
-        "job of their own, marked as imported. Prompts without an answer are failed samples, and the exit code is then "
-        "1.\n"
-        "Choices, which are judged by log-likelihoods, cannot be imported. `varifocal compare` and `report` set "
-        "them beside\n"
-        "the answers of another job to the same prompts.\n"
-        "Judgments are scores given elsewhere, by a judge model for example: {\"token_ids_sha256\", \"scores\": "
-        "{\"NAME\": 1}},\n"
-        "with \"variant\", \"task\" and \"context_length\" where the hash does not say which answer. They become the "
-        "metric\n"
-        "imported/NAME, from 0 to 1. HELMET's judged files (*-gpt4eval_o.json) are read too, when they were made from "
-        "what\n"
-        "`varifocal export` wrote.",
+        R"(Answers are one JSON object per line: {"token_ids_sha256", "prediction"}. The hash identifies the prompt, as
+printed by `varifocal samples` for the same suite and tokenizer; the prediction is the generated text. Answers are
+scored and stored as a separate job, marked as imported. Prompts without an answer are failed samples, and the exit
+code is then 1. Choices, which are scored by log-likelihoods, cannot be imported. `varifocal compare` and `report`
+compare imported answers with another job's answers to the same prompts.
+Judgments are external scores, for example by a judge model: {"token_ids_sha256", "scores": {"NAME": 1}}, with
+"variant", "task" and "context_length" where the hash is ambiguous. They become the metric imported/NAME, from 0 to 1.
+HELMET's judged files (*-gpt4eval_o.json) are read too, if made from files written by `varifocal export`.)",
     .examples =
         "varifocal samples helmet/helmet_rag.yaml --tokenizer=MODEL --format=jsonl > prompts.jsonl\n"
         "varifocal import helmet/helmet_rag.yaml --predictions=answers.jsonl --name=other --tokenizer=MODEL "

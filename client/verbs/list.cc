@@ -13,7 +13,7 @@ namespace {
 class ListJobs : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
-    flags.Add("limit", &limit_, "N", "at most so many, the newest first (50 unless given)").AtLeast(1);
+    flags.Add("limit", &limit_, "N", "maximum number of jobs, the newest first (default 50)").AtLeast(1);
     flags.Add("all", &all_, "all of them");
   }
 
@@ -49,7 +49,7 @@ constinit const Verb kListVerb = {
     .name = "list",
     .group = "Jobs",
     .summary = "the daemon's jobs, the newest first",
-    .about = "One row a job: its state, suite, variants and how far it is.",
+    .about = "One row per job: its state, suite, variants and progress.",
     .examples = "varifocal list\nvarifocal list --all --format=csv > jobs.csv",
     .formats = "text json jsonl csv",
     .make = &Make<ListJobs>,

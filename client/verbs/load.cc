@@ -1,4 +1,4 @@
-// varifocal load, varifocal unload: what a running daemon serves.
+// varifocal load, varifocal unload: adds a model to a running daemon, or removes one.
 #include <filesystem>
 #include <ostream>
 #include <system_error>
@@ -17,7 +17,7 @@ namespace {
 class Load : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
-    flags.AddPositional("NAME=DIR", &model_, "what to call it, and the checkpoint directory on the daemon's machine")
+    flags.AddPositional("NAME=DIR", &model_, "the model's name, and the checkpoint directory on the daemon's machine")
         .Required();
   }
 
@@ -29,7 +29,7 @@ class Load : public Command {
     v1::LoadModelRequest request;
     request.set_model_id(model_.substr(0, equals));
     const std::string directory = model_.substr(equals + 1);
-    // The daemon may have been started elsewhere: what is a directory here is meant as seen from here.
+    // The daemon may have another working directory: a directory that exists here is made absolute.
     std::error_code error;
     request.set_directory(
         std::filesystem::is_directory(directory, error) ? std::filesystem::absolute(directory).string() : directory);
@@ -62,7 +62,7 @@ class Unload : public Command {
       RETURN_IF_ERROR(PrintJson(console, {{"name", ModelShortName(request.name())}}));
       return ExitCode::kDone;
     }
-    console.out << ModelShortName(request.name()) << " is not served any more; its memory is free.\n";
+    console.out << ModelShortName(request.name()) << " is no longer served; its memory is free.\n";
     return ExitCode::kDone;
   }
 
@@ -76,11 +76,10 @@ extern const Verb kLoadVerb;
 constinit const Verb kLoadVerb = {
     .name = "load",
     .group = "Models",
-    .summary = "let a running daemon serve another checkpoint",
+    .summary = "load a checkpoint into a running daemon",
     .about =
-        "Reads the checkpoint, as --model does when the daemon starts, and answers when it is served. The name must "
-        "be\n"
-        "free. Later starts of the daemon with the same --db load it again, until it is unloaded.",
+        R"(Loads the checkpoint, as --model does when the daemon starts, and returns when it is served. The name must be
+unused. Later starts of the daemon with the same --db load it again, until it is unloaded.)",
     .examples = "varifocal load focal=models/focal-constant",
     .formats = "text json jsonl",
     .make = &Make<Load>,
@@ -91,7 +90,7 @@ extern const Verb kUnloadVerb;
 constinit const Verb kUnloadVerb = {
     .name = "unload",
     .group = "Models",
-    .summary = "let a running daemon serve a checkpoint no longer",
+    .summary = "unload a model of a running daemon",
     .about = "Frees its weights and cache. A model that a queued or running job uses is refused.",
     .examples = "varifocal unload focal",
     .formats = "text json jsonl",

@@ -1,4 +1,4 @@
-// varifocal metric: judges answers with the metrics of eval_tasks, without any model.
+// varifocal metric: scores answers with the metrics of eval_tasks, without any model.
 #include <algorithm>
 #include <ostream>
 
@@ -111,7 +111,7 @@ class JudgeAnswers : public Command {
         }
         console.out << text << "\n";
       }
-      if (jsonl_ == "-") console.out.flush();  // whoever writes the lines may wait for the answers
+      if (jsonl_ == "-") console.out.flush();  // flush: the writer of the lines may wait for the results
       return absl::OkStatus();
     }));
     return ExitCode::kDone;
@@ -127,16 +127,13 @@ extern const Verb kMetricVerb;
 constinit const Verb kMetricVerb = {
     .name = "metric",
     .group = "Tasks",
-    .summary = "judge answers that are there already",
+    .summary = "score existing answers",
     .about =
-        "Reads one JSON object a line and prints one a line, as they come: {metric name: value, ..}. \"metric\" is a "
-        "name\n"
-        "or a list of names, \"gold\" a text or a list of texts of which any is right. A metric that looks at\n"
-        "log-likelihoods takes \"continuation_scores\" [{\"log_likelihood\", \"token_count\", \"is_greedy\"}] and\n"
-        "\"gold_continuation_index\" (from 0) instead of a prediction. \"helmet/KIND\" gives an object: what HELMET's\n"
-        "post-processing of that kind makes of the prediction (docs/helmet.md). Other keys are left alone, so that "
-        "rows\n"
-        "may carry ids.",
+        R"(Reads one JSON object per line and prints one per line without buffering: {metric name: value, ..}. "metric" is
+a name or a list of names, "gold" a string or a list of accepted strings. A metric of log-likelihoods
+takes "continuation_scores" [{"log_likelihood", "token_count", "is_greedy"}] and
+"gold_continuation_index" (from 0) instead of a prediction. "helmet/KIND" returns an object: the prediction after
+HELMET's post-processing of that kind (docs/helmet.md). Other keys are ignored, so that rows may have ids.)",
     .examples =
         "echo '{\"metric\": \"token_f1\", \"prediction\": \"the red door\", \"gold\": [\"a red door\"]}' > "
         "answers.jsonl\n"

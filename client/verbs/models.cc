@@ -140,13 +140,10 @@ constinit const Verb kModelsVerb = {
     .group = "Models",
     .summary = "the models that the daemon serves",
     .about =
-        "One row a model: how it attends (baseline, focal with a constant or a learned temperature), how long its "
-        "contexts\n"
-        "were in training and may be at most, and what computes. JSON and CSV add the SHA-256 of weights and "
-        "tokenizer,\n"
-        "what generation_config.json says about sampling (shown, never applied), and where memory went. Weights that\n"
-        "another model has too are in memory once. A model whose device has failed is faulted, and the last lines say "
-        "why.",
+        R"(One row per model: its attention (baseline, focal with a constant or a learned temperature), its trained and its
+maximum context length, and its backend. JSON and CSV add the SHA-256 of weights and tokenizer, the sampling settings
+of generation_config.json (shown, never applied), and memory usage. Weights shared with another model are in memory
+once. A model whose device has failed is faulted; the last lines show the cause.)",
     .examples = "varifocal models\nvarifocal models baseline --format=json",
     .formats = "text json jsonl csv",
     .make = &Make<ShowModels>,

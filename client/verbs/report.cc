@@ -15,7 +15,7 @@
 namespace varifocal::client {
 namespace {
 
-// What the file's ending says, where --format does not.
+// The format by the file's extension, if --format is not given.
 absl::StatusOr<ReportFormat> FormatOfPath(const std::string& path) {
   const std::pair<const char*, ReportFormat> endings[] = {
       {".html", ReportFormat::kHtml}, {".htm", ReportFormat::kHtml},    {".csv", ReportFormat::kCsv},
@@ -25,7 +25,7 @@ absl::StatusOr<ReportFormat> FormatOfPath(const std::string& path) {
     if (absl::EndsWith(path, ending)) return format;
   }
   return UsageError(absl::StrCat("--out=", path,
-                                 " does not say a format: the endings are .html, .csv, .json, .md, .txt "
+                                 " has no known extension: use .html, .csv, .json, .md, .txt "
                                  "and .tex, or give --format."));
 }
 
@@ -35,13 +35,13 @@ class WriteTheReport : public Command {
     flags.Add("db", &options_.database_path, "PATH", "the results database; a daemon may be writing to it").Required();
     flags
         .Add("out", &options_.output_path, "PATH",
-             "the file to write, whole or not at all; - for standard output, a page unless --format")
+             "the file to write, atomically; - for standard output, a page unless --format")
         .Required();
     flags.Add("job", &job_, "JOB", "this job instead of the newest one");
     flags.Add("baseline", &options_.baseline, "A",
-              "the variant that differences are measured from, or JOB/A; the job's first unless given");
+              "the reference variant of the differences, or JOB/A; default: the job's first");
     flags.Add("candidates", &candidates_, "B,C,..",
-              "compared with it, JOB/B for another job's; all others unless given");
+              "the variants to compare with it, JOB/B for another job's; default: all others");
     flags.Add("margin", &margin_, "POINTS", "differences within it count as equivalent, in percent of a metric's span")
         .AtLeast(0.01)
         .AtMost(50);
@@ -86,20 +86,14 @@ constinit const Verb kReportVerb = {
     .group = "Results",
     .summary = "one self-contained page (or csv, json, markdown, latex) of a job's results",
     .about =
-        "The page has the verdict in a sentence, the score by context length for each task with its interval, the\n"
-        "difference by length, the whole table, where everything came from, and the samples with their prompts around "
-        "the\n"
-        "gold evidence. It needs no network and no server. The file's ending (.csv, .json, .md or\n"
-        ".txt, .tex) chooses another format, or --format does. A job with one variant is a table of its scores. "
-        "Variants\n"
-        "of other jobs, imported answers for example, are named with their job and compared on the questions that both "
-        "were\n"
-        "asked. Everything is computed from the database as it is now; the same database gives the same bytes.\n"
-        "An outcome is better, worse, equivalent (within --margin) or undecided, by p adjusted over all candidates "
-        "and\n"
-        "lengths of the job, whichever are shown. LaTeX is the table that papers print, a row a model and a column a "
-        "length,\n"
-        "with the difference, its interval and a mark for the outcome; --long gives every cell a line.",
+        R"(The page has the verdict in one sentence, the score by context length for each task with its interval, the
+difference by length, the full table, provenance, and samples with their prompts around the gold evidence. It needs no
+network and no server. The file extension (.csv, .json, .md or .txt, .tex) or --format selects another format. A job
+with one variant is a table of its scores. Variants of other jobs, for example imported answers, are named with their
+job and compared on the questions in common. Everything is computed from the current database; the same database gives
+the same bytes. An outcome is better, worse, equivalent (within --margin) or undecided, by p adjusted over all
+candidates and lengths of the job, whichever are shown. LaTeX is a table for papers, one row per model and one column
+per length, with the difference, its interval and a mark for the outcome; --long prints one line per cell.)",
     .examples =
         "varifocal report --db=results.db --out=report.html\n"
         "varifocal report --db=results.db --out=- --format=csv\n"

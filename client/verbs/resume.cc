@@ -1,4 +1,4 @@
-// varifocal resume: lets a job go on with its missing samples.
+// varifocal resume: continues a job with its missing samples.
 #include <ostream>
 
 #include "base/status_macros.h"
@@ -13,8 +13,8 @@ class Resume : public Command {
   void AddFlags(FlagSet& flags) override {
     flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required();
     flags.Add("allow-mixed", &allow_mixed_,
-              "go on although backend, instruction set or code version differ; the job is then labelled mixed");
-    flags.Add("wait", &wait_, "stay until the job is done; exit 1 unless it succeeds");
+              "continue although backend, instruction set or code version differ; labels the job as mixed");
+    flags.Add("wait", &wait_, "wait for the end of the job; exit 1 unless it succeeds");
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
@@ -32,7 +32,7 @@ class Resume : public Command {
       return ExitCode::kDone;
     }
     const int64_t missing = job.progress().planned_count() - job.progress().done_count();
-    console.out << job.name() << " " << StateName(job.state()) << ": " << WithThousands(missing) << " samples to go.\n";
+    console.out << job.name() << " " << StateName(job.state()) << ": " << WithThousands(missing) << " samples left.\n";
     return ExitCode::kDone;
   }
 
@@ -47,13 +47,11 @@ extern const Verb kResumeVerb;
 constinit const Verb kResumeVerb = {
     .name = "resume",
     .group = "Jobs",
-    .summary = "let a cancelled or failed job go on with exactly its missing samples",
+    .summary = "continue a cancelled or failed job with exactly its missing samples",
     .about =
-        "Failed samples count as missing and are asked again. A job that was interrupted by the death of its daemon "
-        "needs no\n"
-        "resume: the next daemon on the same database takes it up by itself. Answers of different backends, "
-        "instruction\n"
-        "sets or code versions are not mixed unless --allow-mixed says so.",
+        R"(Failed samples count as missing and run again. A job that was interrupted by a crash of its daemon needs no
+resume: the next daemon on the same database continues it automatically. Answers of different backends, instruction
+sets or code versions are mixed only with --allow-mixed.)",
     .examples = "varifocal resume 3 --wait",
     .formats = "text json jsonl",
     .make = &Make<Resume>,

@@ -77,13 +77,13 @@ absl::Status PrintScores(const std::string& db_path, int64_t job_id, Console& co
   }
   console.out << "\n" << AlignedTable(console, titles, right, rows);
   if (variants.size() > 1) {
-    console.err << "\nAre they different? varifocal compare --db=" << db_path << " --baseline=" << variants[0].name
+    console.err << "\nCompare them: varifocal compare --db=" << db_path << " --baseline=" << variants[0].name
                 << " --candidate=" << variants[1].name << "\n";
   }
   return absl::OkStatus();
 }
 
-// A name for the temporary database of a dry run.
+// Path of the temporary database of a dry run.
 class UnkeptDatabase {
  public:
   UnkeptDatabase()
@@ -104,15 +104,17 @@ class RunHere : public Command {
     suite_.AddTo(flags);
     flags
         .Add("model", &models_, "NAME=DIR",
-             "a checkpoint directory and what to call it; once for each model. DIR@f32 or DIR@bf16: in that format")
+             "a name and a checkpoint directory; once for each model. DIR@f32 or DIR@bf16: in that format")
         .Required();
-    flags.Add("db", &db_, "PATH", "the results database; made when missing, and continued when the same job is in it")
+    flags
+        .Add("db", &db_, "PATH",
+             "the results database; created if missing; an existing job of the same spec is continued")
         .Required();
-    flags.Add("models", &variants_, "A,B,..", "who is asked, as in `submit`; every --model unless given");
+    flags.Add("models", &variants_, "A,B,..", "models as in `submit`; default: every --model");
     job_.AddTo(flags);
     flags.Add("allow-mixed", &allow_mixed_,
-              "continue although backend, instruction set or code version differ; the job is then labelled mixed");
-    flags.Add("dry-run", &dry_run_, "check everything and tell what it would cost and could find; nothing is stored");
+              "continue although backend, instruction set or code version differ; labels the job as mixed");
+    flags.Add("dry-run", &dry_run_, "validate, and print estimated cost and statistical power; stores nothing");
     power_.AddTo(flags);
     engine_.AddTo(flags);
   }
@@ -144,7 +146,7 @@ class RunHere : public Command {
   }
 
  private:
-  // Of the suite as it was chosen, for as many variants as the job has.
+  // Power of the selected suite, for the job's number of variants.
   absl::StatusOr<JobPower> PlannedPower(const v1::JobSpec& job) const {
     ASSIGN_OR_RETURN(const SuiteSpec suite, suite_.Read());
     return PlanPower(suite, job.variants_size(), suite_.limit, power_.assumptions);
@@ -171,7 +173,7 @@ class RunHere : public Command {
     return options;
   }
 
-  // The request id is the job's own content, so the same command on the same database goes on with the same job.
+  // The request id is derived from the spec, so the same command on the same database continues the same job.
   absl::StatusOr<std::string> Submit(Daemon& daemon, v1::SubmitJobRequest& request, Console& console) const {
     request.set_request_id(RequestIdOf(request.spec()));
     ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
@@ -209,11 +211,9 @@ constinit const Verb kRunVerb = {
     .group = "Jobs",
     .summary = "a whole evaluation without a daemon: the same server in this process",
     .about =
-        "Starts the server inside this process, submits the suite, waits, and prints the scores by length. "
-        "Interrupted, the\n"
-        "same command on the same database goes on with exactly the missing samples. While it runs, other programs "
-        "may\n"
-        "read the database; a second writer is refused.",
+        R"(Starts the server inside this process, submits the suite, waits, and prints the scores by length. Interrupted, the
+same command on the same database continues with exactly the missing samples. While it runs, other programs may
+read the database; a second writer is refused.)",
     .examples =
         "varifocal run quick --model=baseline=models/baseline --model=focal=models/focal-constant --db=results.db\n"
         "varifocal run quick --model=a=models/baseline --models=a,a@t=0.7 --db=results.db --limit=8",

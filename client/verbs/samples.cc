@@ -1,4 +1,4 @@
-// varifocal samples: the exact prompts that a suite would ask, without any model.
+// varifocal samples: prints the exact prompts of a suite, without any model.
 #include <optional>
 #include <ostream>
 
@@ -51,14 +51,14 @@ class MakeSamples : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     suite_.AddTo(flags);
-    flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that says how long a prompt is")
+    flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that determines prompt lengths")
         .Required();
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
     JobSpec job;
     ASSIGN_OR_RETURN(job.suite, suite_.Read());
-    job.variants = {{.model = "any"}};  // who would be asked plays no part in what is asked
+    job.variants = {{.model = "any"}};  // prompts do not depend on the models
     job.limit = static_cast<int>(std::min<int64_t>(suite_.limit, kSampleCountMax));
     absl::StatusOr<JobSpec> valid = ValidateJobSpec(std::move(job));
     if (!valid.ok()) return AsUsageError(valid.status());
@@ -102,7 +102,7 @@ class MakeSamples : public Command {
       }
       done_count += group.count;
       if (!console.out_is_terminal) progress.Update({.done_count = done_count, .total_count = grid.SampleCount()});
-      if (!console.out) break;  // the reader has seen enough
+      if (!console.out) break;  // the reader closed the pipe
     }
     progress.Clear();
     if (console.format != Format::kText) RETURN_IF_ERROR(rows.Finish());
@@ -120,22 +120,16 @@ extern const Verb kSamplesVerb;
 constinit const Verb kSamplesVerb = {
     .name = "samples",
     .group = "Tasks",
-    .summary = "the exact prompts a suite would ask, without any model",
+    .summary = "print the exact prompts of a suite, without any model",
     .about =
-        "Makes the samples of a suite as a job would, byte for byte, and prints them with their gold answers. A "
-        "prompt's\n"
-        "length depends on the tokenizer, so one is needed; weights are not. Look at a few before a long run.\n"
-        "A sample that cannot be made (a row too long for its context) is reported on standard error, and the exit "
-        "code is "
-        "1.\n"
-        "JSON output: {\"task\", \"context_length\", \"index\", \"row_id\", \"question_id\", \"cluster\", \"prompt\",\n"
-        "\"prompt_token_count\", \"token_ids_sha256\" (of \"[1,2,3]\"), \"gold\"}. Where a task says `chat: true`, "
-        "\"chat\" is\n"
-        "true: the ids are of the prompt inside the chat_format.json beside the tokenizer, after the "
-        "task's\n"
-        "\"system_message\" if it has one. A choice has its \"continuations\"; \"given_bytes\" of each stand in its "
-        "context\n"
-        "and are not scored, and the hash is of all contexts (\"[[1,2],[3]]\").",
+        R"(Builds the samples of a suite exactly as a job does and prints them with their gold answers. Prompt lengths depend
+on the tokenizer, so one is needed; weights are not. Check a few before a long run.
+A sample that cannot be built (a row too long for its context) is reported on standard error, and the exit code is 1.
+JSON output: {"task", "context_length", "index", "row_id", "question_id", "cluster", "prompt",
+"prompt_token_count", "token_ids_sha256" (of "[1,2,3]"), "gold"}. For a task with `chat: true`, "chat" is
+true: the ids are of the prompt inside the chat_format.json beside the tokenizer, after the task's
+"system_message" if it has one. A choice has its "continuations"; "given_bytes" of each stand in its context
+and are not scored, and the hash is of all contexts ("[[1,2],[3]]").)",
     .examples =
         "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"
         "varifocal samples standard --tokenizer=models/baseline --format=jsonl > prompts.jsonl",

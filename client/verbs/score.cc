@@ -39,10 +39,10 @@ class Score : public Command {
     ASSIGN_OR_RETURN(v1::ComputeLogLikelihoodsResponse response, Ask(*session, request));
     const v1::ComputeLogLikelihoodsResponse* text = &response;
     v1::ComputeLogLikelihoodsResponse prompt_response;
-    if (per_token_ && request.continuations_size() > 0) {  // the prompt's own tokens are a question of their own
+    if (per_token_ && request.continuations_size() > 0) {  // scoring the prompt's own tokens is a separate request
       request.clear_continuations();
       request.clear_chat();  // the ids are wrapped already
-      // As it was cut: where trailing spaces moved to the continuations, they are no longer the prompt's.
+      // As split: trailing spaces that moved to the continuations no longer belong to the prompt.
       *request.mutable_prompt_token_ids()->mutable_ids() = response.token_ids();
       ASSIGN_OR_RETURN(prompt_response, Ask(*session, request));
       text = &prompt_response;
@@ -94,7 +94,7 @@ class Score : public Command {
     return model_.SetAttention(request);
   }
 
-  // `text` has the prompt's own likelihoods; none where they were not asked for.
+  // `text` has the prompt's own likelihoods; unset if they were not requested.
   Json ToJson(const v1::ComputeLogLikelihoodsResponse& response, const v1::ComputeLogLikelihoodsResponse* text) const {
     Json object = {{"token_ids", std::vector<int32_t>(response.token_ids().begin(), response.token_ids().end())},
                    {"continuations", Json::array()}};
@@ -155,19 +155,13 @@ constinit const Verb kScoreVerb = {
     .group = "Models",
     .summary = "log-likelihoods of a text, or of continuations after a prompt",
     .about =
-        "Without a continuation: natural logarithms of the probability of each token of the text given all before it, "
-        "and\n"
-        "their sum. With continuations: of each of them after the prompt, which is run once. Prompt and continuation "
-        "are\n"
-        "split as lm-evaluation-harness does: trailing spaces of the prompt move to the continuation, both are "
-        "encoded\n"
-        "together, and the prompt alone says where to cut. JSON output: {\"token_ids\", \"token_log_probs\": [null, "
-        "..]\n"
-        "(with --per-token), \"log_likelihood\", \"continuations\": [{\"log_likelihood\", \"token_count\", "
-        "\"is_greedy\"}]}, and\n"
-        "\"invalid_utf8_count\" when bytes of the texts were not UTF-8. With --chat nothing moves: continuations "
-        "follow the\n"
-        "format's own text.",
+        R"(Without a continuation: natural logarithms of the probability of each token of the text given all before it, and
+their sum. With continuations: of each of them after the prompt, which is run once. Prompt and continuation are
+split as lm-evaluation-harness does: trailing spaces of the prompt move to the continuation, both are encoded
+together, and split at the length of the prompt alone. JSON output: {"token_ids", "token_log_probs": [null, ..]
+(with --per-token), "log_likelihood", "continuations": [{"log_likelihood", "token_count", "is_greedy"}]}, and
+"invalid_utf8_count" when bytes of the texts were not UTF-8. With --chat no spaces are moved: continuations
+follow the format's own text.)",
     .examples =
         "varifocal score --model=models/baseline --prompt-file=text.txt --per-token --format=json\n"
         "varifocal score --model=models/baseline --prompt='The door is' --continuation=' red' --continuation=' blue'",

@@ -87,11 +87,10 @@ extern const Verb kShowVerb;
 constinit const Verb kShowVerb = {
     .name = "show",
     .group = "Jobs",
-    .summary = "one job: state, speed, and how far each cell is",
+    .summary = "one job: state, throughput, and progress of each cell",
     .about =
-        "A cell is one variant on one task at one context length. Missing samples have no answer yet; failed ones have "
-        "a\n"
-        "recorded error and count as wrong until `varifocal resume` answers them.",
+        R"(A cell is one variant on one task at one context length. Missing samples have no answer yet; failed ones have a
+recorded error and count as wrong until `varifocal resume` answers them.)",
     .examples = "varifocal show 3\nvarifocal show jobs/3 --format=json",
     .formats = "text json jsonl csv",
     .make = &Make<ShowJob>,

@@ -17,7 +17,7 @@
 namespace varifocal::client {
 namespace {
 
-// Names this call, so that a retry after a lost answer does not make a second job.
+// Request id of this call, so that a retry after a lost response does not create a second job.
 std::string NewRequestId() {
   return Sha256Hex(
              absl::StrCat("request ", Clock::Real().WallMicros(), " ", Clock::Real().MonotonicMicros(), " ", getpid()))
@@ -28,13 +28,12 @@ class Submit : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     suite_.AddTo(flags);
-    flags.Add("models", &models_, "A,B,..", "who is asked: NAME, or NAME@t=0.7 at a run-time focal temperature")
-        .Required();
+    flags.Add("models", &models_, "A,B,..", "models: NAME, or NAME@t=0.7 for a run-time focal temperature").Required();
     job_.AddTo(flags);
-    flags.Add("dry-run", &dry_run_, "check everything and tell what it would cost and could find; nothing is stored");
+    flags.Add("dry-run", &dry_run_, "validate, and print estimated cost and statistical power; stores nothing");
     power_.AddTo(flags);
-    flags.Add("wait", &wait_, "stay until the job is done; exit 1 unless it succeeds");
-    flags.Add("request-id", &request_id_, "ID", "makes a repeated call give the same job (drawn unless given)");
+    flags.Add("wait", &wait_, "wait for the end of the job; exit 1 unless it succeeds");
+    flags.Add("request-id", &request_id_, "ID", "makes the call idempotent (default: random)");
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
@@ -51,7 +50,7 @@ class Submit : public Command {
     }
     const v1::Job& job = response.job();
     if (wait_) {
-      console.err << job.name() << " submitted; leaving does not stop it.\n";
+      console.err << job.name() << " submitted; interrupting this command does not stop it.\n";
       ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(*daemon, job.name(), console));
       return PrintOutcome(ended, console);
     }
@@ -67,7 +66,7 @@ class Submit : public Command {
   }
 
  private:
-  // Of the suite as it was chosen, for as many variants as the job has.
+  // Power of the selected suite, for the job's number of variants.
   absl::StatusOr<JobPower> PlannedPower(const v1::JobSpec& job) const {
     ASSIGN_OR_RETURN(const SuiteSpec suite, suite_.Read());
     return PlanPower(suite, job.variants_size(), suite_.limit, power_.assumptions);
@@ -88,13 +87,12 @@ constinit const Verb kSubmitVerb = {
     .group = "Jobs",
     .summary = "ask the daemon to run a suite on some models",
     .about =
-        "Checks the suite, makes a durable job of it and answers at once; the daemon works through its jobs in order "
-        "and\n"
-        "goes on after any interruption. Every model gets the same questions at every length, so that differences can "
-        "be\n"
-        "paired. A misspelt key of a suite file is an error with its line.\n\n"
-        "A model may be asked at a temperature it was not trained with: focal@t=0.7, or one number a layer,\n"
-        "focal@t=0.5,0.6. --focal-temperatures=0.5,0.7 adds such variants for every model named plainly.",
+        R"(Validates the suite, submits it as a durable job and returns at once; the daemon runs its jobs in order and
+continues after any interruption. Every model gets the same questions at every length, so that differences can be
+paired. A misspelt key of a suite file is an error with its line.
+
+A model may be asked at a temperature it was not trained with: focal@t=0.7, or one number a layer,
+focal@t=0.5,0.6. --focal-temperatures=0.5,0.7 adds such variants for every model named plainly.)",
     .examples =
         "varifocal submit quick --models=baseline,focal --dry-run\n"
         "varifocal submit quick --models=baseline,focal --wait\n"

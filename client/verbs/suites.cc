@@ -100,14 +100,12 @@ extern const Verb kSuitesVerb;
 constinit const Verb kSuitesVerb = {
     .name = "suites",
     .group = "Tasks",
-    .summary = "the built-in suites; one of them as YAML to start from; a check of your own",
+    .summary = "list built-in suites, print one as YAML, check a suite file",
     .about =
-        "Without SUITE: a line for each built-in suite. With the name of one: its YAML, a good start for your own. "
-        "With the\n"
-        "path of a file: whether it is a valid suite, and if not, the line and the reason.\n"
-        "With import-helmet: suites, rows and a manifest made from a checkout of HELMET and its data (docs/helmet.md). "
-        "What\n"
-        "cannot be imported is reported on standard error, everything else is written, and the exit code is 1.",
+        R"(Without SUITE: one line per built-in suite. With the name of one: its YAML, as a template for your own. With the
+path of a file: whether it is a valid suite, and if not, the line and the reason.
+With import-helmet: writes suites, rows and a manifest from a checkout of HELMET and its data (docs/helmet.md). What
+cannot be imported is reported on standard error, everything else is written, and the exit code is 1.)",
     .examples =
         "varifocal suites\nvarifocal suites quick > mine.yaml\nvarifocal suites ./mine.yaml\n"
         "varifocal suites import-helmet --checkout=HELMET --data=HELMET/data --out=suites --lengths=8192,16384",

@@ -116,11 +116,10 @@ extern const Verb kTasksVerb;
 constinit const Verb kTasksVerb = {
     .name = "tasks",
     .group = "Tasks",
-    .summary = "the kinds of tasks, their parameters and metrics",
+    .summary = "the task kinds, their parameters and metrics",
     .about =
-        "Lists what a suite may write as `kind`; with KIND, what that kind lets one choose under `parameters`. Needs "
-        "no\n"
-        "daemon: the table is in this program. With --daemon it is that daemon's table.",
+        R"(Lists the values of `kind` in a suite; with KIND, the `parameters` of that kind. Needs no daemon: the table is in
+this program. With --daemon it is that daemon's table.)",
     .examples = "varifocal tasks\nvarifocal tasks longqa_story",
     .formats = "text json jsonl csv",
     .make = &Make<ShowTasks>,

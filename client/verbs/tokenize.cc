@@ -18,9 +18,8 @@ class Tokenize : public Command {
         .Required();
     flags.Add("file", &file_, "PATH", "the text, byte for byte; - is standard input");
     flags.Add("text", &text_, "TEXT", "the text itself");
-    flags.Add("jsonl", &jsonl_, "PATH", "many texts: one {\"text\": \"..\"} a line, one answer a line");
-    flags.Add("no-special-tokens", &options_.no_special_tokens,
-              "leave out what the tokenizer puts around a text (BOS)");
+    flags.Add("jsonl", &jsonl_, "PATH", "one {\"text\": \"..\"} per line; prints one result per line");
+    flags.Add("no-special-tokens", &options_.no_special_tokens, "do not add the tokenizer's special tokens (BOS)");
     flags.Add("special-tokens-as-text", &options_.special_tokens_as_text, "\"<|end|>\" inside a text is plain text");
   }
 
@@ -73,11 +72,10 @@ constinit const Verb kTokenizeVerb = {
     .group = "Models",
     .summary = "text to token ids",
     .about =
-        "Encodes a text as the model's tokenizer does, the beginning-of-text token included when it has one. Added\n"
-        "tokens inside the text are recognised as the tokenizers library does. Nothing is trimmed: a file's last\n"
-        "newline is part of the text. JSON output: {\"token_ids\": [..]}, and \"invalid_utf8_count\" when bytes of the "
-        "text\n"
-        "were not UTF-8.",
+        R"(Encodes a text as the model's tokenizer does, the beginning-of-text token included when it has one. Added
+tokens inside the text are recognised as in the tokenizers library. Nothing is trimmed: a file's last
+newline is part of the text. JSON output: {"token_ids": [..]}, and "invalid_utf8_count" when bytes of the text
+were not UTF-8.)",
     .examples =
         "varifocal tokenize --model=models/baseline --text='Hello, world' --format=json\n"
         "varifocal tokenize --model=models/baseline --jsonl=texts.jsonl --format=jsonl",

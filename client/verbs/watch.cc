@@ -29,10 +29,9 @@ constinit const Verb kWatchVerb = {
     .group = "Jobs",
     .summary = "follow a job to its end",
     .about =
-        "Shows done / total, tokens a second and the time that is left: a bar on a terminal, a plain line every ten "
-        "seconds\n"
-        "in a pipe, on standard error. Ends with the job; exit 1 unless it succeeded. Leaving does not stop the job.\n"
-        "With --format=jsonl every change is a line on standard output.",
+        R"(Shows done / total, tokens per second and the remaining time: a bar on a terminal, a plain line every ten seconds
+in a pipe, on standard error. Ends with the job; exit 1 unless it succeeded. Interrupting it does not stop the job.
+With --format=jsonl every change is a line on standard output.)",
     .examples = "varifocal watch 3\nvarifocal watch jobs/3 --format=jsonl | tail -1",
     .formats = "text json jsonl",
     .make = &Make<Watch>,
