@@ -1,4 +1,4 @@
-# The CUDA backend (where nvcc is), and its emulator and tests (everywhere they are asked for).
+# The CUDA backend (if nvcc is found), and its emulator and tests (if enabled).
 #
 # Included by kernels/CMakeLists.txt, so that the backend becomes part of varifocal_kernels.
 set(cuda_host cuda/cuda_backend.cc cuda/cuda_products.cc cuda/cuda_storage.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc)
@@ -18,7 +18,7 @@ if(NOT VARIFOCAL_CUDA_EMULATOR)
   return()
 endif()
 
-# The kernels' sources once more, compiled for the host; with the backend's own where the build has no CUDA.
+# The kernels' sources compiled for the host; with the backend's sources in a build without CUDA.
 add_library(varifocal_kernels_emulator STATIC
   cuda/emulator/context_switch.cc cuda/emulator/emulated_attention.cc cuda/emulator/emulated_groups.cc
   cuda/emulator/emulated_head.cc cuda/emulator/emulated_matmul.cc cuda/emulator/emulated_rows.cc cuda/emulator/emulated_runtime.cc
@@ -29,7 +29,7 @@ endif()
 varifocal_options(varifocal_kernels_emulator)
 target_link_libraries(varifocal_kernels_emulator PUBLIC varifocal_kernels_conformance)
 
-# Checks are a table; a bare machine runs it by itself, the others through the test library.
+# The table of checks: as a program for machines without GoogleTest, otherwise as tests.
 add_library(varifocal_kernels_cuda_checks STATIC
   cuda/checks/checks.cc cuda/checks/device_checks.cc cuda/checks/emulated_checks.cc cuda/checks/fault_checks.cc
   cuda/checks/gate_checks.cc cuda/checks/layout_checks.cc cuda/checks/schedule_checks.cc cuda/checks/tile_checks.cc)
@@ -51,7 +51,7 @@ endif()
 target_link_libraries(gpu_bench PRIVATE varifocal_kernels_emulator)
 add_test(NAME cuda:gpu_bench_tiny COMMAND gpu_bench --device=emulated --tiny --rounds=1)
 set_tests_properties(cuda:gpu_bench_tiny PROPERTIES TIMEOUT 300)
-# The driver that puts other engines beside ours: a few cells through the whole protocol, with or without those engines.
+# The driver that compares other engines: a few cells through the whole protocol, with or without those engines.
 find_program(VARIFOCAL_PYTHON3 python3)
 if(VARIFOCAL_PYTHON3)
   add_test(NAME cuda:gpu_peers_tiny

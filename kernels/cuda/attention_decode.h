@@ -1,8 +1,8 @@
-// The `mma` row of the attention table, decode: keys are split, and the splits merged in their order.
+// Decode attention of kind `mma`: keys are split, and the splits are merged in order.
 //
-// A block owns up to 16 lanes and 1,024 keys, lanes of one row or of several whose sequences have the same pages there;
-// each warp takes 16 keys of every 64-key block, and the four are merged in order. Keys a lane does not see weigh
-// exactly nothing.
+// A block processes up to 16 lanes and 1,024 keys; its lanes belong to one row or to several rows whose sequences share
+// these pages. Each warp processes 16 keys of every 64-key block, and the four results are merged in order. Masked keys
+// have weight exactly 0.
 //
 // Source:  split decode after Dao et al., "Flash-Decoding", 2023.
 #pragma once
@@ -14,7 +14,7 @@ namespace {
 
 inline constexpr int kMergeHeads = kAttendThreads / 32;
 
-// Where a split's result of one query head lies: D sums, the largest score, the sum of weights.
+// Offset of a split's result for one query head: D sums, the largest score, the sum of weights.
 VF_DEVICE float* PartialOf(const AttendParams& p, int dim, int row, int head, int split) {
   return p.partials + ((static_cast<size_t>(row) * p.query_head_count + head) * p.split_count_max + split) * (dim + 2);
 }
@@ -31,13 +31,13 @@ AttendDecodeKernel(const AttendParams p) {
   const int warp = WarpIndex(), lane = LaneIndex();
   const int lanes_left = item.row_count * p.group - first_lane;
   const int lane_count = lanes_left < kDecodeLanes ? lanes_left : kDecodeLanes;
-  // Lanes past the last one compute what it does and store nothing.
+  // Lanes past the last one repeat its computation and store nothing.
   const auto place = [&](int index) {
     const int at = first_lane + (index < lane_count ? index : lane_count - 1);
     return LanePlace{item_rows[at / p.group], at % p.group};
   };
   const auto sharpness = [&](LanePlace at) { return Sharpness(ScaleOf(p, at.row, kv_head * p.group + at.head)); };
-  // The rows of an item have the same pages here; together they see from the first begin to the last end.
+  // The rows of an item share their pages; the union of their key ranges is from the first begin to the last end.
   const int32_t* table = p.step.page_tables + p.pool.table_starts[p.step.row_sequences[item_rows[0]]];
   RowInterval seen = p.mask[item_rows[0]];
   for (int i = 1; i < item.row_count; ++i) {
@@ -86,7 +86,7 @@ AttendDecodeKernel(const AttendParams p) {
     stage(block + kStages - 1);
     const int slot = (block - blocks.first) % kStages, first = warp * kWarpKeys;
     const int keys = kStage + slot * StageBytes(kDim), groups = kGroups + slot * kBlockGroupBytes;
-    // Testing a warp's few intervals costs no more than asking whether it must.
+    // Masking a warp's few intervals costs no more than testing whether it is needed.
     TileCover cover = TileCover::kPartial;
     if constexpr (Mask::kReadsGroups) {
       const uint32_t key_groups = WarpOr(KeyGroups<Mask>(groups, first + lane % kWarpKeys));
@@ -105,7 +105,7 @@ AttendDecodeKernel(const AttendParams p) {
     Weigh<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), first, outputs);
   }
   WaitCopies<0>();
-  // The stages become the warps' results: [warp][lane][D + 2].
+  // The staging memory is reused for the warps' results: [warp][lane][D + 2].
   SyncThreads();
   float* results = reinterpret_cast<float*>(SharedMemory() + kStage);
   VF_UNROLL
@@ -123,7 +123,7 @@ AttendDecodeKernel(const AttendParams p) {
     }
   }
   SyncThreads();
-  // A warp merges every fourth lane, the four parts in order.
+  // Each warp merges every fourth lane, the four partial results in order.
   for (int index = warp; index < lane_count; index += 4) {
     const auto part = [&](int w) { return results + (w * kDecodeLanes + index) * (kDim + 2); };
     const LanePlace at = place(index);
@@ -150,7 +150,7 @@ AttendDecodeKernel(const AttendParams p) {
   }
 }
 
-// One warp a query head: the splits in index order. Their factors are made 32 at a time, one a lane.
+// One warp per query head: the splits in index order. Their factors are computed 32 at a time, one per lane.
 VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
   constexpr int kNumbers = kHeadDimMax / 32;
   VF_SHARED float factors[kMergeHeads][32];

@@ -1,5 +1,5 @@
-// What the attention kernels keep of a mask (attention_variants.h): the rows of query lanes, the groups of a block's
-// keys, and the scores of pairs that do not count.
+// Mask state of the attention kernels (attention_variants.h): the rows of query lanes, the groups of a block's keys,
+// and the masking of scores.
 #pragma once
 
 #include <type_traits>
@@ -10,7 +10,7 @@
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
 
-// Of a row, IntervalMask needs the interval alone.
+// IntervalMask needs only the interval of a row.
 template <typename Mask>
 using StoredRow = std::conditional_t<Mask::kReadsGroups, MaskRow, RowInterval>;
 VF_DEVICE MaskRow RowOf(const RowInterval& seen) { return {.seen = seen}; }
@@ -51,8 +51,8 @@ VF_DEVICE uint32_t KeyGroups(int groups, int index) {
   return reinterpret_cast<const uint32_t*>(SharedMemory() + groups)[index];
 }
 
-// Scores of pairs that do not count become minus infinity. Keys are those from `first` of a stage on, which is key
-// `first_key` of the sequence; row(m, r) is the row of this thread's row r of row tile m.
+// Sets the scores of masked pairs to minus infinity. Keys start at `first` of a stage, which is key `first_key` of the
+// sequence; row(m, r) is the row of this thread's row r of row tile m.
 template <typename Mask, int kTiles, int kColumns, typename Row>
 VF_DEVICE void HideScores(TileCover cover, int groups, int first, int first_key, const Row& row,
                           float (&scores)[kTiles][kColumns][4]) {

@@ -1,10 +1,10 @@
-// The few scalar steps of online softmax, shared by prefill, decode, the merge and their tests.
+// Scalar operations of online softmax, shared by prefill, decode, the merge and their tests.
 //
-// A lane keeps m, the largest unscaled score so far, l, the sum of its weights, and o, their sum with the values.
+// A lane keeps m, the largest unscaled score so far, l, the sum of its weights, and o, the weighted sum of the values.
 // Weights are 2^(s c - r) with c = scale log2(e) and the reference r = m c rounded to f32, one fused multiply-add an
 // element: temperature costs nothing. Both sides of the rounding cancel exactly, because every later step uses the same
-// rounded r. Where c is huge (temperatures near 0) the rounding of m c alone would exceed all exponents; there scores
-// have m taken off first. The choice depends on the lane's own c.
+// rounded r. Where c is huge (temperatures near 0) the rounding of m c alone would exceed all exponents; there m is
+// subtracted from the scores first. The choice depends only on the lane's c.
 #pragma once
 
 #include "kernels/cuda/simt.h"
@@ -19,12 +19,12 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 // Scores of magnitude up to 2^18 keep r below 2^30, where its rounding moves an exponent by at most 2^6.
 inline constexpr float kSharpScale = 4096.0f;
 
-// A scale as an exponent of 2. Held above zero: a masked score, minus infinity, must stay that when it is scaled.
+// The scale in base 2. Clamped above zero: a masked score, minus infinity, must remain so when it is scaled.
 VF_DEVICE float Sharpness(float scale) { return fmaxf(scale * kLog2E, 1.17549435e-38f); }
 
 VF_DEVICE bool IsSharp(float c) { return c > kSharpScale; }
 
-// What is taken off a score before it is scaled, and off the product after.
+// The value subtracted from a score before it is scaled, and from the product after.
 struct Reference {
   float before = 0;
   float after = 0;
@@ -34,7 +34,7 @@ VF_DEVICE Reference ReferenceOf(float largest, float c) {
   return IsSharp(c) ? Reference{largest, 0.0f} : Reference{0.0f, largest * c};
 }
 
-// Factor for sums made against `from` when the reference is now that of `to`; 1 exactly when nothing changed.
+// Rescaling factor for sums relative to the maximum `from` when it is now `to`; exactly 1 if unchanged.
 VF_DEVICE float Rescale(float from, float to, float c) {
   if (to == -INFINITY) return 1.0f;
   return Exp2(IsSharp(c) ? (from - to) * c : from * c - to * c);

@@ -1,8 +1,9 @@
-// What attention kinds reached on devices, from the files that deploy/gpu_check.sh leaves in docs/gpu. Written by
+// Measured speed of attention kinds on devices, from the files that deploy/gpu_check.sh writes to docs/gpu. Generated
+// by
 //
 //   python3 recipes/attention_table.py docs/gpu/*.json > kernels/cuda/attention_measured.h
 //
-// Nothing has been measured on a device yet: the one row is no measurement, it keeps the table from being empty.
+// There are no measurements on a device yet: the single row is a placeholder for a non-empty array.
 #pragma once
 
 #include "kernels/cuda/attention_table.h"

@@ -1,6 +1,6 @@
-// The `mma` row of the attention table, prefill: a block owns PrefillLanes query lanes of one KV head and walks the
-// 64-key blocks its lanes see, K and V staged two deep with one barrier a block. Keys a lane does not see weigh exactly
-// nothing; a warp computes no block of which its lanes see nothing.
+// Prefill attention of kind `mma`: a block processes PrefillLanes query lanes of one KV head and iterates over the
+// 64-key blocks visible to them, with K and V double-buffered and one barrier per block. Masked keys have weight
+// exactly 0; a warp skips blocks that are masked for all its lanes.
 #pragma once
 
 #include "kernels/cuda/attention_tiles.h"
@@ -38,7 +38,7 @@ AttendPrefillKernel(const AttendParams p) {
     StageGroups<Mask>(kGroups, p, table, blocks.first);
   }
   CommitCopies();
-  // Lanes past the last one compute what it does and store nothing.
+  // Lanes past the last one repeat its computation and store nothing.
   const auto place = [&](int index) {
     return PlaceOf(first_row, tile.first_lane + (index < tile.lane_count ? index : tile.lane_count - 1), p.group);
   };
@@ -68,7 +68,7 @@ AttendPrefillKernel(const AttendParams p) {
   for (int block = blocks.first; block < blocks.last; ++block) {
     const int slot = (block - blocks.first) % 2;
     WaitCopies<0>();
-    // This block has landed for everybody, and nobody reads the other stage any more.
+    // The copies of all threads for this block are complete, and no thread reads the other stage any more.
     SyncThreads();
     if (block + 1 < blocks.last) {
       StageBlock<kDim>(kStage + (1 - slot) * StageBytes(kDim), p, table, kv_head, block + 1,
@@ -84,7 +84,7 @@ AttendPrefillKernel(const AttendParams p) {
       cover = Mask::Tile(MaskRange::Between(first, last, row_groups), block * kBlockKeys, kBlockKeys, key_groups);
       if (cover == TileCover::kSkip) continue;
     } else {
-      // Blocks that no row of the tile sees are not walked.
+      // Blocks that are masked for all rows of the tile are skipped.
       const MaskRange range = MaskRange::Between(RowOf(mask_rows[0]), RowOf(mask_rows[kLanes - 1]), 0);
       cover = range.Contains(block * kBlockKeys, kBlockKeys) ? TileCover::kFull : TileCover::kPartial;
     }

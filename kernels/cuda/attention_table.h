@@ -1,10 +1,10 @@
-// The kinds of attention kernel there are, and which one a shape gets.
+// The kinds of attention kernels, and the selection for a shape.
 //
-// A kind is chosen from measured results kept in the repository (attention_measured.h, made from what gpu_check.sh
-// saves): among the kinds this program has and the device can run, the one that was fastest at the head dim on this
-// compute capability. A kind that was not measured there is never preferred to one that was; where nothing was
-// measured, the last kind of the table serves, which can do every shape. Within one kind the bits of a result do not
-// depend on the batch; between kinds they may differ, so the kind's name is part of the backend's name.
+// A kind is selected by measured results in the repository (attention_measured.h, generated from gpu_check.sh results):
+// of the kinds that are built in and that the device supports, the fastest at the head dim on this compute capability.
+// A kind without a measurement is never preferred to one with; without any, the last kind of the table is used, which
+// supports every shape. Within one kind the bits of a result do not depend on the batch; between kinds they may differ,
+// so the kind's name is part of the backend's name.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@ struct AttentionKind {
 };
 
 // cudnn: dense prefill through cuDNN's graph API. sm90: own kernel with wgmma and bulk copies. mma: own kernels with
-// mma.sync, every shape, prefill and decode. The first two have their names here and no kernel yet.
+// mma.sync, every shape, prefill and decode. The first two are not implemented yet.
 inline constexpr AttentionKind kAttentionKinds[] = {
     {"cudnn", 80, 999, false},
     {"sm90", 90, 90, false},
@@ -37,7 +37,7 @@ struct MeasuredAttention {
   const char* source;  // the file in docs/gpu
 };
 
-// Head dim 0 asks for a kind that serves every shape. "" when the device runs none.
+// Head dim 0: a kind that supports every shape. "" if the device supports none.
 constexpr const char* ChooseAttention(std::span<const AttentionKind> kinds, std::span<const MeasuredAttention> measured,
                                       int head_dim, int capability) {
   const char* chosen = "";

@@ -1,8 +1,8 @@
-// The pieces that both attention kernels walk keys with: queries and key blocks into shared memory, scores and weighted
+// Building blocks of both attention kernels: staging of queries and key blocks in shared memory, scores and weighted
 // values by mma.sync, the online softmax between them.
 //
-// Scores, weights and outputs stay in registers; weights are rounded to bf16 where they meet their values. Values past
-// the last visible key are read as zeros, so what another sequence left in a page cannot reach a result.
+// Scores, weights and outputs stay in registers; weights are rounded to bf16 before the product with the values. Values
+// past the last visible key are read as zeros, so stale data in a page cannot affect a result.
 //
 // Shapes:  lanes as in schedule.h, tiles as in page_layout.h.
 // Source:  Dao 2023, arXiv:2307.08691 (tiles in registers); Milakov and Gimelshein 2018, arXiv:1805.02867 (online
@@ -15,7 +15,7 @@
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
 
-inline constexpr float kEmptyLogSumExp = -1e30f;  // backend.h's kEmptyLse, checked where both are seen
+inline constexpr float kEmptyLogSumExp = -1e30f;  // backend.h's kEmptyLse, compared by a static_assert
 inline constexpr int kAttendThreads = 128;
 
 // Lane `index` of a tile: its row of the step and its query head within the group.
@@ -31,7 +31,7 @@ VF_DEVICE float ScaleOf(const AttendParams& p, int row, int head) {
 
 VF_DEVICE LanePlace PlaceOf(int first_row, int lane, int group) { return {first_row + lane / group, lane % group}; }
 
-// Queries f32 [lanes, D] of one KV head, rounded to bf16, into a tile of kLanes rows. place(lane) says whose.
+// Queries f32 [lanes, D] of one KV head, rounded to bf16, into a tile of kLanes rows. place(lane) is the lane's row.
 template <int kDim, int kLanes, typename Place>
 VF_DEVICE void StageQueries(int to, const AttendParams& p, int kv_head, const Place& place) {
   constexpr int kChunks = kDim / kChunkDims;
@@ -107,15 +107,14 @@ VF_DEVICE void Scores(int queries, int first_lane, int keys, int first_key, floa
   }
 }
 
-// What a thread keeps of its two rows (g and g + 8) of a row tile.
+// State of a thread's two rows (g and g + 8) of a row tile.
 struct RowPair {
   float largest[2];  // unscaled
   float sum[2];      // this thread's share
   float rescale[2];  // of the sums so far, at the last block
 };
 
-// Turns scores into weights in place and brings the sums to the new reference. exponent(r) is the
-// row's c.
+// Turns scores into weights in place and rescales the sums to the new maximum. exponent(r) is the row's c.
 template <int kColumns, typename Exponent>
 VF_DEVICE void Soften(float (&scores)[kColumns][4], const Exponent& exponent, RowPair& rows) {
   VF_UNROLL
@@ -149,8 +148,8 @@ VF_DEVICE void Soften(float (&scores)[kColumns][4], const Exponent& exponent, Ro
   }
 }
 
-// Brings sums of values to the new references. Most blocks of a long row bring no larger score, and then the factors
-// are 1 exactly.
+// Rescales the sums of values to the new maxima. Most blocks of a long row have no larger score, and then the factors
+// are exactly 1.
 template <int kTiles, int kOutputs>
 VF_DEVICE void RescaleOutputs(const RowPair (&rows)[kTiles], float (&outputs)[kTiles][kOutputs][4]) {
   bool same = true;
@@ -167,7 +166,7 @@ VF_DEVICE void RescaleOutputs(const RowPair (&rows)[kTiles], float (&outputs)[kT
   }
 }
 
-// Weights as they meet their values: two neighbouring score tiles are, register by register, the A operand of 16 keys.
+// Weights as an operand: two neighbouring score tiles are, register by register, the A operand of 16 keys.
 template <int kColumns>
 VF_DEVICE void Pack(const float (&weights)[kColumns][4], uint32_t (&packed)[kColumns / 2][4]) {
   VF_UNROLL

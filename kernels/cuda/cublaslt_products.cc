@@ -16,7 +16,7 @@ constexpr int kPlanRows = 4096;
 constexpr int kCheckedRows[] = {1, 8, 128, 1024, 32768};
 constexpr int kCandidates = 16;
 
-// The functions we use, by their own types.
+// The functions used, with their own types.
 struct Library {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
@@ -67,7 +67,7 @@ bool Load(Library& library) {
          Find(handle, "cublasLtMatmulPreferenceSetAttribute", library.preference_set);
 }
 
-// cuBLAS thinks in columns: out^T [N, M] = (weight^T)^T x^T, everything with its row length as leading dimension.
+// cuBLAS is column-major: out^T [N, M] = (weight^T)^T x^T, with row lengths as leading dimensions.
 struct Layouts {
   Layouts(const Library& library, const ProductPlan& plan, int rows) : library(library) {
     const cudaDataType_t out_type = plan.type == ProductType::kF32 ? CUDA_R_32F : CUDA_R_16BF;
@@ -128,7 +128,7 @@ class CublasLt final : public ProductLibrary {
       }
     }
     library_.preference_destroy(preference);
-    // First those without scratch: blocks that share no memory cannot cut K between them, whatever a library calls that.
+    // First those without a workspace: blocks without shared global memory cannot split K in any form.
     for (const size_t scratch_max : {size_t{0}, kWorkspaceBytes}) {
       for (int i = 0; i < count; ++i) {
         if (found[i].state == CUBLAS_STATUS_SUCCESS && Keeps(plan, found[i].algo, scratch_max)) {
@@ -162,7 +162,7 @@ class CublasLt final : public ProductLibrary {
     cublasLtMatmulAlgo_t algorithm;
   };
 
-  // One piece of K, and fit for any number of rows.
+  // No split of K, and valid for any number of rows.
   bool Keeps(const ProductPlan& plan, const cublasLtMatmulAlgo_t& algorithm, size_t scratch_max) const {
     int32_t splits = 1;
     uint32_t reduction = 0;

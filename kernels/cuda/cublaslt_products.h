@@ -1,8 +1,8 @@
-// Products by cuBLASLt, found at run time: a program starts and computes without it.
+// Products by cuBLASLt, loaded at run time and optional.
 //
 // One algorithm is chosen per weight and output format for a step of 4,096 rows and kept for every other number of
-// rows. Algorithms that split K, or that refuse some number of rows, are passed over: a row's bits must not depend on
-// its neighbours.
+// rows. Algorithms that split K or do not support some number of rows are rejected: a row's bits must not depend on its
+// neighbours.
 #pragma once
 
 #include <memory>

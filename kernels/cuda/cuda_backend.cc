@@ -94,7 +94,7 @@ class CudaBackend final : public CudaStorage {
     uint16_t* out = DeviceData<uint16_t>(args.out, rows * weight.rows());
     if (args.bias.buffer == nullptr && args.activation == Activation::kNone &&
         own.flat.batch.phase == Phase::kPrefill) {
-      // Nothing follows the product, so it goes where it belongs.
+      // No epilogue, so the product is written to its destination.
       if (Error error = Ready(own); !error.ok()) return error;
       const uint16_t* x = DeviceData<uint16_t>(args.x, rows * weight.columns());
       return products_.InOnePiece(x, own.flat.row_count(), weight, 0, weight.rows(), ProductType::kBf16, out);
@@ -111,7 +111,7 @@ class CudaBackend final : public CudaStorage {
     float* residual = DeviceData<float>(args.residual, rows * weight.rows());
     const uint16_t* x = DeviceData<uint16_t>(args.x, rows * weight.columns());
     if (args.bias.buffer == nullptr && own.flat.batch.phase == Phase::kPrefill) {
-      // The library adds to what is there in the product itself.
+      // The library adds to the existing output within the product.
       if (Error error = Ready(own); !error.ok()) return error;
       const int plan = products_.PlanFor(weight, weight.rows(), ProductType::kF32, x);
       if (plan >= 0) {
@@ -135,7 +135,7 @@ class CudaBackend final : public CudaStorage {
     p.mode = FinishMode::kGated;
     p.activation = CodeOf(args.activation);
     p.out = DeviceData<uint16_t>(args.out, rows * weight.rows() / 2);
-    // Two numbers a hidden unit: in bf16 they cost half the traffic, and they are rounded to it afterwards anyway.
+    // Two values per hidden unit: bf16 halves the traffic, and they are rounded to bf16 afterwards anyway.
     return Finish(own, args.x, weight, args.bias, ProductType::kBf16, p);
   }
   Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) override {
@@ -176,7 +176,7 @@ class CudaBackend final : public CudaStorage {
     return {};
   }
 
-  // The product, then what `p` says follows it.
+  // The product, then the epilogue in `p`.
   Error Finish(CudaWorkspace& workspace, const Slice& x, const CudaWeight& weight, const Slice& bias, ProductType type,
                FinishParams& p) {
     if (Error error = Multiply(workspace, x, weight, bias, type, &p.product); !error.ok()) return error;
@@ -245,7 +245,7 @@ Error CudaBackend::RouteGroups(Workspace& workspace, const RouteGroupsArgs& args
   p.groups_offset = static_cast<int>(offsets.groups);
   p.bias_offset = static_cast<int>(offsets.bias);
   p.scores_offset = static_cast<int>(offsets.scores);
-  // One for the prompt, or one for each page that a sequence begins.
+  // One for the prompt, or one for each page that a sequence starts.
   p.bias_count = args.bias == GroupBias::kPrompt ? 1 : 0;
   for (const SequenceRows& sequence : own.flat.batch.sequences) {
     if (args.bias != GroupBias::kPaged) break;
@@ -396,7 +396,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
       return error;
     stats.first = static_cast<int>(first);
     stats.count = static_cast<int>(count);
-    // Finished logits replace the first partial product.
+    // The logits overwrite the first partial product.
     stats.logits = wants_logits ? static_cast<float*>(const_cast<void*>(stats.product.data)) : nullptr;
     if (Error error = Launched(device_.kernels().head_stats(stats, device_.stream()), "starting the LM head");
         !error.ok())

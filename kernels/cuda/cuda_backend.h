@@ -1,11 +1,11 @@
 // The backend for NVIDIA GPUs from compute capability 8.0: bf16 weights and pages, f32 sums.
 //
-// Operations are queued on one stream in call order. Products run in the library's stored algorithm per weight
-// (prefill) or in our own kernels (decode, odd shapes, no library); attention is chosen from attention_table.h. Host
-// code here is ordinary C++: the device stands behind Runtime, which the tests replace.
+// Operations are queued on one stream in call order. Products use the library's algorithm selected per weight (prefill)
+// or own kernels (decode, odd shapes, no library); attention is selected by attention_table.h. The host code is
+// ordinary C++: the device is accessed through Runtime, which tests replace.
 //
-// Errors:  see device_error.h; f32 is refused by name.
-// Threads: as Backend says; everything shares the stream.
+// Errors:  see device_error.h; f32 is refused.
+// Threads: as in Backend; all calls share the stream.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,16 @@
 namespace varifocal::kernels {
 
 namespace cuda {
-// `index` of the device; the runtime is opened here.
+// `index` of the device; opens the runtime.
 Result<std::unique_ptr<Backend>> CreateBackendOn(std::unique_ptr<Runtime> runtime, int index,
                                                  const BackendOptions& options);
-// The CUDA runtime's own. Defined where it is linked (cudart_runtime.cc), as what follows.
+// The CUDA runtime's. These are defined in cudart_runtime.cc.
 std::unique_ptr<Runtime> MakeDeviceRuntime();
 }  // namespace cuda
 
 // options.device is "cuda" or "cuda:N".
 Result<std::unique_ptr<Backend>> CreateCudaBackend(const BackendOptions& options);
-// Why device cuda:0 cannot be used, or nothing.
+// Why device cuda:0 cannot be used, or nullopt.
 Error CudaDeviceMissing();
 
 }  // namespace varifocal::kernels

@@ -1,7 +1,7 @@
-// Products of rows with a weight: which kernel computes them, where K is cut, and where the result goes.
+// Products of rows with a weight: selects the kernel, the split of K and the destination.
 //
-// A prefill product is one piece, by the library's plan for the weight or by our own kernel. A decode product is always
-// our own kernel's, with K cut by the shape of the weight alone: the number of rows never decides how a row is summed.
+// A prefill product is not split; it uses the library's plan for the weight or an own kernel. A decode product always
+// uses an own kernel, with K split by the weight's shape only: the number of rows never affects how a row is summed.
 //
 // Shapes:  x [rows, K] bf16, times outputs [first, first + count) of the weight.
 // Threads: one step at a time.
@@ -16,7 +16,7 @@ class CudaProducts {
  public:
   explicit CudaProducts(Device& device) : device_(device) {}
 
-  // Into the workspace's scratch, for a kernel that follows. `shape_outputs` says how K is cut in a decode step.
+  // Into the workspace's scratch, for a following kernel. `shape_outputs` determines the split of K in a decode step.
   Error ToScratch(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight, int64_t first,
                   int64_t count, int64_t shape_outputs, ProductType type, ProductView* product);
   // A prefill product in one piece.

@@ -1,11 +1,10 @@
-// What the CUDA backend has on the device between steps: buffers, weights, KV pools, workspaces, and the memory they
-// take.
+// Persistent device objects of the CUDA backend: buffers, weights, KV pools, workspaces, and their memory.
 //
-// CudaStorage is the half of the backend that opens the device, makes these and copies into and out of them; the
-// operations of a step, which launch kernels on them, are the other half (cuda_backend.cc).
+// CudaStorage is the half of the backend that opens the device, creates these and copies data; the operations of a
+// step, which launch kernels, are the other half (cuda_backend.cc).
 //
 // Errors:  kUnsupported for a device that is too old and a head dim without a kernel; the device's, see device_error.h.
-// Threads: as Backend says.
+// Threads: as in Backend.
 #pragma once
 
 #include <memory>

@@ -8,7 +8,7 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-// One row rounded to bf16; bf16 rows as they lie are copied.
+// One row rounded to bf16; contiguous bf16 rows are copied.
 void RoundRow(const HostMatrix& matrix, int64_t row, uint16_t* out) {
   if (matrix.dtype == DType::kBF16 && !matrix.transposed) {
     std::memcpy(out, static_cast<const char*>(matrix.data) + row * matrix.columns * 2, matrix.columns * 2);
@@ -63,7 +63,7 @@ Result<std::unique_ptr<Weight>> CudaWeight::Create(Device& device, cpu::ThreadPo
 
 int CudaWeight::Plan(Device& device, int64_t outputs, ProductType type) const {
   ProductLibrary* library = device.runtime().products();
-  // Rows that do not start on 16 bytes are the library's slow and changeable case; our own kernels take them.
+  // The library is slow and less predictable for rows that are not aligned to 16 bytes; own kernels are used instead.
   if (library == nullptr || columns_ % kChunkDims != 0) return -1;
   std::lock_guard<std::mutex> lock(plans_mutex_);
   for (const KnownPlan& known : plans_) {
@@ -75,7 +75,7 @@ int CudaWeight::Plan(Device& device, int64_t outputs, ProductType type) const {
 }
 
 Result<std::unique_ptr<RopeTable>> CudaRopeTable::Create(Device& device, const RopeTableSpec& spec) {
-  // The host table's checks serve here too.
+  // Reuses the host table's checks.
   if (auto checked = HostRopeTable::Create(spec); !checked.ok()) return checked.error();
   auto table = std::make_unique<CudaRopeTable>();
   table->position_count_ = spec.position_count;
@@ -108,7 +108,7 @@ Result<std::unique_ptr<KvPool>> CudaPool::Create(Device& device, const KvShape& 
   pool->shape_ = shape;
   pool->page_count_ = page_count;
   const size_t pages = static_cast<size_t>(shape.layer_count) * page_count;
-  // Zeroed, so that what a new page holds is the same in every run.
+  // Zeroed, so that new pages are the same in every run.
   auto tiles = device.Allocate(pages * shape.kv_head_count * HeadPageBytes(shape.head_dim), "making KV pages", true);
   if (!tiles.ok()) return tiles.error();
   pool->tiles_ = std::move(*tiles);

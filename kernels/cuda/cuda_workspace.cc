@@ -88,7 +88,7 @@ DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, 
   constexpr size_t kSplitPages = kSplitKeys / kPageTokens;
   const size_t rows_max = DecodeRows(group);
   const auto tables_of = [&](size_t row) { return flat.batch.sequences[flat.row_sequences[row]].page_tables; };
-  // A split that a row does not see to its end is the row's alone.
+  // A split that is not visible to its end belongs to one row only.
   const auto whole = [&](size_t row, size_t split) {
     if (mask[row].end < static_cast<int>(split + 1) * kSplitKeys) return false;
     for (const auto& table : tables_of(row)) {
@@ -264,7 +264,7 @@ int CudaWorkspace::split_count_max() const { return CeilDivide(shape.context_len
 
 Result<void*> CudaWorkspace::Products(size_t bytes) {
   if (bytes > products_.bytes()) {
-    // What is queued may still use the old one.
+    // Queued kernels may still use the old one.
     if (Error error = device_->Synchronize(); !error.ok()) return error;
     auto memory = device_->Allocate(bytes, "growing a workspace", false);
     if (!memory.ok()) return memory.error();

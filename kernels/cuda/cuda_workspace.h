@@ -1,10 +1,11 @@
-// A step's scratch on the device, and the batch as the kernels see it.
+// Scratch memory of a step on the device, and the batch metadata for the kernels.
 //
-// BeginStep flattens the batch, cuts it into query tiles or decode splits, and uploads all of it in one copy. Prefill
-// tiles are ordered by the number of keys they see, longest first, so that a launch does not end on a long one.
+// BeginStep flattens the batch, divides it into query tiles or decode splits, and uploads the metadata in one copy.
+// Prefill tiles are ordered by their number of visible keys, longest first, so that a launch does not end with a long
+// one.
 //
 // Threads: serves one thread at a time.
-// Cost:    scratch for the largest product of a step; grows only for shapes nobody planned.
+// Cost:    scratch for the largest product of a step; grows only for shapes beyond the plan.
 #pragma once
 
 #include "kernels/cuda/cuda_weight.h"
@@ -28,8 +29,7 @@ WorkspaceSizes SizesFor(const StepShape& shape);
 
 // Query tiles of a prefill batch: sequences cut into tiles of `lanes`, longest key range first.
 std::vector<QueryTile> PlanTiles(const FlatBatch& flat, int group, int lanes);
-// Splits of a decode batch under one mask, split by split; rows whose sequences have the same pages there stand
-// together.
+// Splits of a decode batch under one mask, split by split; rows whose sequences share these pages are adjacent.
 struct DecodePlan {
   std::vector<DecodeItem> items;
   std::vector<int32_t> rows;

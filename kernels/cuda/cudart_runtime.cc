@@ -1,4 +1,4 @@
-// The CUDA runtime behind Runtime: linked statically, so that a program starts where no driver is.
+// Runtime on the CUDA runtime library: linked statically, so that a program starts without a driver.
 
 #include <cuda_runtime_api.h>
 
@@ -60,7 +60,7 @@ class CudartRuntime final : public Runtime {
   int Allocate(void** memory, size_t bytes) override {
     Enter();
     const cudaError_t error = cudaMalloc(memory, bytes);
-    // A refusal is the answer to this call and must not be found again after the next launch.
+    // Clears the error of this call, which must not be reported again after the next launch.
     if (error == cudaErrorMemoryAllocation) cudaGetLastError();
     return error;
   }
@@ -88,7 +88,7 @@ class CudartRuntime final : public Runtime {
   }
   int CopyOnDevice(void* to, const void* from, size_t stride_bytes, size_t bytes, int count) override {
     Enter();
-    // The largest distance between rows that a copy of two dimensions takes.
+    // The maximum pitch of a two-dimensional copy.
     constexpr size_t kPitchMax = (size_t{1} << 31) - 1;
     if (stride_bytes <= kPitchMax) {
       return cudaMemcpy2DAsync(to, stride_bytes, from, stride_bytes, bytes, count, cudaMemcpyDeviceToDevice, stream_);
@@ -134,7 +134,7 @@ class CudartRuntime final : public Runtime {
     return std::string(cudaGetErrorName(error)) + ", " + cudaGetErrorString(error);
   }
   LaunchStream stream() override {
-    // The next call is a launch, and this thread may not have met the device yet.
+    // The next call is a launch, and this thread may not have set the device yet.
     Enter();
     return stream_;
   }
@@ -142,7 +142,7 @@ class CudartRuntime final : public Runtime {
   ProductLibrary* products() override { return products_.get(); }
 
  private:
-  // The current device belongs to the thread.
+  // The current device is per thread.
   void Enter() const { cudaSetDevice(device_); }
 
   int device_ = 0;

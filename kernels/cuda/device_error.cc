@@ -41,7 +41,7 @@ Error ToError(Runtime& runtime, int code, const std::string& doing) {
 }
 
 Error CheckDevice(Runtime& runtime, int device) {
-  // The count is left untouched by a call that fails.
+  // A failed call does not set the count.
   int count = 0;
   const int code = runtime.DeviceCount(&count);
   if (code == kCudaOldDriver) {

@@ -1,4 +1,4 @@
-// The CUDA runtime's error codes as the kernels' errors, in one sentence each.
+// Converts the CUDA runtime's error codes to kernel errors.
 #pragma once
 
 #include "kernels/cuda/runtime.h"
@@ -16,7 +16,7 @@ bool IsSticky(int code);
 // `code` is not 0. `doing` completes "... failed while <doing>".
 Error ToError(Runtime& runtime, int code, const std::string& doing);
 
-// Why there is no device to open, or nothing: no driver, one older than the toolkit, no device, index out of range.
+// Why there is no device to open, or nullopt: no driver, one older than the toolkit, no device, index out of range.
 Error CheckDevice(Runtime& runtime, int device);
 
 }  // namespace varifocal::kernels::cuda

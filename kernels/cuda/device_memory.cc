@@ -8,7 +8,7 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-// Large enough that a copy over PCIe outlasts its launch many times, small enough to be had pinned.
+// Large enough that a copy over PCIe takes much longer than its launch, small enough to be pinned.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Memory on the device and the way into it: buffers that free themselves, and staging memory for uploads.
+// Device memory: RAII buffers, and staging memory for uploads.
 //
-// Uploads go through a ring of pinned pieces, so that a copy and the filling of the next piece overlap and a caller's
-// memory is free again at once. Where the system gives no pinned memory, plain memory serves.
+// Uploads use a ring of pinned pieces, so that a copy overlaps with the filling of the next piece and the caller can
+// reuse its memory at once. If pinned memory is not available, pageable memory is used.
 //
 // Errors:  the first sticky failure is remembered and returned by every later call.
 // Threads: Device may be used from several threads; a DeviceMemory has one owner.
@@ -51,9 +51,9 @@ class Device {
   const DeviceProperties& properties() const { return properties_; }
   bool pinned() const { return pinned_; }
 
-  // kNone, or the words for `code` while `doing` it; a sticky code is remembered.
+  // kNone, or the error for `code` while `doing`; a sticky code is stored.
   Error Check(int code, const char* doing);
-  // The remembered failure, if there was one.
+  // The stored sticky failure, if any.
   Error Fault();
 
   Result<DeviceMemory> Allocate(size_t bytes, const char* doing, bool zeroed);
@@ -89,7 +89,7 @@ class DeviceBuffer final : public Buffer {
   DeviceMemory memory_;
 };
 
-// The `count` elements a slice starts with; checks that they lie inside the buffer.
+// The first `count` elements of a slice; checks that they are inside the buffer.
 template <typename T>
 T* DeviceData(const Slice& slice, size_t count) {
   auto* buffer = static_cast<DeviceBuffer*>(slice.buffer);

@@ -1,7 +1,7 @@
 // Focus routing (docs/focus.md): S of every row, Sinkhorn's b where it is computed, the groups of every token.
 //
-// All of it is float64 up to S and b, which are rounded once. Sums have one order: a thread's stride, a warp's
-// butterfly, the warps in turn. It depends on the width, and for b on the number of rows, never on other rows.
+// Computed in float64 up to S and b, which are rounded once. Sums have a fixed order: a thread's stride, a warp's
+// butterfly, the warps in order. It depends on the width, and for b on the number of rows, never on other rows.
 
 #include <math.h>
 
@@ -12,10 +12,10 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kScoreRows = kThreads / kGroupCountMax;  // rows a block scores: they share what is read of the projection
-static_assert(kGroupCountMax == 32, "a lane a group");
+constexpr int kScoreRows = kThreads / kGroupCountMax;  // rows per block: they share the reads of the projection
+static_assert(kGroupCountMax == 32, "one lane per group");
 
-// What the page of a position keeps at `offset` of its annotations.
+// The annotation of a position's page at `offset`.
 template <typename T>
 VF_DEVICE T* Annotation(const RouteParams& p, int sequence, int position, int offset) {
   const int32_t page = p.step.page_tables[p.pool.table_starts[sequence] + position / kPageTokenCount];
@@ -65,8 +65,9 @@ VF_KERNEL(kThreads, 1) RouteScoresKernel(const RouteParams p) {
   }
 }
 
-// One block a b: of the complete pages before a page that this step begins, or of the prompt. A lane is a group, a warp
-// takes every eighth row. What a row is divided by follows from the b before it, so nothing is kept between rounds.
+// One block per b: of the complete pages before a page that this step starts, or of the prompt. A lane is a group, a
+// warp processes every eighth row. The divisor of a row follows from the previous b, so there is no state between
+// rounds.
 VF_KERNEL(kThreads, 1) SinkhornKernel(const RouteParams p) {
   VF_SHARED double tops[kWarps][kGroupCountMax];
   VF_SHARED double sums[kWarps][kGroupCountMax];
@@ -111,7 +112,7 @@ VF_KERNEL(kThreads, 1) SinkhornKernel(const RouteParams p) {
   }
 }
 
-// One thread a row: the top_k largest of S / temperature + b, ties to the lower group.
+// One thread per row: the top_k largest of S / temperature + b, ties to the lower group.
 VF_KERNEL(kThreads, 1) AssignGroupsKernel(const RouteParams p) {
   const int row = BlockX() * kThreads + ThreadX();
   if (row >= p.step.row_count) return;

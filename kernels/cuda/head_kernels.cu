@@ -1,8 +1,8 @@
 // The LM head's statistics: a slice of the vocabulary is folded into each row's state, slices in order; and the draw of
 // a token.
 //
-// Log-sum-exp, the best two tokens and the target's logit need one pass; logits are not kept beyond their slice, but for
-// rows that are drawn from.
+// Log-sum-exp, the best two tokens and the target's logit need one pass; logits are not kept beyond their slice, except
+// for rows that are sampled from.
 
 #include <math.h>
 
@@ -99,7 +99,7 @@ VF_KERNEL(kThreads, 1) HeadStatsKernel(const HeadStatsParams p) {
   p.states[row] = state;
 }
 
-// Larger for larger logits; the two zeros are one number.
+// Monotonic in the logit; both zeros are equal.
 VF_DEVICE uint32_t OrderOf(float logit) {
   const float normal = logit + 0.0f;
   uint32_t bits;
@@ -121,8 +121,8 @@ struct Found {
   uint32_t order;
 };
 
-// One block a draw. Tokens need no sorting: the logit at which the mass from the top reaches a number is found eight
-// bits of its order at a time, with one bin of mass a digit; masses are whole numbers, so that bins fill in any order.
+// One block per draw, without sorting: radix select finds the logit at which the cumulative mass reaches a value, eight
+// bits at a time, with one bin of mass per digit; masses are integers, so the order of additions does not matter.
 VF_KERNEL(kThreads, 1) DrawKernel(const DrawParams p) {
   VF_SHARED uint64_t bins[256];
   VF_SHARED uint64_t wanted;
@@ -178,7 +178,7 @@ VF_KERNEL(kThreads, 1) DrawKernel(const DrawParams p) {
     }
     SyncThreads();
   }
-  // Tokens of one order stand in the order of their ids: each thread counts those of its stretch.
+  // Tokens of equal order are sorted by id: each thread counts those in its range.
   const int stretch = CeilDivide(p.vocab, kThreads), begin = ThreadX() * stretch;
   const int end = begin + stretch < p.vocab ? begin + stretch : p.vocab;
   uint64_t count = 0;

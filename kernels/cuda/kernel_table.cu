@@ -1,4 +1,4 @@
-// The table of kernels, of the device or of the emulator, depending on who compiles.
+// The table of kernels, of the device or of the emulator, depending on the compiler.
 
 #include "kernels/cuda/launch.h"
 
@@ -43,7 +43,7 @@ constexpr AttentionRow Row() {
   return {kDim, StartsOf<kDim, IntervalMask>(), StartsOf<kDim, NearOrSharedMask>()};
 }
 
-// One row a head dim, as kHeadDims lists them.
+// One row per head dim, in the order of kHeadDims.
 constexpr AttentionRow kRows[] = {Row<16>(), Row<32>(),  Row<48>(),  Row<64>(), Row<80>(),
                                   Row<96>(), Row<112>(), Row<128>(), Row<256>()};
 

@@ -1,4 +1,4 @@
-// Every kernel of the backend behind one function: grid, shared memory and template choice are decided here, once.
+// One launch function per kernel of the backend: determines grid, shared memory and template instance.
 //
 // Two tables exist: the device's (kernels compiled by nvcc) and the emulator's (the same sources compiled for the
 // host). A launch returns the runtime's error code, 0 when it was queued.

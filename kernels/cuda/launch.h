@@ -11,12 +11,12 @@
 #define VF_TABLE_NAMESPACE device
 
 namespace varifocal::kernels::cuda {
-// `Place` is the launch's own type, so that what was asked for is remembered launch by launch.
+// `Place` is unique to each launch, so that the attribute is set once per launch site.
 template <typename Place, typename Kernel, typename Params>
 int StartKernel(Place, Kernel kernel, int x, int y, int z, int threads, int shared_bytes, LaunchStream stream,
                 const Params& params) {
   if (x == 0 || y == 0 || z == 0) return 0;
-  // More than 48 KB, static included, must be asked for: once a device, since asking takes as long as a launch.
+  // More than 48 KB, static included, must be requested: once per device, since the request costs as much as a launch.
   if (shared_bytes > (32 << 10)) {
     static std::atomic<uint64_t> asked{0};
     int device = 0;

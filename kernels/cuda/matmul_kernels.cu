@@ -1,8 +1,8 @@
 // Matrix products with mma.sync: x [M, K] bf16 times weight [N, K] transposed, summed in f32.
 //
-// K is walked in steps of 16 from its start (or its split's), one accumulator an element: an element's bits depend on
-// neither M nor the tile's shape. The prefill tile is 128 x 128, the decode tile 16 or 64 rows by 64 outputs with K cut
-// by the weight's shape (schedule.h); partial products are added in order by whoever reads them.
+// K is accumulated in steps of 16 from its start (or its split's), one accumulator per element: an element's bits
+// depend on neither M nor the tile's shape. The prefill tile is 128 x 128, the decode tile 16 or 64 rows by 64 outputs
+// with K split by the weight's shape (schedule.h); partial products are added in order by the kernels that read them.
 //
 // Shapes:  operands are staged 64 columns of K at a time, rows of 128 bytes swizzled as page_layout.h says.
 
@@ -19,8 +19,8 @@ VF_HD constexpr int StagedOffset(int row, int chunk) {
   return row * kStepBytes + SwizzledChunk(64, row, chunk) * kChunkBytes;
 }
 
-// Rows [first, first + kRows) of a matrix, columns [k, k + 64), zeros outside. `aligned`: rows start on 16 bytes and
-// hold whole chunks, so that copies need no thread; else numbers are read one by one.
+// Rows [first, first + kRows) of a matrix, columns [k, k + 64), zeros outside. `aligned`: rows are aligned to 16 bytes
+// and have whole chunks, so asynchronous copies can be used; else elements are read one by one.
 template <int kRows, int kThreads>
 VF_DEVICE void Stage(int to, const uint16_t* from, int64_t stride, int first, int rows, int k, int inner,
                      bool aligned) {
@@ -96,7 +96,7 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p) {
   for (int s = 0; s < kStages - 1; ++s) stage(begin + s);
   for (int step = begin; step < end; ++step) {
     WaitCopies<kStages - 2>();
-    // Everybody's copies have landed, and nobody reads the stage that is filled next.
+    // The copies of all threads are complete, and no thread reads the stage that is filled next.
     SyncThreads();
     stage(step + kStages - 1);
     const int left = (step - begin) % kStages * Shape::kStageBytes;
@@ -171,7 +171,7 @@ int LaunchMatmulPrefill(const MatmulParams& p, ProductType type, LaunchStream st
                                    : Start<PrefillShape<uint16_t>>(MatmulPrefillKernel<uint16_t>, p, stream);
 }
 
-// Sixteen rows or fewer read the weight once with the smaller tile; an element's bits are the same from either.
+// Up to 16 rows use the smaller tile and read the weight once; both tiles give the same bits.
 int LaunchMatmulDecode(const MatmulParams& p, LaunchStream stream) {
   return p.rows <= NarrowShape::kRows ? Start<NarrowShape>(MatmulNarrowKernel, p, stream)
                                       : Start<WideShape>(MatmulWideKernel, p, stream);

@@ -1,9 +1,9 @@
-// Where a key's or value's numbers lie inside a page, and inside the tiles that kernels stage in shared memory.
+// Memory layout of keys and values in a page, and in the tiles that kernels stage in shared memory.
 //
 // A tile of R tokens is cut into panels of 64, then at most one of 32 and one of 16 columns. A panel is [R, width] with
-// its 16-byte chunks exclusive-ored by row as Hopper's 128-, 64- and 32-byte swizzles do. A panel row of eight tokens
-// then touches every bank once, whoever reads it; a wgmma kernel can take a panel as it lies; and the first or second
-// half of a page is, panel by panel, one contiguous piece.
+// its 16-byte chunks exclusive-ored by row as in Hopper's 128-, 64- and 32-byte swizzles. A panel row of eight tokens
+// then accesses every bank once; a wgmma kernel can use a panel directly; and the first or second half of a page is,
+// panel by panel, contiguous.
 //
 // Shapes:  a page of one KV head is a K tile [128, D], then a V tile [128, D], bf16; D a multiple of 16.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace varifocal::kernels::cuda {
 
-inline constexpr int kPageTokenCount = 128;  // backend.h's kPageTokens, checked where both are seen
+inline constexpr int kPageTokenCount = 128;  // backend.h's kPageTokens, compared by a static_assert
 inline constexpr int kBlockKeys = 64;        // keys an attention kernel stages at a time: half a page
 inline constexpr int kChunkBytes = 16;       // what one lane copies, and a row of an 8x8 matrix
 inline constexpr int kChunkDims = 8;
@@ -29,7 +29,7 @@ VF_HD constexpr Panel PanelOf(int dim, int column) {
   return {dim - 16, 16};
 }
 
-// The chunk a row's chunk moves to: bits 4.. of a panel's byte address, exclusive-ored with bits 7.. .
+// The swizzled index of a row's chunk: bits 4.. of a panel's byte address, exclusive-ored with bits 7.. .
 VF_HD constexpr int SwizzledChunk(int width, int row, int chunk) {
   return width == 64 ? chunk ^ (row & 7) : width == 32 ? chunk ^ ((row >> 1) & 3) : chunk ^ ((row >> 2) & 1);
 }

@@ -1,4 +1,4 @@
-// What kernels are told: plain structs of device pointers and sizes, filled on the host, read on the device.
+// Kernel parameters: plain structs of device pointers and sizes, filled on the host, read on the device.
 //
 // Shapes:  letters as in backend.h; every pointer is device memory. "Product" is what a GEMM left in scratch.
 #pragma once
@@ -114,7 +114,7 @@ struct RouteParams {
   float temperature = 1;
   GroupBias bias = GroupBias::kStored;
   int groups_offset = 0, bias_offset = 0, scores_offset = 0;
-  int bias_count = 0;       // b's that one sequence needs, at most
+  int bias_count = 0;       // maximum number of b's of one sequence
   float* scores = nullptr;  // scratch [T, K]
 };
 
@@ -187,7 +187,7 @@ struct MatmulParams {
   void* out = nullptr;  // [splits][M][N]
 };
 
-// A row's vocabulary seen so far, slice after slice.
+// State of a row over the vocabulary slices processed so far.
 struct HeadState {
   float largest = 0, sum = 0, runner_up = 0, target_logit = 0;
   int32_t argmax = 0;

@@ -1,6 +1,6 @@
-// Kernels that go over rows once: embedding, norms, what follows a product, learned tau, and q, k, v into their places.
+// Row-wise kernels: embedding, norms, epilogues of products, learned tau, and writing q, k, v.
 //
-// Sums have one order: a thread's stride, a warp's butterfly, the warps in turn. It depends on the width alone.
+// Sums have a fixed order: a thread's stride, a warp's butterfly, the warps in order. It depends only on the width.
 
 #include <math.h>
 
@@ -122,7 +122,7 @@ VF_KERNEL(kThreads, 1) NormResidualKernel(const NormResidualParams p) {
   }
 }
 
-// What follows a product, two neighbouring numbers a thread: a gate and its up, or two outputs.
+// Epilogue of a product, two neighbouring values per thread: a gate and its up, or two outputs.
 VF_KERNEL(kThreads, 1) FinishKernel(const FinishParams p) {
   const int row = BlockX(), columns = p.product.columns;
   const int column = (BlockY() * kThreads + ThreadX()) * 2;
@@ -178,7 +178,7 @@ VF_DEVICE double TauSum(const TauParams& p, int sequence, int position) {
 }
 
 // One block a sequence. The running sum up to a position is (sum before its page) + (sum within its page), each added
-// in position order: pages can be summed side by side, and no number depends on where a step begins.
+// in position order: pages can be summed in parallel, and no value depends on where a step begins.
 VF_KERNEL(kThreads, 1) TauSumKernel(const TauParams p) {
   const int sequence = BlockX();
   const int first_row = p.step.first_rows[sequence], rows = p.step.first_rows[sequence + 1] - first_row;
@@ -198,7 +198,7 @@ VF_KERNEL(kThreads, 1) TauSumKernel(const TauParams p) {
   SyncThreads();
   if (ThreadX() == 0) {
     for (int index = first_page; index <= last_page; ++index) {
-      // A page that was begun before knows what stands before it.
+      // The sum before the page is stored in a page that was started earlier.
       if (index == first_page && first % kPageTokenCount != 0) continue;
       *TauPageOf(p, sequence, index).before = index == 0 ? 0.0 : TauSum(p, sequence, index * kPageTokenCount - 1);
     }
@@ -226,7 +226,7 @@ VF_KERNEL(kThreads, 1) TauSumKernel(const TauParams p) {
   }
 }
 
-// ---- q, k, v: norms, rotation, and where they go ----
+// ---- q, k, v: norms, rotation, and writing ----
 
 VF_DEVICE float* QueryRow(const QkvParams& p, int row) {
   return p.queries + static_cast<size_t>(row) * p.query_head_count * p.pool.head_dim;

@@ -1,7 +1,7 @@
-// What the backend asks of the machine: memory, copies, one queue, kernels, perhaps a library for products.
+// Device interface of the backend: memory, copies, one stream, kernels, optionally a library for products.
 //
-// Two implementations exist: the CUDA runtime's (cudart_runtime.cc) and the emulator's, which also makes any call fail
-// that a test names. Everything is queued on one stream in call order.
+// Two implementations exist: the CUDA runtime's (cudart_runtime.cc) and the emulator's, which also injects failures for
+// tests. Operations are queued on one stream in call order.
 //
 // Errors:  every int is the CUDA runtime's error code, 0 for success; ToError (device_error.h) words it.
 // Threads: all calls may come from any thread.
@@ -31,13 +31,13 @@ class ProductLibrary {
  public:
   virtual ~ProductLibrary() = default;
   virtual std::string name() const = 0;
-  // A handle, or -1 when the library has no algorithm that keeps the promises for this shape.
+  // A handle, or -1 when the library has no suitable algorithm for this shape.
   virtual int MakePlan(const ProductPlan& plan) = 0;
   // out = alpha x weight^T + beta out
   virtual int Multiply(int plan, int rows, const void* x, const void* weight, float alpha, float beta, void* out) = 0;
 };
 
-// Marks a copy out of staging memory leaves behind.
+// Events recorded after copies out of staging memory.
 inline constexpr int kMarkCount = 4;
 
 class Runtime {

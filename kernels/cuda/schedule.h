@@ -16,7 +16,8 @@ inline constexpr int kDecodeLanes = 16;  // lanes of a decode block: one mma row
 VF_HD constexpr int CeilDivide(int a, int b) { return (a + b - 1) / b; }
 
 // Query lanes of a prefill block: four warps, each with two row tiles of 16 where ptxas fits that into 255 registers.
-// Query tiles are as large as a block of the mask that reads no groups; a block of another mask may take half of one.
+// The size of query tiles is that of blocks of the mask without groups; a block of another mask may process half of
+// one.
 VF_HD constexpr int RowTilesPerWarp(int dim, bool reads_groups) {
   return dim <= 80 || (!reads_groups && (dim == 96 || dim == 128)) ? 2 : 1;
 }
@@ -26,7 +27,7 @@ VF_HD constexpr int PrefillLanes(int dim, bool reads_groups = false) { return 64
 VF_HD constexpr int PrefillStages(int) { return 2; }
 VF_HD constexpr int DecodeStages(int dim) { return dim <= 64 ? 4 : dim <= 128 ? 3 : 2; }
 VF_HD constexpr int StageBytes(int dim) { return 2 * TileBytes(dim, kBlockKeys); }
-// Where a mask reads groups, those of a stage's keys lie behind the ring.
+// If the mask reads groups, those of a stage's keys are stored behind the ring.
 inline constexpr int kBlockGroupBytes = kBlockKeys * static_cast<int>(sizeof(uint32_t));
 VF_HD constexpr int PrefillSharedBytes(int dim, bool reads_groups) {
   return TileBytes(dim, PrefillLanes(dim, reads_groups)) +
@@ -36,7 +37,7 @@ VF_HD constexpr int DecodeSharedBytes(int dim, bool reads_groups) {
   return TileBytes(dim, kDecodeLanes) + DecodeStages(dim) * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
 }
 
-// Key blocks [first, last) that hold a key of [begin, end).
+// Key blocks [first, last) that contain a key of [begin, end).
 struct BlockRange {
   int first = 0;
   int last = 0;
@@ -46,13 +47,14 @@ VF_HD constexpr BlockRange BlocksOf(int begin, int end) {
   return {begin / kBlockKeys, CeilDivide(end, kBlockKeys)};
 }
 
-// Decode splits [first, last) that hold a key of [begin, end).
+// Decode splits [first, last) that contain a key of [begin, end).
 VF_HD constexpr BlockRange SplitsOf(int begin, int end) {
   if (begin >= end) return {0, 0};
   return {begin / kSplitKeys, CeilDivide(end, kSplitKeys)};
 }
 
-// Decode products: K is cut by the weight's shape alone, so that a small N still fills a device of some 130 SMs twice.
+// Decode products: K is split by the weight's shape only, so that a small N still fills a device of about 130 SMs
+// twice.
 inline constexpr int kProductStepK = 64;
 inline constexpr int kDecodeColumns = 64;
 VF_HD constexpr int DecodeSplitK(int64_t outputs, int64_t inner) {
@@ -62,7 +64,7 @@ VF_HD constexpr int DecodeSplitK(int64_t outputs, int64_t inner) {
   const int splits = wanted < most ? wanted : most;
   return CeilDivide(steps, CeilDivide(steps, splits));
 }
-// Steps of 64 that one split takes; the last one may have fewer.
+// Steps of 64 per split; the last one may have fewer.
 VF_HD constexpr int SplitSteps(int64_t inner, int splits) {
   return CeilDivide(CeilDivide(static_cast<int>(inner), kProductStepK), splits);
 }
@@ -74,14 +76,14 @@ struct QueryTile {
   int32_t lane_count = 0;
 };
 
-// One split of decode rows whose sequences have the same pages there: rows first_row .. of AttendParams::item_rows.
-// What sequences share is so read once for as many of them as a tile has lanes.
+// One split of decode rows whose sequences share its pages: rows first_row .. of AttendParams::item_rows. Shared pages
+// are thus read once for as many sequences as a tile has lanes.
 struct DecodeItem {
   int32_t first_row = 0;
   int32_t row_count = 0;
   int32_t split = 0;
 };
-// Rows that one item can hold, where G query heads share a KV head.
+// Maximum rows of one item, where G query heads share a KV head.
 VF_HD constexpr int DecodeRows(int group) { return group < kDecodeLanes ? kDecodeLanes / group : 1; }
 
 }  // namespace varifocal::kernels::cuda

@@ -1,8 +1,8 @@
-// The few words a kernel needs from its machine, said once for nvcc and once for the emulator.
+// Device primitives for kernels, implemented for nvcc and for the emulator.
 //
-// Kernels are written against these functions and nothing else. nvcc compiles them to instructions; a C++ compiler with
-// VF_EMULATE compiles the same kernel sources for the emulator (emulator/fibers.h), which runs every thread of a block
-// and executes ldmatrix, mma and shuffles lane by lane. So what the tests run on the host is the code a GPU will run.
+// Kernels use only these functions. nvcc compiles them to instructions; a C++ compiler with VF_EMULATE compiles the
+// same kernel sources for the emulator (emulator/fibers.h), which runs every thread of a block and executes ldmatrix,
+// mma and shuffles lane by lane. So host tests run the same code as a GPU.
 //
 // Source:  PTX ISA 9.0: ldmatrix, mma.m16n8k16, cp.async, ex2; fragment layouts in fragments.h.
 #pragma once
@@ -56,7 +56,7 @@ VF_DEVICE unsigned char* SharedMemory() {
 VF_DEVICE float ShuffleXor(float value, int mask) { return __shfl_xor_sync(0xFFFFFFFFu, value, mask); }
 VF_DEVICE int ShuffleXor(int value, int mask) { return __shfl_xor_sync(0xFFFFFFFFu, value, mask); }
 VF_DEVICE double ShuffleXor(double value, int mask) { return __shfl_xor_sync(0xFFFFFFFFu, value, mask); }
-// The bits that any lane of a warp has, in every lane.
+// Bitwise or over the lanes of a warp, the same in every lane.
 VF_DEVICE uint32_t WarpOr(uint32_t value) { return __reduce_or_sync(0xFFFFFFFFu, value); }
 
 VF_DEVICE float FusedMultiplyAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
@@ -76,7 +76,7 @@ VF_DEVICE uint32_t PackBf16(float low, float high) {
 VF_DEVICE uint32_t SharedAddress(int offset) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(SharedMemory())) + static_cast<uint32_t>(offset);
 }
-// Four 8x8 matrices of 16-bit numbers; lane 8m + r passes where in dynamic shared memory row r of matrix m starts.
+// Four 8x8 matrices of 16-bit values; lane 8m + r passes the offset in dynamic shared memory of row r of matrix m.
 VF_DEVICE void LoadMatrices(int row, uint32_t (&words)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -106,7 +106,7 @@ VF_DEVICE void CopyAsync(int to, const void* from, bool valid) {
                : "memory");
 }
 VF_DEVICE void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most `pending` of the committed groups are under way.
+// Waits until at most `pending` of the committed groups are incomplete.
 template <int pending>
 VF_DEVICE void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
@@ -166,7 +166,7 @@ VF_DEVICE float WidenHigh(uint32_t word) {
   memcpy(&value, &bits, sizeof value);
   return value;
 }
-// Two numbers of 16 bits to an address on 4 bytes; memcpy would store them byte by byte, knowing of 2 only.
+// Two 16-bit values to an address aligned to 4 bytes; memcpy would assume an alignment of 2 and store single bytes.
 VF_DEVICE void StorePair(uint16_t* to, uint32_t word) {
 #if defined(__CUDACC__)
   *reinterpret_cast<uint32_t*>(to) = word;

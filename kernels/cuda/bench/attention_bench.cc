@@ -1,6 +1,6 @@
 // Attention through Backend::Attend: prompts, suffixes on a prefix, decode, decode over a shared prefix.
 //
-// Keys and values enter pages through QkvRopeWrite of random rows 64 wide; layers take turns where the keys of one
+// Keys and values are written by QkvRopeWrite from random rows of width 64; layers alternate where the keys of one
 // would fit the cache.
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-// 2.4e-3 as tile_checks.cc derives it, and a fifth for the few rows that are looked at.
+// 2.4e-3 as derived in tile_checks.cc, plus a fifth for the few rows that are sampled.
 constexpr double kAttentionErrorMax = 2.9e-3;
 constexpr size_t kRotationBytes = size_t{256} << 20;
 constexpr int kWidth = 64;
@@ -71,7 +71,7 @@ class AttentionBench final : public Bench {
     Must(backend_.BeginStep(
         *workspace_,
         {.phase = decode_ ? Phase::kDecode : Phase::kPrefill, .sequences = sequences_, .masks = {&mask, 1}}));
-    // The rows that are timed write their own keys again, all sequences together.
+    // The timed rows write their keys again, for all sequences together.
     for (int layer = 0; layer < layers_; ++layer) Project(77, static_cast<int>(mask_.size()), layer);
     AttendArgs attend{.queries = {queries_.get(), 0},
                       .query_head_count = cell_.heads,
@@ -94,7 +94,7 @@ class AttentionBench final : public Bench {
                     .error = error_,
                     .error_max = kAttentionErrorMax};
     if (cell_.scale != ScaleKind::kConstant) {
-      // Its own constant-scale run, in turns with it.
+      // Alternates with its own constant-scale run.
       const Slice rows = attend.row_scales;
       attend.row_scales = {};
       outcome.more.emplace_back("constant_ms", TimeOnDevice(place_, run) * 1e3);
@@ -134,7 +134,7 @@ class AttentionBench final : public Bench {
                                              .queries = {queries_.get(), 0}}));
   }
 
-  // A few rows of the last sequence, poisoned before, in float64 over the numbers as the pages hold them.
+  // A few rows of the last sequence, poisoned before, against float64 over the values stored in the pages.
   double Check(const std::function<void()>& run) {
     const int dim = cell_.head_dim, group = cell_.heads / cell_.kv_heads, last = sequences_.back().row_count;
     const int first = static_cast<int>(mask_.size()) - last;

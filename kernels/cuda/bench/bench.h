@@ -1,9 +1,9 @@
-// The cells of the GPU benchmark: what is timed, how it is checked, and the work behind each kind of cell.
+// The cells of the GPU benchmark: what is timed and how it is verified.
 //
-// A cell is a row of the table in cells.cc. Making its Bench sets everything up; Round() checks the result once
-// (poisoned before, against float64 or against itself computed another way) and times it once. A wrong answer has no
-// time. Times are the device's own, between two points of its queue at least 20 ms apart, so launches and waits do not
-// count; a step that ends on the host (a token, a score) is timed on the host's clock, with what it waits for.
+// A cell is a row of the table in cells.cc. Constructing its Bench does all setup; Round() verifies the result once
+// (output poisoned before, against float64 or another way to compute it) and times it once. A wrong result has no time.
+// Times are device times between two events of its queue at least 20 ms apart, so launches and waits do not count; a
+// step that ends on the host (a token, a score) is timed on the host's clock, including synchronisation.
 #pragma once
 
 #include <functional>
@@ -44,12 +44,12 @@ struct Cell {
 struct Outcome {
   double seconds = 0, flops = 0, bytes = 0;
   double error = 0, error_max = 0;  // relative, against the truth of this kind
-  std::string wrong;                // why the answer has no time
+  std::string wrong;                // why the result has no time
   std::vector<std::pair<std::string, double>> more;
   std::vector<float> logits;  // of a model's last row, for other engines to compare with
 };
 
-// What every bench is made with.
+// Context of every bench.
 struct BenchPlace {
   Backend& backend;
   Runtime& runtime;
@@ -69,7 +69,7 @@ class Bench {
 };
 
 std::vector<Cell> Cells(bool tiny);
-// Throws CellRefused where this machine lacks the memory, say.
+// Throws CellRefused, for example if the machine lacks memory.
 std::unique_ptr<Bench> MakeBench(const BenchPlace& place, const Cell& cell);
 
 std::unique_ptr<Bench> MakeProductBench(const BenchPlace& place, const Cell& cell);    // product, decode_product
@@ -81,7 +81,7 @@ std::unique_ptr<Bench> MakeContinuations(const BenchPlace& place, const Cell& ce
 std::unique_ptr<Bench> MakeDeterminism(const BenchPlace& place, const Cell& cell);
 std::unique_ptr<Bench> MakeLoad(const BenchPlace& place, const Cell& cell);
 
-// A cell that cannot be had here ends with its sentence and leaves the others to run.
+// A cell that cannot run here; its message is reported and the others run.
 struct CellRefused {
   std::string why;
 };

@@ -1,4 +1,4 @@
-// The table of cells, in order of importance: a run that meets its deadline has the first ones.
+// The table of cells, in order of importance: a run that reaches its deadline has the first ones.
 
 #include <algorithm>
 
@@ -35,7 +35,7 @@ class Table {
   void Attention(const AttentionShape& s, const std::string& name, Cell cell) {
     cell.name = name + "_" + std::to_string(s.heads) + "_" + std::to_string(s.kv_heads) + "_" +
                 std::to_string(s.head_dim) + "_" + cell.name;
-    // A group is kept whole, and one KV head is enough to go through everything.
+    // A group is kept whole, and one KV head suffices to run every kernel.
     cell.heads = tiny_ ? s.heads / s.kv_heads : s.heads;
     cell.kv_heads = tiny_ ? 1 : s.kv_heads;
     cell.head_dim = s.head_dim;
@@ -94,7 +94,7 @@ class Table {
   }
   void Add(Cell cell) { cells.push_back(std::move(cell)); }
 
-  // What the emulator gets in place of a length: it multiplies a million times slower.
+  // Reduced length for the emulator, which multiplies a million times slower.
   int Length(int n) const { return tiny_ ? std::max(1, n / 256) : n; }
   int Context(int n) const { return tiny_ ? 128 * std::max(1, n / 16384) : n; }
   int Width(int n) const { return tiny_ ? 64 : n; }

@@ -2,10 +2,10 @@
 //
 //   gpu_bench [--device=cuda:0|emulated] [--tiny] [--rounds=5] [--cell=PART] [--seconds=N] [--scratch=DIR] [--serve]
 //
-// Prints one JSON object a line: first {"cells": [...]}, then one per cell and round. With --serve it prints the cells
-// and then answers each line it reads, a cell's name, with one round of it, so that a driver can take turns with other
-// programs. Cells that do not begin within --seconds are left out by name. Exit 0: all right; 1: a wrong answer; 2:
-// wrong usage; 3: no device.
+// Prints one JSON object per line: first {"cells": [...]}, then one per cell and round. With --serve it prints the
+// cells and then, for each cell name read from standard input, runs one round of it, so that a driver can alternate
+// with other programs. Cells that do not start within --seconds are listed as left out. Exit 0: success; 1: a wrong
+// result; 2: invalid usage; 3: no device.
 
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ struct Flags {
   double seconds = 1e9;
 };
 
-// What a sentence needs to stand in JSON.
+// Escapes a string for JSON.
 std::string Quoted(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -58,7 +58,7 @@ void PrintCells(const BackendInfo& info, const BenchPlace& place, const std::vec
   std::printf("]}\n");
 }
 
-// A wrong answer has no time.
+// A wrong result has no time.
 bool Print(const Cell& cell, Outcome outcome) {
   if (outcome.wrong.empty() && !(outcome.error <= outcome.error_max)) {
     outcome.wrong = "errs by " + std::to_string(outcome.error) + ", above " + std::to_string(outcome.error_max);
@@ -87,7 +87,7 @@ void PrintRefused(const Cell& cell, const std::string& why) {
   std::printf("{\"cell\": \"%s\", \"refused\": %s}\n", cell.name.c_str(), Quoted(why).c_str());
 }
 
-// Rounds of one cell follow each other; the next cell's memory is asked for when this one's is free.
+// Rounds of one cell run in sequence; its memory is freed before the next cell allocates.
 class Turns {
  public:
   explicit Turns(const BenchPlace& place) : place_(place) {}

@@ -115,7 +115,7 @@ void Checkpoint::Write(const LlamaShape& shape, const std::string& path) const {
     threads.emplace_back([&, t] {
       for (size_t i = 0; i < tensors_.size(); ++i) {
         const Tensor& tensor = tensors_[i];
-        // Rows in turns; a row's numbers depend on nothing else.
+        // Rows are interleaved over threads; a row's values depend on nothing else.
         for (int64_t row = static_cast<int64_t>(t); row < tensor.rows; row += static_cast<int64_t>(count)) {
           auto* out = reinterpret_cast<uint16_t*>(data + header_.size() + tensor.offset) + row * tensor.columns;
           if (tensor.rows == 1) {
@@ -166,7 +166,7 @@ HostMatrix Checkpoint::At(const std::string& name) const {
 
 void Checkpoint::Forget() const {
   fsync(file_);
-  // What this process has mapped stays unless the mapping lets go of it too.
+  // Mapped pages stay in memory unless the mapping releases them too.
   madvise(data_, bytes_, MADV_DONTNEED);
   posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED);
 }

@@ -1,20 +1,20 @@
-// A LLaMA of random weights, walked over a Backend: what whole-model cells time.
+// A LLaMA model with random weights, run on a Backend: for whole-model cells.
 //
-// Weights come from a fixed seed and lie in one safetensors file beside a config.json, so that another engine loads the
-// same numbers. The walk is the one kernels/backend.h shows; it stands here because the server's own needs packages
-// that a bare GPU machine lacks.
+// Weights come from a fixed seed and are stored in one safetensors file beside a config.json, so that another engine
+// can load the same values. The forward pass is the one in kernels/backend.h; it is repeated here because the server's
+// depends on packages that a bare GPU machine lacks.
 #pragma once
 
 #include "kernels/cuda/bench/bench.h"
 
 namespace varifocal::kernels::cuda {
 
-// Token `index` of text `text`; the same rule stands in recipes/gpu_peer_calls.py.
+// Token `index` of text `text`; same rule as in recipes/gpu_peer_calls.py.
 inline int32_t TokenAt(const LlamaShape& shape, int text, int index) {
   return static_cast<int32_t>(Mix(1000 + text, index) % shape.vocab);
 }
 
-double WeightCount(const LlamaShape& shape);  // without the embedding, which is looked up
+double WeightCount(const LlamaShape& shape);  // without the embedding, which is a lookup
 // Operations of one prompt's rows [first, first + rows), without the LM head.
 double PrefillFlops(const LlamaShape& shape, double first, double rows);
 
@@ -28,7 +28,7 @@ class Checkpoint {
 
   HostMatrix At(const std::string& name) const;
   size_t bytes() const { return bytes_; }
-  // Takes the file out of the page cache.
+  // Evicts the file from the page cache.
   void Forget() const;
 
  private:
@@ -63,7 +63,7 @@ class LlamaRun {
   // Pages for so many tokens, new ones after the first `shared` of another sequence.
   std::vector<int32_t> Pages(int tokens, const std::vector<int32_t>* other = nullptr, int shared = 0);
 
-  // One step; `heads` name rows of the step. Logits, where asked for, hold V numbers per slot.
+  // One step; `heads` are rows of the step. Logits, if requested, have V values per slot.
   std::vector<HeadResult> Step(Phase phase, const std::vector<RunRows>& sequences, const std::vector<HeadRow>& heads,
                                float* logits = nullptr);
   // A whole prompt in chunks from a position on; the logits of its last row.

@@ -1,7 +1,7 @@
-// Whole models: prompts, decode, many continuations of one prefix, the same request walked in every way, and loading.
+// Whole models: prompts, decode, many continuations of one prefix, one request computed in every way, and loading.
 //
-// Bits first: what a cell computes is computed a second way (again, alone, cold) and must be the same bits, or, between
-// the prefill and the decode kernels, close.
+// Each result is also computed a second way (repeated, alone, without cache) and must have the same bits or, between
+// the prefill and the decode kernels, be close.
 
 #include <algorithm>
 #include <chrono>
@@ -52,7 +52,7 @@ class ModelPrefill final : public Bench {
   std::vector<float> logits_;
 };
 
-// The step after a prompt, over and over: its one row is written to the same place each time.
+// Repeats the step after a prompt: its one row is written to the same place each time.
 class ModelDecode final : public Bench {
  public:
   ModelDecode(const BenchPlace& place, const Cell& cell)
@@ -107,7 +107,7 @@ class Continuations final : public Bench {
     for (int s = 0; s < cell.sequences; ++s) {
       pages_.push_back(run_.Pages(cell.context + cell.rows, &prefix_pages_, cell.context / kPageTokens));
     }
-    // The first one cold: prefix and question in one go, in pages of its own.
+    // The first one without cache: prefix and question in one prompt, in its own pages.
     std::vector<int32_t> whole = prefix, question = TextOf(cell.model, 1, cell.rows);
     whole.insert(whole.end(), question.begin(), question.end());
     const std::vector<int32_t> cold_pages = run_.Pages(cell.context + cell.rows);
@@ -215,7 +215,7 @@ class Determinism final : public Bench {
   int shared_tokens_ = 0;
 };
 
-// From the file to the device, with the file in the page cache and without.
+// Loads the file to the device, with and without the file in the page cache.
 class Load final : public Bench {
  public:
   Load(const BenchPlace& place, const Cell& cell) : Bench(place, cell), file_(cell.model, place.scratch) {}

@@ -1,4 +1,4 @@
-// Products through Backend::Linear, in both phases, and the copy that says how fast memory is.
+// Products through Backend::Linear, in both phases, and a copy that measures memory bandwidth.
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 // Both operands are exact, sums are f32: what is left is the output's rounding to bf16, uniform within 2^-8 of a
 // mantissa (tile_checks.cc derives 1.66e-3), and a little for few samples.
 constexpr double kProductErrorMax = 2.0e-3;
-// What one launch reads must not lie in the cache from the one before: weights take turns up to this many bytes.
+// A launch must not read data cached by the previous one: weights alternate up to this many bytes.
 constexpr size_t kRotationBytes = size_t{256} << 20;
 
 class ProductBench final : public Bench {

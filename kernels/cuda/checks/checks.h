@@ -9,7 +9,7 @@ namespace varifocal::kernels::cuda {
 
 struct NamedCheck {
   std::string name;
-  // Empty when it holds; otherwise one sentence. A sentence that begins with kSkipped says why it could not run.
+  // Empty on success; otherwise one sentence. A sentence that starts with kSkipped is the reason why it could not run.
   std::function<std::string()> run;
 };
 inline constexpr char kSkipped[] = "skipped: ";
@@ -19,7 +19,7 @@ std::vector<NamedCheck> ScheduleChecks();  // tiles, blocks, splits
 std::vector<NamedCheck> TileChecks();      // the emulator itself, and attention on it against float64
 std::vector<NamedCheck> EmulatedChecks();  // the conformance table on the emulated device
 std::vector<NamedCheck> FaultChecks();     // refusals, exhausted memory, failing devices
-std::vector<NamedCheck> GateChecks();      // what ptxas said of every kernel
+std::vector<NamedCheck> GateChecks();      // the ptxas report of every kernel
 std::vector<NamedCheck> DeviceChecks();    // the conformance table on a real device
 std::vector<NamedCheck> AllChecks();
 

@@ -1,4 +1,4 @@
-// Runs the table of checks.h, one test each; what is tested and how stands there and in the files it names.
+// Runs the table of checks.h, one test each; see the files named there for what is tested and how.
 
 #include "kernels/cuda/checks/checks.h"
 

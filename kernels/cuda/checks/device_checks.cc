@@ -1,7 +1,7 @@
 // The conformance table on a real device, skipped with the reason where there is none.
 //
-// Three checks, so that a machine can run them apart: everything, same bits alone, and the smallest cases that pass
-// through every kernel (for compute-sanitizer, which is slow).
+// Three checks that can run separately: everything, same bits only, and the smallest cases that cover every kernel (for
+// compute-sanitizer, which is slow).
 
 #include <algorithm>
 

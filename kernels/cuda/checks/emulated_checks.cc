@@ -1,5 +1,5 @@
-// The conformance table, case by case, on the emulated device: the kernels a GPU will run, thread by thread, behind the
-// backend a daemon will call. Scratch and new memory hold NaNs; copies land when they are waited for.
+// The conformance table, case by case, on the emulated device: the same kernels and backend as on a GPU. Scratch and
+// new memory are filled with NaNs; asynchronous copies complete only when they are waited for.
 
 #include <algorithm>
 
@@ -24,7 +24,7 @@ std::string CheckCase(const ConformanceCase& c) {
   return c.check(**tested, *oracle);
 }
 
-// A barrier that is missing shows as bits that depend on the order in which threads run.
+// A missing barrier makes bits depend on the order in which threads run.
 std::string CheckThreadOrder(const AttentionGroups& groups) {
   const AttentionCase c{.name = "order",
                         .head_dim = 80,
@@ -47,7 +47,7 @@ std::string CheckThreadOrder(const AttentionGroups& groups) {
   return "";
 }
 
-// Tiles of which no pair is visible are not computed: fewer products than where every key is near.
+// Tiles without a visible pair are skipped: fewer products than where every key is near.
 std::string CheckSkippedTiles() {
   AttentionCase c{.query_heads = 1, .kv_heads = 1, .sequences = {{300, 4}}, .groups = {.group_count = 32, .top_k = 1}};
   auto backend = MakeEmulated();
@@ -88,7 +88,7 @@ std::string CheckSharedDecode(int query_heads, int kv_heads, int window, bool ro
   auto pool = Take(backend.CreateKvPool({.layer_count = 1, .kv_head_count = kv_heads, .head_dim = kDim}, 64));
   auto queries = Empty(backend, kPrefix * query_heads * kDim), scales = Upload(backend, UniformVector(2, kSequences));
   auto out = EmptyOperands(backend, kSequences * query_heads * kDim);
-  // The last sequence shares nothing.
+  // The last sequence shares no pages.
   std::vector<std::vector<int32_t>> tables;
   for (int s = 0; s < kSequences; ++s) {
     tables.emplace_back();
@@ -131,7 +131,7 @@ std::string CheckSharedDecode(int query_heads, int kv_heads, int window, bool ro
     VF_CHECK(backend.BeginStep(*workspace, {.phase = Phase::kDecode, .sequences = rows, .masks = {&mask, 1}}).ok(),
              "valid");
     for (int s = begin; s < end; ++s) {
-      // Each row's own numbers, whoever stands beside it.
+      // The values of each row do not depend on the others.
       auto query = Upload(backend, UniformVector(100 + s, query_heads * kDim, 3.0f));
       const std::vector<float> numbers = Download(backend, *query, query_heads * kDim);
       VF_CHECK(backend
@@ -185,8 +185,8 @@ std::vector<NamedCheck> EmulatedChecks() {
   std::vector<NamedCheck> checks;
   auto backend = MakeEmulated();
   for (const ConformanceCase& c : AllCases()) {
-    // A device has no threads to vary; CheckThreadOrder covers their role. Groups with a computed b cover what
-    // groups with a stored one do.
+    // The thread count does not apply to a device; see CheckThreadOrder. Groups with a computed b cover those with a
+    // stored one.
     const auto contains = [&](const char* part) { return c.name.find(part) != std::string::npos; };
     if (contains("_bits_threads") || (contains("groups_bits") && contains("_stored_")) ||
         !IsSupportedBy(c, **backend)) {

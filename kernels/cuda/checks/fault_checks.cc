@@ -1,6 +1,5 @@
-// What is refused and what goes wrong, on a machine that answers as told: no driver, no such device, no memory at load,
-// at admission and mid-run, a device that fails for good. Each gives one sentence of the right code, and what was there
-// before is there after.
+// Errors and faults, with injected return codes: no driver, no such device, out of memory at load, at admission and in
+// a run, a device that fails permanently. Each returns one sentence with the right code, and the state is unchanged.
 
 #include <cstring>
 
@@ -20,7 +19,7 @@ Result<std::unique_ptr<Backend>> Open(const Machine& machine, int index = 0, DTy
   return CreateBackendOn(MakeEmulatedRuntime(machine), index, {.dtype = dtype});
 }
 
-// "" when the error is of this code and its sentence holds these words.
+// "" when the error has this code and its message contains this text.
 std::string Expect(const Error& error, ErrorCode code, const std::string& words) {
   if (error.code != code) return "code " + std::to_string(static_cast<int>(error.code)) + ": " + error.message;
   if (error.message.find(words) == std::string::npos) return "no \"" + words + "\" in: " + error.message;
@@ -75,8 +74,8 @@ std::string CheckShapes() {
   return "";
 }
 
-// A full device refuses a weight, a pool and a workspace, says what is free, and keeps serving; what is given back can
-// be had again.
+// A full device refuses a weight, a pool and a workspace with the free bytes in the message, and keeps working;
+// released memory can be allocated again.
 std::string CheckMemory() {
   auto machine = std::make_shared<EmulatedMachine>();
   machine->total_bytes = 1 << 20;
@@ -146,7 +145,7 @@ std::string CheckAccounting() {
   return "";
 }
 
-// A device that fails for good mid-run: this call and every later one say so, and nothing hangs or crashes.
+// A device that fails permanently during a run: this call and every later one return the error without a hang or crash.
 std::string CheckSticky() {
   for (const int code : {700, 719, 214, 999}) {
     auto machine = std::make_shared<EmulatedMachine>();
@@ -161,7 +160,7 @@ std::string CheckSticky() {
     const std::string words = "emulated error " + std::to_string(code) + " (CUDA error " + std::to_string(code) + ")";
     const Error first = (*backend)->Read(read.data(), {out.get(), 0}, 64);
     if (auto wrong = Expect(first, ErrorCode::kDevice, words); !wrong.empty()) return wrong;
-    // The machine answers again, but this process must not believe it.
+    // The device works again, but this process must keep reporting the fault.
     if (auto wrong = Expect((*backend)->Linear(*step.workspace, args), ErrorCode::kDevice, words); !wrong.empty()) {
       return wrong;
     }
@@ -176,7 +175,7 @@ std::string CheckSticky() {
   return "";
 }
 
-// A refusal that is not sticky fails its call alone.
+// An error that is not sticky fails only its call.
 std::string CheckPassing() {
   auto machine = std::make_shared<EmulatedMachine>();
   auto backend = Open(machine);
@@ -191,7 +190,7 @@ std::string CheckPassing() {
   return Download(**backend, *buffer, 1)[0] == value ? "" : "the second write did not arrive";
 }
 
-// Pinned memory is a gift: without it everything works and a note says so.
+// Pinned memory is optional: without it everything works, and a note reports it.
 std::string CheckNoPinnedMemory() {
   auto machine = std::make_shared<EmulatedMachine>();
   machine->pinned = false;
@@ -241,7 +240,7 @@ std::string CheckUploads() {
   return "";
 }
 
-// The kind of attention: measured where it was measured, never hoped for.
+// The selected kind of attention: only measured kinds are preferred.
 std::string CheckChoice() {
   const AttentionKind kinds[] = {
       {"first", 80, 999, true}, {"absent", 80, 999, false}, {"hopper", 90, 90, true}, {"last", 80, 999, true}};

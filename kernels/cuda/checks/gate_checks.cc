@@ -1,5 +1,6 @@
-// What ptxas said of every kernel, for every architecture: no spill, no stack, registers and static shared memory under
-// the caps below. The caps are what was seen when a kernel was last worked on, with little room: growth is a decision.
+// The ptxas report of every kernel for every architecture: no spill, no stack, registers and static shared memory
+// within the limits below. The limits are slightly above the values of the last change of a kernel: growth must be
+// deliberate.
 
 #include <filesystem>
 #include <fstream>
@@ -12,7 +13,7 @@ namespace varifocal::kernels::cuda {
 namespace {
 
 struct Cap {
-  const char* kernel;  // as it stands in the mangled name, template argument included where it matters
+  const char* kernel;  // as in the mangled name, including the template argument where it matters
   int registers_max;
   int shared_max;  // static bytes
 };
@@ -112,7 +113,7 @@ std::vector<Usage> ParseReport(const std::string& text) {
   return all;
 }
 
-// The cap of a mangled name: the longest that matches (NormKernel is no part of NormResidualKernel).
+// The limit of a mangled name: the longest match (NormKernel is not part of NormResidualKernel).
 const Cap* CapOf(const std::string& kernel) {
   for (const Cap& cap : kCaps) {
     const size_t at = kernel.find(cap.kernel);
@@ -140,7 +141,7 @@ std::string Judge(const Usage& usage) {
   return "";
 }
 
-// The judge must see what it is there for.
+// Negative control: the parser must detect each kind of violation.
 std::string CheckJudge() {
   const std::string text =
       "ptxas info    : Compiling entry function '_ZN1a9QkvKernelE' for 'sm_80'\n"

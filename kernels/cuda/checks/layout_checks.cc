@@ -1,5 +1,5 @@
-// Layout and fragment functions, exhaustively: every element has its own place, every place its element, every bank is
-// touched once, and the maps agree with the tables of the PTX manual, written down here a second time.
+// Layout and fragment functions, exhaustively: the maps are bijective, every bank is accessed once, and they agree with
+// the tables of the PTX manual, implemented here independently.
 
 #include <set>
 
@@ -123,7 +123,7 @@ std::string CheckFragmentsAgainstManual() {
   return "";
 }
 
-// What ldmatrix leaves when lanes address rows as LoadAsA, LoadAsB and LoadAsBTransposed say is the operand mma wants.
+// With the row addresses of LoadAsA, LoadAsB and LoadAsBTransposed, ldmatrix loads the operand layout of mma.
 std::string CheckLoads() {
   for (int lane = 0; lane < 32; ++lane) {
     for (int word = 0; word < 4; ++word) {
@@ -149,7 +149,7 @@ std::string CheckLoads() {
         }
       }
     }
-    // Two neighbouring C tiles are A's registers: what lets weights stay where the scores were.
+    // Two neighbouring C tiles are A's registers, so weights can stay in the registers of the scores.
     for (int word = 0; word < 4; ++word) {
       for (int half = 0; half < 2; ++half) {
         const FragmentIndex c = FragmentC(lane, word % 2 * 2 + half), a = FragmentA(lane, word, half);
@@ -171,7 +171,7 @@ std::string CheckSharedMemory() {
         return Of("shared memory exceeds 163 KB", dim);
       if (dim <= 128 && 2 * (prefill + 1024) > 228 * 1024) return Of("two prefill blocks do not fit an SM", dim);
     }
-    // The warps' results are written over the stages.
+    // The warps' results overwrite the stages.
     if (4 * kDecodeLanes * (dim + 2) * 4 > DecodeStages(dim) * StageBytes(dim))
       return Of("results exceed the ring", dim);
   }

@@ -1,5 +1,5 @@
 // Tiles, blocks and splits, against the definition: every lane in one tile, every visible key in one block and split,
-// nothing that depends on neighbours.
+// independent of neighbours.
 
 #include <algorithm>
 #include <map>
@@ -28,7 +28,7 @@ std::string CheckBlocksOf() {
   return "";
 }
 
-// What a mask says of a tile against its pairs, one by one.
+// The mask's classification of a tile against its pairs, one by one.
 template <typename Mask>
 std::string CheckMaskTile(uint64_t seed) {
   constexpr int kRows = 5, kCount = 8;
@@ -38,7 +38,7 @@ std::string CheckMaskTile(uint64_t seed) {
   MaskRange added;
   uint32_t row_groups = 0;
   for (int i = 0; i < kRows; ++i, position += static_cast<int>(Mix(seed, 10 + i) % 3)) {
-    // A few rows at the start may see nothing.
+    // A few rows at the start may have no visible key.
     const RowInterval seen =
         i < static_cast<int>(Mix(seed, 4) % 12) - 9 ? RowInterval{} : WindowInterval(position, span);
     rows.push_back({seen, position - window, 1u << Mix(seed, 20 + i) % 6});
@@ -82,8 +82,8 @@ std::string CheckMaskTiles() {
   return "";
 }
 
-// Every split of every row stands in exactly one item; rows share an item only where they have the same pages in every
-// page group and see the split to its end, and there as many do as fit.
+// Every split of every row is in exactly one item; rows share an item only where they have the same pages in every page
+// group and the split is visible to its end, and then as many as fit.
 std::string CheckSplits() {
   constexpr int kPages = 48, kSplitPages = kSplitKeys / kPageTokens;
   std::vector<RowInterval> mask;
@@ -154,7 +154,7 @@ std::string CheckSplits() {
   return PlanSplits(alike, whole, 1).items.size() == 2 ? "" : "rows that share everything are read more than once";
 }
 
-// Every lane of every sequence stands in exactly one tile; long ranges come first.
+// Every lane of every sequence is in exactly one tile; long ranges come first.
 std::string CheckTiles() {
   for (const int group : {1, 2, 3, 7, 16, 200}) {
     for (const int lanes : {64, 128}) {
@@ -198,7 +198,7 @@ std::string CheckSplitK() {
   return "";
 }
 
-// What admission counts is what a workspace takes, and a plan for many rows grows with them alone.
+// The planned bytes equal the allocated bytes of a workspace, and grow only with the number of rows.
 std::string CheckSizes() {
   const StepShape shape{.row_count_max = 2048,
                         .sequence_count_max = 16,

@@ -1,4 +1,4 @@
-// The checks of the CUDA backend on a bare machine: nvcc, CMake and a C++ compiler are all it takes.
+// The checks of the CUDA backend on a bare machine: needs only nvcc, CMake and a C++ compiler.
 //
 //   cmake -DVARIFOCAL_KERNELS_ONLY=ON -B build && cmake --build build && build/bin/cuda_selfcheck [NAME PART]
 //

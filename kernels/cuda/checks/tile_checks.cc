@@ -1,7 +1,7 @@
-// The emulator shown to be strict, and attention's tile loop on it against float64.
+// Strictness of the emulator, and attention's tile loop on it against float64.
 //
-// Small kernels with one mistake each must be found out: a missing barrier, a copy that is not waited for. The tile
-// loop then runs with every head dim and its error is held against what its roundings allow.
+// Small kernels with one error each must be detected: a missing barrier, a copy that is not waited for. The tile loop
+// then runs with every head dim, and its error is compared with the bound from its roundings.
 #define VF_EMULATE 1
 
 #include <cmath>
@@ -104,7 +104,7 @@ std::string CheckCopyMustBeWaitedFor() {
   return late == 32 && zeros == 32 ? "" : "a copy did not arrive";
 }
 
-// Rescaling is exactly nothing when the reference stays: what lets blocks be skipped without changing bits.
+// Rescaling is exact when the maximum is unchanged, so blocks can be skipped without changing bits.
 std::string CheckRescale() {
   for (const float c : {1e-38f, 1e-10f, 0.18f, 1.0f, 4000.0f, 5000.0f, 1e30f}) {
     for (const float m : {0.0f, 1.0f, -3.7f, 1234.5f, -2e5f}) {

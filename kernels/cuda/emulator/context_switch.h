@@ -1,4 +1,4 @@
-// Stacks to switch between without the system: six registers and a stack pointer on x86-64, ucontext elsewhere.
+// User-space context switch: six registers and a stack pointer on x86-64, ucontext elsewhere.
 //
 // Threads: a context is used by one host thread.
 #pragma once
@@ -29,7 +29,7 @@ struct FiberContext {
 #else
   ucontext_t context;
 #endif
-  // AddressSanitizer wants to know where the stack is that a switch goes to.
+  // AddressSanitizer must be told the bounds of the target stack.
   void* fake_stack = nullptr;
   const void* bottom = nullptr;
   size_t size = 0;
@@ -67,7 +67,7 @@ inline void SwitchContext(FiberContext& from, FiberContext& to) {
 #endif
 }
 
-// The first thing a fiber says: it was switched to from `host`.
+// Call first in a fiber: it was switched to from `host`.
 inline void EnterContext(FiberContext& host) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(nullptr, &host.bottom, &host.size);
@@ -84,7 +84,7 @@ inline void LeaveContext(FiberContext& from, FiberContext& to) {
   internal::Raw(from, to);
 }
 
-// Makes `context` begin at `entry` when it is switched to; `entry` never returns.
+// Makes `context` start at `entry` when it is switched to; `entry` never returns.
 void StartContext(FiberContext& context, void (*entry)());
 
 }  // namespace varifocal::kernels::cuda::emulator

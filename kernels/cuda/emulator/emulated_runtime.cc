@@ -52,7 +52,7 @@ class EmulatedRuntime final : public Runtime {
   int Allocate(void** memory, size_t bytes) override {
     if (const int code = machine_->Answer("Allocate"); code != 0) return code;
     if (machine_->used_bytes + bytes > machine_->total_bytes) return 2;
-    // Device memory starts on 256 bytes and holds anything: here, NaNs.
+    // Device memory is aligned to 256 bytes and uninitialised: filled with NaNs here.
     const size_t granted = (bytes + 255) / 256 * 256;
     *memory = std::aligned_alloc(256, granted);
     std::memset(*memory, 0xFF, granted);

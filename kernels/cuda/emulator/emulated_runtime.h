@@ -1,4 +1,4 @@
-// A device made of host memory: the emulator behind the backend's Runtime, and a test's hand on what it answers.
+// An emulated device in host memory behind the backend's Runtime, with injected faults for tests.
 #pragma once
 
 #include <map>
@@ -10,14 +10,16 @@
 
 namespace varifocal::kernels::cuda {
 
-// What the emulated machine is and which calls fail. Shared with the test, which may change it while the backend runs.
+// Properties of the emulated machine and its injected faults. Shared with the test, which may change it while the
+// backend runs.
 struct EmulatedMachine {
   int device_count = 1;
   int device_count_code = 0;
   int capability = 90;
   size_t total_bytes = size_t{8} << 30;
   bool pinned = true;
-  // Calls of this name ("Allocate", "CopyToDevice", "Kernel", ..) answer this code from the `after`-th on (0: the next).
+  // Calls of this name ("Allocate", "CopyToDevice", "Kernel", ..) return this code from the `after`-th on (0: the
+  // next).
   struct Failure {
     int code = 0;
     int after = 0;

@@ -30,7 +30,7 @@ struct Fiber {
   bool done = false;
 };
 
-// What a lane brings to a collective instruction; the last lane to come computes for all.
+// Input of a lane to a collective instruction; the last lane to arrive computes for all.
 struct Slot {
   const void* in[2];
   void* out;
@@ -42,7 +42,7 @@ struct Warp {
   int arrived = 0;
 };
 
-// One host thread's block in flight.
+// The block that a host thread is running.
 struct Block {
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Warp> warps;
@@ -60,7 +60,7 @@ thread_local Block block;
 uint64_t schedule_seed = 0;
 thread_local Counters counters;
 
-// Gives the host thread to another fiber; somebody puts this one into `ready` again.
+// Switches to another fiber; this one must be put into `ready` again by another.
 void Pause() {
   Fiber* self = block.running;
   SwitchContext(self->context, block.main);
@@ -84,7 +84,7 @@ uint64_t NextOrder() {
 Warp& MyWarp() { return block.warps[block.running->place.thread / kWarp]; }
 int MyLane() { return block.running->place.thread % kWarp; }
 
-// Waits for the warp; `compute` runs once, when all 32 lanes have come.
+// Waits for the warp; `compute` runs once, when all 32 lanes have arrived.
 template <typename Compute>
 void Collective(Slot slot, const Compute& compute) {
   Warp& warp = MyWarp();
@@ -131,7 +131,7 @@ void RunBlock() {
   for (Warp& warp : block.warps) warp.arrived = 0;
   size_t next = 0;
   while (block.finished < block.thread_count) {
-    VF_CHECK(next < block.ready.size(), "a block waits for ever: not every thread reaches its barrier");
+    VF_CHECK(next < block.ready.size(), "deadlock in a block: not every thread reaches its barrier");
     if (schedule_seed != 0) std::swap(block.ready[next], block.ready[next + NextOrder() % (block.ready.size() - next)]);
     block.running = block.ready[next++];
     if (next > 4096) {

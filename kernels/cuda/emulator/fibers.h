@@ -1,9 +1,9 @@
-// Runs a kernel's threads on the host: every thread of a block is a fiber, a warp's collective instructions happen when
-// its 32 lanes have arrived, copies land only when they are waited for.
+// Runs a kernel's threads on the host: every thread of a block is a fiber, a warp's collective instructions execute
+// when its 32 lanes have arrived, asynchronous copies complete only when they are waited for.
 //
-// It is no model of time. It is strict where a GPU is forgiving: shared memory starts as NaNs, a copy's target holds
-// NaNs until the copy is waited for, and threads run in an order that a seed shuffles, so that a missing barrier changes
-// results. A barrier that not every thread reaches ends the program with a sentence.
+// It does not model time. It is stricter than a GPU: shared memory is initialised with NaNs, a copy's target is NaN
+// until the copy is waited for, and threads run in an order shuffled by a seed, so that a missing barrier changes
+// results. A barrier that not every thread reaches aborts the program with a message.
 //
 // Threads: one block runs at a time in a host thread; several host threads may each run blocks.
 // Cost:    about 20 ns a switch; an mma about half a microsecond.
@@ -20,14 +20,14 @@ struct Launch {
   int shared_bytes = 0;
 };
 
-// Order in which threads that may run do run: 0 first come, otherwise shuffled by the seed.
+// Scheduling order of runnable threads: 0 is first in first out, otherwise shuffled by the seed.
 void SetScheduleSeed(uint64_t seed);
 
 // Runs kernel() once per thread of every block.
 void Run(const Launch& launch, const std::function<void()>& kernel);
 
-// Counted over the life of the process, for tests: mma instructions and blocks executed; 8x8 matrices that ldmatrix read,
-// and how many of their rows met another row of theirs in its four banks and had to wait.
+// Process-wide counters for tests: mma instructions and blocks executed; 8x8 matrices read by ldmatrix, and the number
+// of their rows with a bank conflict.
 struct Counters {
   int64_t multiplies = 0;
   int64_t blocks = 0;
@@ -36,7 +36,7 @@ struct Counters {
 };
 const Counters& GetCounters();
 
-// ---- what simt.h asks for, inside a running kernel ----
+// ---- Primitives of simt.h, inside a running kernel ----
 
 struct Place {
   int thread = 0;
