@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Everything a GPU machine can say about the CUDA backend, in one command of at most ten minutes: build, conformance on the
-# device, the same bits, compute-sanitizer where it is installed, the daemon where it was carried along, then our times beside
-# PyTorch's and Hugging Face's where Python has them. Needs nvcc, CMake and a C++ compiler; no network, no package.
+# Checks the CUDA backend on a GPU machine in at most ten minutes: build, conformance on the device, same bits,
+# compute-sanitizer if installed, the daemon if its binaries were copied, then timings compared with PyTorch and Hugging
+# Face if available in Python. Needs nvcc, CMake and a C++ compiler; no network, no package.
 #
 #   deploy/gpu_check.sh [--only=STEP,..] [--seconds=590] [--suite=quick] [--emulate]
 #
 #   --only     of: conformance, bits, sanitizers, daemon, times (the build always happens)
-#   --suite    what the daemon's three shipped models are asked (standard takes longer)
+#   --suite    the suite for the daemon's three shipped models (standard takes longer)
 #   --emulate  the whole script on the emulator with tiny shapes, the peers on the CPU: tests the script
 #
 # The daemon is taken from build/cuda-portable/bin, build/cuda/bin or VARIFOCAL_BIN. Prints the table last and saves
-# docs/gpu/DEVICE-DATE.json. Exit 0: all right; 1: something is wrong; 2: wrong usage; 3: built, and no device.
+# docs/gpu/DEVICE-DATE.json. Exit 0: success; 1: failure; 2: invalid usage; 3: built, but no device.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 only=conformance,bits,sanitizers,daemon,times seconds=590 suite=quick emulate=0
@@ -31,7 +31,7 @@ done
 wanted() { [[ ,$only, == *,$1,* ]]; }
 left() { echo $((seconds - SECONDS)); }
 notes=() failed=0
-# note WORDS..: for the screen now and for the report.
+# note WORDS..: prints a line and adds it to the report.
 note() { echo "-- $*"; notes+=("--note=$*"); }
 # step NAME LIMIT COMMAND..: runs it for at most LIMIT seconds; its last line goes into the report.
 step() {
@@ -57,7 +57,7 @@ device=cuda:0 table=device out=docs/gpu tiny=()
 if [ $emulate -eq 1 ]; then
   device=cpu table=emulated out=$build tiny=(--tiny)
 else
-  # No cell has this name: gpu_bench exits with 3 and says why when there is no device.
+  # No cell has this name: gpu_bench exits with 3 and prints the reason when there is no device.
   reason=$($build/bin/gpu_bench --cell=none 2>&1 >/dev/null) || { echo "no device, so nothing was run on one: ${reason#error: }"; exit 3; }
   if command -v nvidia-smi >/dev/null; then
     nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.draw,memory.free --format=csv,noheader
@@ -65,13 +65,13 @@ else
 fi
 
 if wanted conformance; then step conformance 120 $build/bin/cuda_selfcheck ${table/device/device_conformance}; fi
-# With our own products in place of the library's; the library's were among the cases before.
+# With the backend's own products instead of the library's, which the cases before covered.
 if wanted bits && [ $emulate -eq 0 ]; then step same-bits-own-products 60 env VARIFOCAL_CUBLASLT=off $build/bin/cuda_selfcheck device_same_bits; fi
 
 if wanted sanitizers; then
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
   if [ -n "$sanitizer" ] && [ $emulate -eq 0 ]; then
-    # Small shapes that pass through every kernel. Our own products: the library's are not ours to check.
+    # Small shapes that cover every kernel, with the backend's own products only.
     for tool in memcheck racecheck synccheck; do
       step "$tool" 40 env VARIFOCAL_CUBLASLT=off "$sanitizer" --tool $tool --error-exitcode 1 --print-limit 5 $build/bin/cuda_selfcheck device_small
     done

@@ -116,7 +116,7 @@ std::vector<Case> Cases() {
   };
 }
 
-// As a verb does: opens the file, then reads everything a report needs.
+// Like a verb: opens the file, then reads everything a report needs.
 absl::Status ReadEverything(const std::string& path) {
   auto reader = db::Reader::Open(path);
   if (!reader.ok()) return reader.status();

@@ -1,7 +1,7 @@
 // A job whose daemon is killed with SIGKILL at random times ends with the same content, bit for bit, as an uninterrupted
 // one. Method: the real daemon with two shipped checkpoints runs a small job (generated answers and log-likelihoods) once
-// uninterrupted; then once more, killed at random times from start-up to the last sample, restarted each time with other
-// threads, chunk sizes, prefix cache and bounds; v_content of both databases must be equal.
+// uninterrupted; then once more, killed at random times from start-up to the last sample, restarted each time with
+// other thread counts, chunk sizes, prefix cache settings and bounds; v_content of both databases must be equal.
 //
 // VARIFOCAL_JOB_KILLS sets the number of kills (3 unless set; 20 in the slow run). The control: a job with another seed
 // differs.

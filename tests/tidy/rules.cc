@@ -320,16 +320,12 @@ Complaints CheckLineLength(const SourceFile& file) {
 }
 
 Complaints CheckWording(const SourceFile& file) {
-  static const std::vector<std::string> kPrefixes = {
-      "base/",          "bench/",        "eval_tasks/", "kernels/cpu/", "kernels/reference/", "kernels/conformance/",
-      "server/engine/", "server/model/", "tests/",      "tokenizer/"};
   static const std::regex wording(
-      R"(\b(somebody|nobody|whoever|under way|anew|for good|(goes|gone|go) on|be had|by decree)\b)",
+      R"(\b(somebody|nobody|anybody|whoever|under way|anew|for good|for ever|(goes|gone|go|going) on|be had|by decree|)"
+      R"(side by side|in hand|at hand|made[- ]up)\b)",
       std::regex::optimize);
   Complaints complaints;
-  const bool is_checked = std::any_of(kPrefixes.begin(), kPrefixes.end(),
-                                      [&](const std::string& prefix) { return StartsWith(file.path, prefix); });
-  if (!IsCpp(file.path) || !is_checked || StartsWith(file.path, "tests/tidy/")) return complaints;
+  if (!IsCpp(file.path) || StartsWith(file.path, "tests/tidy/")) return complaints;
   int number = 0;
   for (const std::string& line : Lines(file.text)) {
     ++number;
