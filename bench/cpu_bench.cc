@@ -6,7 +6,7 @@
 //             [--lengths=2048,8192,16384,32768] [--cpu-isa=NAME] [--model=DIRECTORY].. [--out=PREFIX]
 //
 // With --python, PyTorch and transformers (recipes/bench_peers.py) are timed alternately with ours, A B A B, medians;
-// with --llama-cpp, its llama-bench too. Every case of ours is first checked against float64, a peer's log-probability,
+// with --llama-cpp, its llama-bench too. Every own case is first checked against float64, a peer's log-probability,
 // or another computation of the same result. Cases longer than kCaseSeconds have fewer rounds. --out merges the results
 // into PREFIX.json and writes PREFIX.md and PREFIX.svg from it, after every section.
 #include <algorithm>

@@ -64,7 +64,7 @@ TEST_F(DaemonTargetTest, TlsWithAToken) {
   EXPECT_EQ(load.code, ExitCode::kFailed);
   EXPECT_THAT(load.err, HasSubstr("the token's role does not allow this call"));
   EXPECT_THAT(Varifocal({"models", address, Flag("tls-ca", "pem"), Flag("token-file", "wrong")}).err,
-              HasSubstr("no token that this daemon knows"));
+              HasSubstr("no valid token"));
   EXPECT_THAT(Varifocal({"models", address, Flag("tls-ca", "pem"), Flag("token-file", "empty")}).err,
               HasSubstr("its first line must be the token"));
   EXPECT_EQ(Varifocal({"models", address}).code, ExitCode::kFailed) << "without TLS";

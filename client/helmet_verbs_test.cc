@@ -104,7 +104,7 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreScoredAndExported) {
       "output/other/kilt_nq_v1_nq_k3_in600_size100_shots2_sampFalsemax20min0t0.0p1.0_chatFalse_42.json");
   const Json score = ReadJson(file + ".score");
   EXPECT_EQ(score["substring_exact_match"], 50.0) << "Rome of Rome and Oslo";
-  EXPECT_EQ(score["exact_match"], 50.0) << "of what stands after Answer: on its line";
+  EXPECT_EQ(score["exact_match"], 50.0) << "of the text after Answer: on its line";
   const Json result = ReadJson(file);
   EXPECT_EQ(result["averaged_metrics"], score);
   EXPECT_EQ(result["data"][0]["output"], "Answer: Rome\nWhich");
@@ -133,7 +133,7 @@ TEST_F(HelmetVerbsTest, InputTextIsMadeAgainOrRefused) {
   const std::string text = ReadJson(file)["data"][1]["input_text"];
   EXPECT_THAT(text, HasSubstr(" <skip> "));
   const std::string end = "The city is Oslo.\n\nWhich city?\nAnswer:";
-  EXPECT_EQ(text.substr(text.size() - end.size()), end) << "a short prompt stands there twice";
+  EXPECT_EQ(text.substr(text.size() - end.size()), end) << "a short prompt is contained twice";
 
   // Rows that differ from the job's.
   Write(directory_.File("rows/kilt_nq.600.jsonl"), "{}\n");

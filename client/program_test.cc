@@ -169,7 +169,7 @@ TEST(ProgramTest, TokenizeAndDetokenizeAreInverse) {
   WriteFile(directory.File("ids"), object->at("token_ids").dump());
   const Ran detokenized =
       Varifocal({"detokenize", std::string("--model=") + kTokenizer, "--token-ids-file=" + directory.File("ids")});
-  EXPECT_EQ(detokenized.out, text) << "byte for byte, without a newline of ours";
+  EXPECT_EQ(detokenized.out, text) << "byte for byte, without an added newline";
   const Ran as_json = Varifocal({"detokenize", std::string("--model=") + kTokenizer,
                                  "--token-ids-file=" + directory.File("ids"), "--format=json"});
   EXPECT_EQ(ParseJson(as_json.out)->at("text"), text);

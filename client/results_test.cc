@@ -181,8 +181,8 @@ TEST_F(ResultsTest, CompareRefusesWhatIsNotThere) {
             ExitCode::kFailed);
 }
 
-// Two jobs of the same questions: baseline's are all wrong, the other's first 24 (of 40) right; 8 were not asked of it,
-// and 4 in other words.
+// Two jobs of the same questions: baseline's are all wrong, the other's first 24 (of 40) right; 8 are missing from it,
+// and 4 have another prompt.
 TEST_F(ResultsTest, CompareTakesVariantsOfTwoJobs) {
   const std::string path = directory_.File("a.db");
   {

@@ -187,7 +187,7 @@ TEST_F(PairingTest, ASampleWithoutAPromptIsAFailedPair) {
   EXPECT_EQ(report->comparisons[0].candidate_mean, 4.0 / 8);  // wrong at 0, 1 (failed), 3 and 7
   EXPECT_TRUE(report->is_incomplete);
   EXPECT_EQ(Pairs(a, Add(Job("other", 8), kOtherData, too_long)).cells[0].paired_count, 6)
-      << "without a prompt only the specification says what it would have been";
+      << "without a prompt only the specification identifies it";
 }
 
 TEST_F(PairingTest, MetricsMustMeanTheSame) {

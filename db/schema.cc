@@ -55,7 +55,7 @@ absl::Status RefuseNewer(const sqlite::Database& database, const Versions& found
   if (found.compatible_version <= kSchemaVersion) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(database.path(), ": the database has schema version ",
                                                     found.version, ", usable from version ", found.compatible_version,
-                                                    " on, and this program knows version ", kSchemaVersion));
+                                                    " on, and this program supports version ", kSchemaVersion));
 }
 
 }  // namespace

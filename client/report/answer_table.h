@@ -20,7 +20,7 @@ class AnswerTable {
   absl::Status Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels);
 
   // Failed, empty (nothing but white space), cut (ended by the limit on new tokens) and extrapolated answers.
-  // Zeros for a cell without answers. An empty task stands for all tasks of that length.
+  // Zeros for a cell without answers. An empty task means all tasks of that length.
   db::AnswerCounts Of(const std::string& variant, const std::string& task, int64_t context_length) const;
   bool IsExtrapolated(const std::string& variant, const std::string& task, int64_t context_length) const;
   bool IsExtrapolated(const std::string& variant) const;  // at any length

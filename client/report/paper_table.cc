@@ -28,7 +28,7 @@ std::string Math(double value, int decimals) {
 
 std::string Bounds(const std::string& low, const std::string& high) { return absl::StrCat("[", low, ", ", high, "]"); }
 
-// What a superscript says, in the order of the caption.
+// Meaning of the superscripts, in the order of the caption.
 struct Mark {
   const char* latex;
   const char* meaning;

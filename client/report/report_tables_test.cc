@@ -118,7 +118,7 @@ TEST_F(ReportTest, WithoutLearnedGroupsThereIsNoTableOfThem) {
   EXPECT_EQ(ParseJson(Render(ReportFormat::kJson)).value()[0]["candidate_pairs_visible"], nullptr);
 }
 
-// One variant: eight questions in two contexts, of which IsRight says how many are right.
+// One variant: eight questions in two contexts; IsRight determines which are right.
 TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   Made made;
   made.question_count = made.answered_of_last_length = 8;

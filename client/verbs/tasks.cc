@@ -1,4 +1,4 @@
-// varifocal tasks: the kinds of tasks and what each lets one choose.
+// varifocal tasks: the task kinds and their parameters.
 #include <ostream>
 
 #include "absl/strings/str_cat.h"

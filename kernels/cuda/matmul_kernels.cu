@@ -4,7 +4,7 @@
 // depend on neither M nor the tile's shape. The prefill tile is 128 x 128, the decode tile 16 or 64 rows by 64 outputs
 // with K split by the weight's shape (schedule.h); partial products are added in order by the kernels that read them.
 //
-// Shapes:  operands are staged 64 columns of K at a time, rows of 128 bytes swizzled as page_layout.h says.
+// Shapes:  operands are staged 64 columns of K at a time, rows of 128 bytes swizzled as in page_layout.h.
 
 #include "kernels/cuda/fragments.h"
 #include "kernels/cuda/launch.h"

@@ -65,7 +65,7 @@ VF_HD constexpr BlockChunk BlockChunkOf(int dim, int half, int index) {
   return {(panel.first * kPageTokenCount + half * kBlockKeys * panel.width) * 2 + inside, inside / (panel.width * 2)};
 }
 
-// A block is copied by 128 threads in steps of 128 chunks, each of which lies inside one panel: chunk t of a step comes
+// A block is copied by 128 threads in steps of 128 chunks, each inside one panel: chunk t of a step comes
 // from page_offset + 16 t and belongs to row + 16 t / (2 width).
 inline constexpr int kCopyThreads = 128;
 struct BlockStep {

@@ -1,9 +1,9 @@
-// What is cut where: query tiles, key blocks, decode splits, K splits. None of it looks at the batch around a row.
+// Partitioning into query tiles, key blocks, decode splits and K splits, independent of the batch around a row.
 //
 // A query lane is (row, query head of one KV head's group): lane = row * G + g. Lanes are packed into tiles, so that
 // grouped heads and short suffixes share a pass over their keys. Key blocks of 64 and decode splits of 1,024 start at
-// multiples of their size in absolute positions. A block that a lane does not see leaves its sums as they are, bit by
-// bit, so a lane's result does not depend on which tile it fell into, nor on who shares its decode item.
+// multiples of their size in absolute positions. A block that is masked for a lane leaves its sums unchanged, bit for
+// bit, so a lane's result depends neither on its tile nor on the other rows of its decode item.
 #pragma once
 
 #include "kernels/cuda/page_layout.h"

@@ -11,7 +11,7 @@
 
 namespace varifocal {
 
-// This process on this machine, computing as `provenance` says.
+// This process on this machine, with the backend described by `provenance`.
 db::ExecutionRecord ToExecutionRecord(const ModelProvenance& provenance, const std::string& command_line);
 
 db::VariantRecord ToVariantRecord(const Variant& variant, const HostedModel& model);

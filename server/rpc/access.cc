@@ -101,7 +101,7 @@ absl::Status Tokens::Authorize(absl::string_view method, absl::string_view autho
   if (least == Role::kAnyone) return absl::OkStatus();
   const Holder* const holder = Find(authorization);
   if (holder == nullptr) {
-    return absl::UnauthenticatedError("the call has no token that this daemon knows; name its file with --token-file");
+    return absl::UnauthenticatedError("the call has no valid token; name its file with --token-file");
   }
   if (holder->role >= least) return absl::OkStatus();
   return absl::PermissionDeniedError("the token's role does not allow this call");

@@ -78,7 +78,7 @@ std::vector<Case> Cases() {
          Sql(path, "UPDATE schema_version SET version = 8, compatible_version = 7");
        },
        Code::kFailedPrecondition, Code::kFailedPrecondition,
-       "schema version 8, usable from version 7 on, and this program knows version 6"},
+       "schema version 8, usable from version 7 on, and this program supports version 6"},
       {"newer but compatible",
        [](const std::string& path) {
          MakeDatabase(path);

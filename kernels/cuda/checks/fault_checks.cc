@@ -86,7 +86,7 @@ std::string CheckMemory() {
     auto kept = MakeWeight(**backend, data, 64, 64, WeightUse::kPlain);
     const MemoryInfo info = (*backend)->memory();
     if (info.total_bytes != machine->total_bytes || info.free_bytes != machine->total_bytes - machine->used_bytes) {
-      return "memory() is not what the device says";
+      return "memory() differs from the device's values";
     }
     const std::vector<float> large(1024 * 1024, 1.0f);
     const HostMatrix matrix = MatrixOf(large, 1024, 1024);
@@ -133,14 +133,14 @@ std::string CheckAccounting() {
   auto workspace = (*backend)->CreateWorkspace(shape);
   const size_t taken = machine->used_bytes - before;
   if (taken != (*backend)->WorkspaceBytes(shape) || taken != (*workspace)->bytes()) {
-    return "a workspace takes " + std::to_string(taken) + " bytes and says " + std::to_string((*workspace)->bytes());
+    return "a workspace takes " + std::to_string(taken) + " bytes and reports " + std::to_string((*workspace)->bytes());
   }
   const KvShape kv{.layer_count = 3, .kv_head_count = 2, .head_dim = 80, .annotation_bytes = 8 + 37};
   before = machine->used_bytes;
   auto pool = (*backend)->CreateKvPool(kv, 7);
   const size_t pages = machine->used_bytes - before;
   if (pages != (*backend)->KvBytesPerPageAndLayer(kv) * 21 || pages != (*pool)->bytes()) {
-    return "21 pages take " + std::to_string(pages) + " bytes and say " + std::to_string((*pool)->bytes());
+    return "21 pages take " + std::to_string(pages) + " bytes and report " + std::to_string((*pool)->bytes());
   }
   return "";
 }

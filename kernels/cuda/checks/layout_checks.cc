@@ -21,12 +21,12 @@ std::string CheckPermutation() {
       for (int column = 0; column < dim; ++column) {
         const int offset = ElementOffset(dim, token, column);
         if (offset < 0 || offset % 2 != 0 || offset >= TileBytes(dim, kPageTokenCount)) {
-          return Of("an element lies outside its tile", dim);
+          return Of("an element is outside its tile", dim);
         }
         offsets.insert(offset);
         const Panel panel = PanelOf(dim, column);
         if (column < panel.first || column >= panel.first + panel.width || panel.first % 16 != 0) {
-          return Of("a column lies outside its panel", dim);
+          return Of("a column is outside its panel", dim);
         }
       }
     }
@@ -136,16 +136,16 @@ std::string CheckLoads() {
         };
         const FragmentIndex a = FragmentA(lane, word, half), b = FragmentB(lane, word % 2, half);
         const FragmentIndex as_a = loaded(LoadAsA, false);
-        if (as_a.row != a.row || as_a.column != a.column) return "LoadAsA gives another element than A wants";
+        if (as_a.row != a.row || as_a.column != a.column) return "LoadAsA loads another element than A requires";
         // Source [n, k]: two B operands, the second eight rows further.
         const FragmentIndex as_b = loaded(LoadAsB, false);
         if (as_b.row != b.column + word / 2 * 8 || as_b.column != b.row) {
-          return "LoadAsB gives another element than B wants";
+          return "LoadAsB loads another element than B requires";
         }
         // Source [k, n]: two B operands, the second eight columns further.
         const FragmentIndex as_t = loaded(LoadAsBTransposed, true);
         if (as_t.row != b.row || as_t.column != b.column + word / 2 * 8) {
-          return "LoadAsBTransposed gives another element than B wants";
+          return "LoadAsBTransposed loads another element than B requires";
         }
       }
     }

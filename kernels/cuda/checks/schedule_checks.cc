@@ -177,7 +177,7 @@ std::string CheckTiles() {
       for (const int r : rows) total += static_cast<size_t>(r) * group;
       if (seen.size() != total) return "lanes are missing or double";
       for (const auto& [lane, count] : seen) {
-        if (count != 1) return "a lane stands in two tiles";
+        if (count != 1) return "a lane is in two tiles";
       }
     }
   }

@@ -29,7 +29,7 @@ struct FiberContext {
 #else
   ucontext_t context;
 #endif
-  // AddressSanitizer must be told the bounds of the target stack.
+  // AddressSanitizer needs the bounds of the target stack.
   void* fake_stack = nullptr;
   const void* bottom = nullptr;
   size_t size = 0;
