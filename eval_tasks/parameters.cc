@@ -124,6 +124,13 @@ std::vector<std::string> GetTextList(const Parameters& parameters, absl::string_
   return *std::move(list);
 }
 
+absl::Status CheckRecordedSha256(const Parameters& parameters, absl::string_view path, absl::string_view sha256) {
+  const std::string& recorded = GetText(parameters, "sha256");
+  if (recorded.empty() || recorded == sha256) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": the SHA-256 of the data is ", sha256, ", not ", recorded, " as recorded in the job"));
+}
+
 std::string FormatNumber(double value) {
   char buffer[32];
   const std::to_chars_result result = std::to_chars(buffer, buffer + sizeof(buffer), value);

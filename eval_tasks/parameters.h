@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -26,6 +27,9 @@ std::optional<double> FindNumber(const Parameters& parameters, absl::string_view
 int GetInteger(const Parameters& parameters, absl::string_view name);              // required
 const std::string& GetText(const Parameters& parameters, absl::string_view name);  // "" when absent
 std::vector<std::string> GetTextList(const Parameters& parameters, absl::string_view name);
+
+// FAILED_PRECONDITION when the parameter "sha256", which a submitted job has, differs from `sha256` of the data at `path`.
+absl::Status CheckRecordedSha256(const Parameters& parameters, absl::string_view path, absl::string_view sha256);
 
 // The shortest decimal that reads back as `value`, e.g. "0.7"; integers without a point.
 std::string FormatNumber(double value);

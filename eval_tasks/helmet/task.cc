@@ -217,11 +217,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeHelmetTask(const TaskSpec& spec) {
   const std::string& path = GetText(spec.parameters, "path");
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kDataFile));
   const std::string digest = Sha256Hex(bytes);
-  const std::string& expected = GetText(spec.parameters, "sha256");
-  if (!expected.empty() && expected != digest) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": the SHA-256 of the file is not ", expected, " as recorded in the job"));
-  }
+  RETURN_IF_ERROR(CheckRecordedSha256(spec.parameters, path, digest));
   absl::StatusOr<helmet::TaskIndex> index = helmet::ParseTaskIndex(bytes);
   if (!index.ok()) return Annotate(index.status(), path);
   const std::string prompt =

@@ -283,11 +283,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec) {
 absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec, absl::string_view path,
                                                     absl::string_view bytes) {
   const std::string digest = Sha256Hex(bytes);
-  const std::string& expected = GetText(spec.parameters, "sha256");
-  if (!expected.empty() && expected != digest) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": the SHA-256 of the file is not ", expected, " as recorded in the job"));
-  }
+  RETURN_IF_ERROR(CheckRecordedSha256(spec.parameters, path, digest));
   ASSIGN_OR_RETURN(std::vector<JsonlRow> rows, ParseJsonlRows(spec.parameters, path, bytes));
   return std::make_unique<JsonlTask>(spec, std::move(rows), digest);
 }

@@ -406,11 +406,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeShortTask(const TaskSpec& spec) {
     ASSIGN_OR_RETURN(pool_file, ReadShortFile(shots_path, kind.labels_field));
   }
   const std::string digest = has_pool ? Sha256Hex(file.sha256 + pool_file.sha256) : file.sha256;
-  const std::string& expected = GetText(spec.parameters, "sha256");
-  if (!expected.empty() && expected != digest) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": the SHA-256 of the data is not ", expected, " as recorded in the job"));
-  }
+  RETURN_IF_ERROR(CheckRecordedSha256(spec.parameters, path, digest));
   ASSIGN_OR_RETURN(std::vector<ShortRow> rows, ReadRows(path, file.objects, kind.read));
   if (shots > 0) {
     const std::string& pool_path = has_pool ? shots_path : path;
