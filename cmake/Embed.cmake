@@ -8,10 +8,10 @@ foreach(f ${FILES})
   math(EXPR size "${n} / 2")
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
   get_filename_component(name ${f} NAME)
-  string(APPEND body "const unsigned char kFile${i}[] = {${bytes}0};\n")
-  string(APPEND rows "    {\"${name}\", reinterpret_cast<const char*>(kFile${i}), ${size}},\n")
+  string(APPEND body "const unsigned char kFile${i}_${NAME}[] = {${bytes}0};\n")
+  string(APPEND rows "    {\"${name}\", reinterpret_cast<const char*>(kFile${i}_${NAME}), ${size}},\n")
   math(EXPR i "${i} + 1")
 endforeach()
 file(WRITE ${OUT} "#include \"base/embedded.h\"\n\nnamespace varifocal {\nnamespace {\n${body}"
-  "const EmbeddedFile kFiles[] = {\n${rows}};\n}  // namespace\n"
-  "EmbeddedFiles Embedded_${NAME}() { return {kFiles, ${i}}; }\n}  // namespace varifocal\n")
+  "const EmbeddedFile kFiles_${NAME}[] = {\n${rows}};\n}  // namespace\n"
+  "EmbeddedFiles Embedded_${NAME}() { return {kFiles_${NAME}, ${i}}; }\n}  // namespace varifocal\n")

@@ -6,7 +6,8 @@
 #     TESTS bpe_test.cc                      # one gtest program tokenizer_test, every case a ctest
 #     TEST_DEPS ...                          # link targets of the tests alone
 #     TEST_LABELS slow                       # optional ctest labels for the whole test program
-#     BENCHES bpe_bench.cc)                  # one Google Benchmark program each
+#     BENCHES bpe_bench.cc                   # one Google Benchmark program each
+#     SEPARATE bpe.cc)                       # not part of a unity build: names of its unnamed namespace are used elsewhere too
 #
 # Tests run in the source root, so testdata paths are relative to the repository.
 function(varifocal_options target)
@@ -32,7 +33,8 @@ function(varifocal_test_options target)
 endfunction()
 
 function(varifocal_room)
-  cmake_parse_arguments(R "" "NAME" "SOURCES;DEPS;TESTS;TEST_DEPS;TEST_LABELS;BENCHES" ${ARGN})
+  cmake_parse_arguments(R "" "NAME" "SOURCES;DEPS;TESTS;TEST_DEPS;TEST_LABELS;BENCHES;SEPARATE" ${ARGN})
+  set_source_files_properties(${R_SEPARATE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(R_SOURCES)
     add_library(varifocal_${R_NAME} STATIC ${R_SOURCES})
     varifocal_options(varifocal_${R_NAME})

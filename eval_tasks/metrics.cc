@@ -16,7 +16,7 @@ Metric Helmet(std::string name, std::string summary, bool is_binary, Score score
   return {"helmet/" + name, std::move(summary), false, is_binary, 0, score, false, true};
 }
 
-const std::vector<Metric>& Table() {
+const std::vector<Metric>& MetricTable() {
   static const std::vector<Metric> table = {
       {"exact_match", "the normalised answer equals a gold answer", false, true, 0, &ScoreExactMatch},
       {"substring_exact_match", "the normalised answer contains a normalised gold answer", false, true, 0,
@@ -76,10 +76,10 @@ const std::vector<Metric>& Table() {
 
 }  // namespace
 
-absl::Span<const Metric> Metrics() { return Table(); }
+absl::Span<const Metric> Metrics() { return MetricTable(); }
 
 const Metric* FindMetric(absl::string_view name) {
-  for (const Metric& metric : Table()) {
+  for (const Metric& metric : MetricTable()) {
     if (metric.name == name) return &metric;
   }
   return nullptr;

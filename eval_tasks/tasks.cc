@@ -84,7 +84,7 @@ std::vector<std::string> RowMetrics(const Parameters& parameters) {
 // The importer writes the measures that fit; without any, what upstream reports most often.
 std::vector<std::string> HelmetMetrics(const Parameters&) { return {"helmet/default/substring_exact_match"}; }
 
-const std::vector<TaskKind>& Table() {
+const std::vector<TaskKind>& KindTable() {
   static const std::vector<TaskKind> table = {
       {"recall_kv",
        "find a key in a JSON object and copy its value",
@@ -224,10 +224,10 @@ const std::vector<TaskKind>& Table() {
 
 }  // namespace
 
-absl::Span<const TaskKind> TaskKinds() { return Table(); }
+absl::Span<const TaskKind> TaskKinds() { return KindTable(); }
 
 const TaskKind* FindTaskKind(absl::string_view name) {
-  for (const TaskKind& kind : Table()) {
+  for (const TaskKind& kind : KindTable()) {
     if (kind.name == name) return &kind;
   }
   return nullptr;

@@ -14,8 +14,6 @@
 namespace varifocal::report {
 namespace {
 
-constexpr char kNothing[] = "\u2014";
-
 // What every kind of row shows of its inference.
 struct InferenceCells {
   std::string difference, low, high, p, p_sign_flip, p_adjusted, outcome, detectable, clusters;
@@ -27,7 +25,7 @@ InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int
   cells.difference = Signed(row.difference * scale, decimals);
   cells.clusters = CountLabel(row.cluster_count);
   cells.outcome = OutcomeLabel(row);
-  cells.low = cells.high = cells.p = cells.p_sign_flip = cells.p_adjusted = cells.detectable = kNothing;
+  cells.low = cells.high = cells.p = cells.p_sign_flip = cells.p_adjusted = cells.detectable = kNoValue;
   if (!row.can_infer) return cells;
   cells.low = Signed(row.low * scale, decimals);
   cells.high = Signed(row.high * scale, decimals);
@@ -111,8 +109,6 @@ std::vector<Json> AllRows(const ReportData& data) {
   return rows;
 }
 
-std::string Confidence(const ReportData& data) { return absl::StrCat(std::lround(data.confidence * 100), " %"); }
-
 std::string MeanCell(const std::string& mean, const std::string& range, const std::string& note) {
   return absl::StrCat("<td class=\"n\">", mean, range.empty() ? "" : absl::StrCat("<small>", range, "</small>"),
                       note.empty() ? "" : absl::StrCat("<small class=\"flag\">", note, "</small>"), "</td>");
@@ -136,7 +132,7 @@ std::string InferenceHtml(const InferenceCells& cells) {
 }
 
 std::string InferenceHeads(const ReportData& data, const char* difference) {
-  return absl::StrCat("<th class=\"n\">", difference, "<small>", Confidence(data),
+  return absl::StrCat("<th class=\"n\">", difference, "<small>", ConfidenceLabel(data.confidence),
                       " interval</small></th><th class=\"n\">p<small>sign flips</small></th>"
                       "<th class=\"n\">p adjusted</th><th class=\"n\">Outcome<small>detectable</small></th>");
 }
@@ -197,10 +193,10 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
       "<div class=\"wide\"><table class=\"data cells\"><thead><tr><th>Task, metric</th><th>Length</th>"
       "<th class=\"n\">Planned<small>done, failed</small></th><th class=\"n\">Clusters</th>"
       "<th class=\"n\">",
-      EscapeHtml(data.baseline), "<small>", Confidence(data),
+      EscapeHtml(data.baseline), "<small>", ConfidenceLabel(data.confidence),
       " interval</small></th>"
       "<th class=\"n\">Candidate<small>",
-      Confidence(data), " interval</small></th>", InferenceHeads(data, "Difference"),
+      ConfidenceLabel(data.confidence), " interval</small></th>", InferenceHeads(data, "Difference"),
       "<th class=\"n\">Gains<small>losses</small></th></tr></thead><tbody>\n");
   bool has_rows = false;
   std::string task_before, candidate_before;
@@ -294,7 +290,7 @@ std::string ComparisonTableJson(const ReportData& data) {
 }
 
 std::string ComparisonTableMarkdown(const ReportData& data) {
-  const std::string tail = absl::StrCat(" | ", Confidence(data),
+  const std::string tail = absl::StrCat(" | ", ConfidenceLabel(data.confidence),
                                         " interval | p | p adjusted | Sign flips | Outcome | Detectable | Notes |\n");
   const auto inferred = [](const InferenceCells& cells) {
     const char* bold = cells.is_decided ? "**" : "";
@@ -363,7 +359,7 @@ std::string ComparisonTableLatex(const ReportData& data) {
       EscapeLatex(data.baseline),
       " & Candidate & $\\Delta$ & interval & $p$ & $p$ adjusted & outcome \\\\\n\\midrule\n");
   const auto inferred = [](const InferenceCells& cells) {
-    const auto p = [](const std::string& value) { return value == kNothing ? "---" : absl::StrCat("$", value, "$"); };
+    const auto p = [](const std::string& value) { return value == kNoValue ? "---" : absl::StrCat("$", value, "$"); };
     const std::string difference = EscapeLatex(cells.difference);
     return absl::StrCat(cells.is_decided ? absl::StrCat("\\textbf{", difference, "}") : difference, " & ",
                         EscapeLatex(cells.low), " to ", EscapeLatex(cells.high), " & ", p(cells.p), " & ",
@@ -395,7 +391,7 @@ std::string ComparisonTableLatex(const ReportData& data) {
   });
   if (!contrasts.empty()) absl::StrAppend(&out, "\\midrule\n", contrasts);
   return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Candidate minus ", EscapeLatex(data.baseline),
-                      ", with ", EscapeLatex(Confidence(data)),
+                      ", with ", EscapeLatex(ConfidenceLabel(data.confidence)),
                       " intervals over clusters of questions that share a context. ", EscapeLatex(TestingNote(data)),
                       EscapeLatex(SourceNote(data)), "}\n\\end{table}\n");
 }

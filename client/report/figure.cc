@@ -66,8 +66,6 @@ stats::Interval RangeOf(const Figure& figure) {
   return range;
 }
 
-std::string ConfidenceLabel(const ReportData& data) { return absl::StrCat(std::lround(data.confidence * 100), " %"); }
-
 std::string Tip(const std::string& label, double x, const std::string& value, const std::string& low,
                 const std::string& high, const Point& point) {
   return absl::StrCat(label, " at ", LengthLabel(static_cast<int64_t>(x)), ": ", value, " (", low, " to ", high, ")",
@@ -118,7 +116,7 @@ Figure SuiteDifferenceFigure(const ReportData& data) {
   }
   FitY(figure, 10);
   figure.caption = absl::StrCat(
-      "Each task counts equally, by its primary metric. Bars are ", ConfidenceLabel(data),
+      "Each task counts equally, by its primary metric. Bars are ", ConfidenceLabel(data.confidence),
       " intervals over clusters of questions that share a context; a filled point's interval leaves out zero.");
   return figure;
 }

@@ -16,7 +16,6 @@ namespace varifocal::report {
 namespace {
 
 constexpr char kKey[] = "focus_attention";
-constexpr char kNothing[] = "\u2014";
 
 // Run-time settings in a variant's name, and the keys that they replace.
 constexpr std::pair<const char*, const char*> kRunTimeSettings[] = {{"focus-top-k=", "top_k"},
@@ -35,12 +34,12 @@ Json AsItRan(Json setting, const std::string& variant) {
 
 std::string Number(const Json& setting, const char* key) {
   const auto found = setting.find(key);
-  return found != setting.end() && found->is_number() ? found->dump() : kNothing;
+  return found != setting.end() && found->is_number() ? found->dump() : kNoValue;
 }
 
 std::string Text(const Json& setting, const char* key) {
   const auto found = setting.find(key);
-  return found != setting.end() && found->is_string() ? found->get<std::string>() : kNothing;
+  return found != setting.end() && found->is_string() ? found->get<std::string>() : kNoValue;
 }
 
 // "3 of 8", with what the groups were trained with where it ran with another number.
@@ -50,7 +49,7 @@ std::string RunAndTrained(const Json& run, const Json& trained, const char* key,
 }
 
 std::string Percent(const std::optional<double>& share) {
-  return share.has_value() ? absl::StrCat(Unsigned(*share * 100, 1), " %") : kNothing;
+  return share.has_value() ? absl::StrCat(Unsigned(*share * 100, 1), " %") : kNoValue;
 }
 
 }  // namespace
@@ -128,16 +127,16 @@ std::vector<std::vector<std::string>> GroupTable::Rows(const std::vector<std::st
         RunAndTrained(run, trained, "window", ""),
         Text(run, "bias"),
         Text(run, "regime"),
-        length.is_number_integer() ? LengthLabel(length.get<int64_t>()) : kNothing};
+        length.is_number_integer() ? LengthLabel(length.get<int64_t>()) : kNoValue};
     std::set<int64_t> lengths;
     for (const db::GroupSharesRow& cell : cells) lengths.insert(cell.context_length);
     if (lengths.empty()) lengths.insert(0);  // the setting alone
     for (const int64_t context_length : lengths) {
       const std::optional<GroupShares> shares = Of(name, "", context_length);
       std::vector<std::string> row = setting;
-      row.push_back(shares ? LengthLabel(context_length) : kNothing);
-      row.push_back(shares ? Percent(shares->pairs_visible) : kNothing);
-      row.push_back(shares ? Percent(shares->largest_group) : kNothing);
+      row.push_back(shares ? LengthLabel(context_length) : kNoValue);
+      row.push_back(shares ? Percent(shares->pairs_visible) : kNoValue);
+      row.push_back(shares ? Percent(shares->largest_group) : kNoValue);
       rows.push_back(std::move(row));
     }
   }

@@ -12,7 +12,7 @@
 namespace varifocal::report {
 namespace {
 
-constexpr char kNothing[] = "---";
+constexpr char kNoValueLatex[] = "---";
 
 struct Row {
   std::string label;
@@ -122,7 +122,7 @@ std::string PaperTableLatex(const ReportData& data) {
                                  std::string(data.lengths.size(), 'r'), "}\n\\toprule\n", has_suite ? "Model" : "Task",
                                  absl::StrJoin(heads, ""), " \\\\\n\\midrule\n");
   for (const Row& row : rows) {
-    out += Line(EscapeLatex(row.label), row.values, data, "", "", kNothing);
+    out += Line(EscapeLatex(row.label), row.values, data, "", "", kNoValueLatex);
     if (!row.ranges.empty()) out += Line("", row.ranges, data, "{\\footnotesize ", "}", "");
   }
   const std::string confidence = absl::StrCat(std::lround(data.confidence * 100), "\\,\\%");

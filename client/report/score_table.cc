@@ -12,8 +12,6 @@
 namespace varifocal::report {
 namespace {
 
-constexpr char kNothing[] = "\u2014";
-
 struct ScoreRow {
   const ReportData* data;
   const stats::Estimate* estimate;
@@ -93,8 +91,8 @@ constexpr Column<ScoreRow> kColumns[] = {
 
 // The formatted fields of a row.
 struct Cells {
-  std::string metric, length, counted, answered, clusters, failed, empty, cut, mean = kNothing, low = kNothing,
-                                                                               high = kNothing, labels;
+  std::string metric, length, counted, answered, clusters, failed, empty, cut, mean = kNoValue, low = kNoValue,
+                                                                               high = kNoValue, labels;
 };
 
 Cells MakeCells(const ScoreRow& row) {
@@ -145,8 +143,6 @@ void ForEachRow(const ReportData& data, Use use) {
   }
 }
 
-std::string Confidence(const ReportData& data) { return absl::StrCat(std::lround(data.confidence * 100), " %"); }
-
 std::string Note(const ReportData& data) {
   std::string note =
       "Intervals are over clusters of questions that share a context; a failed answer counts as the worst value.";
@@ -164,7 +160,7 @@ std::string ScoreTableHtml(const ReportData& data) {
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
       "<th class=\"n\">Answered<small>failed, empty, cut</small></th><th class=\"n\">Clusters</th><th "
       "class=\"n\">Mean<small>",
-      Confidence(data), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");
+      ConfidenceLabel(data.confidence), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");
   ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.estimate->task), "<small>", EscapeHtml(cells.metric),
                     "</small></td><td>", cells.length, "</td><td class=\"n\">", cells.answered, "<small>", cells.failed,
@@ -177,7 +173,7 @@ std::string ScoreTableHtml(const ReportData& data) {
 
 std::string ScoreTableMarkdown(const ReportData& data) {
   std::string out = absl::StrCat("| Task | Metric | Length | Variant | n | Clusters | Failed | Empty | Cut | Mean | ",
-                                 Confidence(data),
+                                 ConfidenceLabel(data.confidence),
                                  " interval | Notes |\n"
                                  "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n");
   ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
@@ -200,7 +196,8 @@ std::string ScoreTableLatex(const ReportData& data) {
                     EscapeLatex(cells.high), " \\\\\n");
   });
   return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Scores of ", EscapeLatex(data.baseline), ", with ",
-                      EscapeLatex(Confidence(data)), " intervals. ", EscapeLatex(Note(data)), "}\n\\end{table}\n");
+                      EscapeLatex(ConfidenceLabel(data.confidence)), " intervals. ", EscapeLatex(Note(data)),
+                      "}\n\\end{table}\n");
 }
 
 }  // namespace varifocal::report

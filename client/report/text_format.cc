@@ -83,6 +83,8 @@ std::string LengthLabel(int64_t tokens) {
   return CountLabel(tokens);
 }
 
+std::string ConfidenceLabel(double confidence) { return absl::StrCat(std::lround(confidence * 100), " %"); }
+
 std::string CountLabel(int64_t count) {
   std::string digits = absl::StrCat(count < 0 ? -count : count);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, 1, ',');

@@ -17,8 +17,12 @@ std::string EscapeLatex(absl::string_view text);
 std::string EscapeMarkdownCell(absl::string_view text);  // one line, no cell border
 std::string CsvField(absl::string_view text);            // quoted when it must be (RFC 4180)
 
+// In the place of a value that does not exist.
+inline constexpr char kNoValue[] = "\u2014";
+
 std::string LengthLabel(int64_t tokens);           // "8K", "1,000"
 std::string CountLabel(int64_t count);             // "12,345"
+std::string ConfidenceLabel(double confidence);    // "95 %"
 std::string Signed(double value, int decimals);    // "+12.5", "−3.0" (U+2212), "0.0"
 std::string Unsigned(double value, int decimals);  // "12.5", "−3.0"
 std::string PValue(double p);                      // "0.002", "< 0.001"; never zero

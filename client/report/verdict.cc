@@ -22,7 +22,7 @@ std::string Lengths(const std::vector<const stats::SuiteComparison*>& rows) {
 }
 
 std::string IntervalText(const stats::Inference& row, const ReportData& data) {
-  return absl::StrCat(std::lround(data.confidence * 100), " % interval ", Points(row.low), " to ", Points(row.high));
+  return absl::StrCat(ConfidenceLabel(data.confidence), " interval ", Points(row.low), " to ", Points(row.high));
 }
 
 // "p = 0.002 adjusted for 16 tests"

@@ -23,8 +23,6 @@ std::string MoveText(int name, int place) {
   return absl::StrCat(TheLexicon().names[name], " went to the ", TheLexicon().places[place], ".");
 }
 
-int Draw(size_t bound, Random& random) { return static_cast<int>(random.Below(bound)); }
-
 class LongqaStoryPlan : public ContextPlan {
  public:
   LongqaStoryPlan(const TaskSpec& spec, const GroupSeeds& seeds) {
@@ -134,8 +132,8 @@ class LongqaStoryPlan : public ContextPlan {
   // To a place other than the current one.
   static Unit Move(int name, std::vector<int>& place_of, Random& filler) {
     const int place_count = static_cast<int>(TheLexicon().places.size());
-    place_of[name] = place_of[name] < 0 ? Draw(place_count, filler)
-                                        : (place_of[name] + 1 + Draw(place_count - 1, filler)) % place_count;
+    place_of[name] = place_of[name] < 0 ? DrawIndex(place_count, filler)
+                                        : (place_of[name] + 1 + DrawIndex(place_count - 1, filler)) % place_count;
     return {MoveText(name, place_of[name]), -1, {kMoveNote}};
   }
 

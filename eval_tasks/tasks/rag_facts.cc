@@ -59,18 +59,16 @@ std::string DocumentText(const Document& document) {
   return text;
 }
 
-int Draw(size_t bound, Random& random) { return static_cast<int>(random.Below(bound)); }
-
 Entity DrawEntity(Random& random) {
-  const int first = Draw(TheLexicon().first.size(), random);
-  return {first, Draw(TheLexicon().second.size(), random)};
+  const int first = DrawIndex(TheLexicon().first.size(), random);
+  return {first, DrawIndex(TheLexicon().second.size(), random)};
 }
 
 // Three different attributes with random values; `first_attribute`, when given, is one of them.
 std::vector<Fact> DrawFacts(int first_attribute, Random& random) {
   std::vector<Fact> facts;
   for (size_t attribute : random.Sample(TheLexicon().attributes.size(), kFactsPerDocument)) {
-    facts.push_back({static_cast<int>(attribute), Draw(TheLexicon().second.size(), random), {}});
+    facts.push_back({static_cast<int>(attribute), DrawIndex(TheLexicon().second.size(), random), {}});
   }
   if (first_attribute >= 0) {
     for (const Fact& fact : facts) {
@@ -142,12 +140,12 @@ class RagFactsPlan : public ContextPlan {
         continue;
       }
       hard = !hard;
-      if (hard) targets[i] = Draw(targets_.size(), filler);
+      if (hard) targets[i] = DrawIndex(targets_.size(), filler);
       entities[i] = NewDistractor(targets[i], used, filler);
     }
     for (int i = 0; i < count; ++i) {
       if (units[i].planted >= 0) continue;
-      const Entity& other = entities[(i + 1 + Draw(static_cast<size_t>(count) - 1, filler)) % count];
+      const Entity& other = entities[(i + 1 + DrawIndex(static_cast<size_t>(count) - 1, filler)) % count];
       units[i] = Filler({entities[i], targets[i], other}, filler.Below(4) == 0, filler);
     }
     return units;

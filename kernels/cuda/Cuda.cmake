@@ -18,6 +18,9 @@ if(NOT VARIFOCAL_CUDA_EMULATOR)
   return()
 endif()
 
+# File-local names repeat here, and the same names differ between the emulator and the device.
+set(CMAKE_UNITY_BUILD OFF)
+
 # The kernels' sources compiled for the host; with the backend's sources in a build without CUDA.
 add_library(varifocal_kernels_emulator STATIC
   cuda/emulator/context_switch.cc cuda/emulator/emulated_attention.cc cuda/emulator/emulated_groups.cc

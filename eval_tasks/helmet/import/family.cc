@@ -36,6 +36,10 @@ const FamilyInfo* FindFamily(const std::string& dataset) {
   return nullptr;
 }
 
+std::string SameName(const std::string& dataset) { return dataset; }
+std::string NameWithoutNumber(const std::string& dataset) { return dataset.substr(0, dataset.rfind('_')); }
+absl::Status NoVisit(int64_t, absl::string_view) { return absl::OkStatus(); }
+
 absl::Status RowView::Error(absl::string_view field, absl::string_view what) const {
   return absl::InvalidArgumentError(absl::StrCat(place_, ": the field \"", field, "\" ", what));
 }

@@ -113,6 +113,13 @@ std::vector<size_t> FirstDifferent(const std::vector<size_t>& order, const std::
 // Up to max_test_samples of a shuffled order; all in file order without that limit.
 std::vector<size_t> ShuffledRows(size_t row_count, const ConfigEntry& entry);
 
+// Task names of datasets: the name itself, or without a number at the end ("narrativeqa_7892", "alce_asqa_345": tokens or documents).
+std::string SameName(const std::string& dataset);
+std::string NameWithoutNumber(const std::string& dataset);
+
+// For Sources::Open where the scan alone is needed.
+absl::Status NoVisit(int64_t row, absl::string_view line);
+
 // The families, by file.
 extern const FamilyInfo kJsonKvFamily, kRulerFamily, kQaFamily, kRerankFamily, kIclFamily, kNarrativeQaFamily,
     kInfBenchFamily, kMultiLexSumFamily, kAlceFamily;

@@ -17,11 +17,6 @@
 namespace varifocal::helmet {
 namespace {
 
-absl::Status NoVisit(int64_t, absl::string_view) { return absl::OkStatus(); }
-
-// "narrativeqa_7892": the number is the length in tokens.
-std::string NameWithoutNumber(const std::string& dataset) { return dataset.substr(0, dataset.rfind('_')); }
-
 // A document truncated to a number of tokens of the length tokenizer, or dropped if too short.
 struct MeasuredText {
   int64_t token_count = 0;  // including the tokenizer's special tokens

@@ -11,10 +11,6 @@
 namespace varifocal::helmet {
 namespace {
 
-std::string SameName(const std::string& dataset) { return dataset; }
-
-absl::Status NoVisit(int64_t, absl::string_view) { return absl::OkStatus(); }
-
 bool IsJsonKv(const std::string& dataset) { return dataset == "json_kv"; }
 
 absl::StatusOr<Prompting> JsonKvPrompting(const ConfigEntry&, const Sources& sources) {

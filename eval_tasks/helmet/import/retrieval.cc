@@ -17,11 +17,6 @@
 namespace varifocal::helmet {
 namespace {
 
-std::string SameName(const std::string& dataset) { return dataset; }
-
-// "alce_asqa_345": the number of documents, which determines the length.
-std::string NameWithoutNumber(const std::string& dataset) { return dataset.substr(0, dataset.rfind('_')); }
-
 std::string ShortDigest(absl::string_view text) { return Sha256Hex(text).substr(0, 16); }
 
 bool IsPopQa(const std::string& dataset) { return absl::StrContains(dataset, "popqa"); }

@@ -38,7 +38,7 @@ absl::StatusOr<AttentionSetting::Part> ReadPart(const char* key, const Json& val
       absl::StrCat(reader.Name("mode"), " is \"", mode, "\"; it must be one of: ", absl::StrJoin(modes, ", ")));
 }
 
-std::vector<const char*> ConfigKeys() {
+std::vector<const char*> AttentionConfigKeys() {
   std::vector<const char*> keys;
   for (const AttentionVariantRow& row : AttentionVariantRows()) {
     if (keys.empty() || absl::string_view(keys.back()) != row.config_key) keys.push_back(row.config_key);
@@ -76,7 +76,7 @@ AttentionSetting::AttentionSetting(std::vector<Part> parts) : parts_(std::move(p
 
 absl::StatusOr<AttentionSetting> AttentionSetting::Read(ConfigReader& reader, const AttentionModel& model) {
   std::vector<Part> parts;
-  for (const char* key : ConfigKeys()) {
+  for (const char* key : AttentionConfigKeys()) {
     const Json* value = reader.Take(key);
     if (value == nullptr) continue;
     ASSIGN_OR_RETURN(Part part, ReadPart(key, *value, model));
