@@ -33,16 +33,16 @@ TaskSpec Spec(std::map<std::string, std::string> more = {}) {
   return ValidateSuiteSpec(suite).value().tasks[0];
 }
 
-std::unique_ptr<Task> Make(absl::string_view rows, std::map<std::string, std::string> more = {}) {
+std::unique_ptr<Task> MakeFromRows(absl::string_view rows, std::map<std::string, std::string> more = {}) {
   return MakeJsonlTask(Spec(std::move(more)), "rows.jsonl", rows).value();
 }
 
 TEST(JsonlTest, FillsTheTemplateAndNamesTheRow) {
-  const auto task = Make(R"({"q":"who","a":"me","id":"r1"})"
-                         "\n\n"
-                         R"({"q":5,"a":["x","y"],"id":"r2"})"
-                         "\n",
-                         {{"prompt", "{{Q}} {q}?\nA:"}, {"id", "id"}, {"max_new_tokens", "3"}});
+  const auto task = MakeFromRows(R"({"q":"who","a":"me","id":"r1"})"
+                                 "\n\n"
+                                 R"({"q":5,"a":["x","y"],"id":"r2"})"
+                                 "\n",
+                                 {{"prompt", "{{Q}} {q}?\nA:"}, {"id", "id"}, {"max_new_tokens", "3"}});
   EXPECT_EQ(task->question_count(), 2);
   const Sample first = task->MakeSample({1, 64, 0}, Bytes()).value();
   EXPECT_EQ(first.prompt, "{Q} who?\nA:");
@@ -59,13 +59,13 @@ TEST(JsonlTest, FillsTheTemplateAndNamesTheRow) {
 }
 
 TEST(JsonlTest, RowsOfOneContextAreGrouped) {
-  const auto task = Make(R"({"c":"book one","q":"1","a":"x"})"
-                         "\n"
-                         R"({"c":"book two","q":"2","a":"x"})"
-                         "\n"
-                         R"({"c":"book one","q":"3","a":"x"})"
-                         "\n",
-                         {{"prompt", "{c} | {q}"}, {"context", "c"}});
+  const auto task = MakeFromRows(R"({"c":"book one","q":"1","a":"x"})"
+                                 "\n"
+                                 R"({"c":"book two","q":"2","a":"x"})"
+                                 "\n"
+                                 R"({"c":"book one","q":"3","a":"x"})"
+                                 "\n",
+                                 {{"prompt", "{c} | {q}"}, {"context", "c"}});
   EXPECT_EQ(task->GroupOf(0).count, 2);
   EXPECT_EQ(task->GroupOf(1).first_index, 0);
   EXPECT_EQ(task->GroupOf(2).count, 1);
@@ -79,7 +79,7 @@ TEST(JsonlTest, RowsOfOneContextAreGrouped) {
 }
 
 TEST(JsonlTest, ChoicesAreScored) {
-  const auto task = Make(R"({"q":"w","a":"no","o":["yes","no","well"]})", {{"choices", "o"}});
+  const auto task = MakeFromRows(R"({"q":"w","a":"no","o":["yes","no","well"]})", {{"choices", "o"}});
   const Sample sample = task->MakeSample({1, 64, 0}, Bytes()).value();
   EXPECT_EQ(sample.continuations, (std::vector<std::string>{"yes", "no", "well"}));
   EXPECT_EQ(sample.gold_continuation_index, 1);
@@ -89,9 +89,9 @@ TEST(JsonlTest, ChoicesAreScored) {
 
 TEST(JsonlTest, ARowThatDoesNotFitFailsAloneWithBothCounts) {
   const std::string context(40, 'x');
-  const auto task = Make(absl::StrCat(R"({"c":")", context, R"(","q":"1","a":"g"})", "\n", R"({"c":")", context,
-                                      R"(","q":"a much longer question","a":"g"})"),
-                         {{"prompt", "{c} {q}"}, {"context", "c"}, {"max_new_tokens", "8"}});
+  const auto task = MakeFromRows(absl::StrCat(R"({"c":")", context, R"(","q":"1","a":"g"})", "\n", R"({"c":")", context,
+                                              R"(","q":"a much longer question","a":"g"})"),
+                                 {{"prompt", "{c} {q}"}, {"context", "c"}, {"max_new_tokens", "8"}});
   const auto group = task->MakeGroup({1, 60, 0}, Bytes());
   EXPECT_TRUE(group[0].ok());
   EXPECT_EQ(group[1].status().code(), absl::StatusCode::kOutOfRange);
@@ -110,7 +110,7 @@ TEST(JsonlTest, TheContextIsTruncatedAsConfigured) {
     bool needle_survives;
   };
   for (const Case& c : {Case{"end", false}, Case{"start", false}, Case{"middle", false}}) {
-    const auto task = Make(rows, {{"prompt", "<{c}> {q}"}, {"context", "c"}, {"truncate", c.policy}});
+    const auto task = MakeFromRows(rows, {{"prompt", "<{c}> {q}"}, {"context", "c"}, {"truncate", c.policy}});
     const auto group = task->MakeGroup({1, 400, 0}, Bytes());
     for (const auto& sample : group) {
       ASSERT_TRUE(sample.ok()) << sample.status();
@@ -124,11 +124,11 @@ TEST(JsonlTest, TheContextIsTruncatedAsConfigured) {
     EXPECT_EQ(absl::StartsWith(group[0]->prompt, "<0123"), absl::string_view(c.policy) != "start");
     EXPECT_EQ(absl::StrContains(group[0]->prompt, "6789> 1"), absl::string_view(c.policy) != "end");
   }
-  const auto whole =
-      Make(rows, {{"prompt", "<{c}> {q}"}, {"context", "c"}, {"truncate", "end"}})->MakeSample({1, 4096, 0}, Bytes());
+  const auto whole = MakeFromRows(rows, {{"prompt", "<{c}> {q}"}, {"context", "c"}, {"truncate", "end"}})
+                         ->MakeSample({1, 4096, 0}, Bytes());
   EXPECT_EQ(whole->truncation.cut_token_count, 0);
-  const auto hopeless =
-      Make(rows, {{"prompt", "<{c}> {q}"}, {"context", "c"}, {"truncate", "end"}})->MakeSample({1, 20, 1}, Bytes());
+  const auto hopeless = MakeFromRows(rows, {{"prompt", "<{c}> {q}"}, {"context", "c"}, {"truncate", "end"}})
+                            ->MakeSample({1, 20, 1}, Bytes());
   EXPECT_EQ(hopeless.status().code(), absl::StatusCode::kOutOfRange);
 }
 
@@ -137,13 +137,13 @@ TEST(JsonlTest, EvidenceIsFoundInThePromptAndMissedWhenCut) {
       R"({"c":"aaaaaaaaaa the key is under the mat bbbbbbbbbb","q":"1","a":"mat","e":["under the mat","the key"]})";
   std::map<std::string, std::string> parameters = {
       {"prompt", "{c} {q}"}, {"context", "c"}, {"evidence", "e"}, {"truncate", "end"}, {"max_new_tokens", "1"}};
-  const Sample whole = Make(rows, parameters)->MakeSample({1, 64, 0}, Bytes()).value();
+  const Sample whole = MakeFromRows(rows, parameters)->MakeSample({1, 64, 0}, Bytes()).value();
   ASSERT_EQ(whole.evidence.size(), 2u);
   EXPECT_EQ(whole.prompt.substr(whole.evidence[0].byte_begin, 7), "the key");
   EXPECT_EQ(whole.evidence[0].token_begin, whole.evidence[0].byte_begin + 1) << "after the leading special token";
   EXPECT_EQ(whole.evidence[1].token_end, whole.evidence[1].byte_end + 1);
   EXPECT_TRUE(whole.truncation.gold_survived);
-  const Sample cut = Make(rows, parameters)->MakeSample({1, 30, 0}, Bytes()).value();
+  const Sample cut = MakeFromRows(rows, parameters)->MakeSample({1, 30, 0}, Bytes()).value();
   EXPECT_EQ(cut.evidence.size(), 1u);
   EXPECT_FALSE(cut.truncation.gold_survived);
   parameters["evidence"] = "q";
@@ -171,8 +171,8 @@ TEST(JsonlTest, TruncatesAtCharacterBoundaries) {
   std::string context;
   for (int i = 0; i < 300; ++i) context += "é";
   for (const char* policy : {"end", "start", "middle"}) {
-    const auto task = Make(absl::StrCat(R"({"c":")", context, R"(","a":"x"})"),
-                           {{"prompt", "{c}"}, {"context", "c"}, {"truncate", policy}});
+    const auto task = MakeFromRows(absl::StrCat(R"({"c":")", context, R"(","a":"x"})"),
+                                   {{"prompt", "{c}"}, {"context", "c"}, {"truncate", policy}});
     for (int length = 100; length < 110; ++length) {
       const Sample sample = task->MakeSample({1, length, 0}, Bytes()).value();
       EXPECT_EQ(sample.prompt.size() % 2, 0u) << policy << length;

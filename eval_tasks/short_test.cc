@@ -28,7 +28,7 @@ fs::path WriteRows(const std::string& name, const Json& rows) {
   return path;
 }
 
-absl::StatusOr<std::unique_ptr<Task>> Make(std::map<std::string, std::string> parameters) {
+absl::StatusOr<std::unique_ptr<Task>> MakeShort(std::map<std::string, std::string> parameters) {
   SuiteSpec suite;
   suite.name = "s";
   suite.lengths = {4096};
@@ -54,7 +54,7 @@ TEST(ShortTaskTest, EqualsTheHarness) {
       std::map<std::string, std::string> parameters = {
           {"task", name}, {"path", rows.string()}, {"shots", absl::StrCat(shots)}};
       if (shots > 0 && name != "lambada") parameters["shots_path"] = pool.string();
-      const auto task = Make(parameters).value();
+      const auto task = MakeShort(parameters).value();
       const Json& requests = data[absl::StrCat("requests", shots)];
       ASSERT_EQ(task->question_count(), static_cast<int>(requests.size()));
       for (int i = 0; i < task->question_count(); ++i) {
@@ -115,15 +115,15 @@ TEST(ShortTaskTest, BadRowsAreNamed) {
   };
   for (const auto& [name, bad] : cases) {
     const fs::path rows = WriteRows(absl::StrCat("bad_", name), Json::array({bad.first}));
-    EXPECT_THAT(std::string(Make({{"task", name}, {"path", rows.string()}}).status().message()),
+    EXPECT_THAT(std::string(MakeShort({{"task", name}, {"path", rows.string()}}).status().message()),
                 testing::AllOf(HasSubstr(": row 1"), HasSubstr(bad.second)))
         << name;
     fs::remove(rows);
   }
   const fs::path rows = WriteRows("few", Json::array({{{"text", "two words"}}}));
-  EXPECT_THAT(std::string(Make({{"task", "lambada"}, {"path", rows.string()}, {"shots", "3"}}).status().message()),
+  EXPECT_THAT(std::string(MakeShort({{"task", "lambada"}, {"path", rows.string()}, {"shots", "3"}}).status().message()),
               HasSubstr("has 1 rows; 3 demonstrations for each question need at least 3"));
-  EXPECT_FALSE(Make({{"task", "squad"}, {"path", rows.string()}}).ok());
+  EXPECT_FALSE(MakeShort({{"task", "squad"}, {"path", rows.string()}}).ok());
   fs::remove(rows);
 }
 
@@ -151,7 +151,7 @@ TEST(ShortTaskTest, OtherLayoutsAreEquivalent) {
     std::vector<Sample> samples;
     for (const Json& row : layouts) {
       const fs::path rows = WriteRows(absl::StrCat("layout_", name), Json::array({row}));
-      const auto task = Make({{"task", name}, {"path", rows.string()}}).value();
+      const auto task = MakeShort({{"task", name}, {"path", rows.string()}}).value();
       samples.push_back(task->Identify({1, 4096, 0}));
       const auto made = task->MakeSample({1, 4096, 0}, *MakeTokenCounter(Tokenizer::Load("models/baseline").value()));
       samples.back().prompt = made.value().prompt;
@@ -171,14 +171,14 @@ TEST(ShortTaskTest, AnswersMayBeInALabelsFile) {
   const fs::path rows = WriteRows("apart", {row, row, row});
   const fs::path labels = fs::path(rows).replace_extension().string() + "-labels.lst";
   std::ofstream(labels) << "0\r\n1\n1\n";
-  const auto task = Make({{"task", "piqa"}, {"path", rows.string()}}).value();
+  const auto task = MakeShort({{"task", "piqa"}, {"path", rows.string()}}).value();
   EXPECT_EQ(task->Identify({1, 4096, 0}).gold_continuation_index, 0);
   EXPECT_EQ(task->Identify({1, 4096, 2}).gold_continuation_index, 1);
   const std::string digest = task->data_sha256();
   std::ofstream(labels) << "1\n1\n1\n";
-  EXPECT_NE(Make({{"task", "piqa"}, {"path", rows.string()}}).value()->data_sha256(), digest) << "the answers changed";
+  EXPECT_NE(MakeShort({{"task", "piqa"}, {"path", rows.string()}}).value()->data_sha256(), digest) << "the answers changed";
   std::ofstream(labels) << "0\n";
-  EXPECT_THAT(std::string(Make({{"task", "piqa"}, {"path", rows.string()}}).status().message()),
+  EXPECT_THAT(std::string(MakeShort({{"task", "piqa"}, {"path", rows.string()}}).status().message()),
               HasSubstr("has 3 rows, and its labels file 1; they must have as many"));
   fs::remove(labels);
   fs::remove(rows);
