@@ -6,7 +6,8 @@
     python -m focus windows CONFIG.toml --out DIR --csv FILE [--top-k K ...] [--factors X ...]
                                   [--controls]
                                                                 the loss of every held-out window
-    python -m focus table FILE.csv ... [--base SETTING[:K]]     its differences from dense, with intervals
+    python -m focus table FILE.csv ... [--base [RUN/]SETTING[:K]]
+                                                                its differences from dense, with intervals
     python -m focus report CHECKPOINT TEXT [--tokens N] [--json FILE] [--svg FILE]
     python -m focus accuracy CHECKPOINT [--lengths N ...] [--samples N] [--top-k K ...]
                                                                 native tasks, dense and hard
@@ -45,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("--checkpoint", type=pathlib.Path, required=True)
     table = commands.add_parser("table")
     table.add_argument("csv", type=pathlib.Path, nargs="+")
-    table.add_argument("--base", default="dense", help="what differences are from: dense, or such as random:2")
+    table.add_argument("--base", default="dense", help="what differences are from: dense, or such as random:2, or of another run smollm2-frozen/hard:2")
     report = commands.add_parser("report")
     report.add_argument("checkpoint", type=pathlib.Path)
     report.add_argument("text", type=pathlib.Path)
@@ -128,8 +129,6 @@ def main() -> None:
     elif options.command == "windows":
         from focus import windows
 
-        if trainer.mode is None:
-            raise ValueError("a LoRA run has no masks to compare")
         k = options.top_k or [trainer.run.focus.top_k]
         windows.measure_windows(trainer.model, trainer.mode, trainer.data, trainer.run.name, trainer.step, options.csv, k,
                                 options.factors, options.controls)  # fmt: skip

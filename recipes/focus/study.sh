@@ -28,6 +28,7 @@ if [ "$part" != smollm2 ]; then
 fi
 if [ "$part" != small ]; then
   run smollm2-frozen --top-k 1 2 3 4 8 --controls
+  run smollm2-lora
   run smollm2-constant-gate
   run smollm2-untrained --top-k 2
   # Measurements without training, before the first step.

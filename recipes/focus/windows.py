@@ -2,7 +2,8 @@
 
 `measure_windows` appends one row of CSV for each setting and window, setting by setting, so that an interrupted run can
 resume. `table` reads such files: the difference of each setting from dense attention is taken window by window, and the
-interval is Student's over windows. Windows of one text are what it generalizes to: other windows of that text.
+interval is Student's over windows. Windows of one text are what it generalizes to: other windows of that text. A base of another
+run, `RUN/SETTING`, must have been measured on the same windows.
 """
 
 import contextlib
@@ -59,6 +60,15 @@ def settings_of(model: nn.Module, step: int, top_k: list[int], factors: list[flo
                 yield Setting("random", "hard", (("groups", "random"), ("top_k", k)))
 
 
+LORA_SETTINGS = (Setting("dense", None), Setting("lora", None))  # without and with the adapters
+
+
+def adapters(model: nn.Module, setting: Setting) -> contextlib.AbstractContextManager[Any]:
+    """Of a LoRA run: on under `lora` alone. Otherwise nothing."""
+    off = setting.name == "dense" and hasattr(model, "disable_adapter")
+    return model.disable_adapter() if off else contextlib.nullcontext()  # type: ignore[operator]
+
+
 @contextlib.contextmanager
 def constant_factor(model: nn.Module, factor: float | None) -> Iterator[None]:
     """Every layer's constant gate at one value, for a while."""
@@ -73,10 +83,10 @@ def constant_factor(model: nn.Module, factor: float | None) -> Iterator[None]:
 
 
 def measure_windows(
-    model: nn.Module, mode: FocusMode, source: Source, run: str, step: int, path: pathlib.Path, top_k: list[int],
+    model: nn.Module, mode: FocusMode | None, source: Source, run: str, step: int, path: pathlib.Path, top_k: list[int],
     factors: list[float], controls: bool,
 ) -> None:  # fmt: skip
-    """Biases are those the model has: a run ends with a calibration."""
+    """Biases are those the model has: a run ends with a calibration. Without a mode it is a LoRA run."""
     model.eval()
     done = set()
     if path.exists():
@@ -86,21 +96,24 @@ def measure_windows(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(",".join(FIELDS) + "\n")
     ids, weights = source.held_out()
-    own, gate = next(routers(model)).settings, mode.gate
-    for setting in settings_of(model, step, top_k, factors, controls):
+    for setting in LORA_SETTINGS if mode is None else settings_of(model, step, top_k, factors, controls):
         over = dict(setting.over)
         if (setting.name, setting.parameter) in done:
             continue
-        share, visible = "", ""
-        if setting.gate == "hard":
+        share, visible, window = "", "", ""
+        if mode is None:
+            with adapters(model, setting):
+                total, count = measure.row_losses(model, ids, weights)
+        elif setting.gate == "hard":
             total, count, groups = measure.hard_row_losses(model, mode, ids, weights, **over)
             share, visible = f"{max(groups.largest_group_share):.4f}", f"{np.mean(groups.pairs_visible):.4f}"
         else:
-            mode.gate = setting.gate
+            gate, mode.gate = mode.gate, setting.gate
             with constant_factor(model, setting.factor):
                 total, count = measure.row_losses(model, ids, weights)
             mode.gate = gate
-        window = "" if setting.gate is None else own.window
+        if setting.gate is not None:
+            window = str(next(routers(model)).settings.window)
         rows = [(run, step, setting.name, setting.parameter, window, i, f"{(a / b).item():.6f}", int((weights[i, :-1] > 0).sum()), share, visible)
                 for i, (a, b) in enumerate(zip(total.double(), count.double()))]  # fmt: skip
         with path.open("a", newline="") as file:
@@ -136,17 +149,31 @@ def paired(a: np.ndarray, b: np.ndarray) -> Difference:
     return Difference(float(d.mean()), high * error, (high + float(stats.t.ppf(POWER, freedom))) * error)
 
 
+def base_of(found: dict[Key, list[dict[str, str]]], run: str, step: str, base: str) -> list[dict[str, str]]:
+    """The rows that those of a run are compared with. `base` is SETTING, SETTING:PARAMETER, or either after RUN/; of another
+    run, whose dense losses must be this one's."""
+    other, _, setting = base.rpartition("/")
+    name, _, parameter = setting.partition(":")
+    runs = {(r, s) for r, s, *_ in found if r == (other or run)}
+    at = (run, step) if (run, step) in runs else max(runs, key=lambda key: int(key[1]), default=(other, step))
+    rows = found.get((*at, name, parameter))
+    if rows is None:
+        raise ValueError(f"{at[0]} has no rows of {setting}")
+    if at != (run, step):
+        ours, theirs = ([float(r["loss"]) for r in found.get((*key, "dense", ""), [])] for key in ((run, step), at))
+        if len(ours) != len(theirs) or not np.allclose(ours, theirs, rtol=0, atol=1e-4):
+            raise ValueError(f"{run} and {at[0]} differ in their dense losses, so their windows are not the same")
+    return rows
+
+
 def table(paths: list[pathlib.Path], base: str = "dense") -> str:
-    """Markdown: loss of each setting, and its difference from `base` of the same run: a setting, or `setting:parameter`."""
+    """Markdown: loss of each setting, and its difference from `base`: see `base_of`."""
     found = read(paths)
-    setting_of_base, _, parameter_of_base = base.partition(":")
     lines = [f"| run | step | setting | k or factor | loss | minus {base}, 95 % | seen from | pairs visible | largest group | windows |",
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
     for (run, step, setting, parameter), rows in found.items():
         losses = np.array([float(r["loss"]) for r in rows])
-        against = found.get((run, step, setting_of_base, parameter_of_base))
-        if against is None:
-            raise ValueError(f"{run} has no rows of {base}")
+        against = base_of(found, run, step, base)
         if [r["row"] for r in against] != [r["row"] for r in rows]:
             raise ValueError(f"{run}: {setting} and {base} are of different windows")
         difference = seen = ""

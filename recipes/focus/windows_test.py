@@ -76,3 +76,34 @@ def test_a_constant_factor_of_one_is_dense(tmp_path: pathlib.Path, checkpoint) -
     for row in "012":
         assert loss["factor", "1.0", row] == loss["dense", "", row] != loss["factor", "0.25", row]
     assert before and all(torch.equal(p, before[name]) for name, p in model.named_parameters() if name in before)
+
+
+def test_lora_is_paired_with_another_run_on_the_same_windows(tmp_path: pathlib.Path, checkpoint) -> None:  # type: ignore[no-untyped-def]
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    def rows_of(run: str, path: pathlib.Path) -> dict[tuple[str, str], float]:
+        with path.open() as file:
+            return {(r["setting"], r["row"]): float(r["loss"]) for r in csv.DictReader(file) if r["run"] == run}
+
+    plain = AutoModelForCausalLM.from_pretrained(checkpoint("llama"))
+    mode = attach(plain, FocusSettings(group_count=4, top_k=1, window=2), seed=1)
+    focus, adapted, fresh = tmp_path / "focus.csv", tmp_path / "lora.csv", tmp_path / "fresh.csv"
+    windows.measure_windows(plain, mode, Rows(), "focus", 9, focus, [1], [], False)  # type: ignore[arg-type]
+    settings = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+    lora = get_peft_model(AutoModelForCausalLM.from_pretrained(checkpoint("llama")), settings)
+    windows.measure_windows(lora, None, Rows(), "fresh", 0, fresh, [], [], False)  # type: ignore[arg-type]
+    for name, p in lora.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(p, std=0.3)
+    windows.measure_windows(lora, None, Rows(), "lora", 5, adapted, [], [], False)  # type: ignore[arg-type]
+    start, end, theirs = rows_of("fresh", fresh), rows_of("lora", adapted), rows_of("focus", focus)
+    for row in "012":
+        assert start["lora", row] == start["dense", row] == end["dense", row] == pytest.approx(theirs["dense", row], abs=2e-6)
+        assert end["lora", row] != end["dense", row]
+    d = windows.paired(*(np.array([x[name, row] for row in "012"]) for x, name in ((end, "lora"), (theirs, "hard"))))
+    table = windows.table([focus, adapted], "focus/hard:1")
+    assert f"| lora | 5 | lora |  | {np.mean([end['lora', r] for r in '012']):.4f} | {d.mean:+.4f} ± {d.half_width:.4f} |" in table
+    adapted.write_text(adapted.read_text().replace(f"{end['dense', '1']:.6f}", f"{end['dense', '1'] + 0.01:.6f}"))
+    with pytest.raises(ValueError, match="windows are not the same"):
+        windows.table([focus, adapted], "focus/hard:1")

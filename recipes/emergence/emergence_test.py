@@ -1,0 +1,126 @@
+"""The arms are what their names promise, runs resume, and the analysis finds what was put in."""
+
+import dataclasses
+import math
+import pathlib
+
+import numpy as np
+import pytest
+import torch
+
+from emergence import analysis, config, data, train
+from emergence.config import Arm
+
+torch.set_num_threads(1)
+STUDY = config.read()
+TINY = dataclasses.replace(STUDY, vocabulary=32, length=16, rows=4, hidden=16, evaluation_rows=4, steps_max=6, evaluate_every=2, warmup=2)
+ARMS = {arm.name: arm for arm in STUDY.arms}
+SCALED = Arm("scaled", q_start=2.5, q_rate=2.5)
+
+
+# Initial weights are float32 and the steps float64, so equal runs differ by the rounding of the weights.
+def losses(arm: Arm, path: pathlib.Path, steps: int = 25) -> np.ndarray:
+    run = train.Run(TINY, arm, 0.003, 1, path)
+    run.net.double()
+    return np.array([run.one_step() for _ in range(steps)])
+
+
+def test_focal_is_the_baseline_with_start_and_rate_of_queries_scaled(tmp_path: pathlib.Path) -> None:
+    focal = losses(ARMS["focal"], tmp_path)
+    assert np.abs(losses(SCALED, tmp_path) - focal).max() < 1e-6
+    for other in ("baseline", "init-only", "rate-only"):
+        assert np.abs(losses(ARMS[other], tmp_path) - focal).max() > 1e-4, other
+
+
+def test_rate_only_is_the_function_preserving_start(tmp_path: pathlib.Path) -> None:
+    preserving = dataclasses.replace(ARMS["focal"], q_start=ARMS["focal"].temperature)
+    assert np.abs(losses(ARMS["rate-only"], tmp_path) - losses(preserving, tmp_path)).max() < 1e-6
+
+
+def test_marks_are_determined_by_what_came_before() -> None:
+    rng = np.random.default_rng(3)
+    for ids, marks in (data.recall(rng, 8, 64, 32), data.copy(rng, 8, 64, 32)):
+        assert marks.any(1).all() and not marks[:, -1].any()
+        for row, at in zip(*np.nonzero(marks)):
+            seen = list(ids[row, : at + 1])
+            first = seen.index(seen[-1])
+            # The token asked about has one earlier place; what followed there is the answer, at the list's end its start.
+            follower = ids[row, first + 1] if not (marks[row, 16:31].all() and first == 15) else ids[row, 0]
+            assert ids[row, at + 1] == follower
+
+
+def test_batches_depend_on_seed_and_step_alone() -> None:
+    a, b, c, d = (data.batch(s, t, 4, 32, 16)[0] for s, t in ((1, 5), (1, 5), (2, 5), (1, 6)))
+    assert torch.equal(a, b) and not torch.equal(a, c) and not torch.equal(a, d)
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: pathlib.Path) -> None:
+    whole = train.Run(TINY, ARMS["focal"], 0.003, 1, tmp_path / "whole").train()
+    run = train.Run(TINY, ARMS["focal"], 0.003, 1, tmp_path / "parts")
+    run.one_step()
+    run.save()
+    parts = train.Run(TINY, ARMS["focal"], 0.003, 1, tmp_path / "parts").train()
+    assert {**whole, "seconds": 0} == {**parts, "seconds": 0} and len(whole["recall"]) == 3
+
+
+def test_results_are_paired_and_not_repeated(tmp_path: pathlib.Path) -> None:
+    study = dataclasses.replace(TINY, blocks=(config.Block(0.003, 2),))
+    rows = tmp_path / "runs.jsonl"
+    for _ in range(2):
+        train.run_all(study, tmp_path, rows)
+    assert [(r["arm"], r["seed"]) for r in train.read_results(rows)] == [(a.name, s) for s in (1, 2) for a in study.arms]
+    assert all(r["tokens"] is None for r in train.read_results(rows))  # six steps reach nothing
+    assert "a run is censored" in analysis.tables(study, train.read_results(rows))
+
+
+def test_recall_needs_two_evaluations_in_a_row(tmp_path: pathlib.Path) -> None:
+    run = train.Run(TINY, ARMS["baseline"], 0.003, 1, tmp_path)
+    run.curve = [(10, 0.96, 0.0), (20, 0.90, 0.0), (30, 0.95, 0.0), (40, 0.99, 0.0)]
+    assert run.emerged() == 30
+    run.curve.pop()
+    assert run.emerged() is None
+
+
+def rows(effects: dict[str, float], seeds: int, noise: float) -> list[dict[str, object]]:
+    rng = np.random.default_rng(4)
+    out = []
+    for seed in range(1, seeds + 1):
+        shared = rng.normal(0, 1.0)  # what pairing removes
+        for arm, effect in effects.items():
+            tokens = math.exp(13 + shared + effect + rng.normal(0, noise))
+            out.append({"arm": arm, "learning_rate": 0.003, "seed": seed, "tokens": tokens, "seconds": 1.0})
+    return out
+
+
+def test_planted_effects_are_found() -> None:
+    start, rate = math.log(0.9), math.log(0.5)
+    made = rows({"baseline": 0, "init-only": start, "rate-only": rate, "focal": start + rate}, 8, 0.02)
+    lines = {line.split("|")[1].strip(): line for line in analysis.tables(STUDY, made).splitlines() if line.startswith("|")}
+    for name, truth, outcome in (("focal / baseline", 0.45, "fewer"), ("init-only / focal", 2.0, "more"), ("rate-only / focal", 1 / 0.9, "equivalent"),
+                                 ("effect of W_q's rate", 0.5, ""), ("interaction", 1.0, "")):  # fmt: skip
+        cells = [c.strip() for c in lines[name].split("|")[1:-1]]
+        low, high = map(float, cells[2].split("(")[1].rstrip(")").split(" to "))
+        assert low < truth < high and cells[7] == outcome, lines[name]
+
+
+def test_interval_covers_the_truth_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(6)
+    inside = [r.low < 1 < r.high for r in (analysis.ratio(rng.normal(0, 0.3, 8)) for _ in range(600))]
+    assert 0.92 < np.mean(inside) < 0.98
+
+
+def test_holm_and_sign_flips_by_hand() -> None:
+    assert analysis.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert analysis.sign_flips(np.array([1.0, 2.0, 3.0])) == 2 / 8
+    assert analysis.sign_flips(np.array([1.0, -1.0])) == 1.0
+
+
+def test_bad_studies_are_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match="keys would repeat"):
+        dataclasses.replace(STUDY, vocabulary=32)
+    with pytest.raises(ValueError, match="must be the baseline"):
+        dataclasses.replace(STUDY, arms=STUDY.arms[1:])
+    path = tmp_path / "study.toml"
+    path.write_text(config.STUDY.read_text() + "typo = 1\n")
+    with pytest.raises(ValueError, match="unknown keys: typo"):
+        config.read(path)

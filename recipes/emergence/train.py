@@ -1,0 +1,135 @@
+"""One run: an arm at a learning rate and a seed, trained until recall has emerged or `steps_max`; resumable.
+
+A run with the same seed has the same initial weights (but for W_q's factor) and batches in every arm. No weight decay
+and no clipping: with either, the equivalence of docs/findings.md would hold approximately. Seconds are of the
+process's own time.
+"""
+
+import json
+import pathlib
+import time
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+import model as models
+from emergence import data
+from emergence.config import Arm, Study
+
+SAVE_EVERY = 200
+
+
+def start(study: Study, arm: Arm, seed: int) -> models.Llama:
+    """Plain random weights, the same in every arm of a seed; W_q times the arm's factor."""
+    shape: dict[str, Any] = dict(
+        vocab_size=study.vocabulary, hidden_size=study.hidden, intermediate_size=2 * study.hidden,
+        num_hidden_layers=study.layers, num_attention_heads=study.heads, num_key_value_heads=study.heads,
+        head_dim=study.hidden // study.heads, rope_theta=1e4, trained_context_length=study.length,
+    )  # fmt: skip
+    plain = models.Llama(models.Config(**shape), mimetic=False, seed=seed)
+    with torch.no_grad():
+        for layer in plain.layers:
+            layer.self_attn.q_proj.weight *= arm.q_start
+    if arm.temperature == 1:
+        return plain
+    # The class's own start would scale W_q by t, to keep the function.
+    focal = {"mode": "constant", "temperature": arm.temperature}
+    out = models.Llama(models.Config(**shape, focal=focal), mimetic=False, seed=seed)
+    out.load_state_dict(plain.state_dict())
+    return out
+
+
+def optimizer_of(net: models.Llama, arm: Arm) -> torch.optim.AdamW:
+    queries = [p for n, p in net.named_parameters() if "q_proj" in n]
+    rest = [p for n, p in net.named_parameters() if "q_proj" not in n]
+    groups = [{"params": rest, "factor": 1.0}, {"params": queries, "factor": arm.q_rate}]
+    return torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-12, weight_decay=0.0)
+
+
+class Run:
+    def __init__(self, study: Study, arm: Arm, learning_rate: float, seed: int, out: pathlib.Path) -> None:
+        self.study, self.arm, self.learning_rate, self.seed = study, arm, learning_rate, seed
+        self.net = start(study, arm, seed)
+        self.optimizer = optimizer_of(self.net, arm)
+        self.held_out = data.held_out(study.evaluation_rows, study.vocabulary, study.length)
+        self.step, self.seconds = 0, 0.0
+        self.curve: list[tuple[int, float, float]] = []  # step, share of right answers, training loss
+        self.file = out / f"{arm.name}-{learning_rate:g}-{seed}.pt"
+        if self.file.exists():
+            self.resume()
+
+    def resume(self) -> None:
+        state = torch.load(self.file, weights_only=True)
+        self.net.load_state_dict(state["net"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.seconds = state["step"], state["seconds"]
+        self.curve = [tuple(point) for point in state["curve"]]
+
+    def save(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        state = {"net": self.net.state_dict(), "optimizer": self.optimizer.state_dict(), "step": self.step,
+                 "seconds": self.seconds, "curve": self.curve}  # fmt: skip
+        torch.save(state, self.file.with_suffix(".new"))
+        self.file.with_suffix(".new").rename(self.file)
+
+    def one_step(self) -> float:
+        s = self.study
+        ids, marks = data.batch(self.seed, self.step, s.rows, s.vocabulary, s.length)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate * group["factor"] * min(1.0, (self.step + 1) / s.warmup)
+        loss = F.cross_entropy(self.net.logits(self.net.hidden(ids)[marks]), ids.roll(-1, 1)[marks])
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        self.step += 1
+        return loss.item()
+
+    @torch.no_grad()
+    def recall(self) -> float:
+        ids, marks = self.held_out
+        hit = self.net.logits(self.net.hidden(ids)[marks]).argmax(-1) == ids.roll(-1, 1)[marks]
+        return hit.float().mean().item()
+
+    def emerged(self) -> int | None:
+        """The step of the first evaluation at or above the threshold whose successor is so too."""
+        for (step, a, _), (_, b, _) in zip(self.curve, self.curve[1:]):
+            if min(a, b) >= self.study.threshold:
+                return step
+        return None
+
+    def train(self) -> dict[str, Any]:
+        """To the end; what the results file keeps of it. A censored run has no `tokens`."""
+        while self.emerged() is None and self.step < self.study.steps_max:
+            began = time.process_time()
+            loss = self.one_step()
+            if self.step % self.study.evaluate_every == 0:
+                self.curve.append((self.step, round(self.recall(), 4), round(loss, 4)))
+            self.seconds += time.process_time() - began
+            if self.step % SAVE_EVERY == 0:
+                self.save()
+        self.save()
+        at, per_step = self.emerged(), self.study.rows * self.study.length
+        return {"arm": self.arm.name, "learning_rate": self.learning_rate, "seed": self.seed,
+                "tokens": None if at is None else at * per_step, "trained_tokens": self.step * per_step,
+                "seconds": round(self.seconds, 1), "recall": [point[1] for point in self.curve]}  # fmt: skip
+
+
+def run_all(study: Study, out: pathlib.Path, results: pathlib.Path) -> None:
+    """Block by block, seed by seed over all arms, so that what an interrupted study leaves is paired. One line of JSON a
+    run; runs of the file are not repeated."""
+    results.parent.mkdir(parents=True, exist_ok=True)
+    done = {(r["arm"], r["learning_rate"], r["seed"]) for r in read_results(results)}
+    for block in study.blocks:
+        for seed in range(1, block.seeds + 1):
+            for arm in study.arms:
+                if (arm.name, block.learning_rate, seed) in done:
+                    continue
+                record = Run(study, arm, block.learning_rate, seed, out).train()
+                with results.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+                print(arm.name, block.learning_rate, seed, record["tokens"], record["seconds"], flush=True)
+
+
+def read_results(path: pathlib.Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
