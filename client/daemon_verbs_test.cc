@@ -171,6 +171,23 @@ TEST_F(DaemonVerbsTest, OutputsHaveTheDocumentedKeys) {
   EXPECT_NEAR(score.at("log_likelihood").get<double>(), sum,
               1e-9 * score.at("token_ids").size() * 20);  // double sums of < 20 each
 
+  const Ran placed = Ask({"score", "--model=baseline", "--prompt=Find the key in the JSON object and copy its value.",
+                          "--by-position", "--format=json"});
+  const Json by_position = *ParseJson(placed.out);
+  EXPECT_EQ(Keys(by_position), (std::set<std::string>{"token_ids", "positions", "log_likelihood", "continuations"}));
+  double total = 0;
+  int64_t next = 1;
+  for (const Json& range : by_position.at("positions")) {
+    EXPECT_EQ(range.at("first"), next);
+    next = range.at("last").get<int64_t>() + 1;
+    EXPECT_EQ(range.at("token_count"), next - range.at("first").get<int64_t>());
+    total += range.at("log_likelihood_per_token").get<double>() * range.at("token_count").get<double>();
+  }
+  EXPECT_EQ(next, by_position.at("token_ids").size());
+  EXPECT_NEAR(total, by_position.at("log_likelihood").get<double>(), 1e-6);
+  EXPECT_THAT(Ask({"score", "--model=baseline", "--prompt=a", "--continuation=b", "--by-position"}).err,
+              HasSubstr("--by-position"));
+
   const Ran continued = Ask({"score", "--model=baseline", "--prompt=Find the ", "--continuation=key", "--format=json"});
   const Json continuation = ParseJson(continued.out)->at("continuations")[0];
   EXPECT_EQ(Keys(continuation), (std::set<std::string>{"log_likelihood", "token_count", "is_greedy"}));

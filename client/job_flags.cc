@@ -10,6 +10,7 @@
 #include "client/models.h"
 #include "client/suite_file.h"
 #include "client/usage.h"
+#include "eval_tasks/metrics/gold_metrics.h"
 #include "wire/job_spec.h"
 
 namespace varifocal::client {
@@ -53,6 +54,8 @@ void JobFlags::AddTo(FlagSet& flags) {
   flags.Add("focal-temperatures", &focal_temperatures, "T,T,..",
             "adds every model without @t= at each of these temperatures");
   flags.Add("keep-prompts", &keep_prompts, "store whole prompts (by default they are regenerated when needed)");
+  flags.Add("score-gold", &score_gold,
+            "also the log-likelihood of the gold answer after each prompt, for tasks with written answers");
   flags.Add("in-flight", &in_flight, "N", "concurrent samples; does not affect answers")
       .AtLeast(1)
       .AtMost(kInFlightMax);
@@ -63,6 +66,10 @@ void JobFlags::AddTo(FlagSet& flags) {
 absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags& job, absl::string_view models) {
   JobSpec spec;
   ASSIGN_OR_RETURN(spec.suite, suite.Read());
+  if (job.score_gold) {
+    const absl::Status added = AddGoldMetrics(spec.suite);
+    if (!added.ok()) return UsageError(absl::StrCat("--score-gold: ", added.message(), "."));
+  }
   absl::StatusOr<std::vector<Variant>> variants = ParseVariantList(models);
   if (!variants.ok()) return AsUsageError(variants.status());
   spec.variants = *std::move(variants);

@@ -441,6 +441,23 @@ TEST_F(WriterTest, OutcomesThatDoNotFitAreRefusedWhole) {
   EXPECT_EQ(writer_->RecordSample(moved).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(WriterTest, AnAnswerMayLackTheScoresOfItsGoldAnswer) {
+  NewJob job = FakeJob({.planned_count = 2});
+  job.metrics.push_back({"recall", "gold/log_likelihood", 2, false, {}, {}});
+  const CellRow cell = (*writer_->Cells(Add(job)))[0];
+  Outcome without = FakeOutcome(cell, job, execution_id_, 0);
+  std::erase_if(without.scores, [](const ScoreRecord& score) { return score.metric == "gold/log_likelihood"; });
+  EXPECT_EQ(*writer_->RecordSample(without), RecordResult::kRecorded);
+  Outcome with = FakeOutcome(cell, job, execution_id_, 1);
+  std::erase_if(with.scores, [](const ScoreRecord& score) { return score.metric == "gold/log_likelihood"; });
+  with.scores.push_back({"gold/log_likelihood", -3.5});
+  with.scores.push_back({"gold/other", -3.5});
+  EXPECT_FALSE(writer_->RecordSample(with).ok()) << "a metric that the task lacks";
+  with.scores.pop_back();
+  EXPECT_EQ(*writer_->RecordSample(with), RecordResult::kRecorded);
+  EXPECT_EQ(Read()->Job(cell.job_id)->answered_count, 2);
+}
+
 TEST_F(WriterTest, ASampleWithoutAPromptIsCompletedLater) {
   const NewJob job = FakeJob({.planned_count = 1});
   const CellRow cell = (*writer_->Cells(Add(job)))[0];

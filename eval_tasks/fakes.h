@@ -114,6 +114,8 @@ class FakeGenerator : public Generator {
     if (sample.continuations.empty()) {
       generation.text = right ? absl::StrCat(" ", sample.gold[0], sample.stop_strings[0], " and more") : "nothing";
       generation.token_ids = {1, 2};
+      const int gold_count = static_cast<int>(sample.gold_token_ids.size());
+      if (gold_count > 0) generation.gold_score = {right ? -0.5 : -3.0, gold_count, right};
     }
     for (size_t i = 0; i < sample.continuations.size(); ++i) {
       const bool gold = static_cast<int>(i) == sample.gold_continuation_index;

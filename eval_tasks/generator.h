@@ -47,6 +47,7 @@ struct Generation {
   std::vector<int32_t> token_ids;                      // new ones, including the EOS
   std::vector<double> token_log_probs;                 // of token_ids; empty unless requested
   std::vector<ContinuationScore> continuation_scores;  // one for each Sample::continuations
+  std::optional<ContinuationScore> gold_score;  // of Sample::gold_token_ids; none where the generator cannot score
   FinishReason finish_reason = FinishReason::kNone;
   int prompt_token_count = 0;
   int cached_token_count = 0;  // of the prompt, taken from the prefix cache

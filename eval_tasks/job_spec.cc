@@ -77,6 +77,11 @@ absl::Status ValidateMetrics(const TaskKind& kind, TaskSpec& task) {
           absl::StrCat("task \"", task.name, "\": the metric \"", name, "\" is given twice"));
     }
   }
+  if (IsGoldMetric(task.metrics[0])) {
+    return absl::InvalidArgumentError(absl::StrCat("task \"", task.name,
+                                                   "\": the first metric is the primary one, which \"", task.metrics[0],
+                                                   "\" cannot be: it is of the gold answer, not of the one written"));
+  }
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/job_spec.h"
+#include "eval_tasks/metrics/gold_metrics.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/suites.h"
@@ -197,6 +198,33 @@ TEST(JobSpecTest, EveryInvalidValueIsOneSentence) {
     EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << wrong.label;
     EXPECT_EQ(result.status().message(), wrong.message) << wrong.label;
   }
+}
+
+TEST(JobSpecTest, GoldMetricsAreOfTasksThatWriteAnswers) {
+  JobSpec spec = SmallJob();
+  spec.suite.tasks = {{"", "recall_kv", {}, {}, 0},
+                      {"choice", "longqa_story", {{"format", "multiple_choice"}}, {}, 0},
+                      {"own", "recall_kv", {}, {"exact_match", "gold/is_greedy"}, 0}};
+  spec = ValidateJobSpec(spec).value();
+  EXPECT_EQ(ToCanonicalJson(spec).find("gold/log"), std::string::npos) << "only where they are asked for";
+  ASSERT_TRUE(AddGoldMetrics(spec.suite).ok());
+  const auto valid = ValidateJobSpec(spec);
+  ASSERT_TRUE(valid.ok()) << valid.status();
+  EXPECT_EQ(valid->suite.tasks[0].metrics,
+            (std::vector<std::string>{"exact_match", "substring_exact_match", "gold/log_likelihood",
+                                      "gold/log_likelihood_per_token", "gold/token_count", "gold/is_greedy"}));
+  EXPECT_EQ(valid->suite.tasks[1].metrics[0], "multiple_choice_accuracy");
+  EXPECT_EQ(valid->suite.tasks[1].metrics.size(), 2u);
+  EXPECT_EQ(valid->suite.tasks[2].metrics.size(), 5u);
+  EXPECT_EQ(ToCanonicalJson(*FromCanonicalJson(ToCanonicalJson(*valid))), ToCanonicalJson(*valid));
+
+  spec.suite.tasks = {spec.suite.tasks[1]};
+  EXPECT_EQ(AddGoldMetrics(spec.suite).message(),
+            "no task of the suite \"small\" writes answers, so there is no gold answer to score");
+  spec.suite.tasks = {{"", "recall_kv", {}, {"gold/is_greedy", "exact_match"}, 0}};
+  EXPECT_EQ(ValidateJobSpec(spec).status().message(),
+            "task \"recall_kv\": the first metric is the primary one, which \"gold/is_greedy\" cannot be: it is of the "
+            "gold answer, not of the one written");
 }
 
 TEST(JobSpecTest, SelectsTasksAndLengths) {

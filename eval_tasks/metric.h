@@ -8,6 +8,7 @@
 // Threads: any.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct MetricInput {
   int gold_continuation_index = -1;
   std::string output;          // Sample::answer_prefix and the whole text, for metrics that use it
   std::string reference_json;  // Sample::reference_json
+  std::optional<ContinuationScore> gold_score = {};  // of the gold answer after the prompt, beside a written answer
 };
 
 struct Metric {
@@ -49,5 +51,9 @@ struct Metric {
 
 absl::Span<const Metric> Metrics();
 const Metric* FindMetric(absl::string_view name);  // null when unknown
+
+// Names of the gold answer's metrics begin with it; a sample may have no value of them.
+inline constexpr absl::string_view kGoldPrefix = "gold/";
+bool IsGoldMetric(absl::string_view name);
 
 }  // namespace varifocal

@@ -3,9 +3,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "eval_tasks/helmet/score.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/metrics/choice_metrics.h"
+#include "eval_tasks/metrics/gold_metrics.h"
 #include "eval_tasks/metrics/text_metrics.h"
 
 namespace varifocal {
@@ -14,6 +17,10 @@ namespace {
 template <typename Score>
 Metric Helmet(std::string name, std::string summary, bool is_binary, Score score) {
   return {"helmet/" + name, std::move(summary), false, is_binary, 0, score, false, true};
+}
+
+Metric Gold(std::string name, std::string summary, decltype(Metric::score) score) {
+  return {absl::StrCat(kGoldPrefix, name), std::move(summary), false, false, 0, score, true};
 }
 
 const std::vector<Metric>& MetricTable() {
@@ -34,6 +41,17 @@ const std::vector<Metric>& MetricTable() {
        &ScoreGreedyContinuation},
       {"continuation_log_likelihood", "log-likelihood of the continuation; exp(-mean) is the perplexity", true, false,
        0, &ScoreContinuationLogLikelihood, true},
+      {"context_gain", "nats per token by which the long context raises the log-likelihood over the short one", true,
+       false, 0, &ScoreContextGain, true},
+      {"long_context_log_likelihood", "log-likelihood per token after the long context; exp(-mean) is the perplexity",
+       true, false, 0, &ScoreLongContext, true},
+      {"short_context_log_likelihood", "the same after the short context", true, false, 0, &ScoreShortContext, true},
+      Gold("log_likelihood", "log-likelihood of the first gold answer after the prompt, in nats",
+           &ScoreGoldLogLikelihood),
+      Gold("log_likelihood_per_token", "the same divided by the number of its tokens", &ScoreGoldLogLikelihoodPerToken),
+      Gold("token_count", "tokens of the first gold answer", &ScoreGoldTokenCount),
+      {"gold/is_greedy", "every token of the first gold answer was the most likely one", false, true, 0,
+       &ScoreGoldIsGreedy},
       Helmet("default/exact_match", "HELMET: output or parsed answer equals a gold answer", true,
              [](const MetricInput& input) { return helmet::ScoreValue("default", "exact_match", input); }),
       Helmet("default/substring_exact_match", "HELMET: the output contains a gold answer", true,
@@ -77,6 +95,8 @@ const std::vector<Metric>& MetricTable() {
 }  // namespace
 
 absl::Span<const Metric> Metrics() { return MetricTable(); }
+
+bool IsGoldMetric(absl::string_view name) { return absl::StartsWith(name, kGoldPrefix); }
 
 const Metric* FindMetric(absl::string_view name) {
   for (const Metric& metric : MetricTable()) {

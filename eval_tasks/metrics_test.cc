@@ -96,6 +96,10 @@ TEST(MetricsTableTest, NamesAreUniqueAndWorstValueIsAttained) {
   for (const Metric& metric : Metrics()) {
     EXPECT_EQ(FindMetric(metric.name), &metric);
     EXPECT_FALSE(metric.summary.empty());
+    if (IsGoldMetric(metric.name) || absl::StrContains(metric.name, "context_")) {
+      EXPECT_FALSE(metric.Score({}).ok()) << metric.name;
+      continue;
+    }
     if (metric.is_unbounded) {
       EXPECT_EQ(metric.Score({"", {}, {{-2.5, 1, false}}, {"a"}, 0}).value(), -2.5);
       continue;
@@ -112,6 +116,31 @@ TEST(MetricsTableTest, NamesAreUniqueAndWorstValueIsAttained) {
     EXPECT_EQ(metric.Score(wrong).value(), 1.0) << metric.name;
   }
   EXPECT_EQ(FindMetric("exact_mach"), nullptr);
+}
+
+TEST(GoldMetricsTest, AreOfTheScoreOfTheGoldAnswer) {
+  MetricInput input;
+  input.gold_score = {-6, 4, true};
+  EXPECT_EQ(Score("gold/log_likelihood", input), -6);
+  EXPECT_EQ(Score("gold/log_likelihood_per_token", input), -1.5);
+  EXPECT_EQ(Score("gold/token_count", input), 4);
+  EXPECT_EQ(Score("gold/is_greedy", input), 1);
+  input.gold_score->is_greedy = false;
+  EXPECT_EQ(Score("gold/is_greedy", input), 0);
+  input.gold_score->log_likelihood = -std::numeric_limits<double>::infinity();
+  EXPECT_FALSE(FindMetric("gold/log_likelihood")->Score(input).ok());
+}
+
+TEST(ContextGainMetricsTest, AreByTokenOfTheSameTokens) {
+  MetricInput input;
+  input.continuations = {"text", "text"};
+  input.continuation_scores = {{-8, 4, false}, {-14, 4, false}};
+  input.gold_continuation_index = 0;
+  EXPECT_EQ(Score("context_gain", input), 1.5);
+  EXPECT_EQ(Score("long_context_log_likelihood", input), -2);
+  EXPECT_EQ(Score("short_context_log_likelihood", input), -3.5);
+  input.continuation_scores[1].token_count = 5;
+  EXPECT_FALSE(FindMetric("context_gain")->Score(input).ok());
 }
 
 TEST(AnswerTest, EndsBeforeTheEarliestStopString) {

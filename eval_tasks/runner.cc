@@ -1,5 +1,6 @@
 #include "eval_tasks/runner.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -15,6 +16,7 @@
 #include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "eval_tasks/answer.h"
+#include "eval_tasks/gold_answer.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/metrics/choice_metrics.h"
 
@@ -36,6 +38,7 @@ MetricInput JudgedInput(const Sample& sample, const Generation& generation, std:
   input.continuations = sample.continuations;
   input.continuation_scores = generation.continuation_scores;
   input.gold_continuation_index = sample.gold_continuation_index;
+  input.gold_score = generation.gold_score;
   if (sample.continuations.empty()) {
     answer = ProcessAnswer(generation.text, sample.stop_strings);
     input.output = absl::StrCat(sample.answer_prefix, BeforeStop(generation.text, sample.stop_strings));
@@ -49,7 +52,19 @@ MetricInput JudgedInput(const Sample& sample, const Generation& generation, std:
   return input;
 }
 
+// With the gold answer's tokens where a metric is of them.
+absl::Status AddGoldTokens(const TaskSpec& spec, const Task& task, const TokenCounter& tokenizer, Sample& sample) {
+  if (std::none_of(spec.metrics.begin(), spec.metrics.end(), IsGoldMetric)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(sample.gold_token_ids, GoldTokenIds(sample, task.system_message(), spec.chat, tokenizer));
+  return absl::OkStatus();
+}
+
 absl::Status CheckComplete(const Sample& sample, const Generation& generation) {
+  if (generation.gold_score.has_value() &&
+      static_cast<size_t>(generation.gold_score->token_count) != sample.gold_token_ids.size()) {
+    return absl::InternalError(absl::StrCat("the generator scored ", generation.gold_score->token_count, " of ",
+                                            sample.gold_token_ids.size(), " tokens of the gold answer"));
+  }
   if (generation.continuation_scores.size() == sample.continuations.size()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("the generator scored ", generation.continuation_scores.size(), " of ",
                                           sample.continuations.size(), " continuations"));
@@ -206,16 +221,15 @@ class Runner::Impl {
 
   void MakeGroup(const GridGroup& group, const std::vector<std::vector<int>>& to_ask) {
     const Task& task = *grid_.tasks[group.task_index];
+    const TaskSpec& task_spec = spec_.suite.tasks[static_cast<size_t>(group.task_index)];
     const SampleRequest request = {spec_.suite.seed, group.context_length, group.first_index};
     const int group_first = task.GroupOf(group.first_index).first_index;
     std::map<std::string, std::vector<WorkItem>> made;  // by tokenizer
     for (size_t v = 0; v < variants_.size(); ++v) {
       if (to_ask[v].empty()) continue;
-      const TokenCounter& tokenizer = spec_.suite.tasks[static_cast<size_t>(group.task_index)].chat
-                                          ? *variants_[v].chat_tokenizer
-                                          : *variants_[v].tokenizer;
+      const TokenCounter& tokenizer = task_spec.chat ? *variants_[v].chat_tokenizer : *variants_[v].tokenizer;
       const auto [it, is_new] = made.try_emplace(tokenizer.sha256());
-      if (is_new) it->second = MakeItems(task, request, group_first, tokenizer);
+      if (is_new) it->second = MakeItems(task, task_spec, request, group_first, tokenizer);
       for (int index : to_ask[v]) {
         WorkItem item = it->second[index - group_first];
         item.cell_index = CellIndex(group, static_cast<int>(v));
@@ -224,11 +238,15 @@ class Runner::Impl {
     }
   }
 
-  static std::vector<WorkItem> MakeItems(const Task& task, SampleRequest request, int group_first,
-                                         const TokenCounter& tokenizer) {
+  static std::vector<WorkItem> MakeItems(const Task& task, const TaskSpec& task_spec, SampleRequest request,
+                                         int group_first, const TokenCounter& tokenizer) {
     std::vector<WorkItem> items;
     for (absl::StatusOr<Sample>& sample : task.MakeGroup(request, tokenizer)) {
       WorkItem item;
+      if (sample.ok()) {
+        const absl::Status added = AddGoldTokens(task_spec, task, tokenizer, *sample);
+        if (!added.ok()) sample = added;
+      }
       if (sample.ok()) {
         item.sample = std::make_shared<const Sample>(*std::move(sample));
       } else {
@@ -364,6 +382,7 @@ class Runner::Impl {
     for (const std::string& name : sample.metrics) {
       const Metric* metric = FindMetric(name);
       VF_CHECK(metric != nullptr, "metrics are validated with the spec");
+      if (IsGoldMetric(name) && !input.gold_score.has_value()) continue;
       ASSIGN_OR_RETURN(const double value, metric->Score(input));
       record.scores.push_back({name, value});
     }

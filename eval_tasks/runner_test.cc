@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "eval_tasks/fakes.h"
+#include "eval_tasks/metrics/gold_metrics.h"
 #include "gtest/gtest.h"
 
 namespace varifocal {
@@ -125,6 +126,52 @@ TEST(RunnerTest, VariantsShareTheSampleAndGetTheirTemperatures) {
   Runner runner(Spec(), Both(&generator), &sink);
   ASSERT_TRUE(runner.Run().ok());
   for (const auto& [name, made] : samples) EXPECT_EQ(made.size(), 1u) << name << " is built once for both variants";
+}
+
+TEST(RunnerTest, GoldAnswersAreScoredBesideWrittenOnes) {
+  JobSpec spec = Spec();
+  ASSERT_TRUE(AddGoldMetrics(spec.suite).ok());
+  for (const bool can_score : {true, false}) {
+    FakeGenerator generator;
+    generator.on_start = [&](FakeGenerator& self) {
+      const FakeGenerator::Held held = self.held().back();
+      Generation answer = FakeGenerator::Answer(held.request);
+      EXPECT_EQ(held.request.sample->gold_token_ids.empty(), !held.request.sample->continuations.empty());
+      if (!can_score) answer.gold_score.reset();
+      self.Release(held.id, std::move(answer));
+    };
+    FakeSink sink;
+    ASSERT_EQ(Runner(spec, Both(&generator), &sink, {}).Run().value(), RunOutcome::kFinished);
+    int gold_count = 0;
+    for (const auto& [key, record] : sink.records) {
+      ASSERT_TRUE(record.error.ok()) << record.error;
+      std::map<std::string, double> scores;
+      for (const MetricValue& score : record.scores) scores[score.metric] = score.value;
+      EXPECT_EQ(scores.contains("gold/log_likelihood"), can_score && record.sample->continuations.empty());
+      if (!scores.contains("gold/log_likelihood")) continue;
+      ++gold_count;
+      EXPECT_EQ(scores["gold/log_likelihood"], key.second % 2 == 0 ? -0.5 : -3.0);
+      EXPECT_EQ(scores["gold/is_greedy"], scores["exact_match"]);
+      EXPECT_EQ(scores["gold/token_count"], record.sample->gold_token_ids.size());
+    }
+    EXPECT_EQ(gold_count, can_score ? 24 : 0);
+  }
+}
+
+TEST(RunnerTest, AScoreOfOtherGoldTokensIsAnError) {
+  JobSpec spec = Spec(1, 1);
+  ASSERT_TRUE(AddGoldMetrics(spec.suite).ok());
+  FakeGenerator generator;
+  generator.on_start = [](FakeGenerator& self) {
+    const FakeGenerator::Held held = self.held().back();
+    Generation answer = FakeGenerator::Answer(held.request);
+    if (answer.gold_score.has_value()) answer.gold_score->token_count += 1;
+    self.Release(held.id, std::move(answer));
+  };
+  FakeSink sink;
+  ASSERT_TRUE(Runner(spec, Both(&generator), &sink, {}).Run().ok());
+  for (const auto& [key, record] : sink.records)
+    EXPECT_EQ(record.error.ok(), !record.sample->continuations.empty()) << record.error;
 }
 
 TEST(RunnerTest, AFailureIsARecordWithoutScoresAndIsMissingForTheNextRun) {

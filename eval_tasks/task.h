@@ -64,6 +64,10 @@ struct Sample {
   // own context, whose ids are in context_token_ids (token_ids are the longest of them).
   std::vector<size_t> given_bytes;
   std::vector<std::vector<int32_t>> context_token_ids;
+  // Not empty: what is scored after each of context_token_ids, instead of the continuations' texts.
+  std::vector<std::vector<int32_t>> continuation_token_ids;
+  // Empty, or of a generated answer: the gold answer's ids, to be scored beside it (gold_answer.h).
+  std::vector<int32_t> gold_token_ids;
   uint64_t sampling_seed = 0;  // for a sampling temperature above zero
 
   // Scoring.

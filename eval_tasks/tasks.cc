@@ -7,6 +7,7 @@
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/task.h"
+#include "eval_tasks/tasks/context_gain.h"
 #include "eval_tasks/tasks/fact_world.h"
 #include "eval_tasks/tasks/jsonl.h"
 #include "eval_tasks/tasks/native_task.h"
@@ -79,6 +80,10 @@ std::vector<std::string> NovelMetrics(const Parameters& parameters) {
 std::vector<std::string> RowMetrics(const Parameters& parameters) {
   if (HasChoices(parameters)) return Choices();
   return {"exact_match", "substring_exact_match", "token_f1"};
+}
+
+std::vector<std::string> ContextGainMetrics(const Parameters&) {
+  return {"context_gain", "long_context_log_likelihood", "short_context_log_likelihood"};
 }
 
 // The importer writes the measures that fit; without any, what upstream reports most often.
@@ -210,6 +215,18 @@ const std::vector<TaskKind>& KindTable() {
        &ShortTaskMetrics,
        &Always,
        &MakeShortTask},
+      {"context_gain",
+       "score the last tokens of windows of a text after all before them and after few of them",
+       {Text("path", true, "a text file; relative to the suite file"),
+        Integer("scored_tokens", "512", 1, 8192, "tokens at the end of a window that are scored"),
+        Integer("short_context", "1024", 16, kContextLengthMax, "tokens of the context that is compared with"),
+        Integer("longest", "32768", 64, kContextLengthMax,
+                "longest context length: windows end where the text has 8 bytes before for each of its tokens"),
+        Text("sha256", false, "digest the file must have; filled in when a job is submitted")},
+       true,
+       &ContextGainMetrics,
+       &Always,
+       &MakeContextGain},
       {"helmet",
        "ask rows imported from HELMET with upstream's prompts, truncation and measures",
        {Text("path", true, "index of a task that `varifocal suites import-helmet` wrote; relative to the suite file"),

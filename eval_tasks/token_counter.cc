@@ -40,6 +40,15 @@ class TokenizerCounter : public TokenCounter {
     wrapped.AppendPlain(given);
     return EncodeWrapped(std::move(wrapped));
   }
+  absl::StatusOr<std::vector<int32_t>> EncodeAnswered(const std::optional<std::string>& system,
+                                                      absl::string_view prompt,
+                                                      absl::string_view answer) const override {
+    if (chat_format_ == nullptr) return TokenCounter::EncodeAnswered(system, prompt, answer);
+    const bool with_system = system.has_value() && chat_format_->with_system.has_value();
+    ASSIGN_OR_RETURN(ChatText wrapped, with_system ? chat_format_->Wrap(prompt, *system) : chat_format_->Wrap(prompt));
+    wrapped.AppendPlain(answer);
+    return EncodeWrapped(std::move(wrapped));
+  }
   absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const override {
     EncodeOptions options;
     options.add_special_tokens = false;
@@ -74,6 +83,12 @@ absl::StatusOr<std::vector<int32_t>> TokenCounter::EncodeContext(absl::string_vi
                                                                  absl::string_view given) const {
   const std::string text = absl::StrCat(prompt, given);
   return EncodePrompt(PythonRightStrip(text));
+}
+
+absl::StatusOr<std::vector<int32_t>> TokenCounter::EncodeAnswered(const std::optional<std::string>&,
+                                                                  absl::string_view prompt,
+                                                                  absl::string_view answer) const {
+  return EncodePrompt(absl::StrCat(prompt, answer));
 }
 
 std::shared_ptr<const TokenCounter> MakeTokenCounter(std::shared_ptr<const Tokenizer> tokenizer,

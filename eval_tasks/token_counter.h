@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ class TokenCounter {
   // The ids of the context of continuations: a prompt and the given part of an answer. Trailing white space belongs to the
   // continuations, except that of a chat format's closing text.
   virtual absl::StatusOr<std::vector<int32_t>> EncodeContext(absl::string_view prompt, absl::string_view given) const;
+  // The ids of a prompt (after a system message, as above) that `answer` follows, which is plain text.
+  virtual absl::StatusOr<std::vector<int32_t>> EncodeAnswered(const std::optional<std::string>& system,
+                                                              absl::string_view prompt, absl::string_view answer) const;
   // The ids of a piece of text, no specials added.
   virtual absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const = 0;
   // The text of ids from EncodePiece; a partial character becomes U+FFFD.

@@ -7,7 +7,9 @@
 
 namespace varifocal::report {
 
-bool IsLogLikelihood(absl::string_view metric) { return metric == "continuation_log_likelihood"; }
+bool IsLogLikelihood(absl::string_view metric) {
+  return metric == "continuation_log_likelihood" || metric == "long_context_log_likelihood";
+}
 
 double Perplexity(double mean_log_likelihood) { return std::exp(-mean_log_likelihood); }
 

@@ -1,4 +1,5 @@
-// Perplexity: e to the minus mean log-likelihood of one continuation per question (LAMBADA's last word).
+// Perplexity: e to the minus mean log-likelihood of one continuation per question (LAMBADA's last word), or of each token
+// of a text.
 //
 // Everything is estimated on the log scale, where questions add up, and then carried over: an interval of the mean
 // turns into an interval of the perplexity with its ends exchanged, and a difference of two models into the ratio of

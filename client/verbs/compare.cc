@@ -162,7 +162,8 @@ class Compare : public Command {
   bool Wanted(const stats::Comparison& row, bool for_people) const {
     if (!task_.empty() && row.task != task_) return false;
     if (!metric_.empty()) return row.metric == metric_;
-    return !for_people || all_metrics_ || row.is_primary_metric || report::IsLogLikelihood(row.metric);
+    return !for_people || all_metrics_ || row.is_primary_metric || report::IsLogLikelihood(row.metric) ||
+           row.metric == "gold/log_likelihood";
   }
 
   // Checks that the --task and --metric names exist.

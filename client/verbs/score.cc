@@ -1,5 +1,9 @@
 // varifocal score: log-likelihoods of a text, or of continuations after a prompt.
+#include <algorithm>
+#include <cmath>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,6 +22,27 @@ Json Numbers(const google::protobuf::RepeatedField<double>& values) {
   return list;
 }
 
+// Tokens of a text at positions from 2^k to 2^(k+1) - 1; the first token, at 0, has no probability.
+struct PositionRange {
+  int64_t first = 1, last = 1;
+  int64_t token_count = 0;
+  double log_likelihood_per_token = 0;
+};
+
+std::vector<PositionRange> ByPosition(const google::protobuf::RepeatedField<double>& log_probs) {
+  std::vector<PositionRange> ranges;
+  for (int64_t first = 1; first <= log_probs.size(); first *= 2) {
+    PositionRange range{.first = first, .last = std::min<int64_t>(2 * first - 1, log_probs.size())};
+    range.token_count = range.last - range.first + 1;
+    double sum = 0;
+    for (int64_t position = range.first; position <= range.last; ++position)
+      sum += log_probs.Get(static_cast<int>(position - 1));
+    range.log_likelihood_per_token = sum / static_cast<double>(range.token_count);
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
 class Score : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
@@ -28,6 +53,7 @@ class Score : public Command {
     flags.Add("continuation", &continuations_, "TEXT",
               "the same, given here; may be repeated, and comes after the files");
     flags.Add("per-token", &per_token_, "also the log-probability of every token");
+    flags.Add("by-position", &by_position_, "also the mean log-probability of a text's tokens by their position");
     model_.engine.AddTo(flags);
   }
 
@@ -90,8 +116,15 @@ class Score : public Command {
       if (text.empty()) return UsageError("--continuation is empty; there is nothing to score.");
       request->add_continuations()->set_text(text);
     }
-    request->set_per_token(per_token_);
+    if (by_position_ && request->continuations_size() > 0) {
+      return UsageError("--by-position is of a text, and there are continuations; leave them out.");
+    }
+    request->set_per_token(per_token_ || by_position_);
     return model_.SetAttention(request);
+  }
+
+  std::vector<PositionRange> Positions(const v1::ComputeLogLikelihoodsResponse* text) const {
+    return by_position_ && text != nullptr ? ByPosition(text->token_log_probs()) : std::vector<PositionRange>();
   }
 
   // `text` has the prompt's own likelihoods; unset if they were not requested.
@@ -104,6 +137,12 @@ class Score : public Command {
       Json log_probs = Numbers(text->token_log_probs());
       log_probs.insert(log_probs.begin(), nullptr);  // the first token has no context
       object["token_log_probs"] = std::move(log_probs);
+    }
+    for (const PositionRange& range : Positions(text)) {
+      object["positions"].push_back({{"first", range.first},
+                                     {"last", range.last},
+                                     {"token_count", range.token_count},
+                                     {"log_likelihood_per_token", range.log_likelihood_per_token}});
     }
     for (const v1::ContinuationLogLikelihood& continuation : response.continuations()) {
       Json row = {{"log_likelihood", continuation.log_likelihood()},
@@ -130,6 +169,16 @@ class Score : public Command {
       }
     }
     std::vector<std::vector<std::string>> cells;
+    for (const PositionRange& range : Positions(text)) {
+      cells.push_back({absl::StrCat(range.first, " to ", range.last), absl::StrCat(range.token_count),
+                       absl::StrFormat("%.6f", range.log_likelihood_per_token),
+                       absl::StrFormat("%.4g", std::exp(-range.log_likelihood_per_token))});
+    }
+    if (!cells.empty()) {
+      console.out << AlignedTable(console, {"positions", "tokens", "log-likelihood each", "perplexity"},
+                                  {false, true, true, true}, cells);
+    }
+    cells.clear();
     for (int i = 0; i < response.continuations_size(); ++i) {
       const v1::ContinuationLogLikelihood& row = response.continuations(i);
       cells.push_back({absl::StrCat(i + 1), absl::StrFormat("%.6f", row.log_likelihood()),
@@ -144,7 +193,7 @@ class Score : public Command {
   ModelFlags model_;
   PromptFlags prompt_;
   std::vector<std::string> continuation_files_, continuations_;
-  bool per_token_ = false;
+  bool per_token_ = false, by_position_ = false;
 };
 
 }  // namespace
@@ -161,9 +210,11 @@ split as lm-evaluation-harness does: trailing spaces of the prompt move to the c
 together, and split at the length of the prompt alone. JSON output: {"token_ids", "token_log_probs": [null, ..]
 (with --per-token), "log_likelihood", "continuations": [{"log_likelihood", "token_count", "is_greedy"}]}, and
 "invalid_utf8_count" when bytes of the texts were not UTF-8. With --chat no spaces are moved: continuations
-follow the format's own text.)",
+follow the format's own text. With --by-position also "positions": [{"first", "last", "token_count",
+"log_likelihood_per_token"}]: of a text's tokens at positions 1, 2 to 3, 4 to 7 and so on; the first token is at 0.)",
     .examples =
         "varifocal score --model=models/baseline --prompt-file=text.txt --per-token --format=json\n"
+        "varifocal score --model=models/baseline --prompt-file=book.txt --by-position\n"
         "varifocal score --model=models/baseline --prompt='The door is' --continuation=' red' --continuation=' blue'",
     .formats = "text json jsonl",
     .make = &Make<Score>,

@@ -79,4 +79,27 @@ absl::StatusOr<double> ScoreContinuationLogLikelihood(const MetricInput& input) 
   return value;
 }
 
+namespace {
+
+absl::StatusOr<double> PerToken(const MetricInput& input, size_t index) {
+  RETURN_IF_ERROR(Check(input));
+  const auto& scores = input.continuation_scores;
+  if (scores.size() != 2 || scores[0].token_count < 1 || scores[0].token_count != scores[1].token_count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(scores.size(), " continuations were scored; the same tokens after 2 contexts are needed"));
+  }
+  return scores[index].log_likelihood / scores[index].token_count;
+}
+
+}  // namespace
+
+absl::StatusOr<double> ScoreLongContext(const MetricInput& input) { return PerToken(input, 0); }
+absl::StatusOr<double> ScoreShortContext(const MetricInput& input) { return PerToken(input, 1); }
+
+absl::StatusOr<double> ScoreContextGain(const MetricInput& input) {
+  ASSIGN_OR_RETURN(const double after_long, PerToken(input, 0));
+  ASSIGN_OR_RETURN(const double after_short, PerToken(input, 1));
+  return after_long - after_short;
+}
+
 }  // namespace varifocal

@@ -15,6 +15,11 @@ absl::StatusOr<double> ScoreMultipleChoiceNormalized(const MetricInput& input);
 // Of a single continuation: whether every token was the most likely one, and the log-likelihood itself.
 absl::StatusOr<double> ScoreGreedyContinuation(const MetricInput& input);
 absl::StatusOr<double> ScoreContinuationLogLikelihood(const MetricInput& input);
+// Per token, in nats, of the same tokens after a long context (the first continuation) and a short one (the second): the
+// long one's log-likelihood minus the short one's, and either.
+absl::StatusOr<double> ScoreContextGain(const MetricInput& input);
+absl::StatusOr<double> ScoreLongContext(const MetricInput& input);
+absl::StatusOr<double> ScoreShortContext(const MetricInput& input);
 // The index selected by ScoreMultipleChoice; -1 without scores.
 int ChosenContinuation(const MetricInput& input);
 

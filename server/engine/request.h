@@ -19,13 +19,16 @@ namespace varifocal {
 using EngineHandle = uint64_t;  // of an active request, unique in its engine
 
 // Generate tokens after the prompt. Randomness is keyed by (seed, position): the same request gives the same tokens.
+// `scored` are continuations scored on the prompt's keys and values before the second token is generated, as
+// ScoreContinuationsWork would; they change no bit of what is generated.
 struct GenerateWork {
   int64_t max_new_tokens = 0;  // >= 1
   bool ignore_eos = false;
   double sampling_temperature = 0;  // 0 is greedy; ties go to the lowest id
   double top_p = 1;                 // in (0, 1]; used when sampling_temperature > 0
   uint64_t seed = 0;
-  std::vector<std::string> stop;  // generation ends when its text contains one of them
+  std::vector<std::string> stop;                  // generation ends when its text contains one of them
+  std::vector<std::vector<int32_t>> scored = {};  // each 1 to max_new_tokens tokens; may be empty
 };
 
 // Log-likelihood of each continuation after the same prompt; the prompt is run once.
@@ -72,7 +75,7 @@ struct EngineResult {
   std::string matched_stop;  // the stop string found, when finish_reason is kStop
   EngineFinishReason finish_reason =
       EngineFinishReason::kNone;  // kCancelled: partial result, the tokens generated so far
-  // ScoreContinuationsWork, in request order
+  // ScoreContinuationsWork, and GenerateWork::scored; in request order
   std::vector<EngineContinuationScore> continuations;
   // ScoreTextWork: one per token, the first is absent
   std::vector<std::optional<double>> token_log_probs;
@@ -86,7 +89,7 @@ struct EngineResult {
   std::string notes;               // one line for the report, e.g. why prefix reuse was refused; usually empty
 
   int64_t queue_us = 0;    // from Start to the first step
-  int64_t prefill_us = 0;  // from the first step to the end of the prompt (scoring included)
+  int64_t prefill_us = 0;  // from the first step to the end of the prompt and of scoring
   int64_t decode_us = 0;   // from there to the last token
 
   // Learned tau only: share of (layer, row) pairs of this request's computed rows at either bound.

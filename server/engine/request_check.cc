@@ -79,18 +79,17 @@ absl::Status CheckContinuationCount(size_t count) {
       ErrorReason::kBadContinuation, {{"field", "continuations"}});
 }
 
-absl::Status CheckContinuations(const ScoreContinuationsWork& work, int64_t vocabulary_size) {
-  RETURN_IF_ERROR(CheckContinuationCount(work.continuations.size()));
+absl::Status CheckContinuations(absl::Span<const std::vector<int32_t>> continuations, int64_t vocabulary_size) {
+  RETURN_IF_ERROR(CheckContinuationCount(continuations.size()));
   const auto bad = [](const std::string& field, const std::string& problem) {
     return WithReason(absl::InvalidArgumentError(problem), ErrorReason::kBadContinuation, {{"field", field}});
   };
-  if (work.continuations.empty()) return bad("continuations", "there are no continuations; there must be at least 1");
-  for (size_t i = 0; i < work.continuations.size(); ++i) {
+  for (size_t i = 0; i < continuations.size(); ++i) {
     const std::string field = absl::StrCat("continuations[", i, "]");
-    if (work.continuations[i].empty()) {
+    if (continuations[i].empty()) {
       return bad(field, absl::StrCat(field, " has no tokens; it must have at least 1"));
     }
-    RETURN_IF_ERROR(CheckIds(work.continuations[i], field, vocabulary_size));
+    RETURN_IF_ERROR(CheckIds(continuations[i], field, vocabulary_size));
   }
   return absl::OkStatus();
 }
@@ -158,8 +157,20 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
                         ErrorReason::kModelWithoutTokenizer);
     }
     new_tokens = generate->max_new_tokens;
+    RETURN_IF_ERROR(CheckContinuations(generate->scored, config.vocabulary_size));
+    for (const auto& scored : generate->scored) {
+      if (static_cast<int64_t>(scored.size()) <= new_tokens) continue;
+      return WithReason(absl::InvalidArgumentError(absl::StrCat("a scored continuation has ", scored.size(),
+                                                                " tokens; the limit is max_new_tokens, ", new_tokens)),
+                        ErrorReason::kBadContinuation, {{"field", "continuations"}});
+    }
+    sequence->continuation_done.assign(generate->scored.size(), 0);
   } else if (const auto* score = std::get_if<ScoreContinuationsWork>(&request.work)) {
-    RETURN_IF_ERROR(CheckContinuations(*score, config.vocabulary_size));
+    if (score->continuations.empty()) {
+      return WithReason(absl::InvalidArgumentError("there are no continuations; there must be at least 1"),
+                        ErrorReason::kBadContinuation, {{"field", "continuations"}});
+    }
+    RETURN_IF_ERROR(CheckContinuations(score->continuations, config.vocabulary_size));
     for (const auto& continuation : score->continuations)
       new_tokens = std::max(new_tokens, static_cast<int64_t>(continuation.size()));
     sequence->continuation_done.assign(score->continuations.size(), 0);
@@ -168,7 +179,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   ASSIGN_OR_RETURN(sequence->attention, config.attention.With(request.attention_overrides, AttentionModelOf(config)));
   sequence->rope_length = RopeLength(config, static_cast<int64_t>(request.token_ids.size()) + new_tokens);
   sequence->extent = ExtentOf(limits, sequence->attention, static_cast<int64_t>(request.token_ids.size()), new_tokens,
-                              std::holds_alternative<ScoreContinuationsWork>(request.work));
+                              /*scores_continuations=*/!sequence->continuation_done.empty());
   const CacheNeed need = NeedOf(model, limits, sequence->attention, sequence->extent);
   if (!need.fits) {
     return WithReason(

@@ -22,7 +22,8 @@ namespace varifocal {
 namespace {
 
 // Lengths on both sides of page boundaries; half of the prompts share their first tokens with others.
-// With groups some prompts are long enough to be computed by groups, and some requests override the number of groups.
+// Some generations score continuations beside them. With groups some prompts are long enough to be computed by groups,
+// and some requests override the number of groups.
 std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_may_change, bool has_groups = false) {
   constexpr size_t kLengths[] = {1, 2, 31, 127, 128, 129, 200, 255, 256, 257, 300, 384, 385, 420};
   std::vector<EngineRequest> requests;
@@ -40,6 +41,7 @@ std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_ma
     switch (i % 4) {
       case 0:
         request.work = GenerateWork{.max_new_tokens = 9, .ignore_eos = true};
+        if (i % 8 == 0) std::get<GenerateWork>(request.work).scored = {RandomIds("scored", 1 + i % 9), {5}};
         break;
       case 1:
         request.work = GenerateWork{
@@ -209,6 +211,42 @@ TEST_P(SameBitsTest, ForAllSettings) {
               GetParam().device, GetParam().dtype, requests.size(), compared, differences);
 }
 
+// Scored continuations change no bit of the generation, and have the bits of being scored alone.
+TEST_P(SameBitsTest, ScoredBesideGeneration) {
+  auto model = Load();
+  auto engine = StartEngine(model);
+  auto small_chunks = StartEngine(model, {.prefill_chunk_tokens = 3, .batch_size_max = 2});
+  for (const size_t length : {1, 127, 128, 250}) {
+    for (const double temperature : {0.0, 0.8}) {
+      EngineRequest request{.token_ids = RandomIds(absl::StrCat("beside ", length), length)};
+      GenerateWork work{.max_new_tokens = 12, .ignore_eos = true, .sampling_temperature = temperature};
+      request.work = work;
+      const auto plain = engine->Run(request);
+      work.scored = {RandomIds("gold", 7), {3}, RandomIds("other", 12)};
+      request.work = ScoreContinuationsWork{work.scored};
+      const auto alone = engine->Run(request);
+      request.work = work;
+      for (Engine* each : {engine.get(), small_chunks.get()}) {
+        auto both = each->Run(request);
+        ASSERT_TRUE(plain.ok() && alone.ok() && both.ok()) << both.status();
+        ASSERT_EQ(both->continuations.size(), 3u);
+        for (size_t i = 0; i < 3; ++i) {
+          EXPECT_EQ(both->continuations[i].token_log_probs, alone->continuations[i].token_log_probs) << length;
+          EXPECT_EQ(both->continuations[i].is_greedy, alone->continuations[i].is_greedy);
+        }
+        // Shares are of the rows that were computed.
+        if (both->cached_token_count == plain->cached_token_count) {
+          EXPECT_EQ(both->tau_at_min_share, plain->tau_at_min_share);
+        }
+        EXPECT_EQ(both->extrapolated, plain->extrapolated);
+        both->continuations.clear();
+        both->log_likelihood = 0;
+        EXPECT_EQ(AnswerBits(both), AnswerBits(plain)) << length;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, SameBitsTest,
     testing::Values(
@@ -232,12 +270,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Long generations in a cache too small for all of them: sequences are preempted and replay. The second control,
 // replaying through prefill, must differ here.
-std::vector<EngineRequest> LongGenerations(int64_t new_tokens) {
+// Scored continuations reserve window pages, so that fewer sequences run at once.
+std::vector<EngineRequest> LongGenerations(int64_t new_tokens, bool has_windows) {
   std::vector<EngineRequest> requests;
   for (size_t i = 0; i < 4; ++i) {
     requests.push_back(
         {.token_ids = RandomIds(absl::StrCat("long ", i), 100),
          .work = GenerateWork{.max_new_tokens = new_tokens, .ignore_eos = true, .sampling_temperature = 1, .seed = i}});
+    if (i % 2 == 0 && !has_windows) std::get<GenerateWork>(requests[i].work).scored = {RandomIds("scored", 60)};
   }
   return requests;
 }
@@ -264,7 +304,7 @@ void ReplayThroughPrefill(StepPlan& plan) {
 size_t DifferencesWhenPreempted(const PlanFault& fault, int64_t* preemption_count, const char* golden = "tied-d16-f32",
                                 int64_t new_tokens = 200, int64_t pages = 7) {
   auto model = LoadForTest(GoldenDirectory(golden));
-  const std::vector<EngineRequest> requests = LongGenerations(new_tokens);
+  const std::vector<EngineRequest> requests = LongGenerations(new_tokens, model->config().page_groups.size() > 1);
   std::vector<std::string> alone;
   auto roomy = StartEngine(model, {.batch_size_max = 1});
   for (const EngineRequest& request : requests) alone.push_back(AnswerBits(roomy->Run(request)));
@@ -300,6 +340,29 @@ TEST(ControlTest, ReplayThroughPrefillIsDetected) {
   std::printf("control, replay through prefill: %zu of 4 answers differ after %d preemptions\n", found,
               static_cast<int>(preemption_count));
   EXPECT_GT(found, 0u);
+}
+
+// Rows of scored continuations hold other tokens than were asked for.
+void ScoreOtherTokens(StepPlan& plan) {
+  size_t row = 0;
+  for (const StepEntry& entry : plan.entries) {
+    const bool is_scored = !entry.sequence->prompt_finished && entry.sequence->rows_done == 250;
+    for (int64_t i = 0; i < entry.row_count; ++i, ++row) plan.tokens[row] = is_scored ? 2 : plan.tokens[row];
+  }
+}
+
+TEST(ControlTest, OtherScoredTokensAreDetectedAndLeaveTheGenerationAlone) {
+  auto model = LoadForTest(GoldenDirectory("tied-d16-f32"));
+  auto engine = StartEngine(model);
+  auto broken = StartEngine(model, {.test_only_alter_plan = ScoreOtherTokens});
+  const EngineRequest request{
+      .token_ids = RandomIds("beside", 250),
+      .work = GenerateWork{.max_new_tokens = 12, .ignore_eos = true, .scored = {RandomIds("gold", 7)}}};
+  const auto right = engine->Run(request), wrong = broken->Run(request);
+  ASSERT_TRUE(right.ok() && wrong.ok());
+  EXPECT_NE(right->continuations[0].token_log_probs, wrong->continuations[0].token_log_probs);
+  EXPECT_EQ(right->new_token_ids, wrong->new_token_ids);
+  EXPECT_EQ(right->new_token_log_probs, wrong->new_token_log_probs);
 }
 
 TEST(ControlTest, PhaseChosenByRowCountIsDetected) {

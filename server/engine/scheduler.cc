@@ -22,10 +22,8 @@ constexpr size_t kLookAhead = 64;
 // the longest continuation without its last token.
 int64_t ScoredRowsMax(const Sequence& sequence) {
   int64_t rows = 0;
-  if (const ScoreContinuationsWork* work = sequence.continuations()) {
-    for (const auto& continuation : work->continuations)
-      rows = std::max(rows, static_cast<int64_t>(continuation.size()) - 1);
-  }
+  for (const auto& continuation : sequence.continuations())
+    rows = std::max(rows, static_cast<int64_t>(continuation.size()) - 1);
   return rows;
 }
 
@@ -94,9 +92,9 @@ bool Scheduler::MustWaitForPrefix(const Sequence& sequence) {
 }
 
 bool Scheduler::TryAdmit(Sequence& sequence) {
-  // A preempted sequence also needs pages for the tokens it will replay.
-  const int64_t rows =
-      sequence.prompt_length() + ScoredRowsMax(sequence) + static_cast<int64_t>(sequence.result.new_token_ids.size());
+  // A preempted sequence needs pages for the tokens it will replay, which take the place of scored ones.
+  const int64_t rows = sequence.prompt_length() +
+                       std::max(ScoredRowsMax(sequence), static_cast<int64_t>(sequence.result.new_token_ids.size()));
   const PageStore::AdmissionRequest request{
       .names = absl::MakeConstSpan(sequence.page_names).subspan(0, static_cast<size_t>(sequence.reusable_page_count)),
       .token_ids = sequence.request.token_ids,
@@ -239,10 +237,10 @@ bool Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPl
         const int64_t next = sequence.rows_done + row + 1;
         if (next < length) plan.AskHead(row, prompt[static_cast<size_t>(next)]);
       }
-    } else if (last && sequence.continuations() != nullptr) {
-      for (const auto& continuation : sequence.continuations()->continuations) plan.AskHead(count - 1, continuation[0]);
-    } else if (last && sequence.result.new_token_ids.empty()) {
-      plan.AskHead(count - 1, -1, DrawOf(sequence));
+    } else if (last) {
+      for (const auto& continuation : sequence.continuations()) plan.AskHead(count - 1, continuation[0]);
+      if (sequence.generate() != nullptr && sequence.result.new_token_ids.empty())
+        plan.AskHead(count - 1, -1, DrawOf(sequence));
     }
     return true;
   }
@@ -252,7 +250,7 @@ bool Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPl
 // Rows of the current continuation, in the sequence's own pages, and of further continuations that fit as a whole, each
 // in its own pages after the prompt: shared pages are read once.
 bool Scheduler::AddContinuations(Sequence& sequence, int64_t row_count_max, StepPlan& plan) {
-  const auto& continuations = sequence.continuations()->continuations;
+  const auto continuations = sequence.continuations();
   const int64_t length = sequence.prompt_length();
   auto rows_left = [&](size_t index) {
     return static_cast<int64_t>(continuations[index].size()) - 1 - sequence.continuation_done[index];

@@ -84,8 +84,9 @@ class Scheduler {
   absl::Status AddToken(Sequence& sequence, const kernels::HeadResult& head);
   void SharePages(Sequence& sequence, int64_t page_begin, int64_t page_end);
   bool KeepsPage(const Sequence& sequence, const PageGroupShape& group, int64_t page) const;
-  // Advances to the next continuation to score, if any.
   bool IsFinished(Sequence& sequence) const;
+  // Of a computed prompt; advances to the next continuation to score, if any.
+  static bool AllScored(Sequence& sequence);
   void Finish(Sequence* sequence, absl::Status status);
   void Complete(Sequence& sequence);
 

@@ -39,9 +39,14 @@ void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output) {
     const StepEntry& entry = plan.entries[i];
     if (entry.sequence == ended) continue;
     Sequence& sequence = *entry.sequence;
-    sequence.tau_at_min_count += output.tau_bound_counts[2 * i];
-    sequence.tau_at_max_count += output.tau_bound_counts[2 * i + 1];
-    sequence.tau_row_count += static_cast<uint64_t>(entry.row_count * model_.config().layer_count);
+    // A generation's shares are of its own rows, with and without scored continuations.
+    const bool is_aside =
+        sequence.generate() != nullptr && !sequence.prompt_finished && sequence.rows_done == sequence.prompt_length();
+    if (!is_aside) {
+      sequence.tau_at_min_count += output.tau_bound_counts[2 * i];
+      sequence.tau_at_max_count += output.tau_bound_counts[2 * i + 1];
+      sequence.tau_row_count += static_cast<uint64_t>(entry.row_count * model_.config().layer_count);
+    }
 
     const auto head = std::span(output.head).subspan(entry.head_begin, entry.head_count);
     absl::Status status = CheckFinite(head, plan.rows[i].first_position);
@@ -67,7 +72,7 @@ absl::Status Scheduler::ApplyPrefill(const StepEntry& entry, std::span<const Hea
   } else {
     ApplyContinuation(entry, head);
   }
-  if (sequence.rows_done < length) return absl::OkStatus();
+  if (sequence.rows_done < length || !AllScored(sequence)) return absl::OkStatus();
   if (sequence.generate() != nullptr) sequence.prompt_finished = true;
   if (sequence.prompt_done_us < 0) sequence.prompt_done_us = clock_.MonotonicMicros();
   return absl::OkStatus();
@@ -82,15 +87,14 @@ absl::Status Scheduler::ApplyPrompt(const StepEntry& entry, std::span<const Head
   if (sequence.scores_text()) {
     if (sequence.result.token_log_probs.empty()) sequence.result.token_log_probs.push_back(std::nullopt);
     for (const HeadResult& result : head) sequence.result.token_log_probs.push_back(result.target_log_probability);
-  } else if (sequence.rows_done == sequence.prompt_length() && sequence.continuations() != nullptr) {
-    const auto& continuations = sequence.continuations()->continuations;
-    VF_CHECK(head.size() == continuations.size(), "the last row has one head row per continuation");
+  } else if (sequence.rows_done == sequence.prompt_length()) {
+    const auto continuations = sequence.continuations();
+    VF_CHECK(head.size() >= continuations.size(), "the last row has one head row per continuation");
     for (size_t i = 0; i < continuations.size(); ++i) {
       sequence.result.continuations.push_back(
           {.is_greedy = head[i].argmax == continuations[i][0], .token_log_probs = {head[i].target_log_probability}});
     }
-  } else if (!head.empty()) {
-    RETURN_IF_ERROR(AddToken(sequence, head[0]));
+    if (head.size() > continuations.size()) RETURN_IF_ERROR(AddToken(sequence, head.back()));
   }
   if (sequence.callbacks.on_progress) {
     sequence.callbacks.on_progress({.prompt_token_count = sequence.prompt_length(),
@@ -102,7 +106,7 @@ absl::Status Scheduler::ApplyPrompt(const StepEntry& entry, std::span<const Head
 
 void Scheduler::ApplyContinuation(const StepEntry& entry, std::span<const HeadResult> head) {
   Sequence& sequence = *entry.sequence;
-  const std::vector<int32_t>& tokens = sequence.continuations()->continuations[entry.continuation];
+  const std::vector<int32_t>& tokens = sequence.continuations()[entry.continuation];
   int64_t& done = sequence.continuation_done[entry.continuation];
   EngineContinuationScore& score = sequence.result.continuations[entry.continuation];
   for (size_t i = 0; i < head.size(); ++i) {
@@ -171,11 +175,13 @@ void Scheduler::SharePages(Sequence& sequence, int64_t page_begin, int64_t page_
 }
 
 bool Scheduler::IsFinished(Sequence& sequence) const {
-  if (sequence.generate() != nullptr) return sequence.result.finish_reason != EngineFinishReason::kNone;
-  if (sequence.rows_done < sequence.prompt_length()) return false;
-  if (sequence.scores_text()) return true;
+  if (sequence.rows_done < sequence.prompt_length() || !AllScored(sequence)) return false;
+  return sequence.generate() == nullptr || sequence.result.finish_reason != EngineFinishReason::kNone;
+}
+
+bool Scheduler::AllScored(Sequence& sequence) {
   // Continuations of one token were scored by the prompt's last row.
-  const auto& continuations = sequence.continuations()->continuations;
+  const auto continuations = sequence.continuations();
   while (sequence.continuation_index < continuations.size() &&
          sequence.continuation_done[sequence.continuation_index] + 1 >=
              static_cast<int64_t>(continuations[sequence.continuation_index].size())) {
@@ -191,10 +197,9 @@ void Scheduler::Complete(Sequence& sequence) {
   result.prompt_token_count = sequence.prompt_length();
   result.invalid_utf8_count = sequence.request.invalid_utf8_count;
   int64_t longest = sequence.prompt_length() + static_cast<int64_t>(result.new_token_ids.size());
-  if (const ScoreContinuationsWork* work = sequence.continuations()) {
-    for (const auto& tokens : work->continuations) {
+  if (sequence.generate() == nullptr) {
+    for (const auto& tokens : sequence.continuations())
       longest = std::max(longest, sequence.prompt_length() + static_cast<int64_t>(tokens.size()));
-    }
   }
   const std::optional<int64_t>& trained = model_.config().trained_context_length;
   result.extrapolated = trained.has_value() && longest > *trained;

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "base/sha256.h"
 #include "server/engine/page_store.h"
 #include "server/engine/request.h"
@@ -42,7 +43,12 @@ struct Sequence {
 
   int64_t prompt_length() const { return static_cast<int64_t>(request.token_ids.size()); }
   const GenerateWork* generate() const { return std::get_if<GenerateWork>(&request.work); }
-  const ScoreContinuationsWork* continuations() const { return std::get_if<ScoreContinuationsWork>(&request.work); }
+  // To be scored after the prompt; empty for other work.
+  absl::Span<const std::vector<int32_t>> continuations() const {
+    if (generate() != nullptr) return generate()->scored;
+    const auto* work = std::get_if<ScoreContinuationsWork>(&request.work);
+    return work != nullptr ? work->continuations : absl::Span<const std::vector<int32_t>>();
+  }
   bool scores_text() const { return std::holds_alternative<ScoreTextWork>(request.work); }
   // Generated tokens processed by decode; never includes the last one.
   int64_t fed_count() const { return rows_done - prompt_length(); }

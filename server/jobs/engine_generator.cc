@@ -37,7 +37,8 @@ FinishReason FromEngine(EngineFinishReason reason) {
   return FinishReason::kNone;
 }
 
-absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result) {
+// `is_generated`: what was scored is the gold answer beside it.
+absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result, bool is_generated) {
   if (!result.ok()) return result.status();
   // A cancelled generation is not an answer.
   if (result->finish_reason == EngineFinishReason::kCancelled) return absl::CancelledError("the request was cancelled");
@@ -45,9 +46,13 @@ absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result) {
   generation.text = std::move(result->text);
   generation.token_ids = std::move(result->new_token_ids);
   generation.token_log_probs = std::move(result->new_token_log_probs);
-  for (const EngineContinuationScore& score : result->continuations) {
-    generation.continuation_scores.push_back(
-        {score.log_likelihood, static_cast<int>(score.token_count), score.is_greedy});
+  for (const EngineContinuationScore& scored : result->continuations) {
+    const ContinuationScore score = {scored.log_likelihood, static_cast<int>(scored.token_count), scored.is_greedy};
+    if (is_generated) {
+      generation.gold_score = score;
+    } else {
+      generation.continuation_scores.push_back(score);
+    }
   }
   generation.finish_reason = FromEngine(result->finish_reason);
   generation.prompt_token_count = static_cast<int>(result->prompt_token_count);
@@ -151,18 +156,26 @@ absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationReques
   work.top_p = request.decode.top_p.value_or(1);
   work.seed = sample.sampling_seed;
   work.stop = sample.stop_strings;
+  if (!sample.gold_token_ids.empty()) work.scored = {sample.gold_token_ids};
   engine_request.work = std::move(work);
   return engine_request;
 }
 
 absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToScore(const GenerationRequest& request) const {
   const Sample& sample = *request.sample;
+  std::vector<Part> parts;
+  if (!sample.continuation_token_ids.empty()) {
+    for (size_t i = 0; i < sample.continuation_token_ids.size(); ++i) {
+      parts.push_back({{.token_ids = sample.context_token_ids[i]}, {i}});
+      parts.back().request.work = ScoreContinuationsWork{{sample.continuation_token_ids[i]}};
+    }
+    return parts;
+  }
   ChatText prompt{.text = sample.prompt, .plain_parts = {}};
   if (request.chat) {
     RETURN_IF_ERROR(CheckHasChatFormat(*model_));
     ASSIGN_OR_RETURN(prompt, model_->chat_format->Wrap(sample.prompt));
   }
-  std::vector<Part> parts;
   for (size_t i = 0; i < sample.continuations.size(); ++i) {
     const auto same = std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
       return sample.Given(part.continuations[0]) == sample.Given(i);
@@ -218,7 +231,8 @@ Generator::Id EngineGenerator::Start(const GenerationRequest& request, Done done
   if (parts->size() > 1) return StartFanout(*std::move(parts), std::move(done));
   // The engine takes its callback by value and drops it when Start fails, so `done` is kept here as well.
   EngineCallbacks callbacks;
-  callbacks.on_done = [done](absl::StatusOr<EngineResult> result) { done(ToGeneration(std::move(result))); };
+  callbacks.on_done = [done, is_generated = request.sample->continuations.empty()](
+                          absl::StatusOr<EngineResult> result) { done(ToGeneration(std::move(result), is_generated)); };
   const absl::StatusOr<Engine::Handle> handle = CatchExceptions("starting the sample", [&] {
     return model_->engine->Start(std::move((*parts)[0].request), std::move(callbacks));
   });
@@ -244,7 +258,7 @@ Generator::Id EngineGenerator::StartFanout(std::vector<Part> parts, Done done) {
   for (size_t i = 0; i < parts.size(); ++i) {
     EngineCallbacks callbacks;
     callbacks.on_done = [pending = pending_, id, i](absl::StatusOr<EngineResult> result) {
-      pending->Finish(id, i, ToGeneration(std::move(result)));
+      pending->Finish(id, i, ToGeneration(std::move(result), /*is_generated=*/false));
     };
     const absl::StatusOr<Engine::Handle> handle = CatchExceptions("starting the sample", [&] {
       return model_->engine->Start(std::move(parts[i].request), std::move(callbacks));

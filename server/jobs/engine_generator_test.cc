@@ -1,7 +1,6 @@
-// EngineGenerator: its token ids for the short benchmarks against those of lm-evaluation-harness, for a tokenizer of
-//                  each
-// kind (recipes/goldens/make_short_tasks.py); and, on a recording engine, how the answers of several requests are
-// merged, cancelled or refused.
+// EngineGenerator: its token ids for the short benchmarks against those of lm-evaluation-harness, for a tokenizer of each
+// kind (recipes/goldens/make_short_tasks.py); on a recording engine, how the answers of several requests are merged,
+// cancelled or refused; and gold answers scored on the shipped baseline.
 #include "server/jobs/engine_generator.h"
 
 #include <condition_variable>
@@ -16,12 +15,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "base/json.h"
 #include "base/reason.h"
 #include "base/sha256.h"
+#include "eval_tasks/gold_answer.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/task.h"
 #include "gtest/gtest.h"
+#include "server/hosting/continuations.h"
 #include "tests/fakes/fake_engine.h"
 
 namespace varifocal {
@@ -171,6 +173,90 @@ TEST(EngineGeneratorTest, RunsAndScoresTheTokensOfTheHarness) {
   }
   EXPECT_GE(compared, 700);
   EXPECT_GT(refused, 0);
+}
+
+// The shipped baseline, a prompt of every kind: the gold answer beside the written one has the bits of the log-likelihood
+// that the service computes of the same text, costs no second run of the prompt, and changes nothing of the answer.
+TEST(GoldTest, HasTheBitsOfScoringTheSameText) {
+  const std::shared_ptr<HostedModel> model =
+      MakeModelFactory({.cache_directory = testing::TempDir()}, {})("baseline", "models/baseline").value();
+  EngineGenerator generator(model);
+  const auto counter = MakeTokenCounter(model->tokenizer);
+  const auto run = [&](const Sample& sample) {
+    absl::Notification done;
+    absl::StatusOr<Generation> answer = absl::UnknownError("none");
+    generator.Start({std::make_shared<const Sample>(sample), {}, {}, false, ""}, [&](absl::StatusOr<Generation> a) {
+      answer = std::move(a);
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return answer.value();
+  };
+  int greedy_count = 0, other_count = 0;
+  for (const char* kind : {"recall_kv", "icl_labels", "rag_facts", "longqa_story"}) {
+    SuiteSpec suite;
+    suite.name = "s";
+    suite.lengths = {700};
+    suite.tasks = {{"", kind, {}, {}, 4}};
+    const auto task = MakeTask(ValidateSuiteSpec(suite)->tasks[0]).value();
+    for (int index = 0; index < 4; ++index) {
+      Sample sample = task->MakeSample({7, 700, index}, *counter).value();
+      const Generation plain = run(sample);
+      EXPECT_FALSE(plain.gold_score.has_value());
+      const std::string text = GoldContinuation(sample.prompt, sample.gold, false);
+      sample.gold_token_ids = GoldTokenIds(sample, std::nullopt, false, *counter).value();
+      model->engine->DropPrefixCache();
+      const Generation both = run(sample);
+      EXPECT_EQ(both.cached_token_count, 0) << "the prompt ran, and once";
+      EXPECT_EQ(both.text, plain.text);
+      EXPECT_EQ(both.token_ids, plain.token_ids);
+      EXPECT_EQ(both.token_log_probs, plain.token_log_probs);
+
+      const auto score = [&](const std::string& continuation) {
+        const SplitContinuations split =
+            SplitPromptAndContinuations(*model->tokenizer, {.text = sample.prompt, .plain_parts = {}}, {continuation})
+                .value();
+        return model->engine
+            ->Run({.token_ids = split.prompt_token_ids, .work = ScoreContinuationsWork{split.continuations}})
+            ->continuations[0];
+      };
+      const EngineContinuationScore alone = score(text);
+      ASSERT_TRUE(both.gold_score.has_value());
+      EXPECT_EQ(both.gold_score->log_likelihood, alone.log_likelihood) << kind;
+      EXPECT_EQ(both.gold_score->token_count, alone.token_count);
+      EXPECT_EQ(both.gold_score->is_greedy, alone.is_greedy);
+      // Control: with the space before the answer wrong, it is another number.
+      const std::string other = text[0] == ' ' ? text.substr(1) : " " + text;
+      EXPECT_NE(both.gold_score->log_likelihood, score(other).log_likelihood) << kind;
+      // What greedy decoding writes begins with the gold answer exactly where that is greedy.
+      const auto& gold = sample.gold_token_ids;
+      const bool begins =
+          both.token_ids.size() >= gold.size() && std::equal(gold.begin(), gold.end(), both.token_ids.begin());
+      EXPECT_EQ(both.gold_score->is_greedy, begins);
+      (begins ? greedy_count : other_count) += 1;
+    }
+  }
+  EXPECT_GT(greedy_count, 0);
+  EXPECT_GT(other_count, 0);
+}
+
+// Tokens that a task gives are run as they are, each after its own context.
+TEST(TokensTest, AreRunAsGiven) {
+  Asking asking = MakeAsking("models/baseline");
+  auto sample = std::make_shared<Sample>();
+  sample->continuations = {"b", "b"};
+  sample->context_token_ids = {{5, 6, 7}, {7}};
+  sample->continuation_token_ids = {{8, 9}, {8, 9}};
+  absl::StatusOr<Generation> answer = absl::UnknownError("none");
+  asking.generator->Start({sample, {}, {}, false, ""}, [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
+  ASSERT_EQ(asking.engine->asked.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(asking.engine->asked[i].request.token_ids, sample->context_token_ids[i]);
+    EXPECT_EQ(asking.engine->Scored(i)[0], sample->continuation_token_ids[i]);
+    asking.engine->Answer(i);
+  }
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->continuation_scores[1].log_likelihood, -10);
 }
 
 class SeveralTest : public testing::Test {

@@ -16,6 +16,17 @@ namespace {
 
 constexpr double kLogProb = -0.5;
 
+void AddScores(const std::vector<std::vector<int32_t>>& continuations, EngineResult& result) {
+  for (const auto& continuation : continuations) {
+    EngineContinuationScore score;
+    score.token_count = static_cast<int64_t>(continuation.size());
+    score.token_log_probs.assign(continuation.size(), kLogProb);
+    score.log_likelihood = kLogProb * static_cast<double>(continuation.size());
+    result.log_likelihood += score.log_likelihood;
+    result.continuations.push_back(std::move(score));
+  }
+}
+
 EngineResult Answer(const EngineRequest& request) {
   EngineResult result;
   result.prompt_token_count = static_cast<int64_t>(request.token_ids.size());
@@ -33,16 +44,10 @@ EngineResult Answer(const EngineRequest& request) {
                                                           absl::StrAppend(out, given.name, "=", given.value.dump());
                                                         })))
                        .substr(0, 8));
+    AddScores(work->scored, result);
     result.finish_reason = count < work->max_new_tokens ? EngineFinishReason::kEos : EngineFinishReason::kLength;
   } else if (const auto* scores = std::get_if<ScoreContinuationsWork>(&request.work)) {
-    for (const auto& continuation : scores->continuations) {
-      EngineContinuationScore score;
-      score.token_count = static_cast<int64_t>(continuation.size());
-      score.token_log_probs.assign(continuation.size(), kLogProb);
-      score.log_likelihood = kLogProb * static_cast<double>(continuation.size());
-      result.log_likelihood += score.log_likelihood;
-      result.continuations.push_back(std::move(score));
-    }
+    AddScores(scores->continuations, result);
   } else {
     result.token_log_probs.assign(request.token_ids.size(), kLogProb);
     result.token_log_probs[0] = std::nullopt;

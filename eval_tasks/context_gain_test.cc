@@ -1,0 +1,105 @@
+// Windows of a text: the same scored tokens at every length, right before them the context, disjoint between windows.
+#include "eval_tasks/tasks/context_gain.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/sha256.h"
+#include "eval_tasks/testing_samples.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+std::string SomeText(size_t size) {
+  Random random("some text");
+  std::string text;
+  while (text.size() < size) {
+    absl::StrAppend(&text, random.Choose(TheLexicon().first), " ", random.Choose(TheLexicon().second), ". ");
+  }
+  text.resize(size);
+  return text;
+}
+
+TaskSpec Spec(std::map<std::string, std::string> parameters = {}) {
+  SuiteSpec suite;
+  suite.name = "s";
+  suite.lengths = {1024};
+  parameters.insert({{"path", "text.txt"}, {"scored_tokens", "64"}, {"short_context", "100"}, {"longest", "2000"}});
+  suite.tasks = {{"", "context_gain", parameters, {}, 4}};
+  return ValidateSuiteSpec(std::move(suite)).value().tasks[0];
+}
+
+absl::StatusOr<std::unique_ptr<Task>> MakeGain(const std::string& text,
+                                               std::map<std::string, std::string> parameters = {}) {
+  return MakeContextGain(Spec(std::move(parameters)), "text.txt", text);
+}
+
+TEST(ContextGainTest, ScoresTheSameTokensAfterEveryContext) {
+  const std::string text = SomeText(60'000);
+  const auto task = MakeGain(text);
+  ASSERT_TRUE(task.ok()) << task.status();
+  ASSERT_EQ((*task)->question_count(), (60'000 - 16'000) / 512 + 1);
+  const size_t special_count = Shipped().EncodePrompt("")->size();
+  std::set<int64_t> ends;
+  for (int index = 0; index < 8; ++index) {
+    std::vector<int32_t> scored;
+    for (const int length : {165, 500, 2000}) {
+      const Sample sample = (*task)->MakeSample({kSeed, length, index}, Shipped()).value();
+      ASSERT_EQ(sample.continuation_token_ids.size(), 2u);
+      EXPECT_EQ(sample.continuation_token_ids[0], sample.continuation_token_ids[1]);
+      if (scored.empty()) scored = sample.continuation_token_ids[0];
+      EXPECT_EQ(sample.continuation_token_ids[0], scored) << "at every length";
+      EXPECT_EQ(scored.size(), 64u);
+      EXPECT_EQ(sample.token_ids.size(), static_cast<size_t>(length) - 64);
+      EXPECT_EQ(sample.context_token_ids[0], sample.token_ids);
+      EXPECT_EQ(sample.context_token_ids[1].size(), 100u);
+      EXPECT_EQ(sample.shortfall_tokens, 0);
+      // Both contexts end where the scored text begins, and the text is the file's.
+      const std::vector<int32_t>& longer = sample.context_token_ids[0];
+      const std::vector<int32_t>& shorter = sample.context_token_ids[1];
+      const auto body = static_cast<std::ptrdiff_t>(100 - special_count);
+      EXPECT_TRUE(std::equal(shorter.rbegin(), shorter.rbegin() + std::min(body, std::ptrdiff_t{99}), longer.rbegin()));
+      int64_t end = 0;
+      ASSERT_TRUE(absl::SimpleAtoi(sample.row_id, &end));
+      const std::string whole = absl::StrCat(sample.prompt, sample.continuations[0]);
+      EXPECT_EQ(text.substr(static_cast<size_t>(end) - whole.size(), whole.size()), whole);
+      EXPECT_EQ(sample.gold[0], sample.continuations[0]);
+      ends.insert(end);
+    }
+  }
+  ASSERT_EQ(ends.size(), 8u);
+  for (auto it = ends.begin(); std::next(it) != ends.end(); ++it) EXPECT_GE(*std::next(it) - *it, 512 - 256);
+  EXPECT_NE((*task)->Identify({kSeed, 500, 0}).row_id, (*task)->Identify({kSeed + 1, 500, 0}).row_id);
+  EXPECT_EQ((*task)->Identify({kSeed, 500, 0}).question_id, (*task)->Identify({kSeed, 2000, 0}).question_id);
+  EXPECT_EQ((*task)->data_sha256(), Sha256Hex(text));
+}
+
+TEST(ContextGainTest, RefusesWhatHasNoWindow) {
+  const std::string text = SomeText(17'000);
+  EXPECT_EQ(MakeGain(SomeText(15'999)).status().message(),
+            "text.txt has 15999 bytes; windows of up to 2000 tokens (longest) need 16000");
+  const auto task = MakeGain(text);
+  ASSERT_TRUE(task.ok());
+  for (const int length : {164, 2001}) {
+    EXPECT_EQ((*task)->QuestionCountAt(length).status().message(),
+              absl::StrCat("task \"context_gain\": the context length ", length,
+                           " must be above 164 (short_context and scored_tokens) and at most 2000 (longest)"));
+  }
+  EXPECT_EQ(*(*task)->QuestionCountAt(165), 2);
+  EXPECT_EQ(MakeGain(text, {{"sha256", std::string(64, '0')}}).status().code(), absl::StatusCode::kFailedPrecondition);
+  TaskSpec chat = Spec();
+  chat.chat = true;
+  EXPECT_EQ(MakeContextGain(chat, "text.txt", text).status().code(), absl::StatusCode::kInvalidArgument);
+  std::string long_words;
+  while (long_words.size() < 16'000) long_words += " abcdefghijklmnopqrst";
+  const auto sparse = MakeGain(long_words);
+  ASSERT_TRUE(sparse.ok());
+  EXPECT_EQ((*sparse)->MakeSample({kSeed, 2000, 0}, Words()).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+}  // namespace
+}  // namespace varifocal
