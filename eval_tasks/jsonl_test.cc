@@ -24,7 +24,7 @@ const TokenCounter& Bytes() {
   return tokenizer;
 }
 
-TaskSpec Spec(std::map<std::string, std::string> more = {}) {
+TaskSpec JsonlSpec(std::map<std::string, std::string> more = {}) {
   more.insert({{"path", "rows.jsonl"}, {"prompt", "{q}?"}, {"gold", "a"}});
   SuiteSpec suite;
   suite.name = "s";
@@ -34,7 +34,7 @@ TaskSpec Spec(std::map<std::string, std::string> more = {}) {
 }
 
 std::unique_ptr<Task> MakeFromRows(absl::string_view rows, std::map<std::string, std::string> more = {}) {
-  return MakeJsonlTask(Spec(std::move(more)), "rows.jsonl", rows).value();
+  return MakeJsonlTask(JsonlSpec(std::move(more)), "rows.jsonl", rows).value();
 }
 
 TEST(JsonlTest, FillsTheTemplateAndNamesTheRow) {
@@ -147,7 +147,7 @@ TEST(JsonlTest, EvidenceIsFoundInThePromptAndMissedWhenCut) {
   EXPECT_EQ(cut.evidence.size(), 1u);
   EXPECT_FALSE(cut.truncation.gold_survived);
   parameters["evidence"] = "q";
-  EXPECT_EQ(MakeJsonlTask(Spec(parameters), "rows.jsonl", rows).status().message(),
+  EXPECT_EQ(MakeJsonlTask(JsonlSpec(parameters), "rows.jsonl", rows).status().message(),
             "rows.jsonl: row 1: an evidence text is not in the context");
 }
 
@@ -157,7 +157,7 @@ TEST(JsonlTest, AJobRecordsTheDigestOfItsData) {
   JobSpec spec;
   spec.suite.name = "s";
   spec.suite.lengths = {64};
-  spec.suite.tasks = {Spec({{"path", path}})};
+  spec.suite.tasks = {JsonlSpec({{"path", path}})};
   spec.variants = {{"m", {}}};
   spec = ValidateJobSpec(spec).value();
   PinData(MakeGrid(spec).value(), spec);
@@ -211,7 +211,7 @@ TEST(JsonlTest, MalformedDataIsRejectedWithTheRow) {
       {"bad UTF-8", "{\"q\":\"\xff\",\"a\":\"x\"}", "rows.jsonl: row 1: not JSON at byte 7"},
   };
   for (const Case& c : cases) {
-    const auto task = MakeJsonlTask(Spec({{"id", "i"}, {"cluster", "c"}, {"choices", "o"}}), "rows.jsonl", c.rows);
+    const auto task = MakeJsonlTask(JsonlSpec({{"id", "i"}, {"cluster", "c"}, {"choices", "o"}}), "rows.jsonl", c.rows);
     EXPECT_EQ(task.status().code(), absl::StatusCode::kInvalidArgument) << c.label;
     EXPECT_EQ(task.status().message(), c.message) << c.label;
   }
@@ -220,15 +220,15 @@ TEST(JsonlTest, MalformedDataIsRejectedWithTheRow) {
 TEST(JsonlTest, MalformedTemplatesAndFilesAreRejected) {
   const std::string row = R"({"q":"w","a":"x"})";
   for (const char* prompt : {"{q", "q}", "{}", "{q}}"}) {
-    const auto task = MakeJsonlTask(Spec({{"prompt", prompt}}), "rows.jsonl", row);
+    const auto task = MakeJsonlTask(JsonlSpec({{"prompt", prompt}}), "rows.jsonl", row);
     EXPECT_EQ(task.status().code(), absl::StatusCode::kInvalidArgument) << prompt;
   }
-  EXPECT_EQ(MakeJsonlTask(Spec({{"path", "/nowhere/rows.jsonl"}})).status().message(),
+  EXPECT_EQ(MakeJsonlTask(JsonlSpec({{"path", "/nowhere/rows.jsonl"}})).status().message(),
             "cannot open /nowhere/rows.jsonl: No such file or directory");
-  EXPECT_FALSE(MakeJsonlTask(Spec({{"path", "."}})).ok()) << "a directory";
-  EXPECT_EQ(MakeJsonlTask(Spec({{"sha256", "00"}}), "rows.jsonl", row).status().code(),
+  EXPECT_FALSE(MakeJsonlTask(JsonlSpec({{"path", "."}})).ok()) << "a directory";
+  EXPECT_EQ(MakeJsonlTask(JsonlSpec({{"sha256", "00"}}), "rows.jsonl", row).status().code(),
             absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(MakeJsonlTask(Spec({{"sha256", Sha256Hex(row)}}), "rows.jsonl", row).ok());
+  EXPECT_TRUE(MakeJsonlTask(JsonlSpec({{"sha256", Sha256Hex(row)}}), "rows.jsonl", row).ok());
 }
 
 TEST(JsonlTest, ReadsAFile) {
@@ -236,7 +236,7 @@ TEST(JsonlTest, ReadsAFile) {
   std::ofstream(path) << R"({"q":"w","a":"x"})"
                       << "\r\n"
                       << R"({"q":"v","a":"y"})";
-  EXPECT_EQ(MakeTask(Spec({{"path", path}})).value()->question_count(), 2);
+  EXPECT_EQ(MakeTask(JsonlSpec({{"path", path}})).value()->question_count(), 2);
   std::remove(path.c_str());
 }
 
