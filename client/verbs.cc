@@ -2,7 +2,7 @@
 
 namespace varifocal::client {
 
-extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kRunVerb;
+extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kDeleteVerb, kRunVerb;
 extern const Verb kCompareVerb, kReportVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb, kDashboardVerb;
 extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb,
     kGroupsVerb;
@@ -18,6 +18,7 @@ const std::vector<const Verb*>& Verbs() {
       &kShowVerb,
       &kCancelVerb,
       &kResumeVerb,
+      &kDeleteVerb,
       &kRunVerb,
       // Results
       &kCompareVerb,
