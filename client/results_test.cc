@@ -69,6 +69,16 @@ TEST_F(ResultsTest, CompareNamesWhatThereIs) {
   EXPECT_EQ(error("--job=99"), absl::StrCat("varifocal: ", path, ": no job 99.\n"));
 }
 
+TEST_F(ResultsTest, CompareAdjustsByMaxTWhenAsked) {
+  const std::string path = WriteDatabase("adjust.db", 0);
+  const auto run = [&](const std::string& flag) {
+    return Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", flag});
+  };
+  EXPECT_THAT(run("--adjust=holm").out, HasSubstr("p adjusted (Holm)"));
+  EXPECT_THAT(run("--adjust=max-t").out, HasSubstr("p adjusted (max-t for means over tasks, Holm for cells)"));
+  EXPECT_EQ(run("--adjust=bonferroni").code, ExitCode::kWrongUsage);
+}
+
 TEST_F(ResultsTest, DeleteRemovesAJobThatHasEnded) {
   const std::string path = WriteDatabase("delete.db", 0);
   const Ran refused = Varifocal({"delete", "1", "--db=" + path});
