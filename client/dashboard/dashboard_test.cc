@@ -109,8 +109,9 @@ TEST_F(DashboardTest, AJobThatGrowsIsShownAsItIsNow) {
   EXPECT_THAT(Body("/jobs/1"), AllOf(HasSubstr("state running"), HasSubstr("8 of 16 answered"), HasSubstr("4 of 8")));
   Record(4, 8);
   Move(job_id, db::JobState::kSucceeded);
-  EXPECT_THAT(Body("/jobs/1"), AllOf(HasSubstr("16 of 16 answered"), Not(HasSubstr(" of 8<")),
-                                     HasSubstr("class=\"verdict"), Not(HasSubstr("data-live"))));
+  EXPECT_THAT(Body("/jobs/1"),
+              AllOf(HasSubstr("16 of 16 answered"), Not(HasSubstr(" of 8<")), HasSubstr("class=\"verdict"),
+                    Not(HasSubstr("data-live")), HasSubstr("version 0.1.0+test: 16 samples")));
   AddJob({});
   EXPECT_THAT(Body("/"), HasSubstr("Job 2: fake"));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -240,11 +241,14 @@ Json Facts(const db::JobRow& job, const std::vector<std::string>& variants, cons
   if (job.end_us.has_value()) add("Ended", TimeAndAgo(*job.end_us, now_us));
   add("Last answer", speed.last_answer);
   add("Speed", speed.speed);
+  std::map<std::string, int64_t> counts;  // a daemon that was started again is another execution
   for (const db::ExecutionRow& row : executions) {
     const db::ExecutionRecord& execution = row.execution;
-    add("Computed by",
-        absl::StrCat(execution.device, ", ", execution.backend, " ", execution.instruction_set, ", version ",
-                     execution.code_version, ": ", CountLabel(row.generation_count), " samples"));
+    counts[absl::StrCat(execution.device, ", ", execution.backend, " ", execution.instruction_set, ", version ",
+                        execution.code_version)] += row.generation_count;
+  }
+  for (const auto& [execution, count] : counts) {
+    add("Computed by", absl::StrCat(execution, ": ", CountLabel(count), " samples"));
   }
   return facts;
 }
