@@ -69,6 +69,30 @@ TEST_F(ResultsTest, CompareNamesWhatThereIs) {
   EXPECT_EQ(error("--job=99"), absl::StrCat("varifocal: ", path, ": no job 99.\n"));
 }
 
+TEST_F(ResultsTest, CompareAdjustsByMaxTWhenAsked) {
+  const std::string path = WriteDatabase("adjust.db", 0);
+  const auto run = [&](const std::string& flag) {
+    return Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", flag});
+  };
+  EXPECT_THAT(run("--adjust=holm").out, HasSubstr("p adjusted (Holm)"));
+  EXPECT_THAT(run("--adjust=max-t").out, HasSubstr("p adjusted (max-t for means over tasks, Holm for cells)"));
+  EXPECT_EQ(run("--adjust=bonferroni").code, ExitCode::kWrongUsage);
+}
+
+TEST_F(ResultsTest, DeleteRemovesAJobThatHasEnded) {
+  const std::string path = WriteDatabase("delete.db", 0);
+  const Ran refused = Varifocal({"delete", "1", "--db=" + path});
+  EXPECT_EQ(refused.code, ExitCode::kFailed);
+  EXPECT_THAT(refused.err, HasSubstr("job 1 is queued"));
+  ASSERT_TRUE((*db::Writer::Open(path))->SetJobState(1, db::JobState::kCancelled).ok());
+  const Ran done = Varifocal({"delete", "jobs/1", "--db=" + path});
+  EXPECT_EQ(done.code, ExitCode::kDone) << done.err;
+  EXPECT_EQ(done.out, "jobs/1 (fake) deleted with 96 answers; no other job gets its number.\n");
+  EXPECT_EQ(Varifocal({"delete", "1", "--db=" + path}).code, ExitCode::kFailed);
+  EXPECT_EQ(Varifocal({"delete", "x", "--db=" + path}).code, ExitCode::kWrongUsage);
+  EXPECT_EQ(Varifocal({"delete", "1"}).code, ExitCode::kWrongUsage) << "without a database";
+}
+
 TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
   const std::string path = WriteDatabase("a.db", 0);
   const Ran ran = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--format=jsonl"});

@@ -2,8 +2,8 @@
 
 namespace varifocal::client {
 
-extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kRunVerb;
-extern const Verb kCompareVerb, kReportVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb;
+extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kDeleteVerb, kRunVerb;
+extern const Verb kCompareVerb, kReportVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb, kDashboardVerb;
 extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb,
     kGroupsVerb;
 extern const Verb kTasksVerb, kSuitesVerb, kSamplesVerb, kMetricVerb;
@@ -18,10 +18,12 @@ const std::vector<const Verb*>& Verbs() {
       &kShowVerb,
       &kCancelVerb,
       &kResumeVerb,
+      &kDeleteVerb,
       &kRunVerb,
       // Results
       &kCompareVerb,
       &kReportVerb,
+      &kDashboardVerb,
       &kQueryVerb,
       &kDiffVerb,
       &kImportVerb,

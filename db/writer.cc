@@ -44,8 +44,10 @@ constexpr char kInsertModel[] =
 
 constexpr char kFindRequest[] = "SELECT job_id, body_sha256 FROM jobs WHERE request_id = ?";
 constexpr char kInsertJob[] =
-    "INSERT INTO jobs (suite, spec_json, spec_sha256, data_seed, request_id, body_sha256, state, error, create_us,"
-    " start_us, end_us) VALUES (?, ?, ?, ?, ?, ?, 'queued', NULL, ?, NULL, NULL)";
+    "INSERT INTO jobs (job_id, suite, spec_json, spec_sha256, data_seed, request_id, body_sha256, state, error, "
+    "create_us,"
+    " start_us, end_us) SELECT max(coalesce((SELECT max(job_id) FROM jobs), 0),"
+    " coalesce((SELECT max(job_id) FROM deleted_jobs), 0)) + 1, ?, ?, ?, ?, ?, ?, 'queued', NULL, ?, NULL, NULL";
 constexpr char kInsertVariant[] =
     "INSERT INTO variants (job_id, variant_index, name, model_id, focal_temperature_json) VALUES (?, ?, ?, ?, ?)";
 constexpr char kInsertMetric[] =

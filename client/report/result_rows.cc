@@ -26,6 +26,7 @@ void AddInference(const stats::Inference& inferred, Json& row) {
   row["difference"] = inferred.difference;
   row["cluster_count"] = inferred.cluster_count;
   row["test_count"] = inferred.test_count;
+  row["adjustment"] = inferred.is_max_t ? "max_t" : "holm";
   row["fragile"] = inferred.is_fragile;
   row["outcome"] = stats::OutcomeName(inferred.outcome);
   row["margin"] = OrNull(inferred.margin);
@@ -140,6 +141,7 @@ const std::vector<std::string>& ResultKeys() {
                                    "p_value",
                                    "p_adjusted",
                                    "test_count",
+                                   "adjustment",
                                    "p_sign_flip",
                                    "p_sign_flip_min",
                                    "sign_flip_test",

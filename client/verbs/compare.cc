@@ -93,6 +93,10 @@ class Compare : public Command {
     flags.Add("margin", &margin_, "POINTS", "differences within it count as equivalent, in percent of a metric's span")
         .AtLeast(0.01)
         .AtMost(50);
+    flags
+        .Add("adjust", &adjust_, "METHOD",
+             "of means over tasks: holm (unless given), or max-t, which uses how the tests depend on each other")
+        .Among({"holm", "max-t"});
     flags.Add(
         "gate", &is_gate_,
         "exit with 1 when the candidate is worse: in a mean over tasks, or with --task or --metric in a row shown; "
@@ -116,6 +120,7 @@ class Compare : public Command {
     options.sign_flip.draws = draws_;
     if (seed_.has_value()) options.sign_flip.seed = static_cast<uint64_t>(*seed_);
     options.margin = margin_ / 100;
+    options.with_max_t = adjust_ == "max-t";
     ASSIGN_OR_RETURN(std::vector<stats::CandidateReport> family,
                      stats::CompareFamily(*reader, keys[0], {keys[1]}, options));
     if (!family[0].problem.empty()) return absl::FailedPreconditionError(family[0].problem);
@@ -314,7 +319,9 @@ class Compare : public Command {
                       PValue(contrast.p_value), " (", PValue(contrast.p_adjusted), " adjusted for ",
                       contrast.test_count, " tests), on the same questions.\n");
     }
-    absl::StrAppend(&notes, "p adjusted (Holm) counts all candidates and lengths of the job, shown or not: ");
+    const bool is_max_t = !report.suite.empty() && report.suite.front().is_max_t;
+    absl::StrAppend(&notes, is_max_t ? "p adjusted (max-t for means over tasks, Holm for cells)" : "p adjusted (Holm)",
+                    " counts all candidates and lengths of the job, shown or not: ");
     if (!report.suite.empty()) absl::StrAppend(&notes, report.suite.front().test_count, " means over tasks, ");
     absl::StrAppend(
         &notes, rows.front().test_count, rows.front().is_primary_metric ? "" : " other", " cells.",
@@ -322,6 +329,9 @@ class Compare : public Command {
         "\nThe outcome is by p adjusted; equivalent is within ", NumberText(margin_),
         " points. Undecided does not mean equal: detectable is the difference that would have been found "
         "four times out of five.\n");
+    if (adjust_ == "max-t" && !is_max_t && !report.suite.empty()) {
+      absl::StrAppend(&notes, "Max-t needs every planned answer of the job; until then it is Holm.\n");
+    }
     if (is_fragile) {
       absl::StrAppend(&notes,
                       "Fragile: the sign-flip test does not agree at 0.05 with the interval and p, which are by t.\n");
@@ -341,7 +351,7 @@ class Compare : public Command {
     console.out << "\n" << notes;
   }
 
-  std::string db_, baseline_, candidate_, job_, task_, metric_;
+  std::string db_, baseline_, candidate_, job_, task_, metric_, adjust_ = "holm";
   bool all_metrics_ = false, is_gate_ = false;
   double margin_ = 100 * stats::kDefaultMargin;
   int64_t draws_ = 20'000;

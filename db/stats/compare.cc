@@ -135,6 +135,14 @@ void Assign(Inference inferred, Inference& row) {
   row = std::move(inferred);
 }
 
+// Of the task's mean. The same contexts have the same names at every length.
+void AddContributions(const std::string& task, const std::vector<ClusteredValue>& values,
+                      ClusterContributions& contributions) {
+  for (const ClusteredValue& value : values) {
+    contributions[absl::StrCat(task, "\n", value.cluster)] += value.value / static_cast<double>(values.size());
+  }
+}
+
 SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& design_effects, int64_t length,
                              const std::string& baseline, const std::string& candidate, const CompareOptions& options) {
   SuiteComparison row;
@@ -153,6 +161,7 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
     std::vector<ClusteredValue> values = ScaledDifferences(found->second, info);
     if (values.empty()) continue;
     tasks.push_back({GroupByCluster(values), 1, design_effects.Of(lengths, found->second)});
+    if (options.with_max_t) AddContributions(task, values, row.contributions);
     const double worst = *info.worst_value;
     const double span = *info.best_value - worst;
     std::vector<PairRow> whole;

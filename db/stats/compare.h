@@ -22,6 +22,7 @@
 #include "db/reader.h"
 #include "db/stats/inference.h"
 #include "db/stats/intervals.h"
+#include "db/stats/max_t.h"
 #include "db/stats/sign_flip.h"
 
 namespace varifocal::stats {
@@ -33,6 +34,7 @@ struct CompareOptions {
   double margin = kDefaultMargin;  // of equivalence, as a share of a metric's span from worst to best
   bool with_sign_flip = true;
   SignFlipOptions sign_flip;
+  bool with_max_t = false;  // the family of means over tasks is adjusted by max-t once every answer of it is there
 };
 
 // Of one task, metric and length; differences in the metric's unit. A metric without bounds has no margin.
@@ -63,6 +65,7 @@ struct SuiteComparison : Inference {
   int64_t sample_count = 0, failed_count = 0;
   bool is_incomplete = false;
   double baseline_mean = 0, candidate_mean = 0;
+  ClusterContributions contributions;  // with_max_t alone
 };
 
 // Does the difference grow from one length to another, on the same questions? task is "" for the mean over tasks.

@@ -344,6 +344,21 @@ TEST_F(CompareTest, TheFamilyIsTheJobsWhateverIsAsked) {
     EXPECT_EQ(a.detectable_difference, b.detectable_difference);
   }
   EXPECT_EQ(CompareVariants(*reader_, job_id_, "baseline", "focal")->suite[0].test_count, 2) << "of the pair alone";
+
+  // So is the one by max-t, which is never below p.
+  CompareOptions options;
+  options.with_max_t = true;
+  const auto alone_max_t = *CompareFamily(*reader_, baseline, {focal}, options);
+  const auto both_max_t = *CompareFamily(*reader_, baseline, {other, focal}, options);
+  for (size_t i = 0; i < 2; ++i) {
+    const SuiteComparison &a = alone_max_t[0].report.suite[i], &b = both_max_t[1].report.suite[i];
+    EXPECT_TRUE(a.is_max_t);
+    EXPECT_EQ(a.p_adjusted, b.p_adjusted);
+    EXPECT_GE(a.p_adjusted, a.p_value);
+    EXPECT_NE(a.p_adjusted, alone->at(0).report.suite[i].p_adjusted);
+    EXPECT_FALSE(alone->at(0).report.suite[i].is_max_t);
+    EXPECT_FALSE(alone_max_t[0].report.comparisons[i].is_max_t) << "cells are by Holm";
+  }
 }
 
 // Nominal 5 %. 4,000 experiments: one standard error of a true rate of 5 % is 0.34 points, so a true rate between 4 and

@@ -4,11 +4,26 @@
 
 #include "base/status_macros.h"
 #include "db/stats/grouped_pairs.h"
+#include "db/stats/max_t.h"
 
 namespace varifocal::stats {
 namespace {
 
 bool IsSame(const db::JobVariant& a, const db::JobVariant& b) { return a.job_id == b.job_id && a.name == b.name; }
+
+// Empty unless every declared mean over tasks is there, finished, and has its contributions: a test that is still to come
+// has no place in a joint distribution.
+std::vector<double> MaxTOfSuite(const std::vector<ComparisonReport*>& reports, int64_t declared_count) {
+  std::vector<ClusterContributions> tests;
+  for (const ComparisonReport* report : reports) {
+    for (const SuiteComparison& row : report->suite) {
+      if (row.is_unfinished || !row.can_infer || row.contributions.empty()) return {};
+      tests.push_back(row.contributions);
+    }
+  }
+  if (static_cast<int64_t>(tests.size()) < declared_count) return {};
+  return MaxTAdjust(tests);
+}
 
 }  // namespace
 
@@ -23,7 +38,7 @@ void AdjustTogether(const std::vector<ComparisonReport*>& reports, const Declare
     for (Comparison& row : report->comparisons) rows[row.is_primary_metric ? 0 : 1].push_back(&row);
     for (LengthContrast& row : report->contrasts) contrasts[row.task.empty() ? 0 : 1].push_back(&row);
   }
-  DecideTogether(suite, declared.suite, confidence);
+  DecideTogether(suite, declared.suite, confidence, MaxTOfSuite(reports, declared.suite));
   DecideTogether(rows[0], declared.primary, confidence);
   DecideTogether(rows[1], declared.secondary, confidence);
   DecideTogether(contrasts[0], 0, confidence);

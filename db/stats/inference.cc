@@ -86,7 +86,8 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
   return result;
 }
 
-void DecideTogether(const std::vector<Inference*>& family, int64_t declared_count, double confidence) {
+void DecideTogether(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
+                    const std::vector<double>& max_t) {
   const double level = 1 - confidence;
   const size_t count = std::max(family.size(), static_cast<size_t>(std::max<int64_t>(declared_count, 1)));
   std::vector<double> differs(count, 1), equals(count, 1);
@@ -96,10 +97,12 @@ void DecideTogether(const std::vector<Inference*>& family, int64_t declared_coun
   }
   differs = HolmAdjust(differs);
   equals = HolmAdjust(equals);
+  for (size_t i = 0; i < max_t.size(); ++i) differs[i] = std::max(max_t[i], family[i]->p_value);
   for (size_t i = 0; i < family.size(); ++i) {
     Inference& row = *family[i];
     row.test_count = static_cast<int64_t>(count);
     row.p_adjusted = differs[i];
+    row.is_max_t = !max_t.empty();
     row.p_equivalence_adjusted = equals[i];
     row.outcome = Outcome::kUndecided;
     if (!row.can_infer) continue;

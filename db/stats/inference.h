@@ -38,11 +38,12 @@ struct Inference {
   bool can_infer = false;             // false for a task with a single cluster: the fields below keep their defaults
   bool is_variance_borrowed = false;  // fewer than three clusters of a task differ from the rest
   double p_value = 1;                 // below 1 - confidence exactly when the interval leaves out zero
-  double p_adjusted = 1;              // by Holm's method over test_count tests; decides better and worse
+  double p_adjusted = 1;              // over test_count tests, unless is_max_t by Holm; decides better and worse
   int64_t test_count = 1;
   double p_equivalence = 1;           // two one-sided tests against the margin
   double p_equivalence_adjusted = 1;  // likewise; decides equivalent
   std::optional<double> margin;
+  bool is_max_t = false;       // p_adjusted is by max-t (db/stats/max_t.h) instead of Holm's method
   SignFlipResult sign_flip;    // the check; p_value 1 when it was left out
   double p_sign_flip_min = 1;  // the smallest p that this many clusters can reach: 2 / 2^clusters
   bool is_fragile = false;     // p_value and sign_flip.p_value fall on different sides of the level
@@ -73,7 +74,10 @@ struct InferenceOptions {
 Inference InferDifference(const std::vector<TaskDifferences>& tasks, const InferenceOptions& options);
 
 // Adjusts the tests of `family` together as `declared_count` tests (at least the family's size), of which missing ones
-// count with p = 1; sets p_adjusted, test_count, detectable_difference and outcome of each.
-void DecideTogether(const std::vector<Inference*>& family, int64_t declared_count, double confidence);
+// count with p = 1; sets p_adjusted, test_count, detectable_difference and outcome of each. `max_t`, unless empty, has the
+// p adjusted by max-t of each; one below p_value is raised to it, so that no difference is decided whose interval
+// contains zero.
+void DecideTogether(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
+                    const std::vector<double>& max_t = {});
 
 }  // namespace varifocal::stats

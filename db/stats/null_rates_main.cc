@@ -1,5 +1,6 @@
 // null_rates [EXPERIMENTS [DRAWS]]: the table of false positives at nominal 5 % and of the coverage of the 95 % interval,
 // and exit 1 when one of them is outside the bounds in docs/measuring.md.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -57,7 +58,8 @@ int main(int argc, char** argv) {
     }
   }
   using varifocal::stats::FamilyDesign;
-  std::printf("\n%-44s %17s %17s\n", "a job without any difference", "some p < 0.05", "some outcome");
+  std::printf("\n%-44s %17s %17s %17s\n", "a job without any difference", "some p < 0.05", "some outcome",
+              "with max-t");
   struct Family {
     const char* name;
     FamilyDesign design;
@@ -65,10 +67,11 @@ int main(int argc, char** argv) {
   for (const Family& family : {Family{"2 candidates, 4 lengths", {2, 4}}, Family{"17 candidates, 4 lengths", {17, 4}},
                                Family{"17 candidates, 4 lengths, 6 clusters", {17, 4, 5, 6}}}) {
     const long jobs = experiments / 4 + 1;
-    const auto rates = varifocal::stats::SimulateFamily(family.design, jobs, 3);
-    const bool is_good = rates.any_outcome <= 0.05 + 3 * std::sqrt(0.05 * 0.95 / static_cast<double>(jobs));
-    std::printf("%-44s %15.1f %% %15.2f %%%s\n", family.name, 100 * rates.any_unadjusted, 100 * rates.any_outcome,
-                is_good ? "" : "  outside");
+    const auto rates = varifocal::stats::SimulateFamily(family.design, jobs, 3, /*max_t_draws=*/1999);
+    const bool is_good =
+        std::max(rates.any_outcome, rates.any_max_t) <= 0.05 + 3 * std::sqrt(0.05 * 0.95 / static_cast<double>(jobs));
+    std::printf("%-44s %15.1f %% %15.2f %% %15.2f %%%s\n", family.name, 100 * rates.any_unadjusted,
+                100 * rates.any_outcome, 100 * rates.any_max_t, is_good ? "" : "  outside");
     std::fflush(stdout);
     all_good &= is_good;
   }

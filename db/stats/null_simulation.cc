@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "db/stats/compare.h"
 #include "db/stats/inference.h"
+#include "db/stats/max_t.h"
 #include "db/stats/special.h"
 
 namespace varifocal::stats {
@@ -36,7 +37,7 @@ std::vector<double> Latents(const FamilyDesign& design, Random& random) {
 
 }  // namespace
 
-FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count, uint64_t seed) {
+FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count, uint64_t seed, int64_t max_t_draws) {
   Random random(absl::StrCat("family ", seed));
   const double same = design.likeness, other = std::sqrt(1 - same * same);
   InferenceOptions options;
@@ -44,6 +45,7 @@ FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count,
   FamilyRates rates;
   for (int64_t experiment = 0; experiment < experiment_count; ++experiment) {
     std::vector<Inference> rows;
+    std::vector<ClusterContributions> contributions;
     for (int length = 0; length < design.length_count; ++length) {
       std::vector<std::vector<double>> baseline;
       for (int task = 0; task < design.task_count; ++task) baseline.push_back(Latents(design, random));
@@ -64,6 +66,12 @@ FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count,
           tasks.push_back(std::move(task));
         }
         rows.push_back(InferDifference(tasks, options));
+        ClusterContributions& sums = contributions.emplace_back();
+        for (size_t task = 0; task < tasks.size(); ++task) {
+          for (size_t c = 0; c < tasks[task].clusters.size(); ++c) {
+            sums[absl::StrCat(length, "/", task, "/", c)] = tasks[task].clusters[c].sum;
+          }
+        }
       }
     }
     std::vector<Inference*> family;
@@ -74,11 +82,18 @@ FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count,
       is_low |= row.p_value < 0.05;
       is_decided |= row.outcome == Outcome::kBetter || row.outcome == Outcome::kWorse;
     }
+    if (max_t_draws > 0) {
+      DecideTogether(family, 0, 0.95, MaxTAdjust(contributions, {.draws = max_t_draws}));
+      rates.any_max_t += std::any_of(rows.begin(), rows.end(), [](const Inference& row) {
+        return row.outcome == Outcome::kBetter || row.outcome == Outcome::kWorse;
+      });
+    }
     rates.any_unadjusted += is_low;
     rates.any_outcome += is_decided;
   }
   rates.any_unadjusted /= static_cast<double>(experiment_count);
   rates.any_outcome /= static_cast<double>(experiment_count);
+  rates.any_max_t /= static_cast<double>(experiment_count);
   return rates;
 }
 

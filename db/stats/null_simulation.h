@@ -47,8 +47,10 @@ struct FamilyDesign {
 struct FamilyRates {
   double any_unadjusted = 0;  // share of jobs with a p below 0.05 in some mean over tasks
   double any_outcome = 0;     // share of jobs that call some candidate better or worse at some length
+  double any_max_t = 0;  // likewise, adjusted by max-t instead of Holm's method; not computed when max_t_draws is 0
 };
 
-FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count, uint64_t seed);
+FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count, uint64_t seed,
+                           int64_t max_t_draws = 0);
 
 }  // namespace varifocal::stats

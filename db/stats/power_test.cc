@@ -106,8 +106,10 @@ TEST(Family, AJobWithoutDifferencesRarelyHasAnOutcome) {
   FamilyDesign design;
   design.candidate_count = 6;
   design.length_count = 2;
-  const FamilyRates rates = SimulateFamily(design, 400, 5);
+  const FamilyRates rates = SimulateFamily(design, 400, 5, /*max_t_draws=*/999);
   EXPECT_LE(rates.any_outcome, 0.05 + 3 * 0.011);
+  EXPECT_LE(rates.any_max_t, 0.05 + 3 * 0.011);
+  EXPECT_GT(rates.any_max_t, 0) << "it does decide";
   EXPECT_GE(rates.any_unadjusted, 0.2) << "twelve looks without adjusting";
 }
 

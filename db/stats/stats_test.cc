@@ -4,12 +4,14 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "db/stats/clusters.h"
 #include "db/stats/holm.h"
 #include "db/stats/inference.h"
 #include "db/stats/intervals.h"
+#include "db/stats/max_t.h"
 #include "db/stats/sign_flip.h"
 #include "db/stats/special.h"
 #include "gmock/gmock.h"
@@ -266,6 +268,49 @@ TEST(SignFlip, SampledAndExactAgreeAtTheBoundary) {
   const SignFlipResult sampled = SignFlipTest(sums, {.draws = 200'000});
   EXPECT_EQ(sampled.test, "sign_flip_sampled");
   EXPECT_NEAR(sampled.p_value, exact, 4 * std::sqrt(exact * (1 - exact) / 200'000));
+}
+
+std::vector<ClusterContributions> Contributions(const Json& rows) {
+  std::vector<ClusterContributions> tests;
+  for (const Json& row : rows) {
+    ClusterContributions& test = tests.emplace_back();
+    for (size_t i = 0; i < row.size(); ++i) test[absl::StrCat("c", i)] = row[i].get<double>();
+  }
+  return tests;
+}
+
+TEST(MaxT, ExactIsEnumeration) {
+  for (const Json& c : Golden()["max_t"]) {
+    EXPECT_EQ(MaxTAdjust(Contributions(c["contributions"])), c["adjusted"].get<std::vector<double>>()) << c.dump();
+  }
+  EXPECT_TRUE(MaxTAdjust({}).empty());
+  EXPECT_THAT(MaxTAdjust({{}, {{"a", 0.0}}}), ElementsAre(1.0, 1.0));
+}
+
+TEST(MaxT, OneTestIsTheSignFlipTest) {
+  const std::vector<double> sums = {1, 2, 1, -1, 3, 0, 2, 1};
+  ClusterContributions test;
+  for (size_t i = 0; i < sums.size(); ++i) test[absl::StrCat(i)] = sums[i] / 100;
+  EXPECT_DOUBLE_EQ(MaxTAdjust({test}).front(), SignFlipTest(sums).p_value);
+  // The same test five times is one test: Holm would multiply by five.
+  const double alone = MaxTAdjust({test}).front();
+  EXPECT_THAT(MaxTAdjust(std::vector<ClusterContributions>(5, test)), ::testing::Each(alone));
+}
+
+TEST(MaxT, SampledAgreesWithExact) {
+  std::vector<ClusterContributions> tests;
+  Random random("max_t");
+  for (int j = 0; j < 6; ++j) {
+    ClusterContributions& test = tests.emplace_back();
+    for (int c = 0; c < 20; ++c) test[absl::StrCat("c", c)] = random.Uniform() - 0.25 - 0.05 * j;
+  }
+  const std::vector<double> exact = MaxTAdjust(tests);
+  for (ClusterContributions& test : tests) test["tiny"] = 1e-12;  // one cluster more than are enumerated
+  const std::vector<double> sampled = MaxTAdjust(tests, {.draws = 50'000});
+  for (size_t j = 0; j < tests.size(); ++j) {
+    EXPECT_NEAR(sampled[j], exact[j], 4 * std::sqrt(exact[j] * (1 - exact[j]) / 50'000) + 2.0 / 50'000) << j;
+  }
+  EXPECT_EQ(sampled, MaxTAdjust(tests, {.draws = 50'000})) << "seeded";
 }
 
 TEST(Holm, StepsDown) {

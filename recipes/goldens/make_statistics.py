@@ -146,6 +146,34 @@ def flip_sums(row):
     return np.array([sum(s * v for s, v in zip(signs, nonzero)) for signs in itertools.product((1, -1), repeat=len(nonzero))])
 
 
+def max_t():
+    """Step-down max-t over joint sign flips by its definition, in exact arithmetic (squared statistics): a test's count is
+    of the assignments in which it, or one that is less significant, reaches its own statistic."""
+    rng, rows = np.random.default_rng(17), []
+    designs = [rng.integers(-1, 4, (1, 9)), rng.integers(-1, 4, (3, 8)), rng.integers(-3, 4, (6, 10)) + np.array([[2], [1], [0], [0], [-2], [0]])]
+    blocks = np.zeros((4, 10), dtype=int)  # two lengths that share no cluster, two candidates at each that share a baseline
+    shared = rng.integers(-2, 3, 10)
+    for j in range(4):
+        half = slice(0, 5) if j < 2 else slice(5, 10)
+        blocks[j, half] = shared[half] + rng.integers(-1, 4, 5)
+    designs += [blocks, np.array([[1, 1, 1, 1, 1, 1], [2, 2, 2, 2, 2, 2], [0, 0, 0, 0, 0, 0], [1, 0, 0, -1, 1, 0]])]
+    for u in designs:
+        squares = [Fraction(int((test**2).sum())) for test in u]
+        statistics = lambda signs: [Fraction(int(signs @ test) ** 2) / q if q else Fraction(0) for test, q in zip(u, squares)]
+        drawn = [statistics(np.array(signs)) for signs in itertools.product((1, -1), repeat=u.shape[1])]
+        seen = drawn[0]
+        adjusted = {}
+        for j in sorted(range(len(u)), key=lambda j: -seen[j]):
+            others = [k for k in range(len(u)) if k not in adjusted]
+            p = Fraction(sum(max(d[k] for k in others) >= seen[j] for d in drawn), len(drawn))
+            adjusted[j] = max([p, *adjusted.values()]) if squares[j] else Fraction(1)
+        if len(u) == 1:
+            ours = stats.permutation_test((u[0].astype(float),), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue
+            assert abs(ours - float(adjusted[0])) < 1e-12
+        rows.append({"contributions": u.tolist(), "adjusted": [float(adjusted[j]) for j in range(len(u))]})
+    return rows
+
+
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     cdf, quantiles = student_t()
@@ -161,6 +189,7 @@ def main():
         "task_mean": task_means(),
         "sparse_pairs": sparse_pairs(),
         "sign_flip": sign_flips(),
+        "max_t": max_t(),
     }
     body = ",\n".join(f'"{k}": [\n' + ",\n".join("  " + json.dumps(r) for r in rows) + "\n]" for k, rows in tables.items())
     (OUT / "golden.json").write_text("{" + body + "}\n")

@@ -13,6 +13,7 @@
 #include "db/diff.h"
 #include "db/fakes/fake_results.h"
 #include "db/reader.h"
+#include "db/schema.h"
 #include "db/sqlite/database.h"
 #include "db/stats/compare.h"
 #include "db/stats/estimates.h"
@@ -75,14 +76,17 @@ std::vector<Case> Cases() {
       {"newer version",
        [](const std::string& path) {
          MakeDatabase(path);
-         Sql(path, "UPDATE schema_version SET version = 8, compatible_version = 7");
+         Sql(path, absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 2,
+                                ", compatible_version = ", db::kSchemaVersion + 1));
        },
        Code::kFailedPrecondition, Code::kFailedPrecondition,
-       "schema version 8, usable from version 7 on, and this program supports version 6"},
+       absl::StrCat("schema version ", db::kSchemaVersion + 2, ", usable from version ", db::kSchemaVersion + 1,
+                    " on, and this program supports version ", db::kSchemaVersion)},
       {"newer but compatible",
        [](const std::string& path) {
          MakeDatabase(path);
-         Sql(path, "UPDATE schema_version SET version = 7, compatible_version = 1");
+         Sql(path,
+             absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 1, ", compatible_version = 1"));
        },
        Code::kOk, Code::kOk, ""},
       {"without version",

@@ -105,6 +105,7 @@ const std::vector<Home>& Homes() {
       {"utf8proc\\.h", {"tokenizer/", "eval_tasks/python/"}},
       {"CLI/.*", {"client/", "server/main"}},
       {"openssl/.*", {"base/sha256"}},
+      {"httplib\\.h", {"client/dashboard/"}},
       {"absl/.*", {"base/", "tokenizer/", "db/", "eval_tasks/", "wire/", "server/", "client/", "bench/", "tests/"}},
   };
   return homes;

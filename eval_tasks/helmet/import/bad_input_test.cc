@@ -108,6 +108,8 @@ TEST_F(BadInputTest, EveryFieldIsNamed) {
       {"rerank", kRank, Set("/qid", 7), "\"qid\" (is missing|must be)"},
       {"rerank", kRank, Erase("query"), "the field \"query\" is missing"},
       {"rerank", kRank, Set("/ctxs", none), "the field \"ctxs\" is an empty list"},
+      {"rerank", kRank, Set("/ctxs/1/title", "T"), "\"ctxs\\[1\\]\" has a \"title\", unlike the first passage"},
+      {"rerank", kRank, Set("/ctxs/0/title", "T"), "\"ctxs\\[1\\]\" has no \"title\", unlike the first passage"},
       {"rerank", kRank, Set("/ctxs/0/label", "high"), "the field \"ctxs\\[0\\]\" must have an \"id\""},
       {"rerank", kRankDemos, Set("/ctxs/1/id", 7), "the field \"ctxs\\[1\\]\" must have an \"id\""},
       {"icl", kTrec, Erase("text"), "\"text\" is missing"},

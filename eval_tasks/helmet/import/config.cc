@@ -93,6 +93,10 @@ class ConfigReader {
     if (!root.IsMap()) return absl::InvalidArgumentError(absl::StrCat(name_, ":1: is not a mapping of \"key: value\""));
     for (const auto& pair : root) {
       const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
+      if (key == "<<") {  // PyYAML merges them, yaml-cpp does not
+        return absl::InvalidArgumentError(absl::StrCat(name_, ":", pair.first.Mark().line + 1,
+                                                       ": a merge key (<<) is not supported; write its keys out"));
+      }
       if (!lines_.emplace(key, pair.first.Mark().line + 1).second) {
         return absl::InvalidArgumentError(
             absl::StrCat(name_, ":", pair.first.Mark().line + 1, ": the key \"", key, "\" is given twice"));

@@ -161,19 +161,21 @@ TEST_F(HelmetImportTest, FailuresDoNotAffectOtherDatasets) {
            {"drawn", "datasets: json_kv" + kv + "do_sample: true\n"},
            {"nothing", "datasets: json_kv" + kv + "generation_max_length: 0\n"},
            {"long", "datasets: json_kv" + kv + "generation_max_length: 5\ninput_max_length: 2000000\n"},
+           {"merged", "shared: &shared {shots: 1}\n<<: *shared\ndatasets: json_kv" + kv},
            {"name", "datasets: ruler_" + std::string(80, 'x') + kv}}) {
     WriteAll(root_ / "configs" / (name + ".yaml"), text);
   }
   const ImportResult result =
-      ImportHelmet(Options({"broken", "drawn", "nothing", "long", "name", "absent", "rerank"})).value();
+      ImportHelmet(Options({"broken", "drawn", "nothing", "long", "merged", "name", "absent", "rerank.yaml"})).value();
   const std::string problems = absl::StrJoin(result.problems, "\n");
   EXPECT_THAT(problems, HasSubstr("broken.yaml:2: is not YAML: "));
   EXPECT_THAT(problems, HasSubstr("drawn.yaml:5: do_sample is \"true\": upstream's sampling cannot be reproduced"));
   EXPECT_THAT(problems, HasSubstr("nothing: json_kv at 1700: generation_max_length is 0; it must be at least 1"));
   EXPECT_THAT(problems, HasSubstr("long.yaml:6: the key \"input_max_length\" is given twice"));
+  EXPECT_THAT(problems, HasSubstr("merged.yaml:2: a merge key (<<) is not supported; write its keys out"));
   EXPECT_THAT(problems, HasSubstr("name: ruler_xxx"));
   EXPECT_THAT(problems, HasSubstr("absent.yaml: No such file"));
-  EXPECT_EQ(result.problems.size(), 6u) << problems;
+  EXPECT_EQ(result.problems.size(), 7u) << problems;
   EXPECT_EQ(result.tasks.size(), 2u) << "rerank's";
   EXPECT_THAT(ImportHelmet(Options({"broken", "absent"})).status().message(),
               testing::AllOf(HasSubstr("is not YAML"), HasSubstr("absent.yaml: No such file")));

@@ -175,7 +175,8 @@ class Importer {
     std::vector<std::string> names = options_.configs;
     if (names.empty()) names.assign(std::begin(kPaperConfigs), std::end(kPaperConfigs));
     std::vector<ConfigEntry> entries;
-    for (const std::string& name : names) {
+    for (const std::string& given : names) {
+      const std::string name(absl::StripSuffix(given, ".yaml"));
       const std::string path = absl::StrCat(options_.checkout, "/configs/", name, ".yaml");
       absl::StatusOr<std::vector<ConfigEntry>> more = ReadConfig(path);
       if (!more.ok()) {

@@ -226,6 +226,27 @@ absl::StatusOr<KeyedRows> ReadQueries(const std::string& path, Sources& sources)
   return keyed;
 }
 
+// Whether the first passage of the file has a title: by it upstream decides for all of them.
+template <typename File>
+absl::StatusOr<bool> HasTitles(File& file) {
+  ASSIGN_OR_RETURN(Json json, file.Read(0));
+  const RowView row(std::move(json), file.PlaceOf(0));
+  ASSIGN_OR_RETURN(const Json* ctxs, row.List("ctxs"));
+  return (*ctxs)[0].contains("title");
+}
+
+// What upstream shows for a passage that differs from the first one depends on the version of its reader: "None", or nothing.
+absl::Status CheckTitles(const RowView& row, bool has_titles) {
+  const Json& ctxs = row.json()["ctxs"];
+  for (size_t i = 0; i < ctxs.size(); ++i) {
+    if (ctxs[i].contains("title") == has_titles) continue;
+    return row.Error(absl::StrCat("ctxs[", i, "]"), has_titles
+                                                        ? "has no \"title\", unlike the first passage of the file"
+                                                        : "has a \"title\", unlike the first passage of the file");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ImportRerank(const ConfigEntry& entry, Sources& sources, const RowSink& sink) {
   ASSIGN_OR_RETURN(const Template titled, sources.texts->Form("msmarco.titled_passage"));
   ASSIGN_OR_RETURN(const Template untitled, sources.texts->Form("msmarco.passage"));
@@ -243,6 +264,7 @@ absl::Status ImportRerank(const ConfigEntry& entry, Sources& sources, const RowS
   }
   std::map<std::string, int> times_asked;
   size_t first_ctx_count = 0;
+  ASSIGN_OR_RETURN(const bool has_titles, HasTitles(*test.file));
   for (size_t index : chosen_rows) {
     ASSIGN_OR_RETURN(Json json, test.file->Read(index));
     const RowView row(std::move(json), test.file->PlaceOf(index));
@@ -255,7 +277,8 @@ absl::Status ImportRerank(const ConfigEntry& entry, Sources& sources, const RowS
     ASSIGN_OR_RETURN(const std::string gold, GoldRanking(row, &labels));
     const Json& ctxs = row.json()["ctxs"];
     if (first_ctx_count == 0) first_ctx_count = ctxs.size();
-    const Template& passage = ctxs[0].contains("title") ? titled : untitled;
+    const Template& passage = has_titles ? titled : untitled;
+    RETURN_IF_ERROR(CheckTitles(row, has_titles));
     ASSIGN_OR_RETURN(imported.context, Passages(passage, row));
     ASSIGN_OR_RETURN(imported.values["question"], row.Text("query"));
     imported.values["demos"] = "";

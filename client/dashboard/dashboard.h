@@ -1,0 +1,40 @@
+// The pages of `varifocal dashboard`: what is in a results database now, also while a daemon writes it.
+//
+//   /                    all jobs, the newest first, 25 a page: state, progress, speed, errors (?before=ID: older ones)
+//   /jobs/N              one job: progress, mean scores so far with intervals, failures; outcomes once it has succeeded
+//   /jobs/N/report       the page of `varifocal report`; report.csv, .json, .md and .tex are its other formats
+//   /style.css, /script.js
+//
+// Everything is read at the moment of the request. Pages of jobs that have not ended renew themselves.
+//
+// Errors:  answers with status 404 for what is not there, 400 or 409 for what cannot be shown, 500 for a database that
+//          cannot be read, each with the sentence that the command line prints.
+// Threads: any. Reports are rendered one at a time.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "base/clock.h"
+#include "client/dashboard/http_server.h"
+
+namespace varifocal::client {
+
+class Dashboard {
+ public:
+  explicit Dashboard(std::string database_path, const Clock& clock = Clock::Real())
+      : database_path_(std::move(database_path)), clock_(clock) {}
+
+  HttpAnswer Answer(const HttpRequest& request);
+
+ private:
+  absl::StatusOr<HttpAnswer> Route(const HttpRequest& request);
+  absl::StatusOr<HttpAnswer> Report(int64_t job_id, absl::string_view ending);
+
+  const std::string database_path_;
+  const Clock& clock_;
+  std::mutex report_mutex_;
+};
+
+}  // namespace varifocal::client

@@ -1,0 +1,227 @@
+"""The installed wheel against a daemon. VARIFOCAL_BIN is the directory of the programs; run in the repository's root."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import grpc
+import pandas as pd
+import varifocal
+from varifocal.v1 import config_pb2, inference_pb2
+
+BIN = pathlib.Path(os.environ["VARIFOCAL_BIN"]).resolve()
+ROOT = pathlib.Path.cwd()
+MODELS = ["--model=baseline=" + str(ROOT / "models/baseline"), "--model=focal=" + str(ROOT / "models/focal-constant")]
+SUITE = """name: mine
+lengths: [256, 512]
+samples: 8
+tasks:
+  - kind: recall_kv
+  - name: late
+    kind: recall_kv
+    parameters: {depth: 0.9}
+    chat: false
+"""
+
+
+class Daemon:
+    def __init__(self, folder: pathlib.Path, address: str, *arguments: str) -> None:
+        self.database = folder / "results.db"
+        port_file = folder / "port"
+        port_file.unlink(missing_ok=True)
+        self._log = open(folder / "log", "w", encoding="utf-8")
+        self._process = subprocess.Popen(
+            [BIN / "varifocald", f"--db={self.database}", f"--listen={address}", f"--port-file={port_file}", *MODELS,
+             *arguments], stdout=self._log, stderr=self._log)
+        while not (port_file.exists() and port_file.read_text()):
+            if self._process.poll() is not None:
+                raise AssertionError((folder / "log").read_text())
+            time.sleep(0.05)
+        port = port_file.read_text().strip()
+        self.address = address if address.startswith("unix:") else f"127.0.0.1:{port}"
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+        self._log.close()
+
+
+class WithDaemon(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls._folder = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls._folder.name)
+        cls.daemon = Daemon(cls.folder, f"unix:{cls.folder}/socket")
+        cls.client = varifocal.connect(cls.daemon.address)
+        suite = cls.folder / "mine.yaml"
+        suite.write_text(SUITE)
+        cls.suite = suite
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.client.close()
+        cls.daemon.stop()
+        cls._folder.cleanup()
+
+    def results(self) -> varifocal.Database:
+        return varifocal.Database(self.daemon.database, program=str(BIN / "varifocal"))
+
+    def test_a_job_from_submission_to_frames(self) -> None:
+        seen = []
+        job = self.client.submit(self.suite, ["baseline", "focal@t=0.7"])
+        job.wait(lambda now: seen.append(now.state))
+        self.assertEqual(job.state, "succeeded")
+        self.assertEqual(seen[-1], "succeeded")
+        self.assertEqual(job.variants, ["baseline", "focal@t=0.7"])
+        self.assertEqual(job.done_count, 2 * 2 * 2 * 8)
+        cells = job.cells()
+        self.assertEqual(list(cells["done_count"]), [8] * 8)
+
+        results = self.results()
+        samples = results.samples(job.id)
+        self.assertEqual(len(samples), job.done_count)
+        pairs = results.pairs("baseline", "focal@t=0.7", job.id)
+        compared = results.compare("baseline", "focal@t=0.7", job.id)
+        cells = compared[compared["kind"] == "cell"].set_index(["task", "metric", "context_length"])["difference"]
+        by_pandas = pairs.groupby(["task", "metric", "context_length"])["difference"].mean()
+        pd.testing.assert_series_equal(cells.sort_index(), by_pandas.sort_index(), check_dtype=False)
+        self.assertTrue(set(compared["outcome"].dropna()) <= {"better", "worse", "equivalent", "undecided"})
+        self.assertEqual(len(results.report_rows(job.id)["task"].dropna().unique()), 2)
+        self.assertEqual(int(results.jobs()["job_id"].iloc[0]), results.latest_job())
+        report = self.folder / "report.html"
+        results.write_report(report, job.id)
+        self.assertIn("<!doctype html>", report.read_text())
+        self.assertIn(job.name, [other.name for other in self.client.jobs()])
+
+    def test_a_suite_is_read_as_the_program_reads_it(self) -> None:
+        ours = self.client.submit(self.suite, ["baseline"], lengths=[256], seed=5, limit=4)
+        theirs = subprocess.run(
+            [BIN / "varifocal", "submit", self.suite, "--models=baseline", "--lengths=256", "--seed=5", "--limit=4",
+             f"--daemon={self.daemon.address}", "--format=json"], capture_output=True, text=True, check=True)
+        same = next(job for job in self.client.jobs() if f"\"{job.name}\"" in theirs.stdout)
+        self.assertNotEqual(same.name, ours.name)
+        self.assertEqual(same.message.spec_sha256, ours.message.spec_sha256)
+        other = self.client.submit(self.suite, ["baseline"], lengths=[256], seed=6, limit=4)
+        self.assertNotEqual(other.message.spec_sha256, ours.message.spec_sha256)
+        for job in (ours, same, other):
+            job.wait()
+
+    def test_the_same_request_is_the_same_job(self) -> None:
+        first = self.client.submit("quick", ["baseline"], lengths=[4096], request_id="once")
+        second = self.client.submit("quick", ["baseline"], lengths=[4096], request_id="once")
+        self.assertEqual(first.name, second.name)
+        first.cancel()
+        self.assertEqual([job.state for job in first.watch()][-1], "cancelled")
+        with self.assertRaisesRegex(varifocal.JobFailed, "stopped on request"):
+            first.wait()
+        self.assertIn(first.resume().state, ("queued", "running"))
+        first.cancel()
+
+    def test_errors_have_the_daemons_sentence_code_and_reason(self) -> None:
+        with self.assertRaises(varifocal.VarifocalError) as caught:
+            self.client.submit("quick", ["nobody"])
+        self.assertEqual(caught.exception.code, grpc.StatusCode.NOT_FOUND)
+        self.assertEqual(caught.exception.reason, "MODEL_NOT_FOUND")
+        self.assertIn("nobody", str(caught.exception))
+        with self.assertRaises(varifocal.VarifocalError) as caught:
+            self.client.job(999)
+        self.assertEqual(caught.exception.reason, "JOB_NOT_FOUND")
+        with self.assertRaisesRegex(ValueError, "there are .*quick"):
+            self.client.submit("quikc", ["baseline"])
+        with self.assertRaisesRegex(RuntimeError, "has the variant nobody"):
+            self.results().compare("baseline", "nobody")
+
+    def test_models_and_plain_stubs(self) -> None:
+        self.assertEqual([model.name for model in self.client.models()], ["models/baseline", "models/focal"])
+        ids = self.client.inference.Tokenize(inference_pb2.TokenizeRequest(model="models/baseline", text=b"ab")).token_ids
+        self.assertGreater(len(ids), 0)
+
+    def test_the_example_runs(self) -> None:
+        done = subprocess.run(
+            [sys.executable, ROOT / "client/python/examples/two_models.py", self.daemon.database,
+             f"--daemon={self.daemon.address}", "--limit=2", "--length=512"], capture_output=True, text=True,
+            env={**os.environ, "VARIFOCAL": str(BIN / "varifocal")}, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("outcome", done.stdout)
+
+
+class OverTls(unittest.TestCase):
+    def test_a_token_goes_with_every_call(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            subprocess.run(
+                ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                 "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key", "-out", folder / "cert"],
+                check=True, capture_output=True)
+            (folder / "token").write_text("secret\n")
+            digest = subprocess.run(["sha256sum"], input=b"secret", capture_output=True, check=True).stdout.decode()[:64]
+            (folder / "tokens").write_text(f"viewer {digest} anna\n")
+            daemon = Daemon(folder, "127.0.0.1:0", f"--tls-cert={folder}/cert", f"--tls-key={folder}/key",
+                            f"--token-file={folder}/tokens")
+            try:
+                with varifocal.connect(daemon.address, tls_ca=folder / "cert", token_file=folder / "token") as client:
+                    self.assertEqual(len(client.models()), 2)
+                    with self.assertRaises(varifocal.VarifocalError) as caught:
+                        client.submit(varifocal.read_suite(self.suite(folder)), ["baseline"])
+                    self.assertEqual(caught.exception.code, grpc.StatusCode.PERMISSION_DENIED)
+                with varifocal.connect(daemon.address, tls_ca=folder / "cert") as client:
+                    with self.assertRaises(varifocal.VarifocalError) as caught:
+                        client.models()
+                    self.assertEqual(caught.exception.code, grpc.StatusCode.UNAUTHENTICATED)
+                with self.assertRaises(varifocal.VarifocalError):
+                    varifocal.connect(daemon.address, connect_timeout=1)
+            finally:
+                daemon.stop()
+
+    @staticmethod
+    def suite(folder: pathlib.Path) -> pathlib.Path:
+        path = folder / "mine.yaml"
+        path.write_text(SUITE)
+        return path
+
+
+class Alone(unittest.TestCase):
+    def test_nobody_there_is_unavailable(self) -> None:
+        with self.assertRaises(varifocal.VarifocalError) as caught:
+            varifocal.connect("unix:/nowhere/socket", connect_timeout=0.2)
+        self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+
+    def test_what_cannot_be_meant_is_a_value_error(self) -> None:
+        with self.assertRaisesRegex(ValueError, "TLS alone"):
+            varifocal.connect(token_file="token")
+        with self.assertRaisesRegex(ValueError, "together"):
+            varifocal.connect(tls_ca="ca", tls_cert="cert")
+        with self.assertRaises(FileNotFoundError):
+            varifocal.Database("/nowhere/results.db")
+
+    def test_variants(self) -> None:
+        self.assertEqual(varifocal.parse_variant("a"), config_pb2.Variant(model="models/a"))
+        self.assertEqual(varifocal.parse_variant("models/a@t=0.5,0.6@log-n=4096"), config_pb2.Variant(
+            model="models/a", focal_temperatures=[0.5, 0.6], attention_overrides={"log-n": 4096}))
+        for wrong in ("a@t", "a@t=x", "a@=1", "a@0.7"):
+            with self.assertRaisesRegex(ValueError, "NAME=NUMBER"):
+                varifocal.parse_variant(wrong)
+
+    def test_suites(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name) / "a.yaml"
+            path.write_text("name: a\nlengths: [1024]\ntasks:\n  - kind: jsonl\n    chat: true\n"
+                            "    parameters: {path: rows.jsonl, gold: 0.10, stop: [a, \"b\"]}\n")
+            suite = varifocal.read_suite(path)
+            self.assertEqual(suite.tasks[0].parameters["path"], f"{name}/rows.jsonl")
+            self.assertEqual(suite.tasks[0].parameters["gold"], "0.10")
+            self.assertEqual(suite.tasks[0].parameters["stop"], '["a", "b"]')
+            self.assertTrue(suite.tasks[0].chat)
+            self.assertFalse(suite.HasField("seed"))
+            for wrong in ("name: a\nname: b\n", "nmae: a\n", "lengths: [x]\n", "[]", "tasks: [{chat: maybe}]", "a: [", ""):
+                path.write_text(wrong)
+                with self.assertRaisesRegex(ValueError, "is no suite"):
+                    varifocal.read_suite(path)
+
+
+if __name__ == "__main__":
+    unittest.main()

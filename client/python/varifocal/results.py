@@ -1,0 +1,99 @@
+"""Results as pandas frames, from the database file; a daemon may be writing it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import sqlite3
+import subprocess
+import urllib.parse
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+
+class Database:
+    """A results database, opened read-only for every call.
+
+    Rows are those of the documented views (docs/formats.md). Intervals, tests and outcomes are not in the file:
+    compare and report run the program `varifocal`, which computes them.
+    program: that program; unless given $VARIFOCAL, or `varifocal` on PATH.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], program: str | None = None) -> None:
+        self.path = pathlib.Path(path)
+        self.program = program or os.environ.get("VARIFOCAL", "varifocal")
+        if not self.path.is_file():
+            raise FileNotFoundError(f"{self.path} is no results database: there is no such file")
+
+    def query(self, sql: str, parameters: Sequence[int | float | str | None] = ()) -> pd.DataFrame:
+        """One SELECT."""
+        uri = f"file:{urllib.parse.quote(str(self.path.absolute()))}?mode=ro"
+        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
+            return pd.read_sql_query(sql, connection, params=list(parameters))
+
+    def jobs(self) -> pd.DataFrame:
+        """A row a job, the newest first; times in UTC."""
+        frame = self.query("SELECT job_id, suite, data_seed, state, error, create_us, start_us, end_us FROM jobs"
+                           " ORDER BY job_id DESC")
+        for name in ("create", "start", "end"):
+            frame[f"{name}_time"] = pd.to_datetime(frame.pop(f"{name}_us"), unit="us", utc=True)
+        return frame
+
+    def latest_job(self) -> int:
+        frame = self.query("SELECT max(job_id) AS job_id FROM jobs")
+        if frame["job_id"].isna().all():
+            raise ValueError(f"{self.path} has no jobs")
+        return int(frame["job_id"].iloc[0])
+
+    def scores(self, job: int | None = None) -> pd.DataFrame:
+        """v_scores_by_length: means of every cell and metric. job: the newest unless given."""
+        return self._view("v_scores_by_length", job)
+
+    def samples(self, job: int | None = None, primary_only: bool = True) -> pd.DataFrame:
+        """v_samples: a row a question, variant and metric."""
+        frame = self._view("v_samples", job)
+        return frame[frame["is_primary"] == 1].reset_index(drop=True) if primary_only else frame
+
+    def pairs(self, baseline: str, candidate: str, job: int | None = None) -> pd.DataFrame:
+        """v_pairs: the same question answered by both."""
+        return self.query(
+            "SELECT * FROM v_pairs WHERE job_id = ? AND baseline_variant = ? AND candidate_variant = ?",
+            [self.latest_job() if job is None else job, baseline, candidate])
+
+    def compare(self, baseline: str, candidate: str, job: int | None = None, margin: float | None = None) -> pd.DataFrame:
+        """Differences with interval, p, adjusted p and outcome: a row a cell, a mean over tasks or a contrast of lengths.
+
+        Columns are those of `varifocal compare --format=json` (docs/measuring.md). margin: of equivalence, in points.
+        """
+        arguments = ["compare", f"--db={self.path}", f"--baseline={baseline}", f"--candidate={candidate}", "--format=json"]
+        if job is not None:
+            arguments.append(f"--job={job}")
+        if margin is not None:
+            arguments.append(f"--margin={margin}")
+        rows: list[dict[str, Any]] = json.loads(self._run(arguments))
+        return pd.DataFrame(rows)
+
+    def report_rows(self, job: int | None = None) -> pd.DataFrame:
+        """The table of `varifocal report` for all variants of a job; scores alone when it has one variant."""
+        job_id = self.latest_job() if job is None else job
+        return pd.read_csv(io.StringIO(
+            self._run(["report", f"--db={self.path}", f"--job={job_id}", "--out=-", "--format=csv"])))
+
+    def write_report(self, out: str | os.PathLike[str], job: int | None = None) -> None:
+        """The report of a job; its ending says the format: .html, .csv, .json, .md or .tex."""
+        arguments = ["report", f"--db={self.path}", f"--out={os.fspath(out)}"]
+        self._run(arguments if job is None else [*arguments, f"--job={job}"])
+
+    def _view(self, name: str, job: int | None) -> pd.DataFrame:
+        return self.query(f"SELECT * FROM {name} WHERE job_id = ?", [self.latest_job() if job is None else job])
+
+    def _run(self, arguments: list[str]) -> str:
+        done = subprocess.run([self.program, *arguments], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr.strip() or f"{self.program} ended with {done.returncode}")
+        return done.stdout

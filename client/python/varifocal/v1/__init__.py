@@ -1,0 +1,1 @@
+"""Messages and stubs, generated from protos/varifocal/v1 when the wheel is built."""

@@ -1,0 +1,74 @@
+// varifocal dashboard: a results database as pages of a browser on this machine.
+#include <signal.h>
+
+#include <memory>
+#include <ostream>
+
+#include "base/status_macros.h"
+#include "client/dashboard/dashboard.h"
+#include "client/dashboard/http_server.h"
+#include "client/verb.h"
+#include "db/reader.h"
+
+namespace varifocal::client {
+namespace {
+
+class ServeDashboard : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.Add("db", &database_path_, "PATH", "the results database; a daemon may be writing to it").Required();
+    flags.Add("port", &port_, "N", "the port of 127.0.0.1, 0 for a free one (50152 unless given)")
+        .AtLeast(0)
+        .AtMost(65535);
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
+    RETURN_IF_ERROR(db::Reader::Open(database_path_).status());
+    // Blocked before the server's threads exist, which inherit it: the signal is taken by sigwait.
+    sigset_t stops, before;
+    sigemptyset(&stops);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, signal);
+    pthread_sigmask(SIG_BLOCK, &stops, &before);
+    const absl::Status served = ServeUntil(stops, console);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    RETURN_IF_ERROR(served);
+    return ExitCode::kDone;
+  }
+
+ private:
+  absl::Status ServeUntil(const sigset_t& stops, Console& console) {
+    Dashboard dashboard(database_path_);
+    ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> server,
+                     HttpServer::Start(static_cast<int>(port_),
+                                       [&](const HttpRequest& request) { return dashboard.Answer(request); }));
+    console.out << "http://127.0.0.1:" << server->port() << "/\n" << std::flush;
+    console.err << "Ctrl-C stops it.\n";
+    int signal = 0;
+    sigwait(&stops, &signal);
+    return absl::OkStatus();
+  }
+
+  std::string database_path_;
+  int64_t port_ = 50152;
+};
+
+}  // namespace
+
+extern const Verb kDashboardVerb;
+constinit const Verb kDashboardVerb = {
+    .name = "dashboard",
+    .group = "Results",
+    .summary = "all jobs of a database as pages in a browser, while they run",
+    .about =
+        "Shows every job with its progress, speed, time that is left and errors, the mean scores so far with their\n"
+        "intervals, and the report of each job as `varifocal report` writes it. The pages renew themselves while a "
+        "job\n"
+        "runs. The database is only read; cells that are unfinished have no verdict. Served on 127.0.0.1 alone, to "
+        "every\n"
+        "user of this machine; from elsewhere: ssh -L 50152:127.0.0.1:50152 HOST.",
+    .examples = "varifocal dashboard --db=results.db\nvarifocal dashboard --db=results.db --port=8080",
+    .formats = "text",
+    .make = &Make<ServeDashboard>,
+};
+
+}  // namespace varifocal::client

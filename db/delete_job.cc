@@ -1,0 +1,81 @@
+#include "db/delete_job.h"
+
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "db/rows.h"
+#include "db/schema.h"
+#include "db/sqlite/database.h"
+#include "db/writer.h"
+
+namespace varifocal::db {
+namespace {
+
+using sqlite::Database;
+using sqlite::Statement;
+using sqlite::Transaction;
+
+struct TableOfJobs {
+  const char* name;
+  const char* condition;  // of rows of the job bound to it
+};
+
+// Rows that refer to others come before them.
+constexpr TableOfJobs kTables[] = {
+    {"scores",
+     "generation_id IN (SELECT generations.generation_id FROM generations"
+     " JOIN cells ON cells.cell_id = generations.cell_id JOIN variants ON variants.variant_id = cells.variant_id"
+     " WHERE variants.job_id = ?)"},
+    {"generations",
+     "cell_id IN (SELECT cells.cell_id FROM cells JOIN variants ON variants.variant_id = cells.variant_id"
+     " WHERE variants.job_id = ?)"},
+    {"samples", "job_id = ?"},
+    {"cells", "variant_id IN (SELECT variant_id FROM variants WHERE job_id = ?)"},
+    {"variants", "job_id = ?"},
+    {"task_metrics", "job_id = ?"},
+    {"score_imports", "job_id = ?"},
+    {"job_starts", "job_id = ?"},
+    {"mixed_jobs", "job_id = ?"},
+    {"jobs", "job_id = ?"},
+};
+
+constexpr char kInsertDeleted[] = "INSERT INTO deleted_jobs (job_id, suite, delete_us) VALUES (?, ?, ?)";
+
+}  // namespace
+
+std::vector<std::string> TablesOfJobs() {
+  std::vector<std::string> names;
+  for (const TableOfJobs& table : kTables) names.push_back(table.name);
+  return names;
+}
+
+absl::StatusOr<DeletedJob> DeleteJob(const std::string& path, int64_t job_id, const Clock& clock) {
+  RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
+  // Holds the lock of the one process that may write, and brings the schema up to date.
+  ASSIGN_OR_RETURN(const std::unique_ptr<Writer> writer, Writer::Open(path, clock));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, Database::Open(path, {}));
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database, Transaction::Kind::kWrite));
+  DeletedJob deleted;
+  {
+    ASSIGN_OR_RETURN(Statement find, database->Prepare("SELECT suite, state FROM jobs WHERE job_id = ?"));
+    ASSIGN_OR_RETURN(const bool is_there, find.Bind(job_id).Step());
+    if (!is_there) return absl::NotFoundError(absl::StrCat(path, ": no job ", job_id));
+    deleted.suite = find.Text(0);
+    ASSIGN_OR_RETURN(const JobState state, ParseJobState(find.Text(1)));
+    if (!IsSettled(state)) {
+      return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " is ", JobStateName(state),
+                                                        "; only one that has ended or was cancelled can be deleted"));
+    }
+  }
+  for (const TableOfJobs& table : kTables) {
+    RETURN_IF_ERROR(database->Run(absl::StrCat("DELETE FROM ", table.name, " WHERE ", table.condition), job_id));
+    if (table.name == absl::string_view("generations")) deleted.generation_count = database->ChangeCount();
+  }
+  RETURN_IF_ERROR(database->Run(kInsertDeleted, job_id, deleted.suite, clock.WallMicros()));
+  RETURN_IF_ERROR(transaction.Commit());
+  return deleted;
+}
+
+}  // namespace varifocal::db

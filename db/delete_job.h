@@ -1,0 +1,30 @@
+// Removes a settled job with everything that belongs to it alone: questions, answers, scores. Models and executions stay.
+//
+// One transaction under the writer's lock, so there is no daemon on the database, and a death at any time leaves the job
+// whole or gone. The job's number is not used again. The file keeps its size; later jobs use the free pages.
+//
+// Errors:  those of db::Writer::Open (FAILED_PRECONDITION names the process that holds the database); NOT_FOUND no such
+//          file or job; FAILED_PRECONDITION the job is queued, running or cancelling.
+// Cost:    reads and rewrites the job's pages: 0.2 s for 10,000 answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+
+namespace varifocal::db {
+
+struct DeletedJob {
+  std::string suite;
+  int64_t generation_count = 0;
+};
+
+absl::StatusOr<DeletedJob> DeleteJob(const std::string& path, int64_t job_id, const Clock& clock = Clock::Real());
+
+// Tables whose rows belong to a job, in the order in which they are deleted.
+std::vector<std::string> TablesOfJobs();
+
+}  // namespace varifocal::db
