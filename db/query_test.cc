@@ -81,13 +81,13 @@ TEST_F(QueryTest, AMigratedFileHasThemToo) {
   const auto database = *sqlite::Database::Open(path_, {});
   ASSERT_TRUE(
       database
-          ->Execute(
-              "DROP TABLE called_models; DROP TABLE mixed_jobs; DROP VIEW v_samples; CREATE VIEW v_samples AS SELECT 1;"
-              "ALTER TABLE samples DROP COLUMN depth; ALTER TABLE models DROP COLUMN focal_temperature_json;"
-              "ALTER TABLE generations DROP COLUMN pairs_visible_share;"
-              "ALTER TABLE generations DROP COLUMN largest_group_share;"
-              "UPDATE models SET attention_json = '{\"focal_attention\":{\"temperature\":0.4}}';"
-              "UPDATE schema_version SET version = 3")
+          ->Execute("DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE called_models; DROP TABLE "
+                    "mixed_jobs; DROP VIEW v_samples; CREATE VIEW v_samples AS SELECT 1;"
+                    "ALTER TABLE samples DROP COLUMN depth; ALTER TABLE models DROP COLUMN focal_temperature_json;"
+                    "ALTER TABLE generations DROP COLUMN pairs_visible_share;"
+                    "ALTER TABLE generations DROP COLUMN largest_group_share;"
+                    "UPDATE models SET attention_json = '{\"focal_attention\":{\"temperature\":0.4}}';"
+                    "UPDATE schema_version SET version = 3")
           .ok());
   ASSERT_TRUE(Writer::Open(path_).ok());
   ASSERT_TRUE(Run("SELECT depth, trained_temperature, pairs_visible_share FROM v_samples WHERE is_primary AND "

@@ -14,7 +14,7 @@
 
 namespace varifocal::db {
 
-inline constexpr int kSchemaVersion = 6;
+inline constexpr int kSchemaVersion = 7;
 inline constexpr int64_t kApplicationId = 0x56464f43;  // "VFOC", in the SQLite header
 
 // Looks at the file without SQLite: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (a folder, no SQLite file),

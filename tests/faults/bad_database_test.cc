@@ -75,14 +75,14 @@ std::vector<Case> Cases() {
       {"newer version",
        [](const std::string& path) {
          MakeDatabase(path);
-         Sql(path, "UPDATE schema_version SET version = 8, compatible_version = 7");
+         Sql(path, "UPDATE schema_version SET version = 9, compatible_version = 8");
        },
        Code::kFailedPrecondition, Code::kFailedPrecondition,
-       "schema version 8, usable from version 7 on, and this program knows version 6"},
+       "schema version 9, usable from version 8 on, and this program knows version 7"},
       {"newer but compatible",
        [](const std::string& path) {
          MakeDatabase(path);
-         Sql(path, "UPDATE schema_version SET version = 7, compatible_version = 1");
+         Sql(path, "UPDATE schema_version SET version = 8, compatible_version = 1");
        },
        Code::kOk, Code::kOk, ""},
       {"without version",
