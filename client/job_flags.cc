@@ -53,6 +53,8 @@ void JobFlags::AddTo(FlagSet& flags) {
   flags.Add("focal-temperatures", &focal_temperatures, "T,T,..",
             "each model that has no @t= of its own also at each of these temperatures");
   flags.Add("keep-prompts", &keep_prompts, "store whole prompts (they can be made again, so normally they are not)");
+  flags.Add("inspect", &inspect,
+            "also store what the last row of each prompt attends to, per layer and head; changes no answer");
   flags.Add("in-flight", &in_flight, "N", "samples under way at once; changes no answer")
       .AtLeast(1)
       .AtMost(kInFlightMax);
@@ -73,6 +75,7 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
   }
   spec.limit = static_cast<int>(std::min<int64_t>(suite.limit, kSampleCountMax));
   spec.keep_prompts = job.keep_prompts;
+  spec.inspect = job.inspect;
   spec.in_flight = static_cast<int>(job.in_flight.value_or(0));  // 0: the daemon's setting
   if (job.top_p.has_value() && *job.top_p <= 0) return UsageError("--top-p=0: must be above 0.");
   spec.decode = {.sampling_temperature = job.sampling_temperature, .top_p = job.top_p};

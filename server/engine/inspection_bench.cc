@@ -1,5 +1,6 @@
 // What inspection of a prompt's last row costs beside its prefill: a whole prompt on models/baseline, 256 segments.
-// Arguments: tokens, inspected or not. The ratio of the two times is the overhead of `submit --inspect`.
+// Arguments: tokens, inspected or not. CPU times are of the whole process; their ratio is the overhead of
+// `submit --inspect`.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -21,7 +22,11 @@ void BM_Prompt(benchmark::State& state) {
     request.inspected_boundaries.push_back(static_cast<int32_t>(i * state.range(0) / 256));
   for (auto _ : state) benchmark::DoNotOptimize(engine->Run(request).value());
 }
-BENCHMARK(BM_Prompt)->Unit(benchmark::kMillisecond)->UseRealTime()->ArgsProduct({{1024, 16384}, {0, 1}});
+BENCHMARK(BM_Prompt)
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime()
+    ->ArgsProduct({{1024, 16384}, {0, 1}});
 
 }  // namespace
 }  // namespace varifocal
