@@ -3,7 +3,7 @@
 namespace varifocal::client {
 
 extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kRunVerb;
-extern const Verb kCompareVerb, kReportVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb;
+extern const Verb kCompareVerb, kReportVerb, kAttentionVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb;
 extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb,
     kGroupsVerb;
 extern const Verb kTasksVerb, kSuitesVerb, kSamplesVerb, kMetricVerb;
@@ -22,6 +22,7 @@ const std::vector<const Verb*>& Verbs() {
       // Results
       &kCompareVerb,
       &kReportVerb,
+      &kAttentionVerb,
       &kQueryVerb,
       &kDiffVerb,
       &kImportVerb,
