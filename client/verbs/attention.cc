@@ -123,8 +123,8 @@ constinit const Verb kAttentionVerb = {
         "For an answer of a job that was submitted with --inspect: shares of each head's attention weight at the last\n"
         "row of the prompt, which gives the first token of the answer. KEYS is the effective number of keys (the\n"
         "exponential of the entropy), EVIDENCE, DISTRACTORS and QUESTION are the shares on those parts of the prompt,\n"
-        "FIRST on its first token. --out draws a strip of each layer and head over the prompt (- for standard output, "
-        "without the table).",
+        "FIRST on its first token. --out draws a strip of each layer and head over the prompt; - is standard output,\n"
+        "without the table.",
     .examples =
         "varifocal attention recall_kv/2048/0/baseline --db=results.db --out=strip.svg\n"
         "varifocal attention recall_kv/2048/0/baseline --db=results.db --format=csv",
