@@ -34,7 +34,7 @@ constexpr int kSampleCount = 48;  // 12 clusters of four
 class ResultsTest : public testing::Test {
  protected:
   // Baseline is always wrong; the candidate is right at even clusters. `failures` samples of the candidate failed.
-  std::string WriteDatabase(const std::string& name, int failures, double last_score = 0) {
+  std::string WriteDatabase(const std::string& name, int failures, double last_score = 0, bool inspects = false) {
     const std::string path = directory_.File(name);
     const auto writer = *db::Writer::Open(path);
     const db::NewJob job = db::FakeJob({.planned_count = kSampleCount});
@@ -50,7 +50,7 @@ class ResultsTest : public testing::Test {
         double score = is_candidate && i / 4 % 2 == 0 ? 1 : 0;
         if (is_candidate && i == kSampleCount - 1) score = last_score;
         if (!fails) outcome.scores = {{"exact_match", score}, {"token_f1", score / 2}};
-        if (is_candidate && !fails && i == 1) {
+        if (inspects && is_candidate && i == 1) {
           outcome.attention = {{.layer = 2,
                                 .head = 3,
                                 .scale = 0.5,
@@ -127,7 +127,7 @@ TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
 }
 
 TEST_F(ResultsTest, AttentionOfAnAnswer) {
-  const std::string path = WriteDatabase("attention.db", 0), db = "--db=" + path;
+  const std::string path = WriteDatabase("attention.db", 0, 0, /*inspects=*/true), db = "--db=" + path;
   const Ran ran = Varifocal({"attention", "recall/1024/1/focal", db, "--format=jsonl"});
   ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
   const Json row = *ParseJson(ran.out);
