@@ -56,6 +56,8 @@ void JobFlags::AddTo(FlagSet& flags) {
   flags.Add("keep-prompts", &keep_prompts, "store whole prompts (by default they are regenerated when needed)");
   flags.Add("score-gold", &score_gold,
             "also the log-likelihood of the gold answer after each prompt, for tasks with written answers");
+  flags.Add("inspect", &inspect,
+            "also store what the last row of each prompt attends to, per layer and head; does not affect answers");
   flags.Add("in-flight", &in_flight, "N", "concurrent samples; does not affect answers")
       .AtLeast(1)
       .AtMost(kInFlightMax);
@@ -80,6 +82,7 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
   }
   spec.limit = static_cast<int>(std::min<int64_t>(suite.limit, kSampleCountMax));
   spec.keep_prompts = job.keep_prompts;
+  spec.inspect = job.inspect;
   spec.in_flight = static_cast<int>(job.in_flight.value_or(0));  // 0: the daemon's setting
   if (job.top_p.has_value() && *job.top_p <= 0) return UsageError("--top-p=0: must be above 0.");
   spec.decode = {.sampling_temperature = job.sampling_temperature, .top_p = job.top_p};

@@ -24,10 +24,10 @@ struct SuiteFlags {
   absl::StatusOr<SuiteSpec> Read() const;
 };
 
-// --focal-temperatures, --keep-prompts, --score-gold, --in-flight, --sampling-temperature, --top-p.
+// --focal-temperatures, --keep-prompts, --score-gold, --inspect, --in-flight, --sampling-temperature, --top-p.
 struct JobFlags {
   std::optional<std::string> focal_temperatures;
-  bool keep_prompts = false, score_gold = false;
+  bool keep_prompts = false, score_gold = false, inspect = false;
   std::optional<int64_t> in_flight;
   std::optional<double> sampling_temperature, top_p;
 

@@ -34,7 +34,7 @@ constexpr int kSampleCount = 48;  // 12 clusters of four
 class ResultsTest : public testing::Test {
  protected:
   // Baseline is always wrong; the candidate is right at even clusters. `failures` samples of the candidate failed.
-  std::string WriteDatabase(const std::string& name, int failures, double last_score = 0) {
+  std::string WriteDatabase(const std::string& name, int failures, double last_score = 0, bool inspects = false) {
     const std::string path = directory_.File(name);
     const auto writer = *db::Writer::Open(path);
     const db::NewJob job = db::FakeJob({.planned_count = kSampleCount});
@@ -50,6 +50,18 @@ class ResultsTest : public testing::Test {
         double score = is_candidate && i / 4 % 2 == 0 ? 1 : 0;
         if (is_candidate && i == kSampleCount - 1) score = last_score;
         if (!fails) outcome.scores = {{"exact_match", score}, {"token_f1", score / 2}};
+        if (inspects && is_candidate && i == 1) {
+          outcome.attention = {{.layer = 2,
+                                .head = 3,
+                                .scale = 0.5,
+                                .entropy = std::log(8.0),
+                                .largest_weight = 0.5,
+                                .first_mass = 0.25,
+                                .evidence_mass = 0.125,
+                                .distractor_mass = std::nullopt,
+                                .question_mass = 0,
+                                .strip = "ff00"}};
+        }
         EXPECT_TRUE(writer->RecordSample(outcome).ok());
       }
     }
@@ -136,6 +148,29 @@ TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
   EXPECT_EQ(rows[2]["task_count"], 1);
   const Ran report = Varifocal({"report", "--db=" + path, "--out=-", "--format=json"});
   EXPECT_EQ(ParseJson(report.out).value(), rows) << "one contract";
+}
+
+TEST_F(ResultsTest, AttentionOfAnAnswer) {
+  const std::string path = WriteDatabase("attention.db", 0, 0, /*inspects=*/true), db = "--db=" + path;
+  const Ran ran = Varifocal({"attention", "recall/1024/1/focal", db, "--format=jsonl"});
+  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Json row = *ParseJson(ran.out);
+  EXPECT_EQ(row["layer"], 2);
+  EXPECT_EQ(row["head"], 3);
+  EXPECT_NEAR(row["effective_keys"].get<double>(), 8, 1e-9);
+  EXPECT_EQ(row["evidence_mass"], 0.125);
+  EXPECT_TRUE(row["distractor_mass"].is_null());
+  EXPECT_THAT(Varifocal({"attention", "recall/1024/1/focal", db}).out, HasSubstr("12.50"));
+  const std::string out = directory_.File("strip.svg");
+  EXPECT_EQ(Varifocal({"attention", "recall/1024/1/focal", db, "--out=" + out}).code, ExitCode::kDone);
+  EXPECT_THAT(testing_support::ReadFile(out), AllOf(HasSubstr("<svg"), HasSubstr("L2 H3"), HasSubstr("12.5 %")));
+  EXPECT_EQ(Varifocal({"attention", "recall/1024/1/focal", db, "--out=-"}).out, testing_support::ReadFile(out));
+
+  EXPECT_EQ(Varifocal({"attention", "recall/1024/focal", db}).code, ExitCode::kWrongUsage);
+  const Ran other = Varifocal({"attention", "recall/1024/2/focal", db});
+  EXPECT_EQ(other.code, ExitCode::kFailed);
+  EXPECT_THAT(other.err, HasSubstr("has no attention of recall/1024/2/focal: submit with --inspect stores it"));
+  EXPECT_THAT(Varifocal({"attention", "recall/1024/99/focal", db}).err, HasSubstr("has no answer of"));
 }
 
 TEST_F(ResultsTest, CompareForPeople) {

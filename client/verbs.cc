@@ -3,7 +3,8 @@
 namespace varifocal::client {
 
 extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kDeleteVerb, kRunVerb;
-extern const Verb kCompareVerb, kReportVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb, kDashboardVerb;
+extern const Verb kCompareVerb, kReportVerb, kAttentionVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb;
+extern const Verb kDashboardVerb;
 extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb,
     kGroupsVerb;
 extern const Verb kTasksVerb, kSuitesVerb, kSamplesVerb, kMetricVerb;
@@ -24,6 +25,7 @@ const std::vector<const Verb*>& Verbs() {
       &kCompareVerb,
       &kReportVerb,
       &kDashboardVerb,
+      &kAttentionVerb,
       &kQueryVerb,
       &kDiffVerb,
       &kImportVerb,

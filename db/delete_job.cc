@@ -28,6 +28,10 @@ constexpr TableOfJobs kTables[] = {
      "generation_id IN (SELECT generations.generation_id FROM generations"
      " JOIN cells ON cells.cell_id = generations.cell_id JOIN variants ON variants.variant_id = cells.variant_id"
      " WHERE variants.job_id = ?)"},
+    {"attention_heads",
+     "generation_id IN (SELECT generations.generation_id FROM generations"
+     " JOIN cells ON cells.cell_id = generations.cell_id JOIN variants ON variants.variant_id = cells.variant_id"
+     " WHERE variants.job_id = ?)"},
     {"generations",
      "cell_id IN (SELECT cells.cell_id FROM cells JOIN variants ON variants.variant_id = cells.variant_id"
      " WHERE variants.job_id = ?)"},

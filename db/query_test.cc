@@ -81,7 +81,8 @@ TEST_F(QueryTest, AMigratedFileHasThemToo) {
   const auto database = *sqlite::Database::Open(path_, {});
   ASSERT_TRUE(
       database
-          ->Execute("DROP TABLE deleted_jobs; DROP TABLE called_models; DROP TABLE mixed_jobs; DROP VIEW v_samples;"
+          ->Execute("DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
+                    "DROP TABLE called_models; DROP TABLE mixed_jobs; DROP VIEW v_samples;"
                     "CREATE VIEW v_samples AS SELECT 1;"
                     "ALTER TABLE samples DROP COLUMN depth; ALTER TABLE models DROP COLUMN focal_temperature_json;"
                     "ALTER TABLE generations DROP COLUMN pairs_visible_share;"

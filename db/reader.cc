@@ -91,6 +91,23 @@ constexpr char kSelectGroupShares[] =
     " WHERE variants.job_id = ? AND generations.pairs_visible_share IS NOT NULL"
     " GROUP BY cells.cell_id ORDER BY cells.cell_id";
 
+constexpr char kCountAttentionHeads[] = "SELECT count(*) FROM sqlite_schema WHERE name = 'attention_heads'";
+constexpr char kSelectAttentionMeans[] =
+    "SELECT variants.name, cells.task, cells.context_length, a.layer, a.head, count(*), avg(a.scale), avg(a.entropy),"
+    " avg(a.largest_weight), avg(a.first_mass), avg(a.evidence_mass), avg(a.distractor_mass), avg(a.question_mass),"
+    " avg(CASE WHEN scores.value = task_metrics.best_value THEN a.evidence_mass END),"
+    " avg(CASE WHEN scores.value <> task_metrics.best_value THEN a.evidence_mass END)"
+    " FROM attention_heads AS a JOIN generations ON generations.generation_id = a.generation_id"
+    " JOIN cells ON cells.cell_id = generations.cell_id"
+    " JOIN variants ON variants.variant_id = cells.variant_id"
+    " JOIN task_metrics ON task_metrics.job_id = variants.job_id AND task_metrics.task = cells.task"
+    " AND task_metrics.metric_index = 0"
+    " LEFT JOIN scores ON scores.generation_id = a.generation_id AND scores.metric = task_metrics.metric"
+    " WHERE variants.job_id = ? GROUP BY cells.cell_id, a.layer, a.head ORDER BY cells.cell_id, a.layer, a.head";
+constexpr char kSelectAttentionHeads[] =
+    "SELECT layer, head, scale, entropy, largest_weight, first_mass, evidence_mass, distractor_mass, question_mass,"
+    " strip FROM attention_heads WHERE generation_id = ? ORDER BY layer, head";
+
 constexpr char kSelectDetails[] =
     "SELECT generations.generation_id, samples.job_id, variants.name, samples.task, samples.context_length,"
     " samples.sample_index, samples.tokenizer_sha256, samples.question_id, samples.cluster, samples.row_id,"
@@ -296,6 +313,32 @@ absl::StatusOr<std::vector<GroupSharesRow>> Reader::GroupShares(int64_t job_id) 
   statement.BindAll(job_id);
   return ReadAll<GroupSharesRow>(statement, [](const Statement& row) {
     return GroupSharesRow{row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Real(4), row.OptionalReal(5)};
+  });
+}
+
+absl::StatusOr<std::vector<AttentionMeansRow>> Reader::AttentionMeans(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> table_count, state_->database->QueryInt(kCountAttentionHeads));
+  if (*table_count == 0) return std::vector<AttentionMeansRow>();
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectAttentionMeans));
+  statement.BindAll(job_id);
+  return ReadAll<AttentionMeansRow>(statement, [](const Statement& row) {
+    return AttentionMeansRow{row.Text(0),          row.Text(1),          row.Int(2),           row.Int(3),
+                             row.Int(4),           row.Int(5),           row.Real(6),          row.Real(7),
+                             row.Real(8),          row.Real(9),          row.OptionalReal(10), row.OptionalReal(11),
+                             row.OptionalReal(12), row.OptionalReal(13), row.OptionalReal(14)};
+  });
+}
+
+absl::StatusOr<std::vector<AttentionHeadRecord>> Reader::AttentionHeads(int64_t generation_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> table_count, state_->database->QueryInt(kCountAttentionHeads));
+  if (*table_count == 0) return std::vector<AttentionHeadRecord>();
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectAttentionHeads));
+  statement.BindAll(generation_id);
+  return ReadAll<AttentionHeadRecord>(statement, [](const Statement& row) {
+    return AttentionHeadRecord{row.Int(0),  row.Int(1),          row.Real(2),         row.Real(3),         row.Real(4),
+                               row.Real(5), row.OptionalReal(6), row.OptionalReal(7), row.OptionalReal(8), row.Text(9)};
   });
 }
 

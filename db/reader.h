@@ -107,6 +107,18 @@ struct GroupSharesRow {
   std::optional<double> largest_group;
 };
 
+// One head over the inspected answers of one variant in one cell (v_attention): means, those of masses over the answers
+// that have them.
+struct AttentionMeansRow {
+  std::string variant, task;
+  int64_t context_length = 0, layer = 0, head = 0;
+  int64_t answer_count = 0;
+  double scale = 0, entropy = 0, largest_weight = 0, first_mass = 0;
+  std::optional<double> evidence_mass, distractor_mass, question_mass;
+  // Of the evidence, over answers whose primary metric has its best value, and over the others.
+  std::optional<double> evidence_mass_right, evidence_mass_wrong;
+};
+
 // All stored fields of one answer, for browsing samples and for provenance.
 struct SampleDetail {
   int64_t generation_id = 0;  // key for paging; ascending
@@ -152,6 +164,9 @@ class Reader {
   absl::StatusOr<std::vector<AnswerCounts>> CountAnswers(int64_t job_id);  // of cells with answers, in running order
   // Of cells whose answers were computed with learned groups, in running order; empty in a file from before version 5.
   absl::StatusOr<std::vector<GroupSharesRow>> GroupShares(int64_t job_id);
+  // In running order, by layer and head; none in a file from before version 8.
+  absl::StatusOr<std::vector<AttentionMeansRow>> AttentionMeans(int64_t job_id);
+  absl::StatusOr<std::vector<AttentionHeadRecord>> AttentionHeads(int64_t generation_id);  // likewise
   absl::StatusOr<std::vector<SampleRow>> SampleRows(int64_t job_id, const std::string& variant);
   absl::StatusOr<std::vector<PairRow>> Pairs(int64_t job_id, const std::string& baseline, const std::string& candidate);
   absl::StatusOr<std::vector<SampleDetail>> Samples(const SampleQuery& query);

@@ -73,6 +73,63 @@ TEST_F(ReaderTest, SharesOfLearnedGroupsAreMeansByCell) {
   EXPECT_TRUE((*Reader::Open(path_))->GroupShares(job_id_)->empty()) << "a file of an older program";
 }
 
+TEST_F(ReaderTest, AttentionIsMeansByHeadAndRowsByAnswer) {
+  Open("attention.db", FakeJob({.planned_count = 4}));
+  const auto record = [&](int64_t index, double score, double evidence) {
+    Outcome outcome = FakeOutcome(cells_[1], job_, execution_id_, index);
+    outcome.scores = {{"exact_match", score}, {"token_f1", score}};
+    for (int64_t head = 0; head < 2; ++head) {
+      outcome.attention.push_back({.layer = 3,
+                                   .head = head,
+                                   .scale = 0.5,
+                                   .entropy = 2,
+                                   .largest_weight = 0.25,
+                                   .first_mass = 0.125,
+                                   .evidence_mass = evidence * static_cast<double>(head),
+                                   .distractor_mass = std::nullopt,
+                                   .question_mass = 0.5,
+                                   .strip = "00ff"});
+    }
+    ASSERT_TRUE(writer_->RecordSample(outcome).ok());
+  };
+  Record(0, 0, 1.0);  // the baseline was not inspected
+  record(0, 1, 0.5);
+  record(1, 0, 0.25);
+  record(2, 1, 0.75);
+  auto reader = *Reader::Open(path_);
+  const std::vector<AttentionMeansRow> rows = *reader->AttentionMeans(job_id_);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1].variant, "focal");
+  EXPECT_EQ(rows[1].layer, 3);
+  EXPECT_EQ(rows[1].head, 1);
+  EXPECT_EQ(rows[1].answer_count, 3);
+  EXPECT_EQ(rows[1].evidence_mass, 0.5);
+  EXPECT_EQ(rows[1].evidence_mass_right, 0.625);
+  EXPECT_EQ(rows[1].evidence_mass_wrong, 0.25);
+  EXPECT_EQ(rows[0].evidence_mass, 0.0);
+  EXPECT_EQ(rows[0].distractor_mass, std::nullopt);
+  const std::vector<SampleDetail> details =
+      *reader->Samples({.job_id = job_id_, .variant = "focal", .sample_index = 2});
+  ASSERT_EQ(details.size(), 1u);
+  const std::vector<AttentionHeadRecord> heads = *reader->AttentionHeads(details[0].generation_id);
+  ASSERT_EQ(heads.size(), 2u);
+  EXPECT_EQ(heads[1].head, 1);
+  EXPECT_EQ(heads[1].evidence_mass, 0.75);
+  EXPECT_EQ(heads[1].distractor_mass, std::nullopt);
+  EXPECT_EQ(heads[1].strip, "00ff");
+  EXPECT_EQ(
+      sqlite::Database::Open(path_, {.read_only = true}).value()->QueryInt("SELECT count(*) FROM v_attention").value(),
+      6);
+  writer_.reset();
+  {
+    auto old = *sqlite::Database::Open(path_, {});
+    ASSERT_TRUE(old->Execute("DROP VIEW v_attention; DROP TABLE attention_heads;"
+                             "UPDATE schema_version SET version = 6")
+                    .ok());
+  }
+  EXPECT_TRUE((*Reader::Open(path_))->AttentionMeans(job_id_)->empty()) << "a file of an older program";
+}
+
 TEST_F(ReaderTest, ViewsHoldWhatWasWritten) {
   NewJob job = FakeJob({.planned_count = 4});
   job.metrics[1].worst_value.reset();  // token_f1 serves as a metric without a worst value

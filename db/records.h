@@ -141,6 +141,14 @@ struct GenerationRecord {
   std::string error_message;
 };
 
+// Attention of the prompt's last row, in one head; columns of attention_heads.
+struct AttentionHeadRecord {
+  int64_t layer = 0, head = 0;
+  double scale = 0, entropy = 0, largest_weight = 0, first_mass = 0;
+  std::optional<double> evidence_mass, distractor_mass, question_mass;
+  std::string strip;
+};
+
 // Imported scores of stored answers: the values of one metric for one variant, from one file. Values are from 0 (worst)
 // to 1 (best), and the metric's name begins with kImportedPrefix.
 inline constexpr char kImportedPrefix[] = "imported/";
@@ -163,7 +171,8 @@ struct Outcome {
   int64_t execution_id = 0;
   SampleRecord sample;
   GenerationRecord generation;
-  std::vector<ScoreRecord> scores;  // one per metric of the task; empty when failed
+  std::vector<ScoreRecord> scores;                  // one per metric of the task; empty when failed
+  std::vector<AttentionHeadRecord> attention = {};  // of jobs that inspect; empty when failed
 };
 
 }  // namespace varifocal::db

@@ -103,6 +103,10 @@ constexpr char kInsertGeneration[] =
     "tau_low_share,"
     " tau_high_share, pairs_visible_share, largest_group_share, is_extrapolated, error_code, error_message)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+constexpr char kInsertAttentionHead[] =
+    "INSERT INTO attention_heads (generation_id, layer, head, scale, entropy, largest_weight, first_mass, "
+    "evidence_mass,"
+    " distractor_mass, question_mass, strip) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 constexpr char kInsertScore[] = "INSERT INTO scores (generation_id, metric, value) VALUES (?, ?, ?)";
 
 absl::StatusOr<int64_t> ModelId(Database& database, const ModelRecord& model) {
@@ -356,6 +360,11 @@ absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {
   const int64_t generation_id = database.LastInsertId();
   for (const ScoreRecord& score : outcome.scores) {
     RETURN_IF_ERROR(database.Run(kInsertScore, generation_id, score.metric, score.value));
+  }
+  for (const AttentionHeadRecord& head : outcome.attention) {
+    RETURN_IF_ERROR(database.Run(kInsertAttentionHead, generation_id, head.layer, head.head, head.scale, head.entropy,
+                                 head.largest_weight, head.first_mass, head.evidence_mass, head.distractor_mass,
+                                 head.question_mass, head.strip));
   }
   RETURN_IF_ERROR(database.Run(kForgetStarts, cell.job_id));
   RETURN_IF_ERROR(state_->Commit(transaction));

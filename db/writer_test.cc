@@ -299,8 +299,8 @@ TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
   const std::string path = directory_.File("results.db");
   {
     auto old = *sqlite::Database::Open(path, {});
-    ASSERT_TRUE(old->Execute("DROP TABLE deleted_jobs; DROP TABLE called_models; DROP TABLE mixed_jobs;"
-                             "DROP TABLE job_starts; DROP VIEW "
+    ASSERT_TRUE(old->Execute("DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
+                             "DROP TABLE called_models; DROP TABLE mixed_jobs; DROP TABLE job_starts; DROP VIEW "
                              "v_samples; CREATE VIEW v_samples AS SELECT 1 AS job_id;"
                              "ALTER TABLE samples DROP COLUMN depth;"
                              "ALTER TABLE models DROP COLUMN focal_temperature_json;"

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/task.h"
 
@@ -40,6 +41,7 @@ struct GenerationRequest {
   bool chat = false;    // the sample's prompt is wrapped in the model's chat format; its token ids already are
   std::string variant;  // for logs
   std::map<std::string, double> attention_overrides = {};  // further run-time settings, by name
+  bool inspect = false;                                    // Generation::attention; changes no answer
 };
 
 struct Generation {
@@ -58,6 +60,7 @@ struct Generation {
   std::optional<double> tau_max_share;
   std::optional<double> pairs_visible_share;  // learned groups: of the prompt's pairs, and the largest group's share of
   std::optional<double> largest_group_share;  // its tokens
+  std::vector<HeadInspection> attention;      // by layer, then by head; where the request asks for it
   bool extrapolated = false;                  // longer than trained_context_length
 };
 

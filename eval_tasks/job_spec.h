@@ -77,6 +77,7 @@ struct JobSpec {
   int limit = 0;              // at most this many questions per task and length; 0: no limit
   int in_flight = 8;          // concurrent requests
   bool keep_prompts = false;  // store whole prompts
+  bool inspect = false;       // store what each prompt's last row attends to; changes no answer
   DecodeSettings decode;      // greedy unless set
   // By model: ChatFormat::Identity() of its chat format.
   // Filled in when the job is accepted, empty without chat tasks.

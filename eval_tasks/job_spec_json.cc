@@ -43,6 +43,7 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.Field("keep_prompts", spec.keep_prompts);
     archive.Field("decode", spec.decode);
     archive.LaterField("chat_templates", spec.chat_templates);
+    archive.LaterField("inspect", spec.inspect);
   }
 }
 

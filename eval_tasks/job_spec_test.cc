@@ -111,6 +111,12 @@ TEST(JobSpecTest, CanonicalJsonIsAFixedPointAndUnique) {
   EXPECT_EQ(ToCanonicalJson(ValidateJobSpec(spelled).value()), json) << "the same job with explicit defaults";
   spelled.suite.seed = 2;
   EXPECT_NE(ToCanonicalJson(ValidateJobSpec(spelled).value()), json);
+  EXPECT_EQ(json.find("inspect"), std::string::npos) << "a job that does not ask keeps its identity";
+  JobSpec inspected = SmallJob();
+  inspected.inspect = true;
+  const std::string inspected_json = ToCanonicalJson(ValidateJobSpec(inspected).value());
+  EXPECT_THAT(inspected_json, HasSubstr("\"inspect\":true"));
+  EXPECT_TRUE(FromCanonicalJson(inspected_json).value().inspect);
   JobSpec sampled = SmallJob();
   sampled.decode.sampling_temperature = 0;
   EXPECT_NE(ToCanonicalJson(ValidateJobSpec(sampled).value()), json) << "unset is not zero";

@@ -128,7 +128,7 @@ TEST_F(NovelsRealTest, SentencesAreHiddenBetweenSentences) {
       for (const Sample& sample : Group(*task, length, Words(), 4)) {
         EXPECT_LE(sample.prompt_token_count() + sample.max_new_tokens, length);
         EXPECT_EQ(sample.token_ids, Words().EncodePrompt(sample.prompt).value());
-        for (const EvidenceSpan& span : sample.evidence) {
+        for (const PromptSpan& span : sample.evidence) {
           const size_t end = sample.prompt.find_last_not_of(" \n", span.byte_begin - 1);
           EXPECT_TRUE(absl::StrContains(".!?\"')_:I0123456789", sample.prompt.substr(end, 1)))
               << sample.prompt.substr(end - 40, 80);

@@ -98,7 +98,7 @@ TEST(HaystackTest, HidesSentencesBetweenSentences) {
     for (const char* depth : {"0", "0.37", "1"}) {
       const auto task = Make("niah", {{"haystack", haystack}, {"keys", "4"}, {"depth", depth}});
       for (const Sample& sample : Group(*task, 2048, Shipped(), 4)) {
-        const EvidenceSpan& span = sample.evidence[0];
+        const PromptSpan& span = sample.evidence[0];
         const std::string before = sample.prompt.substr(0, span.byte_begin);
         if (std::string(depth) != "1") {
           const std::string blanks = "\n ";

@@ -222,7 +222,7 @@ class Runner::Impl {
   void MakeGroup(const GridGroup& group, const std::vector<std::vector<int>>& to_ask) {
     const Task& task = *grid_.tasks[group.task_index];
     const TaskSpec& task_spec = spec_.suite.tasks[static_cast<size_t>(group.task_index)];
-    const SampleRequest request = {spec_.suite.seed, group.context_length, group.first_index};
+    const SampleRequest request = {spec_.suite.seed, group.context_length, group.first_index, spec_.inspect};
     const int group_first = task.GroupOf(group.first_index).first_index;
     std::map<std::string, std::vector<WorkItem>> made;  // by tokenizer
     for (size_t v = 0; v < variants_.size(); ++v) {
@@ -268,6 +268,7 @@ class Runner::Impl {
     request.focal_temperatures = spec_.variants[variant_index].focal_temperatures;
     request.attention_overrides = spec_.variants[variant_index].attention_overrides;
     request.decode = spec_.decode;
+    request.inspect = spec_.inspect;
     request.chat = spec_.suite.tasks[static_cast<size_t>(grid_.cells[item.cell_index].task_index)].chat;
     request.variant = grid_.cells[item.cell_index].key.variant;
     ++item.attempt_count;

@@ -28,9 +28,9 @@
 
 namespace varifocal {
 
-// A span of the prompt with evidence for the answer: bytes [byte_begin, byte_end) of Sample::prompt and the tokens that
+// A span of the prompt, such as one with evidence for the answer: bytes [byte_begin, byte_end) of Sample::prompt and the tokens that
 // overlap them, [token_begin, token_end) of Sample::token_ids.
-struct EvidenceSpan {
+struct PromptSpan {
   int64_t byte_begin = 0;
   int64_t byte_end = 0;
   int64_t token_begin = 0;
@@ -79,8 +79,12 @@ struct Sample {
 
   // Provenance.
   double depth = 0;  // requested relative position of the (first) evidence in the context, 0 start, 1 end
-  std::vector<EvidenceSpan> evidence;  // in prompt order; empty when unknown for a user's row
-  int shortfall_tokens = 0;            // context_length - prompt tokens - max_new_tokens
+  std::vector<PromptSpan> evidence;  // in prompt order; empty when unknown for a user's row
+  // Where the request asks for them: text of the evidence's form that does not answer this question, in prompt order,
+  // and the question itself, to the prompt's end. Empty where the task has none or does not locate them.
+  std::vector<PromptSpan> distractors;
+  std::vector<PromptSpan> question;
+  int shortfall_tokens = 0;  // context_length - prompt tokens - max_new_tokens
   Truncation truncation;
 
   int prompt_token_count() const { return static_cast<int>(token_ids.size()); }
@@ -95,6 +99,7 @@ struct SampleRequest {
   int64_t seed = 0;
   int context_length = 0;
   int index = 0;
+  bool locates_all = false;  // Sample::distractors and Sample::question too
 };
 
 // A run of indices that share one context.

@@ -87,7 +87,7 @@ void ExpectSound(const std::vector<Sample>& group, int length, const TokenCounte
     EXPECT_FALSE(sample.gold.empty());
     EXPECT_FALSE(sample.metrics.empty());
     ASSERT_FALSE(sample.evidence.empty());
-    for (const EvidenceSpan& span : sample.evidence) {
+    for (const PromptSpan& span : sample.evidence) {
       EXPECT_LT(span.byte_begin, span.byte_end);
       EXPECT_LE(span.byte_end, sample.shared_prefix_bytes) << "evidence is in the context";
       EXPECT_LT(span.token_begin, span.token_end);
@@ -179,7 +179,7 @@ TEST_P(TaskTest, EvidenceTokensDecodeToTheEvidence) {
   std::vector<Sample> samples = Group(*task_, SomeLength(), Shipped(), 12);
   for (Sample& sample : Group(*task_, SomeLength(), ShippedChat(), 12)) samples.push_back(std::move(sample));
   for (const Sample& sample : samples) {
-    for (const EvidenceSpan& span : sample.evidence) {
+    for (const PromptSpan& span : sample.evidence) {
       const absl::Span<const int32_t> ids = absl::MakeSpan(sample.token_ids);
       const std::string text =
           tokenizer->Decode(ids.subspan(span.token_begin, span.token_end - span.token_begin)).value();
@@ -191,6 +191,43 @@ TEST_P(TaskTest, EvidenceTokensDecodeToTheEvidence) {
 }
 
 // In a chat format the ids are those of the whole wrapped text, without additions, and fill the length.
+// Asked for, distractors and the question are located like evidence; else the sample is the same without them.
+TEST_P(TaskTest, SpansAreLocatedWhereAskedFor) {
+  const SampleRequest plain = {1, SomeLength(), 0}, located = {1, SomeLength(), 0, true};
+  for (const TokenCounter* tokenizer : {&Shipped(), &Words()}) {
+    const auto expected = task_->MakeGroup(plain, *tokenizer);
+    const auto group = task_->MakeGroup(located, *tokenizer);
+    for (size_t i = 0; i < group.size(); ++i) {
+      ASSERT_TRUE(group[i].ok()) << group[i].status();
+      const Sample& sample = *group[i];
+      EXPECT_EQ(sample.token_ids, expected[i]->token_ids);
+      EXPECT_TRUE(expected[i]->question.empty() && expected[i]->distractors.empty());
+      for (size_t s = 0; s < sample.evidence.size(); ++s) {
+        EXPECT_EQ(sample.evidence[s].token_begin, expected[i]->evidence[s].token_begin);
+        EXPECT_EQ(sample.evidence[s].token_end, expected[i]->evidence[s].token_end);
+      }
+      ASSERT_EQ(sample.question.size(), 1u);
+      EXPECT_EQ(sample.question[0].byte_begin, sample.shared_prefix_bytes);
+      EXPECT_EQ(sample.question[0].token_end, sample.prompt_token_count());
+      EXPECT_GT(sample.question[0].token_end, sample.question[0].token_begin);
+      const bool has_distractors = GetParam().kind == "recall_kv" || GetParam().kind == "rag_facts" ||
+                                   GetParam().label == "niah_multikey" || GetParam().label == "niah_needles";
+      EXPECT_TRUE(!has_distractors || !sample.distractors.empty());
+      int64_t end = 0;
+      for (const PromptSpan& span : sample.distractors) {
+        EXPECT_LE(end, span.byte_begin) << "in order";
+        EXPECT_LT(span.token_begin, span.token_end);
+        EXPECT_LE(span.byte_end, sample.shared_prefix_bytes);
+        for (const PromptSpan& evidence : sample.evidence) {
+          EXPECT_TRUE(span.byte_end <= evidence.byte_begin || evidence.byte_end <= span.byte_begin) << "no evidence";
+          EXPECT_TRUE(span.token_end <= evidence.token_begin || evidence.token_end <= span.token_begin);
+        }
+        end = span.byte_end;
+      }
+    }
+  }
+}
+
 TEST_P(TaskTest, ChatPromptsFillTheLengthWithTheirFormat) {
   const auto tokenizer = Tokenizer::Load("models/baseline/tokenizer.json").value();
   for (const Sample& sample : Group(*task_, SomeLength(), ShippedChat(), 8)) {

@@ -146,7 +146,7 @@ inline std::vector<Sample> Group(const Task& task, int length, const TokenCounte
 // The evidence of a sample, spans joined by bars.
 inline std::string EvidenceText(const Sample& sample) {
   std::string text;
-  for (const EvidenceSpan& span : sample.evidence) {
+  for (const PromptSpan& span : sample.evidence) {
     absl::StrAppend(&text, text.empty() ? "" : "|",
                     sample.prompt.substr(span.byte_begin, span.byte_end - span.byte_begin));
   }

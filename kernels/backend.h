@@ -6,6 +6,7 @@
 //
 //   Embed
 //   per layer:  Norm  [FocalTau]  [RouteGroups]  QkvRopeWrite  Attend  LinearResidual  Norm  LinearGated  LinearResidual
+//               (InspectAttention after Attend)
 //   LmHead on the rows that need it
 //
 // A plain MLP has Linear with an activation instead of LinearGated; norms after the blocks are LinearNormResidual
@@ -16,7 +17,7 @@
 // Errors:  kernels::Error; a step that returned one is discarded. Out-of-range indices are bugs (VF_CHECK).
 // Threads: factories may be called from any thread. A Workspace serves one thread at a time; two workspaces may run at
 //          the same time over one backend. On a device operations are queued in call order; Read, ReadGroups, LmHead and
-//          AttentionProbabilities wait for them.
+//          InspectAttention wait for them.
 // Cost:    nothing of size T x T or T x V; no allocation after CreateWorkspace.
 #pragma once
 
@@ -27,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention_statistics.h"
 #include "kernels/attention_variants.h"
 #include "kernels/tensor.h"
 #include "kernels/token_draw.h"
@@ -342,19 +344,13 @@ struct LmHeadArgs {
   float* logits = nullptr;        // host; V floats per slot, for rows with a slot or a draw
 };
 
-// The attention of one query row and head over its visible keys, for inspection.
-struct AttentionProbabilitiesArgs {
-  Slice queries;  // f32 [T, H, D]
-  int query_head_count = 0;
-  const KvPool* pool = nullptr;
-  int page_group = 0;
-  int layer = 0;
-  int mask_index = 0;
-  float scale = 1.0f;
-  Slice row_scales;
-  int row = 0;
-  int head = 0;
-  std::span<float> out;  // host; [interval end - interval begin]
+// Statistics of the weights that an Attend of this step gives the keys of one of its rows: its mask, scales and groups.
+struct InspectAttentionArgs {
+  AttendArgs attend;                    // its outputs are neither read nor written
+  int row = 0;                          // of the step
+  std::span<const int32_t> boundaries;  // rising positions; segments are between two of them
+  std::span<HeadAttention> heads;       // host; [H]
+  std::span<double> masses;             // host; [H, segments], shares of the head's weight; zeros where it sees no key
 };
 
 // Use of a weight; determines its packing.
@@ -429,7 +425,8 @@ class Backend {
   virtual Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) = 0;
   virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
   virtual Error LmHead(Workspace& workspace, const LmHeadArgs& args) = 0;
-  virtual Error AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) = 0;
+  // After the Attend of the same layer, before the next QkvRopeWrite.
+  virtual Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) = 0;
 };
 
 // ---- the table of backends (backends.cc) ----

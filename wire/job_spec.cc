@@ -81,6 +81,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& proto) {
   spec.limit = proto.limit();
   spec.in_flight = proto.in_flight();
   spec.keep_prompts = proto.keep_prompts();
+  spec.inspect = proto.inspect();
   if (proto.has_sampling_temperature()) spec.decode.sampling_temperature = proto.sampling_temperature();
   if (proto.has_top_p()) spec.decode.top_p = proto.top_p();
   return spec;
@@ -93,6 +94,7 @@ v1::JobSpec ToProto(const JobSpec& spec) {
   if (spec.limit != 0) proto.set_limit(spec.limit);
   if (spec.in_flight != 0) proto.set_in_flight(spec.in_flight);
   proto.set_keep_prompts(spec.keep_prompts);
+  proto.set_inspect(spec.inspect);
   if (spec.decode.sampling_temperature) proto.set_sampling_temperature(*spec.decode.sampling_temperature);
   if (spec.decode.top_p) proto.set_top_p(*spec.decode.top_p);
   return proto;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/embedded.h"
+#include "client/report/attention_table.h"
 #include "client/report/comparison_table.h"
 #include "client/report/depth_map.h"
 #include "client/report/group_table.h"
@@ -154,6 +155,7 @@ std::string ReportPage(const ReportData& data) {
   add("differences", "Difference by context length", differences);
   add("table", "Every comparison", std::move(table));
   add("growth", "Does the difference grow with the context?", std::move(growth));
+  add("attention", "Attention to the evidence", AttentionHtml(data));
   add("groups", "Token groups", GroupTableHtml(data.groups, data.VariantNames()));
   add("depth", "Score by depth of the evidence", DepthMapsHtml(data));
   add("samples-section", "Samples", SampleBrowserHtml(data));

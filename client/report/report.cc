@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/report/attention_table.h"
 #include "client/report/comparison_table.h"
 #include "client/report/page.h"
 #include "client/report/paper_table.h"
@@ -35,8 +36,18 @@ absl::Status WriteInto(const std::string& path, const std::string& shown, const 
   return written && closed ? absl::OkStatus() : WriteFailed(shown);
 }
 
-// Regular files are written beside the target and renamed, so that a reader sees the old file or the new one. The
-// target of a link is replaced, not the link; a device or a pipe is written to, never replaced.
+// A JSON array of lines with further rows.
+std::string WithRows(std::string array, const std::vector<Json>& rows) {
+  if (rows.empty()) return array;
+  array.resize(array.find_last_not_of("]\n") + 1);
+  for (const Json& row : rows)
+    absl::StrAppend(&array, array.back() == '[' ? "\n" : ",\n",
+                    row.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return array + "\n]\n";
+}
+
+}  // namespace
+
 absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path, error);
@@ -57,8 +68,6 @@ absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
   if (!status.ok()) std::remove(temporary.c_str());
   return status;
 }
-
-}  // namespace
 
 absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name) {
   if (name == "html") return ReportFormat::kHtml;
@@ -88,7 +97,8 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
     case ReportFormat::kCsv:
       return is_alone ? report::ScoreTableCsv(data) : report::ComparisonTableCsv(data);
     case ReportFormat::kJson:
-      return is_alone ? report::ScoreTableJson(data) : report::ComparisonTableJson(data);
+      return WithRows(is_alone ? report::ScoreTableJson(data) : report::ComparisonTableJson(data),
+                      report::AttentionJson(data));
     case ReportFormat::kMarkdown:
       return is_alone ? report::ScoreTableMarkdown(data) : report::ComparisonTableMarkdown(data);
     case ReportFormat::kLatex:

@@ -47,4 +47,8 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options);
 // written to.
 absl::Status WriteReport(const ReportOptions& options);
 
+// Regular files are written beside the target and renamed, so that a reader sees the old file or the new one. What a
+// link names is replaced, not the link; a device or a pipe is written to, never renamed over.
+absl::Status WriteWhole(const std::string& path, const std::string& bytes);
+
 }  // namespace varifocal

@@ -89,6 +89,7 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
   }
   RETURN_IF_ERROR(data.answers.Read(reader, job_id, labels));
   RETURN_IF_ERROR(data.groups.Read(reader, job_id, labels));
+  RETURN_IF_ERROR(data.attention.Read(reader, job_id, labels));
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
   for (const db::TaskMetricRecord& metric : metrics) {
     const bool is_known = std::any_of(data.metrics.begin(), data.metrics.end(), [&](const auto& known) {
@@ -232,6 +233,7 @@ absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOpt
   data.swept = SweptCandidates(FindSweeps(data), data);
   if (options.format == ReportFormat::kHtml) {
     RETURN_IF_ERROR(CollectBrowserSamples(reader, options.browser_sample_count_max, data));
+    RETURN_IF_ERROR(ReadInspectedSamples(reader, data));
   }
   return data;
 }

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/report/answer_table.h"
+#include "client/report/attention_table.h"
 #include "client/report/depth_map.h"
 #include "client/report/group_table.h"
 #include "client/report/report.h"
@@ -75,12 +76,14 @@ struct ReportData {
   std::set<std::string> swept;     // candidates that the temperature sweep shows, and no other chart
   AnswerTable answers;             // of the variants above
   GroupTable groups;               // likewise
+  AttentionTable attention;        // likewise
   std::vector<std::string> tasks;  // in the order they ran
   std::vector<int64_t> lengths;    // ascending
   std::vector<BrowserSample> samples;
-  int64_t sample_total = 0;  // questions that the browser's were taken from
-  DepthTable depths;         // filled with the samples, as is `work`
-  std::vector<Work> work;    // in the order of `variants`
+  int64_t sample_total = 0;                        // questions that the browser's were taken from
+  DepthTable depths;                               // filled with the samples, as is `work`
+  std::vector<InspectedSample> inspected_samples;  // filled for the page, as `samples` are
+  std::vector<Work> work;                          // in the order of `variants`
   double confidence = 0.95;
   double margin = stats::kDefaultMargin;
   std::string database_path;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -48,8 +49,11 @@ struct Made {
   std::vector<std::string> temperatures;  // the baseline's model at each of them, too
   bool has_evidence = false;              // of question i at i % 4 quarters of the prompt
   bool has_groups = false;                // "sharp" has learned groups; the baseline's model also runs with others
-  int cut_count = 0;                      // of the first answers of each cell: the limit on new tokens ended them
-  int other_prompt_count = 0;             // of the first questions, which are asked in other words
+  // Two layers of two heads: half of layer 1's second head is on the evidence at 1K, less as the context grows, and the
+  // less for "sharp".
+  bool has_attention = false;
+  int cut_count = 0;           // of the first answers of each cell: the limit on new tokens ended them
+  int other_prompt_count = 0;  // of the first questions, which are asked in other words
 };
 
 // Two candidates at 1K to 8K. "sharp" is right wherever the baseline is and, from 4K on, on every second question that
@@ -150,8 +154,10 @@ class ReportTest : public testing::Test {
         sample.new_token_count_max = 8;
         if (made.has_evidence) {
           const double depth = static_cast<double>(index % 4) / 4;
-          sample.evidence_json =
-              absl::StrCat("[{\"token_begin\":", depth * static_cast<double>(*sample.prompt_token_count), "}]");
+          sample.evidence_json = absl::StrCat(
+              "[{\"token_begin\":", static_cast<int64_t>(depth * static_cast<double>(*sample.prompt_token_count)),
+              ",\"token_end\":", static_cast<int64_t>(depth * static_cast<double>(*sample.prompt_token_count)) + 12,
+              "}]");
         }
         sample.gold_json = R"(["amber-17"])";
         sample.excerpt =
@@ -173,6 +179,22 @@ class ReportTest : public testing::Test {
           outcome.generation.error_code = "RESOURCE_EXHAUSTED";
           outcome.generation.error_message = "8192 tokens need 12 pages, 3 are free";
           outcome.scores.clear();
+        }
+        if (made.has_attention) {
+          const double length = static_cast<double>(cell.cell.context_length);
+          const double mass = std::pow(1024 / length, cell.cell.variant == "sharp" ? 0.25 : 1.0);
+          for (int head = 0; head < 4; ++head) {
+            outcome.attention.push_back({.layer = head / 2,
+                                         .head = head % 2,
+                                         .scale = 0.125,
+                                         .entropy = std::log(length / 8),
+                                         .largest_weight = 0.25,
+                                         .first_mass = 0.125,
+                                         .evidence_mass = (head == 3 ? 0.5 : 0.0) * mass * (right ? 1 : 0.5),
+                                         .distractor_mass = 0.25,
+                                         .question_mass = std::nullopt,
+                                         .strip = "ffef000080"});
+          }
         }
         const auto recorded = (*writer)->RecordSample(outcome);
         ASSERT_TRUE(recorded.ok()) << recorded.status();

@@ -52,8 +52,8 @@ constinit const Verb kQueryVerb = {
     .summary = "one SELECT over a results database, read-only",
     .about =
         R"(Opens the database read-only, also while a daemon writes to it, and prints the rows of the query. The views
-v_scores_by_length, v_samples, v_pairs and v_content are an interface (docs/formats.md has their columns,
-docs/queries.md worked queries). Anything but one SELECT is refused.)",
+v_scores_by_length, v_samples, v_pairs, v_attention and v_content are an interface (docs/formats.md has their
+columns, docs/queries.md worked queries). Anything but one SELECT is refused.)",
     .examples =
         "varifocal query --db=results.db 'SELECT variant, task, context_length, mean FROM v_scores_by_length'\n"
         "varifocal query --db=results.db \"SELECT * FROM v_samples WHERE finish_reason = 'length'\" --format=csv",

@@ -60,6 +60,11 @@ class ContextPlan {
   // The evidence of question `question_index`, in unit order.
   virtual std::vector<UnitSpan> Evidence(const std::vector<Unit>& units, int question_index) const = 0;
 
+  // Units of the evidence's form that do not answer question `question_index`, rising.
+  virtual std::vector<int> DistractorUnits(const std::vector<Unit>& /*units*/, int /*question_index*/) const {
+    return {};
+  }
+
   // Truncation of the source text in a context of `count` units; nullopt for generated contexts.
   virtual absl::StatusOr<Truncation> WhatWasCut(int count, const TokenCounter& tokenizer) const;
 

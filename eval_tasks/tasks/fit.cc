@@ -422,24 +422,33 @@ absl::StatusOr<FittedContext> FitContext(const ContextPlan& plan, const FitReque
 }
 
 absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer,
-                          absl::Span<EvidenceSpan* const> spans) {
+                          absl::Span<PromptSpan* const> spans) {
   TokenFinder finder(prompt, token_ids, tokenizer);
-  for (EvidenceSpan* span : spans) {
-    ASSIGN_OR_RETURN(const TokenFinder::Border begin, finder.Before(static_cast<size_t>(span->byte_begin)));
-    ASSIGN_OR_RETURN(const TokenFinder::Border end, finder.Before(static_cast<size_t>(span->byte_end)));
-    span->token_begin = static_cast<int64_t>(begin.same_count);
+  struct Border {
+    int64_t byte = 0;
+    bool is_end = false;
+    int64_t* token = nullptr;
+  };
+  std::vector<Border> borders;
+  for (PromptSpan* span : spans) {
+    borders.push_back({span->byte_begin, false, &span->token_begin});
+    borders.push_back({span->byte_end, true, &span->token_end});
+  }
+  std::stable_sort(borders.begin(), borders.end(), [](const Border& a, const Border& b) { return a.byte < b.byte; });
+  for (const Border& border : borders) {
+    ASSIGN_OR_RETURN(const TokenFinder::Border found, finder.Before(static_cast<size_t>(border.byte)));
     // A token that extends beyond the span is included.
-    const bool is_whole = end.same_count == end.alone_count;
-    span->token_end = static_cast<int64_t>(
-        std::min(token_ids.size(), is_whole ? end.same_count : std::max(end.same_count + 1, end.alone_count)));
+    const bool is_whole = !border.is_end || found.same_count == found.alone_count;
+    const size_t token = is_whole ? found.same_count : std::max(found.same_count + 1, found.alone_count);
+    *border.token = static_cast<int64_t>(std::min(token_ids.size(), token));
   }
   return absl::OkStatus();
 }
 
 absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer,
-                          std::vector<EvidenceSpan>& spans) {
-  std::vector<EvidenceSpan*> pointers;
-  for (EvidenceSpan& span : spans) pointers.push_back(&span);
+                          std::vector<PromptSpan>& spans) {
+  std::vector<PromptSpan*> pointers;
+  for (PromptSpan& span : spans) pointers.push_back(&span);
   return LocateTokens(prompt, token_ids, tokenizer, pointers);
 }
 

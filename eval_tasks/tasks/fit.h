@@ -43,10 +43,10 @@ struct FittedContext {
 absl::StatusOr<FittedContext> FitContext(const ContextPlan& plan, const FitRequest& request,
                                          const TokenCounter& tokenizer);
 
-// Fills token_begin and token_end of spans whose bytes are known. Ascending spans take one pass over the prompt.
+// Fills token_begin and token_end of spans whose bytes are known, in one pass over the prompt.
 absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer,
-                          absl::Span<EvidenceSpan* const> spans);
+                          absl::Span<PromptSpan* const> spans);
 absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> token_ids, const TokenCounter& tokenizer,
-                          std::vector<EvidenceSpan>& spans);
+                          std::vector<PromptSpan>& spans);
 
 }  // namespace varifocal

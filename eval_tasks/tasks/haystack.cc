@@ -138,6 +138,17 @@ std::string HaystackPlan::MoreText(int count, Random& filler) const {
   return more;
 }
 
+std::vector<int> HaystackPlan::DistractorUnits(const std::vector<Unit>& units, int question_index) const {
+  const std::vector<int>& wanted = evidence_[question_index];
+  std::vector<int> others;
+  for (size_t i = 0; i < units.size(); ++i) {
+    const int planted = units[i].planted;
+    const bool is_wanted = std::find(wanted.begin(), wanted.end(), planted) != wanted.end();
+    if (planted < 0 ? filler_distracts_ : !is_wanted) others.push_back(static_cast<int>(i));
+  }
+  return others;
+}
+
 std::vector<UnitSpan> HaystackPlan::Evidence(const std::vector<Unit>& units, int question_index) const {
   const std::vector<int>& wanted = evidence_[question_index];
   std::vector<UnitSpan> spans;

@@ -47,6 +47,8 @@ class HaystackPlan : public ContextPlan {
   std::optional<Unit> Alternative(const Unit&, Random&) const override { return std::nullopt; }
   std::string MoreText(int count, Random& filler) const override;
   std::vector<UnitSpan> Evidence(const std::vector<Unit>& units, int question_index) const override;
+  // The other hidden sentences.
+  std::vector<int> DistractorUnits(const std::vector<Unit>& units, int question_index) const override;
 
  protected:
   Haystack haystack_;
@@ -54,6 +56,7 @@ class HaystackPlan : public ContextPlan {
   std::string footer_ = "\n\n";
   std::vector<HiddenSentence> hidden_;      // in any order; stable for equal depths
   std::vector<std::vector<int>> evidence_;  // of each question: indices into hidden_
+  bool filler_distracts_ = false;           // the haystack's own sentences have the form of the hidden ones
 };
 
 }  // namespace varifocal

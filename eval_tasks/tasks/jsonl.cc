@@ -235,13 +235,13 @@ class JsonlTask : public Task {
     for (const std::string& text : rows_[sample.index].evidence) {
       const size_t at = sample.prompt.find(text);
       if (at == std::string::npos) continue;
-      EvidenceSpan span;
+      PromptSpan span;
       span.byte_begin = static_cast<int64_t>(at);
       span.byte_end = static_cast<int64_t>(at + text.size());
       sample.evidence.push_back(span);
     }
     std::sort(sample.evidence.begin(), sample.evidence.end(),
-              [](const EvidenceSpan& a, const EvidenceSpan& b) { return a.byte_begin < b.byte_begin; });
+              [](const PromptSpan& a, const PromptSpan& b) { return a.byte_begin < b.byte_begin; });
     if (!sample.evidence.empty()) {
       sample.depth = static_cast<double>(sample.evidence[0].byte_begin) / static_cast<double>(sample.prompt.size());
     }

@@ -26,10 +26,10 @@ absl::StatusOr<int> ReservedTokens(const ContextPlan& plan, int max_new_tokens, 
   return reserved;
 }
 
-std::vector<EvidenceSpan> EvidenceBytes(const ContextPlan& plan, const FittedContext& fitted, int question_index) {
-  std::vector<EvidenceSpan> spans;
+std::vector<PromptSpan> EvidenceBytes(const ContextPlan& plan, const FittedContext& fitted, int question_index) {
+  std::vector<PromptSpan> spans;
   for (const UnitSpan& in_unit : plan.Evidence(fitted.units, question_index)) {
-    EvidenceSpan span;
+    PromptSpan span;
     span.byte_begin = static_cast<int64_t>(fitted.unit_begin[in_unit.unit_index] + in_unit.offset);
     span.byte_end = span.byte_begin + static_cast<int64_t>(in_unit.size);
     spans.push_back(span);
@@ -37,22 +37,55 @@ std::vector<EvidenceSpan> EvidenceBytes(const ContextPlan& plan, const FittedCon
   return spans;
 }
 
-// Evidence is in the shared context, so one pass over the first prompt locates the tokens of all questions' evidence; a
-// prompt whose ids differ before the end of its evidence is searched separately.
-absl::Status LocateEvidence(const TokenCounter& tokenizer, std::vector<Sample>& samples) {
-  std::vector<EvidenceSpan*> all;
-  for (Sample& sample : samples) {
-    for (EvidenceSpan& span : sample.evidence) all.push_back(&span);
+// Each run of adjacent distractors is a span, separators included.
+std::vector<PromptSpan> DistractorBytes(const ContextPlan& plan, const FittedContext& fitted, int question_index) {
+  std::vector<PromptSpan> spans;
+  int last = -2;
+  for (const int unit : plan.DistractorUnits(fitted.units, question_index)) {
+    if (unit != last + 1) spans.push_back({.byte_begin = static_cast<int64_t>(fitted.unit_begin[unit])});
+    spans.back().byte_end = static_cast<int64_t>(fitted.unit_begin[unit] + fitted.units[unit].text.size());
+    last = unit;
   }
-  std::sort(all.begin(), all.end(), [](auto* a, auto* b) { return a->byte_begin < b->byte_begin; });
+  return spans;
+}
+
+std::vector<PromptSpan*> SharedSpans(Sample& sample) {
+  std::vector<PromptSpan*> spans;
+  for (PromptSpan& span : sample.evidence) spans.push_back(&span);
+  for (PromptSpan& span : sample.distractors) spans.push_back(&span);
+  return spans;
+}
+
+// A token with bytes of both is evidence.
+void LeaveTokensToEvidence(Sample& sample) {
+  for (PromptSpan& span : sample.distractors) {
+    for (const PromptSpan& evidence : sample.evidence) {
+      if (evidence.byte_begin >= span.byte_end) span.token_end = std::min(span.token_end, evidence.token_begin);
+      if (evidence.byte_end <= span.byte_begin) span.token_begin = std::max(span.token_begin, evidence.token_end);
+    }
+  }
+  std::erase_if(sample.distractors, [](const PromptSpan& span) { return span.token_begin >= span.token_end; });
+}
+
+// Evidence and distractors are in the shared context, so one pass over the first prompt locates the tokens of all
+// questions' spans; a prompt whose ids differ before the end of its spans is searched separately.
+absl::Status LocateSpans(const TokenCounter& tokenizer, std::vector<Sample>& samples) {
+  std::vector<PromptSpan*> all;
+  for (Sample& sample : samples) {
+    const std::vector<PromptSpan*> spans = SharedSpans(sample);
+    all.insert(all.end(), spans.begin(), spans.end());
+  }
   const std::vector<int32_t>& ids = samples[0].token_ids;
   RETURN_IF_ERROR(LocateTokens(samples[0].prompt, ids, tokenizer, all));
   for (Sample& sample : samples) {
     int64_t end = 0;
-    for (const EvidenceSpan& span : sample.evidence) end = std::max(end, span.token_end);
+    const std::vector<PromptSpan*> spans = SharedSpans(sample);
+    for (const PromptSpan* span : spans) end = std::max(end, span->token_end);
     const bool is_same = end <= static_cast<int64_t>(sample.token_ids.size()) &&
                          std::equal(ids.begin(), ids.begin() + end, sample.token_ids.begin());
-    if (!is_same) RETURN_IF_ERROR(LocateTokens(sample.prompt, sample.token_ids, tokenizer, sample.evidence));
+    if (!is_same) RETURN_IF_ERROR(LocateTokens(sample.prompt, sample.token_ids, tokenizer, spans));
+    RETURN_IF_ERROR(LocateTokens(sample.prompt, sample.token_ids, tokenizer, sample.question));
+    LeaveTokensToEvidence(sample);
   }
   return absl::OkStatus();
 }
@@ -129,11 +162,16 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
     sample.gold_continuation_index = question.gold_continuation_index;
     sample.depth = question.depth;
     sample.evidence = EvidenceBytes(*plan, fitted, i);
+    if (request.locates_all) {
+      sample.distractors = DistractorBytes(*plan, fitted, i);
+      sample.question = {
+          {.byte_begin = sample.shared_prefix_bytes, .byte_end = static_cast<int64_t>(sample.prompt.size())}};
+    }
     sample.truncation = truncation;
     sample.shortfall_tokens = request.context_length - sample.prompt_token_count() - sample.max_new_tokens;
     samples.push_back(std::move(sample));
   }
-  RETURN_IF_ERROR(LocateEvidence(tokenizer, samples));
+  RETURN_IF_ERROR(LocateSpans(tokenizer, samples));
   return samples;
 }
 

@@ -108,8 +108,8 @@ class NiahPlan : public HaystackPlan {
       }
       needles_.push_back(std::move(needle));
     }
-    haystack_ =
-        GetText(spec.parameters, "haystack") == "needles" ? NeedleHaystack(std::move(keys), value_type_) : haystack;
+    filler_distracts_ = GetText(spec.parameters, "haystack") == "needles";
+    haystack_ = filler_distracts_ ? NeedleHaystack(std::move(keys), value_type_) : haystack;
     header_ = absl::StrCat("Secret ", Noun(value_type_),
                            "s are hidden in the following text. Remember them: you will be asked for some at the end."
                            "\n\n");

@@ -101,12 +101,14 @@ class RagFactsPlan : public ContextPlan {
         Plant(gold, DrawDepth(spec, static_cast<int>(i), item));
         evidence_.push_back({static_cast<int>(planted_.size()) - 2, static_cast<int>(planted_.size()) - 1});
         targets_.push_back({introduction.entity, target.attribute, target.value});
+        target_questions_.push_back(static_cast<int>(i));
       } else {
         absl::StrAppend(&phrase, EntityText(gold.entity));
         Plant(gold, depth);
         evidence_.push_back({static_cast<int>(planted_.size()) - 1});
       }
       targets_.push_back(target);
+      target_questions_.push_back(static_cast<int>(i));
       attributes_.push_back(target.attribute);
       PlannedQuestion question;
       question.line = absl::StrCat("Question: What is the ", phrase, "?\nAnswer: The ", phrase, " is");
@@ -176,6 +178,16 @@ class RagFactsPlan : public ContextPlan {
     return spans;
   }
 
+  // The hard distractors of the question: documents of entities that share a word with one it names.
+  std::vector<int> DistractorUnits(const std::vector<Unit>& units, int question_index) const override {
+    std::vector<int> hard;
+    for (size_t i = 0; i < units.size(); ++i) {
+      if (units[i].planted >= 0 || units[i].notes[2] < 0) continue;
+      if (target_questions_[units[i].notes[2]] == question_index) hard.push_back(static_cast<int>(i));
+    }
+    return hard;
+  }
+
  private:
   Entity NewEntity(Random& random) {
     Entity entity;
@@ -234,6 +246,7 @@ class RagFactsPlan : public ContextPlan {
   std::vector<std::vector<int>> evidence_;  // planted documents of each question, the one with the answer last
   std::vector<int> attributes_;             // asked by each question
   std::vector<Target> targets_;             // of hard distractors
+  std::vector<int> target_questions_;       // whose targets they are
   std::set<Entity> planted_entities_;
 };
 

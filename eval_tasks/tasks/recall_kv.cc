@@ -92,6 +92,15 @@ class RecallKvPlan : public ContextPlan {
     return {};
   }
 
+  // Every other pair.
+  std::vector<int> DistractorUnits(const std::vector<Unit>& units, int question_index) const override {
+    std::vector<int> others;
+    for (size_t i = 0; i < units.size(); ++i) {
+      if (units[i].planted != question_index) others.push_back(static_cast<int>(i));
+    }
+    return others;
+  }
+
  private:
   static Unit Filler(const Key& key, Random& filler) {
     const Pair pair = {key, filler.Below(TheLexicon().second.size())};

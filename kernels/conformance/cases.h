@@ -24,14 +24,17 @@ struct ConformanceCase {
 // Whether the backend supports the case's head dim and groups.
 bool IsSupportedBy(const ConformanceCase& c, const Backend& backend);
 
-std::vector<ConformanceCase> AttentionCases();  // cases_attention.cc
-std::vector<ConformanceCase> GroupCases();      // cases_groups.cc
-std::vector<ConformanceCase> SameBitsCases();   // cases_same_bits.cc
-std::vector<ConformanceCase> ProductCases();    // cases_products.cc
-std::vector<ConformanceCase> ModelCases();      // cases_model.cc
-std::vector<ConformanceCase> StepCases();       // cases_step.cc
+std::vector<ConformanceCase> AttentionCases();   // cases_attention.cc
+std::vector<ConformanceCase> GroupCases();       // cases_groups.cc
+std::vector<ConformanceCase> InspectionCases();  // cases_inspection.cc
+std::vector<ConformanceCase> SameBitsCases();    // cases_same_bits.cc
+std::vector<ConformanceCase> ProductCases();     // cases_products.cc
+std::vector<ConformanceCase> ModelCases();       // cases_model.cc
+std::vector<ConformanceCase> StepCases();        // cases_step.cc
 std::vector<ConformanceCase> AllCases();
 
+// Bound of the relative error of a weight, for a backend whose OperandUnit is this (cases_attention.cc).
+double AttentionTolerance(const AttentionCase& c, double operand_unit);
 // |out - oracle| and |log-sum-exp - oracle| within a bound derived from the case (cases_attention.cc).
 std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend& oracle);
 

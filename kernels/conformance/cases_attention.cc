@@ -9,23 +9,6 @@
 namespace varifocal::kernels {
 namespace {
 
-// The bound on |out - oracle| for weights p_i = exp(s_i) / sum and values in [-1, 1].
-//
-// A score is a sum of D products and a scaling, so its error is at most (D + 2) u |q| |k| scale; the relative error of a
-// weight is twice that (its own score and the largest one) plus 3e-7 of exp2; sums of n terms add n u each, in numerator
-// and denominator. In bf16 the scaled query rounds once more (a score by |q| |k| scale 2^-8, Cauchy-Schwarz), and every
-// weight once before the product with its value; its exp2 may be a cubic, 1e-4. Values are at most 1, so the relative
-// error of the weights is the absolute error of the output.
-double Tolerance(const AttentionCase& c, double operand_unit) {
-  int longest = 1;
-  for (const auto& s : c.sequences) longest = std::max(longest, s.prefill + s.decode);
-  const double norm = c.amplitude * std::sqrt(static_cast<double>(c.head_dim));
-  double scale = 0;
-  for (int position = 0; position < longest; ++position) scale = std::max<double>(scale, RowScale(c, 0, position));
-  const double score = ((c.head_dim + 2) * kUnit + operand_unit) * norm * norm * scale;
-  return 2 * score + (operand_unit > 0 ? 1e-4 : 3e-7) + 2 * longest * kUnit + operand_unit;
-}
-
 // The best and the second score of a row before scaling, from the inputs.
 double TopGap(const AttentionCase& c, int sequence, int position, int head) {
   const std::vector<float> row = AttentionInput(c, sequence, position);
@@ -125,9 +108,26 @@ std::vector<AttentionCase> Table() {
 
 }  // namespace
 
+// The bound on |out - oracle| for weights p_i = exp(s_i) / sum and values in [-1, 1].
+//
+// A score is a sum of D products and a scaling, so its error is at most (D + 2) u |q| |k| scale; the relative error of a
+// weight is twice that (its own score and the largest one) plus 3e-7 of exp2; sums of n terms add n u each, in numerator
+// and denominator. In bf16 the scaled query rounds once more (a score by |q| |k| scale 2^-8, Cauchy-Schwarz), and every
+// weight once before the product with its value; its exp2 may be a cubic, 1e-4. Values are at most 1, so the relative
+// error of the weights is the absolute error of the output.
+double AttentionTolerance(const AttentionCase& c, double operand_unit) {
+  int longest = 1;
+  for (const auto& s : c.sequences) longest = std::max(longest, s.prefill + s.decode);
+  const double norm = c.amplitude * std::sqrt(static_cast<double>(c.head_dim));
+  double scale = 0;
+  for (int position = 0; position < longest; ++position) scale = std::max<double>(scale, RowScale(c, 0, position));
+  const double score = ((c.head_dim + 2) * kUnit + operand_unit) * norm * norm * scale;
+  return 2 * score + (operand_unit > 0 ? 1e-4 : 3e-7) + 2 * longest * kUnit + operand_unit;
+}
+
 std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend& oracle) {
   const AttentionRun got = RunAttentionCase(tested, c, {}), want = RunAttentionCase(oracle, c, {});
-  const double tolerance = Tolerance(c, OperandUnit(tested));
+  const double tolerance = AttentionTolerance(c, OperandUnit(tested));
   for (size_t s = 0; s < got.outs.size(); ++s) {
     std::string error = CompareWithin(got.outs[s], want.outs[s], tolerance + OutputUnit(tested),
                                       "out of sequence " + std::to_string(s));

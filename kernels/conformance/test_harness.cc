@@ -119,7 +119,7 @@ namespace {
 // The parts of a step and the memory its spans point to.
 struct Step {
   std::vector<SequenceRows> sequences;
-  std::vector<int> sequence_ids;
+  std::vector<int> sequence_ids;  // of the run
   std::vector<RowInterval> mask;
   std::vector<float> inputs, scales;
   int row_count = 0;
@@ -193,6 +193,7 @@ class Walker {
       const size_t tokens = s.prefill + s.decode;
       run_.outs.emplace_back(tokens * c.query_heads * c.head_dim);
       run_.log_sum_exps.emplace_back(tokens * c.query_heads);
+      run_.inspected.emplace_back();
     }
   }
 
@@ -289,6 +290,7 @@ class Walker {
 
   void Advance(Phase phase, const std::vector<int>& ids, const std::vector<int>& rows, std::vector<int>& done) {
     Step step;
+    step.sequence_ids = ids;
     for (size_t i = 0; i < ids.size(); ++i) {
       step.sequences.push_back({.row_count = rows[i],
                                 .first_position = done[ids[i]],
@@ -348,6 +350,27 @@ class Walker {
                          .gather_from = case_.groups.gather_from};
     if (test.group_count > 0) attend.groups = &test;
     CheckOk(backend_.Attend(*workspace_, attend));
+    if (walk_.inspect) Inspect(step, attend);
+  }
+
+  void Inspect(const Step& step, const AttendArgs& attend) {
+    int first_row = 0;
+    for (size_t i = 0; i < step.sequences.size(); ++i) {
+      const SequenceRows& rows = step.sequences[i];
+      for (int row = rows.row_count / 2; row < rows.row_count; row = std::max(row + 1, rows.row_count - 1)) {
+        InspectedRow inspected{
+            .position = rows.first_position + row,
+            .heads = std::vector<HeadAttention>(case_.query_heads),
+            .masses = std::vector<double>(case_.query_heads * (std::size(kInspectedBoundaries) - 1))};
+        CheckOk(backend_.InspectAttention(*workspace_, {.attend = attend,
+                                                        .row = first_row + row,
+                                                        .boundaries = kInspectedBoundaries,
+                                                        .heads = inspected.heads,
+                                                        .masses = inspected.masses}));
+        run_.inspected[step.sequence_ids[i]].push_back(std::move(inspected));
+      }
+      first_row += rows.row_count;
+    }
   }
 
   static void CheckOk(const Error& error) { VF_CHECK(error.ok(), "an operation of a valid case"); }

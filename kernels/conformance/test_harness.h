@@ -92,13 +92,25 @@ struct AttentionWalk {
   bool share_first_page = false;   // with same_first_page: later sequences use the first one's page and start after it
   bool poison_pages = false;       // every page contains NaNs of another sequence
   bool free_window_pages = false;  // pages not visible to this or later rows are freed before the step
+  bool inspect = false;            // the middle and the last row of every sequence in every step
   bool decode_kernels_for_prompt = false;  // violates the same-bits guarantee, for the control
+};
+
+// What InspectAttention returns for one row.
+struct InspectedRow {
+  int position = 0;
+  std::vector<HeadAttention> heads;
+  std::vector<double> masses;  // [H, segments]
 };
 
 struct AttentionRun {
   // [sequence][position * H * D + ...], [sequence][position * H + h]
   std::vector<std::vector<float>> outs, log_sum_exps;
+  std::vector<std::vector<InspectedRow>> inspected;  // [sequence], where the walk inspects
 };
+
+// Segment borders of inspected rows: the first key alone, inside a page, at pages, at a split.
+inline constexpr int32_t kInspectedBoundaries[] = {0, 1, 17, 128, 129, 250, 2048, 4096, 5000};
 
 // Input row of a case: q [H, D], k [K, D], v [K, D].
 std::vector<float> AttentionInput(const AttentionCase& c, int sequence, int position);

@@ -89,6 +89,8 @@ struct DecodeBlock {
   const int8_t* odd = nullptr;
   int from = 0, to = 0;
   const uint32_t* groups = nullptr;
+  int32_t first = 0;                   // position of key 0, unless
+  const int32_t* positions = nullptr;  // lists them
 };
 
 // chains[word % 4][D] += weights[word] * values of the word, over the words with keys [block.from, block.to). Words
@@ -150,7 +152,8 @@ struct PageKeys {
       block(DecodeBlock{.keys = split.kv.keys(first / kPageTokens),
                         .values = split.kv.values(first / kPageTokens, words),
                         .from = std::max(seen.begin - first, 0),
-                        .to = std::min(seen.end - first, kPageTokens)});
+                        .to = std::min(seen.end - first, kPageTokens),
+                        .first = first});
     }
   }
 };
@@ -169,7 +172,7 @@ struct TransposedKeys {
       }
       const float* values[kPageTokens];
       for (int n = 0; n < kPageTokens / S::kPer; ++n) values[n] = page.values + n * words * S::kPer;
-      block(DecodeBlock{.keys = tile, .value_rows = values, .from = page.from, .to = page.to});
+      block(DecodeBlock{.keys = tile, .value_rows = values, .from = page.from, .to = page.to, .first = page.first});
     });
   }
 };
@@ -179,14 +182,12 @@ struct MaskedPages {
   static constexpr ValueForm kForm = ValueForm::kPage;
   template <typename S, typename Block>
   static void Each(const DecodeSplit& split, float*, const Block& block) {
-    int first = split.mask.seen.begin / kPageTokens * kPageTokens;
     PageKeys::Each<S>(split, nullptr, [&](DecodeBlock page) {
       uint32_t groups[kPageTokens];
-      std::copy_n(split.kv.groups(first / kPageTokens), kPageTokens, groups);
-      for (int key = std::max(0, split.mask.near_begin - first); key < kPageTokens; ++key) groups[key] = ~0u;
+      std::copy_n(split.kv.groups(page.first / kPageTokens), kPageTokens, groups);
+      for (int key = std::max(0, split.mask.near_begin - page.first); key < kPageTokens; ++key) groups[key] = ~0u;
       page.groups = groups;
       block(page);
-      first += kPageTokens;
     });
   }
 };
@@ -227,7 +228,7 @@ struct ListedKeys {
       }
       for (int n = first + taken; n < std::min(first + taken + kPageTokens, count); ++n)
         PrefetchKey<S>(split.kv, dim, list[n]);
-      block(DecodeBlock{.key_rows = keys, .value_rows = values, .odd = odd, .to = taken});
+      block(DecodeBlock{.key_rows = keys, .value_rows = values, .odd = odd, .to = taken, .positions = list + first});
     }
   }
 };
@@ -250,8 +251,9 @@ struct DecodeHead {
   static int Floats(int dim) { return (1 + kChains) * dim + 2 * kTile + kPageTokens; }
 };
 
-template <typename S, ValueForm kForm>
-inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, const DecodeHead<S>& head) {
+// Scores of a block in head.weights, kMaskedScore where the row does not see the key.
+template <typename S>
+inline void MaskedScores(const DecodeBlock& block, uint32_t row_groups, int dim, const DecodeHead<S>& head) {
   float* weights = head.weights;
   if (block.key_rows == nullptr) ScorePage<S>(block.keys, dim / S::kPer, head.query, weights);
   for (int k = 0; block.groups != nullptr && k < kPageTokens; k += kTile) {
@@ -260,6 +262,12 @@ inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, c
   }
   std::fill(weights, weights + block.from, kMaskedScore);
   std::fill(weights + block.to, weights + kPageTokens, kMaskedScore);
+}
+
+template <typename S, ValueForm kForm>
+inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, const DecodeHead<S>& head) {
+  MaskedScores<S>(block, row_groups, dim, head);
+  float* weights = head.weights;
   typename S::V top = S::Load(weights);
   for (int k = kTile; k < kPageTokens; k += kTile) top = S::Max(top, S::Load(weights + k));
   const float page_top = MaxLanes<S>(top);
@@ -287,28 +295,42 @@ inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, c
   AddValues<S, kForm>(block, dim, weights, head.chains);
 }
 
-// A block of keys is read once for all heads of the group.
-template <typename S, typename Keys>
-void AttendDecode(const DecodeSplit& split, float* scratch) {
-  const int dim = PaddedDim(split.head_dim), words = dim / S::kPer;
-  const auto head_at = [&](int head) { return DecodeHead<S>(scratch + head * DecodeHead<S>::Floats(dim), dim); };
-  float* tile = scratch + split.head_count * DecodeHead<S>::Floats(dim);
+// The scaled queries of the heads of a KV group.
+template <typename S, typename HeadAt>
+inline void LoadQueries(const DecodeSplit& split, int dim, const HeadAt& head_at) {
   for (int head = 0; head < split.head_count; ++head) {
     const DecodeHead<S> state = head_at(head);
     const float* from = split.queries + head * split.head_dim;
     const float scale = split.head_scales != nullptr ? split.scale * split.head_scales[head] : split.scale;
     ScaleQuery<S>(from, split.head_dim, QueryFactor<S>(from, split.head_dim, scale), state.query);
-    std::fill(state.query + WordCount(split.head_dim, S::kPer), state.query + words, 0.0f);
+    std::fill(state.query + WordCount(split.head_dim, S::kPer), state.query + dim / S::kPer, 0.0f);
+  }
+}
+
+// Scores of keys that are rows, sixteen at a time, which stay in the first-level cache for all heads.
+template <typename S, typename HeadAt>
+inline void ScoreKeyRows(const DecodeBlock& block, const DecodeSplit& split, int dim, const HeadAt& head_at) {
+  for (int first = 0; block.key_rows != nullptr && first < block.to; first += kTile) {
+    for (int head = 0; head < split.head_count; ++head)
+      S::Store(head_at(head).weights + first, ScoreRows<S>(block.key_rows + first, dim / S::kPer, head_at(head).query));
+  }
+}
+
+// A block of keys is read once for all heads of the group.
+template <typename S, typename Keys>
+void AttendDecode(const DecodeSplit& split, float* scratch) {
+  const int dim = PaddedDim(split.head_dim);
+  const auto head_at = [&](int head) { return DecodeHead<S>(scratch + head * DecodeHead<S>::Floats(dim), dim); };
+  float* tile = scratch + split.head_count * DecodeHead<S>::Floats(dim);
+  LoadQueries<S>(split, dim, head_at);
+  for (int head = 0; head < split.head_count; ++head) {
+    const DecodeHead<S> state = head_at(head);
     std::fill(state.chains, state.chains + kChains * dim, 0.0f);
     S::Store(state.sums, S::Zero());
     *state.row_max = kEmptyRowMax;
   }
   Keys::template Each<S>(split, tile, [&](const DecodeBlock& block) {
-    // Sixteen rows at a time, which stay in the first-level cache for all heads.
-    for (int first = 0; block.key_rows != nullptr && first < block.to; first += kTile) {
-      for (int head = 0; head < split.head_count; ++head)
-        S::Store(head_at(head).weights + first, ScoreRows<S>(block.key_rows + first, words, head_at(head).query));
-    }
+    ScoreKeyRows<S>(block, split, dim, head_at);
     for (int head = 0; head < split.head_count; ++head)
       DecodeKeys<S, Keys::kForm>(block, split.mask.groups, dim, head_at(head));
   });
@@ -323,6 +345,26 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
     partial[dim] = *state.row_max;
     partial[dim + 1] = SumLanes<S>(S::Load(state.sums));
   }
+}
+
+// The scores that AttendDecode computes weights from, under its mask, for a visitor.
+template <typename S, typename Keys>
+void VisitScores(const DecodeSplit& split, ScoreVisitor& visitor, float* scratch) {
+  const int dim = PaddedDim(split.head_dim);
+  const auto head_at = [&](int head) { return DecodeHead<S>(scratch + head * DecodeHead<S>::Floats(dim), dim); };
+  float* tile = scratch + split.head_count * DecodeHead<S>::Floats(dim);
+  LoadQueries<S>(split, dim, head_at);
+  Keys::template Each<S>(split, tile, [&](const DecodeBlock& block) {
+    ScoreKeyRows<S>(block, split, dim, head_at);
+    for (int head = 0; head < split.head_count; ++head) {
+      MaskedScores<S>(block, split.mask.groups, dim, head_at(head));
+      visitor.Visit(head, {.scores = head_at(head).weights,
+                           .from = block.from,
+                           .to = block.to,
+                           .first = block.first,
+                           .positions = block.positions});
+    }
+  });
 }
 
 }  // namespace varifocal::kernels::cpu

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
-#include <limits>
 
 #include "kernels/cpu/attention_call.h"
 #include "kernels/cpu/group_attention.h"
@@ -169,21 +168,32 @@ float* Partials(const Call& call, int row, int kv_head, int split) {
   return call.workspace.partials.get() + index * call.group * (PaddedDim(call.dim) + 2);
 }
 
+// The keys of a split for the heads of a KV group; without room for partial results.
+DecodeSplit SplitOf(const Call& call, int row, int kv_head, int split) {
+  MaskRow mask = call.mask(row);
+  mask.seen = {std::max(mask.seen.begin, split * kSplitTokens), std::min(mask.seen.end, (split + 1) * kSplitTokens)};
+  return {.kv = call.kv(call.workspace.flat.row_sequences[row], kv_head),
+          .head_dim = call.dim,
+          .head_count = call.group,
+          .queries = call.queries + (static_cast<size_t>(row) * call.heads + kv_head * call.group) * call.dim,
+          .scale = call.row_scales != nullptr ? call.row_scales[row] : call.args.scale,
+          .head_scales = call.head_scales != nullptr ? call.head_scales + kv_head * call.group : nullptr,
+          .mask = mask};
+}
+
 void RunDecodeItem(const Call& call, DecodeKind kind, const AttentionItem& item, float* scratch) {
   const int row = item.first_lane;
-  MaskRow mask = call.mask(row);
-  mask.seen = {std::max(mask.seen.begin, item.split * kSplitTokens),
-               std::min(mask.seen.end, (item.split + 1) * kSplitTokens)};
-  call.kernels.attend_decode[static_cast<size_t>(kind)](
-      {.kv = call.kv(item.sequence, item.kv_head),
-       .head_dim = call.dim,
-       .head_count = call.group,
-       .queries = call.queries + (static_cast<size_t>(row) * call.heads + item.kv_head * call.group) * call.dim,
-       .scale = call.row_scales != nullptr ? call.row_scales[row] : call.args.scale,
-       .head_scales = call.head_scales != nullptr ? call.head_scales + item.kv_head * call.group : nullptr,
-       .mask = mask,
-       .partials = Partials(call, row, item.kv_head, item.split)},
-      scratch);
+  DecodeSplit split = SplitOf(call, row, item.kv_head, item.split);
+  split.partials = Partials(call, row, item.kv_head, item.split);
+  call.kernels.attend_decode[static_cast<size_t>(kind)](split, scratch);
+}
+
+DecodeKind DecodeKindOf(const Call& call) {
+  const bool collects_keys = call.pages.shape().collects_keys;
+  if (call.args.groups != nullptr) {
+    return collects_keys ? DecodeKind::kCollectedNearOrShared : DecodeKind::kNearOrShared;
+  }
+  return collects_keys ? DecodeKind::kCollectedInterval : DecodeKind::kInterval;
 }
 
 void MergeSplits(const Call& call, int row) {
@@ -197,6 +207,20 @@ void MergeSplits(const Call& call, int row) {
                [&](int part) { return partials + static_cast<size_t>(first + part) * stride; });
   }
 }
+
+class StatisticsVisitor final : public ScoreVisitor {
+ public:
+  explicit StatisticsVisitor(std::span<AttentionStatistics> heads) : heads_(heads) {}
+  void Visit(int head, const ScoredKeys& keys) override {
+    heads_[head].Add(
+        keys.to - keys.from, [&](int n) { return keys.scores[keys.from + n] / kLog2EDouble; },
+        [&](int n) { return keys.positions != nullptr ? keys.positions[keys.from + n] : keys.first + keys.from + n; },
+        [&](int n) { return keys.scores[keys.from + n] > kMaskedScore; });
+  }
+
+ private:
+  std::span<AttentionStatistics> heads_;
+};
 
 }  // namespace
 
@@ -215,48 +239,35 @@ bool RunAttention(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& wo
       RunPrefillItem(call, kind, items[index], workspace.scratch(thread));
     }) && AttendByGroups(call, pool, workspace);
   }
-  const DecodeKind kind = args.groups != nullptr
-                              ? (collects_keys ? DecodeKind::kCollectedNearOrShared : DecodeKind::kNearOrShared)
-                              : (collects_keys ? DecodeKind::kCollectedInterval : DecodeKind::kInterval);
+  const DecodeKind kind = DecodeKindOf(call);
   PlanDecode(call, items);
   return pool.Run(PoolWork::kAttention, static_cast<int>(items.size()), cancelled, [&](int index, int thread) {
     RunDecodeItem(call, kind, items[index], workspace.scratch(thread));
   }) && pool.Run(PoolWork::kAttention, flat.row_count(), cancelled, [&](int row, int) { MergeSplits(call, row); });
 }
 
-void ExplainAttention(const CpuWorkspace& workspace, const AttentionProbabilitiesArgs& args) {
-  const auto& pages = static_cast<const PagePool&>(*args.pool);
-  const FlatBatch& flat = workspace.flat;
-  const int dim = pages.shape().head_dim, group = args.query_head_count / pages.shape().kv_head_count;
-  const float* query =
-      HostData<float>(args.queries, static_cast<size_t>(flat.row_count()) * args.query_head_count * dim) +
-      (static_cast<size_t>(args.row) * args.query_head_count + args.head) * dim;
-  const float* row_scales = OptionalHostData<float>(args.row_scales, flat.row_count());
-  const double scale = row_scales != nullptr ? row_scales[args.row] : args.scale;
-  const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[args.row]];
-  const RowInterval seen = flat.batch.masks[args.mask_index][args.row];
-  VF_CHECK(args.out.size() == static_cast<size_t>(Width(seen)), "one probability per visible key");
-  float key[kHeadDimMax];
-  // Two passes over the keys: the largest score and the sum first, so that no scores are stored.
-  const auto score_of = [&](int position) {
-    pages.ReadKey(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens, args.head / group,
-                  key);
-    double score = 0;
-    for (int i = 0; i < dim; ++i) score += static_cast<double>(query[i]) * key[i];
-    return score * scale;
-  };
-  double top = -std::numeric_limits<double>::infinity(), total = 0;
-  for (int position = seen.begin; position < seen.end; ++position) {
-    const double score = score_of(position);
-    if (score > top) {
-      total *= std::exp(top - score);
-      top = score;
+bool RunInspection(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& workspace,
+                   const InspectAttentionArgs& args) {
+  const Call call = MakeAttentionCall(kernels, workspace, args.attend);
+  const DecodeKind kind = DecodeKindOf(call);
+  const RowInterval seen = call.seen(args.row);
+  const size_t segments = args.boundaries.size() - 1;
+  VF_CHECK(args.heads.size() == static_cast<size_t>(call.heads) && args.masses.size() == call.heads * segments,
+           "a result per head, a mass per head and segment");
+  const int kv_heads = call.pages.shape().kv_head_count;
+  return pool.Run(PoolWork::kAttention, kv_heads, workspace.flat.batch.cancelled, [&](int kv_head, int thread) {
+    std::vector<AttentionStatistics> heads;
+    const int first_head = kv_head * call.group;
+    for (int head = first_head; head < first_head + call.group; ++head)
+      heads.emplace_back(args.boundaries, args.masses.subspan(head * segments, segments));
+    StatisticsVisitor visitor(heads);
+    for (int split = seen.begin / kSplitTokens; split * kSplitTokens < seen.end; ++split) {
+      kernels.visit_scores[static_cast<size_t>(kind)](SplitOf(call, args.row, kv_head, split), visitor,
+                                                      workspace.scratch(thread));
     }
-    total += std::exp(score - top);
-  }
-  for (int position = seen.begin; position < seen.end; ++position) {
-    args.out[position - seen.begin] = static_cast<float>(std::exp(score_of(position) - top) / total);
-  }
+    for (int head = 0; head < call.group; ++head)
+      args.heads[first_head + head] = heads[head].Finish(call.scale(args.row, first_head + head));
+  });
 }
 
 }  // namespace varifocal::kernels::cpu

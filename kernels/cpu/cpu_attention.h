@@ -10,7 +10,8 @@ namespace varifocal::kernels::cpu {
 // False when cancelled.
 bool RunAttention(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& workspace, const AttendArgs& args);
 
-// The weights of one row and head, in float64 from the stored keys.
-void ExplainAttention(const CpuWorkspace& workspace, const AttentionProbabilitiesArgs& args);
+// False when cancelled. A KV head is a work item; scores are those of the decode kernels, also of a prefill's row.
+bool RunInspection(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& workspace,
+                   const InspectAttentionArgs& args);
 
 }  // namespace varifocal::kernels::cpu

@@ -199,9 +199,8 @@ class CpuBackend final : public HostBackend {
     return OkUnlessCancelled(RunLmHead(kernels_, pool_, Cast(workspace), args));
   }
 
-  Error AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) override {
-    ExplainAttention(Cast(workspace), args);
-    return {};
+  Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) override {
+    return OkUnlessCancelled(RunInspection(kernels_, pool_, Cast(workspace), args));
   }
 
  private:

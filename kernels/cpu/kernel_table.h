@@ -161,6 +161,20 @@ inline size_t DecodeScratchFloats(int head_dim, int head_count) {
   return head_count * (5 * dim + 2 * kTile + kPageTokens) + kPageTokens * dim;
 }
 
+// Keys [from, to) of a block, in the order of their positions.
+struct ScoredKeys {
+  const float* scores = nullptr;  // scaled, times log2(e); kMaskedScore where the row does not see the key
+  int from = 0, to = 0;
+  int32_t first = 0;                   // position of key 0, unless
+  const int32_t* positions = nullptr;  // lists them
+};
+
+class ScoreVisitor {
+ public:
+  virtual ~ScoreVisitor() = default;
+  virtual void Visit(int head, const ScoredKeys& keys) = 0;  // of the group
+};
+
 enum class Epilogue { kStore, kResidual, kGated };
 
 // rows x one panel.
@@ -206,6 +220,8 @@ struct KernelTable {
   int elements_per_word;                                                             // 1 for f32, 2 for bf16
   void (*attend_prefill[kPrefillKinds])(const PrefillBlocks& args, float* scratch);  // by PrefillKind
   void (*attend_decode[kDecodeKinds])(const DecodeSplit& split, float* scratch);     // by DecodeKind
+  // By DecodeKind; DecodeSplit::partials is unused.
+  void (*visit_scores[kDecodeKinds])(const DecodeSplit& split, ScoreVisitor& visitor, float* scratch);
   void (*gemm_panel)(const GemmPanel& args);
   void (*norm_row)(const NormRowArgs& args);
   // [count] f32 as ceil(count / per) words.

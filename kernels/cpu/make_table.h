@@ -20,6 +20,8 @@ KernelTable MakeKernelTable(const char* isa) {
                          AttendPrefill<S, DisjointMask, CollectedPages>, AttendPrefill<S, DisjointMask, ListedPages>},
       .attend_decode = {AttendDecode<S, PageKeys>, AttendDecode<S, TransposedKeys>, AttendDecode<S, MaskedPages>,
                         AttendDecode<S, ListedKeys>},
+      .visit_scores = {VisitScores<S, PageKeys>, VisitScores<S, TransposedKeys>, VisitScores<S, MaskedPages>,
+                       VisitScores<S, ListedKeys>},
       .gemm_panel = MultiplyPanel<S>,
       .norm_row = NormRow<S>,
       .pack_row = PackRow<S>,

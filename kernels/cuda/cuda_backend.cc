@@ -154,7 +154,7 @@ class CudaBackend final : public CudaStorage {
   }
 
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override;
-  Error AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) override;
+  Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) override;
 
  private:
   Error Ready(const CudaWorkspace& workspace) {
@@ -438,37 +438,65 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   return {};
 }
 
-Error CudaBackend::AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) {
+// The device computes scores, one head at a time; masks and statistics are the host's: this is for a few rows.
+Error CudaBackend::InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) {
   CudaWorkspace& own = Own(workspace);
   if (Error error = Ready(own); !error.ok()) return error;
-  const RowInterval seen = own.flat.batch.masks[args.mask_index][args.row];
-  const int count = std::max(0, seen.end - seen.begin);
-  VF_CHECK(args.out.size() == static_cast<size_t>(count), "one probability per visible key");
-  if (count == 0) return {};
-  ScoresParams p;
-  p.step = own.step();
-  p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
-  p.queries = DeviceData<float>(args.queries,
-                                static_cast<size_t>(own.flat.row_count()) * args.query_head_count * p.pool.head_dim);
-  p.query_head_count = args.query_head_count;
-  p.row = args.row;
-  p.head = args.head;
-  p.begin = seen.begin;
-  p.end = seen.end;
-  p.scores = own.row_numbers.as<float>();
-  if (Error error = Launched(device_.kernels().scores(p, device_.stream()), "explaining attention"); !error.ok())
-    return error;
-  float scale = args.scale;
-  if (args.row_scales.buffer != nullptr) {
-    const float* scales = DeviceData<float>(args.row_scales, own.flat.row_count());
-    if (Error error = device_.Download(&scale, scales + args.row, sizeof scale); !error.ok()) return error;
+  const AttendArgs& attend = args.attend;
+  const int row = args.row, heads = attend.query_head_count, position = own.flat.row_positions[row];
+  const RowInterval seen = own.flat.batch.masks[attend.mask_index][row];
+  const int count = std::max(0, seen.end - seen.begin), first_page = seen.begin / kPageTokens;
+  float row_scale = attend.scale;
+  if (attend.row_scales.buffer != nullptr) {
+    const float* scales = DeviceData<float>(attend.row_scales, own.flat.row_count());
+    if (Error error = device_.Download(&row_scale, scales + row, sizeof row_scale); !error.ok()) return error;
   }
-  if (Error error = device_.Download(args.out.data(), p.scores, count * sizeof(float)); !error.ok()) return error;
-  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-  for (const float score : args.out) largest = std::max(largest, static_cast<double>(score) * scale);
-  for (const float score : args.out) sum += std::exp(static_cast<double>(score) * scale - largest);
-  for (float& score : args.out) {
-    score = static_cast<float>(std::exp(static_cast<double>(score) * scale - largest) / sum);
+  std::vector<float> head_scales(heads, 1.0f), scores(count);
+  if (attend.head_scales.buffer != nullptr) {
+    const float* scales = DeviceData<float>(attend.head_scales, heads);
+    if (Error error = device_.Download(head_scales.data(), scales, heads * sizeof(float)); !error.ok()) return error;
+  }
+  MaskRow mask{.seen = seen};
+  std::vector<uint32_t> groups;  // of the positions from first_page on
+  if (attend.groups != nullptr && count > 0) {
+    const SequenceRows& sequence = own.flat.batch.sequences[own.flat.row_sequences[row]];
+    groups.resize(seen.end - first_page * kPageTokens);
+    if (Error error =
+            ReadGroups(*attend.pool, attend.layer, sequence.page_tables[attend.page_group].subspan(first_page),
+                       attend.groups->annotation_offset, groups);
+        !error.ok())
+      return error;
+    mask.near_begin = position - attend.groups->window;
+    mask.groups = groups[position - first_page * kPageTokens];
+  }
+  const size_t segments = args.boundaries.size() - 1;
+  for (int head = 0; head < heads; ++head) {
+    AttentionStatistics statistics(args.boundaries, args.masses.subspan(head * segments, segments));
+    const float scale = attend.head_scales.buffer != nullptr ? row_scale * head_scales[head] : row_scale;
+    if (count > 0) {
+      ScoresParams p;
+      p.step = own.step();
+      p.pool = ViewOf(own, *attend.pool, attend.layer, attend.page_group);
+      p.queries =
+          DeviceData<float>(attend.queries, static_cast<size_t>(own.flat.row_count()) * heads * p.pool.head_dim);
+      p.query_head_count = heads;
+      p.row = row;
+      p.head = head;
+      p.begin = seen.begin;
+      p.end = seen.end;
+      p.scores = own.row_numbers.as<float>();
+      if (Error error = Launched(device_.kernels().scores(p, device_.stream()), "inspecting attention"); !error.ok())
+        return error;
+      if (Error error = device_.Download(scores.data(), p.scores, count * sizeof(float)); !error.ok()) return error;
+    }
+    const auto key_at = [&](int n) { return seen.begin + n; };
+    statistics.Add(
+        count, [&](int n) { return static_cast<double>(scores[n]) * scale; }, key_at,
+        [&](int n) {
+          return groups.empty() ||
+                 NearOrSharedMask::Counts(mask, key_at(n), groups[key_at(n) - first_page * kPageTokens]);
+        });
+    args.heads[head] = statistics.Finish(scale);
   }
   return {};
 }

@@ -300,7 +300,7 @@ VF_KERNEL(kThreads, 1) QkvKernel(VF_PARAMS(QkvParams) p) {
   }
 }
 
-// Unscaled scores of one query over its visible keys, one thread a key, for people to look at.
+// Unscaled scores of one query over its interval of keys, one thread a key, for InspectAttention.
 VF_KERNEL(kThreads, 1) ScoresKernel(const ScoresParams p) {
   const int key = p.begin + BlockX() * kThreads + ThreadX();
   if (key >= p.end) return;

@@ -335,48 +335,22 @@ class ReferenceBackend final : public HostBackend {
     const FlatBatch& flat = Cast(workspace).flat;
     const auto& pool = static_cast<const ReferencePool&>(*args.pool);
     const int dim = pool.shape.head_dim, heads = args.query_head_count;
-    const int group = heads / pool.shape.kv_head_count;
-    const float* queries = HostData<float>(args.queries, static_cast<size_t>(flat.row_count()) * heads * dim);
-    const float* row_scales = OptionalHostData<float>(args.row_scales, flat.row_count());
-    const float* head_scales = OptionalHostData<float>(args.head_scales, heads);
     float* out = HostData<float>(args.out, static_cast<size_t>(flat.row_count()) * heads * dim);
     float* lse = OptionalHostData<float>(args.log_sum_exp, static_cast<size_t>(flat.row_count()) * heads);
     std::vector<double> scores, sums(dim);
-    std::vector<char> visible;
     for (int t = 0; t < flat.row_count(); ++t) {
       if (IsCancelled(flat.batch)) return CancelledError();
-      const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[t]];
-      const RowInterval seen = flat.batch.masks[args.mask_index][t];
-      const float row_scale = row_scales != nullptr ? row_scales[t] : args.scale;
-      const auto groups_of = [&](int position) {
-        const char* page = pool.page_annotations(args.layer, PageOf(sequence, args.page_group, position)) +
-                           args.groups->annotation_offset * kPageTokens;
-        return reinterpret_cast<const uint32_t*>(page)[position % kPageTokens];
-      };
-      MaskRow mask{.seen = seen};
-      if (args.groups != nullptr) {
-        mask.near_begin = flat.row_positions[t] - args.groups->window;
-        mask.groups = groups_of(flat.row_positions[t]);
-      }
-      visible.assign(static_cast<size_t>(std::max(0, seen.end - seen.begin)), 1);
-      for (int key = seen.begin; args.groups != nullptr && key < seen.end; ++key)
-        visible[key - seen.begin] = NearOrSharedMask::Counts(mask, key, groups_of(key));
-      const auto counts = [&](int key) { return visible[key - seen.begin] != 0; };
+      const RowView view(flat, args, t);
       for (int h = 0; h < heads; ++h) {
-        const double scale = head_scales != nullptr ? row_scale * head_scales[h] : row_scale;
         const size_t row = static_cast<size_t>(t) * heads + h;
-        const auto at = [&](int key) {
-          return pool.token(args.layer, PageOf(sequence, args.page_group, key), key % kPageTokens) * pool.width() +
-                 static_cast<size_t>(h / group) * dim;
-        };
-        const double top = Scores(queries + row * dim, pool.keys.data(), at, seen, counts, dim, scale, scores);
+        const double top = view.Scores(h, scores);
         std::fill(sums.begin(), sums.end(), 0.0);
         double total = 0;
-        for (int key = seen.begin; key < seen.end; ++key) {
-          if (!counts(key)) continue;
-          const double p = std::exp(scores[key - seen.begin] - top);
+        for (int key = view.seen.begin; key < view.seen.end; ++key) {
+          if (!view.Counts(key)) continue;
+          const double p = std::exp(scores[key - view.seen.begin] - top);
           total += p;
-          const double* value = pool.values.data() + at(key);
+          const double* value = pool.values.data() + view.at(key, h);
           for (int i = 0; i < dim; ++i) sums[i] += p * value[i];
         }
         for (int i = 0; i < dim; ++i) out[row * dim + i] = total > 0 ? static_cast<float>(sums[i] / total) : 0.0f;
@@ -484,28 +458,32 @@ class ReferenceBackend final : public HostBackend {
     return {};
   }
 
-  Error AttentionProbabilities(Workspace& workspace, const AttentionProbabilitiesArgs& args) override {
-    const FlatBatch& flat = Cast(workspace).flat;
-    const auto& pool = static_cast<const ReferencePool&>(*args.pool);
-    const int dim = pool.shape.head_dim, heads = args.query_head_count;
-    const int group = heads / pool.shape.kv_head_count;
-    const float* queries = HostData<float>(args.queries, static_cast<size_t>(flat.row_count()) * heads * dim);
-    const float* row_scales = OptionalHostData<float>(args.row_scales, flat.row_count());
-    const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[args.row]];
-    const RowInterval seen = flat.batch.masks[args.mask_index][args.row];
-    const auto at = [&](int key) {
-      return pool.token(args.layer, PageOf(sequence, args.page_group, key), key % kPageTokens) * pool.width() +
-             static_cast<size_t>(args.head / group) * dim;
-    };
+  // From the definitions, over all weights of a row.
+  Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) override {
+    const RowView view(Cast(workspace).flat, args.attend, args.row);
+    const size_t segments = args.boundaries.size() - 1;
+    std::fill(args.masses.begin(), args.masses.end(), 0.0);
     std::vector<double> scores;
-    const double scale = row_scales != nullptr ? row_scales[args.row] : args.scale;
-    const double top = Scores(
-        queries + (static_cast<size_t>(args.row) * heads + args.head) * dim, pool.keys.data(), at, seen,
-        [](int) { return true; }, dim, scale, scores);
-    double total = 0;
-    for (const double score : scores) total += std::exp(score - top);
-    VF_CHECK(args.out.size() == scores.size(), "one probability per visible key");
-    for (size_t i = 0; i < scores.size(); ++i) args.out[i] = static_cast<float>(std::exp(scores[i] - top) / total);
+    for (int h = 0; h < args.attend.query_head_count; ++h) {
+      const double top = view.Scores(h, scores);
+      double total = 0;
+      for (int key = view.seen.begin; key < view.seen.end; ++key) {
+        if (view.Counts(key)) total += std::exp(scores[key - view.seen.begin] - top);
+      }
+      HeadAttention head{.scale = static_cast<float>(view.scale(h))};
+      if (total > 0) head.log_sum_exp = top + std::log(total);
+      for (int key = view.seen.begin; key < view.seen.end; ++key) {
+        if (!view.Counts(key)) continue;
+        const double p = std::exp(scores[key - view.seen.begin] - top) / total;
+        ++head.visible_count;
+        if (p > 0) head.entropy -= p * std::log(p);
+        head.largest_weight = std::max(head.largest_weight, p);
+        for (size_t i = 0; i < segments; ++i) {
+          if (key >= args.boundaries[i] && key < args.boundaries[i + 1]) args.masses[h * segments + i] += p;
+        }
+      }
+      args.heads[h] = head;
+    }
     return {};
   }
 
@@ -523,21 +501,62 @@ class ReferenceBackend final : public HostBackend {
     }
   }
 
-  // Scaled scores of the interval's keys; returns the largest of those that count (0 when there is none).
-  template <typename KeyOffset, typename Counts>
-  static double Scores(const float* query, const double* keys, const KeyOffset& at, RowInterval seen,
-                       const Counts& counts, int dim, double scale, std::vector<double>& scores) {
-    scores.clear();
-    double top = -std::numeric_limits<double>::infinity();
-    for (int key = seen.begin; key < seen.end; ++key) {
-      const double* k = keys + at(key);
-      double dot = 0;
-      for (int i = 0; i < dim; ++i) dot += query[i] * k[i];
-      scores.push_back(dot * scale);
-      if (counts(key)) top = std::max(top, scores.back());
+  // One row of an Attend: the keys it sees, and its scores.
+  struct RowView {
+    RowView(const FlatBatch& flat, const AttendArgs& args, int row)
+        : pool(static_cast<const ReferencePool&>(*args.pool)),
+          args(args),
+          sequence(flat.batch.sequences[flat.row_sequences[row]]),
+          seen(flat.batch.masks[args.mask_index][row]) {
+      const size_t width = static_cast<size_t>(args.query_head_count) * pool.shape.head_dim;
+      queries = HostData<float>(args.queries, flat.row_count() * width) + row * width;
+      const float* row_scales = OptionalHostData<float>(args.row_scales, flat.row_count());
+      row_scale = row_scales != nullptr ? row_scales[row] : args.scale;
+      head_scales = OptionalHostData<float>(args.head_scales, args.query_head_count);
+      if (args.groups == nullptr) return;
+      const int position = flat.row_positions[row];
+      const MaskRow mask{.seen = seen, .near_begin = position - args.groups->window, .groups = GroupsOf(position)};
+      for (int key = seen.begin; key < seen.end; ++key)
+        visible.push_back(NearOrSharedMask::Counts(mask, key, GroupsOf(key)));
     }
-    return std::isinf(top) ? 0.0 : top;
-  }
+
+    uint32_t GroupsOf(int position) const {
+      const char* page = pool.page_annotations(args.layer, PageOf(sequence, args.page_group, position)) +
+                         args.groups->annotation_offset * kPageTokens;
+      return reinterpret_cast<const uint32_t*>(page)[position % kPageTokens];
+    }
+    bool Counts(int key) const { return visible.empty() || visible[key - seen.begin] != 0; }
+    // Of the key or value of a head.
+    size_t at(int key, int head) const {
+      const int group = args.query_head_count / pool.shape.kv_head_count;
+      return pool.token(args.layer, PageOf(sequence, args.page_group, key), key % kPageTokens) * pool.width() +
+             static_cast<size_t>(head / group) * pool.shape.head_dim;
+    }
+    double scale(int head) const { return head_scales != nullptr ? row_scale * head_scales[head] : row_scale; }
+    // Scaled scores of the interval's keys; returns the largest of those that count (0 when there is none).
+    double Scores(int head, std::vector<double>& scores) const {
+      scores.clear();
+      double top = -std::numeric_limits<double>::infinity();
+      const float* query = queries + static_cast<size_t>(head) * pool.shape.head_dim;
+      for (int key = seen.begin; key < seen.end; ++key) {
+        const double* k = pool.keys.data() + at(key, head);
+        double dot = 0;
+        for (int i = 0; i < pool.shape.head_dim; ++i) dot += query[i] * k[i];
+        scores.push_back(dot * scale(head));
+        if (Counts(key)) top = std::max(top, scores.back());
+      }
+      return std::isinf(top) ? 0.0 : top;
+    }
+
+    const ReferencePool& pool;
+    const AttendArgs& args;
+    const SequenceRows& sequence;
+    RowInterval seen;
+    const float* queries = nullptr;
+    float row_scale = 1;
+    const float* head_scales = nullptr;
+    std::vector<char> visible;  // empty: all of the interval
+  };
 
   template <typename Store>
   Error Project(Workspace& workspace, Slice x_slice, const Weight* w, Slice bias_slice, Slice out_slice,

@@ -1,6 +1,6 @@
 """Makes every golden file, and shows what each would notice.
 
-    python recipes/goldens make [architectures|focus|llama|attention|tokenizers|statistics|unicode|random] [NAME...]
+    python recipes/goldens make [architectures|focus|llama|attention|inspection|tokenizers|statistics|unicode|random] [NAME...]
     python recipes/goldens mutation_test [focus|tokenizers|NAME...]
 """
 
@@ -12,6 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = {
     "llama": "make_llama.py",
     "attention": "make_attention.py",
+    "inspection": "make_inspection.py",
     "tokenizers": "make_tokenizers.py",
     "statistics": "make_statistics.py",
     "unicode": "make_unicode_classes.py",

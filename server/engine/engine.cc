@@ -407,12 +407,14 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
     RETURN_IF_ERROR(ToStatus(model_->transformer().backend().CopyPage(*pools_[copy.group], copy.from, copy.to)));
   }
   logits_.resize(static_cast<size_t>(plan.logits_slot_count * model_->config().vocabulary_size));
+  const std::vector<RowInspection> inspections = Inspections(plan);
   const ForwardStep step{.phase = plan.phase,
                          .tokens = plan.tokens,
                          .sequences = plan.rows,
                          .attention = &plan.entries.front().sequence->attention,
                          .head_rows = plan.head_rows,
                          .logits = logits_.data(),
+                         .inspections = inspections,
                          .cancelled = &step_cancelled_};
   const int64_t row_count = static_cast<int64_t>(plan.tokens.size());
   if (row_count <= limits_.step_rows_max) return forward_->Run(pools_, step, &output_);

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/model/attention/setting.h"
+#include "server/model/inspected_attention.h"
 
 namespace varifocal {
 
@@ -44,7 +45,10 @@ struct EngineRequest {
   std::vector<int32_t> token_ids;          // special tokens included; at least one
   int64_t invalid_utf8_count = 0;          // of the source text; copied to the result
   AttentionOverrides attention_overrides;  // empty: the checkpoint's setting
-  bool keep_groups = false;                // the learned groups of the prompt's tokens go into the result
+  // Not empty: attention of the prompt's last row, which gives the first new token, goes into the result, with its mass
+  // between each two of these positions, which rise from 0 or above to at most the prompt's length.
+  std::vector<int32_t> inspected_boundaries;
+  bool keep_groups = false;  // the learned groups of the prompt's tokens go into the result
   std::variant<GenerateWork, ScoreContinuationsWork, ScoreTextWork> work;
 };
 
@@ -100,6 +104,8 @@ struct EngineResult {
   std::optional<double> pairs_visible_share;
   std::optional<double> largest_group_share;
   std::vector<LayerGroups> layer_groups;  // where keep_groups asked for them
+
+  InspectedAttention inspected;  // where inspected_boundaries asked for it
 };
 
 struct EngineProgress {

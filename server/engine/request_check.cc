@@ -148,6 +148,9 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   auto sequence = std::make_unique<Sequence>();
   RETURN_IF_ERROR(CheckNotEmpty(request.token_ids));
   RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config.vocabulary_size));
+  const std::vector<int32_t>& boundaries = request.inspected_boundaries;
+  VF_CHECK(boundaries.size() != 1 && std::is_sorted(boundaries.begin(), boundaries.end()),
+           "boundaries are of segments");
   int64_t new_tokens = 0;
   if (const auto* generate = std::get_if<GenerateWork>(&request.work)) {
     RETURN_IF_ERROR(CheckGenerateWork(*generate));

@@ -35,11 +35,35 @@ void StepPlan::AskHead(int64_t row, int32_t target, const kernels::TokenDraw& dr
   ++entry.head_count;
 }
 
+namespace {
+
+bool EndsPrompt(const StepEntry& entry) {
+  const Sequence& sequence = *entry.sequence;
+  const int64_t length = sequence.prompt_length();
+  return sequence.rows_done < length && sequence.rows_done + entry.row_count >= length;
+}
+
+}  // namespace
+
+std::vector<RowInspection> Inspections(const StepPlan& plan) {
+  std::vector<RowInspection> inspections;
+  int64_t row_end = 0;
+  for (const StepEntry& entry : plan.entries) {
+    row_end += entry.row_count;
+    Sequence& sequence = *entry.sequence;
+    if (sequence.request.inspected_boundaries.empty() || !EndsPrompt(entry)) continue;
+    inspections.push_back({.row = row_end - 1,
+                           .boundaries = sequence.request.inspected_boundaries,
+                           .result = &sequence.result.inspected});
+  }
+  return inspections;
+}
+
 absl::Status CountPromptGroups(const Transformer& model, KvPools pools, const StepPlan& plan) {
   for (const StepEntry& entry : plan.entries) {
     Sequence& sequence = *entry.sequence;
     const int64_t length = sequence.prompt_length();
-    if (sequence.timing_only || sequence.rows_done >= length || sequence.rows_done + entry.row_count < length) continue;
+    if (sequence.timing_only || !EndsPrompt(entry)) continue;
     ASSIGN_OR_RETURN(std::optional<GroupShares> shares,
                      ReadGroupShares(model, pools, sequence.attention, sequence.pages.tables, length));
     if (!shares) continue;

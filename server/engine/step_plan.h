@@ -37,6 +37,9 @@ struct StepPlan {
   void AskHead(int64_t row, int32_t target, const kernels::TokenDraw& draw = {});
 };
 
+// The last rows of prompts that this step contains and whose attention was asked for; their results are the sequences'.
+std::vector<RowInspection> Inspections(const StepPlan& plan);
+
 // Into the results of the sequences whose prompts end with this step, which has run: their pages are all there, and may
 // go when its results are applied. Errors as Forward::Run.
 absl::Status CountPromptGroups(const Transformer& model, KvPools pools, const StepPlan& plan);

@@ -37,7 +37,7 @@ db::SampleRecord ToSampleRecord(const SampleResult& record, bool keep_prompts) {
   row.prompt_token_count = sample.prompt_token_count();
   if (!sample.continuations.empty()) row.continuations_json = Strings(sample.continuations);
   Json spans = Json::array();
-  for (const EvidenceSpan& span : sample.evidence) {
+  for (const PromptSpan& span : sample.evidence) {
     spans.push_back({{"byte_begin", span.byte_begin},
                      {"byte_end", span.byte_end},
                      {"token_begin", span.token_begin},
@@ -89,6 +89,15 @@ db::GenerationRecord ToGenerationRecord(const SampleResult& record) {
   return row;
 }
 
+std::vector<db::AttentionHeadRecord> ToAttentionRecords(const std::vector<HeadInspection>& heads) {
+  std::vector<db::AttentionHeadRecord> rows;
+  for (const HeadInspection& head : heads) {
+    rows.push_back({head.layer, head.head, head.scale, head.entropy, head.largest_weight, head.first_mass,
+                    head.evidence_mass, head.distractor_mass, head.question_mass, head.strip});
+  }
+  return rows;
+}
+
 }  // namespace
 
 db::Outcome ToOutcome(const SampleResult& record, int64_t cell_id, int64_t execution_id, bool keep_prompts) {
@@ -98,6 +107,8 @@ db::Outcome ToOutcome(const SampleResult& record, int64_t cell_id, int64_t execu
   outcome.sample = ToSampleRecord(record, keep_prompts);
   outcome.generation = ToGenerationRecord(record);
   for (const MetricValue& score : record.scores) outcome.scores.push_back({score.metric, score.value});
+  if (record.error.ok() && record.generation.has_value())
+    outcome.attention = ToAttentionRecords(record.generation->attention);
   return outcome;
 }
 

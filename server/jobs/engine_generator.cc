@@ -37,6 +37,24 @@ FinishReason FromEngine(EngineFinishReason reason) {
   return FinishReason::kNone;
 }
 
+// `boundaries` are those of the request.
+std::vector<HeadInspection> Summarize(const Sample& sample, const std::vector<int32_t>& boundaries, int64_t head_count,
+                                      const InspectedAttention& inspected) {
+  std::vector<HeadInspection> heads;
+  const size_t segments = boundaries.empty() ? 0 : boundaries.size() - 1;
+  for (size_t i = 0; i < inspected.heads.size(); ++i) {
+    HeadInspection head =
+        SummarizeHead(sample, boundaries, absl::MakeConstSpan(inspected.masses).subspan(i * segments, segments));
+    head.layer = static_cast<int>(static_cast<int64_t>(i) / head_count);
+    head.head = static_cast<int>(static_cast<int64_t>(i) % head_count);
+    head.scale = inspected.heads[i].scale;
+    head.entropy = inspected.heads[i].entropy;
+    head.largest_weight = inspected.heads[i].largest_weight;
+    heads.push_back(std::move(head));
+  }
+  return heads;
+}
+
 // `is_generated`: what was scored is the gold answer beside it.
 absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result, bool is_generated) {
   if (!result.ok()) return result.status();
@@ -231,8 +249,15 @@ Generator::Id EngineGenerator::Start(const GenerationRequest& request, Done done
   if (parts->size() > 1) return StartFanout(*std::move(parts), std::move(done));
   // The engine takes its callback by value and drops it when Start fails, so `done` is kept here as well.
   EngineCallbacks callbacks;
-  callbacks.on_done = [done, is_generated = request.sample->continuations.empty()](
-                          absl::StatusOr<EngineResult> result) { done(ToGeneration(std::move(result), is_generated)); };
+  const std::vector<int32_t> boundaries =
+      request.inspect ? InspectionBoundaries(*request.sample) : std::vector<int32_t>();
+  (*parts)[0].request.inspected_boundaries = boundaries;
+  callbacks.on_done = [done, boundaries, sample = request.sample,
+                       heads = model_->config.head_count](absl::StatusOr<EngineResult> result) {
+    absl::StatusOr<Generation> generation = ToGeneration(result, /*is_generated=*/sample->continuations.empty());
+    if (generation.ok()) generation->attention = Summarize(*sample, boundaries, heads, result->inspected);
+    done(std::move(generation));
+  };
   const absl::StatusOr<Engine::Handle> handle = CatchExceptions("starting the sample", [&] {
     return model_->engine->Start(std::move((*parts)[0].request), std::move(callbacks));
   });

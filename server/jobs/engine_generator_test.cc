@@ -259,6 +259,50 @@ TEST(TokensTest, AreRunAsGiven) {
   EXPECT_EQ(answer->continuation_scores[1].log_likelihood, -10);
 }
 
+// The engine is asked for the spans and bins of the sample, and its heads become rows; else nothing is asked.
+TEST(EngineGeneratorTest, InspectionIsAskedForAndSummarized) {
+  const Asking asking = MakeAsking("models/baseline/tokenizer.json");
+  asking.model->config.max_position = 4096;
+  asking.model->config.head_count = 2;
+  Sample sample;
+  sample.task = "t";
+  sample.token_ids.assign(40, 7);
+  sample.max_new_tokens = 2;
+  sample.evidence = {{.token_begin = 10, .token_end = 14}};
+  sample.question = {{.token_begin = 30, .token_end = 40}};
+  const auto shared = std::make_shared<const Sample>(sample);
+  absl::StatusOr<Generation> answer = absl::UnknownError("none");
+  const auto start = [&](bool inspect) {
+    GenerationRequest request{.sample = shared, .decode = {}, .inspect = inspect};
+    asking.generator->Start(request, [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
+  };
+  start(false);
+  EXPECT_TRUE(asking.engine->asked[0].request.inspected_boundaries.empty());
+  asking.engine->Finish(0, EngineResult());
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(answer->attention.empty());
+
+  start(true);
+  const std::vector<int32_t> boundaries = asking.engine->asked[1].request.inspected_boundaries;
+  ASSERT_EQ(boundaries.size(), 41u) << "a bin a token";
+  EngineResult result;
+  for (int i = 0; i < 4; ++i) {  // two layers of two heads; head i is on token 10 + i alone
+    result.inspected.heads.push_back({.visible_count = 40, .scale = 0.5f, .entropy = 0.25 * i, .largest_weight = 1});
+    for (int token = 0; token < 40; ++token) result.inspected.masses.push_back(token == 10 + 2 * i ? 1 : 0);
+  }
+  asking.engine->Finish(1, std::move(result));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->attention.size(), 4u);
+  const HeadInspection& last = answer->attention[3];
+  EXPECT_EQ(last.layer, 1);
+  EXPECT_EQ(last.head, 1);
+  EXPECT_EQ(last.entropy, 0.75);
+  EXPECT_EQ(last.evidence_mass, 0.0);
+  EXPECT_EQ(answer->attention[1].evidence_mass, 1.0);
+  EXPECT_EQ(last.question_mass, 0.0);
+  EXPECT_FALSE(last.distractor_mass.has_value());
+}
+
 class SeveralTest : public testing::Test {
  protected:
   SeveralTest() : asking_(MakeAsking("models/baseline")) {

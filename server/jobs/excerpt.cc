@@ -30,7 +30,7 @@ int64_t Before(absl::string_view text, int64_t i) {
 
 }  // namespace
 
-std::string MakeExcerpt(absl::string_view prompt, const std::vector<EvidenceSpan>& evidence) {
+std::string MakeExcerpt(absl::string_view prompt, const std::vector<PromptSpan>& evidence) {
   const int64_t size = static_cast<int64_t>(prompt.size());
   if (prompt.size() <= kExcerptBytesMax) return std::string(prompt);
   std::vector<Piece> pieces = {{0, After(prompt, kStartBytes)}};

@@ -14,6 +14,6 @@ inline constexpr size_t kExcerptBytesMax = 4096;
 
 // At most kExcerptBytesMax bytes, cut between UTF-8 characters; each gap reads "[... N bytes ...]" on a line of its
 // own. The whole prompt when it fits.
-std::string MakeExcerpt(absl::string_view prompt, const std::vector<EvidenceSpan>& evidence);
+std::string MakeExcerpt(absl::string_view prompt, const std::vector<PromptSpan>& evidence);
 
 }  // namespace varifocal

@@ -52,7 +52,7 @@ TEST(ExcerptTest, LongPromptKeepsStartEvidenceAndEnd) {
 TEST(ExcerptTest, ManySpansStayWithinTheBound) {
   const std::string prompt = Filler(100'000);
   for (int count : {1, 2, 8, 9, 500}) {
-    std::vector<EvidenceSpan> spans;
+    std::vector<PromptSpan> spans;
     for (int i = 0; i < count; ++i) spans.push_back({i * 200, i * 200 + 150, 0, 0});
     EXPECT_LE(MakeExcerpt(prompt, spans).size(), kExcerptBytesMax) << count;
   }

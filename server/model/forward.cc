@@ -134,7 +134,7 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
     if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {
       return absl::CancelledError("the step was cancelled between layers");
     }
-    RETURN_IF_ERROR(RunLayer(layer, pools, batch, *step.attention));
+    RETURN_IF_ERROR(RunLayer(layer, pools, batch, step));
   }
   RETURN_IF_ERROR(RunHead(step, output));
   output->tau_bound_counts.assign(step.sequences.size() * 2, 0);
@@ -178,12 +178,11 @@ absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const 
                                                         .residual = Whole(residual_)}));
 }
 
-absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch,
-                               const AttentionSetting& attention) {
+absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step) {
   const BlockConfig& blocks = model_.config().blocks;
   const LayerWeights& layer = model_.layers()[static_cast<size_t>(index)];
   RETURN_IF_ERROR(Norm(layer.attention_norm));
-  RETURN_IF_ERROR(Attend(index, pools, batch, attention));
+  RETURN_IF_ERROR(Attend(index, pools, batch, step));
   // Parallel blocks: both read the residual before either adds to it.
   if (blocks.parallel_residual) RETURN_IF_ERROR(Norm(layer.mlp_norm));
   RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.attention_output, layer.attention_post_norm));
@@ -205,8 +204,7 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
 }
 
 // attended = attention of the layer over normed; writes the rows' keys and values into their pages.
-absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch& batch,
-                             const AttentionSetting& attention) {
+absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step) {
   kernels::Backend& backend = model_.backend();
   kernels::Workspace& workspace = *workspace_;
   const ModelConfig& config = model_.config();
@@ -221,18 +219,18 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
 
   AttentionTerms terms{.scale = placed.attention_scale != 0 ? placed.attention_scale
                                                             : 1.0 / std::sqrt(static_cast<double>(config.head_width))};
-  RETURN_IF_ERROR(attention.Prepare({.backend = backend,
-                                     .workspace = workspace,
-                                     .batch = batch,
-                                     .layer = index,
-                                     .x = Whole(normed_),
-                                     .pool = pool,
-                                     .page_group = page_group,
-                                     .pool_layer = group_layer,
-                                     .tensors = layer.attention_tensors,
-                                     .row_scales = Whole(row_scales_),
-                                     .bound_counts = Whole(bound_counts_)},
-                                    terms));
+  RETURN_IF_ERROR(step.attention->Prepare({.backend = backend,
+                                           .workspace = workspace,
+                                           .batch = batch,
+                                           .layer = index,
+                                           .x = Whole(normed_),
+                                           .pool = pool,
+                                           .page_group = page_group,
+                                           .pool_layer = group_layer,
+                                           .tensors = layer.attention_tensors,
+                                           .row_scales = Whole(row_scales_),
+                                           .bound_counts = Whole(bound_counts_)},
+                                          terms));
   RETURN_IF_ERROR(
       ToStatus(backend.QkvRopeWrite(workspace, {.x = Whole(normed_),
                                                 .weight = layer.query_key_value.weight.get(),
@@ -247,17 +245,38 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                                 .page_group = page_group,
                                                 .layer = group_layer,
                                                 .queries = Whole(queries_)})));
-  return ToStatus(backend.Attend(workspace, {.queries = Whole(queries_),
-                                             .query_head_count = head_count,
-                                             .pool = pool,
-                                             .page_group = page_group,
-                                             .layer = group_layer,
-                                             .mask_index = page_group,
-                                             .scale = kernels::FocalScale(terms.scale, terms.temperature),
-                                             .row_scales = terms.row_scales,
-                                             .head_scales = terms.head_scales,
-                                             .groups = terms.groups ? &*terms.groups : nullptr,
-                                             .out = Whole(attended_)}));
+  const kernels::AttendArgs attend{.queries = Whole(queries_),
+                                   .query_head_count = head_count,
+                                   .pool = pool,
+                                   .page_group = page_group,
+                                   .layer = group_layer,
+                                   .mask_index = page_group,
+                                   .scale = kernels::FocalScale(terms.scale, terms.temperature),
+                                   .row_scales = terms.row_scales,
+                                   .head_scales = terms.head_scales,
+                                   .groups = terms.groups ? &*terms.groups : nullptr,
+                                   .out = Whole(attended_)};
+  RETURN_IF_ERROR(ToStatus(backend.Attend(workspace, attend)));
+  return Inspect(index, attend, step.inspections);
+}
+
+absl::Status Forward::Inspect(int64_t index, const kernels::AttendArgs& attend,
+                              std::span<const RowInspection> inspections) {
+  const size_t layer = static_cast<size_t>(index), heads = static_cast<size_t>(attend.query_head_count),
+               layers = static_cast<size_t>(model_.config().layer_count);
+  for (const RowInspection& inspection : inspections) {
+    const size_t masses = heads * (inspection.boundaries.size() - 1);
+    InspectedAttention& result = *inspection.result;
+    result.heads.resize(layers * heads);
+    result.masses.resize(layers * masses);
+    RETURN_IF_ERROR(ToStatus(model_.backend().InspectAttention(
+        *workspace_, {.attend = attend,
+                      .row = static_cast<int>(inspection.row),
+                      .boundaries = inspection.boundaries,
+                      .heads = std::span(result.heads).subspan(layer * heads, heads),
+                      .masses = std::span(result.masses).subspan(layer * masses, masses)})));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Forward::RunHead(const ForwardStep& step, ForwardOutput* output) {

@@ -13,7 +13,7 @@
 // Errors:  CANCELLED (the flag was seen between layers or inside attention; the step is invalid and may be run again),
 //          INTERNAL (the device failed).
 // Threads: one at a time.
-// Cost:    no allocation in Run; nothing of size T x T or T x V.
+// Cost:    no allocation in Run (but of results of inspections); nothing of size T x T or T x V.
 #pragma once
 
 #include <atomic>
@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "server/model/inspected_attention.h"
 #include "server/model/rope_tables.h"
 #include "server/model/transformer.h"
 
@@ -47,6 +48,12 @@ struct ForwardSequence {
   std::vector<std::span<const int32_t>> pages;
 };
 
+struct RowInspection {
+  int64_t row = 0;  // of the step
+  std::span<const int32_t> boundaries;
+  InspectedAttention* result = nullptr;
+};
+
 struct ForwardStep {
   kernels::Phase phase = kernels::Phase::kPrefill;
   std::span<const int32_t> tokens;  // [T]
@@ -54,6 +61,7 @@ struct ForwardStep {
   const AttentionSetting* attention = nullptr;
   std::span<const kernels::HeadRow> head_rows;  // rows are indices into the step
   float* logits = nullptr;                      // V floats per logits slot
+  std::span<const RowInspection> inspections = {};
   const std::atomic<bool>* cancelled = nullptr;
 };
 
@@ -79,8 +87,9 @@ class Forward {
   void Flatten(const ForwardStep& step);
   absl::Status Norm(const NormWeights& norm);
   absl::Status AddToResidual(kernels::Slice x, const LinearWeights& linear, const NormWeights& norm);
-  absl::Status Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const AttentionSetting& attention);
-  absl::Status RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const AttentionSetting& attention);
+  absl::Status Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
+  absl::Status Inspect(int64_t index, const kernels::AttendArgs& attend, std::span<const RowInspection> inspections);
+  absl::Status RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
   absl::Status RunHead(const ForwardStep& step, ForwardOutput* output);
 
   const Transformer& model_;

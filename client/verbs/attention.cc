@@ -1,0 +1,135 @@
+// varifocal attention: what one answer attended to, per layer and head, and as a drawing.
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "client/jobs.h"
+#include "client/report/attention_strip.h"
+#include "client/report/report.h"
+#include "client/report/text_format.h"
+#include "client/rows.h"
+#include "client/usage.h"
+#include "client/verb.h"
+#include "db/reader.h"
+
+namespace varifocal::client {
+namespace {
+
+Json OrNull(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
+
+Column Number(const char* key, const char* title, double factor, int decimals) {
+  return {.key = key, .title = title, .right_aligned = true, .text = [=](const Json& row) -> std::string {
+            return row[key].is_null() ? "" : report::Unsigned(row[key].get<double>() * factor, decimals);
+          }};
+}
+
+class Attention : public Command {
+ public:
+  void AddFlags(FlagSet& flags) override {
+    flags.AddPositional("SAMPLE", &sample_, "TASK/LENGTH/INDEX/VARIANT, such as recall_kv/2048/0/baseline").Required();
+    flags.Add("db", &db_, "PATH", "the results database; a daemon may be writing to it").Required();
+    flags.Add("job", &job_, "JOB", "this job instead of the newest one");
+    flags.Add("out", &out_, "PATH", "also draw the strip of every layer and head, as SVG");
+  }
+
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
+    ASSIGN_OR_RETURN(db::SampleQuery query, ReadSample());
+    ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
+    if (query.job_id == 0) {
+      ASSIGN_OR_RETURN(const db::JobRow job, reader->LatestJob({*query.variant}));
+      query.job_id = job.job_id;
+    }
+    ASSIGN_OR_RETURN(const std::vector<db::SampleDetail> details, reader->Samples(query));
+    if (details.empty()) return absl::NotFoundError(absl::StrCat("jobs/", query.job_id, " has no answer of ", sample_));
+    ASSIGN_OR_RETURN(const std::vector<db::AttentionHeadRecord> heads,
+                     reader->AttentionHeads(details.front().generation_id));
+    if (heads.empty()) {
+      return absl::NotFoundError(
+          absl::StrCat("jobs/", query.job_id, " has no attention of ", sample_, ": submit with --inspect stores it"));
+    }
+    if (!out_.empty()) {
+      std::vector<report::StripRow> strip;
+      for (const db::AttentionHeadRecord& head : heads) {
+        ASSIGN_OR_RETURN(report::StripRow row, report::ToStripRow(head));
+        strip.push_back(std::move(row));
+      }
+      const std::string svg =
+          report::DrawStrip(sample_, report::PlaceOf(details.front().sample), strip, /*is_alone=*/true);
+      if (out_ == "-") {
+        console.out << svg;
+        return ExitCode::kDone;
+      }
+      RETURN_IF_ERROR(WriteWhole(out_, svg));
+    }
+    Rows rows(console,
+              {Number("layer", "LAYER", 1, 0), Number("head", "HEAD", 1, 0), Number("scale", "SCALE", 1, 4),
+               Number("effective_keys", "KEYS", 1, 1), Number("largest_weight", "LARGEST %", 100, 1),
+               Number("evidence_mass", "EVIDENCE %", 100, 2), Number("distractor_mass", "DISTRACTORS %", 100, 2),
+               Number("question_mass", "QUESTION %", 100, 2), Number("first_mass", "FIRST %", 100, 2)});
+    for (const db::AttentionHeadRecord& head : heads) {
+      RETURN_IF_ERROR(rows.Add({{"layer", head.layer},
+                                {"head", head.head},
+                                {"scale", head.scale},
+                                {"effective_keys", std::exp(head.entropy)},
+                                {"largest_weight", head.largest_weight},
+                                {"evidence_mass", OrNull(head.evidence_mass)},
+                                {"distractor_mass", OrNull(head.distractor_mass)},
+                                {"question_mass", OrNull(head.question_mass)},
+                                {"first_mass", head.first_mass}}));
+    }
+    RETURN_IF_ERROR(rows.Finish());
+    return ExitCode::kDone;
+  }
+
+ private:
+  absl::StatusOr<db::SampleQuery> ReadSample() const {
+    const std::vector<std::string> parts = absl::StrSplit(sample_, absl::MaxSplits('/', 3));
+    db::SampleQuery query;
+    int64_t length = 0, index = 0;
+    if (parts.size() != 4 || !absl::SimpleAtoi(parts[1], &length) || !absl::SimpleAtoi(parts[2], &index)) {
+      return UsageError(absl::StrCat("\"", sample_, "\" is not a sample; it must be TASK/LENGTH/INDEX/VARIANT."));
+    }
+    query.task = parts[0];
+    query.context_length = length;
+    query.sample_index = index;
+    query.variant = parts[3];
+    query.limit = 1;
+    if (!job_.empty()) {
+      ASSIGN_OR_RETURN(const std::string name, JobName(job_));
+      (void)absl::SimpleAtoi(absl::StripPrefix(name, "jobs/"), &query.job_id);
+    }
+    return query;
+  }
+
+  std::string sample_, db_, job_, out_;
+};
+
+}  // namespace
+
+extern const Verb kAttentionVerb;
+constinit const Verb kAttentionVerb = {
+    .name = "attention",
+    .group = "Results",
+    .summary = "what one answer attended to, per layer and head",
+    .about =
+        "For an answer of a job that was submitted with --inspect: shares of each head's attention weight at the last\n"
+        "row of the prompt, which gives the first token of the answer. KEYS is the effective number of keys (the\n"
+        "exponential of the entropy), EVIDENCE, DISTRACTORS and QUESTION are the shares on those parts of the prompt,\n"
+        "FIRST on its first token. --out draws a strip of each layer and head over the prompt; - is standard output,\n"
+        "without the table.",
+    .examples =
+        "varifocal attention recall_kv/2048/0/baseline --db=results.db --out=strip.svg\n"
+        "varifocal attention recall_kv/2048/0/baseline --db=results.db --format=csv",
+    .formats = "text json jsonl csv",
+    .make = &Make<Attention>,
+};
+
+}  // namespace varifocal::client

@@ -1,0 +1,62 @@
+#include "eval_tasks/attention_inspection.h"
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+using ::testing::ElementsAre;
+
+Sample SampleOf(size_t token_count) {
+  Sample sample;
+  sample.token_ids.assign(token_count, 7);
+  sample.evidence = {{.token_begin = 40, .token_end = 45}, {.token_begin = 60, .token_end = 61}};
+  sample.question = {
+      {.token_begin = static_cast<int64_t>(token_count) - 9, .token_end = static_cast<int64_t>(token_count)}};
+  return sample;
+}
+
+TEST(AttentionInspectionTest, SpansAndBinsAreSumsOfTheirTokens) {
+  for (const size_t token_count : {100, 256, 257, 3000}) {
+    const Sample sample = SampleOf(token_count);
+    // Token i has the weight i + 1 of all.
+    const double total = static_cast<double>(token_count * (token_count + 1) / 2);
+    const auto mass_of = [&](int64_t begin, int64_t end) {
+      return static_cast<double>((end - begin) * (begin + 1 + end)) / 2 / total;
+    };
+    const std::vector<int32_t> boundaries = InspectionBoundaries(sample);
+    EXPECT_EQ(boundaries.front(), 0);
+    EXPECT_EQ(boundaries.back(), static_cast<int32_t>(token_count));
+    std::vector<double> masses;
+    for (size_t i = 0; i + 1 < boundaries.size(); ++i) masses.push_back(mass_of(boundaries[i], boundaries[i + 1]));
+    const HeadInspection head = SummarizeHead(sample, boundaries, masses);
+    EXPECT_NEAR(head.first_mass, mass_of(0, 1), 1e-12);
+    EXPECT_NEAR(*head.evidence_mass, mass_of(40, 45) + mass_of(60, 61), 1e-12);
+    EXPECT_NEAR(*head.question_mass, mass_of(token_count - 9, token_count), 1e-12);
+    EXPECT_FALSE(head.distractor_mass.has_value()) << "the sample has none";
+    const std::vector<double> bins = DecodeStrip(head.strip).value();
+    ASSERT_EQ(bins.size(), std::min<size_t>(token_count, kStripBins));
+    for (size_t bin = 0; bin < bins.size(); ++bin) {
+      const double exact = mass_of(bin * token_count / bins.size(), (bin + 1) * token_count / bins.size());
+      if (exact < 0x1p-15) continue;
+      EXPECT_NEAR(bins[bin] / exact, 1, 0.022) << token_count << " bin " << bin;
+    }
+  }
+}
+
+TEST(AttentionInspectionTest, StripsKeepPowersOfTwoAndRejectOtherTexts) {
+  EXPECT_EQ(EncodeStrip({1.0, 0.5, 0x1p-15, 0.0, 0x1p-17, 1.0000001}), "ffef0f0000ff");
+  EXPECT_THAT(DecodeStrip("ffef0f00").value(), ElementsAre(1.0, 0.5, 0x1p-15, 0.0));
+  for (const char* wrong : {"f", "fg", "FF", "ff "}) {
+    EXPECT_EQ(DecodeStrip(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace varifocal

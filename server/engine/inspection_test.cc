@@ -1,0 +1,144 @@
+// Inspection of a prompt's last row: against transformers, for same bits, and without effect on any answer.
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/engine/engine.h"
+#include "server/engine/engine_testing.h"
+
+namespace varifocal {
+namespace {
+
+EngineRequest Generating(const std::vector<int32_t>& ids, const AttentionOverrides& overrides = {}) {
+  return {.token_ids = ids,
+          .attention_overrides = overrides,
+          .work = GenerateWork{.max_new_tokens = 12, .ignore_eos = true}};
+}
+
+EngineRequest Inspecting(EngineRequest request) {
+  const int32_t length = static_cast<int32_t>(request.token_ids.size());
+  request.inspected_boundaries = {0, 1, 7, 128, length / 2, length - 1, length};
+  return request;
+}
+
+InspectedAttention InspectedOf(Engine& engine, EngineRequest request) {
+  absl::StatusOr<EngineResult> result = engine.Run(std::move(request));
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? std::move(result->inspected) : InspectedAttention();
+}
+
+std::string Bits(const InspectedAttention& inspected) {
+  std::string bits;
+  const auto add = [&](const auto& value) { bits.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  for (const kernels::HeadAttention& head : inspected.heads) {
+    add(head.visible_count);
+    add(head.scale);
+    add(head.log_sum_exp);
+    add(head.entropy);
+    add(head.largest_weight);
+  }
+  for (const double mass : inspected.masses) add(mass);
+  return bits;
+}
+
+// The largest difference of any number to the golden run's, entropies relative to their size.
+double DifferenceTo(const Json& run, const std::vector<int32_t>& boundaries, const std::string& model,
+                    const AttentionOverrides& overrides = {}) {
+  auto engine = StartEngine(LoadForTest(model));
+  EngineRequest request = Generating(run["token_ids"].get<std::vector<int32_t>>(), overrides);
+  request.inspected_boundaries = boundaries;
+  const InspectedAttention inspected = InspectedOf(*engine, request);
+  const size_t segments = boundaries.size() - 1;
+  EXPECT_EQ(inspected.heads.size(), run["heads"].size());
+  EXPECT_EQ(inspected.masses.size(), run["heads"].size() * segments);
+  double worst = 0;
+  for (size_t h = 0; h < inspected.heads.size(); ++h) {
+    const Json& golden = run["heads"][h];
+    const double entropy = golden["entropy"];
+    worst = std::max(worst, std::fabs(inspected.heads[h].entropy - entropy) / std::max(1.0, entropy));
+    worst = std::max(worst, std::fabs(inspected.heads[h].largest_weight - golden["largest_weight"].get<double>()));
+    for (size_t i = 0; i < segments; ++i) {
+      worst = std::max(worst, std::fabs(inspected.masses[h * segments + i] - golden["masses"][i].get<double>()));
+    }
+  }
+  return worst;
+}
+
+TEST(InspectionTest, AgreesWithEveryWeightOfTransformers) {
+  const Json golden = *ParseJson(*ReadFile("tests/testdata/goldens/inspection.json", kDataFile));
+  const std::vector<int32_t> boundaries = golden["boundaries"];
+  ASSERT_GE(golden["runs"].size(), 3u);
+  for (const Json& run : golden["runs"]) {
+    const std::string model = run["model"];
+    EXPECT_LT(DifferenceTo(run, boundaries, model), 1e-5) << model;
+    // The control: a temperature 1 % higher is seen.
+    EXPECT_GT(
+        DifferenceTo(run, boundaries, model, RunTimeTemperature({model == "models/focal-constant" ? 0.404 : 1.01})),
+        1e-4)
+        << model;
+  }
+}
+
+constexpr const char* kGoldens[] = {"untied-d32-bf16",        "focal-per-layer",   "focal-learned-causal",
+                                    "focal-learned-sequence", "focus/llama-paged", "focus/llama-calibrated",
+                                    "focus/gemma3-newer"};
+
+TEST(InspectionTest, ChangesNoBitOfAnAnswer) {
+  for (const char* golden : kGoldens) {
+    auto engine = StartEngine(LoadForTest(GoldenDirectory(golden)));
+    const std::vector<int32_t> ids = RandomIds("inspect", 700);
+    const EngineRequest request = Generating(ids);
+    const std::string plain = AnswerBits(engine->Run(request));
+    EXPECT_EQ(AnswerBits(engine->Run(Inspecting(request))), plain) << golden;
+    EngineRequest scoring{.token_ids = ids, .work = ScoreContinuationsWork{{{5, 6, 7}, {8}}}};
+    EXPECT_EQ(AnswerBits(engine->Run(Inspecting(scoring))), AnswerBits(engine->Run(scoring))) << golden;
+    EXPECT_TRUE(InspectedOf(*engine, request).heads.empty());
+  }
+}
+
+TEST(InspectionTest, SharesAddUpAndScalesAreTheLayers) {
+  for (const char* golden : kGoldens) {
+    auto model = LoadForTest(GoldenDirectory(golden));
+    auto engine = StartEngine(model);
+    const EngineRequest request = Inspecting(Generating(RandomIds("shares", 500)));
+    const InspectedAttention inspected = InspectedOf(*engine, request);
+    const size_t segments = request.inspected_boundaries.size() - 1;
+    ASSERT_EQ(inspected.heads.size(), static_cast<size_t>(model->config().layer_count * model->config().head_count));
+    for (size_t h = 0; h < inspected.heads.size(); ++h) {
+      const double* masses = inspected.masses.data() + h * segments;
+      EXPECT_NEAR(std::accumulate(masses, masses + segments, 0.0), 1, 1e-9) << golden;
+      EXPECT_LE(inspected.heads[h].entropy, std::log(inspected.heads[h].visible_count) + 1e-9);
+      EXPECT_GE(inspected.heads[h].largest_weight, 1.0 / inspected.heads[h].visible_count - 1e-9);
+      EXPECT_GT(inspected.heads[h].scale, 0);
+    }
+  }
+  const AttentionOverrides sharper = RunTimeTemperature({0.5});
+  auto engine = StartEngine(LoadForTest(GoldenDirectory("untied-d32-bf16")));
+  const std::vector<int32_t> ids = RandomIds("scales", 300);
+  const InspectedAttention plain = InspectedOf(*engine, Inspecting(Generating(ids))),
+                           sharp = InspectedOf(*engine, Inspecting(Generating(ids, sharper)));
+  for (size_t h = 0; h < plain.heads.size(); ++h) EXPECT_FLOAT_EQ(sharp.heads[h].scale, 2 * plain.heads[h].scale);
+}
+
+TEST(InspectionTest, SameBitsForChunksBatchAndPrefixReuse) {
+  for (const char* golden : kGoldens) {
+    auto model = LoadForTest(GoldenDirectory(golden));
+    const EngineRequest request = Inspecting(Generating(RandomIds("bits", 700)));
+    const std::string alone = Bits(InspectedOf(*StartEngine(model), request));
+    ASSERT_FALSE(alone.empty());
+    auto chunked = StartEngine(model, {.prefill_chunk_tokens = 48});
+    EXPECT_EQ(Bits(InspectedOf(*chunked, request)), alone) << golden;
+    EXPECT_EQ(Bits(InspectedOf(*chunked, request)), alone) << golden << ", on its own prefix";
+    // The control: one token earlier in the prompt.
+    EngineRequest other = request;
+    other.token_ids[100] = other.token_ids[100] == 5 ? 6 : 5;
+    EXPECT_NE(Bits(InspectedOf(*chunked, other)), alone) << golden;
+  }
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,15 @@
+// The attention of one query row in every layer.
+#pragma once
+
+#include <vector>
+
+#include "kernels/attention_statistics.h"
+
+namespace varifocal {
+
+struct InspectedAttention {
+  std::vector<kernels::HeadAttention> heads;  // [layers, H]
+  std::vector<double> masses;                 // [layers, H, segments], shares of the weight of the row's head
+};
+
+}  // namespace varifocal
