@@ -39,7 +39,7 @@ struct JudgmentFile {
   std::vector<std::string> left_out;
 };
 
-absl::Status CheckName(const std::string& name) {
+absl::Status CheckMetricName(const std::string& name) {
   const bool is_good =
       !name.empty() && name.size() <= kNameBytesMax && std::all_of(name.begin(), name.end(), [](char c) {
         return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
@@ -67,7 +67,7 @@ absl::StatusOr<JudgmentFile> ReadLines(const std::string& path, double score_max
       return absl::InvalidArgumentError("\"scores\" must be an object of numbers by name, such as {\"correct\": 1}");
     }
     for (const auto& [name, value] : scores->items()) {
-      RETURN_IF_ERROR(CheckName(name));
+      RETURN_IF_ERROR(CheckMetricName(name));
       if (!value.is_number() || value.get<double>() < 0 || value.get<double>() > score_max) {
         return absl::InvalidArgumentError(absl::StrCat(
             "the score \"", name, "\" is ", value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80),

@@ -33,7 +33,7 @@ class WeightedMean {
   double sum_ = 0, weight_ = 0;
 };
 
-std::string Percent(const std::optional<double>& share) {
+std::string MassPercent(const std::optional<double>& share) {
   return share.has_value() ? Unsigned(*share * 100, *share < 0.01 ? 2 : 1) : kNothing;
 }
 
@@ -62,7 +62,7 @@ Figure EvidenceFigure(const ReportData& data, const std::string& title, const Ma
       Point point;
       point.x = static_cast<double>(length);
       point.y = point.low = point.high = *masses->evidence * 100;
-      point.tip = absl::StrCat(name, " at ", LengthLabel(length), ": ", Percent(masses->evidence), " %");
+      point.tip = absl::StrCat(name, " at ", LengthLabel(length), ": ", MassPercent(masses->evidence), " %");
       series.points.push_back(std::move(point));
     }
     if (!series.points.empty()) figure.series.push_back(std::move(series));
@@ -80,9 +80,9 @@ std::vector<std::string> Sentences(const ReportData& data) {
     const auto first = data.attention.Of(variant.name, lengths.front()),
                last = data.attention.Of(variant.name, lengths.back());
     if (!first->evidence.has_value() || !last->evidence.has_value() || *first->evidence <= 0) continue;
-    sentences.push_back(absl::StrCat(variant.name, ": over all heads ", Percent(first->evidence),
+    sentences.push_back(absl::StrCat(variant.name, ": over all heads ", MassPercent(first->evidence),
                                      " % of the weight is on the evidence at ", LengthLabel(lengths.front()), " and ",
-                                     Percent(last->evidence), " % at ", LengthLabel(lengths.back()), ", ",
+                                     MassPercent(last->evidence), " % at ", LengthLabel(lengths.back()), ", ",
                                      Unsigned(*last->evidence / *first->evidence, 2), " of it; effective keys go from ",
                                      Keys(first->effective_keys), " to ", Keys(last->effective_keys), "."));
   }
@@ -101,15 +101,15 @@ Json TableRows(const ReportData& data) {
                       {"variant", is_first ? variant.name : ""},
                       {"length", LengthLabel(length)},
                       {"answers", CountLabel(masses.answer_count)},
-                      {"evidence", Percent(masses.evidence)},
-                      {"right", Percent(masses.evidence_right)},
-                      {"wrong", Percent(masses.evidence_wrong)},
-                      {"distractors", Percent(masses.distractors)},
-                      {"question", Percent(masses.question)},
-                      {"sink", Percent(masses.first)},
+                      {"evidence", MassPercent(masses.evidence)},
+                      {"right", MassPercent(masses.evidence_right)},
+                      {"wrong", MassPercent(masses.evidence_wrong)},
+                      {"distractors", MassPercent(masses.distractors)},
+                      {"question", MassPercent(masses.question)},
+                      {"sink", MassPercent(masses.first)},
                       {"keys", Keys(masses.effective_keys)},
                       {"head", head ? HeadLabel(*head) : ""},
-                      {"strongest", strongest ? Percent(strongest->evidence) : kNothing}});
+                      {"strongest", strongest ? MassPercent(strongest->evidence) : kNothing}});
       is_first = false;
     }
   }
@@ -127,7 +127,7 @@ Json LayerTables(const ReportData& data) {
       Json row = {{"layer", layer}, {"cells", Json::array()}};
       for (const int64_t length : lengths) {
         const std::optional<AttentionMasses> masses = data.attention.Of(variant.name, length, layer);
-        row["cells"].push_back(masses ? Percent(masses->evidence) : kNothing);
+        row["cells"].push_back(masses ? MassPercent(masses->evidence) : kNothing);
       }
       // q.k is multiplied with the scale: its inverse is tau where that is learned.
       const std::optional<AttentionMasses> longest = data.attention.Of(variant.name, lengths.back(), layer);

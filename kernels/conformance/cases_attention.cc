@@ -53,7 +53,7 @@ std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle)
   return compared > 0 ? "" : "no row had a clear best key";
 }
 
-std::vector<AttentionCase> Table() {
+std::vector<AttentionCase> AttentionTable() {
   std::vector<AttentionCase> table;
   // Lengths around pages (128), key tiles (8, 16), query lanes (16, 48).
   for (const int length : {1, 2, 7, 8, 9, 15, 16, 17, 47, 48, 49, 127, 128, 129, 255, 257, 300}) {
@@ -145,7 +145,7 @@ std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend&
 
 std::vector<ConformanceCase> AttentionCases() {
   std::vector<ConformanceCase> cases;
-  for (const AttentionCase& c : Table()) {
+  for (const AttentionCase& c : AttentionTable()) {
     cases.push_back({"attention_" + c.name,
                      [c](Backend& tested, Backend& oracle) { return CheckAgainstOracle(c, tested, oracle); },
                      c.head_dim});

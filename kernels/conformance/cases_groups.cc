@@ -22,7 +22,7 @@ std::string Name(const AttentionCase& c) {
   return name + (g.gather_from == INT32_MAX ? "_tested" : "_gathered_from_" + std::to_string(g.gather_from));
 }
 
-std::vector<AttentionCase> Table() {
+std::vector<AttentionCase> GroupTable() {
   std::vector<AttentionCase> shapes;
   const std::vector<AttentionCase::Sequence> mixed = {{290, 3}, {129, 2}, {1, 3}, {128, 1}};
   for (const auto& [k, count] : {std::pair{1, 8}, {2, 8}, {2, 16}, {3, 32}, {1, 3}, {2, 4}, {1, 32}}) {
@@ -194,7 +194,7 @@ std::vector<ConformanceCase> GroupCases() {
                        int head_dim = 0) {
     cases.push_back({std::move(name), check, head_dim, gathers});
   };
-  for (const AttentionCase& c : Table()) {
+  for (const AttentionCase& c : GroupTable()) {
     // A backend that gathers nothing has one layout.
     add(
         Name(c), c.collects_keys,

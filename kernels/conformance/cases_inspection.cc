@@ -105,7 +105,7 @@ std::string CheckControl(const AttentionCase& wrong, const AttentionCase& right,
   return !found.empty() ? "" : "statistics of another attention were taken for those of the layer";
 }
 
-std::vector<AttentionCase> Table() {
+std::vector<AttentionCase> InspectionTable() {
   const std::vector<AttentionCase::Sequence> mixed = {{290, 3}, {129, 2}, {1, 3}, {128, 1}};
   std::vector<AttentionCase> table = {
       {.name = "causal", .sequences = mixed},
@@ -141,7 +141,7 @@ std::vector<AttentionCase> Table() {
 
 std::vector<ConformanceCase> InspectionCases() {
   std::vector<ConformanceCase> cases;
-  for (const AttentionCase& c : Table()) {
+  for (const AttentionCase& c : InspectionTable()) {
     cases.push_back({"inspection_" + c.name,
                      [c](Backend& tested, Backend& oracle) {
                        const std::string error = CheckInspection(c, tested, oracle);
