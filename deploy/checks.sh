@@ -46,7 +46,7 @@ for check in "$@"; do
       export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
       # Portable attention is the slowest part and the same templates as the vector code: without it, a third of the time.
       # shellcheck disable=SC2086
-      GTEST_FILTER='-*Conformance*portable*attention*:*Conformance*portable*groups*:*Conformance*portable*same_bits*' \
+      GTEST_FILTER='-*Conformance*portable*attention*:*Conformance*portable*groups*:*Conformance*portable*same_bits*:*Conformance*portable*inspection*' \
         build_and_run asan $core_tests ;;
     tsan)
       export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/tsan.supp"
