@@ -1,4 +1,4 @@
-// Which keys count, and how sharply: masks, softmax scales and the learned temperature.
+// Masks, softmax scales (temperature) and the learned temperature of attention.
 //
 // A mask is one interval of keys per query row (causal, chunked or windowed), alone or together with a test of the
 // groups that row and key belong to. Kernels take the mask as a template parameter: `Counts` decides one pair, `Tile`

@@ -40,9 +40,11 @@ class Ratio:
 
     @property
     def outcome(self) -> str:
+        """Different and equivalent do not exclude each other: a small difference may be found."""
+        found = ["fewer"] if self.high < 1 else ["more"] if self.low > 1 else []
         if 1 / MARGIN < self.low and self.high < MARGIN:
-            return "equivalent"
-        return "fewer" if self.high < 1 else "more" if self.low > 1 else "undecided"
+            found.append("equivalent")
+        return ", ".join(found) or "undecided"
 
 
 def sign_flips(d: np.ndarray) -> float:
@@ -106,8 +108,9 @@ def contrasts_table(mine: dict[tuple[str, int], dict[str, Any]]) -> list[str]:
             found[name] = f"| {name} | {len(seeds)} | too few seeds | | | | | undecided |"
         else:
             found[name] = ratio(np.array([sum(w * math.log(mine[a, s]["tokens"]) for a, w in weights.items()) for s in seeds]))
-    ratios = {n: r for n, r in found.items() if n in FAMILY and isinstance(r, Ratio)}
-    adjusted = dict(zip(ratios, holm([r.p for r in ratios.values()])))
+    # A contrast without a ratio is a test of the family all the same.
+    family = [found[name] for name in FAMILY]
+    adjusted = dict(zip(FAMILY, holm([r.p if isinstance(r, Ratio) else 1.0 for r in family])))
     for name, r in found.items():
         if isinstance(r, str):
             lines.append(r)
