@@ -176,7 +176,8 @@ TEST(ShortTaskTest, AnswersMayBeInALabelsFile) {
   EXPECT_EQ(task->Identify({1, 4096, 2}).gold_continuation_index, 1);
   const std::string digest = task->data_sha256();
   std::ofstream(labels) << "1\n1\n1\n";
-  EXPECT_NE(MakeShort({{"task", "piqa"}, {"path", rows.string()}}).value()->data_sha256(), digest) << "the answers changed";
+  EXPECT_NE(MakeShort({{"task", "piqa"}, {"path", rows.string()}}).value()->data_sha256(), digest)
+      << "the answers changed";
   std::ofstream(labels) << "0\n";
   EXPECT_THAT(std::string(MakeShort({{"task", "piqa"}, {"path", rows.string()}}).status().message()),
               HasSubstr("has 3 rows, and its labels file 1; they must have as many"));
