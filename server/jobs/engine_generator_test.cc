@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <mutex>
 #include <set>
@@ -15,7 +16,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "base/json.h"
 #include "base/reason.h"
 #include "base/sha256.h"
@@ -183,14 +183,10 @@ TEST(GoldTest, HasTheBitsOfScoringTheSameText) {
   EngineGenerator generator(model);
   const auto counter = MakeTokenCounter(model->tokenizer);
   const auto run = [&](const Sample& sample) {
-    absl::Notification done;
-    absl::StatusOr<Generation> answer = absl::UnknownError("none");
-    generator.Start({std::make_shared<const Sample>(sample), {}, {}, false, ""}, [&](absl::StatusOr<Generation> a) {
-      answer = std::move(a);
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return answer.value();
+    std::promise<absl::StatusOr<Generation>> answer;
+    generator.Start({std::make_shared<const Sample>(sample), {}, {}, false, ""},
+                    [&](absl::StatusOr<Generation> done) { answer.set_value(std::move(done)); });
+    return answer.get_future().get().value();
   };
   int greedy_count = 0, other_count = 0;
   for (const char* kind : {"recall_kv", "icl_labels", "rag_facts", "longqa_story"}) {
