@@ -282,6 +282,16 @@ TEST(ProgramTest, SamplesAreTheDocumentedRows) {
   }
   EXPECT_EQ(count, 3);
   EXPECT_EQ(Varifocal(args).out, ran.out) << "the same prompts every time";
+  std::vector<std::string> one = args;
+  one.push_back("--index=1");
+  const std::string first_line = ran.out.substr(0, ran.out.find('\n') + 1);
+  const std::string second_line =
+      ran.out.substr(first_line.size(), ran.out.find('\n', first_line.size()) + 1 - first_line.size());
+  EXPECT_EQ(Varifocal(one).out, second_line);
+  one.back() = "--index=3";
+  const Ran none = Varifocal(one);
+  EXPECT_EQ(none.code, ExitCode::kFailed);
+  EXPECT_THAT(none.err, HasSubstr("no task of the suite has a question 3"));
 }
 
 TEST(ProgramTest, TasksAndSuitesNeedNoDaemon) {

@@ -44,8 +44,8 @@ absl::Status CheckSameModel(const VariantRecord& then, const VariantRecord& now)
 
 }  // namespace
 
-absl::StatusOr<std::vector<int64_t>> ReadSamplesToAsk(sqlite::Database& database, int64_t cell_id,
-                                                      int64_t planned_count) {
+absl::StatusOr<std::vector<int64_t>> ReadPendingSamples(sqlite::Database& database, int64_t cell_id,
+                                                        int64_t planned_count) {
   ASSIGN_OR_RETURN(sqlite::Statement statement, database.Prepare(kAnsweredSamples));
   statement.BindAll(cell_id);
   std::vector<int64_t> unanswered;

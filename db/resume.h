@@ -15,8 +15,8 @@ namespace varifocal::db {
 
 // Sample indices of a cell without an answer (never recorded, or recorded as failed), ascending. First start and resume
 // both use this rule.
-absl::StatusOr<std::vector<int64_t>> ReadSamplesToAsk(sqlite::Database& database, int64_t cell_id,
-                                                      int64_t planned_count);
+absl::StatusOr<std::vector<int64_t>> ReadPendingSamples(sqlite::Database& database, int64_t cell_id,
+                                                        int64_t planned_count);
 
 // See Writer::CheckResume.
 absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, int64_t execution_id,

@@ -324,7 +324,7 @@ absl::StatusOr<std::vector<CellRow>> Writer::Cells(int64_t job_id) {
 absl::StatusOr<std::vector<int64_t>> Writer::SamplesToAsk(int64_t cell_id) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   ASSIGN_OR_RETURN(CellPlace cell, FindCell(*state_->database, cell_id));
-  return ReadSamplesToAsk(*state_->database, cell_id, cell.planned_count);
+  return ReadPendingSamples(*state_->database, cell_id, cell.planned_count);
 }
 
 absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {

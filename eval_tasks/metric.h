@@ -43,8 +43,9 @@ struct Metric {
   bool is_binary = true;             // every value is 0 or 1: selects the kind of interval
   double worst_value = 0;            // value of a failed sample
   absl::StatusOr<double> (*score)(const MetricInput& input) = nullptr;
-  bool is_unbounded = false;   // unbounded values: a failed sample counts as missing
-  bool judges_output = false;  // compares `output` with `reference_json`; otherwise the prediction with `gold`
+  bool is_unbounded =
+      false;  // unbounded values, such as a log-likelihood: a failed sample is missing from the mean and counted
+  bool uses_raw_output = false;  // compares `output` with `reference_json`; otherwise the prediction with `gold`
 
   absl::StatusOr<double> Score(const MetricInput& input) const { return score(input); }
 };

@@ -37,7 +37,8 @@ struct PromptSpan {
   int64_t token_end = 0;
 };
 
-// Truncation of a user's row; all zero without truncation.
+// Truncation of a user's row (`truncate:` of a task over JSON lines, or HELMET's own rule); without truncation no token is cut
+// and gold_survived is true.
 struct Truncation {
   int64_t cut_token_count = 0;  // removed tokens of the context
   bool gold_survived = true;    // a gold answer in the context is still in it after truncation
@@ -78,7 +79,8 @@ struct Sample {
   std::string reference_json;  // structured gold answers, for those metrics
 
   // Provenance.
-  double depth = 0;  // requested relative position of the (first) evidence in the context, 0 start, 1 end
+  double depth =
+      0;  // relative position of the first evidence in the context, 0 start, 1 end: as requested by a generated task
   std::vector<PromptSpan> evidence;  // in prompt order; empty when unknown for a user's row
   // Where the request asks for them: text of the evidence's form that does not answer this question, in prompt order,
   // and the question itself, to the prompt's end. Empty where the task has none or does not locate them.

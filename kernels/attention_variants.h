@@ -1,10 +1,10 @@
 // Masks, softmax scales (temperature) and the learned temperature of attention.
 //
 // A mask is one interval of keys per query row (causal, chunked or windowed), alone or together with a test of the
-// groups that row and key belong to. Kernels take the mask as a template parameter: `Counts` decides one pair, `Tile`
-// decides whether a tile of keys can be skipped, needs no test, or needs one. Every temperature is a number the row's
-// scores are multiplied with, so kernels see a scale and never a mode. The same few lines serve all backends and the
-// oracle; what is constexpr is called on devices too.
+// groups that row and key belong to. Kernels take the mask as a template parameter: `IsVisible` decides one pair, `Tile`
+// decides whether a tile of keys can be skipped, needs no test, or needs one. Every temperature is a factor of
+// the row's scores: kernels take a scale and no mode. All backends and the reference use these functions; the constexpr
+// ones are called on devices too.
 #pragma once
 
 #include <algorithm>
@@ -28,22 +28,22 @@ inline RowInterval WindowInterval(int32_t position, int32_t window) {
   return {std::max(0, position + 1 - window), position + 1};
 }
 
-// What a mask knows of one query row.
+// A mask's inputs from one query row.
 struct MaskRow {
   RowInterval seen;
   int32_t window_begin = 0;  // keys from here on are inside the row's window
   uint32_t groups = 0;       // a bit per group
 };
 
-// Over the rows of a block: keys outside [first, last) no row sees, keys in [full_first, full_last) lie in the interval
-// of every row. Before window_first no key is inside any row's window; from window_last on every key is inside all of them.
+// Over the rows of a block: keys outside [first, last) are in no row's interval, keys in [full_first, full_last) are in that
+// of every row. Before window_first no key is inside any row's window; from window_last on every key is inside each of them.
 struct MaskRange {
   int32_t first = INT32_MAX, last = 0;
   int32_t full_first = 0, full_last = INT32_MAX;
   int32_t window_first = INT32_MAX, window_last = 0;
   uint32_t groups = 0;  // of any row
 
-  // Of rows with `groups` among them whose intervals and positions never decrease: the first and the last speak for all.
+  // Of rows with `groups` among them whose intervals and positions never decrease: those of the first and last row bound all.
   static constexpr MaskRange Between(const MaskRow& head, const MaskRow& tail, uint32_t groups) {
     return {head.seen.begin,   tail.seen.end,     tail.seen.begin, head.seen.end,
             head.window_begin, tail.window_begin, groups};
@@ -63,16 +63,16 @@ struct MaskRange {
 };
 
 enum class TileCover {
-  kSkip,     // no pair of the tile counts
-  kFull,     // every pair counts
-  kGroups,   // a pair counts by its groups alone
+  kSkip,     // no pair of the tile is visible
+  kFull,     // every pair is visible
+  kGroups,   // a pair is visible by its groups alone
   kPartial,  // each pair is tested
 };
 
 // Keys of the interval.
 struct IntervalMask {
   static constexpr bool kReadsGroups = false;
-  static constexpr bool Counts(const MaskRow& row, int32_t key, uint32_t) {
+  static constexpr bool IsVisible(const MaskRow& row, int32_t key, uint32_t) {
     return key >= row.seen.begin && key < row.seen.end;
   }
   static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
@@ -84,9 +84,9 @@ struct IntervalMask {
 // Focus (arXiv 2604.03260): keys of the interval that are inside the row's window or share a group with the row.
 struct WindowOrGroupMask {
   static constexpr bool kReadsGroups = true;
-  static constexpr bool GroupsCount(uint32_t row, uint32_t key) { return (row & key) != 0; }
-  static constexpr bool Counts(const MaskRow& row, int32_t key, uint32_t groups) {
-    return IntervalMask::Counts(row, key, groups) && (key >= row.window_begin || GroupsCount(row.groups, groups));
+  static constexpr bool GroupsMatch(uint32_t row, uint32_t key) { return (row & key) != 0; }
+  static constexpr bool IsVisible(const MaskRow& row, int32_t key, uint32_t groups) {
+    return IntervalMask::IsVisible(row, key, groups) && (key >= row.window_begin || GroupsMatch(row.groups, groups));
   }
   static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
     if (rows.Skips(key, count)) return TileCover::kSkip;
@@ -105,9 +105,9 @@ struct WindowOrGroupMask {
 // group's part without the pairs that an earlier group has had.
 struct DisjointMask {
   static constexpr bool kReadsGroups = true;
-  static constexpr bool GroupsCount(uint32_t row, uint32_t key) { return (row & key) == 0; }
-  static constexpr bool Counts(const MaskRow& row, int32_t key, uint32_t groups) {
-    return IntervalMask::Counts(row, key, groups) && GroupsCount(row.groups, groups);
+  static constexpr bool GroupsMatch(uint32_t row, uint32_t key) { return (row & key) == 0; }
+  static constexpr bool IsVisible(const MaskRow& row, int32_t key, uint32_t groups) {
+    return IntervalMask::IsVisible(row, key, groups) && GroupsMatch(row.groups, groups);
   }
   static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
     if (rows.Skips(key, count)) return TileCover::kSkip;
@@ -133,8 +133,8 @@ enum class GroupBias {
 // Rounds of Sinkhorn; another number gives other groups.
 inline constexpr int kSinkhornRounds = 10;
 
-// Two sets of k groups always meet when 2 k > K: then the mask is the interval.
-inline bool AllGroupsMeet(int group_count, int top_k) { return 2 * top_k > group_count; }
+// Two sets of k groups always intersect when 2 k > K: then the mask is the interval.
+inline bool AllGroupSetsIntersect(int group_count, int top_k) { return 2 * top_k > group_count; }
 
 // Attention by groups enumerates k^2 / K of the pairs: beyond this share it is not faster than testing every pair.
 inline constexpr double kGatherShareMax = 0.75;
@@ -156,7 +156,7 @@ inline int32_t GatherFrom(int group_count, int top_k, int32_t window) {
 }
 
 // Softmax(q.k * base / t). Divided in float64 and rounded once, so that t = 1 gives the bits of the baseline.
-// A quotient beyond 2^100 is held there: one key already takes all the weight, and a product with it stays finite.
+// A quotient beyond 2^100 is clamped: one key already takes all the weight, and a product with it stays finite.
 inline float FocalScale(double base, double temperature) {
   constexpr double kScaleMax = 0x1p100;
   return static_cast<float>(std::min(base / temperature, kScaleMax));

@@ -262,17 +262,16 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
 
 std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
   std::string out = absl::StrCat(
-      "<div class=\"wide\"><table class=\"data suite\"><thead><tr><th>Candidate</th><th>Length</th><th "
-      "class=\"n\">Tasks</th>"
-      "<th class=\"n\">Questions<small>failed</small></th><th class=\"n\">Clusters</th><th class=\"n\">",
+      "<div class=\"wide\"><table class=\"data suite\"><thead><tr><th>Candidate</th><th>Length</th>"
+      "<th class=\"n\">Questions<small>failed</small><small>tasks, clusters</small></th><th class=\"n\">",
       EscapeHtml(data.baseline), ", %</th><th class=\"n\">Candidate, %</th>", RelativeHead(data),
       InferenceHeads(data, "Difference"), "</tr></thead><tbody>\n");
   ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
     if ((data.swept.count(row.candidate) > 0) != of_swept) return;
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", LengthLabel(row.context_length),
-                    Flags(SuiteLabels(data, versus, row)), "</td><td class=\"n\">", TasksLabel(row),
-                    "</td><td class=\"n\">", CountLabel(row.sample_count), "<small>", CountLabel(row.failed_count),
-                    "</small></td><td class=\"n\">", CountLabel(row.cluster_count), "</td>",
+                    Flags(SuiteLabels(data, versus, row)), "</td><td class=\"n\">", CountLabel(row.sample_count),
+                    "<small>", CountLabel(row.failed_count), "</small><small>", TasksLabel(row), ", ",
+                    CountLabel(row.cluster_count), "</small></td>",
                     MeanCell(Unsigned(row.baseline_mean * 100, 1), "",
                              CountsNote(data.answers.Of(row.baseline, "", row.context_length))),
                     MeanCell(Unsigned(row.candidate_mean * 100, 1), "",

@@ -73,7 +73,7 @@ absl::StatusOr<Json> ScoreOne(const std::string& name, const Json& line, const M
     for (const helmet::KindInfo& kind : helmet::Kinds()) known.push_back(absl::StrCat(kHelmetPrefix, kind.name));
     return absl::InvalidArgumentError(absl::StrCat("unknown metric \"", name, "\"", DidYouMean(name, known)));
   }
-  if (metric->judges_output) {
+  if (metric->uses_raw_output) {
     MetricInput whole;
     ASSIGN_OR_RETURN(whole.output, GetString(line, "prediction"));
     ASSIGN_OR_RETURN(whole.reference_json, DumpJson(line.contains("gold") ? line["gold"] : Json()));

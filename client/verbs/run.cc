@@ -114,7 +114,9 @@ class RunHere : public Command {
     job_.AddTo(flags);
     flags.Add("allow-mixed", &allow_mixed_,
               "continue although backend, instruction set or code version differ; labels the job as mixed");
-    flags.Add("dry-run", &dry_run_, "validate, and print estimated cost and statistical power; stores nothing");
+    flags.Add("dry-run", &dry_run_,
+              "validate, and print statistical power and estimated time (from the median of a few short timed "
+              "requests); stores nothing");
     power_.AddTo(flags);
     engine_.AddTo(flags);
   }

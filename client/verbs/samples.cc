@@ -53,6 +53,7 @@ class MakeSamples : public Command {
     suite_.AddTo(flags);
     flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that determines prompt lengths")
         .Required();
+    flags.Add("index", &index_, "N", "print only question N (from 0) of each task and length").AtLeast(0);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
@@ -79,10 +80,15 @@ class MakeSamples : public Command {
                         {.key = "prompt_token_count"},
                         {.key = "token_ids_sha256"},
                         {.key = "gold"}});
+    int64_t wanted_count = 0;
+    for (const GridGroup& group : grid.groups) wanted_count += WantedCount(group);
+    if (index_.has_value() && wanted_count == 0)
+      return absl::NotFoundError(absl::StrCat("no task of the suite has a question ", *index_));
     Progress progress(console, "samples");
     int64_t done_count = 0;
     ExitCode code = ExitCode::kDone;
     for (const GridGroup& group : grid.groups) {
+      if (WantedCount(group) == 0) continue;
       const SampleRequest request = {
           .seed = valid->suite.seed, .context_length = group.context_length, .index = group.first_index};
       const Task& task = *grid.tasks[group.task_index];
@@ -90,6 +96,7 @@ class MakeSamples : public Command {
       if (chat) RETURN_IF_ERROR(CheckHasChatFormat(chat_format.get(), tokenizer_));
       const std::vector<absl::StatusOr<Sample>> samples = task.MakeGroup(request, chat ? *chat_counter : *counter);
       for (int i = 0; i < group.count; ++i) {
+        if (index_.has_value() && group.first_index + i != *index_) continue;
         if (!samples[i].ok()) {
           code = ExitCode::kFailed;
           console.err << "varifocal: " << task.name() << " " << group.context_length << " #" << group.first_index + i
@@ -100,8 +107,8 @@ class MakeSamples : public Command {
           RETURN_IF_ERROR(rows.Add(SampleJson(*samples[i], chat, task.system_message())));
         }
       }
-      done_count += group.count;
-      if (!console.out_is_terminal) progress.Update({.done_count = done_count, .total_count = grid.SampleCount()});
+      done_count += WantedCount(group);
+      if (!console.out_is_terminal) progress.Update({.done_count = done_count, .total_count = wanted_count});
       if (!console.out) break;  // the reader closed the pipe
     }
     progress.Clear();
@@ -110,8 +117,14 @@ class MakeSamples : public Command {
   }
 
  private:
+  int64_t WantedCount(const GridGroup& group) const {
+    if (!index_.has_value()) return group.count;
+    return *index_ >= group.first_index && *index_ < group.first_index + group.count ? 1 : 0;
+  }
+
   SuiteFlags suite_;
   std::string tokenizer_;
+  std::optional<int64_t> index_;
 };
 
 }  // namespace
@@ -132,6 +145,7 @@ true: the ids are of the prompt inside the chat_format.json beside the tokenizer
 and are not scored, and the hash is of all contexts ("[[1,2],[3]]").)",
     .examples =
         "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"
+        "varifocal samples quick --tokenizer=models/baseline --tasks=rag_facts --lengths=8K --index=17\n"
         "varifocal samples standard --tokenizer=models/baseline --format=jsonl > prompts.jsonl",
     .formats = "text json jsonl csv",
     .make = &Make<MakeSamples>,

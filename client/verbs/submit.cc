@@ -30,7 +30,9 @@ class Submit : public Command {
     suite_.AddTo(flags);
     flags.Add("models", &models_, "A,B,..", "models: NAME, or NAME@t=0.7 for a run-time focal temperature").Required();
     job_.AddTo(flags);
-    flags.Add("dry-run", &dry_run_, "validate, and print estimated cost and statistical power; stores nothing");
+    flags.Add("dry-run", &dry_run_,
+              "validate, and print statistical power and estimated time (from the median of a few short timed "
+              "requests); stores nothing");
     power_.AddTo(flags);
     flags.Add("wait", &wait_, "wait for the end of the job; exit 1 unless it succeeds");
     flags.Add("request-id", &request_id_, "ID", "makes the call idempotent (default: random)");

@@ -357,7 +357,7 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
                                     Direction(info))),
          row);
   if (HasZero(info)) row.relative = InferRelativeGain({{clusters, baseline_clusters}}, row, options.confidence);
-  DecideTogether({&row}, 1, options.confidence);
+  AdjustForMultipleTests({&row}, 1, options.confidence);
   return row;
 }
 

@@ -38,11 +38,11 @@ void AdjustTogether(const std::vector<ComparisonReport*>& reports, const Declare
     for (Comparison& row : report->comparisons) rows[row.is_primary_metric ? 0 : 1].push_back(&row);
     for (LengthContrast& row : report->contrasts) contrasts[row.task.empty() ? 0 : 1].push_back(&row);
   }
-  DecideTogether(suite, declared.suite, confidence, MaxTOfSuite(reports, declared.suite));
-  DecideTogether(rows[0], declared.primary, confidence);
-  DecideTogether(rows[1], declared.secondary, confidence);
-  DecideTogether(contrasts[0], 0, confidence);
-  DecideTogether(contrasts[1], 0, confidence);
+  AdjustForMultipleTests(suite, declared.suite, confidence, MaxTOfSuite(reports, declared.suite));
+  AdjustForMultipleTests(rows[0], declared.primary, confidence);
+  AdjustForMultipleTests(rows[1], declared.secondary, confidence);
+  AdjustForMultipleTests(contrasts[0], 0, confidence);
+  AdjustForMultipleTests(contrasts[1], 0, confidence);
 }
 
 absl::StatusOr<std::vector<CandidateReport>> CompareFamily(db::Reader& reader, const db::JobVariant& baseline,

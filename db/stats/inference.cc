@@ -10,11 +10,11 @@
 namespace varifocal::stats {
 namespace {
 
-// With one pair of +reach and one of -reach added.
+// With one pair of +difference_max and one of -difference_max added.
 double SparseVariance(const TaskDifferences& task, const ClusteredMean& mean) {
   const double n = mean.value_count;
   const double seen = n * n * mean.standard_error * mean.standard_error;
-  return (seen + 2 * task.design_effect * task.reach * task.reach) / ((n + 2) * (n + 2));
+  return (seen + 2 * task.design_effect * task.difference_max * task.difference_max) / ((n + 2) * (n + 2));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
   result.margin = options.margin;
   result.direction = options.direction;
   const double task_count = tasks.size();
-  double variance = 0, degrees_denominator = 0, reach = 0;
+  double variance = 0, degrees_denominator = 0, difference_max = 0;
   std::vector<double> signed_sums;
   bool has_single_cluster = false;
   for (const TaskDifferences& task : tasks) {
@@ -47,7 +47,7 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
     result.difference += mean.mean / task_count;
     result.value_count += mean.value_count;
     result.cluster_count += mean.cluster_count;
-    reach += task.reach / task_count;
+    difference_max += task.difference_max / task_count;
     has_single_cluster |= mean.cluster_count < 2;
     double part = mean.standard_error * mean.standard_error;
     if (!HasSpread(task.clusters)) {
@@ -61,17 +61,17 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
       signed_sums.push_back(cluster.sum / (task_count * mean.value_count));
     }
   }
-  result.reach = reach;
-  result.low = -reach;
-  result.high = reach;
+  result.difference_max = difference_max;
+  result.low = -difference_max;
+  result.high = difference_max;
   result.can_infer = !has_single_cluster && variance > 0;
   if (!result.can_infer) return result;
   result.standard_error = std::sqrt(variance);
   // (sum_t v_t)^2 / sum_t (v_t^2 / degrees_t)
   result.degrees = variance * variance / degrees_denominator;
   const double half = StudentTQuantile((1 + options.confidence) / 2, result.degrees) * result.standard_error;
-  result.low = std::max(-reach, result.difference - half);
-  result.high = std::min(reach, result.difference + half);
+  result.low = std::max(-difference_max, result.difference - half);
+  result.high = std::min(difference_max, result.difference + half);
   const auto tail = [&](double distance) { return StudentTCdf(-distance / result.standard_error, result.degrees); };
   result.p_value = std::min(1.0, 2 * tail(std::abs(result.difference)));
   if (options.margin.has_value())
@@ -86,8 +86,8 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
   return result;
 }
 
-void DecideTogether(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
-                    const std::vector<double>& max_t) {
+void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
+                            const std::vector<double>& max_t) {
   const double level = 1 - confidence;
   const size_t count = std::max(family.size(), static_cast<size_t>(std::max<int64_t>(declared_count, 1)));
   std::vector<double> differs(count, 1), equals(count, 1);
@@ -107,7 +107,7 @@ void DecideTogether(const std::vector<Inference*>& family, int64_t declared_coun
     row.outcome = Outcome::kUndecided;
     if (!row.can_infer) continue;
     const double detectable = DetectableDifference(row.standard_error, row.degrees, level / count);
-    row.detectable_difference = detectable <= row.reach ? std::optional(detectable) : std::nullopt;
+    row.detectable_difference = detectable <= row.difference_max ? std::optional(detectable) : std::nullopt;
     if (row.is_unfinished) continue;
     if (row.p_adjusted < level) {
       row.outcome = row.difference * row.direction > 0 ? Outcome::kBetter : Outcome::kWorse;

@@ -5,12 +5,12 @@
 // p of the sign-flip test is a check; where the two fall on different sides of 0.05 the difference is marked fragile.
 //
 // Where fewer than three clusters differ from the rest, the spread between clusters cannot be estimated from the data,
-// and zero spread would mean certainty. One pair gained by the whole range and one lost by it are then added to the
+// and zero spread would mean certainty. One pair of +difference_max and one of -difference_max are then added to the
 // data, as in a Bonett and Price interval, each weighted with a design effect borrowed from the same task and metric at
-// the other lengths: variance = (n^2 variance + 2 design effect range^2) / (n + 2)^2 for n pairs. The same applies
+// the other lengths: variance = (n^2 variance + 2 design effect difference_max^2) / (n + 2)^2 for n pairs. The same applies
 // inside a mean over tasks.
 //
-// Units:   those of the values given; `margin` and `range` too.
+// Units:   those of the values given; `margin` and `difference_max` too.
 // Source:  Satterthwaite 1946, Biometrics Bulletin 2, 110-114; Bonett and Price 2012, JEBS 37, 479-488; Schuirmann 1987
 //          (two one-sided tests).
 // Threads: pure functions.
@@ -32,10 +32,10 @@ const char* OutcomeName(Outcome outcome);  // "undecided", "better", "worse", "e
 
 struct Inference {
   double difference = 0;
-  double low = 0, high = 0;  // confidence interval, cut to the range; the whole range unless can_infer
+  double low = 0, high = 0;  // confidence interval, clamped to +-difference_max; all of that range unless can_infer
   double standard_error = 0, degrees = 0;
   int64_t value_count = 0, cluster_count = 0;
-  bool can_infer = false;             // false for a task with a single cluster: the fields below keep their defaults
+  bool can_infer = false;  // false where a task has a single cluster: p values are 1 and the outcome is undecided
   bool is_variance_borrowed = false;  // fewer than three clusters of a task differ from the rest
   double p_value = 1;                 // below 1 - confidence exactly when the interval leaves out zero
   double p_adjusted = 1;              // over test_count tests, unless is_max_t by Holm; decides better and worse
@@ -49,7 +49,7 @@ struct Inference {
   bool is_fragile = false;     // p_value and sign_flip.p_value fall on different sides of the level
   // Found four times out of five, at the level of test_count tests; none when it is larger than a difference can be.
   std::optional<double> detectable_difference;
-  double reach = 0;            // the largest possible size of the difference
+  double difference_max = 0;   // the largest possible size of the difference
   bool is_unfinished = false;  // planned samples have neither answer nor failure: the outcome stays undecided
   Outcome outcome = Outcome::kUndecided;
   double direction = 1;  // -1 where a negative difference is the better one
@@ -58,7 +58,7 @@ struct Inference {
 // The contribution of one task to a mean over tasks.
 struct TaskDifferences {
   std::vector<Cluster> clusters;  // of differences
-  double reach = 1;               // the largest possible size of one difference
+  double difference_max = 1;      // the largest possible size of one difference
   double design_effect = 1;       // over all lengths; used where the clusters have no spread
 };
 
@@ -77,7 +77,7 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
 // count with p = 1; sets p_adjusted, test_count, detectable_difference and outcome of each. `max_t`, unless empty, has the
 // p adjusted by max-t of each; one below p_value is raised to it, so that no difference is decided whose interval
 // contains zero.
-void DecideTogether(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
-                    const std::vector<double>& max_t = {});
+void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
+                            const std::vector<double>& max_t = {});
 
 }  // namespace varifocal::stats

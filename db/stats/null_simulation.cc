@@ -76,14 +76,14 @@ FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count,
     }
     std::vector<Inference*> family;
     for (Inference& row : rows) family.push_back(&row);
-    DecideTogether(family, family.size(), 0.95);
+    AdjustForMultipleTests(family, family.size(), 0.95);
     bool is_low = false, is_decided = false;
     for (const Inference& row : rows) {
       is_low |= row.p_value < 0.05;
       is_decided |= row.outcome == Outcome::kBetter || row.outcome == Outcome::kWorse;
     }
     if (max_t_draws > 0) {
-      DecideTogether(family, 0, 0.95, MaxTAdjust(contributions, {.draws = max_t_draws}));
+      AdjustForMultipleTests(family, 0, 0.95, MaxTAdjust(contributions, {.draws = max_t_draws}));
       rates.any_max_t += std::any_of(rows.begin(), rows.end(), [](const Inference& row) {
         return row.outcome == Outcome::kBetter || row.outcome == Outcome::kWorse;
       });

@@ -6,7 +6,7 @@
 // a graded metric whose differences have the standard deviation s counts as f = s^2), and how strongly the differences
 // of one context are correlated (r). With m questions a context, n questions and a true difference d, the variance of
 // a task's mean is (f - d^2) (1 + (m - 1) r) / n; the standard error, the degrees of freedom and the level are those of
-// InferDifference and DecideTogether, and d is solved for. No difference is larger than f.
+// InferDifference and AdjustForMultipleTests, and d is solved for. No difference is larger than f.
 //
 // Threads: pure functions.
 #pragma once

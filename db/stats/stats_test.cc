@@ -190,19 +190,19 @@ TEST(Inference, HolmCountsTestsThatHaveNoAnswersYet) {
   std::vector<Cluster> clusters;
   for (int i = 0; i < 8; ++i) clusters.push_back({1.0 + i % 3, 4, 4});
   Inference one = InferDifference({{clusters, 1, 1}}, {}), two = one;
-  DecideTogether({&one}, 1, 0.95);
-  DecideTogether({&two}, 18, 0.95);
+  AdjustForMultipleTests({&one}, 1, 0.95);
+  AdjustForMultipleTests({&two}, 18, 0.95);
   EXPECT_EQ(one.p_adjusted, one.p_value);
   EXPECT_DOUBLE_EQ(two.p_adjusted, 18 * one.p_value);
   EXPECT_EQ(two.test_count, 18);
   ASSERT_TRUE(one.detectable_difference.has_value());
   ASSERT_TRUE(two.detectable_difference.has_value());
   EXPECT_GT(*two.detectable_difference, *one.detectable_difference);
-  two.reach = *two.detectable_difference * 0.99;
-  DecideTogether({&two}, 18, 0.95);
+  two.difference_max = *two.detectable_difference * 0.99;
+  AdjustForMultipleTests({&two}, 18, 0.95);
   EXPECT_EQ(two.detectable_difference, std::nullopt) << "larger than any difference";
   two.is_unfinished = true;
-  DecideTogether({&two}, 18, 0.95);
+  AdjustForMultipleTests({&two}, 18, 0.95);
   EXPECT_EQ(two.outcome, Outcome::kUndecided) << "no verdict on an unfinished row, however clear";
 }
 

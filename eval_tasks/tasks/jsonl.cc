@@ -26,7 +26,7 @@ size_t CharacterStart(absl::string_view text, size_t k) {
 }
 
 // `keep` bytes of the context (fewer at character boundaries), the rest removed according to the policy.
-std::string CutContext(const std::string& context, size_t keep, absl::string_view policy) {
+std::string TruncateContext(const std::string& context, size_t keep, absl::string_view policy) {
   if (keep >= context.size()) return context;
   if (policy == "start") return context.substr(CharacterStart(context, context.size() - keep));
   if (policy == "end") return context.substr(0, CharacterStart(context, keep));
@@ -112,7 +112,7 @@ class JsonlTask : public Task {
       if (GetText(spec_.parameters, "truncate") == "error") {
         for (const Sample& sample : too_long) group[sample.index - range.first_index] = DoesNotFit(sample, "");
       } else {
-        Shorten(range, tokenizer, group);
+        TruncateGroup(range, tokenizer, group);
       }
     }
     MarkSharedPrefix(group);
@@ -155,10 +155,10 @@ class JsonlTask : public Task {
         " tokens and ", sample.max_new_tokens, " for its answer; the limit is ", sample.context_length, why));
   }
 
-  // Truncates the context of all rows of the group to the longest part with which the longest of them fits. Rows that do
-  // not fit without any context fail, and are ignored.
-  void Shorten(const GroupRange& range, const TokenCounter& tokenizer,
-               std::vector<absl::StatusOr<Sample>>& group) const {
+  // Truncates the context of all rows of the group to a part with which the longest of them fits, at most eight tokens
+  // shorter than necessary (LongestThatFits). Rows that do not fit without any context fail, and are ignored.
+  void TruncateGroup(const GroupRange& range, const TokenCounter& tokenizer,
+                     std::vector<absl::StatusOr<Sample>>& group) const {
     const std::string& context = rows_[range.first_index].context;
     const std::string& policy = GetText(spec_.parameters, "truncate");
     std::vector<Sample> cut;
@@ -214,7 +214,7 @@ class JsonlTask : public Task {
       const double share = probe % 4 == 3 ? 0.5 : room_at_fits / (room_at_fits + excess);
       const size_t step = static_cast<size_t>(static_cast<double>(too_long - fits) * share);
       const size_t keep = std::clamp(fits + step, fits + 1, too_long - 1);
-      ASSIGN_OR_RETURN(room, measure(CutContext(context, keep, policy)));
+      ASSIGN_OR_RETURN(room, measure(TruncateContext(context, keep, policy)));
       if (room < 0) {
         too_long = keep;
         excess = -room;
@@ -223,7 +223,7 @@ class JsonlTask : public Task {
         room_at_fits = room;
       }
     }
-    std::string kept = CutContext(context, fits, policy);
+    std::string kept = TruncateContext(context, fits, policy);
     ASSIGN_OR_RETURN(room, measure(kept));
     VF_CHECK(room >= 0, "this part was measured before");
     return kept;

@@ -77,11 +77,11 @@ VF_DEVICE void HideScores(TileCover cover, int groups, int first, int first_key,
   if (cover == TileCover::kFull) return;
   if constexpr (Mask::kReadsGroups) {
     if (cover == TileCover::kGroups) {
-      hide([](const MaskRow& at, int, uint32_t key) { return Mask::GroupsCount(at.groups, key); });
+      hide([](const MaskRow& at, int, uint32_t key) { return Mask::GroupsMatch(at.groups, key); });
       return;
     }
   }
-  hide([](const MaskRow& at, int key, uint32_t key_groups) { return Mask::Counts(at, key, key_groups); });
+  hide([](const MaskRow& at, int key, uint32_t key_groups) { return Mask::IsVisible(at, key, key_groups); });
 }
 
 }  // namespace

@@ -494,7 +494,7 @@ Error CudaBackend::InspectAttention(Workspace& workspace, const InspectAttention
         count, [&](int n) { return static_cast<double>(scores[n]) * scale; }, key_at,
         [&](int n) {
           return groups.empty() ||
-                 WindowOrGroupMask::Counts(mask, key_at(n), groups[key_at(n) - first_page * kPageTokens]);
+                 WindowOrGroupMask::IsVisible(mask, key_at(n), groups[key_at(n) - first_page * kPageTokens]);
         });
     args.heads[head] = statistics.Finish(scale);
   }

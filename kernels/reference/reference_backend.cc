@@ -346,7 +346,7 @@ class ReferenceBackend final : public HostBackend {
         std::fill(sums.begin(), sums.end(), 0.0);
         double total = 0;
         for (int key = view.seen.begin; key < view.seen.end; ++key) {
-          if (!view.Counts(key)) continue;
+          if (!view.IsVisible(key)) continue;
           const double p = std::exp(scores[key - view.seen.begin] - top);
           total += p;
           const double* value = pool.values.data() + view.at(key, h);
@@ -467,12 +467,12 @@ class ReferenceBackend final : public HostBackend {
       const double top = view.Scores(h, scores);
       double total = 0;
       for (int key = view.seen.begin; key < view.seen.end; ++key) {
-        if (view.Counts(key)) total += std::exp(scores[key - view.seen.begin] - top);
+        if (view.IsVisible(key)) total += std::exp(scores[key - view.seen.begin] - top);
       }
       HeadAttention head{.scale = static_cast<float>(view.scale(h))};
       if (total > 0) head.log_sum_exp = top + std::log(total);
       for (int key = view.seen.begin; key < view.seen.end; ++key) {
-        if (!view.Counts(key)) continue;
+        if (!view.IsVisible(key)) continue;
         const double p = std::exp(scores[key - view.seen.begin] - top) / total;
         ++head.visible_count;
         if (p > 0) head.entropy -= p * std::log(p);
@@ -516,7 +516,7 @@ class ReferenceBackend final : public HostBackend {
       const int position = flat.row_positions[row];
       const MaskRow mask{.seen = seen, .window_begin = position - args.groups->window, .groups = GroupsOf(position)};
       for (int key = seen.begin; key < seen.end; ++key)
-        visible.push_back(WindowOrGroupMask::Counts(mask, key, GroupsOf(key)));
+        visible.push_back(WindowOrGroupMask::IsVisible(mask, key, GroupsOf(key)));
     }
 
     uint32_t GroupsOf(int position) const {
@@ -524,7 +524,7 @@ class ReferenceBackend final : public HostBackend {
                          args.groups->annotation_offset * kPageTokens;
       return reinterpret_cast<const uint32_t*>(page)[position % kPageTokens];
     }
-    bool Counts(int key) const { return visible.empty() || visible[key - seen.begin] != 0; }
+    bool IsVisible(int key) const { return visible.empty() || visible[key - seen.begin] != 0; }
     // Of the key or value of a head.
     size_t at(int key, int head) const {
       const int group = args.query_head_count / pool.shape.kv_head_count;
@@ -542,7 +542,7 @@ class ReferenceBackend final : public HostBackend {
         double dot = 0;
         for (int i = 0; i < pool.shape.head_dim; ++i) dot += query[i] * k[i];
         scores.push_back(dot * scale(head));
-        if (Counts(key)) top = std::max(top, scores.back());
+        if (IsVisible(key)) top = std::max(top, scores.back());
       }
       return std::isinf(top) ? 0.0 : top;
     }

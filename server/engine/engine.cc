@@ -432,7 +432,7 @@ void EngineThread::Deliver() {
   std::vector<Finished> finished = scheduler_.TakeFinished();
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    scheduler_.Fill(&status_);
+    scheduler_.GetStatus(&status_);
     if (IsOnHost(model_->transformer().backend())) memory_->SetTouched(status_.cache_bytes_peak);
   }
   for (Finished& done : finished) {

@@ -1,6 +1,9 @@
 #include "server/engine/estimate.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 
@@ -9,6 +12,9 @@ namespace {
 
 constexpr int64_t kPromptTokens = 512;
 constexpr int64_t kNewTokens = 9;  // the first comes from the prompt's last row
+// The median of several runs is used: another program's burst on the machine slows one of them several times.
+constexpr int kTimedRuns = 7;
+constexpr int64_t kTimedUsMax = 1000000;  // no further run is started after this time
 
 // Over all layers, the keys that rows 0 .. row_count - 1 see.
 double VisibleKeys(const CostRates& rates, int64_t row_count) {
@@ -37,6 +43,12 @@ double DecodeOperations(const CostRates& rates, int64_t prompt_token_count, int6
   return Operations(rates, prompt_token_count, prompt_token_count + std::max<int64_t>(new_token_count - 1, 0));
 }
 
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 }  // namespace
 
 absl::StatusOr<CostRates> MeasureCostRates(const ModelConfig& config, int64_t parameter_count, int64_t cache_tokens,
@@ -54,11 +66,19 @@ absl::StatusOr<CostRates> MeasureCostRates(const ModelConfig& config, int64_t pa
   request.token_ids.assign(prompt, 0);
   request.work = GenerateWork{.max_new_tokens = fresh, .ignore_eos = true};
   RETURN_IF_ERROR(run(request).status());  // the first run warms caches and threads
-  ASSIGN_OR_RETURN(const EngineResult result, run(request));
-  rates.prefill_operations_per_s =
-      PrefillOperations(rates, 0, prompt) / (1e-6 * std::max<int64_t>(result.prefill_us, 1));
-  rates.decode_operations_per_s =
-      DecodeOperations(rates, prompt, std::max<int64_t>(fresh, 2)) / (1e-6 * std::max<int64_t>(result.decode_us, 1));
+  const double prefill_operations = PrefillOperations(rates, 0, prompt);
+  const double decode_operations = DecodeOperations(rates, prompt, std::max<int64_t>(fresh, 2));
+  std::vector<double> prefill_rates, decode_rates;
+  for (int64_t spent_us = 0; std::ssize(prefill_rates) < kTimedRuns && spent_us < kTimedUsMax;) {
+    ASSIGN_OR_RETURN(const EngineResult result, run(request));
+    const int64_t prefill_us = std::max<int64_t>(result.prefill_us, 1);
+    const int64_t decode_us = std::max<int64_t>(result.decode_us, 1);
+    prefill_rates.push_back(1e6 * prefill_operations / static_cast<double>(prefill_us));
+    decode_rates.push_back(1e6 * decode_operations / static_cast<double>(decode_us));
+    spent_us += prefill_us + decode_us;
+  }
+  rates.prefill_operations_per_s = Median(std::move(prefill_rates));
+  rates.decode_operations_per_s = Median(std::move(decode_rates));
   return rates;
 }
 

@@ -1,4 +1,4 @@
-// Estimates the time of a request on this machine, from one short timed request and the operation count.
+// Estimates the time of a request on this machine from its operation count and the median rate of a few short requests.
 //
 // Cost of a row = 2 operations per weight + 4 per key position, head and width; the rate is measured. Accurate to a
 // factor of about two: attention and matrix products do not run at the same rate.
@@ -23,7 +23,8 @@ struct CostRates {
   double decode_operations_per_s = 0;
 };
 
-// `run` executes a request alone; `cache_tokens` is the capacity of the KV cache.
+// `run` executes a request alone: once to warm up, then up to seven times or until a second has been timed.
+// `cache_tokens` is the capacity of the KV cache.
 absl::StatusOr<CostRates> MeasureCostRates(const ModelConfig& config, int64_t parameter_count, int64_t cache_tokens,
                                            absl::FunctionRef<absl::StatusOr<EngineResult>(EngineRequest)> run);
 // The first cached_token_count tokens of the prompt cost nothing.

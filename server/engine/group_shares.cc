@@ -103,7 +103,7 @@ absl::StatusOr<std::optional<GroupShares>> ReadGroupShares(const Transformer& mo
     const std::optional<kernels::GroupTest> test = attention.Groups(index);
     if (!test || placed.window != 0) continue;
     ++layer_count;
-    if (kernels::AllGroupsMeet(test->group_count, test->top_k)) {
+    if (kernels::AllGroupSetsIntersect(test->group_count, test->top_k)) {
       visible += pairs;
       if (test->top_k == test->group_count) largest = tokens;
       continue;

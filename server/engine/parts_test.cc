@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "server/engine/estimate.h"
 #include "server/engine/memory_ledger.h"
 #include "server/engine/page_allocator.h"
 #include "server/engine/prefix_cache.h"
@@ -58,16 +59,16 @@ TEST(PrefixCacheTest, NamesAreChained) {
   const std::vector<int32_t> ids = Ids(0, 256);
   std::vector<int32_t> other = ids;
   other[0] = 99;
-  EXPECT_EQ(NamePages(root, ids, 2)[0], NamePages(root, ids, 1)[0]);
-  EXPECT_NE(NamePages(root, ids, 2)[1], NamePages(root, other, 2)[1]);  // same second page, other first
-  EXPECT_NE(NamePages(root, ids, 1)[0], NamePages(Sha256("other root"), ids, 1)[0]);
+  EXPECT_EQ(HashPages(root, ids, 2)[0], HashPages(root, ids, 1)[0]);
+  EXPECT_NE(HashPages(root, ids, 2)[1], HashPages(root, other, 2)[1]);  // same second page, other first
+  EXPECT_NE(HashPages(root, ids, 1)[0], HashPages(Sha256("other root"), ids, 1)[0]);
 }
 
 TEST(PrefixCacheTest, EvictsLeastRecentlyUsedAndTheEndOfAPromptFirst) {
   std::vector<PageAllocator> pages = {PageAllocator(4)};
   PrefixCache cache(&pages, kFullAlone);
   const std::vector<int32_t> a = Ids(0, 256), b = Ids(1000, 256);
-  const auto names_a = NamePages(Sha256("r"), a, 2), names_b = NamePages(Sha256("r"), b, 2);
+  const auto names_a = HashPages(Sha256("r"), a, 2), names_b = HashPages(Sha256("r"), b, 2);
   Remember(pages, cache, names_a, a);
   Remember(pages, cache, names_b, b);
   EXPECT_EQ(pages[0].free_count(), 0);
@@ -88,7 +89,7 @@ TEST(PrefixCacheTest, PagesInUseAreNotEvicted) {
   std::vector<PageAllocator> pages = {PageAllocator(2)};
   PrefixCache cache(&pages, kFullAlone);
   const std::vector<int32_t> a = Ids(0, 256);
-  const auto names = NamePages(Sha256("r"), a, 2);
+  const auto names = HashPages(Sha256("r"), a, 2);
   Remember(pages, cache, names, a);
   const std::vector<int32_t> held = cache.Acquire(absl::MakeConstSpan(names).subspan(0, 1), a)[0];
   ASSERT_EQ(held.size(), 1u);
@@ -103,7 +104,7 @@ TEST(PrefixCacheTest, IdsAreComparedEvenIfTheNameMatches) {
   std::vector<PageAllocator> pages = {PageAllocator(1)};
   PrefixCache cache(&pages, kFullAlone);
   const std::vector<int32_t> a = Ids(0, 128), b = Ids(5, 128);
-  const auto names = NamePages(Sha256("r"), a, 1);
+  const auto names = HashPages(Sha256("r"), a, 1);
   Remember(pages, cache, names, a);
   EXPECT_EQ(cache.ReusablePageCount(names, b), 0);
   EXPECT_TRUE(cache.Acquire(names, b)[0].empty());
@@ -114,7 +115,7 @@ TEST(PrefixCacheTest, AHitNeedsTheWindowsPagesBeforeIt) {
   std::vector<PageAllocator> pages = {PageAllocator(8), PageAllocator(8)};
   PrefixCache cache(&pages, kFullAndWindow);
   const std::vector<int32_t> ids = Ids(0, 6 * 128);
-  const auto names = NamePages(Sha256("r"), ids, 6);
+  const auto names = HashPages(Sha256("r"), ids, 6);
   Remember(pages, cache, names, ids, /*window_pages_from=*/3);  // window pages 3, 4, 5
   auto reusable = [&](size_t count) {
     return cache.ReusablePageCount(absl::MakeConstSpan(names).subspan(0, count), ids);
@@ -146,7 +147,7 @@ TEST(PrefixCacheTest, WindowsAloneNeedNoEarlierPages) {
   std::vector<PageAllocator> pages = {PageAllocator(8)};
   PrefixCache cache(&pages, {{.window = 200, .page_bytes = 1}});
   const std::vector<int32_t> ids = Ids(0, 6 * 128);
-  const auto names = NamePages(Sha256("r"), ids, 6);
+  const auto names = HashPages(Sha256("r"), ids, 6);
   for (const size_t at : {4u, 5u}) {
     const int32_t page = *pages[0].Take();
     cache.Insert(names[at], at, absl::MakeConstSpan(ids).subspan(at * 128, 128), 0, page);
@@ -257,6 +258,38 @@ TEST(MemoryLedgerTest, ReservationsCountUntilWritten) {
 
 int32_t SampleToken(const std::vector<float>& logits, const SamplerSettings& settings, int64_t position) {
   return kernels::DrawToken(logits, MakeDraw(settings, position)).token;
+}
+
+// A machine at times five times slower, the run after the warm-up among them, gives the estimate of an idle machine.
+TEST(EstimateTest, SlowRunsDoNotDecideTheRate) {
+  ModelConfig config;
+  config.vocabulary_size = 10;
+  config.width = 8;
+  config.head_count = 2;
+  config.head_width = 4;
+  config.max_position = 4096;
+  config.page_groups = {{.window = 0, .layer_count = 1}};
+  int runs = 0;
+  const auto rates_with = [&](auto is_slow) {
+    runs = 0;
+    return MeasureCostRates(config, 1000, 4096, [&](const EngineRequest&) -> absl::StatusOr<EngineResult> {
+      const bool slow = is_slow(runs++);
+      EngineResult result;
+      result.prefill_us = slow ? 5000 : 1000;
+      result.decode_us = slow ? 500 : 100;
+      return result;
+    });
+  };
+  const absl::StatusOr<CostRates> idle = rates_with([](int) { return false; });
+  ASSERT_TRUE(idle.ok()) << idle.status();
+  EXPECT_EQ(runs, 8);
+  const absl::StatusOr<CostRates> busy = rates_with([](int run) { return run % 3 == 1; });
+  ASSERT_TRUE(busy.ok()) << busy.status();
+  EXPECT_DOUBLE_EQ(EstimateSeconds(*busy, 2000, 50, 0), EstimateSeconds(*idle, 2000, 50, 0));
+  // Always slow: a slow machine.
+  const absl::StatusOr<CostRates> slow = rates_with([](int) { return true; });
+  ASSERT_TRUE(slow.ok()) << slow.status();
+  EXPECT_DOUBLE_EQ(slow->prefill_operations_per_s, idle->prefill_operations_per_s / 5);
 }
 
 TEST(SamplerTest, DrawsDependOnSeedAndPosition) {

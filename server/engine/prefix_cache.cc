@@ -14,7 +14,7 @@ constexpr size_t kTokens = kernels::kPageTokens;
 
 }  // namespace
 
-std::vector<Sha256Digest> NamePages(const Sha256Digest& root, absl::Span<const int32_t> token_ids, int64_t page_count) {
+std::vector<Sha256Digest> HashPages(const Sha256Digest& root, absl::Span<const int32_t> token_ids, int64_t page_count) {
   VF_CHECK(static_cast<size_t>(page_count) * kTokens <= token_ids.size(), "only whole pages have names");
   std::vector<Sha256Digest> names;
   Sha256Digest before = root;

@@ -27,7 +27,7 @@
 namespace varifocal {
 
 // Names of the first `page_count` whole pages of `token_ids`.
-std::vector<Sha256Digest> NamePages(const Sha256Digest& root, absl::Span<const int32_t> token_ids, int64_t page_count);
+std::vector<Sha256Digest> HashPages(const Sha256Digest& root, absl::Span<const int32_t> token_ids, int64_t page_count);
 
 class PrefixCache {
  public:

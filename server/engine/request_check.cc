@@ -194,8 +194,8 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   // Scoring the text itself needs every row, so no cached prefix is used; its pages may still be cached for others.
   if (limits.prefix_cache && !sequence->attention.NeedsWholePrompt()) {
     const int64_t length = sequence->prompt_length();
-    sequence->page_names = NamePages(PrefixRoot(model, sequence->attention, sequence->rope_length),
-                                     sequence->request.token_ids, length / kernels::kPageTokens);
+    sequence->page_hashes = HashPages(PrefixRoot(model, sequence->attention, sequence->rope_length),
+                                      sequence->request.token_ids, length / kernels::kPageTokens);
     // At least one row is computed, for its logits.
     if (!sequence->scores_text()) sequence->reusable_page_count = (length - 1) / kernels::kPageTokens;
   }

@@ -28,17 +28,17 @@ int64_t ScoredRowsMax(const Sequence& sequence) {
 
 // The common prefix of two prompts, in whole pages that `waiting` may take from the cache.
 int64_t CommonPages(const Sequence& waiting, const Sequence& running) {
-  const size_t limit = std::min(static_cast<size_t>(waiting.reusable_page_count), running.page_names.size());
+  const size_t limit = std::min(static_cast<size_t>(waiting.reusable_page_count), running.page_hashes.size());
   // Names chain: where one differs, all later ones do.
-  const auto end = waiting.page_names.begin() + limit;
-  const auto differs = std::partition_point(waiting.page_names.begin(), end, [&](const Sha256Digest& name) {
-    return name == running.page_names[&name - waiting.page_names.data()];
+  const auto end = waiting.page_hashes.begin() + limit;
+  const auto differs = std::partition_point(waiting.page_hashes.begin(), end, [&](const Sha256Digest& name) {
+    return name == running.page_hashes[&name - waiting.page_hashes.data()];
   });
-  return differs - waiting.page_names.begin();
+  return differs - waiting.page_hashes.begin();
 }
 
 // The draw of the sequence's next token; none for greedy requests.
-kernels::TokenDraw DrawOf(const Sequence& sequence) {
+kernels::TokenDraw TokenDrawOf(const Sequence& sequence) {
   const GenerateWork& work = *sequence.generate();
   const int64_t position = sequence.prompt_length() + std::ssize(sequence.result.new_token_ids);
   return MakeDraw({.temperature = work.sampling_temperature, .top_p = work.top_p, .seed = work.seed}, position);
@@ -61,8 +61,8 @@ void Scheduler::Enqueue(std::unique_ptr<Sequence> sequence) {
 // ---- Admission and pages ----
 
 // The longest prefix of at most `page_count` pages that the sequence leaves in the cache for reuse.
-int64_t Scheduler::KeptEnd(const Sequence& sequence, int64_t page_count) const {
-  const int64_t whole = sequence.page_names.size();
+int64_t Scheduler::CacheablePageCount(const Sequence& sequence, int64_t page_count) const {
+  const int64_t whole = sequence.page_hashes.size();
   if (!store_.has_windows() || page_count >= whole - kQuestionPages) return std::min(page_count, whole);
   const auto after = sequence.shared_ends.upper_bound(page_count);
   return after == sequence.shared_ends.begin() ? 0 : *std::prev(after);
@@ -82,9 +82,9 @@ bool Scheduler::MustWaitForPrefix(const Sequence& sequence) {
     if (can_keep && other->shared_ends.insert(common).second) {
       SharePages(*other, 0, std::min(other->rows_done / kPageTokens, common));
     }
-    const int64_t end = KeptEnd(*other, common);
+    const int64_t end = CacheablePageCount(*other, common);
     if (end * kPageTokens <= other->rows_done) continue;
-    const auto names = absl::MakeConstSpan(sequence.page_names).subspan(0, end);
+    const auto names = absl::MakeConstSpan(sequence.page_hashes).subspan(0, end);
     if (end > store_.cache().ReusablePageCount(names, sequence.request.token_ids)) return true;
   }
   return false;
@@ -95,7 +95,7 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
   const int64_t rows =
       sequence.prompt_length() + std::max(ScoredRowsMax(sequence), std::ssize(sequence.result.new_token_ids));
   const PageStore::AdmissionRequest request{
-      .names = absl::MakeConstSpan(sequence.page_names).subspan(0, sequence.reusable_page_count),
+      .names = absl::MakeConstSpan(sequence.page_hashes).subspan(0, sequence.reusable_page_count),
       .token_ids = sequence.request.token_ids,
       .extent = sequence.extent,
       .rows_now = rows,
@@ -124,7 +124,7 @@ void Scheduler::Admit() {
   }
 }
 
-// Allocates pages for the rows up to position_end, evicting cached pages or preempting the youngest sequences; false
+// Allocates pages for the rows up to position_end, evicting cached pages or preempting the most recently admitted sequences; false
 // when this sequence itself was preempted.
 bool Scheduler::Extend(Sequence& sequence, int64_t position_end) {
   while (!store_.Extend(position_end, sequence.pages)) {
@@ -133,7 +133,7 @@ bool Scheduler::Extend(Sequence& sequence, int64_t position_end) {
   return true;
 }
 
-// Preempts the youngest running sequence; true when that was not `sequence` itself.
+// Preempts the most recently admitted running sequence; true when that was not `sequence` itself.
 bool Scheduler::Preempt(Sequence& sequence) {
   VF_CHECK(running_.size() > 1, "a single sequence has all its reserved pages");
   std::unique_ptr<Sequence> victim = std::move(running_.back());
@@ -180,7 +180,7 @@ StepPlan Scheduler::PlanDecode() {
     if (decodes && !Extend(sequence, sequence.rows_done + 1)) break;  // it was the last
     ++it;
   }
-  // Round-robin over attention settings.
+  // One attention setting a step: that of each ready sequence in turn.
   std::vector<Sequence*> ready;
   for (const auto& sequence : running_) {
     if (sequence->prompt_finished && MayRun(*sequence)) ready.push_back(sequence.get());
@@ -192,7 +192,7 @@ StepPlan Scheduler::PlanDecode() {
     const size_t fed = sequence->fed_count();
     const std::vector<int32_t>& ids = sequence->result.new_token_ids;
     plan.AddRows(sequence, std::span(ids).subspan(fed, 1), sequence->rows_done);
-    if (fed + 1 == ids.size()) plan.RequestLogits(0, -1, DrawOf(*sequence));
+    if (fed + 1 == ids.size()) plan.RequestLogits(0, -1, TokenDrawOf(*sequence));
   }
   return plan;
 }
@@ -238,7 +238,7 @@ bool Scheduler::AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPl
     } else if (last) {
       for (const auto& continuation : sequence.continuations()) plan.RequestLogits(count - 1, continuation[0]);
       if (sequence.generate() != nullptr && sequence.result.new_token_ids.empty())
-        plan.RequestLogits(count - 1, -1, DrawOf(sequence));
+        plan.RequestLogits(count - 1, -1, TokenDrawOf(sequence));
     }
     return true;
   }
@@ -331,7 +331,7 @@ void Scheduler::FailAll(const absl::Status& status) {
 
 std::vector<Finished> Scheduler::TakeFinished() { return std::exchange(finished_, {}); }
 
-void Scheduler::Fill(EngineStatus* status) const {
+void Scheduler::GetStatus(EngineStatus* status) const {
   *status = totals_;
   status->queued_count = waiting_.size();
   status->running_count = running_.size();

@@ -3,7 +3,7 @@
 // Sequences wait in a queue until their pages can be reserved; then they run: prompt in chunks, scored tokens in chunks,
 // generated tokens one per step. Decode and prefill steps alternate, so that neither starves. A sequence whose next
 // prompt page is being computed by another waits for it instead of computing it again. When pages run out during
-// generation the youngest sequence is preempted and restarts later, replaying its generated tokens through the same
+// generation the most recently admitted sequence is preempted and restarts later, replaying its generated tokens through the same
 // kernels.
 //
 //   while (!(plan = scheduler.NextStep()).empty()) { run it; scheduler.Apply(plan, output) }
@@ -59,7 +59,7 @@ class Scheduler {
   std::vector<Finished> TakeFinished();
 
   bool idle() const { return waiting_.empty() && running_.empty(); }
-  void Fill(EngineStatus* status) const;
+  void GetStatus(EngineStatus* status) const;
 
  private:
   using Running = std::list<std::unique_ptr<Sequence>>;
@@ -67,7 +67,7 @@ class Scheduler {
   void Admit();
   bool TryAdmit(Sequence& sequence);
   bool MustWaitForPrefix(const Sequence& sequence);
-  int64_t KeptEnd(const Sequence& sequence, int64_t page_count) const;
+  int64_t CacheablePageCount(const Sequence& sequence, int64_t page_count) const;
   bool MayRun(const Sequence& sequence) const;
   StepPlan PlanDecode();
   StepPlan PlanPrefill();

@@ -48,7 +48,7 @@ void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output) {
       sequence.tau_row_count += static_cast<uint64_t>(entry.row_count * model_.config().layer_count);
     }
 
-    const auto head = std::span(output.head).subspan(entry.head_begin, entry.head_count);
+    const auto head = std::span(output.head).subspan(entry.logits_begin, entry.logits_count);
     absl::Status status = CheckFinite(head, plan.rows[i].first_position);
     if (status.ok() && !sequence.prompt_finished) {
       status = ApplyPrefill(entry, head);
@@ -152,7 +152,7 @@ absl::Status Scheduler::AddToken(Sequence& sequence, const HeadResult& head) {
 
 // Whether a window group's page may be part of a reused prefix: at the end of the prompt, or where others wait.
 bool Scheduler::KeepsPage(const Sequence& sequence, const PageGroupShape& group, int64_t page) const {
-  const int64_t whole = sequence.page_names.size();
+  const int64_t whole = sequence.page_hashes.size();
   if (page >= group.FirstPage(std::max<int64_t>(whole - kQuestionPages, 0) * kPageTokens)) return true;
   return std::any_of(sequence.shared_ends.begin(), sequence.shared_ends.end(),
                      [&](int64_t end) { return page < end && page >= group.FirstPage(end * kPageTokens); });
@@ -161,14 +161,14 @@ bool Scheduler::KeepsPage(const Sequence& sequence, const PageGroupShape& group,
 // Inserts whole pages of the prompt, computed and still held, into the cache.
 void Scheduler::SharePages(Sequence& sequence, int64_t page_begin, int64_t page_end) {
   const absl::Span<const int32_t> ids = sequence.request.token_ids;
-  page_end = std::min(page_end, std::ssize(sequence.page_names));
+  page_end = std::min(page_end, std::ssize(sequence.page_hashes));
   for (int64_t page = page_begin; page < page_end; ++page) {
     const size_t at = page;
     for (size_t group = 0; group < store_.groups().size(); ++group) {
       const PageGroupShape& shape = store_.groups()[group];
       const int32_t held = sequence.pages.tables[group][at];
       if (held < 0 || !(shape.is_full() || KeepsPage(sequence, shape, page))) continue;
-      store_.cache().Insert(sequence.page_names[at], page, ids.subspan(at * kPageTokens, kPageTokens), group, held);
+      store_.cache().Insert(sequence.page_hashes[at], page, ids.subspan(at * kPageTokens, kPageTokens), group, held);
     }
   }
 }

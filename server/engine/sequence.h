@@ -18,10 +18,10 @@ struct Sequence {
   EngineHandle handle = 0;
   EngineRequest request;
   EngineCallbacks callbacks;
-  AttentionSetting attention;            // sequences with equal json() may share a step
-  std::vector<Sha256Digest> page_names;  // whole pages of the prompt; empty when prefixes are not shared
-  int64_t reusable_page_count = 0;       // of page_names, those that may be reused from the cache
-  bool timing_only = false;              // internal timing request: not in the prefix cache
+  AttentionSetting attention;             // sequences with equal json() may share a step
+  std::vector<Sha256Digest> page_hashes;  // whole pages of the prompt; empty when prefixes are not shared
+  int64_t reusable_page_count = 0;        // of page_hashes, those that may be reused from the cache
+  bool timing_only = false;               // internal timing request: not in the prefix cache
   SequenceExtent extent;
   int64_t rope_length = 0;  // RopeLength of prompt and all tokens that may follow
 

@@ -21,7 +21,7 @@ void StepPlan::AddRows(Sequence* sequence, std::span<const int32_t> token_ids, i
                   .first_position = first_position,
                   .prompt_length = sequence->prompt_length(),
                   .pages = {tables.begin(), tables.end()}});
-  entries.push_back({.sequence = sequence, .row_count = std::ssize(token_ids), .head_begin = head_rows.size()});
+  entries.push_back({.sequence = sequence, .row_count = std::ssize(token_ids), .logits_begin = head_rows.size()});
 }
 
 void StepPlan::RequestLogits(int64_t row, int32_t target, const kernels::TokenDraw& draw) {
@@ -31,7 +31,7 @@ void StepPlan::RequestLogits(int64_t row, int32_t target, const kernels::TokenDr
                        .target = target,
                        .logits_slot = draw.temperature > 0 ? static_cast<int32_t>(logits_slot_count++) : -1,
                        .draw = draw});
-  ++entry.head_count;
+  ++entry.logits_count;
 }
 
 namespace {

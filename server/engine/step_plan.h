@@ -13,14 +13,14 @@ namespace varifocal {
 struct StepEntry {
   Sequence* sequence = nullptr;
   int64_t row_count = 0;
-  size_t head_begin = 0;  // its head rows
-  size_t head_count = 0;
+  size_t logits_begin = 0;  // its entries in head_rows
+  size_t logits_count = 0;
   size_t continuation = 0;  // index, for rows of a continuation
 };
 
 struct StepPlan {
   kernels::Phase phase = kernels::Phase::kPrefill;
-  bool whole_prompt = false;  // one sequence, its whole prompt: longer than a chunk
+  bool whole_prompt = false;  // one sequence, its whole prompt, which may be longer than a chunk
   std::vector<int32_t> tokens;
   std::vector<ForwardSequence> rows;
   std::vector<kernels::HeadRow> head_rows;

@@ -22,32 +22,32 @@ void SetAttentionScale(double scale, ModelConfig& config) {
 absl::Status ReadLlama(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
   ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
-  RETURN_IF_ERROR(reader.Only("rope_interleaved", false));
+  RETURN_IF_ERROR(reader.RequireValue("rope_interleaved", false));
   // Tensor-parallel arithmetic of the original training run: the same function.
   reader.Ignore({"pretraining_tp", "is_llama_config"});
-  // The first conversions repeat the length.
-  return reader.Only("max_sequence_length", config.max_position);
+  // Early conversions repeat max_position_embeddings under this name.
+  return reader.RequireValue("max_sequence_length", config.max_position);
 }
 
 absl::Status ReadMistral(ConfigReader& reader, ModelConfig&) {
-  RETURN_IF_ERROR(reader.Only("attention_bias", false));
-  return reader.Only("mlp_bias", false);
+  RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));
+  return reader.RequireValue("mlp_bias", false);
 }
 
 absl::Status ReadQwen2(ConfigReader& reader, ModelConfig&) {
-  RETURN_IF_ERROR(reader.Only("attention_bias", true));
-  RETURN_IF_ERROR(reader.Only("mlp_bias", false));
-  return reader.Only("use_mrope", false);
+  RETURN_IF_ERROR(reader.RequireValue("attention_bias", true));
+  RETURN_IF_ERROR(reader.RequireValue("mlp_bias", false));
+  return reader.RequireValue("use_mrope", false);
 }
 
 absl::Status ReadQwen3(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(reader.Only("mlp_bias", false));
+  RETURN_IF_ERROR(reader.RequireValue("mlp_bias", false));
   return ReadAttentionBias(reader, false, config.blocks);
 }
 
 absl::Status ReadGemma3(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
-  RETURN_IF_ERROR(reader.Only("use_bidirectional_attention", false));
+  RETURN_IF_ERROR(reader.RequireValue("use_bidirectional_attention", false));
   ASSIGN_OR_RETURN(const double scalar, reader.Positive("query_pre_attn_scalar", 256));
   SetAttentionScale(1 / std::sqrt(scalar), config);
   config.blocks.embedding_multiplier = std::sqrt(static_cast<double>(config.width));
@@ -55,7 +55,7 @@ absl::Status ReadGemma3(ConfigReader& reader, ModelConfig& config) {
 }
 
 absl::Status ReadOlmo2(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(reader.Only("clip_qkv", nullptr));
+  RETURN_IF_ERROR(reader.RequireValue("clip_qkv", nullptr));
   return ReadAttentionBias(reader, false, config.blocks);
 }
 
@@ -66,7 +66,7 @@ absl::Status ReadGpt2(ConfigReader& reader, ModelConfig& config) {
   for (size_t i = 0; i < config.layers.size(); ++i) {
     config.layers[i].attention_scale = by_layer ? scale / static_cast<double>(i + 1) : scale;
   }
-  // An order of the same arithmetic; the length again; heads of other tasks.
+  // Another order of the same arithmetic; max_position_embeddings again; options of task heads that are not loaded.
   reader.Ignore({"reorder_and_upcast_attn", "n_ctx", "summary_type", "summary_use_proj", "summary_activation",
                  "summary_proj_to_labels", "summary_first_dropout", "n_special", "predict_special_tokens"});
   return absl::OkStatus();
@@ -78,11 +78,11 @@ absl::Status ReadGptNeox(ConfigReader& reader, ModelConfig& config) {
 }
 
 absl::Status ReadPhi3(ConfigReader& reader, ModelConfig&) {
-  RETURN_IF_ERROR(reader.Only("attention_bias", false));
-  RETURN_IF_ERROR(reader.Only("mlp_bias", false));
-  RETURN_IF_ERROR(reader.Only("lm_head_bias", false));
-  RETURN_IF_ERROR(reader.Only("full_attn_mod", 1));
-  return reader.Only("interpolate_factor", 1);
+  RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));
+  RETURN_IF_ERROR(reader.RequireValue("mlp_bias", false));
+  RETURN_IF_ERROR(reader.RequireValue("lm_head_bias", false));
+  RETURN_IF_ERROR(reader.RequireValue("full_attn_mod", 1));
+  return reader.RequireValue("interpolate_factor", 1);
 }
 
 absl::Status ReadGranite(ConfigReader& reader, ModelConfig& config) {

@@ -2,8 +2,8 @@
 //
 // There is one forward pass (forward.h); a row states its differences from a llama as data: the names of its keys and
 // tensors, the defaults of missing keys (as in transformers), options of its blocks. A block has the norms, biases and
-// fused tensors that its row names. Adding an architecture is a row here, and an option in forward.h where it has one
-// that is not implemented yet.
+// fused tensors that its row names. Adding an architecture is a row in architectures.cc, and a BlockConfig option
+// (model_config.h, used by forward.cc) where it needs one that is not implemented yet.
 #pragma once
 
 #include <string>

@@ -244,11 +244,11 @@ absl::Status RefuseUnsupported(ConfigReader& reader) {
   if (reader.Take("quantization_config") != nullptr) {
     return absl::UnimplementedError("\"quantization_config\" is set; quantized weights are not supported");
   }
-  RETURN_IF_ERROR(reader.Only("is_encoder_decoder", false));
-  RETURN_IF_ERROR(reader.Only("is_decoder", false));
-  RETURN_IF_ERROR(reader.Only("add_cross_attention", false));
-  RETURN_IF_ERROR(reader.Only("tie_encoder_decoder", false));
-  RETURN_IF_ERROR(reader.Only("pruned_heads", Json::object()));
+  RETURN_IF_ERROR(reader.RequireValue("is_encoder_decoder", false));
+  RETURN_IF_ERROR(reader.RequireValue("is_decoder", false));
+  RETURN_IF_ERROR(reader.RequireValue("add_cross_attention", false));
+  RETURN_IF_ERROR(reader.RequireValue("tie_encoder_decoder", false));
+  RETURN_IF_ERROR(reader.RequireValue("pruned_heads", Json::object()));
   return absl::OkStatus();
 }
 

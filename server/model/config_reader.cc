@@ -103,7 +103,7 @@ absl::StatusOr<std::string> ConfigReader::String(absl::string_view key, std::opt
   return value->get<std::string>();
 }
 
-absl::Status ConfigReader::Only(absl::string_view key, const Json& value) {
+absl::Status ConfigReader::RequireValue(absl::string_view key, const Json& value) {
   const Json* found = Take(key);
   if (found == nullptr || *found == value) return absl::OkStatus();
   return absl::UnimplementedError(

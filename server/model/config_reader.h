@@ -52,7 +52,7 @@ class ConfigReader {
   absl::StatusOr<std::string> String(absl::string_view key, std::optional<std::string> fallback = std::nullopt);
 
   // A key whose only supported value (or absence) is `value`; anything else is UNIMPLEMENTED by name.
-  absl::Status Only(absl::string_view key, const Json& value);
+  absl::Status RequireValue(absl::string_view key, const Json& value);
   void Ignore(absl::Span<const char* const> keys);
   absl::Status RefuseUnread() const;  // null means not set
 

@@ -69,7 +69,7 @@ absl::Status SetEverywhere(ConfigReader& reader, int64_t size, ModelConfig& conf
 }  // namespace
 
 absl::Status ReadNoWindows(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(reader.Only("use_sliding_window", false));
+  RETURN_IF_ERROR(reader.RequireValue("use_sliding_window", false));
   if (const Json* window = reader.Take("sliding_window"); window != nullptr) {
     return absl::UnimplementedError(absl::StrCat(reader.Name("sliding_window"), " is ", ShownValue(*window), "; a ",
                                                  config.model_type, " has no window layers"));
@@ -79,7 +79,7 @@ absl::Status ReadNoWindows(ConfigReader& reader, ModelConfig& config) {
 
 absl::Status ReadWindowOrDefault(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, kWindowDefault));
-  RETURN_IF_ERROR(reader.Only("use_sliding_window", size != 0));
+  RETURN_IF_ERROR(reader.RequireValue("use_sliding_window", size != 0));
   return SetEverywhere(reader, size, config);
 }
 
@@ -110,7 +110,7 @@ absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config) {
   }
   ASSIGN_OR_RETURN(const int64_t pattern, reader.Int("sliding_window_pattern", {1, kWindowMax}, 6));
   // Written but not read by transformers: it may only agree.
-  RETURN_IF_ERROR(reader.Only("_sliding_window_pattern", pattern));
+  RETURN_IF_ERROR(reader.RequireValue("_sliding_window_pattern", pattern));
   windows.emplace();
   for (int64_t i = 0; i < config.layer_count; ++i) windows->push_back((i + 1) % pattern != 0);
   return SetWindows(reader, *windows, size, config);

@@ -94,7 +94,7 @@ absl::Status ReadYarn(ConfigReader& reader, const Surroundings& around, RopeConf
                              : YarnAttentionFactor(rope.factor, 1);
   ASSIGN_OR_RETURN(rope.attention_factor, reader.Positive("attention_factor", implied));
   if (around.nested) {
-    RETURN_IF_ERROR(reader.Only("truncate", true));  // ignored by transformers
+    RETURN_IF_ERROR(reader.RequireValue("truncate", true));  // ignored by transformers
   } else {
     ASSIGN_OR_RETURN(rope.truncate, reader.Bool("truncate", true));
   }
@@ -274,7 +274,7 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
   Surroundings window = full;
   ASSIGN_OR_RETURN(full.theta, reader.Positive("rope_theta", 1e6));
   ASSIGN_OR_RETURN(window.theta, reader.Positive("rope_local_base_freq", 1e4));
-  RETURN_IF_ERROR(reader.Only("partial_rotary_factor", 1.0));
+  RETURN_IF_ERROR(reader.RequireValue("partial_rotary_factor", 1.0));
   const Json* scaling = reader.Take("rope_scaling");
   const Json* parameters = reader.Take("rope_parameters");
   if (parameters == nullptr) {

@@ -52,10 +52,10 @@ std::string CheckMaskTile(uint64_t seed) {
   bool by_groups = true, all_far = true;
   for (const MaskRow& row : rows) {
     for (int i = 0; i < kCount; ++i) {
-      const bool counts = Mask::Counts(row, first + i, keys[i]);
+      const bool counts = Mask::IsVisible(row, first + i, keys[i]);
       visible += counts;
-      if constexpr (Mask::kReadsGroups) by_groups = by_groups && counts == Mask::GroupsCount(row.groups, keys[i]);
-      all_far = all_far && IntervalMask::Counts(row, first + i, 0) && first + i < row.window_begin;
+      if constexpr (Mask::kReadsGroups) by_groups = by_groups && counts == Mask::GroupsMatch(row.groups, keys[i]);
+      all_far = all_far && IntervalMask::IsVisible(row, first + i, 0) && first + i < row.window_begin;
     }
   }
   for (const MaskRange& range : {MaskRange::Between(rows[0], rows[kRows - 1], row_groups), added}) {

@@ -108,7 +108,8 @@ class Focus : public AttentionVariant {
   }
 
   absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const override {
-    if (!IsListed(step.layer) || kernels::AllGroupsMeet(params_.group_count, params_.top_k)) return absl::OkStatus();
+    if (!IsListed(step.layer) || kernels::AllGroupSetsIntersect(params_.group_count, params_.top_k))
+      return absl::OkStatus();
     terms.groups = Groups(step.layer);
     terms.groups->annotation_offset = step.annotation_offset;
     return ToStatus(step.backend.RouteGroups(step.workspace, {.x = step.x,

@@ -1,7 +1,7 @@
 // One attention variant: its keys in config.json, its tensors and annotations, and its terms for the kernels.
 //
-// A variant is a file here and a row in variants.cc. The table is the only list: config parsing, tensors, page
-// annotations, the terms of a layer, labels and identities are derived from it.
+// A variant is a file here, a row in variants.cc with its declaration in variants.h, and the file's name in CMakeLists.txt.
+// Config parsing, tensors, page annotations, the terms of a layer, labels and identities are derived from the table.
 //
 //   weights of a query row = softmax(q.k * scale) over the keys visible under its mask
 //

@@ -1,4 +1,5 @@
-// The table of attention variants and the table of run-time overrides. Adding a variant is a file and a row.
+// The table of attention variants and the table of run-time overrides. Adding a variant is a file, its row in variants.cc
+// and the row's declaration here.
 #pragma once
 
 #include "absl/types/span.h"
