@@ -26,12 +26,12 @@ RelativeCells MakeRelativeCells(const stats::RelativeGain& relative) {
 
 std::string RelativeHtml(const stats::RelativeGain& relative) {
   const RelativeCells cells = MakeRelativeCells(relative);
-  return absl::StrCat("<td class=\"n\">", cells.gain,
+  return absl::StrCat("<td class=\"n minor\">", cells.gain,
                       cells.range.empty() ? "" : absl::StrCat("<small>", cells.range, "</small>"), "</td>");
 }
 
 std::string RelativeHead(const ReportData& data) {
-  return absl::StrCat("<th class=\"n\">Relative gain<small>", ConfidenceLabel(data.confidence),
+  return absl::StrCat("<th class=\"n minor\">Relative gain<small>", ConfidenceLabel(data.confidence),
                       " interval</small></th>");
 }
 
@@ -136,7 +136,7 @@ std::vector<Json> AllRows(const ReportData& data) {
 }
 
 std::string MeanCell(const std::string& mean, const std::string& range, const std::string& note) {
-  return absl::StrCat("<td class=\"n\">", mean, range.empty() ? "" : absl::StrCat("<small>", range, "</small>"),
+  return absl::StrCat("<td class=\"n mean\">", mean, range.empty() ? "" : absl::StrCat("<small>", range, "</small>"),
                       note.empty() ? "" : absl::StrCat("<small class=\"flag\">", note, "</small>"), "</td>");
 }
 
@@ -219,7 +219,7 @@ std::string TestingNote(const ReportData& data) {
 std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data cells\"><thead><tr><th>Task, metric</th><th>Length</th>"
-      "<th class=\"n\">Planned<small>done, failed</small><small>clusters</small></th>"
+      "<th class=\"n minor\">Planned<small>done, failed</small><small>clusters</small></th>"
       "<th class=\"n\">",
       EscapeHtml(data.baseline), "<small>", ConfidenceLabel(data.confidence),
       " interval</small></th>"
@@ -242,20 +242,20 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
                     group == task_before
                         ? ""
                         : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric), "</small>"),
-                    "</td><td>", cells.length, Flags(cells.labels), "</td><td class=\"n\">", cells.planned, "<small>",
-                    cells.answered, ", ", cells.failed, "</small><small>", cells.inferred.clusters, "</small></td>",
-                    MeanCell(cells.baseline_mean, cells.baseline_range, cells.baseline_note),
+                    "</td><td>", cells.length, Flags(cells.labels), "</td><td class=\"n minor\">", cells.planned,
+                    "<small>", cells.answered, ", ", cells.failed, "</small><small>", cells.inferred.clusters,
+                    "</small></td>", MeanCell(cells.baseline_mean, cells.baseline_range, cells.baseline_note),
                     MeanCell(cells.candidate_mean, cells.candidate_range, cells.candidate_note),
                     RelativeHtml(row.relative), InferenceHtml(cells.inferred));
     absl::StrAppend(&out, "<td class=\"n\">", row.gain_count, "<small>", row.loss_count, "</small></td></tr>\n");
     task_before = group;
     if (!IsLogLikelihood(row.metric)) return;
     const PerplexityRow perplexity = PerplexityOf(row);  // the row above in other words: no test of its own
-    absl::StrAppend(&out, "<tr><td><small>perplexity, exp(−mean)</small></td><td>", cells.length, "</td><td></td>",
-                    MeanCell(perplexity.baseline, perplexity.baseline_range, ""),
-                    MeanCell(perplexity.candidate, perplexity.candidate_range, ""), "<td></td><td class=\"n\">",
-                    perplexity.ratio, "<small>", perplexity.low, " to ", perplexity.high,
-                    "</small></td><td></td><td></td><td></td><td></td></tr>\n");
+    absl::StrAppend(&out, "<tr><td><small>perplexity, exp(−mean)</small></td><td>", cells.length,
+                    "</td><td class=\"minor\"></td>", MeanCell(perplexity.baseline, perplexity.baseline_range, ""),
+                    MeanCell(perplexity.candidate, perplexity.candidate_range, ""),
+                    "<td class=\"minor\"></td><td class=\"n\">", perplexity.ratio, "<small>", perplexity.low, " to ",
+                    perplexity.high, "</small></td><td></td><td></td><td></td><td></td></tr>\n");
   });
   return has_rows ? out + "</tbody></table></div>\n" : "";
 }
@@ -263,13 +263,13 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
 std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data suite\"><thead><tr><th>Candidate</th><th>Length</th>"
-      "<th class=\"n\">Questions<small>failed</small><small>tasks, clusters</small></th><th class=\"n\">",
-      EscapeHtml(data.baseline), ", %</th><th class=\"n\">Candidate, %</th>", RelativeHead(data),
+      "<th class=\"n minor\">Questions<small>failed</small><small>tasks, clusters</small></th><th class=\"n mean\">",
+      EscapeHtml(data.baseline), ", %</th><th class=\"n mean\">Candidate, %</th>", RelativeHead(data),
       InferenceHeads(data, "Difference"), "</tr></thead><tbody>\n");
   ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
     if ((data.swept.count(row.candidate) > 0) != of_swept) return;
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", LengthLabel(row.context_length),
-                    Flags(SuiteLabels(data, versus, row)), "</td><td class=\"n\">", CountLabel(row.sample_count),
+                    Flags(SuiteLabels(data, versus, row)), "</td><td class=\"n minor\">", CountLabel(row.sample_count),
                     "<small>", CountLabel(row.failed_count), "</small><small>", TasksLabel(row), ", ",
                     CountLabel(row.cluster_count), "</small></td>",
                     MeanCell(Unsigned(row.baseline_mean * 100, 1), "",

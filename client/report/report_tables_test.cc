@@ -67,7 +67,7 @@ TEST_F(ReportTest, RelativeGainBesideTheDifference) {
   EXPECT_GT(decided, 3);
   EXPECT_THAT(Render(ReportFormat::kMarkdown),
               testing::ContainsRegex("\\| 8K \\| sharp \\| .*\\+[0-9.]+ % \\(\\+[0-9.]+ to "));
-  EXPECT_THAT(Render(), HasSubstr("<th class=\"n\">Relative gain<small>95 % interval</small></th>"));
+  EXPECT_THAT(Render(), HasSubstr("<th class=\"n minor\">Relative gain<small>95 % interval</small></th>"));
 }
 
 // The same adjustment as `compare --adjust=max-t`, named in every format.
