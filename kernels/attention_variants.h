@@ -72,6 +72,7 @@ enum class TileCover {
 // Keys of the interval.
 struct IntervalMask {
   static constexpr bool kReadsGroups = false;
+  static constexpr bool kHasWindow = false;
   static constexpr bool IsVisible(const MaskRow& row, int32_t key, uint32_t) {
     return key >= row.seen.begin && key < row.seen.end;
   }
@@ -84,6 +85,8 @@ struct IntervalMask {
 // Focus (arXiv 2604.03260): keys of the interval that are inside the row's window or share a group with the row.
 struct WindowOrGroupMask {
   static constexpr bool kReadsGroups = true;
+  static constexpr bool kHasWindow = true;          // keys from window_begin on are visible whatever their groups
+  static constexpr bool kVisibleWhenShared = true;  // by GroupsMatch
   static constexpr bool GroupsMatch(uint32_t row, uint32_t key) { return (row & key) != 0; }
   static constexpr bool IsVisible(const MaskRow& row, int32_t key, uint32_t groups) {
     return IntervalMask::IsVisible(row, key, groups) && (key >= row.window_begin || GroupsMatch(row.groups, groups));
@@ -105,6 +108,8 @@ struct WindowOrGroupMask {
 // group's part without the pairs that an earlier group has had.
 struct DisjointMask {
   static constexpr bool kReadsGroups = true;
+  static constexpr bool kHasWindow = false;
+  static constexpr bool kVisibleWhenShared = false;
   static constexpr bool GroupsMatch(uint32_t row, uint32_t key) { return (row & key) == 0; }
   static constexpr bool IsVisible(const MaskRow& row, int32_t key, uint32_t groups) {
     return IntervalMask::IsVisible(row, key, groups) && GroupsMatch(row.groups, groups);

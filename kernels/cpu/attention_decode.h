@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/cpu/collect_keys.h"
 
@@ -144,16 +145,27 @@ inline void AddKeyRows(const DecodeBlock& block, int dim, const float* weights, 
 // Pages read in place.
 struct PageKeys {
   static constexpr ValueForm kForm = ValueForm::kPage;
-  template <typename S, typename Block>
+  template <typename S, typename Mask, typename Block>
   static void Each(const DecodeSplit& split, float*, const Block& block) {
     const int words = PaddedDim(split.head_dim) / S::kPer;
     const RowInterval seen = split.mask.seen;
     for (int first = seen.begin / kPageTokens * kPageTokens; first < seen.end; first += kPageTokens) {
-      block(DecodeBlock{.keys = split.kv.keys(first / kPageTokens),
-                        .values = split.kv.values(first / kPageTokens, words),
-                        .from = std::max(seen.begin - first, 0),
-                        .to = std::min(seen.end - first, kPageTokens),
-                        .first = first});
+      const int page = first / kPageTokens;
+      DecodeBlock keys{.keys = split.kv.keys(page),
+                       .values = split.kv.values(page, words),
+                       .from = std::max(seen.begin - first, 0),
+                       .to = std::min(seen.end - first, kPageTokens),
+                       .first = first};
+      if constexpr (Mask::kReadsGroups) {
+        // Keys of the row's window are in every group.
+        uint32_t groups[kPageTokens];
+        std::copy_n(split.kv.groups(page), kPageTokens, groups);
+        for (int key = std::max(0, split.mask.window_begin - first); key < kPageTokens; ++key) groups[key] = ~0u;
+        keys.groups = groups;
+        block(keys);
+      } else {
+        block(keys);
+      }
     }
   }
 };
@@ -161,9 +173,9 @@ struct PageKeys {
 // Pages whose keys are rows.
 struct TransposedKeys {
   static constexpr ValueForm kForm = ValueForm::kWordRows;
-  template <typename S, typename Block>
+  template <typename S, typename Mask, typename Block>
   static void Each(const DecodeSplit& split, float* tile, const Block& block) {
-    PageKeys::Each<S>(split, nullptr, [&](const DecodeBlock& page) {
+    PageKeys::Each<S, Mask>(split, nullptr, [&](const DecodeBlock& page) {
       const int words = PaddedDim(split.head_dim) / S::kPer;
       for (int first = 0; first < kPageTokens; first += kTile) {
         const float* rows[kTile];
@@ -173,21 +185,6 @@ struct TransposedKeys {
       const float* values[kPageTokens];
       for (int n = 0; n < kPageTokens / S::kPer; ++n) values[n] = page.values + n * words * S::kPer;
       block(DecodeBlock{.keys = tile, .value_rows = values, .from = page.from, .to = page.to, .first = page.first});
-    });
-  }
-};
-
-// Pages read in place, with keys of the row's window in every group.
-struct MaskedPages {
-  static constexpr ValueForm kForm = ValueForm::kPage;
-  template <typename S, typename Block>
-  static void Each(const DecodeSplit& split, float*, const Block& block) {
-    PageKeys::Each<S>(split, nullptr, [&](DecodeBlock page) {
-      uint32_t groups[kPageTokens];
-      std::copy_n(split.kv.groups(page.first / kPageTokens), kPageTokens, groups);
-      for (int key = std::max(0, split.mask.window_begin - page.first); key < kPageTokens; ++key) groups[key] = ~0u;
-      page.groups = groups;
-      block(page);
     });
   }
 };
@@ -210,8 +207,9 @@ inline int ListKeys(const DecodeSplit& split, int32_t* list) {
 // Visible keys, 128 at a time, read in place.
 struct ListedKeys {
   static constexpr ValueForm kForm = ValueForm::kKeyRows;
-  template <typename S, typename Block>
+  template <typename S, typename Mask, typename Block>
   static void Each(const DecodeSplit& split, float*, const Block& block) {
+    static_assert(std::is_same_v<Mask, WindowOrGroupMask>, "ListKeys implements this mask only");
     const int dim = PaddedDim(split.head_dim), words = dim / S::kPer;
     int32_t list[kSplitTokens];
     const int count = ListKeys<S>(split, list);
@@ -252,21 +250,23 @@ struct DecodeHead {
 };
 
 // Scores of a block in head.weights, kMaskedScore where the row does not see the key.
-template <typename S>
+template <typename S, typename Mask>
 inline void MaskedScores(const DecodeBlock& block, uint32_t row_groups, int dim, const DecodeHead<S>& head) {
   float* weights = head.weights;
   if (block.key_rows == nullptr) ScorePage<S>(block.keys, dim / S::kPer, head.query, weights);
-  for (int k = 0; block.groups != nullptr && k < kPageTokens; k += kTile) {
-    const typename S::V key_groups = S::Load(reinterpret_cast<const float*>(block.groups + k));
-    S::Store(weights + k, S::SelectAnyBit(key_groups, row_groups, S::Load(weights + k), S::Set1(kMaskedScore)));
+  if constexpr (Mask::kReadsGroups) {
+    for (int k = 0; block.groups != nullptr && k < kPageTokens; k += kTile) {
+      const typename S::V key_groups = S::Load(reinterpret_cast<const float*>(block.groups + k));
+      S::Store(weights + k, MaskByGroups<S, Mask>(key_groups, row_groups, S::Load(weights + k)));
+    }
   }
   std::fill(weights, weights + block.from, kMaskedScore);
   std::fill(weights + block.to, weights + kPageTokens, kMaskedScore);
 }
 
-template <typename S, ValueForm kForm>
+template <typename S, typename Mask, ValueForm kForm>
 inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, const DecodeHead<S>& head) {
-  MaskedScores<S>(block, row_groups, dim, head);
+  MaskedScores<S, Mask>(block, row_groups, dim, head);
   float* weights = head.weights;
   typename S::V top = S::Load(weights);
   for (int k = kTile; k < kPageTokens; k += kTile) top = S::Max(top, S::Load(weights + k));
@@ -317,7 +317,7 @@ inline void ScoreKeyRows(const DecodeBlock& block, const DecodeSplit& split, int
 }
 
 // A block of keys is read once for all heads of the group.
-template <typename S, typename Keys>
+template <typename S, typename Mask, typename Keys>
 void AttendDecode(const DecodeSplit& split, float* scratch) {
   const int dim = PaddedDim(split.head_dim);
   const auto head_at = [&](int head) { return DecodeHead<S>(scratch + head * DecodeHead<S>::Floats(dim), dim); };
@@ -329,10 +329,10 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
     S::Store(state.sums, S::Zero());
     *state.row_max = kEmptyRowMax;
   }
-  Keys::template Each<S>(split, tile, [&](const DecodeBlock& block) {
+  Keys::template Each<S, Mask>(split, tile, [&](const DecodeBlock& block) {
     ScoreKeyRows<S>(block, split, dim, head_at);
     for (int head = 0; head < split.head_count; ++head)
-      DecodeKeys<S, Keys::kForm>(block, split.mask.groups, dim, head_at(head));
+      DecodeKeys<S, Mask, Keys::kForm>(block, split.mask.groups, dim, head_at(head));
   });
   for (int head = 0; head < split.head_count; ++head) {
     const DecodeHead<S> state = head_at(head);
@@ -348,16 +348,16 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
 }
 
 // The scores that AttendDecode computes weights from, under its mask, for a visitor.
-template <typename S, typename Keys>
+template <typename S, typename Mask, typename Keys>
 void VisitScores(const DecodeSplit& split, ScoreVisitor& visitor, float* scratch) {
   const int dim = PaddedDim(split.head_dim);
   const auto head_at = [&](int head) { return DecodeHead<S>(scratch + head * DecodeHead<S>::Floats(dim), dim); };
   float* tile = scratch + split.head_count * DecodeHead<S>::Floats(dim);
   LoadQueries<S>(split, dim, head_at);
-  Keys::template Each<S>(split, tile, [&](const DecodeBlock& block) {
+  Keys::template Each<S, Mask>(split, tile, [&](const DecodeBlock& block) {
     ScoreKeyRows<S>(block, split, dim, head_at);
     for (int head = 0; head < split.head_count; ++head) {
-      MaskedScores<S>(block, split.mask.groups, dim, head_at(head));
+      MaskedScores<S, Mask>(block, split.mask.groups, dim, head_at(head));
       visitor.Visit(head, {.scores = head_at(head).weights,
                            .from = block.from,
                            .to = block.to,

@@ -38,8 +38,8 @@ struct PrefillLanes {
   float* row_maxima;  // [kWidth]
   float* sums;        // [kWidth]
   float begins[kWidth], ends[kWidth];
-  float nears[kWidth], groups[kWidth];  // of masks that read groups; groups are bits
-  MaskRange range;                      // begins at a tile boundary
+  float window_begins[kWidth], groups[kWidth];  // of masks that read groups; groups are bits
+  MaskRange range;                              // begins at a tile boundary
 };
 
 // Sixteen lanes' queries, scaled (see QueryFactor), as words.
@@ -210,7 +210,7 @@ inline void FindRanges(const PrefillBlock& block, int from, int to, PrefillLanes
     const RowInterval seen = whole || (lane >= from && lane < to) ? row.seen : RowInterval{0, 0};
     lanes.begins[lane] = static_cast<float>(seen.begin);
     lanes.ends[lane] = static_cast<float>(seen.end);
-    lanes.nears[lane] = static_cast<float>(row.window_begin);
+    lanes.window_begins[lane] = static_cast<float>(row.window_begin);
     lanes.groups[lane] = std::bit_cast<float>(row.groups);
   }
   lanes.range = {};
@@ -218,14 +218,6 @@ inline void FindRanges(const PrefillBlock& block, int from, int to, PrefillLanes
   // No tile is full while some lanes see no key.
   if (!whole) lanes.range.full_last = 0;
   lanes.range.first = lanes.range.first / kTileKeys * kTileKeys;
-}
-
-// kMaskedScore in the lanes that share no group with a key.
-template <typename S, typename Mask>
-[[gnu::always_inline]] inline typename S::V MaskByGroups(typename S::V lanes, uint32_t key, typename S::V score) {
-  const typename S::V masked = S::Set1(kMaskedScore);
-  if constexpr (std::is_same_v<Mask, DisjointMask>) return S::SelectAnyBit(lanes, key, masked, score);
-  return S::SelectAnyBit(lanes, key, score, masked);
 }
 
 // Sets the scores of the keys a lane does not see to kMaskedScore, in memory, and recomputes the tops. `groups` are
@@ -243,8 +235,8 @@ template <typename S, int kVectors, typename Mask>
       typename S::V score = S::Load(at);
       if constexpr (Mask::kReadsGroups) {
         const typename S::V of_groups = MaskByGroups<S, Mask>(S::Load(lanes.groups + v * kLanes), groups[j], score);
-        if constexpr (std::is_same_v<Mask, WindowOrGroupMask>) {
-          score = S::SelectGreater(S::Load(lanes.nears + v * kLanes), position, of_groups, score);
+        if constexpr (Mask::kHasWindow) {
+          score = S::SelectGreater(S::Load(lanes.window_begins + v * kLanes), position, of_groups, score);
         } else {
           score = of_groups;
         }

@@ -1,4 +1,4 @@
-// exp2, exp and sums on sixteen lanes, written once for every instruction set.
+// exp2, exp, sums and masks on sixteen lanes, written once for every instruction set.
 //
 // 2^x is split into a whole part below it and a fraction in [0, 1]. The fraction goes through a polynomial of degree 5
 // with value 1 at 0: relative error 1.5e-7 with rounding; weights that become bf16, of relative error 2^-9, take one of
@@ -47,6 +47,14 @@ inline typename S::V Exp(typename S::V x) {
   typename S::V score = S::Mul(x, S::Set1(kLog2E));
   score = S::Max(S::Min(score, S::Set1(126.0f)), S::Set1(-126.0f));
   return Exp2Against<S>(score, S::Zero());
+}
+
+// kMaskedScore where GroupsMatch of the mask is false for the groups of a lane (bits) and `groups`.
+template <typename S, typename Mask>
+[[gnu::always_inline]] inline typename S::V MaskByGroups(typename S::V lanes, uint32_t groups, typename S::V score) {
+  const typename S::V masked = S::Set1(kMaskedScore);
+  if constexpr (Mask::kVisibleWhenShared) return S::SelectAnyBit(lanes, groups, score, masked);
+  return S::SelectAnyBit(lanes, groups, masked, score);
 }
 
 // to[i * stride + r] = from[r][i] for sixteen rows of `count`.
