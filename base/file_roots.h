@@ -1,7 +1,7 @@
 // Which directories the files that requests name must be in.
 //
-// A daemon that others than its own user can reach reads checkpoints and data files below its roots alone. Every file
-// of base/files.h is opened through OpenConfined, so a reader cannot forget the rule: once the process is confined, a path
+// A daemon reachable by users other than its own reads checkpoints and data files below its roots alone. Every file
+// of base/files.h is opened through OpenConfined, so no reader can bypass the rule: once the process is confined, a path
 // is resolved by openat2 with RESOLVE_BENEATH from a root's descriptor, and neither "..", nor a symbolic link, nor a
 // link of /proc leads out. A link inside of a root to another place below it is followed, a link with an absolute
 // target is not.

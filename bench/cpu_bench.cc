@@ -202,13 +202,13 @@ class CpuBench : public BenchRunner {
           asks.push_back({peer, absl::StrCat(peer == "llama.cpp" ? "llama-prefill " : "prefill ", directory, " ",
                                              tokens, " ", DTypeName(dtype))});
         }
-        const auto said =
+        const auto peer_answer =
             Time(Row(section, dtype, absl::StrCat(name, ", ", tokens, " tokens"), "tokens/s", tokens, tokens), asks,
                  [&] { log_probability = RunAll(*loaded->engine, {request}).results[0].log_likelihood; });
-        if (!said.empty() && said[0].has_value()) {
+        if (!peer_answer.empty() && peer_answer[0].has_value()) {
           BenchRow& row = rows_.back();
-          row.right = std::fabs(log_probability - said[0]->log_probability) <= LogProbabilityErrorMax(dtype);
-          std::printf("  log-probability %.5f, the peer's %.5f\n", log_probability, said[0]->log_probability);
+          row.right = std::fabs(log_probability - peer_answer[0]->log_probability) <= LogProbabilityErrorMax(dtype);
+          std::printf("  log-probability %.5f, the peer's %.5f\n", log_probability, peer_answer[0]->log_probability);
         }
         return true;
       });

@@ -119,7 +119,7 @@ class BenchRunner {
       expected_done += planned_[i].expected_s;
       expected_left -= planned_[i].expected_s;
       const double took = Seconds(CLOCK_MONOTONIC) - begin;
-      std::printf("  %zu of %zu cases, %.0f s gone, about %.0f s left\n", i + 1, planned_.size(), took,
+      std::printf("  %zu of %zu cases, %.0f s elapsed, about %.0f s left\n", i + 1, planned_.size(), took,
                   took * expected_left / expected_done);
       std::fflush(stdout);
       if (!options_.out.empty() && !WriteReport(sections)) return false;
@@ -139,7 +139,8 @@ class BenchRunner {
     std::ofstream(options_.out + ".json")
         << "{\"machines\": " << Json(results.machines).dump() << ",\n\"rows\": [" << lines << "]}\n";
     std::ofstream text(options_.out + ".md");
-    text << "# The CPU backend, measured\n\nWritten by `deploy/bench_cpu.sh`; [README.md](README.md) says how to read "
+    text << "# The CPU backend, measured\n\nWritten by `deploy/bench_cpu.sh`; [README.md](README.md) explains how to "
+            "read "
             "it.\n\n"
          << machines << "## Goals\n\n"
          << GoalTable(results.rows) << "\n![tokens/s over context length](bench.svg)\n";
@@ -154,7 +155,7 @@ class BenchRunner {
                                               const std::function<void()>& run) {
     std::vector<double> wall, cpu;
     std::vector<std::vector<double>> peer_wall(asks.size()), peer_cpu(asks.size());
-    std::vector<std::optional<PeerTiming>> said(asks.size());
+    std::vector<std::optional<PeerTiming>> peer_timings(asks.size());
     const double begin = Seconds(CLOCK_MONOTONIC);
     const auto spent = [&] { return Seconds(CLOCK_MONOTONIC) - begin; };
     while (row.rounds == 0 || (spent() < kCaseSeconds && (row.rounds < options_.rounds || spent() < kCaseSecondsMin))) {
@@ -163,17 +164,17 @@ class BenchRunner {
       wall.push_back(ours.wall_seconds);
       cpu.push_back(ours.cpu_seconds);
       for (size_t i = 0; i < asks.size() && peer_ != nullptr; ++i) {
-        said[i] = peer_->Time(asks[i].request);
-        if (!said[i].has_value()) continue;
-        peer_wall[i].push_back(said[i]->wall_seconds);
-        peer_cpu[i].push_back(said[i]->cpu_seconds);
+        peer_timings[i] = peer_->Time(asks[i].request);
+        if (!peer_timings[i].has_value()) continue;
+        peer_wall[i].push_back(peer_timings[i]->wall_seconds);
+        peer_cpu[i].push_back(peer_timings[i]->cpu_seconds);
       }
     }
     row.ours = {"Varifocal", Median(wall), Median(cpu)};
     for (size_t i = 0; i < asks.size(); ++i)
       row.peers.push_back({asks[i].who, Median(peer_wall[i]), Median(peer_cpu[i])});
     Add(std::move(row));
-    return said;
+    return peer_timings;
   }
 
   void Add(BenchRow row) {

@@ -77,16 +77,6 @@ struct PairRow {  // v_pairs; a failed side counts as the metric's worst value, 
   std::optional<std::string> baseline_error, candidate_error;
 };
 
-struct ContentRow {  // v_content
-  int64_t data_seed = 0;
-  std::string variant, task, metric;
-  int64_t context_length = 0, sample_index = 0;
-  std::string question_id, cluster;
-  std::optional<std::string> token_ids_sha256, gold, finish_reason, answer_raw, answer, log_likelihoods, error_code;
-  std::optional<int64_t> new_token_count;
-  std::optional<double> value;
-};
-
 // Counts of one variant's answers in one cell.
 struct AnswerCounts {
   std::string variant, task;

@@ -39,8 +39,7 @@ constexpr char kFindModel[] =
 constexpr char kInsertModel[] =
     "INSERT INTO models (name, architecture, weights_sha256, tokenizer_sha256, dtype, attention_json, "
     "context_length_max,"
-    " trained_context_length, focal_temperature_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?,"
-    " ?6 -> '$.focal_attention.temperature')";
+    " trained_context_length, focal_temperature_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 constexpr char kFindRequest[] = "SELECT job_id, body_sha256 FROM jobs WHERE request_id = ?";
 constexpr char kInsertJob[] =
@@ -117,7 +116,7 @@ absl::StatusOr<int64_t> ModelId(Database& database, const ModelRecord& model) {
   if (found.has_value()) return *found;
   RETURN_IF_ERROR(database.Run(kInsertModel, model.name, model.architecture, model.weights_sha256,
                                model.tokenizer_sha256, model.dtype, model.attention_json, model.context_length_max,
-                               model.trained_context_length));
+                               model.trained_context_length, model.focal_temperature_json));
   return database.LastInsertId();
 }
 
@@ -348,15 +347,16 @@ absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {
       RETURN_IF_ERROR(database.Run(kDeleteGeneration, find.Int(0)));
     }
   }
-  const GenerationRecord& said = outcome.generation;
-  const bool failed = !said.error_code.empty();
+  const GenerationRecord& generation = outcome.generation;
+  const bool failed = !generation.error_code.empty();
   RETURN_IF_ERROR(database.Run(
       kInsertGeneration, outcome.cell_id, sample_id, outcome.execution_id, attempt_count, state_->clock.WallMicros(),
-      failed ? std::nullopt : std::optional(said.finish_reason), failed ? std::nullopt : said.answer_raw,
-      failed ? std::nullopt : said.answer, said.log_likelihoods_json, said.new_token_count, said.cached_token_count,
-      said.queue_us, said.prefill_us, said.decode_us, said.tau_low_share, said.tau_high_share, said.pairs_visible_share,
-      said.largest_group_share, said.is_extrapolated, NullIfEmpty(said.error_code),
-      failed ? std::optional(said.error_message) : std::nullopt));
+      failed ? std::nullopt : std::optional(generation.finish_reason), failed ? std::nullopt : generation.answer_raw,
+      failed ? std::nullopt : generation.answer, generation.log_likelihoods_json, generation.new_token_count,
+      generation.cached_token_count, generation.queue_us, generation.prefill_us, generation.decode_us,
+      generation.tau_low_share, generation.tau_high_share, generation.pairs_visible_share,
+      generation.largest_group_share, generation.is_extrapolated, NullIfEmpty(generation.error_code),
+      failed ? std::optional(generation.error_message) : std::nullopt));
   const int64_t generation_id = database.LastInsertId();
   for (const ScoreRecord& score : outcome.scores) {
     RETURN_IF_ERROR(database.Run(kInsertScore, generation_id, score.metric, score.value));

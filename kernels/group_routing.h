@@ -36,7 +36,7 @@ struct GroupAnnotation {
 };
 GroupAnnotation GroupAnnotationAt(char* page, const RouteGroupsArgs& args);
 
-// ReadGroups of a backend that keeps annotations as GroupAnnotationAt says; `annotations(page)` are those of a page.
+// ReadGroups of a backend that keeps annotations as GroupAnnotationAt defines; `annotations(page)` are those of a page.
 void CopyGroups(std::span<const int32_t> pages, int annotation_offset,
                 const std::function<const char*(int32_t page)>& annotations, std::span<uint32_t> groups);
 

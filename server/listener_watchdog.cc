@@ -53,7 +53,7 @@ absl::Status Exchange(const std::string& address, int fd, const sockaddr* to, so
   if (send(fd, kPreface.data(), kPreface.size(), MSG_NOSIGNAL) != std::ssize(kPreface)) {
     return Failed(address, "written to", errno);
   }
-  if (!WaitFor(fd, POLLIN, &timeout_ms)) return Failed(address, "heard: it accepts no connection", ETIMEDOUT);
+  if (!WaitFor(fd, POLLIN, &timeout_ms)) return Failed(address, "reached: it accepts no connection", ETIMEDOUT);
   if (has_tls) return absl::OkStatus();  // any reply at all: accepted
   char first = 0;
   if (recv(fd, &first, 1, 0) != 1) return Failed(address, "read from", errno == 0 ? ECONNRESET : errno);

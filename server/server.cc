@@ -122,7 +122,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 
   parts.lanes = std::make_unique<Lanes>(*options.clock);
   parts.gate = std::make_unique<EngineGate>(&parts.lanes->start, [jobs = parts.jobs.get()] {
-    return jobs != nullptr && jobs->HasJobInHand() ? kEngineCallsBesideJobMax : kEngineCallsMax;
+    return jobs != nullptr && jobs->HasActiveJob() ? kEngineCallsBesideJobMax : kEngineCallsMax;
   });
   const auto listener = [&parts](const std::string& name, bool is_serving) {
     parts.SetHealth(HealthName(name), is_serving);

@@ -15,7 +15,6 @@ namespace varifocal {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 TEST_F(ServerTest, MessagesAboveTheCapAreRefused) {
   v1::TokenizeRequest request;
@@ -44,9 +43,7 @@ TEST_F(ServerTest, HealthFollowsLifeAndShutdownEndsWatches) {
   const auto reader = evaluation_->WatchJob(&context, watch);
   v1::WatchJobResponse message;
   ASSERT_TRUE(reader->Read(&message));
-  const auto start = std::chrono::steady_clock::now();
-  server_->Shutdown(seconds(5));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(4)) << "no call needs the grace period";
+  server_->Shutdown(std::chrono::hours(1));  // returns: no call needs the grace period
   while (reader->Read(&message)) {
   }
   EXPECT_EQ(ReasonIn(reader->Finish()), "SHUTTING_DOWN");

@@ -107,10 +107,10 @@ absl::StatusOr<ChatText> ChatFormat::Wrap(absl::string_view user, const std::opt
     if (!with_system.has_value()) {
       return absl::FailedPreconditionError("this model's chat template takes no system message");
     }
-    const absl::string_view said = Trimmed(*system, with_system->trim_system);
-    if (!said.empty() || !with_system->omits_empty_system) {
+    const absl::string_view text = Trimmed(*system, with_system->trim_system);
+    if (!text.empty() || !with_system->omits_empty_system) {
       wrapped.AppendOwn(with_system->prefix);
-      wrapped.AppendPlain(said);
+      wrapped.AppendPlain(text);
       wrapped.AppendOwn(with_system->between);
       wrapped.AppendPlain(Trimmed(user, with_system->trim_user));
       wrapped.AppendOwn(with_system->suffix);

@@ -1,5 +1,5 @@
 // Ids and decoded text must equal those of the `tokenizers` library (tests/testdata/goldens/tokenizers, written by
-// recipes/goldens/make_tokenizers.py, which says what golden.json holds), string by string, for a tokenizer of every
+// recipes/goldens/make_tokenizers.py, which documents golden.json), string by string, for a tokenizer of every
 // family, on one thread and on several that share a tokenizer.
 #include <gtest/gtest.h>
 

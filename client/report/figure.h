@@ -1,7 +1,7 @@
 // A figure as data, independent of its rendering: axes, series and a caption.
 //
 // Context lengths and temperatures are on logarithmic axes, because they are multiplied. A point carries its interval; what it rests on
-// (failures, lengths beyond training) travels with it, so that a drawing cannot forget to say so.
+// (failures, lengths beyond training) travels with it, so that every drawing shows it.
 #pragma once
 
 #include <optional>

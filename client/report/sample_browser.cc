@@ -96,21 +96,21 @@ absl::Status ReadAnswers(db::Reader& reader, ReportData& data, std::map<SampleKe
         }
         VariantAnswer& answer = sample.answers[i];
         answer.is_left_out = false;
-        const db::GenerationRecord& said = detail.generation;
-        answer.answer = said.answer.value_or("");
-        answer.finish_reason = said.finish_reason;
-        answer.new_token_count = said.new_token_count;
-        answer.prefill_us = said.prefill_us;
-        answer.decode_us = said.decode_us;
-        answer.is_scored = said.log_likelihoods_json.has_value();
+        const db::GenerationRecord& generation = detail.generation;
+        answer.answer = generation.answer.value_or("");
+        answer.finish_reason = generation.finish_reason;
+        answer.new_token_count = generation.new_token_count;
+        answer.prefill_us = generation.prefill_us;
+        answer.decode_us = generation.decode_us;
+        answer.is_scored = generation.log_likelihoods_json.has_value();
         Work& work = data.work[i];
-        if (said.error_code.empty()) {
+        if (generation.error_code.empty()) {
           ++work.answered_count;
           work.computed_prompt_token_count +=
-              std::max<int64_t>(0, detail.sample.prompt_token_count.value_or(0) - said.cached_token_count);
-          work.new_token_count += said.new_token_count;
-          work.prefill_us += said.prefill_us;
-          work.decode_us += said.decode_us;
+              std::max<int64_t>(0, detail.sample.prompt_token_count.value_or(0) - generation.cached_token_count);
+          work.new_token_count += generation.new_token_count;
+          work.prefill_us += generation.prefill_us;
+          work.decode_us += generation.decode_us;
         }
         if (!detail.generation.error_code.empty()) {
           answer.error = absl::StrCat(detail.generation.error_code, ": ", detail.generation.error_message);

@@ -303,11 +303,11 @@ std::vector<Label> MakeLabels(const ReportData& data) {
       sum.cut_count += counts.cut_count;
       sum.answered_count += counts.answered_count;
     }
-    const auto said = [&](int64_t count) {
+    const auto sentence = [&](int64_t count) {
       return absl::StrCat(variant.name, " gave ", CountLabel(count), " of ", CountLabel(sum.answered_count));
     };
-    if (sum.empty_count > 0) empty.push_back(said(sum.empty_count));
-    if (sum.cut_count > 0) cut.push_back(said(sum.cut_count));
+    if (sum.empty_count > 0) empty.push_back(sentence(sum.empty_count));
+    if (sum.cut_count > 0) cut.push_back(sentence(sum.cut_count));
   }
   if (!empty.empty()) {
     labels.push_back({"empty answers", absl::StrCat("Answers of nothing but white space: ", absl::StrJoin(empty, ", "),

@@ -223,13 +223,13 @@ class Compare : public Command {
       if (!db::IsImported(sides.variants[i]) && (commands.empty() || commands[0] != command))
         commands.push_back(command);
     }
-    std::string said;
+    std::string remedy;
     if (!commands.empty()) {
-      said =
+      remedy =
           absl::StrCat("; ", absl::StrJoin(commands, " and "), commands.size() > 1 ? " answer" : " answers", " them");
     }
-    if (!sides.Imported().empty()) said += "; a prompt that has no imported answer stays failed";
-    return said;
+    if (!sides.Imported().empty()) remedy += "; a prompt that has no imported answer stays failed";
+    return remedy;
   }
 
   // The origin of the answers, one sentence per line.

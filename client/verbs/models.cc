@@ -122,7 +122,7 @@ class ShowModels : public Command {
     RETURN_IF_ERROR(rows.Finish("The daemon serves no model; start it with --model=NAME=DIR."));
     if (console.format == Format::kText && total_bytes > 0) {
       console.out << "Of " << HumanBytes(total_bytes) << " of memory " << HumanBytes(free_bytes)
-                  << " are free and promised to no model.\n";
+                  << " are free and reserved by no model.\n";
     }
     if (console.format == Format::kText) console.out << faults;
     return ExitCode::kDone;

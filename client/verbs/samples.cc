@@ -141,7 +141,7 @@ A sample that cannot be built (a row too long for its context) is reported on st
 JSON output: {"task", "context_length", "index", "row_id", "question_id", "cluster", "prompt",
 "prompt_token_count", "token_ids_sha256" (of "[1,2,3]"), "gold"}. For a task with `chat: true`, "chat" is
 true: the ids are of the prompt inside the chat_format.json beside the tokenizer, after the task's
-"system_message" if it has one. A choice has its "continuations"; "given_bytes" of each stand in its context
+"system_message" if it has one. A choice has its "continuations"; "given_bytes" of each are in its context
 and are not scored, and the hash is of all contexts ("[[1,2],[3]]").)",
     .examples =
         "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"

@@ -113,7 +113,7 @@ TEST_F(CompareTest, OneCellByHand) {
   EXPECT_FALSE(report->is_incomplete);
 }
 
-// A baseline right in one cluster of six alone: its mean cannot be told from zero, whatever the candidate's is.
+// A baseline right in only one cluster of six: its mean is not distinguished from zero, whatever the candidate's is.
 TEST_F(CompareTest, NoRelativeGainOverABaselineNearZero) {
   Write(db::FakeJob({.planned_count = 24}), [](const db::CellRecord& cell, int64_t i) {
     if (cell.variant == "baseline") return i == 0 ? 1.0 : 0.0;

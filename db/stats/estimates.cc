@@ -33,14 +33,14 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
       Estimate estimate{cell.cell.variant, metric.task, metric.metric, cell.cell.context_length,
                         cell.cell.planned_count};
       std::vector<ClusteredValue> values, answered;
-      double reach = 0;
+      double magnitude_max = 0;
       for (const db::SampleRow& sample : place->second[{metric.task, metric.metric, cell.cell.context_length}]) {
         RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
         estimate.failed_count += sample.error_code.has_value();
         if (sample.value.has_value()) answered.push_back({sample.cluster, *sample.value});
         const std::optional<double> value = sample.error_code.has_value() ? metric.worst_value : sample.value;
         if (value.has_value()) values.push_back({sample.cluster, *value});
-        reach = std::max(reach, std::abs(value.value_or(0)));
+        magnitude_max = std::max(magnitude_max, std::abs(value.value_or(0)));
       }
       estimate.answered_count = answered.size();
       estimate.is_incomplete = estimate.answered_count < estimate.planned_count;
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
       if (!has_worst && estimate.failed_count > 0) values.clear();
       clusters.push_back(GroupByCluster(values));
       const Range range = has_worst && metric.best_value.has_value() ? Range{*metric.worst_value, *metric.best_value}
-                                                                     : Range{-reach, reach};
+                                                                     : Range{-magnitude_max, magnitude_max};
       options.push_back({metric.is_binary, range, confidence, std::nullopt});
       if (!values.empty()) {
         lengths[{estimate.variant, estimate.task, estimate.metric}].push_back(estimates.size());

@@ -1,6 +1,6 @@
 // Token counts of similar texts, at the cost of their differences.
 //
-// A text is split by content-defined chunking (before a blank, when the hash of the bytes before it says so), so that
+// A text is split by content-defined chunking (before a blank, chosen by the hash of the bytes before it), so that
 // texts with a common part have common chunks; each chunk is encoded once. Merges across a boundary are missed: the sum
 // is a close estimate, and exact for tokenizers that split at blanks.
 //

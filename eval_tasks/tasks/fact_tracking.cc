@@ -1,4 +1,4 @@
-// fact_tracking: facts about people and things, told in order and scattered over a long text (docs/tasks.md).
+// fact_tracking: facts about people and things, in order of their events and scattered over a long text (docs/tasks.md).
 //
 // The four questions of a context are about one world. The facts are at random depths, in chronological order; a given
 // depth places all of them there.

@@ -1,4 +1,4 @@
-// InspectAttention against the oracle, which has every weight of a row: statistics, masses of segments, and the promise
+// InspectAttention against the oracle, which has every weight of a row: statistics, masses of segments, and the guarantee
 // that inspection changes no output.
 //
 // The controls inspect with a mask, a temperature or head scales that the layer did not use: their statistics must not
@@ -13,7 +13,7 @@
 namespace varifocal::kernels {
 namespace {
 
-// In f32 the promise of docs/measuring.md; where scores are larger or operands are bf16, the bound of the weights.
+// In f32 the bound of docs/measuring.md; where scores are larger or operands are bf16, the bound of the weights.
 double WeightTolerance(const AttentionCase& c, const Backend& tested) {
   const double bound = AttentionTolerance(c, OperandUnit(tested));
   return OperandUnit(tested) == 0 && c.amplitude <= 1 ? 1e-5 : bound;

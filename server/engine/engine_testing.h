@@ -1,11 +1,12 @@
 // Test helpers: tiny checkpoints, random prompts, and results as comparable bits.
 #pragma once
 
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -42,11 +43,23 @@ class TemporaryCheckpoint {
  public:
   TemporaryCheckpoint(const std::string& golden, const std::string& name)
       : directory_(absl::StrCat(testing::TempDir(), "/checkpoint_", name)) {
-    VF_CHECK(std::system(absl::StrCat("rm -rf '", directory_, "' && cp -r '", GoldenDirectory(golden), "' '",
-                                      directory_, "' && chmod -R u+w '", directory_, "'")
-                             .c_str()) == 0);
+    std::filesystem::remove_all(directory_);
+    std::filesystem::copy(GoldenDirectory(golden), directory_, std::filesystem::copy_options::recursive);
+    SetWritable(true);
   }
-  ~TemporaryCheckpoint() { (void)!std::system(absl::StrCat("rm -rf '", directory_, "'").c_str()); }
+  ~TemporaryCheckpoint() {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+  // The directory and its files.
+  void SetWritable(bool writable) const {
+    using std::filesystem::perms;
+    const perms write = writable ? perms::owner_write : perms::owner_write | perms::group_write | perms::others_write;
+    const auto how = writable ? std::filesystem::perm_options::add : std::filesystem::perm_options::remove;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_))
+      std::filesystem::permissions(entry.path(), write, how);
+    std::filesystem::permissions(directory_, write, how);
+  }
   const std::string& directory() const { return directory_; }
   void Write(const std::string& name, const std::string& bytes) const {
     std::ofstream(directory_ + "/" + name, std::ios::binary) << bytes;

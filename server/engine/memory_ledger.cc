@@ -52,9 +52,9 @@ std::string MemoryLedger::ToString() const {
 bool IsOnHost(const kernels::Backend& backend) { return !absl::StartsWith(backend.info().name, "cuda"); }
 
 DeviceMemoryLeft MemoryLeftOn(const kernels::Backend& backend) {
-  const kernels::MemoryInfo said = backend.memory();
-  const int64_t free_bytes = said.free_bytes;
-  return {static_cast<int64_t>(said.total_bytes),
+  const kernels::MemoryInfo memory = backend.memory();
+  const int64_t free_bytes = memory.free_bytes;
+  return {static_cast<int64_t>(memory.total_bytes),
           IsOnHost(backend) ? MemoryLedger::Get().FreeAfterReservations(free_bytes) : free_bytes};
 }
 

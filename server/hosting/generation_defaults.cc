@@ -31,12 +31,12 @@ absl::StatusOr<std::string> Parse(absl::string_view text, int64_t vocabulary_siz
           absl::StrCat("\"", key, "\" is ", Shown(*value), "; a token id must be in 0..", vocabulary_size - 1));
     }
   }
-  std::vector<std::string> said;
+  std::vector<std::string> settings;
   for (const char* key : kSamplingKeys) {
     const auto value = json.find(key);
-    if (value != json.end() && !value->is_null()) said.push_back(absl::StrCat(key, "=", Shown(*value)));
+    if (value != json.end() && !value->is_null()) settings.push_back(absl::StrCat(key, "=", Shown(*value)));
   }
-  return absl::StrJoin(said, " ");
+  return absl::StrJoin(settings, " ");
 }
 
 }  // namespace
@@ -45,9 +45,9 @@ absl::StatusOr<std::string> ReadSamplingDefaults(const std::string& directory, i
   const std::string path = absl::StrCat(directory, "/generation_config.json");
   if (!FileExists(path, FileUse::kModel)) return std::string();
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
-  absl::StatusOr<std::string> said = Parse(text, vocabulary_size);
-  if (!said.ok()) return Annotate(said.status(), path);
-  return said;
+  absl::StatusOr<std::string> defaults = Parse(text, vocabulary_size);
+  if (!defaults.ok()) return Annotate(defaults.status(), path);
+  return defaults;
 }
 
 }  // namespace varifocal

@@ -46,15 +46,15 @@ class ModelFactoryTest : public testing::Test {
 };
 
 TEST_F(ModelFactoryTest, WeightsThatDoNotFitAreRefusedBeforeTheyArePacked) {
-  const auto promised =
-      MemoryLedger::Get().Add({.what = "somebody", .weight_bytes = 5, .cache_bytes = int64_t{1} << 60});
+  const auto reserved =
+      MemoryLedger::Get().Add({.what = "other model", .weight_bytes = 5, .cache_bytes = int64_t{1} << 60});
   const auto model = Load();
   EXPECT_TRUE(absl::IsResourceExhausted(model.status())) << model.status();
   EXPECT_EQ(ReasonOf(model.status()).name, "NOT_ENOUGH_MEMORY");
   const std::string message(model.status().message());
   EXPECT_THAT(message, HasSubstr(absl::StrCat(directory_, " needs ")));
   EXPECT_THAT(message, HasSubstr(" 0 are free and not reserved"));
-  EXPECT_THAT(message, HasSubstr("somebody: 5 bytes of weights"));
+  EXPECT_THAT(message, HasSubstr("other model: 5 bytes of weights"));
 }
 
 TEST_F(ModelFactoryTest, ADirectoryMayNameItsNumberFormat) {
@@ -79,7 +79,7 @@ TEST_F(ModelFactoryTest, EqualWeightsAreNeededOnce) {
   absl::StatusOr<std::unique_ptr<HostedModel>> focal = absl::CancelledError();
   {
     // No free memory, and none needed.
-    const auto promised = MemoryLedger::Get().Add({.what = "somebody", .cache_bytes = int64_t{1} << 60});
+    const auto reserved = MemoryLedger::Get().Add({.what = "other model", .cache_bytes = int64_t{1} << 60});
     focal = Load("", "focal");
     ASSERT_TRUE(focal.ok()) << focal.status();
   }

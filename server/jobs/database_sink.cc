@@ -150,7 +150,7 @@ absl::Status DatabaseSink::Record(const SampleResult& record) {
     if (!again) return recorded;
   }
   found->second.is_to_ask[record.sample->index] = false;
-  const db::GenerationRecord& said = outcome.generation;
+  const db::GenerationRecord& generation = outcome.generation;
   if (!record.error.ok()) {
     Log(LogLevel::kWarning, "sample_failed",
         {{"job", absl::StrCat("jobs/", options_.job_id)},
@@ -158,8 +158,8 @@ absl::Status DatabaseSink::Record(const SampleResult& record) {
          {"task", record.cell.task},
          {"length", record.cell.context_length},
          {"sample", record.sample->index},
-         {"code", said.error_code},
-         {"message", said.error_message}});
+         {"code", generation.error_code},
+         {"message", generation.error_message}});
   } else {
     Log(LogLevel::kInfo, "sample_done",
         {{"job", absl::StrCat("jobs/", options_.job_id)},
@@ -168,10 +168,10 @@ absl::Status DatabaseSink::Record(const SampleResult& record) {
          {"length", record.cell.context_length},
          {"sample", record.sample->index},
          {"prompt_tokens", outcome.sample.prompt_token_count.value_or(0)},
-         {"cached_tokens", said.cached_token_count},
-         {"new_tokens", said.new_token_count},
-         {"prefill_us", said.prefill_us},
-         {"decode_us", said.decode_us},
+         {"cached_tokens", generation.cached_token_count},
+         {"new_tokens", generation.new_token_count},
+         {"prefill_us", generation.prefill_us},
+         {"decode_us", generation.decode_us},
          {"score", record.scores.empty() ? 0.0 : record.scores[0].value}});
   }
   return absl::OkStatus();

@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Records requests; completes them when the test calls it.
-class RememberingEngine : public Engine {
+class RecordingEngine : public Engine {
  public:
   struct Asked {
     EngineRequest request;
@@ -80,21 +80,21 @@ class RememberingEngine : public Engine {
   int room = -1;  // requests it takes; below 0 any number
 };
 
-struct Asking {
+struct Fixture {
   std::shared_ptr<HostedModel> model;
-  RememberingEngine* engine = nullptr;
+  RecordingEngine* engine = nullptr;
   std::unique_ptr<EngineGenerator> generator;
 };
 
-Asking MakeAsking(const std::string& tokenizer_path) {
-  Asking asking;
-  asking.model = std::make_shared<HostedModel>();
-  asking.model->tokenizer = Tokenizer::Load(tokenizer_path).value();
-  auto engine = std::make_unique<RememberingEngine>();
-  asking.engine = engine.get();
-  asking.model->engine = std::move(engine);
-  asking.generator = std::make_unique<EngineGenerator>(asking.model);
-  return asking;
+Fixture MakeFixture(const std::string& tokenizer_path) {
+  Fixture fixture;
+  fixture.model = std::make_shared<HostedModel>();
+  fixture.model->tokenizer = Tokenizer::Load(tokenizer_path).value();
+  auto engine = std::make_unique<RecordingEngine>();
+  fixture.engine = engine.get();
+  fixture.model->engine = std::move(engine);
+  fixture.generator = std::make_unique<EngineGenerator>(fixture.model);
+  return fixture;
 }
 
 Json ReadGolden(const std::string& path) {
@@ -134,18 +134,18 @@ TEST(EngineGeneratorTest, RunsAndScoresTheTokensOfTheHarness) {
       const std::unique_ptr<Task> task = MakeShort(parameters);
       for (const auto& [tokenizer, by_task] : golden.items()) {
         const bool is_shipped = absl::StrContains(tokenizer, "/");
-        const Asking asking =
-            MakeAsking(is_shipped ? tokenizer : absl::StrCat("tests/testdata/goldens/tokenizers/", tokenizer));
-        const auto counter = MakeTokenCounter(asking.model->tokenizer);
+        const Fixture fixture =
+            MakeFixture(is_shipped ? tokenizer : absl::StrCat("tests/testdata/goldens/tokenizers/", tokenizer));
+        const auto counter = MakeTokenCounter(fixture.model->tokenizer);
         for (const auto& [row, requests] : by_task[name][shots].items()) {
           const std::string where = absl::StrCat(tokenizer, ", ", name, " ", shots, " shots, row ", row);
           const auto sample =
               std::make_shared<const Sample>(task->MakeSample({1, 4096, std::stoi(row)}, *counter).value());
-          asking.engine->asked.clear();
-          asking.engine->done.clear();
+          fixture.engine->asked.clear();
+          fixture.engine->done.clear();
           absl::StatusOr<Generation> answer = absl::UnknownError("none");
-          asking.generator->Start({sample, {}, {}, false, ""},
-                                  [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
+          fixture.generator->Start({sample, {}, {}, false, ""},
+                                   [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
           bool has_empty = false;
           for (const Json& request : requests) has_empty = has_empty || request[1].empty();
           if (has_empty) {  // nothing left to score: the harness fails there
@@ -154,17 +154,18 @@ TEST(EngineGeneratorTest, RunsAndScoresTheTokensOfTheHarness) {
             continue;
           }
           // By their continuation, which the answers encode.
-          for (size_t handle = 0; handle < asking.engine->asked.size(); ++handle) asking.engine->Answer(handle);
+          for (size_t handle = 0; handle < fixture.engine->asked.size(); ++handle) fixture.engine->Answer(handle);
           ASSERT_TRUE(answer.ok()) << where << ": " << answer.status();
           ASSERT_EQ(answer->continuation_scores.size(), requests.size()) << where;
           for (size_t i = 0; i < requests.size(); ++i) {
-            const int told = static_cast<int>(-answer->continuation_scores[i].log_likelihood);
-            const std::vector<int32_t>& context = asking.engine->asked[told / 10].request.token_ids;
+            const int marker = static_cast<int>(-answer->continuation_scores[i].log_likelihood);
+            const std::vector<int32_t>& context = fixture.engine->asked[marker / 10].request.token_ids;
             EXPECT_EQ(Sha256Hex(Json(context).dump()).substr(0, 16), requests[i][0].get<std::string>()) << where;
-            EXPECT_EQ(asking.engine->Scored(told / 10)[told % 10], requests[i][1].get<std::vector<int32_t>>()) << where;
+            EXPECT_EQ(fixture.engine->Scored(marker / 10)[marker % 10], requests[i][1].get<std::vector<int32_t>>())
+                << where;
             ++compared;
           }
-          EXPECT_EQ(asking.engine->asked.size(), sample->given_bytes.empty() || row == "13" ? 1u : 2u) << where;
+          EXPECT_EQ(fixture.engine->asked.size(), sample->given_bytes.empty() || row == "13" ? 1u : 2u) << where;
         }
       }
     }
@@ -238,18 +239,18 @@ TEST(GoldTest, HasTheBitsOfScoringTheSameText) {
 
 // Tokens that a task gives are run as they are, each after its own context.
 TEST(TokensTest, AreRunAsGiven) {
-  Asking asking = MakeAsking("models/baseline");
+  Fixture fixture = MakeFixture("models/baseline");
   auto sample = std::make_shared<Sample>();
   sample->continuations = {"b", "b"};
   sample->context_token_ids = {{5, 6, 7}, {7}};
   sample->continuation_token_ids = {{8, 9}, {8, 9}};
   absl::StatusOr<Generation> answer = absl::UnknownError("none");
-  asking.generator->Start({sample, {}, {}, false, ""}, [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
-  ASSERT_EQ(asking.engine->asked.size(), 2u);
+  fixture.generator->Start({sample, {}, {}, false, ""}, [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
+  ASSERT_EQ(fixture.engine->asked.size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(asking.engine->asked[i].request.token_ids, sample->context_token_ids[i]);
-    EXPECT_EQ(asking.engine->Scored(i)[0], sample->continuation_token_ids[i]);
-    asking.engine->Answer(i);
+    EXPECT_EQ(fixture.engine->asked[i].request.token_ids, sample->context_token_ids[i]);
+    EXPECT_EQ(fixture.engine->Scored(i)[0], sample->continuation_token_ids[i]);
+    fixture.engine->Answer(i);
   }
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->continuation_scores[1].log_likelihood, -10);
@@ -257,9 +258,9 @@ TEST(TokensTest, AreRunAsGiven) {
 
 // The engine is asked for the spans and bins of the sample, and its heads become rows; else nothing is asked.
 TEST(EngineGeneratorTest, InspectionIsAskedForAndSummarized) {
-  const Asking asking = MakeAsking("models/baseline/tokenizer.json");
-  asking.model->config.max_position = 4096;
-  asking.model->config.head_count = 2;
+  const Fixture fixture = MakeFixture("models/baseline/tokenizer.json");
+  fixture.model->config.max_position = 4096;
+  fixture.model->config.head_count = 2;
   Sample sample;
   sample.task = "t";
   sample.token_ids.assign(40, 7);
@@ -270,23 +271,23 @@ TEST(EngineGeneratorTest, InspectionIsAskedForAndSummarized) {
   absl::StatusOr<Generation> answer = absl::UnknownError("none");
   const auto start = [&](bool inspect) {
     GenerationRequest request{.sample = shared, .decode = {}, .inspect = inspect};
-    asking.generator->Start(request, [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
+    fixture.generator->Start(request, [&](absl::StatusOr<Generation> a) { answer = std::move(a); });
   };
   start(false);
-  EXPECT_TRUE(asking.engine->asked[0].request.inspected_boundaries.empty());
-  asking.engine->Finish(0, EngineResult());
+  EXPECT_TRUE(fixture.engine->asked[0].request.inspected_boundaries.empty());
+  fixture.engine->Finish(0, EngineResult());
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_TRUE(answer->attention.empty());
 
   start(true);
-  const std::vector<int32_t> boundaries = asking.engine->asked[1].request.inspected_boundaries;
+  const std::vector<int32_t> boundaries = fixture.engine->asked[1].request.inspected_boundaries;
   ASSERT_EQ(boundaries.size(), 41u) << "a bin a token";
   EngineResult result;
   for (int i = 0; i < 4; ++i) {  // two layers of two heads; head i is on token 10 + i alone
     result.inspected.heads.push_back({.visible_count = 40, .scale = 0.5f, .entropy = 0.25 * i, .largest_weight = 1});
     for (int token = 0; token < 40; ++token) result.inspected.masses.push_back(token == 10 + 2 * i ? 1 : 0);
   }
-  asking.engine->Finish(1, std::move(result));
+  fixture.engine->Finish(1, std::move(result));
   ASSERT_TRUE(answer.ok()) << answer.status();
   ASSERT_EQ(answer->attention.size(), 4u);
   const HeadInspection& last = answer->attention[3];
@@ -301,7 +302,7 @@ TEST(EngineGeneratorTest, InspectionIsAskedForAndSummarized) {
 
 class SeveralTest : public testing::Test {
  protected:
-  SeveralTest() : asking_(MakeAsking("models/baseline")) {
+  SeveralTest() : asking_(MakeFixture("models/baseline")) {
     const std::string path = WriteRows(
         "several",
         Json::array({{{"sentence", "_ sang."}, {"option1", "Ann"}, {"option2", "Bo and Cy"}, {"answer", "1"}}}));
@@ -318,7 +319,7 @@ class SeveralTest : public testing::Test {
     });
   }
 
-  Asking asking_;
+  Fixture asking_;
   std::shared_ptr<const Sample> sample_;
   absl::StatusOr<Generation> answer_ = absl::UnknownError("none");
   int done_count_ = 0;

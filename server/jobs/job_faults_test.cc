@@ -18,6 +18,7 @@
 #include "db/sqlite/database.h"
 #include "server/jobs/job_manager.h"
 #include "tests/fakes/fake_engine.h"
+#include "tests/fakes/wait_for_job.h"
 #include "tests/support/process.h"
 
 namespace varifocal {
@@ -63,15 +64,8 @@ class JobFaultsTest : public testing::Test {
     return spec;
   }
 
-  JobView WaitUntil(int64_t job_id, const std::function<bool(const JobView&)>& wanted) {
-    for (int i = 0; i < 6000; ++i) {
-      auto view = manager_->Get(job_id, false);
-      EXPECT_TRUE(view.ok()) << view.status();
-      if (!view.ok() || wanted(*view)) return view.ok() ? *view : JobView();
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    ADD_FAILURE() << "the job never got there";
-    return {};
+  JobView WaitUntil(int64_t job_id, const std::function<bool(const JobView&)>& condition) {
+    return WaitForJob(*manager_, job_id, condition);
   }
   JobView WaitForState(int64_t job_id, db::JobState state) {
     return WaitUntil(job_id, [&](const JobView& view) { return view.row.state == state; });
@@ -212,7 +206,7 @@ TEST_F(JobFaultsTest, ADeletedDatabaseFailsTheJobAndRefusesOthers) {
   EXPECT_TRUE(absl::IsDataLoss(manager_->CheckDatabase()));
   // Once the file is restored the state is written, and the job can continue.
   ASSERT_EQ(std::rename(aside.c_str(), path_.c_str()), 0);
-  for (int i = 0; i < 6000 && manager_->HasJobInHand(); ++i) {
+  for (int i = 0; i < 6000 && manager_->HasActiveJob(); ++i) {
     clock_.Advance(kLongPauseUs);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

@@ -318,7 +318,7 @@ absl::Status JobManager::UnloadModel(const std::string& model) {
   return host_->Unload(model);
 }
 
-bool JobManager::HasJobInHand() const {
+bool JobManager::HasActiveJob() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return running_ != nullptr;
 }

@@ -108,7 +108,7 @@ class JobManager {
   absl::Status UnloadModel(const std::string& model);
 
   // Whether a job is running or paused.
-  bool HasJobInHand() const;
+  bool HasActiveJob() const;
   // Microseconds since the last heartbeat of the job thread; 0 while it is idle.
   int64_t SilentMicros() const;
   // The first error of the database as a whole: DATA_LOSS when its files are not the ones that were opened.

@@ -429,14 +429,14 @@ constexpr Meaning kRefusals[] = {
      "\"rope_theta\" is 5 but in the RoPE parameters 6"},
     {"gemma3_text", R"({"rope_scaling":{"rope_type":"linear","factor":2},"rope_parameters":{"full_attention":
                         {"rope_type":"linear","factor":4}}})",
-     "while \"rope_parameters.full_attention\" says"},
+     "but \"rope_parameters.full_attention\" is"},
 };
 
 TEST(ArchitecturesTest, ErrorsNameKeyAndValue) {
   for (const Meaning& m : kRefusals) {
-    const std::string said = ParsedJson(Edited(m.model_type, m.edits));
-    EXPECT_THAT(said, testing::StartsWith("refused: ")) << m.model_type << " " << m.edits;
-    EXPECT_THAT(said, HasSubstr(m.summary)) << m.model_type << " " << m.edits;
+    const std::string message = ParsedJson(Edited(m.model_type, m.edits));
+    EXPECT_THAT(message, testing::StartsWith("refused: ")) << m.model_type << " " << m.edits;
+    EXPECT_THAT(message, HasSubstr(m.summary)) << m.model_type << " " << m.edits;
   }
 }
 

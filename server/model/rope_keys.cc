@@ -223,11 +223,11 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
 }
 
 // A top-level key that repeats a key of the RoPE object must have the same value.
-absl::Status CheckAgain(ConfigReader& reader, const char* key, double said) {
-  ASSIGN_OR_RETURN(const double value, reader.Positive(key, said));
-  if (value == said) return absl::OkStatus();
+absl::Status CheckAgain(ConfigReader& reader, const char* key, double expected) {
+  ASSIGN_OR_RETURN(const double value, reader.Positive(key, expected));
+  if (value == expected) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(reader.Name(key), " is ", value, " but in the RoPE parameters ", said));
+      absl::StrCat(reader.Name(key), " is ", value, " but in the RoPE parameters ", expected));
 }
 
 }  // namespace
@@ -252,7 +252,7 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
     rope = older;
   } else if (scaling != nullptr && rope.ToString() != older.ToString()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"rope_scaling\" says ", older.ToString(), " while \"rope_parameters\" says ", rope.ToString()));
+        absl::StrCat("\"rope_scaling\" is ", older.ToString(), ", but \"rope_parameters\" is ", rope.ToString()));
   }
   if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, rope.theta));
   RETURN_IF_ERROR(CheckAgain(reader, "rope_theta", rope.theta));
@@ -295,8 +295,8 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
   if (scaling != nullptr) {
     ASSIGN_OR_RETURN(const RopeConfig older, ReadObject(scaling, "rope_scaling", full));
     if (older.ToString() != of_full.ToString()) {
-      return absl::InvalidArgumentError(absl::StrCat("\"rope_scaling\" says ", older.ToString(), " while \"",
-                                                     full_place, "\" says ", of_full.ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"rope_scaling\" is ", older.ToString(), ", but \"", full_place, "\" is ", of_full.ToString()));
     }
   }
   if (reader.Has("rope_theta")) RETURN_IF_ERROR(CheckAgain(reader, "rope_theta", of_full.theta));

@@ -3,6 +3,7 @@
 #include "server/model/safetensors.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -237,10 +238,12 @@ class DirectoryTest : public testing::Test {
   void SetUp() override {
     directory_ = absl::StrCat(testing::TempDir(), "/safetensors_",
                               testing::UnitTest::GetInstance()->current_test_info()->name());
-    ASSERT_EQ(std::system(absl::StrCat("rm -rf '", directory_, "' && mkdir -p '", directory_, "'").c_str()), 0);
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_);
   }
   void TearDown() override {
-    EXPECT_EQ(std::system(absl::StrCat("rm -rf '", directory_, "' '", directory_, "_cache'").c_str()), 0);
+    std::filesystem::remove_all(directory_);
+    std::filesystem::remove_all(directory_ + "_cache");
   }
   void Write(const std::string& name, const std::string& bytes) {
     std::ofstream(directory_ + "/" + name, std::ios::binary) << bytes;
@@ -315,17 +318,16 @@ TEST_F(DirectoryTest, DuplicateInIndex) {
 TEST_F(DirectoryTest, HashIsCachedOutsideTheDirectory) {
   Write("model.safetensors", a_);
   const std::string cache = directory_ + "_cache";
-  ASSERT_EQ(std::system(absl::StrCat("rm -rf '", cache, "'").c_str()), 0);
+  std::filesystem::remove_all(cache);
   auto source = OpenWeights(directory_);
   ASSERT_TRUE(source.ok());
   FakeClock later((*source)->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);  // old enough
   EXPECT_EQ(HashWeights(**source, cache, later)->whole, Sha256Hex(a_));
   EXPECT_EQ(HashWeights(**source, "")->whole, Sha256Hex(a_));
   // A forged entry is returned, which shows that the second look-up read it.
-  ASSERT_EQ(std::system(absl::StrCat("for f in '", cache, "'/weights/*; do yes ", std::string(64, 'a'),
-                                     " | head -n 2 > $f; done")
-                            .c_str()),
-            0);
+  const std::string forged = std::string(64, 'a') + "\n";
+  for (const auto& entry : std::filesystem::directory_iterator(cache + "/weights"))
+    std::ofstream(entry.path()) << forged << forged;
   EXPECT_EQ(HashWeights(**source, cache)->whole, std::string(64, 'a'));
   Write("model.safetensors", b_ + "");
   auto other = OpenWeights(directory_);
@@ -347,7 +349,7 @@ TEST_F(DirectoryTest, OnePassHashesFileAndTensors) {
   file.replace(file.size() - kAll, kAll, data);
   Write("model.safetensors", file);
   const std::string cache = directory_ + "_cache";
-  ASSERT_EQ(std::system(absl::StrCat("rm -rf '", cache, "'").c_str()), 0);
+  std::filesystem::remove_all(cache);
   auto source = OpenWeights(directory_);
   ASSERT_TRUE(source.ok()) << source.status();
   const std::string whole = Sha256Hex(file);

@@ -83,7 +83,7 @@ class HeldLane {
 
 TEST(WorkerPoolTest, AFullLaneRefusesAndAStalledOneShowsIt) {
   HeldLane held;
-  EXPECT_EQ(held.lane().WaitMicros(), 0) << "blocked, but nobody waits";
+  EXPECT_EQ(held.lane().WaitMicros(), 0) << "blocked, but no call waits";
   ASSERT_TRUE(held.lane().Post([] {}).ok());
   held.clock().Advance(7);
   ASSERT_TRUE(held.lane().Post([] {}).ok());

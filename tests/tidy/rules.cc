@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -324,7 +325,7 @@ Complaints CheckLineLength(const SourceFile& file) {
 Complaints CheckWording(const SourceFile& file) {
   static const std::regex wording(
       R"(\b(somebody|nobody|anybody|whoever|under way|anew|for good|for ever|(goes|gone|go|going) on|be had|by decree|)"
-      R"(side by side|in hand|at hand|made[- ]up)\b)",
+      R"(side by side|in hand|at hand|made[- ]up|says|said|tells|told|wants|stands|stood|heard|promised?|promises)\b)",
       std::regex::optimize);
   Complaints complaints;
   if (!IsCpp(file.path) || StartsWith(file.path, "tests/tidy/")) return complaints;
@@ -375,6 +376,46 @@ std::vector<Include> AllIncludes(const std::vector<SourceFile>& files) {
 
 std::string WithoutEnding(const std::string& path) { return path.substr(0, path.rfind('.')); }
 
+bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+// The identifiers of a line without its comment, each with the character after it.
+struct Identifier {
+  std::string name;
+  char next;
+};
+std::vector<Identifier> IdentifiersOf(const std::string& line) {
+  std::vector<Identifier> identifiers;
+  const size_t size = std::min(line.find("//"), line.size());
+  for (size_t i = 0; i < size; ++i) {
+    if (!IsWord(line[i])) continue;
+    const size_t begin = i;
+    while (i < size && IsWord(line[i])) ++i;
+    identifiers.push_back({line.substr(begin, i - begin), i < size ? line[i] : '\0'});
+  }
+  return identifiers;
+}
+
+// The type, constant or function that an unindented line declares or defines; empty where there is none.
+std::string DeclaredName(const std::string& line, const std::vector<Identifier>& identifiers) {
+  static const std::set<std::string> kOthers = {"using",  "namespace", "template", "extern",
+                                                "friend", "return",    "VF_DEVICE"};  // primitives, which come in pairs
+  if (identifiers.empty() || !IsWord(line[0]) || kOthers.contains(identifiers[0].name)) return "";
+  const bool is_type = StartsWith(line, "struct ") || StartsWith(line, "class ") || StartsWith(line, "enum class ");
+  if (is_type) {
+    size_t at = StartsWith(line, "enum ") ? 2 : 1;
+    if (at < identifiers.size() && identifiers[at].name == "nodiscard") ++at;
+    return at < identifiers.size() && !EndsWith(line, ";") ? identifiers[at].name : "";
+  }
+  const bool is_constant = line.find("constexpr ") < 8 && line.find(" = ") < line.find('(');
+  for (const Identifier& identifier : identifiers) {
+    const std::string& name = identifier.name;
+    if (is_constant && name.size() > 1 && name[0] == 'k' && std::isupper(static_cast<unsigned char>(name[1])))
+      return name;
+    if (!is_constant && identifier.next == '(') return name;
+  }
+  return "";
+}
+
 }  // namespace
 
 Complaints CheckDeadFiles(const std::vector<SourceFile>& files) {
@@ -412,6 +453,40 @@ Complaints CheckDeadFiles(const std::vector<SourceFile>& files) {
   return complaints;
 }
 
+Complaints CheckDeadNames(const std::vector<SourceFile>& files) {
+  struct Place {
+    const SourceFile* file;
+    int line;
+  };
+  std::map<std::string, Place> declared;  // in headers
+  std::set<std::string> used;
+  for (const SourceFile& file : files) {
+    if (!IsCpp(file.path)) continue;
+    int number = 0;
+    for (const std::string& line : Lines(file.text)) {
+      ++number;
+      const std::vector<Identifier> identifiers = IdentifiersOf(line);
+      const std::string name = DeclaredName(line, identifiers);
+      if (!name.empty() && EndsWith(file.path, ".h")) declared.insert({name, {&file, number}});
+      bool is_own = !name.empty();  // the first occurrence is the declaration's
+      for (const Identifier& identifier : identifiers) {
+        if (is_own && identifier.name == name) {
+          is_own = false;
+        } else {
+          used.insert(identifier.name);
+        }
+      }
+    }
+  }
+  used.insert("PrintTo");  // called by the test library
+  Complaints complaints;
+  for (const auto& [name, place] : declared) {
+    if (!used.contains(name))
+      complaints.push_back({place.file->path, place.line, name + " is declared and never used"});
+  }
+  return complaints;
+}
+
 Complaints CheckRulesAreUsed(const std::vector<SourceFile>& files) {
   const std::vector<Include> includes = AllIncludes(files);
   std::set<std::pair<std::string, std::string>> edges;
@@ -444,7 +519,7 @@ Complaints CheckTree(const std::vector<SourceFile>& files) {
     const Complaints found = CheckFile(file);
     all.insert(all.end(), found.begin(), found.end());
   }
-  for (const auto& rule : {CheckDeadFiles, CheckRulesAreUsed}) {
+  for (const auto& rule : {CheckDeadFiles, CheckDeadNames, CheckRulesAreUsed}) {
     const Complaints found = rule(files);
     all.insert(all.end(), found.begin(), found.end());
   }

@@ -81,6 +81,17 @@ TEST(TidyTest, UnusedFilesAreFound) {
             "db/dead.cc: no CMake file lists this file\ndb/dead.h: no file includes this header\n");
 }
 
+TEST(TidyTest, DeadNamesAreFound) {
+  EXPECT_EQ(MessagesOf(CheckDeadNames({{"db/x.h",
+                                        "struct Dead {\n};\nstruct Used {\n};\nUsed Called(int a);\nvoid Uncalled();\n"
+                                        "inline constexpr int kUnread = 1;\ninline constexpr int kRead = 2;\n"},
+                                       {"db/x.cc",
+                                        "Used Called(int a) {\n  return {};\n}\nvoid Uncalled() {  // not Dead\n"
+                                        "  Called(kRead);\n}\n"}})),
+            "db/x.h: Dead is declared and never used\ndb/x.h: Uncalled is declared and never used\n"
+            "db/x.h: kUnread is declared and never used\n");
+}
+
 TEST(TidyTest, UnusedRulesAreFound) {
   const std::string unused = MessagesOf(
       CheckRulesAreUsed({{"db/sqlite/x.cc", "#include <sqlite3.h>\n"}, {"db/x.cc", "#include \"base/json.h\"\n"}}));

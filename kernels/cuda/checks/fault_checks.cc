@@ -196,13 +196,13 @@ std::string CheckNoPinnedMemory() {
   machine->pinned = false;
   auto backend = Open(machine);
   if (!backend.ok()) return backend.error().message;
-  bool said = false;
-  for (const std::string& note : (*backend)->info().notes) said = said || note.find("pinned") != std::string::npos;
+  bool noted = false;
+  for (const std::string& note : (*backend)->info().notes) noted = noted || note.find("pinned") != std::string::npos;
   const std::vector<float> data = UniformVector(1, 3000000);
   auto buffer = Upload(**backend, data);  // 12 MB: three pieces of staging memory
-  return said && Download(**backend, *buffer, data.size()) == data
+  return noted && Download(**backend, *buffer, data.size()) == data
              ? ""
-             : "without pinned memory data is lost or no note said";
+             : "without pinned memory data is lost or no note was made";
 }
 
 // Weights of every source format, stacked, transposed, gated and of odd widths arrive as the host rounds them.
