@@ -15,7 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/files.h"
+#include "base/file_error.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 

@@ -42,27 +42,6 @@ absl::Status CheckRegular(const std::string& path, int fd, struct stat* info) {
 
 }  // namespace
 
-absl::Status FileError(const std::string& path, absl::string_view action, int error) {
-  std::string message = absl::StrCat("cannot ", action, " ", path, ": ", std::strerror(error));
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(message);
-    case EACCES:
-    case EPERM:
-      return absl::PermissionDeniedError(message);
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-      return absl::ResourceExhaustedError(message);
-    case EIO:
-    case ESTALE:
-      return absl::DataLossError(message);
-    default:
-      return absl::InvalidArgumentError(message);
-  }
-}
-
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path, FileUse use) {
   // Looked at before it is opened for reading, because opening alone has effects on some devices.
   ASSIGN_OR_RETURN(const int look, OpenConfined(path, use, O_PATH));

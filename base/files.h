@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/file_error.h"
 #include "base/file_roots.h"
 
 namespace varifocal {
@@ -74,8 +75,5 @@ class InputFile {
 absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& kind);
 // False when it is certain that nothing is there. A path outside of the roots counts as there: reading it is refused.
 bool FileExists(const std::string& path, FileUse use);
-
-// The status of a failed system call on `path`, e.g. "cannot open PATH: No such file or directory".
-absl::Status FileError(const std::string& path, absl::string_view action, int error);
 
 }  // namespace varifocal

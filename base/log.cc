@@ -68,7 +68,11 @@ void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField
   queue != nullptr ? queue->Push(std::move(line)) : Write(line);
 }
 
-void LogThroughQueue() { g_queue = new LogQueue(kQueuedLinesMax, kQueuedBytesMax, WriteToDescriptor); }
+void LogThroughQueue() {
+  g_queue = new LogQueue(kQueuedLinesMax, kQueuedBytesMax, WriteToDescriptor, [](int64_t count) {
+    return FormatLogLine(LogLevel::kWarning, "log_lines_dropped", {{"count", count}}) + "\n";
+  });
+}
 
 void FlushLog(int64_t milliseconds_max) {
   LogQueue* const queue = g_queue.load();

@@ -7,15 +7,13 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/log.h"
-
 namespace varifocal {
 
 struct LogQueue::State {
   size_t lines_max = 0;
   size_t bytes_max = 0;
   std::function<void(const std::string&)> write;
+  std::function<std::string(int64_t)> format_dropped;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::string> lines;
@@ -34,7 +32,7 @@ struct LogQueue::State {
       byte_count -= line.size();
       if (dropped_count > 0 && lines.empty()) {
         // The queue was full after this line; later lines were dropped.
-        lines.push_back(FormatLogLine(LogLevel::kWarning, "log_lines_dropped", {{"count", dropped_count}}) + "\n");
+        lines.push_back(format_dropped(dropped_count));
         byte_count += lines.back().size();
         dropped_count = 0;
       }
@@ -48,11 +46,13 @@ struct LogQueue::State {
   }
 };
 
-LogQueue::LogQueue(size_t lines_max, size_t bytes_max, std::function<void(const std::string&)> write)
+LogQueue::LogQueue(size_t lines_max, size_t bytes_max, std::function<void(const std::string&)> write,
+                   std::function<std::string(int64_t)> format_dropped)
     : state_(std::make_shared<State>()) {
   state_->lines_max = lines_max;
   state_->bytes_max = bytes_max;
   state_->write = std::move(write);
+  state_->format_dropped = std::move(format_dropped);
   std::thread([state = state_] { state->Loop(); }).detach();
 }
 

@@ -17,8 +17,9 @@ namespace varifocal {
 
 class LogQueue {
  public:
-  // `write` receives one line including its newline; it may block.
-  LogQueue(size_t lines_max, size_t bytes_max, std::function<void(const std::string&)> write);
+  // `write` receives one line including its newline; it may block. `format_dropped` makes the line for a number of dropped lines.
+  LogQueue(size_t lines_max, size_t bytes_max, std::function<void(const std::string&)> write,
+           std::function<std::string(int64_t)> format_dropped);
   // Detaches a thread that is blocked in `write`; its lines are lost.
   ~LogQueue();
 

@@ -35,20 +35,18 @@ struct ModelRecord {
   std::string weights_sha256;
   std::string tokenizer_sha256;  // of tokenizer.json's bytes; the hash of "" for a model without a tokenizer
   std::string dtype;             // "f32" or "bf16"
-  // Of the checkpoint, as trained: the attention keys of config.json in canonical form; {} for the baseline.
-  std::string attention_json;
+  std::string
+      attention_json;  // the attention the checkpoint was trained with: the config's focal/focus keys, {} for baseline
   int64_t context_length_max = 0;                 // max_position_embeddings (times the factor for dynamic RoPE)
   std::optional<int64_t> trained_context_length;  // results beyond it are labelled extrapolated
-  // The constant temperature of all layers that it was trained with, "0.4" or "[0.4,1,...]"; none: no such temperature.
-  std::optional<std::string> focal_temperature_json;
 };
 
 // A model with run-time settings: the unit that is submitted, compared and plotted.
 struct VariantRecord {
   std::string name;  // "baseline", "focal@t=0.7"
   ModelRecord model;
-  // Run-time temperature, "0.7" or "[0.7,0.8,...]"; none: as trained.
-  std::optional<std::string> focal_temperature_json;
+  std::optional<std::string>
+      focal_temperature_json;  // run-time temperature, "0.7" or "[0.7,0.8,...]"; none: as trained
 };
 
 // A metric of a task. The first one of a task (metric_index 0) is its primary metric.

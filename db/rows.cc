@@ -1,7 +1,6 @@
 #include "db/rows.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/substitute.h"
 #include "base/status_macros.h"
 
 namespace varifocal::db {
@@ -12,11 +11,9 @@ constexpr const char* kStateNames[] = {"queued", "running", "cancelling", "succe
 constexpr char kSelectVariants[] =
     "SELECT variants.name, variants.focal_temperature_json, models.name, models.architecture, models.weights_sha256,"
     " models.tokenizer_sha256, models.dtype, models.attention_json, models.context_length_max,"
-    " models.trained_context_length, $0"
+    " models.trained_context_length"
     " FROM variants JOIN models ON models.model_id = variants.model_id"
     " WHERE variants.job_id = ? ORDER BY variants.variant_index";
-constexpr char kCountTemperatureColumn[] =
-    "SELECT count(*) FROM pragma_table_info('models') WHERE name = 'focal_temperature_json'";
 constexpr char kSelectCells[] =
     "SELECT cells.cell_id, variants.job_id, variants.name, cells.task, cells.context_length, cells.planned_count,"
     " (SELECT count(*) FROM generations WHERE generations.cell_id = cells.cell_id AND error_code IS NULL),"
@@ -36,11 +33,7 @@ absl::StatusOr<JobState> ParseJobState(const std::string& name) {
 }
 
 absl::StatusOr<std::vector<VariantRecord>> ReadVariants(sqlite::Database& database, int64_t job_id) {
-  // Files before schema version 4 have no such column; migration 0004 fills it with the same expression.
-  ASSIGN_OR_RETURN(const std::optional<int64_t> column_count, database.QueryInt(kCountTemperatureColumn));
-  const char* temperature =
-      *column_count > 0 ? "models.focal_temperature_json" : "models.attention_json -> '$.focal_attention.temperature'";
-  ASSIGN_OR_RETURN(sqlite::Statement row, database.Prepare(absl::Substitute(kSelectVariants, temperature)));
+  ASSIGN_OR_RETURN(sqlite::Statement row, database.Prepare(kSelectVariants));
   row.BindAll(job_id);
   std::vector<VariantRecord> variants;
   while (true) {
@@ -57,7 +50,6 @@ absl::StatusOr<std::vector<VariantRecord>> ReadVariants(sqlite::Database& databa
     variant.model.attention_json = row.Text(7);
     variant.model.context_length_max = row.Int(8);
     variant.model.trained_context_length = row.OptionalInt(9);
-    variant.model.focal_temperature_json = row.OptionalText(10);
   }
 }
 

@@ -39,7 +39,8 @@ constexpr char kFindModel[] =
 constexpr char kInsertModel[] =
     "INSERT INTO models (name, architecture, weights_sha256, tokenizer_sha256, dtype, attention_json, "
     "context_length_max,"
-    " trained_context_length, focal_temperature_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    " trained_context_length, focal_temperature_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?,"
+    " ?6 -> '$.focal_attention.temperature')";
 
 constexpr char kFindRequest[] = "SELECT job_id, body_sha256 FROM jobs WHERE request_id = ?";
 constexpr char kInsertJob[] =
@@ -116,7 +117,7 @@ absl::StatusOr<int64_t> ModelId(Database& database, const ModelRecord& model) {
   if (found.has_value()) return *found;
   RETURN_IF_ERROR(database.Run(kInsertModel, model.name, model.architecture, model.weights_sha256,
                                model.tokenizer_sha256, model.dtype, model.attention_json, model.context_length_max,
-                               model.trained_context_length, model.focal_temperature_json));
+                               model.trained_context_length));
   return database.LastInsertId();
 }
 

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "client/estimate.h"
+#include "client/report/collect.h"
 #include "client/report/report_data.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"

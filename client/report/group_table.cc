@@ -17,16 +17,13 @@ namespace {
 
 constexpr char kKey[] = "focus_attention";
 
-// Run-time settings in a variant's name, and the keys that they replace.
-constexpr std::pair<const char*, const char*> kRunTimeSettings[] = {{"focus-top-k=", "top_k"},
-                                                                    {"focus-window=", "window"}};
-
 Json AsItRan(Json setting, const std::string& variant) {
   for (absl::string_view part : absl::StrSplit(variant, '@')) {
-    for (const auto& [prefix, key] : kRunTimeSettings) {
+    for (const auto& [name, key] : kGroupOverrides) {
       int64_t value = 0;
       absl::string_view text = part;
-      if (absl::ConsumePrefix(&text, prefix) && absl::SimpleAtoi(text, &value)) setting[key] = value;
+      if (absl::ConsumePrefix(&text, name) && absl::ConsumePrefix(&text, "=") && absl::SimpleAtoi(text, &value))
+        setting[key] = value;
     }
   }
   return setting;

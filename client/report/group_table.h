@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +18,10 @@
 namespace varifocal::report {
 
 // Means over answers.
+// Run-time settings of groups, and the key of `focus_attention` that each replaces.
+inline constexpr std::pair<const char*, const char*> kGroupOverrides[] = {{"focus-top-k", "top_k"},
+                                                                          {"focus-window", "window"}};
+
 struct GroupShares {
   double pairs_visible = 0;
   std::optional<double> largest_group;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/report/attention_table.h"
+#include "client/report/collect.h"
 #include "client/report/columns.h"
 #include "client/report/comparison_table.h"
 #include "client/report/effective_length_table.h"

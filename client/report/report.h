@@ -11,37 +11,17 @@
 //          when the file cannot be written. Nothing is left half-written.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "client/report/report_options.h"
 
 namespace varifocal {
 
-enum class ReportFormat { kHtml, kCsv, kJson, kMarkdown, kLatex };
-
 // "html", "csv", "json", "markdown", "latex"; INVALID_ARGUMENT lists them.
 absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name);
-
-struct ReportOptions {
-  std::string database_path;
-  std::string output_path;  // see WriteReport
-  ReportFormat format = ReportFormat::kHtml;
-  bool is_long = false;                 // LaTeX: a line a cell instead of a row a model
-  std::optional<int64_t> job_id;        // the newest job otherwise, or the newest ones with the variants named
-  std::string baseline;                 // NAME or JOB/NAME; the job's first variant when empty
-  std::vector<std::string> candidates;  // likewise; all other variants of the baseline's job when empty
-  double confidence = 0.95;
-  double margin = 0.03;                    // of equivalence, as a share of a metric's span
-  double effective_share = 0.85;           // of the score at the shortest length: stats::EffectiveLengthOptions
-  std::optional<double> effective_score;   // if given, this score instead
-  bool with_max_t = false;                 // stats::CompareOptions::with_max_t
-  int64_t browser_sample_count_max = 240;  // samples in the page's browser, spread over tasks, lengths and outcomes
-};
 
 // The bytes of the report.
 absl::StatusOr<std::string> RenderReport(const ReportOptions& options);

@@ -13,8 +13,6 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/status_macros.h"
-#include "client/report/sample_browser.h"
-#include "client/report/sweep.h"
 #include "client/report/text_format.h"
 #include "db/stats/family.h"
 
@@ -226,7 +224,7 @@ const db::TaskMetricRecord* ReportData::primary_metric(const std::string& task) 
   return nullptr;
 }
 
-absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOptions& options) {
+absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOptions& options) {
   ReportData data;
   data.confidence = options.confidence;
   data.margin = options.margin;
@@ -240,11 +238,6 @@ absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOpt
     RETURN_IF_ERROR(ReadJob(reader, job.job_id, options.confidence, data, lengths));
   data.lengths.assign(lengths.begin(), lengths.end());
   RETURN_IF_ERROR(Compare(reader, data));
-  data.swept = SweptCandidates(FindSweeps(data), data);
-  if (options.format == ReportFormat::kHtml) {
-    RETURN_IF_ERROR(CollectBrowserSamples(reader, options.browser_sample_count_max, data));
-    RETURN_IF_ERROR(ReadInspectedSamples(reader, data));
-  }
   return data;
 }
 

@@ -15,7 +15,7 @@
 #include "client/report/depth_map.h"
 #include "client/report/excerpt.h"
 #include "client/report/group_table.h"
-#include "client/report/report.h"
+#include "client/report/report_options.h"
 #include "client/report/result_rows.h"
 #include "db/pairing.h"
 #include "db/reader.h"
@@ -100,7 +100,8 @@ struct ReportData {
   const db::TaskMetricRecord* primary_metric(const std::string& task) const;
 };
 
-absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOptions& options);
+// All but what the format needs in addition (collect.h).
+absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOptions& options);
 
 // Values from 0 (worst) to 1 (best) are shown in percent, others as they are.
 bool IsShare(const db::TaskMetricRecord& metric);

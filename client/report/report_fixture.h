@@ -25,7 +25,6 @@ namespace varifocal {
 
 constexpr int64_t kTimeUs = 1'795'271'400'000'000;  // 2026-11-21 14:30 UTC
 
-inline constexpr char kConstant[] = R"({"focal_attention":{"mode":"constant","temperature":0.4}})";
 inline constexpr char kFocus[] =
     R"({"focus_attention":{"bias":"calibrated","group_count":8,"regime":"frozen","top_k":2,)"
     R"("trained_context_length":512,"window":32}})";
@@ -44,7 +43,7 @@ struct Made {
   int answered_of_last_length = 48;  // fewer: the job is interrupted
   bool has_failures = false;
   bool has_short_samples = false;  // none is longer than the models' training
-  std::string answer;              // the text of wrong answers
+  std::string answer;              // what wrong answers say
   std::vector<std::string> tasks = {"recall_kv", "rag_facts"};
   std::vector<std::string> variants = {"baseline", "sharp", "soft"};
   bool is_imported = false;
@@ -103,7 +102,7 @@ class ReportTest : public testing::Test {
     model.trained_context_length = 4096;
     std::pair<const char*, const char*> models[] = {
         {"baseline", "{}"},
-        {"sharp", kConstant},
+        {"sharp", R"({"focal_attention":{"mode":"constant","temperature":0.4}})"},
         {"soft", R"({"focal_attention":{"mode":"learned","tau_max":8.0,"tau_mean":"causal","tau_min":3.5}})"}};
     if (made.has_groups) models[1].second = kFocus;
     if (made.is_imported) model.architecture = "imported";
@@ -111,8 +110,6 @@ class ReportTest : public testing::Test {
       if (std::find(made.variants.begin(), made.variants.end(), name) == made.variants.end()) continue;
       model.name = name;
       model.attention_json = attention;
-      model.focal_temperature_json =
-          model.attention_json == kConstant ? std::optional<std::string>("0.4") : std::nullopt;
       model.weights_sha256 = Hash(name[0]);
       job.variants.push_back({name, model, std::nullopt});
       if (job.variants.size() == 3) job.variants.back().focal_temperature_json = "0.7";

@@ -41,26 +41,26 @@ std::optional<double> BaselineMean(const ReportData& data, int64_t length) {
   return std::nullopt;
 }
 
-// Of a temperature for all layers; none where layers differ.
-std::optional<double> SingleTemperature(const std::string& text) {
-  const auto json = ParseJson(text);
-  if (!json.ok()) return std::nullopt;
-  if (json->is_number()) return json->get<double>();
-  return json->is_array() && json->size() == 1 && json->front().is_number() ? std::optional(json->front().get<double>())
-                                                                            : std::nullopt;
-}
-
 std::string TemperatureLabel(double temperature) { return Json(temperature).dump(); }
 
 }  // namespace
 
 std::optional<double> RunTemperature(const db::VariantRecord& variant) {
-  if (variant.focal_temperature_json.has_value()) return SingleTemperature(*variant.focal_temperature_json);
+  if (variant.focal_temperature_json.has_value()) {
+    const auto run = ParseJson(*variant.focal_temperature_json);
+    if (!run.ok()) return std::nullopt;
+    if (run->is_number()) return run->get<double>();
+    return run->is_array() && run->size() == 1 && run->front().is_number() ? std::optional(run->front().get<double>())
+                                                                           : std::nullopt;
+  }
   if (IsRunTime(variant)) return std::nullopt;
   const auto trained = ParseJson(variant.model.attention_json);
-  if (!trained.ok() || trained->size() > 1) return std::nullopt;  // more than a temperature
-  if (variant.model.focal_temperature_json.has_value()) return SingleTemperature(*variant.model.focal_temperature_json);
-  return trained->empty() ? std::optional(1.0) : std::nullopt;
+  if (!trained.ok() || !trained->is_object()) return std::nullopt;
+  if (trained->empty()) return 1.0;
+  if (trained->size() != 1 || !trained->contains("focal_attention")) return std::nullopt;
+  const Json& focal = trained->at("focal_attention");
+  if (!focal.is_object() || !focal.contains("temperature") || !focal["temperature"].is_number()) return std::nullopt;
+  return focal.value("mode", Json()) == "constant" ? std::optional(focal["temperature"].get<double>()) : std::nullopt;
 }
 
 std::vector<Sweep> FindSweeps(const ReportData& data) {

@@ -11,13 +11,11 @@ using report::RunTemperature;
 using testing::HasSubstr;
 using testing::Not;
 
-db::VariantRecord Variant(const std::string& name, const std::string& attention, std::optional<std::string> run = {},
-                          std::optional<std::string> trained = {}) {
+db::VariantRecord Variant(const std::string& name, const std::string& attention, std::optional<std::string> run = {}) {
   db::VariantRecord variant;
   variant.name = name;
   variant.model.attention_json = attention;
   variant.focal_temperature_json = std::move(run);
-  variant.model.focal_temperature_json = std::move(trained);
   return variant;
 }
 
@@ -25,13 +23,9 @@ TEST(SweepTest, TheTemperatureOfAVariant) {
   const std::string constant = R"({"focal_attention":{"mode":"constant","temperature":0.4}})";
   EXPECT_EQ(RunTemperature(Variant("a", "{}")), 1.0);
   EXPECT_EQ(RunTemperature(Variant("a@t=0.7", "{}", "0.7")), 0.7);
-  EXPECT_EQ(RunTemperature(Variant("b", constant, {}, "0.4")), 0.4);
-  EXPECT_EQ(RunTemperature(Variant("b@t=1", constant, "1", "0.4")), 1.0);
-  EXPECT_EQ(RunTemperature(Variant("b@t=1,2", constant, "[1,2]", "0.4")), std::nullopt);
-  const std::string full_layers = R"({"focal_attention":{"mode":"full_layers_only","temperature":0.4}})";
-  EXPECT_EQ(RunTemperature(Variant("b", full_layers)), std::nullopt) << "window layers have no temperature";
-  const std::string two = R"({"focal_attention":{"mode":"constant","temperature":0.4},"log_n_attention":{}})";
-  EXPECT_EQ(RunTemperature(Variant("b", two, {}, "0.4")), std::nullopt);
+  EXPECT_EQ(RunTemperature(Variant("b", constant)), 0.4);
+  EXPECT_EQ(RunTemperature(Variant("b@t=1", constant, "1")), 1.0);
+  EXPECT_EQ(RunTemperature(Variant("b@t=1,2", constant, "[1,2]")), std::nullopt);
   EXPECT_EQ(RunTemperature(Variant("c", R"({"focal_attention":{"mode":"learned","tau_min":3.5}})")), std::nullopt);
   EXPECT_EQ(RunTemperature(Variant("d@log-n=4096", "{}")), std::nullopt);
 }

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "client/files.h"
 #include "client/model_session.h"
+#include "client/report/group_table.h"
 #include "client/report/stacked_bars.h"
 #include "client/rows.h"
 #include "client/token_groups.h"
@@ -109,7 +110,7 @@ class Groups : public Command {
     }
     trained_ = setting_ = (*attention)["focus_attention"];
     const auto& overrides = request_.attention_overrides();
-    for (const auto& [name, key] : {std::pair("focus-top-k", "top_k"), std::pair("focus-window", "window")}) {
+    for (const auto& [name, key] : report::kGroupOverrides) {
       if (const auto given = overrides.find(name); given != overrides.end())
         setting_[key] = static_cast<int64_t>(given->second);
     }

@@ -61,8 +61,6 @@ db::VariantRecord ToVariantRecord(const Variant& variant, const HostedModel& mod
   record.model.tokenizer_sha256 = model.provenance.tokenizer_sha256;
   record.model.dtype = model.provenance.dtype;
   record.model.attention_json = model.config.attention.json();
-  if (const std::optional<Json> temperature = model.config.attention.Temperature(); temperature.has_value())
-    record.model.focal_temperature_json = temperature->dump();
   record.model.context_length_max = model.config.max_position;
   record.model.trained_context_length = model.config.trained_context_length;
   if (!variant.focal_temperatures.empty()) {

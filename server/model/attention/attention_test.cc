@@ -148,16 +148,5 @@ TEST(AttentionOverrideTest, Refusals) {
   EXPECT_THAT(message(AttentionSetting(), {{"log-n", 1}}), HasSubstr("log-n is 1; it must be a whole number from 2"));
 }
 
-TEST(AttentionSettingTest, OnlyConstantsOfAllLayersAreATemperature) {
-  const auto temperature = [](const std::string& value) {
-    return Read(R"({"focal_attention":)" + value + "}")->Temperature();
-  };
-  EXPECT_EQ(temperature(R"({"mode":"constant","temperature":0.4})"), Json(0.4));
-  EXPECT_EQ(temperature(R"({"mode":"constant","temperature":[0.4,1.0,0.7]})"), Json({0.4, 1.0, 0.7}));
-  EXPECT_EQ(temperature(R"({"mode":"full_layers_only","temperature":0.4})"), std::nullopt);
-  EXPECT_EQ(temperature(R"({"mode":"learned","tau_max":8.0,"tau_mean":"token","tau_min":3.5})"), std::nullopt);
-  EXPECT_EQ(Read("{}")->Temperature(), std::nullopt);
-}
-
 }  // namespace
 }  // namespace varifocal

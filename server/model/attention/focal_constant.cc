@@ -4,7 +4,6 @@
 //
 // t = 1 gives the bits of the baseline. The run-time override is `t`.
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +22,6 @@ class FocalConstant : public AttentionVariant {
     return {{"mode", kFocalConstant.mode}, {"temperature", TemperaturesToJson(temperatures_)}};
   }
   std::string Label() const override { return absl::StrCat("focal t=", TemperaturesLabel(temperatures_)); }
-  std::optional<Json> Temperature() const override { return TemperaturesToJson(temperatures_); }
 
   absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const override {
     terms.temperature = temperatures_[step.layer];

@@ -197,13 +197,6 @@ std::optional<int64_t> AttentionSetting::TrainedContextLength() const {
   return shortest;
 }
 
-std::optional<Json> AttentionSetting::Temperature() const {
-  for (const Part& part : parts_) {
-    if (std::optional<Json> temperature = part.variant->Temperature(); temperature.has_value()) return temperature;
-  }
-  return std::nullopt;
-}
-
 bool AttentionSetting::CountsBounds() const {
   return Any([](const AttentionVariant& v) { return v.CountsBounds(); });
 }

@@ -57,7 +57,6 @@ class AttentionSetting {
   int GatherTopKMax() const;
   std::optional<kernels::GroupTest> Groups(int64_t layer) const;  // where RouteGroups writes included
   std::optional<int64_t> TrainedContextLength() const;
-  std::optional<Json> Temperature() const;  // of the variant that has one
   bool CountsBounds() const;
   int64_t AnnotationBytes() const;
 

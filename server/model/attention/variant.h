@@ -101,8 +101,6 @@ class AttentionVariant {
   virtual std::optional<kernels::GroupTest> Groups(int64_t /*layer*/) const { return std::nullopt; }
   // Results beyond this length are marked extrapolated.
   virtual std::optional<int64_t> TrainedContextLength() const { return std::nullopt; }
-  // Of a variant that only divides the scores of every layer by a constant: the value that the override `t` has for it.
-  virtual std::optional<Json> Temperature() const { return std::nullopt; }
   // Not empty when attention needs the whole prompt: no chunked prefill and no prefix reuse. The sentence is recorded with
   // every result.
   virtual std::string WholePromptReason() const { return ""; }

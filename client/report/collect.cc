@@ -1,0 +1,20 @@
+#include "client/report/collect.h"
+
+#include "base/status_macros.h"
+#include "client/report/attention_table.h"
+#include "client/report/sample_browser.h"
+#include "client/report/sweep.h"
+
+namespace varifocal::report {
+
+absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOptions& options) {
+  ASSIGN_OR_RETURN(ReportData data, ReadReportData(reader, options));
+  data.swept = SweptCandidates(FindSweeps(data), data);
+  if (options.format == ReportFormat::kHtml) {
+    RETURN_IF_ERROR(CollectBrowserSamples(reader, options.browser_sample_count_max, data));
+    RETURN_IF_ERROR(ReadInspectedSamples(reader, data));
+  }
+  return data;
+}
+
+}  // namespace varifocal::report

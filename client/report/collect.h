@@ -1,0 +1,14 @@
+// Everything that a report shows, read from the database.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "client/report/report_data.h"
+#include "client/report/report_options.h"
+#include "db/reader.h"
+
+namespace varifocal::report {
+
+// ReadReportData, the candidates that a sweep shows, and for the page the samples of its browser.
+absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOptions& options);
+
+}  // namespace varifocal::report
