@@ -15,8 +15,7 @@ namespace {
 // The key comes first; all columns are in the ORDER BY, so that repeated keys pair up the same way on both sides.
 constexpr char kSelectContent[] =
     "SELECT data_seed, variant, task, context_length, sample_index, metric, question_id, cluster, token_ids_sha256, "
-    "gold,"
-    " finish_reason, answer_raw, answer, log_likelihoods, new_token_count, error_code, value FROM v_content"
+    "gold, finish_reason, answer_raw, answer, log_likelihoods, new_token_count, error_code, value FROM v_content"
     " ORDER BY data_seed, variant, task, context_length, sample_index, metric, question_id, cluster, token_ids_sha256,"
     " gold, finish_reason, answer_raw, answer, log_likelihoods, new_token_count, error_code, value";
 constexpr const char* kColumns[] = {"data_seed",     "variant",     "task",    "context_length",   "sample_index",

@@ -48,8 +48,7 @@ constexpr char kSelectMetrics[] =
 constexpr char kSelectExecutions[] =
     "SELECT executions.execution_id, executions.code_version, executions.backend, executions.instruction_set,"
     " executions.device, executions.host, executions.thread_count, executions.command_line, executions.start_us, "
-    "count(*)"
-    " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
+    "count(*) FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
     " JOIN variants ON variants.variant_id = cells.variant_id"
     " JOIN executions ON executions.execution_id = generations.execution_id"
     " WHERE variants.job_id = ? GROUP BY executions.execution_id ORDER BY executions.execution_id";
@@ -63,8 +62,7 @@ constexpr char kSelectScoresByLength[] =
     " mean_answered FROM v_scores_by_length WHERE job_id = ? ORDER BY variant, task, metric, context_length";
 constexpr char kSelectSampleRows[] =
     "SELECT job_id, variant, task, context_length, sample_index, question_id, cluster, prompt_token_count, gold, "
-    "answer,"
-    " metric, value, error_code FROM v_samples WHERE job_id = ? AND variant = ?"
+    "answer, metric, value, error_code FROM v_samples WHERE job_id = ? AND variant = ?"
     " ORDER BY task, metric, context_length, sample_index";
 constexpr char kSelectPairs[] =
     "SELECT job_id, task, metric, context_length, question_id, cluster, baseline_variant, candidate_variant,"

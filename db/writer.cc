@@ -29,13 +29,11 @@ namespace {
 
 constexpr char kInsertExecution[] =
     "INSERT INTO executions (code_version, backend, instruction_set, device, host, thread_count, command_line, "
-    "start_us)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+    "start_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
 
 constexpr char kFindModel[] =
     "SELECT model_id FROM models WHERE name IS ? AND architecture IS ? AND weights_sha256 IS ? AND tokenizer_sha256 IS "
-    "?"
-    " AND dtype IS ? AND attention_json IS ? AND context_length_max IS ? AND trained_context_length IS ?";
+    "? AND dtype IS ? AND attention_json IS ? AND context_length_max IS ? AND trained_context_length IS ?";
 constexpr char kInsertModel[] =
     "INSERT INTO models (name, architecture, weights_sha256, tokenizer_sha256, dtype, attention_json, "
     "context_length_max,"
@@ -45,8 +43,7 @@ constexpr char kInsertModel[] =
 constexpr char kFindRequest[] = "SELECT job_id, body_sha256 FROM jobs WHERE request_id = ?";
 constexpr char kInsertJob[] =
     "INSERT INTO jobs (job_id, suite, spec_json, spec_sha256, data_seed, request_id, body_sha256, state, error, "
-    "create_us,"
-    " start_us, end_us) SELECT max(coalesce((SELECT max(job_id) FROM jobs), 0),"
+    "create_us, start_us, end_us) SELECT max(coalesce((SELECT max(job_id) FROM jobs), 0),"
     " coalesce((SELECT max(job_id) FROM deleted_jobs), 0)) + 1, ?, ?, ?, ?, ?, ?, 'queued', NULL, ?, NULL, NULL";
 constexpr char kInsertVariant[] =
     "INSERT INTO variants (job_id, variant_index, name, model_id, focal_temperature_json) VALUES (?, ?, ?, ?, ?)";
@@ -92,21 +89,18 @@ constexpr char kInsertSample[] =
 constexpr char kUpdateSample[] =
     "UPDATE samples SET question_id = ?, cluster = ?, row_id = ?, token_ids_sha256 = ?, prompt_token_count = ?,"
     " new_token_count_max = ?, gold_json = ?, continuations_json = ?, evidence_json = ?, truncation_json = ?, excerpt "
-    "= ?,"
-    " prompt = ?, depth = json_extract(?9, '$[0].token_begin') * 1.0 / ?5 WHERE sample_id = ?";
+    "= ?, prompt = ?, depth = json_extract(?9, '$[0].token_begin') * 1.0 / ?5 WHERE sample_id = ?";
 constexpr char kFindGeneration[] =
     "SELECT generation_id, error_code, attempt_count FROM generations WHERE cell_id = ? AND sample_id = ?";
 constexpr char kDeleteGeneration[] = "DELETE FROM generations WHERE generation_id = ?";
 constexpr char kInsertGeneration[] =
     "INSERT INTO generations (cell_id, sample_id, execution_id, attempt_count, record_us, finish_reason, answer_raw,"
     " answer, log_likelihoods_json, new_token_count, cached_token_count, queue_us, prefill_us, decode_us, "
-    "tau_low_share,"
-    " tau_high_share, pairs_visible_share, largest_group_share, is_extrapolated, error_code, error_message)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    "tau_low_share, tau_high_share, pairs_visible_share, largest_group_share, is_extrapolated, error_code, "
+    "error_message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 constexpr char kInsertAttentionHead[] =
     "INSERT INTO attention_heads (generation_id, layer, head, scale, entropy, largest_weight, first_mass, "
-    "evidence_mass,"
-    " distractor_mass, question_mass, strip) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    "evidence_mass, distractor_mass, question_mass, strip) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 constexpr char kInsertScore[] = "INSERT INTO scores (generation_id, metric, value) VALUES (?, ?, ?)";
 
 absl::StatusOr<int64_t> ModelId(Database& database, const ModelRecord& model) {

@@ -57,8 +57,7 @@ struct RunnerHooks {
   std::function<void(const RunProgress&)> on_progress;
   // Called about once a second while the run waits for answers, so that a waiting run can be distinguished from a hanging one.
   std::function<void()> on_wait;
-  // Backoff: called before a retry when no other
-  // request is active; may sleep.
+  // Backoff: called before a retry when no other request is active; may sleep.
   std::function<void(int attempt_count)> wait_before_retry;
 };
 

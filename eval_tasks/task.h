@@ -1,5 +1,5 @@
-// A task builds a Sample, one prompt and its gold answer, from (seed,
-// index, context length, tokenizer).
+// A task builds a Sample, one prompt and its gold answer, from (seed, index, context length,
+// tokenizer).
 //
 // Questions are in groups that share one context byte for byte, so that a prefix cache prefills the context once; the
 // native tasks have four questions per context (`index / 4` is the group). The question's text, answer, depth and id

@@ -1,7 +1,7 @@
 // Properties of native tasks: exact size, shared context, questions independent of length and tokenizer, evidence at the
 // stated position; with four tokenizers (the shipped one, bytes, words, and one whose boundaries all shift) and lengths
-// from 512 to 32768. Guarantees of each family (balance, uniqueness,
-// options) are parsed back from the prompts.
+// from 512 to 32768. Guarantees of each family (balance, uniqueness, options) are parsed back from the
+// prompts.
 #include <algorithm>
 #include <memory>
 #include <set>

@@ -47,8 +47,7 @@ constexpr char kFooter[] =
     "  varifocald --db=results.db --model=baseline=models/baseline --model=focal=models/focal-constant\n"
     "  varifocal submit quick --models=baseline,focal --wait\n\n"
     "Exit codes: 0 clean shutdown, 1 start failed or the listener stopped working, 2 invalid usage, 3 shutdown "
-    "deadline "
-    "exceeded.";
+    "deadline exceeded.";
 
 int Complain(int code, absl::string_view message) {
   FlushLog(kFlushMs);  // the sentence is the last line

@@ -53,9 +53,8 @@ std::string Percent(const std::optional<double>& share) {
 
 const char kGroupTableNote[] =
     "Pairs visible: of all pairs of prompt tokens, a token and itself included, those that see each other, the mean "
-    "over "
-    "layers and answers. Largest group: the largest share of prompt tokens that hold one group, of any layer; equal "
-    "groups "
+    "over layers and answers. Largest group: the largest share of prompt tokens that hold one group, of any layer; "
+    "equal groups "
     "would have k of K. Trained at: the length at which the groups were trained.";
 
 absl::Status GroupTable::Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels) {

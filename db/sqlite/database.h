@@ -5,9 +5,8 @@
 // only here.
 //
 // Errors:  DATA_LOSS corrupt or not a database; RESOURCE_EXHAUSTED disk full or out of memory; UNAVAILABLE locked
-//          longer
-//          than the busy timeout; PERMISSION_DENIED read-only; FAILED_PRECONDITION a constraint; else INTERNAL.
-//          Messages start with the path.
+//          longer than the busy timeout; PERMISSION_DENIED read-only; FAILED_PRECONDITION a constraint; else
+//          INTERNAL. Messages start with the path.
 // Threads: one at a time for a connection and all objects created from it.
 #pragma once
 

@@ -2,8 +2,7 @@
 //
 // A haystack is an infinite stream of sentences: real prose, synthetic prose, a few repeated lines, or further needles.
 // A context is a prefix of it, ending after a word (or inside one, if whole words leave too large a gap) so that every
-// length can be filled, with the hidden sentences between
-// its sentences at the given depths.
+// length can be filled, with the hidden sentences between its sentences at the given depths.
 #pragma once
 
 #include <functional>

@@ -218,8 +218,7 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
     }
     std::printf(
         "%-41s %-19s %-4s %4zu tokens: largest difference %.1e (bound %.1e), rms %.1e (bound %.1e), greedy steps "
-        "compared "
-        "%zu of %zu\n",
+        "compared %zu of %zu\n",
         GetParam().golden, (*model)->provenance().kernels.c_str(), GetParam().dtype, ids.size(), difference, bound, rms,
         rms_bound, compared, gaps.size());
   }

@@ -37,8 +37,8 @@ std::vector<Complaint> CheckWording(const SourceFile& file);  // of C++ comments
 // All of the above.
 std::vector<Complaint> CheckFile(const SourceFile& file);
 
-// Rules over all files: sources not in the build, headers not included anywhere,
-// unused rows of the include rules.
+// Rules over all files: sources not in the build, headers not included anywhere, unused rows of the include
+// rules.
 std::vector<Complaint> CheckDeadFiles(const std::vector<SourceFile>& files);
 // Types, functions and constants of headers that nothing names besides their declaration and definition.
 std::vector<Complaint> CheckDeadNames(const std::vector<SourceFile>& files);

@@ -4,8 +4,7 @@
 // A dataset that cannot be imported at a length is a problem in the manifest; everything else is written.
 //
 // Errors: NOT_FOUND and INVALID_ARGUMENT when the checkout has no data.py or a configuration cannot be read; problems
-//         of a dataset are in
-//         the result.
+//         of a dataset are in the result.
 // Cost:   a pass over each data file (about the speed of SHA-256), one row in memory; on disk at most about 4 bytes per
 //         prompt token.
 #pragma once
