@@ -51,6 +51,8 @@ ARMS: dict[str, Arm] = {
     "tau-causal-wide": tau(ceiling=2.0),
     "tau-token-wide": tau(mean="token", ceiling=2.0),
     "tau-sequence-wide": tau(mean="sequence", ceiling=2.0),
+    # From the middle of its range, and from a start that computes the baseline's function.
+    "tau-causal-preserving": Arm(Attention(tau=Tau(floor=0.442, start=0.721)), q_start=0.721),
     # Logits times ln(visible keys), divided by that of the trained length or times a learned number of each head.
     "log-n": Arm(Attention(log_n=0)),
     "log-n-constant": Arm(Attention(log_n=2048)),

@@ -96,7 +96,7 @@ class Trainer:
                                 "length": self.run.plan.phase_at(self.step - 1).length} | shares  # fmt: skip
         tau = self.run.recipe.attention.tau
         if tau is not None and tau.bias:
-            line["tau_bias"] = [round(float(b.self_attn.tau_proj.bias), 3) for b in self.net.blocks()]
+            line["tau_bias"] = [round(b.self_attn.tau_proj.bias.item(), 3) for b in self.net.blocks()]
         with (self.out / "log.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
         self.tally = {}
