@@ -9,6 +9,7 @@ one merge, which keeps the vocabulary small.
 
 import json
 import pathlib
+from typing import Iterator
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
@@ -26,9 +27,10 @@ SPACED = (
 JOINTS = ['":"', '","', '{"', '"}', " =", "The"] + [f" {digit}" for digit in range(10)]
 
 
-def read_lexicon(path=ROOT / "eval_tasks/tasks/lexicon.txt"):
+def read_lexicon(path: pathlib.Path = ROOT / "eval_tasks/tasks/lexicon.txt") -> dict[str, list[str]]:
     """Sections of the lexicon, in file order: {name: [word, ...]}."""
-    sections, name = {}, None
+    sections: dict[str, list[str]] = {}
+    name = ""
     for line in path.read_text().splitlines():
         line = line.strip()
         if line.startswith("["):
@@ -39,7 +41,7 @@ def read_lexicon(path=ROOT / "eval_tasks/tasks/lexicon.txt"):
     return sections
 
 
-def corpus(words):
+def corpus(words: list[str]) -> Iterator[str]:
     for word in words:
         yield from [word] * 4 + [" " + word]
     yield from BARE * 4
@@ -48,7 +50,7 @@ def corpus(words):
     yield from JOINTS * 4
 
 
-def train(words):
+def train(words: list[str]) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     tokenizer.decoder = decoders.ByteLevel()
@@ -68,7 +70,7 @@ def train(words):
     return tokenizer
 
 
-def check(tokenizer, sections):
+def check(tokenizer: Tokenizer, sections: dict[str, list[str]]) -> None:
     words = [word for section in sections.values() for word in section]
     assert len(words) == len(set(words)), "a word is in two sections"
     assert "friend" not in words, "friend is reserved by rag_facts"
@@ -79,7 +81,7 @@ def check(tokenizer, sections):
     assert not broken, f"not one token: {broken}"
 
 
-def main():
+def main() -> None:
     sections = read_lexicon()
     tokenizer = train([word for section in sections.values() for word in section])
     check(tokenizer, sections)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]
 
 from emergence.config import Study
 
@@ -23,7 +23,6 @@ CONTRASTS: dict[str, dict[str, float]] = {
     "effect of W_q's rate": {"focal": 0.5, "rate-only": 0.5, "init-only": -0.5, "baseline": -0.5},
     "interaction": {"focal": 1, "baseline": 1, "init-only": -1, "rate-only": -1},
 }
-FAMILY = tuple(name for name in CONTRASTS if name.endswith("/ baseline"))  # Holm's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,24 +74,27 @@ def tables(study: Study, rows: list[dict[str, Any]]) -> str:
     """Markdown for every block. A seed counts in a contrast when all arms of the contrast have finished it."""
     out = []
     for block in study.blocks:
-        mine = {(r["arm"], r["seed"]): r for r in rows if r["learning_rate"] == block.learning_rate}
-        if not mine:
+        arms = ("baseline",) + block.arms if block.extension else block.arms
+        mine = {(r["arm"], r["seed"]): r for r in rows
+                if r["learning_rate"] == block.learning_rate and r["arm"] in arms and r["seed"] <= block.seeds}  # fmt: skip
+        if not any(arm in block.arms for arm, _ in mine):
             continue
-        out.append(f"### Learning rate {block.learning_rate:g}\n")
-        out += arms_table(study, mine) + [""] + contrasts_table(mine) + [""]
+        out.append(f"### Learning rate {block.learning_rate:g}{', extension' if block.extension else ''}\n")
+        contrasts = {f"{arm} / baseline": {arm: 1.0, "baseline": -1.0} for arm in block.arms} if block.extension else CONTRASTS
+        out += arms_table(arms, mine) + [""] + contrasts_table(mine, contrasts) + [""]
     return "\n".join(out)
 
 
-def arms_table(study: Study, mine: dict[tuple[str, int], dict[str, Any]]) -> list[str]:
+def arms_table(arms: tuple[str, ...], mine: dict[tuple[str, int], dict[str, Any]]) -> list[str]:
     lines = ["| arm | seeds | censored | median tokens until recall | range | median seconds |", "| --- | --- | --- | --- | --- | --- |"]
-    for arm in study.arms:
-        runs = [r for (name, _), r in mine.items() if name == arm.name]
+    for arm in arms:
+        runs = [r for (name, _), r in mine.items() if name == arm]
         if not runs:
             continue
         # A censored run counts as infinite: a median over less than half censored runs is exact.
         tokens = sorted(math.inf if r["tokens"] is None else r["tokens"] for r in runs)
         censored, seconds = sum(map(math.isinf, tokens)), np.median([r["seconds"] for r in runs])
-        lines.append(f"| {arm.name} | {len(runs)} | {censored} | {np.median(tokens):,.0f} | {tokens[0]:,.0f} to {tokens[-1]:,.0f} | {seconds:.0f} |")
+        lines.append(f"| {arm} | {len(runs)} | {censored} | {np.median(tokens):,.0f} | {tokens[0]:,.0f} to {tokens[-1]:,.0f} | {seconds:.0f} |")
     return lines
 
 
@@ -106,11 +108,11 @@ def censored(mine: dict[tuple[str, int], dict[str, Any]], weights: dict[str, flo
     return f"{count} of {len(seeds)} censored; {min(bounds):.2f} or more in every seed"
 
 
-def contrasts_table(mine: dict[tuple[str, int], dict[str, Any]]) -> list[str]:
-    """A contrast with a censored run has no interval: its ratio is known by bounds alone."""
+def contrasts_table(mine: dict[tuple[str, int], dict[str, Any]], contrasts: dict[str, dict[str, float]]) -> list[str]:
+    """A contrast with a censored run has no interval: its ratio is known by bounds alone. Holm's family is those with the baseline."""
     lines = ["| contrast | seeds | ratio of tokens, 95 % | p | Holm | sign flips | seen from | outcome |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     found: dict[str, Ratio | str] = {}
-    for name, weights in CONTRASTS.items():
+    for name, weights in contrasts.items():
         seeds = [s for s in sorted({s for _, s in mine}) if all((a, s) in mine for a in weights)]
         if any(mine[a, s]["tokens"] is None for a in weights for s in seeds):
             found[name] = f"| {name} | {len(seeds)} | {censored(mine, weights, seeds)} | | | | | undecided |"
@@ -119,8 +121,9 @@ def contrasts_table(mine: dict[tuple[str, int], dict[str, Any]]) -> list[str]:
         else:
             found[name] = ratio(np.array([sum(w * math.log(mine[a, s]["tokens"]) for a, w in weights.items()) for s in seeds]))
     # A contrast without a ratio is a test of the family all the same.
-    family = [found[name] for name in FAMILY]
-    adjusted = dict(zip(FAMILY, holm([r.p if isinstance(r, Ratio) else 1.0 for r in family])))
+    names = [name for name in contrasts if name.endswith("/ baseline")]
+    family = [found[name] for name in names]
+    adjusted = dict(zip(names, holm([r.p if isinstance(r, Ratio) else 1.0 for r in family])))
     for name, r in found.items():
         if isinstance(r, str):
             lines.append(r)

@@ -3,28 +3,28 @@
 import dataclasses
 import pathlib
 import tomllib
-from typing import Any
+
+from llama.arms import named
+from llama.run import build
 
 STUDY = pathlib.Path(__file__).parent / "study.toml"
 
 
 @dataclasses.dataclass(frozen=True)
-class Arm:
-    """A cell of the design, as factors of the baseline: `temperature` divides the attention logits, `q_start` multiplies
-    W_q's initial weights, `q_rate` its learning rate."""
-
-    name: str
-    temperature: float = 1.0
-    q_start: float = 1.0
-    q_rate: float = 1.0
-
-
-@dataclasses.dataclass(frozen=True)
 class Block:
-    """Runs of every arm at one learning rate; `seeds` is how many, counted from 1."""
+    """Runs of `arms` at one learning rate; `seeds` is how many, counted from 1. A block that adds arms to one of the same rate
+    is an extension: its arms are compared with that one's baseline."""
 
     learning_rate: float
     seeds: int
+    arms: tuple[str, ...]
+    extension: bool = False
+
+    def __post_init__(self) -> None:
+        for arm in self.arms:
+            named(arm)
+        if not self.extension and self.arms[:1] != ("baseline",):
+            raise ValueError("the first arm must be the baseline: differences are from it")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,6 @@ class Study:
     evaluation_rows: int
     threshold: float
     steps_max: int
-    arms: tuple[Arm, ...]
     blocks: tuple[Block, ...]
 
     def __post_init__(self) -> None:
@@ -50,19 +49,10 @@ class Study:
             raise ValueError("length must be a multiple of 4, rows of 2, hidden of heads")
         if self.vocabulary < self.length:
             raise ValueError(f"vocabulary is {self.vocabulary}, below the length ({self.length}): keys would repeat")
-        if self.arms[0] != Arm("baseline"):
-            raise ValueError("the first arm must be the baseline: differences are from it")
-
-
-def build(kind: Any, values: dict[str, Any]) -> Any:
-    unknown = sorted(set(values) - {f.name for f in dataclasses.fields(kind)})
-    if unknown:
-        raise ValueError(f"{kind.__name__} has unknown keys: {', '.join(unknown)}")
-    return kind(**values)
 
 
 def read(path: pathlib.Path = STUDY) -> Study:
     raw = tomllib.loads(path.read_text())
-    arms = tuple(build(Arm, a) for a in raw.pop("arms"))
-    blocks = tuple(build(Block, b) for b in raw.pop("blocks"))
-    return build(Study, raw | {"arms": arms, "blocks": blocks})
+    blocks = tuple(build(Block, b | {"arms": tuple(b.get("arms", ()))}) for b in raw.pop("blocks"))
+    study: Study = build(Study, raw | {"blocks": blocks})
+    return study

@@ -3,19 +3,20 @@
 import dataclasses
 import math
 import pathlib
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from emergence import analysis, config, data, train
-from emergence.config import Arm
+from llama.arms import ARMS, Arm
 
 torch.set_num_threads(1)
 STUDY = config.read()
 TINY = dataclasses.replace(STUDY, vocabulary=32, length=16, rows=4, hidden=16, evaluation_rows=4, steps_max=6, evaluate_every=2, warmup=2)
-ARMS = {arm.name: arm for arm in STUDY.arms}
-SCALED = Arm("scaled", q_start=2.5, q_rate=2.5)
+FOUR = STUDY.blocks[0].arms
+SCALED = Arm(q_start=2.5, q_rate=2.5)
 
 
 # Initial weights are float32 and the steps float64, so equal runs differ by the rounding of the weights.
@@ -33,7 +34,7 @@ def test_focal_is_the_baseline_with_start_and_rate_of_queries_scaled(tmp_path: p
 
 
 def test_rate_only_is_the_function_preserving_start(tmp_path: pathlib.Path) -> None:
-    preserving = dataclasses.replace(ARMS["focal"], q_start=ARMS["focal"].temperature)
+    preserving = ARMS["focal-preserving"]
     assert np.abs(losses(ARMS["rate-only"], tmp_path) - losses(preserving, tmp_path)).max() < 1e-6
 
 
@@ -55,33 +56,33 @@ def test_batches_depend_on_seed_and_step_alone() -> None:
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: pathlib.Path) -> None:
-    whole = train.Run(TINY, ARMS["focal"], 0.003, 1, tmp_path / "whole").train()
-    run = train.Run(TINY, ARMS["focal"], 0.003, 1, tmp_path / "parts")
+    whole = train.Run(TINY, "focal", 0.003, 1, tmp_path / "whole").train()
+    run = train.Run(TINY, "focal", 0.003, 1, tmp_path / "parts")
     run.one_step()
     run.save()
-    parts = train.Run(TINY, ARMS["focal"], 0.003, 1, tmp_path / "parts").train()
+    parts = train.Run(TINY, "focal", 0.003, 1, tmp_path / "parts").train()
     assert {**whole, "seconds": 0} == {**parts, "seconds": 0} and len(whole["recall"]) == 3
 
 
 def test_results_are_paired_and_not_repeated(tmp_path: pathlib.Path) -> None:
-    study = dataclasses.replace(TINY, blocks=(config.Block(0.003, 2),))
+    study = dataclasses.replace(TINY, blocks=(config.Block(0.003, 2, FOUR),))
     rows = tmp_path / "runs.jsonl"
     for _ in range(2):
         train.run_all(study, tmp_path, rows)
-    assert [(r["arm"], r["seed"]) for r in train.read_results(rows)] == [(a.name, s) for s in (1, 2) for a in study.arms]
+    assert [(r["arm"], r["seed"]) for r in train.read_results(rows)] == [(a, s) for s in (1, 2) for a in FOUR]
     assert all(r["tokens"] is None for r in train.read_results(rows))  # six steps reach nothing
     assert "a run is censored" in analysis.tables(study, train.read_results(rows))
 
 
 def test_recall_needs_two_evaluations_in_a_row(tmp_path: pathlib.Path) -> None:
-    run = train.Run(TINY, ARMS["baseline"], 0.003, 1, tmp_path)
+    run = train.Run(TINY, "baseline", 0.003, 1, tmp_path)
     run.curve = [(10, 0.96, 0.0), (20, 0.90, 0.0), (30, 0.95, 0.0), (40, 0.99, 0.0)]
     assert run.emerged() == 30
     run.curve.pop()
     assert run.emerged() is None
 
 
-def rows(effects: dict[str, float], seeds: int, noise: float) -> list[dict[str, object]]:
+def rows(effects: dict[str, float], seeds: int, noise: float) -> list[dict[str, Any]]:
     rng = np.random.default_rng(4)
     out = []
     for seed in range(1, seeds + 1):
@@ -103,6 +104,18 @@ def test_planted_effects_are_found() -> None:
         assert low < truth < high and cells[7] == outcome, lines[name]
 
 
+def test_an_extension_is_compared_with_the_baseline_of_its_seeds() -> None:
+    made = rows({"baseline": 0, "focal": 0, "init-only": 0, "rate-only": 0}, 8, 0.02)
+    made += rows({"tau-causal": math.log(0.5), "log-n": math.log(2)}, 3, 0.02)[:6]
+    shared = {(r["seed"]): r["tokens"] for r in made if r["arm"] == "baseline"}
+    for r in made:
+        if r["arm"] in ("tau-causal", "log-n"):
+            r["tokens"] = shared[r["seed"]] * (0.5 if r["arm"] == "tau-causal" else 2) * (1 + 0.01 * r["seed"])
+    text = analysis.tables(STUDY, made).split("extension")[1]
+    assert "| tau-causal / baseline | 3 | 0.51" in text and "| log-n / baseline | 3 | 2.04" in text
+    assert "| baseline | 3 | 0 |" in text and "focal" not in text
+
+
 def test_interval_covers_the_truth_as_often_as_it_says() -> None:
     rng = np.random.default_rng(6)
     inside = [r.low < 1 < r.high for r in (analysis.ratio(rng.normal(0, 0.3, 8)) for _ in range(600))]
@@ -119,9 +132,11 @@ def test_bad_studies_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="keys would repeat"):
         dataclasses.replace(STUDY, vocabulary=32)
     with pytest.raises(ValueError, match="must be the baseline"):
-        dataclasses.replace(STUDY, arms=STUDY.arms[1:])
+        config.Block(0.003, 2, FOUR[1:])
+    with pytest.raises(ValueError, match="no arm 'typo'"):
+        config.Block(0.003, 2, ("baseline", "typo"))
     path = tmp_path / "study.toml"
-    path.write_text(config.STUDY.read_text() + "typo = 1\n")
+    path.write_text("typo = 1\n" + config.STUDY.read_text())
     with pytest.raises(ValueError, match="unknown keys: typo"):
         config.read(path)
 

@@ -13,34 +13,24 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-import model as models
 from emergence import data
-from emergence.config import Arm, Study
+from emergence.config import Study
+from llama.arms import Arm, make, named
+from llama.config import Config
+from llama.model import Llama
 
 SAVE_EVERY = 200
 
 
-def start(study: Study, arm: Arm, seed: int) -> models.Llama:
-    """Plain random weights, the same in every arm of a seed; W_q times the arm's factor."""
-    shape: dict[str, Any] = dict(
+def shape(study: Study) -> Config:
+    return Config(
         vocab_size=study.vocabulary, hidden_size=study.hidden, intermediate_size=2 * study.hidden,
         num_hidden_layers=study.layers, num_attention_heads=study.heads, num_key_value_heads=study.heads,
         head_dim=study.hidden // study.heads, rope_theta=1e4, trained_context_length=study.length,
     )  # fmt: skip
-    plain = models.Llama(models.Config(**shape), mimetic=False, seed=seed)
-    with torch.no_grad():
-        for layer in plain.layers:
-            layer.self_attn.q_proj.weight *= arm.q_start
-    if arm.temperature == 1:
-        return plain
-    # The class's own start would scale W_q by t, to keep the function.
-    focal = {"mode": "constant", "temperature": arm.temperature}
-    out = models.Llama(models.Config(**shape, focal=focal), mimetic=False, seed=seed)
-    out.load_state_dict(plain.state_dict())
-    return out
 
 
-def optimizer_of(net: models.Llama, arm: Arm) -> torch.optim.AdamW:
+def optimizer_of(net: Llama, arm: Arm) -> torch.optim.AdamW:
     queries = [p for n, p in net.named_parameters() if "q_proj" in n]
     rest = [p for n, p in net.named_parameters() if "q_proj" not in n]
     groups = [{"params": rest, "factor": 1.0}, {"params": queries, "factor": arm.q_rate}]
@@ -48,14 +38,17 @@ def optimizer_of(net: models.Llama, arm: Arm) -> torch.optim.AdamW:
 
 
 class Run:
-    def __init__(self, study: Study, arm: Arm, learning_rate: float, seed: int, out: pathlib.Path) -> None:
-        self.study, self.arm, self.learning_rate, self.seed = study, arm, learning_rate, seed
-        self.net = start(study, arm, seed)
-        self.optimizer = optimizer_of(self.net, arm)
+    """`arm` is a name of llama/arms.py, or an arm of a test."""
+
+    def __init__(self, study: Study, arm: str | Arm, learning_rate: float, seed: int, out: pathlib.Path) -> None:
+        self.study, self.learning_rate, self.seed = study, learning_rate, seed
+        self.name, recipe = (arm, named(arm)) if isinstance(arm, str) else ("unnamed", arm)
+        self.net = make(recipe, shape(study), seed, structured=False)
+        self.optimizer = optimizer_of(self.net, recipe)
         self.held_out = data.held_out(study.evaluation_rows, study.vocabulary, study.length)
         self.step, self.seconds = 0, 0.0
         self.curve: list[tuple[int, float, float]] = []  # step, share of right answers, training loss
-        self.file = out / f"{arm.name}-{learning_rate:g}-{seed}.pt"
+        self.file = out / f"{self.name}-{learning_rate:g}-{seed}.pt"
         if self.file.exists():
             self.resume()
 
@@ -80,7 +73,7 @@ class Run:
             group["lr"] = self.learning_rate * group["factor"] * min(1.0, (self.step + 1) / s.warmup)
         loss = F.cross_entropy(self.net.logits(self.net.hidden(ids)[marks]), ids.roll(-1, 1)[marks])
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.step += 1
         return loss.item()
@@ -110,7 +103,7 @@ class Run:
                 self.save()
         self.save()
         at, per_step = self.emerged(), self.study.rows * self.study.length
-        return {"arm": self.arm.name, "learning_rate": self.learning_rate, "seed": self.seed,
+        return {"arm": self.name, "learning_rate": self.learning_rate, "seed": self.seed,
                 "tokens": None if at is None else at * per_step, "trained_tokens": self.step * per_step,
                 "seconds": round(self.seconds, 1), "recall": [point[1] for point in self.curve]}  # fmt: skip
 
@@ -122,13 +115,13 @@ def run_all(study: Study, out: pathlib.Path, results: pathlib.Path) -> None:
     done = {(r["arm"], r["learning_rate"], r["seed"]) for r in read_results(results)}
     for block in study.blocks:
         for seed in range(1, block.seeds + 1):
-            for arm in study.arms:
-                if (arm.name, block.learning_rate, seed) in done:
+            for arm in block.arms:
+                if (arm, block.learning_rate, seed) in done:
                     continue
                 record = Run(study, arm, block.learning_rate, seed, out).train()
                 with results.open("a") as file:
                     file.write(json.dumps(record) + "\n")
-                print(arm.name, block.learning_rate, seed, record["tokens"], record["seconds"], flush=True)
+                print(arm, block.learning_rate, seed, record["tokens"], record["seconds"], flush=True)
 
 
 def read_results(path: pathlib.Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Accuracy of a Focus checkpoint on the native tasks, by this directory's own questions (recipes/evaluate.py): dense attention, the
+"""Accuracy of a Focus checkpoint on the native tasks, by this directory's own questions (recipes/llama/evaluate.py): dense attention, the
 hard mask at several k, and the controls, on the same questions.
 """
 
@@ -21,10 +21,9 @@ def hits(model: Any, items: list[tuple[list[int], int]]) -> np.ndarray:
 
 
 def main(checkpoint: pathlib.Path, lengths: list[int], samples: int, top_k: list[int]) -> None:
-    import evaluate
-    import training_data
+    from llama import data, evaluate
 
-    words = training_data.Words(checkpoint / "tokenizer.json")
+    words = data.Words(checkpoint / "tokenizer.json")
     model, mode = load_model(checkpoint)
     own = next(routers(model)).settings
     settings: list[tuple[str, str | None, dict[str, Any]]] = [("dense", None, {})]
@@ -32,7 +31,7 @@ def main(checkpoint: pathlib.Path, lengths: list[int], samples: int, top_k: list
     settings += [("window", "hard", {"groups": "none"}), (f"random, k = {own.top_k}", "hard", {"groups": "random"})]
     print("| task | tokens | setting | right | minus dense, 95 % |\n| --- | --- | --- | --- | --- |")
     for length in lengths:
-        for task in training_data.TASKS:
+        for task in data.TASKS:
             items = evaluate.contexts(words, task, length, samples)
             dense = np.empty(0)
             for name, gate, over in settings:

@@ -17,9 +17,10 @@ def base_directory(run: RunConfig, out: pathlib.Path) -> pathlib.Path:
         return located(run.model.base)
     start = out / "start"
     if not (start / "config.json").exists():
-        import model as models
+        from llama.config import Config
+        from llama.start import started
 
-        models.Llama(models.Config(**(run.model.shape or {})), seed=run.seed).save(start)
+        started(Config(**(run.model.shape or {})), run.seed).save(start)
     return start
 
 

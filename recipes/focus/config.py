@@ -26,7 +26,7 @@ def located(name: str) -> pathlib.Path:
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
     """`base` is a checkpoint directory (see `located`); for `scratch` its config.json alone is read, unless
-    `shape` gives the keys of `recipes/model.py`, whose structured start is then taken."""
+    `shape` gives the keys of `recipes/llama/config.py`, whose structured start is then taken."""
 
     regime: str
     base: str = ""
@@ -44,7 +44,7 @@ class ModelConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-    """`text`: windows of `length` tokens from files; `synthetic`: recipes/training_data.py, whose
+    """`text`: windows of `length` tokens from files; `synthetic`: recipes/llama/data.py, whose
     keys are mix and easy. Names of files are read by `located`."""
 
     kind: str

@@ -80,16 +80,17 @@ class Synthetic:
     HELD_OUT_STEP = 10_000_000
 
     def __init__(self, config: DataConfig, seed: int) -> None:
-        import training_data
+        from llama import data
 
-        self.config, self.seed, self.make, self.words = config, seed, training_data.batch, training_data.Words()
+        self.config, self.seed, self.make, self.words = config, seed, data.batch, data.Words()
+        self.diet = data.Diet(easy=config.easy)
 
     def batch(self, step: int, rows: int) -> tuple[Tensor, Tensor]:
         ids, marks = self.make(
-            self.words, self.seed, step, rows, self.config.length, self.config.mix, self.config.easy, False, 0.0
+            self.words, self.seed, step, rows, self.config.length, self.config.mix or {}, self.diet
         )
         weights = torch.from_numpy(marks).float()
-        # Every row counts alike, as in recipes/train.py.
+        # Every row counts alike, as in recipes/llama/train.py.
         return torch.from_numpy(ids).long(), weights / weights.sum(1, keepdim=True).clamp(min=1).sqrt()
 
     def held_out(self) -> tuple[Tensor, Tensor]:

@@ -4,35 +4,72 @@ Each generator returns (ids, marks): token ids of one sequence that starts with 
 whether the *next* token is determined by what came before and is therefore trained on. One context is followed by
 several questions where the evaluation asks one: more marks per token. Streams are keyed by (seed, step), and nothing
 here is shared with the C++ generators of the evaluation, so no seed of theirs can give a sequence of ours.
+
+    python -m llama show      prints one sequence of each family
 """
 
+import dataclasses
 import pathlib
+from typing import Any, Callable
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from make_tokenizer import ROOT, read_lexicon
 
+Array = np.ndarray[Any, np.dtype[np.int64]]
+Rng = np.random.Generator
+
+
+@dataclasses.dataclass(frozen=True)
+class Diet:
+    """How hard the sequences are, and what is asked in them; `easy` and all below are shares.
+
+    `easy`: of contexts cut to a few pairs, documents or sentences. `quiet`: of icl_labels contexts without a noise word. `friend`: of
+    documents that name a friend; `hop`: of questions through two documents; `bridge`: of these, questions for the friend itself,
+    which the evaluation does not ask. `stops`: whether the token that closes an answer is trained on as well, so that
+    generation ends. `documents`: of an easy rag_facts context, from and below.
+    """
+
+    easy: float = 0.0
+    quiet: float = 0.0
+    friend: float = 0.35
+    hop: float = 0.35
+    bridge: float = 0.0
+    stops: bool = False
+    documents: tuple[int, int] = (1, 4)
+
+    def __post_init__(self) -> None:
+        for name in ("easy", "quiet", "friend", "hop", "bridge"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, not a share from 0 to 1")
+
 
 class Words:
     """Token ids of every word and template piece."""
 
-    def __init__(self, path=ROOT / "models/baseline/tokenizer.json"):
-        tokenizer = Tokenizer.from_file(str(path))
-        self.tokenizer = tokenizer
-        self.memo = {}
-        sections = read_lexicon()
-        for name, words in sections.items():
-            setattr(self, name, np.array([self.one(w) for w in words]))
-            setattr(self, name + "_sp", np.array([self.one(" " + w) for w in words]))
+    def __init__(self, path: pathlib.Path = ROOT / "models/baseline/tokenizer.json") -> None:
+        self.tokenizer = Tokenizer.from_file(str(path))
+        self.memo: dict[str, list[int]] = {}
+        bare, spaced = {}, {}
+        for name, words in read_lexicon().items():
+            bare[name] = np.array([self.one(w) for w in words])
+            spaced[name] = np.array([self.one(" " + w) for w in words])
+        self.first, self.first_sp = bare["first"], spaced["first"]
+        self.second, self.second_sp = bare["second"], spaced["second"]
+        self.names, self.names_sp = bare["names"], spaced["names"]
+        self.places_sp = spaced["places"]
+        self.objects, self.objects_sp = bare["objects"], spaced["objects"]
+        self.attributes, self.attributes_sp = bare["attributes"], spaced["attributes"]
         self.digits = np.array([self.one(f" {d}") for d in range(10)])
 
-    def one(self, text):
+    def one(self, text: str) -> int:
         ids = self.enc(text)
-        assert len(ids) == 1, text
+        if len(ids) != 1:
+            raise ValueError(f"{text!r} is {len(ids)} tokens, not one")
         return ids[0]
 
-    def enc(self, text):
+    def enc(self, text: str) -> list[int]:
         if text not in self.memo:
             self.memo[text] = self.tokenizer.encode(text, add_special_tokens=False).ids
         return self.memo[text]
@@ -41,18 +78,19 @@ class Words:
 class Out:
     """A growing sequence with marks on the tokens that are determined."""
 
-    def __init__(self):
-        self.ids, self.sure = [0], [0]
+    def __init__(self) -> None:
+        self.ids: list[int] = [0]
+        self.sure: list[int] = [0]
 
-    def put(self, ids, sure=0):
+    def put(self, ids: list[int], sure: int = 0) -> None:
         self.ids.extend(ids)
         self.sure.extend([sure] * len(ids))
 
-    def one(self, token, sure=0):
+    def one(self, token: int, sure: int = 0) -> None:
         self.ids.append(int(token))
         self.sure.append(sure)
 
-    def done(self, length):
+    def done(self, length: int) -> tuple[list[int], list[int]]:
         ids, marks = self.ids[:length], self.sure[1:length] + [0]
         pad = length - len(ids)
         marks = (marks + [0] * pad)[:length]
@@ -61,11 +99,11 @@ class Out:
         return ids + [1] * pad, marks
 
 
-def pick(rng, n, k):
+def pick(rng: Rng, n: int, k: int) -> Array:
     return rng.choice(n, size=k, replace=False)
 
 
-def copy(rng, w, length):
+def copy(rng: Rng, w: Words, length: int, diet: Diet, share: float | None = None) -> tuple[list[int], list[int]]:
     """A list of distinct words and the same list rotated by a random amount."""
     out = Out()
     pool = np.concatenate([w.first, w.second_sp, w.second, w.first_sp, w.names_sp, w.places_sp])
@@ -80,12 +118,12 @@ def copy(rng, w, length):
     return out.done(length)
 
 
-def context_share(rng, length, low):
+def context_share(rng: Rng, length: int, low: float) -> float:
     """The part of a sequence that is context; the rest is questions. Long contexts are mostly context."""
     return 1 - rng.random() ** 2 * 0.6 if length > 600 else rng.uniform(low, 0.8)
 
 
-def keys(rng, w, n):
+def keys(rng: Rng, w: Words, n: int) -> tuple[Array, Array]:
     """n distinct (first, second) pairs from as few words as make them share words often, or from all."""
     side = int(np.ceil(np.sqrt(n) * rng.uniform(1.05, 3.0))) + 1
     a, b = min(len(w.first), side), min(len(w.second), side)
@@ -96,14 +134,14 @@ def keys(rng, w, n):
     return pa[flat // b], pb[flat % b]
 
 
-def recall_kv(rng, w, length, easy, share=None, stops=0, quiet=0.0):
+def recall_kv(rng: Rng, w: Words, length: int, diet: Diet, share: float | None = None) -> tuple[list[int], list[int]]:
     e, out = w.enc, Out()
     out.put(e("Find the key in the JSON object and copy its value.\n\n{\""))
     share = share or context_share(rng, length, 0.3)
     n = max(2, int((length * share - 30) / 5))
-    if rng.random() < easy:
+    if rng.random() < diet.easy:
         n = min(n, int(rng.integers(2, 9)))
-    if easy and n <= min(len(w.first), len(w.second)) and rng.random() < easy:
+    if diet.easy and n <= min(len(w.first), len(w.second)) and rng.random() < diet.easy:
         k1, k2 = pick(rng, len(w.first), n), pick(rng, len(w.second), n)
     else:
         k1, k2 = keys(rng, w, n)
@@ -120,19 +158,19 @@ def recall_kv(rng, w, length, easy, share=None, stops=0, quiet=0.0):
         i = int(rng.integers(n))
         out.put(e("\n\n") + e('"') + [int(w.first[k1[i]]), int(w.second_sp[k2[i]])] + colon)
         out.one(w.second[value[i]], 1)
-        out.put(e('"'), stops)
+        out.put(e('"'), int(diet.stops))
     return out.done(length)
 
 
-def icl_labels(rng, w, length, easy, share=None, stops=0, quiet=0.0):
+def icl_labels(rng: Rng, w: Words, length: int, diet: Diet, share: float | None = None) -> tuple[list[int], list[int]]:
     e, out = w.enc, Out()
     out.put(e("Label the last line like the lines above it.\n"))
-    classes = 8 if share or rng.random() < 0.7 and rng.random() >= easy else int(rng.integers(2, 9))
+    classes = 8 if share or rng.random() < 0.7 and rng.random() >= diet.easy else int(rng.integers(2, 9))
     pool = np.concatenate([w.first_sp, w.second_sp])
     owned = pool[pick(rng, len(pool), classes * 5)].reshape(classes, 5)
     label = w.digits[rng.permutation(classes)]
     dash, eq, nl, seen = w.one("-"), w.one(" ="), w.one("\n"), 0
-    noise = not quiet or rng.random() >= quiet
+    noise = not diet.quiet or rng.random() >= diet.quiet
     out.one(nl)
     while len(out.ids) < length:
         for c in rng.permutation(classes):
@@ -144,18 +182,18 @@ def icl_labels(rng, w, length, easy, share=None, stops=0, quiet=0.0):
                 line = owned[c][pick(rng, 5, 3)]
             out.put([dash] + line.tolist() + [eq])
             out.one(label[c], 1 if seen >= 2 else 0)
-            out.one(nl, stops if seen >= 2 else 0)
+            out.one(nl, int(diet.stops and seen >= 2))
         seen += 1
     return out.done(length)
 
 
-def rag_facts(rng, w, length, easy, share=None, stops=0, quiet=0.0):
+def rag_facts(rng: Rng, w: Words, length: int, diet: Diet, share: float | None = None) -> tuple[list[int], list[int]]:
     e, out = w.enc, Out()
     out.put(e("Answer the question from the documents."))
     share = share or context_share(rng, length, 0.3)
     n = max(2, int((length * share - 20) / 33))
-    if rng.random() < easy:
-        n = min(n, int(rng.integers(1, 4)))
+    if rng.random() < diet.easy:
+        n = min(n, int(rng.integers(*diet.documents)))
     k1, k2 = keys(rng, w, n)
     attrs, values, friend = [], [], np.full(n, -1)
     the, of, is_, dot = w.one(" The"), w.one(" of"), w.one(" is"), w.one(".")
@@ -169,7 +207,7 @@ def rag_facts(rng, w, length, easy, share=None, stops=0, quiet=0.0):
         name = [int(w.first_sp[k1[i]]), int(w.second_sp[k2[i]])]
         out.put(e("\n\nDocument:") + name + e("\n"))
         order = [0, 1, 2]
-        if n > 1 and rng.random() < 0.35:
+        if n > 1 and rng.random() < diet.friend:
             friend[i] = (i + 1 + rng.integers(n - 1)) % n
             spot = int(rng.integers(3))
             order[spot] = 3
@@ -189,8 +227,16 @@ def rag_facts(rng, w, length, easy, share=None, stops=0, quiet=0.0):
             attrs[i], values[i] = a[keep], v[keep]
     with_friend = np.flatnonzero(friend >= 0)
     while len(out.ids) < length:
-        hop = len(with_friend) and rng.random() < 0.35
+        hop = len(with_friend) > 0 and rng.random() < diet.hop
         i = int(with_friend[rng.integers(len(with_friend))]) if hop else int(rng.integers(n))
+        if hop and diet.bridge and rng.random() < diet.bridge:
+            phrase = [w.one(" friend"), of, int(w.first_sp[k1[i]]), int(w.second_sp[k2[i]])]
+            out.put(e("\n\nQuestion: What is the") + phrase + e("?") + e("\nAnswer: The") + phrase)
+            out.one(is_)
+            out.one(w.first_sp[k1[friend[i]]], 1)
+            out.one(w.second_sp[k2[friend[i]]], 1)
+            out.one(dot, int(diet.stops))
+            continue
         target = int(friend[i]) if hop else i
         j = int(rng.integers(len(attrs[target])))
         phrase = [int(w.attributes_sp[attrs[target][j]]), of]
@@ -200,18 +246,18 @@ def rag_facts(rng, w, length, easy, share=None, stops=0, quiet=0.0):
         out.put(phrase + name, 0)
         out.one(is_)
         out.one(w.second_sp[values[target][j]], 1)
-        out.one(dot, stops)
+        out.one(dot, int(diet.stops))
     return out.done(length)
 
 
-def longqa_story(rng, w, length, easy, share=None, stops=0, quiet=0.0):
+def longqa_story(rng: Rng, w: Words, length: int, diet: Diet, share: float | None = None) -> tuple[list[int], list[int]]:
     e, out = w.enc, Out()
     out.put(e("Read the story and answer the question.") + e("\n\n"))
     share = share or context_share(rng, length, 0.4)
     sentences = max(4, int((length * share - 12) / 6.05))
-    if rng.random() < easy:
+    if rng.random() < diet.easy:
         sentences = min(sentences, int(rng.integers(4, 20)))
-    count = int(rng.integers(2, 49)) if rng.random() >= easy else int(rng.integers(2, 7))
+    count = int(rng.integers(2, 49)) if rng.random() >= diet.easy else int(rng.integers(2, 7))
     names = pick(rng, len(w.names), count)
     retire = rng.random(count) ** rng.choice([0.3, 1.0]) * sentences
     place = np.full(count, -1)
@@ -247,26 +293,24 @@ def longqa_story(rng, w, length, easy, share=None, stops=0, quiet=0.0):
         out.one(dot)
     known = np.flatnonzero(place >= 0)
     if len(known) == 0:
-        return longqa_story(rng, w, length, easy, share, stops)
+        return longqa_story(rng, w, length, diet, share)
     while len(out.ids) < length:
         who = int(known[rng.integers(len(known))])
         out.put(nl + e("Question: Where is") + [int(w.names_sp[names[who]])] + e("?") + e("\nAnswer:"))
         out.one(w.names_sp[names[who]])
         out.put(e(" is in the"))
         out.one(w.places_sp[place[who]], 1)
-        out.one(dot, stops)
+        out.one(dot, int(diet.stops))
     return out.done(length)
 
 
-TASKS = {"recall_kv": recall_kv, "icl_labels": icl_labels, "rag_facts": rag_facts, "longqa_story": longqa_story}
+Family = Callable[[Rng, Words, int, Diet, float | None], tuple[list[int], list[int]]]
+TASKS: dict[str, Family] = {"recall_kv": recall_kv, "icl_labels": icl_labels, "rag_facts": rag_facts, "longqa_story": longqa_story}
+FAMILIES = TASKS | {"copy": copy}
 
 
-def batch(w, seed, step, rows, length, mix, easy, stops=False, quiet=0.0):
-    """(ids, marks) of shape [rows, length]; `mix` gives the share of each family, 'copy' included.
-
-    With `stops` the token that closes an answer is trained on as well, so that generation ends; `quiet` is the share of
-    icl_labels contexts without a noise word.
-    """
+def batch(w: Words, seed: int, step: int, rows: int, length: int, mix: dict[str, float], diet: Diet = Diet()) -> tuple[Array, Array]:
+    """(ids, marks) of shape [rows, length]; `mix` gives the share of each family."""
     rng = np.random.default_rng([seed, step])
     names = list(mix)
     share = np.array([mix[n] for n in names])
@@ -277,19 +321,16 @@ def batch(w, seed, step, rows, length, mix, easy, stops=False, quiet=0.0):
     ids, marks = [], []
     for name, k in zip(names, np.diff(edge)):
         for _ in range(k):
-            i, m = copy(rng, w, length) if name == "copy" else TASKS[name](rng, w, length, easy, None, int(stops), quiet)
+            i, m = FAMILIES[name](rng, w, length, diet, None)
             ids.append(i)
             marks.append(m)
     return np.array(ids, dtype=np.int64), np.array(marks, dtype=bool)
 
 
-if __name__ == "__main__":
+def show() -> None:
     words = Words()
     rng = np.random.default_rng(1)
-    for name, f in TASKS.items():
-        i, m = f(rng, words, 300, 0.3)
-        text = words.tokenizer.decode(i, skip_special_tokens=False).split("<|end|>")[0]
-        print(f"==== {name}: {sum(m)} marks\n{text}")
-        clean = text.replace("<|begin|>", "")
-        again = words.tokenizer.encode(clean).ids
-        assert again == i[: len(again)], "the pieces must be what the tokenizer gives"
+    for name, family in TASKS.items():
+        ids, marks = family(rng, words, 300, Diet(easy=0.3), None)
+        text = words.tokenizer.decode(ids, skip_special_tokens=False).split("<|end|>")[0]
+        print(f"==== {name}: {sum(marks)} marks\n{text}")

@@ -1,0 +1,1 @@
+"""Small llamas with every temperature of docs/findings.md: model, arms, training, folding."""

@@ -1,0 +1,101 @@
+"""One TOML file a run: an arm, a seed and the plan that all arms share. Unknown keys are refused by name."""
+
+import dataclasses
+import pathlib
+import tomllib
+from typing import Any
+
+from llama import arms, data
+from llama.config import Config
+
+CONFIGS = pathlib.Path(__file__).parent / "configs"
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """`steps` of `rows` sequences of `length` tokens; `mix` gives the share of each family, `diet` what they are like."""
+
+    steps: int
+    rows: int
+    length: int
+    mix: dict[str, float]
+    diet: data.Diet = data.Diet()
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.mix) - set(data.FAMILIES))
+        if unknown:
+            raise ValueError(f"mix has unknown families: {', '.join(unknown)}")
+        if min(self.steps, self.rows, self.length) < 1 or not self.mix:
+            raise ValueError("a phase needs steps, rows and length of 1 or more, and a mix")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate)."""
+
+    learning_rate: float
+    muon_factor: float
+    warmup: int
+    points: tuple[tuple[float, float], ...]
+    phases: tuple[Phase, ...]
+    bf16: bool = True
+    structured: bool = True
+
+    @property
+    def steps(self) -> int:
+        return sum(p.steps for p in self.phases)
+
+    def phase_at(self, step: int) -> Phase:
+        for phase in self.phases:
+            if step < phase.steps:
+                return phase
+            step -= phase.steps
+        raise IndexError("past the last phase")
+
+    def rate_at(self, step: int) -> float:
+        at = step / self.steps
+        share = self.points[0][1] if at < self.points[0][0] else self.points[-1][1]
+        for (a, x), (b, y) in zip(self.points, self.points[1:]):
+            if a <= at < b:
+                share = x + (y - x) * (at - a) / (b - a)
+        return self.learning_rate * min((step + 1) / self.warmup, share)
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    arm: str
+    seed: int
+    plan: Plan
+    shape: Config = Config()
+
+    @property
+    def recipe(self) -> arms.Arm:
+        return arms.named(self.arm)
+
+
+def build(kind: Any, values: dict[str, Any]) -> Any:
+    unknown = sorted(set(values) - {f.name for f in dataclasses.fields(kind)})
+    if unknown:
+        raise ValueError(f"{kind.__name__} has unknown keys: {', '.join(unknown)}")
+    return kind(**values)
+
+
+def read_plan(path: pathlib.Path) -> Plan:
+    raw = tomllib.loads(path.read_text())
+    phases = []
+    for values in raw.pop("phases"):
+        diet = {k: tuple(v) if k == "documents" else v for k, v in values.pop("diet", {}).items()}
+        phases.append(build(Phase, values | {"diet": build(data.Diet, diet)}))
+    points = tuple((float(a), float(b)) for a, b in raw.pop("points"))
+    plan: Plan = build(Plan, raw | {"phases": tuple(phases), "points": points})
+    return plan
+
+
+def read(path: pathlib.Path) -> Run:
+    """`plan` is a file beside this one; `shape` are keys of llama/config.py, its trained length that of the longest phase."""
+    raw = tomllib.loads(path.read_text())
+    plan = read_plan(path.parent / raw.pop("plan"))
+    shape = {"trained_context_length": max(p.length for p in plan.phases)} | raw.pop("shape", {})
+    run: Run = build(Run, raw | {"plan": plan, "shape": build(Config, shape)})
+    arms.named(run.arm)
+    return run
