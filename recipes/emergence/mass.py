@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import stats  # type: ignore[import-untyped]
 from torch import Tensor
 
+from emergence.analysis import interval
 from emergence.config import Study
 from emergence.train import Run
 from llama.model import Llama
@@ -106,10 +106,7 @@ def tables(rows: list[Row]) -> str:
     lines += ["", "| arm | slope of the log-odds against ln n, 95 % over seeds |", "| --- | --- |"]
     for arm in dict.fromkeys(r["arm"] for r in rows):
         seeds = sorted({r["seed"] for r in rows if r["arm"] == arm})
-        slopes = np.array([slope([r for r in rows if r["arm"] == arm and r["seed"] == s]) for s in seeds])
-        shown = f"{slopes.mean():.2f}"
-        if len(slopes) > 1:
-            half = stats.t.ppf(0.975, len(slopes) - 1) * slopes.std(ddof=1) / math.sqrt(len(slopes))
-            shown += f" ({slopes.mean() - half:.2f} to {slopes.mean() + half:.2f})"
+        slopes = [slope([r for r in rows if r["arm"] == arm and r["seed"] == s]) for s in seeds]
+        shown = "{:.2f} ({:.2f} to {:.2f})".format(*interval(slopes)) if len(slopes) > 1 else f"{slopes[0]:.2f}"
         lines.append(f"| {arm} | {shown} |")
     return "\n".join(lines) + "\n"
