@@ -2,6 +2,8 @@
 
     python -m emergence run --out DIR      runs or resumes the study of study.toml, one thread; DIR holds states
     python -m emergence table              the tables of docs/findings.md from emergence/results/runs.jsonl
+    python -m emergence mass --out DIR     trains the models of the second extension to the end, asks them at other numbers of pairs
+    python -m emergence mass-table         its tables, from emergence/results/mass.jsonl
 """
 
 import argparse
@@ -9,26 +11,30 @@ import pathlib
 
 from emergence import analysis, config
 
-RESULTS = pathlib.Path(__file__).parent / "results/runs.jsonl"
+RESULTS = pathlib.Path(__file__).parent / "results"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m emergence", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run")
-    run.add_argument("--out", type=pathlib.Path, required=True)
-    for command in (run, commands.add_parser("table")):
-        command.add_argument("--results", type=pathlib.Path, default=RESULTS)
+    for name, file in (("run", "runs"), ("table", "runs"), ("mass", "mass"), ("mass-table", "mass")):
+        command = commands.add_parser(name)
+        command.add_argument("--results", type=pathlib.Path, default=RESULTS / f"{file}.jsonl")
+        if "table" not in name:
+            command.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    from emergence import train
+    from emergence import mass, train
 
     if options.command == "table":
         print(analysis.tables(config.read(), train.read_results(options.results)), end="")
         return
+    if options.command == "mass-table":
+        print(mass.tables(mass.read(options.results)), end="")
+        return
     import torch
 
     torch.set_num_threads(1)
-    train.run_all(config.read(), options.out, options.results)
+    (train if options.command == "run" else mass).run_all(config.read(), options.out, options.results)
 
 
 if __name__ == "__main__":

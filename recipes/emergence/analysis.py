@@ -52,6 +52,13 @@ def sign_flips(d: np.ndarray) -> float:
     return float(np.mean([x >= abs(float(d.sum())) - 1e-12 for x in sums]))
 
 
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """Mean with Student's interval."""
+    d = np.asarray(values)
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(d) - 1) * d.std(ddof=1) / math.sqrt(len(d)))
+    return float(d.mean()), float(d.mean()) - half, float(d.mean()) + half
+
+
 def ratio(d: np.ndarray) -> Ratio:
     """Of paired log ratios, one a seed; at least two."""
     freedom, error = len(d) - 1, float(d.std(ddof=1) / math.sqrt(len(d)))

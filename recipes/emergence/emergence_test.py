@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from emergence import analysis, config, data, train
-from llama.arms import ARMS, Arm
+from emergence import analysis, config, data, mass, train
+from llama.arms import ARMS, Arm, make
 
 torch.set_num_threads(1)
 STUDY = config.read()
@@ -148,3 +148,47 @@ def test_a_censored_contrast_has_a_bound_for_every_seed() -> None:
     lines = {line.split("|")[1].strip(): line for line in analysis.tables(STUDY, made).splitlines() if line.startswith("|")}
     assert "2 of 2 censored; 2.00 or more in every seed" in lines["focal / baseline"]
     assert "see the arms" in lines["rate-only / focal"] and "see the arms" in lines["interaction"]
+
+
+def test_mass_is_that_of_the_rows_softmax() -> None:
+    """The last row's weights, and its logits, are the model's own, for every kind of scale."""
+    for arm in ("baseline", "focal", "tau-causal", "log-n"):
+        net = make(ARMS[arm], train.shape(TINY), 2, structured=False)
+        ids, place, gold = mass.questions(4, TINY.vocabulary)
+        logits, weights = mass.last_row(net, ids)
+        with torch.no_grad():
+            assert torch.allclose(logits, net.logits(net.hidden(ids)[:, -1]), atol=1e-5)
+        assert torch.allclose(weights.sum(-1), torch.ones(weights.shape[:3]))
+        # The head's output is its weights times the values: the other way to the same numbers.
+        block = net.blocks()[0]
+        with torch.no_grad():
+            normed = block.input_layernorm(net.embed_tokens(ids))
+            v = block.self_attn.v_proj(normed).view(*ids.shape, TINY.heads, -1).transpose(1, 2)
+            mine = block.self_attn.o_proj((weights[:, 0, :, None] @ v).flatten(1))
+            assert torch.allclose(mine, block.self_attn(normed, *net.rope(ids.shape[1]))[:, -1], atol=1e-5)
+        assert torch.equal(ids.gather(1, place[:, None])[:, 0], gold) and torch.equal(ids.gather(1, place[:, None] - 1)[:, 0], ids[:, -1])
+
+
+def test_the_law_is_recovered_from_masses_that_follow_it() -> None:
+    made = []
+    for arm, gap in (("baseline", 3.0), ("focal", 5.0)):
+        for seed in (1, 2, 3):
+            for pairs in mass.PAIRS:
+                odds = gap + 0.01 * seed - math.log(pairs - 1)
+                made.append({"arm": arm, "seed": seed, "pairs": pairs, "accuracy": 1.0, "mass": 1 / (1 + math.exp(-odds)), "log_odds": odds})
+    assert mass.slope(made[:6]) == pytest.approx(-1)
+    text = mass.tables(made)
+    assert "| baseline | 16 | 3 | 1.000 | 0.577 | 3.02 |" in text and "| focal | -1.00 (-1.00 to -1.00) |" in text
+
+
+def test_models_are_asked_after_equal_training(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mass, "SEEDS", (1,))
+    monkeypatch.setattr(mass, "PAIRS", (2, 4, 8))
+    rows_file = tmp_path / "mass.jsonl"
+    for _ in range(2):
+        mass.run_all(dataclasses.replace(TINY, threshold=0.0), tmp_path, rows_file)
+    found = mass.read(rows_file)
+    assert [(r["arm"], r["pairs"]) for r in found] == [(a, p) for a in mass.ARMS for p in (2, 4, 8)]
+    assert all(r["steps"] == TINY.steps_max and 0 <= r["mass"] <= 1 for r in found)
+    with pytest.raises(ValueError, match="there are 16"):
+        mass.questions(17, 32)

@@ -91,9 +91,9 @@ class Run:
                 return step
         return None
 
-    def train(self) -> dict[str, Any]:
-        """To the end; what the results file keeps of it. A censored run has no `tokens`."""
-        while self.emerged() is None and self.step < self.study.steps_max:
+    def train(self, to_the_end: bool = False) -> dict[str, Any]:
+        """Until recall has emerged, or to the last step; what the results file keeps of it. A censored run has no `tokens`."""
+        while (to_the_end or self.emerged() is None) and self.step < self.study.steps_max:
             began = time.process_time()
             loss = self.one_step()
             if self.step % self.study.evaluate_every == 0:

@@ -144,4 +144,5 @@ def read(path: str | pathlib.Path) -> RunConfig:
         parts[name] = build(kind, raw.pop(name), f"{path}: [{name}]")
     parts["phases"] = tuple(build(Phase, p, f"{path}: [[phases]]") for p in raw.pop("phases", []))
     parts["lora"] = build(LoraSettings, raw.pop("lora", {}), f"{path}: [lora]")
-    return build(RunConfig, raw | parts, str(path))
+    run: RunConfig = build(RunConfig, raw | parts, str(path))
+    return run

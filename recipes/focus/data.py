@@ -31,7 +31,8 @@ def cached_ids(path: pathlib.Path, tokenizer: pathlib.Path, cache: pathlib.Path)
         ids = Tokenizer.from_file(str(tokenizer)).encode(path.read_text(), add_special_tokens=False).ids
         cache.mkdir(parents=True, exist_ok=True)
         np.save(kept, np.array(ids, dtype=np.int32))
-    return np.load(kept)
+    ids_kept: np.ndarray = np.load(kept)
+    return ids_kept
 
 
 class Text:
