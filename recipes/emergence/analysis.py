@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import math
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
@@ -52,21 +52,30 @@ def sign_flips(d: np.ndarray) -> float:
     return float(np.mean([x >= abs(float(d.sum())) - 1e-12 for x in sums]))
 
 
-def interval(values: list[float]) -> tuple[float, float, float]:
-    """Mean with Student's interval."""
-    d = np.asarray(values)
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(d) - 1) * d.std(ddof=1) / math.sqrt(len(d)))
-    return float(d.mean()), float(d.mean()) - half, float(d.mean()) + half
+@dataclasses.dataclass(frozen=True)
+class Paired:
+    """A mean of paired differences with Student's interval; `detectable`: the difference that is found with probability POWER."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    detectable: float
+
+
+def paired(differences: Sequence[float] | np.ndarray) -> Paired:
+    """At least two."""
+    d = np.asarray(differences, dtype=np.float64)
+    freedom, mean, error = len(d) - 1, float(d.mean()), float(d.std(ddof=1) / math.sqrt(len(d)))
+    wide = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom))
+    p = float(stats.ttest_1samp(d, 0.0).pvalue) if error > 0 else float(d[0] == 0)
+    return Paired(mean, mean - wide * error, mean + wide * error, p, (wide + float(stats.t.ppf(POWER, freedom))) * error)
 
 
 def ratio(d: np.ndarray) -> Ratio:
     """Of paired log ratios, one a seed; at least two."""
-    freedom, error = len(d) - 1, float(d.std(ddof=1) / math.sqrt(len(d)))
-    high = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom))
-    p = float(stats.ttest_1samp(d, 0.0).pvalue) if error > 0 else float(d[0] == 0)
-    mean = float(d.mean())
-    return Ratio(len(d), math.exp(mean), math.exp(mean - high * error), math.exp(mean + high * error), p, sign_flips(d),
-                 math.exp((high + float(stats.t.ppf(POWER, freedom))) * error))  # fmt: skip
+    on_log = paired(d)
+    return Ratio(len(d), math.exp(on_log.mean), math.exp(on_log.low), math.exp(on_log.high), on_log.p, sign_flips(d), math.exp(on_log.detectable))
 
 
 def holm(p: list[float]) -> list[float]:

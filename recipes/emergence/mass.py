@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from emergence.analysis import interval
+from emergence.analysis import paired
 from emergence.config import Study
 from emergence.train import Run
 from llama.model import Llama
@@ -107,6 +107,6 @@ def tables(rows: list[Row]) -> str:
     for arm in dict.fromkeys(r["arm"] for r in rows):
         seeds = sorted({r["seed"] for r in rows if r["arm"] == arm})
         slopes = [slope([r for r in rows if r["arm"] == arm and r["seed"] == s]) for s in seeds]
-        shown = "{:.2f} ({:.2f} to {:.2f})".format(*interval(slopes)) if len(slopes) > 1 else f"{slopes[0]:.2f}"
+        shown = f"{(t := paired(slopes)).mean:.2f} ({t.low:.2f} to {t.high:.2f})" if len(slopes) > 1 else f"{slopes[0]:.2f}"
         lines.append(f"| {arm} | {shown} |")
     return "\n".join(lines) + "\n"

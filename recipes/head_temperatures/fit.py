@@ -144,14 +144,14 @@ class Fitter:
 
 def summary(temperatures: list[list[float]], rows: list[dict[str, float]]) -> str:
     """Where the optimum is, and what it gains on other text: geometric means by layer, Student's interval over windows."""
-    from emergence.analysis import interval
+    from emergence.analysis import paired
 
     t = torch.tensor(temperatures, dtype=torch.float64)
     out = [f"{t.numel()} heads: geometric mean of t {t.log().mean().exp():.3f}; {(t < 1).double().mean():.0%} below 1; from {t.min():.3f} to {t.max():.3f}", "",
            "| layer | geometric mean of t | least | largest |", "| --- | --- | --- | --- |"]  # fmt: skip
     out += [f"| {i} | {row.log().mean().exp():.3f} | {row.min():.3f} | {row.max():.3f} |" for i, row in enumerate(t)]
     if len(rows) > 1:
-        mean, low, high = interval([r["fitted"] - r["base"] for r in rows])
+        d = paired([r["fitted"] - r["base"] for r in rows])
         base = sum(r["base"] for r in rows) / len(rows)
-        out += ["", f"held-out loss {base:.4f} at t = 1, fitted minus that {mean:+.4f} ({low:+.4f} to {high:+.4f}) nats per token, {len(rows)} windows"]
+        out += ["", f"held-out loss {base:.4f} at t = 1, fitted minus that {d.mean:+.4f} ({d.low:+.4f} to {d.high:+.4f}) nats per token, {len(rows)} windows"]
     return "\n".join(out) + "\n"

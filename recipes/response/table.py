@@ -1,0 +1,124 @@
+"""Rows and tables of stage 1. From recipes/:
+
+    python -m response.table collect DB ..     writes response/results/MODEL.csv: one line a variant, length, window and metric
+    python -m response.table show              the registered tables from them
+
+Variants are NAME, NAME@t=0.8, NAME@full-t=0.8, NAME@log-n=8192. Differences from NAME are paired by window.
+"""
+
+import argparse
+import csv
+import pathlib
+import sqlite3
+from typing import Iterable
+
+from emergence.analysis import holm, paired
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+FIELDS = ("variant", "length", "window", "metric", "value")
+METRICS = ("context_gain", "long_context_log_likelihood")
+PRIMARY = ("@t=0.8", "@t=0.9", "@t=1.1")
+PRIMARY_LENGTH = 32768
+MARGIN = 0.01  # nats per token
+Key = tuple[str, int, str, str]  # variant, length, window, metric
+
+
+def read_database(path: pathlib.Path) -> dict[Key, float]:
+    """Answered samples. A window is named by its data seed and index: two jobs of other seeds have other windows."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+        rows = database.execute(
+            "SELECT variant, context_length, data_seed, sample_index, metric, value FROM v_content WHERE value IS NOT NULL"
+        ).fetchall()
+    return {(v, length, f"{seed}-{index}", metric): value for v, length, seed, index, metric, value in rows}
+
+
+def read_csv(path: pathlib.Path) -> dict[Key, float]:
+    if not path.exists():
+        return {}
+    with path.open() as file:
+        return {(r["variant"], int(r["length"]), r["window"], r["metric"]): float(r["value"]) for r in csv.DictReader(file)}
+
+
+def collect(databases: Iterable[pathlib.Path], results: pathlib.Path) -> None:
+    """Adds the rows of databases to those there are; a file for each model."""
+    results.mkdir(parents=True, exist_ok=True)
+    found: dict[Key, float] = {}
+    for path in databases:
+        found |= read_database(path)
+    for model in sorted({key[0].split("@")[0] for key in found}):
+        rows = read_csv(results / f"{model}.csv") | {k: v for k, v in found.items() if k[0].split("@")[0] == model and k[3] in METRICS}
+        with (results / f"{model}.csv").open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(FIELDS)
+            writer.writerows((*key, f"{value:.6f}") for key, value in sorted(rows.items()))
+        print(f"{model}.csv: {len(rows)} rows")
+
+
+def differences(rows: dict[Key, float], variant: str, base: str, length: int, metric: str) -> list[float]:
+    windows = sorted(w for v, n, w, m in rows if (v, n, m) == (variant, length, metric) and (base, length, w, metric) in rows)
+    return [rows[variant, length, w, metric] - rows[base, length, w, metric] for w in windows]
+
+
+def slopes(rows: dict[Key, float], model: str, length: int) -> dict[str, float]:
+    """By window: log-likelihood of the long context at t = 0.9 minus that at t = 1.1."""
+    sharp, soft = (f"{model}@t={t}" for t in ("0.9", "1.1"))
+    return {w: rows[sharp, n, w, m] - rows[soft, n, w, m] for v, n, w, m in rows
+            if (v, n, m) == (sharp, length, METRICS[1]) and (soft, n, w, m) in rows}  # fmt: skip
+
+
+def outcome(low: float, high: float, adjusted: float | None) -> str:
+    """As registered: better or worse by the adjusted p of a primary test; equivalent inside the margin."""
+    found = [] if adjusted is None or adjusted >= 0.05 else ["better" if low > 0 else "worse"]
+    return ", ".join(found + (["equivalent"] if -MARGIN < low and high < MARGIN else [])) or "undecided"
+
+
+def tables(model: str, rows: dict[Key, float]) -> str:
+    lines = []
+    for metric in METRICS:
+        lines += [f"{model}, {metric}, nats per token", "", "| tokens | variant | windows | mean | minus t = 1, 95 % | p | Holm over three | seen from | outcome |",
+                  "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+        for length in sorted({n for _, n, _, m in rows if m == metric}):
+            variants = sorted({v for v, n, _, m in rows if (n, m) == (length, metric)}, key=lambda v: (v != model, v))
+            tests = {v: paired(d) for v in variants[1:] if len(d := differences(rows, v, model, length, metric)) > 1}
+            is_primary = metric == METRICS[0] and length == PRIMARY_LENGTH
+            family = [v for v in tests if is_primary and v.removeprefix(model) in PRIMARY]
+            # A test without rows yet counts as one of the three.
+            adjusted = dict(zip(family, holm([tests[v].p for v in family] + [1.0] * (len(PRIMARY) - len(family)))))
+            for v in variants:
+                values = [x for (w, n, _, m), x in rows.items() if (w, n, m) == (v, length, metric)]
+                line = f"| {length:,} | {v.removeprefix(model) or 't = 1'} | {len(values)} | {sum(values) / len(values):.4f} |"
+                if v in tests:
+                    t = tests[v]
+                    holm_p = f"{adjusted[v]:.4f}" if v in adjusted else ""
+                    line += f" {t.mean:+.4f} ({t.low:+.4f} to {t.high:+.4f}) | {t.p:.4f} | {holm_p} | {t.detectable:.4f} | {outcome(t.low, t.high, adjusted.get(v))} |"
+                lines.append(line if v in tests else line + " | | | | |")
+        lines.append("")
+    by_length = {n: s for n in sorted({n for _, n, _, _ in rows}) if len(s := slopes(rows, model, n)) > 1}
+    for n, s in by_length.items():
+        t = paired(list(s.values()))
+        lines.append(f"- slope at {n:,} tokens: {t.mean:+.4f} ({t.low:+.4f} to {t.high:+.4f}), {len(s)} windows")
+    if len(by_length) > 1:
+        short, long = min(by_length), max(by_length)
+        both = [by_length[long][w] - by_length[short][w] for w in by_length[long] if w in by_length[short]]
+        if len(both) > 1:
+            t = paired(both)
+            lines.append(f"- slope at {long:,} minus slope at {short:,}: {t.mean:+.4f} ({t.low:+.4f} to {t.high:+.4f}), p {t.p:.4f}, {len(both)} windows")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("collect").add_argument("databases", type=pathlib.Path, nargs="+")
+    commands.add_parser("show")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
+    options = parser.parse_args()
+    if options.command == "collect":
+        collect(options.databases, options.results)
+        return
+    for path in sorted(options.results.glob("*.csv")):
+        print(tables(path.stem, read_csv(path)))
+
+
+if __name__ == "__main__":
+    main()
