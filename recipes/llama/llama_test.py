@@ -211,6 +211,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(arm: str, tmp_path: pathlib.P
     first.one_step()
     first.save()
     second = train.Trainer(config, tmp_path / "parts")
+    second.export(tmp_path / "early")
+    assert json.loads((tmp_path / "early/config.json").read_text())["trained_context_length"] == 64
     second.train(1e9)
     assert second.tokens == whole.tokens == 3 * 5 * 64 + 3 * 2 * 96
     for a, b in zip(whole.net.state_dict().values(), second.net.state_dict().values()):

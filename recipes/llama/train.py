@@ -1,5 +1,6 @@
 """Trains one run; resumes from DIR/state.pt, logs to DIR/log.jsonl, and writes DIR/export when done or asked."""
 
+import dataclasses
 import json
 import pathlib
 import time
@@ -116,8 +117,9 @@ class Trainer:
         self.export(self.out / "export")
 
     def export(self, directory: pathlib.Path) -> None:
-        """A checkpoint with its `training` block (docs/formats.md)."""
+        """A checkpoint with its `training` block; of an unfinished run, the length that it has reached."""
         length = max(self.run.plan.phase_at(s).length for s in range(max(1, self.step)))
+        self.net.config = dataclasses.replace(self.net.config, trained_context_length=length)
         self.net.save(directory, {"tokens": self.tokens, "seed": self.run.seed, "context_length": length, "arm": self.run.arm})
 
 
