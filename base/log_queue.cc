@@ -34,7 +34,7 @@ struct LogQueue::State {
       byte_count -= line.size();
       if (dropped_count > 0 && lines.empty()) {
         // The queue was full after this line; later lines were dropped.
-        lines.push_back(FormatLogLine(LogLevel::kWarning, "log_lines_dropped", {{"count", dropped_count}}) + "\n");
+        lines.push_back(LogEntry(LogLevel::kWarning, "log_lines_dropped", {{"count", dropped_count}}));
         byte_count += lines.back().size();
         dropped_count = 0;
       }
