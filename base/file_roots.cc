@@ -121,7 +121,7 @@ absl::StatusOr<int> OpenConfined(const std::string& path, FileUse use, int flags
     return FileError(path, "open", errno);
   };
   const Confinement* const confined = confinement;
-  if (confined == nullptr) return opened(open(path.c_str(), flags | O_CLOEXEC));
+  if (confined == nullptr || use == FileUse::kOwn) return opened(open(path.c_str(), flags | O_CLOEXEC));
   const Uses& uses = use == FileUse::kModel ? confined->model : confined->data;
   const std::string normal = Normal(path);
   for (const std::string& own : uses.own_directories) {

@@ -19,7 +19,8 @@
 
 namespace varifocal {
 
-enum class FileUse { kModel, kData };  // of a checkpoint directory; named by a job's task
+// Of a checkpoint directory; named by a job's task; named by the daemon's own flags, and never confined.
+enum class FileUse { kModel, kData, kOwn };
 
 struct FileRoots {
   std::vector<std::string> model_roots;  // --model-root

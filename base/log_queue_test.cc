@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
+#include "base/log.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -101,6 +103,18 @@ TEST(LogQueueTest, DestructionDoesNotWaitForABlockedReader) {
     reader->WaitUntilItWaits();
   }
   reader->Release();
+}
+
+TEST(LogFileTest, AJsonEntryIsOneObject) {
+  const std::string entry = FormatLogEntry(0, LogLevel::kWarning, "said", {{"text", "a \"b\"\n\xff"}, {"n", 3}}, true);
+  ASSERT_EQ(entry.find('\n'), entry.size() - 1);
+  const auto json = ParseJson(entry.substr(0, entry.size() - 1));
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ((*json)["time"], "1970-01-01T00:00:00.000Z");
+  EXPECT_EQ((*json)["level"], "warning");
+  EXPECT_EQ((*json)["event"], "said");
+  EXPECT_EQ((*json)["text"], "a \"b\"\n\xef\xbf\xbd");
+  EXPECT_EQ((*json)["n"], "3");
 }
 
 }  // namespace

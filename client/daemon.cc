@@ -55,12 +55,31 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat("--token-file=", path, ": its first line must be the token."));
 }
 
+// Whether the address is of this machine.
+bool IsHere(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  return IsUnix(address) || host == "127.0.0.1" || host == "localhost" || host == "[::1]";
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> WithToken(
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials, const std::string& token_file,
+    grpc_security_level least) {
+  ASSIGN_OR_RETURN(const std::string token, ReadToken(token_file));
+  return grpc::CompositeChannelCredentials(
+      credentials, grpc::experimental::MetadataCredentialsFromPlugin(std::make_unique<TokenPlugin>(token), least));
+}
+
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const DaemonTarget& target) {
   if (target.tls_ca.empty()) {
-    if (target.token_file.empty() && target.tls_certificate.empty() && target.tls_key.empty()) {
-      return grpc::InsecureChannelCredentials();
+    if (!target.tls_certificate.empty() || !target.tls_key.empty()) {
+      return UsageError("--tls-cert and --tls-key need --tls-ca=FILE.");
     }
-    return UsageError("--token-file, --tls-cert and --tls-key need --tls-ca=FILE: a token is sent over TLS only.");
+    if (target.token_file.empty()) return grpc::InsecureChannelCredentials();
+    if (!IsHere(target.address)) {
+      return UsageError("--token-file needs --tls-ca=FILE: a token leaves this machine over TLS only.");
+    }
+    return WithToken(grpc::experimental::LocalCredentials(IsUnix(target.address) ? UDS : LOCAL_TCP), target.token_file,
+                     GRPC_SECURITY_NONE);
   }
   if (target.tls_certificate.empty() != target.tls_key.empty()) {
     return UsageError("--tls-cert and --tls-key must be given together.");
@@ -73,21 +92,17 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const 
   }
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::SslCredentials(options);
   if (target.token_file.empty()) return credentials;
-  ASSIGN_OR_RETURN(const std::string token, ReadToken(target.token_file));
-  return grpc::CompositeChannelCredentials(credentials,
-                                           grpc::MetadataCredentialsFromPlugin(std::make_unique<TokenPlugin>(token)));
+  return WithToken(credentials, target.token_file, GRPC_PRIVACY_AND_INTEGRITY);
 }
 
 }  // namespace
 
 Daemon::Daemon(const std::shared_ptr<grpc::Channel>& channel)
-    : inference_(v1::Inference::NewStub(channel)), evaluation_(v1::Evaluation::NewStub(channel)) {}
+    : channel_(channel), inference_(v1::Inference::NewStub(channel)), evaluation_(v1::Evaluation::NewStub(channel)) {}
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const DaemonTarget& target) {
   const std::string& address = target.address;
   RETURN_IF_ERROR(CheckAddress(address));
-  const std::string host = address.substr(0, address.rfind(':'));
-  const bool is_here = IsUnix(address) || host == "127.0.0.1" || host == "localhost" || host == "[::1]";
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials, MakeCredentials(target));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
@@ -100,7 +115,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const DaemonTarget& targ
   while (state != GRPC_CHANNEL_READY) {
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN ||
         !channel->WaitForStateChange(state, deadline)) {
-      if (!is_here) {
+      if (!IsHere(address)) {
         return absl::UnavailableError(
             absl::StrCat("No daemon answers at ", address, "; name another with --daemon=ADDRESS."));
       }

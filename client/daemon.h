@@ -31,8 +31,10 @@ class Daemon {
 
   v1::Inference::Stub& inference() { return *inference_; }
   v1::Evaluation::Stub& evaluation() { return *evaluation_; }
+  const std::shared_ptr<grpc::Channel>& channel() { return channel_; }
 
  private:
+  const std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Inference::Stub> inference_;
   std::unique_ptr<v1::Evaluation::Stub> evaluation_;
 };

@@ -70,11 +70,32 @@ TEST_F(DaemonTargetTest, TlsWithAToken) {
   EXPECT_EQ(Varifocal({"models", address}).code, ExitCode::kFailed) << "without TLS";
 }
 
+// A token without TLS, on this machine alone.
+TEST_F(DaemonTargetTest, ATokenOnThisMachine) {
+  testing_support::WriteFile(File("tokens"), absl::StrCat("viewer ", Sha256Hex("secret"), " vera\n"));
+  testing_support::WriteFile(File("token"), "secret\n");
+  for (const std::string& listen : {std::string("127.0.0.1:0"), absl::StrCat("unix:", File("v.sock"))}) {
+    std::vector<std::string> arguments = Arguments(listen);
+    arguments.push_back(Flag("token-file", "tokens"));
+    std::filesystem::remove(File("port"));
+    BackgroundProcess daemon("varifocald", arguments);
+    ASSERT_TRUE(daemon.WaitForFile(File("port"), 60)) << daemon.Errors();
+    const std::string port = testing_support::ReadFile(File("port"));
+    const std::string address =
+        listen[0] == 'u' ? "--daemon=" + listen : absl::StrCat("--daemon=127.0.0.1:", port.substr(0, port.find('\n')));
+    EXPECT_THAT(Varifocal({"models", address}).err, HasSubstr("no valid token")) << listen;
+    const Ran models = Varifocal({"models", address, Flag("token-file", "token")});
+    EXPECT_EQ(models.code, ExitCode::kDone) << listen << ": " << models.err;
+    EXPECT_THAT(models.out, HasSubstr("base"));
+  }
+}
+
 TEST_F(DaemonTargetTest, FlagsThatDoNotFit) {
   const std::vector<std::pair<std::vector<std::string>, const char*>> cases = {
       {{"--daemon=unix:"}, "must be HOST:PORT with a port from 1 to 65535, or unix:PATH"},
       {{"--daemon=host"}, "must be HOST:PORT with a port from 1 to 65535, or unix:PATH"},
-      {{"--token-file=t"}, "need --tls-ca=FILE"},
+      {{"--daemon=far.example:1", "--token-file=t"}, "--token-file needs --tls-ca=FILE"},
+      {{"--tls-cert=c"}, "need --tls-ca=FILE"},
       {{"--tls-ca=a", "--tls-key=k"}, "--tls-cert and --tls-key must be given together"},
   };
   for (const auto& [flags, message] : cases) {

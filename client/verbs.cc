@@ -3,10 +3,11 @@
 namespace varifocal::client {
 
 extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kDeleteVerb, kRunVerb;
-extern const Verb kCompareVerb, kReportVerb, kAttentionVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb;
+extern const Verb kCompareVerb, kReportVerb, kAttentionVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb,
+    kBackupVerb;
 extern const Verb kDashboardVerb;
-extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb,
-    kGroupsVerb;
+extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kHealthVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb,
+    kScoreVerb, kGroupsVerb;
 extern const Verb kTasksVerb, kSuitesVerb, kSamplesVerb, kMetricVerb;
 extern const Verb kCompletionVerb;
 
@@ -30,10 +31,12 @@ const std::vector<const Verb*>& Verbs() {
       &kDiffVerb,
       &kImportVerb,
       &kExportVerb,
+      &kBackupVerb,
       // Models
       &kModelsVerb,
       &kLoadVerb,
       &kUnloadVerb,
+      &kHealthVerb,
       &kGenerateVerb,
       &kScoreVerb,
       &kGroupsVerb,

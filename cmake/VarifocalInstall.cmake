@@ -8,6 +8,8 @@ install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/varifocal/models)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 install(FILES deploy/systemd/varifocald.service DESTINATION lib/systemd/system)
+install(FILES deploy/grafana/varifocal.json DESTINATION ${CMAKE_INSTALL_DATADIR}/varifocal/grafana)
+install(FILES deploy/nginx/varifocal.conf DESTINATION ${CMAKE_INSTALL_DATADIR}/varifocal/nginx)
 
 set(completion ${CMAKE_BINARY_DIR}/completion/varifocal)
 add_custom_command(OUTPUT ${completion}

@@ -6,10 +6,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
 #include "base/status_macros.h"
+#include "db/schema.h"
 
 namespace varifocal::db {
 namespace {
@@ -31,21 +33,46 @@ absl::Status MakeEmpty(const std::string& path) {
   return absl::OkStatus();
 }
 
+// The snapshot as the file `path`.
+absl::Status WriteSnapshot(sqlite::Database& database, const std::string& path) {
+  const std::string part = path + ".part";
+  std::remove(part.c_str());  // of a process that was killed
+  absl::Status status = MakeEmpty(part);
+  if (status.ok()) status = database.Run("VACUUM INTO ?", part);
+  if (status.ok()) status = Sync(part);
+  if (status.ok() && std::rename(part.c_str(), path.c_str()) != 0) status = FileError(path, "make", errno);
+  if (status.ok()) {
+    const size_t slash = path.rfind('/');
+    return Sync(slash == path.npos ? "." : path.substr(0, slash + 1));
+  }
+  std::remove(part.c_str());
+  return status;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> BackUp(sqlite::Database& database, int64_t version) {
   const std::string stem = absl::StrCat(database.path(), ".version-", version);
   std::string path = absl::StrCat(stem, ".backup");
   for (int number = 2; access(path.c_str(), F_OK) == 0; ++number) path = absl::StrCat(stem, ".", number, ".backup");
-  const std::string part = path + ".part";
-  std::remove(part.c_str());  // of a process that was killed; the writer's lock keeps others away
-  absl::Status status = MakeEmpty(part);
-  if (status.ok()) status = database.Run("VACUUM INTO ?", part);
-  if (status.ok()) status = Sync(part);
-  if (status.ok() && std::rename(part.c_str(), path.c_str()) != 0) status = FileError(path, "make", errno);
-  if (status.ok()) return path;
-  std::remove(part.c_str());
-  return Annotate(status, absl::StrCat("no copy could be made before the migration (", path, ")"));
+  const absl::Status written = WriteSnapshot(database, path);  // the writer's lock keeps others away
+  if (written.ok()) return path;
+  return Annotate(written, absl::StrCat("no copy could be made before the migration (", path, ")"));
+}
+
+absl::Status CopyDatabase(const std::string& path, const std::string& copy) {
+  RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
+  if (access(copy.c_str(), F_OK) == 0) {
+    return absl::AlreadyExistsError(absl::StrCat(copy, " exists, and a backup replaces no file"));
+  }
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<sqlite::Database> database,
+                     sqlite::Database::Open(path, {.keep_as_it_is = true}));
+    RETURN_IF_ERROR(CheckSchema(*database));
+    RETURN_IF_ERROR(WriteSnapshot(*database, copy));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<sqlite::Database> written, sqlite::Database::Open(copy, {.read_only = true}));
+  return written->QuickCheck();
 }
 
 }  // namespace varifocal::db

@@ -77,5 +77,59 @@ void BM_PageOfSamples(benchmark::State& state) {
 }
 BENCHMARK(BM_PageOfSamples)->Unit(benchmark::kMillisecond);
 
+// Made once: two jobs of 450,000 answers, copies of one row.
+const std::string& LongJobs() {
+  static testing_support::TemporaryDirectory directory;
+  static const std::string path = [] {
+    const std::string path = directory.File("long.db");
+    const NewJob job = FakeJob({.variants = {"baseline"}, .planned_count = 10'000'000});
+    {
+      auto writer = *Writer::Open(path);
+      const int64_t execution_id = *writer->AddExecution(FakeExecution());
+      for (int i = 0; i < 2; ++i) {
+        const CellRow cell = writer->Cells(writer->AddJob(job)->job_id)->front();
+        VF_CHECK(writer->RecordSample(FakeOutcome(cell, job, execution_id, 0)).ok());
+      }
+    }
+    auto database = *sqlite::Database::Open(path, {});
+    VF_CHECK(
+        database
+            ->Execute("BEGIN; CREATE TEMP TABLE n AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+                      " WHERE i < 449999) SELECT i FROM n;"
+                      "INSERT INTO samples (sample_id, job_id, task, context_length, sample_index, tokenizer_sha256,"
+                      " question_id, cluster, row_id, new_token_count_max, gold_json)"
+                      " SELECT 1000000 * job_id + i, job_id, task, context_length, i, tokenizer_sha256, question_id,"
+                      " cluster, row_id, new_token_count_max, gold_json FROM samples, n;"
+                      "INSERT INTO generations (cell_id, sample_id, execution_id, attempt_count, record_us,"
+                      " finish_reason, answer_raw, answer, new_token_count, cached_token_count, queue_us, prefill_us,"
+                      " decode_us, is_extrapolated) SELECT generations.cell_id, 1000000 * samples.job_id + i,"
+                      " execution_id, attempt_count, record_us, finish_reason, answer_raw, answer, new_token_count,"
+                      " cached_token_count, queue_us, prefill_us, decode_us, is_extrapolated FROM generations"
+                      " JOIN samples USING (sample_id), n; COMMIT")
+            .ok());
+    return path;
+  }();
+  return path;
+}
+
+void BM_ListLongJobs(benchmark::State& state) {
+  auto reader = *Reader::Open(LongJobs());
+  VF_CHECK(reader->Jobs()->front().answered_count == 450'000);
+  for (auto _ : state) VF_CHECK(reader->Jobs()->size() == 2);
+}
+BENCHMARK(BM_ListLongJobs)->Unit(benchmark::kMillisecond);
+
+// The same numbers from the rows, as before schema version 11.
+void BM_CountLongJobs(benchmark::State& state) {
+  auto database = *sqlite::Database::Open(LongJobs(), {.read_only = true});
+  for (auto _ : state) {
+    VF_CHECK(database
+                 ->QueryInt("SELECT count(*) FROM generations JOIN cells USING (cell_id)"
+                            " JOIN variants USING (variant_id) WHERE error_code IS NULL")
+                 ->value_or(0) == 900'000);
+  }
+}
+BENCHMARK(BM_CountLongJobs)->Unit(benchmark::kMillisecond);
+
 }  // namespace
 }  // namespace varifocal::db

@@ -35,6 +35,9 @@ constexpr TableOfJobs kTables[] = {
     {"generations",
      "cell_id IN (SELECT cells.cell_id FROM cells JOIN variants ON variants.variant_id = cells.variant_id"
      " WHERE variants.job_id = ?)"},
+    {"cell_counts",
+     "cell_id IN (SELECT cells.cell_id FROM cells JOIN variants ON variants.variant_id = cells.variant_id"
+     " WHERE variants.job_id = ?)"},
     {"samples", "job_id = ?"},
     {"cells", "variant_id IN (SELECT variant_id FROM variants WHERE job_id = ?)"},
     {"variants", "job_id = ?"},

@@ -126,6 +126,8 @@ TEST_F(MigrationTest, AFileOfVersionOneKeepsItsRowsAndACopy) {
     const auto reader = *Reader::Open(path_);
     EXPECT_EQ(reader->Job(1)->answered_count, 1);
     EXPECT_EQ(reader->Job(1)->failed_count, 1);
+    EXPECT_EQ(reader->Cells(1)->at(0).answered_count, 1);
+    EXPECT_EQ(reader->Cells(1)->at(0).failed_count, 1);
     EXPECT_EQ(reader->ScoresByLength(1)->size(), 1u);
     auto database = *sqlite::Database::Open(path_, {.read_only = true});
     EXPECT_EQ(database->QueryInt("SELECT depth * 1000 FROM samples WHERE sample_id = 1")->value_or(0), 250);

@@ -81,7 +81,9 @@ TEST_F(QueryTest, AMigratedFileHasThemToo) {
   const auto database = *sqlite::Database::Open(path_, {});
   ASSERT_TRUE(
       database
-          ->Execute("DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
+          ->Execute("DROP TRIGGER generations_count_insert; DROP TRIGGER generations_count_delete;"
+                    "DROP TRIGGER generations_count_update; DROP TABLE cell_counts;"
+                    "DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
                     "DROP TABLE called_models; DROP TABLE mixed_jobs; DROP VIEW v_samples;"
                     "CREATE VIEW v_samples AS SELECT 1;"
                     "ALTER TABLE samples DROP COLUMN depth; ALTER TABLE models DROP COLUMN focal_temperature_json;"

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "db/rows.h"
 #include "db/schema.h"
@@ -23,24 +24,27 @@ struct Reader::State {
 
 namespace {
 
-// Counts are derived, never stored.
+// $counts: see CellCounts.
 constexpr char kSelectJobs[] =
     "SELECT job_id, suite, spec_json, spec_sha256, data_seed, state, error, create_us, start_us, end_us,"
     " (SELECT coalesce(sum(cells.planned_count), 0) FROM cells JOIN variants ON variants.variant_id = cells.variant_id"
     "  WHERE variants.job_id = jobs.job_id),"
-    " (SELECT count(*) FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
-    "  JOIN variants ON variants.variant_id = cells.variant_id"
-    "  WHERE variants.job_id = jobs.job_id AND generations.error_code IS NULL),"
-    " (SELECT count(*) FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
-    "  JOIN variants ON variants.variant_id = cells.variant_id"
-    "  WHERE variants.job_id = jobs.job_id AND generations.error_code IS NOT NULL),"
+    " (SELECT coalesce(sum(counts.answered_count), 0) FROM variants"
+    "  JOIN cells ON cells.variant_id = variants.variant_id JOIN $counts AS counts ON counts.cell_id = cells.cell_id"
+    "  WHERE variants.job_id = jobs.job_id),"
+    " (SELECT coalesce(sum(counts.failed_count), 0) FROM variants"
+    "  JOIN cells ON cells.variant_id = variants.variant_id JOIN $counts AS counts ON counts.cell_id = cells.cell_id"
+    "  WHERE variants.job_id = jobs.job_id),"
     " (SELECT count(*) FROM (SELECT DISTINCT executions.code_version, executions.backend, executions.instruction_set"
-    "  FROM executions WHERE execution_id IN (SELECT generations.execution_id FROM generations"
-    "  JOIN cells ON cells.cell_id = generations.cell_id JOIN variants ON variants.variant_id = cells.variant_id"
-    "  WHERE variants.job_id = jobs.job_id AND generations.error_code IS NULL)))"
+    "  FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
+    "  JOIN $counts AS counts ON counts.cell_id = cells.cell_id"
+    "  JOIN executions ON executions.execution_id = counts.execution_id"
+    "  WHERE variants.job_id = jobs.job_id AND counts.answered_count > 0))"
     " FROM jobs";
 constexpr char kJobsBefore[] = " WHERE job_id < ? ORDER BY job_id DESC LIMIT ?";
 constexpr char kJobById[] = " WHERE job_id = ?";
+
+constexpr char kCountJobs[] = "SELECT state, count(*), min(create_us) FROM jobs GROUP BY state";
 
 constexpr char kSelectMetrics[] =
     "SELECT task, metric, metric_index, is_binary, worst_value, best_value FROM task_metrics WHERE job_id = ?"
@@ -205,8 +209,13 @@ absl::StatusOr<std::vector<Row>> ReadAll(Statement& statement, const Convert& co
   }
 }
 
+absl::StatusOr<Statement> SelectJobs(Database& database, const char* condition) {
+  ASSIGN_OR_RETURN(const std::string counts, CellCounts(database));
+  return database.Prepare(absl::StrReplaceAll(absl::StrCat(kSelectJobs, condition), {{"$counts", counts}}));
+}
+
 absl::StatusOr<JobRow> ReadJob(Database& database, int64_t job_id) {
-  ASSIGN_OR_RETURN(Statement row, database.Prepare(absl::StrCat(kSelectJobs, kJobById)));
+  ASSIGN_OR_RETURN(Statement row, SelectJobs(database, kJobById));
   ASSIGN_OR_RETURN(bool is_there, row.BindAll(job_id).Step());
   if (!is_there) return absl::NotFoundError(absl::StrCat(database.path(), ": no job ", job_id));
   return ToJob(row);
@@ -227,7 +236,7 @@ absl::StatusOr<std::unique_ptr<Reader>> Reader::Open(const std::string& path) {
 
 absl::StatusOr<std::vector<JobRow>> Reader::Jobs(int64_t before_id, int64_t limit) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(absl::StrCat(kSelectJobs, kJobsBefore)));
+  ASSIGN_OR_RETURN(Statement row, SelectJobs(*state_->database, kJobsBefore));
   row.BindAll(before_id == 0 ? INT64_MAX : before_id, limit);
   std::vector<JobRow> jobs;
   while (true) {
@@ -241,6 +250,18 @@ absl::StatusOr<std::vector<JobRow>> Reader::Jobs(int64_t before_id, int64_t limi
 absl::StatusOr<JobRow> Reader::Job(int64_t job_id) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   return ReadJob(*state_->database, job_id);
+}
+
+absl::StatusOr<std::vector<JobStateCount>> Reader::CountJobs() {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kCountJobs));
+  std::vector<JobStateCount> counts;
+  while (true) {
+    ASSIGN_OR_RETURN(bool is_there, row.Step());
+    if (!is_there) return counts;
+    ASSIGN_OR_RETURN(const JobState state, ParseJobState(row.Text(0)));
+    counts.push_back({state, row.Int(1), row.Int(2)});
+  }
 }
 
 absl::StatusOr<JobRow> Reader::LatestJob(const std::vector<std::string>& variants) {

@@ -76,6 +76,13 @@ struct CellRow {
   int64_t failed_count = 0;
 };
 
+// The jobs in one state.
+struct JobStateCount {
+  JobState state = JobState::kQueued;
+  int64_t job_count = 0;
+  int64_t oldest_create_us = 0;
+};
+
 // A model loaded by a call, to be loaded again at the next start.
 struct CalledModel {
   std::string name;

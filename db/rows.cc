@@ -1,6 +1,9 @@
 #include "db/rows.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 
 namespace varifocal::db {
@@ -16,10 +19,10 @@ constexpr char kSelectVariants[] =
     " WHERE variants.job_id = ? ORDER BY variants.variant_index";
 constexpr char kSelectCells[] =
     "SELECT cells.cell_id, variants.job_id, variants.name, cells.task, cells.context_length, cells.planned_count,"
-    " (SELECT count(*) FROM generations WHERE generations.cell_id = cells.cell_id AND error_code IS NULL),"
-    " (SELECT count(*) FROM generations WHERE generations.cell_id = cells.cell_id AND error_code IS NOT NULL)"
-    " FROM cells JOIN variants ON variants.variant_id = cells.variant_id"
-    " WHERE variants.job_id = ? ORDER BY cells.cell_id";
+    " coalesce(sum(counts.answered_count), 0), coalesce(sum(counts.failed_count), 0)"
+    " FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
+    " LEFT JOIN $counts AS counts ON counts.cell_id = cells.cell_id"
+    " WHERE variants.job_id = ? GROUP BY cells.cell_id ORDER BY cells.cell_id";
 
 }  // namespace
 
@@ -54,7 +57,8 @@ absl::StatusOr<std::vector<VariantRecord>> ReadVariants(sqlite::Database& databa
 }
 
 absl::StatusOr<std::vector<CellRow>> ReadCells(sqlite::Database& database, int64_t job_id) {
-  ASSIGN_OR_RETURN(sqlite::Statement row, database.Prepare(kSelectCells));
+  ASSIGN_OR_RETURN(const std::string counts, CellCounts(database));
+  ASSIGN_OR_RETURN(sqlite::Statement row, database.Prepare(absl::StrReplaceAll(kSelectCells, {{"$counts", counts}})));
   row.BindAll(job_id);
   std::vector<CellRow> cells;
   while (true) {
@@ -63,6 +67,14 @@ absl::StatusOr<std::vector<CellRow>> ReadCells(sqlite::Database& database, int64
     cells.push_back(
         {row.Int(0), row.Int(1), {row.Text(2), row.Text(3), row.Int(4), row.Int(5)}, row.Int(6), row.Int(7)});
   }
+}
+
+absl::StatusOr<std::string> CellCounts(sqlite::Database& database) {
+  ASSIGN_OR_RETURN(const std::optional<int64_t> has_table,
+                   database.QueryInt("SELECT count(*) FROM sqlite_schema WHERE name = 'cell_counts'"));
+  if (has_table.value_or(0) > 0) return "cell_counts";
+  return "(SELECT cell_id, execution_id, sum(error_code IS NULL) AS answered_count,"
+         " sum(error_code IS NOT NULL) AS failed_count FROM generations GROUP BY cell_id, execution_id)";
 }
 
 }  // namespace varifocal::db

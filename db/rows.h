@@ -17,4 +17,8 @@ absl::StatusOr<JobState> ParseJobState(const std::string& name);  // DATA_LOSS f
 absl::StatusOr<std::vector<VariantRecord>> ReadVariants(sqlite::Database& database, int64_t job_id);
 absl::StatusOr<std::vector<CellRow>> ReadCells(sqlite::Database& database, int64_t job_id);
 
+// The table cell_counts as a FROM item: (cell_id, execution_id, answered_count, failed_count). In a file from before
+// version 11, which readers do not migrate, a query that counts the answers themselves.
+absl::StatusOr<std::string> CellCounts(sqlite::Database& database);
+
 }  // namespace varifocal::db

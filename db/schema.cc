@@ -98,16 +98,16 @@ absl::Status MigrateSchema(sqlite::Database& database) {
   ASSIGN_OR_RETURN(Versions found, ReadVersions(database));
   RETURN_IF_ERROR(RefuseNewer(database, found));
   if (found.version > 0 && found.version < kSchemaVersion) RETURN_IF_ERROR(BackUp(database, found.version).status());
+  if (found.version >= kSchemaVersion) return absl::OkStatus();
+  // All of them or none: a process that is killed leaves the file as it was.
+  ASSIGN_OR_RETURN(sqlite::Transaction transaction,
+                   sqlite::Transaction::Begin(database, sqlite::Transaction::Kind::kWrite));
+  RETURN_IF_ERROR(database.SetApplicationId(kApplicationId));
   for (const EmbeddedFile& file : Embedded_Migrations()) {
     const int64_t number = std::atoi(file.name);  // "0001_first_schema.sql"
-    if (number <= found.version) continue;
-    ASSIGN_OR_RETURN(sqlite::Transaction transaction,
-                     sqlite::Transaction::Begin(database, sqlite::Transaction::Kind::kWrite));
-    RETURN_IF_ERROR(database.SetApplicationId(kApplicationId));
-    RETURN_IF_ERROR(Annotate(database.Execute(file.data), file.name));
-    RETURN_IF_ERROR(transaction.Commit());
+    if (number > found.version) RETURN_IF_ERROR(Annotate(database.Execute(file.data), file.name));
   }
-  return absl::OkStatus();
+  return transaction.Commit();
 }
 
 }  // namespace db

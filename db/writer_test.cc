@@ -299,7 +299,9 @@ TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
   const std::string path = directory_.File("results.db");
   {
     auto old = *sqlite::Database::Open(path, {});
-    ASSERT_TRUE(old->Execute("DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
+    ASSERT_TRUE(old->Execute("DROP TRIGGER generations_count_insert; DROP TRIGGER generations_count_delete;"
+                             "DROP TRIGGER generations_count_update; DROP TABLE cell_counts;"
+                             "DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
                              "DROP TABLE called_models; DROP TABLE mixed_jobs; DROP TABLE job_starts; DROP VIEW "
                              "v_samples; CREATE VIEW v_samples AS SELECT 1 AS job_id;"
                              "ALTER TABLE samples DROP COLUMN depth;"
@@ -329,6 +331,49 @@ TEST_F(WriterTest, ARequestIsFoundBeforeItsJobIsMadeAgain) {
   const int64_t old_id = Add(old);
   old.body_sha256 = "as it was sent";
   EXPECT_EQ(writer_->AddJob(old)->job_id, old_id);
+}
+
+// The counts that triggers keep, against the rows themselves: failures, answers that replace them, two executions.
+TEST_F(WriterTest, CountsAreThoseOfTheRows) {
+  const NewJob job = FakeJob({.lengths = {1024, 2048}, .planned_count = 6});
+  const int64_t job_id = Add(job);
+  const int64_t other_execution = *writer_->AddExecution(FakeExecution());
+  const auto expect_equal = [&](const char* when) {
+    auto database = *sqlite::Database::Open(path_, {.read_only = true});
+    const std::vector<CellRow> cells = *Read()->Cells(job_id);
+    for (const CellRow& cell : cells) {
+      const auto count = [&](const char* condition) {
+        return **database->QueryInt(
+            absl::StrCat("SELECT count(*) FROM generations WHERE cell_id = ? AND error_code IS ", condition),
+            cell.cell_id);
+      };
+      EXPECT_EQ(cell.answered_count, count("NULL")) << when;
+      EXPECT_EQ(cell.failed_count, count("NOT NULL")) << when;
+    }
+  };
+  const std::vector<CellRow> cells = *writer_->Cells(job_id);
+  for (const CellRow& cell : cells) {
+    for (int64_t i = 0; i < 4; ++i) {
+      ASSERT_TRUE(writer_->RecordSample((i < 2 ? FakeOutcome : FakeFailure)(cell, job, execution_id_, i)).ok());
+    }
+  }
+  expect_equal("failures and answers");
+  EXPECT_EQ(Read()->Job(job_id)->failed_count, 2 * std::ssize(cells));
+  EXPECT_EQ(*writer_->RecordSample(FakeOutcome(cells[0], job, other_execution, 2)), RecordResult::kReplacedFailure);
+  EXPECT_EQ(*writer_->RecordSample(FakeFailure(cells[1], job, other_execution, 2)), RecordResult::kReplacedFailure);
+  EXPECT_EQ(*writer_->RecordSample(FakeFailure(cells[0], job, other_execution, 2)), RecordResult::kAlreadyAnswered);
+  expect_equal("another execution");
+  EXPECT_EQ(Read()->Job(job_id)->answered_count, 2 * std::ssize(cells) + 1);
+  auto database = *sqlite::Database::Open(path_, {});
+  ASSERT_TRUE(
+      database
+          ->Execute("UPDATE generations SET error_code = 'X', error_message = 'x', finish_reason = NULL, answer = NULL,"
+                    " answer_raw = NULL, execution_id = 1 WHERE generation_id % 2")
+          .ok());
+  expect_equal("rows that another program changed");
+  ASSERT_TRUE(database->Execute("DELETE FROM scores; DELETE FROM attention_heads; DELETE FROM generations").ok());
+  expect_equal("none left");
+  EXPECT_EQ(**database->QueryInt("SELECT count(*) FROM cell_counts"), 0);
 }
 
 TEST_F(WriterTest, FailuresGiveWayToAnswersAndAnswersStay) {

@@ -26,42 +26,70 @@ absl::Status CheckInference(const Lanes& lanes) {
   return CheckLane(lanes.text, kWorkStallUs);
 }
 
-absl::Status CheckEvaluation(const Lanes& lanes, const JobManager* jobs) {
+absl::Status CheckJobs(const Lanes& lanes, const JobManager* jobs) {
   RETURN_IF_ERROR(CheckLane(lanes.control, kControlStallUs));
   RETURN_IF_ERROR(CheckLane(lanes.submit, kWorkStallUs));
-  if (jobs == nullptr) return absl::OkStatus();
-  const int64_t silent_us = jobs->SilentMicros();
-  if (silent_us > kJobStallUs) {
-    return absl::UnavailableError(absl::StrCat("the job thread has not responded for ", silent_us / 1'000'000,
-                                               " s, the limit is ", kJobStallUs / 1'000'000, " s"));
-  }
-  return jobs->CheckDatabase();
+  const int64_t silent_us = jobs == nullptr ? 0 : jobs->SilentMicros();
+  if (silent_us <= kJobStallUs) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the job thread has not responded for ", silent_us / 1'000'000,
+                                             " s, the limit is ", kJobStallUs / 1'000'000, " s"));
 }
 
 }  // namespace
 
 ServiceHealth LookAtHealth(const Lanes& lanes, const JobManager* jobs) {
-  return {CheckInference(lanes), CheckEvaluation(lanes, jobs)};
+  ServiceHealth health;
+  health.inference = CheckInference(lanes);
+  health.evaluation = CheckJobs(lanes, jobs);
+  health.threads = health.inference.ok() ? health.evaluation : health.inference;
+  if (jobs != nullptr) health.evaluation.Update(jobs->CheckDatabase());
+  return health;
 }
 
 std::string HealthName(const std::string& model) { return absl::StrCat("model/", model); }
 
-HealthMonitor::HealthMonitor(const Lanes* lanes, const JobManager* jobs, const ModelHost* host, Setter setter)
-    : lanes_(lanes), jobs_(jobs), host_(host), setter_(std::move(setter)), thread_([this] { Loop(); }) {}
+absl::Status EngineStalls::Look(const std::string& model, const EngineStatus& status, int64_t now_us) {
+  Seen& seen = seen_[model];
+  if (status.step_count != seen.step_count || status.queued_count + status.running_count == 0) {
+    seen = {status.step_count, now_us};
+  }
+  const int64_t silent_us = now_us - seen.since_us;
+  if (silent_us <= kEngineStallUs) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the engine of ", model, " has finished no step for ",
+                                             silent_us / 1'000'000, " s, the limit is ", kEngineStallUs / 1'000'000,
+                                             " s"));
+}
+
+void EngineStalls::Forget(const std::set<std::string>& models_left) {
+  std::erase_if(seen_, [&](const auto& entry) { return models_left.count(entry.first) == 0; });
+}
+
+HealthMonitor::HealthMonitor(const Lanes* lanes, const JobManager* jobs, const ModelHost* host, Setter setter,
+                             std::function<void()> on_alive, const Clock& clock)
+    : lanes_(lanes),
+      jobs_(jobs),
+      host_(host),
+      setter_(std::move(setter)),
+      on_alive_(std::move(on_alive)),
+      clock_(clock),
+      thread_([this] { Loop(); }) {}
 
 // Loading and unloading set the health of a model too, so only changes are set here.
 void HealthMonitor::LookAtModels() {
-  std::set<std::string> faulted;
+  std::set<std::string> names, failed;
   for (const std::shared_ptr<HostedModel>& model : host_->List()) {
-    const absl::Status fault = FaultOf(*model);
-    if (fault.ok()) continue;
-    faulted.insert(model->name);
-    if (faulted_.count(model->name) > 0) continue;
-    Log(LogLevel::kError, "health",
-        {{"service", HealthName(model->name)}, {"serving", "no"}, {"cause", fault.message()}});
-    setter_(HealthName(model->name), false);
+    names.insert(model->name);
+    absl::Status now = stalls_.Look(model->name, model->engine->Status(), clock_.MonotonicMicros());
+    now.Update(FaultOf(*model));
+    const bool was_failed = failed_.count(model->name) > 0;
+    if (!now.ok()) failed.insert(model->name);
+    if (now.ok() != was_failed) continue;
+    Log(now.ok() ? LogLevel::kInfo : LogLevel::kError, "health",
+        {{"service", HealthName(model->name)}, {"serving", now.ok() ? "yes" : "no"}, {"cause", now.message()}});
+    setter_(HealthName(model->name), now.ok());
   }
-  faulted_ = std::move(faulted);
+  failed_ = std::move(failed);
+  stalls_.Forget(names);
 }
 
 void HealthMonitor::Stop() {
@@ -90,6 +118,7 @@ void HealthMonitor::Loop() {
     set(v1::Inference::service_full_name(), health.inference, &inference_serves);
     set(v1::Evaluation::service_full_name(), health.evaluation, &evaluation_serves);
     LookAtModels();
+    if (on_alive_ && health.threads.ok()) on_alive_();
     wake_.wait_for(lock, kPeriod, [this] { return stopping_; });
   }
 }

@@ -6,7 +6,8 @@
 //                database's files are not the ones that were opened
 //   ""           serving while both are
 //
-//   model/NAME   not serving after the model's device has failed permanently
+//   model/NAME   not serving after the model's device has failed permanently, or while its engine has work and finishes no
+//                step
 //
 // A lane is stalled when its oldest waiting call has waited longer than server/rpc/limits.h allows. A service recovers
 // when the cause is resolved. Every change is logged with its cause.
@@ -16,12 +17,14 @@
 
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "server/hosting/model_host.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/lanes.h"
@@ -31,6 +34,7 @@ namespace varifocal {
 struct ServiceHealth {
   absl::Status inference;  // OK: serving; else the cause
   absl::Status evaluation;
+  absl::Status threads;  // not OK: a lane or the job thread is stalled, which a restart would end
 };
 
 // As described above; `jobs` is null in a server without a database.
@@ -39,11 +43,28 @@ ServiceHealth LookAtHealth(const Lanes& lanes, const JobManager* jobs);
 // The health service's name of a model.
 std::string HealthName(const std::string& model);
 
+// Whether the engines of models with work finish steps, without a thread.
+class EngineStalls {
+ public:
+  // OK, or UNAVAILABLE when the model has had work and finished no step for longer than kEngineStallUs.
+  absl::Status Look(const std::string& model, const EngineStatus& status, int64_t now_us);
+  void Forget(const std::set<std::string>& models_left);
+
+ private:
+  struct Seen {
+    int64_t step_count = -1;
+    int64_t since_us = 0;
+  };
+  std::map<std::string, Seen> seen_;
+};
+
 class HealthMonitor {
  public:
   using Setter = std::function<void(const std::string& service, bool is_serving)>;
 
-  HealthMonitor(const Lanes* lanes, const JobManager* jobs, const ModelHost* host, Setter setter);
+  // `on_alive`, if set, is called in each period in which no thread is stalled.
+  HealthMonitor(const Lanes* lanes, const JobManager* jobs, const ModelHost* host, Setter setter,
+                std::function<void()> on_alive = nullptr, const Clock& clock = Clock::Real());
   ~HealthMonitor() { Stop(); }
   void Stop();  // no health is set afterwards; idempotent
 
@@ -55,9 +76,12 @@ class HealthMonitor {
   const JobManager* const jobs_;
   const ModelHost* const host_;
   const Setter setter_;
+  const std::function<void()> on_alive_;
+  const Clock& clock_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::set<std::string> faulted_;  // models whose health was set to not serving
+  EngineStalls stalls_;
+  std::set<std::string> failed_;  // models whose health was set to not serving
   bool stopping_ = false;
   std::thread thread_;
 };

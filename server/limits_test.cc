@@ -12,8 +12,12 @@
 #include "absl/strings/strip.h"
 #include "db/writer.h"
 #include "eval_tasks/job_spec.h"
+#include "server/engine/request_check.h"
+#include "server/jobs/job_manager.h"
 #include "server/rpc/limits.h"
+#include "server/rpc/page_token.h"
 #include "server/server.h"
+#include "server/server_limits.h"
 #include "tests/support/process.h"
 
 namespace varifocal {
@@ -39,6 +43,7 @@ TEST(LimitsTest, TheDocumentHasTheNumbersOfTheCode) {
       {"Cells of a job", kJobCellCountMax},
       {"Questions per task", kSampleCountMax},
       {"Concurrent samples of a job", kInFlightMax},
+      {"Jobs that are queued", kQueuedJobsMax},
       {"Starts in a row", db::kUnendedStartsMax},
       {"Bytes of a message", kMessageBytesMax},
       {"Active calls (see below), of all", kAdmittedCallsMax},
@@ -48,6 +53,15 @@ TEST(LimitsTest, TheDocumentHasTheNumbersOfTheCode) {
       {"Calls that wait for a thread", static_cast<int64_t>(kLaneQueueMax)},
       {"Calls of one model in its engine while no job", kEngineCallsMax},
       {"Calls of one model in its engine beside", kEngineCallsBesideJobMax},
+      {"Streams of `WatchJob`", static_cast<int64_t>(kWatchesMax)},
+      {"Requests that wait in one engine", EngineOptions().queue_length_max},
+      {"Bytes of a `request_id`", static_cast<int64_t>(kRequestIdBytesMax)},
+      {"Bytes of a text of `Tokenize`", static_cast<int64_t>(kTokenizeBytesMax)},
+      {"Stop strings", static_cast<int64_t>(kStopsMax)},
+      {"Continuations of a", static_cast<int64_t>(kContinuationsMax)},
+      {"Entries of a page", kPageSizeMax},
+      {"Streams of one connection", kStreamsPerConnectionMax},
+      {"Bytes of the header fields", kHeaderBytesMax},
       {"control", kControlThreads},
       {"submit", kSubmitThreads},
       {"change", kChangeThreads},
@@ -57,6 +71,7 @@ TEST(LimitsTest, TheDocumentHasTheNumbersOfTheCode) {
       {"a call waits for a text", kWorkStallUs / 1'000'000},
       {"a call waits for a submit", kWorkStallUs / 1'000'000},
       {"the thread of the jobs", kJobStallUs / 1'000'000},
+      {"an engine with work", kEngineStallUs / 1'000'000},
   };
   for (const auto& [name, value] : limits) EXPECT_EQ(InDocument(document, name), value) << name;
 }

@@ -118,6 +118,14 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& address) {
   return parsed;
 }
 
+absl::StatusOr<int> LoopbackPort(const std::string& address, absl::string_view flag) {
+  ASSIGN_OR_RETURN(const ListenAddress parsed, ParseListenAddress(address));
+  if (!parsed.is_unix() && (parsed.host == "127.0.0.1" || parsed.host == "localhost")) return parsed.port;
+  return BadAddress(address, absl::StrCat("cannot be used for ", flag,
+                                          ", which serves 127.0.0.1:PORT without encryption; a proxy can carry it "
+                                          "to other machines"));
+}
+
 absl::Status CheckListenAddress(const std::string& address, const ListenProtection& protection) {
   ASSIGN_OR_RETURN(const ListenAddress parsed, ParseListenAddress(address));
   if (parsed.is_unix()) return absl::OkStatus();  // ClaimSocketPath reports a better error

@@ -39,6 +39,9 @@ struct ListenProtection {
 // Requires all of `protection` for an address that is reachable from other machines. Then tries to bind it.
 absl::Status CheckListenAddress(const std::string& address, const ListenProtection& protection);
 
+// The port of a loopback HOST:PORT; BAD_LISTEN_ADDRESS for another host or a Unix socket, with `flag` in the sentence.
+absl::StatusOr<int> LoopbackPort(const std::string& address, absl::string_view flag);
+
 // Exclusive ownership of a Unix socket's path: a lock on PATH.lock, which is kept beside the socket. The stale socket of
 // a killed daemon, which refuses connections, is removed; one that accepts them, or a file that is not a socket of this
 // user, is an error.

@@ -23,6 +23,7 @@
 #include "server/server.h"
 #include "server/server_limits.h"
 #include "server/stop_signal.h"
+#include "server/supervisor.h"
 
 namespace varifocal {
 namespace {
@@ -65,6 +66,12 @@ std::string UnknownFlag(const CLI::App& app, const std::string& argument) {
   return absl::StrCat("unknown argument \"", argument, "\"", DidYouMean(flag, known), "; see varifocald --help");
 }
 
+LogLevel ToLogLevel(const std::string& name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "warning") return LogLevel::kWarning;
+  return name == "error" ? LogLevel::kError : LogLevel::kInfo;
+}
+
 absl::Status AddModels(const std::vector<std::string>& texts, ServerOptions* options) {
   for (const std::string& text : texts) {
     const size_t equals = text.find('=');
@@ -100,12 +107,12 @@ absl::Status WritePortFile(const std::string& path, const std::string& address) 
   return absl::NotFoundError(absl::StrCat("cannot write the port file ", path, ": ", std::strerror(errno)));
 }
 
-int Serve(ServerOptions options, const std::string& port_file, std::chrono::seconds grace) {
+int Serve(ServerOptions options, const LogTarget& log, const std::string& port_file, std::chrono::seconds grace) {
   // A write to a closed pipe or above the file size limit returns an error instead of raising a signal.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   auto* const stop = new StopSignal(grace + kLastDeadline, kStuck);  // its thread outlives this function
-  LogThroughQueue();
+  if (const absl::Status logs = LogThroughQueue(log); !logs.ok()) return Complain(kFailed, logs.message());
   // Disables gRPC's own log messages.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
 
@@ -114,6 +121,8 @@ int Serve(ServerOptions options, const std::string& port_file, std::chrono::seco
   } else {
     Log(LogLevel::kWarning, "descriptor_limit", {{"error", raised.status().message()}});
   }
+  static Supervisor supervisor;  // used by a thread of the server
+  options.on_alive = [] { supervisor.Alive(); };
   options.on_listener_dead = [](const absl::Status& status) {
     Log(LogLevel::kError, "listener_dead", {{"error", status.message()}});
     Complain(kFailed, absl::StrCat("the listener accepts no connections any more and must be started again (",
@@ -136,7 +145,9 @@ int Serve(ServerOptions options, const std::string& port_file, std::chrono::seco
     const absl::Status written = WritePortFile(port_file, (*server)->address());
     if (!written.ok()) return Complain(kFailed, written.message());
   }
+  supervisor.Ready(absl::StrCat("serving ", (*server)->address()));
   stop->Wait();
+  supervisor.Stopping();
   (*server)->Shutdown(grace);
   server->reset();
   FlushLog(kFlushMs);
@@ -151,6 +162,9 @@ int Main(int argc, char** argv) {
   std::string port_file;
   std::string prefix_cache = "on";
   int grace_seconds = kGraceSeconds;
+  LogTarget log;
+  std::string log_format = "text";
+  std::string log_level = "info";
 
   // CLI11 would add its own text for every range and set to the help.
   const auto quiet = [](CLI::Validator validator) { return validator.description(""); };
@@ -174,6 +188,9 @@ int Main(int argc, char** argv) {
   app.add_option("--listen", options.listen_address,
                  "Listen address: HOST:PORT, port 0 binds a free one, or unix:PATH, a socket for this user only")
       ->capture_default_str()
+      ->type_name("ADDRESS");
+  app.add_option("--metrics-listen", options.metrics_address,
+                 "Serve Prometheus metrics at http://127.0.0.1:PORT/metrics; port 0 binds a free one")
       ->type_name("ADDRESS");
   app.add_option("--port-file", port_file, "Write the bound port to FILE once serving")->type_name("FILE");
   const auto file = [&app](const char* name, std::string* target, const char* help) {
@@ -226,6 +243,15 @@ int Main(int argc, char** argv) {
       ->capture_default_str()
       ->check(quiet(CLI::Range(1, 1024)))
       ->type_name("N");
+  file("--log-file", &log.file, "Append log lines to FILE instead of standard error; reopened when it is renamed");
+  app.add_option("--log-format", log_format, "text or json, one object a line")
+      ->capture_default_str()
+      ->check(quiet(CLI::IsMember({"text", "json"})))
+      ->type_name("NAME");
+  app.add_option("--log-level", log_level, "debug (a line a sample), info, warning or error")
+      ->capture_default_str()
+      ->check(quiet(CLI::IsMember({"debug", "info", "warning", "error"})))
+      ->type_name("NAME");
   app.add_option("--shutdown-grace", grace_seconds, "Seconds for active calls after SIGTERM")
       ->capture_default_str()
       ->check(quiet(CLI::Range(0, 3600)))
@@ -242,8 +268,10 @@ int Main(int argc, char** argv) {
   const absl::Status added = AddModels(models, &options);
   if (!added.ok()) return Complain(kWrongUsage, added.message());
   options.engine.prefix_cache = prefix_cache == "on";
+  log.is_json = log_format == "json";
+  SetLogLevel(ToLogLevel(log_level));
   options.command_line = absl::StrJoin(argv, argv + argc, " ");
-  return Serve(std::move(options), port_file, std::chrono::seconds(grace_seconds));
+  return Serve(std::move(options), log, port_file, std::chrono::seconds(grace_seconds));
 }
 
 }  // namespace

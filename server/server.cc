@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/code_version.h"
+#include "base/exceptions.h"
+#include "base/http_server.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -18,7 +20,10 @@
 #include "server/jobs/job_manager.h"
 #include "server/listen_address.h"
 #include "server/listener_watchdog.h"
+#include "server/metrics.h"
+#include "server/process_usage.h"
 #include "server/rpc/admission.h"
+#include "server/rpc/call_counts.h"
 #include "server/rpc/engine_gate.h"
 #include "server/rpc/evaluation_service.h"
 #include "server/rpc/inference_service.h"
@@ -59,14 +64,30 @@ absl::Status Confine(const ServerOptions& options) {
   return ConfineFiles(roots);
 }
 
+HttpAnswer AnswerScrape(const MetricsSources& sources, const HttpRequest& request) {
+  HttpAnswer answer{.content_type = "text/plain; version=0.0.4; charset=utf-8"};
+  if (request.path != "/metrics") {
+    answer.status = 404;
+    answer.body = "The metrics are at /metrics.\n";
+    return answer;
+  }
+  absl::StatusOr<std::string> text = CatchExceptions("collecting metrics", [&] { return MetricsText(sources); });
+  if (!text.ok()) answer.status = 500;
+  answer.body = text.ok() ? *std::move(text) : absl::StrCat(text.status().message(), "\n");
+  return answer;
+}
+
 }  // namespace
 
 // In dependency order: each part is used by those below it and destroyed after them.
 struct Server::Parts {
   std::unique_ptr<UnixSocketClaim> socket;  // null with another address
+  std::unique_ptr<CurrentCredentials> credentials;
+  std::shared_ptr<grpc::ServerCredentials> listener_credentials;
   std::unique_ptr<ModelHost> host;
   std::unique_ptr<JobManager> jobs;  // null without a database
   Admission admission;
+  CallCounts calls;
   std::unique_ptr<Lanes> lanes;
   std::unique_ptr<EngineGate> gate;
   std::unique_ptr<Audit> audit;
@@ -75,6 +96,7 @@ struct Server::Parts {
   std::unique_ptr<grpc::Server> grpc_server;
   std::unique_ptr<HealthMonitor> health;
   std::unique_ptr<ListenerWatchdog> watchdog;  // null without on_listener_dead
+  std::unique_ptr<HttpServer> metrics;         // null without metrics_address
   std::once_flag shut_down;
 
   void SetHealth(const std::string& name, bool is_serving) {
@@ -94,12 +116,17 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
                                                                 .has_file_roots = !options.roots.empty()}));
     ASSIGN_OR_RETURN(listen, ParseListenAddress(options.listen_address));
   }
+  int metrics_port = 0;
+  if (!options.metrics_address.empty()) {
+    ASSIGN_OR_RETURN(metrics_port, LoopbackPort(options.metrics_address, "--metrics-listen"));
+  }
   if (listen.is_unix()) {
     ASSIGN_OR_RETURN(parts.socket, UnixSocketClaim::Take(listen.socket_path));
   }
-  // Credentials may be outside the roots: read them before the process is confined.
-  ASSIGN_OR_RETURN(const ProtectedListener listener_protection, MakeServerCredentials(options.protection));
-  parts.audit = std::make_unique<Audit>(listener_protection.tokens);
+  RETURN_IF_ERROR(CheckProtection(options.protection));
+  ASSIGN_OR_RETURN(parts.credentials, CurrentCredentials::Read(options.protection.tls_files(),
+                                                               options.protection.token_file, *options.clock));
+  parts.audit = std::make_unique<Audit>(parts.credentials.get());
   RETURN_IF_ERROR(Confine(options));
   if (!options.model_factory) options.model_factory = MakeModelFactory(options.model, options.engine);
   parts.host = std::make_unique<ModelHost>(std::move(options.model_factory));
@@ -146,10 +173,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   int port = -1;
   if (!options.listen_address.empty()) {
     SetTransportLimits(builder);
-    builder.AddListeningPort(options.listen_address, listener_protection.credentials, &port);
+    parts.listener_credentials = MakeServerCredentials(parts.credentials.get(), listen.is_unix());
+    builder.AddListeningPort(options.listen_address, parts.listener_credentials, &port);
   }
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(MakeUnreadableRequestAnswers());
+  interceptors.push_back(MakeCallCounter(&parts.calls));  // after the one that replaces statuses
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(parts.inference.get());
   builder.RegisterService(parts.evaluation.get());
@@ -159,9 +188,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     parts.grpc_server = builder.BuildAndStart();
   }
   if (parts.grpc_server == nullptr || port == 0) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                          "cannot listen on ", options.listen_address,
-                          options.protection.has_tls() ? "; or the key of --tls-key is not the certificate's" : "")),
+    return WithReason(absl::FailedPreconditionError(absl::StrCat("cannot listen on ", options.listen_address)),
                       ErrorReason::kCannotListen);
   }
   if (listen.is_unix()) {
@@ -176,10 +203,27 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   if (parts.jobs != nullptr) parts.jobs->Start();
   parts.health = std::make_unique<HealthMonitor>(
       parts.lanes.get(), parts.jobs.get(), parts.host.get(),
-      [&parts](const std::string& service, bool is_serving) { parts.SetHealth(service, is_serving); });
+      [&parts](const std::string& service, bool is_serving) { parts.SetHealth(service, is_serving); },
+      std::move(options.on_alive), *options.clock);
   if (options.on_listener_dead && !server->address_.empty()) {
     parts.watchdog = std::make_unique<ListenerWatchdog>(server->address_, options.protection.has_tls(),
                                                         std::move(options.on_listener_dead));
+  }
+  if (!options.metrics_address.empty()) {
+    const MetricsSources sources = {.host = parts.host.get(),
+                                    .jobs = parts.jobs.get(),
+                                    .lanes = parts.lanes.get(),
+                                    .admission = &parts.admission,
+                                    .gate = parts.gate.get(),
+                                    .calls = &parts.calls,
+                                    .credentials = parts.credentials.get(),
+                                    .database_path = options.database_path,
+                                    .count_connections = CountConnections,
+                                    .clock = options.clock};
+    ASSIGN_OR_RETURN(parts.metrics, HttpServer::Start(metrics_port, [sources](const HttpRequest& request) {
+                       return AnswerScrape(sources, request);
+                     }));
+    Log(LogLevel::kInfo, "metrics", {{"url", absl::StrCat("http://127.0.0.1:", server->metrics_port(), "/metrics")}});
   }
   Log(LogLevel::kInfo, "serving",
       {{"address", server->address_},
@@ -188,6 +232,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
        {"version", CodeVersion()}});
   return server;
 }
+
+int Server::metrics_port() const { return parts_->metrics == nullptr ? 0 : parts_->metrics->port(); }
 
 Server::~Server() { Shutdown(std::chrono::milliseconds(0)); }
 
@@ -204,6 +250,7 @@ void Server::Shutdown(std::chrono::milliseconds grace) {
     Log(LogLevel::kInfo, "shutting_down", {{"grace_ms", grace.count()}});
     if (parts_->health != nullptr) parts_->health->Stop();
     parts_->watchdog = nullptr;
+    parts_->metrics = nullptr;
     parts_->grpc_server->GetHealthCheckService()->Shutdown();
     if (parts_->jobs != nullptr) parts_->jobs->Stop();
     parts_->evaluation->EndWatches();

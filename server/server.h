@@ -44,11 +44,14 @@ struct ServerOptions {
   std::string listen_address;
   ServerProtection protection;  // TLS and tokens; an address other than loopback needs them, and roots
   FileRoots roots;  // where files of requests must be (file_roots.h); of the whole process, `models` are allowed
-  bool reflection = false;   // serve descriptors of services and messages
-  std::string command_line;  // for provenance
+  bool reflection = false;      // serve descriptors of services and messages
+  std::string command_line;     // for provenance
+  std::string metrics_address;  // "127.0.0.1:9464": GET /metrics there answers with MetricsText; empty: nowhere
   // Called on a separate thread when the listener has stopped accepting connections (listener_watchdog.h); unset: not
   // watched.
   std::function<void(const absl::Status&)> on_listener_dead;
+  // Called four times a second while no thread of the daemon is stalled, for a supervisor's watchdog; optional.
+  std::function<void()> on_alive;
   ModelFactory model_factory;  // for tests; unset: real models
   const Clock* clock = &Clock::Real();
 };
@@ -60,6 +63,7 @@ class Server {
 
   std::shared_ptr<grpc::Channel> InProcessChannel();
   const std::string& address() const { return address_; }  // with the bound port; empty without a socket
+  int metrics_port() const;                                // 0 without metrics
 
   // Health turns NOT_SERVING, the running job is requeued, no new call is accepted; active calls have
   // until the grace period ends, then they are cancelled. Idempotent.

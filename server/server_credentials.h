@@ -1,7 +1,9 @@
 // Credentials of a daemon's listener: TLS from PEM files, client certificates, tokens.
 //
-// Errors:  INVALID_ARGUMENT (BAD_CREDENTIALS): a file that cannot be read, a key that does not match the certificate, a
-//          flag that needs another one.
+// Source:  gRPC 1.51, grpc_security.h, the certificate config fetcher: asked at every handshake. The library's own
+//          FileWatcherCertificateProvider drops the certificate in use before it has checked the next one
+//          (tls_security_connector.cc, UpdateHandshakerFactoryLocked).
+// Errors:  INVALID_ARGUMENT (BAD_CREDENTIALS): a flag that needs another one.
 // Threads: call once, while the server is built; the credentials may be used on any.
 #pragma once
 
@@ -10,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "grpcpp/security/server_credentials.h"
-#include "server/rpc/access.h"
+#include "server/current_credentials.h"
 
 namespace varifocal {
 
@@ -22,13 +24,13 @@ struct ServerProtection {
 
   bool has_tls() const { return !tls_certificate.empty(); }
   bool knows_callers() const { return !tls_client_ca.empty() || !token_file.empty(); }
+  TlsFiles tls_files() const { return {tls_certificate, tls_key, tls_client_ca}; }
 };
 
-struct ProtectedListener {
-  std::shared_ptr<grpc::ServerCredentials> credentials;
-  std::shared_ptr<const Tokens> tokens;  // null without a file of them
-};
+absl::Status CheckProtection(const ServerProtection& protection);
 
-absl::StatusOr<ProtectedListener> MakeServerCredentials(const ServerProtection& protection);
+// `current` and the result outlive the server. Without TLS the listener is one of this machine (CheckListenAddress): tokens
+// are then asked for without encryption.
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const CurrentCredentials* current, bool is_unix_socket);
 
 }  // namespace varifocal

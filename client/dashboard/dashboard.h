@@ -17,7 +17,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "client/dashboard/http_server.h"
+#include "base/http_server.h"
 
 namespace varifocal::client {
 

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
-#include "client/dashboard/http_server.h"
+#include "base/http_server.h"
 #include "client/report/report.h"
 #include "db/fakes/fake_results.h"
 #include "db/writer.h"

@@ -4,9 +4,9 @@
 #include <memory>
 #include <ostream>
 
+#include "base/http_server.h"
 #include "base/status_macros.h"
 #include "client/dashboard/dashboard.h"
-#include "client/dashboard/http_server.h"
 #include "client/verb.h"
 #include "db/reader.h"
 

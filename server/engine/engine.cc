@@ -280,6 +280,7 @@ EngineStatus EngineThread::Status() const {
   std::lock_guard<std::mutex> lock(mutex_);
   EngineStatus status = status_;
   status.queued_count += std::ssize(arrived_);
+  if (status.oldest_arrival_us < 0 && !arrived_.empty()) status.oldest_arrival_us = arrived_.front()->arrival_us;
   return status;
 }
 

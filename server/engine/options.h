@@ -1,10 +1,13 @@
 // Options, description and status of an engine.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
 
+#include "server/engine/latency_counts.h"
+#include "server/engine/request.h"
 #include "server/model/model.h"
 
 namespace varifocal {
@@ -39,17 +42,25 @@ struct EngineDescription {
 
 struct EngineStatus {
   int64_t queued_count = 0;
+  int64_t oldest_arrival_us = -1;  // of the request that is admitted next, by the monotonic clock; -1: none waits
   int64_t running_count = 0;
-  int64_t pages_used = 0;          // by running sequences
-  int64_t pages_cached = 0;        // held by the prefix cache alone
-  int64_t cache_bytes_in_use = 0;  // of both
-  int64_t cache_bytes_peak = 0;    // sum of the peaks of the page groups
-  int64_t requests_done = 0;
-  int64_t prompt_tokens_done = 0;  // computed or cached
+  int64_t pages_used = 0;                                  // by running sequences
+  int64_t pages_cached = 0;                                // held by the prefix cache alone
+  int64_t cache_bytes_in_use = 0;                          // of both
+  int64_t cache_bytes_peak = 0;                            // sum of the peaks of the page groups
+  std::array<int64_t, kEngineLaneCount> lane_tokens = {};  // computed for each lane
+  int64_t requests_done = 0;                               // of any outcome
+  int64_t requests_failed = 0;                             // of these
+  int64_t requests_cancelled = 0;                          // of these
+  int64_t prompt_tokens_done = 0;                          // computed or cached
   int64_t cached_tokens = 0;
   int64_t new_tokens = 0;
   int64_t preemption_count = 0;
   int64_t step_count = 0;  // without those that timed an estimate
+  // Of requests that succeeded.
+  LatencyCounts queue_latency;    // from arrival to the first step
+  LatencyCounts prefill_latency;  // from there to the end of the prompt and of scoring
+  LatencyCounts decode_latency;   // per generated token after the first, the mean of each request
 };
 
 // Estimated cost of one request on an idle engine.

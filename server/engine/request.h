@@ -40,8 +40,13 @@ struct ScoreContinuationsWork {
 // Log-probability of every token of the text given those before it.
 struct ScoreTextWork {};
 
+// Who asked. While both kinds have work, each gets half of an engine's tokens (scheduler.h).
+enum class EngineLane { kJob, kInteractive };
+inline constexpr size_t kEngineLaneCount = 2;
+
 struct EngineRequest {
-  std::string id;                          // for logs only
+  std::string id;  // for logs only
+  EngineLane lane = EngineLane::kInteractive;
   std::vector<int32_t> token_ids;          // special tokens included; at least one
   int64_t invalid_utf8_count = 0;          // of the source text; copied to the result
   AttentionOverrides attention_overrides;  // empty: the checkpoint's setting

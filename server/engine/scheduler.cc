@@ -51,10 +51,26 @@ Scheduler::Scheduler(const LoadedModel& model, const EngineOptions& options, con
     : model_(model), options_(options), clock_(clock), store_(PageGroupShapes(model.transformer()), page_counts) {}
 
 void Scheduler::Enqueue(std::unique_ptr<Sequence> sequence) {
+  const size_t lane = LaneOf(*sequence);
+  const bool is_idle = waiting_[lane].empty() && std::none_of(running_.begin(), running_.end(), [&](const auto& other) {
+                         return LaneOf(*other) == lane;
+                       });
+  if (is_idle) lane_tokens_[lane] = *std::max_element(lane_tokens_.begin(), lane_tokens_.end());
   if (sequence->timing_only) {
-    waiting_.push_front(std::move(sequence));
+    waiting_[lane].push_front(std::move(sequence));
   } else {
-    waiting_.push_back(std::move(sequence));
+    waiting_[lane].push_back(std::move(sequence));
+  }
+}
+
+// The job's, where both have had the same.
+size_t Scheduler::LaneWithFewerTokens() const { return lane_tokens_[0] <= lane_tokens_[1] ? 0 : 1; }
+
+void Scheduler::CountTokens(const StepPlan& plan) {
+  for (const StepEntry& entry : plan.entries) {
+    if (entry.sequence->timing_only) continue;
+    lane_tokens_[LaneOf(*entry.sequence)] += entry.row_count;
+    totals_.lane_tokens[LaneOf(*entry.sequence)] += entry.row_count;
   }
 }
 
@@ -110,17 +126,30 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
   return true;
 }
 
-void Scheduler::Admit() {
-  for (size_t i = 0; i < std::min(waiting_.size(), kLookAhead);) {
+// Admits the first request of a lane that neither waits for a prefix, nor is behind one that waits for memory.
+Scheduler::Admission Scheduler::AdmitFrom(Waiting& waiting) {
+  for (size_t i = 0; i < std::min(waiting.size(), kLookAhead); ++i) {
     const bool is_full = std::ssize(running_) >= options_.batch_size_max;
-    if (is_full && !waiting_[i]->timing_only) return;  // timed requests run in separate steps and need no batch slot
-    if (MustWaitForPrefix(*waiting_[i])) {
-      ++i;  // others may overtake: it waits for a prefix, not for memory
-      continue;
-    }
-    if (!TryAdmit(*waiting_[i])) return;  // none overtakes a request that waits for memory
-    running_.push_back(std::move(waiting_[i]));
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    // Timed requests run in separate steps and need no batch slot.
+    if (is_full && !waiting[i]->timing_only) return Admission::kBlocked;
+    if (MustWaitForPrefix(*waiting[i])) continue;  // others may overtake: it waits for a prefix, not for memory
+    if (!TryAdmit(*waiting[i])) return Admission::kBlocked;
+    running_.push_back(std::move(waiting[i]));
+    waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
+    return Admission::kAdmitted;
+  }
+  return Admission::kNothing;
+}
+
+void Scheduler::Admit() {
+  const auto is_timed = [](const Waiting& waiting) { return !waiting.empty() && waiting.front()->timing_only; };
+  while (waiting_count() > 0) {
+    size_t first = LaneWithFewerTokens();
+    if (is_timed(waiting_[1 - first])) first = 1 - first;
+    Admission admission = AdmitFrom(waiting_[first]);
+    if (admission == Admission::kNothing) admission = AdmitFrom(waiting_[1 - first]);
+    // None overtakes a request that waits for memory, which would wait for ever otherwise.
+    if (admission != Admission::kAdmitted) return;
   }
 }
 
@@ -149,7 +178,8 @@ bool Scheduler::Preempt(Sequence& sequence) {
   victim->result.continuations.clear();
   victim->result.token_log_probs.clear();
   ++totals_.preemption_count;
-  waiting_.push_front(std::move(victim));
+  Waiting& waiting = WaitingOf(*victim);
+  waiting.push_front(std::move(victim));
   return other;
 }
 
@@ -166,6 +196,7 @@ StepPlan Scheduler::NextStep() {
   StepPlan plan = prefill_next_ ? PlanPrefill() : PlanDecode();
   if (plan.empty()) plan = prefill_next_ ? PlanDecode() : PlanPrefill();
   prefill_next_ = plan.phase == kernels::Phase::kDecode;
+  CountTokens(plan);
   if (options_.test_only_alter_plan != nullptr && !plan.empty()) options_.test_only_alter_plan(plan);
   return plan;
 }
@@ -197,24 +228,49 @@ StepPlan Scheduler::PlanDecode() {
   return plan;
 }
 
+bool Scheduler::IsInPrefill(const Sequence& sequence) const { return !sequence.prompt_finished && MayRun(sequence); }
+
+// Rows that each lane may have in a prefill step: as many as it can use for `first`, the rest for the other.
+std::array<int64_t, kEngineLaneCount> Scheduler::PrefillBudgets(size_t first) const {
+  int64_t rows = 0;
+  for (const auto& sequence : running_) {
+    if (LaneOf(*sequence) != first || !IsInPrefill(*sequence)) continue;
+    const int64_t left = sequence->prompt_length() - sequence->rows_done;
+    rows += left > 0 ? left : options_.prefill_chunk_tokens;  // scores continuations, as many as fit
+  }
+  std::array<int64_t, kEngineLaneCount> budgets = {};
+  budgets[first] = std::min(rows, options_.prefill_chunk_tokens);
+  budgets[1 - first] = options_.prefill_chunk_tokens - budgets[first];
+  return budgets;
+}
+
 StepPlan Scheduler::PlanPrefill() {
   StepPlan plan;
-  int64_t left = options_.prefill_chunk_tokens;
-  const std::string* setting = nullptr;
-  for (auto it = running_.begin(); it != running_.end() && left > 0;) {
+  const size_t first = LaneWithFewerTokens();
+  std::array<int64_t, kEngineLaneCount> budgets = PrefillBudgets(first);
+  const size_t leading_lane = budgets[first] > 0 ? first : 1 - first;
+  const auto leader = std::find_if(running_.begin(), running_.end(), [&](const auto& sequence) {
+    return LaneOf(*sequence) == leading_lane && IsInPrefill(*sequence);
+  });
+  if (leader == running_.end()) return plan;
+  const auto needs_whole = [](const Sequence& sequence) {
+    return sequence.attention.NeedsWholePrompt() && sequence.rows_done == 0;
+  };
+  if (needs_whole(**leader)) {
+    plan.whole_prompt = AddPrefillRows(**leader, (*leader)->prompt_length(), plan);
+    return plan;
+  }
+  const std::string setting = (*leader)->attention.json();
+  for (auto it = running_.begin(); it != running_.end();) {
     Sequence& sequence = **it;
+    int64_t& left = budgets[LaneOf(sequence)];
     if (std::ssize(plan.entries) >= options_.batch_size_max) break;
-    const bool whole = sequence.attention.NeedsWholePrompt() && sequence.rows_done == 0;
-    const bool other_setting = setting != nullptr && sequence.attention.json() != *setting;
-    if (sequence.prompt_finished || !MayRun(sequence) || other_setting || (whole && !plan.empty())) {
+    if (left <= 0 || !IsInPrefill(sequence) || sequence.attention.json() != setting || needs_whole(sequence)) {
       ++it;
       continue;
     }
     const size_t before = plan.tokens.size();
-    if (!AddPrefillRows(sequence, whole ? sequence.prompt_length() : left, plan)) break;  // it was the last
-    plan.whole_prompt = whole;
-    if (whole) return plan;
-    setting = &sequence.attention.json();
+    if (!AddPrefillRows(sequence, left, plan)) break;  // it was the last
     left -= static_cast<int64_t>(plan.tokens.size() - before);
     ++it;
   }
@@ -296,21 +352,42 @@ void Scheduler::Finish(Sequence* sequence, absl::Status status) {
   if (auto it = std::find_if(running_.begin(), running_.end(), is_it); it != running_.end()) {
     owned = std::move(*it);
     running_.erase(it);
-  } else if (auto at = std::find_if(waiting_.begin(), waiting_.end(), is_it); at != waiting_.end()) {
+  } else {
+    Waiting& waiting = WaitingOf(*sequence);
+    const auto at = std::find_if(waiting.begin(), waiting.end(), is_it);
+    VF_CHECK(at != waiting.end(), "only a known sequence ends");
     owned = std::move(*at);
-    waiting_.erase(at);
+    waiting.erase(at);
   }
-  VF_CHECK(owned != nullptr, "only a known sequence ends");
-  if (!owned->timing_only) ++totals_.requests_done;
   Complete(*owned);
+  if (!owned->timing_only) Count(owned->result, status);
   finished_.push_back({std::move(owned), std::move(status)});
+}
+
+void Scheduler::Count(const EngineResult& result, const absl::Status& status) {
+  constexpr double kSecondsPerMicro = 1e-6;
+  ++totals_.requests_done;
+  if (result.finish_reason == EngineFinishReason::kCancelled || absl::IsCancelled(status)) {
+    ++totals_.requests_cancelled;
+  } else if (!status.ok()) {
+    ++totals_.requests_failed;
+  } else {
+    totals_.queue_latency.Add(static_cast<double>(result.queue_us) * kSecondsPerMicro);
+    totals_.prefill_latency.Add(static_cast<double>(result.prefill_us) * kSecondsPerMicro);
+    const int64_t steps = std::ssize(result.new_token_ids) - 1;  // prefill gives the first token
+    if (steps > 0) {
+      totals_.decode_latency.Add(static_cast<double>(result.decode_us) * kSecondsPerMicro / static_cast<double>(steps));
+    }
+  }
 }
 
 void Scheduler::Cancel(EngineHandle handle) {
   auto matches = [&](const std::unique_ptr<Sequence>& sequence) { return sequence->handle == handle; };
   Sequence* found = nullptr;
   if (auto it = std::find_if(running_.begin(), running_.end(), matches); it != running_.end()) found = it->get();
-  if (auto it = std::find_if(waiting_.begin(), waiting_.end(), matches); it != waiting_.end()) found = it->get();
+  for (Waiting& waiting : waiting_) {
+    if (auto it = std::find_if(waiting.begin(), waiting.end(), matches); it != waiting.end()) found = it->get();
+  }
   if (found == nullptr) return;
   found->result.finish_reason = EngineFinishReason::kCancelled;
   Finish(found, found->generate() != nullptr ? absl::OkStatus() : absl::CancelledError("the request was cancelled"));
@@ -326,14 +403,21 @@ void Scheduler::Fail(const StepPlan& plan, const absl::Status& status) {
 
 void Scheduler::FailAll(const absl::Status& status) {
   while (!running_.empty()) Finish(running_.front().get(), status);
-  while (!waiting_.empty()) Finish(waiting_.front().get(), status);
+  for (Waiting& waiting : waiting_) {
+    while (!waiting.empty()) Finish(waiting.front().get(), status);
+  }
 }
 
 std::vector<Finished> Scheduler::TakeFinished() { return std::exchange(finished_, {}); }
 
 void Scheduler::GetStatus(EngineStatus* status) const {
   *status = totals_;
-  status->queued_count = waiting_.size();
+  status->queued_count = waiting_count();
+  for (const Waiting& waiting : waiting_) {
+    if (waiting.empty()) continue;
+    const int64_t arrival_us = waiting.front()->arrival_us;
+    if (status->oldest_arrival_us < 0 || arrival_us < status->oldest_arrival_us) status->oldest_arrival_us = arrival_us;
+  }
   status->running_count = running_.size();
   status->pages_cached = store_.idle_count();
   status->pages_used = store_.used_count();

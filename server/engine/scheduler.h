@@ -2,7 +2,14 @@
 //
 // Sequences wait in a queue until their pages can be reserved; then they run: prompt in chunks, scored tokens in chunks,
 // generated tokens one per step. Decode and prefill steps alternate, so that neither starves. A sequence whose next
-// prompt page is being computed by another waits for it instead of computing it again. When pages run out during
+// prompt page is being computed by another waits for it instead of computing it again.
+//
+// Jobs and interactive callers have a queue each (EngineLane). A free place, and the rows of a prefill step, go to the
+// lane that has had fewer tokens computed, so that while both have work each gets half of the tokens, however many requests
+// either has; a lane that was idle begins with the other's count, without credit. Nobody is preempted for it: a lane waits
+// for a place as long as the shortest running request takes.
+//
+// When pages run out during
 // generation the most recently admitted sequence is preempted and restarts later, replaying its generated tokens through the same
 // kernels.
 //
@@ -11,6 +18,7 @@
 // Threads: not thread-safe; owned by the engine thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -58,13 +66,23 @@ class Scheduler {
   // Sequences that ended since the last call, in order.
   std::vector<Finished> TakeFinished();
 
-  bool idle() const { return waiting_.empty() && running_.empty(); }
+  bool idle() const { return waiting_count() == 0 && running_.empty(); }
   void GetStatus(EngineStatus* status) const;
 
  private:
   using Running = std::list<std::unique_ptr<Sequence>>;
+  using Waiting = std::deque<std::unique_ptr<Sequence>>;
+  enum class Admission { kAdmitted, kNothing, kBlocked };
 
+  Waiting& WaitingOf(const Sequence& sequence) { return waiting_[LaneOf(sequence)]; }
+  static size_t LaneOf(const Sequence& sequence) { return static_cast<size_t>(sequence.request.lane); }
+  size_t waiting_count() const { return waiting_[0].size() + waiting_[1].size(); }
+  size_t LaneWithFewerTokens() const;
+  bool IsInPrefill(const Sequence& sequence) const;
+  std::array<int64_t, kEngineLaneCount> PrefillBudgets(size_t first) const;
+  void CountTokens(const StepPlan& plan);
   void Admit();
+  Admission AdmitFrom(Waiting& waiting);
   bool TryAdmit(Sequence& sequence);
   bool MustWaitForPrefix(const Sequence& sequence);
   int64_t CacheablePageCount(const Sequence& sequence, int64_t page_count) const;
@@ -89,13 +107,15 @@ class Scheduler {
   static bool AllScored(Sequence& sequence);
   void Finish(Sequence* sequence, absl::Status status);
   void Complete(Sequence& sequence);
+  void Count(const EngineResult& result, const absl::Status& status);
 
   const LoadedModel& model_;
   const EngineOptions options_;
   const Clock& clock_;
   PageStore store_;
-  std::deque<std::unique_ptr<Sequence>> waiting_;
-  Running running_;  // in order of admission
+  std::array<Waiting, kEngineLaneCount> waiting_;
+  std::array<int64_t, kEngineLaneCount> lane_tokens_ = {};  // for the choice of a lane: raised when an idle lane begins
+  Running running_;                                         // in order of admission
   std::vector<Finished> finished_;
   bool prefill_next_ = true;
   bool is_timing_ = false;

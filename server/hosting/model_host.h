@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "server/engine/engine.h"
+#include "server/hosting/model_labels.h"
 #include "server/model/model.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
@@ -60,6 +61,7 @@ class ModelHost {
   absl::StatusOr<std::shared_ptr<HostedModel>> Find(const std::string& name) const;
   std::vector<std::shared_ptr<HostedModel>> List() const;  // by name, ready ones
   std::map<std::string, std::string> Loading() const;      // name and directory of those being read
+  ModelLabels& labels() { return labels_; }                // of metrics
 
  private:
   struct Entry {
@@ -70,6 +72,7 @@ class ModelHost {
   const ModelFactory factory_;
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
+  ModelLabels labels_;
 };
 
 // INVALID_ARGUMENT unless the name is a letter followed by letters, digits, `_`, `-`, `.`; at most 63 characters.

@@ -150,6 +150,7 @@ absl::Status DatabaseSink::Record(const SampleResult& record) {
     if (!again) return recorded;
   }
   found->second.is_to_ask[record.sample->index] = false;
+  if (options_.on_recorded) options_.on_recorded(record);
   const db::GenerationRecord& generation = outcome.generation;
   if (!record.error.ok()) {
     Log(LogLevel::kWarning, "sample_failed",
@@ -161,7 +162,7 @@ absl::Status DatabaseSink::Record(const SampleResult& record) {
          {"code", generation.error_code},
          {"message", generation.error_message}});
   } else {
-    Log(LogLevel::kInfo, "sample_done",
+    Log(LogLevel::kDebug, "sample_done",
         {{"job", absl::StrCat("jobs/", options_.job_id)},
          {"variant", record.cell.variant},
          {"task", record.cell.task},

@@ -28,6 +28,8 @@ class DatabaseSink : public SampleSink {
     // Called when a sample could not be written because the database is blocked, with the number of attempts so far;
     // may block. True: retry. Unset: the error ends the run.
     std::function<bool(const absl::Status& error, int attempt_count)> wait_to_retry;
+    // Called with each sample after it was written; optional.
+    std::function<void(const SampleResult&)> on_recorded;
   };
 
   // Reads which samples have no answer (db/resume.h).

@@ -167,6 +167,7 @@ absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationReques
   const Sample& sample = *request.sample;
   EngineRequest engine_request;
   RETURN_IF_ERROR(CheckLength(model_->config, sample.prompt_token_count(), sample.max_new_tokens));
+  engine_request.lane = EngineLane::kJob;
   engine_request.token_ids = sample.token_ids;
   GenerateWork work;
   work.max_new_tokens = sample.max_new_tokens;

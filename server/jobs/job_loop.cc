@@ -201,6 +201,13 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
   sink_options.wait_to_retry = [this](const absl::Status& error, int attempt_count) {
     return Pause(error, attempt_count, /*also_cancelled=*/false);
   };
+  std::map<std::string, std::string> labels;  // of the variants' models
+  for (size_t i = 0; i < job.models.size(); ++i) {
+    labels[job.variants[i].name] = host_->labels().Of(job.models[i]->name);
+  }
+  sink_options.on_recorded = [this, labels](const SampleResult& record) {
+    sample_counts_.Add(labels.at(record.cell.variant), record.error.ok() ? "" : ReasonOf(record.error).name);
+  };
   ASSIGN_OR_RETURN(const std::unique_ptr<DatabaseSink> sink,
                    WhileBlocked([&] { return DatabaseSink::Create(writer_.get(), sink_options); }));
 

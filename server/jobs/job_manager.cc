@@ -15,8 +15,6 @@
 namespace varifocal {
 namespace {
 
-constexpr size_t kRequestIdBytesMax = 64;
-
 absl::Status NoSuchJob(int64_t job_id) {
   return WithReason(absl::NotFoundError(absl::StrCat("no job ", JobName(job_id), " in this database")),
                     ErrorReason::kJobNotFound, {{"job", JobName(job_id)}});
@@ -30,6 +28,7 @@ absl::StatusOr<std::unique_ptr<JobManager>> JobManager::Create(ModelHost* host, 
   auto manager = std::unique_ptr<JobManager>(new JobManager(host, options));
   ASSIGN_OR_RETURN(manager->writer_, db::Writer::Open(options.database_path, *options.clock, options.busy_timeout_ms));
   ASSIGN_OR_RETURN(manager->reader_, db::Reader::Open(options.database_path));
+  ASSIGN_OR_RETURN(manager->list_reader_, db::Reader::Open(options.database_path));
   RETURN_IF_ERROR(manager->writer_->RecoverInterruptedJobs());
   return manager;
 }
@@ -80,6 +79,7 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const SubmitOptions& op
   {
     std::lock_guard<std::mutex> lock(models_mutex_);
     RETURN_IF_ERROR(CheckModelsAreSame(job));
+    RETURN_IF_ERROR(CheckQueueHasRoom());
     added = writer_->AddJob(row);
   }
   if (!added.ok()) {
@@ -107,6 +107,17 @@ absl::Status JobManager::CheckModelsAreSame(const ResolvedJob& job) const {
     return WithReason(
         absl::AbortedError(absl::StrCat("model \"", model->name, "\" was reloaded while the job was being checked")),
         ErrorReason::kModelChanged, {{"model", model->name}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobManager::CheckQueueHasRoom() {
+  ASSIGN_OR_RETURN(const std::vector<db::JobStateCount> counts, list_reader_->CountJobs());
+  for (const db::JobStateCount& count : counts) {
+    if (count.state != db::JobState::kQueued || count.job_count < kQueuedJobsMax) continue;
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(count.job_count, " jobs are queued, the limit is ", kQueuedJobsMax)),
+        ErrorReason::kQueueFull, {{"limit", absl::StrCat(kQueuedJobsMax)}});
   }
   return absl::OkStatus();
 }
@@ -157,7 +168,7 @@ absl::StatusOr<JobView> JobManager::Get(int64_t job_id, bool with_cells) {
 }
 
 absl::StatusOr<std::vector<JobView>> JobManager::List(int64_t before_id, int64_t limit) {
-  ASSIGN_OR_RETURN(std::vector<db::JobRow> rows, reader_->Jobs(before_id, limit));
+  ASSIGN_OR_RETURN(std::vector<db::JobRow> rows, list_reader_->Jobs(before_id, limit));
   std::vector<JobView> views;
   for (db::JobRow& row : rows) {
     ASSIGN_OR_RETURN(JobView view, ToView(std::move(row), /*with_cells=*/false));
@@ -321,6 +332,11 @@ absl::Status JobManager::UnloadModel(const std::string& model) {
 bool JobManager::HasActiveJob() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return running_ != nullptr;
+}
+
+bool JobManager::IsPaused() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return running_ != nullptr && !running_->paused_reason.empty();
 }
 
 int64_t JobManager::SilentMicros() const {

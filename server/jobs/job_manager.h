@@ -15,7 +15,7 @@
 // resume it. Stop puts the running job back in the queue; the next daemon runs its unfinished samples again.
 //
 // Errors:  NOT_FOUND (JOB_NOT_FOUND, MODEL_NOT_FOUND), INVALID_ARGUMENT (BAD_FOCAL_TEMPERATURE, CONTEXT_TOO_LONG,
-//          REQUEST_ID_REUSED, ..), FAILED_PRECONDITION (JOB_FINISHED, MIXED_EXECUTION, MODEL_WITHOUT_TOKENIZER), and
+//          REQUEST_ID_REUSED, ..), RESOURCE_EXHAUSTED (QUEUE_FULL), FAILED_PRECONDITION (JOB_FINISHED, MIXED_EXECUTION, MODEL_WITHOUT_TOKENIZER), and
 //          the database's own.
 // Threads: any; jobs run on a thread of the manager. Calls block on the database, so not from gRPC's own threads.
 #pragma once
@@ -44,8 +44,13 @@
 #include "server/jobs/job_estimate.h"
 #include "server/jobs/progress_meter.h"
 #include "server/jobs/resolved_job.h"
+#include "server/jobs/sample_counts.h"
 
 namespace varifocal {
+
+// Jobs that wait; further ones are refused.
+inline constexpr int64_t kQueuedJobsMax = 10'000;
+inline constexpr size_t kRequestIdBytesMax = 64;
 
 struct JobManagerOptions {
   std::string database_path;
@@ -114,6 +119,11 @@ class JobManager {
   // The first error of the database as a whole: DATA_LOSS when its files are not the ones that were opened.
   absl::Status CheckDatabase() const;
 
+  const SampleCounts& sample_counts() const { return sample_counts_; }
+  // Of the whole database; an unfinished job in hand that is paused counts as running.
+  absl::StatusOr<std::vector<db::JobStateCount>> CountJobs() const { return list_reader_->CountJobs(); }
+  bool IsPaused() const;
+
   // Cancels running samples, puts the running job back in the queue, ends the thread. Idempotent.
   void Stop();
 
@@ -124,6 +134,7 @@ class JobManager {
   absl::StatusOr<int64_t> ExecutionFor(const ModelProvenance& provenance);
   absl::Status CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed);
   absl::Status CheckModelsAreSame(const ResolvedJob& job) const;
+  absl::Status CheckQueueHasRoom();
   absl::StatusOr<db::JobRow> Row(int64_t job_id);
   absl::StatusOr<JobView> ToView(db::JobRow row, bool with_cells);
   absl::Status Move(int64_t job_id, db::JobState state, const std::string& error = "");
@@ -151,6 +162,7 @@ class JobManager {
   const JobManagerOptions options_;
   std::unique_ptr<db::Writer> writer_;
   std::unique_ptr<db::Reader> reader_;
+  std::unique_ptr<db::Reader> list_reader_;  // of List and CountJobs, so that one job's state does not wait for them
 
   // Locks in acquisition order. The first three are held during database writes, which may take as long as the busy
   // timeout; mutex_ is not, so that reading a job's state does not wait for a write.
@@ -164,6 +176,8 @@ class JobManager {
   bool needs_checkpoint_ = false;
   std::unique_ptr<Running> running_;
   std::map<int64_t, int64_t> change_counts_;
+
+  SampleCounts sample_counts_;
 
   std::map<std::string, int64_t> executions_;  // by backend, instruction set, device and threads
   std::atomic<int64_t> beat_us_{-1};           // -1 while idle

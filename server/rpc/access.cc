@@ -15,7 +15,7 @@
 namespace varifocal {
 namespace {
 
-constexpr FileKind kTokenFile = {"a file of tokens", 1 << 20};
+constexpr FileKind kTokenFile = {"a file of tokens", 1 << 20, FileUse::kOwn};
 
 constexpr MethodRole kMethods[] = {
     {"/grpc.health.v1.Health/Check", Role::kAnyone},

@@ -39,8 +39,11 @@ class Tokens {
   struct Holder {
     Role role = Role::kAnyone;
     std::string name;
+    bool operator==(const Holder&) const = default;
   };
 
+  bool operator==(const Tokens&) const = default;
+  size_t size() const { return holders_.size(); }
   static absl::StatusOr<std::shared_ptr<const Tokens>> Read(const std::string& path);
   static absl::StatusOr<std::shared_ptr<const Tokens>> Parse(absl::string_view text);
 
@@ -50,6 +53,13 @@ class Tokens {
 
  private:
   std::map<std::string, Holder, std::less<>> holders_;  // by the token's SHA-256
+};
+
+// The tokens as they are now: a file of them may be replaced while the daemon runs.
+class TokenSource {
+ public:
+  virtual ~TokenSource() = default;
+  virtual std::shared_ptr<const Tokens> Get() const = 0;  // null: callers need none
 };
 
 }  // namespace varifocal

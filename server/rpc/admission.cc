@@ -40,6 +40,11 @@ absl::StatusOr<Admission::Ticket> Admission::Admit(const std::string& peer, int6
   return Ticket(nullptr, [this, peer, byte_count](void*) { Release(peer, byte_count); });
 }
 
+Admission::Use Admission::Active() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return all_;
+}
+
 void Admission::Release(const std::string& peer, int64_t byte_count) {
   std::lock_guard<std::mutex> lock(mutex_);
   --all_.calls;

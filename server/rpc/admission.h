@@ -36,15 +36,17 @@ class Admission {
 
   absl::StatusOr<Ticket> Admit(const std::string& peer, int64_t byte_count);
 
- private:
   struct Use {
     int64_t calls = 0;
     int64_t bytes = 0;
   };
+  Use Active() const;  // of all peers
+
+ private:
   void Release(const std::string& peer, int64_t byte_count);
 
   const Limits limits_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Use all_;
   std::map<std::string, Use> peers_;  // peers with active calls
 };

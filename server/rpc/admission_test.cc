@@ -112,17 +112,17 @@ TEST(EngineGateTest, PeersTakeTurnsWithinTheLimit) {
     const int64_t leaving = enter("b", "b0");
     enter("b", "b1");
     enter("c", "c0");
-    EXPECT_EQ(gate.WaitingCount("m"), 5);
+    EXPECT_EQ(gate.QueueOf("m").waiting_count, 5);
     EXPECT_TRUE(gate.Withdraw("m", leaving));
     EXPECT_FALSE(gate.Withdraw("m", leaving));
     EXPECT_FALSE(gate.Withdraw("m", 0)) << "it is in already";
     for (int i = 0; i < 3; ++i) gate.Leave("m");  // b1, c0, a2
-    EXPECT_EQ(gate.WaitingCount("m"), 1);
+    EXPECT_EQ(gate.QueueOf("m").waiting_count, 1);
     limit = 1;  // a job has begun
     gate.Leave("m");
-    EXPECT_EQ(gate.WaitingCount("m"), 1) << "one is inside, and no more are let in";
+    EXPECT_EQ(gate.QueueOf("m").waiting_count, 1) << "one is inside, and no more are let in";
     gate.Leave("m");
-    EXPECT_EQ(gate.WaitingCount("m"), 0);
+    EXPECT_EQ(gate.QueueOf("m").waiting_count, 0);
     gate.Leave("m");
   }
   EXPECT_THAT(started, ElementsAre("a0", "a1", "b1", "c0", "a2", "a3"));

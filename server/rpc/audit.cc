@@ -1,17 +1,31 @@
 #include "server/rpc/audit.h"
 
+#include <string>
+#include <vector>
+
+#include <grpc/grpc_security_constants.h>
 #include "base/exceptions.h"
 #include "base/log.h"
 
 namespace varifocal {
 
 std::string Audit::NameOf(const grpc::CallbackServerContext& context) const {
-  if (tokens_ == nullptr) return "none";
+  const std::shared_ptr<const Tokens> tokens = tokens_->Get();
+  if (tokens == nullptr) return "none";
   const auto field = context.client_metadata().find("authorization");
   if (field == context.client_metadata().end()) return "none";
-  const Tokens::Holder* holder = tokens_->Find(absl::string_view(field->second.data(), field->second.size()));
+  const Tokens::Holder* holder = tokens->Find(absl::string_view(field->second.data(), field->second.size()));
   return holder == nullptr ? "none" : holder->name;
 }
+
+namespace {
+
+std::string CertificateOf(const grpc::CallbackServerContext& context) {
+  const std::vector<grpc::string_ref> names = context.auth_context()->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+  return names.empty() ? "none" : std::string(names[0].data(), names[0].size());
+}
+
+}  // namespace
 
 std::function<absl::Status()> Audit::Record(const grpc::CallbackServerContext* context, const char* call,
                                             std::function<std::string()> resource,
@@ -23,6 +37,7 @@ std::function<absl::Status()> Audit::Record(const grpc::CallbackServerContext* c
         {{"call", call},
          {"peer", context->peer()},
          {"token", NameOf(*context)},
+         {"certificate", CertificateOf(*context)},
          {"resource", resource().substr(0, kResourceBytesMax)},
          {"status", absl::StatusCodeToString(status.code())}});
     return status;

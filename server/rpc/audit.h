@@ -1,6 +1,9 @@
 // Audit log: one line for every call that changes models or jobs, with caller, resource and status.
 //
-//   change call=LoadModel peer=ipv4:127.0.0.1:40312 token=anna resource=models/focal=/models/focal status=OK
+//   change call=LoadModel peer=ipv4:127.0.0.1:40312 token=anna certificate=none resource=models/focal=/models/focal
+//   status=OK
+//
+// `certificate` is the common name of the caller's certificate, where callers need one (--tls-client-ca).
 //
 // Threads: any; the line is written after the change, on the same thread.
 #pragma once
@@ -18,8 +21,8 @@ namespace varifocal {
 
 class Audit {
  public:
-  // `tokens` name the callers; null when there are none.
-  explicit Audit(std::shared_ptr<const Tokens> tokens) : tokens_(std::move(tokens)) {}
+  // `tokens` name the callers, and outlive the audit.
+  explicit Audit(const TokenSource* tokens) : tokens_(tokens) {}
 
   // Wraps `body` to write the line after it. `resource` is called after the body, when a new job has its name.
   std::function<absl::Status()> Record(const grpc::CallbackServerContext* context, const char* call,
@@ -28,7 +31,7 @@ class Audit {
  private:
   std::string NameOf(const grpc::CallbackServerContext& context) const;
 
-  const std::shared_ptr<const Tokens> tokens_;
+  const TokenSource* const tokens_;
 };
 
 }  // namespace varifocal

@@ -1,5 +1,6 @@
 #include "server/rpc/engine_gate.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -10,7 +11,7 @@ int64_t EngineGate::Enter(const std::string& model, const std::string& peer, std
   std::lock_guard<std::mutex> lock(mutex_);
   const int64_t id = next_id_++;
   Line& line = lines_[model];
-  line.by_peer[peer].push_back({id, std::move(start)});
+  line.by_peer[peer].push_back({id, clock_.MonotonicMicros(), std::move(start)});
   LetIn(line);
   return id;
 }
@@ -38,13 +39,17 @@ void EngineGate::Leave(const std::string& model) {
   LetIn(line);
 }
 
-int64_t EngineGate::WaitingCount(const std::string& model) const {
+EngineGate::Queue EngineGate::QueueOf(const std::string& model) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  int64_t count = 0;
+  Queue result;
   const auto line = lines_.find(model);
-  if (line == lines_.end()) return 0;
-  for (const auto& [peer, queue] : line->second.by_peer) count += std::ssize(queue);
-  return count;
+  if (line == lines_.end()) return result;
+  const int64_t now_us = clock_.MonotonicMicros();
+  for (const auto& [peer, queue] : line->second.by_peer) {
+    result.waiting_count += std::ssize(queue);
+    result.oldest_wait_us = std::max(result.oldest_wait_us, now_us - queue.front().enter_us);
+  }
+  return result;
 }
 
 void EngineGate::LetIn(Line& line) {

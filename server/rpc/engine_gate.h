@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/clock.h"
 #include "server/rpc/worker_pool.h"
 
 namespace varifocal {
@@ -22,7 +23,8 @@ namespace varifocal {
 class EngineGate {
  public:
   // `limit` is called whenever a place may be assigned, under the gate's lock: it must be fast and not call back.
-  EngineGate(WorkerPool* lane, std::function<int64_t()> limit) : lane_(lane), limit_(std::move(limit)) {}
+  EngineGate(WorkerPool* lane, std::function<int64_t()> limit, const Clock& clock = Clock::Real())
+      : lane_(lane), limit_(std::move(limit)), clock_(clock) {}
 
   // Runs `start` once a place is free; Leave must follow. Returns the queue entry's number, for Withdraw.
   int64_t Enter(const std::string& model, const std::string& peer, std::function<void()> start);
@@ -30,11 +32,16 @@ class EngineGate {
   bool Withdraw(const std::string& model, int64_t id);
   void Leave(const std::string& model);
 
-  int64_t WaitingCount(const std::string& model) const;
+  struct Queue {
+    int64_t waiting_count = 0;
+    int64_t oldest_wait_us = 0;  // 0 when none waits
+  };
+  Queue QueueOf(const std::string& model) const;
 
  private:
   struct Waiting {
     int64_t id = 0;
+    int64_t enter_us = 0;
     std::function<void()> start;
   };
   struct Line {
@@ -46,6 +53,7 @@ class EngineGate {
 
   WorkerPool* const lane_;
   const std::function<int64_t()> limit_;
+  const Clock& clock_;
   mutable std::mutex mutex_;
   int64_t next_id_ = 0;
   std::map<std::string, Line> lines_;  // by model

@@ -242,6 +242,11 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
     std::lock_guard<std::mutex> lock(mutex_);
     if (stopping_) return ShuttingDown();
+    if (watches_.size() >= kWatchesMax) {
+      return WithReason(absl::ResourceExhaustedError(absl::StrCat("with this call there would be ", watches_.size() + 1,
+                                                                  " watches, the limit is ", kWatchesMax)),
+                        ErrorReason::kTooManyCalls, {{"limit", absl::StrCat(kWatchesMax)}});
+    }
     watches_.push_back(std::make_shared<Watch>(job_id, stream));
     has_new_ = true;
     wake_.notify_all();

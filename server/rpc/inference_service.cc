@@ -104,9 +104,6 @@ void ToProto(const EngineRequest& request, const EngineResult& result, bool per_
   }
 }
 
-// One token per byte, three bytes per id: the response stays below the message size limit.
-constexpr size_t kTokenizeBytesMax = 4 << 20;
-
 // The model and the engine request.
 template <typename Request>
 absl::StatusOr<EngineRequest> MakeRequest(const ModelHost& host, const Request& request,

@@ -23,9 +23,16 @@ inline constexpr int64_t kAdmittedBytesMax = int64_t{256} << 20;
 inline constexpr int64_t kAdmittedCallsOfPeerMax = 2048;
 inline constexpr int64_t kAdmittedBytesOfPeerMax = int64_t{128} << 20;
 
+// Streams of WatchJob; one thread serves them all.
+inline constexpr size_t kWatchesMax = 1024;
+
+// Bytes of the text of Tokenize: one token per byte, three bytes per id, so that the response stays below the message size
+// limit.
+inline constexpr size_t kTokenizeBytesMax = 4 << 20;
+
 // Concurrent Generate and ComputeLogLikelihoods calls of one model in its engine; the others wait, round-robin over
-// peers. Beside a running job the limit equals the default number of concurrent samples of a job, so that job and
-// callers get about half of the engine each.
+// peers. Beside a running job the limit equals the default number of concurrent samples of a job: more would wait in the
+// engine, where they are no longer in turn.
 inline constexpr int64_t kEngineCallsMax = 64;
 inline constexpr int64_t kEngineCallsBesideJobMax = 8;
 
@@ -34,5 +41,7 @@ inline constexpr int64_t kEngineCallsBesideJobMax = 8;
 inline constexpr int64_t kControlStallUs = 10'000'000;
 inline constexpr int64_t kWorkStallUs = 60'000'000;
 inline constexpr int64_t kJobStallUs = 120'000'000;
+// A model with work whose engine finishes no step: longer than a step of 32K tokens on a slow processor.
+inline constexpr int64_t kEngineStallUs = 600'000'000;
 
 }  // namespace varifocal

@@ -96,7 +96,8 @@ const std::vector<Home>& Homes() {
       {"sqlite3\\.h", {"db/sqlite/"}},
       {"(cuda|cublas|cudnn|nvrtc).*\\.h", {"kernels/cuda/"}},
       {"(grpc|grpcpp)/.*|.*\\.grpc\\.pb\\.h",
-       {"server/rpc/", "server/health_monitor", "server/server", "server/untrusted_callers_test", "client/", "tests/"}},
+       {"server/rpc/", "server/health_monitor", "server/metrics", "server/process_usage", "server/server",
+        "server/untrusted_callers_test", "client/", "tests/"}},
       {"varifocal/v1/[a-z]+\\.pb\\.h", {"wire/", "server/rpc/", "client/"}},
       {"google/rpc/.*", {"server/rpc/", "tests/"}},
       {"google/protobuf/.*", {"wire/"}},
@@ -105,8 +106,9 @@ const std::vector<Home>& Homes() {
       {"pcre2\\.h", {"tokenizer/"}},
       {"utf8proc\\.h", {"tokenizer/", "eval_tasks/python/"}},
       {"CLI/.*", {"client/", "server/main"}},
-      {"openssl/.*", {"base/sha256"}},
-      {"httplib\\.h", {"client/dashboard/"}},
+      {"openssl/.*", {"base/sha256", "server/tls_material"}},
+      {"httplib\\.h", {"base/http_server", "client/dashboard/", "server/metrics"}},
+      {"prometheus/.*", {"server/metrics"}},
       {"absl/.*", {"base/", "tokenizer/", "db/", "eval_tasks/", "wire/", "server/", "client/", "bench/", "tests/"}},
   };
   return homes;

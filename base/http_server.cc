@@ -1,4 +1,4 @@
-#include "client/dashboard/http_server.h"
+#include "base/http_server.h"
 
 #include <httplib.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace varifocal::client {
+namespace varifocal {
 namespace {
 
 constexpr char kAddress[] = "127.0.0.1";
@@ -58,7 +58,7 @@ class CppHttplibServer : public HttpServer {
         port == 0 ? (port_ = server_.bind_to_any_port(kAddress)) > 0 : server_.bind_to_port(kAddress, port_ = port);
     if (!is_bound) {
       return absl::FailedPreconditionError(
-          absl::StrCat("the port ", port, " of ", kAddress, " cannot be taken; --port=0 takes a free one"));
+          absl::StrCat("the port ", port, " of ", kAddress, " cannot be taken; port 0 takes a free one"));
     }
     thread_ = std::thread([this] { server_.listen_after_bind(); });
     while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -97,4 +97,4 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(int port, HttpHand
   return server;
 }
 
-}  // namespace varifocal::client
+}  // namespace varifocal

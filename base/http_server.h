@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace varifocal::client {
+namespace varifocal {
 
 struct HttpRequest {
   std::string path;                               // decoded, without the query
@@ -43,4 +43,4 @@ class HttpServer {
   virtual int port() const = 0;
 };
 
-}  // namespace varifocal::client
+}  // namespace varifocal

@@ -1,8 +1,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/dashboard/http_server.h"
+#include "base/http_server.h"
 
-namespace varifocal::client {
+namespace varifocal {
 
 bool IsOwnHost(absl::string_view host, int port) {
   for (const char* name : {"localhost", "127.0.0.1", "[::1]"}) {
@@ -12,4 +12,4 @@ bool IsOwnHost(absl::string_view host, int port) {
   return false;
 }
 
-}  // namespace varifocal::client
+}  // namespace varifocal

@@ -1,0 +1,33 @@
+// How many samples of jobs this process recorded: by model, answered or failed with which reason.
+//
+// Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace varifocal {
+
+class SampleCounts {
+ public:
+  // By (label of the model, reason); the reason of an answered sample is "".
+  using Counts = std::map<std::pair<std::string, std::string>, int64_t>;
+
+  void Add(const std::string& model_label, const std::string& reason) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++counts_[{model_label, reason}];
+  }
+  Counts Get() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return counts_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Counts counts_;
+};
+
+}  // namespace varifocal

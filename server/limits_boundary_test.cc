@@ -1,0 +1,168 @@
+// Limits of calls at limit - 1, limit and limit + 1, on a running server with fake engines. Limits of jobs are in
+// eval_tasks/job_spec_test.cc, of files in base/files_test.cc, of the gate and of admission with small numbers in
+// server/rpc/admission_test.cc, of streams in server/metrics_test.cc.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/engine/request_check.h"
+#include "server/jobs/job_manager.h"
+#include "server/rpc/limits.h"
+#include "server/rpc/page_token.h"
+#include "server/server_limits.h"
+#include "tests/fakes/server_fixture.h"
+
+namespace varifocal {
+namespace {
+
+class LimitsBoundaryTest : public ServerTest {
+ protected:
+  // Around a limit: one below, at it, one above.
+  template <typename Call>
+  static void ExpectLimit(int64_t limit, grpc::StatusCode above, const Call& call) {
+    for (const int64_t value : {limit - 1, limit, limit + 1}) {
+      const grpc::Status status = call(value);
+      EXPECT_EQ(status.error_code(), value > limit ? above : grpc::OK) << value << ": " << status.error_message();
+    }
+  }
+
+  grpc::Status Tokenize(const std::string& text, const std::string& filler = "") {
+    v1::TokenizeRequest request;
+    request.set_model("models/a");
+    request.set_text(text);
+    v1::TokenizeResponse response;
+    grpc::ClientContext context;
+    if (!filler.empty()) context.AddMetadata("x-filler", filler);
+    return inference_->Tokenize(&context, request, &response);
+  }
+};
+
+// The model of this test has no tokenizer, which is said after the message was read.
+TEST_F(LimitsBoundaryTest, BytesOfAMessage) {
+  v1::TokenizeRequest request;
+  request.set_model("models/bare");
+  request.set_text(std::string(1 << 20, 'x'));
+  const int64_t overhead = static_cast<int64_t>(request.ByteSizeLong()) - (1 << 20) + 1;  // the length has a byte more
+  for (const int64_t bytes :
+       {int64_t{kMessageBytesMax} - 1, int64_t{kMessageBytesMax}, int64_t{kMessageBytesMax} + 1}) {
+    request.set_text(std::string(bytes - overhead, 'x'));
+    ASSERT_EQ(static_cast<int64_t>(request.ByteSizeLong()), bytes);
+    v1::TokenizeResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status = inference_->Tokenize(&context, request, &response);
+    EXPECT_EQ(status.error_code(), bytes > kMessageBytesMax ? grpc::RESOURCE_EXHAUSTED : grpc::FAILED_PRECONDITION)
+        << bytes << ": " << status.error_message();
+  }
+}
+
+TEST_F(LimitsBoundaryTest, BytesOfATextToTokenize) {
+  const int64_t limit = kTokenizeBytesMax;
+  ExpectLimit(limit, grpc::INVALID_ARGUMENT, [&](int64_t bytes) { return Tokenize(std::string(bytes, ' ')); });
+}
+
+// What gRPC counts for a field is its name, its value and 32 bytes (RFC 7541, 4.1), and a call has a few fields of its
+// own. So the largest field that passes is searched for, and must be a little smaller than the limit.
+TEST_F(LimitsBoundaryTest, BytesOfAHeader) {
+  int64_t passes = 0, fails = 2 * kHeaderBytesMax;
+  while (fails - passes > 1) {
+    const int64_t bytes = (passes + fails) / 2;
+    const grpc::Status status = Tokenize("x", std::string(bytes, 'y'));
+    ASSERT_TRUE(status.ok() || status.error_code() == grpc::RESOURCE_EXHAUSTED) << status.error_message();
+    (status.ok() ? passes : fails) = bytes;
+  }
+  EXPECT_LT(passes, kHeaderBytesMax);
+  EXPECT_GT(passes, kHeaderBytesMax - 1024);
+  EXPECT_TRUE(Tokenize("x").ok()) << "the connection goes on";
+}
+
+TEST_F(LimitsBoundaryTest, Watches) {
+  control_->Hold();
+  v1::SubmitJobResponse submitted;
+  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+  v1::WatchJobRequest request;
+  request.set_name(submitted.job().name());
+  struct Watch {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>> reader;
+  };
+  // A connection each for 500: one has 1,000 streams.
+  std::vector<std::unique_ptr<v1::Evaluation::Stub>> stubs;
+  std::vector<std::unique_ptr<Watch>> watches;
+  for (size_t i = 0; i < kWatchesMax; ++i) {
+    if (i % 500 == 0) {
+      grpc::ChannelArguments arguments;
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      stubs.push_back(v1::Evaluation::NewStub(
+          grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments)));
+    }
+    Watch& watch = *watches.emplace_back(std::make_unique<Watch>());
+    watch.reader = stubs.back()->WatchJob(&watch.context, request);
+    v1::WatchJobResponse message;
+    ASSERT_TRUE(watch.reader->Read(&message)) << i;
+  }
+  const auto one_more = [&] {
+    grpc::ClientContext context;
+    const auto reader = evaluation_->WatchJob(&context, request);
+    v1::WatchJobResponse message;
+    if (reader->Read(&message)) context.TryCancel();
+    return reader->Finish();
+  };
+  const grpc::Status refused = one_more();
+  EXPECT_EQ(refused.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonIn(refused), "TOO_MANY_CALLS");
+  watches.back()->context.TryCancel();
+  EXPECT_FALSE(watches.back()->reader->Finish().ok());
+  grpc::Status status;
+  do {
+    status = one_more();
+  } while (status.error_code() == grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(status.error_code(), grpc::CANCELLED) << "a place is free again";
+  for (const auto& watch : watches) watch->context.TryCancel();
+  control_->Release();
+}
+
+TEST_F(LimitsBoundaryTest, BytesOfARequestId) {
+  ExpectLimit(kRequestIdBytesMax, grpc::INVALID_ARGUMENT, [&](int64_t bytes) {
+    v1::SubmitJobRequest request = SmallJob();
+    request.set_request_id(std::string(bytes, static_cast<char>('a' + bytes % 26)));
+    v1::SubmitJobResponse response;
+    return Submit(request, &response);
+  });
+}
+
+TEST_F(LimitsBoundaryTest, StopStrings) {
+  ExpectLimit(kStopsMax, grpc::INVALID_ARGUMENT, [&](int64_t count) {
+    v1::GenerateRequest request = SmallGenerate();
+    for (int64_t i = 0; i < count; ++i) request.mutable_decode_settings()->add_stop(absl::StrCat("stop", i));
+    return Generate(request);
+  });
+}
+
+TEST_F(LimitsBoundaryTest, Continuations) {
+  ExpectLimit(kContinuationsMax, grpc::INVALID_ARGUMENT, [&](int64_t count) {
+    v1::ComputeLogLikelihoodsRequest request;
+    request.set_model("models/a");
+    request.set_prompt_text("Find the key");
+    for (int64_t i = 0; i < count; ++i) request.add_continuations()->set_text(absl::StrCat(" ", i));
+    v1::ComputeLogLikelihoodsResponse response;
+    grpc::ClientContext context;
+    return inference_->ComputeLogLikelihoods(&context, request, &response);
+  });
+}
+
+// Entries above the limit are on the next page.
+TEST_F(LimitsBoundaryTest, EntriesOfAPage) {
+  for (const int32_t size : {kPageSizeMax - 1, kPageSizeMax, kPageSizeMax + 1, INT32_MAX}) {
+    v1::ListJobsRequest request;
+    request.set_page_size(size);
+    v1::ListJobsResponse response;
+    grpc::ClientContext context;
+    EXPECT_TRUE(evaluation_->ListJobs(&context, request, &response).ok()) << size;
+  }
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,249 @@
+// Metrics of a running server, scraped over HTTP. Method: values are compared with what the calls before them must have
+// caused; the number of series is counted with more models than labels; every query of the Grafana dashboard is checked
+// against the families.
+#include "server/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#ifdef VARIFOCAL_HAS_METRICS
+#include <httplib.h>
+#endif
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <regex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "base/json.h"
+#include "server/server_limits.h"
+#include "tests/fakes/server_fixture.h"
+
+namespace varifocal {
+namespace {
+
+#ifdef VARIFOCAL_HAS_METRICS
+
+using testing::HasSubstr;
+
+class MetricsTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    options_.metrics_address = "127.0.0.1:0";
+    ServerTest::SetUp();
+  }
+
+  httplib::Result Get(const std::string& path) {
+    httplib::Client client("127.0.0.1", server_->metrics_port());
+    return client.Get(path.c_str());
+  }
+
+  // Value of every series: "varifocal_jobs{state=\"queued\"}" -> 1.
+  std::map<std::string, double> Scrape() {
+    const httplib::Result answer = Get("/metrics");
+    std::map<std::string, double> values;
+    EXPECT_TRUE(answer && answer->status == 200);
+    if (!answer) return values;
+    for (absl::string_view line : absl::StrSplit(answer->body, '\n', absl::SkipEmpty())) {
+      if (line[0] == '#') continue;
+      const size_t blank = line.rfind(' ');
+      double value = 0;
+      EXPECT_TRUE(absl::SimpleAtod(line.substr(blank + 1), &value)) << line;
+      EXPECT_TRUE(values.emplace(line.substr(0, blank), value).second) << "twice: " << line;
+    }
+    return values;
+  }
+
+  void RunJob() {
+    v1::SubmitJobResponse response;
+    ASSERT_TRUE(Submit(SmallJob(), &response).ok());
+    while (!response.job().has_end_time()) *response.mutable_job() = GetJob(response.job().name());
+  }
+};
+
+std::set<std::string> Names(const std::map<std::string, double>& values) {
+  std::set<std::string> names;
+  for (const auto& [series, value] : values) names.insert(series.substr(0, series.find('{')));
+  return names;
+}
+
+TEST_F(MetricsTest, CountsWhatCallsAndJobsDid) {
+  control_->FailNext(2, WithReason(absl::DataLossError("not finite"), ErrorReason::kNumericError));
+  RunJob();
+  v1::GenerateRequest unknown = SmallGenerate();
+  unknown.set_model("models/nobody");
+  EXPECT_FALSE(Generate(unknown).ok());
+  EXPECT_TRUE(Generate(SmallGenerate()).ok());
+
+  std::map<std::string, double> values = Scrape();
+  const auto samples = [&](const char* model, const char* outcome) {
+    return values[absl::StrCat("varifocal_samples_total{model=\"", model, "\",outcome=\"", outcome, "\"}")];
+  };
+  EXPECT_EQ(samples("a", "answered") + samples("b", "answered"), 14);
+  EXPECT_EQ(samples("a", "failed") + samples("b", "failed"), 2);
+  double failed = 0;
+  for (const char* model : {"a", "b"}) {
+    failed += values[absl::StrCat("varifocal_sample_errors_total{model=\"", model, "\",reason=\"NUMERIC_ERROR\"}")];
+  }
+  EXPECT_EQ(failed, 2);
+  EXPECT_EQ(values["varifocal_jobs{state=\"succeeded\"}"], 1);
+  EXPECT_EQ(values["varifocal_jobs{state=\"queued\"}"], 0);
+  EXPECT_EQ(values["varifocal_job_paused"], 0);
+  EXPECT_EQ(values["varifocal_calls_total{method=\"Inference/Generate\",code=\"OK\"}"], 1);
+  EXPECT_EQ(values["varifocal_calls_total{method=\"Inference/Generate\",code=\"NOT_FOUND\"}"], 1);
+  EXPECT_EQ(values["varifocal_calls_total{method=\"Evaluation/SubmitJob\",code=\"OK\"}"], 1);
+  EXPECT_EQ(values["varifocal_call_errors_total{reason=\"MODEL_NOT_FOUND\"}"], 1);
+  EXPECT_EQ(values["varifocal_calls_active"], 0);
+  EXPECT_EQ(values["varifocal_service_serving{service=\"varifocal.v1.Inference\"}"], 1);
+  EXPECT_EQ(values["varifocal_connections"], 1) << "the channel of the test";
+  EXPECT_GT(values["varifocal_database_bytes{file=\"database\"}"], 0);
+  EXPECT_GT(values["process_resident_memory_bytes"], 1 << 20);
+  EXPECT_GT(values["process_open_fds"], 3);
+  EXPECT_GT(values["process_max_fds"], values["process_open_fds"]);
+}
+
+// A request that cannot be parsed is counted with the status that the client gets, not with gRPC's own.
+TEST_F(MetricsTest, CountsTheStatusThatIsSent) {
+  grpc::GenericStub stub(channel_);
+  grpc::Slice slice("\xff");
+  grpc::ByteBuffer in(&slice, 1), out;
+  grpc::ClientContext context;
+  std::promise<grpc::Status> done;
+  stub.UnaryCall(&context, "/varifocal.v1.Evaluation/GetJob", grpc::StubOptions(), &in, &out,
+                 [&done](grpc::Status status) { done.set_value(std::move(status)); });
+  ASSERT_EQ(done.get_future().get().error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Scrape()["varifocal_calls_total{method=\"Evaluation/GetJob\",code=\"INVALID_ARGUMENT\"}"], 1);
+}
+
+TEST_F(MetricsTest, WaitingCallsAreSeen) {
+  control_->Hold();
+  std::vector<std::future<grpc::Status>> calls;
+  for (int i = 0; i < kEngineCallsMax + 3; ++i) {
+    calls.push_back(std::async(std::launch::async, [this] { return Generate(SmallGenerate()); }));
+  }
+  std::map<std::string, double> values;
+  do {
+    values = Scrape();
+  } while (values["varifocal_requests_waiting{model=\"a\",queue=\"gate\"}"] < 3);
+  EXPECT_EQ(values["varifocal_calls_active"], kEngineCallsMax + 3);
+  EXPECT_GT(values["varifocal_call_bytes_active"], 0);
+  EXPECT_GT(values["varifocal_oldest_wait_seconds{model=\"a\",queue=\"gate\"}"], 0);
+  control_->Release();
+  for (auto& call : calls) EXPECT_TRUE(call.get().ok());
+}
+
+// Calls above the limit wait at the client, so no call fails, and the server never has more of one connection.
+TEST_F(MetricsTest, StreamsOfAConnection) {
+  for (const int call_count : {kStreamsPerConnectionMax - 1, kStreamsPerConnectionMax, kStreamsPerConnectionMax + 1}) {
+    control_->Hold();
+    struct OneCall {
+      grpc::ClientContext context;
+      v1::ComputeLogLikelihoodsRequest request;
+      v1::ComputeLogLikelihoodsResponse response;
+    };
+    std::vector<std::unique_ptr<OneCall>> calls;
+    std::atomic<int> ok_count = 0, end_count = 0;
+    for (int i = 0; i < call_count; ++i) {
+      OneCall& call = *calls.emplace_back(std::make_unique<OneCall>());
+      call.request.set_model("models/a");
+      call.request.set_prompt_text("Find the key");
+      inference_->async()->ComputeLogLikelihoods(&call.context, &call.request, &call.response,
+                                                 [&](grpc::Status status) {
+                                                   ok_count += status.ok();
+                                                   ++end_count;
+                                                 });
+    }
+    const int expected = std::min(call_count, kStreamsPerConnectionMax);
+    while (Scrape()["varifocal_calls_active"] < expected) continue;
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(Scrape()["varifocal_calls_active"], expected);
+    control_->Release();
+    while (end_count < call_count) std::this_thread::yield();
+    EXPECT_EQ(ok_count, call_count);
+  }
+}
+
+TEST_F(MetricsTest, ManyModelsDoNotAddSeries) {
+  const auto load = [&](int begin, int end) {
+    for (int i = begin; i < end; ++i) {
+      grpc::ClientContext context;
+      v1::LoadModelRequest request;
+      request.set_model_id(absl::StrCat("more-", i));
+      request.set_directory("fake");
+      v1::Model model;
+      const grpc::Status status = inference_->LoadModel(&context, request, &model);
+      ASSERT_TRUE(status.ok()) << status.error_message();
+    }
+  };
+  load(0, static_cast<int>(ModelLabels::kMax));  // four more than labels: the fixture has four models
+  const std::map<std::string, double> full = Scrape();
+  load(static_cast<int>(ModelLabels::kMax), 2 * static_cast<int>(ModelLabels::kMax));
+  std::map<std::string, double> more = Scrape();
+  std::set<std::string> before, after;
+  for (const auto& [series, value] : full) before.insert(series);
+  for (const auto& [series, value] : more) after.insert(series);
+  EXPECT_EQ(before, after);
+  EXPECT_EQ(more.count("varifocal_model_serving{model=\"_other\"}"), 1u);
+  EXPECT_EQ(more["varifocal_kv_pages{model=\"_other\",state=\"free\"}"], 32 * (4 + 32)) << "the sum of 36 models";
+  EXPECT_LT(after.size(), 4000u);
+}
+
+TEST_F(MetricsTest, OtherPathsMethodsAndHostsAreRefused) {
+  EXPECT_EQ(Get("/")->status, 404);
+  httplib::Client client("127.0.0.1", server_->metrics_port());
+  EXPECT_EQ(client.Post("/metrics", "", "text/plain")->status, 405);
+  EXPECT_EQ(client.Get("/metrics", httplib::Headers{{"Host", "example.org"}})->status, 403);
+}
+
+// Every name in a query of the dashboard is a family that a server with traffic has.
+TEST_F(MetricsTest, TheDashboardAsksForFamiliesThatExist) {
+  control_->FailNext(1, absl::DataLossError("not finite"));
+  RunJob();
+  v1::GenerateRequest unknown = SmallGenerate();
+  unknown.set_model("models/nobody");
+  EXPECT_FALSE(Generate(unknown).ok());
+  const std::set<std::string> names = Names(Scrape());
+
+  const auto dashboard = ParseJson(testing_support::ReadFile("deploy/grafana/varifocal.json"));
+  ASSERT_TRUE(dashboard.ok()) << dashboard.status();
+  const std::regex name("(varifocal|process)_[a-z_]+");
+  std::set<std::string> asked;
+  int query_count = 0;
+  for (const Json& panel : (*dashboard)["panels"]) {
+    for (const Json& target : panel.value("targets", Json::array())) {
+      const std::string query = target.at("expr");
+      ++query_count;
+      std::sregex_iterator found(query.begin(), query.end(), name);
+      EXPECT_NE(found, std::sregex_iterator()) << query;
+      for (; found != std::sregex_iterator(); ++found) asked.insert(found->str());
+    }
+  }
+  EXPECT_GE(query_count, 15);
+  for (const std::string& one : asked) EXPECT_EQ(names.count(one), 1u) << one;
+  // And it shows each family, but those that other panels imply.
+  const std::string document = testing_support::ReadFile("docs/metrics.md");
+  for (const std::string& one : names) {
+    const std::string family = std::regex_replace(one, std::regex("_(bucket|sum|count)$"), "");
+    EXPECT_THAT(document, HasSubstr("`" + family + "`")) << "docs/metrics.md lists every family";
+  }
+}
+
+#endif  // VARIFOCAL_HAS_METRICS
+
+TEST(MetricsAddressTest, OnlyLoopback) {
+  for (const char* address : {"0.0.0.0:9464", "10.0.0.1:9464", "unix:/tmp/m", "9464", "[::]:9464"}) {
+    ServerOptions options;
+    options.metrics_address = address;
+    options.model_factory = MakeFakeModelFactory(std::make_shared<FakeEngineControl>());
+    const absl::Status status = Server::Start(options).status();
+    EXPECT_TRUE(HasReason(status, ErrorReason::kBadListenAddress)) << address << ": " << status;
+  }
+}
+
+}  // namespace
+}  // namespace varifocal

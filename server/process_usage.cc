@@ -1,0 +1,88 @@
+#include "server/process_usage.h"
+
+#include <dirent.h>
+#include <grpc/grpc.h>
+#include <grpc/support/alloc.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/numbers.h"
+#include "base/json.h"
+
+namespace varifocal {
+namespace {
+
+int64_t CountEntries(const char* directory) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(directory), closedir);
+  if (open == nullptr) return 0;
+  int64_t count = 0;
+  while (const dirent* entry = readdir(open.get())) count += entry->d_name[0] != '.';
+  return count;
+}
+
+Json Parse(char* text) {
+  const std::unique_ptr<char, void (*)(void*)> owned(text, gpr_free);
+  return text == nullptr ? Json() : Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+// The elements of an array of the answer; null without it.
+const Json* List(const Json& answer, const char* name) {
+  const auto list = answer.find(name);
+  return list != answer.end() && list->is_array() ? &*list : nullptr;
+}
+
+}  // namespace
+
+ProcessUsage ReadProcessUsage() {
+  ProcessUsage usage;
+  long resident_pages = 0;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> statm(std::fopen("/proc/self/statm", "r"), std::fclose);
+  if (statm != nullptr && std::fscanf(statm.get(), "%*s %ld", &resident_pages) == 1) {
+    usage.resident_bytes = resident_pages * sysconf(_SC_PAGESIZE);
+  }
+  usage.descriptor_count = CountEntries("/proc/self/fd") - 1;  // without the one that reads the directory
+  usage.thread_count = CountEntries("/proc/self/task");
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) usage.descriptors_max = static_cast<int64_t>(limit.rlim_cur);
+  rusage used = {};
+  if (getrusage(RUSAGE_SELF, &used) == 0) {
+    const auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+    };
+    usage.cpu_seconds = seconds(used.ru_utime) + seconds(used.ru_stime);
+  }
+  return usage;
+}
+
+int64_t FileBytes(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 ? info.st_size : 0;
+}
+
+int64_t CountConnections() {
+  constexpr intptr_t kPageSize = 10'000;
+  int64_t count = 0;
+  const Json servers = Parse(grpc_channelz_get_servers(0));
+  const Json* const list = List(servers, "server");
+  if (list == nullptr) return 0;
+  for (const Json& server : *list) {
+    intptr_t id = 0;
+    if (!absl::SimpleAtoi(server["ref"]["serverId"].get<std::string>(), &id)) continue;
+    for (intptr_t next = 0;;) {
+      const Json sockets = Parse(grpc_channelz_get_server_sockets(id, next, kPageSize));
+      const Json* const page = List(sockets, "socketRef");
+      if (page == nullptr || page->empty()) break;
+      count += std::ssize(*page);
+      intptr_t last = 0;
+      if (sockets.contains("end") || !absl::SimpleAtoi(page->back()["socketId"].get<std::string>(), &last)) break;
+      next = last + 1;
+    }
+  }
+  return count;
+}
+
+}  // namespace varifocal
