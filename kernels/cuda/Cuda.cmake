@@ -7,9 +7,9 @@ if(VARIFOCAL_HAS_CUDA)
   varifocal_cuda_objects(OUT cuda_objects REPORTS cuda_reports
     FILES cuda/attention_16_48.cu cuda/attention_64_96.cu cuda/attention_112_128.cu cuda/attention_256.cu
           cuda/group_kernels.cu cuda/head_kernels.cu cuda/kernel_table.cu cuda/matmul_kernels.cu cuda/row_kernels.cu)
-  target_sources(varifocal_kernels PRIVATE ${cuda_host} cuda/cublaslt_products.cc cuda/cudart_runtime.cc ${cuda_objects})
+  target_sources(varifocal_kernels PRIVATE ${cuda_host} cuda/cublaslt_products.cc cuda/cuda_device.cc cuda/cudart_runtime.cc cuda/device_launch.cc ${cuda_objects})
   target_compile_definitions(varifocal_kernels PRIVATE VARIFOCAL_HAS_CUDA=1)
-  set_source_files_properties(cuda/cublaslt_products.cc cuda/cudart_runtime.cc PROPERTIES
+  set_source_files_properties(cuda/cublaslt_products.cc cuda/cudart_runtime.cc cuda/device_launch.cc PROPERTIES
     COMPILE_OPTIONS "-isystem;${VARIFOCAL_CUDA_INCLUDE}")
   target_link_libraries(varifocal_kernels PUBLIC ${VARIFOCAL_CUDART} ${CMAKE_DL_LIBS} rt)
 endif()
@@ -69,4 +69,20 @@ if(TARGET GTest::gtest_main)
   target_link_libraries(cuda_test PRIVATE varifocal_kernels_cuda_checks GTest::gtest_main)
   gtest_discover_tests(cuda_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60 TEST_PREFIX cuda:
                        PROPERTIES TIMEOUT 600)
+endif()
+
+# The runtime's and the library's callers, on fakes of both in place of libcudart and libcublasLt.
+if(TARGET GTest::gtest_main AND VARIFOCAL_HAS_CUDA)
+  add_library(fake_cublaslt SHARED cuda/emulator/fake_cublaslt.cc)
+  target_include_directories(fake_cublaslt PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_options(fake_cublaslt PRIVATE -isystem ${VARIFOCAL_CUDA_INCLUDE})
+  add_executable(cudart_test
+    cuda/checks/cudart_test.cc cuda/cublaslt_products.cc cuda/cudart_runtime.cc cuda/device_error.cc cuda/device_launch.cc
+    cuda/emulator/fake_cudart.cc)
+  varifocal_options(cudart_test)
+  target_compile_options(cudart_test PRIVATE -isystem ${VARIFOCAL_CUDA_INCLUDE})
+  target_compile_definitions(cudart_test PRIVATE VARIFOCAL_FAKE_CUBLASLT="$<TARGET_FILE:fake_cublaslt>")
+  target_link_libraries(cudart_test PRIVATE GTest::gmock GTest::gtest_main ${CMAKE_DL_LIBS})
+  add_dependencies(cudart_test fake_cublaslt)
+  gtest_discover_tests(cudart_test DISCOVERY_TIMEOUT 60 TEST_PREFIX cuda: PROPERTIES TIMEOUT 60)
 endif()

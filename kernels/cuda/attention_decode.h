@@ -19,10 +19,10 @@ VF_DEVICE float* PartialOf(const AttendParams& p, int dim, int row, int head, in
   return p.partials + ((static_cast<size_t>(row) * p.query_head_count + head) * p.split_count_max + split) * (dim + 2);
 }
 
-template <int kDim, typename Mask>
+template <int kDim, typename Mask, int kStages>
 VF_KERNEL(kAttendThreads, 1)
 AttendDecodeKernel(const AttendParams p) {
-  constexpr int kOutputs = kDim / 8, kStages = DecodeStages(kDim);
+  constexpr int kOutputs = kDim / 8;
   constexpr int kQueries = 0, kStage = TileBytes(kDim, kDecodeLanes), kWarpKeys = kBlockKeys / 4;
   constexpr int kGroups = kStage + kStages * StageBytes(kDim);
   const DecodeItem item = p.items[BlockX()];
@@ -203,10 +203,21 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
 
 template <int kDim, typename Mask>
 int StartDecode(const AttendParams& p, LaunchStream stream) {
-  const auto kernel = AttendDecodeKernel<kDim, Mask>;
-  const int splits =
-      VF_LAUNCH(kernel, p.item_count, p.pool.kv_head_count, CeilDivide(DecodeRows(p.group) * p.group, kDecodeLanes),
-                kAttendThreads, DecodeSharedBytes(kDim, Mask::kReadsGroups), stream, p);
+  const auto start = [&](const auto kernel, int stages) {
+    return VF_LAUNCH(kernel, p.item_count, p.pool.kv_head_count,
+                     CeilDivide(DecodeRows(p.group) * p.group, kDecodeLanes), kAttendThreads,
+                     DecodeSharedBytes(kDim, Mask::kReadsGroups, stages), stream, p);
+  };
+  constexpr int kStages = DecodeStages(kDim);
+  int splits = 0;
+  if constexpr (DecodeSharedBytes(kDim, Mask::kReadsGroups, kStages) > kSmallSharedBytes &&
+                kStages > kDecodeStagesMin) {
+    splits = DecodeSharedBytes(kDim, Mask::kReadsGroups, kStages) <= p.shared_bytes_max
+                 ? start(AttendDecodeKernel<kDim, Mask, kStages>, kStages)
+                 : start(AttendDecodeKernel<kDim, Mask, kDecodeStagesMin>, kDecodeStagesMin);
+  } else {
+    splits = start(AttendDecodeKernel<kDim, Mask, kStages>, kStages);
+  }
   if (splits != 0) return splits;
   return VF_LAUNCH(MergeSplitsKernel, p.step.row_count, CeilDivide(p.query_head_count, kMergeHeads), 1, kAttendThreads,
                    0, stream, p);

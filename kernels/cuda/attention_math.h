@@ -40,6 +40,21 @@ VF_DEVICE float Rescale(float from, float to, float c) {
   return Exp2(IsSharp(c) ? (from - to) * c : from * c - to * c);
 }
 
+// Merges the result of later keys into that of earlier ones: factors of both, and the new maximum and sum. Without keys a
+// result is {-infinity, 0}, and merging it changes nothing.
+struct MergeFactors {
+  float earlier = 0, later = 0;
+  float largest = 0, sum = 0;
+};
+VF_DEVICE MergeFactors Merge(float largest, float sum, float later_largest, float later_sum, float c) {
+  MergeFactors merged;
+  merged.largest = fmaxf(largest, later_largest);
+  merged.earlier = Rescale(largest, merged.largest, c);
+  merged.later = Rescale(later_largest, merged.largest, c);
+  merged.sum = sum * merged.earlier + later_sum * merged.later;
+  return merged;
+}
+
 // Natural logarithm of the sum of weights; `empty` when there was none.
 VF_DEVICE float LogSumExp(float largest, float sum, float c, float empty) {
   return sum > 0 ? (largest * c) * kLn2 + logf(sum) : empty;

@@ -1,6 +1,9 @@
-// Prefill attention of kind `mma`: a block processes PrefillLanes query lanes of one KV head and iterates over the
-// 64-key blocks visible to them, with K and V double-buffered and one barrier per block. Masked keys have weight
-// exactly 0; a warp skips blocks that are masked for all its lanes.
+// Prefill attention of kind `mma`: a block processes a tile of query lanes of one KV head, or a part of one, and iterates
+// over the 64-key blocks visible to them, with K and V double-buffered and one barrier per block. Masked keys have weight
+// exactly 0; a warp skips blocks that are masked for all its lanes. A lane's result does not depend on the block's size.
+//
+// Keys are processed in segments of 8,192, each from an empty state, and merged in order. Where the tiles are few, every
+// segment has blocks of its own and MergeSegmentsKernel merges: the same operations, so the same bits.
 #pragma once
 
 #include "kernels/cuda/attention_tiles.h"
@@ -8,30 +11,63 @@
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
 
-template <int kDim, typename Mask>
+// Results of one query head over the segments so far, or over segment `segment` alone.
+VF_DEVICE float* SegmentResult(const AttendParams& p, int dim, int row, int head, int segment) {
+  const size_t at = static_cast<size_t>(row) * p.query_head_count + head;
+  return p.partials + (p.segments_apart ? at * p.segment_count + segment : at) * (dim + 2);
+}
+
+// A thread's share of one row: 2 of every 8 numbers, merged into `total`.
+template <int kOutputs>
+VF_DEVICE void StoreSegment(float* total, bool is_first, const MergeFactors& merged, int row_half,
+                            const float (&outputs)[kOutputs][4]) {
+  constexpr int kDim = kOutputs * 8;
+  const int mine = (LaneIndex() % 4) * 2;
+  VF_UNROLL
+  for (int n = 0; n < kOutputs; ++n) {
+    VF_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      float* at = total + n * 8 + mine + i;
+      const float earlier = is_first ? 0.0f : *at * merged.earlier;
+      *at = earlier + outputs[n][2 * row_half + i] * merged.later;
+    }
+  }
+  // The four threads of a row store the same numbers.
+  total[kDim] = merged.largest;
+  total[kDim + 1] = merged.sum;
+}
+
+template <int kDim, typename Mask, int kTiles>
 VF_KERNEL(kAttendThreads, 1)
 AttendPrefillKernel(const AttendParams p) {
-  constexpr int kTiles = RowTilesPerWarp(kDim, Mask::kReadsGroups), kLanes = PrefillLanes(kDim, Mask::kReadsGroups);
+  constexpr int kLanes = 64 * kTiles;
   constexpr int kColumns = kBlockKeys / 8, kOutputs = kDim / 8;
   VF_SHARED StoredRow<Mask> mask_rows[kLanes];
   VF_SHARED float exponents[kLanes];
   constexpr int kQueries = 0, kStage = TileBytes(kDim, kLanes);
   constexpr int kGroups = kStage + PrefillStages(kDim) * StageBytes(kDim);
   constexpr int kParts = PrefillLanes(kDim) / kLanes;  // blocks of a tile
-  QueryTile tile = p.tiles[BlockX() / kParts];
+  // The KV head is the fast index: the longest tiles of all heads start first.
+  QueryTile tile = p.tiles[BlockY() / kParts];
   if constexpr (kParts > 1) {
-    const int first = BlockX() % kParts * kLanes, left = tile.lane_count - first;
+    const int first = BlockY() % kParts * kLanes, left = tile.lane_count - first;
     if (left <= 0) return;
     tile.first_lane += first;
     tile.lane_count = left < kLanes ? left : kLanes;
   }
-  const int kv_head = BlockY(), warp = WarpIndex(), lane = LaneIndex();
+  const int kv_head = BlockX(), warp = WarpIndex(), lane = LaneIndex();
   const int first_row = p.step.first_rows[tile.sequence];
   const int32_t* table = p.step.page_tables + p.pool.table_starts[tile.sequence];
   const int first_lane = warp * 16 * kTiles;
   const RowInterval head = p.mask[first_row + tile.first_lane / p.group];
   const RowInterval tail = p.mask[first_row + (tile.first_lane + tile.lane_count - 1) / p.group];
-  const BlockRange blocks = BlocksOf(head.begin, tail.end);
+  BlockRange blocks = BlocksOf(head.begin, tail.end);
+  const int segment = BlockZ();
+  if (p.segments_apart) {
+    const int first = segment * kSegmentBlocks, last = first + kSegmentBlocks;
+    blocks = {blocks.first > first ? blocks.first : first, blocks.last < last ? blocks.last : last};
+    if (blocks.first >= blocks.last) return;
+  }
 
   if (blocks.first < blocks.last) {
     StageBlock<kDim>(kStage, p, table, kv_head, blocks.first, tail.end);
@@ -64,6 +100,24 @@ AttendPrefillKernel(const AttendParams p) {
   }
   float outputs[kTiles][kOutputs][4];
   Clear(outputs);
+  bool merges = false;  // an earlier segment was stored
+  const auto store_segment = [&] {
+    VF_UNROLL
+    for (int m = 0; m < kTiles; ++m) {
+      VF_UNROLL
+      for (int r = 0; r < 2; ++r) {
+        const int index = my_lane + m * 16 + 8 * r;
+        const float sum = QuadSum(rows[m].sum[r]), largest = rows[m].largest[r];
+        const LanePlace at = place(index);
+        float* total = SegmentResult(p, kDim, at.row, kv_head * p.group + at.head, segment);
+        MergeFactors merged{0, 1, largest, sum};
+        if (merges) merged = Merge(total[kDim], total[kDim + 1], largest, sum, exponents[index]);
+        // All four threads of a row have read its maximum and sum.
+        SyncWarp();
+        if (index < tile.lane_count) StoreSegment(total, !merges, merged, r, outputs[m]);
+      }
+    }
+  };
 
   for (int block = blocks.first; block < blocks.last; ++block) {
     const int slot = (block - blocks.first) % 2;
@@ -76,6 +130,19 @@ AttendPrefillKernel(const AttendParams p) {
       StageGroups<Mask>(kGroups + (1 - slot) * kBlockGroupBytes, p, table, block + 1);
     }
     CommitCopies();
+    if (block % kSegmentBlocks == 0 && block != blocks.first) {
+      store_segment();
+      merges = true;
+      VF_UNROLL
+      for (int m = 0; m < kTiles; ++m) {
+        VF_UNROLL
+        for (int r = 0; r < 2; ++r) {
+          rows[m].largest[r] = -INFINITY;
+          rows[m].sum[r] = 0;
+        }
+      }
+      Clear(outputs);
+    }
     const int keys = kStage + slot * StageBytes(kDim), groups = kGroups + slot * kBlockGroupBytes;
     TileCover cover;
     if constexpr (Mask::kReadsGroups) {
@@ -104,35 +171,95 @@ AttendPrefillKernel(const AttendParams p) {
     Weigh<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), 0, outputs);
   }
   WaitCopies<0>();
+  if (p.segments_apart || merges) store_segment();
+  if (p.segments_apart) return;
 
   VF_UNROLL
   for (int m = 0; m < kTiles; ++m) {
     VF_UNROLL
     for (int r = 0; r < 2; ++r) {
-      const float sum = QuadSum(rows[m].sum[r]), inverse = sum > 0 ? 1.0f / sum : 0.0f;
-      if (my_lane + m * 16 + 8 * r >= tile.lane_count) continue;
-      const LanePlace at = place(my_lane + m * 16 + 8 * r);
-      const size_t row = static_cast<size_t>(at.row) * p.query_head_count + kv_head * p.group + at.head;
-      uint16_t* out = p.out + row * kDim + (lane % 4) * 2;
+      const int index = my_lane + m * 16 + 8 * r;
+      float largest = rows[m].largest[r], sum = QuadSum(rows[m].sum[r]);
+      if (index >= tile.lane_count) continue;
+      const LanePlace at = place(index);
+      const int query_head = kv_head * p.group + at.head;
+      const float* total = nullptr;
+      if (merges) {
+        total = SegmentResult(p, kDim, at.row, query_head, segment);
+        largest = total[kDim];
+        sum = total[kDim + 1];
+      }
+      const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
+      const size_t row = static_cast<size_t>(at.row) * p.query_head_count + query_head;
+      const int mine = (lane % 4) * 2;
       VF_UNROLL
       for (int n = 0; n < kOutputs; ++n) {
-        StorePair(out + n * 8, PackBf16(outputs[m][n][2 * r] * inverse, outputs[m][n][2 * r + 1] * inverse));
+        // A merged result has no negative zero, so a single one must have none.
+        const float low = merges ? total[n * 8 + mine] : outputs[m][n][2 * r] + 0.0f;
+        const float high = merges ? total[n * 8 + mine + 1] : outputs[m][n][2 * r + 1] + 0.0f;
+        StorePair(p.out + row * kDim + n * 8 + mine, PackBf16(low * inverse, high * inverse));
       }
       if (p.log_sum_exp != nullptr && lane % 4 == 0) {
-        p.log_sum_exp[row] = LogSumExp(rows[m].largest[r], sum, exponents[my_lane + m * 16 + 8 * r], kEmptyLogSumExp);
+        p.log_sum_exp[row] = LogSumExp(largest, sum, exponents[index], kEmptyLogSumExp);
       }
     }
   }
+}
+
+// One warp per query head: its segments in order, by the operations of StoreSegment.
+VF_KERNEL(kAttendThreads, 1) MergeSegmentsKernel(const AttendParams p) {
+  constexpr int kNumbers = kHeadDimMax / 32;
+  const int row = BlockX(), lane = LaneIndex(), dim = p.pool.head_dim;
+  const int head = BlockY() * (kAttendThreads / 32) + WarpIndex();
+  if (head >= p.query_head_count) return;
+  const RowInterval seen = p.mask[row];
+  const BlockRange segments = SegmentsOf(seen.begin, seen.end);
+  const float c = Sharpness(ScaleOf(p, row, head));
+  float largest = -INFINITY, sum = 0, values[kNumbers];
+  VF_UNROLL
+  for (int n = 0; n < kNumbers; ++n) values[n] = 0;
+  for (int segment = segments.first; segment < segments.last; ++segment) {
+    const float* part = SegmentResult(p, dim, row, head, segment);
+    const bool is_first = segment == segments.first;
+    MergeFactors merged{0, 1, part[dim], part[dim + 1]};
+    if (!is_first) merged = Merge(largest, sum, part[dim], part[dim + 1], c);
+    largest = merged.largest;
+    sum = merged.sum;
+    VF_UNROLL
+    for (int n = 0; n < kNumbers; ++n) {
+      const float earlier = is_first ? 0.0f : values[n] * merged.earlier;
+      if (lane + 32 * n < dim) values[n] = earlier + part[lane + 32 * n] * merged.later;
+    }
+  }
+  const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
+  const size_t at = static_cast<size_t>(row) * p.query_head_count + head;
+  VF_UNROLL
+  for (int n = 0; n < kNumbers; ++n) {
+    if (lane + 32 * n < dim) p.out[at * dim + lane + 32 * n] = RoundBf16(values[n] * inverse);
+  }
+  if (p.log_sum_exp != nullptr && lane == 0) p.log_sum_exp[at] = LogSumExp(largest, sum, c, kEmptyLogSumExp);
 }
 
 }  // namespace
 
 template <int kDim, typename Mask>
 int StartPrefill(const AttendParams& p, LaunchStream stream) {
-  const auto kernel = AttendPrefillKernel<kDim, Mask>;
-  constexpr int kParts = PrefillLanes(kDim) / PrefillLanes(kDim, Mask::kReadsGroups);
-  return VF_LAUNCH(kernel, p.item_count * kParts, p.pool.kv_head_count, 1, kAttendThreads,
-                   PrefillSharedBytes(kDim, Mask::kReadsGroups), stream, p);
+  const auto start = [&](const auto kernel, int tiles) {
+    const int parts = PrefillLanes(kDim) / (64 * tiles), segments = p.segments_apart ? p.segment_count : 1;
+    const int code = VF_LAUNCH(kernel, p.pool.kv_head_count, p.item_count * parts, segments, kAttendThreads,
+                               PrefillSharedBytes(kDim, Mask::kReadsGroups, 64 * tiles), stream, p);
+    if (code != 0 || !p.segments_apart) return code;
+    return VF_LAUNCH(MergeSegmentsKernel, p.step.row_count, CeilDivide(p.query_head_count, kAttendThreads / 32), 1,
+                     kAttendThreads, 0, stream, p);
+  };
+  constexpr int kTiles = RowTilesPerWarp(kDim, Mask::kReadsGroups);
+  if constexpr (kTiles > 1) {
+    // A short suffix has fewer whole tiles than the device has multiprocessors.
+    if (p.item_count * p.pool.kv_head_count < p.multiprocessor_count) {
+      return start(AttendPrefillKernel<kDim, Mask, 1>, 1);
+    }
+  }
+  return start(AttendPrefillKernel<kDim, Mask, kTiles>, kTiles);
 }
 
 }  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

@@ -1,19 +1,20 @@
 #include "kernels/cuda/cublaslt_products.h"
 
 #include <cublasLt.h>
-#include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
 #include <cstdlib>
 #include <mutex>
 #include <vector>
 
+#include "kernels/cuda/cudart_error.h"
+#include "kernels/cuda/product_plans.h"
+
 namespace varifocal::kernels::cuda {
 namespace {
 
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what NVIDIA recommends for Hopper
 constexpr int kPlanRows = 4096;
-constexpr int kCheckedRows[] = {1, 8, 128, 1024, 32768};
+constexpr int kCheckedRows[] = {1, 8, 128, 1024, 8192, 32768};
 constexpr int kCandidates = 16;
 
 // The functions used, with their own types.
@@ -24,6 +25,8 @@ struct Library {
   decltype(&cublasLtMatmul) matmul;
   decltype(&cublasLtMatmulAlgoCheck) check;
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) config;
+  decltype(&cublasLtMatmulAlgoConfigSetAttribute) config_set;
+  decltype(&cublasLtMatmulAlgoInit) algo_init;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
   decltype(&cublasLtMatmulDescCreate) desc_create;
   decltype(&cublasLtMatmulDescDestroy) desc_destroy;
@@ -56,6 +59,8 @@ bool Load(Library& library) {
          Find(handle, "cublasLtGetVersion", library.version) && Find(handle, "cublasLtMatmul", library.matmul) &&
          Find(handle, "cublasLtMatmulAlgoCheck", library.check) &&
          Find(handle, "cublasLtMatmulAlgoConfigGetAttribute", library.config) &&
+         Find(handle, "cublasLtMatmulAlgoConfigSetAttribute", library.config_set) &&
+         Find(handle, "cublasLtMatmulAlgoInit", library.algo_init) &&
          Find(handle, "cublasLtMatmulAlgoGetHeuristic", library.heuristic) &&
          Find(handle, "cublasLtMatmulDescCreate", library.desc_create) &&
          Find(handle, "cublasLtMatmulDescDestroy", library.desc_destroy) &&
@@ -67,10 +72,12 @@ bool Load(Library& library) {
          Find(handle, "cublasLtMatmulPreferenceSetAttribute", library.preference_set);
 }
 
+cudaDataType_t OutputType(const ProductPlan& plan) { return plan.type == ProductType::kF32 ? CUDA_R_32F : CUDA_R_16BF; }
+
 // cuBLAS is column-major: out^T [N, M] = (weight^T)^T x^T, with row lengths as leading dimensions.
 struct Layouts {
   Layouts(const Library& library, const ProductPlan& plan, int rows) : library(library) {
-    const cudaDataType_t out_type = plan.type == ProductType::kF32 ? CUDA_R_32F : CUDA_R_16BF;
+    const cudaDataType_t out_type = OutputType(plan);
     library.layout_create(&weight, CUDA_R_16BF, plan.inner, plan.outputs, plan.weight_stride);
     library.layout_create(&x, CUDA_R_16BF, plan.inner, rows, plan.inner);
     library.layout_create(&out, out_type, plan.outputs, rows, plan.outputs);
@@ -86,34 +93,133 @@ struct Layouts {
 
 class CublasLt final : public ProductLibrary {
  public:
-  CublasLt(const Library& library, cudaStream_t stream) : library_(library), stream_(stream) {}
+  CublasLt(const Library& library, cudaStream_t stream, int capability)
+      : library_(library), stream_(stream), capability_(capability) {}
   ~CublasLt() override {
     if (desc_ != nullptr) library_.desc_destroy(desc_);
     if (handle_ != nullptr) library_.destroy(handle_);
-    if (workspace_ != nullptr) cudaFree(workspace_);
   }
 
   bool Open() {
     const cublasOperation_t transposed = CUBLAS_OP_T;
     return library_.create(&handle_) == CUBLAS_STATUS_SUCCESS &&
-           cudaMalloc(&workspace_, kWorkspaceBytes) == cudaSuccess &&
            library_.desc_create(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
            library_.desc_set(desc_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed) ==
                CUBLAS_STATUS_SUCCESS;
   }
 
-  std::string name() const override { return "cublasLt " + std::to_string(library_.version()); }
+  // The recorded plans are part of it: they decide which bits this version computes.
+  std::string name() const override {
+    return "cublasLt" + std::to_string(library_.version()) + PlansTag(kRecordedPlans, capability_, library_.version());
+  }
 
   int MakePlan(const ProductPlan& plan) override {
+    cublasLtMatmulAlgo_t algorithm;
+    if (Recorded(plan, &algorithm) ? !Keeps(plan, algorithm) : !FirstOf(plan, &algorithm)) return -1;
+    std::lock_guard<std::mutex> lock(mutex_);
+    plans_.push_back({plan, algorithm});
+    return std::ssize(plans_) - 1;
+  }
+
+  int Multiply(int index, int rows, const void* x, const void* weight, float alpha, float beta, void* out) override {
+    const Known known = PlanAt(index);
+    const Layouts layouts(library_, known.plan, rows);
+    const cublasStatus_t status =
+        library_.matmul(handle_, desc_, &alpha, weight, layouts.weight, x, layouts.x, &beta, out, layouts.out, out,
+                        layouts.out, &known.algorithm, nullptr, 0, stream_);
+    if (status == CUBLAS_STATUS_SUCCESS) return 0;
+    // The library has a CUDA runtime of its own, whose error is not in our slot: the stream has a fault of the device.
+    const cudaError_t fault = cudaStreamQuery(stream_);
+    if (Cleared(fault) != cudaSuccess && fault != cudaErrorNotReady) return fault;
+    return -static_cast<int>(status);
+  }
+
+  std::string PlanText(int index) const override {
+    const Known known = PlanAt(index);
+    const RecordedPlan row = RowOf(known.plan, known.algorithm);
+    std::string text = std::to_string(row.outputs) + "x" + std::to_string(row.inner) +
+                       (row.type == ProductType::kF32 ? " f32" : " bf16");
+    for (int i = 0; i < kPlanAttributeCount; ++i) {
+      text += std::string(i == 0 ? ": " : ", ") + kPlanAttributeNames[i] + " " + std::to_string(row.attributes[i]);
+    }
+    return text;
+  }
+
+  std::string StatusText(int status) const override {
+    return "cuBLASLt status " + std::to_string(status) +
+           (status == CUBLAS_STATUS_NOT_SUPPORTED      ? ", not supported"
+            : status == CUBLAS_STATUS_EXECUTION_FAILED ? ", execution failed"
+            : status == CUBLAS_STATUS_INVALID_VALUE    ? ", invalid value"
+            : status == CUBLAS_STATUS_ALLOC_FAILED     ? ", allocation failed"
+                                                       : "");
+  }
+
+ private:
+  struct Known {
+    ProductPlan plan;
+    cublasLtMatmulAlgo_t algorithm;
+  };
+
+  Known PlanAt(int index) const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return plans_[index];
+  }
+
+  // Attributes in the order of kPlanAttributeNames; stages and later ones are optional in some algorithms.
+  static constexpr cublasLtMatmulAlgoConfigAttributes_t kAttributes[kPlanAttributeCount] = {
+      CUBLASLT_ALGO_CONFIG_ID,
+      CUBLASLT_ALGO_CONFIG_TILE_ID,
+      CUBLASLT_ALGO_CONFIG_STAGES_ID,
+      CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING,
+      CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION,
+      CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID,
+      CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID};
+  // The inner and cluster shapes are 16 bits wide, the others 32.
+  static size_t WidthOf(int attribute) { return attribute >= 5 ? sizeof(uint16_t) : sizeof(int32_t); }
+
+  RecordedPlan RowOf(const ProductPlan& plan, const cublasLtMatmulAlgo_t& algorithm) const {
+    RecordedPlan row{capability_, library_.version(), plan.outputs, plan.inner, plan.type, {}};
+    for (int i = 0; i < kPlanAttributeCount; ++i) {
+      int32_t wide = 0;
+      uint16_t narrow = 0;
+      size_t written = 0;
+      void* to = WidthOf(i) == sizeof narrow ? static_cast<void*>(&narrow) : &wide;
+      library_.config(&algorithm, kAttributes[i], to, WidthOf(i), &written);
+      row.attributes[i] = WidthOf(i) == sizeof narrow ? narrow : wide;
+    }
+    return row;
+  }
+
+  // The recorded algorithm for this shape on this device and version of the library.
+  bool Recorded(const ProductPlan& plan, cublasLtMatmulAlgo_t* algorithm) const {
+    const RecordedPlan* row = FindPlan(kRecordedPlans, capability_, library_.version(), plan);
+    if (row == nullptr) return false;
+    const cudaDataType_t out = OutputType(plan);
+    if (library_.algo_init(handle_, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_16BF, out, out,
+                           row->attributes[0], algorithm) != CUBLAS_STATUS_SUCCESS) {
+      return false;
+    }
+    for (int i = 1; i < kPlanAttributeCount; ++i) {
+      const auto narrow = static_cast<uint16_t>(row->attributes[i]);
+      const int32_t wide = row->attributes[i];
+      const void* from = WidthOf(i) == sizeof narrow ? static_cast<const void*>(&narrow) : &wide;
+      library_.config_set(algorithm, kAttributes[i], from, WidthOf(i));
+    }
+    return true;
+  }
+
+  // The first suggestion for kPlanRows rows that keeps a row's bits for any number of rows.
+  bool FirstOf(const ProductPlan& plan, cublasLtMatmulAlgo_t* algorithm) const {
     cublasLtMatmulHeuristicResult_t found[kCandidates];
     int count = 0;
     cublasLtMatmulPreference_t preference;
-    if (library_.preference_create(&preference) != CUBLAS_STATUS_SUCCESS) return -1;
+    if (library_.preference_create(&preference) != CUBLAS_STATUS_SUCCESS) return false;
     const uint32_t no_reduction = CUBLASLT_REDUCTION_SCHEME_NONE, alignment = 16;
+    const size_t no_scratch = 0;
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
       library_.preference_set(preference, attribute, &value, sizeof value);
     };
-    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, no_scratch);
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, no_reduction);
     for (const auto attribute :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -128,42 +234,17 @@ class CublasLt final : public ProductLibrary {
       }
     }
     library_.preference_destroy(preference);
-    // First those without a workspace: blocks without shared global memory cannot split K in any form.
-    for (const size_t scratch_max : {size_t{0}, kWorkspaceBytes}) {
-      for (int i = 0; i < count; ++i) {
-        if (found[i].state == CUBLAS_STATUS_SUCCESS && Keeps(plan, found[i].algo, scratch_max)) {
-          std::lock_guard<std::mutex> lock(mutex_);
-          plans_.push_back({plan, found[i].algo});
-          return std::ssize(plans_) - 1;
-        }
-      }
+    for (int i = 0; i < count; ++i) {
+      if (found[i].state != CUBLAS_STATUS_SUCCESS || !Keeps(plan, found[i].algo)) continue;
+      *algorithm = found[i].algo;
+      return true;
     }
-    return -1;
+    return false;
   }
 
-  int Multiply(int index, int rows, const void* x, const void* weight, float alpha, float beta, void* out) override {
-    Known known;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      known = plans_[index];
-    }
-    const Layouts layouts(library_, known.plan, rows);
-    const cublasStatus_t status =
-        library_.matmul(handle_, desc_, &alpha, weight, layouts.weight, x, layouts.x, &beta, out, layouts.out, out,
-                        layouts.out, &known.algorithm, workspace_, kWorkspaceBytes, stream_);
-    if (status == CUBLAS_STATUS_SUCCESS) return 0;
-    const cudaError_t error = cudaGetLastError();
-    return error != cudaSuccess ? error : cudaErrorNotSupported;
-  }
-
- private:
-  struct Known {
-    ProductPlan plan;
-    cublasLtMatmulAlgo_t algorithm;
-  };
-
-  // No split of K, and valid for any number of rows.
-  bool Keeps(const ProductPlan& plan, const cublasLtMatmulAlgo_t& algorithm, size_t scratch_max) const {
+  // No split of K, no scratch memory (blocks without shared global memory cannot split K in any form, stream-K
+  // included), and valid for any number of rows.
+  bool Keeps(const ProductPlan& plan, const cublasLtMatmulAlgo_t& algorithm) const {
     int32_t splits = 1;
     uint32_t reduction = 0;
     size_t written = 0;
@@ -180,7 +261,7 @@ class CublasLt final : public ProductLibrary {
       cublasLtMatmulHeuristicResult_t result;
       if (library_.check(handle_, desc_, layouts.weight, layouts.x, layouts.out, layouts.out, &algorithm, &result) !=
               CUBLAS_STATUS_SUCCESS ||
-          result.workspaceSize > scratch_max) {
+          result.workspaceSize > 0) {
         return false;
       }
     }
@@ -188,20 +269,20 @@ class CublasLt final : public ProductLibrary {
   }
 
   const Library library_;
-  cudaStream_t stream_;
+  const cudaStream_t stream_;
+  const int capability_;
   cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t desc_ = nullptr;
-  void* workspace_ = nullptr;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Known> plans_;
 };
 
 }  // namespace
 
-std::unique_ptr<ProductLibrary> OpenCublasLt(LaunchStream stream) {
+std::unique_ptr<ProductLibrary> OpenCublasLt(LaunchStream stream, int capability) {
   Library library;
   if (!Load(library)) return nullptr;
-  auto products = std::make_unique<CublasLt>(library, static_cast<cudaStream_t>(stream));
+  auto products = std::make_unique<CublasLt>(library, static_cast<cudaStream_t>(stream), capability);
   if (!products->Open()) return nullptr;
   return products;
 }

@@ -316,9 +316,17 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   p.group = args.query_head_count / p.pool.kv_head_count;
   p.out = DeviceData<uint16_t>(args.out, rows * heads * p.pool.head_dim);
   p.log_sum_exp = OptionalDeviceData<float>(args.log_sum_exp, rows * heads);
+  p.shared_bytes_max = static_cast<int>(device_.properties().shared_bytes_max);
+  p.multiprocessor_count = device_.properties().multiprocessor_count;
   if (own.flat.batch.phase == Phase::kPrefill) {
     p.tiles = own.tiles();
     p.item_count = own.tile_count();
+    p.partials = own.partials.as<float>();
+    p.segment_count = own.segment_count(args.mask_index);
+    // Few tiles over many keys: the segments fill the device, if their results fit the scratch of whole steps.
+    const int64_t blocks = static_cast<int64_t>(p.item_count) * p.pool.kv_head_count;
+    p.segments_apart = p.segment_count > 1 && blocks < p.multiprocessor_count &&
+                       static_cast<int64_t>(rows) * p.segment_count <= own.shape.row_count_max;
     return Launched(device_.kernels().attend_prefill(p, device_.stream()), "starting attention");
   }
   p.items = own.items(args.mask_index);

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "kernels/cpu/cpu_features.h"
-#include "kernels/cuda/attention_measured.h"
 #include "kernels/cuda/cuda_workspace.h"
 #include "kernels/group_routing.h"
 
@@ -12,6 +11,9 @@ namespace varifocal::kernels::cuda {
 namespace {
 
 static_assert(kPageTokenCount == kPageTokens);
+
+// mma.sync on bf16, cp.async.
+constexpr int kCapabilityMin = 80;
 
 // Threads that convert weights; more do not help one copy engine.
 constexpr int kLoadThreadsMax = 8;
@@ -26,18 +28,18 @@ Error CudaStorage::Open(int index) {
   if (Error error = device_.Open(index); !error.ok()) return error;
   const DeviceProperties& properties = device_.properties();
   const int capability = properties.major * 10 + properties.minor;
-  const char* kind = ChooseAttention(kAttentionKinds, kMeasuredAttention, 0, capability);
-  if (kind[0] == '\0') {
+  if (capability < kCapabilityMin) {
     return {ErrorCode::kUnsupported, properties.name + " has compute capability " + std::to_string(properties.major) +
                                          "." + std::to_string(properties.minor) + "; the cuda backend needs 8.0"};
   }
-  info_.name = std::string("cuda-") + kind + "-bf16";
+  ProductLibrary* library = device_.runtime().products();
+  // Another library computes other bits.
+  info_.name = "cuda-mma-bf16" + (library == nullptr ? "" : "-" + library->name());
   info_.device = properties.name;
   info_.dtype = DType::kBF16;
   info_.thread_count = 1;
-  ProductLibrary* library = device_.runtime().products();
-  info_.notes.push_back("computing in bf16 on cuda:" + std::to_string(index) + ", " + properties.name + ", attention " +
-                        kind + ", products by " + (library == nullptr ? "our own kernels" : library->name()));
+  info_.notes.push_back("computing in bf16 on cuda:" + std::to_string(index) + ", " + properties.name +
+                        ", products by " + (library == nullptr ? "own kernels" : library->name()));
   if (!device_.pinned()) info_.notes.push_back("the system gave no pinned memory; loading will be slower");
   return {};
 }
@@ -91,6 +93,12 @@ Error CudaStorage::CheckShape(const KvShape& shape) const {
     for (const int dim : kHeadDims) known += (known.empty() ? "" : ", ") + std::to_string(dim);
     return {ErrorCode::kUnsupported, "the cuda backend has no attention kernel for head dim " +
                                          std::to_string(shape.head_dim) + ", only for " + known};
+  }
+  const size_t needed = AttentionSharedBytes(shape.head_dim), granted = device_.properties().shared_bytes_max;
+  if (needed > granted) {
+    return {ErrorCode::kUnsupported, "attention of head dim " + std::to_string(shape.head_dim) + " needs " +
+                                         std::to_string(needed) + " bytes of shared memory per block, and " +
+                                         device_.properties().name + " has " + std::to_string(granted)};
   }
   return {};
 }

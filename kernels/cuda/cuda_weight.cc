@@ -42,7 +42,7 @@ Result<std::unique_ptr<Weight>> CudaWeight::Create(Device& device, cpu::ThreadPo
   if (!memory.ok()) return memory.error();
   weight->memory_ = std::move(*memory);
   const int64_t half = weight->rows_ / 2;
-  const Error error = device.Upload(
+  const Error error = device.UploadWeight(
       weight->memory_.as(), weight->memory_.bytes(), row_bytes, [&](char* stage, size_t offset, size_t count) {
         const int64_t first = static_cast<int64_t>(offset / row_bytes), piece = static_cast<int64_t>(count / row_bytes);
         constexpr int64_t kRowsPerItem = 16;

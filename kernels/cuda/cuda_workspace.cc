@@ -56,7 +56,9 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
                                   head_rows * std::min(kHeadSlice, shape.vocab_size) * sizeof(float),
                                   std::min(head_rows, 2 * sequences) * std::min(kHeadSlice, shape.vocab_size) *
                                       DecodeSplitK(kHeadSlice, width) * sizeof(float)});
-  sizes.partial_floats = std::min(rows, sequences) * shape.query_head_count * splits * (shape.head_dim + 2);
+  // Of a decode step by splits, or a prefill step over more than one segment.
+  const size_t parts = std::max(std::min(rows, sequences) * splits, shape.context_length_max > kSegmentKeys ? rows : 0);
+  sizes.partial_floats = parts * shape.query_head_count * (shape.head_dim + 2);
   sizes.row_floats = std::max<size_t>(rows, shape.context_length_max);
   sizes.head_row_halves = head_rows * width;
   sizes.head_states = head_rows;
@@ -179,6 +181,7 @@ Error CudaWorkspace::Begin(const Batch& batch) {
   item_starts_.clear();
   item_rows_.clear();
   item_counts_.clear();
+  segment_counts_.clear();
   const size_t sequence_count = batch.sequences.size();
   const size_t row_sequences = Append(words_, flat.row_sequences), row_positions = Append(words_, flat.row_positions);
   const size_t first_rows = Append(words_, flat.first_rows);
@@ -218,6 +221,11 @@ Error CudaWorkspace::Begin(const Batch& batch) {
     const std::vector<QueryTile> tiles = PlanTiles(flat, GroupOf(shape), PrefillLanes(shape.head_dim));
     tile_count_ = static_cast<int>(tiles.size());
     tile_words = Append(words_, tiles);
+    for (const auto& mask : batch.masks) {
+      int end = 0;
+      for (const RowInterval& seen : mask) end = std::max(end, seen.end);
+      segment_counts_.push_back(CeilDivide(end, kSegmentKeys));
+    }
   } else {
     for (const auto& mask : batch.masks) {
       const DecodePlan plan = PlanSplits(flat, mask, GroupOf(shape));

@@ -52,13 +52,15 @@ class CudaWorkspace final : public Workspace {
   const int32_t* item_rows(int mask_index) const;
   int item_count(int mask_index) const;
   int split_count_max() const;
+  // Prefill segments up to the last key of a mask.
+  int segment_count(int mask_index) const { return segment_counts_[mask_index]; }
   size_t draw_count_max() const { return draws.bytes() / sizeof(DrawItem); }
   // Scratch for products, at least this large.
   Result<void*> Products(size_t bytes);
 
   StepShape shape;
   FlatBatch flat;
-  DeviceMemory partials;     // decode attention
+  DeviceMemory partials;     // attention over several splits or segments
   DeviceMemory row_numbers;  // f32 [T]: raw tau, scores of one row
   DeviceMemory head_rows;    // bf16 [head rows, M]
   DeviceMemory head_states;
@@ -75,6 +77,7 @@ class CudaWorkspace final : public Workspace {
   StepView step_;
   std::vector<int32_t> words_;                                                        // what is uploaded
   std::vector<size_t> table_starts_, masks_, item_starts_, item_rows_, item_counts_;  // offsets into it
+  std::vector<int> segment_counts_;                                                   // by mask
   const int32_t* sequence_ropes_ = nullptr;
   const QueryTile* tiles_ = nullptr;
   int tile_count_ = 0;

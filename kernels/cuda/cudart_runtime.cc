@@ -1,15 +1,11 @@
 // Runtime on the CUDA runtime library: linked statically, so that a program starts without a driver.
 
-#include <cuda_runtime_api.h>
-
-#include <charconv>
-
 #include "kernels/cuda/cublaslt_products.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cudart_error.h"
 #include "kernels/cuda/device_error.h"
 
-namespace varifocal::kernels {
-namespace cuda {
+namespace varifocal::kernels::cuda {
 
 namespace device {
 const KernelTable& Table();  // kernel_table.cu, compiled for the device
@@ -33,7 +29,7 @@ class CudartRuntime final : public Runtime {
     cudaStreamDestroy(stream_);
   }
 
-  int DeviceCount(int* count) override { return cudaGetDeviceCount(count); }
+  int DeviceCount(int* count) override { return Cleared(cudaGetDeviceCount(count)); }
 
   int Open(int device, DeviceProperties* properties) override {
     device_ = device;
@@ -47,79 +43,75 @@ class CudartRuntime final : public Runtime {
     for (cudaEvent_t& event : stamps_) {
       if (error == cudaSuccess) error = cudaEventCreate(&event);
     }
-    if (error != cudaSuccess) return error;
+    if (error != cudaSuccess) return Cleared(error);
     *properties = {found.name, found.major, found.minor, found.multiProcessorCount, found.sharedMemPerBlockOptin};
-    products_ = OpenCublasLt(stream_);
+    products_ = OpenCublasLt(stream_, found.major * 10 + found.minor);
     return 0;
   }
 
   int Memory(size_t* free_bytes, size_t* total_bytes) override {
     Enter();
-    return cudaMemGetInfo(free_bytes, total_bytes);
+    return Cleared(cudaMemGetInfo(free_bytes, total_bytes));
   }
   int Allocate(void** memory, size_t bytes) override {
     Enter();
-    const cudaError_t error = cudaMalloc(memory, bytes);
-    // Clears the error of this call, which must not be reported again after the next launch.
-    if (error == cudaErrorMemoryAllocation) cudaGetLastError();
-    return error;
+    return Cleared(cudaMalloc(memory, bytes));
   }
   void Free(void* memory) override {
     Enter();
-    cudaFree(memory);
+    Cleared(cudaFree(memory));
   }
   int AllocatePinned(void** memory, size_t bytes) override {
     Enter();
-    const cudaError_t error = cudaMallocHost(memory, bytes);
-    if (error != cudaSuccess) cudaGetLastError();
-    return error;
+    return Cleared(cudaMallocHost(memory, bytes));
   }
   void FreePinned(void* memory) override {
     Enter();
-    cudaFreeHost(memory);
+    Cleared(cudaFreeHost(memory));
   }
   int CopyToDevice(void* to, const void* from, size_t bytes) override {
     Enter();
-    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_);
+    return Cleared(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_));
   }
   int CopyToHost(void* to, const void* from, size_t bytes) override {
     Enter();
-    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_);
+    return Cleared(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_));
   }
   int CopyOnDevice(void* to, const void* from, size_t stride_bytes, size_t bytes, int count) override {
     Enter();
     // The maximum pitch of a two-dimensional copy.
     constexpr size_t kPitchMax = (size_t{1} << 31) - 1;
     if (stride_bytes <= kPitchMax) {
-      return cudaMemcpy2DAsync(to, stride_bytes, from, stride_bytes, bytes, count, cudaMemcpyDeviceToDevice, stream_);
+      return Cleared(
+          cudaMemcpy2DAsync(to, stride_bytes, from, stride_bytes, bytes, count, cudaMemcpyDeviceToDevice, stream_));
     }
     for (int i = 0; i < count; ++i) {
       const cudaError_t error =
           cudaMemcpyAsync(static_cast<char*>(to) + i * stride_bytes, static_cast<const char*>(from) + i * stride_bytes,
                           bytes, cudaMemcpyDeviceToDevice, stream_);
-      if (error != cudaSuccess) return error;
+      if (error != cudaSuccess) return Cleared(error);
     }
     return 0;
   }
   int Fill(void* memory, int byte, size_t bytes) override {
     Enter();
-    return cudaMemsetAsync(memory, byte, bytes, stream_);
+    return Cleared(cudaMemsetAsync(memory, byte, bytes, stream_));
   }
   int Mark(int mark) override {
     Enter();
-    return cudaEventRecord(events_[mark], stream_);
+    return Cleared(cudaEventRecord(events_[mark], stream_));
   }
   int WaitMark(int mark) override {
     Enter();
-    return cudaEventSynchronize(events_[mark]);
+    return Cleared(cudaEventSynchronize(events_[mark]));
   }
   int Synchronize() override {
     Enter();
-    return cudaStreamSynchronize(stream_);
+    return Cleared(cudaStreamSynchronize(stream_));
   }
   int Stamp(int which) override {
     Enter();
-    return cudaEventRecord(stamps_[which], stream_);
+    return Cleared(cudaEventRecord(stamps_[which], stream_));
   }
   int SecondsBetweenStamps(double* seconds) override {
     Enter();
@@ -127,9 +119,10 @@ class CudartRuntime final : public Runtime {
     cudaError_t error = cudaEventSynchronize(stamps_[1]);
     if (error == cudaSuccess) error = cudaEventElapsedTime(&milliseconds, stamps_[0], stamps_[1]);
     *seconds = milliseconds * 1e-3;
-    return error;
+    return Cleared(error);
   }
   std::string ErrorText(int code) override {
+    if (code < 0) return products_->StatusText(-code);
     const auto error = static_cast<cudaError_t>(code);
     return std::string(cudaGetErrorName(error)) + ", " + cudaGetErrorString(error);
   }
@@ -143,7 +136,7 @@ class CudartRuntime final : public Runtime {
 
  private:
   // The current device is per thread.
-  void Enter() const { cudaSetDevice(device_); }
+  void Enter() const { Cleared(cudaSetDevice(device_)); }
 
   int device_ = 0;
   cudaStream_t stream_ = nullptr;
@@ -156,25 +149,4 @@ class CudartRuntime final : public Runtime {
 
 std::unique_ptr<Runtime> MakeDeviceRuntime() { return std::make_unique<CudartRuntime>(); }
 
-}  // namespace cuda
-
-Result<std::unique_ptr<Backend>> CreateCudaBackend(const BackendOptions& options) {
-  int index = 0;
-  if (const size_t colon = options.device.find(':'); colon != std::string::npos) {
-    const char* begin = options.device.data() + colon + 1;
-    const char* end = options.device.data() + options.device.size();
-    const auto parsed = std::from_chars(begin, end, index);
-    if (parsed.ec != std::errc() || parsed.ptr != end || index < 0) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "device \"" + options.device + "\" does not name a device; write cuda:0, cuda:1, .."};
-    }
-  }
-  return cuda::CreateBackendOn(cuda::MakeDeviceRuntime(), index, options);
-}
-
-Error CudaDeviceMissing() {
-  cuda::CudartRuntime runtime;
-  return cuda::CheckDevice(runtime, 0);
-}
-
-}  // namespace varifocal::kernels
+}  // namespace varifocal::kernels::cuda

@@ -7,8 +7,10 @@ bool IsSticky(int code) {
     case 46:   // devices unavailable
     case 214:  // uncorrectable ECC error
     case 220:  // link between devices lost
+    case 226:  // contained memory error
     case 700:  // illegal address
     case 702:  // a kernel ran into the watchdog
+    case 709:  // the context was destroyed
     case 710:  // device-side assertion
     case 714:  // hardware stack error
     case 715:  // illegal instruction
@@ -16,6 +18,9 @@ bool IsSticky(int code) {
     case 717:  // invalid address space
     case 718:  // invalid program counter
     case 719:  // a kernel failed
+    case 721:  // tensor memory was not released
+    case 810:  // the server of the device ended this client
+    case 911:  // an external device failed
     case 999:  // unknown
       return true;
     default:
@@ -32,7 +37,7 @@ Error ToError(Runtime& runtime, int code, const std::string& doing) {
                                                       std::to_string(total_bytes) + " bytes are free"
                                                 : "")};
   }
-  const std::string text = runtime.ErrorText(code) + " (CUDA error " + std::to_string(code) + ")";
+  const std::string text = runtime.ErrorText(code) + (code < 0 ? "" : " (CUDA error " + std::to_string(code) + ")");
   if (IsSticky(code)) {
     return {ErrorCode::kDevice,
             "the device failed while " + doing + ": " + text + "; this process cannot use it any more"};

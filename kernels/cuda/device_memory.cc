@@ -10,6 +10,7 @@ namespace {
 
 // Large enough that a copy over PCIe takes much longer than its launch, small enough to be pinned.
 constexpr size_t kPieceBytes = size_t{4} << 20;
+constexpr int kRingPieces = kMarkCount / 2;
 
 }  // namespace
 
@@ -38,6 +39,7 @@ Error Device::Open(int index) {
     memory = plain_staging_.data();
   }
   staging_ = static_cast<char*>(memory);
+  steps_.first_piece = kRingPieces;
   return {};
 }
 
@@ -75,27 +77,32 @@ Result<DeviceMemory> Device::Allocate(size_t bytes, const char* doing, bool zero
   return memory;
 }
 
-Error Device::Upload(void* to, size_t bytes, size_t unit, const std::function<void(char*, size_t, size_t)>& fill) {
+Error Device::UploadThrough(Ring& ring, void* to, size_t bytes, size_t unit, const Fill& fill) {
   if (Error error = Fault(); !error.ok()) return error;
   VF_CHECK(unit <= kPieceBytes, "a unit fits a staging piece");
   const size_t most = kPieceBytes / unit * unit;
-  std::lock_guard<std::mutex> lock(staging_mutex_);
   for (size_t offset = 0; offset < bytes; offset += most) {
     const size_t count = std::min(most, bytes - offset);
-    char* piece = staging_ + next_piece_ * kPieceBytes;
-    if (Error error = Check(runtime_->WaitMark(next_piece_), "waiting for an upload"); !error.ok()) return error;
+    std::lock_guard<std::mutex> lock(ring.mutex);
+    const int index = ring.first_piece + ring.next;
+    char* piece = staging_ + index * kPieceBytes;
+    if (Error error = Check(runtime_->WaitMark(index), "waiting for an upload"); !error.ok()) return error;
     fill(piece, offset, count);
     if (Error error = Check(runtime_->CopyToDevice(static_cast<char*>(to) + offset, piece, count), "uploading");
         !error.ok())
       return error;
-    if (Error error = Check(runtime_->Mark(next_piece_), "uploading"); !error.ok()) return error;
-    next_piece_ = (next_piece_ + 1) % kMarkCount;
+    if (Error error = Check(runtime_->Mark(index), "uploading"); !error.ok()) return error;
+    ring.next = (ring.next + 1) % kRingPieces;
   }
   return {};
 }
 
+Error Device::UploadWeight(void* to, size_t bytes, size_t unit, const Fill& fill) {
+  return UploadThrough(weights_, to, bytes, unit, fill);
+}
+
 Error Device::Upload(void* to, const void* from, size_t bytes) {
-  return Upload(to, bytes, 1, [from](char* stage, size_t offset, size_t count) {
+  return UploadThrough(steps_, to, bytes, 1, [from](char* stage, size_t offset, size_t count) {
     std::memcpy(stage, static_cast<const char*>(from) + offset, count);
   });
 }

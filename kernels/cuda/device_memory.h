@@ -1,7 +1,8 @@
 // Device memory: RAII buffers, and staging memory for uploads.
 //
-// Uploads use a ring of pinned pieces, so that a copy overlaps with the filling of the next piece and the caller can
-// reuse its memory at once. If pinned memory is not available, pageable memory is used.
+// Uploads use rings of pinned pieces, so that a copy overlaps with the filling of the next piece and the caller can
+// reuse its memory at once. Weights have a ring of their own, locked piece by piece: a step never waits until a model is
+// read from disk. If pinned memory is not available, pageable memory is used.
 //
 // Errors:  the first sticky failure is remembered and returned by every later call.
 // Threads: Device may be used from several threads; a DeviceMemory has one owner.
@@ -57,9 +58,9 @@ class Device {
   Error Fault();
 
   Result<DeviceMemory> Allocate(size_t bytes, const char* doing, bool zeroed);
-  // Copies `bytes`, produced piece by piece: fill(stage, offset, count) writes bytes [offset, offset + count). Pieces
-  // end at multiples of `unit`.
-  Error Upload(void* to, size_t bytes, size_t unit, const std::function<void(char*, size_t, size_t)>& fill);
+  // Copies `bytes` of a weight, produced piece by piece: fill(stage, offset, count) writes bytes [offset, offset + count).
+  // Pieces end at multiples of `unit`.
+  Error UploadWeight(void* to, size_t bytes, size_t unit, const std::function<void(char*, size_t, size_t)>& fill);
   Error Upload(void* to, const void* from, size_t bytes);
   // Waits for everything queued before.
   Error Download(void* to, const void* from, size_t bytes);
@@ -67,13 +68,20 @@ class Device {
 
  private:
   friend class DeviceMemory;
+  // Pieces of staging memory in the order of their use.
+  struct Ring {
+    std::mutex mutex;
+    int first_piece = 0, next = 0;
+  };
+  using Fill = std::function<void(char*, size_t, size_t)>;
+  Error UploadThrough(Ring& ring, void* to, size_t bytes, size_t unit, const Fill& fill);
+
   std::unique_ptr<Runtime> runtime_;
   DeviceProperties properties_;
-  std::mutex staging_mutex_;
   char* staging_ = nullptr;
   std::vector<char> plain_staging_;
   bool pinned_ = false;
-  int next_piece_ = 0;
+  Ring weights_, steps_;
   std::mutex fault_mutex_;
   std::atomic<bool> faulted_{false};
   Error fault_;

@@ -163,10 +163,17 @@ struct AttendParams {
   const DecodeItem* items = nullptr;
   const int32_t* item_rows = nullptr;  // rows of the step, item after item
   int item_count = 0;                  // tiles or items
-  float* partials = nullptr;           // decode: [T][H][splits][D + 2]: unnormalised out, largest score, sum
+  // Unnormalised out, largest score, sum: decode [T][H][splits][D + 2]; prefill over several segments [T][H][D + 2], or
+  // [T][H][segments][D + 2] where every segment has blocks of its own.
+  float* partials = nullptr;
+  int segment_count = 1;        // prefill: segments up to the last visible key
+  bool segments_apart = false;  // prefill: a block processes one segment
   int split_count_max = 0;
   uint16_t* out = nullptr;
   float* log_sum_exp = nullptr;
+  // Of the device; read by the host, which chooses a kernel that fits.
+  int shared_bytes_max = 0;
+  int multiprocessor_count = 0;
 };
 
 struct ScoresParams {

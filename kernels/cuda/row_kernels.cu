@@ -1,5 +1,7 @@
 // Row-wise kernels: embedding, norms, epilogues of products, learned tau, and writing q, k, v.
 //
+// Rows whose width is a multiple of 4 are read and written 16 bytes at a time (kWide).
+//
 // Sums have a fixed order: a thread's stride, a warp's butterfly, the warps in order. It depends only on the width.
 
 #include <math.h>
@@ -31,6 +33,40 @@ VF_DEVICE float ProductAt(const ProductView& product, int row, int column) {
   float sum = data[at];
   for (int split = 1; split < product.split_count; ++split) sum += data[split * product.split_stride + at];
   return sum;
+}
+
+// Four neighbouring numbers; the column and the product's width are multiples of 4.
+VF_DEVICE FourFloats FourProductsAt(const ProductView& product, int row, int column) {
+  const size_t at = static_cast<size_t>(row) * product.columns + column;
+  if (product.is_bf16) {
+    const TwoWords words = LoadAligned<TwoWords>(static_cast<const uint16_t*>(product.data) + at);
+    return {{WidenLow(words.at[0]), WidenHigh(words.at[0]), WidenLow(words.at[1]), WidenHigh(words.at[1])}};
+  }
+  const float* data = static_cast<const float*>(product.data);
+  FourFloats sum = LoadAligned<FourFloats>(data + at);
+  for (int split = 1; split < product.split_count; ++split) {
+    const FourFloats part = LoadAligned<FourFloats>(data + split * product.split_stride + at);
+    VF_UNROLL
+    for (int i = 0; i < 4; ++i) sum.at[i] += part.at[i];
+  }
+  return sum;
+}
+VF_DEVICE FourFloats FourBiasedAt(const ProductView& product, int row, int column) {
+  FourFloats values = FourProductsAt(product, row, column);
+  if (product.bias == nullptr) return values;
+  const FourFloats bias = LoadAligned<FourFloats>(product.bias + column);
+  VF_UNROLL
+  for (int i = 0; i < 4; ++i) values.at[i] += bias.at[i];
+  return values;
+}
+VF_DEVICE TwoWords PackFour(const FourFloats& values) {
+  return {{PackBf16(values.at[0], values.at[1]), PackBf16(values.at[2], values.at[3])}};
+}
+
+// Whether a product and its bias can be read four numbers at a time.
+bool IsWide(const ProductView& product) {
+  return product.columns % 4 == 0 && product.split_stride % 4 == 0 && IsAligned(product.data, 16) &&
+         (product.bias == nullptr || IsAligned(product.bias, 16));
 }
 
 VF_DEVICE float BiasedAt(const ProductView& product, int row, int column) {
@@ -65,85 +101,180 @@ VF_KERNEL(kThreads, 1) EmbedKernel(const EmbedParams p) {
   }
 }
 
-// The mean and one over the root of a row the block holds in memory; `at` gives an element.
+// The mean and one over the root of a row; `at` gives its elements, four at a time where kWide.
 struct Moments {
   float mean = 0, inverse = 0;
 };
-template <typename At>
+template <bool kWide, typename At>
+VF_DEVICE float SumOverRow(int width, const At& at, float mean, bool squared) {
+  float sum = 0;
+  const auto add = [&](float x) {
+    const float centred = x - mean;
+    sum += squared ? centred * centred : x;
+  };
+  if constexpr (kWide) {
+    for (int i = ThreadX() * 4; i < width; i += kThreads * 4) {
+      const FourFloats four = at.Four(i);
+      VF_UNROLL
+      for (int n = 0; n < 4; ++n) add(four.at[n]);
+    }
+  } else {
+    for (int i = ThreadX(); i < width; i += kThreads) add(at(i));
+  }
+  return BlockSum(sum);
+}
+template <bool kWide, typename At>
 VF_DEVICE Moments RowMoments(int width, bool layer, float epsilon, const At& at) {
   Moments moments;
-  if (layer) {
-    float sum = 0;
-    for (int i = ThreadX(); i < width; i += kThreads) sum += at(i);
-    moments.mean = BlockSum(sum) / static_cast<float>(width);
-  }
-  float squares = 0;
-  for (int i = ThreadX(); i < width; i += kThreads) {
-    const float centred = at(i) - moments.mean;
-    squares += centred * centred;
-  }
-  moments.inverse = 1.0f / sqrtf(BlockSum(squares) / static_cast<float>(width) + epsilon);
+  if (layer) moments.mean = SumOverRow<kWide>(width, at, 0, false) / static_cast<float>(width);
+  const float squares = SumOverRow<kWide>(width, at, moments.mean, true);
+  moments.inverse = 1.0f / sqrtf(squares / static_cast<float>(width) + epsilon);
   return moments;
 }
 
 struct AtPointer {
   const float* x;
   VF_DEVICE float operator()(int i) const { return x[i]; }
+  VF_DEVICE FourFloats Four(int i) const { return LoadAligned<FourFloats>(x + i); }
 };
 struct AtProduct {
   const ProductView* product;
   int row;
   VF_DEVICE float operator()(int i) const { return BiasedAt(*product, row, i); }
+  VF_DEVICE FourFloats Four(int i) const { return FourBiasedAt(*product, row, i); }
 };
 
-VF_KERNEL(kThreads, 1) NormKernel(const NormParams p) {
+template <bool kWide>
+VF_KERNEL(kThreads, 1)
+NormKernel(const NormParams p) {
   const int row = BlockX();
-  const float* x = p.x + static_cast<size_t>(p.rows == nullptr ? row : p.rows[row]) * p.width;
-  uint16_t* out = p.out + static_cast<size_t>(row) * p.width;
-  if (p.weight == nullptr) {
-    for (int i = ThreadX(); i < p.width; i += kThreads) out[i] = RoundBf16(x[i]);
-    return;
-  }
-  const Moments moments = RowMoments(p.width, p.layer, p.epsilon, AtPointer{x});
-  for (int i = ThreadX(); i < p.width; i += kThreads) {
-    float value = (x[i] - moments.mean) * moments.inverse * p.weight[i];
-    if (p.bias != nullptr) value += p.bias[i];
-    out[i] = RoundBf16(value);
+  const float* VF_RESTRICT x = p.x + static_cast<size_t>(p.rows == nullptr ? row : p.rows[row]) * p.width;
+  uint16_t* VF_RESTRICT out = p.out + static_cast<size_t>(row) * p.width;
+  const bool scaled = p.weight != nullptr;
+  const Moments moments = scaled ? RowMoments<kWide>(p.width, p.layer, p.epsilon, AtPointer{x}) : Moments{};
+  const auto value = [&](float x, float weight) { return (x - moments.mean) * moments.inverse * weight; };
+  if constexpr (kWide) {
+    for (int i = ThreadX() * 4; i < p.width; i += kThreads * 4) {
+      FourFloats four = LoadAligned<FourFloats>(x + i);
+      if (scaled) {
+        const FourFloats weight = LoadAligned<FourFloats>(p.weight + i);
+        VF_UNROLL
+        for (int n = 0; n < 4; ++n) four.at[n] = value(four.at[n], weight.at[n]);
+        if (p.bias != nullptr) {
+          const FourFloats bias = LoadAligned<FourFloats>(p.bias + i);
+          VF_UNROLL
+          for (int n = 0; n < 4; ++n) four.at[n] += bias.at[n];
+        }
+      }
+      StoreAligned(out + i, PackFour(four));
+    }
+  } else {
+    for (int i = ThreadX(); i < p.width; i += kThreads) {
+      float number = scaled ? value(x[i], p.weight[i]) : x[i];
+      if (scaled && p.bias != nullptr) number += p.bias[i];
+      out[i] = RoundBf16(number);
+    }
   }
 }
 
-VF_KERNEL(kThreads, 1) NormResidualKernel(const NormResidualParams p) {
+template <bool kWide>
+VF_KERNEL(kThreads, 1)
+NormResidualKernel(const NormResidualParams p) {
   const int row = BlockX(), width = p.product.columns;
   const AtProduct at{&p.product, row};
-  const Moments moments = RowMoments(width, false, p.epsilon, at);
-  float* residual = p.residual + static_cast<size_t>(row) * width;
-  for (int i = ThreadX(); i < width; i += kThreads) {
-    residual[i] += p.multiplier * (at(i) * moments.inverse * p.weight[i]);
+  const Moments moments = RowMoments<kWide>(width, false, p.epsilon, at);
+  float* VF_RESTRICT residual = p.residual + static_cast<size_t>(row) * width;
+  if constexpr (kWide) {
+    for (int i = ThreadX() * 4; i < width; i += kThreads * 4) {
+      const FourFloats four = at.Four(i), weight = LoadAligned<FourFloats>(p.weight + i);
+      FourFloats sum = LoadAligned<FourFloats>(residual + i);
+      VF_UNROLL
+      for (int n = 0; n < 4; ++n) sum.at[n] += p.multiplier * (four.at[n] * moments.inverse * weight.at[n]);
+      StoreAligned(residual + i, sum);
+    }
+  } else {
+    for (int i = ThreadX(); i < width; i += kThreads) {
+      residual[i] += p.multiplier * (at(i) * moments.inverse * p.weight[i]);
+    }
   }
 }
 
-// Epilogue of a product, two neighbouring values per thread: a gate and its up, or two outputs.
-VF_KERNEL(kThreads, 1) FinishKernel(const FinishParams p) {
+// Columns of a product that a thread of FinishKernel finishes: for one 16-byte store where kWide, else two.
+VF_HD constexpr int FinishColumns(FinishMode mode, bool wide) {
+  if (!wide) return 2;
+  return mode == FinishMode::kGated ? 16 : mode == FinishMode::kStore ? 8 : 4;
+}
+
+// Four hidden units: the gates and ups of eight neighbouring columns.
+VF_DEVICE FourFloats GatedAt(const FinishParams& p, int row, int column) {
+  const FourFloats low = FourProductsAt(p.product, row, column), high = FourProductsAt(p.product, row, column + 4);
+  float gates[4] = {low.at[0], low.at[2], high.at[0], high.at[2]};
+  float ups[4] = {low.at[1], low.at[3], high.at[1], high.at[3]};
+  FourFloats out;
+  VF_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    if (p.product.bias != nullptr) {
+      gates[i] += p.product.bias[column / 2 + i];
+      ups[i] += p.product.bias[p.product.columns / 2 + column / 2 + i];
+    }
+    out.at[i] = Activate(p.activation, gates[i]) * ups[i];
+  }
+  return out;
+}
+
+// Epilogue of a product: a gate and its up are neighbours.
+template <bool kWide>
+VF_KERNEL(kThreads, 1)
+FinishKernel(const FinishParams p) {
   const int row = BlockX(), columns = p.product.columns;
-  const int column = (BlockY() * kThreads + ThreadX()) * 2;
+  const int column = (BlockY() * kThreads + ThreadX()) * FinishColumns(p.mode, kWide);
   if (column >= columns) return;
   if (p.mode == FinishMode::kGated) {
     const int f = column / 2, width = columns / 2;
-    float gate = ProductAt(p.product, row, column), up = ProductAt(p.product, row, column + 1);
-    if (p.product.bias != nullptr) {
-      gate += p.product.bias[f];
-      up += p.product.bias[width + f];
+    uint16_t* out = static_cast<uint16_t*>(p.out) + static_cast<size_t>(row) * width + f;
+    if constexpr (kWide) {
+      const TwoWords low = PackFour(GatedAt(p, row, column)), high = PackFour(GatedAt(p, row, column + 8));
+      StoreAligned(out, FourWords{{low.at[0], low.at[1], high.at[0], high.at[1]}});
+    } else {
+      float gate = ProductAt(p.product, row, column), up = ProductAt(p.product, row, column + 1);
+      if (p.product.bias != nullptr) {
+        gate += p.product.bias[f];
+        up += p.product.bias[width + f];
+      }
+      *out = RoundBf16(Activate(p.activation, gate) * up);
     }
-    static_cast<uint16_t*>(p.out)[static_cast<size_t>(row) * width + f] = RoundBf16(Activate(p.activation, gate) * up);
     return;
   }
-  for (int c = column; c < columns && c < column + 2; ++c) {
-    const size_t at = static_cast<size_t>(row) * columns + c;
-    const float value = BiasedAt(p.product, row, c);
+  const size_t at = static_cast<size_t>(row) * columns + column;
+  if constexpr (kWide) {
     if (p.mode == FinishMode::kResidual) {
-      static_cast<float*>(p.out)[at] += p.multiplier * value;
+      float* out = static_cast<float*>(p.out) + at;
+      const FourFloats value = FourBiasedAt(p.product, row, column);
+      FourFloats sum = LoadAligned<FourFloats>(out);
+      VF_UNROLL
+      for (int i = 0; i < 4; ++i) sum.at[i] += p.multiplier * value.at[i];
+      StoreAligned(out, sum);
     } else {
-      static_cast<uint16_t*>(p.out)[at] = RoundBf16(Activate(p.activation, value));
+      FourWords words;
+      VF_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        FourFloats value = FourBiasedAt(p.product, row, column + 4 * half);
+        VF_UNROLL
+        for (int i = 0; i < 4; ++i) value.at[i] = Activate(p.activation, value.at[i]);
+        const TwoWords packed = PackFour(value);
+        words.at[2 * half] = packed.at[0];
+        words.at[2 * half + 1] = packed.at[1];
+      }
+      StoreAligned(static_cast<uint16_t*>(p.out) + at, words);
+    }
+  } else {
+    for (int c = 0; c < 2 && column + c < columns; ++c) {
+      const float value = BiasedAt(p.product, row, column + c);
+      if (p.mode == FinishMode::kResidual) {
+        static_cast<float*>(p.out)[at + c] += p.multiplier * value;
+      } else {
+        static_cast<uint16_t*>(p.out)[at + c] = RoundBf16(Activate(p.activation, value));
+      }
     }
   }
 }
@@ -232,17 +363,44 @@ VF_DEVICE float* QueryRow(const QkvParams& p, int row) {
   return p.queries + static_cast<size_t>(row) * p.query_head_count * p.pool.head_dim;
 }
 
-// One block a row, one warp a head at a time.
-VF_KERNEL(kThreads, 1) QkvKernel(VF_PARAMS(QkvParams) p) {
-  const int row = BlockX(), warp = WarpIndex(), lane = LaneIndex();
-  const int dim = p.pool.head_dim, kv_heads = p.pool.kv_head_count, heads = p.query_head_count;
+// Lanes that process one head, kPairs pairs each at a time; a warp processes several small heads.
+VF_HD constexpr int QkvLanes(int dim, int pairs) { return pairs == 1 || dim > 128 ? 32 : dim > 64 ? 16 : 8; }
+VF_HD constexpr int QkvHeadsPerBlock(int dim, int pairs) { return kWarps * (32 / QkvLanes(dim, pairs)); }
+
+template <int kCount>
+struct Numbers {
+  float at[kCount];
+};
+template <int kPairs>
+VF_DEVICE Numbers<kPairs> BiasedNumbersAt(const ProductView& product, int row, int column) {
+  if constexpr (kPairs == 4) {
+    const FourFloats four = FourBiasedAt(product, row, column);
+    return {{four.at[0], four.at[1], four.at[2], four.at[3]}};
+  } else {
+    return {{BiasedAt(product, row, column)}};
+  }
+}
+
+// Blocks over rows and heads. kPairs is 4 where a head's dimensions and its rotary half are multiples of 8 and 4.
+template <int kPairs>
+VF_KERNEL(kThreads, 1)
+QkvKernel(VF_PARAMS(QkvParams) p) {
+  const int row = BlockX(), dim = p.pool.head_dim, kv_heads = p.pool.kv_head_count, heads = p.query_head_count;
+  const int lanes = QkvLanes(dim, kPairs), lane = LaneIndex() % lanes;
+  const int wanted = BlockY() * QkvHeadsPerBlock(dim, kPairs) + WarpIndex() * (32 / lanes) + LaneIndex() / lanes;
+  // Lanes past the last head repeat it and store nothing.
+  const bool inside = wanted < heads + 2 * kv_heads;
+  const int head = inside ? wanted : heads + 2 * kv_heads - 1;
   const int sequence = p.step.row_sequences[row], position = p.step.row_positions[row];
   const int32_t page = p.step.page_tables[p.pool.table_starts[sequence] + position / kPageTokenCount];
   unsigned char* page_tiles = p.pool.tiles + static_cast<size_t>(page) * kv_heads * HeadPageBytes(dim);
   const RopeView* rope = p.sequence_ropes == nullptr ? nullptr : p.ropes + p.sequence_ropes[sequence];
-  // Over the width of all heads the whole block sums, q first, then k.
-  float wide_query = 1, wide_key = 1;
+  const bool is_query = head < heads, is_key = !is_query && head < heads + kv_heads;
+  const int inner = is_query ? head : is_key ? head - heads : head - heads - kv_heads;
+  const float* norm = is_query ? p.query_norm : is_key ? p.key_norm : nullptr;
+  float inverse = 1;
   if (p.norm_over_width) {
+    // Over the width of all heads: every block sums q, then k.
     for (int which = 0; which < 2; ++which) {
       const int begin = which == 0 ? 0 : heads * dim, width = (which == 0 ? heads : kv_heads) * dim;
       float squares = 0;
@@ -250,53 +408,62 @@ VF_KERNEL(kThreads, 1) QkvKernel(VF_PARAMS(QkvParams) p) {
         const float value = BiasedAt(p.product, row, begin + i);
         squares += value * value;
       }
-      const float inverse = 1.0f / sqrtf(BlockSum(squares) / static_cast<float>(width) + p.norm_epsilon);
-      (which == 0 ? wide_query : wide_key) = inverse;
+      const float wide = 1.0f / sqrtf(BlockSum(squares) / static_cast<float>(width) + p.norm_epsilon);
+      if (which == 0 ? is_query : is_key) inverse = wide;
     }
+    if (norm != nullptr) norm += inner * dim;
+  } else if (p.query_norm != nullptr || p.key_norm != nullptr) {
+    float squares = 0;
+    for (int i = lane * kPairs; i < dim; i += lanes * kPairs) {
+      const Numbers<kPairs> values = BiasedNumbersAt<kPairs>(p.product, row, head * dim + i);
+      VF_UNROLL
+      for (int n = 0; n < kPairs; ++n) squares += values.at[n] * values.at[n];
+    }
+    for (int mask = lanes / 2; mask > 0; mask >>= 1) squares += ShuffleXor(squares, mask);
+    inverse = 1.0f / sqrtf(squares / static_cast<float>(dim) + p.norm_epsilon);
   }
-  for (int head = warp; head < heads + 2 * kv_heads; head += kWarps) {
-    const bool is_query = head < heads, is_key = !is_query && head < heads + kv_heads;
-    const int inner = is_query ? head : is_key ? head - heads : head - heads - kv_heads;
-    const float* norm = is_query ? p.query_norm : is_key ? p.key_norm : nullptr;
-    float inverse = is_query ? wide_query : wide_key;
-    if (norm != nullptr && !p.norm_over_width) {
-      float squares = 0;
-      for (int i = lane; i < dim; i += 32) {
-        const float value = BiasedAt(p.product, row, head * dim + i);
-        squares += value * value;
-      }
-      inverse = 1.0f / sqrtf(WarpSum(squares) / static_cast<float>(dim) + p.norm_epsilon);
-    }
-    if (norm != nullptr && p.norm_over_width) norm += inner * dim;
-    const int rotary = (is_query || is_key) && rope != nullptr ? rope->rotary_dim : 0, half = rotary / 2;
-    unsigned char* tile =
-        page_tiles + inner * HeadPageBytes(dim) + (is_query || is_key ? 0 : TileBytes(dim, kPageTokenCount));
-    // Pairs that turn together first, then what passes unrotated two by two.
-    for (int pair = lane; pair < dim / 2; pair += 32) {
-      const bool turns = pair < half;
-      const int a = turns ? pair : 2 * pair, b = turns ? pair + half : 2 * pair + 1;
-      float x = BiasedAt(p.product, row, head * dim + a), y = BiasedAt(p.product, row, head * dim + b);
+  if (!inside) return;
+  const int rotary = (is_query || is_key) && rope != nullptr ? rope->rotary_dim : 0, half = rotary / 2;
+  unsigned char* tile =
+      page_tiles + inner * HeadPageBytes(dim) + (is_query || is_key ? 0 : TileBytes(dim, kPageTokenCount));
+  // Pairs that turn together first, then what passes unrotated.
+  for (int pair = lane * kPairs; pair < dim / 2; pair += lanes * kPairs) {
+    const bool turns = pair < half;
+    const int a = turns ? pair : 2 * pair, b = turns ? pair + half : 2 * pair + kPairs;
+    Numbers<kPairs> x = BiasedNumbersAt<kPairs>(p.product, row, head * dim + a);
+    Numbers<kPairs> y = BiasedNumbersAt<kPairs>(p.product, row, head * dim + b);
+    VF_UNROLL
+    for (int n = 0; n < kPairs; ++n) {
       if (norm != nullptr) {
-        x = x * inverse * norm[a];
-        y = y * inverse * norm[b];
+        x.at[n] = x.at[n] * inverse * norm[a + n];
+        y.at[n] = y.at[n] * inverse * norm[b + n];
       }
       if (turns) {
-        const size_t at = static_cast<size_t>(position) * half + pair;
+        const size_t at = static_cast<size_t>(position) * half + pair + n;
         const float c = rope->cosines[at], s = rope->sines[at];
-        const float rotated = x * c - y * s;
-        y = y * c + x * s;
-        x = rotated;
-      }
-      if (is_query) {
-        float* out = QueryRow(p, row) + head * dim;
-        out[a] = x;
-        out[b] = y;
-      } else {
-        const int token = position % kPageTokenCount;
-        *reinterpret_cast<uint16_t*>(tile + ElementOffset(dim, token, a)) = RoundBf16(x);
-        *reinterpret_cast<uint16_t*>(tile + ElementOffset(dim, token, b)) = RoundBf16(y);
+        const float rotated = x.at[n] * c - y.at[n] * s;
+        y.at[n] = y.at[n] * c + x.at[n] * s;
+        x.at[n] = rotated;
       }
     }
+    const auto store = [&](int column, const Numbers<kPairs>& values) {
+      float* out = QueryRow(p, row) + head * dim + column;
+      unsigned char* to = tile + ElementOffset(dim, position % kPageTokenCount, column);
+      if constexpr (kPairs == 4) {
+        const FourFloats four{{values.at[0], values.at[1], values.at[2], values.at[3]}};
+        if (is_query) {
+          StoreAligned(out, four);
+        } else {
+          StoreAligned(to, PackFour(four));
+        }
+      } else if (is_query) {
+        *out = values.at[0];
+      } else {
+        *reinterpret_cast<uint16_t*>(to) = RoundBf16(values.at[0]);
+      }
+    };
+    store(a, x);
+    store(b, y);
   }
 }
 
@@ -323,13 +490,21 @@ int LaunchEmbed(const EmbedParams& p, LaunchStream stream) {
   return VF_LAUNCH(EmbedKernel, p.row_count, 1, 1, kThreads, 0, stream, p);
 }
 int LaunchNorm(const NormParams& p, LaunchStream stream) {
-  return VF_LAUNCH(NormKernel, p.row_count, 1, 1, kThreads, 0, stream, p);
+  const bool wide =
+      p.width % 4 == 0 && IsAligned(p.x, 16) && IsAligned(p.out, 8) && IsAligned(p.weight, 16) && IsAligned(p.bias, 16);
+  const auto kernel = wide ? NormKernel<true> : NormKernel<false>;
+  return VF_LAUNCH(kernel, p.row_count, 1, 1, kThreads, 0, stream, p);
 }
 int LaunchNormResidual(const NormResidualParams& p, LaunchStream stream) {
-  return VF_LAUNCH(NormResidualKernel, p.row_count, 1, 1, kThreads, 0, stream, p);
+  const bool wide = IsWide(p.product) && IsAligned(p.weight, 16) && IsAligned(p.residual, 16);
+  const auto kernel = wide ? NormResidualKernel<true> : NormResidualKernel<false>;
+  return VF_LAUNCH(kernel, p.row_count, 1, 1, kThreads, 0, stream, p);
 }
 int LaunchFinish(const FinishParams& p, LaunchStream stream) {
-  return VF_LAUNCH(FinishKernel, p.row_count, CeilDivide(p.product.columns, 2 * kThreads), 1, kThreads, 0, stream, p);
+  const bool wide = IsWide(p.product) && IsAligned(p.out, 16) && p.product.columns % FinishColumns(p.mode, true) == 0;
+  const auto kernel = wide ? FinishKernel<true> : FinishKernel<false>;
+  const int blocks = CeilDivide(p.product.columns, FinishColumns(p.mode, wide) * kThreads);
+  return VF_LAUNCH(kernel, p.row_count, blocks, 1, kThreads, 0, stream, p);
 }
 int LaunchTau(const TauParams& p, LaunchStream stream) {
   const int dots = VF_LAUNCH(TauDotKernel, CeilDivide(p.step.row_count, kWarps), 1, 1, kThreads, 0, stream, p);
@@ -337,7 +512,14 @@ int LaunchTau(const TauParams& p, LaunchStream stream) {
   return VF_LAUNCH(TauSumKernel, p.step.sequence_count, 1, 1, kThreads, 0, stream, p);
 }
 int LaunchQkv(const QkvParams& p, LaunchStream stream) {
-  return VF_LAUNCH(QkvKernel, p.step.row_count, 1, 1, kThreads, 0, stream, p);
+  const int dim = p.pool.head_dim;
+  bool wide = IsWide(p.product) && dim % 8 == 0 && IsAligned(p.queries, 16);
+  for (const RopeView& rope : p.ropes) wide = wide && rope.rotary_dim % 8 == 0;
+  const auto start = [&](const auto kernel, int pairs) {
+    const int blocks = CeilDivide(p.query_head_count + 2 * p.pool.kv_head_count, QkvHeadsPerBlock(dim, pairs));
+    return VF_LAUNCH(kernel, p.step.row_count, blocks, 1, kThreads, 0, stream, p);
+  };
+  return wide ? start(QkvKernel<4>, 4) : start(QkvKernel<1>, 1);
 }
 int LaunchScores(const ScoresParams& p, LaunchStream stream) {
   return VF_LAUNCH(ScoresKernel, CeilDivide(p.end - p.begin, kThreads), 1, 1, kThreads, 0, stream, p);

@@ -3,7 +3,9 @@
 // Two implementations exist: the CUDA runtime's (cudart_runtime.cc) and the emulator's, which also injects failures for
 // tests. Operations are queued on one stream in call order.
 //
-// Errors:  every int is the CUDA runtime's error code, 0 for success; ToError (device_error.h) words it.
+// Errors:  every int is the CUDA runtime's error code, 0 for success, or a negated status of the product library;
+//          ToError (device_error.h) words it. A failure is returned by the call that failed and by no later one, unless
+//          the device itself failed.
 // Threads: all calls may come from any thread.
 #pragma once
 
@@ -21,7 +23,7 @@ struct DeviceProperties {
   size_t shared_bytes_max = 0;  // of one block, opted in
 };
 
-// x [M, K] times weight [N, K] transposed, for one weight and one output format, by one stored algorithm for every M.
+// x [M, K] times weight [N, K] transposed, for one weight and one output format, by one algorithm for every M.
 struct ProductPlan {
   int64_t outputs = 0, inner = 0, weight_stride = 0;
   ProductType type = ProductType::kF32;
@@ -30,15 +32,18 @@ struct ProductPlan {
 class ProductLibrary {
  public:
   virtual ~ProductLibrary() = default;
-  virtual std::string name() const = 0;
+  virtual std::string name() const = 0;  // with its version
   // A handle, or -1 when the library has no suitable algorithm for this shape.
   virtual int MakePlan(const ProductPlan& plan) = 0;
   // out = alpha x weight^T + beta out
   virtual int Multiply(int plan, int rows, const void* x, const void* weight, float alpha, float beta, void* out) = 0;
+  // The plan's algorithm in one line, equal for equal algorithms: what a result's bits depend on.
+  virtual std::string PlanText(int plan) const = 0;
+  virtual std::string StatusText(int status) const = 0;
 };
 
-// Events recorded after copies out of staging memory.
-inline constexpr int kMarkCount = 4;
+// Events recorded after copies out of staging memory, one for each of its pieces.
+inline constexpr int kMarkCount = 8;
 
 class Runtime {
  public:

@@ -2,7 +2,8 @@
 //
 // A query lane is (row, query head of one KV head's group): lane = row * G + g. Lanes are packed into tiles, so that
 // grouped heads and short suffixes share a pass over their keys. Key blocks of 64 and decode splits of 1,024 start at
-// multiples of their size in absolute positions. A block that is masked for a lane leaves its sums unchanged, bit for
+// multiples of their size in absolute positions; so do prefill's segments of 8,192 keys, whose results are merged in order,
+// by one block after the other segment or by another kernel after all blocks. A block that is masked for a lane leaves its sums unchanged, bit for
 // bit, so a lane's result depends neither on its tile nor on the other rows of its decode item.
 #pragma once
 
@@ -11,6 +12,7 @@
 namespace varifocal::kernels::cuda {
 
 inline constexpr int kSplitKeys = 1024;
+inline constexpr int kSegmentKeys = 8192;
 inline constexpr int kDecodeLanes = 16;  // lanes of a decode block: one mma row tile
 
 VF_HD constexpr int CeilDivide(int a, int b) { return (a + b - 1) / b; }
@@ -23,18 +25,36 @@ VF_HD constexpr int RowTilesPerWarp(int dim, bool reads_groups) {
 }
 VF_HD constexpr int PrefillLanes(int dim, bool reads_groups = false) { return 64 * RowTilesPerWarp(dim, reads_groups); }
 
-// Stages of the key ring.
+// Stages of the key ring. Decode has more where shared memory allows it; they do not affect a result.
 VF_HD constexpr int PrefillStages(int) { return 2; }
 VF_HD constexpr int DecodeStages(int dim) { return dim <= 64 ? 4 : dim <= 128 ? 3 : 2; }
+inline constexpr int kDecodeStagesMin = 2;
+// Shared memory of a block on the smallest devices that are supported: compute capability 8.6, 8.9 and 12.0.
+inline constexpr int kSmallSharedBytes = 99 << 10;
 VF_HD constexpr int StageBytes(int dim) { return 2 * TileBytes(dim, kBlockKeys); }
 // If the mask reads groups, those of a stage's keys are stored behind the ring.
 inline constexpr int kBlockGroupBytes = kBlockKeys * static_cast<int>(sizeof(uint32_t));
-VF_HD constexpr int PrefillSharedBytes(int dim, bool reads_groups) {
-  return TileBytes(dim, PrefillLanes(dim, reads_groups)) +
-         PrefillStages(dim) * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
+VF_HD constexpr int PrefillSharedBytes(int dim, bool reads_groups, int lanes) {
+  return TileBytes(dim, lanes) + PrefillStages(dim) * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
 }
-VF_HD constexpr int DecodeSharedBytes(int dim, bool reads_groups) {
-  return TileBytes(dim, kDecodeLanes) + DecodeStages(dim) * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
+VF_HD constexpr int DecodeSharedBytes(int dim, bool reads_groups, int stages) {
+  return TileBytes(dim, kDecodeLanes) + stages * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
+}
+// Static shared memory of a prefill block is at most this: a mask row and an exponent per lane.
+VF_HD constexpr int PrefillStaticBytes(int dim, bool reads_groups) {
+  return PrefillLanes(dim, reads_groups) * (reads_groups ? 24 : 16);
+}
+// Shared memory without which a block of some attention kernel cannot be launched.
+VF_HD constexpr int AttentionSharedBytes(int dim) {
+  int most = 0;
+  for (const bool reads_groups : {false, true}) {
+    const int prefill =
+        PrefillSharedBytes(dim, reads_groups, PrefillLanes(dim, reads_groups)) + PrefillStaticBytes(dim, reads_groups);
+    const int decode = DecodeSharedBytes(dim, reads_groups, kDecodeStagesMin);
+    most = prefill > most ? prefill : most;
+    most = decode > most ? decode : most;
+  }
+  return most;
 }
 
 // Key blocks [first, last) that contain a key of [begin, end).
@@ -51,6 +71,13 @@ VF_HD constexpr BlockRange BlocksOf(int begin, int end) {
 VF_HD constexpr BlockRange SplitsOf(int begin, int end) {
   if (begin >= end) return {0, 0};
   return {begin / kSplitKeys, CeilDivide(end, kSplitKeys)};
+}
+
+// Prefill segments [first, last) that contain a key of [begin, end).
+inline constexpr int kSegmentBlocks = kSegmentKeys / kBlockKeys;
+VF_HD constexpr BlockRange SegmentsOf(int begin, int end) {
+  if (begin >= end) return {0, 0};
+  return {begin / kSegmentKeys, CeilDivide(end, kSegmentKeys)};
 }
 
 // Decode products: K is split by the weight's shape only, so that a small N still fills a device of about 130 SMs

@@ -46,6 +46,7 @@ VF_DEVICE int BlockX() { return static_cast<int>(blockIdx.x); }
 VF_DEVICE int BlockY() { return static_cast<int>(blockIdx.y); }
 VF_DEVICE int BlockZ() { return static_cast<int>(blockIdx.z); }
 VF_DEVICE void SyncThreads() { __syncthreads(); }
+VF_DEVICE void SyncWarp() { __syncwarp(); }
 
 // A block's dynamic shared memory.
 VF_DEVICE unsigned char* SharedMemory() {
@@ -124,6 +125,7 @@ inline int BlockX() { return emulator::Current().block[0]; }
 inline int BlockY() { return emulator::Current().block[1]; }
 inline int BlockZ() { return emulator::Current().block[2]; }
 inline void SyncThreads() { emulator::SyncThreads(); }
+inline void SyncWarp() { emulator::WarpOr(0); }
 inline unsigned char* SharedMemory() { return emulator::SharedMemory(); }
 inline float ShuffleXor(float value, int mask) { return emulator::ShuffleXor(value, mask); }
 inline int ShuffleXor(int value, int mask) { return emulator::ShuffleXor(value, mask); }
@@ -174,6 +176,50 @@ VF_DEVICE void StorePair(uint16_t* to, uint32_t word) {
   memcpy(to, &word, sizeof word);
 #endif
 }
+// Four f32, or eight or four bf16, at an address aligned to their size: one load or store of 16 or 8 bytes.
+struct FourFloats {
+  float at[4];
+};
+struct FourWords {
+  uint32_t at[4];
+};
+struct TwoWords {
+  uint32_t at[2];
+};
+template <typename T>
+VF_DEVICE T LoadAligned(const void* from) {
+  T value;
+#if defined(__CUDACC__)
+  if constexpr (sizeof(T) == 16) {
+    const uint4 words = *static_cast<const uint4*>(from);
+    memcpy(&value, &words, sizeof value);
+  } else {
+    const uint2 words = *static_cast<const uint2*>(from);
+    memcpy(&value, &words, sizeof value);
+  }
+#else
+  memcpy(&value, from, sizeof value);
+#endif
+  return value;
+}
+template <typename T>
+VF_DEVICE void StoreAligned(void* to, const T& value) {
+#if defined(__CUDACC__)
+  if constexpr (sizeof(T) == 16) {
+    uint4 words;
+    memcpy(&words, &value, sizeof words);
+    *static_cast<uint4*>(to) = words;
+  } else {
+    uint2 words;
+    memcpy(&words, &value, sizeof words);
+    *static_cast<uint2*>(to) = words;
+  }
+#else
+  memcpy(to, &value, sizeof value);
+#endif
+}
+VF_HD inline bool IsAligned(const void* at, size_t bytes) { return reinterpret_cast<uintptr_t>(at) % bytes == 0; }
+
 VF_DEVICE uint16_t RoundBf16(float value) { return static_cast<uint16_t>(PackBf16(value, 0.0f) & 0xFFFFu); }
 
 VF_DEVICE int LaneIndex() { return ThreadX() & 31; }

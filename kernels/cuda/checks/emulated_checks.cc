@@ -47,6 +47,74 @@ std::string CheckThreadOrder(const AttentionGroups& groups) {
   return "";
 }
 
+// A device with many multiprocessors halves query tiles, one with little shared memory has fewer decode stages: other
+// kernels, the same bits.
+std::string CheckOtherDevices() {
+  const auto run = [](const AttentionCase& c, int multiprocessors, int shared_bytes, AttentionRun* out) -> int64_t {
+    auto machine = std::make_shared<EmulatedMachine>();
+    machine->multiprocessor_count = multiprocessors;
+    machine->limits.shared_bytes_max = shared_bytes;
+    auto backend = CreateBackendOn(MakeEmulatedRuntime(machine), 0, {.dtype = DType::kBF16});
+    VF_CHECK(backend.ok(), "the emulated device opens");
+    const int64_t before = emulator::GetCounters().blocks;
+    *out = RunAttentionCase(**backend, c, {});
+    return emulator::GetCounters().blocks - before;
+  };
+  for (const int dim : {64, 96, 128}) {
+    for (const int group_count : {0, 8}) {
+      AttentionCase c{.name = "devices",
+                      .head_dim = dim,
+                      .query_heads = 2,
+                      .kv_heads = 1,
+                      .sequences = {{150, 2}, {70, 1}},
+                      .window = 100,
+                      .row_scales = true,
+                      .amplitude = 4.0f};
+      if (group_count > 0) c.groups = {.group_count = group_count, .top_k = 2, .window = 9};
+      AttentionRun base, halved, small;
+      const int64_t whole_blocks = run(c, 1, 227 << 10, &base), half_blocks = run(c, 1000, 227 << 10, &halved);
+      run(c, 1, kSmallSharedBytes, &small);
+      const std::string where = " at head dim " + std::to_string(dim);
+      if (CountDifferentBits(base, halved) != 0) return "half tiles have other bits" + where;
+      if (CountDifferentBits(base, small) != 0) return "fewer stages have other bits" + where;
+      if ((half_blocks > whole_blocks) != (RowTilesPerWarp(dim, group_count > 0) > 1))
+        return "tiles are not halved" + where;
+    }
+  }
+  return "";
+}
+
+// Rows behind several segments of 8,192 keys: a whole prompt in blocks that process one segment after the other, and its
+// last chunk with blocks for every segment, have the same bits.
+std::string CheckSegments() {
+  // The last rows see three segments, of the first one a part.
+  const AttentionCase c{.name = "segments",
+                        .head_dim = 16,
+                        .query_heads = 1,
+                        .kv_heads = 1,
+                        .sequences = {{2 * kSegmentKeys + 40, 0}},
+                        .window = kSegmentKeys + 500,
+                        .amplitude = 4.0f};
+  AttentionRun runs[2];
+  int64_t blocks[2];
+  for (const bool apart : {false, true}) {
+    auto machine = std::make_shared<EmulatedMachine>();
+    if (apart) machine->multiprocessor_count = 4096;
+    auto backend = CreateBackendOn(MakeEmulatedRuntime(machine), 0, {.dtype = DType::kBF16});
+    VF_CHECK(backend.ok(), "the emulated device opens");
+    const int64_t before = emulator::GetCounters().blocks;
+    runs[apart] = RunAttentionCase(**backend, c, {.chunk_rows = apart ? 4096 : 1 << 20});
+    blocks[apart] = emulator::GetCounters().blocks - before;
+  }
+  if (CountDifferentBits(runs[0], runs[1]) != 0) return "segments apart have other bits";
+  if (blocks[1] <= blocks[0]) return "no segment had blocks of its own";
+  auto tested = MakeEmulated();
+  auto oracle = MakeOracle(DType::kBF16);
+  return CheckAgainstOracle(
+      {.name = "segments", .head_dim = 16, .query_heads = 1, .kv_heads = 1, .sequences = {{kSegmentKeys + 100, 0}}},
+      **tested, *oracle);
+}
+
 // Tiles without a visible pair are skipped: fewer products than where every key is near.
 std::string CheckSkippedTiles() {
   AttentionCase c{.query_heads = 1, .kv_heads = 1, .sequences = {{300, 4}}, .groups = {.group_count = 32, .top_k = 1}};
@@ -199,6 +267,8 @@ std::vector<NamedCheck> EmulatedChecks() {
                       return CheckThreadOrder({.group_count = 8, .top_k = 2, .window = 20, .bias = GroupBias::kPaged});
                     }});
   checks.push_back({"emulated_skipped_tiles", CheckSkippedTiles});
+  checks.push_back({"emulated_other_devices", CheckOtherDevices});
+  checks.push_back({"emulated_segments", CheckSegments});
   checks.push_back({"emulated_shared_decode", [] { return CheckSharedDecode(4, 2, 0, false); }});
   checks.push_back({"emulated_shared_decode_scales", [] { return CheckSharedDecode(3, 3, 0, true); }});
   checks.push_back({"emulated_shared_decode_window", [] { return CheckSharedDecode(5, 1, 500, true); }});

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "kernels/conformance/case_tools.h"
-#include "kernels/cuda/attention_measured.h"
 #include "kernels/cuda/checks/checks.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device_error.h"
@@ -147,7 +146,7 @@ std::string CheckAccounting() {
 
 // A device that fails permanently during a run: this call and every later one return the error without a hang or crash.
 std::string CheckSticky() {
-  for (const int code : {700, 719, 214, 999}) {
+  for (const int code : {700, 719, 214, 226, 709, 721, 810, 911, 999}) {
     auto machine = std::make_shared<EmulatedMachine>();
     auto backend = Open(machine);
     const std::vector<float> data(16 * 16, 1.0f);
@@ -240,34 +239,44 @@ std::string CheckUploads() {
   return "";
 }
 
-// The selected kind of attention: only measured kinds are preferred.
-std::string CheckChoice() {
-  const AttentionKind kinds[] = {
-      {"first", 80, 999, true}, {"absent", 80, 999, false}, {"hopper", 90, 90, true}, {"last", 80, 999, true}};
-  const MeasuredAttention measured[] = {{"first", 90, 128, 300, ""},  {"last", 90, 128, 200, ""},
-                                        {"hopper", 90, 128, 250, ""}, {"hopper", 90, 128, 500, ""},
-                                        {"absent", 90, 128, 900, ""}, {"last", 90, 64, 100, ""},
-                                        {"hopper", 80, 128, 800, ""}, {"first", 80, 256, 1, ""}};
-  const struct {
-    int head_dim, capability;
-    const char* wanted;
-  } rows[] = {{128, 90, "hopper"}, {64, 90, "last"}, {96, 90, "last"},   {256, 80, "first"},
-              {128, 80, "last"},   {0, 90, "last"},  {128, 120, "last"}, {128, 75, ""}};
-  for (const auto& row : rows) {
-    const std::string chosen = ChooseAttention(kinds, measured, row.head_dim, row.capability);
-    if (chosen != row.wanted) {
-      return "head dim " + std::to_string(row.head_dim) + " on " + std::to_string(row.capability) + " gets \"" +
-             chosen + "\", not \"" + row.wanted + "\"";
+// Attention that does not fit the shared memory of a device is refused before a step, by name; head dim 128 decodes with
+// fewer stages on small devices.
+std::string CheckSharedLimits() {
+  auto machine = std::make_shared<EmulatedMachine>();
+  machine->capability = 89;
+  machine->limits.shared_bytes_max = kSmallSharedBytes;
+  auto backend = Open(machine);
+  if (!backend.ok()) return backend.error().message;
+  for (const int dim : kHeadDims) {
+    const Error error = (*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim});
+    if (dim <= 128 && !error.ok()) return "head dim " + std::to_string(dim) + " is refused: " + error.message;
+    if (dim <= 128) continue;
+    if (auto wrong = Expect(error, ErrorCode::kUnsupported, "attention of head dim 256 needs 165"); !wrong.empty()) {
+      return wrong;
     }
   }
-  if (ChooseAttention(kAttentionKinds, kMeasuredAttention, 128, 75)[0] != '\0')
-    return "compute capability 7.5 gets a kernel";
-  for (const int capability : {80, 86, 89, 90, 100, 120}) {
-    for (const int head_dim : kHeadDims) {
-      if (std::string(ChooseAttention(kAttentionKinds, kMeasuredAttention, head_dim, capability)) != "mma") {
-        return "the one kind that is built does not serve head dim " + std::to_string(head_dim);
-      }
-    }
+  machine = std::make_shared<EmulatedMachine>();
+  machine->limits.shared_bytes_max = kSmallSharedBytes - (2 << 10);
+  auto smaller = Open(machine);
+  return (*smaller)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = 128}).ok()
+             ? "head dim 128 is accepted where prefill does not fit"
+             : "";
+}
+
+// A launch beyond the limits of the emulated device fails with CUDA's code and does not run.
+std::string CheckLaunchLimits() {
+  const emulator::Limits limits{.shared_bytes_max = 4096, .grid_yz_max = 3, .thread_count_max = 64};
+  const struct {
+    emulator::Launch launch;
+    int wanted;
+  } rows[] = {{{{9, 3, 3}, 64, 4096}, 0}, {{{1, 1, 1}, 64, 4097}, 1}, {{{1, 4, 1}, 64, 0}, 9},
+              {{{1, 1, 4}, 64, 0}, 9},    {{{1, 1, 1}, 96, 0}, 9},    {{{0, 4, 1}, 64, 0}, 0}};
+  for (const auto& row : rows) {
+    int threads = 0;
+    const int code = emulator::Start(&limits, row.launch, [&] { ++threads; });
+    const auto [x, y, z] = row.launch.grid;
+    if (code != row.wanted) return "code " + std::to_string(code) + ", not " + std::to_string(row.wanted);
+    if (threads != (code == 0 ? x * y * z * row.launch.thread_count : 0)) return "a refused launch ran";
   }
   return "";
 }
@@ -283,7 +292,8 @@ std::vector<NamedCheck> FaultChecks() {
           {"fault_passing", CheckPassing},
           {"fault_no_pinned_memory", CheckNoPinnedMemory},
           {"fault_uploads", CheckUploads},
-          {"fault_attention_choice", CheckChoice}};
+          {"fault_shared_limits", CheckSharedLimits},
+          {"fault_launch_limits", CheckLaunchLimits}};
 }
 
 }  // namespace varifocal::kernels::cuda

@@ -165,14 +165,14 @@ std::string CheckLoads() {
 std::string CheckSharedMemory() {
   for (const int dim : kHeadDims) {
     for (const bool reads_groups : {false, true}) {
-      const int prefill =
-          PrefillSharedBytes(dim, reads_groups) + (reads_groups && PrefillLanes(dim, true) > 64 ? 3072 : 2048);
-      if (prefill > 163 * 1024 || DecodeSharedBytes(dim, reads_groups) > 163 * 1024)
+      const int prefill = PrefillSharedBytes(dim, reads_groups, PrefillLanes(dim, reads_groups)) +
+                          PrefillStaticBytes(dim, reads_groups);
+      if (prefill > 163 * 1024 || DecodeSharedBytes(dim, reads_groups, DecodeStages(dim)) > 163 * 1024)
         return Of("shared memory exceeds 163 KB", dim);
       if (dim <= 128 && 2 * (prefill + 1024) > 228 * 1024) return Of("two prefill blocks do not fit an SM", dim);
     }
     // The warps' results overwrite the stages.
-    if (4 * kDecodeLanes * (dim + 2) * 4 > DecodeStages(dim) * StageBytes(dim))
+    if (4 * kDecodeLanes * (dim + 2) * 4 > kDecodeStagesMin * StageBytes(dim))
       return Of("results exceed the ring", dim);
   }
   return "";

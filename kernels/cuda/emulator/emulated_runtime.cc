@@ -40,8 +40,8 @@ class EmulatedRuntime final : public Runtime {
     properties->name = "emulated device";
     properties->major = machine_->capability / 10;
     properties->minor = machine_->capability % 10;
-    properties->multiprocessor_count = 1;
-    properties->shared_bytes_max = 227 << 10;
+    properties->multiprocessor_count = machine_->multiprocessor_count;
+    properties->shared_bytes_max = machine_->limits.shared_bytes_max;
     return machine_->Answer("Open");
   }
   int Memory(size_t* free_bytes, size_t* total_bytes) override {
@@ -104,7 +104,7 @@ class EmulatedRuntime final : public Runtime {
     return 0;
   }
   std::string ErrorText(int code) override { return "emulated error " + std::to_string(code); }
-  LaunchStream stream() override { return nullptr; }
+  LaunchStream stream() override { return &machine_->limits; }
   const KernelTable& kernels() override { return emulated::Table(); }
   ProductLibrary* products() override { return nullptr; }
 

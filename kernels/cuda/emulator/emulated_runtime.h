@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "kernels/cuda/emulator/fibers.h"
 #include "kernels/cuda/runtime.h"
 
 namespace varifocal::kernels::cuda {
@@ -16,6 +17,8 @@ struct EmulatedMachine {
   int device_count = 1;
   int device_count_code = 0;
   int capability = 90;
+  int multiprocessor_count = 1;
+  emulator::Limits limits;
   size_t total_bytes = size_t{8} << 30;
   bool pinned = true;
   // Calls of this name ("Allocate", "CopyToDevice", "Kernel", ..) return this code from the `after`-th on (0: the

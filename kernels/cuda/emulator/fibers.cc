@@ -177,6 +177,17 @@ void Run(const Launch& launch, const std::function<void()>& kernel) {
   }
 }
 
+int Start(const Limits* limits, const Launch& launch, const std::function<void()>& kernel) {
+  const auto [x, y, z] = launch.grid;
+  if (x == 0 || y == 0 || z == 0) return 0;
+  if (limits != nullptr) {
+    if (launch.shared_bytes > limits->shared_bytes_max) return 1;
+    if (y > limits->grid_yz_max || z > limits->grid_yz_max || launch.thread_count > limits->thread_count_max) return 9;
+  }
+  Run(launch, kernel);
+  return 0;
+}
+
 const Place& Current() { return block.running->place; }
 unsigned char* SharedMemory() { return block.shared; }
 

@@ -20,11 +20,22 @@ struct Launch {
   int shared_bytes = 0;
 };
 
+// What a device allows a launch.
+struct Limits {
+  int shared_bytes_max = 227 << 10;  // dynamic
+  int grid_yz_max = 65535;
+  int thread_count_max = 1024;
+};
+
 // Scheduling order of runnable threads: 0 is first in first out, otherwise shuffled by the seed.
 void SetScheduleSeed(uint64_t seed);
 
 // Runs kernel() once per thread of every block.
 void Run(const Launch& launch, const std::function<void()>& kernel);
+
+// Run, or CUDA's code for a launch that exceeds the limits: 1 for shared memory, 9 for grid or threads. A grid without
+// blocks is not launched. Null: no limits.
+int Start(const Limits* limits, const Launch& launch, const std::function<void()>& kernel);
 
 // Process-wide counters for tests: mma instructions and blocks executed; 8x8 matrices read by ldmatrix, and the number
 // of their rows with a bank conflict.

@@ -1,0 +1,221 @@
+// cudart_runtime.cc, device_launch.cc and cublaslt_products.cc on a fake CUDA runtime and a fake cuBLASLt: a failed call
+// is reported once, by itself; launches respect the device's limits; plans keep a row's bits; a failed product names its
+// status, and a fault of the device behind it.
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/device_error.h"
+#include "kernels/cuda/device_launch.h"
+#include "kernels/cuda/emulator/fake_cublaslt.h"
+#include "kernels/cuda/emulator/fake_cudart.h"
+#include "kernels/cuda/product_plans.h"
+
+namespace varifocal::kernels::cuda {
+
+namespace device {
+const KernelTable& Table() {
+  static const KernelTable table{};
+  return table;
+}
+}  // namespace device
+
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kInvalidValue = 1, kInvalidConfiguration = 9, kIllegalAddress = 700;
+
+void Kernel() {}
+
+class Cudart : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("VARIFOCAL_CUBLASLT", VARIFOCAL_FAKE_CUBLASLT, 1);
+    fake::Machine() = {};
+    runtime_ = MakeDeviceRuntime();
+    ASSERT_EQ(runtime_->Open(0, &properties_), 0);
+  }
+  void TearDown() override {
+    fake::Machine() = {};
+    runtime_.reset();
+  }
+  int Launch(const LaunchShape& shape) {
+    const int argument = 7;
+    return LaunchOnDevice(reinterpret_cast<const void*>(&Kernel), shape, runtime_->stream(), &argument, &allowed_);
+  }
+
+  DeviceProperties properties_;
+  std::unique_ptr<Runtime> runtime_;
+  std::atomic<uint64_t> allowed_{0};
+};
+
+TEST_F(Cudart, LaunchesWithItsShapeAndParameters) {
+  EXPECT_EQ(Launch({{3, 2, 1}, 128, 64 << 10}), 0);
+  EXPECT_EQ(Launch({{0, 2, 1}, 128, 0}), 0);  // no blocks: not launched
+  ASSERT_EQ(fake::Machine().launches.size(), 1u);
+  const fake::Launched& launched = fake::Machine().launches[0];
+  EXPECT_THAT(launched.grid, testing::ElementsAre(3, 2, 1));
+  EXPECT_EQ(launched.threads, 128u);
+  EXPECT_EQ(launched.shared_bytes, size_t{64} << 10);
+  EXPECT_EQ(launched.argument, 7);
+}
+
+// Each call of the runtime fails in turn: that call returns the code, and the launch after it does not.
+TEST_F(Cudart, FailureIsReportedOnce) {
+  char from[16] = {}, to[16] = {};
+  size_t bytes = 0;
+  double seconds = 0;
+  void* memory = nullptr;
+  const std::map<std::string, std::function<int()>> calls = {
+      {"cudaGetDeviceCount",
+       [&] {
+         int count;
+         return runtime_->DeviceCount(&count);
+       }},
+      {"cudaMemGetInfo", [&] { return runtime_->Memory(&bytes, &bytes); }},
+      {"cudaMalloc", [&] { return runtime_->Allocate(&memory, 16); }},
+      {"cudaMallocHost", [&] { return runtime_->AllocatePinned(&memory, 16); }},
+      {"cudaMemcpyAsync", [&] { return runtime_->CopyToDevice(to, from, 16); }},
+      {"cudaMemcpy2DAsync", [&] { return runtime_->CopyOnDevice(to, from, 8, 8, 2); }},
+      {"cudaMemsetAsync", [&] { return runtime_->Fill(to, 0, 16); }},
+      {"cudaEventRecord", [&] { return runtime_->Mark(0); }},
+      {"cudaEventSynchronize", [&] { return runtime_->WaitMark(0); }},
+      {"cudaEventElapsedTime", [&] { return runtime_->SecondsBetweenStamps(&seconds); }},
+      {"cudaStreamSynchronize", [&] { return runtime_->Synchronize(); }},
+      {"cudaFuncSetAttribute",
+       [&] {
+         return Launch({{1, 1, 1}, 32, 64 << 10});
+       }},
+      {"cudaLaunchKernelExC",
+       [&] {
+         return Launch({{1, 1, 1}, 32, 0});
+       }},
+  };
+  for (const auto& [name, call] : calls) {
+    fake::Machine().failures[name] = kInvalidValue;
+    EXPECT_EQ(call(), kInvalidValue) << name;
+    EXPECT_TRUE(fake::Machine().failures.empty()) << name << " was not called";
+    EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), 0) << "after " << name;
+    EXPECT_EQ(fake::Machine().last_error, 0) << name;
+  }
+}
+
+// Calls whose code is not returned, cudaFree among them, must not leave it either.
+TEST_F(Cudart, IgnoredFailuresAreCleared) {
+  for (const char* name : {"cudaFree", "cudaFreeHost", "cudaSetDevice"}) {
+    void* memory = std::malloc(16);
+    fake::Machine().failures[name] = kInvalidValue;
+    if (std::string(name) == "cudaFreeHost") {
+      runtime_->FreePinned(memory);
+    } else {
+      runtime_->Free(memory);
+    }
+    EXPECT_EQ(fake::Machine().last_error, 0) << name;
+    EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), 0) << name;
+  }
+}
+
+TEST_F(Cudart, LimitsOfALaunch) {
+  EXPECT_EQ(Launch({{1, 1, 1}, 32, 99 << 10}), 0);
+  EXPECT_EQ(Launch({{1 << 20, 65535, 65535}, 1024, 0}), 0);
+  EXPECT_EQ(Launch({{1, 65536, 1}, 32, 0}), kInvalidConfiguration);
+  EXPECT_EQ(Launch({{1, 1, 65536}, 32, 0}), kInvalidConfiguration);
+  EXPECT_EQ(Launch({{1, 1, 1}, 1056, 0}), kInvalidConfiguration);
+  allowed_ = 0;
+  EXPECT_EQ(Launch({{1, 1, 1}, 32, (99 << 10) + 1}), kInvalidValue);
+  EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), 0);
+}
+
+TEST_F(Cudart, FaultOfTheDeviceStays) {
+  fake::Machine().fault = kIllegalAddress;
+  EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), kIllegalAddress);
+  EXPECT_EQ(runtime_->Synchronize(), kIllegalAddress);
+  EXPECT_TRUE(IsSticky(kIllegalAddress));
+}
+
+class FakeLibrary {
+ public:
+  FakeLibrary() : handle_(dlopen(VARIFOCAL_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL)) {
+    state_ = reinterpret_cast<fake::CublasLt* (*)()>(dlsym(handle_, "FakeCublasLt"))();
+    *state_ = {};
+  }
+  ~FakeLibrary() {
+    *state_ = {};
+    dlclose(handle_);
+  }
+  fake::CublasLt* operator->() { return state_; }
+
+ private:
+  void* handle_;
+  fake::CublasLt* state_;
+};
+
+// The fake's first suggestion splits K, the second takes scratch memory.
+TEST_F(Cudart, PlanKeepsBits) {
+  ProductLibrary* library = runtime_->products();
+  ASSERT_NE(library, nullptr);
+  EXPECT_EQ(library->name(), "cublasLt130100");
+  const int plan = library->MakePlan({.outputs = 64, .inner = 32, .weight_stride = 32});
+  ASSERT_GE(plan, 0);
+  EXPECT_EQ(library->PlanText(plan),
+            "64x32 f32: algorithm 13, tile 20, stages 3, swizzle 1, option 0, inner 2, cluster 5");
+  FakeLibrary fake;
+  EXPECT_EQ(library->Multiply(plan, 5, nullptr, nullptr, 1, 0, nullptr), 0);
+  EXPECT_EQ(fake->last_algorithm, 13);
+}
+
+TEST_F(Cudart, NoPlanWithoutAnAlgorithmThatKeepsBits) {
+  FakeLibrary fake;
+  fake->suggestions = 2;
+  EXPECT_EQ(runtime_->products()->MakePlan({.outputs = 64, .inner = 32, .weight_stride = 32}), -1);
+  EXPECT_EQ(fake->scratch_bytes, 0u);
+}
+
+// A status without a fault fails this product alone; with a fault of the device behind it, the fault is returned.
+TEST_F(Cudart, FailedProductNamesItsStatusOrTheFault) {
+  FakeLibrary fake;
+  ProductLibrary* library = runtime_->products();
+  const int plan = library->MakePlan({.outputs = 64, .inner = 32, .weight_stride = 32});
+  fake->status = 13;
+  const int code = library->Multiply(plan, 5, nullptr, nullptr, 1, 0, nullptr);
+  EXPECT_EQ(code, -13);
+  EXPECT_FALSE(IsSticky(code));
+  const Error error = ToError(*runtime_, code, "starting a product");
+  EXPECT_EQ(error.code, ErrorCode::kDevice);
+  EXPECT_EQ(error.message, "the device refused while starting a product: cuBLASLt status 13, execution failed");
+  EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), 0);
+
+  fake::Machine().failures["cudaStreamQuery"] = 600;  // not ready: no fault
+  EXPECT_EQ(library->Multiply(plan, 5, nullptr, nullptr, 1, 0, nullptr), -13);
+
+  fake::Machine().fault = kIllegalAddress;
+  EXPECT_EQ(library->Multiply(plan, 5, nullptr, nullptr, 1, 0, nullptr), kIllegalAddress);
+}
+
+TEST(ProductPlans, RowsAreFoundByDeviceLibraryAndShape) {
+  const RecordedPlan rows[] = {{90, 130100, 64, 32, ProductType::kF32, {7}},
+                               {90, 130100, 64, 32, ProductType::kBf16, {8}},
+                               {90, 130200, 64, 32, ProductType::kF32, {9}}};
+  const ProductPlan plan{.outputs = 64, .inner = 32, .type = ProductType::kF32};
+  EXPECT_EQ(FindPlan(rows, 90, 130100, plan), &rows[0]);
+  EXPECT_EQ(FindPlan(rows, 90, 130200, plan), &rows[2]);
+  EXPECT_EQ(FindPlan(rows, 80, 130100, plan), nullptr);
+  EXPECT_EQ(FindPlan(rows, 90, 130100, {.outputs = 64, .inner = 40, .type = ProductType::kF32}), nullptr);
+  // The tag differs with any recorded attribute, and between libraries.
+  EXPECT_EQ(PlansTag(rows, 80, 130100), "");
+  const std::string tag = PlansTag(rows, 90, 130100);
+  EXPECT_EQ(tag.size(), 17u);
+  EXPECT_NE(tag, PlansTag(rows, 90, 130200));
+  RecordedPlan changed[] = {rows[0], rows[1]};
+  EXPECT_EQ(PlansTag(changed, 90, 130100), tag);
+  changed[1].attributes[3] = 1;
+  EXPECT_NE(PlansTag(changed, 90, 130100), tag);
+}
+
+}  // namespace
+}  // namespace varifocal::kernels::cuda

@@ -1,0 +1,29 @@
+// The functions of the CUDA runtime that this backend calls, in host memory, with the runtime's error semantics: a failed
+// call leaves its code in a last-error slot until cudaGetLastError reads it, and a fault of the device fails every call.
+// Linked in place of libcudart by the test of cudart_runtime.cc, device_launch.cc and cublaslt_products.cc.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace varifocal::kernels::cuda::fake {
+
+struct Launched {
+  unsigned grid[3];
+  unsigned threads;
+  size_t shared_bytes;
+  int argument;  // the first int of the parameters
+};
+
+struct Cudart {
+  std::map<std::string, int> failures;  // by function: the code of its next call
+  int fault = 0;                        // of the device: every call returns it, and no read clears it
+  int last_error = 0;
+  size_t shared_bytes_max = 99 << 10;
+  std::map<const void*, size_t> shared_allowed;  // by kernel
+  std::vector<Launched> launches;
+};
+Cudart& Machine();
+
+}  // namespace varifocal::kernels::cuda::fake

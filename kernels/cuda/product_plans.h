@@ -1,0 +1,62 @@
+// Algorithms of cuBLASLt that were recorded on devices: what a product of a shape runs, whatever the library suggests.
+//
+// A row is written by `gpu_bench` (cell `product_plans`) on a device whose bits were checked for many numbers of rows.
+// There is none yet. A shape without a row runs the library's first suggestion that keeps bits, which may change with the
+// library: its version and the recorded rows are part of the backend's name.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "kernels/cuda/runtime.h"
+
+namespace varifocal::kernels::cuda {
+
+inline constexpr int kPlanAttributeCount = 7;
+inline constexpr const char* kPlanAttributeNames[kPlanAttributeCount] = {"algorithm", "tile",  "stages", "swizzle",
+                                                                         "option",    "inner", "cluster"};
+
+struct RecordedPlan {
+  int capability = 0;  // major * 10 + minor
+  size_t library_version = 0;
+  int64_t outputs = 0, inner = 0;  // N, K
+  ProductType type = ProductType::kF32;
+  int attributes[kPlanAttributeCount] = {};
+};
+
+inline constexpr std::array<RecordedPlan, 0> kRecordedPlans{};
+
+constexpr const RecordedPlan* FindPlan(std::span<const RecordedPlan> rows, int capability, size_t library_version,
+                                       const ProductPlan& plan) {
+  for (const RecordedPlan& row : rows) {
+    if (row.capability == capability && row.library_version == library_version && row.outputs == plan.outputs &&
+        row.inner == plan.inner && row.type == plan.type) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+// "" without recorded rows for this device and library, else "/" and a digest of them (FNV-1a).
+inline std::string PlansTag(std::span<const RecordedPlan> rows, int capability, size_t library_version) {
+  uint64_t digest = 14695981039346656037u;
+  bool any = false;
+  const auto add = [&digest](int64_t number) { digest = (digest ^ static_cast<uint64_t>(number)) * 1099511628211u; };
+  for (const RecordedPlan& row : rows) {
+    if (row.capability != capability || row.library_version != library_version) continue;
+    any = true;
+    add(row.outputs);
+    add(row.inner);
+    add(static_cast<int64_t>(row.type));
+    for (const int attribute : row.attributes) add(attribute);
+  }
+  if (!any) return "";
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string tag = "/";
+  for (int shift = 60; shift >= 0; shift -= 4) tag += kDigits[(digest >> shift) % 16];
+  return tag;
+}
+
+}  // namespace varifocal::kernels::cuda
