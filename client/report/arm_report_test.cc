@@ -110,7 +110,9 @@ TEST_F(ArmReportTest, AnAxisIsDrawnAndWrittenInEveryFormat) {
   const std::string csv = Report(ReportFormat::kCsv, "tokens");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + static_cast<int64_t>(points.size()));
   EXPECT_THAT(csv, HasSubstr("arm,"));
-  EXPECT_THAT(Report(ReportFormat::kLatex, "tokens"), HasSubstr("focal & mean over tasks, \\% & 1K & 2K & 75.0 & "));
+  EXPECT_THAT(Report(ReportFormat::kLatex, "tokens"),
+              AllOf(HasSubstr("focal & mean over tasks, \\% & 1K & 2K & 75.0 & "),
+                    HasSubstr("& 1K & $\\times$1.41 (1.19 to 1.68)")));
   options_.axis = "parameters";
   EXPECT_THAT(std::string(RenderReport(options_).status().message()),
               HasSubstr("no arm of the job has two places on the axis parameters with everything else equal: plain, "

@@ -1,5 +1,5 @@
 // The tables of arm_report.h.
-#include <set>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -266,14 +266,22 @@ std::string AxisLatex(const ArmReport& arms) {
                       " & ", number(line.mean), " & ", number(line.range), " \\\\\n");
     }
     absl::StrAppend(&out, "\\bottomrule\n\\end{tabular}\n\\caption{Means by ", EscapeLatex(axis.axis->title),
-                    " with their ", static_cast<int>(arms.confidence * 100 + 0.5),
+                    " with their ", std::lround(arms.confidence * 100),
                     "\\,\\% intervals over training seeds and contexts.}\n\\end{table}\n");
+    std::string ratios;
     for (const EqualLossRow& row : axis.ratios) {
       if (!IsMainEndpoint(row.endpoint, arms.table)) continue;
-      absl::StrAppend(&out, "% equal-loss ratio, ", row.candidate, ", ", EndpointLabel(row.endpoint), " at ",
-                      LengthLabel(row.context_length), ", ", QuantityLabel(row.x), ": ",
-                      RatioLabel(row.ratio, row.is_paired), "\n");
+      absl::StrAppend(&ratios, EscapeLatex(row.candidate), " & ", EscapeLatex(EndpointLabel(row.endpoint)), " & ",
+                      LengthLabel(row.context_length), " & ", QuantityLabel(row.x), " & ",
+                      absl::StrReplaceAll(RatioLabel(row.ratio, row.is_paired), {{"×", "$\\times$"}}), " \\\\\n");
     }
+    if (ratios.empty()) continue;
+    absl::StrAppend(&out,
+                    "\\begin{table}\n\\centering\\small\n\\begin{tabular}{llrrl}\n\\toprule\nCandidate & Endpoint & "
+                    "Length & Its ",
+                    EscapeLatex(axis.axis->title), " & Equal-loss ratio \\\\\n\\midrule\n", ratios,
+                    "\\bottomrule\n\\end{tabular}\n\\caption{",
+                    EscapeLatex(RatioNote(axis, arms.baseline, arms.confidence)), "}\n\\end{table}\n");
   }
   return out;
 }

@@ -9,7 +9,7 @@
 //
 // The critical value is Cochran and Cox's: the mean of the t quantiles of seeds (S - 1 degrees of freedom) and contexts,
 // weighted with their shares of V. With three seeds Satterthwaite's rule excludes a true zero in up to 8 % of experiments,
-// this one in at most 5 % (docs/measuring.md). `degrees` is the number whose t quantile has that value, so that interval,
+// this one in at most 5 % (docs/decisions/0064). `degrees` is the number whose t quantile has that value, so that interval,
 // p and the detectable difference remain one procedure.
 //
 // The check flips the signs of the paired seeds' differences, or exchanges seeds between the two arms.
