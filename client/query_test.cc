@@ -118,7 +118,7 @@ TEST_F(QueryVerbTest, EveryBlockOfThePageRuns) {
       EXPECT_FALSE(rows->empty()) << sql;
     }
   }
-  EXPECT_EQ(sql_count, 10);
+  EXPECT_EQ(sql_count, 11);
   EXPECT_EQ(json_count, 1);
   EXPECT_EQ(shell_count, 2);
   EXPECT_EQ(python_count, 1);

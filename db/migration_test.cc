@@ -116,6 +116,9 @@ TEST_F(MigrationTest, AFileOfVersionOneKeepsItsRowsAndACopy) {
   {
     const auto reader = *Reader::Open(path_);
     EXPECT_EQ(reader->Job(1)->answered_count, 1) << "readers accept the old file unmigrated";
+    const auto variants = reader->Variants(1);
+    ASSERT_TRUE(variants.ok()) << variants.status();
+    EXPECT_FALSE(variants->empty());
     EXPECT_EQ(Version(path_), 1);
   }
   {

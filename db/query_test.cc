@@ -23,7 +23,12 @@ class QueryTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto writer = *Writer::Open(path_);
-    const NewJob job = FakeJob();
+    NewJob job = FakeJob();
+    ModelRecord& baseline = job.variants[0].model;
+    baseline.parameter_count = 512;
+    baseline.training_arm = "plain";
+    baseline.training_seed = 3;
+    baseline.training_tokens = 4096;
     const int64_t execution = *writer->AddExecution(FakeExecution());
     const std::vector<CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
     Outcome outcome = FakeOutcome(cells[0], job, execution, 0);
@@ -77,12 +82,22 @@ TEST_F(QueryTest, SamplesHaveSharesOfLearnedGroups) {
   EXPECT_THAT(rows_, ElementsAre("[\"baseline\",0.5,0.375]", "[\"focal\",null,null]"));
 }
 
+TEST_F(QueryTest, VariantsHaveTheirTraining) {
+  ASSERT_TRUE(Run("SELECT variant, training_arm, training_seed, training_tokens, trained_context_length, "
+                  "parameter_count FROM v_variants ORDER BY variant")
+                  .ok());
+  EXPECT_THAT(rows_, ElementsAre("[\"baseline\",\"plain\",3,4096,2048,512]", "[\"focal\",null,null,null,2048,null]"));
+}
+
 TEST_F(QueryTest, AMigratedFileHasThemToo) {
   const auto database = *sqlite::Database::Open(path_, {});
   ASSERT_TRUE(
       database
           ->Execute("DROP TRIGGER generations_count_insert; DROP TRIGGER generations_count_delete;"
                     "DROP TRIGGER generations_count_update; DROP TABLE cell_counts;"
+                    "DROP VIEW v_variants; ALTER TABLE models DROP COLUMN parameter_count;"
+                    "ALTER TABLE models DROP COLUMN training_arm; ALTER TABLE models DROP COLUMN training_seed;"
+                    "ALTER TABLE models DROP COLUMN training_tokens;"
                     "DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
                     "DROP TABLE called_models; DROP TABLE mixed_jobs; DROP VIEW v_samples;"
                     "CREATE VIEW v_samples AS SELECT 1;"
@@ -97,6 +112,8 @@ TEST_F(QueryTest, AMigratedFileHasThemToo) {
                   "error_code IS NULL")
                   .ok());
   EXPECT_THAT(rows_, ElementsAre("[0.5,0.4,null]"));
+  ASSERT_TRUE(Run("SELECT variant, training_arm, parameter_count FROM v_variants ORDER BY variant").ok());
+  EXPECT_THAT(rows_, ElementsAre("[\"baseline\",null,null]", "[\"focal\",null,null]"));
 }
 
 TEST_F(QueryTest, OnlyReadingIsAllowed) {

@@ -130,6 +130,26 @@ TEST_F(ReaderTest, AttentionIsMeansByHeadAndRowsByAnswer) {
   EXPECT_TRUE((*Reader::Open(path_))->AttentionMeans(job_id_)->empty()) << "a file of an older program";
 }
 
+TEST_F(ReaderTest, VariantsHaveTheirTraining) {
+  NewJob job = FakeJob();
+  job.variants[1].model.parameter_count = 1000;
+  job.variants[1].model.training_arm = "focal";
+  job.variants[1].model.training_seed = 0;
+  job.variants[1].model.training_tokens = 1 << 20;
+  Open("training.db", job);
+  const std::vector<VariantRecord> variants = *(*Reader::Open(path_))->Variants(job_id_);
+  EXPECT_EQ(variants[0].model.training_arm, std::nullopt);
+  EXPECT_EQ(variants[0].model.parameter_count, std::nullopt);
+  EXPECT_EQ(variants[1].model.training_arm, "focal");
+  EXPECT_EQ(variants[1].model.training_seed, 0);
+  EXPECT_EQ(variants[1].model.training_tokens, 1 << 20);
+  EXPECT_EQ(variants[1].model.parameter_count, 1000);
+  job.variants[1].model.training_seed = 1;  // the same weights under another seed are another model
+  const int64_t second = writer_->AddJob(job)->job_id;
+  EXPECT_EQ((*(*Reader::Open(path_))->Variants(second))[1].model.training_seed, 1);
+  EXPECT_EQ((*(*Reader::Open(path_))->Variants(job_id_))[1].model.training_seed, 0);
+}
+
 TEST_F(ReaderTest, ViewsHoldWhatWasWritten) {
   NewJob job = FakeJob({.planned_count = 4});
   job.metrics[1].worst_value.reset();  // token_f1 serves as a metric without a worst value

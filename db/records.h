@@ -39,6 +39,10 @@ struct ModelRecord {
       attention_json;  // the attention the checkpoint was trained with: the config's focal/focus keys, {} for baseline
   int64_t context_length_max = 0;                 // max_position_embeddings (times the factor for dynamic RoPE)
   std::optional<int64_t> trained_context_length;  // results beyond it are labelled extrapolated
+  std::optional<int64_t> parameter_count;         // of the tensors; none in rows from before schema version 9
+  // As the checkpoint's config states them: runs of one arm differ in their seed.
+  std::optional<std::string> training_arm;
+  std::optional<int64_t> training_seed, training_tokens;
 };
 
 // A model with run-time settings: the unit that is submitted, compared and plotted.

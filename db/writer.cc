@@ -33,12 +33,13 @@ constexpr char kInsertExecution[] =
 
 constexpr char kFindModel[] =
     "SELECT model_id FROM models WHERE name IS ? AND architecture IS ? AND weights_sha256 IS ? AND tokenizer_sha256 IS "
-    "? AND dtype IS ? AND attention_json IS ? AND context_length_max IS ? AND trained_context_length IS ?";
+    "? AND dtype IS ? AND attention_json IS ? AND context_length_max IS ? AND trained_context_length IS ?"
+    " AND parameter_count IS ? AND training_arm IS ? AND training_seed IS ? AND training_tokens IS ?";
 constexpr char kInsertModel[] =
     "INSERT INTO models (name, architecture, weights_sha256, tokenizer_sha256, dtype, attention_json, "
     "context_length_max,"
-    " trained_context_length, focal_temperature_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?,"
-    " ?6 -> '$.focal_attention.temperature')";
+    " trained_context_length, parameter_count, training_arm, training_seed, training_tokens, focal_temperature_json)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?6 -> '$.focal_attention.temperature')";
 
 constexpr char kFindRequest[] = "SELECT job_id, body_sha256 FROM jobs WHERE request_id = ?";
 constexpr char kInsertJob[] =
@@ -107,11 +108,13 @@ absl::StatusOr<int64_t> ModelId(Database& database, const ModelRecord& model) {
   ASSIGN_OR_RETURN(
       std::optional<int64_t> found,
       database.QueryInt(kFindModel, model.name, model.architecture, model.weights_sha256, model.tokenizer_sha256,
-                        model.dtype, model.attention_json, model.context_length_max, model.trained_context_length));
+                        model.dtype, model.attention_json, model.context_length_max, model.trained_context_length,
+                        model.parameter_count, model.training_arm, model.training_seed, model.training_tokens));
   if (found.has_value()) return *found;
   RETURN_IF_ERROR(database.Run(kInsertModel, model.name, model.architecture, model.weights_sha256,
                                model.tokenizer_sha256, model.dtype, model.attention_json, model.context_length_max,
-                               model.trained_context_length));
+                               model.trained_context_length, model.parameter_count, model.training_arm,
+                               model.training_seed, model.training_tokens));
   return database.LastInsertId();
 }
 

@@ -10,6 +10,10 @@ namespace varifocal::report {
 absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOptions& options) {
   ASSIGN_OR_RETURN(ReportData data, ReadReportData(reader, options));
   data.swept = SweptCandidates(FindSweeps(data), data);
+  ArmReportOptions arms{data.job.job_id, data.keys[0].name, options.baseline_arm, options.axis, {}};
+  arms.compare.confidence = data.confidence;
+  arms.compare.margin = data.margin;
+  ASSIGN_OR_RETURN(data.arms, CollectArms(reader, arms));
   if (options.format == ReportFormat::kHtml) {
     RETURN_IF_ERROR(CollectBrowserSamples(reader, options.browser_sample_count_max, data));
     RETURN_IF_ERROR(ReadInspectedSamples(reader, data));

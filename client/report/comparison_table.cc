@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/report/columns.h"
+#include "client/report/inference_cells.h"
 #include "client/report/perplexity.h"
 #include "client/report/result_rows.h"
 #include "client/report/text_format.h"
@@ -38,30 +39,6 @@ std::string RelativeHead(const ReportData& data) {
 std::string RelativeMarkdown(const stats::RelativeGain& relative) {
   const RelativeCells cells = MakeRelativeCells(relative);
   return cells.range.empty() ? "" : absl::StrCat(cells.gain, " (", cells.range, ")");
-}
-
-// What every kind of row shows of its inference.
-struct InferenceCells {
-  std::string difference, low, high, p, p_sign_flip, p_adjusted, outcome, detectable, clusters;
-  bool is_decided = false;
-};
-
-InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int decimals) {
-  InferenceCells cells;
-  cells.difference = Signed(row.difference * scale, decimals);
-  cells.clusters = CountLabel(row.cluster_count);
-  cells.outcome = OutcomeLabel(row);
-  cells.low = cells.high = cells.p = cells.p_sign_flip = cells.p_adjusted = cells.detectable = kNoValue;
-  if (!row.can_infer) return cells;
-  cells.low = Signed(row.low * scale, decimals);
-  cells.high = Signed(row.high * scale, decimals);
-  cells.p = PValue(row.p_value);
-  cells.p_sign_flip = PValue(row.sign_flip.p_value);
-  cells.p_adjusted = PValue(row.p_adjusted);
-  cells.detectable =
-      row.detectable_difference.has_value() ? Unsigned(*row.detectable_difference * scale, decimals) : "none";
-  cells.is_decided = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
-  return cells;
 }
 
 // The formatted fields of a cell; shared by all writers except CSV and JSON.
@@ -149,20 +126,6 @@ std::vector<std::string> WithSides(std::vector<std::string> labels, const std::s
   return labels;
 }
 
-// Difference, p, adjusted p, outcome: the last four columns of every table.
-std::string InferenceHtml(const InferenceCells& cells) {
-  return absl::StrCat("<td class=\"n", cells.is_decided ? " strong" : "", "\">", cells.difference, "<small>", cells.low,
-                      " to ", cells.high, "</small></td><td class=\"n\">", EscapeHtml(cells.p), "<small>",
-                      EscapeHtml(cells.p_sign_flip), "</small></td><td class=\"n\">", EscapeHtml(cells.p_adjusted),
-                      "</td><td class=\"n\">", cells.outcome, "<small>", cells.detectable, "</small></td>");
-}
-
-std::string InferenceHeads(const ReportData& data, const char* difference) {
-  return absl::StrCat("<th class=\"n\">", difference, "<small>", ConfidenceLabel(data.confidence),
-                      " interval</small></th><th class=\"n\">p<small>sign flips</small></th>"
-                      "<th class=\"n\">p adjusted</th><th class=\"n\">Outcome<small>detectable</small></th>");
-}
-
 std::string Flags(const std::vector<std::string>& labels) {
   std::string out;
   for (const std::string& label : labels) {
@@ -225,7 +188,8 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
       " interval</small></th>"
       "<th class=\"n\">Candidate<small>",
       ConfidenceLabel(data.confidence), " interval</small></th>", RelativeHead(data),
-      InferenceHeads(data, "Difference"), "<th class=\"n\">Gains<small>losses</small></th></tr></thead><tbody>\n");
+      InferenceHeads(data.confidence, "Difference"),
+      "<th class=\"n\">Gains<small>losses</small></th></tr></thead><tbody>\n");
   bool has_rows = false;
   std::string task_before, candidate_before;
   ForEachRow(data, [&](const CandidateComparison& versus, const stats::Comparison& row) {
@@ -265,7 +229,7 @@ std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
       "<div class=\"wide\"><table class=\"data suite\"><thead><tr><th>Candidate</th><th>Length</th>"
       "<th class=\"n minor\">Questions<small>failed</small><small>tasks, clusters</small></th><th class=\"n mean\">",
       EscapeHtml(data.baseline), ", %</th><th class=\"n mean\">Candidate, %</th>", RelativeHead(data),
-      InferenceHeads(data, "Difference"), "</tr></thead><tbody>\n");
+      InferenceHeads(data.confidence, "Difference"), "</tr></thead><tbody>\n");
   ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
     if ((data.swept.count(row.candidate) > 0) != of_swept) return;
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", LengthLabel(row.context_length),
@@ -296,7 +260,7 @@ std::string ContrastTableHtml(const ReportData& data) {
   return absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Task</th><th>Lengths</th>"
       "<th class=\"n\">Questions</th><th class=\"n\">Difference at short</th><th class=\"n\">at long</th>",
-      InferenceHeads(data, "Change"), "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
+      InferenceHeads(data.confidence, "Change"), "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
 }
 
 std::string ComparisonTableCsv(const ReportData& data) {

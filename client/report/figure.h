@@ -34,6 +34,8 @@ struct Figure {
   std::string x_label = "context length, tokens";
   std::vector<double> x_ticks;  // the lengths or temperatures there are
   bool x_is_length = true;
+  std::vector<std::string> x_tick_labels;  // of the ticks, where they are neither lengths nor plain numbers
+  bool x_is_linear = false;
   double y_low = 0, y_high = 1, y_step = 0.25;
   bool has_zero_line = false;         // differences
   std::optional<double> reference_y;  // a line across, and what it is

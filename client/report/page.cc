@@ -25,11 +25,19 @@ EmbeddedFiles Embedded_ReportAssets();
 namespace report {
 namespace {
 
-// The verdicts as the header shows them: a sweep is one of them, in place of one for each temperature.
+// The verdicts as the header shows them: arms over their seeds first, in place of one for each run; a sweep is one, in
+// place of one for each temperature.
 Json Verdicts(const ReportData& data, const std::vector<Sweep>& sweeps) {
   Json shown = Json::array();
   std::vector<Verdict> of_sweeps;
+  std::vector<std::string> of_runs;
+  for (const ArmVerdict& verdict : ArmVerdicts(data.arms))
+    shown.push_back({{"tone", verdict.tone}, {"headline", verdict.headline}, {"details", verdict.details}});
   for (const Verdict& verdict : MakeVerdicts(data)) {
+    if (data.arms.IsReplicate(verdict.candidate)) {
+      of_runs.push_back(verdict.headline);
+      continue;
+    }
     if (data.swept.count(verdict.candidate) > 0) {
       of_sweeps.push_back(verdict);
       continue;
@@ -50,6 +58,12 @@ Json Verdicts(const ReportData& data, const std::vector<Sweep>& sweeps) {
                       {"By temperature: section Temperature sweep. A temperature that is chosen for its score "
                        "here is confirmed on other questions: the same suite with another --seed."}},
                      {"more", {{"sentences", std::move(sentences)}}}});
+  }
+  if (!of_runs.empty()) {
+    shown.push_back({{"tone", "unknown"},
+                     {"headline", absl::StrCat("Single runs against ", data.baseline, ", one training run each.")},
+                     {"details", {"They say nothing about other seeds; the comparison of arms does."}},
+                     {"more", {{"sentences", of_runs}}}});
   }
   if (!shown.empty()) shown.front()["first"] = true;
   return shown;
@@ -141,9 +155,12 @@ std::string ReportPage(const ReportData& data) {
         "p is adjusted over the means over tasks, and over the single tasks.</p>\n";
   }
   Json sections = Json::array();
-  const auto add = [&](const char* id, const char* title, std::string body) {
+  const auto add = [&](const std::string& id, const std::string& title, std::string body) {
     if (!body.empty()) sections.push_back({{"id", id}, {"title", title}, {"body", std::move(body)}});
   };
+  add("arms", "Over training seeds", ArmsHtml(data.arms));
+  for (const AxisReport& axis : data.arms.axes)
+    add(absl::StrCat("axis-", axis.axis->name), absl::StrCat("By ", axis.axis->title), AxisHtml(data.arms, axis));
   add("suite", "Over all tasks", std::move(overview));
   add("sweep", "Temperature sweep", std::move(sweep));
   add("scores", "Score by context length", scores);

@@ -92,18 +92,20 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
     case ReportFormat::kHtml:
       return report::ReportPage(data);
     case ReportFormat::kCsv:
+      if (!options.axis.empty()) return report::AxisCsv(data.arms);
       return is_alone ? report::ScoreTableCsv(data) : report::ComparisonTableCsv(data);
     case ReportFormat::kJson: {
       std::vector<Json> rows = is_alone ? report::ScoreTableJson(data) : report::ComparisonTableJson(data);
-      for (std::vector<Json>& more :
-           std::array<std::vector<Json>, 2>{report::EffectiveLengthJson(data), report::AttentionJson(data)})
+      for (std::vector<Json>& more : std::array<std::vector<Json>, 3>{
+               report::ArmsJson(data.arms), report::EffectiveLengthJson(data), report::AttentionJson(data)})
         std::move(more.begin(), more.end(), std::back_inserter(rows));
       return report::JsonArray(rows);
     }
     case ReportFormat::kMarkdown:
       return absl::StrCat(is_alone ? report::ScoreTableMarkdown(data) : report::ComparisonTableMarkdown(data),
-                          report::EffectiveLengthMarkdown(data));
+                          report::ArmsMarkdown(data.arms), report::EffectiveLengthMarkdown(data));
     case ReportFormat::kLatex:
+      if (!options.axis.empty()) return report::AxisLatex(data.arms);
       return absl::StrCat(!options.is_long ? report::PaperTableLatex(data)
                           : is_alone       ? report::ScoreTableLatex(data)
                                            : report::ComparisonTableLatex(data),

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/report/answer_table.h"
+#include "client/report/arm_report.h"
 #include "client/report/attention_table.h"
 #include "client/report/depth_map.h"
 #include "client/report/excerpt.h"
@@ -78,6 +79,7 @@ struct ReportData {
   stats::EffectiveLengthOptions effective_length_options;
   std::vector<stats::EffectiveLength> effective_lengths;  // likewise, in their order
   std::vector<CandidateComparison> versus;
+  ArmReport arms;                  // of the baseline's job
   std::set<std::string> swept;     // candidates that the temperature sweep shows, and no other chart
   AnswerTable answers;             // of the variants above
   GroupTable groups;               // likewise

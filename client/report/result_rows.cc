@@ -22,29 +22,6 @@ Json EmptyRow(const char* kind) {
   return row;
 }
 
-void AddInference(const stats::Inference& inferred, Json& row) {
-  row["difference"] = inferred.difference;
-  row["cluster_count"] = inferred.cluster_count;
-  row["test_count"] = inferred.test_count;
-  row["adjustment"] = inferred.is_max_t ? "max_t" : "holm";
-  row["fragile"] = inferred.is_fragile;
-  row["outcome"] = stats::OutcomeName(inferred.outcome);
-  row["margin"] = OrNull(inferred.margin);
-  if (!inferred.can_infer) return;
-  row["low"] = inferred.low;
-  row["high"] = inferred.high;
-  row["degrees"] = inferred.degrees;
-  row["p_value"] = inferred.p_value;
-  row["p_adjusted"] = inferred.p_adjusted;
-  row["p_sign_flip"] = inferred.sign_flip.p_value;
-  row["p_sign_flip_min"] = inferred.p_sign_flip_min;
-  row["sign_flip_test"] = inferred.sign_flip.test;
-  row["sign_flip_draws"] = inferred.sign_flip.draws;
-  row["sign_flip_seed"] = inferred.sign_flip.seed;
-  if (inferred.margin.has_value()) row["p_equivalence_adjusted"] = inferred.p_equivalence_adjusted;
-  row["detectable_difference"] = OrNull(inferred.detectable_difference);
-}
-
 void AddRelativeGain(const stats::RelativeGain& relative, Json& row) {
   if (!relative.has_value()) {
     row["relative_problem"] = stats::RelativeGainProblemName(relative.problem);
@@ -112,6 +89,29 @@ std::string ClusterNote(const stats::Inference& row) {
 }
 
 }  // namespace
+
+void AddInference(const stats::Inference& inferred, Json& row) {
+  row["difference"] = inferred.difference;
+  row["cluster_count"] = inferred.cluster_count;
+  row["test_count"] = inferred.test_count;
+  row["adjustment"] = inferred.is_max_t ? "max_t" : "holm";
+  row["fragile"] = inferred.is_fragile;
+  row["outcome"] = stats::OutcomeName(inferred.outcome);
+  row["margin"] = OrNull(inferred.margin);
+  if (!inferred.can_infer) return;
+  row["low"] = inferred.low;
+  row["high"] = inferred.high;
+  row["degrees"] = inferred.degrees;
+  row["p_value"] = inferred.p_value;
+  row["p_adjusted"] = inferred.p_adjusted;
+  row["p_sign_flip"] = inferred.sign_flip.p_value;
+  row["p_sign_flip_min"] = inferred.p_sign_flip_min;
+  row["sign_flip_test"] = inferred.sign_flip.test;
+  row["sign_flip_draws"] = inferred.sign_flip.draws;
+  row["sign_flip_seed"] = inferred.sign_flip.seed;
+  if (inferred.margin.has_value()) row["p_equivalence_adjusted"] = inferred.p_equivalence_adjusted;
+  row["detectable_difference"] = OrNull(inferred.detectable_difference);
+}
 
 const std::vector<std::string>& ResultKeys() {
   static const std::vector<std::string>* const keys =

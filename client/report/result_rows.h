@@ -32,6 +32,9 @@ Json ResultJson(const stats::Comparison& row, const ResultContext& context);
 Json ResultJson(const stats::SuiteComparison& row, const ResultContext& context);
 Json ResultJson(const stats::LengthContrast& row, const ResultContext& context);
 
+// The keys of a row that every inference sets; those that cannot be inferred stay as they are.
+void AddInference(const stats::Inference& inferred, Json& row);
+
 // Why a row has no verdict or a weak one, or "": "2 of 5 tasks so far", "1 context: nothing can be inferred",
 // "4 contexts: the sign-flip check cannot reach p below 0.125".
 std::string DesignNote(const stats::Comparison& row);

@@ -92,9 +92,10 @@ class Plot {
   double Right() const { return size_.width - right_; }
   double Bottom() const { return size_.height - kBottom; }
   double X(double x) const {
-    const double first = std::log2(figure_.x_ticks.front()), last = std::log2(figure_.x_ticks.back());
+    const auto place = [&](double value) { return figure_.x_is_linear ? value : std::log2(value); };
+    const double first = place(figure_.x_ticks.front()), last = place(figure_.x_ticks.back());
     const double left = kLeft + inset_, right = Right() - inset_;
-    return last > first ? left + (right - left) * (std::log2(x) - first) / (last - first) : (left + right) / 2;
+    return last > first ? left + (right - left) * (place(x) - first) / (last - first) : (left + right) / 2;
   }
   double Y(double y) const {
     const double share = (y - figure_.y_low) / (figure_.y_high - figure_.y_low);
@@ -131,8 +132,11 @@ class Plot {
                       "</text>\n");
     }
     double free_from = -1e9;  // the right end of the tick before, so that no two overlap
-    for (double x : figure_.x_ticks) {
-      const std::string label = figure_.x_is_length ? LengthLabel(static_cast<int64_t>(x)) : absl::StrCat(x);
+    for (size_t i = 0; i < figure_.x_ticks.size(); ++i) {
+      const double x = figure_.x_ticks[i];
+      const std::string label = !figure_.x_tick_labels.empty() ? figure_.x_tick_labels[i]
+                                : figure_.x_is_length          ? LengthLabel(static_cast<int64_t>(x))
+                                                               : absl::StrCat(x);
       const double half = TextWidth(label) / 2;
       if (X(x) - half < free_from) continue;
       free_from = X(x) + half + kTickGap;

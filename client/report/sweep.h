@@ -12,6 +12,7 @@
 
 #include "client/report/figure.h"
 #include "client/report/report_data.h"
+#include "client/report/run_temperature.h"
 
 namespace varifocal::report {
 
@@ -27,9 +28,6 @@ struct Sweep {
 };
 
 inline constexpr size_t kSweepPointCountMin = 3;
-
-// The single softmax temperature that a variant ran with.
-std::optional<double> RunTemperature(const db::VariantRecord& variant);
 
 // Of every model with at least kSweepPointCountMin temperatures, in the order of the variants.
 std::vector<Sweep> FindSweeps(const ReportData& data);

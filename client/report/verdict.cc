@@ -285,6 +285,13 @@ std::vector<Label> MakeLabels(const ReportData& data) {
                       is_imported(*job) ? "." : " until it is resumed.")});
   }
   for (Label& label : SourceLabels(data)) labels.push_back(std::move(label));
+  if (!data.arms.table.arms().arms.empty() && !data.arms.IsOverSeeds() && !data.arms.comparisons.empty()) {
+    labels.push_back(
+        {"one training run each",
+         "The arms were trained once each: intervals are about questions and say nothing about other seeds."});
+  }
+  if (!data.arms.IsOverSeeds() && !data.arms.notes.empty())
+    labels.push_back({"arms", absl::StrJoin(data.arms.notes, " ")});
   std::vector<std::string> beyond;
   for (const db::VariantRecord& variant : data.variants) {
     if (!data.answers.IsExtrapolated(variant.name) || !variant.model.trained_context_length.has_value()) continue;

@@ -16,6 +16,7 @@
 #include "client/report/result_rows.h"
 #include "client/rows.h"
 #include "client/verb.h"
+#include "client/verbs/compare_arms.h"
 #include "db/pairing.h"
 #include "db/reader.h"
 #include "db/stats/family.h"
@@ -85,8 +86,11 @@ class Compare : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     flags.Add("db", &db_, "PATH", "the results database; a daemon may be writing to it").Required();
-    flags.Add("baseline", &baseline_, "A", "the reference variant of the differences; JOB/A for one job's").Required();
-    flags.Add("candidate", &candidate_, "B", "the variant to compare with it; JOB/B for one job's").Required();
+    flags.Add("baseline", &baseline_, "A", "the reference variant of the differences; JOB/A for one job's");
+    flags.Add("candidate", &candidate_, "B", "the variant to compare with it; JOB/B for one job's");
+    flags.Add("baseline-arm", &baseline_arm_, "A",
+              "instead of --baseline: an arm, whose runs differ in their training seed");
+    flags.Add("candidate-arm", &candidate_arm_, "B", "the arm to compare with it, over seeds and contexts");
     flags.Add("job", &job_, "JOB", "the job of names without one, instead of the newest that fits");
     flags.Add("task", &task_, "NAME", "only this task");
     flags.Add("metric", &metric_, "NAME", "only this metric; as text, each task's primary one is shown unless given");
@@ -106,6 +110,9 @@ class Compare : public Command {
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
+    if (!baseline_arm_.empty() || !candidate_arm_.empty()) return CompareTheArms(console);
+    if (baseline_.empty() || candidate_.empty())
+      return UsageError("--baseline=A and --candidate=B are missing, or --baseline-arm=A and --candidate-arm=B.");
     if (baseline_ == candidate_) {
       return UsageError(absl::StrCat("--baseline and --candidate are both ", baseline_, "."));
     }
@@ -165,6 +172,23 @@ class Compare : public Command {
   }
 
  private:
+  absl::StatusOr<ExitCode> CompareTheArms(Console& console) const {
+    if (baseline_arm_.empty() || candidate_arm_.empty())
+      return UsageError("--baseline-arm=A and --candidate-arm=B belong together.");
+    if (!baseline_.empty() || !candidate_.empty())
+      return UsageError("--baseline-arm and --candidate-arm are given instead of --baseline and --candidate.");
+    if (adjust_.is_max_t()) return UsageError("--adjust=max-t is for variants; arms are adjusted by holm.");
+    ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
+    ArmsRequest request{{}, baseline_arm_, candidate_arm_, task_, metric_, all_metrics_, is_gate_, {}};
+    if (!job_.empty()) {
+      ASSIGN_OR_RETURN(request.job_id, JobNumber(job_));
+    }
+    request.options.sign_flip.draws = draws_;
+    if (seed_.has_value()) request.options.sign_flip.seed = *seed_;
+    request.options.margin = margin_ / 100;
+    return CompareArms(*reader, request, console);
+  }
+
   bool Wanted(const stats::Comparison& row, bool for_people) const {
     if (!task_.empty() && row.task != task_) return false;
     if (!metric_.empty()) return row.metric == metric_;
@@ -357,7 +381,7 @@ class Compare : public Command {
     console.out << "\n" << notes;
   }
 
-  std::string db_, baseline_, candidate_, job_, task_, metric_;
+  std::string db_, baseline_, candidate_, baseline_arm_, candidate_arm_, job_, task_, metric_;
   AdjustFlag adjust_;
   bool all_metrics_ = false, is_gate_ = false;
   double margin_ = 100 * stats::kDefaultMargin;
@@ -380,12 +404,17 @@ undecided, by p adjusted over all candidates and lengths of the job. A failed sa
 the row incomplete. See docs/measuring.md.
 Variants of two jobs (imported answers are a job of their own) are compared on the questions that both were asked
 with the same prompt; the others are left out and counted. JOB/NAME, such as 7/other, selects the job.
+Runs that differ in their training seed alone ("training" in config.json) form an arm. --baseline-arm and --candidate-arm
+compare two arms of a job: the interval is over seeds and contexts, paired by seed where both arms have it, for every
+number of tokens and parameters that both arms have; below it, the factor of tokens or parameters at which the baseline
+arm reaches the candidate's values.
 JSON and CSV: a row for every cell, mean over tasks and contrast of lengths, all digits.)",
     .examples =
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=baseline@t=0.7 --format=csv\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal --gate\n"
-        "varifocal compare --db=results.db --baseline=1/baseline --candidate=7/other",
+        "varifocal compare --db=results.db --baseline=1/baseline --candidate=7/other\n"
+        "varifocal compare --db=results.db --baseline-arm=plain --candidate-arm=focal",
     .formats = "text json jsonl csv",
     .make = &Make<Compare>,
 };

@@ -28,6 +28,9 @@ Json ModelJson(const v1::Model& model) {
       {"vocabulary_size", model.vocabulary_size()},
       {"context_length_max", model.context_length_max()},
       {"trained_context_length", model.trained_context_length() == 0 ? Json() : Json(model.trained_context_length())},
+      {"training_arm", model.training().arm().empty() ? Json() : Json(model.training().arm())},
+      {"training_seed", model.training().has_seed() ? Json(model.training().seed()) : Json()},
+      {"training_tokens", model.training().tokens() == 0 ? Json() : Json(model.training().tokens())},
       {"attention", model.attention_label()},
       {"attention_json", model.attention_json()},
       {"dtype", model.dtype()},
@@ -94,7 +97,10 @@ class ShowModels : public Command {
               }},
          {.key = "directory", .title = "directory"},
          {.key = "weights_sha256"},
-         {.key = "tokenizer_sha256"}});
+         {.key = "tokenizer_sha256"},
+         {.key = "training_arm"},
+         {.key = "training_seed"},
+         {.key = "training_tokens"}});
     int64_t free_bytes = 0, total_bytes = 0;
     std::string faults;
     const auto add = [&](const v1::Model& model) {
@@ -141,8 +147,9 @@ constinit const Verb kModelsVerb = {
     .summary = "the models that the daemon serves",
     .about =
         R"(One row per model: its attention (baseline, focal with a constant or a learned temperature), its trained and its
-maximum context length, and its backend. JSON and CSV add the SHA-256 of weights and tokenizer, the sampling settings
-of generation_config.json (shown, never applied), and memory usage. Weights shared with another model are in memory
+maximum context length, and its backend. JSON and CSV add the SHA-256 of weights and tokenizer, the arm, seed and tokens
+of its training if config.json states them, the sampling settings of generation_config.json (shown, never applied), and
+memory usage. Weights shared with another model are in memory
 once. A model whose device has failed is faulted; the last lines show the cause.)",
     .examples = "varifocal models\nvarifocal models baseline --format=json",
     .formats = "text json jsonl csv",

@@ -57,6 +57,12 @@ class WriteTheReport : public Command {
              "this score instead, the same for all variants, in percent from worst to best")
         .AtLeast(0.1)
         .AtMost(100);
+    flags.Add("baseline-arm", &options_.baseline_arm, "ARM",
+              "the arm that others are compared with over training seeds; default: the baseline's");
+    flags.Add(
+        "axis", &options_.axis, "AXIS",
+        "draw arms against tokens, parameters, trained-length, temperature or layer alone, also as CSV and LaTeX; "
+        "default: those that vary, but not temperature");
     flags.Add("long", &options_.is_long, "LaTeX: every cell, mean and contrast a line, not a row a model");
   }
 
@@ -112,14 +118,17 @@ their prompts around the gold evidence. It needs no network and no server. The f
 .txt, .tex) or --format selects another format. A job with one variant is a table of its scores. Variants of other
 jobs, for example imported answers, are named with their job and compared on the questions in common. Everything is
 computed from the current database; the same database gives the same bytes. An outcome is better, worse, equivalent
-(within --margin) or undecided, by p adjusted over all candidates and lengths of the job, whichever are shown. LaTeX is
+(within --margin) or undecided, by p adjusted over all candidates and lengths of the job, whichever are shown. Runs that
+differ in their training seed alone ("training" in config.json) form an arm: the page compares arms over seeds and
+contexts, and draws scores and losses against the numbers of tokens and of parameters, with equal-loss ratios. LaTeX is
 a table for papers, one row per model and one column per length, with the difference, its interval and a mark for the
 outcome; --long prints one line per cell.)",
     .examples =
         "varifocal report --db=results.db --out=report.html\n"
         "varifocal report --db=results.db --out=- --format=csv\n"
         "varifocal report --db=results.db --out=table.tex --baseline=baseline --candidates=focal\n"
-        "varifocal report --db=results.db --out=report.html --baseline=1/baseline --candidates=1/focal,7/other",
+        "varifocal report --db=results.db --out=report.html --baseline=1/baseline --candidates=1/focal,7/other\n"
+        "varifocal report --db=results.db --out=loss.csv --baseline-arm=plain --axis=tokens",
     .formats = "html csv json markdown latex",
     .make = &Make<WriteTheReport>,
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 #include "db/stats/holm.h"
@@ -66,24 +67,29 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
   result.high = difference_max;
   result.can_infer = !has_single_cluster && variance > 0;
   if (!result.can_infer) return result;
-  result.standard_error = std::sqrt(variance);
   // (sum_t v_t)^2 / sum_t (v_t^2 / degrees_t)
-  result.degrees = variance * variance / degrees_denominator;
-  const double half = StudentTQuantile((1 + options.confidence) / 2, result.degrees) * result.standard_error;
-  result.low = std::max(-difference_max, result.difference - half);
-  result.high = std::min(difference_max, result.difference + half);
-  const auto tail = [&](double distance) { return StudentTCdf(-distance / result.standard_error, result.degrees); };
-  result.p_value = std::min(1.0, 2 * tail(std::abs(result.difference)));
-  if (options.margin.has_value())
-    result.p_equivalence =
-        std::max(tail(*options.margin + result.difference), tail(*options.margin - result.difference));
+  InferFromError(std::sqrt(variance), variance * variance / degrees_denominator, options, result);
   result.p_sign_flip_min = std::min(1.0, std::exp2(1 - static_cast<double>(result.cluster_count)));
-  if (options.with_sign_flip) {
-    const double level = 1 - options.confidence;
-    result.sign_flip = SignFlipTest(signed_sums, options.sign_flip);
-    result.is_fragile = (result.p_value < level) != (result.sign_flip.p_value < level);
-  }
+  if (options.with_sign_flip) SetSignFlip(SignFlipTest(signed_sums, options.sign_flip), options.confidence, result);
   return result;
+}
+
+void InferFromError(double standard_error, double degrees, const InferenceOptions& options, Inference& row) {
+  row.standard_error = standard_error;
+  row.degrees = degrees;
+  const double half = StudentTQuantile((1 + options.confidence) / 2, degrees) * standard_error;
+  row.low = std::max(-row.difference_max, row.difference - half);
+  row.high = std::min(row.difference_max, row.difference + half);
+  const auto tail = [&](double distance) { return StudentTCdf(-distance / standard_error, degrees); };
+  row.p_value = std::min(1.0, 2 * tail(std::abs(row.difference)));
+  if (options.margin.has_value())
+    row.p_equivalence = std::max(tail(*options.margin + row.difference), tail(*options.margin - row.difference));
+}
+
+void SetSignFlip(SignFlipResult check, double confidence, Inference& row) {
+  const double level = 1 - confidence;
+  row.sign_flip = std::move(check);
+  row.is_fragile = (row.p_value < level) != (row.sign_flip.p_value < level);
 }
 
 void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t declared_count, double confidence,

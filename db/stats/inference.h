@@ -73,6 +73,11 @@ struct InferenceOptions {
 // The mean over tasks of each task's mean difference; tasks are independent, and so are clusters within a task.
 Inference InferDifference(const std::vector<TaskDifferences>& tasks, const InferenceOptions& options);
 
+// Sets the interval, p and the equivalence test of a difference from its standard error (above 0) and degrees of freedom.
+void InferFromError(double standard_error, double degrees, const InferenceOptions& options, Inference& row);
+// Sets the check, and whether it disagrees.
+void SetSignFlip(SignFlipResult check, double confidence, Inference& row);
+
 // Adjusts the tests of `family` together as `declared_count` tests (at least the family's size), of which missing ones
 // count with p = 1; sets p_adjusted, test_count, detectable_difference and outcome of each. `max_t`, unless empty, has the
 // p adjusted by max-t of each; one below p_value is raised to it, so that no difference is decided whose interval

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "db/stats/null_simulation.h"
+#include "db/stats/replicate_simulation.h"
 
 int main(int argc, char** argv) {
   using varifocal::stats::NullDesign;
@@ -94,6 +95,41 @@ int main(int argc, char** argv) {
                 100 * rates.any_outcome, 100 * rates.any_max_t, is_good ? "" : "  outside");
     std::fflush(stdout);
     all_good &= is_good;
+  }
+  using varifocal::stats::ReplicateDesign;
+  std::printf("\n%-52s %11s %11s %11s %11s %11s\n", "training seeds (standard deviations: seeds, contexts)", "interval",
+              "coverage", "no seeds", "one run", "no contexts");
+  for (int seeds : {2, 3, 5, 8}) {
+    struct Row {
+      const char* name;
+      ReplicateDesign design;
+    };
+    const Row rows[] = {
+        {"paired; 1, 0", {seeds, seeds, true, 12, 4, 1, 0, 1}},
+        {"paired; 1, 1", {seeds, seeds, true, 12, 4, 1, 1, 1}},
+        {"paired; 0.3, 1", {seeds, seeds, true, 25, 4, 0.3, 1, 1}},
+        {"paired; 0.3, 0.3", {seeds, seeds, true, 25, 4, 0.3, 0.3, 1}},
+        {"paired; 0, 0", {seeds, seeds, true, 12, 4, 0, 0, 1}},
+        {"paired, a true difference of 1; 1, 1", {seeds, seeds, true, 12, 4, 1, 1, 1, 1}},
+        {"paired, binary; 1, 0.5", {seeds, seeds, true, 12, 4, 1, 0.5, 1, 0, true}},
+        {"unpaired; 1, 0", {seeds, seeds, false, 12, 4, 1, 0, 1}},
+        {"unpaired; 1, 1", {seeds, seeds, false, 12, 4, 1, 1, 1}},
+        {"unpaired, 3 more in the baseline; 1, 1", {seeds + 3, seeds, false, 12, 4, 1, 1, 1}},
+        {"unpaired, binary; 0.5, 0.5", {seeds, seeds, false, 12, 4, 0.5, 0.5, 1, 0, true}},
+    };
+    for (const Row& row : rows) {
+      const auto rates = varifocal::stats::SimulateReplicates(row.design, experiments, 5);
+      // With two seeds the interval is allowed to err in 6 of 100.
+      const double most = (seeds == 2 ? 0.06 : 0.055) + slack;
+      const bool is_null = row.design.difference == 0;
+      const bool is_good =
+          rates.coverage >= 1 - most && (!is_null || rates.interval <= most) && rates.contradictions == 0;
+      std::printf("%d seeds, %-43s %9.2f %% %9.2f %% %9.1f %% %9.1f %% %9.1f %%%s\n", seeds, row.name,
+                  100 * rates.interval, 100 * rates.coverage, 100 * rates.seeds_ignored, 100 * rates.one_run,
+                  100 * rates.contexts_ignored, is_good ? "" : "  outside");
+      std::fflush(stdout);
+      all_good &= is_good;
+    }
   }
   return all_good ? 0 : 1;
 }

@@ -170,7 +170,8 @@ class Llama(nn.Module):
         tensors = {"model." + k: v.detach().float().contiguous() for k, v in self.state_dict().items()}
         tensors = {k: v.squeeze(0) if k.endswith("tau_proj.weight") else v for k, v in tensors.items()}
         save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
-        block = {"training": training} if training else {}
+        # Both keys state the trained length, and must agree.
+        block = {"training": training, "trained_context_length": training["context_length"]} if training else {}
         (directory / "config.json").write_text(json.dumps(self.config.to_json() | block, indent=2) + "\n")
 
 

@@ -63,6 +63,11 @@ db::VariantRecord ToVariantRecord(const Variant& variant, const HostedModel& mod
   record.model.attention_json = model.config.attention.json();
   record.model.context_length_max = model.config.max_position;
   record.model.trained_context_length = model.config.trained_context_length;
+  if (model.provenance.parameter_count > 0) record.model.parameter_count = model.provenance.parameter_count;
+  const Training& training = model.config.training;
+  if (!training.arm.empty()) record.model.training_arm = training.arm;
+  record.model.training_seed = training.seed;
+  record.model.training_tokens = training.tokens;
   if (!variant.focal_temperatures.empty()) {
     record.focal_temperature_json = NumberOrList(variant.focal_temperatures).dump();
   }

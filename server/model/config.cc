@@ -184,6 +184,20 @@ absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, M
   return absl::OkStatus();
 }
 
+// The trained length is one fact, whichever key states it.
+absl::Status ReadTrainingBlock(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.training, ReadTraining(reader));
+  const std::optional<int64_t>& length = config.training.context_length;
+  if (!length.has_value()) return absl::OkStatus();
+  if (config.trained_context_length.value_or(*length) != *length) {
+    return absl::InvalidArgumentError(absl::StrCat("\"training.context_length\" is ", *length,
+                                                   " and \"trained_context_length\" is ",
+                                                   *config.trained_context_length, "; they must be equal"));
+  }
+  config.trained_context_length = length;
+  return absl::OkStatus();
+}
+
 struct NamedActivation {
   absl::string_view name;
   kernels::Activation activation;
@@ -264,6 +278,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   const ConfigKeys& keys = architecture->keys;
   config.blocks = architecture->blocks;
   RETURN_IF_ERROR(ReadSizes(reader, *architecture, config));
+  RETURN_IF_ERROR(ReadTrainingBlock(reader, config));
   ASSIGN_OR_RETURN(config.blocks.norm_epsilon, reader.Positive(keys.norm_epsilon, keys.norm_epsilon_default));
   ASSIGN_OR_RETURN(config.blocks.activation, ReadActivation(reader, keys));
   ASSIGN_OR_RETURN(config.tied_embeddings, reader.Bool("tie_word_embeddings", keys.tied_default));

@@ -40,6 +40,29 @@ TEST(ConfigTest, ReadsALlama) {
   EXPECT_EQ(config->attention.Label(), "baseline");
 }
 
+TEST(ConfigTest, TrainingIsReadAndDoesNotContradictTheTrainedLength) {
+  Json json = Good();
+  json["training"] = {{"arm", "focal-0.4"}, {"seed", 3}, {"tokens", int64_t{1} << 40}, {"context_length", 512}};
+  auto config = Parse(json);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->training.arm, "focal-0.4");
+  EXPECT_EQ(config->training.seed, 3);
+  EXPECT_EQ(config->training.tokens, int64_t{1} << 40);
+  EXPECT_EQ(config->trained_context_length, 512) << "one fact, whichever key states it";
+  json["trained_context_length"] = 512;
+  EXPECT_TRUE(Parse(json).ok());
+  json["trained_context_length"] = 1024;
+  config = Parse(json);
+  ASSERT_FALSE(config.ok());
+  EXPECT_THAT(
+      std::string(config.status().message()),
+      HasSubstr("\"training.context_length\" is 512 and \"trained_context_length\" is 1024; they must be equal"));
+  json["training"] = Json::object();
+  ASSERT_TRUE(Parse(json).ok());
+  EXPECT_EQ(Parse(json)->trained_context_length, 1024);
+  EXPECT_FALSE(Parse(json)->training.seed.has_value());
+}
+
 TEST(ConfigTest, OlderAndNewerRopeKeysAreEquivalent) {
   Json older = Good();
   older["rope_scaling"] = {{"rope_type", "llama3"},
@@ -118,6 +141,17 @@ constexpr BadConfig kBad[] = {
     {"max_position_embeddings", "0", "max_position_embeddings"},
     {"trained_context_length", "0", "trained_context_length"},
     {"trained_context_length", "\"2K\"", "trained_context_length"},
+    {"training", "3", "\"training\" is 3; it must be an object"},
+    {"training", "{\"lr\":0.1}", "\"training.lr\""},
+    {"training", "{\"parameters\":7}", "\"training.parameters\" is set; the number of parameters is counted"},
+    {"training", "{\"arm\":\"\"}", "\"training.arm\" is \"\"; it must be 1 to 64"},
+    {"training", "{\"arm\":\"a@t=1\"}", "without spaces, @, comma and /"},
+    {"training", "{\"arm\":7}", "training.arm"},
+    {"training", "{\"seed\":-1}", "training.seed"},
+    {"training", "{\"seed\":1.5}", "training.seed"},
+    {"training", "{\"tokens\":0}", "training.tokens"},
+    {"training", "{\"tokens\":\"1M\"}", "training.tokens"},
+    {"training", "{\"context_length\":0}", "training.context_length"},
     {"rms_norm_eps", "0", "positive"},
     {"rms_norm_eps", "-1e-6", "positive"},
     {"rms_norm_eps", "\"1e-6\"", "positive"},

@@ -9,6 +9,7 @@
 #include "kernels/backend.h"
 #include "server/model/attention/setting.h"
 #include "server/model/rope.h"
+#include "server/model/training.h"
 
 namespace varifocal {
 
@@ -61,6 +62,7 @@ struct ModelConfig {
   std::vector<PageGroup> page_groups;
   int64_t max_position = 0;                       // prompt and generated tokens together never exceed it
   std::optional<int64_t> trained_context_length;  // results beyond it are marked extrapolated
+  Training training;
   AttentionSetting attention;
   std::vector<int32_t> eos_token_ids;
   std::optional<int32_t> bos_token_id;

@@ -46,6 +46,10 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_vocabulary_size(model.config.vocabulary_size);
   proto->set_context_length_max(model.config.max_position);
   proto->set_trained_context_length(model.config.trained_context_length.value_or(0));
+  const Training& training = model.config.training;
+  if (!training.arm.empty()) proto->mutable_training()->set_arm(training.arm);
+  if (training.seed.has_value()) proto->mutable_training()->set_seed(*training.seed);
+  if (training.tokens.has_value()) proto->mutable_training()->set_tokens(*training.tokens);
   proto->set_attention_json(model.config.attention.json());
   proto->set_attention_label(model.config.attention.Label());
   proto->set_dtype(model.provenance.dtype);

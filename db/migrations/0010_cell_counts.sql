@@ -39,4 +39,4 @@ CREATE TRIGGER generations_count_update AFTER UPDATE OF cell_id, execution_id, e
       answered_count = answered_count + excluded.answered_count, failed_count = failed_count + excluded.failed_count;
 END;
 
-UPDATE schema_version SET version = 11, compatible_version = 1;
+UPDATE schema_version SET version = 10, compatible_version = 1;

@@ -1,0 +1,106 @@
+// `varifocal compare --baseline-arm`: text, JSON, filters, the gate and usage errors, on a job whose values are known
+// (db/fakes/fake_arms.h).
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "client/report/arm_rows.h"
+#include "client/testing_run.h"
+#include "db/fakes/fake_arms.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal::client {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class ArmsVerbTest : public testing::Test {
+ protected:
+  Ran Compare(std::vector<std::string> flags, const std::string& baseline = "plain",
+              const std::string& candidate = "focal") {
+    flags.insert(flags.begin(),
+                 {"compare", "--db=" + path_, "--baseline-arm=" + baseline, "--candidate-arm=" + candidate});
+    return Varifocal(flags);
+  }
+  testing_support::TemporaryDirectory directory_;
+  std::string path_ = directory_.File("arms.db");
+};
+
+TEST_F(ArmsVerbTest, TextHasPointsSeedsAndRatios) {
+  db::WriteFakeArms(path_);
+  const Ran ran = Compare({});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out,
+              HasSubstr("focal against plain (jobs/1); differences are candidate minus baseline, intervals 95 % over "
+                        "training seeds and contexts"));
+  EXPECT_THAT(ran.out, HasSubstr("3 seeds, paired"));
+  EXPECT_THAT(ran.out, HasSubstr("+0.250"));
+  EXPECT_THAT(ran.out, HasSubstr("2K tokens"));
+  EXPECT_THAT(ran.out, HasSubstr("×1.41 (1.19 to 1.68)"));
+  EXPECT_THAT(ran.out, HasSubstr("above the measured range in 3 of 3 seeds, at least ×1"));
+  EXPECT_THAT(ran.out,
+              HasSubstr("p adjusted (Holm) counts all arms, points and lengths of the job, shown or not: 3 means over "
+                        "tasks, 3 cells of primary metrics."));
+}
+
+TEST_F(ArmsVerbTest, JsonRowsHaveEveryKeyAndTheTextsNumbers) {
+  db::WriteFakeArms(path_);
+  const Ran ran = Compare({"--format=json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto rows = ParseJson(ran.out);
+  ASSERT_TRUE(rows.ok());
+  int ratio_count = 0;
+  for (const Json& row : *rows) {
+    EXPECT_EQ(row.size(), report::ArmResultKeys().size());
+    ratio_count += row["kind"] == "equal_loss_ratio";
+  }
+  EXPECT_EQ((*rows)[0]["kind"], "arm_mean");
+  EXPECT_NEAR((*rows)[0]["difference"].get<double>(), 0.25, 1e-12);
+  EXPECT_EQ(ratio_count, 9) << "three endpoints at three places";
+  const Ran filtered = Compare({"--format=json", "--metric=gold/log_likelihood"});
+  for (const Json& row : *ParseJson(filtered.out)) EXPECT_EQ(row["metric"], "gold/log_likelihood");
+}
+
+TEST_F(ArmsVerbTest, TheGateFailsWhenTheCandidateIsWorse) {
+  db::WriteFakeArms(path_, {.seed_count = 8, .question_count = 48, .answered_count = 48});
+  EXPECT_EQ(Compare({"--gate"}).code, 0);
+  const Ran worse = Compare({"--gate"}, "focal", "plain");
+  EXPECT_EQ(worse.code, 1);
+  EXPECT_THAT(worse.err, HasSubstr("Gate: worse in mean over tasks at 1,024"));
+}
+
+TEST_F(ArmsVerbTest, OneRunAnArmCannotBeDecided) {
+  db::WriteFakeArms(path_, {.seed_count = 1});
+  const Ran ran = Compare({});
+  EXPECT_THAT(ran.out,
+              AllOf(HasSubstr("one training run each: says nothing about other seeds"), HasSubstr("no verdict")));
+  const Ran gate = Compare({"--gate"});
+  EXPECT_NE(gate.code, 0);
+  EXPECT_THAT(gate.err, HasSubstr("no mean over tasks has several training runs of both arms"));
+}
+
+TEST_F(ArmsVerbTest, AnUnfinishedJobSaysSo) {
+  db::WriteFakeArms(path_, {.answered_count = 12});
+  EXPECT_THAT(Compare({}).out, HasSubstr("12 of 24 questions so far"));
+  EXPECT_THAT(Compare({"--gate"}).err, HasSubstr("--gate cannot decide: mean over tasks at 1,024 is unfinished"));
+}
+
+TEST_F(ArmsVerbTest, MistakesAreOneSentence) {
+  db::WriteFakeArms(path_, {.seed_count = 2, .tokens = {1000}});
+  EXPECT_THAT(Compare({}, "plain", "sharp").err, HasSubstr("the job has no arm \"sharp\"; it has plain, focal"));
+  EXPECT_THAT(Compare({"--task=recal"}).err, HasSubstr("no such task or metric"));
+  EXPECT_THAT(Compare({"--baseline=a"}).err, HasSubstr("are given instead of --baseline and --candidate"));
+  EXPECT_THAT(Compare({"--adjust=max-t"}).err, HasSubstr("arms are adjusted by holm"));
+  EXPECT_THAT(Varifocal({"compare", "--db=" + path_, "--baseline-arm=plain"}).err, HasSubstr("belong together"));
+  const Ran none = Varifocal({"compare", "--db=" + path_, "--baseline=plain-s1-1000"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("--baseline=A and --candidate=B are missing"));
+}
+
+}  // namespace
+}  // namespace varifocal::client

@@ -1,0 +1,14 @@
+// Figures of scores and losses against an axis other than the context length.
+#pragma once
+
+#include <vector>
+
+#include "client/report/axis.h"
+#include "client/report/figure.h"
+
+namespace varifocal::report {
+
+// One for each main endpoint and length; a log-likelihood is drawn as a loss, its negative.
+std::vector<Figure> AxisFigures(const AxisReport& report, const stats::ArmTable& table);
+
+}  // namespace varifocal::report

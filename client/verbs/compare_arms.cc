@@ -1,0 +1,185 @@
+#include "client/verbs/compare_arms.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "client/jobs.h"
+#include "client/report/arm_rows.h"
+#include "client/report/result_rows.h"
+#include "client/rows.h"
+
+namespace varifocal::client {
+namespace {
+
+using ShownRow = std::pair<const stats::ArmComparison*, const stats::ArmRow*>;
+
+std::string PText(double p) { return p < 0.0001 ? "<0.0001" : absl::StrFormat("%.4f", p); }
+
+bool IsWanted(const stats::Endpoint& endpoint, const ArmsRequest& request) {
+  return (request.task.empty() || endpoint.task == request.task) &&
+         (request.metric.empty() || endpoint.metric == request.metric);
+}
+
+bool IsFiltered(const ArmsRequest& request) { return !request.task.empty() || !request.metric.empty(); }
+
+std::vector<std::string> TextRow(const ShownRow& shown, const std::vector<stats::ArmComparison>& all) {
+  const auto& [comparison, row] = shown;
+  const std::string point = report::PointLabel(*comparison, all);
+  return {point,
+          report::EndpointLabel(row->endpoint),
+          WithThousands(row->context_length),
+          report::SeedsLabel(*comparison),
+          absl::StrFormat("%.3f", row->baseline_mean),
+          absl::StrFormat("%.3f", row->candidate_mean),
+          absl::StrFormat("%+.3f", row->difference),
+          row->can_infer ? absl::StrFormat("[%+.3f, %+.3f]", row->low, row->high) : "",
+          row->can_infer ? PText(row->p_value) : "",
+          row->can_infer ? PText(row->sign_flip.p_value) : "",
+          row->can_infer ? PText(row->p_adjusted) : "",
+          report::OutcomeLabel(*row),
+          !row->can_infer                          ? ""
+          : row->detectable_difference.has_value() ? absl::StrFormat("%.3f", *row->detectable_difference)
+                                                   : "none",
+          absl::StrCat(row->value_count, "/", row->cluster_count),
+          absl::StrJoin(report::ArmLabels(*comparison, *row), ", ")};
+}
+
+void PrintForPeople(const std::vector<ShownRow>& shown, const std::vector<stats::ArmComparison>& all,
+                    const std::vector<std::pair<const report::Axis*, report::EqualLossRow>>& ratios,
+                    const ArmsRequest& request, int64_t job_id, const std::vector<std::string>& notes,
+                    Console& console) {
+  console.out << Styled(console, Style::kBold, absl::StrCat(request.candidate, " against ", request.baseline))
+              << " (jobs/" << job_id
+              << "); differences are candidate minus baseline, intervals 95 % over training seeds and contexts\n\n";
+  std::vector<std::vector<std::string>> cells;
+  int64_t suite = 0, primary = 0;
+  bool is_fragile = false;
+  for (const ShownRow& row : shown) {
+    cells.push_back(TextRow(row, all));
+    is_fragile |= row.second->is_fragile;
+    if (row.second->endpoint.IsSuite()) suite = row.second->test_count;
+    if (!row.second->endpoint.IsSuite() && row.second->endpoint.is_primary) primary = row.second->test_count;
+  }
+  const bool has_points =
+      std::any_of(cells.begin(), cells.end(), [](const std::vector<std::string>& row) { return !row.front().empty(); });
+  std::vector<std::string> titles = {"point",      "endpoint",   "length",     "seeds",      "baseline",
+                                     "candidate",  "difference", "interval",   "p",          "check",
+                                     "p adjusted", "outcome",    "detectable", "n/contexts", ""};
+  std::vector<bool> right = {false, false, true, false, true, true, true, true,
+                             true,  true,  true, false, true, true, false};
+  if (!has_points) {
+    titles.erase(titles.begin());
+    right.erase(right.begin());
+    for (std::vector<std::string>& row : cells) row.erase(row.begin());
+  }
+  console.out << AlignedTable(console, titles, right, cells);
+  if (!ratios.empty()) {
+    console.out
+        << "\nEqual-loss ratios: how many times the candidate's tokens or parameters the baseline needs for the "
+           "same value, intervals over paired seeds\n\n";
+    std::vector<std::vector<std::string>> lines;
+    for (const auto& [axis, row] : ratios) {
+      lines.push_back({axis->name, report::QuantityLabel(row.x), row.candidate, report::EndpointLabel(row.endpoint),
+                       WithThousands(row.context_length), report::RatioLabel(row.ratio, row.is_paired),
+                       row.ratio.low.has_value() ? PText(row.ratio.p_value) : ""});
+    }
+    console.out << AlignedTable(console, {"axis", "candidate's", "candidate", "endpoint", "length", "ratio", "p"},
+                                {false, true, false, false, true, false, true}, lines);
+  }
+  console.out << "\n";
+  std::vector<std::string> families;
+  if (suite > 0) families.push_back(absl::StrCat(suite, suite == 1 ? " mean over tasks" : " means over tasks"));
+  if (primary > 0) families.push_back(absl::StrCat(primary, primary == 1 ? " cell" : " cells", " of primary metrics"));
+  if (!families.empty()) {
+    console.out << "p adjusted (Holm) counts all arms, points and lengths of the job, shown or not: "
+                << absl::StrJoin(families, ", ") << ".\n";
+  }
+  console.out
+      << "Check: sign flips of paired seeds, or exchanges of unpaired ones; with fewer than six pairs it cannot "
+         "reach 0.05.\n";
+  if (is_fragile) console.out << "Fragile: the check does not agree at 0.05 with the interval and p, which are by t.\n";
+  for (const std::string& note : notes) console.out << note << "\n";
+}
+
+absl::StatusOr<ExitCode> Gate(const std::vector<ShownRow>& shown, const ArmsRequest& request, Console& console) {
+  std::vector<std::string> worse;
+  bool has_rows = false;
+  for (const auto& [comparison, row] : shown) {
+    if (!row->endpoint.IsSuite() && !IsFiltered(request)) continue;
+    has_rows |= row->can_infer;
+    if (row->is_unfinished) {
+      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", report::EndpointLabel(row->endpoint),
+                                                        " at ", WithThousands(row->context_length), " is unfinished"));
+    }
+    if (row->outcome == stats::Outcome::kWorse) {
+      worse.push_back(absl::StrCat(report::EndpointLabel(row->endpoint), " at ", WithThousands(row->context_length)));
+    }
+  }
+  if (!has_rows) {
+    return absl::FailedPreconditionError(
+        "--gate has no rows to check: no mean over tasks has several training runs of both arms");
+  }
+  if (worse.empty()) return ExitCode::kDone;
+  console.err << "Gate: worse in " << absl::StrJoin(worse, ", ") << ".\n";
+  return ExitCode::kFailed;
+}
+
+}  // namespace
+
+absl::StatusOr<ExitCode> CompareArms(db::Reader& reader, const ArmsRequest& request, Console& console) {
+  int64_t job_id = 0;
+  if (request.job_id.has_value()) {
+    RETURN_IF_ERROR(reader.Job(*request.job_id).status());
+    job_id = *request.job_id;
+  } else {
+    ASSIGN_OR_RETURN(const db::JobRow job, reader.LatestJob());
+    job_id = job.job_id;
+  }
+  ASSIGN_OR_RETURN(const stats::ArmTable table, stats::ArmTable::Read(reader, job_id));
+  ASSIGN_OR_RETURN(const std::vector<stats::ArmComparison> comparisons,
+                   table.Compare(request.baseline, request.candidate, request.options));
+  const bool is_text = console.format == Format::kText;
+  const auto is_shown = [&](const stats::Endpoint& endpoint) {
+    if (!IsWanted(endpoint, request)) return false;
+    return !is_text || request.all_metrics || !request.metric.empty() || endpoint.is_primary ||
+           report::IsMainEndpoint(endpoint, table);
+  };
+  std::vector<ShownRow> shown;
+  for (const stats::ArmComparison& comparison : comparisons) {
+    for (const stats::ArmRow& row : comparison.rows) {
+      if (is_shown(row.endpoint)) shown.push_back({&comparison, &row});
+    }
+  }
+  if (shown.empty()) return absl::NotFoundError("the job has no such task or metric to compare");
+  std::vector<std::pair<const report::Axis*, report::EqualLossRow>> ratios;
+  for (const report::Axis& axis : report::Axes()) {
+    if (!axis.has_ratio) continue;
+    for (report::EqualLossRow& row :
+         report::MakeAxisReport(table, axis, request.baseline, request.options.confidence).ratios) {
+      const bool is_main = !is_text || IsFiltered(request) || report::IsMainEndpoint(row.endpoint, table);
+      if (row.candidate_arm == request.candidate && is_main && is_shown(row.endpoint))
+        ratios.push_back({&axis, std::move(row)});
+    }
+  }
+  if (is_text) {
+    std::vector<std::string> notes = report::ArmNotes(comparisons);
+    notes.insert(notes.end(), table.arms().notes.begin(), table.arms().notes.end());
+    PrintForPeople(shown, comparisons, ratios, request, job_id, notes, console);
+  } else {
+    std::vector<Column> columns;
+    for (const std::string& key : report::ArmResultKeys()) columns.push_back({.key = key});
+    Rows rows(console, std::move(columns));
+    for (const auto& [comparison, row] : shown)
+      RETURN_IF_ERROR(rows.Add(report::ArmRowJson(*comparison, *row, job_id)));
+    for (const auto& [axis, row] : ratios) RETURN_IF_ERROR(rows.Add(report::EqualLossJson(row, *axis, job_id)));
+    RETURN_IF_ERROR(rows.Finish());
+  }
+  return request.is_gate ? Gate(shown, request, console) : absl::StatusOr<ExitCode>(ExitCode::kDone);
+}
+
+}  // namespace varifocal::client

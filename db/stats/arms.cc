@@ -1,0 +1,437 @@
+#include "db/stats/arms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "db/stats/check_value.h"
+#include "db/stats/grouped_pairs.h"
+
+namespace varifocal::stats {
+namespace {
+
+// Two arms of one size: a learned temperature adds less than this.
+constexpr double kParameterRatioMax = 1.05;
+
+std::string ArmName(const db::VariantRecord& variant) {
+  const size_t at = variant.name.find('@');
+  return absl::StrCat(*variant.model.training_arm, at == std::string::npos ? "" : variant.name.substr(at));
+}
+
+auto PlaceOf(const Arm& arm) {
+  const db::ModelRecord& model = arm.first.model;
+  return std::tuple(model.parameter_count, model.training_tokens, model.trained_context_length);
+}
+
+bool IsSamePoint(const db::VariantRecord& a, const db::VariantRecord& b) {
+  const db::ModelRecord &x = a.model, &y = b.model;
+  return ArmName(a) == ArmName(b) && x.parameter_count == y.parameter_count && x.training_tokens == y.training_tokens &&
+         x.trained_context_length == y.trained_context_length && x.attention_json == y.attention_json &&
+         x.architecture == y.architecture && x.dtype == y.dtype && x.tokenizer_sha256 == y.tokenizer_sha256 &&
+         a.focal_temperature_json == b.focal_temperature_json;
+}
+
+bool IsComparable(const Arm& a, const Arm& b) {
+  const db::ModelRecord &x = a.first.model, &y = b.first.model;
+  const double ratio = static_cast<double>(x.parameter_count.value_or(1)) /
+                       static_cast<double>(std::max<int64_t>(1, y.parameter_count.value_or(1)));
+  return x.training_tokens == y.training_tokens && x.trained_context_length == y.trained_context_length &&
+         x.parameter_count.has_value() == y.parameter_count.has_value() &&
+         std::max(ratio, 1 / ratio) <= kParameterRatioMax;
+}
+
+MetricInfo InfoOf(const db::TaskMetricRecord& metric) {
+  MetricInfo info;
+  info.is_binary = metric.is_binary;
+  info.is_primary = metric.metric_index == 0;
+  info.worst_value = metric.worst_value;
+  info.best_value = metric.best_value;
+  return info;
+}
+
+std::vector<Endpoint> EndpointsOf(const std::vector<db::TaskMetricRecord>& metrics) {
+  Endpoint suite{"", "", true, {}};
+  std::vector<Endpoint> single, unbounded;
+  for (const db::TaskMetricRecord& metric : metrics) {
+    const MetricInfo info = InfoOf(metric);
+    if (CanBeAveraged(info)) suite.parts.push_back(metric);
+    single.push_back({metric.task, metric.metric, info.is_primary, {metric}});
+    if (info.worst_value.has_value()) continue;
+    const auto known =
+        std::find_if(unbounded.begin(), unbounded.end(), [&](const Endpoint& e) { return e.metric == metric.metric; });
+    if (known == unbounded.end()) {
+      unbounded.push_back({"", metric.metric, false, {metric}});
+    } else {
+      known->parts.push_back(metric);
+    }
+  }
+  std::vector<Endpoint> endpoints;
+  if (!suite.parts.empty()) endpoints.push_back(std::move(suite));
+  for (Endpoint& endpoint : unbounded) {
+    if (endpoint.parts.size() > 1) endpoints.push_back(std::move(endpoint));
+  }
+  endpoints.insert(endpoints.end(), single.begin(), single.end());
+  return endpoints;
+}
+
+// Of a part of a mean as a share of its span, better being positive; other values are as they are.
+double Scaled(double value, const Endpoint& endpoint, const db::TaskMetricRecord& metric) {
+  return endpoint.IsSuite() ? (value - *metric.worst_value) / (*metric.best_value - *metric.worst_value) : value;
+}
+
+void Subtract(const std::vector<std::vector<double>>& from, std::vector<std::vector<double>>& values) {
+  for (size_t t = 0; t < values.size(); ++t) {
+    for (size_t q = 0; q < values[t].size(); ++q) values[t][q] -= from[t][q];
+  }
+}
+
+double MeanOfRuns(const std::vector<std::vector<std::vector<double>>>& runs) {
+  double sum = 0;
+  for (const auto& run : runs) {
+    for (const std::vector<double>& values : run) {
+      double of_task = 0;
+      for (double value : values) of_task += value;
+      sum += of_task / static_cast<double>(values.size() * run.size());
+    }
+  }
+  return sum / static_cast<double>(runs.size());
+}
+
+// The largest size that a difference, or a value, of the endpoint's task can have; that of the values seen where the metric
+// has no bounds.
+double SizeMax(const std::vector<ReplicateGroup>& groups, size_t task, const Endpoint& endpoint, bool of_difference) {
+  if (endpoint.IsSuite()) return 1;
+  const db::TaskMetricRecord& metric = endpoint.parts[task];
+  if (metric.worst_value.has_value() && metric.best_value.has_value()) {
+    return of_difference ? std::abs(*metric.best_value - *metric.worst_value)
+                         : std::max(std::abs(*metric.best_value), std::abs(*metric.worst_value));
+  }
+  double reach = 0;
+  for (const ReplicateGroup& group : groups) {
+    for (const auto& run : group.values) {
+      for (double value : run[task]) reach = std::max(reach, std::abs(value));
+    }
+  }
+  return of_difference ? 2 * reach : reach;
+}
+
+void SetDesignEffects(const std::vector<ReplicateGroup>& groups, std::vector<ReplicatedTask>& tasks) {
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    std::vector<ClusteredValue> values;
+    for (size_t q = 0; q < tasks[t].clusters.size(); ++q) {
+      double value = 0;
+      for (const ReplicateGroup& group : groups) {
+        for (const auto& run : group.values) value += group.sign * run[t][q] / static_cast<double>(group.values.size());
+      }
+      values.push_back({tasks[t].clusters[q], value});
+    }
+    const std::vector<Cluster> clusters = GroupByCluster(values);
+    const double most = std::max(1.0, DesignEffectMax(clusters));
+    tasks[t].design_effect = std::clamp(PooledDesignEffect({clusters}).value_or(most), 1.0, most);
+  }
+}
+
+std::string Known(const std::vector<std::string>& names) {
+  return names.empty() ? "its checkpoints state no training arm and seed"
+                       : absl::StrCat("it has ", absl::StrJoin(names, ", "));
+}
+
+}  // namespace
+
+std::string Arm::Label() const {
+  std::vector<std::string> parts = {name};
+  const db::ModelRecord& model = first.model;
+  if (model.parameter_count.has_value()) parts.push_back(absl::StrCat(*model.parameter_count, " parameters"));
+  if (model.training_tokens.has_value()) parts.push_back(absl::StrCat(*model.training_tokens, " tokens"));
+  parts.push_back(absl::StrCat(runs.size(), runs.size() == 1 ? " seed" : " seeds"));
+  return absl::StrJoin(parts, ", ");
+}
+
+std::vector<std::string> Arms::Names() const {
+  std::vector<std::string> names;
+  for (const Arm& arm : arms) {
+    if (std::find(names.begin(), names.end(), arm.name) == names.end()) names.push_back(arm.name);
+  }
+  return names;
+}
+
+Arms FindArms(const std::vector<db::VariantRecord>& variants) {
+  Arms found;
+  for (const db::VariantRecord& variant : variants) {
+    if (!variant.model.training_arm.has_value()) continue;
+    if (!variant.model.training_seed.has_value()) {
+      found.notes.push_back(absl::StrCat(variant.name, " states its arm, ", *variant.model.training_arm,
+                                         ", and no training seed: it is in no arm."));
+      continue;
+    }
+    const int64_t seed = *variant.model.training_seed;
+    auto arm = std::find_if(found.arms.begin(), found.arms.end(),
+                            [&](const Arm& known) { return IsSamePoint(known.first, variant); });
+    if (arm == found.arms.end()) arm = found.arms.insert(found.arms.end(), {ArmName(variant), variant, {}});
+    const auto twin =
+        std::find_if(arm->runs.begin(), arm->runs.end(), [&](const ArmRun& run) { return run.seed == seed; });
+    if (twin != arm->runs.end()) {
+      found.notes.push_back(absl::StrCat(variant.name, " has the arm, the seed (", seed, ") and everything else of ",
+                                         twin->variant, ": it is no replicate and is left out."));
+      continue;
+    }
+    arm->runs.push_back({seed, variant.name});
+  }
+  for (Arm& arm : found.arms) {
+    std::sort(arm.runs.begin(), arm.runs.end(), [](const ArmRun& a, const ArmRun& b) { return a.seed < b.seed; });
+  }
+  const std::vector<std::string> names = found.Names();
+  const auto rank = [&](const Arm& arm) { return std::find(names.begin(), names.end(), arm.name) - names.begin(); };
+  std::stable_sort(found.arms.begin(), found.arms.end(), [&](const Arm& a, const Arm& b) {
+    return std::tuple(rank(a), PlaceOf(a)) < std::tuple(rank(b), PlaceOf(b));
+  });
+  return found;
+}
+
+absl::StatusOr<ArmTable> ArmTable::Read(db::Reader& reader, int64_t job_id) {
+  ArmTable table;
+  ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(job_id));
+  table.arms_ = FindArms(variants);
+  if (table.arms_.arms.empty()) return table;
+  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
+  table.endpoints_ = EndpointsOf(metrics);
+  std::map<std::pair<std::string, std::string>, db::TaskMetricRecord> metric_of;
+  for (const db::TaskMetricRecord& metric : metrics) metric_of[{metric.task, metric.metric}] = metric;
+  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
+  std::set<int64_t> lengths;
+  for (const db::CellRow& row : cells) {
+    lengths.insert(row.cell.context_length);
+    table.planned_[{row.cell.variant, row.cell.task, row.cell.context_length}] = row.cell.planned_count;
+  }
+  table.lengths_.assign(lengths.begin(), lengths.end());
+  for (const Arm& arm : table.arms_.arms) {
+    for (const ArmRun& run : arm.runs) {
+      ASSIGN_OR_RETURN(const std::vector<db::SampleRow> samples, reader.SampleRows(job_id, run.variant));
+      Values& values = table.values_[run.variant];
+      for (const db::SampleRow& sample : samples) {
+        const db::TaskMetricRecord& metric = metric_of[{sample.task, sample.metric}];
+        RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
+        const bool is_failed = sample.error_code.has_value();
+        values[{sample.task, sample.metric, sample.context_length}][{sample.sample_index, sample.question_id}] = {
+            sample.cluster, is_failed ? metric.worst_value : sample.value, is_failed};
+      }
+    }
+  }
+  return table;
+}
+
+ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const Endpoint& endpoint, int64_t length) const {
+  Selection selection;
+  selection.values.resize(runs.size());
+  for (const db::TaskMetricRecord& metric : endpoint.parts) {
+    int64_t planned = 0;
+    std::vector<const std::map<Question, Value>*> of_runs;
+    static const std::map<Question, Value> kNothing;
+    for (const ArmRun& run : runs) {
+      const auto cell = planned_.find({run.variant, metric.task, length});
+      if (cell != planned_.end()) planned = std::max(planned, cell->second);
+      const Values& values = values_.at(run.variant);
+      const auto found = values.find({metric.task, metric.metric, length});
+      of_runs.push_back(found == values.end() ? &kNothing : &found->second);
+    }
+    if (planned == 0) continue;  // a task without this length
+    selection.counts.planned_count += planned;
+    for (const auto* answers : of_runs) {
+      selection.counts.is_unfinished |= std::ssize(*answers) < planned;
+      for (const auto& [question, value] : *answers) selection.counts.failed_count += value.is_failed;
+    }
+    ReplicatedTask task;
+    std::vector<std::vector<double>> columns(runs.size());
+    for (const auto& [question, first] : *of_runs.front()) {
+      std::vector<double> row;
+      for (const auto* answers : of_runs) {
+        const auto found = answers->find(question);
+        if (found != answers->end() && found->second.value.has_value())
+          row.push_back(Scaled(*found->second.value, endpoint, metric));
+      }
+      if (row.size() < runs.size()) continue;
+      task.clusters.push_back(first.cluster);
+      for (size_t r = 0; r < runs.size(); ++r) columns[r].push_back(row[r]);
+    }
+    if (task.clusters.empty()) continue;
+    selection.tasks.push_back(std::move(task));
+    for (size_t r = 0; r < runs.size(); ++r) selection.values[r].push_back(std::move(columns[r]));
+  }
+  return selection;
+}
+
+ArmComparison ArmTable::CompareAt(const Arm& baseline, const Arm& candidate, const CompareOptions& options) const {
+  ArmComparison result{baseline, candidate, false, {}, {}};
+  std::vector<ArmRun> paired[2];
+  for (const ArmRun& b : baseline.runs) {
+    for (const ArmRun& c : candidate.runs) {
+      if (b.seed != c.seed) continue;
+      paired[0].push_back(b);
+      paired[1].push_back(c);
+    }
+  }
+  if (paired[0].size() >= 2 || (baseline.runs.size() == 1 && candidate.runs.size() == 1 && !paired[0].empty())) {
+    result.is_paired = true;
+    for (const auto& [arm, runs] : {std::pair(&baseline, &paired[0]), std::pair(&candidate, &paired[1])}) {
+      for (const ArmRun& run : arm->runs) {
+        if (std::none_of(runs->begin(), runs->end(), [&](const ArmRun& kept) { return kept.seed == run.seed; }))
+          result.left_out_seeds.push_back(run.seed);
+      }
+    }
+    result.baseline.runs = paired[0];
+    result.candidate.runs = paired[1];
+  }
+  std::vector<ArmRun> all = result.baseline.runs;
+  all.insert(all.end(), result.candidate.runs.begin(), result.candidate.runs.end());
+  const auto baseline_count = std::ssize(result.baseline.runs);
+  for (const Endpoint& endpoint : endpoints_) {
+    for (int64_t length : lengths_) {
+      Selection selection = Select(all, endpoint, length);
+      if (selection.counts.planned_count == 0) continue;
+      ArmRow row;
+      if (!selection.tasks.empty()) {
+        ReplicateGroup lower{-1, {selection.values.begin(), selection.values.begin() + baseline_count}};
+        ReplicateGroup upper{1, {selection.values.begin() + baseline_count, selection.values.end()}};
+        const double baseline_mean = MeanOfRuns(lower.values), candidate_mean = MeanOfRuns(upper.values);
+        for (size_t t = 0; t < selection.tasks.size(); ++t)
+          selection.tasks[t].difference_max = SizeMax({lower, upper}, t, endpoint, /*of_difference=*/true);
+        std::vector<ReplicateGroup> groups;
+        if (result.is_paired) {
+          for (size_t s = 0; s < upper.values.size(); ++s) Subtract(lower.values[s], upper.values[s]);
+          groups = {std::move(upper)};
+        } else {
+          groups = {std::move(upper), std::move(lower)};
+        }
+        SetDesignEffects(groups, selection.tasks);
+        InferenceOptions inference{options.confidence, std::nullopt, 1, options.with_sign_flip, options.sign_flip};
+        const db::TaskMetricRecord& metric = endpoint.parts.front();
+        if (metric.worst_value.has_value() && metric.best_value.has_value()) {
+          const double span = endpoint.IsSuite() ? 1 : *metric.best_value - *metric.worst_value;
+          inference.margin = options.margin * std::abs(span);
+          inference.direction = span < 0 ? -1 : 1;
+        }
+        static_cast<ReplicatedInference&>(row) = InferReplicates(selection.tasks, groups, inference);
+        row.can_infer &= row.is_over_seeds;  // one run an arm has nothing to say about other seeds
+        row.baseline_mean = baseline_mean;
+        row.candidate_mean = candidate_mean;
+      }
+      row.endpoint = endpoint;
+      row.context_length = length;
+      row.counts = selection.counts;
+      row.is_unfinished = selection.counts.is_unfinished || selection.tasks.empty();
+      result.rows.push_back(std::move(row));
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<std::vector<ArmComparison>> ArmTable::ComparePoints(const std::string& baseline,
+                                                                   const std::string& candidate,
+                                                                   const CompareOptions& options) const {
+  std::vector<ArmComparison> comparisons;
+  for (const Arm& b : arms_.arms) {
+    if (b.name != baseline) continue;
+    const Arm* found = nullptr;
+    for (const Arm& c : arms_.arms) {
+      if (c.name != candidate || !IsComparable(b, c)) continue;
+      if (found != nullptr) {
+        return absl::InvalidArgumentError(absl::StrCat("the arm ", candidate, " has two points that fit ", b.Label(),
+                                                       ": ", found->runs.front().variant, " and ",
+                                                       c.runs.front().variant, "; give them two arms"));
+      }
+      found = &c;
+    }
+    if (found == nullptr) continue;
+    for (const ArmComparison& known : comparisons) {
+      if (known.candidate.runs.front().variant != found->runs.front().variant) continue;
+      return absl::InvalidArgumentError(absl::StrCat("the arm ", baseline, " has two points that fit ", found->Label(),
+                                                     ": ", known.baseline.runs.front().variant, " and ",
+                                                     b.runs.front().variant, "; give them two arms"));
+    }
+    comparisons.push_back(CompareAt(b, *found, options));
+  }
+  return comparisons;
+}
+
+absl::StatusOr<std::vector<ArmComparison>> ArmTable::Compare(const std::string& baseline, const std::string& candidate,
+                                                             const CompareOptions& options) const {
+  const std::vector<std::string> names = arms_.Names();
+  for (const std::string& name : {baseline, candidate}) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return absl::NotFoundError(absl::StrCat("the job has no arm \"", name, "\"; ", Known(names)));
+  }
+  if (baseline == candidate)
+    return absl::InvalidArgumentError(absl::StrCat("the arm ", baseline, " cannot be compared with itself"));
+  std::vector<ArmComparison> wanted, others;
+  for (const std::string& name : names) {
+    if (name == baseline) continue;
+    CompareOptions own = options;
+    own.with_sign_flip &= name == candidate;
+    auto comparisons = ComparePoints(baseline, name, own);
+    if (name == candidate) {
+      RETURN_IF_ERROR(comparisons.status());
+      wanted = *std::move(comparisons);
+    } else if (comparisons.ok()) {
+      others.insert(others.end(), comparisons->begin(), comparisons->end());
+    }
+  }
+  if (wanted.empty()) {
+    std::vector<std::string> points;
+    for (const Arm& arm : arms_.arms) {
+      if (arm.name == baseline || arm.name == candidate) points.push_back(arm.Label());
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        baseline, " and ", candidate,
+        " have no point with equal tokens, trained length and parameters in common: ", absl::StrJoin(points, "; ")));
+  }
+  std::vector<Inference*> suite, primary, secondary;
+  for (std::vector<ArmComparison>* comparisons : {&wanted, &others}) {
+    for (ArmComparison& comparison : *comparisons) {
+      if (!comparison.IsOverSeeds()) continue;  // no tests
+      for (ArmRow& row : comparison.rows)
+        (row.endpoint.IsSuite() ? suite : row.endpoint.is_primary ? primary : secondary).push_back(&row);
+    }
+  }
+  for (const std::vector<Inference*>& family : {suite, primary, secondary})
+    AdjustForMultipleTests(family, std::ssize(family), options.confidence);
+  return wanted;
+}
+
+std::optional<ArmMean> ArmTable::MeanOf(const Arm& arm, const Endpoint& endpoint, int64_t length,
+                                        double confidence) const {
+  Selection selection = Select(arm.runs, endpoint, length);
+  if (selection.tasks.empty()) return std::nullopt;
+  const std::vector<ReplicateGroup> groups = {{1, std::move(selection.values)}};
+  for (size_t t = 0; t < selection.tasks.size(); ++t)
+    selection.tasks[t].difference_max = SizeMax(groups, t, endpoint, /*of_difference=*/false);
+  SetDesignEffects(groups, selection.tasks);
+  InferenceOptions options;
+  options.confidence = confidence;
+  options.with_sign_flip = false;
+  ArmMean mean;
+  static_cast<ReplicatedInference&>(mean) = InferReplicates(selection.tasks, groups, options);
+  mean.counts = selection.counts;
+  mean.is_unfinished = selection.counts.is_unfinished;
+  const db::TaskMetricRecord& metric = endpoint.parts.front();
+  if (metric.worst_value.has_value() && metric.best_value.has_value()) {
+    const double worst = endpoint.IsSuite() ? 0 : *metric.worst_value,
+                 best = endpoint.IsSuite() ? 1 : *metric.best_value;
+    mean.low = std::max(mean.low, std::min(worst, best));
+    mean.high = std::min(mean.high, std::max(worst, best));
+  }
+  return mean;
+}
+
+std::vector<double> ArmTable::RunMeans(const std::vector<ArmRun>& runs, const Endpoint& endpoint,
+                                       int64_t length) const {
+  std::vector<double> means;
+  const Selection selection = Select(runs, endpoint, length);
+  if (selection.tasks.empty()) return means;
+  for (const auto& values : selection.values) means.push_back(MeanOfRuns({values}));
+  return means;
+}
+
+}  // namespace varifocal::stats

@@ -1,0 +1,137 @@
+// Arms of a job: training runs that differ in their seed alone, compared with the seed as a level above the context.
+//
+// A variant belongs to the arm that its checkpoint states ("training" in config.json, docs/formats.md); run-time settings
+// are part of the arm's name: "focal@t=0.7". Runs with other numbers of tokens or parameters, another trained length or
+// another attention are other points of the arm.
+//
+// Two arms are compared at every point that both have: equal tokens and trained length, numbers of parameters within 5 %
+// (a learned temperature adds a few). Seeds that both have are paired, since runs of one seed share initial weights and
+// the order of the data; the others are left out then, and counted. With fewer than two seeds in common all are compared
+// unpaired. A question counts when every run has a value for it.
+//
+// Errors:  those of db::Reader; NOT_FOUND for an arm that the job does not have, with those it has; FAILED_PRECONDITION
+//          when the arms have no point in common; INVALID_ARGUMENT when a point is ambiguous; DATA_LOSS for a value that its
+//          metric cannot have.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "db/reader.h"
+#include "db/stats/compare.h"
+#include "db/stats/replicates.h"
+
+namespace varifocal::stats {
+
+struct ArmRun {
+  int64_t seed = 0;
+  std::string variant;
+};
+
+struct Arm {
+  std::string name;
+  db::VariantRecord first;   // of the first seed: what all runs have in common
+  std::vector<ArmRun> runs;  // by seed, each seed once
+
+  std::string Label() const;  // "focal, 65,536 tokens, 4 seeds" for messages
+};
+
+struct Arms {
+  std::vector<Arm> arms;  // by name in the order of the variants; of a name by parameters, tokens, trained length
+  std::vector<std::string> notes;  // one sentence for each variant that states an arm and is in none
+
+  std::vector<std::string> Names() const;
+};
+Arms FindArms(const std::vector<db::VariantRecord>& variants);
+
+// What is compared: a metric of a task, or a mean over tasks.
+struct Endpoint {
+  std::string task;    // "" for the mean over tasks
+  std::string metric;  // "" for the primary metrics as shares of their spans
+  bool is_primary = false;
+  std::vector<db::TaskMetricRecord> parts;  // one for each task
+
+  bool IsSuite() const { return metric.empty(); }
+};
+
+// Counts of a row's runs, all together.
+struct ArmCounts {
+  int64_t planned_count = 0;  // questions
+  int64_t failed_count = 0;   // answers
+  bool is_unfinished = false;
+};
+
+struct ArmRow : ReplicatedInference {
+  Endpoint endpoint;
+  int64_t context_length = 0;
+  double baseline_mean = 0, candidate_mean = 0;
+  ArmCounts counts;
+};
+
+struct ArmComparison {
+  Arm baseline, candidate;  // the runs that are compared
+  bool is_paired = false;
+  std::vector<int64_t> left_out_seeds;  // of either arm, where seeds are paired
+  std::vector<ArmRow> rows;             // by endpoint, then by length
+
+  bool IsOverSeeds() const { return baseline.runs.size() > 1 && candidate.runs.size() > 1; }
+};
+
+// The mean of one arm, with an interval over seeds and contexts, or with one seed over contexts alone.
+struct ArmMean : ReplicatedInference {  // `difference` is the mean
+  ArmCounts counts;
+};
+
+class ArmTable {
+ public:
+  static absl::StatusOr<ArmTable> Read(db::Reader& reader, int64_t job_id);
+
+  const Arms& arms() const { return arms_; }
+  const std::vector<Endpoint>& endpoints() const { return endpoints_; }  // means over tasks first
+  const std::vector<int64_t>& lengths() const { return lengths_; }
+
+  // All points in common, adjusted together with those of every other arm against this baseline: means over tasks, primary
+  // metrics and other metrics are a family each, by Holm's method.
+  absl::StatusOr<std::vector<ArmComparison>> Compare(const std::string& baseline, const std::string& candidate,
+                                                     const CompareOptions& options) const;
+
+  // None where no question has a value in every run.
+  std::optional<ArmMean> MeanOf(const Arm& arm, const Endpoint& endpoint, int64_t length, double confidence) const;
+  // Of each run, over the questions that all of them have; empty where there are none.
+  std::vector<double> RunMeans(const std::vector<ArmRun>& runs, const Endpoint& endpoint, int64_t length) const;
+
+ private:
+  struct Value {
+    std::string cluster;
+    std::optional<double> value;  // a failed one's is the worst
+    bool is_failed = false;
+  };
+  using Question = std::pair<int64_t, std::string>;             // sample index, question id
+  using Place = std::tuple<std::string, std::string, int64_t>;  // task, metric, length
+  using Values = std::map<Place, std::map<Question, Value>>;
+  // Runs in order, with the values of the questions that all have.
+  struct Selection {
+    std::vector<ReplicatedTask> tasks;
+    std::vector<std::vector<std::vector<double>>> values;  // [run][task][question]
+    ArmCounts counts;
+  };
+
+  Selection Select(const std::vector<ArmRun>& runs, const Endpoint& endpoint, int64_t length) const;
+  ArmComparison CompareAt(const Arm& baseline, const Arm& candidate, const CompareOptions& options) const;
+  absl::StatusOr<std::vector<ArmComparison>> ComparePoints(const std::string& baseline, const std::string& candidate,
+                                                           const CompareOptions& options) const;
+
+  Arms arms_;
+  std::vector<Endpoint> endpoints_;
+  std::vector<int64_t> lengths_;
+  std::map<std::string, Values> values_;                                      // by variant
+  std::map<std::tuple<std::string, std::string, int64_t>, int64_t> planned_;  // by variant, task and length
+};
+
+}  // namespace varifocal::stats
