@@ -43,7 +43,8 @@ class Scheduler {
   Scheduler(const LoadedModel& model, const EngineOptions& options, const std::vector<int64_t>& page_counts,
             const Clock& clock);
 
-  void Enqueue(std::unique_ptr<Sequence> sequence);
+  // An exception leaves the sequence with the caller.
+  void Enqueue(std::unique_ptr<Sequence>&& sequence);
   // Ends a waiting or running sequence; between steps only.
   void Cancel(EngineHandle handle);
   void FailAll(const absl::Status& status);
