@@ -7,6 +7,10 @@
 namespace varifocal {
 namespace {
 
+// A manual clock is advanced by another thread, which does not know who waits.
+constexpr auto kPollPeriod = std::chrono::milliseconds(5);
+constexpr int64_t kLongWaitUs = 3'600'000'000;
+
 class RealClock : public Clock {
  public:
   int64_t WallMicros() const override {
@@ -17,9 +21,28 @@ class RealClock : public Clock {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
   }
+  bool Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int64_t us,
+            const std::function<bool()>& is_done) const override {
+    return changed.wait_for(lock, std::chrono::microseconds(us), is_done);
+  }
 };
 
 }  // namespace
+
+void Clock::WaitUntil(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                      const std::function<bool()>& is_done) const {
+  while (!Wait(changed, lock, kLongWaitUs, is_done)) continue;
+}
+
+bool FakeClock::Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int64_t us,
+                     const std::function<bool()>& is_done) const {
+  const int64_t due_us = MonotonicMicros() + us;
+  while (!is_done()) {
+    if (MonotonicMicros() >= due_us) return false;
+    changed.wait_for(lock, kPollPeriod);
+  }
+  return true;
+}
 
 const Clock& Clock::Real() {
   static const RealClock clock;

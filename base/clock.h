@@ -1,10 +1,15 @@
-// Time as a dependency: wall time for records, monotonic time for durations, and a manual clock for tests.
+// Time as a dependency: wall time for records, monotonic time for durations, waiting, and a manual clock for tests.
+//
+// Code that waits for a condition and for a time calls Wait, so that a simulation can run its other events meanwhile.
 //
 // Threads: all clocks may be shared.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <mutex>
 #include <string>
 
 namespace varifocal {
@@ -14,6 +19,12 @@ class Clock {
   virtual ~Clock() = default;
   virtual int64_t WallMicros() const = 0;       // microseconds since 1970-01-01 UTC
   virtual int64_t MonotonicMicros() const = 0;  // never decreases; only differences are meaningful
+  // Returns when is_done(), which is called with the lock held, or after `us` microseconds of this clock; is_done() then.
+  // `changed` is notified when is_done() may have changed.
+  virtual bool Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int64_t us,
+                    const std::function<bool()>& is_done) const = 0;
+  void WaitUntil(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                 const std::function<bool()>& is_done) const;
 
   static const Clock& Real();
 };
@@ -23,6 +34,8 @@ class FakeClock : public Clock {
   explicit FakeClock(int64_t wall_us = 1'700'000'000'000'000) : wall_us_(wall_us) {}
   int64_t WallMicros() const override { return wall_us_; }
   int64_t MonotonicMicros() const override { return monotonic_us_; }
+  bool Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int64_t us,
+            const std::function<bool()>& is_done) const override;
   void JumpWall(int64_t us) { wall_us_ += us; }  // as when the clock is set
   void Advance(int64_t us) {
     wall_us_ += us;

@@ -119,7 +119,7 @@ void BM_ListLongJobs(benchmark::State& state) {
 }
 BENCHMARK(BM_ListLongJobs)->Unit(benchmark::kMillisecond);
 
-// The same numbers from the rows, as before schema version 11.
+// The same numbers from the rows, as before schema version 10.
 void BM_CountLongJobs(benchmark::State& state) {
   auto database = *sqlite::Database::Open(LongJobs(), {.read_only = true});
   for (auto _ : state) {

@@ -184,6 +184,7 @@ struct Outcome {
   GenerationRecord generation;
   std::vector<ScoreRecord> scores;                  // one per metric of the task; empty when failed
   std::vector<AttentionHeadRecord> attention = {};  // of jobs that inspect; empty when failed
+  int64_t attempt_count = 1;                        // requests in this run; those of replaced failures are added
 };
 
 }  // namespace varifocal::db

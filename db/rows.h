@@ -18,7 +18,7 @@ absl::StatusOr<std::vector<VariantRecord>> ReadVariants(sqlite::Database& databa
 absl::StatusOr<std::vector<CellRow>> ReadCells(sqlite::Database& database, int64_t job_id);
 
 // The table cell_counts as a FROM item: (cell_id, execution_id, answered_count, failed_count). In a file from before
-// version 11, which readers do not migrate, a query that counts the answers themselves.
+// version 10, which readers do not migrate, a query that counts the answers themselves.
 absl::StatusOr<std::string> CellCounts(sqlite::Database& database);
 
 }  // namespace varifocal::db

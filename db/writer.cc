@@ -333,14 +333,14 @@ absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {
   ASSIGN_OR_RETURN(int64_t sample_id, SampleId(database, cell.job_id, outcome.sample));
 
   RecordResult result = RecordResult::kRecorded;
-  int64_t attempt_count = 1;
+  int64_t attempt_count = std::max<int64_t>(1, outcome.attempt_count);
   {
     ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindGeneration));
     ASSIGN_OR_RETURN(bool is_known, find.BindAll(outcome.cell_id, sample_id).Step());
     if (is_known) {
       if (find.IsNull(1)) return RecordResult::kAlreadyAnswered;
       result = RecordResult::kReplacedFailure;
-      attempt_count = find.Int(2) + 1;
+      attempt_count += find.Int(2);
       // A failed row has no scores that could refer to it.
       RETURN_IF_ERROR(database.Run(kDeleteGeneration, find.Int(0)));
     }

@@ -390,7 +390,9 @@ TEST_F(WriterTest, FailuresGiveWayToAnswersAndAnswersStay) {
   EXPECT_THAT(*writer_->SamplesToAsk(cell.cell_id), ElementsAre(0, 1));
 
   EXPECT_EQ(*writer_->RecordSample(FakeFailure(cell, job, execution_id_, 1)), RecordResult::kReplacedFailure);
-  EXPECT_EQ(*writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 1)), RecordResult::kReplacedFailure);
+  Outcome third_try = FakeOutcome(cell, job, execution_id_, 1);
+  third_try.attempt_count = 3;
+  EXPECT_EQ(*writer_->RecordSample(third_try), RecordResult::kReplacedFailure);
   EXPECT_EQ(*writer_->RecordSample(FakeFailure(cell, job, execution_id_, 1)), RecordResult::kAlreadyAnswered);
   Outcome other = FakeOutcome(cell, job, execution_id_, 1);
   other.generation.answer = "something else";
@@ -399,7 +401,7 @@ TEST_F(WriterTest, FailuresGiveWayToAnswersAndAnswersStay) {
   std::vector<SampleDetail> rows = *Read()->Samples({.job_id = cell.job_id, .sample_index = 1});
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].generation.answer, FakeOutcome(cell, job, execution_id_, 1).generation.answer);
-  EXPECT_EQ(rows[0].attempt_count, 3);
+  EXPECT_EQ(rows[0].attempt_count, 5) << "two failures, then three requests";
   EXPECT_EQ(rows[0].scores.size(), 2u);
   CellRow after = (*writer_->Cells(cell.job_id))[0];
   EXPECT_EQ(after.answered_count, 2);

@@ -2,7 +2,7 @@
 # Checks beyond the tests: formatting, clang-tidy, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
 #
 #   deploy/checks.sh [format] [tidy] [package] [asan] [tsan] [cuda]    all six unless some are named
-#   deploy/checks.sh fuzz                                      libFuzzer, a minute a target (clang and its runtime library)
+#   deploy/checks.sh fuzz                                      libFuzzer, a minute a target or FUZZ_SECONDS (clang and its runtime library)
 #
 # tidy and package need the build of deploy/test.sh.
 set -euo pipefail
@@ -66,15 +66,16 @@ for check in "$@"; do
       echo "-- cuda: $(command -v nvcc >/dev/null && echo 'nvcc found' || echo 'nvcc is not on PATH: kernels are not compiled for a device')"
       ctest --test-dir build/cuda -R '^cuda:' -j2 --output-on-failure | tail -n 8 ;;
     fuzz)
-      targets="json model_config safetensors tokenizer_json tokenizer_text job_spec"
       cmake --preset fuzz -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
-      # shellcheck disable=SC2086
-      ninja -C build/fuzz -j2 $(printf 'fuzz_%s ' $targets)
-      for target in $targets; do
-        echo "-- fuzz: $target"
+      ninja -C build/fuzz -j2 fuzzers
+      for program in build/fuzz/bin/fuzz_*; do
+        target=${program##*/fuzz_}
         mkdir -p "build/fuzz/corpus/$target"
-        "build/fuzz/bin/fuzz_$target" -max_total_time=60 -timeout=10 -rss_limit_mb=4000 -verbosity=0 \
-          -artifact_prefix="build/fuzz/crash-$target-" "build/fuzz/corpus/$target" tests/fuzz/seeds
+        # The last line of libFuzzer has the number of executions.
+        "$program" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=4000 -print_final_stats=1 \
+          -artifact_prefix="build/fuzz/crash-$target-" "build/fuzz/corpus/$target" tests/fuzz/seeds >build/fuzz/log 2>&1 ||
+          { tail -n 60 build/fuzz/log; exit 1; }
+        echo "-- fuzz: $target, $(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/log) executions"
       done ;;
     *) echo "error: unknown check '$check'; the checks are format, tidy, package, asan, tsan, cuda, fuzz" >&2; exit 2 ;;
   esac

@@ -1,7 +1,6 @@
 #include "eval_tasks/runner.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <iterator>
@@ -22,6 +21,8 @@
 
 namespace varifocal {
 namespace {
+
+constexpr int64_t kWaitPeriodUs = 1'000'000;  // between calls of on_wait
 
 // One sample of one cell in progress.
 struct WorkItem {
@@ -289,7 +290,7 @@ class Runner::Impl {
     {
       std::unique_lock<std::mutex> lock(mailbox_->mutex);
       const auto has_come = [&] { return !mailbox_->arrivals.empty() || mailbox_->cancelled; };
-      while (wait && !mailbox_->changed.wait_for(lock, std::chrono::seconds(1), has_come)) {
+      while (wait && !options_.clock->Wait(mailbox_->changed, lock, kWaitPeriodUs, has_come)) {
         if (hooks_.on_wait) hooks_.on_wait();
       }
       arrivals.swap(mailbox_->arrivals);
@@ -401,7 +402,7 @@ class Runner::Impl {
       std::deque<Arrival> arrivals;
       {
         std::unique_lock<std::mutex> lock(mailbox_->mutex);
-        mailbox_->changed.wait(lock, [&] { return !mailbox_->arrivals.empty(); });
+        options_.clock->WaitUntil(mailbox_->changed, lock, [&] { return !mailbox_->arrivals.empty(); });
         arrivals.swap(mailbox_->arrivals);
       }
       for (Arrival& arrival : arrivals) {

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "eval_tasks/generator.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/job_spec.h"
@@ -63,6 +64,7 @@ struct RunnerHooks {
 
 struct RunnerOptions {
   int attempts_max = 5;  // attempts per sample before UNAVAILABLE becomes its result
+  const Clock* clock = &Clock::Real();
 };
 
 enum class RunOutcome { kFinished, kCancelled };

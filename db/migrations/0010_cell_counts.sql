@@ -1,4 +1,4 @@
--- Schema version 11: answers and failures of a cell, counted as they are recorded, so that the progress of a job of a
+-- Schema version 10: answers and failures of a cell, counted as they are recorded, so that the progress of a job of a
 -- million samples is read from its cells. The triggers keep the counts whoever writes; a row of zeros is removed.
 CREATE TABLE cell_counts (
   cell_id INTEGER NOT NULL REFERENCES cells (cell_id),

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -19,6 +20,19 @@ std::string OneLine(absl::string_view text) {
   std::string line;
   for (char c : text.substr(0, kBytesMax)) line += absl::ascii_isprint(static_cast<unsigned char>(c)) ? c : ' ';
   return text.size() > kBytesMax ? line + ".." : line;
+}
+
+// An integrity check reports a page that could not be read as a row of its result, not as an error of the statement: the
+// code of a failing disk or of missing memory there, which are not damage; 0 for anything else.
+int ReadErrorIn(absl::string_view found) {
+  constexpr absl::string_view kCannotRead = "unable to get the page. error code=";
+  const size_t at = found.find(kCannotRead);
+  if (at == absl::string_view::npos) return 0;
+  const absl::string_view rest = found.substr(at + kCannotRead.size());
+  int code = 0;
+  if (!absl::SimpleAtoi(rest.substr(0, rest.find_first_not_of("0123456789")), &code)) return 0;
+  const bool is_damage = code == SQLITE_IOERR_SHORT_READ;
+  return !is_damage && ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_NOMEM) ? code : 0;
 }
 
 absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail) {
@@ -286,6 +300,7 @@ absl::Status Database::Check(const char* pragma) {
   ASSIGN_OR_RETURN(bool row, statement.Step());
   std::string found = row ? statement.Text(0) : "no answer";
   if (found == "ok") return absl::OkStatus();
+  if (const int code = ReadErrorIn(found); code != 0) return ToStatus(code, path_, OneLine(found));
   return absl::DataLossError(absl::StrCat(path_, ": the database is damaged: ", OneLine(found)));
 }
 

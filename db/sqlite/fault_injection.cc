@@ -1,13 +1,19 @@
 #include "db/sqlite/fault_injection.h"
 
+#include <signal.h>
 #include <sqlite3.h>
 
-#include <cstring>
+#include <algorithm>
+#include <mutex>
+#include <utility>
 
 #include "base/check.h"
 
 namespace varifocal::sqlite {
 namespace {
+
+// One lock for all of the state: tests inject faults under several threads.
+std::mutex mutex;
 
 struct Armed {
   FaultKind kind = FaultKind::kMemory;
@@ -17,13 +23,39 @@ struct Armed {
   bool happened = false;
 } armed;
 
+int64_t quota_left = -1;  // negative: no quota
+
+struct {
+  std::string point;
+  int64_t left = 0;
+  std::map<std::string, int64_t> counts;
+} kill_points;
+
+bool is_tracing = false;
+std::vector<FileChange> trace;
+
 bool ShouldFail(FaultKind kind) {
+  std::lock_guard<std::mutex> lock(mutex);
   if (kind != armed.kind) return false;
   if (armed.failing) return true;
   if (armed.left == 0 || --armed.left > 0) return false;
   armed.happened = true;
   armed.failing = armed.sticky;
   return true;
+}
+
+// Takes the bytes by which a write makes the file longer from the quota; false when too few are left.
+bool TakeFromQuota(int64_t byte_count) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (quota_left < 0 || byte_count <= 0) return true;
+  if (quota_left < byte_count) return false;
+  quota_left -= byte_count;
+  return true;
+}
+
+void Record(FileChange change) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (is_tracing && !change.path.empty()) trace.push_back(std::move(change));
 }
 
 // Allocation: wraps SQLite's own functions.
@@ -36,11 +68,16 @@ void* FaultyRealloc(void* old, int size) {
 // Files: a VFS that counts operations and forwards them to the default one.
 struct FaultyFile {
   sqlite3_file base;
+  const char* name;  // SQLite keeps it until the file is closed; null for temporary files
   sqlite3_file* under() { return reinterpret_cast<sqlite3_file*>(this + 1); }
 };
 sqlite3_vfs* under_vfs = nullptr;
 
 sqlite3_file* Under(sqlite3_file* file) { return reinterpret_cast<FaultyFile*>(file)->under(); }
+std::string NameOf(sqlite3_file* file) {
+  const char* name = reinterpret_cast<FaultyFile*>(file)->name;
+  return name == nullptr ? "" : name;
+}
 bool FailsIo() { return ShouldFail(FaultKind::kInputOutput); }
 
 int Close(sqlite3_file* f) { return Under(f)->pMethods->xClose(Under(f)); }
@@ -48,14 +85,32 @@ int Read(sqlite3_file* f, void* to, int count, sqlite3_int64 at) {
   return FailsIo() ? SQLITE_IOERR_READ : Under(f)->pMethods->xRead(Under(f), to, count, at);
 }
 int Write(sqlite3_file* f, const void* from, int count, sqlite3_int64 at) {
-  if (ShouldFail(FaultKind::kDiskFull)) return SQLITE_FULL;
-  return FailsIo() ? SQLITE_IOERR_WRITE : Under(f)->pMethods->xWrite(Under(f), from, count, at);
+  sqlite3_int64 size = 0;
+  Under(f)->pMethods->xFileSize(Under(f), &size);
+  if (ShouldFail(FaultKind::kDiskFull) || !TakeFromQuota(at + count - std::max(size, at))) return SQLITE_FULL;
+  if (FailsIo()) return SQLITE_IOERR_WRITE;
+  PassKillPoint("before_write");
+  Record({FileChange::Kind::kWrite, NameOf(f), at, std::string(static_cast<const char*>(from), count)});
+  const int code = Under(f)->pMethods->xWrite(Under(f), from, count, at);
+  PassKillPoint("after_write");
+  return code;
 }
 int Truncate(sqlite3_file* f, sqlite3_int64 size) {
-  return FailsIo() ? SQLITE_IOERR_TRUNCATE : Under(f)->pMethods->xTruncate(Under(f), size);
+  if (FailsIo()) return SQLITE_IOERR_TRUNCATE;
+  PassKillPoint("before_truncate");
+  Record({FileChange::Kind::kTruncate, NameOf(f), size});
+  const int code = Under(f)->pMethods->xTruncate(Under(f), size);
+  PassKillPoint("after_truncate");
+  return code;
 }
-// No sync to disk: thousands of scenarios would wait for it, and none of them simulates a power loss.
-int Sync(sqlite3_file*, int) { return FailsIo() ? SQLITE_IOERR_FSYNC : SQLITE_OK; }
+// No sync to disk: thousands of scenarios would wait for it, and a power loss is simulated from the trace.
+int Sync(sqlite3_file* f, int) {
+  if (FailsIo()) return SQLITE_IOERR_FSYNC;
+  PassKillPoint("before_sync");
+  Record({FileChange::Kind::kSync, NameOf(f)});
+  PassKillPoint("after_sync");
+  return SQLITE_OK;
+}
 int FileSize(sqlite3_file* f, sqlite3_int64* size) {
   return FailsIo() ? SQLITE_IOERR_FSTAT : Under(f)->pMethods->xFileSize(Under(f), size);
 }
@@ -98,13 +153,22 @@ constexpr sqlite3_io_methods kMethods = {2,
 
 int Open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out_flags) {
   file->pMethods = nullptr;  // SQLite must not close a file that failed to open
+  reinterpret_cast<FaultyFile*>(file)->name = name;
   if (FailsIo()) return SQLITE_CANTOPEN;
+  int exists = 1;
+  if (name != nullptr) under_vfs->xAccess(under_vfs, name, SQLITE_ACCESS_EXISTS, &exists);
   int code = under_vfs->xOpen(under_vfs, name, Under(file), flags, out_flags);
   if (code == SQLITE_OK) file->pMethods = &kMethods;
+  if (code == SQLITE_OK && exists == 0) Record({FileChange::Kind::kCreate, name});
   return code;
 }
 int Delete(sqlite3_vfs*, const char* name, int sync_folder) {
-  return FailsIo() ? SQLITE_IOERR_DELETE : under_vfs->xDelete(under_vfs, name, sync_folder);
+  if (FailsIo()) return SQLITE_IOERR_DELETE;
+  PassKillPoint("before_delete");
+  Record({FileChange::Kind::kDelete, name, 0, "", sync_folder != 0});
+  const int code = under_vfs->xDelete(under_vfs, name, sync_folder);
+  PassKillPoint("after_delete");
+  return code;
 }
 
 }  // namespace
@@ -129,11 +193,53 @@ void InstallFaultInjection() {
   VF_CHECK(sqlite3_vfs_register(&vfs, /*makeDflt=*/1) == SQLITE_OK);
 }
 
-void ArmFault(FaultKind kind, int64_t at, bool sticky) { armed = {kind, at, sticky, false, false}; }
+void ArmFault(FaultKind kind, int64_t at, bool sticky) {
+  std::lock_guard<std::mutex> lock(mutex);
+  armed = {kind, at, sticky, false, false};
+}
 void DisarmFaults() {
+  std::lock_guard<std::mutex> lock(mutex);
   armed.left = 0;
   armed.failing = false;
 }
-bool FaultHappened() { return armed.happened; }
+bool FaultHappened() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return armed.happened;
+}
+
+void SetDiskQuota(int64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex);
+  quota_left = bytes;
+}
+
+void ArmKillPoint(const std::string& point, int64_t nth) {
+  std::lock_guard<std::mutex> lock(mutex);
+  kill_points.point = point;
+  kill_points.left = nth;
+}
+void PassKillPoint(const char* point) {
+  std::lock_guard<std::mutex> lock(mutex);
+  ++kill_points.counts[point];
+  if (kill_points.point == point && --kill_points.left == 0) raise(SIGKILL);
+}
+std::map<std::string, int64_t> KillPointCounts() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return kill_points.counts;
+}
+
+void StartTrace() {
+  std::lock_guard<std::mutex> lock(mutex);
+  trace.clear();
+  is_tracing = true;
+}
+std::vector<FileChange> StopTrace() {
+  std::lock_guard<std::mutex> lock(mutex);
+  is_tracing = false;
+  return std::exchange(trace, {});
+}
+int64_t TraceLength() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return std::ssize(trace);
+}
 
 }  // namespace varifocal::sqlite

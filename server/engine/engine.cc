@@ -347,8 +347,12 @@ void EngineThread::Loop() {
     if (status.ok()) continue;
     // The request that caused the exception is unknown: all active requests end, and the engine continues.
     Log(LogLevel::kError, "engine_exception", {{"model", model_->directory()}, {"error", status.message()}});
-    FailAll(status);
-    Deliver();
+    // Without memory for this either, the requests that are left remain in the scheduler.
+    CatchExceptions("ending the requests", [&] {
+      FailAll(status);
+      Deliver();
+      return absl::OkStatus();
+    }).IgnoreError();
   }
   FailAll(WithReason(absl::UnavailableError("the engine shut down before the request was done"),
                      ErrorReason::kShuttingDown));

@@ -15,10 +15,18 @@ MemoryLedger& MemoryLedger::Get() {
 }
 
 std::unique_ptr<MemoryLedger::Entry> MemoryLedger::Add(Account account) {
+  int64_t id = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    id = next_id_++;
+  }
+  // Both are allocated before the account is listed: without memory for the entry it would remain listed.
+  std::map<int64_t, Account> listed;
+  listed.emplace(id, std::move(account));
+  auto entry = std::make_unique<Entry>(this, id);
   std::lock_guard<std::mutex> lock(mutex_);
-  const int64_t id = next_id_++;
-  accounts_[id] = std::move(account);
-  return std::make_unique<Entry>(this, id);
+  accounts_.merge(listed);
+  return entry;
 }
 
 MemoryLedger::Entry::~Entry() {

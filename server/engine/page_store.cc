@@ -32,13 +32,16 @@ void PageStore::Reserve(size_t group, int64_t count, HeldPages& pages) {
 }
 
 bool PageStore::Admit(const AdmissionRequest& request, HeldPages* pages) {
-  pages->tables = cache_.Acquire(request.names, request.token_ids);
+  // Everything is allocated before a page is acquired: an exception leaves nothing held.
+  HeldPages none;
+  none.page_end = PagesFor(request.extent.prompt_rows + request.extent.later_rows);
+  none.reserved.assign(groups_.size(), 0);
+  none.released_end.assign(groups_.size(), 0);
+  none.held.assign(groups_.size(), 0);
+  none.held_max.assign(groups_.size(), 0);
+  none.tables = cache_.Acquire(request.names, request.token_ids);
+  *pages = std::move(none);
   const int64_t cached = pages->page_count();
-  pages->page_end = PagesFor(request.extent.prompt_rows + request.extent.later_rows);
-  pages->reserved.assign(groups_.size(), 0);
-  pages->released_end.assign(groups_.size(), 0);
-  pages->held.assign(groups_.size(), 0);
-  pages->held_max.assign(groups_.size(), 0);
   for (size_t group = 0; group < groups_.size(); ++group) {
     const PageGroupShape& shape = groups_[group];
     pages->released_end[group] = shape.FirstPage(cached * kernels::kPageTokens);
@@ -57,6 +60,8 @@ bool PageStore::Admit(const AdmissionRequest& request, HeldPages* pages) {
 }
 
 bool PageStore::TakeOne(size_t group, HeldPages& pages) {
+  std::vector<int32_t>& table = pages.tables[group];
+  if (table.size() == table.capacity()) table.reserve(std::max<size_t>(8, 2 * table.size()));  // before a page is taken
   if (pages.reserved[group] > 0) {
     Reserve(group, pages.reserved[group] - 1, pages);
   } else if (Available(group) < 1) {
@@ -66,7 +71,7 @@ bool PageStore::TakeOne(size_t group, HeldPages& pages) {
   std::optional<int32_t> page = allocator.Take();
   if (!page.has_value() && cache_.EvictOne(group)) page = allocator.Take();
   if (!page.has_value()) return false;
-  pages.tables[group].push_back(*page);
+  table.push_back(*page);
   ++pages.held[group];
   return true;
 }
@@ -113,11 +118,18 @@ bool PageStore::Split(const HeldPages& pages, int64_t prompt_rows, int64_t posit
   for (size_t group = 0; group < groups_.size(); ++group) {
     if (Available(group) < end - begin) return false;
   }
+  // As in Admit: all allocations before the first page is taken.
   branch->own_begin = begin;
   branch->tables.clear();
   for (size_t group = 0; group < groups_.size(); ++group) {
     const std::vector<int32_t>& shared = pages.tables[group];
-    std::vector<int32_t>& table = branch->tables.emplace_back(shared.begin(), shared.begin() + begin);
+    branch->tables.emplace_back().reserve(end);
+    branch->tables.back().assign(shared.begin(), shared.begin() + begin);
+  }
+  copies->reserve(copies->size() + groups_.size());
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    const std::vector<int32_t>& shared = pages.tables[group];
+    std::vector<int32_t>& table = branch->tables[group];
     for (int64_t page = begin; page < end; ++page) {
       std::optional<int32_t> taken = allocators_[group].Take();
       if (!taken.has_value() && cache_.EvictOne(group)) taken = allocators_[group].Take();

@@ -71,8 +71,10 @@ void PrefixCache::Touch(Entries::iterator at) {
   entry.used = tick_;
   for (size_t group = 0; group < groups_.size(); ++group) {
     if (entry.pages[group] < 0) continue;
-    orders_[group].erase(before);
-    orders_[group].insert(OrderOf(at->first, entry));
+    // Moves the node: no allocation, so no exception between a page and its order.
+    auto node = orders_[group].extract(before);
+    node.value() = OrderOf(at->first, entry);
+    orders_[group].insert(std::move(node));
   }
 }
 
@@ -107,9 +109,9 @@ void PrefixCache::Insert(const Sha256Digest& name, int64_t depth, absl::Span<con
     at = entries_.emplace(name, std::move(entry)).first;
   }
   if (at->second.pages[group] >= 0) return;
+  orders_[group].insert(OrderOf(name, at->second));  // the last allocation
   (*pages_)[group].HoldForCache(page);
   at->second.pages[group] = page;
-  orders_[group].insert(OrderOf(name, at->second));
 }
 
 // Drops the entry's page of the group, and the entry when no prefix could use it any more.

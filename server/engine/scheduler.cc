@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/exceptions.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
 #include "server/engine/sampler.h"
@@ -50,7 +51,8 @@ Scheduler::Scheduler(const LoadedModel& model, const EngineOptions& options, con
                      const Clock& clock)
     : model_(model), options_(options), clock_(clock), store_(PageGroupShapes(model.transformer()), page_counts) {}
 
-void Scheduler::Enqueue(std::unique_ptr<Sequence> sequence) {
+void Scheduler::Enqueue(std::unique_ptr<Sequence>&& sequence) {
+  finished_.reserve(HeldCount() + finished_.size() + 1);  // so that Finish does not allocate
   const size_t lane = LaneOf(*sequence);
   const bool is_idle = waiting_[lane].empty() && std::none_of(running_.begin(), running_.end(), [&](const auto& other) {
                          return LaneOf(*other) == lane;
@@ -165,7 +167,10 @@ bool Scheduler::Extend(Sequence& sequence, int64_t position_end) {
 // Preempts the most recently admitted running sequence; true when that was not `sequence` itself.
 bool Scheduler::Preempt(Sequence& sequence) {
   VF_CHECK(running_.size() > 1, "a single sequence has all its reserved pages");
-  std::unique_ptr<Sequence> victim = std::move(running_.back());
+  Waiting& waiting = WaitingOf(*running_.back());
+  waiting.push_front(nullptr);  // may throw: before the victim has left its list
+  std::unique_ptr<Sequence>& victim = waiting.front();
+  victim = std::move(running_.back());
   running_.pop_back();
   const bool other = victim.get() != &sequence;
   store_.Release(victim->pages);
@@ -178,8 +183,6 @@ bool Scheduler::Preempt(Sequence& sequence) {
   victim->result.continuations.clear();
   victim->result.token_log_probs.clear();
   ++totals_.preemption_count;
-  Waiting& waiting = WaitingOf(*victim);
-  waiting.push_front(std::move(victim));
   return other;
 }
 
@@ -359,7 +362,11 @@ void Scheduler::Finish(Sequence* sequence, absl::Status status) {
     owned = std::move(*at);
     waiting.erase(at);
   }
-  Complete(*owned);
+  const absl::Status completed = CatchExceptions("completing a result", [&] {
+    Complete(*owned);
+    return absl::OkStatus();
+  });
+  status.Update(completed);
   if (!owned->timing_only) Count(owned->result, status);
   finished_.push_back({std::move(owned), std::move(status)});
 }
@@ -408,7 +415,15 @@ void Scheduler::FailAll(const absl::Status& status) {
   }
 }
 
-std::vector<Finished> Scheduler::TakeFinished() { return std::exchange(finished_, {}); }
+std::vector<Finished> Scheduler::TakeFinished() {
+  std::vector<Finished> finished;
+  if (finished_.empty()) return finished;
+  std::vector<Finished> room;
+  room.reserve(HeldCount() + 1);
+  finished.swap(finished_);
+  finished_.swap(room);
+  return finished;
+}
 
 void Scheduler::GetStatus(EngineStatus* status) const {
   *status = totals_;

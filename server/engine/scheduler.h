@@ -51,7 +51,8 @@ class Scheduler {
   Scheduler(const LoadedModel& model, const EngineOptions& options, const std::vector<int64_t>& page_counts,
             const Clock& clock);
 
-  void Enqueue(std::unique_ptr<Sequence> sequence);
+  // An exception leaves the sequence with the caller.
+  void Enqueue(std::unique_ptr<Sequence>&& sequence);
   // Ends a waiting or running sequence; between steps only.
   void Cancel(EngineHandle handle);
   void FailAll(const absl::Status& status);
@@ -74,6 +75,7 @@ class Scheduler {
   using Waiting = std::deque<std::unique_ptr<Sequence>>;
   enum class Admission { kAdmitted, kNothing, kBlocked };
 
+  size_t HeldCount() const { return waiting_[0].size() + waiting_[1].size() + running_.size(); }
   Waiting& WaitingOf(const Sequence& sequence) { return waiting_[LaneOf(sequence)]; }
   static size_t LaneOf(const Sequence& sequence) { return static_cast<size_t>(sequence.request.lane); }
   size_t waiting_count() const { return waiting_[0].size() + waiting_[1].size(); }

@@ -106,6 +106,7 @@ db::Outcome ToOutcome(const SampleResult& record, int64_t cell_id, int64_t execu
   outcome.execution_id = execution_id;
   outcome.sample = ToSampleRecord(record, keep_prompts);
   outcome.generation = ToGenerationRecord(record);
+  outcome.attempt_count = record.attempt_count;
   for (const MetricValue& score : record.scores) outcome.scores.push_back({score.metric, score.value});
   if (record.error.ok() && record.generation.has_value())
     outcome.attention = ToAttentionRecords(record.generation->attention);

@@ -220,6 +220,7 @@ TEST_F(JobFaultsTest, ACopyOfTheFileOfASettledJobIsComplete) {
   WaitForState(job_id, db::JobState::kSucceeded);
   const std::string wal = path_ + "-wal";
   for (int i = 0; i < 6000 && !testing_support::ReadFile(wal).empty(); ++i) {
+    clock_.Advance(kLongPauseUs);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   const std::string copy = directory_.File("copy.db");

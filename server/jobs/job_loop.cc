@@ -1,6 +1,5 @@
 // The thread of a JobManager: takes the next job, runs it, pauses it while the database is blocked, records its end.
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,9 +21,9 @@ namespace {
 
 constexpr int64_t kFirstPauseUs = 100'000;       // doubled with every attempt ..
 constexpr int64_t kLongestPauseUs = 10'000'000;  // .. up to here
-// Poll interval of a paused thread: the clock may be a test's.
-constexpr auto kPauseSlice = std::chrono::milliseconds(20);
-constexpr auto kCheckpointPeriod = std::chrono::seconds(1);
+constexpr int64_t kPauseSliceUs = 1'000'000;     // between heartbeats of a paused thread
+constexpr int64_t kCheckpointPeriodUs = 1'000'000;
+constexpr int64_t kQueuePeriodUs = 2'000'000;  // between looks at a queue that could not be read
 
 // The error message of the job. A device failure is not an outcome of a sample: unfinished samples have no record and
 // run again on resume.
@@ -42,7 +41,7 @@ absl::Status StatusOf(const absl::StatusOr<T>& result) {
 
 }  // namespace
 
-void JobManager::Loop() {
+void JobManager::RunJobs() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
     has_news_ = false;
@@ -61,11 +60,11 @@ void JobManager::Loop() {
     lock.lock();
     const auto has_come = [this] { return stopping_ || has_news_; };
     if (!taken.ok()) {  // for example a full disk: poll instead of spinning
-      wake_.wait_for(lock, std::chrono::seconds(2), has_come);
+      options_.clock->Wait(wake_, lock, kQueuePeriodUs, has_come);
     } else if (!*taken && needs_checkpoint_) {
-      wake_.wait_for(lock, kCheckpointPeriod, has_come);
+      options_.clock->Wait(wake_, lock, kCheckpointPeriodUs, has_come);
     } else if (!*taken) {
-      wake_.wait(lock, has_come);
+      options_.clock->WaitUntil(wake_, lock, has_come);
     }
   }
 }
@@ -106,9 +105,10 @@ bool JobManager::Pause(const absl::Status& status, int attempt_count, bool also_
   ++change_counts_[running.job_id];
   const int64_t pause_us = std::min(kLongestPauseUs, kFirstPauseUs << std::min(attempt_count - 1, 10));
   const int64_t due_us = options_.clock->MonotonicMicros() + pause_us;
-  while (!ends() && !running.retry_now && options_.clock->MonotonicMicros() < due_us) {
+  const auto is_over = [&] { return ends() || running.retry_now; };
+  for (int64_t left_us = pause_us; left_us > 0; left_us = due_us - options_.clock->MonotonicMicros()) {
     Beat();
-    wake_.wait_for(lock, kPauseSlice);
+    if (options_.clock->Wait(wake_, lock, std::min(left_us, kPauseSliceUs), is_over)) break;
   }
   running.retry_now = false;
   return !ends();
@@ -223,10 +223,11 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
   hooks.on_wait = [this] { Beat(); };
   hooks.wait_before_retry = [this](int attempt_count) {
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto pause = std::chrono::milliseconds(100 << std::min(attempt_count, 5));
-    wake_.wait_for(lock, pause, [this] { return stopping_ || running_->cancel_requested; });
+    const int64_t pause_us = kFirstPauseUs << std::min(attempt_count, 5);
+    options_.clock->Wait(wake_, lock, pause_us, [this] { return stopping_ || running_->cancel_requested; });
   };
-  auto runner = std::make_shared<Runner>(job.spec, run_variants, sink.get(), std::move(hooks));
+  auto runner = std::make_shared<Runner>(job.spec, run_variants, sink.get(), std::move(hooks),
+                                         RunnerOptions{.clock = options_.clock});
   bool stop_at_once = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);

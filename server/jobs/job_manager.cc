@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<JobManager>> JobManager::Create(ModelHost* host, 
 }
 
 void JobManager::Start() {
-  thread_ = std::thread([this] { Loop(); });
+  thread_ = std::thread([this] { RunJobs(); });
 }
 
 JobManager::~JobManager() { Stop(); }
@@ -62,7 +62,7 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const SubmitOptions& op
   if (!request_id.empty() && !options.body_sha256.empty()) {
     // Before the spec is validated: the first call was accepted, and its models and files may have changed since.
     ASSIGN_OR_RETURN(const std::optional<int64_t> known, writer_->FindRequest(request_id, options.body_sha256));
-    if (known.has_value()) return Get(*known, /*with_cells=*/false);
+    if (known.has_value()) return Submitted(*known, /*is_repeated=*/true);
   }
   ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
   RETURN_IF_ERROR(CheckLengthsArePossible(job, options.is_abandoned));
@@ -96,7 +96,13 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const SubmitOptions& op
          {"samples", job.grid.SampleCount()}});
     Wake();
   }
-  return Get(added->job_id, /*with_cells=*/false);
+  return Submitted(added->job_id, added->is_existing);
+}
+
+absl::StatusOr<JobView> JobManager::Submitted(int64_t job_id, bool is_repeated) {
+  ASSIGN_OR_RETURN(JobView view, Get(job_id, /*with_cells=*/false));
+  view.is_repeated = is_repeated;
+  return view;
 }
 
 // The names still refer to the models against which the job was checked.

@@ -77,6 +77,7 @@ struct JobView {
   double remaining_seconds = -1;
   double elapsed_seconds = 0;
   int64_t token_count = 0;
+  bool is_repeated = false;   // of Submit: the request id was known
   std::string paused_reason;  // why it is paused although its row is in state running; empty: not paused
 };
 
@@ -88,6 +89,8 @@ class JobManager {
 
   // Starts running jobs: call once, when the models are loaded.
   void Start();
+  // What the thread of Start does: runs jobs until Stop. A simulation calls it instead of Start.
+  void RunJobs();
 
   // `spec` need not be validated; in_flight 0 means the manager's. The same request_id and body return the first job,
   // even if its models or data have changed since.
@@ -135,6 +138,7 @@ class JobManager {
   absl::Status CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed);
   absl::Status CheckModelsAreSame(const ResolvedJob& job) const;
   absl::Status CheckQueueHasRoom();
+  absl::StatusOr<JobView> Submitted(int64_t job_id, bool is_repeated);
   absl::StatusOr<db::JobRow> Row(int64_t job_id);
   absl::StatusOr<JobView> ToView(db::JobRow row, bool with_cells);
   absl::Status Move(int64_t job_id, db::JobState state, const std::string& error = "");
@@ -142,7 +146,6 @@ class JobManager {
   void Changed(int64_t job_id);
   void Wake();
 
-  void Loop();
   absl::StatusOr<bool> TakeNextJob();
   void RunJob(int64_t job_id);
   absl::StatusOr<RunOutcome> RunSamples(int64_t job_id);

@@ -205,6 +205,19 @@ TEST_F(JobManagerTest, FailedSamplesAreRowsAndResumeRetriesThem) {
   EXPECT_EQ(view.row.answered_count, 32);
 }
 
+TEST_F(JobManagerTest, ARowCountsTheRequestsOfItsSample) {
+  control_->FailNext(3, absl::UnavailableError("the device is busy"));
+  const int64_t job_id = Submit(SmallSpec());
+  EXPECT_EQ(WaitForState(job_id, db::JobState::kSucceeded).row.answered_count, 32);
+  auto reader = db::Reader::Open(directory_.File("results.db"));
+  ASSERT_TRUE(reader.ok());
+  int64_t attempt_count = 0;
+  const auto samples = (*reader)->Samples({.job_id = job_id});
+  ASSERT_TRUE(samples.ok()) << samples.status();
+  for (const db::SampleDetail& sample : *samples) attempt_count += sample.attempt_count;
+  EXPECT_EQ(attempt_count, 32 + 3);
+}
+
 TEST_F(JobManagerTest, RequestIdMakesSubmitSafeToRepeat) {
   const auto first = manager_->Submit(SmallSpec(), {.request_id = "id-1"});
   ASSERT_TRUE(first.ok());

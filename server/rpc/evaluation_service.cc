@@ -171,6 +171,7 @@ grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerConte
     options.body_sha256 = MessageSha256(request->spec());
     options.is_abandoned = IsAbandoned(context);
     ASSIGN_OR_RETURN(const JobView view, jobs->Submit(std::move(spec), options));
+    response->set_already_submitted(view.is_repeated);
     return ToProto(view, /*with_spec=*/true, response->mutable_job());
   };
   const auto resource = [request, response] {

@@ -27,7 +27,9 @@ void AddScores(const std::vector<std::vector<int32_t>>& continuations, EngineRes
   }
 }
 
-EngineResult Answer(const EngineRequest& request) {
+}  // namespace
+
+EngineResult FakeAnswer(const EngineRequest& request) {
   EngineResult result;
   result.prompt_token_count = request.token_ids.size();
   result.invalid_utf8_count = request.invalid_utf8_count;
@@ -55,8 +57,6 @@ EngineResult Answer(const EngineRequest& request) {
   }
   return result;
 }
-
-}  // namespace
 
 void FakeEngineControl::SetDelayMs(int delay_ms) {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -162,7 +162,7 @@ void FakeEngine::Loop() {
                                   [&] { return stopping_ || pending->cancelled; });
       if (control_->held_ && !stopping_ && !pending->cancelled) continue;
     }
-    absl::StatusOr<EngineResult> result = Answer(pending->request);
+    absl::StatusOr<EngineResult> result = FakeAnswer(pending->request);
     if (stopping_) {
       result = absl::UnavailableError("the engine is shutting down");
     } else if (pending->cancelled && std::holds_alternative<GenerateWork>(pending->request.work)) {
@@ -218,46 +218,52 @@ absl::StatusOr<EngineEstimate> FakeEngine::Estimate(int64_t prompt_token_count, 
 }
 
 ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control) {
-  return
-      [control](const std::string& name, const std::string& directory) -> absl::StatusOr<std::unique_ptr<HostedModel>> {
-        if (absl::EndsWith(directory, "missing")) return absl::NotFoundError(absl::StrCat("no directory ", directory));
-        auto model = std::make_unique<HostedModel>();
-        model->config.model_type = "llama";
-        model->config.layer_count = 2;
-        model->config.vocabulary_size = 2048;
-        model->config.max_position = 4096;
-        model->config.trained_context_length = 1024;
-        if (absl::EndsWith(directory, "learned")) {
-          auto learned =
-              AttentionSetting::FromJson({{"focal_attention", {{"mode", "learned"}, {"tau_min", 3}, {"tau_max", 8}}}},
-                                         AttentionModelOf(model->config));
-          VF_CHECK(learned.ok());
-          model->config.attention = *std::move(learned);
-        }
-        model->provenance.backend = "fake";
-        model->provenance.device = "fake";
-        model->provenance.isa = control->instruction_set();
-        model->provenance.dtype = "f32";
-        model->provenance.threads = 1;
-        model->provenance.weights_sha256 = Sha256Hex(directory);
-        model->provenance.weight_bytes = 1000;
-        model->provenance.page_bytes = 128 * 1024;
-        if (!absl::EndsWith(directory, "bare")) {
-          ASSIGN_OR_RETURN(model->tokenizer, Tokenizer::Load("models/baseline"));
-          model->provenance.tokenizer_sha256 = model->tokenizer->sha256();
-        } else {
-          model->provenance.tokenizer_sha256 = Sha256Hex("");
-        }
-        if (absl::EndsWith(directory, "chat")) {
-          ChatFormat format = {Sha256Hex(directory), {"<|begin|>user\n", "", "<|end|>\n"}};
-          format.with_system = {"<|begin|>user\n", "\n\n", "<|end|>\n"};
-          if (absl::EndsWith(directory, "other-chat")) format.without_system.suffix = "<|end|>";
-          if (absl::EndsWith(directory, "other-system-chat")) format.with_system->trim_system = {true, true};
-          model->chat_format = std::make_shared<const ChatFormat>(std::move(format));
-        }
-        model->engine = std::make_unique<FakeEngine>(control, name);
-        return model;
-      };
+  return MakeFakeModelFactory(control, [control](const std::string& name) -> std::unique_ptr<Engine> {
+    return std::make_unique<FakeEngine>(control, name);
+  });
+}
+
+ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control, MakeEngine make_engine) {
+  return [control, make_engine](const std::string& name,
+                                const std::string& directory) -> absl::StatusOr<std::unique_ptr<HostedModel>> {
+    if (absl::EndsWith(directory, "missing")) return absl::NotFoundError(absl::StrCat("no directory ", directory));
+    auto model = std::make_unique<HostedModel>();
+    model->config.model_type = "llama";
+    model->config.layer_count = 2;
+    model->config.vocabulary_size = 2048;
+    model->config.max_position = 4096;
+    model->config.trained_context_length = 1024;
+    if (absl::EndsWith(directory, "learned")) {
+      auto learned =
+          AttentionSetting::FromJson({{"focal_attention", {{"mode", "learned"}, {"tau_min", 3}, {"tau_max", 8}}}},
+                                     AttentionModelOf(model->config));
+      VF_CHECK(learned.ok());
+      model->config.attention = *std::move(learned);
+    }
+    model->provenance.backend = "fake";
+    model->provenance.device = "fake";
+    model->provenance.isa = control->instruction_set();
+    model->provenance.dtype = "f32";
+    model->provenance.threads = 1;
+    model->provenance.weights_sha256 = Sha256Hex(directory);
+    model->provenance.weight_bytes = 1000;
+    model->provenance.page_bytes = 128 * 1024;
+    if (!absl::EndsWith(directory, "bare")) {
+      ASSIGN_OR_RETURN(model->tokenizer, Tokenizer::Load("models/baseline"));
+      model->provenance.tokenizer_sha256 = model->tokenizer->sha256();
+    } else {
+      model->provenance.tokenizer_sha256 = Sha256Hex("");
+    }
+    if (absl::EndsWith(directory, "chat")) {
+      ChatFormat format = {Sha256Hex(directory), {"<|begin|>user\n", "", "<|end|>\n"}};
+      format.with_system = {"<|begin|>user\n", "\n\n", "<|end|>\n"};
+      if (absl::EndsWith(directory, "other-chat")) format.without_system.suffix = "<|end|>";
+      if (absl::EndsWith(directory, "other-system-chat")) format.with_system->trim_system = {true, true};
+      model->chat_format = std::make_shared<const ChatFormat>(std::move(format));
+    }
+    model->engine = make_engine(name);
+    return model;
+  };
 }
 
 }  // namespace varifocal

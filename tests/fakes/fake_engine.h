@@ -9,6 +9,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -52,6 +53,9 @@ class FakeEngineControl {
   int cancelled_count_ = 0;
 };
 
+// The result of a request, a function of it alone.
+EngineResult FakeAnswer(const EngineRequest& request);
+
 class FakeEngine : public Engine {
  public:
   FakeEngine(std::shared_ptr<FakeEngineControl> control, std::string model);
@@ -89,5 +93,8 @@ class FakeEngine : public Engine {
 // name ends in "learned" has learned temperatures, one that ends in "bare" no tokenizer, one that ends in "chat" a
 // chat format (another one in "other-chat"), one that ends in "missing" is NOT_FOUND.
 ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control);
+// The same models with other engines.
+using MakeEngine = std::function<std::unique_ptr<Engine>(const std::string& model)>;
+ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control, MakeEngine make_engine);
 
 }  // namespace varifocal

@@ -12,27 +12,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "server/server.h"
 #include "tests/fakes/fake_engine.h"
+#include "tests/fakes/rpc_reason.h"
 #include "tests/support/process.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 #include "varifocal/v1/inference.grpc.pb.h"
 
 namespace varifocal {
-
-// The reason in the details of an error.
-inline std::string ReasonIn(const grpc::Status& status) {
-  google::rpc::Status details;
-  google::rpc::ErrorInfo info;
-  if (!details.ParseFromString(status.error_details())) return "(unreadable details)";
-  for (const auto& detail : details.details()) {
-    if (detail.UnpackTo(&info)) return info.domain() == "varifocal.v1" ? info.reason() : "(foreign domain)";
-  }
-  return "(no reason)";
-}
 
 // "SERVING", "NOT_SERVING" or the error code, without generated stubs: Debian has no compiled health client.
 inline std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {

@@ -1,11 +1,9 @@
 // Databases that must be rejected, with the expected code and message of reader, writer and diff; and corrupted files,
 // which must never crash the program. Method: a table of files with one defect each; random byte changes in a valid
-// file. VARIFOCAL_CORRUPTIONS sets the number of files (300 unless set;
-// 20,000 in the slow run).
+// file.
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
+#include "tests/support/trials.h"
 
 namespace varifocal {
 namespace {
@@ -29,6 +28,7 @@ using ::testing::HasSubstr;
 using testing_support::BackgroundProcess;
 using testing_support::ReadFile;
 using testing_support::TemporaryDirectory;
+using testing_support::Trials;
 using testing_support::WriteFile;
 using Code = absl::StatusCode;
 
@@ -221,16 +221,14 @@ TEST(BadDatabase, AnotherProcessHoldsIt) {
 }
 
 TEST(BadDatabase, CorruptedBytesNeverCrash) {
-  const char* wanted = std::getenv("VARIFOCAL_CORRUPTIONS");
-  const int file_count = wanted == nullptr ? 300 : std::atoi(wanted);
   TemporaryDirectory directory;
   const std::string good_path = directory.File("good.db");
   MakeDatabase(good_path);
   const std::string good = ReadFile(good_path);
   const std::string path = directory.File("bad.db");
-  Random random("corruption");
   int refused_count = 0;
-  for (int file = 0; file < file_count; ++file) {
+  for (Trials trials("corrupted files", {.quick = 300, .full = 20'000}); trials.Next();) {
+    Random random = trials.MakeRandom();
     std::string bytes = good;
     const uint64_t change_count = 1 + random.Below(20);
     for (uint64_t i = 0; i < change_count; ++i)
@@ -246,7 +244,7 @@ TEST(BadDatabase, CorruptedBytesNeverCrash) {
     refused_count += !read.ok() || !written.ok();
     for (const char* suffix : {"-wal", "-shm", ".lock"}) unlink((path + suffix).c_str());
   }
-  std::printf("%d files, %d refused\n", file_count, refused_count);
+  testing_support::PrintMeasured(absl::StrCat(refused_count, " files refused"));
   EXPECT_GT(refused_count, 0);
 }
 

@@ -1,8 +1,12 @@
-// crash_writer DATABASE: writes a fake job's missing samples, one by one, and prints a line after each acknowledged one.
-// To be killed at any time and restarted; exit 0 when no sample is missing.
+// crash_writer DATABASE [POINT N]: writes a fake job's missing samples, one by one, and prints a line after each
+// acknowledged one. To be killed at any time and restarted; exit 0 when no sample is missing. With POINT it kills itself
+// when it passes that point for the N-th time (db/sqlite/fault_injection.h); N = 0: never, and the passes of every point
+// are printed on standard error at the end.
 #include <cstdio>
+#include <cstdlib>
 
 #include "db/fakes/fake_results.h"
+#include "db/sqlite/fault_injection.h"
 #include "db/writer.h"
 
 using namespace varifocal::db;
@@ -46,9 +50,15 @@ int Run(const char* path) {
       }
       absl::StatusOr<RecordResult> result = (*writer)->RecordSample(FakeOutcome(cell, job, *execution_id, index));
       if (!result.ok()) return Fail("record", result.status());
+      varifocal::sqlite::PassKillPoint("before_acknowledgement");
       std::printf("%s %s %d %d\n", cell.cell.variant.c_str(), cell.cell.task.c_str(),
                   static_cast<int>(cell.cell.context_length), static_cast<int>(index));
       std::fflush(stdout);
+      varifocal::sqlite::PassKillPoint("after_acknowledgement");
+      if (index % 16 != 15) continue;
+      absl::Status checkpoint = (*writer)->Checkpoint();
+      if (!checkpoint.ok()) return Fail("checkpoint", checkpoint);
+      varifocal::sqlite::PassKillPoint("after_checkpoint");
     }
   }
   absl::Status done = (*writer)->SetJobState(added->job_id, JobState::kSucceeded);
@@ -58,9 +68,19 @@ int Run(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: crash_writer DATABASE\n");
+  if (argc != 2 && argc != 4) {
+    std::fprintf(stderr, "usage: crash_writer DATABASE [POINT N]\n");
     return 2;
   }
-  return Run(argv[1]);
+  if (argc == 4) {
+    varifocal::sqlite::InstallFaultInjection();
+    varifocal::sqlite::ArmKillPoint(argv[2], std::atoll(argv[3]));
+  }
+  const int code = Run(argv[1]);
+  if (argc == 4 && code == 0) {
+    for (const auto& [point, count] : varifocal::sqlite::KillPointCounts()) {
+      std::fprintf(stderr, "%s %lld\n", point.c_str(), static_cast<long long>(count));
+    }
+  }
+  return code;
 }

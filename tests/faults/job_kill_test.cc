@@ -3,13 +3,11 @@
 // uninterrupted; then once more, killed at random times from start-up to the last sample, restarted each time with
 // other thread counts, chunk sizes, prefix cache settings and bounds; v_content of both databases must be equal.
 //
-// VARIFOCAL_JOB_KILLS sets the number of kills (3 unless set; 20 in the slow run). The control: a job with another seed
-// differs.
+// The control: a job with another seed differs.
 #include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -21,13 +19,17 @@
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
+#include "tests/support/trials.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
+#include "varifocal/v1/inference.grpc.pb.h"
 
 namespace varifocal {
 namespace {
 
 using testing_support::DaemonProcess;
+using testing_support::SeedOf;
 using testing_support::TemporaryDirectory;
+using testing_support::Trials;
 
 std::vector<std::string> Arguments(const std::string& path, const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {absl::StrCat("--db=", path), "--model=baseline=models/baseline",
@@ -104,8 +106,7 @@ double RunUnbroken(const std::string& path, int64_t seed) {
 }
 
 TEST(JobKill, KilledJobsResumeToTheSameContent) {
-  const char* wanted = std::getenv("VARIFOCAL_JOB_KILLS");
-  const int kills_wanted = wanted == nullptr ? 3 : std::atoi(wanted);
+  Trials trials("kills of the daemon", {.quick = 3, .full = 130});
   TemporaryDirectory directory;
   const std::string unbroken = directory.File("unbroken.db");
   const double seconds = RunUnbroken(unbroken, 5);
@@ -114,11 +115,11 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
   ASSERT_TRUE(whole.has_value());
   ASSERT_EQ(whole->answered_count, 2 * 2 * 2 * 8);
 
-  Random random("job kills");
-  int kills = 0;
+  Random random(SeedOf("job kills"));
+  int64_t kills = 0;
   int jobs = 0;
   int kills_inside = 0;  // with some samples recorded and some missing
-  while (kills < kills_wanted) {
+  while (kills < trials.wanted_count()) {
     const std::string path = directory.File(absl::StrCat("broken", jobs++, ".db"));
     {
       DaemonProcess first(Arguments(path, {}));
@@ -129,6 +130,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
       first.Signal(SIGKILL);
       ASSERT_EQ(first.Wait(20), 128 + SIGKILL) << first.Errors();
       ++kills;
+      trials.Count();
     }
     int64_t answered_count = 0;
     while (true) {
@@ -149,7 +151,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
                                                  absl::StrCat("--prefill-chunk-tokens=", 128 << random.Below(3)),
                                                  random.Coin() ? "--prefix-cache=on" : "--prefix-cache=off"};
       DaemonProcess next(Arguments(path, settings));
-      if (kills >= kills_wanted) {
+      if (kills >= trials.wanted_count()) {
         ResumeIfStopped(path, next.Address());
         ASSERT_GT(WaitForSuccess(path), 0) << next.Errors();
         break;
@@ -158,6 +160,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
       next.Signal(SIGKILL);
       ASSERT_EQ(next.Wait(20), 128 + SIGKILL) << next.Errors();
       ++kills;
+      trials.Count();
     }
     auto diff = db::DiffDatabases(unbroken, path);
     ASSERT_TRUE(diff.ok()) << diff.status();
@@ -169,8 +172,8 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
     }
     EXPECT_FALSE(JobOf(path)->is_mixed);
   }
-  std::printf("%d kills, %d of them in the middle, %d jobs of %d samples, unbroken %.1f s\n", kills, kills_inside, jobs,
-              static_cast<int>(whole->answered_count), seconds);
+  testing_support::PrintMeasured(
+      absl::StrCat(kills_inside, " of the kills with some samples recorded, ", jobs, " jobs"));
   EXPECT_GT(kills_inside, 0) << "some kills interrupted the job";
 
   const std::string other = directory.File("other.db");
@@ -178,6 +181,57 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
   auto control = db::DiffDatabases(unbroken, other);
   ASSERT_TRUE(control.ok());
   EXPECT_GT(control->difference_count, 0);
+}
+
+// A stream shows the phase: its long prompt is computed until the first token, and then it generates, both in the same
+// steps as the samples of the job.
+TEST(JobKill, KilledInPrefillAndInDecodeTheyResumeToTheSameContent) {
+  TemporaryDirectory directory;
+  const std::string unbroken = directory.File("unbroken.db");
+  ASSERT_GT(RunUnbroken(unbroken, 5), 0);
+  int64_t inside_count = 0;
+  for (Trials trials("kills in prefill or decode", {.quick = 4, .full = 300}); trials.Next();) {
+    Random random = trials.MakeRandom();
+    const bool in_decode = trials.index() % 2 == 1;
+    SCOPED_TRACE(in_decode ? "in decode" : "in prefill");
+    const std::string path = directory.File(absl::StrCat("aimed", trials.index(), ".db"));
+    {
+      DaemonProcess daemon(Arguments(path, {"--prefix-cache=off"}));
+      const std::string address = daemon.Address();
+      ASSERT_NE(address, "") << daemon.Errors();
+      Submit(address, 5);
+      const auto stub = v1::Inference::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+      v1::GenerateRequest request;
+      request.set_model("models/baseline");
+      for (int i = 0; i < 1500; ++i) request.mutable_prompt_token_ids()->add_ids(100 + i % 700);
+      request.set_max_new_tokens(400);
+      request.mutable_decode_settings()->set_ignore_eos(true);
+      grpc::ClientContext context;
+      const auto reader = stub->Generate(&context, request);
+      v1::GenerateResponse message;
+      if (in_decode) {
+        for (uint64_t chunks = 1 + random.Below(60); chunks > 0; --chunks) ASSERT_TRUE(reader->Read(&message));
+      } else {
+        usleep(static_cast<useconds_t>(random.Below(50'000)));
+      }
+      daemon.Signal(SIGKILL);
+      ASSERT_EQ(daemon.Wait(20), 128 + SIGKILL) << daemon.Errors();
+      int64_t received_count = 0;
+      while (reader->Read(&message)) ++received_count;
+      EXPECT_FALSE(reader->Finish().ok());
+      inside_count += in_decode || received_count == 0;
+    }
+    {
+      DaemonProcess next(Arguments(path, {}));
+      ASSERT_NE(next.Address(), "") << next.Errors();
+      ASSERT_GT(WaitForSuccess(path), 0) << next.Errors();
+    }
+    auto diff = db::DiffDatabases(unbroken, path);
+    ASSERT_TRUE(diff.ok()) << diff.status();
+    EXPECT_EQ(diff->row_count_a, diff->row_count_b);
+    EXPECT_EQ(diff->difference_count, 0);
+  }
+  testing_support::PrintMeasured(absl::StrCat(inside_count, " of the kills surely in the phase that they aim at"));
 }
 
 }  // namespace

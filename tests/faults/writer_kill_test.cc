@@ -1,19 +1,20 @@
-// SIGKILL of a writing process at random times. Method: a child writes a job's missing samples and prints each
-// acknowledged one; the parent kills it, checks the file, restarts it, until the job is done; then the content is
-// compared bit for bit with an uninterrupted run.
+// SIGKILL of a writing process, at random times and at kill points: before and after each write, sync, truncation and
+// deletion of the database's files, each acknowledgement and each checkpoint. Method: a child writes a job's missing
+// samples and prints each acknowledged one; the parent kills it, checks the file, restarts it, until the job is done;
+// then the content is compared bit for bit with an uninterrupted run.
 //
 //   I1  integrity_check and foreign keys are clean after every kill
 //   I2  no acknowledged sample is lost
 //   I3  no sample is duplicated
 //   I4  the content equals an uninterrupted run's
-//
-// VARIFOCAL_KILLS sets the number of kills (30 unless set; 1,000 in the slow run).
 #include <signal.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <set>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/random.h"
 #include "db/diff.h"
@@ -21,14 +22,18 @@
 #include "db/sqlite/database.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/faults/fault_scenario.h"
 #include "tests/support/process.h"
+#include "tests/support/trials.h"
 
 namespace varifocal {
 namespace {
 
 using testing_support::BackgroundProcess;
 using testing_support::RunProcess;
+using testing_support::SeedOf;
 using testing_support::TemporaryDirectory;
+using testing_support::Trials;
 
 std::set<std::string> Lines(const std::string& text) {
   std::set<std::string> lines;
@@ -58,9 +63,15 @@ std::set<std::string> CheckedContent(const std::string& path) {
   return there;
 }
 
+void ExpectSameContent(const std::string& unbroken, const std::string& path) {
+  auto diff = db::DiffDatabases(unbroken, path);
+  ASSERT_TRUE(diff.ok()) << diff.status();
+  EXPECT_EQ(diff->difference_count, 0);
+  EXPECT_EQ(diff->row_count_a, diff->row_count_b);
+}
+
 TEST(WriterKill, KilledAtRandomItResumesToTheSameContent) {
-  const char* wanted = std::getenv("VARIFOCAL_KILLS");
-  const int kills_wanted = wanted == nullptr ? 30 : std::atoi(wanted);
+  Trials trials("kills", {.quick = 30, .full = 1000});
   TemporaryDirectory directory;
   const std::string unbroken = directory.File("unbroken.db");
   const auto whole = RunProcess("crash_writer", {unbroken});
@@ -68,18 +79,16 @@ TEST(WriterKill, KilledAtRandomItResumesToTheSameContent) {
   const size_t sample_count = Lines(whole.out).size();
   ASSERT_EQ(sample_count, 2u * 2 * 2 * 40);
 
-  Random random("kills");
-  int kills = 0;
-  int runs = 0;
-  size_t acknowledged_count = 0;
-  while (kills < kills_wanted) {
+  Random random(SeedOf("kills"));
+  int64_t kills = 0;
+  while (kills < trials.wanted_count()) {
     const std::string path = directory.File("broken.db");
-    for (const char* suffix : {"", "-journal", "-wal", "-shm", ".lock"}) unlink((path + suffix).c_str());
+    RemoveDatabase(path);
     std::set<std::string> acknowledged;
     while (true) {
       BackgroundProcess writer("crash_writer", {path});
       // From before the database exists to a third of the job later; after the last kill, to the end.
-      if (kills < kills_wanted) {
+      if (kills < trials.wanted_count()) {
         usleep(static_cast<useconds_t>(random.Below(static_cast<uint64_t>(whole.seconds * 1e6 / 3) + 1000)));
         writer.Signal(SIGKILL);
       }
@@ -88,21 +97,50 @@ TEST(WriterKill, KilledAtRandomItResumesToTheSameContent) {
       if (exit_code == 0) break;
       ASSERT_EQ(exit_code, 128 + SIGKILL) << writer.Errors();
       ++kills;
-      if (access(path.c_str(), F_OK) != 0) continue;
-      const std::set<std::string> there = CheckedContent(path);
-      for (const std::string& line : acknowledged) EXPECT_TRUE(there.contains(line)) << "lost: " << line;
+      if (access(path.c_str(), F_OK) == 0) {
+        const std::set<std::string> there = CheckedContent(path);
+        for (const std::string& line : acknowledged) EXPECT_TRUE(there.contains(line)) << "lost: " << line;
+      }
+      trials.Count();
     }
-    ++runs;
-    acknowledged_count += acknowledged.size();
     EXPECT_EQ(CheckedContent(path).size(), sample_count);
-    auto diff = db::DiffDatabases(unbroken, path);
-    ASSERT_TRUE(diff.ok()) << diff.status();
-    EXPECT_EQ(diff->difference_count, 0);
-    EXPECT_EQ(diff->row_count_a, diff->row_count_b);
+    ExpectSameContent(unbroken, path);
   }
-  std::printf("%d kills in %d jobs, %zu samples acknowledged, %zu expected\n", kills, runs, acknowledged_count,
-              runs * sample_count);
-  EXPECT_LE(acknowledged_count, runs * sample_count);
+}
+
+// A point of a child that is not killed, with how often it passes it.
+std::vector<std::pair<std::string, int64_t>> KillPoints(const std::string& counts) {
+  std::vector<std::pair<std::string, int64_t>> points;
+  std::istringstream stream(counts);
+  std::string point;
+  for (int64_t count = 0; stream >> point >> count;) points.push_back({point, count});
+  return points;
+}
+
+TEST(WriterKill, KilledAtEveryPointItResumesToTheSameContent) {
+  TemporaryDirectory directory;
+  const std::string unbroken = directory.File("unbroken.db");
+  const auto whole = RunProcess("crash_writer", {unbroken, "never", "0"});
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  const size_t sample_count = Lines(whole.out).size();
+  const auto points = KillPoints(whole.err);
+  ASSERT_GE(points.size(), 11u) << whole.err;
+  const int64_t point_count = std::ssize(points);
+  for (Trials trials("kills at points", {.quick = 2 * point_count, .full = 20 * point_count}); trials.Next();) {
+    const auto& [point, count] = points[trials.index() % point_count];
+    const int64_t nth = 1 + static_cast<int64_t>(trials.MakeRandom().Below(count));
+    SCOPED_TRACE(point + " " + std::to_string(nth));
+    const std::string path = directory.File("broken.db");
+    RemoveDatabase(path);
+    const auto killed = RunProcess("crash_writer", {path, point, std::to_string(nth)});
+    ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << killed.err;
+    const std::set<std::string> there = CheckedContent(path);
+    for (const std::string& line : Lines(killed.out)) EXPECT_TRUE(there.contains(line)) << "lost: " << line;
+    const auto resumed = RunProcess("crash_writer", {path});
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+    EXPECT_EQ(CheckedContent(path).size(), sample_count);
+    ExpectSameContent(unbroken, path);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The libFuzzer entry point of one target; VARIFOCAL_FUZZ_TARGET is its name.
+// The libFuzzer entry point of one target: VARIFOCAL_FUZZ_TARGET is its name, VARIFOCAL_FUZZ_TARGETS its list.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 namespace {
 
 const varifocal::FuzzTarget& Target() {
-  for (const varifocal::FuzzTarget& target : varifocal::FuzzTargets()) {
+  for (const varifocal::FuzzTarget& target : varifocal::VARIFOCAL_FUZZ_TARGETS()) {
     if (std::string(target.name) == VARIFOCAL_FUZZ_TARGET) return target;
   }
   VF_CHECK(false);

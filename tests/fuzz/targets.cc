@@ -7,18 +7,20 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/json.h"
+#include "eval_tasks/helmet/import/config.h"
+#include "eval_tasks/helmet/import/importer.h"
+#include "eval_tasks/helmet/import/testing_release.h"
+#include "eval_tasks/helmet/import/upstream.h"
 #include "eval_tasks/job_spec.h"
+#include "eval_tasks/json_scan.h"
 #include "server/model/config.h"
 #include "server/model/safetensors.h"
+#include "tests/support/process.h"
+#include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {
-
-void ExpectRefusal(const absl::Status& status) {
-  VF_CHECK(absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status));
-  VF_CHECK(!status.message().empty());
-}
 
 // Serializing and parsing again gives the same value.
 void RunJson(absl::string_view bytes) {
@@ -89,6 +91,70 @@ void RunJobSpec(absl::string_view bytes) {
   VF_CHECK(again.ok() && ToCanonicalJson(*again) == text);
 }
 
+void RunChatFormat(absl::string_view bytes) {
+  const auto format = ParseChatFormat(bytes);
+  if (!format.ok()) return ExpectRefusal(format.status());
+  const auto wrapped = format->Wrap("a question");
+  if (!wrapped.ok()) return ExpectRefusal(wrapped.status());
+  VF_CHECK(wrapped->text.find("a question") != std::string::npos);
+}
+
+// Rows of a data file: those that a scan accepts can be read again.
+void RunJsonRows(absl::string_view bytes) {
+  static const auto* const directory = new testing_support::TemporaryDirectory;
+  const std::string path = directory->File("rows.jsonl");
+  testing_support::WriteFile(path, std::string(bytes));
+  for (const char* field : {"", "data"}) {
+    const auto file = JsonRowFile::Open(path);
+    if (!file.ok()) return ExpectRefusal(file.status());
+    const absl::Status scanned = (*file)->Scan(
+        [](int64_t, absl::string_view text) -> absl::Status {
+          const auto fields = FieldsOf(text, {"context", "answer"});
+          if (!fields.ok()) ExpectRefusal(fields.status());
+          return absl::OkStatus();
+        },
+        field);
+    if (!scanned.ok()) {
+      ExpectRefusal(scanned);
+      continue;
+    }
+    for (size_t i = 0; i < (*file)->places().size(); ++i) {
+      const auto row = (*file)->Read(i);
+      if (!row.ok()) ExpectRefusal(row.status());
+    }
+  }
+}
+
+void RunHelmetConfig(absl::string_view bytes) {
+  const auto entries = helmet::ParseConfig(bytes, "recall");
+  if (!entries.ok()) return ExpectRefusal(entries.status());
+  for (const helmet::ConfigEntry& entry : *entries) VF_CHECK(entry.input_max_length > 0);
+}
+
+void RunHelmetTexts(absl::string_view bytes) {
+  const auto literals = helmet::PythonLiterals(bytes);
+  if (!literals.ok()) ExpectRefusal(literals.status());
+}
+
+// The bytes as a data file of a release: the import ends, and rows that cannot be used are problems of their dataset.
+void RunHelmetRows(absl::string_view bytes) {
+  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const bool is_written = [] {
+    helmet::WriteRelease(directory->path());
+    return true;
+  }();
+  VF_CHECK(is_written);
+  testing_support::WriteFile(directory->File("data/json_kv/test_k6_dep6.jsonl"), std::string(bytes));
+  helmet::ImportOptions options;
+  options.checkout = directory->path();
+  options.data = directory->File("data");
+  options.out = directory->File("out");
+  options.configs = {"recall"};
+  const auto result = helmet::ImportHelmet(options);
+  if (!result.ok()) return ExpectRefusal(result.status());
+  for (const helmet::ImportedTask& task : result->tasks) VF_CHECK(task.row_count > 0);
+}
+
 }  // namespace
 
 const std::vector<FuzzTarget>& FuzzTargets() {
@@ -113,6 +179,11 @@ const std::vector<FuzzTarget>& FuzzTargets() {
       {"tokenizer_json", RunTokenizerJson, {"models/baseline/tokenizer.json"}},
       {"tokenizer_text", RunTokenizerText, {"README.md", "models/baseline/tokenizer.json"}},
       {"job_spec", RunJobSpec, {"tests/fuzz/seeds/job_spec.json"}},
+      {"chat_format", RunChatFormat, {"tests/fuzz/seeds/chat_format.json"}},
+      {"json_rows", RunJsonRows, {"tests/fuzz/seeds/rows.jsonl", "tests/fuzz/seeds/rows.json"}},
+      {"helmet_config", RunHelmetConfig, {"tests/fuzz/seeds/helmet_config.yaml"}},
+      {"helmet_texts", RunHelmetTexts, {"recipes/chat_format.py"}},
+      {"helmet_rows", RunHelmetRows, {"tests/fuzz/seeds/json_kv.jsonl"}},
   };
   return *targets;
 }

@@ -100,7 +100,7 @@ const std::vector<Home>& Homes() {
         "server/untrusted_callers_test", "client/", "tests/"}},
       {"varifocal/v1/[a-z]+\\.pb\\.h", {"wire/", "server/rpc/", "client/"}},
       {"google/rpc/.*", {"server/rpc/", "tests/"}},
-      {"google/protobuf/.*", {"wire/"}},
+      {"google/protobuf/.*", {"wire/", "tests/"}},
       {"nlohmann/.*", {"base/json"}},
       {"yaml-cpp/.*", {"client/suite_file", "eval_tasks/helmet/import/config"}},
       {"pcre2\\.h", {"tokenizer/"}},

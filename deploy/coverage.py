@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Branch coverage of the code that parses input or touches storage.
+
+  deploy/coverage.py [--build] [FOLDER..]     e.g. deploy/coverage.py --build db tokenizer
+
+Builds the tests of these rooms with gcov's counters (--build), runs them, and prints for each source file the branches that
+were taken, of all; the arcs of calls that may throw are left out. Folders: db, base, tokenizer, eval_tasks,
+server/model unless some are given.
+"""
+
+import collections
+import glob
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+BUILD = pathlib.Path("build/coverage")
+# The tests that run the code of a folder.
+PROGRAMS = {
+    "base": ["base_test"],
+    "db": ["db_test", "faults_test", "fault_loop_test"],
+    "tokenizer": ["tokenizer_test", "fuzz_test"],
+    "eval_tasks": ["eval_tasks_test", "helmet_import_test", "fuzz_test"],
+    "server/model": ["model_test", "fuzz_test"],
+}
+
+
+def main() -> None:
+    os.chdir(pathlib.Path(__file__).resolve().parent.parent)
+    arguments = sys.argv[1:]
+    build = "--build" in arguments
+    folders = [argument for argument in arguments if argument != "--build"] or list(PROGRAMS)
+    programs = sorted({program for folder in folders for program in PROGRAMS[folder]})
+    if build:
+        subprocess.run(["cmake", "--preset", "coverage", "-DCMAKE_MESSAGE_LOG_LEVEL=WARNING"], check=True)
+        subprocess.run(["ninja", "-C", BUILD, "-j2", *programs], check=True)
+    for counters in BUILD.glob("**/*.gcda"):
+        counters.unlink()
+    for program in programs:
+        subprocess.run([BUILD / "bin" / program, "--gtest_brief=1"], check=True)
+
+    taken: dict[str, dict[tuple[int, int], bool]] = collections.defaultdict(dict)
+    with tempfile.TemporaryDirectory() as scratch:
+        for counters in BUILD.glob("**/*.gcda"):
+            subprocess.run(["gcov", "--branch-probabilities", "--json-format", counters.resolve()], cwd=scratch,
+                           check=True, capture_output=True)
+            for name in glob.glob(f"{scratch}/*.gcov.json.gz"):
+                with gzip.open(name) as file:
+                    add(json.load(file), taken)
+                os.remove(name)
+    total, hit = 0, 0
+    for path in sorted(taken):
+        if not any(path.startswith(folder + "/") for folder in folders) or "test" in path.rsplit("/", 1)[-1]:
+            continue
+        count = len(taken[path])
+        if count == 0:
+            continue
+        total += count
+        hit += sum(taken[path].values())
+        print(f"{100 * sum(taken[path].values()) / count:6.1f} %  {sum(taken[path].values()):5} of {count:5}  {path}")
+    print(f"{100 * hit / total:6.1f} %  {hit:5} of {total:5}  all")
+
+
+def add(report: dict, taken: dict) -> None:
+    """A branch of a line counts as taken when any program or instance of a template took it."""
+    root = os.getcwd() + "/"
+    for file in report["files"]:
+        path = os.path.normpath(os.path.join(report.get("current_working_directory", ""), file["file"]))
+        if not path.startswith(root) or path.startswith(root + "build/"):
+            continue
+        of_file = taken[path[len(root):]]
+        for line in file["lines"]:
+            branches = line["branches"]
+            for index, branch in enumerate(branches):
+                # A call that may throw has two arcs, the way on and the exception: no decision of the source.
+                if branch["throw"] or (index + 1 < len(branches) and branches[index + 1]["throw"]):
+                    continue
+                key = (line["line_number"], index)
+                of_file[key] = of_file.get(key, False) or branch["count"] > 0
+
+
+if __name__ == "__main__":
+    main()
