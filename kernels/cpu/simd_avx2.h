@@ -6,6 +6,8 @@
 
 #include <immintrin.h>
 
+#include <bit>
+
 namespace varifocal::kernels::cpu {
 
 struct Avx2 {
@@ -65,6 +67,13 @@ struct Avx2 {
     const int a = _mm256_movemask_ps(NoBit(_mm256_loadu_ps(halves), all));
     const int b = _mm256_movemask_ps(NoBit(_mm256_loadu_ps(halves + 8), all));
     return static_cast<uint32_t>(~(a | b << 8)) & 0xFFFFu;
+  }
+  // The numbers of from[16] at the bits of `mask`, in order, and `first` plus the bits' indices; up to sixteen are written.
+  static void Compress(const uint32_t* from, uint32_t mask, uint32_t* to) {
+    for (; mask != 0; mask &= mask - 1) *to++ = from[std::countr_zero(mask)];
+  }
+  static void CompressIndices(int32_t first, uint32_t mask, int32_t* to) {
+    for (; mask != 0; mask &= mask - 1) *to++ = first + std::countr_zero(mask);
   }
   // tile[r][c] becomes tile[c][r].
   static void Transpose(V (&tile)[16]) {

@@ -56,6 +56,15 @@ struct Avx512 {
   static uint32_t AnyBits(const uint32_t* groups, uint32_t bits) {
     return _mm512_test_epi32_mask(_mm512_loadu_si512(groups), _mm512_set1_epi32(static_cast<int>(bits)));
   }
+  // The numbers of from[16] at the bits of `mask`, in order, and `first` plus the bits' indices; up to sixteen are written.
+  static void Compress(const uint32_t* from, uint32_t mask, uint32_t* to) {
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), _mm512_loadu_si512(from)));
+  }
+  static void CompressIndices(int32_t first, uint32_t mask, int32_t* to) {
+    const __m512i indices = _mm512_add_epi32(_mm512_set1_epi32(first),
+                                             _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), indices));
+  }
   // tile[r][c] becomes tile[c][r].
   static void Transpose(V (&tile)[16]) {
     V pairs[16], fours[16];
