@@ -45,16 +45,6 @@ inline void ScorePage(const float* keys, int words, const float* query, const ui
   }
 }
 
-// Sums of the lanes of sixteen vectors, each as a fixed tree.
-template <typename S>
-inline typename S::V SumEach(typename S::V (&rows)[kLanes]) {
-  S::Transpose(rows);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) rows[i] = S::Add(rows[i], rows[i + width]);
-  }
-  return rows[0];
-}
-
 // Scores of sixteen keys that are rows [D/per].
 template <typename S>
 inline typename S::V ScoreRows(const float* const* rows, int words, const float* query) {
@@ -79,7 +69,7 @@ inline typename S::V ScoreRows(const float* const* rows, int words, const float*
     }
     for (int j = 0; j < S::kScoreKeys; ++j) sum[first + j] = part[j];
   }
-  return SumEach<S>(sum);
+  return S::SumEach(sum);
 }
 
 // A block of up to 128 keys: K [128/16][D/per][16] of a page, V [D/16][128/per][16]. Of keys [from, to) those are visible

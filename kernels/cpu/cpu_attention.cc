@@ -113,6 +113,7 @@ void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& ite
   const FlatBatch& flat = call.workspace.flat;
   PrefillBlock blocks[kPrefillBlocksMax];
   const int lanes_per_block = call.kernels.query_lanes;
+  MaskRow mask;  // the same for all heads of a row
   for (int n = 0; n < item.lane_count; ++n) {
     PrefillBlock& block = blocks[n / lanes_per_block];
     const int i = n % lanes_per_block, lane = item.first_lane + n;
@@ -121,7 +122,8 @@ void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& ite
     block.lane_count = i + 1;
     block.queries[i] = call.queries + at * call.dim;
     block.scales[i] = call.scale(row, item.kv_head * call.group + lane % call.group);
-    block.masks[i] = call.mask(row);
+    if (n == 0 || lane % call.group == 0) mask = call.mask(row);
+    block.masks[i] = mask;
     block.pages[i] = call.page_table(flat.row_sequences[row]).data();
     block.outs[i] = call.out + at * call.dim;
     block.log_sum_exps[i] = call.log_sum_exp == nullptr ? nullptr : call.log_sum_exp + at;
