@@ -141,6 +141,20 @@ inline constexpr int kSinkhornRounds = 10;
 // Two sets of k groups always intersect when 2 k > K: then the mask is the interval.
 inline bool AllGroupSetsIntersect(int group_count, int top_k) { return 2 * top_k > group_count; }
 
+// The share of pairs with a group in common, where tokens have uniformly drawn sets of groups.
+inline double SharedGroupPairs(int group_count, int top_k) {
+  double apart = 1;
+  for (int i = 0; i < top_k; ++i) apart *= static_cast<double>(group_count - top_k - i) / (group_count - i);
+  return 1 - apart;
+}
+
+// Decode of one row reads the keys of its groups alone where these are few, and else all keys: a key read alone costs
+// more than one among sixteen, several times more where a word has the values of two keys.
+inline bool DecodeListsKeys(int group_count, int top_k) {
+  constexpr double kListedShareMax = 0.3;
+  return SharedGroupPairs(group_count, top_k) <= kListedShareMax;
+}
+
 // Attention by groups enumerates k^2 / K of the pairs: beyond this share it is not faster than testing every pair.
 inline constexpr double kGatherShareMax = 0.75;
 
@@ -154,7 +168,7 @@ inline int GatherTopKMax(int group_count) { return static_cast<int>(std::sqrt(kG
 // parts, by groups.
 inline int32_t GatherFrom(int group_count, int top_k, int32_t window) {
   if (top_k > GatherTopKMax(group_count)) return INT32_MAX;
-  constexpr double kPartCost = 400;  // of merging a part, in pairs
+  constexpr double kPartCost = 110;  // of a part, in pairs: measured in f32
   const double share = static_cast<double>(top_k) * top_k / group_count;
   const double from = (window + kPartCost * (top_k + 1)) / (1 - share);
   return from < 1 << 30 ? static_cast<int32_t>(from) : INT32_MAX;

@@ -104,8 +104,8 @@ struct KvShape {
   // Stored per token in addition to keys and values and copied with a page: those of FocalTau, then those of
   // RouteGroups. A page has [annotation][128 tokens].
   int annotation_bytes = 0;
-  // Keys are stored contiguously, so that those of a group can be collected.
-  bool collects_keys = false;
+  // Each key is stored contiguously, so that decode can read those of a row's groups alone (DecodeListsKeys). A hint.
+  bool row_keys = false;
 };
 
 struct StepShape {
@@ -246,7 +246,7 @@ struct GroupTest {
   int group_count = 0;
   int top_k = 0;
   int32_t window = 0;
-  // Rows from this position on may be computed by groups (GatherFrom), where the pool collects keys; INT32_MAX: none.
+  // Rows from this position on may be computed by groups (GatherFrom); INT32_MAX: none.
   int32_t gather_from = INT32_MAX;
 };
 

@@ -18,7 +18,7 @@ std::string Name(const AttentionCase& c) {
   if (g.bias == GroupBias::kPaged) name += "_paged";
   if (g.bias == GroupBias::kPrompt) name += "_prompt";
   if (!c.name.empty()) name += "_" + c.name;
-  if (!c.collects_keys) name += "_dense_layout";
+  if (!c.row_keys) name += "_columns";
   return name + (g.gather_from == INT32_MAX ? "_tested" : "_gathered_from_" + std::to_string(g.gather_from));
 }
 
@@ -77,11 +77,13 @@ std::vector<AttentionCase> GroupTable() {
     for (const int gather_from : {0, 150, INT32_MAX}) {
       // All three for some; a part of the rows gathered for the others.
       if (gather_from != 150 && !is_first) continue;
-      table.push_back(shape);
-      table.back().groups.gather_from = gather_from;
-      table.back().collects_keys = true;
+      for (const bool row_keys : {true, false}) {
+        if (!row_keys && gather_from == INT32_MAX) continue;
+        table.push_back(shape);
+        table.back().groups.gather_from = gather_from;
+        table.back().row_keys = row_keys;
+      }
     }
-    // Over pages in the dense layout every pair is tested.
     table.push_back(shape);
   }
   // A window layer's keys are not gathered.
@@ -93,19 +95,29 @@ std::string Verdict(size_t different, const std::string& what) {
   return different == 0 ? "" : what + " changed " + std::to_string(different) + " numbers, where 0 may change";
 }
 
-AttentionCase BitsCase(int gather_from, GroupBias bias) {
+// Which rows are computed by groups, and whether keys are rows or columns.
+struct Path {
+  int gather_from;
+  bool row_keys = true;
+  std::string Name() const {
+    return (gather_from == INT32_MAX ? "tested" : "gathered_from_" + std::to_string(gather_from)) +
+           (row_keys ? "" : "_columns");
+  }
+};
+
+AttentionCase BitsCase(const Path& path, GroupBias bias) {
   return {.name = "bits",
           .query_heads = 6,
           .kv_heads = 2,
           .sequences = {{400, 2}, {129, 2}, {1, 3}, {128, 1}, {200, 60}},
           .row_scales = true,
           .amplitude = 6.0f,
-          .groups = {.group_count = 8, .top_k = 2, .window = 20, .gather_from = gather_from, .bias = bias},
-          .collects_keys = true};
+          .groups = {.group_count = 8, .top_k = 2, .window = 20, .gather_from = path.gather_from, .bias = bias},
+          .row_keys = path.row_keys};
 }
 
-std::string CheckWalks(int gather_from, GroupBias bias, Backend& tested) {
-  const AttentionCase c = BitsCase(gather_from, bias);
+std::string CheckWalks(const Path& path, GroupBias bias, Backend& tested) {
+  const AttentionCase c = BitsCase(path, bias);
   const AttentionRun base = RunAttentionCase(tested, c, {});
   if (bias != GroupBias::kPrompt) {
     for (const int chunk : {1, 48, 129}) {
@@ -117,8 +129,8 @@ std::string CheckWalks(int gather_from, GroupBias bias, Backend& tested) {
   return Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, on poisoned pages");
 }
 
-std::string CheckThreads(Backend& tested, int gather_from) {
-  const AttentionCase c = BitsCase(gather_from, GroupBias::kPaged);
+std::string CheckThreads(Backend& tested, const Path& path) {
+  const AttentionCase c = BitsCase(path, GroupBias::kPaged);
   const AttentionRun base = RunAttentionCase(tested, c, {});
   for (const int threads : {1, 2, 3}) {
     auto other =
@@ -132,8 +144,8 @@ std::string CheckThreads(Backend& tested, int gather_from) {
 }
 
 // A first page taken from another sequence, with its annotations.
-std::string CheckSharedPage(int gather_from, GroupBias bias, Backend& tested) {
-  AttentionCase c = BitsCase(gather_from, bias);
+std::string CheckSharedPage(const Path& path, GroupBias bias, Backend& tested) {
+  AttentionCase c = BitsCase(path, bias);
   c.sequences = {{400, 2}, {300, 2}, {129, 3}};
   c.same_first_page = true;
   AttentionRun full = RunAttentionCase(tested, c, {});
@@ -158,20 +170,29 @@ std::string CheckLayout(bool windowed, Backend& tested) {
                   .window = windowed ? 100 : 0,
                   .amplitude = 6.0f};
   const AttentionRun base = RunAttentionCase(tested, c, {});
-  c.collects_keys = true;
+  c.row_keys = true;
+  return Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = 200})), "the layout of keys");
+}
+
+// Nor of prefill with groups; decode lists keys that are rows, and adds in another order.
+std::string CheckGatheredLayout(Backend& tested) {
+  AttentionCase c = BitsCase({150}, GroupBias::kStored);
+  for (AttentionCase::Sequence& sequence : c.sequences) sequence.decode = 0;
+  const AttentionRun base = RunAttentionCase(tested, c, {});
+  c.row_keys = false;
   return Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = 200})), "the layout of keys");
 }
 
 // With a window longer than the prompt every pair is visible: tested pair by pair, the bits equal dense attention. Where
 // keys are collected, decode lists them and adds in another order, so only prefill is compared.
 std::string CheckAllNear(Backend& tested) {
-  for (const bool collects_keys : {false, true}) {
-    AttentionCase c = BitsCase(INT32_MAX, GroupBias::kStored);
-    c.collects_keys = collects_keys;
+  for (const bool row_keys : {false, true}) {
+    AttentionCase c = BitsCase({INT32_MAX}, GroupBias::kStored);
+    c.row_keys = row_keys;
     c.groups.window = 1 << 20;
-    for (AttentionCase::Sequence& sequence : c.sequences) sequence.decode *= collects_keys ? 0 : 1;
+    for (AttentionCase::Sequence& sequence : c.sequences) sequence.decode *= row_keys ? 0 : 1;
     const AttentionRun by_groups = RunAttentionCase(tested, c, {});
-    c.collects_keys = false;
+    c.row_keys = false;
     c.groups = {};
     const size_t different = CountDifferentBits(RunAttentionCase(tested, c, {}), by_groups);
     if (different != 0) return Verdict(different, "a window over everything");
@@ -181,8 +202,8 @@ std::string CheckAllNear(Backend& tested) {
 
 // The control: gathering another set of rows must change bits, or the comparisons above are vacuous.
 std::string CheckControl(Backend& tested) {
-  const AttentionRun tested_pairs = RunAttentionCase(tested, BitsCase(INT32_MAX, GroupBias::kStored), {}),
-                     gathered = RunAttentionCase(tested, BitsCase(0, GroupBias::kStored), {});
+  const AttentionRun tested_pairs = RunAttentionCase(tested, BitsCase({INT32_MAX}, GroupBias::kStored), {}),
+                     gathered = RunAttentionCase(tested, BitsCase({0}, GroupBias::kStored), {});
   return CountDifferentBits(tested_pairs, gathered) > 0 ? "" : "testing and gathering gave the same bits";
 }
 
@@ -197,27 +218,27 @@ std::vector<ConformanceCase> GroupCases() {
   for (const AttentionCase& c : GroupTable()) {
     // A backend that gathers nothing has one layout.
     add(
-        Name(c), c.collects_keys,
+        Name(c), c.row_keys || c.groups.gather_from != INT32_MAX,
         [c](Backend& tested, Backend& oracle) { return CheckAgainstOracle(c, tested, oracle); }, c.head_dim);
   }
-  for (const int gather_from : {INT32_MAX, 0, 150}) {
-    const bool gathers = gather_from != INT32_MAX;
-    const std::string from = gather_from == INT32_MAX ? "tested" : "gathered_from_" + std::to_string(gather_from);
+  for (const Path& path : {Path{INT32_MAX}, {0}, {150}, {150, false}}) {
+    const bool gathers = path.gather_from != INT32_MAX;
     for (const auto& [name, bias] :
          {std::pair{"stored", GroupBias::kStored}, {"paged", GroupBias::kPaged}, {"prompt", GroupBias::kPrompt}}) {
-      add(std::string("groups_bits_walks_") + name + "_" + from, gathers,
-          [gather_from, bias = bias](Backend& tested, Backend&) { return CheckWalks(gather_from, bias, tested); });
+      add(std::string("groups_bits_walks_") + name + "_" + path.Name(), gathers,
+          [path, bias = bias](Backend& tested, Backend&) { return CheckWalks(path, bias, tested); });
       if (bias == GroupBias::kPrompt) continue;
-      add(std::string("groups_bits_shared_page_") + name + "_" + from, gathers,
-          [gather_from, bias = bias](Backend& tested, Backend&) { return CheckSharedPage(gather_from, bias, tested); });
+      add(std::string("groups_bits_shared_page_") + name + "_" + path.Name(), gathers,
+          [path, bias = bias](Backend& tested, Backend&) { return CheckSharedPage(path, bias, tested); });
     }
-    add("groups_bits_threads_" + from, gathers,
-        [gather_from](Backend& tested, Backend&) { return CheckThreads(tested, gather_from); });
+    add("groups_bits_threads_" + path.Name(), gathers,
+        [path](Backend& tested, Backend&) { return CheckThreads(tested, path); });
   }
   for (const bool windowed : {false, true}) {
     add(windowed ? "groups_bits_layout_window" : "groups_bits_layout", true,
         [windowed](Backend& tested, Backend&) { return CheckLayout(windowed, tested); });
   }
+  add("groups_bits_layout_gathered", true, [](Backend& tested, Backend&) { return CheckGatheredLayout(tested); });
   add("groups_bits_all_near", false, [](Backend& tested, Backend&) { return CheckAllNear(tested); });
   add("groups_bits_control", true, [](Backend& tested, Backend&) { return CheckControl(tested); });
   return cases;

@@ -121,14 +121,14 @@ std::vector<AttentionCase> InspectionTable() {
       {.name = "rows_that_see_nothing", .sequences = {{140, 1}, {20, 1}}, .blind_rows = 80},
       {.name = "head_dim_100", .head_dim = 100, .query_heads = 2, .kv_heads = 1, .sequences = {{140, 2}}},
       {.name = "across_splits", .head_dim = 16, .query_heads = 2, .kv_heads = 1, .sequences = {{4120, 2}}},
-      {.name = "collected_keys", .sequences = mixed, .collects_keys = true},
+      {.name = "collected_keys", .sequences = mixed, .row_keys = true},
   };
-  for (const bool collects_keys : {false, true}) {
-    AttentionCase groups{.name = collects_keys ? "groups_collected" : "groups",
+  for (const bool row_keys : {false, true}) {
+    AttentionCase groups{.name = row_keys ? "groups_collected" : "groups",
                          .sequences = {{600, 3}, {129, 2}, {1, 3}},
                          .row_scales = true,
                          .groups = {.group_count = 8, .top_k = 2, .window = 20, .gather_from = 150},
-                         .collects_keys = collects_keys};
+                         .row_keys = row_keys};
     table.push_back(groups);
     groups.name += "_in_a_window";
     groups.window = 200;

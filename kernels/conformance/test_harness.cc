@@ -154,7 +154,7 @@ class Walker {
     workspace_ = Take(backend.CreateWorkspace(shape_));
     // Two layers, of which the second is used, and shuffled pages, to test address computation.
     KvShape kv{.layer_count = 2, .kv_head_count = c.kv_heads, .head_dim = c.head_dim};
-    kv.collects_keys = c.collects_keys;
+    kv.row_keys = c.row_keys;
     if (c.groups.group_count > 0) {
       kv.annotation_bytes = kGroupsOffset + GroupAnnotationBytes(c.groups.bias, c.groups.group_count);
     }

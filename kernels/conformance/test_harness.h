@@ -81,7 +81,7 @@ struct AttentionCase {
   float amplitude = 1.0f;        // of q and k
   bool same_first_page = false;  // every sequence begins with the first one's 128 tokens
   AttentionGroups groups = {};
-  bool collects_keys = false;  // the key layout for attention by groups
+  bool row_keys = false;  // the key layout for attention by groups
 };
 
 // How a case is executed; must not change any bit of the result.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "kernels/cpu/cpu_workspace.h"
@@ -56,7 +55,7 @@ struct AttentionCall {
   // Leading rows of a sequence's prefill whose every pair is tested; later rows are computed by groups.
   int tested_rows(int sequence) const {
     const SequenceRows& rows = workspace.flat.batch.sequences[sequence];
-    if (args.groups == nullptr || !pages.shape().collects_keys) return rows.row_count;
+    if (args.groups == nullptr) return rows.row_count;
     return std::clamp(args.groups->gather_from - rows.first_position, 0, rows.row_count);
   }
 };
@@ -68,34 +67,21 @@ inline int64_t Width(RowInterval seen) { return std::max(0, seen.end - seen.begi
 // Equal costs keep a fixed order, so that the list is deterministic; items that may read the same pages are adjacent.
 void SortHeaviestFirst(std::vector<AttentionItem>& items);
 
-// Lanes of an item for a total number of lanes: several blocks, which share the keys read, but few enough to keep all
-// threads busy.
-int LanesPerItem(int64_t lane_count, int lanes_per_block, int threads);
+// Lanes of an item: several blocks, which share the keys read, but few enough for about `items` items.
+int LanesPerItem(int64_t lane_count, int lanes_per_block, int lanes_max, int items);
 
-// Lanes of each block of an item: as many as fit into registers, or fewer where that wastes fewer vector lanes.
-int LanesPerBlock(int lane_count, int lanes_max);
-
-// Adds the partial results of a row and head in order, each rescaled to the largest row maximum by a power of two.
-// part(n) is sums of p v, from `sums_at` on the row maximum and the sum of p.
-template <typename Part>
-void MergeParts(const AttentionCall& call, int row, int head, int sums_at, int part_count, const Part& part) {
+// Merges `part_count` partial results of a row and head, `stride` floats apart; each has sums of p v, from `sums_at` on
+// row_max and the sum of p.
+inline void MergeParts(const AttentionCall& call, int row, int head, const float* parts, size_t stride, int part_count,
+                       int sums_at) {
   const size_t at = static_cast<size_t>(row) * call.heads + head;
-  float* out = call.out + at * call.dim;
-  std::fill(out, out + call.dim, 0.0f);
-  float row_max = kEmptyRowMax, sum = 0;
-  for (int n = 0; n < part_count; ++n) row_max = std::max(row_max, part(n)[sums_at]);
-  for (int n = 0; n < part_count; ++n) {
-    const float* from = part(n);
-    const float factor = static_cast<float>(std::exp2(static_cast<double>(from[sums_at]) - row_max));
-    for (int i = 0; i < call.dim; ++i) out[i] += from[i] * factor;
-    sum += from[sums_at + 1] * factor;
-  }
-  const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
-  for (int i = 0; i < call.dim; ++i) out[i] *= inverse;
-  if (call.log_sum_exp != nullptr) {
-    call.log_sum_exp[at] =
-        sum > 0 ? static_cast<float>((row_max + std::log2(static_cast<double>(sum))) / kLog2EDouble) : kEmptyLse;
-  }
+  call.kernels.merge_parts({.parts = parts,
+                            .stride = stride,
+                            .part_count = part_count,
+                            .sums_at = sums_at,
+                            .dim = call.dim,
+                            .out = call.out + at * call.dim,
+                            .log_sum_exp = call.log_sum_exp == nullptr ? nullptr : call.log_sum_exp + at});
 }
 
 }  // namespace varifocal::kernels::cpu

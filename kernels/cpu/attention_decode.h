@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <type_traits>
 
 #include "kernels/cpu/collect_keys.h"
 
@@ -21,9 +20,11 @@ namespace varifocal::kernels::cpu {
 
 inline constexpr int kChains = 4;
 
-// Scores of a page's 128 keys, four vectors of keys at a time; the query in words.
-template <typename S>
-inline void ScorePage(const float* keys, int words, const float* query, float* scores) {
+// Scores of a page's 128 keys, four vectors of keys at a time; the query in words. With `key_groups`, [128],
+// kMaskedScore for keys whose groups the mask does not match.
+template <typename S, typename Mask>
+inline void ScorePage(const float* keys, int words, const float* query, const uint32_t* key_groups, uint32_t row_groups,
+                      float* scores) {
   for (int tile = 0; tile < kPageTokens / kTile; tile += 4) {
     const float* from = keys + tile * words * kTile;
     typename S::V sum[4] = {S::Zero(), S::Zero(), S::Zero(), S::Zero()};
@@ -33,18 +34,15 @@ inline void ScorePage(const float* keys, int words, const float* query, float* s
       for (int j = 0; j < 4; ++j) sum[j] = S::Dot(q, S::Load(from + (j * words + i) * kTile), sum[j]);
     }
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) S::Store(scores + (tile + j) * kTile, sum[j]);
+    for (int j = 0; j < 4; ++j) {
+      const int first = (tile + j) * kTile;
+      if constexpr (Mask::kReadsGroups) {
+        const typename S::V of_keys = S::Load(reinterpret_cast<const float*>(key_groups + first));
+        sum[j] = MaskByGroups<S, Mask>(of_keys, row_groups, sum[j]);
+      }
+      S::Store(scores + first, sum[j]);
+    }
   }
-}
-
-// Sums of the lanes of sixteen vectors, each as a fixed tree.
-template <typename S>
-inline typename S::V SumEach(typename S::V (&rows)[kLanes]) {
-  S::Transpose(rows);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) rows[i] = S::Add(rows[i], rows[i + width]);
-  }
-  return rows[0];
 }
 
 // Scores of sixteen keys that are rows [D/per].
@@ -71,39 +69,37 @@ inline typename S::V ScoreRows(const float* const* rows, int words, const float*
     }
     for (int j = 0; j < S::kScoreKeys; ++j) sum[first + j] = part[j];
   }
-  return SumEach<S>(sum);
+  return S::SumEach(sum);
 }
 
-enum class ValueForm {
-  kPage,      // DecodeBlock::values, V [D/16][128/per][16]
-  kWordRows,  // value_rows, [D] words each, one row per word
-  kKeyRows,   // value_rows, one per key; in bf16 its number of each word is `odd`
-};
-
-// A block of up to 128 keys: K [128/16][D/per][16] or rows [D/per], V in one of three forms. Of keys [from, to) those
-// are visible that share a group with the row, or all where `groups` is null.
+// A block of up to 128 keys: K [128/16][D/per][16] of a page, V [D/16][128/per][16]. Of keys [from, to) those are visible
+// that share a group with the row, or all where `groups` is null. Or listed keys, all visible, with the words of their
+// values; key n has slot slots[n] among those of the words.
 struct DecodeBlock {
   const float* keys = nullptr;
-  const float* const* key_rows = nullptr;  // to a whole tile
   const float* values = nullptr;
-  const float* const* value_rows = nullptr;
-  const int8_t* odd = nullptr;
-  int from = 0, to = 0;
+  int from = 0, to = 0;  // listed: slots
   const uint32_t* groups = nullptr;
   int32_t first = 0;                   // position of key 0, unless
-  const int32_t* positions = nullptr;  // lists them
+  const int32_t* positions = nullptr;  // lists those of the slots
+
+  int listed = 0;
+  const float* const* key_rows = nullptr;  // to a whole tile
+  const float* const* value_words = nullptr;
+  const uint8_t* slots = nullptr;
 };
 
 // chains[word % 4][D] += weights[word] * values of the word, over the words with keys [block.from, block.to). Words
 // before them have weight zero; words after them are not read: they may contain data of another sequence.
-template <typename S, ValueForm kForm>
+template <typename S, bool kListed>
 inline void AddValues(const DecodeBlock& block, int dim, const float* weights, float* chains) {
-  constexpr bool kRows = kForm == ValueForm::kWordRows;
   const int from = block.from, to = block.to, first = from / S::kPer / kChains * kChains,
             last = (to + S::kPer - 1) / S::kPer;
   for (int d = 0; d < dim; d += kTile) {
-    const float* column = kRows ? nullptr : block.values + (d / kTile) * (kPageTokens / S::kPer) * kTile;
-    const auto value = [&](int n) { return S::Load(kRows ? block.value_rows[n] + d : column + n * kTile); };
+    const int column = d / kTile * kValueStride<S>;
+    const auto value = [&](int n) {
+      return S::Load((kListed ? block.value_words[n] : block.values + n * kTile) + column);
+    };
     typename S::V sum[kChains];
 #pragma GCC unroll 4
     for (int c = 0; c < kChains; ++c) sum[c] = S::Load(chains + c * dim + d);
@@ -121,75 +117,60 @@ inline void AddValues(const DecodeBlock& block, int dim, const float* weights, f
   }
 }
 
-// chains[n % 4][D] += weights[n] * value n; in bf16 the weights are not rounded.
-template <typename S>
-inline void AddKeyRows(const DecodeBlock& block, int dim, const float* weights, float* chains) {
-  for (int d = 0; d < dim; d += kTile) {
-    typename S::V sum[kChains];
-#pragma GCC unroll 4
-    for (int c = 0; c < kChains; ++c) sum[c] = S::Load(chains + c * dim + d);
-    for (int n = 0; n < block.to; n += kChains) {
-#pragma GCC unroll 4
-      for (int c = 0; c < kChains; ++c) {
-        if (n + c >= block.to) break;
-        typename S::V value = S::Load(block.value_rows[n + c] + d);
-        if constexpr (S::kPer == 2) value = S::Half(value, block.odd[n + c]);
-        sum[c] = S::Fma(S::Set1(weights[n + c]), value, sum[c]);
-      }
-    }
-#pragma GCC unroll 4
-    for (int c = 0; c < kChains; ++c) S::Store(chains + c * dim + d, sum[c]);
-  }
-}
-
 // Pages read in place.
 struct PageKeys {
-  static constexpr ValueForm kForm = ValueForm::kPage;
-  template <typename S, typename Mask, typename Block>
+  static constexpr bool kListed = false;
+  template <typename S, typename Block>
   static void Each(const DecodeSplit& split, float*, const Block& block) {
     const int words = PaddedDim(split.head_dim) / S::kPer;
     const RowInterval seen = split.mask.seen;
     for (int first = seen.begin / kPageTokens * kPageTokens; first < seen.end; first += kPageTokens) {
-      const int page = first / kPageTokens;
-      DecodeBlock keys{.keys = split.kv.keys(page),
-                       .values = split.kv.values(page, words),
-                       .from = std::max(seen.begin - first, 0),
-                       .to = std::min(seen.end - first, kPageTokens),
-                       .first = first};
-      if constexpr (Mask::kReadsGroups) {
-        // Keys of the row's window are in every group.
-        uint32_t groups[kPageTokens];
-        std::copy_n(split.kv.groups(page), kPageTokens, groups);
-        for (int key = std::max(0, split.mask.window_begin - first); key < kPageTokens; ++key) groups[key] = ~0u;
-        keys.groups = groups;
-        block(keys);
-      } else {
-        block(keys);
-      }
+      block(DecodeBlock{.keys = split.kv.keys(first / kPageTokens),
+                        .values = split.kv.values(first / kPageTokens, words),
+                        .from = std::max(seen.begin - first, 0),
+                        .to = std::min(seen.end - first, kPageTokens),
+                        .first = first});
     }
   }
 };
 
 // Pages whose keys are rows.
 struct TransposedKeys {
-  static constexpr ValueForm kForm = ValueForm::kWordRows;
-  template <typename S, typename Mask, typename Block>
+  static constexpr bool kListed = false;
+  template <typename S, typename Block>
   static void Each(const DecodeSplit& split, float* tile, const Block& block) {
-    PageKeys::Each<S, Mask>(split, nullptr, [&](const DecodeBlock& page) {
+    PageKeys::Each<S>(split, nullptr, [&](DecodeBlock page) {
       const int words = PaddedDim(split.head_dim) / S::kPer;
       for (int first = 0; first < kPageTokens; first += kTile) {
         const float* rows[kTile];
         for (int key = 0; key < kTile; ++key) rows[key] = page.keys + (first + key) * words;
         TransposeRows<S>(rows, words, tile + first * words, kTile);
       }
-      const float* values[kPageTokens];
-      for (int n = 0; n < kPageTokens / S::kPer; ++n) values[n] = page.values + n * words * S::kPer;
-      block(DecodeBlock{.keys = tile, .value_rows = values, .from = page.from, .to = page.to, .first = page.first});
+      page.keys = tile;
+      block(page);
     });
   }
 };
 
-// Positions of the keys visible to the row under WindowOrGroupMask, in order.
+// Pages read in place, with keys of the row's window in every group.
+struct MaskedPages {
+  static constexpr bool kListed = false;
+  template <typename S, typename Block>
+  static void Each(const DecodeSplit& split, float*, const Block& block) {
+    PageKeys::Each<S>(split, nullptr, [&](DecodeBlock page) {
+      page.groups = split.kv.groups(page.first / kPageTokens);
+      uint32_t groups[kPageTokens];
+      if (split.mask.window_begin < page.first + kPageTokens) {
+        std::copy_n(page.groups, kPageTokens, groups);
+        std::fill(groups + std::max(0, split.mask.window_begin - page.first), groups + kPageTokens, ~0u);
+        page.groups = groups;
+      }
+      block(page);
+    });
+  }
+};
+
+// Positions of the keys visible to the row under WindowOrGroupMask, in order; `list` has a tile of room behind them.
 template <typename S>
 inline int ListKeys(const DecodeSplit& split, int32_t* list) {
   const RowInterval seen = split.mask.seen;
@@ -199,34 +180,45 @@ inline int ListKeys(const DecodeSplit& split, int32_t* list) {
     const auto from_lane = [&](int key) { return key <= first ? 0xFFFFu : 0xFFFFu << std::min(key - first, kTile); };
     uint32_t seen_keys = S::AnyBits(groups, split.mask.groups) | from_lane(split.mask.window_begin);
     seen_keys &= from_lane(seen.begin) & ~from_lane(seen.end) & 0xFFFFu;
-    for (; seen_keys != 0; seen_keys &= seen_keys - 1) list[count++] = first + std::countr_zero(seen_keys);
+    S::CompressIndices(first, seen_keys, list + count);
+    count += std::popcount(seen_keys);
   }
   return count;
 }
 
-// Visible keys, 128 at a time, read in place.
+// Visible keys, read in place, as many at a time as their values have 128 / per words.
 struct ListedKeys {
-  static constexpr ValueForm kForm = ValueForm::kKeyRows;
-  template <typename S, typename Mask, typename Block>
+  static constexpr bool kListed = true;
+  template <typename S, typename Block>
   static void Each(const DecodeSplit& split, float*, const Block& block) {
-    static_assert(std::is_same_v<Mask, WindowOrGroupMask>, "ListKeys implements this mask only");
+    constexpr int kWordsMax = kPageTokens / S::kPer;
     const int dim = PaddedDim(split.head_dim), words = dim / S::kPer;
-    int32_t list[kSplitTokens];
+    int32_t list[kSplitTokens + kTile], positions[kPageTokens];
+    const float *keys[kPageTokens], *values[kWordsMax];
+    uint8_t slots[kPageTokens];
     const int count = ListKeys<S>(split, list);
-    for (int first = 0; first < count; first += kPageTokens) {
-      const int taken = std::min(count - first, kPageTokens);
-      const float *keys[kPageTokens], *values[kPageTokens];
-      // Keys up to a whole tile repeat the last one with weight zero.
-      for (int n = 0; n < (taken + kTile - 1) / kTile * kTile; ++n)
-        keys[n] = KeyRow<S>(split.kv, words, list[first + std::min(n, taken - 1)]);
-      int8_t odd[kPageTokens];
-      for (int n = 0; n < taken; ++n) {
-        values[n] = ValueRow<S>(split.kv, dim, list[first + n]);
-        odd[n] = static_cast<int8_t>(list[first + n] % S::kPer);
+    for (int first = 0, taken = 0; first < count; first += taken) {
+      int word_count = 0;
+      for (taken = 0; first + taken < count; ++taken) {
+        const int position = list[first + taken], odd = position % S::kPer;
+        if (taken == 0 || position / S::kPer != list[first + taken - 1] / S::kPer) {
+          if (word_count == kWordsMax) break;
+          values[word_count] = ValueRow<S>(split.kv, dim, position);
+          for (int i = 0; i < S::kPer; ++i) positions[word_count * S::kPer + i] = position - odd + i;
+          ++word_count;
+        }
+        keys[taken] = KeyRow<S>(split.kv, words, position);
+        slots[taken] = static_cast<uint8_t>((word_count - 1) * S::kPer + odd);
       }
+      for (int n = taken; n % kTile != 0; ++n) keys[n] = keys[taken - 1];
       for (int n = first + taken; n < std::min(first + taken + kPageTokens, count); ++n)
-        PrefetchKey<S>(split.kv, dim, list[n]);
-      block(DecodeBlock{.key_rows = keys, .value_rows = values, .odd = odd, .to = taken, .positions = list + first});
+        PrefetchKey<S>(split.kv, dim, list[n], list[n - 1]);
+      block(DecodeBlock{.to = word_count * S::kPer,
+                        .positions = positions,
+                        .listed = taken,
+                        .key_rows = keys,
+                        .value_words = values,
+                        .slots = slots});
     }
   }
 };
@@ -253,18 +245,13 @@ struct DecodeHead {
 template <typename S, typename Mask>
 inline void MaskedScores(const DecodeBlock& block, uint32_t row_groups, int dim, const DecodeHead<S>& head) {
   float* weights = head.weights;
-  if (block.key_rows == nullptr) ScorePage<S>(block.keys, dim / S::kPer, head.query, weights);
-  if constexpr (Mask::kReadsGroups) {
-    for (int k = 0; block.groups != nullptr && k < kPageTokens; k += kTile) {
-      const typename S::V key_groups = S::Load(reinterpret_cast<const float*>(block.groups + k));
-      S::Store(weights + k, MaskByGroups<S, Mask>(key_groups, row_groups, S::Load(weights + k)));
-    }
-  }
+  if (block.key_rows == nullptr)
+    ScorePage<S, Mask>(block.keys, dim / S::kPer, head.query, block.groups, row_groups, weights);
   std::fill(weights, weights + block.from, kMaskedScore);
   std::fill(weights + block.to, weights + kPageTokens, kMaskedScore);
 }
 
-template <typename S, typename Mask, ValueForm kForm>
+template <typename S, typename Mask, bool kListed>
 inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, const DecodeHead<S>& head) {
   MaskedScores<S, Mask>(block, row_groups, dim, head);
   float* weights = head.weights;
@@ -287,12 +274,11 @@ inline void DecodeKeys(const DecodeBlock& block, uint32_t row_groups, int dim, c
     S::Store(weights + k, weight);
   }
   S::Store(head.sums, sums);
-  if constexpr (kForm == ValueForm::kKeyRows) return AddKeyRows<S>(block, dim, weights, head.chains);
   if constexpr (S::kPer == 2) {
     for (int word = 0; word < kPageTokens / 2; word += kLanes)
       S::Store(weights + word, S::PackAdjacent(weights + 2 * word));
   }
-  AddValues<S, kForm>(block, dim, weights, head.chains);
+  AddValues<S, kListed>(block, dim, weights, head.chains);
 }
 
 // The scaled queries of the heads of a KV group.
@@ -307,12 +293,24 @@ inline void LoadQueries(const DecodeSplit& split, int dim, const HeadAt& head_at
   }
 }
 
-// Scores of keys that are rows, sixteen at a time, which stay in the first-level cache for all heads.
+// Scores of listed keys in their slots, sixteen keys at a time, which stay in the first-level cache for all heads.
 template <typename S, typename HeadAt>
 inline void ScoreKeyRows(const DecodeBlock& block, const DecodeSplit& split, int dim, const HeadAt& head_at) {
-  for (int first = 0; block.key_rows != nullptr && first < block.to; first += kTile) {
-    for (int head = 0; head < split.head_count; ++head)
-      S::Store(head_at(head).weights + first, ScoreRows<S>(block.key_rows + first, dim / S::kPer, head_at(head).query));
+  if (block.key_rows == nullptr) return;
+  for (int head = 0; head < split.head_count; ++head)
+    std::fill(head_at(head).weights, head_at(head).weights + block.to, kMaskedScore);
+  for (int first = 0; first < block.listed; first += kTile) {
+    for (int head = 0; head < split.head_count; ++head) {
+      float* weights = head_at(head).weights;
+      const typename S::V scores = ScoreRows<S>(block.key_rows + first, dim / S::kPer, head_at(head).query);
+      if constexpr (S::kPer == 1) {
+        S::Store(weights + first, scores);
+      } else {
+        float of_key[kTile];
+        S::Store(of_key, scores);
+        for (int n = first; n < std::min(first + kTile, block.listed); ++n) weights[block.slots[n]] = of_key[n - first];
+      }
+    }
   }
 }
 
@@ -329,10 +327,10 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
     S::Store(state.sums, S::Zero());
     *state.row_max = kEmptyRowMax;
   }
-  Keys::template Each<S, Mask>(split, tile, [&](const DecodeBlock& block) {
+  Keys::template Each<S>(split, tile, [&](const DecodeBlock& block) {
     ScoreKeyRows<S>(block, split, dim, head_at);
     for (int head = 0; head < split.head_count; ++head)
-      DecodeKeys<S, Mask, Keys::kForm>(block, split.mask.groups, dim, head_at(head));
+      DecodeKeys<S, Mask, Keys::kListed>(block, split.mask.groups, dim, head_at(head));
   });
   for (int head = 0; head < split.head_count; ++head) {
     const DecodeHead<S> state = head_at(head);
@@ -347,6 +345,35 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
   }
 }
 
+// See MergedParts.
+template <typename S>
+void MergeRowParts(const MergedParts& args) {
+  const int dim = args.dim, whole = dim / kLanes * kLanes;
+  float* out = args.out;
+  std::fill(out, out + dim, 0.0f);
+  float row_max = kEmptyRowMax, sum = 0;
+  for (int n = 0; n < args.part_count; ++n) row_max = std::max(row_max, args.parts[n * args.stride + args.sums_at]);
+  const auto each = [&](const auto& vectors, const auto& numbers) {
+    for (int i = 0; i < whole; i += kLanes) S::Store(out + i, vectors(i));
+    for (int i = whole; i < dim; ++i) out[i] = numbers(i);
+  };
+  for (int n = 0; n < args.part_count; ++n) {
+    const float* from = args.parts + n * args.stride;
+    // 2^below for a whole number; those that are not normal count as 0.
+    const float below = from[args.sums_at] - row_max;
+    const float factor = below < -126.0f ? 0.0f : std::bit_cast<float>((127 + static_cast<int32_t>(below)) << 23);
+    each([&](int i) { return S::Add(S::Load(out + i), S::Mul(S::Load(from + i), S::Set1(factor))); },
+         [&](int i) { return out[i] + from[i] * factor; });
+    sum += from[args.sums_at + 1] * factor;
+  }
+  const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
+  each([&](int i) { return S::Mul(S::Load(out + i), S::Set1(inverse)); }, [&](int i) { return out[i] * inverse; });
+  if (args.log_sum_exp != nullptr) {
+    *args.log_sum_exp =
+        sum > 0 ? static_cast<float>((row_max + std::log2(static_cast<double>(sum))) / kLog2EDouble) : kEmptyLse;
+  }
+}
+
 // The scores that AttendDecode computes weights from, under its mask, for a visitor.
 template <typename S, typename Mask, typename Keys>
 void VisitScores(const DecodeSplit& split, ScoreVisitor& visitor, float* scratch) {
@@ -354,7 +381,7 @@ void VisitScores(const DecodeSplit& split, ScoreVisitor& visitor, float* scratch
   const auto head_at = [&](int head) { return DecodeHead<S>(scratch + head * DecodeHead<S>::Floats(dim), dim); };
   float* tile = scratch + split.head_count * DecodeHead<S>::Floats(dim);
   LoadQueries<S>(split, dim, head_at);
-  Keys::template Each<S, Mask>(split, tile, [&](const DecodeBlock& block) {
+  Keys::template Each<S>(split, tile, [&](const DecodeBlock& block) {
     ScoreKeyRows<S>(block, split, dim, head_at);
     for (int head = 0; head < split.head_count; ++head) {
       MaskedScores<S, Mask>(block, split.mask.groups, dim, head_at(head));

@@ -29,9 +29,9 @@
 namespace varifocal::kernels::cpu {
 
 // The state of one block.
-template <typename S, int kVectors>
+template <typename S>
 struct PrefillLanes {
-  static constexpr int kWidth = kVectors * kLanes;
+  static constexpr int kWidth = S::kLaneVectors * kLanes;
   float* weights;     // words [128/per][kWidth], keys of the current page; shared by the blocks of a call
   float* queries;     // words [D/per][kWidth], scaled by scale * log2(e)
   float* outs;        // [D][kWidth]
@@ -42,10 +42,13 @@ struct PrefillLanes {
   MaskRange range;                              // begins at a tile boundary
 };
 
+// Vectors in use; the others are not read. The bits are the same for any number.
+inline int VectorCount(const PrefillBlock& block) { return (block.lane_count + kLanes - 1) / kLanes; }
+
 // Sixteen lanes' queries, scaled (see QueryFactor), as words.
-template <typename S, int kVectors>
-inline void LoadQueries(const PrefillBlock& block, int head_dim, int first_lane, PrefillLanes<S, kVectors>& lanes) {
-  constexpr int kWidth = kVectors * kLanes;
+template <typename S>
+inline void LoadQueries(const PrefillBlock& block, int head_dim, int first_lane, PrefillLanes<S>& lanes) {
+  constexpr int kWidth = PrefillLanes<S>::kWidth;
   const float* from[kLanes];
   float scales[kLanes];
   for (int i = 0; i < kLanes; ++i) {
@@ -73,28 +76,37 @@ inline void LoadQueries(const PrefillBlock& block, int head_dim, int first_lane,
   }
 }
 
-template <typename S, int kVectors>
-inline void BeginBlock(const PrefillBlock& block, int head_dim, PrefillLanes<S, kVectors>& lanes) {
-  constexpr int kWidth = kVectors * kLanes;
+template <typename S>
+inline void BeginBlock(const PrefillBlock& block, int head_dim, PrefillLanes<S>& lanes) {
+  constexpr int kWidth = PrefillLanes<S>::kWidth;
   const int dim = PaddedDim(head_dim);
-  for (int v = 0; v < kVectors; ++v) LoadQueries<S, kVectors>(block, head_dim, v * kLanes, lanes);
+  for (int v = 0; v < VectorCount(block); ++v) LoadQueries<S>(block, head_dim, v * kLanes, lanes);
   std::fill(lanes.queries + WordCount(head_dim, S::kPer) * kWidth, lanes.queries + dim / S::kPer * kWidth, 0.0f);
   std::fill(lanes.outs, lanes.outs + dim * kWidth, 0.0f);
   std::fill(lanes.row_maxima, lanes.row_maxima + kWidth, kEmptyRowMax);
   std::fill(lanes.sums, lanes.sums + kWidth, 0.0f);
 }
 
-// O^T += V^T P^T over keys [from, to) of one page, whose V is [D/16][128/per][16], or collected rows [128/per][D].
-template <typename S, int kVectors, bool kCollected>
-inline void AccumulateValues(const float* values, int dim, int from, int to, PrefillLanes<S, kVectors>& lanes) {
-  constexpr int kWidth = kVectors * kLanes;
+// Keys of a tile, (key, word): columns [D/per][16], or rows [8][D/per].
+struct ColumnKeys {
+  const float* at;
+  float operator()(int key, int word) const { return at[word * kTile + key]; }
+};
+struct RowKeys {
+  const float* at;
+  int words;
+  float operator()(int key, int word) const { return at[key * words + word]; }
+};
+// O^T += V^T P^T over keys [from, to) of one page, whose V is [D/16][128/per][16].
+template <typename S, int kVectors>
+inline void AccumulateValues(const float* values, int dim, int from, int to, PrefillLanes<S>& lanes) {
+  constexpr int kWidth = PrefillLanes<S>::kWidth;
   constexpr int kDims = S::kValueDims;
   if (from >= to) return;
-  const int stride = kCollected ? dim : kTile;  // of words
   // Whole words: a key beyond the last one has weight zero, and its value is finite (see PagePool::WriteToken).
   const int first_word = from / S::kPer, last_word = (to + S::kPer - 1) / S::kPer;
   for (int d = 0; d < dim; d += kDims) {
-    const float* column = kCollected ? values + d : values + (d / kTile) * (kPageTokens / S::kPer) * kTile + d % kTile;
+    const float* column = values + d / kTile * kValueStride<S> + d % kTile;
     float* out = lanes.outs + d * kWidth;
     typename S::V sum[kDims][kVectors];
 #pragma GCC unroll 8
@@ -108,7 +120,7 @@ inline void AccumulateValues(const float* values, int dim, int from, int to, Pre
       for (int v = 0; v < kVectors; ++v) weight[v] = S::Load(lanes.weights + word * kWidth + v * kLanes);
 #pragma GCC unroll 8
       for (int i = 0; i < kDims; ++i) {
-        const typename S::V value = S::Set1(column[word * stride + i]);
+        const typename S::V value = S::Set1(column[word * kTile + i]);
 #pragma GCC unroll 3
         for (int v = 0; v < kVectors; ++v) sum[i][v] = S::Dot(value, weight[v], sum[i][v]);
       }
@@ -121,10 +133,28 @@ inline void AccumulateValues(const float* values, int dim, int from, int to, Pre
   }
 }
 
+// Sets row_max of lanes that had no visible key. False, and nothing done, where another lane's score exceeded it: sums
+// then have to be rescaled.
+template <typename S, int kVectors>
+inline bool SetFirstRowMaxima(const typename S::V* tops, PrefillLanes<S>& lanes) {
+  const typename S::V empty = S::Set1(kEmptyRowMax), slack = S::Set1(kRowMaxSlack);
+  for (int v = 0; v < kVectors; ++v) {
+    const typename S::V old = S::Load(lanes.row_maxima + v * kLanes);
+    const typename S::V limit = S::SelectGreater(old, empty, S::Add(old, slack), tops[v]);
+    if (S::AnyGreater(tops[v], limit)) return false;
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    float* at = lanes.row_maxima + v * kLanes;
+    const typename S::V old = S::Load(at);
+    S::Store(at, S::SelectGreater(tops[v], S::Add(old, slack), S::Round(tops[v]), old));
+  }
+  return true;
+}
+
 // Updates row_max of the lanes whose score exceeded it; the others are multiplied by 2^0.
 template <typename S, int kVectors>
-inline void UpdateRowMaxima(const typename S::V* tops, int dim, PrefillLanes<S, kVectors>& lanes) {
-  constexpr int kWidth = kVectors * kLanes;
+inline void UpdateRowMaxima(const typename S::V* tops, int dim, PrefillLanes<S>& lanes) {
+  constexpr int kWidth = PrefillLanes<S>::kWidth;
   for (int v = 0; v < kVectors; ++v) {
     const typename S::V old = S::Load(lanes.row_maxima + v * kLanes);
     const typename S::V moved = S::SelectGreater(tops[v], S::Add(old, S::Set1(kRowMaxSlack)), S::Round(tops[v]), old);
@@ -141,8 +171,8 @@ inline void UpdateRowMaxima(const typename S::V* tops, int dim, PrefillLanes<S, 
 // Computes weights of keys [2 pair, 2 pair + 2) of the tile at `offset` of the page from their scores; adds them to sums.
 template <typename S, int kVectors>
 [[gnu::always_inline]] inline void ComputeWeightPair(const float* scores, int pair, int offset,
-                                                     PrefillLanes<S, kVectors>& lanes) {
-  constexpr int kWidth = kVectors * kLanes;
+                                                     PrefillLanes<S>& lanes) {
+  constexpr int kWidth = PrefillLanes<S>::kWidth;
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
     const typename S::V row_max = S::Load(lanes.row_maxima + v * kLanes);
@@ -161,13 +191,12 @@ template <typename S, int kVectors>
   }
 }
 
-// Scores of 8 keys from `keys` ([D/per][16] columns, or collected rows [8][D/per]) against all lanes. After each quarter
-// `between` computes the weights of a pair of the previous tile: its operations overlap with the products, on other
-// execution units.
-template <typename S, int kVectors, bool kCollected, typename Between>
-[[gnu::always_inline]] inline void ScoreTile(const float* keys, int words, const float* queries,
+// Scores of 8 keys against all lanes. After each quarter `between` computes the weights of a pair of the previous tile:
+// its operations overlap with the products, on other execution units.
+template <typename S, int kVectors, typename Keys, typename Between>
+[[gnu::always_inline]] inline void ScoreTile(const Keys& keys, int words, const float* queries,
                                              typename S::V (&score)[kTileKeys][kVectors], const Between& between) {
-  constexpr int kWidth = kVectors * kLanes, kPasses = kTileKeys / S::kScoreKeys, kPartsPerPass = 4 / kPasses;
+  constexpr int kWidth = PrefillLanes<S>::kWidth, kPasses = kTileKeys / S::kScoreKeys, kPartsPerPass = 4 / kPasses;
 #pragma GCC unroll 4
   for (int pass = 0; pass < kPasses; ++pass) {
     const int first = pass * S::kScoreKeys;
@@ -184,7 +213,7 @@ template <typename S, int kVectors, bool kCollected, typename Between>
         for (int v = 0; v < kVectors; ++v) query[v] = S::Load(queries + i * kWidth + v * kLanes);
 #pragma GCC unroll 8
         for (int j = 0; j < S::kScoreKeys; ++j) {
-          const typename S::V key = S::Set1(kCollected ? keys[(first + j) * words + i] : keys[i * kTile + first + j]);
+          const typename S::V key = S::Set1(keys(first + j, i));
 #pragma GCC unroll 3
           for (int v = 0; v < kVectors; ++v) sum[j][v] = S::Dot(key, query[v], sum[j][v]);
         }
@@ -200,9 +229,9 @@ template <typename S, int kVectors, bool kCollected, typename Between>
 }
 
 // Sets the masks of lanes [from, to); the others see no key.
-template <typename S, int kVectors>
-inline void FindRanges(const PrefillBlock& block, int from, int to, PrefillLanes<S, kVectors>& lanes) {
-  constexpr int kWidth = kVectors * kLanes;
+template <typename S>
+inline void FindRanges(const PrefillBlock& block, int from, int to, PrefillLanes<S>& lanes) {
+  constexpr int kWidth = PrefillLanes<S>::kWidth;
   const bool whole = from == 0 && to == block.lane_count;
   for (int lane = 0; lane < kWidth; ++lane) {
     // Idle lanes repeat the first row's mask, so that they never turn a full tile into a partial one.
@@ -223,14 +252,14 @@ inline void FindRanges(const PrefillBlock& block, int from, int to, PrefillLanes
 // Sets the scores of the keys a lane does not see to kMaskedScore, in memory, and recomputes the tops. `groups` are
 // those of the tile's keys.
 template <typename S, int kVectors, typename Mask>
-[[gnu::noinline]] void MaskTile(int key, const uint32_t* groups, const PrefillLanes<S, kVectors>& lanes, float* scores,
+[[gnu::noinline]] void MaskTile(int key, const uint32_t* groups, const PrefillLanes<S>& lanes, float* scores,
                                 typename S::V* top) {
   const typename S::V masked = S::Set1(kMaskedScore);
   for (int v = 0; v < kVectors; ++v) {
     const typename S::V begin = S::Load(lanes.begins + v * kLanes), end = S::Load(lanes.ends + v * kLanes);
     top[v] = masked;
     for (int j = 0; j < kTileKeys; ++j) {
-      float* at = scores + (j * kVectors + v) * kLanes;
+      float* at = scores + j * PrefillLanes<S>::kWidth + v * kLanes;
       const typename S::V position = S::Set1(static_cast<float>(key + j));
       typename S::V score = S::Load(at);
       if constexpr (Mask::kReadsGroups) {
@@ -250,19 +279,24 @@ template <typename S, int kVectors, typename Mask>
 
 // A page as passed to AttendPage.
 struct KeyPage {
-  const float* keys;
-  const float* values;
-  const uint32_t* groups;  // null unless the mask reads them
+  const float* keys = nullptr;
+  const float* values = nullptr;
+  const uint32_t* groups = nullptr;  // null unless the mask reads them
 };
 
 // The source of pages and the layout of their keys. `first` is the page's first key, `last` the end of the keys read,
 // `room` a page of scratch.
 struct PoolPages {
-  static constexpr bool kCollected = false;
   template <typename S, typename Mask>
   static KeyPage Get(const PrefillBlocks&, const KeyValues& kv, int dim, int first, int, float*) {
     const int page = first / kPageTokens;
-    return {kv.keys(page), kv.values(page, dim / S::kPer), Mask::kReadsGroups ? kv.groups(page) : nullptr};
+    return {.keys = kv.keys(page),
+            .values = kv.values(page, dim / S::kPer),
+            .groups = Mask::kReadsGroups ? kv.groups(page) : nullptr};
+  }
+  // The tile of 8 keys at `offset`.
+  static ColumnKeys Tile(const KeyPage& page, int words, int offset) {
+    return {page.keys + (offset / kTile) * words * kTile + offset % kTile};
   }
   // Prefetches the part of the next page that belongs to the tile at `key`.
   template <typename S>
@@ -273,20 +307,19 @@ struct PoolPages {
     for (int i = 0; i < kTileKeys * 2 * words; i += kTile) __builtin_prefetch(from + i, 0, 2);
   }
 };
-struct CollectedPages : PoolPages {
-  static constexpr bool kCollected = true;
+struct RowPages : PoolPages {
+  static RowKeys Tile(const KeyPage& page, int words, int offset) { return {page.keys + offset * words, words}; }
 };
-struct ListedPages {
-  static constexpr bool kCollected = true;
+struct ListedPages : RowPages {
   template <typename S, typename Mask>
   static KeyPage Get(const PrefillBlocks& args, const KeyValues& kv, int dim, int first, int last, float* room) {
     CollectPage<S>(kv, dim, args.positions + first, std::min(kPageTokens, last - first), room);
-    return {room, room + kPageTokens * (dim / S::kPer), args.position_groups + first};
+    return {.keys = room, .values = room + kPageTokens * (dim / S::kPer), .groups = args.position_groups + first};
   }
   template <typename S>
   static void Prefetch(const PrefillBlocks& args, int dim, int key, int last) {
     for (int n = key + kPageTokens; n < std::min(key + kPageTokens + kTileKeys, last); ++n)
-      PrefetchKey<S>(args.kv, dim, args.positions[n]);
+      PrefetchKey<S>(args.kv, dim, args.positions[n], args.positions[n - 1]);
   }
 };
 
@@ -294,11 +327,9 @@ struct ListedPages {
 // `ahead_last`, is prefetched into L2.
 template <typename S, int kVectors, typename Mask, typename Pages>
 void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlocks* ahead, int ahead_last,
-                PrefillLanes<S, kVectors>& lanes) {
-  constexpr int kWidth = kVectors * kLanes;
-  constexpr bool kCollected = Pages::kCollected;
+                PrefillLanes<S>& lanes) {
+  constexpr int kWidth = PrefillLanes<S>::kWidth;
   const int words = dim / S::kPer;
-  const float* keys = page.keys;
   const float* values = page.values;
   const int page_last = std::min(page_first + kPageTokens, lanes.range.last);
   const int first = std::max(page_first, lanes.range.first);
@@ -309,8 +340,7 @@ void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlock
     const int offset = key - page_first;
     if (ahead != nullptr) Pages::template Prefetch<S>(*ahead, dim, key, ahead_last);
     typename S::V score[kTileKeys][kVectors];
-    const float* tile = kCollected ? keys + offset * words : keys + (offset / kTile) * words * kTile + offset % kTile;
-    ScoreTile<S, kVectors, kCollected>(tile, words, lanes.queries, score, [&](int pair) {
+    ScoreTile<S, kVectors>(Pages::Tile(page, words, offset), words, lanes.queries, score, [&](int pair) {
       if (key > first) ComputeWeightPair<S, kVectors>(scores, pair, offset - kTileKeys, lanes);
     });
     const TileCover cover = Mask::Tile(lanes.range, key, kTileKeys);
@@ -343,8 +373,8 @@ void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlock
     for (int v = 0; v < kVectors; ++v) {
       passed |= S::AnyGreater(top[v], S::Add(S::Load(lanes.row_maxima + v * kLanes), S::Set1(kRowMaxSlack)));
     }
-    if (passed) [[unlikely]] {
-      AccumulateValues<S, kVectors, kCollected>(values, dim, pending - page_first, offset, lanes);
+    if (passed && !SetFirstRowMaxima<S, kVectors>(top, lanes)) [[unlikely]] {
+      AccumulateValues<S, kVectors>(values, dim, pending - page_first, offset, lanes);
       pending = key;
       UpdateRowMaxima<S, kVectors>(top, dim, lanes);
     }
@@ -353,12 +383,12 @@ void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlock
     ComputeWeightPair<S, kVectors>(scores, pair, (page_last - 1 - page_first) / kTileKeys * kTileKeys, lanes);
   }
   // Not beyond the last visible key: later ones may contain data of another sequence.
-  AccumulateValues<S, kVectors, kCollected>(values, dim, pending - page_first, page_last - page_first, lanes);
+  AccumulateValues<S, kVectors>(values, dim, pending - page_first, page_last - page_first, lanes);
 }
 
-template <typename S, int kVectors>
-inline void StoreRows(const PrefillBlock& block, int head_dim, bool is_part, const PrefillLanes<S, kVectors>& lanes) {
-  constexpr int kWidth = kVectors * kLanes;
+template <typename S>
+inline void StoreRows(const PrefillBlock& block, int head_dim, bool is_part, const PrefillLanes<S>& lanes) {
+  constexpr int kWidth = PrefillLanes<S>::kWidth;
   if (is_part) {
     for (int first = 0; first < block.lane_count; first += kLanes) {
       TransposeColumns<S>(lanes.outs + first, kWidth, head_dim, block.outs + first,
@@ -387,34 +417,47 @@ inline void StoreRows(const PrefillBlock& block, int head_dim, bool is_part, con
   }
 }
 
+template <typename S, typename Mask, typename Pages>
+void AttendPageOf(const PrefillBlock& block, const KeyPage& page, int dim, int page_first, const PrefillBlocks* ahead,
+                  int ahead_last, PrefillLanes<S>& lanes) {
+  const int vectors = VectorCount(block);
+  if constexpr (S::kLaneVectors >= 3) {
+    if (vectors == 3) return AttendPage<S, 3, Mask, Pages>(page, dim, page_first, ahead, ahead_last, lanes);
+  }
+  if constexpr (S::kLaneVectors >= 2) {
+    if (vectors == 2) return AttendPage<S, 2, Mask, Pages>(page, dim, page_first, ahead, ahead_last, lanes);
+  }
+  AttendPage<S, 1, Mask, Pages>(page, dim, page_first, ahead, ahead_last, lanes);
+}
+
 // The pages not shared by all lanes, sequence by sequence.
-template <typename S, int kVectors, typename Mask, typename Pages>
-void AttendOwnPages(const PrefillBlocks& args, const PrefillBlock& block, PrefillLanes<S, kVectors>& lanes) {
+template <typename S, typename Mask, typename Pages>
+void AttendOwnPages(const PrefillBlocks& args, const PrefillBlock& block, PrefillLanes<S>& lanes) {
+  const int dim = PaddedDim(args.head_dim);
   int to = 0;
   for (int from = 0; from < block.lane_count; from = to) {
     while (to < block.lane_count && block.pages[to] == block.pages[from]) ++to;
-    FindRanges<S, kVectors>(block, from, to, lanes);
+    FindRanges<S>(block, from, to, lanes);
     KeyValues kv = args.kv;
     kv.pages = block.pages[from];
     for (int page_first = std::max(args.shared_keys, lanes.range.first / kPageTokens * kPageTokens);
          page_first < lanes.range.last; page_first += kPageTokens) {
-      const int dim = PaddedDim(args.head_dim);
-      AttendPage<S, kVectors, Mask, Pages>(
-          Pages::template Get<S, Mask>(args, kv, dim, page_first, lanes.range.last, nullptr), dim, page_first, nullptr,
-          0, lanes);
+      AttendPageOf<S, Mask, Pages>(block,
+                                   Pages::template Get<S, Mask>(args, kv, dim, page_first, lanes.range.last, nullptr),
+                                   dim, page_first, nullptr, 0, lanes);
     }
   }
 }
 
-// Page by page, all blocks in turn, so that a page is read from memory once.
-template <typename S, int kVectors, typename Mask, typename Pages>
-void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
-  constexpr int kWidth = kVectors * kLanes;
+// Page by page, all blocks in turn, so that a page is read from memory, or collected, once.
+template <typename S, typename Mask, typename Pages>
+void AttendPrefill(const PrefillBlocks& args, float* scratch) {
+  constexpr int kWidth = PrefillLanes<S>::kWidth;
   const int dim = PaddedDim(args.head_dim);
-  PrefillLanes<S, kVectors> lanes[kPrefillBlocksMax];
+  PrefillLanes<S> lanes[kPrefillBlocksMax];
   constexpr bool kIsListed = std::is_same_v<Pages, ListedPages>;
-  float* room = scratch + kPageTokens * kWidth;
-  float* next = room + (kIsListed ? PageFloats(args.head_dim) : 0);
+  float* next = scratch + kPageTokens * kWidth;
+  float* room = kIsListed ? std::exchange(next, next + PageFloats(args.head_dim)) : nullptr;
   int first = INT_MAX, last = 0;
   for (int b = 0; b < args.block_count; ++b) {
     lanes[b].weights = scratch;
@@ -423,8 +466,8 @@ void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
     lanes[b].row_maxima = lanes[b].outs + dim * kWidth;
     lanes[b].sums = lanes[b].row_maxima + kWidth;
     next = lanes[b].sums + kWidth;
-    BeginBlock<S, kVectors>(args.blocks[b], args.head_dim, lanes[b]);
-    FindRanges<S, kVectors>(args.blocks[b], 0, args.blocks[b].lane_count, lanes[b]);
+    BeginBlock<S>(args.blocks[b], args.head_dim, lanes[b]);
+    FindRanges<S>(args.blocks[b], 0, args.blocks[b].lane_count, lanes[b]);
     first = std::min(first, lanes[b].range.first);
     last = std::max(last, lanes[b].range.last);
   }
@@ -435,30 +478,15 @@ void AttendPrefillBlocks(const PrefillBlocks& args, float* scratch) {
     const KeyPage page = Pages::template Get<S, Mask>(args, args.kv, dim, page_first, last, room);
     for (int b = 0; b < args.block_count; ++b) {
       if (behind > lanes[b].range.first && page_first < lanes[b].range.last) {
-        AttendPage<S, kVectors, Mask, Pages>(page, dim, page_first, std::exchange(ahead, nullptr), last, lanes[b]);
+        AttendPageOf<S, Mask, Pages>(args.blocks[b], page, dim, page_first, std::exchange(ahead, nullptr), last,
+                                     lanes[b]);
       }
     }
   }
   for (int b = 0; b < args.block_count && !kIsListed; ++b) {
-    if (lanes[b].range.last > args.shared_keys)
-      AttendOwnPages<S, kVectors, Mask, Pages>(args, args.blocks[b], lanes[b]);
+    if (lanes[b].range.last > args.shared_keys) AttendOwnPages<S, Mask, Pages>(args, args.blocks[b], lanes[b]);
   }
-  for (int b = 0; b < args.block_count; ++b)
-    StoreRows<S, kVectors>(args.blocks[b], args.head_dim, args.is_part, lanes[b]);
-}
-
-// Fewer vectors where fewer lanes are in use; the bits are the same.
-template <typename S, typename Mask, typename Pages>
-void AttendPrefill(const PrefillBlocks& args, float* scratch) {
-  int lanes = 0;
-  for (int b = 0; b < args.block_count; ++b) lanes = std::max(lanes, args.blocks[b].lane_count);
-  if constexpr (S::kLaneVectors >= 3) {
-    if (lanes > 2 * kLanes) return AttendPrefillBlocks<S, 3, Mask, Pages>(args, scratch);
-  }
-  if constexpr (S::kLaneVectors >= 2) {
-    if (lanes > kLanes) return AttendPrefillBlocks<S, 2, Mask, Pages>(args, scratch);
-  }
-  AttendPrefillBlocks<S, 1, Mask, Pages>(args, scratch);
+  for (int b = 0; b < args.block_count; ++b) StoreRows<S>(args.blocks[b], args.head_dim, args.is_part, lanes[b]);
 }
 
 }  // namespace varifocal::kernels::cpu

@@ -40,7 +40,7 @@ class AttentionBench {
     KvShape kv{.layer_count = 1, .kv_head_count = shape.kv_heads, .head_dim = shape.head_dim};
     if (groups.group_count > 0) {
       kv.annotation_bytes = GroupAnnotationBytes(GroupBias::kStored, groups.group_count);
-      kv.collects_keys = groups.top_k <= GatherTopKMax(groups.group_count);
+      kv.row_keys = DecodeListsKeys(groups.group_count, groups.top_k);
     }
     pool_ = std::move(*backend_->CreateKvPool(kv, pages));
     std::vector<float> identity(static_cast<size_t>(kInputs) * kInputs);
@@ -54,9 +54,9 @@ class AttentionBench {
     auto weight = std::move(*backend_->CreateWeight({&matrix, 1}, WeightUse::kPlain));
     queries_ = Empty(*backend_, static_cast<size_t>(kChunk) * shape.query_heads * shape.head_dim);
     out_ = Empty(*backend_, static_cast<size_t>(kChunk) * shape.query_heads * shape.head_dim);
-    for (int first = 0; first < shape.tokens; first += kChunk) {
+    for (int first = 0; first < shape.tokens; first += chunk()) {
       x_ = Upload(*backend_, Inputs(first));
-      Begin(Phase::kPrefill, first, kChunk);
+      Begin(Phase::kPrefill, first, chunk());
       if (groups.group_count > 0) Route();
       VF_CHECK(backend_
                    ->QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
@@ -68,6 +68,9 @@ class AttentionBench {
                "a valid step");
     }
   }
+
+  // Rows of a step of prefill; divides the tokens.
+  int chunk() const { return std::min(kChunk, shape_.tokens); }
 
   void Begin(Phase phase, int first, int rows) {
     mask_.clear();
@@ -112,8 +115,8 @@ class AttentionBench {
 
   // The whole prompt, chunk by chunk; flops of the visible pairs.
   double Prefill() {
-    for (int first = 0; first < shape_.tokens; first += kChunk) {
-      Begin(Phase::kPrefill, first, kChunk);
+    for (int first = 0; first < shape_.tokens; first += chunk()) {
+      Begin(Phase::kPrefill, first, chunk());
       Attend();
     }
     return 4.0 * shape_.head_dim * shape_.query_heads * 0.5 * shape_.tokens * (shape_.tokens + 1.0);

@@ -19,19 +19,9 @@ void SortHeaviestFirst(std::vector<AttentionItem>& items) {
   });
 }
 
-int LanesPerItem(int64_t lane_count, int lanes_per_block, int threads) {
-  constexpr int64_t kItemsPerThread = 8;
-  const int64_t blocks = lane_count / lanes_per_block / (kItemsPerThread * threads);
-  return static_cast<int>(std::clamp<int64_t>(blocks, 1, kPrefillLanesMax / lanes_per_block)) * lanes_per_block;
-}
-
-int LanesPerBlock(int lane_count, int lanes_max) {
-  const auto padded = [&](int lanes) { return (lane_count + lanes - 1) / lanes * lanes; };
-  int best = lanes_max;
-  for (int lanes = lanes_max - kTile; lanes > 0; lanes -= kTile) {
-    if (padded(lanes) < padded(best)) best = lanes;
-  }
-  return best;
+int LanesPerItem(int64_t lane_count, int lanes_per_block, int lanes_max, int items) {
+  return static_cast<int>(std::clamp<int64_t>(lane_count / lanes_per_block / items, 1, lanes_max / lanes_per_block)) *
+         lanes_per_block;
 }
 
 AttentionCall MakeAttentionCall(const KernelTable& kernels, const CpuWorkspace& workspace, const AttendArgs& args) {
@@ -88,9 +78,10 @@ Sharing FindSharing(const Call& call, int first) {
 
 void PlanPrefill(const Call& call, int threads, std::vector<AttentionItem>& items) {
   const FlatBatch& flat = call.workspace.flat;
+  constexpr int kItemsPerThread = 8;
   const int kv_heads = call.pages.shape().kv_head_count, lanes_per_block = call.kernels.query_lanes;
-  const int lanes_per_item =
-      LanesPerItem(static_cast<int64_t>(flat.row_count()) * call.heads, lanes_per_block, threads);
+  const int lanes_per_item = LanesPerItem(static_cast<int64_t>(flat.row_count()) * call.heads, lanes_per_block,
+                                          kPrefillLanesMax, kItemsPerThread * threads);
   items.clear();
   const int sequence_count = flat.batch.sequences.size();
   for (int s = 0; s < sequence_count;) {
@@ -121,7 +112,8 @@ void PlanPrefill(const Call& call, int threads, std::vector<AttentionItem>& item
 void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& item, float* scratch) {
   const FlatBatch& flat = call.workspace.flat;
   PrefillBlock blocks[kPrefillBlocksMax];
-  const int lanes_per_block = LanesPerBlock(item.lane_count, call.kernels.query_lanes);
+  const int lanes_per_block = call.kernels.query_lanes;
+  MaskRow mask;  // the same for all heads of a row
   for (int n = 0; n < item.lane_count; ++n) {
     PrefillBlock& block = blocks[n / lanes_per_block];
     const int i = n % lanes_per_block, lane = item.first_lane + n;
@@ -130,7 +122,8 @@ void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& ite
     block.lane_count = i + 1;
     block.queries[i] = call.queries + at * call.dim;
     block.scales[i] = call.scale(row, item.kv_head * call.group + lane % call.group);
-    block.masks[i] = call.mask(row);
+    if (n == 0 || lane % call.group == 0) mask = call.mask(row);
+    block.masks[i] = mask;
     block.pages[i] = call.page_table(flat.row_sequences[row]).data();
     block.outs[i] = call.out + at * call.dim;
     block.log_sum_exps[i] = call.log_sum_exp == nullptr ? nullptr : call.log_sum_exp + at;
@@ -189,11 +182,9 @@ void RunDecodeItem(const Call& call, DecodeKind kind, const AttentionItem& item,
 }
 
 DecodeKind DecodeKindOf(const Call& call) {
-  const bool collects_keys = call.pages.shape().collects_keys;
-  if (call.args.groups != nullptr) {
-    return collects_keys ? DecodeKind::kCollectedWindowOrGroup : DecodeKind::kWindowOrGroup;
-  }
-  return collects_keys ? DecodeKind::kCollectedInterval : DecodeKind::kInterval;
+  const bool row_keys = call.pages.shape().row_keys;
+  if (call.args.groups != nullptr) return row_keys ? DecodeKind::kRowsWindowOrGroup : DecodeKind::kWindowOrGroup;
+  return row_keys ? DecodeKind::kRowsInterval : DecodeKind::kInterval;
 }
 
 void MergeSplits(const Call& call, int row) {
@@ -203,8 +194,7 @@ void MergeSplits(const Call& call, int row) {
   const size_t stride = static_cast<size_t>(call.group) * (padded + 2);
   for (int head = 0; head < call.heads; ++head) {
     const float* partials = Partials(call, row, head / call.group, 0) + (head % call.group) * (padded + 2);
-    MergeParts(call, row, head, padded, last - first + 1,
-               [&](int part) { return partials + static_cast<size_t>(first + part) * stride; });
+    MergeParts(call, row, head, partials + static_cast<size_t>(first) * stride, stride, last - first + 1, padded);
   }
 }
 
@@ -229,11 +219,11 @@ bool RunAttention(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& wo
   const Call call = MakeAttentionCall(kernels, workspace, args);
   std::vector<AttentionItem>& items = workspace.items;
   const std::atomic<bool>* cancelled = flat.batch.cancelled;
-  const bool collects_keys = call.pages.shape().collects_keys;
+  const bool row_keys = call.pages.shape().row_keys;
   if (flat.batch.phase == Phase::kPrefill) {
     const PrefillKind kind = args.groups != nullptr
-                                 ? (collects_keys ? PrefillKind::kCollectedWindowOrGroup : PrefillKind::kWindowOrGroup)
-                                 : (collects_keys ? PrefillKind::kCollectedInterval : PrefillKind::kInterval);
+                                 ? (row_keys ? PrefillKind::kRowsWindowOrGroup : PrefillKind::kWindowOrGroup)
+                                 : (row_keys ? PrefillKind::kRowsInterval : PrefillKind::kInterval);
     PlanPrefill(call, pool.thread_count(), items);
     return pool.Run(PoolWork::kAttention, static_cast<int>(items.size()), cancelled, [&](int index, int thread) {
       RunPrefillItem(call, kind, items[index], workspace.scratch(thread));

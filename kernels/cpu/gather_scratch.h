@@ -1,8 +1,6 @@
 // Scratch of the CPU backend's attention by groups, for steps up to a shape: lists of keys and partial results.
 #pragma once
 
-#include <vector>
-
 #include "kernels/cpu/page_pool.h"
 
 namespace varifocal::kernels::cpu {
@@ -11,7 +9,6 @@ struct GatherScratch {
   struct Sizes {
     size_t keys = 0;  // of all groups
     size_t part_floats = 0;
-    size_t rows = 0;  // of all groups
     size_t total_bytes() const;
   };
   // Zeros where the shape has no gather_top_k_max.
@@ -24,9 +21,8 @@ struct GatherScratch {
   float* part(size_t index) { return reinterpret_cast<float*>(parts.data()) + index; }
 
   Sizes sizes;
-  MappedMemory positions, groups;    // int32 and uint32 [keys]: those of a group after those of the one before
-  MappedMemory parts;                // f32 [1 + groups per token][rows][H][D + 2]
-  std::vector<int32_t> rows, ranks;  // rows of a group and the ranks of their keys in it, group after group
+  MappedMemory positions, groups;  // int32 and uint32 [keys]: those of a group after those of the one before
+  MappedMemory parts;              // f32 [1 + groups per token][rows][H][D + 2]
 };
 
 }  // namespace varifocal::kernels::cpu

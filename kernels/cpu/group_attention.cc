@@ -13,34 +13,31 @@ constexpr int kRowsPerMerge = 16;
 }  // namespace
 
 size_t GatherScratch::Sizes::total_bytes() const {
-  return part_floats * sizeof(float) + keys * (sizeof(uint32_t) + sizeof(int32_t)) + 2 * rows * sizeof(int32_t);
+  return part_floats * sizeof(float) + keys * (sizeof(uint32_t) + sizeof(int32_t));
 }
 
 GatherScratch::Sizes GatherScratch::SizesFor(const StepShape& shape) {
   const size_t groups = shape.gather_top_k_max, rows = shape.row_count_max;
   if (groups == 0) return {};
-  // The groups of a tile are read whole, behind the last key too.
-  return {.keys = groups * static_cast<size_t>(shape.context_length_max) + kTileKeys,
-          .part_floats = (1 + groups) * rows * shape.query_head_count * (shape.head_dim + 2),
-          .rows = groups * rows};
+  // Listing writes behind a group's last key, and the groups of a tile are read whole.
+  return {.keys = groups * static_cast<size_t>(shape.context_length_max) + kGroupCountMax * kTile,
+          .part_floats = (1 + groups) * rows * shape.query_head_count * (shape.head_dim + 2)};
 }
 
 bool GatherScratch::Allocate(const Sizes& wanted) {
   sizes = wanted;
-  rows.resize(sizes.rows);
-  ranks.resize(sizes.rows);
   return groups.Map(sizes.keys * sizeof(uint32_t)) && positions.Map(sizes.keys * sizeof(int32_t)) &&
          parts.Map(sizes.part_floats * sizeof(float));
 }
 
 namespace {
 
-// A group's keys and rows in the lists.
+// A group's keys in the lists. The last ones are those of its rows.
 struct ListedGroup {
-  int first_key = 0;  // of GatherScratch::positions
+  size_t first_key = 0;  // of GatherScratch::positions
   int key_count = 0;
-  int first_row = 0;  // of GatherScratch::rows
   int row_count = 0;
+  int rank(int row) const { return key_count - row_count + row; }  // of the row's key
 };
 
 // One sequence's rows that are computed by groups.
@@ -57,10 +54,7 @@ class SequenceByGroups {
         end_position_(workspace.flat.batch.sequences[sequence].first_position +
                       workspace.flat.batch.sequences[sequence].row_count) {}
 
-  bool Run() {
-    ListKeysAndRows();
-    return Attend() && Merge();
-  }
+  bool Run() { return ListKeys() && Attend() && Merge(); }
 
  private:
   int top_k() const { return call_.args.groups->top_k; }
@@ -68,83 +62,79 @@ class SequenceByGroups {
   int position(int row) const { return workspace_.flat.row_positions[row]; }
   static uint32_t Below(int group) { return (1u << group) - 1; }
 
-  // visit(position, groups) for every key.
-  template <typename Visit>
-  void EachKey(const Visit& visit) const {
-    const std::span<const int32_t> table = call_.page_table(sequence_);
-    for (int first = 0; first < end_position_; first += kPageTokens) {
-      const uint32_t* groups = call_.page_groups(table[first / kPageTokens]);
-      const int count = std::min(kPageTokens, end_position_ - first);
-      for (int key = 0; key < count; ++key) visit(first + key, groups[key]);
-    }
-  }
-
-  template <typename Visit>
-  static void EachGroup(uint32_t groups, const Visit& visit) {
-    for (; groups != 0; groups &= groups - 1) visit(std::countr_zero(groups));
-  }
-
   // A group without rows is not listed.
-  void ListKeysAndRows() {
-    const int first_row_position = position(begin_row_);
-    uint32_t with_rows = 0;
-    for (int row = begin_row_; row < end_row_; ++row) with_rows |= call_.groups(row);
-    EachKey([&](int at, uint32_t key_groups) {
-      EachGroup(key_groups & with_rows, [&](int index) {
-        ++groups_[index].key_count;
-        groups_[index].row_count += at >= first_row_position;
-      });
-    });
-    int keys = 0, rows = 0;
-    for (ListedGroup& group : groups_) {
-      group.first_key = keys;
-      group.first_row = rows;
-      keys += std::exchange(group.key_count, 0);
-      rows += std::exchange(group.row_count, 0);
+  bool ListKeys() {
+    for (int row = begin_row_; row < end_row_; ++row) {
+      for (uint32_t bits = call_.groups(row); bits != 0; bits &= bits - 1) ++groups_[std::countr_zero(bits)].row_count;
     }
-    VF_CHECK(keys <= static_cast<int64_t>(scratch_.sizes.keys) && rows <= static_cast<int64_t>(scratch_.sizes.rows),
-             "the workspace was planned for this context");
-    EachKey([&](int at, uint32_t key_groups) {
-      EachGroup(key_groups & with_rows, [&](int index) {
+    // Once to count them, once to write them where they fit.
+    for (const bool writes : {false, true}) {
+      size_t keys = 0;
+      for (ListedGroup& group : groups_) {
+        group.first_key = keys;
+        // Writing the last key overwrites what is behind it.
+        if (group.key_count > 0) keys += std::exchange(group.key_count, 0) + kTile;
+      }
+      VF_CHECK(keys <= scratch_.sizes.keys, "the workspace was planned for this context");
+      const int threads = pool_.thread_count();
+      if (!pool_.Run(PoolWork::kAttention, threads, cancelled(),
+                     [&](int item, int) { ListGroups(item, threads, writes); })) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // The keys of groups first, first + step, ..: all of them page by page.
+  void ListGroups(int first, int step, bool writes) {
+    const std::span<const int32_t> table = call_.page_table(sequence_);
+    for (int page = 0; page * kPageTokens < end_position_; ++page) {
+      const uint32_t* key_groups = call_.page_groups(table[page]);
+      const int count = std::min(kPageTokens, end_position_ - page * kPageTokens);
+      for (int index = first; index < kGroupCountMax; index += step) {
         ListedGroup& group = groups_[index];
-        const int place = group.first_key + group.key_count;
-        scratch_.key_positions()[place] = at;
-        scratch_.key_groups()[place] = key_groups;
-        if (at >= first_row_position) {
-          scratch_.rows[group.first_row + group.row_count] = begin_row_ + at - first_row_position;
-          scratch_.ranks[group.first_row + group.row_count] = group.key_count;
-          ++group.row_count;
-        }
-        ++group.key_count;
-      });
-    });
+        if (group.row_count == 0) continue;
+        const size_t at = group.first_key + group.key_count;
+        group.key_count += call_.kernels.list_keys(key_groups, count, 1u << index, page * kPageTokens,
+                                                   writes ? scratch_.key_positions() + at : nullptr,
+                                                   writes ? scratch_.key_groups() + at : nullptr);
+      }
+    }
   }
 
   bool Attend() {
     std::vector<AttentionItem>& items = workspace_.items;
     items.clear();
     const int rows = end_row_ - begin_row_, kv_heads = call_.pages.shape().kv_head_count;
-    const int lanes_per_item = LanesPerItem(static_cast<int64_t>(rows) * call_.heads * top_k(),
-                                            call_.kernels.query_lanes, pool_.thread_count());
-    const auto add = [&](int group, int row_count, const auto& cost_of) {
-      for (int first = 0; first < row_count * call_.group; first += lanes_per_item) {
-        const int count = std::min(lanes_per_item, row_count * call_.group - first);
+    const int64_t lanes = static_cast<int64_t>(rows) * call_.heads;
+    const auto add = [&](int group, int row_count, int lanes_max, const auto& cost_of) {
+      const int pieces = (row_count * call_.group + lanes_max - 1) / lanes_max;
+      for (int piece = 0; piece < pieces; ++piece) {
+        // Whole rows, equally many.
+        const int first = row_count * piece / pieces, end = row_count * (piece + 1) / pieces;
         int64_t cost = 0;
-        for (int lane = first; lane < first + count; lane += call_.group) cost += cost_of(lane / call_.group);
+        for (int row = first; row < end; ++row) cost += cost_of(row);
         for (int kv_head = 0; kv_head < kv_heads; ++kv_head) {
           items.push_back({.sequence = sequence_,
                            .kv_head = kv_head,
-                           .first_lane = first,
-                           .lane_count = count,
+                           .first_lane = first * call_.group,
+                           .lane_count = (end - first) * call_.group,
                            .group = group,
-                           .cost = cost});
+                           .cost = cost * call_.group});
         }
       }
     };
-    if (has_window()) add(-1, rows, [&](int) { return call_.args.groups->window; });
-    for (int index = 0; index < call_.args.groups->group_count; ++index) {
+    constexpr int kItemsPerThread = 4;
+    const auto lanes_per_item = [&](int64_t lane_count, int lanes_max) {
+      return LanesPerItem(lane_count, call_.kernels.query_lanes, lanes_max, kItemsPerThread * pool_.thread_count());
+    };
+    if (has_window()) {
+      add(-1, rows, lanes_per_item(lanes, kPrefillLanesMax), [&](int) { return call_.args.groups->window; });
+    }
+    const int lanes_max = lanes_per_item(lanes * top_k(), ListedLanesMax(call_.dim));
+    for (int index = 0; index < kGroupCountMax; ++index) {
       const ListedGroup& group = groups_[index];
-      add(index, group.row_count, [&](int row) { return scratch_.ranks[group.first_row + row]; });
+      add(index, group.row_count, lanes_max, [&](int row) { return group.rank(row); });
     }
     SortHeaviestFirst(items);
     return pool_.Run(PoolWork::kAttention, static_cast<int>(items.size()), cancelled(),
@@ -154,34 +144,36 @@ class SequenceByGroups {
   // Lane n of a group is its row n / heads, head n % heads of the KV head.
   void RunItem(const AttentionItem& item, float* scratch) const {
     const bool is_window = item.group < 0;
+    const ListedGroup& group = groups_[std::max(item.group, 0)];
+    const int32_t* positions = scratch_.key_positions() + group.first_key;
     PrefillBlock blocks[kPrefillBlocksMax];
-    const int lanes_per_block = LanesPerBlock(item.lane_count, call_.kernels.query_lanes);
+    const int lanes_per_block = call_.kernels.query_lanes;
     const KeyValues kv = call_.kv(item.sequence, item.kv_head);
     for (int n = 0; n < item.lane_count; ++n) {
       PrefillBlock& block = blocks[n / lanes_per_block];
-      const int i = n % lanes_per_block, lane = item.first_lane + n, head = lane % call_.group;
-      const int index = is_window ? 0 : groups_[item.group].first_row + lane / call_.group;
-      const int row = is_window ? begin_row_ + lane / call_.group : scratch_.rows[index];
+      const int i = n % lanes_per_block, lane = item.first_lane + n;
+      const int head = item.kv_head * call_.group + lane % call_.group;
+      const int rank = is_window ? 0 : group.rank(lane / call_.group);
+      const int row = begin_row_ + (is_window ? lane / call_.group : positions[rank] - position(begin_row_));
       MaskRow mask = call_.mask(row);
       int part = 0;
       if (is_window) {
         mask.seen.begin = std::max(mask.seen.begin, mask.window_begin);
       } else {
-        mask.seen = {0, scratch_.ranks[index] + 1};
+        mask.seen = {0, rank + 1};
         mask.groups &= Below(item.group);
         part = 1 + std::popcount(mask.groups);
       }
-      const size_t at = static_cast<size_t>(row) * call_.heads + item.kv_head * call_.group + head;
       block.lane_count = i + 1;
-      block.queries[i] = call_.queries + at * call_.dim;
-      block.scales[i] = call_.scale(row, item.kv_head * call_.group + head);
+      block.queries[i] = call_.queries + (static_cast<size_t>(row) * call_.heads + head) * call_.dim;
+      block.scales[i] = call_.scale(row, head);
       block.masks[i] = mask;
       block.pages[i] = kv.pages;
-      block.outs[i] = Part(part, row, item.kv_head * call_.group + head);
+      block.outs[i] = Part(part, row, head);
       block.log_sum_exps[i] = nullptr;
     }
-    const int first_key = is_window ? 0 : groups_[item.group].first_key;
-    const PrefillKind kind = is_window ? PrefillKind::kDisjoint : PrefillKind::kListedDisjoint;
+    const PrefillKind window_kind = kv.key_stride == 1 ? PrefillKind::kRowsDisjoint : PrefillKind::kDisjoint;
+    const PrefillKind kind = is_window ? window_kind : PrefillKind::kListedDisjoint;
     call_.kernels.attend_prefill[static_cast<size_t>(kind)](
         {.kv = kv,
          .shared_keys = INT_MAX,
@@ -189,14 +181,16 @@ class SequenceByGroups {
          .block_count = (item.lane_count + lanes_per_block - 1) / lanes_per_block,
          .blocks = blocks,
          .is_part = true,
-         .positions = scratch_.key_positions() + first_key,
-         .position_groups = scratch_.key_groups() + first_key},
+         .positions = positions,
+         .position_groups = scratch_.key_groups() + group.first_key},
         scratch);
   }
 
+  size_t part_stride() const {
+    return static_cast<size_t>(workspace_.shape.row_count_max) * call_.heads * (call_.dim + 2);
+  }
   float* Part(int part, int row, int head) const {
-    const size_t rows = workspace_.shape.row_count_max;
-    return scratch_.part(((part * rows + row) * call_.heads + head) * (call_.dim + 2));
+    return scratch_.part(part * part_stride() + (static_cast<size_t>(row) * call_.heads + head) * (call_.dim + 2));
   }
 
   bool Merge() {
@@ -205,8 +199,7 @@ class SequenceByGroups {
       const int end = std::min(rows, (item + 1) * kRowsPerMerge);
       for (int row = begin_row_ + item * kRowsPerMerge; row < begin_row_ + end; ++row) {
         for (int head = 0; head < call_.heads; ++head) {
-          MergeParts(call_, row, head, call_.dim, top_k() + 1 - first,
-                     [&](int n) { return Part(first + n, row, head); });
+          MergeParts(call_, row, head, Part(first, row, head), part_stride(), top_k() + 1 - first, call_.dim);
         }
       }
     });

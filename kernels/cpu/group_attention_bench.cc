@@ -1,7 +1,8 @@
 // Speedup of attention by learned groups (Focus) over dense attention on one thread, by length.
 //
 // Both are compared with float64 on one row before they are timed, in the same run. Prefill is measured in chunks of
-// 512 rows evenly spread over the prompt and scaled to all of them; decode is one row after the prompt. Counters:
+// 512 rows evenly spread over the prompt and scaled to all of them; decode is one row after the prompt. Dense and grouped
+// steps alternate; times are medians. Counters:
 //   times         CPU time of dense attention / by groups, both without routing
 //   with_routing  the same with the routing of the rows counted
 //   visible       share of visible pairs
@@ -23,65 +24,81 @@ double Seconds(const std::function<void()>& work) {
   return cpu::ThreadSeconds() - start;
 }
 
+double Median(std::vector<double> seconds) {
+  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
 // Share of visible pairs j <= i, for uniformly drawn groups and a window.
 double VisibleShare(const AttentionGroups& groups, double tokens) {
-  double apart = 1;  // no group in common
-  for (int i = 0; i < groups.top_k; ++i)
-    apart *= static_cast<double>(groups.group_count - groups.top_k - i) / (groups.group_count - i);
   const double near = std::min<double>(groups.window + 1, tokens);
   const double near_pairs = near * tokens - near * (near - 1) / 2;
   const double all = tokens * (tokens + 1) / 2;
-  return (near_pairs + (all - near_pairs) * (1 - apart)) / all;
+  return (near_pairs + (all - near_pairs) * SharedGroupPairs(groups.group_count, groups.top_k)) / all;
 }
 
 void Prefill(benchmark::State& state, const std::string& isa, DType dtype, const AttentionShape& shape,
              const AttentionGroups& groups) {
   AttentionBench dense(isa, dtype, 1, shape), grouped(isa, dtype, 1, shape, groups);
+  const int rows = dense.chunk();
   for (AttentionBench* bench : {&dense, &grouped}) {
-    bench->Begin(Phase::kPrefill, shape.tokens - kChunk, kChunk);
+    bench->Begin(Phase::kPrefill, shape.tokens - rows, rows);
     bench->Attend();
-    if (bench->ErrorOfRow(kChunk - 1, shape.tokens - 1) > AttentionErrorMax(dtype, shape.tokens)) {
+    if (bench->ErrorOfRow(rows - 1, shape.tokens - 1) > AttentionErrorMax(dtype, shape.tokens)) {
       return state.SkipWithError("wrong result");
     }
   }
-  const int chunks = shape.tokens / kChunk, measured = std::min(chunks, kChunksMeasured);
-  double dense_s = 0, grouped_s = 0, routing_s = 0;
+  const int chunks = shape.tokens / rows, measured = std::min(chunks, kChunksMeasured);
+  std::vector<std::vector<double>> dense_s(measured), grouped_s(measured), routing_s(measured);
   for (auto _ : state) {
     for (int n = 0; n < measured; ++n) {
-      const int first = static_cast<int>((2LL * n + 1) * chunks / (2 * measured)) * kChunk;
-      dense.Begin(Phase::kPrefill, first, kChunk);
-      dense_s += Seconds([&] { dense.Attend(); });
-      grouped.Begin(Phase::kPrefill, first, kChunk);
-      routing_s += Seconds([&] { grouped.Route(); });
-      grouped_s += Seconds([&] { grouped.Attend(); });
+      const int first = static_cast<int>((2LL * n + 1) * chunks / (2 * measured)) * rows;
+      dense.Begin(Phase::kPrefill, first, rows);
+      dense_s[n].push_back(Seconds([&] { dense.Attend(); }));
+      grouped.Begin(Phase::kPrefill, first, rows);
+      routing_s[n].push_back(Seconds([&] { grouped.Route(); }));
+      grouped_s[n].push_back(Seconds([&] { grouped.Attend(); }));
     }
   }
-  const double all_chunks = static_cast<double>(chunks) / measured;
+  const auto of_prompt = [&](const std::vector<std::vector<double>>& seconds) {
+    double sum = 0;
+    for (const std::vector<double>& of_chunk : seconds) sum += Median(of_chunk);
+    return sum * chunks / measured;
+  };
+  const double dense_time = of_prompt(dense_s), grouped_time = of_prompt(grouped_s), routing = of_prompt(routing_s);
   const double share = VisibleShare(groups, shape.tokens);
-  const double pairs = 0.5 * shape.tokens * (shape.tokens + 1.0) * state.iterations();
-  state.counters["times"] = dense_s / grouped_s;
-  state.counters["with_routing"] = dense_s / (grouped_s + routing_s);
+  const double dense_flops = 4.0 * shape.head_dim * shape.query_heads * 0.5 * shape.tokens * (shape.tokens + 1.0);
+  state.counters["times"] = dense_time / grouped_time;
+  state.counters["with_routing"] = dense_time / (grouped_time + routing);
   state.counters["visible"] = share;
-  state.counters["GF/s"] = 4e-9 * shape.head_dim * shape.query_heads * pairs * share / (grouped_s * all_chunks);
-  state.counters["dense_GF/s"] = 4e-9 * shape.head_dim * shape.query_heads * pairs / (dense_s * all_chunks);
+  state.counters["GF/s"] = 1e-9 * dense_flops * share / grouped_time;
+  state.counters["dense_GF/s"] = 1e-9 * dense_flops / dense_time;
 }
 
 void Decode(benchmark::State& state, const std::string& isa, DType dtype, const AttentionShape& shape,
             const AttentionGroups& groups) {
   AttentionBench dense(isa, dtype, 1, shape), grouped(isa, dtype, 1, shape, groups);
-  double seconds[2] = {};
-  for (auto _ : state) {
-    for (const int which : {0, 1}) {
-      AttentionBench& bench = which == 0 ? dense : grouped;
-      bench.Begin(Phase::kDecode, shape.tokens - 1, 1);
-      bench.Attend();
-      if (bench.ErrorOfRow(0, shape.tokens - 1) > AttentionErrorMax(dtype, shape.tokens)) {
-        return state.SkipWithError("wrong result");
-      }
-      for (int i = 0; i < 200; ++i) seconds[which] += Seconds([&] { bench.Attend(); });
+  std::vector<double> seconds[2];
+  for (AttentionBench* bench : {&dense, &grouped}) {
+    bench->Begin(Phase::kDecode, shape.tokens - 1, 1);
+    bench->Attend();
+    if (bench->ErrorOfRow(0, shape.tokens - 1) > AttentionErrorMax(dtype, shape.tokens)) {
+      return state.SkipWithError("wrong result");
     }
   }
-  state.counters["times"] = seconds[0] / seconds[1];
+  constexpr int kRowsPerTurn = 4;  // consecutive tokens find the caches as one finds them after another
+  for (auto _ : state) {
+    for (int turn = 0; turn < 20; ++turn) {
+      for (const int which : {0, 1}) {
+        AttentionBench& bench = which == 0 ? dense : grouped;
+        bench.Attend();
+        seconds[which].push_back(Seconds([&] {
+          for (int i = 0; i < kRowsPerTurn; ++i) bench.Attend();
+        }));
+      }
+    }
+  }
+  state.counters["times"] = Median(seconds[0]) / Median(seconds[1]);
   state.counters["visible"] = VisibleShare(groups, shape.tokens);
 }
 
@@ -91,10 +108,10 @@ const int kRegistered = [] {
     std::vector<int> prefill_tokens;
   };
   const std::vector<Named> settings = {
-      {8, 1, 128, {512, 1024, 2048, 4096, 8192, 16384, 32768, 131072, 1048576}},
-      {16, 2, 128, {512, 1024, 2048, 4096, 8192, 16384, 32768, 131072}},
-      {8, 2, 128, {512, 1024, 2048, 4096, 8192, 16384, 32768}},
-      {4, 2, 128, {512, 2048, 8192, 32768}},
+      {8, 1, 128, {128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072, 1048576}},
+      {16, 2, 128, {256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072}},
+      {8, 2, 128, {256, 512, 1024, 2048, 4096, 8192, 16384, 32768}},
+      {4, 2, 128, {256, 512, 2048, 8192, 32768}},
   };
   for (const auto& [isa, dtype] : cpu::MeasuredKernels()) {
     if (isa == "portable") continue;
@@ -114,14 +131,15 @@ const int kRegistered = [] {
         benchmark::RegisterBenchmark(name("prefill", tokens).c_str(), Prefill, isa, dtype, shape, groups)
             ->Unit(benchmark::kMillisecond)
             ->Iterations(tokens > 65536  ? 1
-                         : tokens > 4096 ? 2
-                                         : 20);
+                         : tokens > 4096 ? 3
+                         : tokens > 1024 ? 20
+                                         : 100);
       }
-      for (const int tokens : {4096, 32768, 131072}) {
+      for (const int tokens : {512, 4096, 32768, 131072}) {
         benchmark::RegisterBenchmark(name("decode", tokens).c_str(), Decode, isa, dtype,
                                      AttentionShape{64, 3, 1, tokens}, groups)
             ->Unit(benchmark::kMillisecond)
-            ->Iterations(5);
+            ->Iterations(3);
       }
     }
   }

@@ -8,11 +8,12 @@
 // axis, the even one in the lower half. "per" is KernelTable::elements_per_word.
 //
 // Shapes:  a KV page of one KV head is one contiguous tile, K [128/16][D/per][16] and then V [D/16][128/per][16],
-//          D rounded up to 16; where keys are collected by group, K is [128][D/per] and V [128/per][D].
+//          D rounded up to 16; where keys are rows (KvShape::row_keys), K is [128][D/per].
 //          a weight is panels [N/64][K/per][64], its last panel filled with zeros.
 // Threads: functions write only through their arguments and `scratch`.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -76,6 +77,7 @@ struct KeyValues {
   const float* base = nullptr;
   size_t page_stride = 0;  // words
   const int32_t* pages = nullptr;
+  int key_stride = kTile;                // between the words of a key; 1 where keys are rows
   const uint32_t* group_base = nullptr;  // page p's groups at group_base + pages[p] * group_stride, [128]
   size_t group_stride = 0;
   const uint32_t* groups(int page_index) const {
@@ -100,14 +102,15 @@ struct PrefillBlock {
 
 // Mask and layout of the keys; a row of the table of prefill kernels (make_table.h).
 enum class PrefillKind {
-  kInterval,                // IntervalMask
-  kCollectedInterval,       // IntervalMask, K [128][D/per], V [128/per][D]
-  kWindowOrGroup,           // WindowOrGroupMask
-  kCollectedWindowOrGroup,  // WindowOrGroupMask, K [128][D/per], V [128/per][D]
-  kDisjoint,                // DisjointMask, K [128][D/per], V [128/per][D]
-  kListedDisjoint,          // the same over the keys of PrefillBlocks::positions
+  kInterval,           // IntervalMask
+  kRowsInterval,       // IntervalMask, K [128][D/per]
+  kWindowOrGroup,      // WindowOrGroupMask
+  kRowsWindowOrGroup,  // WindowOrGroupMask, K [128][D/per]
+  kDisjoint,           // DisjointMask
+  kRowsDisjoint,       // DisjointMask, K [128][D/per]
+  kListedDisjoint,     // DisjointMask, over the keys of PrefillBlocks::positions of either layout
 };
-inline constexpr int kPrefillKinds = 6;
+inline constexpr int kPrefillKinds = 7;
 
 // Blocks that read one KV head. Keys before `shared_keys`, whole pages, are shared by all lanes and are read through
 // `kv` once; the others through each lane's own pages.
@@ -123,23 +126,29 @@ struct PrefillBlocks {
   const uint32_t* position_groups = nullptr;  // of the same keys
 };
 
-// Blocks share a pass over the pages up to this many lanes: their queries and sums stay in L2.
+// Blocks share a pass over the pages up to this many lanes: their queries and sums stay in L2. Collecting a page costs
+// more than reading one, so that more lanes share it where heads are small.
 inline constexpr int kPrefillLanesMax = 192;
-inline constexpr int kPrefillBlocksMax = kPrefillLanesMax / kTile;
+inline constexpr int ListedLanesMax(int head_dim) {
+  constexpr int kLanesMax = 480, kFloatsMax = 1 << 16;
+  return std::clamp(kFloatsMax / (2 * PaddedDim(head_dim)) / kQueryLanesMax * kQueryLanesMax, kPrefillLanesMax,
+                    kLanesMax);
+}
+inline constexpr int kPrefillBlocksMax = ListedLanesMax(1) / kTile;
 
 // A page of collected keys and values of one head.
 inline size_t PageFloats(int head_dim) { return static_cast<size_t>(2) * kPageTokens * PaddedDim(head_dim); }
 
 inline size_t PrefillScratchFloats(int head_dim) {
   return static_cast<size_t>(kQueryLanesMax) * kPageTokens +
-         static_cast<size_t>(kPrefillLanesMax) * (2 * PaddedDim(head_dim) + 2) + PageFloats(head_dim);
+         static_cast<size_t>(ListedLanesMax(head_dim)) * (2 * PaddedDim(head_dim) + 2) + PageFloats(head_dim);
 }
 
 enum class DecodeKind {
   kInterval,
-  kCollectedInterval,  // K [128][D/per], V [128/per][D]
+  kRowsInterval,  // K [128][D/per]
   kWindowOrGroup,
-  kCollectedWindowOrGroup,  // K [128][D/per]; keys that are not visible are not read
+  kRowsWindowOrGroup,  // K [128][D/per]; keys that are not visible are not read
 };
 inline constexpr int kDecodeKinds = 4;
 
@@ -160,6 +169,18 @@ inline size_t DecodeScratchFloats(int head_dim, int head_count) {
   const size_t dim = PaddedDim(head_dim);
   return head_count * (5 * dim + 2 * kTile + kPageTokens) + kPageTokens * dim;
 }
+
+// Partial results of one row and head, `stride` floats apart: sums of p v, from `sums_at` on row_max, a whole number, and
+// the sum of p. They are added in order, each rescaled to the largest row_max by a power of two.
+struct MergedParts {
+  const float* parts = nullptr;
+  size_t stride = 0;
+  int part_count = 0;
+  int sums_at = 0;
+  int dim = 0;
+  float* out = nullptr;          // [dim]
+  float* log_sum_exp = nullptr;  // null where not requested
+};
 
 // Keys [from, to) of a block, in the order of their positions.
 struct ScoredKeys {
@@ -222,6 +243,11 @@ struct KernelTable {
   void (*attend_decode[kDecodeKinds])(const DecodeSplit& split, float* scratch);     // by DecodeKind
   // By DecodeKind; DecodeSplit::partials is unused.
   void (*visit_scores[kDecodeKinds])(const DecodeSplit& split, ScoreVisitor& visitor, float* scratch);
+  // The number of the page's first `count` keys that have any of `bits` among groups[128]. Unless `positions` is null,
+  // lists first + index of each and its groups; up to kTile entries beyond the last are overwritten.
+  int (*list_keys)(const uint32_t* groups, int count, uint32_t bits, int32_t first, int32_t* positions,
+                   uint32_t* key_groups);
+  void (*merge_parts)(const MergedParts& args);
   void (*gemm_panel)(const GemmPanel& args);
   void (*norm_row)(const NormRowArgs& args);
   // [count] f32 as ceil(count / per) words.

@@ -53,13 +53,12 @@ Result<std::unique_ptr<KvPool>> PagePool::Create(const KvShape& shape, DType dty
 }
 
 size_t PagePool::KeyWord(int key, int word) const {
-  if (shape_.collects_keys) return static_cast<size_t>(key) * words() + word;
+  if (shape_.row_keys) return static_cast<size_t>(key) * words() + word;
   return (static_cast<size_t>(key / kTile) * words() + word) * kTile + key % kTile;
 }
 
 size_t PagePool::ValueWord(int key, int i) const {
   const int word = key / elements_per_word();
-  if (shape_.collects_keys) return static_cast<size_t>(word) * PaddedDim(shape_.head_dim) + i;
   return (static_cast<size_t>(i / kTile) * (kPageTokens / elements_per_word()) + word) * kTile + i % kTile;
 }
 
@@ -70,7 +69,10 @@ float* PagePool::tile(int layer, int page, int head) const {
 }
 
 KeyValues PagePool::ForHead(int layer, int head, const int32_t* pages) const {
-  return {.base = tile(layer, 0, head), .page_stride = shape_.kv_head_count * head_words(), .pages = pages};
+  return {.base = tile(layer, 0, head),
+          .page_stride = shape_.kv_head_count * head_words(),
+          .pages = pages,
+          .key_stride = shape_.row_keys ? 1 : kTile};
 }
 
 void PagePool::WriteToken(int layer, int page, int offset, const float* keys, const float* values, bool last) {

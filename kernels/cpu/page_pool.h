@@ -2,7 +2,7 @@
 //
 // Shapes:  per layer and page, for every KV head one contiguous tile: K [128/16][D][16], then V [D/16][128][16]; D
 //          rounded up to 16, zeros beyond it. Prefill broadcasts single keys from it, decode takes 16 keys (or 16 head
-//          dims) as one vector; both read forward. Where keys are collected by group, both are [128][D].
+//          dims) as one vector; both read forward. Where keys are rows, K is [128][D].
 //          Annotations are a region of their own, [layer][page][annotation][128 tokens].
 // Cost:    pages are mapped zeroed and committed when first written.
 #pragma once

@@ -6,6 +6,8 @@
 
 #include <immintrin.h>
 
+#include <bit>
+
 namespace varifocal::kernels::cpu {
 
 struct Avx2 {
@@ -66,6 +68,15 @@ struct Avx2 {
     const int b = _mm256_movemask_ps(NoBit(_mm256_loadu_ps(halves + 8), all));
     return static_cast<uint32_t>(~(a | b << 8)) & 0xFFFFu;
   }
+  // The numbers of from[16] at the bits of `mask`, in order, and `first` plus the bits' indices; up to sixteen are written.
+  static void Compress(const uint32_t* from, uint32_t mask, uint32_t* to) {
+    for (; mask != 0; mask &= mask - 1) *to++ = from[std::countr_zero(mask)];
+  }
+  static void CompressIndices(int32_t first, uint32_t mask, int32_t* to) {
+    for (; mask != 0; mask &= mask - 1) *to++ = first + std::countr_zero(mask);
+  }
+  // Lane r: the sum of the lanes of rows[r], four at a time as (0 + 2) + (1 + 3), then these four sums in the same way.
+  static V SumEach(const V (&rows)[16]) { return {SumEight(rows), SumEight(rows + 8)}; }
   // tile[r][c] becomes tile[c][r].
   static void Transpose(V (&tile)[16]) {
     __m256 corners[4][8];
@@ -83,6 +94,20 @@ struct Avx2 {
   }
 
  private:
+  // Per 128 bits: the sums of p, q, r and s.
+  static __m256 SumFour(__m256 p, __m256 q, __m256 r, __m256 s) {
+    const __m256 low = _mm256_add_ps(_mm256_unpacklo_ps(p, q), _mm256_unpackhi_ps(p, q));
+    const __m256 high = _mm256_add_ps(_mm256_unpacklo_ps(r, s), _mm256_unpackhi_ps(r, s));
+    return _mm256_add_ps(_mm256_shuffle_ps(low, high, 0x44), _mm256_shuffle_ps(low, high, 0xEE));
+  }
+  // Of four rows: the sums of their parts of 128 bits 0 and 2, then those of parts 1 and 3.
+  static __m256 SumFourRows(const V* r) {
+    return _mm256_add_ps(SumFour(r[0].a, r[1].a, r[2].a, r[3].a), SumFour(r[0].b, r[1].b, r[2].b, r[3].b));
+  }
+  static __m256 SumEight(const V* rows) {
+    const __m256 low = SumFourRows(rows), high = SumFourRows(rows + 4);
+    return _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
+  }
   static __m256 NoBit(__m256 x, __m256i bits) {
     return _mm256_castsi256_ps(
         _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_castps_si256(x), bits), _mm256_setzero_si256()));

@@ -56,6 +56,29 @@ struct Avx512 {
   static uint32_t AnyBits(const uint32_t* groups, uint32_t bits) {
     return _mm512_test_epi32_mask(_mm512_loadu_si512(groups), _mm512_set1_epi32(static_cast<int>(bits)));
   }
+  // The numbers of from[16] at the bits of `mask`, in order, and `first` plus the bits' indices; up to sixteen are written.
+  static void Compress(const uint32_t* from, uint32_t mask, uint32_t* to) {
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), _mm512_loadu_si512(from)));
+  }
+  static void CompressIndices(int32_t first, uint32_t mask, int32_t* to) {
+    const __m512i indices = _mm512_add_epi32(_mm512_set1_epi32(first),
+                                             _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), indices));
+  }
+  // Lane r: the sum of the lanes of rows[r], four at a time as (0 + 2) + (1 + 3), then these four sums in the same way.
+  static V SumEach(const V (&rows)[16]) {
+    V fours[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const V* r = rows + 4 * i;
+      const V low = Add(_mm512_unpacklo_ps(r[0], r[1]), _mm512_unpackhi_ps(r[0], r[1]));
+      const V high = Add(_mm512_unpacklo_ps(r[2], r[3]), _mm512_unpackhi_ps(r[2], r[3]));
+      fours[i] = Add(_mm512_shuffle_ps(low, high, 0x44), _mm512_shuffle_ps(low, high, 0xEE));
+    }
+    const V a = Add(_mm512_shuffle_f32x4(fours[0], fours[1], 0x44), _mm512_shuffle_f32x4(fours[0], fours[1], 0xEE));
+    const V b = Add(_mm512_shuffle_f32x4(fours[2], fours[3], 0x44), _mm512_shuffle_f32x4(fours[2], fours[3], 0xEE));
+    return Add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+  }
   // tile[r][c] becomes tile[c][r].
   static void Transpose(V (&tile)[16]) {
     V pairs[16], fours[16];

@@ -96,6 +96,22 @@ struct Portable {
     for (int i = 0; i < 16; ++i) any |= static_cast<uint32_t>((groups[i] & bits) != 0) << i;
     return any;
   }
+  // Lane r: the sum of the lanes of rows[r], four at a time as (0 + 2) + (1 + 3), then these four sums in the same way.
+  static V SumEach(const V (&rows)[16]) {
+    return Each([&](int r) {
+      const auto sum = [](const float* x) { return (x[0] + x[2]) + (x[1] + x[3]); };
+      float fours[4];
+      for (int i = 0; i < 4; ++i) fours[i] = sum(rows[r].x + 4 * i);
+      return sum(fours);
+    });
+  }
+  // The numbers of from[16] at the bits of `mask`, in order, and `first` plus the bits' indices; up to sixteen are written.
+  static void Compress(const uint32_t* from, uint32_t mask, uint32_t* to) {
+    for (; mask != 0; mask &= mask - 1) *to++ = from[std::countr_zero(mask)];
+  }
+  static void CompressIndices(int32_t first, uint32_t mask, int32_t* to) {
+    for (; mask != 0; mask &= mask - 1) *to++ = first + std::countr_zero(mask);
+  }
   // tile[r][c] becomes tile[c][r].
   static void Transpose(V (&tile)[16]) {
     for (int r = 0; r < 16; ++r) {

@@ -260,7 +260,7 @@ kernels::KvShape Transformer::KvShape(int64_t page_group) const {
                          .annotation_bytes = static_cast<int>(config_.attention.AnnotationBytes())};
   for (int64_t layer = 0; layer < config_.layer_count; ++layer) {
     const bool is_inside = config_.layers[layer].page_group == page_group;
-    shape.collects_keys = shape.collects_keys || (is_inside && config_.attention.CollectsKeys(layer));
+    shape.row_keys = shape.row_keys || (is_inside && config_.attention.RowKeys(layer));
   }
   return shape;
 }

@@ -86,9 +86,9 @@ class Focus : public AttentionVariant {
   }
   int64_t AnnotationBytes() const override { return kernels::GroupAnnotationBytes(bias(), params_.group_count); }
   bool ReadsAllPages(int64_t layer) const override { return bias() != GroupBias::kStored && IsListed(layer); }
-  // Depends on the checkpoint's own setting: where collecting keys is not faster, pages keep the dense layout.
-  bool CollectsKeys(int64_t layer) const override {
-    return IsListed(layer) && params_.top_k <= kernels::GatherTopKMax(params_.group_count);
+  // Depends on the checkpoint's own setting: where reading single keys is not faster, pages keep the dense layout.
+  bool RowKeys(int64_t layer) const override {
+    return IsListed(layer) && kernels::DecodeListsKeys(params_.group_count, params_.top_k);
   }
   int GatherTopKMax() const override { return std::max(1, kernels::GatherTopKMax(params_.group_count)); }
   std::optional<kernels::GroupTest> Groups(int64_t layer) const override {

@@ -168,8 +168,8 @@ bool AttentionSetting::ReadsAllPages(int64_t layer) const {
   return Any([&](const AttentionVariant& v) { return v.ReadsAllPages(layer); });
 }
 
-bool AttentionSetting::CollectsKeys(int64_t layer) const {
-  return Any([&](const AttentionVariant& v) { return v.CollectsKeys(layer); });
+bool AttentionSetting::RowKeys(int64_t layer) const {
+  return Any([&](const AttentionVariant& v) { return v.RowKeys(layer); });
 }
 
 int AttentionSetting::GatherTopKMax() const {

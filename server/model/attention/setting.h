@@ -53,7 +53,7 @@ class AttentionSetting {
   std::string WholePromptReason() const;
   bool ReadsPreviousPage() const;
   bool ReadsAllPages(int64_t layer) const;
-  bool CollectsKeys(int64_t layer) const;
+  bool RowKeys(int64_t layer) const;
   int GatherTopKMax() const;
   std::optional<kernels::GroupTest> Groups(int64_t layer) const;  // where RouteGroups writes included
   std::optional<int64_t> TrainedContextLength() const;

@@ -93,9 +93,8 @@ class AttentionVariant {
   virtual bool ReadsPreviousPage() const { return false; }
   // Whether the annotations of all earlier pages of the layer are read, which are therefore kept, also in window layers.
   virtual bool ReadsAllPages(int64_t /*layer*/) const { return false; }
-  // Whether keys of the layer are collected by groups (KvShape::collects_keys), and the maximum groups per token for which
-  // they are (StepShape::gather_top_k_max; above 0 where there are groups), overrides included.
-  virtual bool CollectsKeys(int64_t /*layer*/) const { return false; }
+  // See KvShape::row_keys and StepShape::gather_top_k_max, the maximum, overrides included; above 0 where there are groups.
+  virtual bool RowKeys(int64_t /*layer*/) const { return false; }
   virtual int GatherTopKMax() const { return 0; }
   // The mask by groups of a layer, its annotation at 0; none in a layer without groups.
   virtual std::optional<kernels::GroupTest> Groups(int64_t /*layer*/) const { return std::nullopt; }
