@@ -67,7 +67,7 @@ std::string ArmRowsHtml(const ArmReport& arms, bool of_main) {
           line.length,
           line.labels.empty() ? "" : absl::StrCat("<small class=\"flag\">", EscapeHtml(line.labels), "</small>"),
           "</td><td class=\"n minor\">", line.seeds, "<small>", line.inferred.clusters,
-          " contexts</small></td><td class=\"n mean\">", line.baseline, "</td><td class=\"n mean\">", line.candidate,
+          " contexts</small></td><td class=\"n minor\">", line.baseline, "</td><td class=\"n minor\">", line.candidate,
           "</td>", InferenceHtml(line.inferred), "</tr>\n");
       before = group;
     }
@@ -78,9 +78,9 @@ std::string ArmRowsHtml(const ArmReport& arms, bool of_main) {
 std::string ArmTable(const ArmReport& arms, const std::string& rows) {
   return absl::StrCat(
       "<div class=\"wide\"><table class=\"data cells\"><thead><tr><th>Endpoint</th><th>Length</th>"
-      "<th class=\"n minor\">Seeds<small>contexts</small></th><th class=\"n\">",
-      EscapeHtml(arms.baseline), "</th><th class=\"n\">Candidate</th>", InferenceHeads(arms.confidence, "Difference"),
-      "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
+      "<th class=\"n minor\">Seeds<small>contexts</small></th><th class=\"n minor\">",
+      EscapeHtml(arms.baseline), "</th><th class=\"n minor\">Candidate</th>",
+      InferenceHeads(arms.confidence, "Difference"), "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
 }
 
 // A place on an axis, as text.
@@ -145,7 +145,7 @@ std::string RatioTable(const ArmReport& arms, const AxisReport& axis, bool of_ma
     if (IsMainEndpoint(row.endpoint, arms.table) != of_main) continue;
     absl::StrAppend(&rows, "<tr><td>", EscapeHtml(row.candidate), "<small>", EscapeHtml(EndpointLabel(row.endpoint)),
                     "</small></td><td>", LengthLabel(row.context_length), "</td><td class=\"n\">", QuantityLabel(row.x),
-                    "</td><td class=\"n\">", RatioLabel(row.ratio, row.is_paired), "</td><td class=\"n\">",
+                    "</td><td>", RatioLabel(row.ratio, row.is_paired), "</td><td class=\"n\">",
                     row.ratio.low.has_value() ? EscapeHtml(PValue(row.ratio.p_value)) : kNoValue, "<small>",
                     row.ratio.low.has_value() ? EscapeHtml(PValue(row.ratio.sign_flip.p_value)) : kNoValue,
                     "</small></td></tr>\n");
@@ -154,7 +154,7 @@ std::string RatioTable(const ArmReport& arms, const AxisReport& axis, bool of_ma
   return absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Length</th>"
       "<th class=\"n\">Its ",
-      axis.axis->title, "</th><th class=\"n\">Equal-loss ratio<small>", ConfidenceLabel(arms.confidence),
+      axis.axis->title, "</th><th>Equal-loss ratio<small>", ConfidenceLabel(arms.confidence),
       " interval</small></th><th class=\"n\">p<small>sign flips</small></th></tr></thead><tbody>\n", rows,
       "</tbody></table></div>\n");
 }

@@ -271,7 +271,9 @@ std::string RatioLabel(const stats::EqualLossRatio& ratio, bool is_paired) {
     const std::string of = is_paired ? absl::StrCat(" of ", ratio.seed_count, " seeds") : " of the mean curves";
     if (ratio.above_count > 0)
       parts.push_back(absl::StrCat("above the measured range in ", is_paired ? ratio.above_count : 1, of));
-    if (ratio.below_count > 0) parts.push_back(absl::StrCat("below it in ", is_paired ? ratio.below_count : 1, of));
+    if (ratio.below_count > 0)
+      parts.push_back(absl::StrCat(ratio.above_count > 0 ? "below it in " : "below the measured range in ",
+                                   is_paired ? ratio.below_count : 1, of));
     if (ratio.at_least.has_value()) parts.push_back(absl::StrCat("at least ", times(*ratio.at_least)));
     if (ratio.at_most.has_value()) parts.push_back(absl::StrCat("at most ", times(*ratio.at_most)));
     return absl::StrJoin(parts, ", ");

@@ -20,7 +20,10 @@ std::vector<Figure> AxisFigures(const AxisReport& report, const stats::ArmTable&
     figure.kind = Figure::Kind::kLinesWithBars;
     figure.title = absl::StrCat(curves.endpoint.IsSuite() ? "Score, mean over tasks" : "Loss", " at ",
                                 LengthLabel(curves.context_length));
-    figure.y_label = curves.endpoint.IsSuite() ? "%" : absl::StrCat("−", EndpointLabel(curves.endpoint));
+    figure.y_label = curves.endpoint.IsSuite()
+                         ? "%"
+                         : absl::StrCat("−", curves.endpoint.metric, ", ",
+                                        curves.endpoint.task.empty() ? "mean over tasks" : curves.endpoint.task);
     figure.x_label = report.axis->title;
     figure.x_is_linear = report.axis->is_linear;
     std::set<double> ticks;

@@ -387,15 +387,21 @@ absl::StatusOr<std::vector<ArmComparison>> ArmTable::Compare(const std::string& 
         baseline, " and ", candidate,
         " have no point with equal tokens, trained length and parameters in common: ", absl::StrJoin(points, "; ")));
   }
-  std::vector<Inference*> suite, primary, secondary;
+  std::vector<Inference*> suite, other_means, primary, secondary;
   for (std::vector<ArmComparison>* comparisons : {&wanted, &others}) {
     for (ArmComparison& comparison : *comparisons) {
       if (!comparison.IsOverSeeds()) continue;  // no tests
-      for (ArmRow& row : comparison.rows)
-        (row.endpoint.IsSuite() ? suite : row.endpoint.is_primary ? primary : secondary).push_back(&row);
+      for (ArmRow& row : comparison.rows) {
+        if (!row.can_infer && !row.is_unfinished) continue;  // the same value everywhere is no test
+        (row.endpoint.IsSuite()      ? suite
+         : row.endpoint.task.empty() ? other_means
+         : row.endpoint.is_primary   ? primary
+                                     : secondary)
+            .push_back(&row);
+      }
     }
   }
-  for (const std::vector<Inference*>& family : {suite, primary, secondary})
+  for (const std::vector<Inference*>& family : {suite, other_means, primary, secondary})
     AdjustForMultipleTests(family, std::ssize(family), options.confidence);
   return wanted;
 }

@@ -96,8 +96,8 @@ class ArmTable {
   const std::vector<Endpoint>& endpoints() const { return endpoints_; }  // means over tasks first
   const std::vector<int64_t>& lengths() const { return lengths_; }
 
-  // All points in common, adjusted together with those of every other arm against this baseline: means over tasks, primary
-  // metrics and other metrics are a family each, by Holm's method.
+  // All points in common, adjusted together with those of every other arm against this baseline: means over tasks, means of
+  // other metrics over tasks, primary metrics and other metrics are a family each, by Holm's method.
   absl::StatusOr<std::vector<ArmComparison>> Compare(const std::string& baseline, const std::string& candidate,
                                                      const CompareOptions& options) const;
 
