@@ -28,7 +28,7 @@
 #include "server/rpc/evaluation_service.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/lanes.h"
-#include "server/rpc/unreadable_request.h"
+#include "server/rpc/refusals.h"
 #include "server/server_limits.h"
 
 namespace varifocal {
@@ -123,7 +123,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   if (listen.is_unix()) {
     ASSIGN_OR_RETURN(parts.socket, UnixSocketClaim::Take(listen.socket_path));
   }
-  RETURN_IF_ERROR(CheckProtection(options.protection));
+  RETURN_IF_ERROR(CheckProtection(options.protection, options.reflection));
   ASSIGN_OR_RETURN(parts.credentials, CurrentCredentials::Read(options.protection.tls_files(),
                                                                options.protection.token_file, *options.clock));
   parts.audit = std::make_unique<Audit>(parts.credentials.get());
@@ -173,11 +173,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   int port = -1;
   if (!options.listen_address.empty()) {
     SetTransportLimits(builder);
-    parts.listener_credentials = MakeServerCredentials(parts.credentials.get(), listen.is_unix());
+    parts.listener_credentials = MakeServerCredentials(parts.credentials.get());
     builder.AddListeningPort(options.listen_address, parts.listener_credentials, &port);
   }
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(MakeUnreadableRequestAnswers());
+  interceptors.push_back(MakeRefusals(parts.credentials.get()));
   interceptors.push_back(MakeCallCounter(&parts.calls));  // after the one that replaces statuses
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(parts.inference.get());

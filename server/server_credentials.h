@@ -1,4 +1,4 @@
-// Credentials of a daemon's listener: TLS from PEM files, client certificates, tokens.
+// Credentials of a daemon's listener: TLS from PEM files, client certificates. Tokens are server/rpc/access.h's.
 //
 // Source:  gRPC 1.51, grpc_security.h, the certificate config fetcher: asked at every handshake. The library's own
 //          FileWatcherCertificateProvider drops the certificate in use before it has checked the next one
@@ -27,10 +27,10 @@ struct ServerProtection {
   TlsFiles tls_files() const { return {tls_certificate, tls_key, tls_client_ca}; }
 };
 
-absl::Status CheckProtection(const ServerProtection& protection);
+// Reflection has no roles, so it is refused beside tokens.
+absl::Status CheckProtection(const ServerProtection& protection, bool reflection);
 
-// `current` and the result outlive the server. Without TLS the listener is one of this machine (CheckListenAddress): tokens
-// are then asked for without encryption.
-std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const CurrentCredentials* current, bool is_unix_socket);
+// TLS, or none. `current` and the result outlive the server.
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const CurrentCredentials* current);
 
 }  // namespace varifocal

@@ -29,7 +29,7 @@ class Supervisor {
   void Send(const std::string& message) const;
 
   const Clock& clock_;
-  int socket_ = -1;              // -1: nobody listens
+  int socket_ = -1;              // -1: without a service manager
   int64_t alive_period_us_ = 0;  // 0: no watchdog
   std::atomic<int64_t> next_alive_us_{0};
 };

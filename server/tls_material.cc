@@ -36,7 +36,7 @@ Bio Open(const std::string& text) {
   return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free_all);
 }
 
-// A daemon has nobody to ask for a passphrase.
+// A daemon cannot ask for a passphrase.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 // The first certificate of the file; all of them must be readable.

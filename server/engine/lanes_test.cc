@@ -90,7 +90,7 @@ class LanesTest : public testing::Test {
   }
 
   // The lane of `few`, which came last, had half of the tokens while it had work: the other had as many, but for the
-  // requests that hold the batch's places, which nobody preempts.
+  // requests that hold the batch's places, which are not preempted.
   static void ExpectHalf(const Load& few, int64_t tokens_of_the_other, const Load& other, int64_t batch_size_max = 4) {
     const int64_t all = int64_t{few.request_count} * few.Tokens();
     const int64_t slack = (batch_size_max + 1) * std::max(few.Tokens(), other.Tokens());

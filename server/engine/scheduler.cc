@@ -150,7 +150,7 @@ void Scheduler::Admit() {
     if (is_timed(waiting_[1 - first])) first = 1 - first;
     Admission admission = AdmitFrom(waiting_[first]);
     if (admission == Admission::kNothing) admission = AdmitFrom(waiting_[1 - first]);
-    // None overtakes a request that waits for memory, which would wait for ever otherwise.
+    // None overtakes a request that waits for memory, which would otherwise never be admitted.
     if (admission != Admission::kAdmitted) return;
   }
 }

@@ -6,7 +6,7 @@
 //
 // Jobs and interactive callers have a queue each (EngineLane). A free place, and the rows of a prefill step, go to the
 // lane that has had fewer tokens computed, so that while both have work each gets half of the tokens, however many requests
-// either has; a lane that was idle begins with the other's count, without credit. Nobody is preempted for it: a lane waits
+// either has; a lane that was idle begins with the other's count, without credit. No request is preempted for it: a lane waits
 // for a place as long as the shortest running request takes.
 //
 // When pages run out during

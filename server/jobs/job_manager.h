@@ -15,7 +15,8 @@
 // resume it. Stop puts the running job back in the queue; the next daemon runs its unfinished samples again.
 //
 // Errors:  NOT_FOUND (JOB_NOT_FOUND, MODEL_NOT_FOUND), INVALID_ARGUMENT (BAD_FOCAL_TEMPERATURE, CONTEXT_TOO_LONG,
-//          REQUEST_ID_REUSED, ..), RESOURCE_EXHAUSTED (QUEUE_FULL), FAILED_PRECONDITION (JOB_FINISHED, MIXED_EXECUTION, MODEL_WITHOUT_TOKENIZER), and
+//          REQUEST_ID_REUSED, ..), RESOURCE_EXHAUSTED (QUEUE_FULL),
+//          FAILED_PRECONDITION (JOB_FINISHED, MIXED_EXECUTION, MODEL_WITHOUT_TOKENIZER), and
 //          the database's own.
 // Threads: any; jobs run on a thread of the manager. Calls block on the database, so not from gRPC's own threads.
 #pragma once
@@ -123,7 +124,7 @@ class JobManager {
   absl::Status CheckDatabase() const;
 
   const SampleCounts& sample_counts() const { return sample_counts_; }
-  // Of the whole database; an unfinished job in hand that is paused counts as running.
+  // Of the whole database; a paused job counts as running.
   absl::StatusOr<std::vector<db::JobStateCount>> CountJobs() const { return list_reader_->CountJobs(); }
   bool IsPaused() const;
 

@@ -1,5 +1,6 @@
 #include "server/rpc/access.h"
 
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -94,6 +95,15 @@ const Tokens::Holder* Tokens::Find(absl::string_view authorization) const {
   // Digests are compared, so timing reveals nothing about a token.
   const auto holder = holders_.find(Sha256Hex(authorization));
   return holder == holders_.end() ? nullptr : &holder->second;
+}
+
+absl::Status AuthorizeCall(const Tokens* tokens, absl::string_view method,
+                           const std::multimap<grpc::string_ref, grpc::string_ref>& metadata) {
+  if (tokens == nullptr) return absl::OkStatus();
+  const auto [first, last] = metadata.equal_range("authorization");
+  const bool is_one = first != last && std::next(first) == last;
+  return tokens->Authorize(
+      method, is_one ? absl::string_view(first->second.data(), first->second.size()) : absl::string_view());
 }
 
 absl::Status Tokens::Authorize(absl::string_view method, absl::string_view authorization) const {

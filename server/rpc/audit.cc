@@ -9,6 +9,10 @@
 
 namespace varifocal {
 
+bool Audit::Allows(const grpc::CallbackServerContext& context, absl::string_view method) const {
+  return AuthorizeCall(tokens_->Get().get(), method, context.client_metadata()).ok();
+}
+
 std::string Audit::NameOf(const grpc::CallbackServerContext& context) const {
   const std::shared_ptr<const Tokens> tokens = tokens_->Get();
   if (tokens == nullptr) return "none";

@@ -1,4 +1,5 @@
-// Audit log: one line for every call that changes models or jobs, with caller, resource and status.
+// Who calls: whether the caller may, and the audit log, one line for every call that changes models or jobs, with caller,
+// resource and status.
 //
 //   change call=LoadModel peer=ipv4:127.0.0.1:40312 token=anna certificate=none resource=models/focal=/models/focal
 //   status=OK
@@ -23,6 +24,10 @@ class Audit {
  public:
   // `tokens` name the callers, and outlive the audit.
   explicit Audit(const TokenSource* tokens) : tokens_(tokens) {}
+
+  // Whether the caller's token allows the method. A handler for which it does not returns null at once, and
+  // server/rpc/refusals.h answers.
+  bool Allows(const grpc::CallbackServerContext& context, absl::string_view method) const;
 
   // Wraps `body` to write the line after it. `resource` is called after the body, when a new job has its name.
   std::function<absl::Status()> Record(const grpc::CallbackServerContext* context, const char* call,

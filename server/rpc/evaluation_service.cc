@@ -156,6 +156,7 @@ absl::StatusOr<JobManager*> EvaluationService::Jobs() const {
 grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerContext* context,
                                                        const v1::SubmitJobRequest* request,
                                                        v1::SubmitJobResponse* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/SubmitJob")) return nullptr;
   const auto estimate = [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(JobSpec spec, FromProto(request->spec()));
@@ -184,6 +185,7 @@ grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerConte
 
 grpc::ServerUnaryReactor* EvaluationService::GetJob(grpc::CallbackServerContext* context,
                                                     const v1::GetJobRequest* request, v1::Job* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/GetJob")) return nullptr;
   return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
@@ -195,6 +197,7 @@ grpc::ServerUnaryReactor* EvaluationService::GetJob(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContext* context,
                                                       const v1::ListJobsRequest* request,
                                                       v1::ListJobsResponse* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/ListJobs")) return nullptr;
   return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
@@ -215,6 +218,7 @@ grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContex
 
 grpc::ServerUnaryReactor* EvaluationService::CancelJob(grpc::CallbackServerContext* context,
                                                        const v1::CancelJobRequest* request, v1::Job* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/CancelJob")) return nullptr;
   const auto resource = [request] { return request->name(); };
   return RunUnary(context, lanes_->control, audit_->Record(context, "CancelJob", resource, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
@@ -226,6 +230,7 @@ grpc::ServerUnaryReactor* EvaluationService::CancelJob(grpc::CallbackServerConte
 
 grpc::ServerUnaryReactor* EvaluationService::ResumeJob(grpc::CallbackServerContext* context,
                                                        const v1::ResumeJobRequest* request, v1::Job* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/ResumeJob")) return nullptr;
   const auto resource = [request] { return request->name(); };
   return RunUnary(context, lanes_->change, audit_->Record(context, "ResumeJob", resource, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
@@ -235,8 +240,9 @@ grpc::ServerUnaryReactor* EvaluationService::ResumeJob(grpc::CallbackServerConte
   }));
 }
 
-grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc::CallbackServerContext*,
+grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc::CallbackServerContext* context,
                                                                             const v1::WatchJobRequest* request) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/WatchJob")) return nullptr;
   const std::shared_ptr<WatchStream> stream = WatchStream::Make();
   const absl::Status status = [&]() -> absl::Status {
     RETURN_IF_ERROR(Jobs().status());
@@ -260,6 +266,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc
 grpc::ServerUnaryReactor* EvaluationService::ListSuites(grpc::CallbackServerContext* context,
                                                         const v1::ListSuitesRequest*,
                                                         v1::ListSuitesResponse* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/ListSuites")) return nullptr;
   return RunUnary(context, lanes_->control, [response]() -> absl::Status {
     for (const std::string& name : BuiltInSuiteNames()) {
       v1::Suite* suite = response->add_suites();
@@ -272,6 +279,7 @@ grpc::ServerUnaryReactor* EvaluationService::ListSuites(grpc::CallbackServerCont
 
 grpc::ServerUnaryReactor* EvaluationService::ListTasks(grpc::CallbackServerContext* context,
                                                        const v1::ListTasksRequest*, v1::ListTasksResponse* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/ListTasks")) return nullptr;
   return RunUnary(context, lanes_->control, [response]() -> absl::Status {
     for (const TaskKind& kind : TaskKinds()) *response->add_tasks() = ToProto(kind);
     return absl::OkStatus();

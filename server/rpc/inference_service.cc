@@ -264,6 +264,7 @@ EngineRpc* InferenceService::Launch(EngineRpc* call, const std::string& peer, si
 grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerContext* context,
                                                        const v1::ListModelsRequest* request,
                                                        v1::ListModelsResponse* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Inference/ListModels")) return nullptr;
   return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
     ASSIGN_OR_RETURN(const std::string after, ParsePageToken("models", request->page_token()));
@@ -288,6 +289,7 @@ grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerConte
 
 grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext* context,
                                                      const v1::GetModelRequest* request, v1::Model* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Inference/GetModel")) return nullptr;
   return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->name(), "name"));
     ToProto(*model, response);
@@ -297,6 +299,7 @@ grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext
 
 grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContext* context,
                                                       const v1::LoadModelRequest* request, v1::Model* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Inference/LoadModel")) return nullptr;
   const auto resource = [request] {
     return absl::StrCat(ModelResource(request->model_id()), "=", request->directory());
   };
@@ -316,6 +319,7 @@ grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* InferenceService::UnloadModel(grpc::CallbackServerContext* context,
                                                         const v1::UnloadModelRequest* request,
                                                         v1::UnloadModelResponse*) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Inference/UnloadModel")) return nullptr;
   const auto resource = [request] { return request->name(); };
   return RunUnary(context, lanes_->change,
                   audit_->Record(context, "UnloadModel", resource, [=, this]() -> absl::Status {
@@ -330,6 +334,7 @@ grpc::ServerUnaryReactor* InferenceService::UnloadModel(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* context,
                                                      const v1::TokenizeRequest* request,
                                                      v1::TokenizeResponse* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Inference/Tokenize")) return nullptr;
   return RunAdmitted(context, lanes_->text, *admission_, *request, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
     RETURN_IF_ERROR(CheckHasTokenizer(*model));
@@ -354,6 +359,7 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* context,
                                                        const v1::DetokenizeRequest* request,
                                                        v1::DetokenizeResponse* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Inference/Detokenize")) return nullptr;
   return RunAdmitted(context, lanes_->text, *admission_, *request, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
     RETURN_IF_ERROR(CheckHasTokenizer(*model));
@@ -367,6 +373,7 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerConte
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(grpc::CallbackServerContext* context,
                                                                            const v1::GenerateRequest* request) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Inference/Generate")) return nullptr;
   const std::string peer = PeerAddress(context->peer());
   return Launch(new GenerateCall(request, peer), peer, request->ByteSizeLong());
 }
@@ -374,6 +381,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(grpc:
 grpc::ServerUnaryReactor* InferenceService::ComputeLogLikelihoods(grpc::CallbackServerContext* context,
                                                                   const v1::ComputeLogLikelihoodsRequest* request,
                                                                   v1::ComputeLogLikelihoodsResponse* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Inference/ComputeLogLikelihoods")) return nullptr;
   const std::string peer = PeerAddress(context->peer());
   return Launch(new ScoreCall(request, response, peer), peer, request->ByteSizeLong());
 }
