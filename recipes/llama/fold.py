@@ -3,7 +3,7 @@
 softmax(q.k / (t sqrt(d))) equals softmax((q/t).k / sqrt(d)): `fold` multiplies W_q and its bias by 1/t and removes the setting,
 so that the result is an ordinary checkpoint; `unfold` multiplies by t and adds it. With a norm of the queries after the
 projection (q_norm) its gain is scaled instead. A temperature is one number, one a layer, or one a layer and head ([L, H]).
-A power of two is exact in every dtype; otherwise each weight is rounded once to its dtype.
+A power of two is exact in every dtype, except for gains that are stored minus one (Gemma); otherwise each weight is rounded once to its dtype.
 """
 
 import json
