@@ -48,7 +48,7 @@ def connect(address: str = "127.0.0.1:50151", *, tls_ca: Path | None = None, tls
             connect_timeout: float = 5) -> Client:
     """Connects to a daemon at HOST:PORT or unix:PATH.
 
-    tls_ca: PEM file; speak TLS and trust this authority. tls_cert and tls_key: PEM files of one's own certificate.
+    tls_ca: PEM file; use TLS and trust this authority. tls_cert and tls_key: PEM files of the client's certificate.
     token_file: its first line goes with every call, over TLS alone. timeout: of a call that only looks something up or
     queues something, in seconds. VarifocalError with UNAVAILABLE when no daemon answers.
     """

@@ -21,7 +21,7 @@ class JobFailed(Exception):
 
 
 class Job:
-    """One job as it was when it was last looked at; `message` has everything that the daemon said."""
+    """One job as it was when last read; `message` is the complete reply of the daemon."""
 
     def __init__(self, client: Client, message: messages.Job) -> None:
         self._client = client

@@ -85,7 +85,7 @@ class Database:
             self._run(["report", f"--db={self.path}", f"--job={job_id}", "--out=-", "--format=csv"])))
 
     def write_report(self, out: str | os.PathLike[str], job: int | None = None) -> None:
-        """The report of a job; its ending says the format: .html, .csv, .json, .md or .tex."""
+        """The report of a job; its extension selects the format: .html, .csv, .json, .md or .tex."""
         arguments = ["report", f"--db={self.path}", f"--out={os.fspath(out)}"]
         self._run(arguments if job is None else [*arguments, f"--job={job}"])
 
