@@ -98,7 +98,7 @@ TEST_F(ArmsVerbTest, MistakesAreOneSentence) {
   EXPECT_THAT(Compare({"--adjust=max-t"}).err, HasSubstr("arms are adjusted by holm"));
   EXPECT_THAT(Varifocal({"compare", "--db=" + path_, "--baseline-arm=plain"}).err, HasSubstr("belong together"));
   const Ran none = Varifocal({"compare", "--db=" + path_, "--baseline=plain-s1-1000"});
-  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.code, ExitCode::kWrongUsage);
   EXPECT_THAT(none.err, HasSubstr("--baseline=A and --candidate=B are missing"));
 }
 
