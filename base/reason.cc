@@ -34,10 +34,10 @@ absl::Status WithReason(absl::Status status, ErrorReason reason, std::map<std::s
   return Attach(std::move(status), {std::string(ErrorReasonName(reason)), std::move(metadata)});
 }
 
-absl::Status WithField(const absl::Status& status, const std::string& field) {
+absl::Status WithMetadata(const absl::Status& status, const std::string& key, const std::string& value) {
   if (status.ok()) return status;
   Reason reason = ReasonOf(status);
-  reason.metadata["field"] = field;
+  reason.metadata[key] = value;
   return Attach(status, reason);
 }
 

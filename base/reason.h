@@ -20,6 +20,7 @@ namespace varifocal {
   X(kBadContinuation, "BAD_CONTINUATION") \
   X(kBadCredentials, "BAD_CREDENTIALS") \
   X(kBadDirectory, "BAD_DIRECTORY") \
+  X(kBadEndpoint, "BAD_ENDPOINT") \
   X(kBadFileRoot, "BAD_FILE_ROOT") \
   X(kBadFocalTemperature, "BAD_FOCAL_TEMPERATURE") \
   X(kBadJobSpec, "BAD_JOB_SPEC") \
@@ -41,6 +42,13 @@ namespace varifocal {
   X(kDeviceFaulted, "DEVICE_FAULTED") \
   X(kEmptyContinuation, "EMPTY_CONTINUATION") \
   X(kEmptyPrompt, "EMPTY_PROMPT") \
+  X(kEndpointBadReply, "ENDPOINT_BAD_REPLY") \
+  X(kEndpointFaulted, "ENDPOINT_FAULTED") \
+  X(kEndpointOtherModel, "ENDPOINT_OTHER_MODEL") \
+  X(kEndpointRefused, "ENDPOINT_REFUSED") \
+  X(kEndpointWithoutAttention, "ENDPOINT_WITHOUT_ATTENTION") \
+  X(kEndpointWithoutLogprobs, "ENDPOINT_WITHOUT_LOGPROBS") \
+  X(kEndpointWrongCount, "ENDPOINT_WRONG_COUNT") \
   X(kImpossibleLength, "IMPOSSIBLE_LENGTH") \
   X(kJobCancelling, "JOB_CANCELLING") \
   X(kJobFinished, "JOB_FINISHED") \
@@ -65,7 +73,8 @@ namespace varifocal {
   X(kRemoteListenAddress, "REMOTE_LISTEN_ADDRESS") \
   X(kRequestIdReused, "REQUEST_ID_REUSED") \
   X(kShuttingDown, "SHUTTING_DOWN") \
-  X(kTooManyCalls, "TOO_MANY_CALLS")
+  X(kTooManyCalls, "TOO_MANY_CALLS") \
+  X(kWorkersDiffer, "WORKERS_DIFFER")
 // clang-format on
 
 enum class ErrorReason {
@@ -84,8 +93,11 @@ struct Reason {
 // The same status with a reason, replacing an earlier one. An OK status is returned unchanged.
 absl::Status WithReason(absl::Status status, ErrorReason reason, std::map<std::string, std::string> metadata = {});
 
-// The same status, reason and metadata, with another `field`.
-absl::Status WithField(const absl::Status& status, const std::string& field);
+// The same status, reason and metadata, with another value of `key`.
+absl::Status WithMetadata(const absl::Status& status, const std::string& key, const std::string& value);
+inline absl::Status WithField(const absl::Status& status, const std::string& field) {
+  return WithMetadata(status, "field", field);
+}
 
 // The reason that was attached, or one derived from the code ("NOT_FOUND"). The status is not OK.
 Reason ReasonOf(const absl::Status& status);

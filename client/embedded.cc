@@ -25,6 +25,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(const Embe
   ServerOptions server_options;
   server_options.database_path = options.database_path;
   for (const auto& model : options.models) server_options.models.push_back({model.name, model.directory});
+  server_options.endpoints = options.endpoints;
   server_options.model.device = options.device;
   server_options.model.dtype = options.dtype.value_or("");
   server_options.model.cpu_isa = options.cpu_isa.value_or("");

@@ -32,6 +32,7 @@ struct EmbeddedOptions {
 
   std::string database_path;  // empty: models only
   std::vector<NamedModel> models;
+  std::vector<std::string> endpoints;  // as varifocald's --endpoint
   std::string device = "auto";
   std::optional<std::string> dtype, cpu_isa;
   std::optional<int> threads;

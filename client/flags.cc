@@ -209,6 +209,17 @@ bool FlagSet::Seen(absl::string_view name) const {
   return std::any_of(flags_.begin(), flags_.end(), [&](const Flag& flag) { return flag.name == name && flag.seen; });
 }
 
+std::vector<std::string> FlagSet::Given() const {
+  std::vector<std::string> given;
+  for (const Flag& flag : flags_) {
+    if (flag.seen && flag.given.empty()) given.push_back(Shown(flag));
+    for (const std::string& value : flag.given) {
+      given.push_back(flag.positional ? value : absl::StrCat(Shown(flag), "=", value));
+    }
+  }
+  return given;
+}
+
 std::vector<std::string> FlagSet::Names() const {
   std::vector<std::string> names;
   for (const Flag& flag : flags_) {
@@ -267,6 +278,7 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
   for (size_t i = 0; i < flags_.size(); ++i) {
     Flag& flag = flags_[i];
     flag.seen = !values[i].empty() || switch_counts[i] > 0;
+    flag.given = values[i];
     if (flag.required && !flag.seen) {
       return UsageError(flag.positional ? absl::StrCat(flag.name, " is missing: ", flag.help, ".")
                                         : absl::StrCat(Shown(flag), "=", flag.value, " is missing: ", flag.help, "."));

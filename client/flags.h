@@ -29,7 +29,8 @@ struct Flag {
   bool positional = false;
   bool required = false;
   bool repeatable = false;
-  bool seen = false;  // after Parse
+  bool seen = false;               // after Parse
+  std::vector<std::string> given;  // its values as they were given, after Parse; none of a switch
   std::vector<std::string> choices;
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -64,6 +65,8 @@ class FlagSet {
 
   absl::Status Parse(const std::vector<std::string>& args);
   bool Seen(absl::string_view name) const;
+  // The arguments that were given, as "--name=value" and positionals, in the order of declaration.
+  std::vector<std::string> Given() const;
 
   // The sections with their flags, aligned, at most `width` columns.
   std::string Help(int width) const;

@@ -2,9 +2,10 @@
 
 namespace varifocal::client {
 
-extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kDeleteVerb, kRunVerb;
+extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kDeleteVerb, kRunVerb,
+    kSlurmVerb;
 extern const Verb kCompareVerb, kReportVerb, kAttentionVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb,
-    kBackupVerb;
+    kBackupVerb, kMergeVerb;
 extern const Verb kDashboardVerb;
 extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kHealthVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb,
     kScoreVerb, kGroupsVerb;
@@ -22,6 +23,7 @@ const std::vector<const Verb*>& Verbs() {
       &kResumeVerb,
       &kDeleteVerb,
       &kRunVerb,
+      &kSlurmVerb,
       // Results
       &kCompareVerb,
       &kReportVerb,
@@ -32,6 +34,7 @@ const std::vector<const Verb*>& Verbs() {
       &kImportVerb,
       &kExportVerb,
       &kBackupVerb,
+      &kMergeVerb,
       // Models
       &kModelsVerb,
       &kLoadVerb,

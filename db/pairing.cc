@@ -280,6 +280,8 @@ absl::StatusOr<std::vector<JobVariant>> FindJobVariants(Reader& reader, std::opt
 
 bool IsImported(const VariantRecord& variant) { return variant.model.architecture == "imported"; }
 
+bool IsEndpoint(const VariantRecord& variant) { return variant.model.architecture == "endpoint"; }
+
 absl::StatusOr<CrossPairs> PairAcrossJobs(Reader& reader, const JobVariant& baseline, const JobVariant& candidate) {
   ASSIGN_OR_RETURN(const Side b, ReadSide(reader, baseline));
   ASSIGN_OR_RETURN(const Side c, ReadSide(reader, candidate));

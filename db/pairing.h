@@ -45,6 +45,8 @@ absl::StatusOr<std::vector<JobVariant>> FindJobVariants(Reader& reader, std::opt
 
 // Answers that another engine gave and `import` brought in.
 bool IsImported(const VariantRecord& variant);
+// Answers of a server that was asked over the network.
+bool IsEndpoint(const VariantRecord& variant);
 
 // One task and length of either job.
 struct PairedCell {

@@ -39,7 +39,7 @@ constexpr char kSelectJobs[] =
     "  FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
     "  JOIN $counts AS counts ON counts.cell_id = cells.cell_id"
     "  JOIN executions ON executions.execution_id = counts.execution_id"
-    "  WHERE variants.job_id = jobs.job_id AND counts.answered_count > 0))"
+    "  WHERE variants.job_id = jobs.job_id AND counts.answered_count > 0 AND executions.backend <> 'endpoint'))"
     " FROM jobs";
 constexpr char kJobsBefore[] = " WHERE job_id < ? ORDER BY job_id DESC LIMIT ?";
 constexpr char kJobById[] = " WHERE job_id = ?";

@@ -33,7 +33,7 @@ struct JobRow {
   int64_t planned_count = 0;        // samples over all cells; the other counts are derived from generations
   int64_t answered_count = 0;
   int64_t failed_count = 0;
-  bool is_mixed = false;  // answers of more than one (code version, backend, instruction set)
+  bool is_mixed = false;  // answers of more than one (code version, backend, instruction set), endpoints aside
 };
 
 struct ExecutionRow {

@@ -20,29 +20,29 @@ constexpr char kOtherExecution[] =
     " FROM executions AS now, executions AS earlier"
     " WHERE now.execution_id = ? AND (earlier.code_version, earlier.backend, earlier.instruction_set)"
     " IS NOT (now.code_version, now.backend, now.instruction_set)"
+    // A server elsewhere is an engine of its own beside those of this program.
+    " AND (earlier.backend = 'endpoint') = (now.backend = 'endpoint')"
     " AND EXISTS (SELECT 1 FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
     " JOIN variants ON variants.variant_id = cells.variant_id"
     " WHERE variants.job_id = ? AND generations.execution_id = earlier.execution_id AND generations.error_code IS NULL)"
     " ORDER BY earlier.execution_id LIMIT 1";
 
-absl::Status CheckSameModel(const VariantRecord& then, const VariantRecord& now) {
-  const std::array<std::array<std::string, 3>, 5> facts = {{
-      {"weights", then.model.weights_sha256, now.model.weights_sha256},
-      {"tokenizer", then.model.tokenizer_sha256, now.model.tokenizer_sha256},
-      {"attention", then.model.attention_json, now.model.attention_json},
-      {"number format", then.model.dtype, now.model.dtype},
-      {"focal temperature", then.focal_temperature_json.value_or("as trained"),
-       now.focal_temperature_json.value_or("as trained")},
-  }};
-  for (const auto& [fact, before, after] : facts) {
-    if (before == after) continue;
-    return absl::FailedPreconditionError(absl::StrCat("variant ", then.name, " has another ", fact,
-                                                      " than when the job began: ", after, ", recorded ", before));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
+
+std::optional<ModelDifference> FindModelDifference(const VariantRecord& before, const VariantRecord& after) {
+  const std::array<ModelDifference, 5> facts = {{
+      {"weights", before.model.weights_sha256, after.model.weights_sha256},
+      {"tokenizer", before.model.tokenizer_sha256, after.model.tokenizer_sha256},
+      {"attention", before.model.attention_json, after.model.attention_json},
+      {"number format", before.model.dtype, after.model.dtype},
+      {"focal temperature", before.focal_temperature_json.value_or("as trained"),
+       after.focal_temperature_json.value_or("as trained")},
+  }};
+  for (const ModelDifference& fact : facts) {
+    if (fact.before != fact.after) return fact;
+  }
+  return std::nullopt;
+}
 
 absl::StatusOr<std::vector<int64_t>> ReadPendingSamples(sqlite::Database& database, int64_t cell_id,
                                                         int64_t planned_count) {
@@ -64,7 +64,11 @@ absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, int64_t 
   for (const VariantRecord& now : variants) {
     auto then = std::find_if(recorded.begin(), recorded.end(), [&](const auto& v) { return v.name == now.name; });
     if (then == recorded.end()) return absl::NotFoundError(absl::StrCat("job ", job_id, " has no variant ", now.name));
-    RETURN_IF_ERROR(CheckSameModel(*then, now));
+    if (const std::optional<ModelDifference> fact = FindModelDifference(*then, now); fact.has_value()) {
+      return absl::FailedPreconditionError(absl::StrCat("variant ", then->name, " has another ", fact->what,
+                                                        " than when the job began: ", fact->after, ", recorded ",
+                                                        fact->before));
+    }
   }
   if (allow_mixed) return absl::OkStatus();
   ASSIGN_OR_RETURN(sqlite::Statement other, database.Prepare(kOtherExecution));

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +19,12 @@ namespace varifocal::db {
 // both use this rule.
 absl::StatusOr<std::vector<int64_t>> ReadPendingSamples(sqlite::Database& database, int64_t cell_id,
                                                         int64_t planned_count);
+
+// The first fact in which a variant's model differs: "weights", "tokenizer", ..
+struct ModelDifference {
+  std::string what, before, after;
+};
+std::optional<ModelDifference> FindModelDifference(const VariantRecord& before, const VariantRecord& after);
 
 // See Writer::CheckResume.
 absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, int64_t execution_id,

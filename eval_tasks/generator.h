@@ -45,9 +45,10 @@ struct GenerationRequest {
 };
 
 struct Generation {
-  std::string text;                                    // as decoded, not truncated; may contain a stop string
-  std::vector<int32_t> token_ids;                      // new ones, including the EOS
-  std::vector<double> token_log_probs;                 // of token_ids; empty unless requested
+  std::string text;                     // as decoded, not truncated; may contain a stop string
+  std::vector<int32_t> token_ids;       // new ones, including the EOS; none from a server that sends text
+  int new_token_count = 0;              // the same where there are none
+  std::vector<double> token_log_probs;  // of token_ids; empty unless requested
   std::vector<ContinuationScore> continuation_scores;  // one for each Sample::continuations
   std::optional<ContinuationScore> gold_score;  // of Sample::gold_token_ids; none where the generator cannot score
   FinishReason finish_reason = FinishReason::kNone;
@@ -62,6 +63,7 @@ struct Generation {
   std::optional<double> largest_group_share;  // its tokens
   std::vector<HeadInspection> attention;      // by layer, then by head; where the request asks for it
   bool extrapolated = false;                  // longer than trained_context_length
+  int attempt_count = 1;                      // of the generator, for one request to it
 };
 
 class Generator {

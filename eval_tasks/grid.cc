@@ -19,7 +19,7 @@ absl::StatusOr<int> PlannedCount(const JobSpec& spec, const TaskSpec& task_spec,
 
 int64_t Grid::SampleCount() const {
   int64_t count = 0;
-  for (const GridCell& cell : cells) count += cell.planned_count;
+  for (const GridCell& cell : cells) count += cell.asked_count;
   return count;
 }
 
@@ -32,6 +32,7 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
   }
   Grid grid;
   int64_t sample_count = 0;
+  int64_t context_count = 0;
   for (size_t t = 0; t < spec.suite.tasks.size(); ++t) {
     const TaskSpec& task_spec = spec.suite.tasks[t];
     ASSIGN_OR_RETURN(std::unique_ptr<Task> task, MakeTask(task_spec));
@@ -47,22 +48,28 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
       if (const std::string reason = task->WhyNoQuestionsAt(length); !reason.empty()) {
         grid.missing.push_back(absl::StrCat(task_spec.name, " at ", length, " has no questions: ", reason));
       }
+      int asked_count = 0;
+      for (int first = 0; first < planned_count; ++context_count) {
+        const GroupRange range = task->GroupOf(first);
+        const int end = std::min(range.first_index + range.count, planned_count);
+        // In turn, so that shards have equal parts of every length.
+        if (spec.shard.is_whole() || context_count % spec.shard.count == spec.shard.index - 1) {
+          grid.groups.push_back({static_cast<int>(t), length, first, end - first});
+          asked_count += end - first;
+        }
+        first = end;
+      }
       for (size_t v = 0; v < spec.variants.size(); ++v) {
         grid.cells.push_back({{spec.variants[v].Name(), task_spec.name, length},
                               static_cast<int>(v),
                               static_cast<int>(t),
-                              planned_count});
-      }
-      for (int first = 0; first < planned_count;) {
-        const GroupRange range = task->GroupOf(first);
-        const int end = std::min(range.first_index + range.count, planned_count);
-        grid.groups.push_back({static_cast<int>(t), length, first, end - first});
-        first = end;
+                              planned_count,
+                              asked_count});
       }
     }
     grid.tasks.push_back(std::move(task));
   }
-  if (grid.groups.empty() && !grid.missing.empty()) {
+  if (context_count == 0 && !grid.missing.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the suite \"", spec.suite.name, "\" has no questions: ", grid.missing.front()));
   }

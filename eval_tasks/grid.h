@@ -20,6 +20,7 @@ struct GridCell {
   int variant_index = 0;  // in JobSpec::variants
   int task_index = 0;     // in JobSpec::suite.tasks
   int planned_count = 0;  // samples of this cell
+  int asked_count = 0;    // of these, in the job's shard; all of them without one
 };
 
 // All questions of one context for one task and length, for every variant.
@@ -33,10 +34,10 @@ struct GridGroup {
 struct Grid {
   std::vector<std::unique_ptr<Task>> tasks;  // in JobSpec::suite.tasks order
   std::vector<GridCell> cells;               // variant-major within task and length
-  std::vector<GridGroup> groups;             // in execution order
+  std::vector<GridGroup> groups;             // in execution order; of the job's shard
   std::vector<std::string> missing;          // one sentence for each task and length without questions
 
-  int64_t SampleCount() const;  // over all cells
+  int64_t SampleCount() const;  // to be asked, over all cells
 };
 
 // `spec` has passed ValidateJobSpec. Reads users' files, so it can fail; INVALID_ARGUMENT when there are no questions,

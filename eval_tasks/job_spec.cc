@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -85,6 +86,11 @@ absl::Status ValidateMetrics(const TaskKind& kind, TaskSpec& task) {
   return absl::OkStatus();
 }
 
+absl::Status CheckShard(const Shard& shard) {
+  RETURN_IF_ERROR(CheckRange("the number of shards", shard.count, 1, kShardCountMax));
+  return CheckRange("the shard", shard.index, 1, shard.count);
+}
+
 absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task) {
   if (task.kind.empty()) task.kind = task.name;
   if (task.name.empty()) task.name = task.kind;
@@ -109,6 +115,16 @@ std::string Variant::Name() const {
   if (!focal_temperatures.empty()) absl::StrAppend(&name, kTemperatureMark, Temperatures(focal_temperatures));
   for (const auto& [key, value] : attention_overrides) absl::StrAppend(&name, "@", key, "=", FormatNumber(value));
   return name;
+}
+
+absl::StatusOr<Shard> ParseShard(absl::string_view text) {
+  Shard shard;
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, '/');
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &shard.index) || !absl::SimpleAtoi(parts[1], &shard.count)) {
+    return absl::InvalidArgumentError(absl::StrCat("the shard is \"", text, "\"; it must be I/N, such as 2/8"));
+  }
+  RETURN_IF_ERROR(CheckShard(shard));
+  return shard;
 }
 
 absl::Status CheckName(absl::string_view what, absl::string_view name) {
@@ -260,6 +276,7 @@ absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
   }
   RETURN_IF_ERROR(CheckRange("limit", spec.limit, 0, kSampleCountMax));
   RETURN_IF_ERROR(CheckRange("in_flight", spec.in_flight, 1, kInFlightMax));
+  if (!(spec.shard == Shard{})) RETURN_IF_ERROR(CheckShard(spec.shard));
   const double temperature = spec.decode.sampling_temperature.value_or(0);
   if (!std::isfinite(temperature) || temperature < 0) {
     return absl::InvalidArgumentError(

@@ -71,6 +71,18 @@ struct SuiteSpec {
   std::vector<TaskSpec> tasks;
 };
 
+// A part of a job's contexts, for a database of its own (`varifocal merge` joins them): shard `index` of 1 .. count, or
+// 0/0 for the whole job. Samples that share a context are in the same shard.
+struct Shard {
+  int index = 0;
+  int count = 0;
+
+  bool is_whole() const { return count == 0; }
+  friend bool operator==(const Shard&, const Shard&) = default;
+};
+inline constexpr int kShardCountMax = 10'000;
+absl::StatusOr<Shard> ParseShard(absl::string_view text);  // "2/8"
+
 struct JobSpec {
   SuiteSpec suite;
   std::vector<Variant> variants;
@@ -79,6 +91,7 @@ struct JobSpec {
   bool keep_prompts = false;  // store whole prompts
   bool inspect = false;       // store what each prompt's last row attends to; changes no answer
   DecodeSettings decode;      // greedy unless set
+  Shard shard;                // the whole job unless set
   // By model: ChatFormat::Identity() of its chat format.
   // Filled in when the job is accepted, empty without chat tasks.
   std::map<std::string, std::string> chat_templates;

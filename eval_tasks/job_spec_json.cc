@@ -34,6 +34,9 @@ void ListFields(Archive& archive, Spec& spec) {
   } else if constexpr (std::is_same_v<Type, DecodeSettings>) {
     archive.LaterField("sampling_temperature", spec.sampling_temperature);
     archive.LaterField("top_p", spec.top_p);
+  } else if constexpr (std::is_same_v<Type, Shard>) {
+    archive.Field("index", spec.index);
+    archive.Field("count", spec.count);
   } else {
     static_assert(std::is_same_v<Type, JobSpec>);
     archive.Field("suite", spec.suite);
@@ -44,6 +47,7 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.Field("decode", spec.decode);
     archive.LaterField("chat_templates", spec.chat_templates);
     archive.LaterField("inspect", spec.inspect);
+    archive.LaterField("shard", spec.shard);
   }
 }
 
@@ -62,7 +66,7 @@ class FieldWriter {
   }
   template <typename T>
   void LaterField(const char* key, const T& value) {
-    if (value != T()) Field(key, value);
+    if (!(value == T())) Field(key, value);
   }
 
  private:

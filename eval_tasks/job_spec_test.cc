@@ -292,6 +292,51 @@ TEST(GridTest, QuestionsOfAContextAreAdjacentAndVariantsAdvanceTogether) {
   EXPECT_EQ(MakeGrid(ValidateJobSpec(limited).value())->cells[0].planned_count, 3);
 }
 
+// Every group is in one shard, and the cells are those of the whole job.
+TEST(GridTest, ShardsArePartsOfTheContexts) {
+  const auto groups_of = [](const Grid& grid) {
+    std::vector<std::string> groups;
+    for (const GridGroup& group : grid.groups) {
+      groups.push_back(absl::StrCat(group.task_index, "/", group.context_length, "/", group.first_index));
+    }
+    return groups;
+  };
+  const Grid whole = MakeGrid(ValidateJobSpec(SmallJob()).value()).value();
+  for (const int count : {1, 2, 4, 50}) {
+    std::vector<std::string> joined;
+    int64_t sample_count = 0;
+    for (int index = 1; index <= count; ++index) {
+      JobSpec spec = SmallJob();
+      spec.shard = {index, count};
+      spec = ValidateJobSpec(spec).value();
+      EXPECT_EQ(FromCanonicalJson(ToCanonicalJson(spec))->shard, spec.shard);
+      const Grid shard = MakeGrid(spec).value();
+      ASSERT_EQ(shard.cells.size(), whole.cells.size());
+      for (size_t i = 0; i < whole.cells.size(); ++i) {
+        EXPECT_EQ(shard.cells[i].planned_count, whole.cells[i].planned_count);
+      }
+      sample_count += shard.SampleCount();
+      for (const std::string& group : groups_of(shard)) joined.push_back(group);
+    }
+    EXPECT_EQ(sample_count, whole.SampleCount()) << count;
+    EXPECT_THAT(joined, ::testing::UnorderedElementsAreArray(groups_of(whole))) << count;
+  }
+  JobSpec second = SmallJob();
+  second.shard = {2, 4};
+  EXPECT_THAT(groups_of(MakeGrid(ValidateJobSpec(second).value()).value()), ElementsAre("0/1024/4", "1/2048/0"));
+}
+
+TEST(JobSpecTest, ShardsAreReadAndChecked) {
+  EXPECT_EQ(*ParseShard("2/8"), (Shard{2, 8}));
+  for (const char* text : {"", "2", "0/8", "9/8", "1/0", "1/10001", "a/b", "1/2/3", "-1/2"}) {
+    EXPECT_FALSE(ParseShard(text).ok()) << text;
+  }
+  EXPECT_EQ(ParseShard("9/8").status().message(), "the shard is 9; it must be from 1 to 8");
+  JobSpec spec = SmallJob();
+  spec.shard = {3, 0};
+  EXPECT_FALSE(ValidateJobSpec(spec).ok());
+}
+
 TEST(GridTest, CellsAndSamplesOfAJobAreLimited) {
   JobSpec spec;
   spec.suite.name = "large";

@@ -10,9 +10,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/exceptions.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/answer.h"
 #include "eval_tasks/gold_answer.h"
@@ -51,6 +53,14 @@ MetricInput JudgedInput(const Sample& sample, const Generation& generation, std:
   }
   input.prediction = answer;
   return input;
+}
+
+// Of the generator, for its one request.
+int AttemptCount(const absl::StatusOr<Generation>& result) {
+  if (result.ok()) return result->attempt_count;
+  int count = 1;
+  (void)absl::SimpleAtoi(ReasonOf(result.status()).metadata["attemptCount"], &count);
+  return std::max(count, 1);
 }
 
 // With the gold answer's tokens where a metric is of them.
@@ -141,8 +151,8 @@ class Runner::Impl {
   // is kept per sample of the job.
   absl::Status CountDone() {
     for (const GridCell& cell : grid_.cells) {
-      progress_.cells.push_back({cell.key, cell.planned_count, 0, 0});
-      progress_.planned_count += cell.planned_count;
+      progress_.cells.push_back({cell.key, cell.asked_count, 0, 0});
+      progress_.planned_count += cell.asked_count;
     }
     for (const GridGroup& group : grid_.groups) {
       ASSIGN_OR_RETURN(const std::vector<std::vector<int>> to_ask, ToAsk(group));
@@ -351,12 +361,12 @@ class Runner::Impl {
     SampleResult record;
     record.cell = grid_.cells[item.cell_index].key;
     record.sample = item.sample;
-    record.attempt_count = item.attempt_count;
+    record.attempt_count = item.attempt_count + AttemptCount(result) - 1;
     if (result.ok()) {
       record.error = CheckComplete(*item.sample, *result);
       progress_.prompt_token_count += result->prompt_token_count;
       progress_.cached_token_count += result->cached_token_count;
-      progress_.new_token_count += std::ssize(result->token_ids);
+      progress_.new_token_count += result->token_ids.empty() ? result->new_token_count : std::ssize(result->token_ids);
     } else {
       record.error = result.status();
     }

@@ -34,6 +34,8 @@ constexpr int kGraceSeconds = 10;
 // After the grace period, for what still has to stop: the running step of a model, the writes of a job.
 constexpr auto kLastDeadline = std::chrono::seconds(10);
 constexpr int64_t kFlushMs = 1000;
+// Of a job, where the number of workers may change: eight workers of eight requests.
+constexpr int kInFlightOfCoordinator = 64;
 
 constexpr char kDescription[] =
     "varifocald serves models and runs evaluation jobs; `varifocal` is its client.\n\n"
@@ -137,7 +139,7 @@ int Serve(ServerOptions options, const LogTarget& log, const std::string& port_f
     const auto is = [&](ErrorReason reason) { return HasReason(server.status(), reason); };
     const bool is_usage = is(ErrorReason::kBadListenAddress) || is(ErrorReason::kRemoteListenAddress) ||
                           is(ErrorReason::kBadModelName) || is(ErrorReason::kBadFileRoot) ||
-                          is(ErrorReason::kBadCredentials);
+                          is(ErrorReason::kBadCredentials) || is(ErrorReason::kBadEndpoint);
     return Complain(is_usage ? kWrongUsage : kFailed, server.status().message());
   }
   stop->StopInOrderFromNowOn();
@@ -185,6 +187,27 @@ int Main(int argc, char** argv) {
       ->type_name("NAME=DIR")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--endpoint", options.endpoints,
+                 "Ask the model of another server over the OpenAI API: NAME=http://HOST:PORT/v1,tokenizer=DIR and "
+                 "further settings (docs/endpoints.md); may be repeated")
+      ->type_name("NAME=URL,..")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--workers", options.workers.addresses,
+                 "Run the models on these daemons; a HOST may have many addresses, and workers may join and leave it. "
+                 "--model=NAME=DIR is then read for its tokenizer alone (docs/scale.md)")
+      ->type_name("HOST:PORT,..");
+  app.add_option("--workers-in-flight", options.workers.in_flight, "Concurrent samples of one worker")
+      ->capture_default_str()
+      ->check(quiet(CLI::Range(1, 1024)))
+      ->type_name("N");
+  app.add_option("--workers-tls-ca", options.workers.tls_ca_file,
+                 "Reach the workers over TLS, and trust this authority (PEM)")
+      ->type_name("FILE");
+  app.add_option("--workers-token-file", options.workers.token_file, "Send the token in FILE to the workers")
+      ->type_name("FILE");
+  app.add_flag("--allow-mixed", options.workers.allow_mixed,
+               "Accept workers of several backends and instruction sets, whose bits may differ");
   app.add_option("--listen", options.listen_address,
                  "Listen address: HOST:PORT, port 0 binds a free one, or unix:PATH, a socket for this user only")
       ->capture_default_str()
@@ -239,10 +262,9 @@ int Main(int argc, char** argv) {
       ->capture_default_str()
       ->check(quiet(CLI::Range(int64_t{1}, int64_t{4096})))
       ->type_name("N");
-  app.add_option("--in-flight", options.in_flight, "Concurrent samples of a job; does not affect answers")
-      ->capture_default_str()
-      ->check(quiet(CLI::Range(1, 1024)))
-      ->type_name("N");
+  CLI::Option* const in_flight = app.add_option(
+      "--in-flight", options.in_flight, "Concurrent samples of a job, 64 with --workers; does not affect answers");
+  in_flight->capture_default_str()->check(quiet(CLI::Range(1, 1024)))->type_name("N");
   file("--log-file", &log.file, "Append log lines to FILE instead of standard error; reopened when it is renamed");
   app.add_option("--log-format", log_format, "text or json, one object a line")
       ->capture_default_str()
@@ -267,6 +289,7 @@ int Main(int argc, char** argv) {
   if (!app.remaining().empty()) return Complain(kWrongUsage, UnknownFlag(app, app.remaining()[0]));
   const absl::Status added = AddModels(models, &options);
   if (!added.ok()) return Complain(kWrongUsage, added.message());
+  if (!options.workers.addresses.empty() && in_flight->count() == 0) options.in_flight = kInFlightOfCoordinator;
   options.engine.prefix_cache = prefix_cache == "on";
   log.is_json = log_format == "json";
   SetLogLevel(ToLogLevel(log_level));

@@ -4,9 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/code_version.h"
 #include "base/exceptions.h"
+#include "base/files.h"
 #include "base/http_server.h"
 #include "base/log.h"
 #include "base/reason.h"
@@ -16,6 +18,7 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/impl/server_builder_plugin.h"
+#include "server/endpoint/endpoint_model.h"
 #include "server/health_monitor.h"
 #include "server/jobs/job_manager.h"
 #include "server/listen_address.h"
@@ -30,6 +33,7 @@
 #include "server/rpc/lanes.h"
 #include "server/rpc/refusals.h"
 #include "server/server_limits.h"
+#include "server/workers/worker_model.h"
 
 namespace varifocal {
 namespace {
@@ -53,10 +57,46 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
   }
 };
 
+absl::StatusOr<ChannelSecrets> ReadSecrets(const ServerOptions::Workers& workers) {
+  constexpr FileKind kSecretFile = {"a file of credentials", 1 << 20};
+  ChannelSecrets secrets;
+  if (!workers.tls_ca_file.empty()) {
+    ASSIGN_OR_RETURN(secrets.root_certificates, ReadFile(workers.tls_ca_file, kSecretFile));
+  }
+  if (!workers.token_file.empty()) {
+    if (workers.tls_ca_file.empty()) {
+      return WithReason(
+          absl::InvalidArgumentError("--workers-token-file needs --workers-tls-ca: a token is sent over TLS only"),
+          ErrorReason::kBadCredentials);
+    }
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(workers.token_file, kSecretFile));
+    secrets.token = std::string(absl::StripAsciiWhitespace(text));
+  }
+  return secrets;
+}
+
+absl::StatusOr<std::shared_ptr<RemoteWorkers>> ConnectWorkers(const ServerOptions& options, ChannelSecrets secrets) {
+  RemoteWorkersOptions workers;
+  absl::StatusOr<std::vector<std::string>> addresses = ParseWorkerAddresses(options.workers.addresses);
+  if (!addresses.ok()) return WithReason(addresses.status(), ErrorReason::kBadListenAddress);
+  workers.addresses = *std::move(addresses);
+  workers.secrets = std::move(secrets);
+  workers.in_flight = options.workers.in_flight;
+  workers.allow_mixed = options.workers.allow_mixed;
+  for (const ServerOptions::NamedModel& model : options.models) workers.model_names.push_back(model.name);
+  if (workers.model_names.empty()) {
+    return WithReason(absl::InvalidArgumentError("--workers needs --model=NAME=DIR for every model that they serve"),
+                      ErrorReason::kBadModelName);
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<RemoteWorkers> connected, RemoteWorkers::Connect(workers));
+  return connected;
+}
+
 // Models on the command line may be outside the roots.
-absl::Status Confine(const ServerOptions& options) {
+absl::Status Confine(const ServerOptions& options, const std::vector<EndpointSpec>& endpoints) {
   if (options.roots.empty()) return absl::OkStatus();
   FileRoots roots = options.roots;
+  for (const EndpointSpec& endpoint : endpoints) roots.own_model_directories.push_back(endpoint.tokenizer_directory);
   for (const ServerOptions::NamedModel& model : options.models) {
     roots.own_model_directories.push_back(CheckpointOf(model.directory).directory);
   }
@@ -123,11 +163,17 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   if (listen.is_unix()) {
     ASSIGN_OR_RETURN(parts.socket, UnixSocketClaim::Take(listen.socket_path));
   }
+  // Keys may be outside the roots: read them before the process is confined.
+  std::vector<EndpointSpec> endpoints;
+  for (const std::string& text : options.endpoints) {
+    ASSIGN_OR_RETURN(endpoints.emplace_back(), ParseEndpointSpec(text));
+  }
   RETURN_IF_ERROR(CheckProtection(options.protection, options.reflection));
   ASSIGN_OR_RETURN(parts.credentials, CurrentCredentials::Read(options.protection.tls_files(),
                                                                options.protection.token_file, *options.clock));
   parts.audit = std::make_unique<Audit>(parts.credentials.get());
-  RETURN_IF_ERROR(Confine(options));
+  ASSIGN_OR_RETURN(ChannelSecrets worker_secrets, ReadSecrets(options.workers));
+  RETURN_IF_ERROR(Confine(options, endpoints));
   if (!options.model_factory) options.model_factory = MakeModelFactory(options.model, options.engine);
   parts.host = std::make_unique<ModelHost>(std::move(options.model_factory));
 
@@ -139,11 +185,27 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
     job_options.in_flight = options.in_flight;
     job_options.busy_timeout_ms = kBusyTimeoutMs;
     for (const ServerOptions::NamedModel& model : options.models) job_options.own_models.insert(model.name);
+    for (const EndpointSpec& endpoint : endpoints) job_options.own_models.insert(endpoint.name);
     job_options.clock = options.clock;
     ASSIGN_OR_RETURN(parts.jobs, JobManager::Create(parts.host.get(), job_options));
   }
+  std::shared_ptr<RemoteWorkers> workers;
+  if (!options.workers.addresses.empty()) {
+    ASSIGN_OR_RETURN(workers, ConnectWorkers(options, std::move(worker_secrets)));
+  }
   for (const ServerOptions::NamedModel& model : options.models) {
-    RETURN_IF_ERROR(parts.host->Load(model.name, model.directory).status());
+    const auto remote = [&](const std::string& name, const std::string& directory) {
+      return MakeWorkerModel(workers, name, directory);
+    };
+    RETURN_IF_ERROR((workers == nullptr ? parts.host->Load(model.name, model.directory)
+                                        : parts.host->LoadWith(model.name, model.directory, remote))
+                        .status());
+  }
+  for (const EndpointSpec& endpoint : endpoints) {
+    const auto connect = [&](const std::string&, const std::string&) {
+      return MakeEndpointModel(endpoint, *options.clock);
+    };
+    RETURN_IF_ERROR(parts.host->LoadWith(endpoint.name, endpoint.url, connect).status());
   }
   if (parts.jobs != nullptr) parts.jobs->LoadCalledModels();
 

@@ -35,9 +35,19 @@ struct ServerOptions {
     std::string directory;
   };
 
-  std::string database_path;       // empty: no jobs, models only
-  std::vector<NamedModel> models;  // loaded before anything is served
-  ModelOptions model;              // device, number format, threads, instruction set
+  // Other daemons that run the models; `models` are then read for their tokenizers alone.
+  struct Workers {
+    std::string addresses;                // "HOST:PORT,.."; empty: the models run here
+    std::string tls_ca_file, token_file;  // empty: a plain connection
+    int in_flight = 8;                    // requests of one worker
+    bool allow_mixed = false;             // of several backends and instruction sets
+  };
+
+  std::string database_path;           // empty: no jobs, models only
+  std::vector<NamedModel> models;      // loaded before anything is served
+  std::vector<std::string> endpoints;  // models of other servers, as EndpointSpec reads them; connected before serving
+  Workers workers;
+  ModelOptions model;                  // device, number format, threads, instruction set
   EngineOptions engine;
   int in_flight = 8;  // concurrent samples, for jobs without a value
   // "127.0.0.1:50151", port 0 binds a free one, or "unix:PATH" (listen_address.h); empty: in-process channels only.

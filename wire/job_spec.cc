@@ -84,6 +84,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& proto) {
   spec.inspect = proto.inspect();
   if (proto.has_sampling_temperature()) spec.decode.sampling_temperature = proto.sampling_temperature();
   if (proto.has_top_p()) spec.decode.top_p = proto.top_p();
+  if (proto.has_shard()) spec.shard = {proto.shard().index(), proto.shard().count()};
   return spec;
 }
 
@@ -97,6 +98,10 @@ v1::JobSpec ToProto(const JobSpec& spec) {
   proto.set_inspect(spec.inspect);
   if (spec.decode.sampling_temperature) proto.set_sampling_temperature(*spec.decode.sampling_temperature);
   if (spec.decode.top_p) proto.set_top_p(*spec.decode.top_p);
+  if (!spec.shard.is_whole()) {
+    proto.mutable_shard()->set_index(spec.shard.index);
+    proto.mutable_shard()->set_count(spec.shard.count);
+  }
   return proto;
 }
 

@@ -170,7 +170,10 @@ std::string ProvenanceHtml(const ReportData& data) {
   for (const db::JobRow& job : data.other_jobs) out += JobRows(job);
   for (const db::VariantRecord& variant : data.variants) {
     absl::StrAppend(&out, Row(absl::StrCat(EscapeHtml(variant.name),
-                                           db::IsImported(variant) ? ", answers" : ", weights", " SHA-256"),
+                                           db::IsImported(variant)   ? ", answers"
+                                           : db::IsEndpoint(variant) ? ", what the server states,"
+                                                                     : ", weights",
+                                           " SHA-256"),
                               Code(variant.model.weights_sha256)));
   }
   absl::StrAppend(

@@ -35,6 +35,7 @@ std::vector<std::string> Labels(const ScoreRow& row) {
   if (row.data->answers.IsExtrapolated(variant.name, row.estimate->task, row.estimate->context_length))
     labels.push_back("extrapolated");
   if (db::IsImported(variant)) labels.push_back("imported");
+  if (db::IsEndpoint(variant)) labels.push_back("endpoint");
   return labels;
 }
 

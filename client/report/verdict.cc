@@ -238,6 +238,12 @@ std::vector<Verdict> MakeVerdicts(const ReportData& data) {
 std::vector<Label> SourceLabels(const ReportData& data) {
   std::vector<Label> labels;
   for (const db::VariantRecord& variant : data.variants) {
+    if (db::IsEndpoint(variant)) {
+      labels.push_back(
+          {"endpoint", absl::StrCat("The answers of ", variant.name,
+                                    " came from a server over the network (see Provenance), whose bits are "
+                                    "not promised: the same question may be answered differently again.")});
+    }
     if (!db::IsImported(variant)) continue;
     labels.push_back(
         {"imported",
@@ -351,7 +357,9 @@ std::vector<Label> MakeLabels(const ReportData& data) {
          "The answers come from more than one code version, backend or instruction set (see Provenance)."});
   }
   std::set<std::string> dtypes;
-  for (const db::VariantRecord& variant : data.variants) dtypes.insert(variant.model.dtype);
+  for (const db::VariantRecord& variant : data.variants) {
+    if (!db::IsEndpoint(variant)) dtypes.insert(variant.model.dtype);
+  }
   if (dtypes.size() > 1) {
     labels.push_back(
         {"mixed number formats", absl::StrCat("The variants ran in ", absl::StrJoin(dtypes, " and "), ".")});

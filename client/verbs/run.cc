@@ -17,11 +17,10 @@
 #include "base/status_macros.h"
 #include "client/embedded.h"
 #include "client/estimate.h"
-#include "client/job_flags.h"
 #include "client/jobs.h"
-#include "client/model_session.h"
 #include "client/power.h"
 #include "client/report/perplexity.h"
+#include "client/run_flags.h"
 #include "client/verb.h"
 #include "db/reader.h"
 #include "db/stats/estimates.h"
@@ -101,32 +100,34 @@ class UnkeptDatabase {
 class RunHere : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
-    suite_.AddTo(flags);
-    flags
-        .Add("model", &models_, "NAME=DIR",
-             "a name and a checkpoint directory; once for each model. DIR@f32 or DIR@bf16: in that format")
-        .Required();
+    run_.AddTo(flags);
     flags
         .Add("db", &db_, "PATH",
              "the results database; created if missing; an existing job of the same spec is continued")
         .Required();
-    flags.Add("models", &variants_, "A,B,..", "models as in `submit`; default: every --model");
-    job_.AddTo(flags);
+    flags.Add("shard", &shard_, "I/N",
+              "run part I of N of the contexts, into a database of its own; `varifocal merge` joins the parts");
     flags.Add("allow-mixed", &allow_mixed_,
               "continue although backend, instruction set or code version differ; labels the job as mixed");
     flags.Add("dry-run", &dry_run_,
               "validate, and print statistical power and estimated time (from the median of a few short timed "
               "requests); stores nothing");
     power_.AddTo(flags);
-    engine_.AddTo(flags);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
-    ASSIGN_OR_RETURN(EmbeddedOptions options, Options());
+    ASSIGN_OR_RETURN(EmbeddedOptions options, run_.Options());
+    options.database_path = db_;
     std::optional<UnkeptDatabase> unkept;  // outlives the server
     if (dry_run_ && !std::filesystem::exists(db_)) options.database_path = unkept.emplace().path();
     v1::SubmitJobRequest request;
-    ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJobSpec(suite_, job_, variants_));
+    ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJobSpec(run_.suite, run_.job, run_.variants));
+    if (shard_.has_value()) {
+      const absl::StatusOr<Shard> shard = ParseShard(*shard_);
+      if (!shard.ok()) return UsageError(absl::StrCat("--shard: ", shard.status().message(), "."));
+      request.mutable_spec()->mutable_shard()->set_index(shard->index);
+      request.mutable_spec()->mutable_shard()->set_count(shard->count);
+    }
     request.set_validate_only(dry_run_);
     ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedServer> server, EmbeddedServer::Start(std::move(options)));
     Daemon daemon(server->channel());
@@ -150,29 +151,8 @@ class RunHere : public Command {
  private:
   // Power of the selected suite, for the job's number of variants.
   absl::StatusOr<JobPower> PlannedPower(const v1::JobSpec& job) const {
-    ASSIGN_OR_RETURN(const SuiteSpec suite, suite_.Read());
-    return PlanPower(suite, job.variants_size(), suite_.limit, power_.assumptions);
-  }
-
-  // Fills in variants_ when --models was left out.
-  absl::StatusOr<EmbeddedOptions> Options() {
-    ASSIGN_OR_RETURN(EmbeddedOptions options, engine_.Options());
-    options.database_path = db_;
-    if (job_.in_flight.has_value()) options.in_flight = static_cast<int>(*job_.in_flight);
-    std::vector<std::string> names;
-    for (const std::string& text : models_) {
-      const size_t equals = text.find('=');
-      if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-        return UsageError(absl::StrCat("--model=", text, ": must be NAME=DIR, such as baseline=models/baseline."));
-      }
-      options.models.push_back({text.substr(0, equals), text.substr(equals + 1)});
-      if (std::find(names.begin(), names.end(), options.models.back().name) != names.end()) {
-        return UsageError(absl::StrCat("--model: the name ", options.models.back().name, " is given twice."));
-      }
-      names.push_back(options.models.back().name);
-    }
-    if (variants_.empty()) variants_ = absl::StrJoin(names, ",");
-    return options;
+    ASSIGN_OR_RETURN(const SuiteSpec suite, run_.suite.Read());
+    return PlanPower(suite, job.variants_size(), run_.suite.limit, power_.assumptions);
   }
 
   // The request id is derived from the spec, so the same command on the same database continues the same job.
@@ -196,12 +176,10 @@ class RunHere : public Command {
     return job.name();
   }
 
-  SuiteFlags suite_;
-  JobFlags job_;
+  RunFlags run_;
   PowerFlags power_;
-  EngineFlags engine_;
-  std::vector<std::string> models_;
-  std::string db_, variants_;
+  std::string db_;
+  std::optional<std::string> shard_;
   bool allow_mixed_ = false, dry_run_ = false;
 };
 
@@ -218,7 +196,9 @@ same command on the same database continues with exactly the missing samples. Wh
 read the database; a second writer is refused.)",
     .examples =
         "varifocal run quick --model=baseline=models/baseline --model=focal=models/focal-constant --db=results.db\n"
-        "varifocal run quick --model=a=models/baseline --models=a,a@t=0.7 --db=results.db --limit=8",
+        "varifocal run quick --model=a=models/baseline --models=a,a@t=0.7 --db=results.db --limit=8\n"
+        "varifocal run quick --endpoint=llama=http://127.0.0.1:8000/v1,tokenizer=DIR --db=results.db\n"
+        "varifocal run standard --model=a=DIR --db=shard2.db --shard=2/8",
     .formats = "text json jsonl",
     .make = &Make<RunHere>,
 };

@@ -45,7 +45,8 @@ enum class EngineLane { kJob, kInteractive };
 inline constexpr size_t kEngineLaneCount = 2;
 
 struct EngineRequest {
-  std::string id;  // for logs only
+  std::string id;       // for logs only
+  std::string context;  // equal for requests that share a context; placement only, may be empty
   EngineLane lane = EngineLane::kInteractive;
   std::vector<int32_t> token_ids;          // special tokens included; at least one
   int64_t invalid_utf8_count = 0;          // of the source text; copied to the result
@@ -77,7 +78,8 @@ struct LayerGroups {
 
 struct EngineResult {
   // GenerateWork
-  std::vector<int32_t> new_token_ids;       // including the EOS
+  std::vector<int32_t> new_token_ids;       // including the EOS; none from a server that sends text
+  int64_t new_token_count = 0;              // the same where there are none
   std::vector<double> new_token_log_probs;  // under the model's distribution, independent of sampling
   std::string
       text;  // decoded new tokens without special tokens, truncated before the stop string; "" without a tokenizer
@@ -95,6 +97,7 @@ struct EngineResult {
   int64_t cached_token_count = 0;  // of the prompt, taken from the prefix cache
   int64_t invalid_utf8_count = 0;  // from the request
   bool extrapolated = false;       // some position is beyond trained_context_length
+  int attempt_count = 1;           // of a remote engine
   std::string notes;               // one line for the report, e.g. why prefix reuse was refused; usually empty
 
   int64_t queue_us = 0;    // from Start to the first step

@@ -38,7 +38,8 @@ absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& confi
 
 absl::Status FaultOf(const HostedModel& model) {
   const absl::Status fault = model.engine->Fault();
-  if (fault.ok()) return fault;
+  // A server elsewhere may answer again; a device does not.
+  if (fault.ok() || HasReason(fault, ErrorReason::kEndpointFaulted)) return fault;
   return WithReason(absl::UnavailableError(absl::StrCat("model \"", model.name,
                                                         "\" is lost until varifocald starts again: ", fault.message())),
                     ErrorReason::kDeviceFaulted, {{"model", model.name}});
@@ -50,6 +51,11 @@ absl::Status CheckHasChatFormat(const HostedModel& model) {
 }
 
 absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& name, const std::string& directory) {
+  return LoadWith(name, directory, factory_);
+}
+
+absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::string& name, const std::string& directory,
+                                                                 const ModelFactory& factory) {
   RETURN_IF_ERROR(CheckModelName(name));
   if (ValidUtf8Prefix(directory) != directory.size()) {
     // Proto strings are UTF-8: such a name would make every list of models unparsable.
@@ -72,7 +78,7 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Load(const std::string& 
     }
   }
   absl::StatusOr<std::unique_ptr<HostedModel>> made =
-      CatchExceptions("loading the model", [&] { return factory_(name, directory); });
+      CatchExceptions("loading the model", [&] { return factory(name, directory); });
   std::lock_guard<std::mutex> lock(mutex_);
   if (!made.ok()) {
     entries_.erase(name);

@@ -57,6 +57,9 @@ class ModelHost {
 
   // Blocks while the checkpoint is read. The same name and directory again returns the loaded model.
   absl::StatusOr<std::shared_ptr<HostedModel>> Load(const std::string& name, const std::string& directory);
+  // The same with another factory, for models that are no checkpoint on this machine.
+  absl::StatusOr<std::shared_ptr<HostedModel>> LoadWith(const std::string& name, const std::string& directory,
+                                                        const ModelFactory& factory);
   absl::Status Unload(const std::string& name);
   absl::StatusOr<std::shared_ptr<HostedModel>> Find(const std::string& name) const;
   std::vector<std::shared_ptr<HostedModel>> List() const;  // by name, ready ones
@@ -84,7 +87,8 @@ absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& confi
                                                         absl::Span<const double> temperatures,
                                                         const std::map<std::string, double>& others);
 
-// UNAVAILABLE (DEVICE_FAULTED) with the model's name and the cause when its device has failed permanently.
+// UNAVAILABLE (DEVICE_FAULTED) with the model's name and the cause when its device has failed permanently; the engine's
+// own status (ENDPOINT_FAULTED) while a server elsewhere does not answer.
 absl::Status FaultOf(const HostedModel& model);
 
 // FAILED_PRECONDITION (MODEL_WITHOUT_CHAT_FORMAT) unless the model has a chat_format.json.

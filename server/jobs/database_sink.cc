@@ -1,5 +1,6 @@
 #include "server/jobs/database_sink.h"
 
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -76,7 +77,7 @@ db::GenerationRecord ToGenerationRecord(const SampleResult& record) {
     row.log_likelihoods_json = Dump(scores);
   }
   row.answer = record.answer;
-  row.new_token_count = generation.token_ids.size();
+  row.new_token_count = generation.token_ids.empty() ? generation.new_token_count : std::ssize(generation.token_ids);
   row.cached_token_count = generation.cached_token_count;
   row.queue_us = generation.queue_us;
   row.prefill_us = generation.prefill_us;

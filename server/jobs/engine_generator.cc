@@ -83,6 +83,8 @@ absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result, boo
   generation.pairs_visible_share = result->pairs_visible_share;
   generation.largest_group_share = result->largest_group_share;
   generation.extrapolated = result->extrapolated;
+  generation.new_token_count = static_cast<int>(result->new_token_count);
+  generation.attempt_count = result->attempt_count;
   return generation;
 }
 
@@ -135,6 +137,7 @@ struct EngineGenerator::Fanout {
       whole.pairs_visible_share = std::max(whole.pairs_visible_share, part.pairs_visible_share);
       whole.largest_group_share = std::max(whole.largest_group_share, part.largest_group_share);
       whole.extrapolated = whole.extrapolated || part.extrapolated;
+      whole.attempt_count = std::max(whole.attempt_count, part.attempt_count);
     }
     return whole;
   }
@@ -234,6 +237,7 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToParts(cons
     ASSIGN_OR_RETURN(parts, ToScore(request));
   }
   for (Part& part : parts) {
+    part.request.context = absl::StrCat(sample.cluster, "/", sample.context_length);
     part.request.id = absl::StrCat(sample.task, "/", sample.context_length, "/", sample.index, "/", request.variant);
     ASSIGN_OR_RETURN(part.request.attention_overrides,
                      ToAttentionOverrides(model_->config, request.focal_temperatures, request.attention_overrides));

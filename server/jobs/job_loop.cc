@@ -28,7 +28,8 @@ constexpr int64_t kQueuePeriodUs = 2'000'000;  // between looks at a queue that 
 // The error message of the job. A device failure is not an outcome of a sample: unfinished samples have no record and
 // run again on resume.
 std::string WhyItFailed(int64_t job_id, const absl::Status& status) {
-  if (!HasReason(status, ErrorReason::kDeviceFaulted)) return std::string(status.message());
+  if (!HasReason(status, ErrorReason::kDeviceFaulted) && !HasReason(status, ErrorReason::kEndpointFaulted))
+    return std::string(status.message());
   return absl::StrCat(status.message(), "; then `varifocal resume ", JobName(job_id),
                       "` runs the samples without an answer");
 }

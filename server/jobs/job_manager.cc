@@ -255,12 +255,15 @@ absl::StatusOr<JobView> JobManager::Resume(int64_t job_id, bool allow_mixed) {
 }
 
 absl::Status JobManager::CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed) {
-  ASSIGN_OR_RETURN(const int64_t execution_id, ExecutionFor(job.models[0]->provenance));
-  // A different model is refused even with allow_mixed.
-  RETURN_IF_ERROR(WithReason(writer_->CheckResume(job_id, execution_id, job.variants, /*allow_mixed=*/true),
-                             ErrorReason::kModelChanged, {{"job", JobName(job_id)}}));
-  return WithReason(writer_->CheckResume(job_id, execution_id, job.variants, allow_mixed), ErrorReason::kMixedExecution,
-                    {{"job", JobName(job_id)}});
+  for (const std::shared_ptr<HostedModel>& model : job.models) {
+    ASSIGN_OR_RETURN(const int64_t execution_id, ExecutionFor(model->provenance));
+    // A different model is refused even with allow_mixed.
+    RETURN_IF_ERROR(WithReason(writer_->CheckResume(job_id, execution_id, job.variants, /*allow_mixed=*/true),
+                               ErrorReason::kModelChanged, {{"job", JobName(job_id)}}));
+    RETURN_IF_ERROR(WithReason(writer_->CheckResume(job_id, execution_id, job.variants, allow_mixed),
+                               ErrorReason::kMixedExecution, {{"job", JobName(job_id)}}));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> JobManager::ExecutionFor(const ModelProvenance& provenance) {

@@ -18,6 +18,13 @@ absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
     return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\" has no tokenizer")),
                       ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
   }
+  if (!variant.focal_temperatures.empty() || !variant.attention_overrides.empty()) {
+    const std::string why_not = model.engine->Describe().why_no_attention_settings;
+    if (!why_not.empty()) {
+      return WithReason(absl::InvalidArgumentError(absl::StrCat("variant \"", variant.Name(), "\": ", why_not)),
+                        ErrorReason::kBadAttentionOverride, {{"variant", variant.Name()}, {"field", "spec.variants"}});
+    }
+  }
   const absl::Status status =
       ToAttentionOverrides(model.config, variant.focal_temperatures, variant.attention_overrides).status();
   if (status.ok()) return status;
@@ -25,6 +32,25 @@ absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
                                                                                   : ErrorReason::kBadAttentionOverride;
   return WithReason(Annotate(status, absl::StrCat("variant \"", variant.Name(), "\"")), reason,
                     {{"variant", variant.Name()}, {"field", "spec.variants"}});
+}
+
+// What the job asks for and the model's engine cannot do, at the first task that needs it.
+absl::Status CheckAbilities(const JobSpec& spec, const HostedModel& model) {
+  const EngineDescription engine = model.engine->Describe();
+  if (spec.inspect && !engine.why_no_inspection.empty()) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\": ", engine.why_no_inspection)),
+        ErrorReason::kEndpointWithoutAttention, {{"model", model.name}});
+  }
+  if (engine.why_no_scores.empty()) return absl::OkStatus();
+  for (const TaskSpec& task : spec.suite.tasks) {
+    const bool scores_gold = std::any_of(task.metrics.begin(), task.metrics.end(), IsGoldMetric);
+    if (!scores_gold && !FindTaskKind(task.kind)->scores_continuations(task.parameters)) continue;
+    return WithReason(absl::FailedPreconditionError(
+                          absl::StrCat("task \"", task.name, "\" needs log-likelihoods: ", engine.why_no_scores)),
+                      ErrorReason::kEndpointWithoutLogprobs, {{"model", model.name}, {"task", task.name}});
+  }
+  return absl::OkStatus();
 }
 
 // Chat tasks need a format of every model, and the same format for all that share a tokenizer, because such variants
@@ -91,6 +117,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
     ASSIGN_OR_RETURN(std::shared_ptr<HostedModel> model, host.Find(variant.model));
     RETURN_IF_ERROR(FaultOf(*model));
     RETURN_IF_ERROR(CheckVariant(variant, *model));
+    RETURN_IF_ERROR(CheckAbilities(job.spec, *model));
     for (int length : job.spec.suite.lengths) RETURN_IF_ERROR(CheckLengthFits(length, *model));
     job.variants.push_back(ToVariantRecord(variant, *model));
     job.models.push_back(std::move(model));

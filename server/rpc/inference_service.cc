@@ -77,6 +77,10 @@ void ToProto(const EngineRequest& request, const EngineResult& result, bool per_
   proto->set_notes(result.notes);
   proto->set_invalid_utf8_count(result.invalid_utf8_count);
   SetGroupShares(result, proto);
+  proto->set_queue_us(result.queue_us);
+  proto->set_prefill_us(result.prefill_us);
+  if (result.tau_at_min_share) proto->set_tau_min_share(*result.tau_at_min_share);
+  if (result.tau_at_max_share) proto->set_tau_max_share(*result.tau_at_max_share);
   for (const LayerGroups& layer : result.layer_groups) {
     v1::LayerGroups* out = proto->add_layer_groups();
     out->set_layer(layer.layer);

@@ -1,5 +1,6 @@
 #include "server/rpc/status.h"
 
+#include <optional>
 #include <string>
 
 #include "base/reason.h"
@@ -20,6 +21,14 @@ std::string Clean(absl::string_view text, size_t bytes_max) {
     clean += c == '\n' || (c >= 0x20 && c < 0x7f) ? static_cast<char>(c) : '?';
   if (text.size() > bytes_max) clean += "...";
   return clean;
+}
+
+std::optional<ErrorReason> FindReason(absl::string_view name) {
+#define VF_FIND(reason, text) \
+  if (name == text) return ErrorReason::reason;
+  VF_ERROR_REASONS(VF_FIND)
+#undef VF_FIND
+  return std::nullopt;
 }
 
 }  // namespace
@@ -51,6 +60,21 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   }
   // The canonical codes have the same numbers in both libraries.
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), message, details.SerializeAsString());
+}
+
+absl::Status FromGrpcStatus(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status converted(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  google::rpc::Status details;
+  if (!details.ParseFromString(status.error_details())) return converted;
+  for (const auto& detail : details.details()) {
+    google::rpc::ErrorInfo info;
+    if (!detail.UnpackTo(&info) || info.domain() != kErrorDomain) continue;
+    const std::optional<ErrorReason> reason = FindReason(info.reason());
+    if (!reason.has_value()) continue;
+    return WithReason(converted, *reason, {info.metadata().begin(), info.metadata().end()});
+  }
+  return converted;
 }
 
 }  // namespace varifocal

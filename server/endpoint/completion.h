@@ -1,0 +1,69 @@
+// The OpenAI completions API: the body of a request, and a reply as numbers that can be trusted.
+//
+// A reply is checked before it is an answer: the model is the one asked for, there is one choice, and the counts of
+// `usage` agree with the request. A server that tokenizes a text otherwise than the local tokenizer, or truncates it, is
+// detected by its count.
+//
+// Errors:  FAILED_PRECONDITION (ENDPOINT_OTHER_MODEL, ENDPOINT_WRONG_COUNT, ENDPOINT_WITHOUT_LOGPROBS),
+//          INTERNAL (ENDPOINT_BAD_REPLY: not JSON, a missing or ill-typed member).
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/json.h"
+
+namespace varifocal {
+
+struct CompletionRequest {
+  std::string model;
+  std::vector<int32_t> token_ids;   // of the prompt, always; sent where `text` is empty
+  std::optional<std::string> text;  // sent in their place
+  int64_t max_new_tokens = 1;
+  double sampling_temperature = 0;
+  double top_p = 1;
+  uint64_t seed = 0;  // sent with a temperature above 0
+  std::vector<std::string> stop;
+  bool logprobs = false;  // of new tokens
+  bool echo = false;      // and of the prompt's; with logprobs
+};
+
+// Log-probabilities of the last tokens of the reply; of a prompt and new tokens with echo.
+struct CompletionToken {
+  std::optional<double> log_prob;  // none for the first token of a text
+  bool is_greedy = false;          // no other token has a larger one
+};
+
+struct Completion {
+  std::string text;         // with echo: after the prompt's, as far as it can be separated
+  bool is_at_stop = false;  // finish_reason "stop": an EOS or a stop string
+  std::string stop_string;  // where the server says which
+  int64_t prompt_token_count = 0;
+  int64_t cached_token_count = 0;
+  int64_t new_token_count = 0;
+  std::vector<CompletionToken>
+      tokens;  // with logprobs: one per new token; with echo the prompt's first, perhaps without
+               // its BOS
+};
+
+// `extra` are further members; those that the request sets win.
+absl::StatusOr<std::string> ToBody(const CompletionRequest& request, const Json& extra);
+absl::StatusOr<Completion> ParseCompletion(const CompletionRequest& request, absl::string_view body);
+
+// The server's own words about an error, one line of at most 300 bytes.
+std::string ErrorText(absl::string_view body);
+
+// Models of a `GET /models` reply.
+struct ServedModel {
+  std::string id;
+  std::string owner;
+  int64_t context_length = 0;  // 0: not stated
+};
+absl::StatusOr<std::vector<ServedModel>> ParseModels(absl::string_view body);
+
+}  // namespace varifocal

@@ -1,0 +1,128 @@
+// Bodies and replies of the completions API: what is sent, what is read, and every reply that is refused. Table-driven,
+// with literal JSON.
+#include "server/endpoint/completion.h"
+
+#include "base/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+using ::testing::HasSubstr;
+
+CompletionRequest Request() {
+  CompletionRequest request;
+  request.model = "m";
+  request.token_ids = {5, 6, 7};
+  request.max_new_tokens = 2;
+  return request;
+}
+
+TEST(ToBody, SendsGreedyWithoutSeedAndSampledWithOne) {
+  EXPECT_EQ(*ToBody(Request(), Json::object()),
+            R"({"max_tokens":2,"model":"m","prompt":[5,6,7],"stream":false,"temperature":0.0})");
+  CompletionRequest request = Request();
+  request.text = "a b";
+  request.sampling_temperature = 0.5;
+  request.top_p = 0.9;
+  request.seed = 0xffffffff00000007;
+  request.stop = {"\n"};
+  request.logprobs = request.echo = true;
+  // A member of `extra` does not replace one of the request.
+  EXPECT_EQ(
+      *ToBody(request, {{"top_k", 0}, {"temperature", 1}}),
+      R"({"echo":true,"logprobs":1,"max_tokens":2,"model":"m","prompt":"a b","seed":7,"stop":["\n"],"stream":false,)"
+      R"("temperature":0.5,"top_k":0,"top_p":0.9})");
+}
+
+TEST(ParseCompletion, ReadsTextCountsAndLogprobs) {
+  CompletionRequest request = Request();
+  request.logprobs = request.echo = true;
+  const auto read = ParseCompletion(
+      request,
+      R"({"model": "m", "choices": [{"text": "x", "finish_reason": "stop", "stop_reason": "\n", "logprobs":
+          {"token_logprobs": [null, -1.5, -0.25, -2], "top_logprobs": [null, {"a": -0.5, "b": -1.5}, {"c": -0.25}, {"d": -2}]}}],
+          "usage": {"prompt_tokens": 3, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 2}}})");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->is_at_stop);
+  EXPECT_EQ(read->stop_string, "\n");
+  EXPECT_EQ(read->prompt_token_count, 3);
+  EXPECT_EQ(read->cached_token_count, 2);
+  EXPECT_EQ(read->new_token_count, 1);
+  ASSERT_EQ(read->tokens.size(), 4u);
+  EXPECT_FALSE(read->tokens[0].log_prob.has_value());
+  EXPECT_EQ(read->tokens[1].log_prob, -1.5);
+  EXPECT_FALSE(read->tokens[1].is_greedy);
+  EXPECT_TRUE(read->tokens[2].is_greedy);
+}
+
+TEST(ParseCompletion, RefusesReplies) {
+  const char* usage = R"("usage": {"prompt_tokens": 3, "completion_tokens": 2})";
+  const auto reply = [&](const std::string& choices, const std::string& tail) {
+    return R"({"model": "m", "choices": [)" + choices + "], " + tail + "}";
+  };
+  const std::string good = R"({"text": "x", "finish_reason": "length"})";
+  const struct {
+    std::string body;
+    ErrorReason reason;
+    const char* expected;
+    bool logprobs = false;
+  } cases[] = {
+      {"<html>", ErrorReason::kEndpointBadReply, "not a completion"},
+      {"[]", ErrorReason::kEndpointBadReply, "\"model\" is missing"},
+      {R"({"model": "n"})", ErrorReason::kEndpointOtherModel, "\"n\"; \"m\" was requested"},
+      {reply("", usage), ErrorReason::kEndpointBadReply, "0 choices"},
+      {reply(good + "," + good, usage), ErrorReason::kEndpointBadReply, "2 choices"},
+      {reply(R"({"finish_reason": "length"})", usage), ErrorReason::kEndpointBadReply, "no text"},
+      {reply(R"({"text": "x", "finish_reason": "abort"})", usage), ErrorReason::kEndpointBadReply, "abort"},
+      {reply(good, R"("usage": null)"), ErrorReason::kEndpointBadReply, "no usage"},
+      {reply(good, R"("usage": {"prompt_tokens": -1, "completion_tokens": 2})"), ErrorReason::kEndpointBadReply,
+       "no count"},
+      {reply(good, R"("usage": {"prompt_tokens": 4, "completion_tokens": 2})"), ErrorReason::kEndpointWrongCount,
+       "4 prompt tokens of 3"},
+      {reply(good, R"("usage": {"prompt_tokens": 3, "completion_tokens": 3})"), ErrorReason::kEndpointWrongCount,
+       "at most 2"},
+      {reply(good, R"("usage": {"prompt_tokens": 3, "completion_tokens": 1})"), ErrorReason::kEndpointWrongCount,
+       "after 1 tokens of 2"},
+      {reply(good, usage), ErrorReason::kEndpointWithoutLogprobs, "no logprobs", true},
+      {reply(R"({"text": "x", "finish_reason": "length", "logprobs": {"token_logprobs": [-1]}})", usage),
+       ErrorReason::kEndpointWithoutLogprobs, "1 log-probabilities for 2 tokens", true},
+      {reply(R"({"text": "x", "finish_reason": "length", "logprobs": {"token_logprobs": [-1, 0.5]}})", usage),
+       ErrorReason::kEndpointBadReply, "at most 0", true},
+  };
+  for (const auto& c : cases) {
+    CompletionRequest request = Request();
+    request.logprobs = c.logprobs;
+    const auto read = ParseCompletion(request, c.body);
+    ASSERT_FALSE(read.ok()) << c.body;
+    EXPECT_TRUE(HasReason(read.status(), c.reason)) << read.status();
+    EXPECT_THAT(read.status().message(), HasSubstr(c.expected)) << c.body;
+  }
+}
+
+TEST(ErrorText, FindsTheSentenceInTheFormsOfServers) {
+  EXPECT_EQ(ErrorText(R"({"error": {"message": "too long", "type": "x"}})"), "too long");
+  EXPECT_EQ(ErrorText(R"({"error": "no"})"), "no");
+  EXPECT_EQ(ErrorText(R"({"message": "vllm"})"), "vllm");
+  EXPECT_EQ(ErrorText(R"({"detail": [{"loc": ["prompt"]}]})"), R"([{"loc":["prompt"]}])");
+  EXPECT_EQ(ErrorText("a\nb\x01"), "a b");
+  EXPECT_EQ(ErrorText(std::string(1000, 'x')).size(), 300u);
+  EXPECT_EQ(ErrorText(""), "");
+}
+
+TEST(ParseModels, ReadsNamesOwnersAndLengths) {
+  const auto models = ParseModels(R"({"data": [{"id": "a", "owned_by": "vllm", "max_model_len": 4096}, {"id": "b"},
+                                          {"id": "c", "meta": {"n_ctx": 512}}]})");
+  ASSERT_TRUE(models.ok());
+  ASSERT_EQ(models->size(), 3u);
+  EXPECT_EQ((*models)[2].context_length, 512);
+  EXPECT_EQ((*models)[0].owner, "vllm");
+  EXPECT_EQ((*models)[0].context_length, 4096);
+  EXPECT_EQ((*models)[1].context_length, 0);
+  EXPECT_FALSE(ParseModels("<html>").ok());
+  EXPECT_FALSE(ParseModels(R"({"models": []})").ok());
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,421 @@
+#include "server/endpoint/endpoint_engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/exceptions.h"
+#include "base/log.h"
+#include "base/reason.h"
+#include "base/status_macros.h"
+#include "server/engine/request_check.h"
+
+namespace varifocal {
+namespace {
+
+constexpr int64_t kReconnectUs = 5'000'000;
+// Ordinary text that every tokenizer of a language model splits into several tokens.
+constexpr char kProbe[] =
+    "Tokenizers differ in numbers (1789, 3.14159), names (Cholmondeley), code (x_i += 0x2f;) and other letters "
+    "(na\xc3\xafve, \xe6\x9d\xb1\xe4\xba\xac). The capital of France is Paris, and the capital of Italy is";
+constexpr int kProbeNewTokens = 4;
+// Of one token's log-probability, between generating it and reading it as part of a prompt, with 8-bit or 4-bit kernels.
+constexpr double kProbeTolerance = 0.1;
+
+absl::Status WithoutAttention() {
+  return WithReason(absl::UnimplementedError("a model behind an endpoint takes no run-time attention settings, and its "
+                                             "attention cannot be inspected"),
+                    ErrorReason::kEndpointWithoutAttention);
+}
+
+class RemoteEngine : public EndpointEngine {
+ public:
+  RemoteEngine(std::unique_ptr<EndpointClient> client, std::shared_ptr<const Tokenizer> tokenizer, ModelConfig config,
+               EndpointClient::Pause pause)
+      : client_(std::move(client)),
+        tokenizer_(std::move(tokenizer)),
+        config_(std::move(config)),
+        pause_(std::move(pause)) {}
+
+  ~RemoteEngine() override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+      changed_.notify_all();
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  absl::Status FindAbilities() {
+    ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer_->Encode(kProbe));
+    CompletionRequest request;
+    request.token_ids = ids;
+    request.max_new_tokens = kProbeNewTokens;
+    const PromptForm wanted = client_->spec().prompts;
+    absl::Status refused = absl::OkStatus();
+    if (wanted != PromptForm::kText) {
+      refused = client_->TryOnce(request).status();
+      abilities_.takes_token_ids = refused.ok();
+      if (wanted == PromptForm::kTokenIds) RETURN_IF_ERROR(Named(refused));
+    }
+    // As text too where ids are accepted: the count shows whether the server has the same tokenizer.
+    CompletionRequest as_text = request;
+    as_text.text = kProbe;
+    as_text.max_new_tokens = 1;
+    RETURN_IF_ERROR(Named(client_->TryOnce(as_text).status()));
+    if (!abilities_.takes_token_ids) request.text = kProbe;
+    const absl::Status scores = CheckScores(request);
+    if (absl::IsUnavailable(scores)) return Named(scores);
+    if (!scores.ok()) {
+      abilities_.why_no_scores = absl::StrCat("endpoint \"", client_->spec().name,
+                                              "\" has no log-likelihoods of a prompt's tokens: ", scores.message());
+    }
+    Log(LogLevel::kInfo, "endpoint_connected",
+        {{"endpoint", client_->spec().name},
+         {"url", client_->spec().url},
+         {"model", client_->model().id},
+         {"prompts", abilities_.takes_token_ids ? "token ids" : "text"},
+         {"scores", scores.ok() ? "yes" : scores.message()}});
+    return absl::OkStatus();
+  }
+
+  void StartThreads() {
+    for (int i = 0; i < client_->spec().in_flight; ++i) threads_.emplace_back([this] { Work(); });
+    threads_.emplace_back([this] { Reconnect(); });
+  }
+
+  const EndpointAbilities& abilities() const override { return abilities_; }
+  const EndpointClient& client() const override { return *client_; }
+
+  absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override {
+    RETURN_IF_ERROR(Check(request));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stopping_) return absl::UnavailableError("the engine is shutting down");
+    RETURN_IF_ERROR(fault_);
+    const auto pending = std::make_shared<Pending>();
+    pending->handle = next_handle_++;
+    pending->request = std::move(request);
+    pending->on_done = std::move(callbacks.on_done);
+    pending->start_us = Clock::Real().MonotonicMicros();
+    queue_.push_back(pending);
+    active_[pending->handle] = pending;
+    changed_.notify_all();  // the thread that reconnects waits on it too
+    return pending->handle;
+  }
+
+  void Cancel(Handle handle) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = active_.find(handle);
+    if (found != active_.end()) found->second->is_cancelled = true;
+  }
+
+  EngineDescription Describe() const override {
+    EngineDescription description;
+    description.context_tokens_max = config_.max_position;
+    description.batch_size_max = client_->spec().in_flight;
+    description.prefix_cache = true;  // assumed: it only affects estimates
+    description.why_no_scores = abilities_.why_no_scores;
+    description.why_no_attention_settings = std::string(WithoutAttention().message());
+    description.why_no_inspection = description.why_no_attention_settings;
+    description.estimates_time = false;
+    return description;
+  }
+  EngineStatus Status() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    EngineStatus status;
+    status.queued_count = std::ssize(queue_);
+    status.running_count = std::ssize(active_) - std::ssize(queue_);
+    return status;
+  }
+  absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count, int64_t) override {
+    RETURN_IF_ERROR(CheckLength(config_, prompt_token_count, new_token_count));
+    return EngineEstimate{};
+  }
+  void DropPrefixCache() override {}
+  absl::Status Fault() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return fault_;
+  }
+
+ private:
+  struct Pending {
+    Handle handle = 0;
+    EngineRequest request;
+    std::function<void(absl::StatusOr<EngineResult>)> on_done;
+    int64_t start_us = 0;
+    std::atomic<bool> is_cancelled{false};
+  };
+
+  absl::Status Named(const absl::Status& status) const {
+    if (status.ok()) return status;
+    return Annotate(status, absl::StrCat("endpoint \"", client_->spec().name, "\""));
+  }
+
+  // The log-probabilities of new tokens when generated, and when they are the end of a prompt.
+  absl::Status CheckScores(CompletionRequest request) const {
+    request.logprobs = true;
+    ASSIGN_OR_RETURN(const Completion generated, client_->TryOnce(request));
+    const std::string whole = absl::StrCat(kProbe, generated.text);
+    CompletionRequest echoed = request;
+    ASSIGN_OR_RETURN(echoed.token_ids, tokenizer_->Encode(whole));
+    if (std::ssize(echoed.token_ids) != std::ssize(request.token_ids) + generated.new_token_count) {
+      return absl::FailedPreconditionError(
+          "its own continuation of a test prompt is tokenized otherwise when read back");
+    }
+    if (request.text.has_value()) echoed.text = whole;
+    echoed.max_new_tokens = 1;
+    echoed.echo = true;
+    ASSIGN_OR_RETURN(const Completion read, client_->TryOnce(echoed));
+    const size_t first = read.tokens.size() - static_cast<size_t>(read.new_token_count + generated.new_token_count);
+    for (size_t i = 0; i < generated.tokens.size(); ++i) {
+      const std::optional<double> then = generated.tokens[i].log_prob;
+      const std::optional<double> now = read.tokens[first + i].log_prob;
+      if (then.has_value() && now.has_value() && std::abs(*then - *now) <= kProbeTolerance) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          "token ", i, " of a test continuation has ", then.value_or(0), " when generated and ",
+          now.has_value() ? absl::StrCat(*now) : "none", " when echoed; they differ by more than ", kProbeTolerance));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Check(const EngineRequest& request) const {
+    RETURN_IF_ERROR(CheckNotEmpty(request.token_ids));
+    RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config_.vocabulary_size));
+    if (!request.attention_overrides.empty() || !request.inspected_boundaries.empty() || request.keep_groups) {
+      return WithoutAttention();
+    }
+    int64_t later_tokens = 0;
+    const auto* generate = std::get_if<GenerateWork>(&request.work);
+    if (generate != nullptr) {
+      RETURN_IF_ERROR(CheckGenerateWork(*generate));
+      if (generate->ignore_eos) return absl::UnimplementedError("a model behind an endpoint always ends at its EOS");
+      later_tokens = generate->max_new_tokens;
+    }
+    for (const auto& scored : Scored(request)) {
+      RETURN_IF_ERROR(CheckIds(scored, "continuations", config_.vocabulary_size));
+      later_tokens = std::max(later_tokens, std::ssize(scored) + 1);  // a server generates at least one token
+    }
+    if ((generate == nullptr || !generate->scored.empty()) && !abilities_.why_no_scores.empty()) {
+      return WithReason(absl::FailedPreconditionError(abilities_.why_no_scores), ErrorReason::kEndpointWithoutLogprobs);
+    }
+    return CheckLength(config_, std::ssize(request.token_ids), later_tokens);
+  }
+
+  static std::vector<std::vector<int32_t>> Scored(const EngineRequest& request) {
+    if (const auto* generate = std::get_if<GenerateWork>(&request.work)) return generate->scored;
+    if (const auto* score = std::get_if<ScoreContinuationsWork>(&request.work)) return score->continuations;
+    return {};
+  }
+
+  // Sets the text of the request where ids are not accepted: decoded, and checked to give the same ids.
+  absl::Status SetPrompt(std::vector<int32_t> ids, CompletionRequest* request) const {
+    request->token_ids = std::move(ids);
+    if (abilities_.takes_token_ids) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::vector<int32_t> added, tokenizer_->Encode(""));
+    absl::Span<const int32_t> own = request->token_ids;
+    // The server adds the leading special tokens of a text itself.
+    if (own.size() >= added.size() && std::equal(added.begin(), added.end(), own.begin()))
+      own.remove_prefix(added.size());
+    ASSIGN_OR_RETURN(request->text, tokenizer_->Decode(own, {.keep_special_tokens = true}));
+    ASSIGN_OR_RETURN(const std::vector<int32_t> again, tokenizer_->Encode(*request->text));
+    if (again == request->token_ids) return absl::OkStatus();
+    return WithReason(
+        absl::InvalidArgumentError(absl::StrCat(
+            "endpoint \"", client_->spec().name, "\" accepts text only, and the ", request->token_ids.size(),
+            " token ids of this prompt are those of no text: its text has ", again.size(), " token ids")),
+        ErrorReason::kEndpointRefused);
+  }
+
+  absl::StatusOr<EngineResult> Run(const Pending& pending) const {
+    const EngineRequest& request = pending.request;
+    const auto is_cancelled = [&] { return pending.is_cancelled || stopping_; };
+    const Clock& clock = Clock::Real();
+    const int64_t begin_us = clock.MonotonicMicros();
+    EngineResult result;
+    result.queue_us = begin_us - pending.start_us;
+    result.prompt_token_count = std::ssize(request.token_ids);
+    result.attempt_count = 0;
+    if (const auto* work = std::get_if<GenerateWork>(&request.work))
+      RETURN_IF_ERROR(Generate(request, *work, is_cancelled, &result));
+    for (const std::vector<int32_t>& continuation : Scored(request)) {
+      EngineContinuationScore score;
+      RETURN_IF_ERROR(Score(request, continuation, is_cancelled, &score, &result));
+      result.log_likelihood += score.log_likelihood;
+      result.continuations.push_back(std::move(score));
+    }
+    if (std::holds_alternative<ScoreTextWork>(request.work)) RETURN_IF_ERROR(ScoreText(request, is_cancelled, &result));
+    if (config_.trained_context_length.has_value()) {
+      result.extrapolated = result.prompt_token_count + result.new_token_count > *config_.trained_context_length;
+    }
+    // The server does not tell prefill from decode.
+    result.decode_us = clock.MonotonicMicros() - begin_us;
+    return result;
+  }
+
+  absl::StatusOr<Completion> Complete(CompletionRequest request, const EndpointClient::IsCancelled& is_cancelled,
+                                      EngineResult* result) const {
+    ASSIGN_OR_RETURN(Completed completed, client_->Complete(std::move(request), is_cancelled));
+    result->attempt_count = std::max(result->attempt_count, completed.attempt_count);
+    result->cached_token_count = std::min(result->prompt_token_count, completed.completion.cached_token_count);
+    return std::move(completed.completion);
+  }
+
+  absl::Status Generate(const EngineRequest& request, const GenerateWork& work,
+                        const EndpointClient::IsCancelled& is_cancelled, EngineResult* result) const {
+    CompletionRequest sent;
+    RETURN_IF_ERROR(SetPrompt(request.token_ids, &sent));
+    sent.max_new_tokens = work.max_new_tokens;
+    sent.sampling_temperature = work.sampling_temperature;
+    sent.top_p = work.top_p;
+    sent.seed = work.seed;
+    sent.stop = work.stop;
+    ASSIGN_OR_RETURN(Completion completion, Complete(std::move(sent), is_cancelled, result));
+    result->new_token_count = completion.new_token_count;
+    result->matched_stop = completion.stop_string;
+    // The API has one word for an EOS and a stop string; some servers add which string it was.
+    result->finish_reason = !completion.is_at_stop            ? EngineFinishReason::kLength
+                            : !completion.stop_string.empty() ? EngineFinishReason::kStop
+                                                              : EngineFinishReason::kEos;
+    result->text = std::move(completion.text);
+    return absl::OkStatus();
+  }
+
+  // The log-probabilities of the last `count` tokens of a prompt.
+  absl::StatusOr<std::vector<CompletionToken>> Echo(std::vector<int32_t> ids, size_t count,
+                                                    const EndpointClient::IsCancelled& is_cancelled,
+                                                    EngineResult* result) const {
+    CompletionRequest sent;
+    RETURN_IF_ERROR(SetPrompt(std::move(ids), &sent));
+    sent.logprobs = true;
+    sent.echo = true;
+    ASSIGN_OR_RETURN(const Completion completion, Complete(std::move(sent), is_cancelled, result));
+    const auto end = completion.tokens.end() - completion.new_token_count;
+    if (std::distance(completion.tokens.begin(), end) < static_cast<int64_t>(count)) {
+      return WithReason(absl::FailedPreconditionError(absl::StrCat("the server sent log-probabilities of ",
+                                                                   end - completion.tokens.begin(), " tokens; ", count,
+                                                                   " are needed")),
+                        ErrorReason::kEndpointWithoutLogprobs);
+    }
+    std::vector<CompletionToken> tokens(end - count, end);
+    for (const CompletionToken& token : tokens) {
+      if (token.log_prob.has_value()) continue;
+      return WithReason(
+          absl::FailedPreconditionError("the server sent no log-probability for a token that follows others"),
+          ErrorReason::kEndpointWithoutLogprobs);
+    }
+    return tokens;
+  }
+
+  absl::Status Score(const EngineRequest& request, const std::vector<int32_t>& continuation,
+                     const EndpointClient::IsCancelled& is_cancelled, EngineContinuationScore* score,
+                     EngineResult* result) const {
+    std::vector<int32_t> ids = request.token_ids;
+    ids.insert(ids.end(), continuation.begin(), continuation.end());
+    ASSIGN_OR_RETURN(const std::vector<CompletionToken> tokens,
+                     Echo(std::move(ids), continuation.size(), is_cancelled, result));
+    score->token_count = std::ssize(continuation);
+    score->is_greedy = true;
+    for (const CompletionToken& token : tokens) {
+      score->token_log_probs.push_back(*token.log_prob);
+      score->log_likelihood += *token.log_prob;
+      score->is_greedy = score->is_greedy && token.is_greedy;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ScoreText(const EngineRequest& request, const EndpointClient::IsCancelled& is_cancelled,
+                         EngineResult* result) const {
+    ASSIGN_OR_RETURN(const std::vector<CompletionToken> tokens,
+                     Echo(request.token_ids, request.token_ids.size() - 1, is_cancelled, result));
+    result->token_log_probs.emplace_back();
+    for (const CompletionToken& token : tokens) {
+      result->token_log_probs.push_back(token.log_prob);
+      result->log_likelihood += *token.log_prob;
+    }
+    return absl::OkStatus();
+  }
+
+  void Work() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      const std::shared_ptr<Pending> pending = queue_.front();
+      queue_.pop_front();
+      absl::StatusOr<EngineResult> result = fault_.ok() ? absl::StatusOr<EngineResult>(EngineResult()) : fault_;
+      if (stopping_) result = absl::UnavailableError("the engine is shutting down");
+      lock.unlock();
+      if (result.ok()) result = CatchExceptions("asking the endpoint", [&] { return Run(*pending); });
+      lock.lock();
+      active_.erase(pending->handle);
+      if (!result.ok() && stopping_) {
+        result = absl::UnavailableError("the engine is shutting down");
+      } else if (HasReason(result.status(), ErrorReason::kEndpointFaulted) && fault_.ok()) {
+        fault_ = result.status();
+        changed_.notify_all();
+      }
+      lock.unlock();
+      pending->on_done(std::move(result));
+      lock.lock();
+    }
+  }
+
+  // Clears a fault once the server answers again.
+  void Reconnect() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!stopping_) {
+      changed_.wait(lock, [this] { return stopping_ || !fault_.ok(); });
+      const auto is_stopping = [this] { return stopping_.load(); };
+      lock.unlock();
+      pause_(kReconnectUs, is_stopping);
+      const bool answers = !stopping_ && client_->Answers(is_stopping);
+      lock.lock();
+      if (answers) fault_ = absl::OkStatus();
+    }
+  }
+
+  const std::unique_ptr<EndpointClient> client_;
+  const std::shared_ptr<const Tokenizer> tokenizer_;
+  const ModelConfig config_;
+  const EndpointClient::Pause pause_;
+  EndpointAbilities abilities_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Pending>> queue_;
+  std::map<Handle, std::shared_ptr<Pending>> active_;
+  Handle next_handle_ = 0;
+  absl::Status fault_;
+  std::atomic<bool> stopping_{false};  // written under mutex_
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+const LoadedModel& EndpointEngine::model() const {
+  VF_CHECK(false, "an endpoint has no checkpoint");
+  __builtin_unreachable();
+}
+
+absl::StatusOr<std::unique_ptr<EndpointEngine>> EndpointEngine::Create(std::unique_ptr<EndpointClient> client,
+                                                                       std::shared_ptr<const Tokenizer> tokenizer,
+                                                                       ModelConfig config,
+                                                                       EndpointClient::Pause pause) {
+  auto engine =
+      std::make_unique<RemoteEngine>(std::move(client), std::move(tokenizer), std::move(config), std::move(pause));
+  RETURN_IF_ERROR(engine->FindAbilities());
+  engine->StartThreads();
+  return engine;
+}
+
+}  // namespace varifocal

@@ -1,0 +1,88 @@
+#include "server/endpoint/endpoint_model.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/reason.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "server/endpoint/endpoint_client.h"
+#include "server/endpoint/endpoint_engine.h"
+
+namespace varifocal {
+namespace {
+
+// As given, as the server states, or as the config.json beside the tokenizer states.
+absl::StatusOr<int64_t> ContextLength(const EndpointSpec& spec, const ServedModel& served) {
+  if (spec.context_length > 0) return spec.context_length;
+  if (served.context_length > 0) return served.context_length;
+  const std::string path = absl::StrCat(spec.tokenizer_directory, "/config.json");
+  if (FileExists(path, FileUse::kModel)) {
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
+    const absl::StatusOr<Json> config = ParseJson(text);
+    if (config.ok() && config->is_object()) {
+      const auto length = FindInt(*config, "max_position_embeddings");
+      if (length.ok() && length->value_or(0) > 0) return **length;
+    }
+  }
+  return WithReason(absl::InvalidArgumentError(
+                        absl::StrCat("endpoint \"", spec.name,
+                                     "\": neither the server nor a config.json beside the tokenizer states the "
+                                     "context length; give context-length=N")),
+                    ErrorReason::kBadEndpoint);
+}
+
+std::string Describe(const EndpointSpec& spec, const EndpointClient& client, const EndpointAbilities& abilities) {
+  std::string text = absl::StrCat(client.model().id, " at ", spec.url);
+  if (!client.server_header().empty()) absl::StrAppend(&text, "; server ", client.server_header());
+  if (!client.version().empty()) absl::StrAppend(&text, " ", client.version());
+  if (!client.model().owner.empty()) absl::StrAppend(&text, "; owned by ", client.model().owner);
+  absl::StrAppend(&text, "; prompts as ", abilities.takes_token_ids ? "token ids" : "text", "; log-likelihoods ",
+                  abilities.why_no_scores.empty() ? "yes" : "no");
+  if (!spec.key_source.empty()) absl::StrAppend(&text, "; API key from the ", spec.key_source);
+  if (!spec.body.empty())
+    absl::StrAppend(&text, "; body ", spec.body.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpec& spec, const Clock& clock) {
+  std::unique_ptr<HttpClient> http = MakeHttpClient();
+  if (http == nullptr) {
+    return absl::UnimplementedError("this program is linked statically, without libcurl, and reaches no endpoints");
+  }
+  auto hosted = std::make_unique<HostedModel>();
+  ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(spec.tokenizer_directory));
+  ASSIGN_OR_RETURN(hosted->chat_format, ReadChatFormat(spec.tokenizer_directory));
+  auto client = std::make_unique<EndpointClient>(spec, std::move(http), clock, SleepingPause());
+  RETURN_IF_ERROR(client->Connect());
+  ModelConfig& config = hosted->config;
+  config.model_type = "endpoint";
+  config.vocabulary_size = hosted->tokenizer->vocab_size();
+  ASSIGN_OR_RETURN(config.max_position, ContextLength(spec, client->model()));
+  ASSIGN_OR_RETURN(std::unique_ptr<EndpointEngine> engine,
+                   EndpointEngine::Create(std::move(client), hosted->tokenizer, config, SleepingPause()));
+  const EndpointClient& connected = engine->client();
+  ModelProvenance& provenance = hosted->provenance;
+  provenance.backend = "endpoint";
+  provenance.isa = "bits not promised";
+  provenance.dtype = "server's";
+  provenance.device = Describe(spec, connected, engine->abilities());
+  provenance.kernels = provenance.device;
+  provenance.threads = spec.in_flight;
+  provenance.tokenizer_sha256 = hosted->tokenizer->sha256();
+  provenance.weights_sha256 = Sha256Hex(Json({{"body", spec.body},
+                                              {"model", connected.model().id},
+                                              {"owner", connected.model().owner},
+                                              {"server", connected.server_header()},
+                                              {"url", spec.url},
+                                              {"version", connected.version()}})
+                                            .dump(-1, ' ', false, Json::error_handler_t::replace));
+  hosted->engine = std::move(engine);
+  return hosted;
+}
+
+}  // namespace varifocal

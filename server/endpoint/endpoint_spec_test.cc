@@ -1,0 +1,93 @@
+// Endpoints on the command line: every setting, and one sentence for every mistake. Table-driven.
+#include "server/endpoint/endpoint_spec.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string WriteFile(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + "/endpoint_spec_" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(EndpointSpec, ReadsEverySetting) {
+  const std::string key = WriteFile("key", "  secret-1\n");
+  const std::string body = WriteFile("body", R"({"top_k": 0})");
+  const auto spec = ParseEndpointSpec(
+      "llama=https://host:8443/v1/,tokenizer=models/baseline,model=org/name,key-file=" + key +
+      ",ca-file=ca.pem,context-length=4096,in-flight=3,attempts=2,timeout=7,prompts=text,body-file=" + body);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->name, "llama");
+  EXPECT_EQ(spec->url, "https://host:8443/v1");
+  EXPECT_EQ(spec->tokenizer_directory, "models/baseline");
+  EXPECT_EQ(spec->model, "org/name");
+  EXPECT_EQ(spec->key, "secret-1");
+  EXPECT_EQ(spec->key_source, "file");
+  EXPECT_EQ(spec->ca_file, "ca.pem");
+  EXPECT_EQ(spec->context_length, 4096);
+  EXPECT_EQ(spec->in_flight, 3);
+  EXPECT_EQ(spec->attempts_max, 2);
+  EXPECT_EQ(spec->timeout_ms, 7000);
+  EXPECT_EQ(spec->prompts, PromptForm::kText);
+  EXPECT_EQ(spec->body, (Json{{"top_k", 0}}));
+}
+
+TEST(EndpointSpec, ReadsTheKeyFromTheEnvironment) {
+  setenv("VARIFOCAL_TEST_KEY", "secret-2", 1);
+  const auto spec = ParseEndpointSpec("a=http://h/v1,tokenizer=d,key-env=VARIFOCAL_TEST_KEY");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->key, "secret-2");
+  EXPECT_EQ(spec->key_source, "environment");
+  unsetenv("VARIFOCAL_TEST_KEY");
+}
+
+TEST(EndpointSpec, RefusesMistakesInOneSentence) {
+  const std::string broken_key = WriteFile("broken_key", "two words");
+  const std::string list = WriteFile("list", "[1]");
+  const struct {
+    std::string text, expected;
+  } cases[] = {
+      {"http://host/v1", "NAME=URL"},
+      {"a=", "NAME=URL"},
+      {"1a=http://h/v1,tokenizer=d", "endpoint name"},
+      {"a=host:8000/v1,tokenizer=d", "begins with http"},
+      {"a=ftp://host/v1,tokenizer=d", "begins with http"},
+      {"a=http://:80/v1,tokenizer=d", "has no host"},
+      {"a=http://user:pa55@host/v1,tokenizer=d", "key-file"},
+      {"a=http://host/v1?x=1,tokenizer=d", "has a query"},
+      {"a=http://host/v1", "tokenizer=DIR is missing"},
+      {"a=http://host/v1,tokenizr=d", "did you mean \"tokenizer\""},
+      {"a=http://host/v1,tokenizer", "is not a setting"},
+      {"a=http://host/v1,tokenizer=", "has no value"},
+      {"a=http://host/v1,tokenizer=d,in-flight=65", "from 1 to 64"},
+      {"a=http://host/v1,tokenizer=d,attempts=0", "from 1 to 20"},
+      {"a=http://host/v1,tokenizer=d,timeout=1.5", "whole number"},
+      {"a=http://host/v1,tokenizer=d,prompts=chat", "ids or text"},
+      {"a=http://host/v1,tokenizer=d,key-file=/nowhere", "/nowhere"},
+      {"a=http://host/v1,tokenizer=d,key-env=VARIFOCAL_NO_SUCH", "no such environment variable"},
+      {"a=http://host/v1,tokenizer=d,key-file=" + broken_key, "must be one word"},
+      {"a=http://host/v1,tokenizer=d,body-file=" + list, "not a JSON object"},
+  };
+  for (const auto& c : cases) {
+    const auto spec = ParseEndpointSpec(c.text);
+    ASSERT_FALSE(spec.ok()) << c.text;
+    EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument) << c.text;
+    EXPECT_TRUE(HasReason(spec.status(), ErrorReason::kBadEndpoint)) << c.text;
+    EXPECT_THAT(spec.status().message(), HasSubstr(c.expected)) << c.text;
+    EXPECT_THAT(spec.status().message(), Not(HasSubstr("pa55"))) << c.text;
+  }
+}
+
+}  // namespace
+}  // namespace varifocal

@@ -1,0 +1,247 @@
+// An OpenAI-compatible server for tests, with faults on demand.
+//
+// What it answers is a function of the request: a fixed continuation of the prompt, and log-probabilities that depend on a
+// token and the one before it. It tokenizes with the tokenizer of models/baseline.
+//
+// Threads: any.
+#pragma once
+
+#include <httplib.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/json.h"
+#include "tokenizer/tokenizer.h"
+
+namespace varifocal {
+
+class FaultyServer {
+ public:
+  enum class Fault {
+    kNone,
+    kStatus,
+    kCutBody,
+    kNotJson,
+    kHugeReply,
+    kPromptCount,
+    kNewCount,
+    kShortAtLength,
+    kOtherModel,
+    kHang,
+    kNoUsage
+  };
+  struct Scripted {
+    Fault fault = Fault::kNone;
+    int status = 500;  // of kStatus
+    std::string retry_after = {};
+    std::string message = "it failed";
+  };
+  enum class Logprobs { kRight, kRefused, kShifted, kWithoutLeadingBos };
+
+  struct Behaviour {
+    bool takes_token_ids = true;
+    Logprobs logprobs = Logprobs::kRight;
+    std::string key = {};  // required
+    std::vector<std::string> models = {"served"};
+  };
+
+  static constexpr char kContinuation[] = " the city of Rome, which has been the capital since then.";
+
+  explicit FaultyServer(Behaviour behaviour, std::string tls_certificate = "", std::string tls_key = "")
+      : behaviour_(std::move(behaviour)), is_tls_(!tls_certificate.empty()) {
+    auto tokenizer = Tokenizer::Load("models/baseline");
+    VF_CHECK(tokenizer.ok());
+    tokenizer_ = *std::move(tokenizer);
+    if (is_tls_) {
+      server_ = std::make_unique<httplib::SSLServer>(tls_certificate.c_str(), tls_key.c_str());
+    } else {
+      server_ = std::make_unique<httplib::Server>();
+    }
+    server_->Get("/v1/models", [this](const httplib::Request& request, httplib::Response& response) {
+      if (!Admit(request, response)) return;
+      Json data = Json::array();
+      for (const std::string& model : behaviour_.models)
+        data.push_back({{"id", model}, {"owned_by", "tests"}, {"max_model_len", 2048}});
+      Send(Json{{"data", data}}, response);
+    });
+    server_->Get("/version", [](const httplib::Request&, httplib::Response& response) {
+      response.set_content(R"({"version": "1.2.3"})", "application/json");
+    });
+    server_->Post("/v1/completions", [this](const httplib::Request& request, httplib::Response& response) {
+      Complete(request, response);
+    });
+    server_->set_default_headers({{"Server", "faulty"}});
+    port_ = server_->bind_to_any_port("127.0.0.1");
+    VF_CHECK(port_ > 0);
+    thread_ = std::thread([this] { server_->listen_after_bind(); });
+    while (!server_->is_running()) std::this_thread::yield();
+  }
+
+  ~FaultyServer() {
+    ReleaseHanging();
+    server_->stop();
+    thread_.join();
+  }
+
+  std::string url() const { return absl::StrCat(is_tls_ ? "https" : "http", "://127.0.0.1:", port_, "/v1"); }
+
+  // The next requests for a completion fail in this way, in order.
+  void FailNext(std::vector<Scripted> faults) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    faults_.assign(faults.begin(), faults.end());
+  }
+  void ReleaseHanging() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_released_ = true;
+    changed_.notify_all();
+  }
+  // Bodies of completion requests, in order of arrival.
+  std::vector<Json> bodies() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return bodies_;
+  }
+  int in_flight_max() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return in_flight_max_;
+  }
+  void WaitForBodies(size_t count) const {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return bodies_.size() >= count; });
+  }
+
+  static double LogProb(int32_t before, int32_t id) { return -0.25 * (1 + (before * 31 + id * 7) % 13); }
+
+ private:
+  static void Send(const Json& json, httplib::Response& response) {
+    response.set_content(json.dump(), "application/json");
+  }
+  static void Refuse(int status, const std::string& message, httplib::Response& response) {
+    response.status = status;
+    Send({{"error", {{"message", message}}}}, response);
+  }
+
+  bool Admit(const httplib::Request& request, httplib::Response& response) const {
+    const std::string given = request.get_header_value("Authorization");
+    if (behaviour_.key.empty() || given == absl::StrCat("Bearer ", behaviour_.key)) return true;
+    Refuse(401, absl::StrCat("wrong key: ", given), response);  // like servers that repeat it
+    return false;
+  }
+
+  void Complete(const httplib::Request& request, httplib::Response& response) {
+    if (!Admit(request, response)) return;
+    Json body = Json::parse(request.body);
+    Scripted scripted;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      bodies_.push_back(body);
+      changed_.notify_all();
+      in_flight_max_ = std::max(in_flight_max_, ++in_flight_);
+      if (!faults_.empty()) {
+        scripted = faults_.front();
+        faults_.pop_front();
+      }
+      if (scripted.fault == Fault::kHang) changed_.wait(lock, [this] { return is_released_; });
+    }
+    Answer(body, scripted, response);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --in_flight_;
+  }
+
+  void Answer(const Json& body, const Scripted& scripted, httplib::Response& response) const {
+    if (scripted.fault == Fault::kStatus) {
+      if (!scripted.retry_after.empty()) response.set_header("Retry-After", scripted.retry_after);
+      return Refuse(scripted.status, scripted.message, response);
+    }
+    if (scripted.fault == Fault::kNotJson) return response.set_content("<html>busy</html>", "text/html");
+    if (scripted.fault == Fault::kHugeReply)
+      return response.set_content(std::string(70 << 20, 'x'), "application/json");
+    std::vector<int32_t> prompt;
+    std::string text;
+    if (body["prompt"].is_string()) {
+      text = body["prompt"];
+      prompt = *tokenizer_->Encode(text);
+    } else if (behaviour_.takes_token_ids) {
+      prompt = body["prompt"].get<std::vector<int32_t>>();
+      text = *tokenizer_->Decode(prompt, {.keep_special_tokens = true});
+    } else {
+      return Refuse(422, "prompt must be a text", response);
+    }
+    const bool echo = body.value("echo", false);
+    const bool logprobs = body.contains("logprobs");
+    if (logprobs && behaviour_.logprobs == Logprobs::kRefused)
+      return Refuse(400, "logprobs are not supported", response);
+    std::vector<int32_t> added = *tokenizer_->Encode(kContinuation, {.add_special_tokens = false});
+    const size_t wanted = body["max_tokens"].get<size_t>();
+    const bool is_at_stop = added.size() < wanted;
+    if (!is_at_stop) added.resize(wanted);
+    std::vector<int32_t> whole = prompt;
+    whole.insert(whole.end(), added.begin(), added.end());
+    Json choice = {{"index", 0}, {"finish_reason", is_at_stop ? "stop" : "length"}};
+    choice["text"] = (echo ? text : "") + *tokenizer_->Decode(added);
+    if (logprobs) choice["logprobs"] = LogprobsOf(whole, echo ? 0 : prompt.size());
+    int64_t prompt_count = std::ssize(prompt);
+    int64_t new_count = std::ssize(added);
+    if (scripted.fault == Fault::kPromptCount) --prompt_count;
+    if (scripted.fault == Fault::kNewCount) new_count += 100;
+    if (scripted.fault == Fault::kShortAtLength) {
+      new_count = static_cast<int64_t>(wanted) - 1;
+      choice["finish_reason"] = "length";
+    }
+    Json reply = {{"model", scripted.fault == Fault::kOtherModel ? Json("another") : body["model"]},
+                  {"choices", {choice}}};
+    if (scripted.fault != Fault::kNoUsage)
+      reply["usage"] = {{"prompt_tokens", prompt_count}, {"completion_tokens", new_count}};
+    if (scripted.fault != Fault::kCutBody) return Send(reply, response);
+    const std::string bytes = reply.dump();
+    response.set_content_provider(bytes.size(), "application/json",
+                                  [bytes](size_t offset, size_t, httplib::DataSink& sink) {
+                                    if (offset > 0) return false;  // closes the connection
+                                    return sink.write(bytes.data(), bytes.size() / 2);
+                                  });
+  }
+
+  Json LogprobsOf(const std::vector<int32_t>& ids, size_t first) const {
+    Json values = Json::array();
+    Json tops = Json::array();
+    const size_t shift = behaviour_.logprobs == Logprobs::kShifted && first == 0 ? 1 : 0;
+    for (size_t i = first; i < ids.size(); ++i) {
+      if (i == 0) {
+        if (behaviour_.logprobs == Logprobs::kWithoutLeadingBos) continue;
+        values.push_back(nullptr);
+        tops.push_back(nullptr);
+        continue;
+      }
+      const size_t at = std::min(i + shift, ids.size() - 1);
+      const double value = LogProb(ids[at - 1], ids[at]);
+      values.push_back(value);
+      tops.push_back({{absl::StrCat("t", ids[i]), value}, {"best", std::max(value, -1.0)}});
+    }
+    return {{"token_logprobs", values}, {"top_logprobs", tops}};
+  }
+
+  const Behaviour behaviour_;
+  const bool is_tls_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<httplib::Server> server_;
+  int port_ = 0;
+  std::thread thread_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::deque<Scripted> faults_;
+  bool is_released_ = false;
+  std::vector<Json> bodies_;
+  int in_flight_ = 0;
+  int in_flight_max_ = 0;
+};
+
+}  // namespace varifocal

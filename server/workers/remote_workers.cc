@@ -1,0 +1,633 @@
+#include "server/workers/remote_workers.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/log.h"
+#include "base/reason.h"
+#include "base/status_macros.h"
+#include "server/rpc/status.h"
+#include "server/workers/worker_request.h"
+#include "varifocal/v1/inference.grpc.pb.h"
+#include "wire/resource_names.h"
+
+namespace varifocal {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kMessageBytesMax = 16 << 20;
+constexpr int kLooksPerResolve = 5;
+constexpr int kFailuresMax = 3;  // in a row, until a worker's requests are ended
+constexpr auto kLookTimeout = std::chrono::seconds(5);
+// gRPC watches the health service of the worker and fails calls at once while it does not serve. It does so for
+// channels with this policy alone.
+constexpr char kServiceConfig[] = R"({"loadBalancingConfig": [{"round_robin": {}}],
+  "healthCheckConfig": {"serviceName": "varifocal.v1.Inference"}})";
+
+absl::Status CheckAddress(const std::string& address) {
+  if (absl::StartsWith(address, "unix:") && address.size() > 5) return absl::OkStatus();
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon != std::string::npos && colon > 0 && absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 &&
+      port <= 65535) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", address, "\" is no worker: it must be HOST:PORT with a port from 1 to 65535, or unix:PATH"));
+}
+
+// Every numeric address of a HOST:PORT; the address itself when its name cannot be resolved now.
+std::vector<std::string> Resolve(const std::string& address) {
+  if (absl::StartsWith(address, "unix:")) return {address};
+  const size_t colon = address.rfind(':');
+  const std::string host = address.substr(0, colon), port = address.substr(colon + 1);
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(host.c_str(), port.c_str(), &hints, &list) != 0) return {};
+  std::set<std::string> resolved;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    char name[NI_MAXHOST] = "";
+    if (getnameinfo(entry->ai_addr, entry->ai_addrlen, name, sizeof(name), nullptr, 0, NI_NUMERICHOST) != 0) continue;
+    resolved.insert(entry->ai_family == AF_INET6 ? absl::StrCat("[", name, "]:", port) : absl::StrCat(name, ":", port));
+  }
+  freeaddrinfo(list);
+  return {resolved.begin(), resolved.end()};
+}
+
+// The first fact in which two daemons' models differ so that answers may differ.
+std::string DifferenceOf(const v1::Model& a, const v1::Model& b) {
+  const std::pair<const char*, std::pair<std::string, std::string>> facts[] = {
+      {"weights", {a.weights_sha256(), b.weights_sha256()}},
+      {"tokenizer", {a.tokenizer_sha256(), b.tokenizer_sha256()}},
+      {"number format", {a.dtype(), b.dtype()}},
+      {"attention", {a.attention_json(), b.attention_json()}},
+      {"context length", {absl::StrCat(a.context_length_max()), absl::StrCat(b.context_length_max())}},
+      {"code version", {a.code_version(), b.code_version()}},
+  };
+  for (const auto& [name, values] : facts) {
+    if (values.first != values.second)
+      return absl::StrCat("another ", name, ": ", values.second, ", and ", values.first);
+  }
+  return "";
+}
+
+std::string KindOf(const v1::Model& model) { return absl::StrCat(model.backend(), "/", model.isa()); }
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ParseWorkerAddresses(const std::string& text) {
+  std::vector<std::string> addresses = absl::StrSplit(text, ',');
+  for (const std::string& address : addresses) RETURN_IF_ERROR(CheckAddress(address));
+  return addresses;
+}
+
+class RemoteWorkers::Impl {
+ public:
+  explicit Impl(const RemoteWorkersOptions& options) : options_(options) {}
+
+  absl::Status Connect() {
+    const auto deadline = std::chrono::steady_clock::now() + options_.connect_timeout;
+    std::string last_problem = "no address was found";
+    while (true) {
+      Refresh();
+      Look();
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        for (const auto& [address, worker] : workers_) {
+          if (!worker->difference.empty()) {
+            return WithReason(absl::FailedPreconditionError(worker->difference), ErrorReason::kWorkersDiffer);
+          }
+          if (!worker->problem.empty()) last_problem = absl::StrCat(address, ": ", worker->problem);
+        }
+        if (UsableCount() > 0) break;
+      }
+      if (std::chrono::steady_clock::now() >= deadline) {
+        return absl::UnavailableError(absl::StrCat("no worker of ", absl::StrJoin(options_.addresses, ","),
+                                                   " answered within ", options_.connect_timeout.count() / 1000,
+                                                   " s; the last: ", last_problem));
+      }
+      std::this_thread::sleep_for(std::min<milliseconds>(options_.period, milliseconds(200)));
+    }
+    thread_ = std::thread([this] { WatchLoop(); });
+    return absl::OkStatus();
+  }
+
+  const v1::Model& model(const std::string& name) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return models_.at(name);  // is never changed once set
+  }
+
+  std::string KindsInWords() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return absl::StrJoin(kinds_, "+");
+  }
+
+  std::vector<std::string> Addresses() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<std::string> addresses;
+    for (const auto& [address, worker] : workers_) {
+      if (worker->is_usable) addresses.push_back(address);
+    }
+    return addresses;
+  }
+
+  EngineHandle Start(const std::string& model, EngineRequest request, bool has_bounds, Done done) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const EngineHandle handle = next_handle_++;
+    auto task = std::make_shared<Task>();
+    task->handle = handle;
+    task->model = model;
+    task->request = std::move(request);
+    task->has_bounds = has_bounds;
+    task->done = std::move(done);
+    if (stopping_) {
+      lock.unlock();
+      task->done(absl::UnavailableError("the daemon is shutting down"));
+      return handle;
+    }
+    tasks_[handle] = task;
+    queue_.push_back(task);
+    Dispatch(lock);
+    return handle;
+  }
+
+  void Cancel(EngineHandle handle) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto found = tasks_.find(handle);
+    if (found == tasks_.end()) return;
+    const std::shared_ptr<Task> task = found->second;
+    task->is_cancelled = true;
+    if (const std::shared_ptr<Call> call = task->call; call != nullptr) {
+      lock.unlock();  // gRPC may run callbacks here
+      return call->context.TryCancel();
+    }
+    const auto queued = std::find(queue_.begin(), queue_.end(), task);
+    if (queued == queue_.end()) return;  // it is being sent or returned
+    queue_.erase(queued);
+    tasks_.erase(handle);
+    lock.unlock();
+    task->done(absl::CancelledError("the request was cancelled"));
+  }
+
+  int64_t queued_count() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::ssize(queue_);
+  }
+  int64_t running_count() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::ssize(tasks_) - std::ssize(queue_);
+  }
+
+  void Stop() {
+    std::deque<std::shared_ptr<Task>> queued;
+    std::vector<std::shared_ptr<Call>> calls;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+      queued.swap(queue_);
+      for (const auto& task : queued) tasks_.erase(task->handle);
+      for (const auto& [handle, task] : tasks_) {
+        if (task->call != nullptr) calls.push_back(task->call);
+      }
+      changed_.notify_all();
+    }
+    for (const auto& call : calls) call->context.TryCancel();
+    calls.clear();
+    for (const auto& task : queued) task->done(absl::UnavailableError("the daemon is shutting down"));
+    if (thread_.joinable()) thread_.join();
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return tasks_.empty() && call_count_ == 0; });
+  }
+
+ private:
+  struct Worker {
+    std::string address;
+    std::unique_ptr<v1::Inference::Stub> stub;
+    bool is_usable = false;
+    bool is_listed = true;   // in the latest resolution
+    bool is_full = false;    // refused a request for lack of room; until the next look
+    int failure_count = 0;   // of looks, in a row
+    std::string problem;     // of the last look
+    std::string difference;  // why it cannot be used beside the others; logged once
+    std::set<EngineHandle> running;
+  };
+
+  struct Task;
+
+  // One RPC; holds itself until it has ended.
+  struct Call : public grpc::ClientReadReactor<v1::GenerateResponse> {
+    std::shared_ptr<Call> self;
+    Impl* impl = nullptr;
+    std::shared_ptr<Task> task;
+    std::shared_ptr<Worker> worker;
+    grpc::ClientContext context;
+    v1::GenerateRequest generate;
+    v1::GenerateResponse part;
+    v1::GenerationResult generated;
+    bool has_result = false;
+    v1::ComputeLogLikelihoodsRequest score;
+    v1::ComputeLogLikelihoodsResponse scored;
+
+    void OnReadDone(bool is_read) override {
+      if (!is_read) return;
+      if (part.has_result()) {
+        generated.Swap(part.mutable_result());
+        has_result = true;
+      }
+      StartRead(&part);
+    }
+    void OnDone(const grpc::Status& status) override {
+      absl::Status ended = FromGrpcStatus(status);
+      if (ended.ok() && !has_result) ended = absl::UnavailableError("the worker ended the stream without a result");
+      impl->Ended(this, ended);
+    }
+  };
+
+  struct Task {
+    EngineHandle handle = 0;
+    std::string model;
+    EngineRequest request;
+    bool has_bounds = false;
+    Done done;
+    bool is_cancelled = false;
+    int attempt_count = 0;  // that reached a worker
+    EngineResult result;
+    bool is_generated = false;   // the first of two RPCs is done
+    std::shared_ptr<Call> call;  // while one runs
+  };
+
+  int UsableCount() const {
+    return static_cast<int>(
+        std::count_if(workers_.begin(), workers_.end(), [](const auto& entry) { return entry.second->is_usable; }));
+  }
+
+  // Creates workers for new addresses, and marks those that are gone.
+  void Refresh() {
+    std::map<std::string, std::string> found;  // address, and the name that it was given as
+    std::set<std::string> unresolved;
+    for (const std::string& name : options_.addresses) {
+      const std::vector<std::string> addresses = Resolve(name);
+      if (addresses.empty()) unresolved.insert(name);
+      for (const std::string& address : addresses) found.emplace(address, name);
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // A failed resolution does not take workers away.
+    for (auto& [address, worker] : workers_) worker->is_listed = found.count(address) > 0 || !unresolved.empty();
+    for (const auto& [address, name] : found) {
+      if (workers_.count(address) > 0) continue;
+      auto worker = std::make_shared<Worker>();
+      worker->address = address;
+      grpc::ChannelArguments arguments = MakeChannelArguments(kMessageBytesMax);
+      arguments.SetServiceConfigJSON(kServiceConfig);
+      // Channels to one address would share a connection with those of another Impl in this process.
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+      if (!absl::StartsWith(name, "unix:")) arguments.SetSslTargetNameOverride(name.substr(0, name.rfind(':')));
+      worker->stub = v1::Inference::NewStub(
+          grpc::CreateCustomChannel(address, MakeChannelCredentials(options_.secrets), arguments));
+      workers_[address] = std::move(worker);
+    }
+    for (auto it = workers_.begin(); it != workers_.end();) {
+      const bool is_gone = !it->second->is_listed && !it->second->is_usable && it->second->running.empty();
+      it = is_gone ? workers_.erase(it) : std::next(it);
+    }
+  }
+
+  // One look at one worker.
+  struct Asked {
+    std::shared_ptr<Worker> worker;
+    std::string model;
+    grpc::ClientContext context;
+    v1::GetModelRequest request;
+    v1::Model reply;
+    grpc::Status status;
+  };
+
+  void Look() {
+    std::vector<std::unique_ptr<Asked>> all;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const auto& [address, worker] : workers_) {
+        for (const std::string& model : options_.model_names) {
+          auto asked = std::make_unique<Asked>();
+          asked->worker = worker;
+          asked->model = model;
+          asked->request.set_name(ModelResource(model));
+          asked->context.set_deadline(std::chrono::system_clock::now() + kLookTimeout);
+          all.push_back(std::move(asked));
+        }
+      }
+    }
+    std::mutex mutex;
+    std::condition_variable changed;
+    size_t left = all.size();
+    for (const auto& asked : all) {
+      Asked* const one = asked.get();
+      one->worker->stub->async()->GetModel(&one->context, &one->request, &one->reply, [&, one](grpc::Status status) {
+        const std::lock_guard<std::mutex> lock(mutex);
+        one->status = std::move(status);
+        if (--left == 0) changed.notify_all();
+      });
+    }
+    {
+      std::unique_lock<std::mutex> lock(mutex);
+      changed.wait(lock, [&] { return left == 0; });
+    }
+    std::vector<std::shared_ptr<Call>> abandoned;
+    std::unique_lock<std::mutex> lock(mutex_);
+    std::map<Worker*, std::vector<const Asked*>> by_worker;
+    for (const auto& asked : all) by_worker[asked->worker.get()].push_back(asked.get());
+    for (const auto& [address, worker] : workers_) {
+      if (by_worker.count(worker.get()) > 0) Judge(*worker, by_worker[worker.get()], &abandoned);
+    }
+    Dispatch(lock);
+    lock.unlock();
+    for (const auto& call : abandoned) call->context.TryCancel();
+  }
+
+  void Judge(Worker& worker, const std::vector<const Asked*>& asked, std::vector<std::shared_ptr<Call>>* abandoned) {
+    worker.is_full = false;
+    std::string problem, difference;
+    for (const Asked* one : asked) {
+      if (!one->status.ok()) {
+        problem = one->status.error_message();
+      } else if (one->reply.state() != v1::Model::READY) {
+        problem = absl::StrCat("model \"", one->model, "\" is not ready: ", one->reply.fault());
+      }
+    }
+    if (problem.empty()) difference = Compare(worker, asked);
+    const bool was_usable = worker.is_usable;
+    worker.problem = problem;
+    worker.failure_count = problem.empty() ? 0 : worker.failure_count + 1;
+    worker.is_usable = problem.empty() && difference.empty() && worker.is_listed;
+    if (!difference.empty() && worker.difference != difference) {
+      Log(LogLevel::kError, "worker_refused", {{"worker", worker.address}, {"cause", difference}});
+    }
+    worker.difference = difference;
+    if (worker.is_usable && !was_usable) Log(LogLevel::kInfo, "worker_joined", {{"worker", worker.address}});
+    if (!worker.is_usable && was_usable) LogLost(worker, problem.empty() ? difference : problem);
+    if (worker.failure_count < kFailuresMax) return;
+    for (const EngineHandle handle : worker.running) {
+      if (const auto& call = tasks_.at(handle)->call; call != nullptr) abandoned->push_back(call);
+    }
+  }
+
+  void LogLost(const Worker& worker, const std::string& cause) const {
+    Log(LogLevel::kWarning, "worker_lost",
+        {{"worker", worker.address}, {"cause", cause}, {"running", worker.running.size()}});
+  }
+
+  // Against the first worker that was used; sets the reference when there is none yet.
+  std::string Compare(const Worker& worker, const std::vector<const Asked*>& asked) {
+    if (models_.empty()) {
+      for (const Asked* one : asked) models_[one->model] = one->reply;
+      for (const Asked* one : asked) kinds_.insert(KindOf(one->reply));
+      reference_ = worker.address;
+      return "";
+    }
+    for (const Asked* one : asked) {
+      const std::string difference = DifferenceOf(models_.at(one->model), one->reply);
+      if (!difference.empty()) {
+        return absl::StrCat("worker ", worker.address, " has model \"", one->model, "\" with ", difference, " on ",
+                            reference_);
+      }
+      const std::string kind = KindOf(one->reply);
+      if (kinds_.count(kind) > 0) continue;
+      // The kinds are part of the record of the answers, so they are fixed once a job may have begun.
+      if (options_.allow_mixed && !thread_.joinable()) {
+        kinds_.insert(kind);
+        continue;
+      }
+      return absl::StrCat("worker ", worker.address, " runs model \"", one->model, "\" on ", kind, ", and ", reference_,
+                          " on ", absl::StrJoin(kinds_, "+"),
+                          options_.allow_mixed ? ": a kind that was not there at the start"
+                                               : ": bits may differ; --allow-mixed accepts it");
+    }
+    return "";
+  }
+
+  void WatchLoop() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (int look = 1; !stopping_; ++look) {
+      changed_.wait_for(lock, options_.period, [this] { return stopping_; });
+      if (stopping_) return;
+      lock.unlock();
+      if (look % kLooksPerResolve == 0) Refresh();
+      Look();
+      lock.lock();
+    }
+  }
+
+  // The worker for a request, null when it must wait.
+  std::shared_ptr<Worker> Choose(const Task& task) {
+    const std::string key = absl::StrCat(task.model, "\n", task.request.context);
+    if (!task.request.context.empty()) {
+      const auto kept = worker_of_.find(key);
+      if (kept != worker_of_.end() && kept->second->is_usable) {
+        return HasRoom(*kept->second) ? kept->second : nullptr;
+      }
+    }
+    std::shared_ptr<Worker> best;
+    for (const auto& [address, worker] : workers_) {
+      if (!worker->is_usable || !HasRoom(*worker)) continue;
+      if (best == nullptr || worker->running.size() < best->running.size()) best = worker;
+    }
+    if (best != nullptr && !task.request.context.empty()) {
+      worker_of_[key] = best;
+      contexts_.push_back(key);
+      if (contexts_.size() > kContextsMax) {
+        worker_of_.erase(contexts_.front());
+        contexts_.pop_front();
+      }
+    }
+    return best;
+  }
+  bool HasRoom(const Worker& worker) const {
+    return !worker.is_full && std::ssize(worker.running) < options_.in_flight;
+  }
+
+  // Sends what can be sent. The lock is released while RPCs start.
+  void Dispatch(std::unique_lock<std::mutex>& lock) {
+    std::vector<std::shared_ptr<Call>> calls;
+    for (auto it = queue_.begin(); it != queue_.end() && !stopping_;) {
+      const std::shared_ptr<Task> task = *it;
+      const std::shared_ptr<Worker> worker = Choose(*task);
+      if (worker == nullptr) {
+        ++it;
+        continue;
+      }
+      it = queue_.erase(it);
+      worker->running.insert(task->handle);
+      ++task->attempt_count;
+      calls.push_back(MakeCall(task, worker));
+    }
+    lock.unlock();
+    for (const auto& call : calls) Send(call.get());
+    lock.lock();
+  }
+
+  std::shared_ptr<Call> MakeCall(const std::shared_ptr<Task>& task, const std::shared_ptr<Worker>& worker) {
+    auto call = std::make_shared<Call>();
+    call->self = call;
+    call->impl = this;
+    call->task = task;
+    call->worker = worker;
+    task->call = call;
+    ++call_count_;
+    return call;
+  }
+
+  static void Send(Call* call) {
+    const Task& task = *call->task;
+    v1::Inference::Stub& stub = *call->worker->stub;
+    if (std::holds_alternative<GenerateWork>(task.request.work) && !task.is_generated) {
+      call->generate = ToGenerateProto(task.model, task.request);
+      stub.async()->Generate(&call->context, &call->generate, call);
+      call->StartRead(&call->part);
+      call->StartCall();
+      return;
+    }
+    call->score = ToScoreProto(task.model, task.request);
+    stub.async()->ComputeLogLikelihoods(
+        &call->context, &call->score, &call->scored,
+        [call](const grpc::Status& status) { call->impl->Ended(call, FromGrpcStatus(status)); });
+  }
+
+  void Ended(Call* call, absl::Status status) {
+    const std::shared_ptr<Call> owned = std::move(call->self);
+    const std::shared_ptr<Task> task = call->task;
+    if (status.ok()) Keep(*call);
+    std::unique_lock<std::mutex> lock(mutex_);
+    task->call = nullptr;
+    Worker& worker = *call->worker;
+    // What a generation scores beside it is a second RPC of the same worker.
+    if (status.ok() && NeedsScores(*task) && !task->is_cancelled && !stopping_) {
+      const std::shared_ptr<Call> second = MakeCall(task, call->worker);
+      --call_count_;
+      lock.unlock();
+      return Send(second.get());
+    }
+    worker.running.erase(task->handle);
+    const bool is_lost = absl::IsUnavailable(status) || (absl::IsCancelled(status) && !task->is_cancelled);
+    const bool is_full = HasReason(status, ErrorReason::kLaneFull) || HasReason(status, ErrorReason::kTooManyCalls) ||
+                         HasReason(status, ErrorReason::kQueueFull);
+    if (is_lost && worker.is_usable && !stopping_) {
+      worker.is_usable = false;  // until it answers a look again
+      LogLost(worker, std::string(status.message()));
+    }
+    if ((is_lost || is_full) && !task->is_cancelled && !stopping_ && task->attempt_count < options_.attempts_max) {
+      if (is_full) {
+        worker.is_full = true;
+        --task->attempt_count;  // it has not run
+      }
+      task->result = {};
+      task->is_generated = false;
+      queue_.push_front(task);
+    } else {
+      Finish(lock, *task, std::move(status), is_lost);
+    }
+    Dispatch(lock);
+    --call_count_;
+    changed_.notify_all();
+  }
+
+  static bool NeedsScores(const Task& task) {
+    const auto* work = std::get_if<GenerateWork>(&task.request.work);
+    return work != nullptr && !work->scored.empty() && task.result.continuations.empty() &&
+           task.result.finish_reason != EngineFinishReason::kCancelled;
+  }
+
+  // The task is of one call, so no other thread touches its result.
+  static void Keep(const Call& call) {
+    Task& task = *call.task;
+    if (std::holds_alternative<GenerateWork>(task.request.work) && !task.is_generated) {
+      task.is_generated = true;
+      FromProto(call.generated, task.has_bounds, &task.result);
+    } else {
+      FromProto(call.scored, task.request, &task.result);
+    }
+  }
+
+  void Finish(std::unique_lock<std::mutex>& lock, Task& task, absl::Status status, bool is_lost) {
+    tasks_.erase(task.handle);
+    if (stopping_) {
+      status = absl::UnavailableError("the daemon is shutting down");
+    } else if (task.is_cancelled && is_lost) {
+      status = absl::CancelledError("the request was cancelled");
+    } else if (is_lost) {
+      status =
+          absl::InternalError(absl::StrCat(task.attempt_count, " workers were lost while they ran it, the limit is ",
+                                           options_.attempts_max, "; the last: ", status.message()));
+    }
+    task.result.attempt_count = task.attempt_count;
+    lock.unlock();
+    if (status.ok()) {
+      task.done(std::move(task.result));
+    } else {
+      task.done(std::move(status));
+    }
+    lock.lock();
+  }
+
+  static constexpr size_t kContextsMax = 10'000;
+
+  const RemoteWorkersOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::map<std::string, std::shared_ptr<Worker>> workers_;
+  std::map<std::string, v1::Model> models_;  // by name, as the first worker describes them
+  std::set<std::string> kinds_;
+  std::string reference_;  // the first worker's address
+  std::deque<std::shared_ptr<Task>> queue_;
+  std::map<EngineHandle, std::shared_ptr<Task>> tasks_;  // queued or running
+  EngineHandle next_handle_ = 0;
+  int64_t call_count_ = 0;                                    // RPCs whose end has not returned yet
+  std::map<std::string, std::shared_ptr<Worker>> worker_of_;  // by model and context
+  std::deque<std::string> contexts_;                          // in the order of their first request
+  std::thread thread_;
+};
+
+RemoteWorkers::RemoteWorkers(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RemoteWorkers::~RemoteWorkers() { Stop(); }
+
+absl::StatusOr<std::unique_ptr<RemoteWorkers>> RemoteWorkers::Connect(const RemoteWorkersOptions& options) {
+  for (const std::string& address : options.addresses) RETURN_IF_ERROR(CheckAddress(address));
+  auto impl = std::make_unique<Impl>(options);
+  const absl::Status connected = impl->Connect();
+  if (!connected.ok()) {
+    impl->Stop();
+    return connected;
+  }
+  return std::unique_ptr<RemoteWorkers>(new RemoteWorkers(std::move(impl)));
+}
+
+const v1::Model& RemoteWorkers::model(const std::string& name) const { return impl_->model(name); }
+std::string RemoteWorkers::KindsInWords() const { return impl_->KindsInWords(); }
+std::vector<std::string> RemoteWorkers::Addresses() const { return impl_->Addresses(); }
+EngineHandle RemoteWorkers::Start(const std::string& model, EngineRequest request, bool has_bounds, Done done) {
+  return impl_->Start(model, std::move(request), has_bounds, std::move(done));
+}
+void RemoteWorkers::Cancel(EngineHandle handle) { impl_->Cancel(handle); }
+int64_t RemoteWorkers::queued_count() const { return impl_->queued_count(); }
+int64_t RemoteWorkers::running_count() const { return impl_->running_count(); }
+void RemoteWorkers::Stop() { impl_->Stop(); }
+
+}  // namespace varifocal

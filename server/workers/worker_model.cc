@@ -1,0 +1,111 @@
+#include "server/workers/worker_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/files.h"
+#include "base/reason.h"
+#include "base/status_macros.h"
+#include "server/engine/engine.h"
+#include "server/engine/request_check.h"
+#include "server/model/config.h"
+
+namespace varifocal {
+namespace {
+
+class WorkerEngine : public Engine {
+ public:
+  WorkerEngine(std::shared_ptr<RemoteWorkers> workers, std::string name, ModelConfig config)
+      : workers_(std::move(workers)), name_(std::move(name)), config_(std::move(config)) {}
+
+  absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override {
+    RETURN_IF_ERROR(CheckNotEmpty(request.token_ids));
+    RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config_.vocabulary_size));
+    if (!request.inspected_boundaries.empty() || request.keep_groups)
+      return absl::UnimplementedError(WhyNoInspection());
+    ASSIGN_OR_RETURN(const AttentionSetting attention,
+                     config_.attention.With(request.attention_overrides, AttentionModelOf(config_)));
+    return workers_->Start(name_, std::move(request), attention.CountsBounds(), std::move(callbacks.on_done));
+  }
+  void Cancel(Handle handle) override { workers_->Cancel(handle); }
+  const LoadedModel& model() const override {
+    VF_CHECK(false, "the weights are on other daemons");
+    __builtin_unreachable();
+  }
+  EngineDescription Describe() const override {
+    const v1::Model& model = workers_->model(name_);
+    EngineDescription description;
+    description.context_tokens_max = config_.max_position;
+    if (model.kv_cache_bytes_per_token() > 0) {
+      description.context_tokens_max =
+          std::min(description.context_tokens_max, model.kv_cache_bytes() / model.kv_cache_bytes_per_token());
+    }
+    description.kv_cache_bytes = model.kv_cache_bytes();
+    description.prefix_cache = true;
+    description.why_no_inspection = WhyNoInspection();
+    description.estimates_time = false;
+    return description;
+  }
+  EngineStatus Status() const override {
+    EngineStatus status;
+    status.queued_count = workers_->queued_count();
+    status.running_count = workers_->running_count();
+    return status;
+  }
+  absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count, int64_t) override {
+    RETURN_IF_ERROR(CheckLength(config_, prompt_token_count, new_token_count));
+    return EngineEstimate{};
+  }
+  void DropPrefixCache() override {}
+  absl::Status Fault() const override { return absl::OkStatus(); }  // workers come back; requests wait
+
+ private:
+  static std::string WhyNoInspection() { return "attention is not inspected on the workers of a coordinator"; }
+
+  const std::shared_ptr<RemoteWorkers> workers_;
+  const std::string name_;
+  const ModelConfig config_;
+};
+
+absl::Status CheckSame(const std::string& name, const char* what, const std::string& here, const std::string& there) {
+  if (here == there) return absl::OkStatus();
+  return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", name, "\": the workers have another ", what,
+                                                               " than the directory: ", there, ", and ", here)),
+                    ErrorReason::kWorkersDiffer);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HostedModel>> MakeWorkerModel(std::shared_ptr<RemoteWorkers> workers,
+                                                             const std::string& name, const std::string& place) {
+  const std::string directory = CheckpointOf(place).directory;
+  const v1::Model& remote = workers->model(name);
+  auto hosted = std::make_unique<HostedModel>();
+  ASSIGN_OR_RETURN(const std::string config, ReadFile(absl::StrCat(directory, "/config.json"), kConfigFile));
+  ASSIGN_OR_RETURN(hosted->config, ParseModelConfig(config));
+  ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(directory));
+  ASSIGN_OR_RETURN(hosted->chat_format, ReadChatFormat(directory));
+  RETURN_IF_ERROR(CheckSame(name, "tokenizer", hosted->tokenizer->sha256(), remote.tokenizer_sha256()));
+  RETURN_IF_ERROR(CheckSame(name, "attention", hosted->config.attention.json(), remote.attention_json()));
+  RETURN_IF_ERROR(CheckSame(name, "context length", absl::StrCat(hosted->config.max_position),
+                            absl::StrCat(remote.context_length_max())));
+  ModelProvenance& provenance = hosted->provenance;
+  provenance.backend = remote.backend();
+  provenance.isa = remote.isa();
+  // The kinds of a mixed set stand for the set, so that its answers are not taken for those of one of them.
+  if (const std::string kinds = workers->KindsInWords(); kinds.find('+') != std::string::npos) provenance.isa = kinds;
+  provenance.dtype = remote.dtype();
+  provenance.device = absl::StrCat("workers ", absl::StrJoin(workers->Addresses(), ", "));
+  provenance.weights_sha256 = remote.weights_sha256();
+  provenance.tokenizer_sha256 = remote.tokenizer_sha256();
+  provenance.parameter_count = remote.parameter_count();
+  provenance.attention = remote.attention_label();
+  hosted->sampling_defaults = remote.sampling_defaults();
+  hosted->engine = std::make_unique<WorkerEngine>(std::move(workers), name, hosted->config);
+  return hosted;
+}
+
+}  // namespace varifocal

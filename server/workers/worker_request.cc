@@ -1,0 +1,120 @@
+#include "server/workers/worker_request.h"
+
+#include "wire/resource_names.h"
+
+namespace varifocal {
+namespace {
+
+template <typename Proto>
+void SetCommon(const std::string& model, const EngineRequest& request, Proto* proto) {
+  proto->set_model(ModelResource(model));
+  proto->mutable_prompt_token_ids()->mutable_ids()->Add(request.token_ids.begin(), request.token_ids.end());
+  for (const AttentionOverride& given : request.attention_overrides) {
+    // The run-time temperature is a list; every other setting is a number (ToAttentionOverrides).
+    if (given.value.is_array()) {
+      for (const Json& value : given.value) proto->add_focal_temperatures(value.get<double>());
+    } else {
+      (*proto->mutable_attention_overrides())[given.name] = given.value.get<double>();
+    }
+  }
+}
+
+EngineFinishReason FromProto(v1::GenerationResult::FinishReason reason) {
+  switch (reason) {
+    case v1::GenerationResult::EOS:
+      return EngineFinishReason::kEos;
+    case v1::GenerationResult::LENGTH:
+      return EngineFinishReason::kLength;
+    case v1::GenerationResult::STOP:
+      return EngineFinishReason::kStop;
+    case v1::GenerationResult::CANCELLED:
+      return EngineFinishReason::kCancelled;
+    default:
+      return EngineFinishReason::kNone;
+  }
+}
+
+template <typename Proto>
+void SetGroupShares(const Proto& proto, EngineResult* result) {
+  if (proto.has_pairs_visible_share()) result->pairs_visible_share = proto.pairs_visible_share();
+  if (proto.has_largest_group_share()) result->largest_group_share = proto.largest_group_share();
+}
+
+}  // namespace
+
+v1::GenerateRequest ToGenerateProto(const std::string& model, const EngineRequest& request) {
+  const auto& work = std::get<GenerateWork>(request.work);
+  v1::GenerateRequest proto;
+  SetCommon(model, request, &proto);
+  proto.set_max_new_tokens(static_cast<int32_t>(work.max_new_tokens));
+  v1::DecodeSettings* settings = proto.mutable_decode_settings();
+  settings->set_sampling_temperature(work.sampling_temperature);
+  settings->set_top_p(work.top_p);
+  settings->set_seed(static_cast<int64_t>(work.seed));
+  settings->set_ignore_eos(work.ignore_eos);
+  for (const std::string& stop : work.stop) settings->add_stop(stop);
+  return proto;
+}
+
+v1::ComputeLogLikelihoodsRequest ToScoreProto(const std::string& model, const EngineRequest& request) {
+  v1::ComputeLogLikelihoodsRequest proto;
+  SetCommon(model, request, &proto);
+  proto.set_per_token(true);
+  const std::vector<std::vector<int32_t>>* continuations = nullptr;
+  if (const auto* score = std::get_if<ScoreContinuationsWork>(&request.work)) continuations = &score->continuations;
+  if (const auto* generate = std::get_if<GenerateWork>(&request.work)) continuations = &generate->scored;
+  if (continuations == nullptr) return proto;
+  for (const std::vector<int32_t>& ids : *continuations) {
+    proto.add_continuations()->mutable_token_ids()->mutable_ids()->Add(ids.begin(), ids.end());
+  }
+  return proto;
+}
+
+void FromProto(const v1::GenerationResult& proto, bool has_bounds, EngineResult* result) {
+  result->new_token_ids.assign(proto.token_ids().begin(), proto.token_ids().end());
+  result->new_token_log_probs.assign(proto.token_log_probs().begin(), proto.token_log_probs().end());
+  result->text = proto.text();
+  result->finish_reason = FromProto(proto.finish_reason());
+  result->prompt_token_count = proto.prompt_token_count();
+  result->cached_token_count = proto.cached_token_count();
+  result->extrapolated = proto.extrapolated();
+  result->notes = proto.notes();
+  result->queue_us = proto.queue_us();
+  result->prefill_us = proto.prefill_us();
+  result->decode_us = proto.decode_us();
+  if (has_bounds) {
+    result->tau_at_min_share = proto.tau_min_share();
+    result->tau_at_max_share = proto.tau_max_share();
+  }
+  SetGroupShares(proto, result);
+}
+
+void FromProto(const v1::ComputeLogLikelihoodsResponse& proto, const EngineRequest& request, EngineResult* result) {
+  for (const v1::ContinuationLogLikelihood& scored : proto.continuations()) {
+    EngineContinuationScore score;
+    score.log_likelihood = scored.log_likelihood();
+    score.token_count = scored.token_count();
+    score.is_greedy = scored.is_greedy();
+    score.token_log_probs.assign(scored.token_log_probs().begin(), scored.token_log_probs().end());
+    result->log_likelihood += score.log_likelihood;
+    result->continuations.push_back(std::move(score));
+  }
+  // Beside a generation, the rest is the generation's.
+  if (std::holds_alternative<GenerateWork>(request.work)) return;
+  if (std::holds_alternative<ScoreTextWork>(request.work)) {
+    result->log_likelihood = proto.log_likelihood();
+    result->token_log_probs.emplace_back();
+    for (const double log_prob : proto.token_log_probs()) result->token_log_probs.emplace_back(log_prob);
+  }
+  result->prompt_token_count = static_cast<int64_t>(request.token_ids.size());
+  result->cached_token_count = proto.cached_token_count();
+  result->extrapolated = proto.extrapolated();
+  result->notes = proto.notes();
+  result->queue_us = proto.queue_us();
+  result->prefill_us = proto.prefill_us();
+  if (proto.has_tau_min_share()) result->tau_at_min_share = proto.tau_min_share();
+  if (proto.has_tau_max_share()) result->tau_at_max_share = proto.tau_max_share();
+  SetGroupShares(proto, result);
+}
+
+}  // namespace varifocal

@@ -1,0 +1,87 @@
+// A coordinator over real daemons with the shipped checkpoints: the same suite on 1, 2 and 4 workers has the rows of one process,
+// while workers are killed at random instants and started again.
+#include <signal.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "base/random.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal {
+namespace {
+
+using testing_support::BackgroundProcess;
+using testing_support::DaemonProcess;
+using testing_support::ProcessResult;
+using testing_support::RunProcess;
+using testing_support::TemporaryDirectory;
+
+constexpr char kSuite[] = "tests/integration/tiny.yaml";
+
+std::vector<std::string> Models() {
+  return {"--model=baseline=models/baseline", "--model=focal=models/focal-constant"};
+}
+
+// A worker at a Unix socket, which a restart takes again.
+std::unique_ptr<BackgroundProcess> StartWorker(const TemporaryDirectory& directory, int index) {
+  std::vector<std::string> arguments = Models();
+  const std::string name = "w" + std::to_string(index);
+  arguments.insert(arguments.end(),
+                   {"--db=" + directory.File(name + ".db"), "--threads=1", "--listen=unix:" + directory.File(name)});
+  return std::make_unique<BackgroundProcess>("varifocald", arguments);
+}
+
+class CoordinatorTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::vector<std::string> arguments = {"run", kSuite, "--db=" + Directory().File("alone.db")};
+    for (const std::string& model : Models()) arguments.push_back(model);
+    const ProcessResult alone = RunProcess("varifocal", arguments, {.seconds_max = 280});
+    ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  }
+  static TemporaryDirectory& Directory() {
+    static TemporaryDirectory directory;
+    return directory;
+  }
+
+  void Run(int worker_count, int kill_count) {
+    TemporaryDirectory directory;
+    std::vector<std::unique_ptr<BackgroundProcess>> workers;
+    std::string addresses;
+    for (int i = 0; i < worker_count; ++i) {
+      workers.push_back(StartWorker(directory, i));
+      addresses += (i > 0 ? "," : "") + ("unix:" + directory.File("w" + std::to_string(i)));
+    }
+    std::vector<std::string> arguments = Models();
+    const std::string database = directory.File("all.db");
+    arguments.insert(arguments.end(), {"--db=" + database, "--workers=" + addresses});
+    DaemonProcess coordinator(arguments);
+    const std::string address = coordinator.Address();
+    ASSERT_NE(address, "") << coordinator.Errors();
+    BackgroundProcess submit("varifocal",
+                             {"submit", kSuite, "--daemon=" + address, "--models=baseline,focal", "--wait"});
+    Random random("kills of workers");
+    int killed = 0;
+    for (; killed < kill_count && submit.IsRunning(); ++killed) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(random.Below(1000)));
+      const int victim = static_cast<int>(random.Below(worker_count));
+      workers[victim]->Signal(SIGKILL);
+      workers[victim]->Wait(10);
+      workers[victim] = StartWorker(directory, victim);
+    }
+    ASSERT_EQ(submit.Wait(250), 0) << submit.Errors() << coordinator.Errors();
+    RecordProperty("killed", killed);
+    const ProcessResult diff = RunProcess("varifocal", {"diff", Directory().File("alone.db"), database});
+    EXPECT_EQ(diff.exit_code, 0) << diff.out;
+  }
+};
+
+TEST_F(CoordinatorTest, OneWorker) { Run(1, 0); }
+TEST_F(CoordinatorTest, FourWorkers) { Run(4, 0); }
+TEST_F(CoordinatorTest, TwoWorkersAndTwentyKills) { Run(2, 20); }
+
+}  // namespace
+}  // namespace varifocal
