@@ -34,7 +34,7 @@ class ArmsVerbTest : public testing::Test {
 TEST_F(ArmsVerbTest, TextHasPointsSeedsAndRatios) {
   db::WriteFakeArms(path_);
   const Ran ran = Compare({});
-  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
   EXPECT_THAT(ran.out,
               HasSubstr("focal against plain (jobs/1); differences are candidate minus baseline, intervals 95 % over "
                         "training seeds and contexts"));
@@ -51,7 +51,7 @@ TEST_F(ArmsVerbTest, TextHasPointsSeedsAndRatios) {
 TEST_F(ArmsVerbTest, JsonRowsHaveEveryKeyAndTheTextsNumbers) {
   db::WriteFakeArms(path_);
   const Ran ran = Compare({"--format=json"});
-  ASSERT_EQ(ran.code, 0) << ran.err;
+  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
   const auto rows = ParseJson(ran.out);
   ASSERT_TRUE(rows.ok());
   int ratio_count = 0;
@@ -68,9 +68,9 @@ TEST_F(ArmsVerbTest, JsonRowsHaveEveryKeyAndTheTextsNumbers) {
 
 TEST_F(ArmsVerbTest, TheGateFailsWhenTheCandidateIsWorse) {
   db::WriteFakeArms(path_, {.seed_count = 8, .question_count = 48, .answered_count = 48});
-  EXPECT_EQ(Compare({"--gate"}).code, 0);
+  EXPECT_EQ(Compare({"--gate"}).code, ExitCode::kDone);
   const Ran worse = Compare({"--gate"}, "focal", "plain");
-  EXPECT_EQ(worse.code, 1);
+  EXPECT_EQ(worse.code, ExitCode::kFailed);
   EXPECT_THAT(worse.err, HasSubstr("Gate: worse in mean over tasks at 1,024"));
 }
 
@@ -80,7 +80,7 @@ TEST_F(ArmsVerbTest, OneRunAnArmCannotBeDecided) {
   EXPECT_THAT(ran.out,
               AllOf(HasSubstr("one training run each: says nothing about other seeds"), HasSubstr("no verdict")));
   const Ran gate = Compare({"--gate"});
-  EXPECT_NE(gate.code, 0);
+  EXPECT_EQ(gate.code, ExitCode::kFailed);
   EXPECT_THAT(gate.err, HasSubstr("no mean over tasks has several training runs of both arms"));
 }
 
@@ -98,7 +98,7 @@ TEST_F(ArmsVerbTest, MistakesAreOneSentence) {
   EXPECT_THAT(Compare({"--adjust=max-t"}).err, HasSubstr("arms are adjusted by holm"));
   EXPECT_THAT(Varifocal({"compare", "--db=" + path_, "--baseline-arm=plain"}).err, HasSubstr("belong together"));
   const Ran none = Varifocal({"compare", "--db=" + path_, "--baseline=plain-s1-1000"});
-  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.code, ExitCode::kWrongUsage);
   EXPECT_THAT(none.err, HasSubstr("--baseline=A and --candidate=B are missing"));
 }
 
