@@ -80,7 +80,7 @@ TEST_F(ArmsVerbTest, OneRunAnArmCannotBeDecided) {
   EXPECT_THAT(ran.out,
               AllOf(HasSubstr("one training run each: says nothing about other seeds"), HasSubstr("no verdict")));
   const Ran gate = Compare({"--gate"});
-  EXPECT_NE(gate.code, ExitCode::kDone);
+  EXPECT_EQ(gate.code, ExitCode::kFailed);
   EXPECT_THAT(gate.err, HasSubstr("no mean over tasks has several training runs of both arms"));
 }
 
