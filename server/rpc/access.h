@@ -9,8 +9,8 @@
 //
 // A call carries "authorization: Bearer TOKEN". It is refused before anything in its request is looked at.
 //
-// gRPC's own hook for this, an AuthMetadataProcessor, is not used: in 1.51 it makes a list of all fields of a call, and
-// the process aborts on a :scheme that is neither http nor https, which any client can send.
+// gRPC's own hook for this, an AuthMetadataProcessor, is not used: in 1.51 a server with one aborts when a call has a header
+// field grpclb_client_stats, which any client can send.
 //
 // Errors:  UNAUTHENTICATED without a known token, PERMISSION_DENIED with one of a lower role: neither depends on the
 //          request. Of files: INVALID_ARGUMENT (BAD_CREDENTIALS) with the line.
