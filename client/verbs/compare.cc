@@ -316,11 +316,15 @@ class Compare : public Command {
     std::string notes = PairingNotes(report, sides);
     for (const stats::LengthContrast& contrast : report.contrasts) {
       if (!contrast.task.empty() || !contrast.can_infer) continue;
-      absl::StrAppend(&notes, "From ", WithThousands(contrast.short_length), " to ",
-                      WithThousands(contrast.long_length), " tokens the difference changes by ",
-                      Signed(contrast.difference), " ", Bounds(contrast.low, contrast.high), ", p ",
-                      PValue(contrast.p_value), " (", PValue(contrast.p_adjusted), " adjusted for ",
-                      contrast.test_count, " tests), on the same questions.\n");
+      const bool is_slope = contrast.kind == stats::LengthContrast::Kind::kSlope;
+      absl::StrAppend(
+          &notes,
+          is_slope ? "Its slope over all lengths is "
+                   : absl::StrCat("From ", WithThousands(contrast.short_length), " to ",
+                                  WithThousands(contrast.long_length), " tokens the difference changes by "),
+          Signed(contrast.difference), is_slope ? " per doubling " : " ", Bounds(contrast.low, contrast.high), ", p ",
+          PValue(contrast.p_value), " (", PValue(contrast.p_adjusted), " adjusted for ", contrast.test_count,
+          " tests), on the same questions.\n");
     }
     const bool is_max_t = !report.suite.empty() && report.suite.front().is_max_t;
     absl::StrAppend(&notes, is_max_t ? "p adjusted (max-t for means over tasks, Holm for cells)" : "p adjusted (Holm)",
@@ -380,7 +384,7 @@ undecided, by p adjusted over all candidates and lengths of the job. A failed sa
 the row incomplete. See docs/measuring.md.
 Variants of two jobs (imported answers are a job of their own) are compared on the questions that both were asked
 with the same prompt; the others are left out and counted. JOB/NAME, such as 7/other, selects the job.
-JSON and CSV: a row for every cell, mean over tasks and contrast of lengths, all digits.)",
+JSON and CSV: a row for every cell, mean over tasks, contrast and slope over the lengths, all digits.)",
     .examples =
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=baseline@t=0.7 --format=csv\n"

@@ -130,10 +130,12 @@ class RunHere : public Command {
     request.set_validate_only(dry_run_);
     ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedServer> server, EmbeddedServer::Start(std::move(options)));
     Daemon daemon(server->channel());
+    if (job_.focal_temperatures.has_value())
+      RETURN_IF_ERROR(DropSameAsTrained(daemon, variants_, *request.mutable_spec(), console));
     if (dry_run_) {
       ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                        Call(daemon.evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
-      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlannedPower(request.spec()), console));
+      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_.assumptions), console));
       return ExitCode::kDone;
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));
@@ -148,12 +150,6 @@ class RunHere : public Command {
   }
 
  private:
-  // Power of the selected suite, for the job's number of variants.
-  absl::StatusOr<JobPower> PlannedPower(const v1::JobSpec& job) const {
-    ASSIGN_OR_RETURN(const SuiteSpec suite, suite_.Read());
-    return PlanPower(suite, job.variants_size(), suite_.limit, power_.assumptions);
-  }
-
   // Fills in variants_ when --models was left out.
   absl::StatusOr<EmbeddedOptions> Options() {
     ASSIGN_OR_RETURN(EmbeddedOptions options, engine_.Options());
