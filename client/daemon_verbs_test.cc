@@ -70,6 +70,25 @@ TEST_F(DaemonVerbsTest, ADryRunLeavesNoDatabase) {
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
+// `baseline` was trained at 1, `focal` at 0.4. What --models names is asked even so.
+TEST_F(DaemonVerbsTest, ATemperatureOfTrainingIsNotAskedAgain) {
+  const Ran submitted =
+      Ask({"submit", "quick", "--models=baseline,focal,focal@t=0.4", "--focal-temperatures=0.4,1",
+           "--focal-layers=all,early,full", "--lengths=256", "--limit=1", "--tasks=recall_kv", "--format=json"});
+  ASSERT_EQ(submitted.code, ExitCode::kDone) << submitted.err;
+  EXPECT_THAT(submitted.err, HasSubstr("Asked once: baseline@t=1 is baseline, baseline@early-t=1 is baseline, "
+                                       "baseline@full-t=1 is baseline, focal@early-t=0.4 is focal as trained.\n"));
+  const auto job = ParseJson(submitted.out);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ((*job)["variants"],
+            Json({"baseline", "baseline@t=0.4", "baseline@early-t=0.4", "baseline@full-t=0.4", "focal", "focal@t=0.4",
+                  "focal@t=1", "focal@early-t=1", "focal@full-t=0.4", "focal@full-t=1"}));
+  EXPECT_EQ(Ask({"watch", "1"}).code, ExitCode::kDone);
+  const Ran deleted = Ask({"delete", "1"});
+  EXPECT_THAT(deleted.out, HasSubstr("jobs/1 (quick) deleted with 10 answers")) << deleted.err;
+  EXPECT_THAT(Ask({"delete", "1"}).err, HasSubstr("no job jobs/1"));
+}
+
 TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   const std::vector<std::string> submit = {
       "submit", "quick", "--models=baseline,focal", "--lengths=256,512", "--limit=4", "--tasks=recall_kv,icl_labels"};

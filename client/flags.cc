@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/console.h"
+#include "client/rows.h"
 #include "client/usage.h"
 #include "eval_tasks/suggest.h"
 
@@ -92,20 +93,7 @@ Flag Named(absl::string_view name, absl::string_view value, absl::string_view he
 
 // `text` in lines of at most `width` columns, the later ones indented.
 std::string Wrap(absl::string_view text, size_t indent, size_t width) {
-  std::string wrapped;
-  size_t column = indent;
-  for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
-    if (column > indent && column + 1 + word.size() > width) {
-      absl::StrAppend(&wrapped, "\n", std::string(indent, ' '));
-      column = indent;
-    } else if (column > indent) {
-      wrapped += ' ';
-      ++column;
-    }
-    absl::StrAppend(&wrapped, word);
-    column += word.size();
-  }
-  return wrapped;
+  return absl::StrJoin(WrapWords(text, width - indent), absl::StrCat("\n", std::string(indent, ' ')));
 }
 
 }  // namespace

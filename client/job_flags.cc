@@ -1,13 +1,18 @@
 #include "client/job_flags.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <ostream>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/models.h"
+#include "client/report/trained_temperature.h"
 #include "client/suite_file.h"
 #include "client/usage.h"
 #include "eval_tasks/metrics/gold_metrics.h"
@@ -50,9 +55,74 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
   return selected;
 }
 
+namespace {
+
+// Values of --focal-layers and the run-time settings that they are.
+struct FocalLayers {
+  const char* name;
+  const char* setting;
+};
+constexpr FocalLayers kFocalLayers[] = {
+    {"all", "t"}, {"full", "full-t"}, {"early", "early-t"}, {"middle", "middle-t"}, {"late", "late-t"}};
+
+absl::StatusOr<std::vector<std::string>> ReadFocalLayers(absl::string_view text) {
+  std::vector<std::string> settings;
+  for (const std::string& name : SplitList(text)) {
+    const auto* row = std::find_if(std::begin(kFocalLayers), std::end(kFocalLayers),
+                                   [&](const FocalLayers& layers) { return layers.name == name; });
+    if (row == std::end(kFocalLayers)) {
+      return UsageError(absl::StrCat("--focal-layers: \"", name, "\" is not one of all, full, early, middle, late."));
+    }
+    settings.push_back(row->setting);
+  }
+  if (settings.empty()) return UsageError("--focal-layers is empty; leave it out for all layers.");
+  return settings;
+}
+
+// Every variant, followed by itself with each setting at each temperature unless it has a temperature.
+std::vector<Variant> Sweep(const std::vector<Variant>& variants, const std::vector<double>& temperatures,
+                           const std::vector<std::string>& settings) {
+  std::vector<Variant> all;
+  const auto add = [&](Variant variant) {
+    if (std::find(all.begin(), all.end(), variant) == all.end()) all.push_back(std::move(variant));
+  };
+  for (const Variant& variant : variants) {
+    add(variant);
+    for (const std::string& setting : settings) {
+      for (Variant& swept : WithTemperatures({variant}, temperatures)) {
+        if (swept == variant) continue;
+        if (setting != "t") {
+          swept.attention_overrides[setting] = swept.focal_temperatures.front();
+          swept.focal_temperatures.clear();
+        }
+        add(std::move(swept));
+      }
+    }
+  }
+  return all;
+}
+
+// Whether the variant has one run-time setting, a temperature equal to the one its model was trained with.
+bool IsSameAsTrained(const v1::Variant& variant, const std::optional<double>& trained) {
+  if (!trained.has_value()) return false;
+  if (variant.attention_overrides().empty())
+    return variant.focal_temperatures_size() == 1 && variant.focal_temperatures(0) == *trained;
+  if (variant.focal_temperatures_size() > 0 || variant.attention_overrides_size() > 1) return false;
+  const auto& [setting, value] = *variant.attention_overrides().begin();
+  if (value != *trained) return false;
+  if (setting == "full-t") return *trained == 1;  // it replaces the temperature of the other layers by 1
+  return setting == "early-t" || setting == "middle-t" || setting == "late-t";
+}
+
+}  // namespace
+
 void JobFlags::AddTo(FlagSet& flags) {
   flags.Add("focal-temperatures", &focal_temperatures, "T,T,..",
             "adds every model without @t= at each of these temperatures");
+  flags.Add(
+      "focal-layers", &focal_layers, "all|full|early|middle|late,..",
+      "of --focal-temperatures: all layers (default), those without a window, or a third of them; each named is a "
+      "sweep of its own");
   flags.Add("keep-prompts", &keep_prompts, "store whole prompts (by default they are regenerated when needed)");
   flags.Add("score-gold", &score_gold,
             "also the log-likelihood of the gold answer after each prompt, for tasks with written answers");
@@ -78,7 +148,10 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
   if (job.focal_temperatures.has_value()) {
     ASSIGN_OR_RETURN(const std::vector<double> temperatures,
                      ReadFocalTemperatures("focal-temperatures", *job.focal_temperatures));
-    spec.variants = WithTemperatures(spec.variants, temperatures);
+    ASSIGN_OR_RETURN(const std::vector<std::string> settings, ReadFocalLayers(job.focal_layers.value_or("all")));
+    spec.variants = Sweep(spec.variants, temperatures, settings);
+  } else if (job.focal_layers.has_value()) {
+    return UsageError("--focal-layers needs --focal-temperatures.");
   }
   spec.limit = std::min<int64_t>(suite.limit, kSampleCountMax);
   spec.keep_prompts = job.keep_prompts;
@@ -87,6 +160,30 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
   if (job.top_p.has_value() && *job.top_p <= 0) return UsageError("--top-p=0: must be above 0.");
   spec.decode = {.sampling_temperature = job.sampling_temperature, .top_p = job.top_p};
   return ToProto(spec);
+}
+
+absl::Status DropSameAsTrained(Daemon& daemon, absl::string_view models, v1::JobSpec& spec, Console& console) {
+  ASSIGN_OR_RETURN(const std::vector<Variant> named, ParseVariantList(models));
+  ASSIGN_OR_RETURN(const v1::ListModelsResponse served,
+                   Call(daemon.inference(), &v1::Inference::Stub::ListModels, v1::ListModelsRequest()));
+  std::map<std::string, std::optional<double>> trained;
+  for (const v1::Model& model : served.models())
+    trained[model.name()] = report::TrainedTemperature(model.attention_json());
+  ASSIGN_OR_RETURN(const JobSpec domain, FromProto(spec));  // for the names
+  google::protobuf::RepeatedPtrField<v1::Variant> kept;
+  std::vector<std::string> dropped;
+  for (int i = 0; i < spec.variants_size(); ++i) {
+    const bool is_named = std::find(named.begin(), named.end(), domain.variants[i]) != named.end();
+    if (is_named || !IsSameAsTrained(spec.variants(i), trained[spec.variants(i).model()])) {
+      *kept.Add() = spec.variants(i);
+    } else {
+      dropped.push_back(absl::StrCat(domain.variants[i].Name(), " is ", domain.variants[i].model));
+    }
+  }
+  if (dropped.empty()) return absl::OkStatus();
+  spec.mutable_variants()->Swap(&kept);
+  console.err << "Asked once: " << absl::StrJoin(dropped, ", ") << " as trained.\n";
+  return absl::OkStatus();
 }
 
 }  // namespace varifocal::client

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/console.h"
+#include "client/daemon.h"
 #include "client/flags.h"
 #include "eval_tasks/job_spec.h"
 #include "varifocal/v1/config.pb.h"
@@ -24,9 +26,9 @@ struct SuiteFlags {
   absl::StatusOr<SuiteSpec> Read() const;
 };
 
-// --focal-temperatures, --keep-prompts, --score-gold, --inspect, --in-flight, --sampling-temperature, --top-p.
+// --focal-temperatures, --focal-layers, --keep-prompts, --score-gold, --inspect, --in-flight, --sampling-temperature, --top-p.
 struct JobFlags {
-  std::optional<std::string> focal_temperatures;
+  std::optional<std::string> focal_temperatures, focal_layers;
   bool keep_prompts = false, score_gold = false, inspect = false;
   std::optional<int64_t> in_flight;
   std::optional<double> sampling_temperature, top_p;
@@ -36,5 +38,10 @@ struct JobFlags {
 
 // `models` as ParseVariantList reads them.
 absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags& job, absl::string_view models);
+
+// Removes variants that --focal-temperatures added and that compute the same as their model without them, because t is the
+// temperature that it was trained with: the same answers need not be asked twice. Says so. A variant that `models` names
+// remains.
+absl::Status DropSameAsTrained(Daemon& daemon, absl::string_view models, v1::JobSpec& spec, Console& console);
 
 }  // namespace varifocal::client

@@ -11,14 +11,13 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "client/rows.h"
+#include "db/stats/inference.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/metric.h"
+#include "wire/job_spec.h"
 
 namespace varifocal::client {
 namespace {
-
-// Below this the smallest p of the sign-flip check, 2 / 2^contexts, is not below 0.05.
-constexpr int64_t kDecidingContextCountMin = 6;
 
 bool CanBeAveraged(const TaskSpec& task) {
   const Metric* metric = task.metrics.empty() ? nullptr : FindMetric(task.metrics.front());
@@ -31,7 +30,7 @@ std::string PText(double p) { return p < 0.0001 ? "<0.0001" : absl::StrFormat("%
 
 std::string LengthNote(const LengthPower& row) {
   if (!row.power.can_infer) return "a task with 1 context: nothing can be inferred";
-  if (row.power.context_count < kDecidingContextCountMin)
+  if (row.power.context_count < stats::kSignFlipClusterCountMin)
     return "fewer than 6 contexts: t alone decides, and a difference found is marked fragile";
   if (!row.power.detectable_difference.has_value()) return "it would be larger than the share assumed to differ";
   return "";
@@ -51,6 +50,11 @@ void PowerFlags::AddTo(FlagSet& flags) {
            "likewise: correlation of the differences of one context (default 0.3)")
       .AtLeast(0)
       .AtMost(1);
+}
+
+absl::StatusOr<JobPower> PlanPower(const v1::JobSpec& job, const stats::PowerAssumptions& assumptions) {
+  ASSIGN_OR_RETURN(const JobSpec spec, FromProto(job));
+  return PlanPower(spec.suite, std::ssize(spec.variants), spec.limit, assumptions);
 }
 
 absl::StatusOr<JobPower> PlanPower(const SuiteSpec& suite, int64_t variant_count, int64_t limit,

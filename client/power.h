@@ -15,6 +15,7 @@
 #include "client/flags.h"
 #include "db/stats/power.h"
 #include "eval_tasks/job_spec.h"
+#include "varifocal/v1/config.pb.h"
 
 namespace varifocal::client {
 
@@ -39,6 +40,7 @@ struct JobPower {
 
 // `variant_count` variants of which one is the baseline, at most `limit` questions a task and length (0: no limit).
 // Has no lengths if there is no candidate or no task whose differences can be averaged.
+absl::StatusOr<JobPower> PlanPower(const v1::JobSpec& job, const stats::PowerAssumptions& assumptions);
 absl::StatusOr<JobPower> PlanPower(const SuiteSpec& suite, int64_t variant_count, int64_t limit,
                                    const stats::PowerAssumptions& assumptions);
 

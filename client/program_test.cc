@@ -87,6 +87,9 @@ TEST(ProgramTest, WrongUsageIsTwoAndSuggests) {
       {{"submit", "quick", "--models=a", "--focal-temperatures=0"}, "finite number above 0"},
       {{"submit", "quick", "--models=a", "--focal-temperatures=-0.5"}, "finite number above 0"},
       {{"submit", "quick", "--models=a", "--focal-temperatures=nan"}, "finite number above 0"},
+      {{"submit", "quick", "--models=a", "--focal-temperatures=1", "--focal-layers=early,last"},
+       "\"last\" is not one of"},
+      {{"submit", "quick", "--models=a", "--focal-layers=early"}, "--focal-layers needs --focal-temperatures"},
       {{"submit", "quick", "--models=a", "--focal-temperatures=0.5,inf"}, "finite number above 0"},
       {{"submit", "quick", "--models=a@t=0"}, "0"},
       {{"submit", "quick", "--models=a@t=nan"}, "nan"},
@@ -315,7 +318,7 @@ TEST(ProgramTest, CompletionKnowsEveryVerbAndItsFlags) {
   for (const Verb* verb : Verbs()) {
     EXPECT_THAT(script, HasSubstr(absl::StrCat("\n    ", verb->name, ") flags=\""))) << verb->name;
   }
-  EXPECT_THAT(script, HasSubstr("--focal-temperatures --keep-prompts"));
+  EXPECT_THAT(script, HasSubstr("--focal-temperatures --focal-layers --keep-prompts"));
   EXPECT_THAT(script, testing::EndsWith("complete -F _varifocal varifocal\n"));
 }
 

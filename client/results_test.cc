@@ -102,7 +102,8 @@ TEST_F(ResultsTest, DeleteRemovesAJobThatHasEnded) {
   EXPECT_EQ(done.out, "jobs/1 (fake) deleted with 96 answers; no other job gets its number.\n");
   EXPECT_EQ(Varifocal({"delete", "1", "--db=" + path}).code, ExitCode::kFailed);
   EXPECT_EQ(Varifocal({"delete", "x", "--db=" + path}).code, ExitCode::kWrongUsage);
-  EXPECT_EQ(Varifocal({"delete", "1"}).code, ExitCode::kWrongUsage) << "without a database";
+  EXPECT_EQ(Varifocal({"delete", "1", "--db=" + path, "--daemon=127.0.0.1:1"}).code, ExitCode::kWrongUsage);
+  EXPECT_THAT(Varifocal({"delete", "1", "--daemon=127.0.0.1:1"}).err, HasSubstr("No daemon answers at 127.0.0.1:1"));
 }
 
 TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {

@@ -6,8 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "client/report/text_format.h"
 
 namespace varifocal::client {
 namespace {
@@ -22,15 +23,38 @@ std::string PlainText(const Json& value) {
 // A CSV field with all digits of a double.
 absl::StatusOr<std::string> CsvText(const Json& value) {
   if (value.is_null()) return std::string();
-  if (value.is_string()) return CsvField(value.get_ref<const std::string&>());
+  if (value.is_string()) return report::CsvField(value.get_ref<const std::string&>());
   ASSIGN_OR_RETURN(std::string text, DumpJson(value));
-  return CsvField(text);
+  return report::CsvField(text);
 }
 
 const Json& Cell(const Json& row, const std::string& key) {
   static const Json kNull;
   const auto it = row.find(key);
   return it == row.end() ? kNull : *it;
+}
+
+constexpr size_t kColumnGap = 2;
+
+size_t LongestWord(absl::string_view text) {
+  size_t longest = 0;
+  for (absl::string_view word : absl::StrSplit(text, ' ')) longest = std::max(longest, DisplayWidth(word));
+  return longest;
+}
+
+// Narrows the widest columns that can be wrapped until the table fits, as far as that is possible.
+void Narrow(int columns, const std::vector<size_t>& least, std::vector<size_t>& widths) {
+  size_t total = kColumnGap * (widths.size() - 1);
+  for (size_t width : widths) total += width;
+  while (total > static_cast<size_t>(std::max(columns, 1))) {
+    size_t widest = widths.size();
+    for (size_t i = 0; i < widths.size(); ++i) {
+      if (widths[i] > least[i] && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
+    }
+    if (widest == widths.size()) return;
+    --widths[widest];
+    --total;
+  }
 }
 
 }  // namespace
@@ -46,30 +70,55 @@ size_t DisplayWidth(absl::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
-std::string CsvField(absl::string_view text) {
-  if (text.find_first_of(",\"\r\n") == absl::string_view::npos) return std::string(text);
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+std::vector<std::string> WrapWords(absl::string_view text, size_t width) {
+  if (DisplayWidth(text) <= width) return {std::string(text)};
+  std::vector<std::string> lines;
+  for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    if (lines.empty() || DisplayWidth(lines.back()) + 1 + DisplayWidth(word) > width) {
+      lines.emplace_back(word);
+    } else {
+      absl::StrAppend(&lines.back(), " ", word);
+    }
+  }
+  return lines;
 }
 
 std::string AlignedTable(const Console& console, const std::vector<std::string>& titles, const std::vector<bool>& right,
                          const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const std::string& title : titles) widths.push_back(DisplayWidth(title));
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], DisplayWidth(row[i]));
+  std::vector<size_t> widths, least;
+  for (const std::string& title : titles) {
+    widths.push_back(DisplayWidth(title));
+    least.push_back(LongestWord(title));
   }
-  auto line = [&](const std::vector<std::string>& cells) {
-    std::string text;
-    for (size_t i = 0; i < cells.size(); ++i) {
-      const std::string padding(widths[i] - DisplayWidth(cells[i]), ' ');
-      if (i > 0) absl::StrAppend(&text, "  ");
-      absl::StrAppend(&text, right[i] ? padding : "", cells[i], right[i] ? "" : padding);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < widths.size(); ++i) {
+      widths[i] = std::max(widths[i], DisplayWidth(row[i]));
+      least[i] = std::max(least[i], LongestWord(row[i]));
     }
-    while (!text.empty() && text.back() == ' ') text.pop_back();
-    return text;
+  }
+  if (console.out_is_terminal) Narrow(console.width, least, widths);
+  const auto line = [&](const std::vector<std::string>& cells, bool is_title) {
+    std::vector<std::vector<std::string>> wrapped;
+    size_t height = 1;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      wrapped.push_back(WrapWords(cells[i], widths[i]));
+      height = std::max(height, wrapped.back().size());
+    }
+    std::string lines;
+    for (size_t row = 0; row < height; ++row) {
+      std::string text;
+      for (size_t i = 0; i < widths.size(); ++i) {
+        const std::string cell = row < wrapped[i].size() ? wrapped[i][row] : "";
+        const std::string padding(widths[i] - DisplayWidth(cell), ' ');
+        absl::StrAppend(&text, i > 0 ? "  " : "", right[i] ? padding : "", cell, right[i] ? "" : padding);
+      }
+      while (!text.empty() && text.back() == ' ') text.pop_back();
+      absl::StrAppend(&lines, is_title ? Styled(console, Style::kBold, text) : text, "\n");
+    }
+    return lines;
   };
-  std::string table = absl::StrCat(Styled(console, Style::kBold, line(titles)), "\n");
-  for (const auto& row : rows) absl::StrAppend(&table, line(row), "\n");
+  std::string table = line(titles, /*is_title=*/true);
+  for (const auto& row : rows) table += line(row, /*is_title=*/false);
   return table;
 }
 

@@ -41,15 +41,16 @@ class Rows {
 // One object under --format=json or jsonl: a single line.
 absl::Status PrintJson(Console& console, const Json& object);
 
-// A field of a CSV file, quoted if necessary (RFC 4180).
-std::string CsvField(absl::string_view text);
-
-// Rows of cells under their titles, two spaces apart; columns in `right` are right-aligned.
+// Rows of cells under their titles, two spaces apart; columns in `right` are right-aligned. On a terminal that is
+// narrower, cells are wrapped at spaces.
 std::string AlignedTable(const Console& console, const std::vector<std::string>& titles, const std::vector<bool>& right,
                          const std::vector<std::vector<std::string>>& rows);
 
 // "a, b, c and 6 more": a list shortened to fit a table.
 std::string ShortList(const std::vector<std::string>& items, size_t shown_max);
+
+// Lines of whole words, at most `width` wide unless a single word is wider.
+std::vector<std::string> WrapWords(absl::string_view text, size_t width);
 
 // Width of `text` on a terminal: code points, which suffices for the scripts used in the program's texts.
 size_t DisplayWidth(absl::string_view text);

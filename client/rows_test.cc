@@ -4,6 +4,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "client/progress.h"
@@ -36,6 +37,32 @@ TEST(RowsTest, FourFormats) {
   EXPECT_EQ(Print(Format::kJson),
             "[{\"count\":7,\"name\":\"a\",\"x\":0.1},\n {\"count\":1234,\"name\":\"b \\\"c\\\", é\",\"x\":null}]\n");
   EXPECT_EQ(Print(Format::kCsv), "name,count,x\na,7,0.1\n\"b \"\"c\"\", é\",1234,\n");
+}
+
+// On a terminal of 30 columns the widest columns are wrapped at spaces; a word is never split, and a pipe is not wrapped.
+TEST(RowsTest, TablesFitATerminal) {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  const std::vector<std::vector<std::string>> rows = {{"quick", "recall_kv, icl_labels", "1,024"},
+                                                      {"standard", "rag", "8,192"}};
+  const auto table = [&] { return AlignedTable(console, {"suite", "tasks", "length"}, {false, false, true}, rows); };
+  EXPECT_EQ(table(),
+            "suite     tasks                  length\n"
+            "quick     recall_kv, icl_labels   1,024\n"
+            "standard  rag                     8,192\n");
+  console.out_is_terminal = true;
+  console.width = 30;
+  EXPECT_EQ(table(),
+            "suite     tasks         length\n"
+            "quick     recall_kv,     1,024\n"
+            "          icl_labels\n"
+            "standard  rag            8,192\n");
+  console.width = 5;
+  EXPECT_EQ(table(),
+            "suite     tasks       length\n"
+            "quick     recall_kv,   1,024\n"
+            "          icl_labels\n"
+            "standard  rag          8,192\n");
 }
 
 TEST(RowsTest, NoRows) {

@@ -8,7 +8,7 @@
 #include "db/rows.h"
 #include "db/schema.h"
 #include "db/sqlite/database.h"
-#include "db/writer.h"
+#include "db/writer_state.h"
 
 namespace varifocal::db {
 namespace {
@@ -58,17 +58,15 @@ std::vector<std::string> TablesOfJobs() {
   return names;
 }
 
-absl::StatusOr<DeletedJob> DeleteJob(const std::string& path, int64_t job_id, const Clock& clock) {
-  RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
-  // Holds the lock of the one process that may write, and brings the schema up to date.
-  ASSIGN_OR_RETURN(const std::unique_ptr<Writer> writer, Writer::Open(path, clock));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, Database::Open(path, {}));
-  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database, Transaction::Kind::kWrite));
+absl::StatusOr<DeletedJob> Writer::DeleteJob(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   DeletedJob deleted;
   {
-    ASSIGN_OR_RETURN(Statement find, database->Prepare("SELECT suite, state FROM jobs WHERE job_id = ?"));
+    ASSIGN_OR_RETURN(Statement find, database.Prepare("SELECT suite, state FROM jobs WHERE job_id = ?"));
     ASSIGN_OR_RETURN(const bool is_there, find.Bind(job_id).Step());
-    if (!is_there) return absl::NotFoundError(absl::StrCat(path, ": no job ", job_id));
+    if (!is_there) return absl::NotFoundError(absl::StrCat("no job ", job_id, " in this database"));
     deleted.suite = find.Text(0);
     ASSIGN_OR_RETURN(const JobState state, ParseJobState(find.Text(1)));
     if (!IsSettled(state)) {
@@ -77,11 +75,20 @@ absl::StatusOr<DeletedJob> DeleteJob(const std::string& path, int64_t job_id, co
     }
   }
   for (const TableOfJobs& table : kTables) {
-    RETURN_IF_ERROR(database->Run(absl::StrCat("DELETE FROM ", table.name, " WHERE ", table.condition), job_id));
-    if (table.name == absl::string_view("generations")) deleted.generation_count = database->ChangeCount();
+    RETURN_IF_ERROR(database.Run(absl::StrCat("DELETE FROM ", table.name, " WHERE ", table.condition), job_id));
+    if (table.name == absl::string_view("generations")) deleted.generation_count = database.ChangeCount();
   }
-  RETURN_IF_ERROR(database->Run(kInsertDeleted, job_id, deleted.suite, clock.WallMicros()));
-  RETURN_IF_ERROR(transaction.Commit());
+  RETURN_IF_ERROR(database.Run(kInsertDeleted, job_id, deleted.suite, state_->clock.WallMicros()));
+  RETURN_IF_ERROR(state_->Commit(transaction));
+  return deleted;
+}
+
+absl::StatusOr<DeletedJob> DeleteJob(const std::string& path, int64_t job_id, const Clock& clock) {
+  RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
+  // Holds the lock of the one process that may write, and brings the schema up to date.
+  ASSIGN_OR_RETURN(const std::unique_ptr<Writer> writer, Writer::Open(path, clock));
+  absl::StatusOr<DeletedJob> deleted = writer->DeleteJob(job_id);
+  if (absl::IsNotFound(deleted.status())) return Annotate(deleted.status(), path);
   return deleted;
 }
 

@@ -1,7 +1,8 @@
 // Removes a settled job with everything that belongs to it alone: questions, answers, scores. Models and executions stay.
 //
-// One transaction under the writer's lock, so there is no daemon on the database, and a death at any time leaves the job
-// whole or gone. The job's number is not used again. The file keeps its size; later jobs use the free pages.
+// One transaction under the writer's lock, so a death at any time leaves the job whole or gone. The job's number is not
+// used again. The file keeps its size; later jobs use the free pages. A daemon deletes with Writer::DeleteJob; while one
+// has the database open, this function is refused.
 //
 // Errors:  those of db::Writer::Open (FAILED_PRECONDITION names the process that holds the database); NOT_FOUND no such
 //          file or job; FAILED_PRECONDITION the job is queued, running or cancelling.
@@ -14,13 +15,9 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "db/writer.h"
 
 namespace varifocal::db {
-
-struct DeletedJob {
-  std::string suite;
-  int64_t generation_count = 0;
-};
 
 absl::StatusOr<DeletedJob> DeleteJob(const std::string& path, int64_t job_id, const Clock& clock = Clock::Real());
 

@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/substitute.h"
 #include "base/status_macros.h"
+#include "db/refusal.h"
 #include "db/rows.h"
 #include "db/schema.h"
 #include "db/sqlite/database.h"
@@ -74,15 +76,21 @@ constexpr char kSelectPairs[] =
     " WHERE job_id = ? AND baseline_variant = ? AND candidate_variant = ?"
     " ORDER BY task, metric, context_length, question_id";
 
+// $0: whether the answer is a refusal.
 constexpr char kCountAnswers[] =
     "SELECT variants.name, cells.task, cells.context_length, sum(generations.error_code IS NULL),"
     " sum(generations.error_code IS NOT NULL),"
     " sum(generations.error_code IS NULL AND generations.log_likelihoods_json IS NULL"
     " AND trim(coalesce(generations.answer, ''), ' ' || char(9) || char(10) || char(13)) = ''),"
+    " sum(generations.error_code IS NULL AND generations.log_likelihoods_json IS NULL"
+    " AND $0 AND coalesce(scores.value <> task_metrics.best_value, TRUE)),"
     " sum(generations.finish_reason IS 'length'),"
     " sum(generations.error_code IS NULL AND generations.is_extrapolated)"
     " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
     " JOIN variants ON variants.variant_id = cells.variant_id"
+    " LEFT JOIN task_metrics ON task_metrics.job_id = variants.job_id AND task_metrics.task = cells.task"
+    " AND task_metrics.metric_index = 0"
+    " LEFT JOIN scores ON scores.generation_id = generations.generation_id AND scores.metric = task_metrics.metric"
     " WHERE variants.job_id = ? GROUP BY cells.cell_id ORDER BY cells.cell_id";
 
 constexpr char kSelectGroupShares[] =
@@ -409,11 +417,12 @@ absl::StatusOr<std::vector<PairRow>> Reader::Pairs(int64_t job_id, const std::st
 
 absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kCountAnswers));
+  ASSIGN_OR_RETURN(Statement statement,
+                   state_->database->Prepare(absl::Substitute(kCountAnswers, RefusalSql("generations.answer"))));
   statement.BindAll(job_id);
   return ReadAll<AnswerCounts>(statement, [](const Statement& row) {
-    return AnswerCounts{row.Text(0), row.Text(1), row.Int(2), row.Int(3),
-                        row.Int(4),  row.Int(5),  row.Int(6), row.Int(7)};
+    return AnswerCounts{row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Int(4),
+                        row.Int(5),  row.Int(6),  row.Int(7), row.Int(8)};
   });
 }
 

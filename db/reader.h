@@ -84,6 +84,7 @@ struct AnswerCounts {
   int64_t answered_count = 0;
   int64_t failed_count = 0;        // not included in the counts below
   int64_t empty_count = 0;         // generated answers that are empty or white space
+  int64_t refused_count = 0;       // generated answers that begin like a refusal (db/refusal.h)
   int64_t cut_count = 0;           // ended by the limit on new tokens
   int64_t extrapolated_count = 0;  // prompt and answer longer than the model was trained with
 };

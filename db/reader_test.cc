@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "db/diff.h"
 #include "db/fakes/fake_results.h"
+#include "db/refusal.h"
 #include "db/sqlite/database.h"
 #include "db/writer.h"
 #include "gmock/gmock.h"
@@ -44,6 +45,41 @@ class ReaderTest : public ::testing::Test {
   int64_t execution_id_ = 0, job_id_ = 0;
   std::vector<CellRow> cells_;
 };
+
+// Refusals are wrong answers that begin like one, by the same rule in C++ and in SQL.
+TEST_F(ReaderTest, CountsRefusals) {
+  struct Case {
+    const char* answer;
+    bool is_refusal;
+  };
+  constexpr Case kCases[] = {{"I cannot tell.", true},
+                             {"\n  Sorry, no.", true},
+                             {"I don\u2019t know", true},
+                             {"i DON'T KNOW", true},
+                             {"The text does not say.", true},
+                             {"sorry is the word", false},
+                             {"harbor; I cannot add more", false},
+                             {"", false},
+                             {"100%", false}};
+  Open("refusals.db", FakeJob({.variants = {"baseline"}, .planned_count = 2 * std::ssize(kCases)}));
+  int64_t index = 0, expected = 0;
+  for (const Case& c : kCases) {
+    EXPECT_EQ(IsRefusal(c.answer), c.is_refusal) << c.answer;
+    for (const double score : {0.0, 1.0}) {  // the gold answer of a question may be "not mentioned"
+      Outcome outcome = FakeOutcome(cells_[0], job_, execution_id_, index++);
+      outcome.generation.answer = c.answer;
+      outcome.scores = {{"exact_match", score}, {"token_f1", score}};
+      ASSERT_TRUE(writer_->RecordSample(outcome).ok());
+      expected += c.is_refusal && score == 0;
+    }
+  }
+  const auto counts = (*Reader::Open(path_))->CountAnswers(job_id_);
+  ASSERT_TRUE(counts.ok()) << counts.status();
+  ASSERT_EQ(counts->size(), 1u);
+  EXPECT_EQ(counts->front().answered_count, 2 * std::ssize(kCases));
+  EXPECT_EQ(counts->front().refused_count, expected);
+  EXPECT_EQ(counts->front().empty_count, 2);
+}
 
 TEST_F(ReaderTest, SharesOfLearnedGroupsAreMeansByCell) {
   Open("groups.db", FakeJob({.planned_count = 4}));

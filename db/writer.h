@@ -28,6 +28,11 @@ namespace varifocal::db {
 // Consecutive starts of one job that end with the death of the process before a sample is recorded.
 inline constexpr int kUnendedStartsMax = 3;
 
+struct DeletedJob {
+  std::string suite;
+  int64_t generation_count = 0;
+};
+
 struct AddedJob {
   int64_t job_id = 0;
   bool is_existing = false;  // the request_id was seen before with the same body
@@ -72,6 +77,9 @@ class Writer {
   // Queues a finished job again. Whether its answers may be mixed is stored until the next resume.
   absl::Status ResumeJob(int64_t job_id, bool allow_mixed);
   absl::StatusOr<bool> IsMixingAllowed(int64_t job_id);
+
+  // See db/delete_job.h. NOT_FOUND no such job; FAILED_PRECONDITION it is queued, running or cancelling.
+  absl::StatusOr<DeletedJob> DeleteJob(int64_t job_id);
 
   // Models loaded by calls. The same name again replaces the directory; forgetting an unknown name is not an error.
   absl::Status RememberModel(const CalledModel& model);

@@ -98,6 +98,34 @@ TEST_F(EvaluationTest, CancelAndResume) {
   EXPECT_EQ(ReasonIn(evaluation_->CancelJob(&context3, cancel, &job)), "JOB_FINISHED");
 }
 
+TEST_F(EvaluationTest, AJobIsDeletedOnceItHasEnded) {
+  control_->SetDelayMs(20);
+  v1::SubmitJobResponse submitted;
+  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+  v1::DeleteJobRequest request;
+  request.set_name(submitted.job().name());
+  const auto remove = [&](v1::DeleteJobResponse* response) {
+    grpc::ClientContext context;
+    return evaluation_->DeleteJob(&context, request, response);
+  };
+  v1::DeleteJobResponse deleted;
+  EXPECT_EQ(remove(&deleted).error_code(), grpc::FAILED_PRECONDITION) << "it is queued or running";
+  for (int i = 0; i < 1000 && GetJob(request.name()).state() != v1::Job::SUCCEEDED; ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  grpc::Status status = remove(&deleted);
+  for (int i = 0; i < 100 && status.error_code() == grpc::UNAVAILABLE; ++i) {  // until the job thread is done with it
+    std::this_thread::sleep_for(milliseconds(10));
+    status = remove(&deleted);
+  }
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(deleted.suite(), submitted.job().suite());
+  EXPECT_EQ(deleted.generation_count(), 16);
+  EXPECT_EQ(ReasonIn(remove(&deleted)), "JOB_NOT_FOUND");
+  v1::SubmitJobResponse next;
+  ASSERT_TRUE(Submit(SmallJob(), &next).ok());
+  EXPECT_EQ(next.job().name(), "jobs/2") << "its name is not given again";
+}
+
 TEST_F(EvaluationTest, SubmitRefusesByReason) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   struct Case {

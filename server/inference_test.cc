@@ -120,7 +120,7 @@ TEST_F(InferenceTest, GenerateRefusesByReason) {
        },
        grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", "learned"},
       {"unknown attention setting", [](R& r) { (*r.mutable_attention_overrides())["sharpness"] = 2; },
-       grpc::INVALID_ARGUMENT, "BAD_ATTENTION_OVERRIDE", "supported are: t, full-t, log-n"},
+       grpc::INVALID_ARGUMENT, "BAD_ATTENTION_OVERRIDE", "supported are: t, full-t, early-t, middle-t, late-t, log-n"},
       {"log-n of half a token", [](R& r) { (*r.mutable_attention_overrides())["log-n"] = 2.5; }, grpc::INVALID_ARGUMENT,
        "BAD_ATTENTION_OVERRIDE", "log-n is 2.5; it must be a whole number"},
       {"full-t without full layers", [](R& r) { (*r.mutable_attention_overrides())["full-t"] = 0; },

@@ -32,6 +32,7 @@ db::AnswerCounts AnswerTable::Of(const std::string& variant, const std::string& 
     sum.answered_count += cell->second.answered_count;
     sum.failed_count += cell->second.failed_count;
     sum.empty_count += cell->second.empty_count;
+    sum.refused_count += cell->second.refused_count;
     sum.cut_count += cell->second.cut_count;
     sum.extrapolated_count += cell->second.extrapolated_count;
   }
@@ -42,6 +43,7 @@ std::string CountsNote(const db::AnswerCounts& counts, bool with_failed) {
   std::vector<std::string> parts;
   if (with_failed && counts.failed_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.failed_count), " failed"));
   if (counts.empty_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.empty_count), " empty"));
+  if (counts.refused_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.refused_count), " refused"));
   if (counts.cut_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.cut_count), " cut"));
   return absl::StrJoin(parts, ", ");
 }

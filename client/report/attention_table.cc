@@ -59,6 +59,7 @@ Figure EvidenceFigure(const ReportData& data, const std::string& title, const Ma
       const std::optional<AttentionMasses> masses = masses_of(name, length);
       if (!masses || !masses->evidence) continue;
       Point point;
+      point.is_marked = true;  // filled: nothing is tested
       point.x = length;
       point.y = point.low = point.high = *masses->evidence * 100;
       point.tip = absl::StrCat(name, " at ", LengthLabel(length), ": ", MassPercent(masses->evidence), " %");
@@ -79,11 +80,11 @@ std::vector<std::string> Sentences(const ReportData& data) {
     const auto first = data.attention.Of(variant.name, lengths.front()),
                last = data.attention.Of(variant.name, lengths.back());
     if (!first->evidence.has_value() || !last->evidence.has_value() || *first->evidence <= 0) continue;
-    sentences.push_back(absl::StrCat(variant.name, ": over all heads ", MassPercent(first->evidence),
-                                     " % of the weight is on the evidence at ", LengthLabel(lengths.front()), " and ",
-                                     MassPercent(last->evidence), " % at ", LengthLabel(lengths.back()), ", ",
-                                     Unsigned(*last->evidence / *first->evidence, 2), " of it; effective keys go from ",
-                                     Keys(first->effective_keys), " to ", Keys(last->effective_keys), "."));
+    sentences.push_back(absl::StrCat(
+        variant.name, ": over all heads ", MassPercent(first->evidence), " % of the weight is on the evidence at ",
+        LengthLabel(lengths.front()), " and ", MassPercent(last->evidence), " % at ", LengthLabel(lengths.back()),
+        " (ratio ", Unsigned(*last->evidence / *first->evidence, 2), "); effective keys: ", Keys(first->effective_keys),
+        " and ", Keys(last->effective_keys), "."));
   }
   return sentences;
 }

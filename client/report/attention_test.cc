@@ -18,7 +18,7 @@ TEST_F(ReportTest, AttentionIsJoinedWithTheScore) {
   EXPECT_THAT(page, HasSubstr("Attention to the evidence"));
   // A quarter of the heads have one half of their weight there; at 1K every answer is right.
   EXPECT_THAT(page, HasSubstr("baseline: over all heads 12.5 % of the weight is on the evidence at 1K and "));
-  EXPECT_THAT(page, HasSubstr("effective keys go from 128 to 1024."));
+  EXPECT_THAT(page, HasSubstr("effective keys: 128 and 1024."));
   EXPECT_THAT(page, HasSubstr("L1 H1"));
   EXPECT_THAT(page, HasSubstr("chart strip"));
   EXPECT_THAT(page, HasSubstr("baseline, recall_kv at 8K, question 0, score "));

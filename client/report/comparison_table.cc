@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "client/report/columns.h"
 #include "client/report/inference_cells.h"
 #include "client/report/perplexity.h"
@@ -44,10 +46,17 @@ std::string RelativeMarkdown(const stats::RelativeGain& relative) {
 // The formatted fields of a cell; shared by all writers except CSV and JSON.
 struct Cells {
   InferenceCells inferred;
-  std::string task, metric, length, candidate, planned, answered, failed;
+  std::string task, metric, length, candidate, questions, failed;
   std::string baseline_mean, candidate_mean, baseline_range, candidate_range;
   std::string baseline_note, candidate_note;  // failed, empty and cut answers
+  std::string design_note;                    // why there is no verdict, or a weak one
   std::vector<std::string> labels;
+
+  std::vector<std::string> LabelsAndNote() const {
+    std::vector<std::string> all = labels;
+    if (!design_note.empty()) all.push_back(design_note);
+    return all;
+  }
 };
 
 Cells MakeCells(const ReportData& data, const CandidateComparison& versus, const stats::Comparison& row) {
@@ -62,8 +71,7 @@ Cells MakeCells(const ReportData& data, const CandidateComparison& versus, const
   cells.metric = absl::StrCat(row.metric, scale == 100 ? ", %" : "");
   cells.length = LengthLabel(row.context_length);
   cells.candidate = row.candidate;
-  cells.planned = CountLabel(row.planned_count);
-  cells.answered = CountLabel(row.sample_count - row.failed_count);
+  cells.questions = CountLabel(row.sample_count);
   cells.failed = CountLabel(row.failed_count);
   cells.baseline_mean = Unsigned(row.baseline_mean * scale, decimals);
   cells.candidate_mean = Unsigned(row.candidate_mean * scale, decimals);
@@ -72,7 +80,7 @@ Cells MakeCells(const ReportData& data, const CandidateComparison& versus, const
   cells.baseline_note = CountsNote(data.answers.Of(row.baseline, row.task, row.context_length));
   cells.candidate_note = CountsNote(data.answers.Of(row.candidate, row.task, row.context_length));
   cells.labels = RowLabels(row, ContextOf(data, versus));
-  if (const std::string note = DesignNote(row); !note.empty()) cells.labels.push_back(note);
+  cells.design_note = DesignNote(row);
   return cells;
 }
 
@@ -101,6 +109,12 @@ void ForEachContrast(const ReportData& data, Use use) {
   }
 }
 
+// "1K → 8K", of a slope "1K → 8K, per doubling".
+std::string LengthsLabel(const stats::LengthContrast& row) {
+  return absl::StrCat(LengthLabel(row.short_length), " \u2192 ", LengthLabel(row.long_length),
+                      row.kind == stats::LengthContrast::Kind::kSlope ? ", per doubling" : "");
+}
+
 std::vector<Json> AllRows(const ReportData& data) {
   std::vector<Json> rows;
   for (const CandidateComparison& versus : data.versus) {
@@ -108,6 +122,14 @@ std::vector<Json> AllRows(const ReportData& data) {
     for (const auto& row : versus.report.comparisons) rows.push_back(ResultJson(row, context));
     for (const auto& row : versus.report.suite) rows.push_back(ResultJson(row, context));
     for (const auto& row : versus.report.contrasts) rows.push_back(ResultJson(row, context));
+  }
+  for (const std::vector<stats::Choice>& choices : data.choices) {
+    for (const stats::Choice& choice : choices) {
+      for (const CandidateComparison& versus : data.versus) {
+        if (versus.candidate == choice.confirmation.candidate)
+          rows.push_back(ResultJson(choice, ContextOf(data, versus)));
+      }
+    }
   }
   return rows;
 }
@@ -134,6 +156,15 @@ std::string Flags(const std::vector<std::string>& labels) {
   return out;
 }
 
+// The note of all rows, if they have the same one: it is then said once.
+std::string CommonDesignNote(const CandidateComparison& versus, bool of_primary_metrics) {
+  std::set<std::string> notes;
+  for (const stats::Comparison& row : versus.report.comparisons) {
+    if (row.is_primary_metric == of_primary_metrics) notes.insert(DesignNote(row));
+  }
+  return notes.size() == 1 ? *notes.begin() : "";
+}
+
 std::string SourceNote(const ReportData& data) {
   std::string note;
   for (const Label& label : SourceLabels(data)) absl::StrAppend(&note, " ", label.explanation);
@@ -153,6 +184,16 @@ std::string TasksLabel(const stats::SuiteComparison& row) {
 }
 
 }  // namespace
+
+std::string InferenceHeadsHtml(const ReportData& data, const char* difference) {
+  return absl::StrCat("<th class=\"n\">", difference, "<small>", ConfidenceLabel(data.confidence),
+                      " interval</small></th><th class=\"n\">p<small>sign flips</small></th>"
+                      "<th class=\"n\">p adjusted</th><th class=\"n\">Outcome<small>detectable</small></th>");
+}
+
+std::string InferenceCellsHtml(const stats::Inference& row, double scale, int decimals) {
+  return InferenceHtml(MakeInferenceCells(row, scale, decimals));
+}
 
 std::string TestingNote(const ReportData& data) {
   int64_t suite = 0, primary = 0, secondary = 0;
@@ -182,7 +223,7 @@ std::string TestingNote(const ReportData& data) {
 std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data cells\"><thead><tr><th>Task, metric</th><th>Length</th>"
-      "<th class=\"n minor\">Planned<small>done, failed</small><small>clusters</small></th>"
+      "<th class=\"n minor\">Questions<small>clusters</small></th>"
       "<th class=\"n\">",
       EscapeHtml(data.baseline), "<small>", ConfidenceLabel(data.confidence),
       " interval</small></th>"
@@ -191,24 +232,26 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
       InferenceHeads(data.confidence, "Difference"),
       "<th class=\"n\">Gains<small>losses</small></th></tr></thead><tbody>\n");
   bool has_rows = false;
-  std::string task_before, candidate_before;
+  std::string task_before, candidate_before, note_of_all;
   ForEachRow(data, [&](const CandidateComparison& versus, const stats::Comparison& row) {
     if (row.is_primary_metric != of_primary_metrics) return;
     has_rows = true;
     const Cells cells = MakeCells(data, versus, row);
     const std::string group = absl::StrCat(row.candidate, "/", row.task, "/", row.metric);
     if (row.candidate != candidate_before) {
+      note_of_all = CommonDesignNote(versus, of_primary_metrics);
       absl::StrAppend(&out, "<tr class=\"group\"><th colspan=\"11\">", EscapeHtml(row.candidate), " against ",
-                      EscapeHtml(row.baseline), "</th></tr>\n");
+                      EscapeHtml(row.baseline),
+                      note_of_all.empty() ? "" : absl::StrCat("<small>", note_of_all, "</small>"), "</th></tr>\n");
     }
     candidate_before = row.candidate;
     absl::StrAppend(&out, "<tr", group != task_before ? " class=\"first\"" : "", "><td>",
                     group == task_before
                         ? ""
                         : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric), "</small>"),
-                    "</td><td>", cells.length, Flags(cells.labels), "</td><td class=\"n minor\">", cells.planned,
-                    "<small>", cells.answered, ", ", cells.failed, "</small><small>", cells.inferred.clusters,
-                    "</small></td>", MeanCell(cells.baseline_mean, cells.baseline_range, cells.baseline_note),
+                    "</td><td>", cells.length, Flags(note_of_all.empty() ? cells.LabelsAndNote() : cells.labels),
+                    "</td><td class=\"n minor\">", cells.questions, "<small>", cells.inferred.clusters, "</small></td>",
+                    MeanCell(cells.baseline_mean, cells.baseline_range, cells.baseline_note),
                     MeanCell(cells.candidate_mean, cells.candidate_range, cells.candidate_note),
                     RelativeHtml(row.relative), InferenceHtml(cells.inferred));
     absl::StrAppend(&out, "<td class=\"n\">", row.gain_count, "<small>", row.loss_count, "</small></td></tr>\n");
@@ -227,15 +270,14 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
 std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data suite\"><thead><tr><th>Candidate</th><th>Length</th>"
-      "<th class=\"n minor\">Questions<small>failed</small><small>tasks, clusters</small></th><th class=\"n mean\">",
+      "<th class=\"n minor\">Questions<small>tasks, clusters</small></th><th class=\"n mean\">",
       EscapeHtml(data.baseline), ", %</th><th class=\"n mean\">Candidate, %</th>", RelativeHead(data),
       InferenceHeads(data.confidence, "Difference"), "</tr></thead><tbody>\n");
   ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
     if ((data.swept.count(row.candidate) > 0) != of_swept) return;
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", LengthLabel(row.context_length),
                     Flags(SuiteLabels(data, versus, row)), "</td><td class=\"n minor\">", CountLabel(row.sample_count),
-                    "<small>", CountLabel(row.failed_count), "</small><small>", TasksLabel(row), ", ",
-                    CountLabel(row.cluster_count), "</small></td>",
+                    "<small>", TasksLabel(row), ", ", CountLabel(row.cluster_count), "</small></td>",
                     MeanCell(Unsigned(row.baseline_mean * 100, 1), "",
                              CountsNote(data.answers.Of(row.baseline, "", row.context_length))),
                     MeanCell(Unsigned(row.candidate_mean * 100, 1), "",
@@ -249,17 +291,17 @@ std::string ContrastTableHtml(const ReportData& data) {
   std::string rows;
   ForEachContrast(data, [&](const stats::LengthContrast& row, double scale, int decimals) {
     absl::StrAppend(&rows, "<tr><td>", EscapeHtml(row.candidate), "</td><td>",
-                    row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td>",
-                    LengthLabel(row.short_length), " \u2192 ", LengthLabel(row.long_length), "</td><td class=\"n\">",
-                    CountLabel(row.question_count), "</td><td class=\"n\">",
-                    Signed(row.short_difference * scale, decimals), "</td><td class=\"n\">",
+                    row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td>", LengthsLabel(row),
+                    "</td><td class=\"n minor\">", CountLabel(row.question_count), "</td><td class=\"n minor\">",
+                    Signed(row.short_difference * scale, decimals), "</td><td class=\"n minor\">",
                     Signed(row.long_difference * scale, decimals), "</td>",
                     InferenceHtml(MakeInferenceCells(row, scale, decimals)), "</tr>\n");
   });
   if (rows.empty()) return "";
   return absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Task</th><th>Lengths</th>"
-      "<th class=\"n\">Questions</th><th class=\"n\">Difference at short</th><th class=\"n\">at long</th>",
+      "<th class=\"n minor\">Questions</th><th class=\"n minor\">Difference at short</th><th class=\"n minor\">at "
+      "long</th>",
       InferenceHeads(data.confidence, "Change"), "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
 }
 
@@ -310,11 +352,11 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                     cells.length, " | ", EscapeMarkdownCell(cells.candidate), " | ", CountLabel(row.sample_count),
                     " | ", cells.inferred.clusters, " | ", cells.failed, " | ", cells.baseline_mean, " | ",
                     cells.candidate_mean, " | ", RelativeMarkdown(row.relative), " | ", inferred(cells.inferred));
-    absl::StrAppend(
-        &out,
-        EscapeMarkdownCell(absl::StrJoin(
-            WithSides(cells.labels, row.baseline, cells.baseline_note, row.candidate, cells.candidate_note), ", ")),
-        " |\n");
+    absl::StrAppend(&out,
+                    EscapeMarkdownCell(absl::StrJoin(WithSides(cells.LabelsAndNote(), row.baseline, cells.baseline_note,
+                                                               row.candidate, cells.candidate_note),
+                                                     ", ")),
+                    " |\n");
     if (!IsLogLikelihood(row.metric)) return;
     const PerplexityRow perplexity = PerplexityOf(row);
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | perplexity | ", cells.length, " | ",
@@ -325,9 +367,8 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
   std::string contrasts;
   ForEachContrast(data, [&](const stats::LengthContrast& row, double scale, int decimals) {
     absl::StrAppend(&contrasts, "| ", row.task.empty() ? "mean over tasks" : EscapeMarkdownCell(row.task), " | ",
-                    LengthLabel(row.short_length), " \u2192 ", LengthLabel(row.long_length), " | ",
-                    EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.question_count), " | ",
-                    Signed(row.short_difference * scale, decimals), " | ",
+                    LengthsLabel(row), " | ", EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.question_count),
+                    " | ", Signed(row.short_difference * scale, decimals), " | ",
                     Signed(row.long_difference * scale, decimals), " | ",
                     inferred(MakeInferenceCells(row, scale, decimals)), " |\n");
   });
@@ -375,8 +416,8 @@ std::string ComparisonTableLatex(const ReportData& data) {
   std::string contrasts;
   ForEachContrast(data, [&](const stats::LengthContrast& row, double scale, int decimals) {
     absl::StrAppend(&contrasts, row.task.empty() ? "mean over tasks" : EscapeLatex(row.task), " & ",
-                    EscapeLatex(row.candidate), " & ", LengthLabel(row.short_length), " to ",
-                    LengthLabel(row.long_length), " & ", CountLabel(row.question_count), " & & & ",
+                    EscapeLatex(row.candidate), " & ", absl::StrReplaceAll(LengthsLabel(row), {{"\u2192", "to"}}),
+                    " & ", CountLabel(row.question_count), " & & & ",
                     inferred(MakeInferenceCells(row, scale, decimals)));
   });
   if (!contrasts.empty()) absl::StrAppend(&out, "\\midrule\n", contrasts);

@@ -1,5 +1,6 @@
 // What the page is drawn with: numbers as people read them, excerpts, and charts, the latter against golden files
 // (tests/testdata/goldens/report, VARIFOCAL_UPDATE_GOLDENS=1 rewrites them).
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -16,6 +17,54 @@ namespace {
 
 using report::Figure;
 using testing::HasSubstr;
+
+// Thirteen series have no colour of their own each: every one is drawn beside the baseline, on the same axis.
+TEST(SmallMultiplesTest, ReplaceAFigureWithTooManySeries) {
+  Figure figure;
+  figure.title = "recall_kv";
+  figure.y_label = "exact_match, %";
+  figure.y_high = 70;
+  for (int i = 0; i < report::kChartColorCount; ++i)
+    figure.series.push_back({i == 0 ? "baseline" : absl::StrCat("m", i), i, {{1024, 10.0 * i}}});
+  ASSERT_EQ(report::SmallMultiples(figure, "baseline").size(), 1u);
+  figure.series.push_back({"m12", 12, {{1024, 3}}});
+  const std::vector<Figure> parts = report::SmallMultiples(figure, "baseline");
+  ASSERT_EQ(parts.size(), 12u);
+  EXPECT_EQ(parts[11].title, "m12");
+  EXPECT_EQ(parts[11].y_label, "recall_kv: exact_match, %");
+  EXPECT_EQ(parts[11].y_high, 70);
+  ASSERT_EQ(parts[11].series.size(), 2u);
+  EXPECT_EQ(parts[11].series[0].label, "baseline");
+  EXPECT_EQ(parts[11].series[1].color_index, 1);
+  EXPECT_EQ(report::SmallMultiples(figure, "another").size(), 13u) << "differences have no line of the baseline";
+}
+
+TEST_F(ReportTest, FiguresAsFiles) {
+  MakePlain();
+  ReportOptions options;
+  options.database_path = path_;
+  const std::string directory = testing::TempDir() + "/report_test_figures";
+  std::filesystem::remove_all(directory);
+  const auto names = WriteFigures(options, directory);
+  ASSERT_TRUE(names.ok()) << names.status();
+  EXPECT_THAT(*names,
+              testing::ElementsAre("difference.svg", "difference.csv", "score-recall_kv.svg", "score-recall_kv.csv",
+                                   "score-rag_facts.svg", "score-rag_facts.csv", "difference-recall_kv.svg",
+                                   "difference-recall_kv.csv", "difference-rag_facts.svg", "difference-rag_facts.csv"));
+  for (const std::string& name : *names) {
+    const std::string bytes = ReadFile(directory + "/" + name);
+    if (name.ends_with(".svg")) {
+      EXPECT_THAT(bytes, testing::StartsWith("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://"));
+      EXPECT_THAT(bytes, testing::Not(HasSubstr("var("))) << "a variable of the page's style sheet";
+      EXPECT_THAT(bytes, HasSubstr(".chart .c1 { color: #0072b2; }"));
+    } else {
+      EXPECT_THAT(bytes, testing::StartsWith("series,x,y,low,high,extrapolated,incomplete\n"));
+      // Four lengths of two candidates, and of the baseline where scores are drawn.
+      EXPECT_EQ(std::count(bytes.begin(), bytes.end(), '\n'), 1 + 4 * (name.starts_with("score") ? 3 : 2)) << name;
+    }
+  }
+  EXPECT_EQ(WriteFigures(options, path_).status().code(), absl::StatusCode::kPermissionDenied) << "a file";
+}
 
 TEST(TextFormatTest, NumbersAsPeopleReadThem) {
   EXPECT_EQ(report::LengthLabel(1024), "1K");

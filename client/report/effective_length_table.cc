@@ -68,14 +68,14 @@ std::string EffectiveLengthHtml(const ReportData& data) {
   for (const Line& line : Lines(data)) {
     absl::StrAppend(&rows, "<tr", line.variant != before ? " class=\"first\"" : "", "><td>",
                     line.variant != before ? EscapeHtml(line.variant) : "", "</td><td>", EscapeHtml(line.task),
-                    "</td><td class=\"n\">", line.score, "</td><td class=\"n\">", line.threshold,
+                    "</td><td class=\"n minor\">", line.score, "</td><td class=\"n minor\">", line.threshold,
                     "</td><td class=\"n\">", line.length, "</td><td class=\"n\">", line.range, "</td></tr>\n");
     before = line.variant;
   }
   if (rows.empty()) return "";
   return absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Variant</th><th>Task</th><th class=\"n\">At the "
-      "shortest, %</th><th class=\"n\">Threshold, %</th><th class=\"n\">Effective length</th><th class=\"n\">",
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Variant</th><th>Task</th><th class=\"n minor\">At the "
+      "shortest, %</th><th class=\"n minor\">Threshold, %</th><th class=\"n\">Effective length</th><th class=\"n\">",
       ConfidenceLabel(data.confidence), " interval</th></tr></thead><tbody>\n", rows,
       "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(Note(data)), "</p>\n");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/report/text_format.h"
@@ -97,6 +98,24 @@ void FitY(Figure& figure, double least_span, std::optional<double> floor, std::o
   if (floor.has_value()) figure.y_low = std::max(figure.y_low, *floor);
 }
 
+std::vector<Figure> SmallMultiples(Figure figure, const std::string& baseline) {
+  if (std::ssize(figure.series) <= kChartColorCount) return {std::move(figure)};
+  const std::vector<Series> all = std::exchange(figure.series, {});
+  const auto reference =
+      std::find_if(all.begin(), all.end(), [&](const Series& series) { return series.label == baseline; });
+  std::vector<Figure> figures;
+  for (const Series& series : all) {
+    if (series.label == baseline) continue;
+    Figure& one = figures.emplace_back(figure);
+    one.title = series.label;
+    one.y_label = absl::StrCat(figure.title, ": ", figure.y_label);
+    if (reference != all.end()) one.series.push_back(*reference);
+    one.series.push_back(series);
+    one.series.back().color_index = 1;
+  }
+  return figures;
+}
+
 Figure SuiteDifferenceFigure(const ReportData& data) {
   Figure figure = Empty(data, Figure::Kind::kPointsWithBars);
   figure.has_zero_line = true;
@@ -117,7 +136,7 @@ Figure SuiteDifferenceFigure(const ReportData& data) {
   FitY(figure, 10);
   figure.caption = absl::StrCat(
       "Each task counts equally, by its primary metric. Bars are ", ConfidenceLabel(data.confidence),
-      " intervals over clusters of questions that share a context; a filled point's interval leaves out zero.");
+      " intervals over clusters of questions that share a context; a filled point's interval excludes zero.");
   return figure;
 }
 

@@ -18,6 +18,7 @@ struct Point {
   bool is_extrapolated = false;  // beyond the length its model was trained at
   bool is_incomplete = false;    // samples failed or are missing
   bool is_marked = false;        // of kLinesWithBars: better or worse than the baseline
+  bool is_chosen = false;        // of kLinesWithBars: chosen among the series' points
   std::string tip;               // tooltip
 };
 
@@ -43,6 +44,13 @@ struct Figure {
   std::optional<double> trained_x;  // the length that all models were trained at, when it is one
   std::vector<Series> series;
 };
+
+// The colours repeat after this many variants.
+inline constexpr int kChartColorCount = 12;
+
+// The figure itself; with more series than colours, one for each of them instead, on the same axes: with the series
+// `baseline`, where there is one.
+std::vector<Figure> SmallMultiples(Figure figure, const std::string& baseline);
 
 // Sets the y axis so that it holds every interval and is at least `least_span` long, within `floor` and `ceiling`.
 void FitY(Figure& figure, double least_span, std::optional<double> floor = {}, std::optional<double> ceiling = {});

@@ -44,7 +44,8 @@ Json Verdicts(const ReportData& data, const std::vector<Sweep>& sweeps) {
     }
     shown.push_back({{"tone", verdict.tone}, {"headline", verdict.headline}, {"details", verdict.details}});
   }
-  for (const Sweep& sweep : sweeps) {
+  for (size_t s = 0; s < sweeps.size(); ++s) {
+    const Sweep& sweep = sweeps[s];
     Json sentences = Json::array();
     for (const SweepPoint& point : sweep.points) {
       for (const Verdict& verdict : of_sweeps) {
@@ -52,11 +53,10 @@ Json Verdicts(const ReportData& data, const std::vector<Sweep>& sweeps) {
       }
     }
     if (sentences.empty()) continue;
+    const std::string choice = ChoiceSentence(data.choices[s], sweeps[s], data);
     shown.push_back({{"tone", "unknown"},
                      {"headline", SweepHeadline(sweep, data)},
-                     {"details",
-                      {"By temperature: section Temperature sweep. A temperature that is chosen for its score "
-                       "here is confirmed on other questions: the same suite with another --seed."}},
+                     {"details", choice.empty() ? Json::array() : Json::array({choice})},
                      {"more", {{"sentences", std::move(sentences)}}}});
   }
   if (!of_runs.empty()) {
@@ -69,15 +69,34 @@ Json Verdicts(const ReportData& data, const std::vector<Sweep>& sweeps) {
   return shown;
 }
 
-std::string ChartGrid(const std::vector<Figure>& figures, const std::string& id, const std::string& caption) {
-  std::string charts;
+// Small multiples in place of a figure with too many series.
+std::string ChartGrid(const std::vector<Figure>& figures, const std::string& id, const std::string& baseline,
+                      const std::string& caption) {
+  std::string charts, small;
   for (size_t i = 0; i < figures.size(); ++i) {
-    const std::string chart = DrawChart(figures[i], absl::StrCat(id, i));
-    if (!chart.empty()) absl::StrAppend(&charts, "<div class=\"cell\">", chart, "</div>\n");
+    const std::vector<Figure> parts = SmallMultiples(figures[i], baseline);
+    for (size_t part = 0; part < parts.size(); ++part) {
+      const bool is_whole = parts.size() == 1;
+      const std::string chart = is_whole ? DrawChart(parts[part], absl::StrCat(id, i))
+                                         : DrawChart(parts[part], absl::StrCat(id, i, "-", part), kSmallChart);
+      if (!chart.empty()) absl::StrAppend(is_whole ? &charts : &small, "<div class=\"cell\">", chart, "</div>\n");
+    }
   }
-  if (charts.empty()) return "";
-  return absl::StrCat("<figure><div class=\"grid\">\n", charts, "</div>\n<figcaption>", caption,
-                      "</figcaption></figure>\n");
+  if (charts.empty() && small.empty()) return "";
+  return absl::StrCat("<figure>", charts.empty() ? "" : absl::StrCat("<div class=\"grid\">\n", charts, "</div>\n"),
+                      small.empty() ? "" : absl::StrCat("<div class=\"grid small\">\n", small, "</div>\n"),
+                      "<figcaption>", caption, "</figcaption></figure>\n");
+}
+
+// Two renderings of one figure: phones show the narrow one, whose font size matches the surrounding text.
+std::string WideChart(const Figure& figure, const std::string& id, const std::string& baseline) {
+  if (std::ssize(figure.series) > kChartColorCount)
+    return ChartGrid({figure}, id, baseline, EscapeHtml(figure.caption));
+  const std::string wide = DrawChart(figure, id, {.width = 760, .height = 300});
+  if (wide.empty()) return "";
+  return absl::StrCat("<figure><div class=\"only-wide\">", wide, "</div><div class=\"only-narrow\">",
+                      DrawChart(figure, absl::StrCat(id, "-narrow"), {.width = 380, .height = 280}),
+                      "</div><figcaption>", EscapeHtml(figure.caption), "</figcaption></figure>\n");
 }
 
 std::string HowToRead(const ReportData& data) {
@@ -85,22 +104,26 @@ std::string HowToRead(const ReportData& data) {
   return absl::StrCat(
       "<ul class=\"reading\">\n<li><b>A difference</b> is candidate minus ", baseline,
       " on the same questions, in points: from 60 % to 72.5 % is +12.5. Better is up.</li>\n"
-      "<li><b>An interval</b> holds the true values that fit the data. It leaves out zero exactly when the p beside it "
-      "is below 0.05. Where fewer than three contexts differ from the rest it is widened by the spread seen at other "
+      "<li><b>An interval</b> contains the true values that are compatible with the data. It excludes zero exactly "
+      "when the "
+      "p beside it is below 0.05. Where fewer than three contexts differ from the rest it is widened by the spread "
+      "seen at other "
       "lengths.</li>\n"
-      "<li><b>A cluster</b> is a set of questions that share one context. Their answers depend on each other, so "
-      "clusters, not questions, are counted as evidence.</li>\n"
-      "<li><b>p</b> is how often a difference this large comes up when there is none (t test over clusters). <b>Sign "
-      "flips</b> is the same by tossing a coin for each cluster's sign: a check that assumes less. Where one is below "
-      "0.05 and the other is not, the row is <b>fragile</b>. <b>p adjusted</b> pays for having looked at several "
-      "differences (",
+      "<li><b>A cluster</b> is a set of questions that share one context. Their answers are not independent, so "
+      "clusters, not questions, are the unit of analysis.</li>\n"
+      "<li><b>p</b> is the probability of a difference at least this large when there is none (t test over clusters). "
+      "<b>Sign flips</b> is the same by random signs of the clusters: a check with weaker assumptions. Where one is "
+      "below "
+      "0.05 and the other is not, the row is <b>fragile</b>. <b>p adjusted</b> corrects for the number of "
+      "differences tested (",
       EscapeHtml(AdjustmentLabel(data)),
       "); the outcome is decided by it.</li>\n"
-      "<li><b>Outcome</b> is better, worse, equivalent (the difference lies within the margin, by two one-sided tests) "
-      "or undecided. Undecided does not mean equal. <b>Detectable</b> is the smallest true difference that this many "
-      "clusters would find four times out of five, at the adjusted level.</li>\n"
-      "<li><b>A failed answer</b> counts as the worst value, never as missing, so that a sick run cannot look better. "
-      "<b>Extrapolated</b> lengths lie beyond what the model was trained with.</li>\n</ul>\n");
+      "<li><b>Outcome</b> is better, worse, equivalent (the difference is within the margin, by two one-sided tests) "
+      "or undecided. Undecided does not mean equal. <b>Detectable</b> is the smallest true difference that is found "
+      "with 80 % power with this many clusters, at the adjusted level.</li>\n"
+      "<li><b>A failed answer</b> counts as the worst value, never as missing, so that failures cannot improve a "
+      "score. "
+      "<b>Extrapolated</b> lengths exceed those of training.</li>\n</ul>\n");
 }
 
 }  // namespace
@@ -110,13 +133,7 @@ std::string ReportPage(const ReportData& data) {
   std::string overview;
   if (data.tasks.size() > 1) {
     const Figure suite = SuiteDifferenceFigure(data);
-    // Two renderings of one figure: phones show the narrow one, whose font size matches the surrounding text.
-    const std::string wide = DrawChart(suite, "suite", {.width = 760, .height = 300});
-    const std::string narrow = DrawChart(suite, "suite-narrow", {.width = 380, .height = 280});
-    if (!wide.empty()) {
-      overview = absl::StrCat("<figure><div class=\"only-wide\">", wide, "</div><div class=\"only-narrow\">", narrow,
-                              "</div><figcaption>", EscapeHtml(suite.caption), "</figcaption></figure>\n");
-    }
+    overview = WideChart(suite, "suite", data.baseline);
     if (!suite.series.empty())
       absl::StrAppend(&overview, SuiteTableHtml(data, /*of_swept=*/false), "<p class=\"note\">",
                       EscapeHtml(TestingNote(data)), "</p>\n");
@@ -124,25 +141,26 @@ std::string ReportPage(const ReportData& data) {
   std::string sweep;
   if (!sweeps.empty()) {
     sweep =
-        ChartGrid(SweepFigures(sweeps, data), "sweep",
+        ChartGrid(SweepFigures(sweeps, data), "sweep", data.baseline,
                   absl::StrCat("Mean score over tasks by the softmax temperature at run time. Bars are the interval of "
                                "the difference to ",
                                EscapeHtml(data.baseline),
-                               " around each score; a filled point is better or worse after adjusting. A checkpoint "
-                               "as it was trained is the point at its own temperature."));
-    absl::StrAppend(&sweep, SweepTableHtml(sweeps, data), "<details><summary>Their tests</summary>\n",
-                    SuiteTableHtml(data, /*of_swept=*/true), "</details>\n<p class=\"note\">",
-                    EscapeHtml(TestingNote(data)), "</p>\n");
+                               " around each score; a filled point is better or worse after adjusting, a ring marks "
+                               "the temperature that half of the contexts chose. A checkpoint as it was trained is the "
+                               "point at its own temperature."));
+    absl::StrAppend(&sweep, ChoiceTableHtml(sweeps, data), "<h3>Every temperature</h3>\n", SweepTableHtml(sweeps, data),
+                    "<details><summary>Their tests</summary>\n", SuiteTableHtml(data, /*of_swept=*/true),
+                    "</details>\n<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   }
-  const std::string scores = ChartGrid(ScoreFigures(data), "score",
+  const std::string scores = ChartGrid(ScoreFigures(data), "score", data.baseline,
                                        "Mean score by context length with interval bands; each drawing has its own "
                                        "axis. A failed answer counts as the worst value; a hollow point has fewer "
                                        "samples than planned.");
   const std::string differences =
-      ChartGrid(DifferenceFigures(data), "difference",
+      ChartGrid(DifferenceFigures(data), "difference", data.baseline,
                 absl::StrCat("Candidate minus ", EscapeHtml(data.baseline),
                              " on the same questions, with intervals; each drawing has its own axis. A filled point's "
-                             "interval leaves out zero."));
+                             "interval excludes zero."));
   std::string table = ComparisonTableHtml(data, true);
   if (!table.empty()) absl::StrAppend(&table, "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   if (const std::string others = ComparisonTableHtml(data, false); !others.empty()) {
@@ -151,8 +169,11 @@ std::string ReportPage(const ReportData& data) {
   std::string growth = ContrastTableHtml(data);
   if (!growth.empty()) {
     growth +=
-        "<p class=\"note\">The same questions at the shortest and at the longest length. These tests are exploratory; "
-        "p is adjusted over the means over tasks, and over the single tasks.</p>\n";
+        "<p class=\"note\">The same questions at the shortest and at the longest length; per doubling, the slope over "
+        "all "
+        "lengths by least squares, which is equivalent to zero when the change over all lengths that it implies is "
+        "within the margin. These tests are exploratory; p is adjusted over the means over tasks and over the single "
+        "tasks, for changes and slopes apart.</p>\n";
   }
   Json sections = Json::array();
   const auto add = [&](const std::string& id, const std::string& title, std::string body) {

@@ -1,3 +1,4 @@
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json.h"
@@ -101,6 +102,7 @@ std::string SubmitLine(const db::JobRow& job) {
   if (!spec.ok() || !spec->is_object() || !spec->contains("suite") || !(*spec)["suite"].is_object()) return "";
   const Json& suite = (*spec)["suite"];
   std::vector<std::string> variants, lengths, tasks;
+  bool has_gold = false;
   for (const Json& variant : spec->value("variants", Json::array())) {
     if (variant.is_string()) variants.push_back(variant.get<std::string>());
   }
@@ -109,6 +111,8 @@ std::string SubmitLine(const db::JobRow& job) {
   for (const Json& task : suite.value("tasks", Json::array())) {
     if (task.is_object() && task.contains("name") && task["name"].is_string())
       tasks.push_back(task["name"].get<std::string>());
+    for (const Json& metric : task.is_object() ? task.value("metrics", Json::array()) : Json::array())
+      has_gold |= metric.is_string() && absl::StartsWith(metric.get<std::string>(), "gold/");
   }
   std::string line = absl::StrCat("varifocal submit ", ShellWord(job.suite),
                                   " --models=", ShellWord(absl::StrJoin(variants, ",")), " --seed=", job.data_seed);
@@ -116,6 +120,14 @@ std::string SubmitLine(const db::JobRow& job) {
   if (!tasks.empty()) absl::StrAppend(&line, " --tasks=", ShellWord(absl::StrJoin(tasks, ",")));
   if (const Json limit = spec->value("limit", Json(0)); limit.is_number_integer() && limit.get<int64_t>() > 0)
     absl::StrAppend(&line, " --limit=", limit.dump());
+  if (has_gold) line += " --score-gold";
+  if (spec->value("inspect", Json()) == true) line += " --inspect";
+  if (spec->value("keep_prompts", Json()) == true) line += " --keep-prompts";
+  const Json decode = spec->value("decode", Json::object());
+  for (const auto& [key, flag] :
+       {std::pair("sampling_temperature", " --sampling-temperature="), std::pair("top_p", " --top-p=")}) {
+    if (decode.is_object() && decode.contains(key)) absl::StrAppend(&line, flag, decode[key].dump());
+  }
   return line + "\n";
 }
 

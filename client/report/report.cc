@@ -18,6 +18,7 @@
 #include "client/report/columns.h"
 #include "client/report/comparison_table.h"
 #include "client/report/effective_length_table.h"
+#include "client/report/figure_files.h"
 #include "client/report/group_table.h"
 #include "client/report/page.h"
 #include "client/report/paper_table.h"
@@ -76,7 +77,9 @@ absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name) {
       absl::StrCat("the report format \"", name, "\" is not one of html, csv, json, markdown, latex"));
 }
 
-absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
+namespace {
+
+absl::StatusOr<report::ReportData> Collect(const ReportOptions& options) {
   if (!(options.confidence > 0.5 && options.confidence < 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the confidence is ", options.confidence, ", not between 0.5 and 1"));
@@ -86,7 +89,13 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
         absl::StrCat("the margin is ", 100 * options.margin, " points, not between 0 and 100"));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<db::Reader> reader, db::Reader::Open(options.database_path));
-  ASSIGN_OR_RETURN(report::ReportData data, report::CollectReportData(*reader, options));
+  return report::CollectReportData(*reader, options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
+  ASSIGN_OR_RETURN(const report::ReportData data, Collect(options));
   const bool is_alone = data.versus.empty();  // scores without a comparison
   switch (options.format) {
     case ReportFormat::kHtml:
@@ -112,6 +121,23 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
                           report::GroupTableLatex(data.groups, data.VariantNames()));
   }
   return absl::InternalError("a report format without a writer");
+}
+
+absl::StatusOr<std::vector<std::string>> WriteFigures(const ReportOptions& options, const std::string& directory) {
+  ReportOptions without_samples = options;
+  without_samples.format = ReportFormat::kCsv;
+  ASSIGN_OR_RETURN(const report::ReportData data, Collect(without_samples));
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) {
+    return absl::PermissionDeniedError(absl::StrCat(directory, " cannot be made a directory: ", error.message()));
+  }
+  std::vector<std::string> names;
+  for (const report::FigureFile& file : report::FigureFiles(data)) {
+    RETURN_IF_ERROR(WriteWhole(absl::StrCat(directory, "/", file.name), file.bytes));
+    names.push_back(file.name);
+  }
+  return names;
 }
 
 absl::Status WriteReport(const ReportOptions& options) {

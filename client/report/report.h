@@ -26,6 +26,9 @@ absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name);
 // The bytes of the report.
 absl::StatusOr<std::string> RenderReport(const ReportOptions& options);
 
+// The page's figures as NAME.svg and NAME.csv in a directory, which is made unless it exists; returns their names.
+absl::StatusOr<std::vector<std::string>> WriteFigures(const ReportOptions& options, const std::string& directory);
+
 // To output_path: a regular file is replaced whole or not at all, a link's target likewise; a device or a pipe is
 // written to.
 absl::Status WriteReport(const ReportOptions& options);

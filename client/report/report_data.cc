@@ -142,12 +142,18 @@ absl::Status Compare(db::Reader& reader, ReportData& data) {
   options.margin = data.margin;
   ASSIGN_OR_RETURN(std::vector<stats::CandidateReport> family,
                    stats::CompareFamily(reader, data.keys[0], {data.keys.begin() + 1, data.keys.end()}, options));
+  // Tasks in the order of the suite, the mean over them last: in tables as in charts.
+  const auto place = [&](const std::string& task) {
+    return task.empty() ? data.tasks.end() : std::find(data.tasks.begin(), data.tasks.end(), task);
+  };
+  const auto by_task = [&](const auto& a, const auto& b) { return place(a.task) < place(b.task); };
+  for (auto first = data.effective_lengths.begin(); first != data.effective_lengths.end();) {
+    const auto last = std::find_if(first, data.effective_lengths.end(),
+                                   [&](const auto& row) { return row.variant != first->variant; });
+    std::stable_sort(first, last, by_task);
+    first = last;
+  }
   for (size_t i = 0; i < family.size(); ++i) {
-    // Tasks in the order of the suite, in tables as in charts.
-    const auto place = [&](const std::string& task) {
-      return task.empty() ? data.tasks.end() : std::find(data.tasks.begin(), data.tasks.end(), task);
-    };
-    const auto by_task = [&](const auto& a, const auto& b) { return place(a.task) < place(b.task); };
     stats::ComparisonReport& report = family[i].report;
     std::stable_sort(report.comparisons.begin(), report.comparisons.end(), by_task);
     std::stable_sort(report.contrasts.begin(), report.contrasts.end(), by_task);

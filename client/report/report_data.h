@@ -20,6 +20,7 @@
 #include "client/report/result_rows.h"
 #include "db/pairing.h"
 #include "db/reader.h"
+#include "db/stats/choice.h"
 #include "db/stats/compare.h"
 #include "db/stats/effective_length.h"
 #include "db/stats/estimates.h"
@@ -79,13 +80,14 @@ struct ReportData {
   stats::EffectiveLengthOptions effective_length_options;
   std::vector<stats::EffectiveLength> effective_lengths;  // likewise, in their order
   std::vector<CandidateComparison> versus;
-  ArmReport arms;                  // of the baseline's job
-  std::set<std::string> swept;     // candidates that the temperature sweep shows, and no other chart
-  AnswerTable answers;             // of the variants above
-  GroupTable groups;               // likewise
-  AttentionTable attention;        // likewise
-  std::vector<std::string> tasks;  // in the order they ran
-  std::vector<int64_t> lengths;    // ascending
+  ArmReport arms;                                   // of the baseline's job
+  std::vector<std::vector<stats::Choice>> choices;  // of temperatures, for each sweep
+  std::set<std::string> swept;                      // candidates that the temperature sweep shows, and no other chart
+  AnswerTable answers;                              // of the variants above
+  GroupTable groups;                                // likewise
+  AttentionTable attention;                         // likewise
+  std::vector<std::string> tasks;                   // in the order they ran
+  std::vector<int64_t> lengths;                     // ascending
   std::vector<BrowserSample> samples;
   int64_t sample_total = 0;                        // questions that the browser's were taken from
   DepthTable depths;                               // filled with the samples, as is `work`

@@ -53,7 +53,8 @@ struct Made {
   // Two layers of two heads: half of layer 1's second head is on the evidence at 1K, less as the context grows, and the
   // less for "sharp".
   bool has_attention = false;
-  int cut_count = 0;           // of the first answers of each cell: the limit on new tokens ended them
+  int cut_count = 0;  // of the first answers of each cell: the limit on new tokens ended them
+  std::string spec_json = R"({"seed":7,"suite":"quick"})";
   int other_prompt_count = 0;  // of the first questions, which are asked in other words
 };
 
@@ -92,7 +93,7 @@ class ReportTest : public testing::Test {
     ASSERT_TRUE(writer.ok()) << writer.status();
     db::NewJob job;
     job.suite = "quick";
-    job.spec_json = R"({"seed":7,"suite":"quick"})";
+    job.spec_json = made.spec_json;
     job.data_seed = 7;
     db::ModelRecord model;
     model.architecture = "llama";

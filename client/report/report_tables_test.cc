@@ -1,7 +1,12 @@
 // The tables of the report in CSV, JSON, Markdown and LaTeX, of one job and of two.
+#include <map>
+
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
+#include "base/random.h"
 #include "client/report/report_fixture.h"
+#include "db/fakes/fake_results.h"
 #include "db/stats/family.h"
 
 namespace varifocal {
@@ -13,17 +18,19 @@ using testing::Not;
 TEST_F(ReportTest, TablesForPapers) {
   MakePlain();
   const std::vector<std::string> csv = absl::StrSplit(Render(ReportFormat::kCsv), '\n', absl::SkipEmpty());
-  // For each of two candidates: two tasks at four lengths, four means over tasks, contrasts of the tasks and the mean.
-  ASSERT_EQ(csv.size(), 1u + 2 * (2 * 4 + 4 + 3));
+  // For each of two candidates: two tasks at four lengths, four means over tasks, contrasts and slopes of the tasks and
+  // the mean.
+  ASSERT_EQ(csv.size(), 1u + 2 * (2 * 4 + 4 + 2 * 3));
   const std::vector<std::string> header = absl::StrSplit(csv[0], ',');
   for (const std::string& line : csv)
     EXPECT_EQ(std::vector<std::string>(absl::StrSplit(line, ',')).size(), header.size());
   EXPECT_THAT(csv[1], testing::StartsWith(
-                          "cell,recall_kv,exact_match,1,1024,,baseline,sharp,1,1,,,48,48,0,12,0,0,0,0,0,0,1.0,"));
+                          "cell,recall_kv,exact_match,1,1024,,baseline,sharp,1,1,,,48,48,0,12,0,0,0,0,0,0,0,0,1.0,"));
   const std::string markdown = Render(ReportFormat::kMarkdown);
   EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 8K | sharp | 48 | 12 | 0 |"));
   EXPECT_THAT(markdown, HasSubstr("| mean over 2 tasks | points | 8K | sharp | 96 | 24 | 0 |"));
   EXPECT_THAT(markdown, HasSubstr("| mean over tasks | 1K \u2192 8K | sharp |"));
+  EXPECT_THAT(markdown, HasSubstr("| mean over tasks | 1K \u2192 8K, per doubling | sharp |"));
   EXPECT_THAT(markdown, HasSubstr("Holm"));
   is_long_ = true;
   const std::string latex = Render(ReportFormat::kLatex);
@@ -47,13 +54,78 @@ TEST_F(ReportTest, ModelsByLengthsInLatex) {
   EXPECT_THAT(latex, Not(HasSubstr("\u2212")));
 }
 
+// What docs/measuring.md promises about every row, on jobs with random scores, failures and missing answers.
+TEST_F(ReportTest, RowsForProgramsKeepTheirContract) {
+  std::map<std::string, int> outcomes;
+  int inferred_count = 0, excluded_count = 0;
+  for (int number = 0; number < 12; ++number) {
+    SetUp();
+    Random random(absl::StrCat("contract ", number));
+    const db::NewJob job = db::FakeJob({.variants = {"baseline", "a", "b"},
+                                        .tasks = {"icl", "recall"},
+                                        .lengths = {1024, 2048, 8192},
+                                        .planned_count = 4 * (1 + static_cast<int64_t>(random.Below(8)))});
+    auto writer = *db::Writer::Open(path_);
+    const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
+    const std::vector<db::CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
+    const double miss = number % 3 == 0 ? 0.05 : 0;
+    for (const db::CellRow& cell : cells) {
+      // From no answer right to all of them, and of "a" often the baseline's own.
+      const double rate = random.Below(5) / 4.0;
+      for (int64_t i = 0; i < cell.cell.planned_count; ++i) {
+        if (random.Uniform() < miss) continue;
+        const bool fails = random.Uniform() < miss;
+        db::Outcome outcome = (fails ? db::FakeFailure : db::FakeOutcome)(cell, job, execution_id, i);
+        const double graded = random.Uniform();
+        if (!fails) outcome.scores = {{"exact_match", random.Uniform() < rate ? 1.0 : 0.0}, {"token_f1", graded}};
+        ASSERT_TRUE(writer->RecordSample(outcome).ok());
+      }
+    }
+    writer.reset();
+    const Json rows = ComparisonRows();
+    ASSERT_GT(rows.size(), 20u);
+    for (const Json& row : rows) {
+      ++outcomes[row["outcome"].get<std::string>()];
+      if (row["unfinished"].get<bool>()) {
+        EXPECT_EQ(row["outcome"], "undecided") << row.dump();
+      }
+      if (row["p_value"].is_null()) {
+        EXPECT_EQ(row["outcome"], "undecided") << row.dump();
+        for (const char* key : {"low", "high", "p_adjusted", "p_sign_flip", "detectable_difference"})
+          EXPECT_TRUE(row[key].is_null()) << key << " of " << row.dump();
+        continue;
+      }
+      ++inferred_count;
+      const double p = row["p_value"], adjusted = row["p_adjusted"], low = row["low"], high = row["high"];
+      const bool excludes_zero = low > 0 || high < 0;
+      excluded_count += excludes_zero;
+      EXPECT_EQ(p < 0.05, excludes_zero) << row.dump();
+      EXPECT_LE(low, row["difference"].get<double>());
+      EXPECT_GE(high, row["difference"].get<double>());
+      EXPECT_GE(adjusted, p);
+      EXPECT_EQ(row["fragile"].get<bool>(), excludes_zero != (row["p_sign_flip"].get<double>() < 0.05)) << row.dump();
+      const bool is_decided = row["outcome"] == "better" || row["outcome"] == "worse";
+      EXPECT_EQ(is_decided, adjusted < 0.05 && !row["unfinished"].get<bool>()) << row.dump();
+      EXPECT_LE(is_decided, excludes_zero) << row.dump();
+      if (!row["relative_gain"].is_null()) {
+        EXPECT_EQ(row["relative_low"].get<double>() > 0 || row["relative_high"].get<double>() < 0, excludes_zero)
+            << row.dump();
+      }
+    }
+  }
+  EXPECT_GT(inferred_count, 300);
+  EXPECT_GT(excluded_count, 60);
+  EXPECT_GT(inferred_count - excluded_count, 60);
+  for (const char* outcome : {"better", "worse", "undecided"}) EXPECT_GT(outcomes[outcome], 5) << outcome;
+}
+
 // Candidate / baseline - 1: at 8K sharp has three times the baseline's mean.
 TEST_F(ReportTest, RelativeGainBesideTheDifference) {
   MakePlain();
   int decided = 0;
   const Json rows = ComparisonRows();
   for (const Json& row : rows) {
-    if (row["kind"] == "contrast") {
+    if (row["kind"] == "contrast" || row["kind"] == "slope") {
       EXPECT_EQ(row["relative_gain"], nullptr);
       continue;
     }
@@ -95,7 +167,7 @@ TEST_F(ReportTest, MaxTAdjustsTheMeansOverTasks) {
   EXPECT_THAT(Render(ReportFormat::kMarkdown),
               HasSubstr("p adjusted (max-t for means over tasks, Holm for cells): over"));
   EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("adjusted (max-t) for 8 tests"));
-  EXPECT_THAT(Render(), HasSubstr("differences (max-t for means over tasks, Holm for cells); the outcome"));
+  EXPECT_THAT(Render(), HasSubstr("differences tested (max-t for means over tasks, Holm for cells); the outcome"));
 }
 
 TEST_F(ReportTest, MaxTWaitsForTheLastAnswer) {
@@ -235,12 +307,13 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   ASSERT_EQ(csv.size(), 1u + 4);
   EXPECT_EQ(csv[0],
             "job_id,task,metric,is_primary_metric,context_length,variant,planned_count,answered_count,failed_count,"
-            "empty_count,cut_count,cluster_count,mean,low,high,mean_answered,labels,focus_attention,pairs_visible,"
+            "empty_count,refused_count,cut_count,cluster_count,mean,low,high,mean_answered,labels,focus_attention,"
+            "pairs_visible,"
             "largest_group");
   // At 1K every answer is right; at 2K those are wrong whose (7 index + index / 4) mod 10 is 0 or 1: 0, 3 and 7.
-  EXPECT_THAT(csv[1], testing::StartsWith("1,recall_kv,exact_match,1,1024,sharp,8,8,0,0,0,2,1.0,"));
-  EXPECT_THAT(csv[2], testing::StartsWith("1,recall_kv,exact_match,1,2048,sharp,8,8,0,0,0,2,0.625,"));
-  EXPECT_THAT(csv[4], HasSubstr(",8,7,1,0,0,2,"));
+  EXPECT_THAT(csv[1], testing::StartsWith("1,recall_kv,exact_match,1,1024,sharp,8,8,0,0,0,0,2,1.0,"));
+  EXPECT_THAT(csv[2], testing::StartsWith("1,recall_kv,exact_match,1,2048,sharp,8,8,0,0,0,0,2,0.625,"));
+  EXPECT_THAT(csv[4], HasSubstr(",8,7,1,0,0,0,2,"));
   EXPECT_THAT(csv[4], testing::EndsWith(",incomplete extrapolated imported,,,"));
   const Json json = ComparisonRows();
   ASSERT_EQ(json.size(), 4u);
@@ -248,7 +321,7 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   EXPECT_LT(json[1]["low"], 0.625);
   EXPECT_GT(json[1]["high"], 0.625);
   const std::string markdown = Render(ReportFormat::kMarkdown);
-  EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 2K | sharp | 8 | 2 | 0 | 0 | 0 | 62.5 |"));
+  EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 2K | sharp | 8 | 2 | 0 | 0 | 0 | 0 | 62.5 |"));
   EXPECT_THAT(markdown,
               HasSubstr("The answers of sharp came from another engine, in a file with SHA-256 ssssssssssss"));
   EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("recall\\_kv & 100.0 & 62.5 & "));
@@ -273,12 +346,12 @@ TEST_F(ReportTest, AVariantOfAnotherJobStandsBesideTheBaseline) {
     return ComparisonRows(baseline, candidates);
   };
   const Json within = rows("1/baseline", {"sharp"}), across = rows("1/baseline", {"2/sharp"});
-  ASSERT_EQ(within.size(), 8u + 4 + 3);
+  ASSERT_EQ(within.size(), 8u + 4 + 6);
   ASSERT_EQ(across.size(), within.size());
   for (size_t i = 0; i < across.size(); ++i) {
     Json expected = within[i], found = across[i];
     // What is compared counts beside job 1's own two candidates.
-    if (expected["kind"] != "contrast") {
+    if (expected["kind"] != "contrast" && expected["kind"] != "slope") {
       EXPECT_EQ(2 * found["test_count"].get<int>(), 3 * expected["test_count"].get<int>());
     }
     for (const char* key : {"test_count", "p_adjusted", "p_equivalence_adjusted", "detectable_difference", "outcome"}) {
@@ -293,7 +366,7 @@ TEST_F(ReportTest, AVariantOfAnotherJobStandsBesideTheBaseline) {
                              : expected["labels"].get<std::string>() + " imported";
     EXPECT_EQ(found, expected);
   }
-  EXPECT_EQ(rows("baseline", {"1/sharp", "1/soft", "2/sharp"}).size(), 3u * 15);
+  EXPECT_EQ(rows("baseline", {"1/sharp", "1/soft", "2/sharp"}).size(), 3u * 18);
   const std::string page = Render(ReportFormat::kHtml, "1/baseline", {"soft", "jobs/2/sharp"});
   EXPECT_THAT(page, HasSubstr("jobs/2/sharp is better than baseline at 4K and 8K, averaged over 2 tasks"));
   EXPECT_THAT(page, HasSubstr("<b>imported</b> The answers of jobs/2/sharp came from another engine"));
@@ -322,7 +395,7 @@ TEST_F(ReportTest, WhatAnotherJobAskedOtherwiseIsLeftOut) {
   EXPECT_THAT(page, HasSubstr("left out: its job did not ask this with the same prompt"));
   EXPECT_THAT(page, HasSubstr("<option value=\"left-out\">left out</option>"));
   const Json rows = ComparisonRows("1/baseline", {"2/sharp"});
-  ASSERT_EQ(rows.size(), 4u + 4 + 1) << "cells, means over the one task, the contrast";
+  ASSERT_EQ(rows.size(), 4u + 4 + 2) << "cells, means over the one task, the contrast and the slope";
   for (const Json& row : rows) {
     EXPECT_EQ(row["sample_count"], 4);
     EXPECT_EQ(row["cluster_count"], 1) << "nothing can be inferred from one context";

@@ -80,6 +80,20 @@ TEST_F(ReportTest, FailuresAndMissingAnswersAreSaid) {
   EXPECT_THAT(page, HasSubstr("<option value=\"failed\">failed</option>"));
 }
 
+// Everything that decides the answers is in the line that makes the job again.
+TEST_F(ReportTest, TheSubmitLineHasEverySetting) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 4;
+  made.spec_json =
+      R"({"suite":{"lengths":[1024,2048],"tasks":[{"name":"recall_kv","metrics":["exact_match","gold/is_greedy"]}]},)"
+      R"("variants":["baseline","sharp@t=0.5"],"limit":8,"inspect":true,"keep_prompts":false,)"
+      R"("decode":{"sampling_temperature":0.7,"top_p":0.9}})";
+  Make(made);
+  EXPECT_THAT(Render(), HasSubstr("varifocal submit quick --models=baseline,sharp@t=0.5 --seed=7 --lengths=1024,2048 "
+                                  "--tasks=recall_kv --limit=8 --score-gold --inspect --sampling-temperature=0.7 "
+                                  "--top-p=0.9\n"));
+}
+
 // The last length of an unfinished job: some tasks have answers, and none is complete.
 TEST_F(ReportTest, NoVerdictWhereTasksAreUnfinished) {
   Made made;
@@ -95,7 +109,7 @@ TEST_F(ReportTest, NoVerdictWhereTasksAreUnfinished) {
     EXPECT_EQ(row["outcome"], "undecided") << row;
     ++unfinished_count;
   }
-  EXPECT_EQ(unfinished_count, 2 * (2 + 1 + 3));
+  EXPECT_EQ(unfinished_count, 2 * (2 + 1 + 6));
 }
 
 TEST_F(ReportTest, EmptyAnswersAreCounted) {

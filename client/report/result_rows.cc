@@ -10,9 +10,6 @@
 namespace varifocal::report {
 namespace {
 
-// Below this the smallest p of the sign-flip test, 2 / 2^clusters, is above 0.05.
-constexpr int64_t kDecidingClusterCountMin = 6;
-
 Json OrNull(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
 
 Json EmptyRow(const char* kind) {
@@ -55,6 +52,7 @@ void AddAnswerCounts(const std::string& task, int64_t length, const std::string&
   const auto add = [&](const char* side, const db::AnswerCounts& counts) {
     json[absl::StrCat(side, "_failed_count")] = counts.failed_count;
     json[absl::StrCat(side, "_empty_count")] = counts.empty_count;
+    json[absl::StrCat(side, "_refused_count")] = counts.refused_count;
     json[absl::StrCat(side, "_cut_count")] = counts.cut_count;
   };
   add("baseline", context.answers->Of(baseline, task, length));
@@ -83,7 +81,7 @@ std::string ClusterNote(const stats::Inference& row) {
     return row.cluster_count == 1 ? "1 context: nothing can be inferred"
                                   : "a task with 1 context: nothing can be inferred";
   }
-  if (row.cluster_count >= kDecidingClusterCountMin) return "";
+  if (row.cluster_count >= stats::kSignFlipClusterCountMin) return "";
   return absl::StrCat(row.cluster_count, " contexts: the sign-flip check cannot reach p below ",
                       Json(row.p_sign_flip_min).dump());
 }
@@ -115,7 +113,7 @@ void AddInference(const stats::Inference& inferred, Json& row) {
 
 const std::vector<std::string>& ResultKeys() {
   static const std::vector<std::string>* const keys =
-      new std::vector<std::string>{"kind",  // "cell", "suite_mean" or "contrast"
+      new std::vector<std::string>{"kind",  // "cell", "suite_mean", "contrast", "slope" or "choice"
                                    "task",
                                    "metric",
                                    "is_primary_metric",
@@ -135,6 +133,8 @@ const std::vector<std::string>& ResultKeys() {
                                    "candidate_failed_count",
                                    "baseline_empty_count",
                                    "candidate_empty_count",
+                                   "baseline_refused_count",
+                                   "candidate_refused_count",
                                    "baseline_cut_count",
                                    "candidate_cut_count",
                                    "baseline_mean",
@@ -144,6 +144,7 @@ const std::vector<std::string>& ResultKeys() {
                                    "candidate_low",
                                    "candidate_high",
                                    "short_difference",
+                                   "choice_difference",
                                    "difference",
                                    "low",
                                    "high",
@@ -258,7 +259,7 @@ Json ResultJson(const stats::SuiteComparison& row, const ResultContext& context)
 }
 
 Json ResultJson(const stats::LengthContrast& row, const ResultContext& context) {
-  Json json = EmptyRow("contrast");
+  Json json = EmptyRow(row.kind == stats::LengthContrast::Kind::kSlope ? "slope" : "contrast");
   AddInference(row, json);
   AddSides(row, context, json);
   if (!row.task.empty()) {
@@ -270,6 +271,19 @@ Json ResultJson(const stats::LengthContrast& row, const ResultContext& context) 
   json["short_length"] = row.short_length;
   json["sample_count"] = row.question_count;
   json["short_difference"] = row.short_difference;
+  return json;
+}
+
+Json ResultJson(const stats::Choice& choice, const ResultContext& context) {
+  Json json = ResultJson(choice.confirmation, context);
+  json["kind"] = "choice";
+  json["choice_difference"] = choice.choice_difference;
+  // Counted over all contexts, of which this row has half.
+  for (const char* side : {"baseline", "candidate"}) {
+    for (const char* count : {"failed", "empty", "refused", "cut"})
+      json[absl::StrCat(side, "_", count, "_count")] = nullptr;
+    for (const char* share : {"pairs_visible", "largest_group"}) json[absl::StrCat(side, "_", share)] = nullptr;
+  }
   return json;
 }
 

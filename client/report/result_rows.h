@@ -1,4 +1,5 @@
-// Machine-readable rows of `compare` and `report`: one object per cell, mean over tasks, or contrast of two lengths.
+// Machine-readable rows of `compare` and `report`: one object per cell, mean over tasks, contrast or slope over the
+// lengths, or choice of a temperature.
 // Every object has every key of ResultKeys(); values that do not apply or cannot be inferred are null
 // (docs/measuring.md, "Rows for programs").
 #pragma once
@@ -9,6 +10,7 @@
 #include "base/json.h"
 #include "client/report/answer_table.h"
 #include "client/report/group_table.h"
+#include "db/stats/choice.h"
 #include "db/stats/compare.h"
 
 namespace varifocal::report {
@@ -31,6 +33,7 @@ std::vector<std::string> RowLabels(const stats::LengthContrast& row, const Resul
 Json ResultJson(const stats::Comparison& row, const ResultContext& context);
 Json ResultJson(const stats::SuiteComparison& row, const ResultContext& context);
 Json ResultJson(const stats::LengthContrast& row, const ResultContext& context);
+Json ResultJson(const stats::Choice& choice, const ResultContext& context);
 
 // The keys of a row that every inference sets; those that cannot be inferred stay as they are.
 void AddInference(const stats::Inference& inferred, Json& row);

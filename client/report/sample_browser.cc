@@ -14,6 +14,7 @@
 #include "client/report/excerpt.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"
+#include "db/refusal.h"
 
 namespace varifocal::report {
 namespace {
@@ -57,6 +58,15 @@ std::string Outcome(const VariantAnswer& baseline, const VariantAnswer& candidat
   if (metric == nullptr) return "equal";
   if (metric->best_value == baseline.value) return "both-right";
   return metric->is_binary || metric->worst_value == baseline.value ? "both-wrong" : "equal";
+}
+
+bool IsBest(const VariantAnswer& answer, const db::TaskMetricRecord* metric) {
+  return metric != nullptr && answer.value.has_value() && answer.value == metric->best_value;
+}
+
+// As db::AnswerCounts counts them.
+bool IsRefused(const VariantAnswer& answer, const db::TaskMetricRecord* metric) {
+  return answer.error.empty() && !answer.is_scored && !IsBest(answer, metric) && db::IsRefusal(answer.answer);
 }
 
 absl::Status ReadAnswers(db::Reader& reader, ReportData& data, std::map<SampleKey, BrowserSample>& samples) {
@@ -193,8 +203,8 @@ std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
       column["answer"] = Shorten(answer.answer, kAnswerBytesMax);
     }
     if (answer.IsCut()) flags.insert("cut");
-    const db::TaskMetricRecord* metric = data.primary_metric(sample.task);
-    column["is_best"] = metric != nullptr && answer.value.has_value() && answer.value == metric->best_value;
+    if (IsRefused(answer, data.primary_metric(sample.task))) flags.insert("refused");
+    column["is_best"] = IsBest(answer, data.primary_metric(sample.task));
     values["answers"].push_back(std::move(column));
   }
   values["flags"] = absl::StrJoin(flags, " ");
@@ -238,12 +248,13 @@ std::string SampleBrowserHtml(const ReportData& data) {
   for (const std::string& task : data.tasks) tasks.emplace_back(task, task);
   for (int64_t length : data.lengths) lengths.emplace_back(absl::StrCat(length), LengthLabel(length));
   std::set<std::string> seen;
-  bool has_failed = false, has_empty = false, has_cut = false;
+  bool has_failed = false, has_empty = false, has_refused = false, has_cut = false;
   for (const BrowserSample& sample : data.samples) {
     seen.insert(sample.outcomes.begin(), sample.outcomes.end());
     for (const VariantAnswer& answer : sample.answers) {
       has_failed |= !answer.error.empty();
       has_empty |= answer.IsEmpty();
+      has_refused |= IsRefused(answer, data.primary_metric(sample.task));
       has_cut |= answer.IsCut();
     }
   }
@@ -253,6 +264,7 @@ std::string SampleBrowserHtml(const ReportData& data) {
   }
   if (has_failed) flags.emplace_back("failed", "a failed answer");
   if (has_empty) flags.emplace_back("empty", "an empty answer");
+  if (has_refused) flags.emplace_back("refused", "a refusal");
   if (has_cut) flags.emplace_back("cut", "a cut answer");
   for (size_t i = 1; i < data.variants.size(); ++i) candidates.emplace_back(absl::StrCat(i - 1), data.variants[i].name);
   Json values = {{"selects", Json::array()},

@@ -60,6 +60,7 @@ constexpr Column<ScoreRow> kColumns[] = {
     {"answered_count", [](const ScoreRow& row) -> Json { return row.estimate->answered_count; }},
     {"failed_count", [](const ScoreRow& row) -> Json { return row.estimate->failed_count; }},
     {"empty_count", [](const ScoreRow& row) -> Json { return Answers(row).empty_count; }},
+    {"refused_count", [](const ScoreRow& row) -> Json { return Answers(row).refused_count; }},
     {"cut_count", [](const ScoreRow& row) -> Json { return Answers(row).cut_count; }},
     {"cluster_count", [](const ScoreRow& row) -> Json { return row.estimate->cluster_count; }},
     {"mean", [](const ScoreRow& row) -> Json { return Number(row.estimate->mean); }},
@@ -92,8 +93,8 @@ constexpr Column<ScoreRow> kColumns[] = {
 
 // The formatted fields of a row.
 struct Cells {
-  std::string metric, length, counted, answered, clusters, failed, empty, cut, mean = kNoValue, low = kNoValue,
-                                                                               high = kNoValue, labels;
+  std::string metric, length, counted, answered, clusters, failed, empty, refused, cut, mean = kNoValue, low = kNoValue,
+                                                                                        high = kNoValue, labels;
 };
 
 Cells MakeCells(const ScoreRow& row) {
@@ -109,6 +110,7 @@ Cells MakeCells(const ScoreRow& row) {
   cells.clusters = CountLabel(estimate.cluster_count);
   cells.failed = CountLabel(estimate.failed_count);
   cells.empty = CountLabel(Answers(row).empty_count);
+  cells.refused = CountLabel(Answers(row).refused_count);
   cells.cut = CountLabel(Answers(row).cut_count);
   if (estimate.mean.has_value()) cells.mean = Unsigned(*estimate.mean * scale, decimals);
   if (estimate.interval.has_value()) {
@@ -159,29 +161,30 @@ std::vector<Json> ScoreTableJson(const ReportData& data) { return RowsAsJson(kCo
 std::string ScoreTableHtml(const ReportData& data) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
-      "<th class=\"n\">Answered<small>failed, empty, cut</small></th><th class=\"n\">Clusters</th><th "
+      "<th class=\"n\">Answered<small>failed, empty, refused, cut</small></th><th class=\"n\">Clusters</th><th "
       "class=\"n\">Mean<small>",
       ConfidenceLabel(data.confidence), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");
   ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.estimate->task), "<small>", EscapeHtml(cells.metric),
                     "</small></td><td>", cells.length, "</td><td class=\"n\">", cells.answered, "<small>", cells.failed,
-                    ", ", cells.empty, ", ", cells.cut, "</small></td><td class=\"n\">", cells.clusters,
-                    "</td><td class=\"n\">", cells.mean, "<small>", cells.low, " to ", cells.high, "</small></td><td>",
-                    cells.labels, "</td></tr>\n");
+                    ", ", cells.empty, ", ", cells.refused, ", ", cells.cut, "</small></td><td class=\"n\">",
+                    cells.clusters, "</td><td class=\"n\">", cells.mean, "<small>", cells.low, " to ", cells.high,
+                    "</small></td><td>", cells.labels, "</td></tr>\n");
   });
   return absl::StrCat(out, "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(Note(data)), "</p>\n");
 }
 
 std::string ScoreTableMarkdown(const ReportData& data) {
-  std::string out = absl::StrCat("| Task | Metric | Length | Variant | n | Clusters | Failed | Empty | Cut | Mean | ",
-                                 ConfidenceLabel(data.confidence),
-                                 " interval | Notes |\n"
-                                 "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n");
+  std::string out =
+      absl::StrCat("| Task | Metric | Length | Variant | n | Clusters | Failed | Empty | Refused | Cut | Mean | ",
+                   ConfidenceLabel(data.confidence),
+                   " interval | Notes |\n"
+                   "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n");
   ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(row.estimate->task), " | ", EscapeMarkdownCell(cells.metric), " | ",
                     cells.length, " | ", EscapeMarkdownCell(row.estimate->variant), " | ", cells.counted, " | ",
-                    cells.clusters, " | ", cells.failed, " | ", cells.empty, " | ", cells.cut, " | ", cells.mean, " | ",
-                    cells.low, " to ", cells.high, " | ", cells.labels, " |\n");
+                    cells.clusters, " | ", cells.failed, " | ", cells.empty, " | ", cells.refused, " | ", cells.cut,
+                    " | ", cells.mean, " | ", cells.low, " to ", cells.high, " | ", cells.labels, " |\n");
   });
   return absl::StrCat(out, "\n", Note(data), "\n", GroupTableMarkdown(data.groups, data.VariantNames()));
 }

@@ -184,6 +184,10 @@ class Plot {
         absl::StrAppend(&out_, "<line class=\"bar\" x1=\"", Number(x), "\" x2=\"", Number(x), "\" y1=\"",
                         Number(Y(point.low)), "\" y2=\"", Number(Y(point.high)), "\"/>");
       }
+      if (point.is_chosen) {
+        absl::StrAppend(&out_, "<circle class=\"chosen\" cx=\"", Number(x), "\" cy=\"", Number(Y(point.y)),
+                        "\" r=\"8.5\"/>");
+      }
       DrawMarker(series.color_index, x, Y(point.y), IsHollow(point));
       out_ += "</g>";
     }

@@ -19,7 +19,6 @@ struct ChartSize {
 // `id` makes the ids inside unique within a page.
 std::string DrawChart(const Figure& figure, const std::string& id, ChartSize size = {});
 
-// The colours repeat after this many variants.
-inline constexpr int kChartColorCount = 12;
+inline constexpr ChartSize kSmallChart = {300, 220};  // one of small multiples
 
 }  // namespace varifocal::report

@@ -5,12 +5,17 @@
 #include <map>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/json.h"
+#include "base/status_macros.h"
+#include "client/report/comparison_table.h"
 #include "client/report/result_rows.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"
+#include "client/report/trained_temperature.h"
 
 namespace varifocal::report {
 namespace {
@@ -41,24 +46,88 @@ std::optional<double> BaselineMean(const ReportData& data, int64_t length) {
   return std::nullopt;
 }
 
-std::string TemperatureLabel(double temperature) { return Json(temperature).dump(); }
+std::string TemperatureLabel(double temperature) { return absl::StrCat(temperature); }
+
+// Run-time settings that a sweep may have, and the layers that they concern.
+constexpr char kFullLayers[] = "full-t";
+struct SweptLayers {
+  const char* setting;
+  const char* layers;
+};
+constexpr SweptLayers kSweptLayers[] = {{"t", ""},
+                                        {kFullLayers, "layers without a window"},
+                                        {"early-t", "early layers"},
+                                        {"middle-t", "middle layers"},
+                                        {"late-t", "late layers"}};
+
+std::string LayersOf(const std::string& setting) {
+  for (const SweptLayers& swept : kSweptLayers) {
+    if (setting == swept.setting) return swept.layers;
+  }
+  return "";
+}
+
+// "baseline", "baseline, early layers".
+std::string SweepLabel(const Sweep& sweep) {
+  return absl::StrCat(sweep.model, sweep.layers.empty() ? "" : ", ", sweep.layers);
+}
+
+// The choice at this length among the points of the sweep, if any.
+const stats::Choice* ChoiceAt(const std::vector<stats::Choice>& choices, int64_t length) {
+  for (const stats::Choice& choice : choices) {
+    if (choice.confirmation.context_length == length) return &choice;
+  }
+  return nullptr;
+}
+
+const SweepPoint* PointOf(const stats::Choice& choice, const Sweep& sweep, const ReportData& data) {
+  for (const SweepPoint& point : sweep.points) {
+    const db::JobVariant& key = data.keys[point.variant_index];
+    if (key.job_id == choice.candidate.job_id && key.name == choice.candidate.name) return &point;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
+std::optional<SweptTemperature> SweptTemperatureOf(const db::VariantRecord& variant) {
+  // Other run-time settings beside the temperature are not part of a sweep.
+  const std::vector<std::string> parts = absl::StrSplit(variant.name, '@');
+  if (parts.size() != 2) return std::nullopt;
+  SweptTemperature run;
+  for (const SweptLayers& swept : kSweptLayers) {
+    if (absl::StartsWith(parts[1], absl::StrCat(swept.setting, "="))) run.setting = swept.setting;
+  }
+  if (run.setting.empty() ||
+      !absl::SimpleAtod(absl::string_view(parts[1]).substr(run.setting.size() + 1), &run.temperature)) {
+    return std::nullopt;
+  }
+  return run;
+}
+
 std::vector<Sweep> FindSweeps(const ReportData& data) {
+  const auto model_of = [&](size_t i) {
+    return absl::StrCat(data.variants[i].model.name,
+                        data.keys[i].job_id == data.job.job_id ? "" : absl::StrCat(" of job ", data.keys[i].job_id));
+  };
   std::vector<Sweep> sweeps;
   for (size_t i = 0; i < data.variants.size(); ++i) {
-    const db::VariantRecord& variant = data.variants[i];
-    // Other run-time settings beside the temperature are not part of a sweep.
-    if (std::count(variant.name.begin(), variant.name.end(), '@') > 1) continue;
-    const std::optional<double> temperature = RunTemperature(variant);
-    if (!temperature.has_value()) continue;
-    const std::string key =
-        absl::StrCat(variant.model.name,
-                     data.keys[i].job_id == data.job.job_id ? "" : absl::StrCat(" of job ", data.keys[i].job_id));
-    auto sweep = std::find_if(sweeps.begin(), sweeps.end(), [&](const Sweep& known) { return known.model == key; });
-    if (sweep == sweeps.end()) sweep = sweeps.insert(sweeps.end(), {key, {}});
-    sweep->points.push_back({*temperature, i, !variant.focal_temperature_json.has_value()});
+    const std::optional<SweptTemperature> run = SweptTemperatureOf(data.variants[i]);
+    if (!run.has_value()) continue;
+    const std::string model = model_of(i), layers = LayersOf(run->setting);
+    auto sweep = std::find_if(sweeps.begin(), sweeps.end(),
+                              [&](const Sweep& known) { return known.model == model && known.layers == layers; });
+    if (sweep == sweeps.end()) sweep = sweeps.insert(sweeps.end(), {model, layers, {}});
+    sweep->points.push_back({run->temperature, i, false});
+  }
+  for (size_t i = 0; i < data.variants.size(); ++i) {
+    if (IsRunTime(data.variants[i])) continue;
+    const std::optional<double> trained = TrainedTemperature(data.variants[i].model.attention_json);
+    for (Sweep& sweep : sweeps) {
+      // A setting of full layers alone replaces the trained temperature of the others too, by 1.
+      const bool is_point = trained.has_value() && (sweep.layers != LayersOf(kFullLayers) || trained == 1.0);
+      if (is_point && sweep.model == model_of(i)) sweep.points.push_back({*trained, i, true});
+    }
   }
   std::erase_if(sweeps, [](const Sweep& sweep) { return sweep.points.size() < kSweepPointCountMin; });
   for (Sweep& sweep : sweeps) {
@@ -97,8 +166,11 @@ std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportD
     const bool is_named =
         std::any_of(sweeps.begin(), sweeps.end(), [&](const Sweep& sweep) { return sweep.model == data.baseline; });
     figure.reference_label = is_named ? "" : data.baseline;
-    for (const Sweep& sweep : sweeps) {
-      Series series{sweep.model, static_cast<int>(sweep.points.front().variant_index), {}};
+    for (size_t s = 0; s < sweeps.size(); ++s) {
+      const Sweep& sweep = sweeps[s];
+      const stats::Choice* choice = s < data.choices.size() ? ChoiceAt(data.choices[s], length) : nullptr;
+      const SweepPoint* chosen = choice == nullptr ? nullptr : PointOf(*choice, sweep, data);
+      Series series{SweepLabel(sweep), static_cast<int>(sweep.points.front().variant_index), {}};
       for (const SweepPoint& swept : sweep.points)
         series.color_index = std::min(series.color_index, static_cast<int>(swept.variant_index));
       for (const SweepPoint& swept : sweep.points) {
@@ -120,6 +192,10 @@ std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportD
           point.tip =
               absl::StrCat(name, ": ", Unsigned(point.y, 1), " (", Signed(row->difference * 100, 1), ", ",
                            Signed(row->low * 100, 1), " to ", Signed(row->high * 100, 1), "), ", OutcomeLabel(*row));
+        }
+        if (&swept == chosen) {
+          point.is_chosen = true;
+          point.tip += ", chosen on half of the contexts";
         }
         series.points.push_back(std::move(point));
       }
@@ -146,7 +222,7 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
   for (const char* outcome : {"better", "worse", "equivalent", "undecided", "no verdict"}) {
     if (outcomes.count(outcome) > 0) counts.push_back(absl::StrCat(outcomes[outcome], " ", outcome));
   }
-  return absl::StrCat(sweep.model, " at ", sweep.points.size(), " temperatures from ",
+  return absl::StrCat(SweepLabel(sweep), " at ", sweep.points.size(), " temperatures from ",
                       TemperatureLabel(sweep.points.front().temperature), " to ",
                       TemperatureLabel(sweep.points.back().temperature), ", against ", data.baseline, " at ",
                       lengths.size(), lengths.size() == 1 ? " length: " : " lengths: ",
@@ -159,7 +235,7 @@ std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& d
   for (const Sweep& sweep : sweeps) {
     for (const SweepPoint& point : sweep.points) {
       const std::string& name = data.variants[point.variant_index].name;
-      Json row = {{"model", sweep.model},
+      Json row = {{"model", SweepLabel(sweep)},
                   {"first", &point == &sweep.points.front()},
                   {"temperature", TemperatureLabel(point.temperature)},
                   {"note", point.is_as_trained ? "as trained" : ""},
@@ -185,6 +261,65 @@ std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& d
     }
   }
   return FillTemplate("sweep_table.html", values);
+}
+
+absl::Status ChooseTemperatures(db::Reader& reader, ReportData& data) {
+  stats::CompareOptions options;
+  options.confidence = data.confidence;
+  options.margin = data.margin;
+  for (const Sweep& sweep : FindSweeps(data)) {
+    std::vector<db::JobVariant> candidates;
+    for (const SweepPoint& point : sweep.points) {
+      if (point.variant_index > 0) candidates.push_back(data.keys[point.variant_index]);
+    }
+    ASSIGN_OR_RETURN(data.choices.emplace_back(), stats::ChooseAndConfirm(reader, data.keys[0], candidates, options));
+  }
+  return absl::OkStatus();
+}
+
+std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Sweep& sweep, const ReportData& data) {
+  std::vector<std::string> parts;
+  int64_t test_count = 0;
+  for (const stats::Choice& choice : choices) {
+    const SweepPoint* point = PointOf(choice, sweep, data);
+    const stats::SuiteComparison& row = choice.confirmation;
+    if (point == nullptr || row.is_unfinished || !row.can_infer) continue;
+    test_count = row.test_count;
+    parts.push_back(absl::StrCat(
+        "t = ", TemperatureLabel(point->temperature), point->is_as_trained ? " (as trained)" : "", " at ",
+        LengthLabel(row.context_length), " is ", OutcomeLabel(row), " (", Signed(row.difference * 100, 1), ", ",
+        Signed(row.low * 100, 1), " to ", Signed(row.high * 100, 1), ", ", PEquals(row.p_adjusted), ")"));
+  }
+  if (parts.empty()) return "";
+  return absl::StrCat("Chosen on one half of the contexts and tested against ", data.baseline,
+                      " on the other half: ", JoinWithAnd(parts),
+                      test_count > 1 ? absl::StrCat("; p adjusted for ", test_count, " lengths") : "", ".");
+}
+
+std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
+  std::string rows;
+  for (size_t s = 0; s < std::min(sweeps.size(), data.choices.size()); ++s) {
+    for (const stats::Choice& choice : data.choices[s]) {
+      const SweepPoint* point = PointOf(choice, sweeps[s], data);
+      if (point == nullptr) continue;
+      const stats::SuiteComparison& row = choice.confirmation;
+      absl::StrAppend(&rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>",
+                      LengthLabel(row.context_length), "</td><td class=\"n\">", TemperatureLabel(point->temperature),
+                      point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n\">",
+                      Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
+                      " clusters</small></td>", InferenceCellsHtml(row, 100, 1), "<td class=\"n minor\">",
+                      CountLabel(row.cluster_count), "</td></tr>\n");
+    }
+  }
+  if (rows.empty()) return "";
+  return absl::StrCat(
+      "<h3>Chosen on one half, tested on the other</h3>\n<div class=\"wide\"><table class=\"data\">"
+      "<thead><tr><th>Model</th><th>Length</th><th class=\"n\">t chosen</th><th class=\"n\">"
+      "Difference<small>where chosen</small></th>",
+      InferenceHeadsHtml(data, "Tested"), "<th class=\"n minor\">Clusters</th></tr></thead><tbody>\n", rows,
+      "</tbody></table></div>\n<p class=\"note\">Every second context of a task chooses the temperature "
+      "with the highest mean over tasks; the others test it once. p is adjusted over the lengths of a "
+      "sweep, not over its temperatures, since the test uses other contexts than the choice.</p>\n");
 }
 
 }  // namespace varifocal::report

@@ -3,31 +3,41 @@
 
 #include "client/report/depth_map.h"
 #include "client/report/report_fixture.h"
+#include "client/report/trained_temperature.h"
 
 namespace varifocal {
 namespace {
 
-using report::RunTemperature;
+using report::TrainedTemperature;
 using testing::HasSubstr;
 using testing::Not;
 
-db::VariantRecord Variant(const std::string& name, const std::string& attention, std::optional<std::string> run = {}) {
+db::VariantRecord Variant(const std::string& name, const std::string& attention) {
   db::VariantRecord variant;
   variant.name = name;
   variant.model.attention_json = attention;
-  variant.focal_temperature_json = std::move(run);
   return variant;
 }
 
 TEST(SweepTest, TheTemperatureOfAVariant) {
-  const std::string constant = R"({"focal_attention":{"mode":"constant","temperature":0.4}})";
-  EXPECT_EQ(RunTemperature(Variant("a", "{}")), 1.0);
-  EXPECT_EQ(RunTemperature(Variant("a@t=0.7", "{}", "0.7")), 0.7);
-  EXPECT_EQ(RunTemperature(Variant("b", constant)), 0.4);
-  EXPECT_EQ(RunTemperature(Variant("b@t=1", constant, "1")), 1.0);
-  EXPECT_EQ(RunTemperature(Variant("b@t=1,2", constant, "[1,2]")), std::nullopt);
-  EXPECT_EQ(RunTemperature(Variant("c", R"({"focal_attention":{"mode":"learned","tau_min":3.5}})")), std::nullopt);
-  EXPECT_EQ(RunTemperature(Variant("d@log-n=4096", "{}")), std::nullopt);
+  const auto run = [](const std::string& name) {
+    const std::optional<report::SweptTemperature> found = report::SweptTemperatureOf(Variant(name, "{}"));
+    return found.has_value() ? absl::StrCat(found->setting, " ", found->temperature) : "none";
+  };
+  EXPECT_EQ(run("a@t=0.7"), "t 0.7");
+  EXPECT_EQ(run("a@full-t=1"), "full-t 1");
+  EXPECT_EQ(run("a@late-t=1e-1"), "late-t 0.1");
+  for (const char* other : {"a", "a@t=1,2", "a@log-n=4096", "a@t=0.7@log-n=4096", "a@early-t=1@late-t=2"})
+    EXPECT_EQ(run(other), "none") << other;
+}
+
+TEST(SweepTest, TheTemperatureOfACheckpoint) {
+  EXPECT_EQ(TrainedTemperature("{}"), 1.0);
+  EXPECT_EQ(TrainedTemperature(R"({"focal_attention":{"mode":"constant","temperature":0.4}})"), 0.4);
+  EXPECT_EQ(TrainedTemperature(R"({"focal_attention":{"mode":"constant","temperature":[1,2]}})"), std::nullopt);
+  EXPECT_EQ(TrainedTemperature(R"({"focal_attention":{"mode":"full_layers_only","temperature":1}})"), std::nullopt);
+  EXPECT_EQ(TrainedTemperature(R"({"focal_attention":{"mode":"learned","tau_min":3.5}})"), std::nullopt);
+  EXPECT_EQ(TrainedTemperature("damaged"), std::nullopt);
 }
 
 TEST_F(ReportTest, ASweepIsOneHeadlineOneTableAndAPlotALength) {
@@ -47,10 +57,38 @@ TEST_F(ReportTest, ASweepIsOneHeadlineOneTableAndAPlotALength) {
                               "tau_mean causal, tau_min 3.5); baseline@t=1.2, baseline@t=0.5 and baseline@t=0.7 were "
                               "trained without focal attention."));
   EXPECT_THAT(page, Not(HasSubstr(">baseline@t=0.5</text>"))) << "a chart of lengths shows what is not swept";
+  // All are equal, so the first is chosen; two contexts of each task remain for the test.
+  EXPECT_THAT(page, HasSubstr("<p>Chosen on one half of the contexts and tested against baseline on the other half: "
+                              "t = 0.5 at 1K is undecided (0.0, "));
+  EXPECT_THAT(page, HasSubstr("<h3>Chosen on one half, tested on the other</h3>"));
+  int chosen_count = 0;
+  for (size_t at = page.find("class=\"chosen\""); at != std::string::npos; at = page.find("class=\"chosen\"", at + 1))
+    ++chosen_count;
+  EXPECT_EQ(chosen_count, 4) << "one at each length";
   const std::string table = page.substr(page.find("class=\"data sweep\""));
   EXPECT_LT(table.find("<td class=\"n\">0.5</td>"), table.find("<td class=\"n\">0.7</td>"));
-  EXPECT_LT(table.find("<td class=\"n\">0.7</td>"), table.find("<td class=\"n\">1.0<small>as trained</small></td>"));
-  EXPECT_LT(table.find("<td class=\"n\">1.0<small>"), table.find("<td class=\"n\">1.2</td>"));
+  EXPECT_LT(table.find("<td class=\"n\">0.7</td>"), table.find("<td class=\"n\">1<small>as trained</small></td>"));
+  EXPECT_LT(table.find("<td class=\"n\">1<small>"), table.find("<td class=\"n\">1.2</td>"));
+}
+
+// A choice is a row for programs too: the number of tests is that of lengths.
+TEST_F(ReportTest, ChoicesAreRows) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 16;
+  made.temperatures = {"0.5", "0.7"};
+  Make(made);
+  int choice_count = 0;
+  const Json rows = ComparisonRows();
+  for (const Json& row : rows) {
+    EXPECT_EQ(row["choice_difference"].is_null(), row["kind"] != "choice");
+    if (row["kind"] != "choice") continue;
+    ++choice_count;
+    EXPECT_EQ(row["candidate"], "baseline@t=0.5");
+    EXPECT_EQ(row["test_count"], 4);
+    EXPECT_EQ(row["sample_count"], 16) << "half of two tasks' 16 questions";
+    EXPECT_TRUE(row["baseline_failed_count"].is_null());
+  }
+  EXPECT_EQ(choice_count, 4);
 }
 
 TEST_F(ReportTest, NoSweepWithoutTemperatures) {

@@ -307,12 +307,13 @@ std::vector<Label> MakeLabels(const ReportData& data) {
     labels.push_back({"extrapolated", absl::StrCat("Contexts longer than the model was trained with: ",
                                                    absl::StrJoin(beyond, ", "), ".")});
   }
-  std::vector<std::string> empty, cut;
+  std::vector<std::string> empty, refused, cut;
   for (const db::VariantRecord& variant : data.variants) {
     db::AnswerCounts sum;
     for (int64_t length : data.lengths) {
       const db::AnswerCounts counts = data.answers.Of(variant.name, "", length);
       sum.empty_count += counts.empty_count;
+      sum.refused_count += counts.refused_count;
       sum.cut_count += counts.cut_count;
       sum.answered_count += counts.answered_count;
     }
@@ -320,11 +321,18 @@ std::vector<Label> MakeLabels(const ReportData& data) {
       return absl::StrCat(variant.name, " gave ", CountLabel(count), " of ", CountLabel(sum.answered_count));
     };
     if (sum.empty_count > 0) empty.push_back(sentence(sum.empty_count));
+    if (sum.refused_count > 0) refused.push_back(sentence(sum.refused_count));
     if (sum.cut_count > 0) cut.push_back(sentence(sum.cut_count));
   }
   if (!empty.empty()) {
     labels.push_back({"empty answers", absl::StrCat("Answers of nothing but white space: ", absl::StrJoin(empty, ", "),
                                                     ". They are scored as they are; the tables count them per cell.")});
+  }
+  if (!refused.empty()) {
+    labels.push_back(
+        {"refusals",
+         absl::StrCat("Wrong answers that begin like a refusal (\u201CI cannot\u201D, \u201Cnot mentioned\u201D, ..): ",
+                      absl::StrJoin(refused, ", "), ". They are scored as they are; the tables count them per cell.")});
   }
   if (!cut.empty()) {
     labels.push_back(

@@ -340,11 +340,15 @@ class Compare : public Command {
     std::string notes = PairingNotes(report, sides);
     for (const stats::LengthContrast& contrast : report.contrasts) {
       if (!contrast.task.empty() || !contrast.can_infer) continue;
-      absl::StrAppend(&notes, "From ", WithThousands(contrast.short_length), " to ",
-                      WithThousands(contrast.long_length), " tokens the difference changes by ",
-                      Signed(contrast.difference), " ", Bounds(contrast.low, contrast.high), ", p ",
-                      PValue(contrast.p_value), " (", PValue(contrast.p_adjusted), " adjusted for ",
-                      contrast.test_count, " tests), on the same questions.\n");
+      const bool is_slope = contrast.kind == stats::LengthContrast::Kind::kSlope;
+      absl::StrAppend(
+          &notes,
+          is_slope ? "Its slope over all lengths is "
+                   : absl::StrCat("From ", WithThousands(contrast.short_length), " to ",
+                                  WithThousands(contrast.long_length), " tokens the difference changes by "),
+          Signed(contrast.difference), is_slope ? " per doubling " : " ", Bounds(contrast.low, contrast.high), ", p ",
+          PValue(contrast.p_value), " (", PValue(contrast.p_adjusted), " adjusted for ", contrast.test_count,
+          " tests), on the same questions.\n");
     }
     const bool is_max_t = !report.suite.empty() && report.suite.front().is_max_t;
     absl::StrAppend(&notes, is_max_t ? "p adjusted (max-t for means over tasks, Holm for cells)" : "p adjusted (Holm)",
@@ -408,7 +412,7 @@ Runs that differ in their training seed alone ("training" in config.json) form a
 compare two arms of a job: the interval is over seeds and contexts, paired by seed where both arms have it, for every
 number of tokens and parameters that both arms have; below it, the factor of tokens or parameters at which the baseline
 arm reaches the candidate's values.
-JSON and CSV: a row for every cell, mean over tasks and contrast of lengths, all digits.)",
+JSON and CSV: a row for every cell, mean over tasks, contrast and slope over the lengths, all digits.)",
     .examples =
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=baseline@t=0.7 --format=csv\n"

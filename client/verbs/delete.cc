@@ -1,4 +1,4 @@
-// varifocal delete: removes a job from a results database.
+// varifocal delete: removes a job, by the daemon that has its database open or from the file.
 #include <ostream>
 
 #include "base/status_macros.h"
@@ -13,13 +13,15 @@ class Delete : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required();
-    flags.Add("db", &database_path_, "PATH", "the results database, which no daemon may have open").Required();
+    flags.Add("db", &database_path_, "PATH", "a results database that no daemon has open; instead of --daemon");
   }
 
-  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     ASSIGN_OR_RETURN(const std::string name, JobName(job_));
-    ASSIGN_OR_RETURN(const int64_t job_id, JobNumber(job_));
-    ASSIGN_OR_RETURN(const db::DeletedJob deleted, db::DeleteJob(database_path_, job_id));
+    if (!database_path_.empty() && global.daemon_given)
+      return UsageError("--db and --daemon are two places: give one.");
+    ASSIGN_OR_RETURN(const db::DeletedJob deleted,
+                     database_path_.empty() ? DeleteByDaemon(name, global.daemon) : DeleteInFile());
     if (console.format != Format::kText) {
       RETURN_IF_ERROR(PrintJson(
           console, {{"name", name}, {"suite", deleted.suite}, {"generation_count", deleted.generation_count}}));
@@ -31,6 +33,20 @@ class Delete : public Command {
   }
 
  private:
+  static absl::StatusOr<db::DeletedJob> DeleteByDaemon(const std::string& name, const DaemonTarget& target) {
+    v1::DeleteJobRequest request;
+    request.set_name(name);
+    ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(target));
+    ASSIGN_OR_RETURN(const v1::DeleteJobResponse response,
+                     Call(daemon->evaluation(), &v1::Evaluation::Stub::DeleteJob, request));
+    return db::DeletedJob{response.suite(), response.generation_count()};
+  }
+
+  absl::StatusOr<db::DeletedJob> DeleteInFile() const {
+    ASSIGN_OR_RETURN(const int64_t job_id, JobNumber(job_));
+    return db::DeleteJob(database_path_, job_id);
+  }
+
   std::string job_, database_path_;
 };
 
@@ -40,14 +56,17 @@ extern const Verb kDeleteVerb;
 constinit const Verb kDeleteVerb = {
     .name = "delete",
     .group = "Jobs",
-    .summary = "remove a job that has ended from a database, with its answers",
+    .summary = "remove a job that has ended, with its answers",
     .about =
-        R"(Removes questions, answers and scores; this cannot be undone. Jobs that are queued or running are refused, and
-so is a database that a daemon has open: stop the daemon first. The file keeps its size; later jobs reuse the
-space.)",
-    .examples = "varifocal delete 3 --db=results.db",
+        R"(Removes questions, answers and scores; this cannot be undone. The daemon deletes it, or with --db the file is
+changed, which is refused while a daemon has it open. Jobs that are queued or running are refused: cancel them first.
+The database keeps its size; later jobs reuse the space.)",
+    .examples =
+        "varifocal delete 3\n"
+        "varifocal delete 3 --db=results.db",
     .formats = "text json jsonl",
     .make = &Make<Delete>,
+    .daemon = DaemonUse::kAlways,
 };
 
 }  // namespace varifocal::client

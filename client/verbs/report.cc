@@ -63,6 +63,7 @@ class WriteTheReport : public Command {
         "axis", &options_.axis, "AXIS",
         "draw arms against tokens, parameters, trained-length, temperature or layer alone, also as CSV and LaTeX; "
         "default: those that vary, but not temperature");
+    flags.Add("figures", &figures_, "DIR", "also write every figure there, as SVG and as CSV with its numbers");
     flags.Add("long", &options_.is_long, "LaTeX: every cell, mean and contrast a line, not a row a model");
   }
 
@@ -86,6 +87,7 @@ class WriteTheReport : public Command {
       if (absl::SimpleAtoi(absl::StripPrefix(name, "jobs/"), &id)) options_.job_id = id;
     }
     options_.candidates = SplitList(candidates_);
+    if (!figures_.empty()) RETURN_IF_ERROR(WriteFigures(options_, figures_).status());
     if (to_standard_output) {
       ASSIGN_OR_RETURN(const std::string bytes, RenderReport(options_));
       console.out << bytes;
@@ -98,7 +100,7 @@ class WriteTheReport : public Command {
 
  private:
   ReportOptions options_;
-  std::string job_, candidates_;
+  std::string job_, candidates_, figures_;
   AdjustFlag adjust_;
   std::optional<double> effective_share_, effective_score_;
   double margin_ = 100 * stats::kDefaultMargin;

@@ -131,10 +131,12 @@ class RunHere : public Command {
     request.set_validate_only(dry_run_);
     ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedServer> server, EmbeddedServer::Start(std::move(options)));
     Daemon daemon(server->channel());
+    if (run_.job.focal_temperatures.has_value())
+      RETURN_IF_ERROR(DropSameAsTrained(daemon, run_.variants, *request.mutable_spec(), console));
     if (dry_run_) {
       ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                        Call(daemon.evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
-      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlannedPower(request.spec()), console));
+      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_.assumptions), console));
       return ExitCode::kDone;
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));
@@ -149,12 +151,6 @@ class RunHere : public Command {
   }
 
  private:
-  // Power of the selected suite, for the job's number of variants.
-  absl::StatusOr<JobPower> PlannedPower(const v1::JobSpec& job) const {
-    ASSIGN_OR_RETURN(const SuiteSpec suite, run_.suite.Read());
-    return PlanPower(suite, job.variants_size(), run_.suite.limit, power_.assumptions);
-  }
-
   // The request id is derived from the spec, so the same command on the same database continues the same job.
   absl::StatusOr<std::string> Submit(Daemon& daemon, v1::SubmitJobRequest& request, Console& console) const {
     request.set_request_id(RequestIdOf(request.spec()));

@@ -44,10 +44,12 @@ class Submit : public Command {
     request.set_validate_only(dry_run_);
     request.set_request_id(request_id_.empty() ? NewRequestId() : request_id_);
     ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+    if (job_.focal_temperatures.has_value())
+      RETURN_IF_ERROR(DropSameAsTrained(*daemon, models_, *request.mutable_spec(), console));
     ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                      Call(daemon->evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
     if (dry_run_) {
-      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlannedPower(request.spec()), console));
+      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_.assumptions), console));
       return ExitCode::kDone;
     }
     const v1::Job& job = response.job();
@@ -68,12 +70,6 @@ class Submit : public Command {
   }
 
  private:
-  // Power of the selected suite, for the job's number of variants.
-  absl::StatusOr<JobPower> PlannedPower(const v1::JobSpec& job) const {
-    ASSIGN_OR_RETURN(const SuiteSpec suite, suite_.Read());
-    return PlanPower(suite, job.variants_size(), suite_.limit, power_.assumptions);
-  }
-
   SuiteFlags suite_;
   JobFlags job_;
   PowerFlags power_;
@@ -94,11 +90,14 @@ continues after any interruption. Every model gets the same questions at every l
 paired. A misspelt key of a suite file is an error with its line.
 
 A model may be asked at a temperature it was not trained with: focal@t=0.7, or one number a layer,
-focal@t=0.5,0.6. --focal-temperatures=0.5,0.7 adds such variants for every model named plainly.)",
+focal@t=0.5,0.6. --focal-temperatures=0.5,0.7 adds such variants for every model named plainly; with
+--focal-layers=early,late they have it in the first and the last third of their layers alone. A temperature that a
+model was trained with is not asked again.)",
     .examples =
         "varifocal submit quick --models=baseline,focal --dry-run\n"
         "varifocal submit quick --models=baseline,focal --wait\n"
         "varifocal submit standard --models=baseline,focal,baseline@t=0.7 --lengths=8192,16384 --limit=24\n"
+        "varifocal submit quick --models=baseline --focal-temperatures=0.5,0.7,0.85,1,1.2 --wait\n"
         "varifocal submit ./mine.yaml --models=baseline --tasks=recall_kv --seed=7",
     .formats = "text json jsonl",
     .make = &Make<Submit>,

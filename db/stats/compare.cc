@@ -41,6 +41,7 @@ double Direction(const MetricInfo& info) {
 bool HasFailure(const PairRow& pair) { return pair.baseline_error.has_value() || pair.candidate_error.has_value(); }
 
 using Member = std::optional<double> PairRow::*;
+using Lengths = std::map<int64_t, std::vector<PairRow>>;
 
 std::vector<Cluster> ClustersOf(const std::vector<PairRow>& pairs, Member member = &PairRow::difference) {
   std::vector<ClusteredValue> values;
@@ -81,18 +82,36 @@ bool HasZero(const MetricInfo& info) {
          std::min(*info.worst_value, *info.best_value) == 0;
 }
 
-// Long minus short, question by question, in the metric's own unit.
-std::vector<PairRow> ContrastPairs(const std::vector<PairRow>& shorter, const std::vector<PairRow>& longer) {
-  std::map<std::string, const PairRow*> by_question;
-  for (const PairRow& pair : shorter) by_question[pair.question_id] = &pair;
+// The weight of each length in a contrast of the lengths; they add up to zero.
+std::map<int64_t, double> WeightsOf(LengthContrast::Kind kind, const Lengths& lengths) {
+  std::map<int64_t, double> weights;
+  if (kind == LengthContrast::Kind::kChange) return {{lengths.begin()->first, -1}, {lengths.rbegin()->first, 1}};
+  // Least squares on x = log2(length): weight = (x - mean) / sum (x - mean)^2
+  double mean = 0, squares = 0;
+  for (const auto& [length, pairs] : lengths) mean += std::log2(length) / static_cast<double>(lengths.size());
+  for (const auto& [length, pairs] : lengths) squares += std::pow(std::log2(length) - mean, 2);
+  for (const auto& [length, pairs] : lengths) weights[length] = (std::log2(length) - mean) / squares;
+  return weights;
+}
+
+// The weighted sum of a question's differences, of those with a difference at every length; in the metric's own unit.
+// The values are the differences at the shortest and at the longest length.
+std::vector<PairRow> ContrastPairs(const Lengths& lengths, const std::map<int64_t, double>& weights) {
+  std::map<std::string, std::map<int64_t, double>> differences;  // by question and length
+  for (const auto& [length, weight] : weights) {
+    for (const PairRow& pair : lengths.at(length)) {
+      if (pair.difference.has_value()) differences[pair.question_id].emplace(length, *pair.difference);
+    }
+  }
   std::vector<PairRow> result;
-  for (const PairRow& pair : longer) {
-    auto found = by_question.find(pair.question_id);
-    if (found == by_question.end() || !found->second->difference.has_value() || !pair.difference.has_value()) continue;
+  for (const PairRow& pair : lengths.rbegin()->second) {
+    const auto found = differences.find(pair.question_id);
+    if (found == differences.end() || found->second.size() < weights.size()) continue;
     PairRow contrast = pair;
-    contrast.baseline_value = found->second->difference;
-    contrast.candidate_value = pair.difference;
-    contrast.difference = *pair.difference - *found->second->difference;
+    contrast.baseline_value = found->second.begin()->second;
+    contrast.candidate_value = found->second.rbegin()->second;
+    contrast.difference = 0;
+    for (const auto& [length, difference] : found->second) *contrast.difference += weights.at(length) * difference;
     result.push_back(std::move(contrast));
   }
   return result;
@@ -103,8 +122,6 @@ double MeanOf(const std::vector<PairRow>& pairs, Member member) {
   for (const PairRow& pair : pairs) values.push_back({pair.cluster, *(pair.*member)});
   return MeanOfClusters(GroupByCluster(values)).mean;
 }
-
-using Lengths = std::map<int64_t, std::vector<PairRow>>;
 
 // Pooled over all lengths of a task's metric; if no value differs at any, over all tasks (values as a share of their
 // metric's span); if none differs there either, that of clusters as single values.
@@ -204,54 +221,65 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
   return row;
 }
 
-std::vector<LengthContrast> ContrastLengths(const GroupedPairs& grouped, const DesignEffects& design_effects,
-                                            const std::string& baseline, const std::string& candidate,
-                                            const CompareOptions& options) {
+std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const GroupedPairs& grouped,
+                                            const DesignEffects& design_effects, const std::string& baseline,
+                                            const std::string& candidate, const CompareOptions& options) {
   std::vector<LengthContrast> contrasts;
   std::vector<TaskDifferences> all_tasks;
+  std::map<int64_t, double> all_weights;
   LengthContrast all;
   for (const auto& [key, lengths] : grouped.pairs) {
     const auto& [task, metric_index, metric] = key;
     const MetricInfo& info = grouped.metrics.at({task, metric});
-    if (!info.is_primary || lengths.size() < 2) continue;
-    const auto& [short_length, shorter] = *lengths.begin();
-    const auto& [long_length, longer] = *lengths.rbegin();
-    const std::vector<PairRow> pairs = ContrastPairs(shorter, longer);
+    if (!info.is_primary || lengths.size() < (kind == LengthContrast::Kind::kSlope ? 3 : 2)) continue;
+    const std::map<int64_t, double> weights = WeightsOf(kind, lengths);
+    const std::vector<PairRow> pairs = ContrastPairs(lengths, weights);
     if (pairs.empty()) continue;
     LengthContrast row;
+    row.kind = kind;
     row.task = task;
     row.metric = metric;
-    row.short_length = short_length;
-    row.long_length = long_length;
+    row.short_length = lengths.begin()->first;
+    row.long_length = lengths.rbegin()->first;
     row.baseline = baseline;
     row.candidate = candidate;
     row.short_difference = MeanOf(pairs, &PairRow::baseline_value);
     row.long_difference = MeanOf(pairs, &PairRow::candidate_value);
-    row.is_unfinished =
-        !IsFinished(grouped, task, short_length, shorter) || !IsFinished(grouped, task, long_length, longer);
-    const double width = Width(MetricRange(info, shorter));
-    const double design_effect = design_effects.Of(lengths, longer);
+    double weight_sum = 0;
+    for (const auto& [length, weight] : weights) {
+      row.is_unfinished |= !IsFinished(grouped, task, length, lengths.at(length));
+      weight_sum += std::abs(weight);
+    }
+    // A slope is equivalent to zero when the change over all lengths that it implies is within the margin.
+    const double unit =
+        kind == LengthContrast::Kind::kSlope ? std::log2(row.long_length) - std::log2(row.short_length) : 1;
+    const double width = Width(MetricRange(info, lengths.begin()->second));
+    const double design_effect = design_effects.Of(lengths, lengths.rbegin()->second);
     const bool has_span = CanBeAveraged(info);
-    Assign(InferDifference(
-               {{ClustersOf(pairs), 2 * width, design_effect}},
-               OptionsFor(options, has_span ? std::optional(options.margin * width) : std::nullopt, Direction(info))),
+    Assign(InferDifference({{ClustersOf(pairs), weight_sum * width, design_effect}},
+                           OptionsFor(options, has_span ? std::optional(options.margin * width / unit) : std::nullopt,
+                                      Direction(info))),
            row);
     row.question_count = row.value_count;
     contrasts.push_back(row);
 
-    // Into the mean over tasks, where every task spans the same two lengths.
+    // Into the mean over tasks, where every task has the same lengths.
     if (!has_span) continue;
-    if (all_tasks.empty()) all = row;
-    if (row.short_length != all.short_length || row.long_length != all.long_length) continue;
+    if (all_tasks.empty()) {
+      all = row;
+      all.short_difference = all.long_difference = 0;
+      all.margin = options.margin / unit;
+      all_weights = weights;
+    }
+    if (weights != all_weights) continue;
     const double scale = Direction(info) / width;
-    if (all_tasks.empty()) all.short_difference = all.long_difference = 0;
     all.short_difference += row.short_difference * scale;
     all.long_difference += row.long_difference * scale;
     all.is_unfinished |= row.is_unfinished;
-    all_tasks.push_back({GroupByCluster(ScaledDifferences(pairs, info)), 2, design_effect});
+    all_tasks.push_back({GroupByCluster(ScaledDifferences(pairs, info)), weight_sum, design_effect});
   }
   if (all_tasks.size() < 2) return contrasts;
-  Assign(InferDifference(all_tasks, OptionsFor(options, options.margin, 1)), all);
+  Assign(InferDifference(all_tasks, OptionsFor(options, all.margin, 1)), all);
   all.task = all.metric = "";
   all.short_difference /= static_cast<double>(all_tasks.size());
   all.long_difference /= static_cast<double>(all_tasks.size());
@@ -300,7 +328,10 @@ absl::StatusOr<ComparisonReport> CompareGrouped(const GroupedPairs& grouped, con
     SuiteComparison row = CompareSuite(grouped, difference_effects, length, baseline, candidate, options);
     if (row.task_count > 0) report.suite.push_back(std::move(row));
   }
-  report.contrasts = ContrastLengths(grouped, difference_effects, baseline, candidate, options);
+  for (const auto kind : {LengthContrast::Kind::kChange, LengthContrast::Kind::kSlope}) {
+    for (LengthContrast& row : ContrastLengths(kind, grouped, difference_effects, baseline, candidate, options))
+      report.contrasts.push_back(std::move(row));
+  }
   report.declared = grouped.Declared();
   AdjustTogether({&report}, {}, options.confidence);
   return report;
@@ -364,7 +395,8 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
 absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, int64_t job_id, const std::string& baseline,
                                                  const std::string& candidate, const CompareOptions& options) {
   ComparisonReport report;
-  ASSIGN_OR_RETURN(const GroupedPairs grouped, ReadPairs(reader, job_id, baseline, candidate, report));
+  ASSIGN_OR_RETURN(GroupedPairs grouped, ReadPairs(reader, job_id, baseline, candidate, report));
+  KeepContexts(options.contexts, grouped);
   return CompareGrouped(grouped, absl::StrCat("job ", job_id), baseline, candidate, options, std::move(report));
 }
 
@@ -373,7 +405,8 @@ absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, const db::J
   if (baseline.job_id == candidate.job_id)
     return CompareVariants(reader, baseline.job_id, baseline.name, candidate.name, options);
   ComparisonReport report;
-  ASSIGN_OR_RETURN(const GroupedPairs grouped, ReadPairsAcrossJobs(reader, baseline, candidate, report));
+  ASSIGN_OR_RETURN(GroupedPairs grouped, ReadPairsAcrossJobs(reader, baseline, candidate, report));
+  KeepContexts(options.contexts, grouped);
   return CompareGrouped(grouped, absl::StrCat("the pair of jobs ", baseline.job_id, " and ", candidate.job_id),
                         baseline.name, db::JobVariantLabel(candidate, baseline.job_id), options, std::move(report));
 }

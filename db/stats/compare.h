@@ -30,8 +30,13 @@ namespace varifocal::stats {
 
 inline constexpr double kDefaultMargin = 0.03;
 
+// A part of each task's contexts: every second one by name, the same at all lengths and for all variants, whatever the
+// answers are. One half serves to choose a candidate, the other to test it.
+enum class Contexts { kAll, kChoice, kConfirmation };
+
 struct CompareOptions {
   double confidence = 0.95;
+  Contexts contexts = Contexts::kAll;
   double margin = kDefaultMargin;  // of equivalence, as a share of a metric's span from worst to best
   bool with_sign_flip = true;
   SignFlipOptions sign_flip;
@@ -71,8 +76,12 @@ struct SuiteComparison : Inference {
   ClusterContributions contributions;  // with_max_t alone
 };
 
-// Does the difference grow from one length to another, on the same questions? task is "" for the mean over tasks.
-struct LengthContrast : Inference {  // of the difference at the long length minus that at the short one
+// How the difference depends on the length, question by question. task is "" for the mean over tasks.
+struct LengthContrast : Inference {
+  // The difference at the longest length minus that at the shortest one; or, with three lengths and more, the slope per
+  // doubling of the length, by least squares over all of them.
+  enum class Kind { kChange, kSlope };
+  Kind kind = Kind::kChange;
   std::string task, metric;
   int64_t short_length = 0, long_length = 0;
   std::string baseline, candidate;
@@ -88,7 +97,7 @@ struct DeclaredTests {
 struct ComparisonReport {
   std::vector<Comparison> comparisons;    // by task, metric_index, context_length
   std::vector<SuiteComparison> suite;     // by context_length
-  std::vector<LengthContrast> contrasts;  // shortest against longest length, per task's primary metric, then ""
+  std::vector<LengthContrast> contrasts;  // changes, then slopes; of each task's primary metric, then ""
   DeclaredTests declared;
   bool tokenizers_differ = false;  // pairs share the question, not the prompt
   bool is_incomplete = false;

@@ -4,9 +4,13 @@
 #include "db/stats/compare.h"
 
 #include <cmath>
+#include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/random.h"
 #include "db/fakes/fake_results.h"
+#include "db/stats/choice.h"
 #include "db/stats/estimates.h"
 #include "db/stats/family.h"
 #include "db/stats/null_simulation.h"
@@ -235,6 +239,109 @@ TEST_F(CompareTest, SuiteIsTheMeanOverTasksAndTheGainGrows) {
   EXPECT_NEAR(report->contrasts[2].difference, 15.0 / 48, 1e-15);
   EXPECT_NEAR(report->contrasts[2].long_difference, 15.0 / 48, 1e-15);
   EXPECT_EQ(report->contrasts[2].short_difference, 0);
+}
+
+// The difference of question i at the lengths 1K, 2K and 8K is 0, a and b by its cluster. With x = 0, 1, 3 doublings and
+// mean 4 / 3 the least-squares slope is (-4/3 * 0 - 1/3 a + 5/3 b) / (14/3) = (5 b - a) / 14.
+TEST_F(CompareTest, TheSlopeUsesEveryLength) {
+  Write(db::FakeJob({.lengths = {1024, 2048, 8192}, .planned_count = 48}), [](const db::CellRecord& cell, int64_t i) {
+    if (cell.variant == "baseline" || cell.context_length == 1024) return 0.0;
+    return i / 4 % 3 == 0 || (cell.context_length == 8192 && i / 4 % 3 == 1) ? 1.0 : 0.0;
+  });
+  auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->contrasts.size(), 2u);
+  EXPECT_EQ(report->contrasts[0].kind, LengthContrast::Kind::kChange);
+  EXPECT_DOUBLE_EQ(report->contrasts[0].difference, 2.0 / 3);
+  const LengthContrast& slope = report->contrasts[1];
+  EXPECT_EQ(slope.kind, LengthContrast::Kind::kSlope);
+  EXPECT_EQ(slope.short_length, 1024);
+  EXPECT_EQ(slope.long_length, 8192);
+  EXPECT_EQ(slope.question_count, 48);
+  // Four clusters each with a = b = 1, with b alone, and with none.
+  EXPECT_NEAR(slope.difference, (4.0 / 14 + 5.0 / 14) / 3, 1e-15);
+  // Cluster means 4/14, 5/14, 0, four times each: their variance is that of the mean.
+  const double mean = 9.0 / 42,
+               squares = 4 * (std::pow(4.0 / 14 - mean, 2) + std::pow(5.0 / 14 - mean, 2) + mean * mean);
+  EXPECT_NEAR(slope.standard_error, std::sqrt(squares / 11 / 12), 1e-15);
+  EXPECT_NEAR(*slope.margin, kDefaultMargin / 3, 1e-15) << "over three doublings";
+  EXPECT_EQ(slope.test_count, 1) << "a family of its own";
+  EXPECT_EQ(slope.outcome, Outcome::kBetter);
+}
+
+// One half of the contexts chooses the best candidate, the other tests it.
+TEST_F(CompareTest, ChosenOnOneHalfAndTestedOnTheOther) {
+  const db::NewJob job =
+      db::FakeJob({.variants = {"baseline", "a", "b", "c"}, .tasks = {"icl", "recall"}, .planned_count = 48});
+  // In every context `a` gains two questions of four, `b` one, `c` none.
+  Write(job, [](const db::CellRecord& cell, int64_t i) {
+    if (cell.variant == "a") return i % 4 < 2 ? 1.0 : 0.0;
+    if (cell.variant == "b") return i % 4 == 0 ? 1.0 : 0.0;
+    return 0.0;
+  });
+  CompareOptions options;
+  int64_t cluster_count = 0;
+  for (const Contexts contexts : {Contexts::kChoice, Contexts::kConfirmation}) {
+    options.contexts = contexts;
+    const auto half = CompareVariants(*reader_, job_id_, "baseline", "a", options);
+    ASSERT_TRUE(half.ok()) << half.status();
+    EXPECT_EQ(half->suite[0].cluster_count, 12) << "six of each task";
+    EXPECT_FALSE(half->suite[0].is_unfinished);
+    cluster_count += half->suite[0].cluster_count;
+  }
+  EXPECT_EQ(cluster_count, 24);
+  const auto choices = ChooseAndConfirm(*reader_, {job_id_, "baseline"},
+                                        {{job_id_, "c"}, {job_id_, "b"}, {job_id_, "a"}}, CompareOptions());
+  ASSERT_TRUE(choices.ok()) << choices.status();
+  ASSERT_EQ(choices->size(), 1u);
+  EXPECT_EQ(choices->front().candidate.name, "a");
+  EXPECT_EQ(choices->front().choice_difference, 0.5);
+  EXPECT_EQ(choices->front().confirmation.difference, 0.5);
+  EXPECT_EQ(choices->front().confirmation.cluster_count, 12);
+  EXPECT_EQ(choices->front().confirmation.test_count, 1) << "three candidates, one test";
+}
+
+// The best of eight candidates without any true difference: its difference on the half that chose it is positive, on the
+// other half it is not, and the test there is right in 95 % of jobs.
+TEST(Choice, IsUnbiasedOnTheOtherHalf) {
+  constexpr int kJobs = 25;
+  double chosen = 0, confirmed = 0;
+  int significant = 0;
+  for (int number = 0; number < kJobs; ++number) {
+    testing_support::TemporaryDirectory directory;
+    const std::string path = directory.File("r.db");
+    std::vector<std::string> variants = {"baseline"};
+    for (int v = 0; v < 8; ++v) variants.push_back(absl::StrCat("v", v));
+    const db::NewJob job = db::FakeJob({.variants = variants, .planned_count = 24});
+    auto writer = *db::Writer::Open(path);
+    const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
+    const int64_t job_id = writer->AddJob(job)->job_id;
+    Random random(absl::StrCat("job ", number));
+    const std::vector<db::CellRow> cells = *writer->Cells(job_id);
+    for (const db::CellRow& cell : cells) {
+      for (int64_t i = 0; i < 24; ++i) {
+        db::Outcome outcome = db::FakeOutcome(cell, job, execution_id, i);
+        outcome.scores = {{"exact_match", random.Coin() ? 1.0 : 0.0}, {"token_f1", 0.5}};
+        ASSERT_TRUE(writer->RecordSample(outcome).ok());
+      }
+    }
+    writer.reset();
+    const auto reader = *db::Reader::Open(path);
+    std::vector<db::JobVariant> candidates;
+    for (int v = 0; v < 8; ++v) candidates.push_back({job_id, absl::StrCat("v", v)});
+    const auto choices = ChooseAndConfirm(*reader, {job_id, "baseline"}, candidates, CompareOptions());
+    ASSERT_TRUE(choices.ok()) << choices.status();
+    ASSERT_EQ(choices->size(), 1u);
+    chosen += choices->front().choice_difference / kJobs;
+    confirmed += choices->front().confirmation.difference / kJobs;
+    significant += choices->front().confirmation.p_value < 0.05;
+  }
+  std::cout << absl::StrFormat("the chosen candidate: %+.1f points where it was chosen, %+.1f on the other half\n",
+                               100 * chosen, 100 * confirmed);
+  // A difference of 12 pairs has a standard deviation of sqrt(1 / 2 / 12) = 0.20; the mean of 25 jobs, 0.04.
+  EXPECT_GT(chosen, 0.12);
+  EXPECT_LT(std::abs(confirmed), 0.12);
+  EXPECT_LE(significant, 5) << "1.25 are expected; 6 or more have a probability of 0.001";
 }
 
 TEST_F(CompareTest, LowerMayBeBetter) {

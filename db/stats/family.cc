@@ -28,7 +28,7 @@ std::vector<double> MaxTOfSuite(const std::vector<ComparisonReport*>& reports, i
 }  // namespace
 
 void AdjustTogether(const std::vector<ComparisonReport*>& reports, const DeclaredTests& more, double confidence) {
-  std::vector<Inference*> suite, rows[2], contrasts[2];
+  std::vector<Inference*> suite, rows[2], contrasts[2][2];
   DeclaredTests declared = more;
   for (ComparisonReport* report : reports) {
     declared.suite += report->declared.suite;
@@ -36,13 +36,15 @@ void AdjustTogether(const std::vector<ComparisonReport*>& reports, const Declare
     declared.secondary += report->declared.secondary;
     for (SuiteComparison& row : report->suite) suite.push_back(&row);
     for (Comparison& row : report->comparisons) rows[row.is_primary_metric ? 0 : 1].push_back(&row);
-    for (LengthContrast& row : report->contrasts) contrasts[row.task.empty() ? 0 : 1].push_back(&row);
+    for (LengthContrast& row : report->contrasts)
+      contrasts[row.kind == LengthContrast::Kind::kSlope][row.task.empty()].push_back(&row);
   }
   AdjustForMultipleTests(suite, declared.suite, confidence, MaxTOfSuite(reports, declared.suite));
   AdjustForMultipleTests(rows[0], declared.primary, confidence);
   AdjustForMultipleTests(rows[1], declared.secondary, confidence);
-  AdjustForMultipleTests(contrasts[0], 0, confidence);
-  AdjustForMultipleTests(contrasts[1], 0, confidence);
+  for (const auto& of_kind : contrasts) {
+    for (const std::vector<Inference*>& family : of_kind) AdjustForMultipleTests(family, 0, confidence);
+  }
 }
 
 absl::StatusOr<std::vector<CandidateReport>> CompareFamily(db::Reader& reader, const db::JobVariant& baseline,

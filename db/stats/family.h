@@ -2,9 +2,10 @@
 // except the baseline, at all planned lengths, and requested variants of other jobs. `compare` of one candidate and a
 // report of all of them therefore print the same adjusted p.
 //
-// Five families, each by Holm's method, the first with CompareOptions::with_max_t by max-t (db/stats/max_t.h): means over
-// tasks (the primary endpoints), rows of the tasks' primary metrics, rows of other metrics, contrasts of the mean over
-// tasks, contrasts of single tasks. The first three count the tests that are planned, also those that have no answers yet.
+// Seven families, each by Holm's method, the first with CompareOptions::with_max_t by max-t (db/stats/max_t.h): means over
+// tasks (the primary endpoints), rows of the tasks' primary metrics, rows of other metrics; changes and slopes over the
+// lengths, each of the mean over tasks and of single tasks. The first three count the tests that are planned, also those
+// that have no answers yet.
 //
 // Cost: reads and compares every variant of the job; sign flips are computed for the candidates asked for.
 #pragma once

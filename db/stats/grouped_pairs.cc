@@ -80,6 +80,40 @@ DeclaredTests GroupedPairs::Declared() const {
   return tests;
 }
 
+void KeepContexts(Contexts contexts, GroupedPairs& grouped) {
+  if (contexts == Contexts::kAll) return;
+  std::map<std::string, std::set<std::string>> names;  // of clusters, by task
+  for (const auto& [key, lengths] : grouped.pairs) {
+    for (const auto& [length, pairs] : lengths) {
+      for (const PairRow& pair : pairs) names[pair.task].insert(pair.cluster);
+    }
+  }
+  std::map<std::string, std::set<std::string>> removed;
+  for (const auto& [task, clusters] : names) {
+    bool is_choice = true;
+    for (const std::string& cluster : clusters) {
+      if (is_choice != (contexts == Contexts::kChoice)) removed[task].insert(cluster);
+      is_choice = !is_choice;
+    }
+  }
+  std::set<std::pair<std::string, int64_t>> unfinished;
+  for (auto& [key, lengths] : grouped.pairs) {
+    for (auto& [length, pairs] : lengths) {
+      const std::pair cell{std::get<0>(key), length};
+      if (std::ssize(pairs) < grouped.planned.at(cell)) unfinished.insert(cell);
+      std::erase_if(pairs, [&](const PairRow& pair) { return removed[pair.task].contains(pair.cluster); });
+    }
+    std::erase_if(lengths, [](const auto& length) { return length.second.empty(); });
+  }
+  std::erase_if(grouped.pairs, [](const auto& pairs) { return pairs.second.empty(); });
+  for (const auto& [key, lengths] : grouped.pairs) {
+    for (const auto& [length, pairs] : lengths) {
+      const std::pair cell{std::get<0>(key), length};
+      grouped.planned[cell] = std::ssize(pairs) + unfinished.contains(cell);
+    }
+  }
+}
+
 absl::StatusOr<GroupedPairs> ReadPairs(db::Reader& reader, int64_t job_id, const std::string& baseline,
                                        const std::string& candidate, ComparisonReport& report) {
   RETURN_IF_ERROR(CheckVariants(reader, job_id, baseline, candidate));

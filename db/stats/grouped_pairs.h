@@ -31,6 +31,9 @@ struct GroupedPairs {
 // Has a span, so that its differences can be averaged with those of other tasks.
 bool CanBeAveraged(const MetricInfo& info);
 
+// Leaves the pairs of these contexts. A cell that was finished remains finished.
+void KeepContexts(Contexts contexts, GroupedPairs& grouped);
+
 // Both fill in the pairing fields of `report`.
 absl::StatusOr<GroupedPairs> ReadPairs(db::Reader& reader, int64_t job_id, const std::string& baseline,
                                        const std::string& candidate, ComparisonReport& report);

@@ -26,6 +26,9 @@
 
 namespace varifocal::stats {
 
+// With fewer clusters the smallest p of the sign-flip check, 2 / 2^clusters, is not below 0.05.
+inline constexpr int64_t kSignFlipClusterCountMin = 6;
+
 enum class Outcome { kUndecided, kBetter, kWorse, kEquivalent };
 
 const char* OutcomeName(Outcome outcome);  // "undecided", "better", "worse", "equivalent"

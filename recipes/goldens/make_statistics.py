@@ -9,7 +9,10 @@ import pathlib
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
+import statsmodels.api as sm
 from scipy import optimize, special, stats
+from wildboottest.wildboottest import wildboottest
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens/statistics"
 
@@ -83,6 +86,10 @@ def cluster_robust():
         degrees = eigenvalues.sum() ** 2 / (eigenvalues**2).sum()
         error = float(np.sqrt(variance))
         low, high = stats.t.interval(0.95, degrees, loc=y.mean(), scale=error)
+        if len(set(sizes)) == 1:  # where CR1 and CR2 are the same
+            groups = np.repeat(np.arange(len(sizes)), sizes)
+            theirs = sm.OLS(y, np.ones(n)).fit(cov_type="cluster", cov_kwds={"groups": groups})
+            assert abs(theirs.bse[0] / error - 1) < 1e-10
         margin = 0.1
         p_equivalence = max(stats.t.sf((margin + y.mean()) / error, degrees), stats.t.sf((margin - y.mean()) / error, degrees))
         rows.append({
@@ -210,6 +217,14 @@ def sign_flips():
                 (np.array(quarters) / 4,), np.sum, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
             ).pvalue
             assert abs(ours - float(p)) < 1e-12, (quarters, ours, p)
+        # The wild cluster bootstrap of a mean with Rademacher weights, the null imposed and every assignment enumerated: its
+        # t is monotone in the sum, since the squares of the clusters do not change with their signs.
+        if len(values) == len(nonzero) and 5 <= len(values) <= 13:
+            model = sm.OLS(pd.Series(np.array(quarters) / 4, name="y"), pd.DataFrame({"mean": np.ones(len(values))}))
+            theirs = wildboottest(model, param="mean", cluster=pd.Series(range(len(values))), B=99_999, show=False)["p-value"]
+            # It counts t above the observed one; ours counts equal ones too.
+            least = Fraction(sum(abs(sum(s * v for s, v in zip(signs, nonzero))) > seen for signs in itertools.product((1, -1), repeat=len(nonzero))), 2 ** len(nonzero))
+            assert float(least) - 1e-12 <= float(theirs.iloc[0]) <= float(p) + 1e-12, (quarters, theirs, least, p)
         rows.append({"differences": [v / 4 for v in quarters], "as_extreme_count": count, "assignment_count": 2 ** len(nonzero), "p": float(p)})
     return rows
 

@@ -254,6 +254,22 @@ absl::StatusOr<JobView> JobManager::Resume(int64_t job_id, bool allow_mixed) {
   return Get(job_id, /*with_cells=*/false);
 }
 
+absl::StatusOr<db::DeletedJob> JobManager::Delete(int64_t job_id) {
+  std::lock_guard<std::mutex> states(states_mutex_);
+  ASSIGN_OR_RETURN(const db::JobRow row, Row(job_id));
+  {
+    // Its row says that it has ended a moment before the job thread lets go of it.
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (running_ != nullptr && running_->job_id == job_id && db::IsSettled(row.state)) {
+      return absl::UnavailableError(absl::StrCat(JobName(job_id), " is just ending; try again"));
+    }
+  }
+  ASSIGN_OR_RETURN(db::DeletedJob deleted, writer_->DeleteJob(job_id));
+  Changed(job_id);
+  Log(LogLevel::kInfo, "job_deleted", {{"job", JobName(job_id)}, {"generations", deleted.generation_count}});
+  return deleted;
+}
+
 absl::Status JobManager::CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed) {
   for (const std::shared_ptr<HostedModel>& model : job.models) {
     ASSIGN_OR_RETURN(const int64_t execution_id, ExecutionFor(model->provenance));

@@ -37,6 +37,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "db/delete_job.h"
 #include "db/reader.h"
 #include "db/writer.h"
 #include "eval_tasks/job_spec.h"
@@ -102,6 +103,8 @@ class JobManager {
                                             int64_t limit);  // newest first; before_id 0: the first page
   absl::StatusOr<JobView> Cancel(int64_t job_id);
   absl::StatusOr<JobView> Resume(int64_t job_id, bool allow_mixed);
+  // Of a job that has ended; see db/delete_job.h. Records of the running job wait for it.
+  absl::StatusOr<db::DeletedJob> Delete(int64_t job_id);
 
   // Increases whenever the job may have changed; cheap enough to poll.
   int64_t ChangeCount(int64_t job_id) const;

@@ -22,6 +22,7 @@ constexpr MethodRole kMethods[] = {
     {"/grpc.health.v1.Health/Check", Role::kAnyone},
     {"/grpc.health.v1.Health/Watch", Role::kAnyone},
     {"/varifocal.v1.Evaluation/CancelJob", Role::kSubmitter},
+    {"/varifocal.v1.Evaluation/DeleteJob", Role::kAdmin},
     {"/varifocal.v1.Evaluation/GetJob", Role::kViewer},
     {"/varifocal.v1.Evaluation/ListJobs", Role::kViewer},
     {"/varifocal.v1.Evaluation/ListSuites", Role::kViewer},

@@ -240,6 +240,20 @@ grpc::ServerUnaryReactor* EvaluationService::ResumeJob(grpc::CallbackServerConte
   }));
 }
 
+grpc::ServerUnaryReactor* EvaluationService::DeleteJob(grpc::CallbackServerContext* context,
+                                                       const v1::DeleteJobRequest* request,
+                                                       v1::DeleteJobResponse* response) {
+  const auto resource = [request] { return request->name(); };
+  return RunUnary(context, lanes_->change, audit_->Record(context, "DeleteJob", resource, [=, this]() -> absl::Status {
+    ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
+    ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
+    ASSIGN_OR_RETURN(const db::DeletedJob deleted, jobs->Delete(job_id));
+    response->set_suite(deleted.suite);
+    response->set_generation_count(deleted.generation_count);
+    return absl::OkStatus();
+  }));
+}
+
 grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc::CallbackServerContext* context,
                                                                             const v1::WatchJobRequest* request) {
   if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/WatchJob")) return nullptr;

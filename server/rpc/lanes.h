@@ -3,7 +3,7 @@
 //
 //   control  Get, List, Cancel: memory and short reads of the database, never a user's file
 //   submit   SubmitJob and its dry runs: read data files, build prompts
-//   change   ResumeJob, UnloadModel: read data files, wait for an engine to stop
+//   change   ResumeJob, DeleteJob, UnloadModel: read data files, rewrite a job's pages, wait for an engine to stop
 //   load     LoadModel: reads checkpoints
 //   text     Tokenize, Detokenize, and the encoding of prompts before they go to an engine
 //   start    submits encoded requests to engines

@@ -1,5 +1,7 @@
 """The installed wheel against a daemon. VARIFOCAL_BIN is the directory of the programs; run in the repository's root."""
 
+import contextlib
+import json
 import os
 import pathlib
 import subprocess
@@ -7,6 +9,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 import grpc
 import pandas as pd
@@ -119,7 +122,13 @@ class WithDaemon(unittest.TestCase):
         with self.assertRaisesRegex(varifocal.JobFailed, "stopped on request"):
             first.wait()
         self.assertIn(first.resume().state, ("queued", "running"))
+        with self.assertRaises(varifocal.VarifocalError) as caught:
+            first.delete()
+        self.assertEqual(caught.exception.code, grpc.StatusCode.FAILED_PRECONDITION)
         first.cancel()
+        self.assertEqual([job.state for job in first.watch()][-1], "cancelled")
+        self.assertGreaterEqual(first.delete(), 0)
+        self.assertNotIn(first.name, [other.name for other in self.client.jobs()])
 
     def test_errors_have_the_daemons_sentence_code_and_reason(self) -> None:
         with self.assertRaises(varifocal.VarifocalError) as caught:
@@ -147,6 +156,22 @@ class WithDaemon(unittest.TestCase):
             env={**os.environ, "VARIFOCAL": str(BIN / "varifocal")}, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("outcome", done.stdout)
+
+
+    def test_the_notebook_runs(self) -> None:
+        """Its code cells, in order, with other parameters."""
+        notebook = json.loads((ROOT / "client/python/examples/sweep.ipynb").read_text(encoding="utf-8"))
+        names: dict[str, object] = {}
+        with mock.patch.dict(os.environ, {"VARIFOCAL": str(BIN / "varifocal")}), contextlib.chdir(self.folder):
+            for cell in notebook["cells"]:
+                if cell["cell_type"] == "code":
+                    exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+                if "parameters" in cell["metadata"].get("tags", []):
+                    names.update(database=self.daemon.database, daemon=self.daemon.address, lengths=[512, 1024], limit=8,
+                                 temperatures=[0.5, 2.0])
+        self.assertEqual(list(names["means"].index), [0.5, 1.0, 2.0])
+        self.assertEqual(list(names["choices"]["context_length"]), [512, 1024])
+        self.assertTrue((self.folder / "sweep.html").exists())
 
 
 class OverTls(unittest.TestCase):

@@ -101,6 +101,13 @@ class Job:
                 messages.ResumeJobRequest(name=self.name, allow_mixed=allow_mixed), timeout=self._client.timeout)
         return self
 
+    def delete(self) -> int:
+        """Removes the job, which has ended, with its answers for good; returns the number of answers."""
+        with translated():
+            response = self._client.evaluation.DeleteJob(
+                messages.DeleteJobRequest(name=self.name), timeout=self._client.timeout)
+        return response.generation_count
+
     def cells(self) -> pd.DataFrame:
         """How far each cell is, from the daemon: variant, task, context_length, planned, done and failed counts."""
         self.refresh()

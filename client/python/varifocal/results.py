@@ -66,7 +66,7 @@ class Database:
             [self.latest_job() if job is None else job, baseline, candidate])
 
     def compare(self, baseline: str, candidate: str, job: int | None = None, margin: float | None = None) -> pd.DataFrame:
-        """Differences with interval, p, adjusted p and outcome: a row a cell, a mean over tasks or a contrast of lengths.
+        """Differences with interval, p, adjusted p and outcome: a row a cell, a mean over tasks, a contrast or slope over the lengths.
 
         Columns are those of `varifocal compare --format=json` (docs/measuring.md). margin: of equivalence, in points.
         """

@@ -134,6 +134,27 @@ TEST(AttentionOverrideTest, OverridesReplaceTheSettingOfTheirKey) {
   EXPECT_EQ(AttentionSetting().With({{"log-n", 4096}, {"t", 0.5}}, Model())->Label(), "focal t=0.5 + log-n=4096");
 }
 
+// Model() has three layers, so each third is one layer.
+TEST(AttentionOverrideTest, ThirdsOfTheLayersKeepTheOtherTemperatures) {
+  const auto constant = *Read(R"({"focal_attention":{"mode":"constant","temperature":0.4}})");
+  EXPECT_EQ(constant.With({{"early-t", 0.7}}, Model())->Label(), "focal t=0.7,0.4,0.4");
+  EXPECT_EQ(constant.With({{"early-t", 0.7}, {"late-t", 0.9}}, Model())->Label(), "focal t=0.7,0.4,0.9");
+  EXPECT_EQ(constant.With({{"t", 0.5}, {"middle-t", 0.6}}, Model())->Label(), "focal t=0.5,0.6,0.5");
+  EXPECT_EQ(constant.With({{"late-t", 0.4}}, Model())->json(), constant.json());
+  EXPECT_EQ(AttentionSetting().With({{"middle-t", 0.5}}, Model())->Label(), "focal t=1,0.5,1");
+  AttentionModel model = Model();
+  model.windows = {512, 0, 512};
+  const auto full = *Read(R"({"focal_attention":{"mode":"full_layers_only","temperature":0.7}})", model);
+  EXPECT_EQ(full.With({{"early-t", 0.5}}, model)->Label(), "focal t=0.5,0.7,1");
+  model.layer_count = 8;
+  model.windows.assign(8, 0);
+  EXPECT_EQ(AttentionSetting().With({{"early-t", 2}, {"late-t", 3}}, model)->Label(), "focal t=2,2,1,1,1,1,3,3");
+  model.layer_count = 2;
+  model.windows.assign(2, 0);
+  EXPECT_THAT(std::string(AttentionSetting().With({{"middle-t", 2}}, model).status().message()),
+              HasSubstr("a model of 2 layers has none between"));
+}
+
 TEST(AttentionOverrideTest, Refusals) {
   const auto learned = *Read(R"({"focal_attention":{"mode":"learned","tau_min":2,"tau_max":3}})");
   const auto message = [](const AttentionSetting& setting, const AttentionOverrides& overrides) {
@@ -141,7 +162,10 @@ TEST(AttentionOverrideTest, Refusals) {
   };
   EXPECT_THAT(message(learned, {{"t", 0.7}}), HasSubstr("is learned (focal tau=[2,3] causal) and cannot be replaced"));
   EXPECT_THAT(message(learned, {{"full-t", 0.7}}), HasSubstr("cannot be replaced"));
-  EXPECT_THAT(message(AttentionSetting(), {{"sharp", 1}}), HasSubstr("supported are: t, full-t, log-n"));
+  EXPECT_THAT(message(learned, {{"early-t", 0.7}}), HasSubstr("\"focal_attention\" of this model is learned"));
+  EXPECT_THAT(message(AttentionSetting(), {{"early-t", 0.5}, {"t", 1}}), HasSubstr("both replace"));
+  EXPECT_THAT(message(AttentionSetting(), {{"sharp", 1}}),
+              HasSubstr("supported are: t, full-t, early-t, middle-t, late-t, log-n"));
   EXPECT_THAT(message(AttentionSetting(), RunTimeTemperature({1, 1})), HasSubstr("has 2 entries; it must have 1 or 3"));
   EXPECT_THAT(message(AttentionSetting(), {{"t", 0}}), HasSubstr("is 0; a temperature must be positive and finite"));
   EXPECT_THAT(message(AttentionSetting(), {{"full-t", "x"}}), HasSubstr("must be a number"));

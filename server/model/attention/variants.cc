@@ -10,8 +10,14 @@ absl::Span<const AttentionVariantRow> AttentionVariantRows() {
 }
 
 absl::Span<const AttentionOverrideRow> AttentionOverrideRows() {
-  static const std::array rows = {kTemperatureOverride, kFullLayersTemperatureOverride, kLogNOverride,
-                                  kFocusTopKOverride, kFocusWindowOverride};
+  static const std::array rows = {kTemperatureOverride,
+                                  kFullLayersTemperatureOverride,
+                                  kEarlyLayersTemperatureOverride,
+                                  kMiddleLayersTemperatureOverride,
+                                  kLateLayersTemperatureOverride,
+                                  kLogNOverride,
+                                  kFocusTopKOverride,
+                                  kFocusWindowOverride};
   return rows;
 }
 

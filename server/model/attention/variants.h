@@ -12,16 +12,19 @@ absl::Span<const AttentionVariantRow> AttentionVariantRows();
 absl::Span<const AttentionOverrideRow> AttentionOverrideRows();
 
 // The rows, each defined in the named file.
-extern const AttentionVariantRow kFocalConstant;                   // focal_constant.cc
-extern const AttentionVariantRow kFocalFullLayers;                 // focal_full_layers.cc
-extern const AttentionVariantRow kFocalLearned;                    // focal_learned.cc
-extern const AttentionVariantRow kLogNConstant;                    // log_n.cc
-extern const AttentionVariantRow kLogNLearned;                     // log_n.cc
-extern const AttentionVariantRow kFocus;                           // focus.cc
-extern const AttentionOverrideRow kTemperatureOverride;            // focal_constant.cc
-extern const AttentionOverrideRow kFullLayersTemperatureOverride;  // focal_full_layers.cc
-extern const AttentionOverrideRow kLogNOverride;                   // log_n.cc
-extern const AttentionOverrideRow kFocusTopKOverride;              // focus.cc
-extern const AttentionOverrideRow kFocusWindowOverride;            // focus.cc
+extern const AttentionVariantRow kFocalConstant;                     // focal_constant.cc
+extern const AttentionVariantRow kFocalFullLayers;                   // focal_full_layers.cc
+extern const AttentionVariantRow kFocalLearned;                      // focal_learned.cc
+extern const AttentionVariantRow kLogNConstant;                      // log_n.cc
+extern const AttentionVariantRow kLogNLearned;                       // log_n.cc
+extern const AttentionVariantRow kFocus;                             // focus.cc
+extern const AttentionOverrideRow kTemperatureOverride;              // focal_constant.cc
+extern const AttentionOverrideRow kFullLayersTemperatureOverride;    // focal_full_layers.cc
+extern const AttentionOverrideRow kEarlyLayersTemperatureOverride;   // focal_layer_groups.cc
+extern const AttentionOverrideRow kMiddleLayersTemperatureOverride;  // focal_layer_groups.cc
+extern const AttentionOverrideRow kLateLayersTemperatureOverride;    // focal_layer_groups.cc
+extern const AttentionOverrideRow kLogNOverride;                     // log_n.cc
+extern const AttentionOverrideRow kFocusTopKOverride;                // focus.cc
+extern const AttentionOverrideRow kFocusWindowOverride;              // focus.cc
 
 }  // namespace varifocal

@@ -1,0 +1,18 @@
+// Answers that decline to answer, recognised by how they begin.
+//
+// A fixed list of English beginnings, compared in lower case after white space and with straight apostrophes: what chat
+// models write instead of an answer. It counts answers to look at; scores do not depend on it.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace varifocal::db {
+
+bool IsRefusal(absl::string_view answer);
+
+// The same test as an SQL expression, `column` being the answer.
+std::string RefusalSql(absl::string_view column);
+
+}  // namespace varifocal::db
