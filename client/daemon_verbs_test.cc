@@ -104,6 +104,10 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   const Ran submitted = Ask(submit);
   ASSERT_EQ(submitted.code, ExitCode::kDone) << submitted.err;
   EXPECT_THAT(submitted.out, HasSubstr("jobs/1 "));
+  const Ran again = Ask(submit);
+  EXPECT_EQ(again.code, ExitCode::kDone) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("jobs/1 "));
+  EXPECT_THAT(again.err, HasSubstr("jobs/1 is this request, submitted before"));
   const Ran watched = Ask({"watch", "1"});
   EXPECT_EQ(watched.code, ExitCode::kDone) << watched.err;
   EXPECT_THAT(watched.out, HasSubstr("jobs/1 succeeded: 32 of 32 samples answered"));
@@ -115,6 +119,15 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   EXPECT_THAT(Ask({"list"}).out, HasSubstr("32/32"));
   EXPECT_EQ(Ask({"resume", "1"}).code, ExitCode::kDone) << "no missing samples: no effect";
   EXPECT_EQ(Ask({"watch", "2"}).code, ExitCode::kFailed);
+  std::vector<std::string> other_job = submit;
+  other_job.push_back("--new");
+  EXPECT_THAT(Ask(other_job).out, HasSubstr("jobs/2 "));
+  // Other weights under the same name are another request.
+  EXPECT_EQ(Ask({"watch", "2"}).code, ExitCode::kDone);
+  EXPECT_EQ(Ask({"unload", "focal"}).code, ExitCode::kDone);
+  EXPECT_EQ(Ask({"load", "focal=models/focal-learned"}).code, ExitCode::kDone);
+  EXPECT_THAT(Ask(submit).out, HasSubstr("jobs/3 "));
+  EXPECT_EQ(Ask({"watch", "3"}).code, ExitCode::kDone);
   // While the daemon has the database open, readers are allowed.
   const Ran compared =
       Varifocal({"compare", "--db=" + database_, "--baseline=baseline", "--candidate=focal", "--format=json"});

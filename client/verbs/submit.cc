@@ -1,4 +1,5 @@
 // varifocal submit: asks the daemon to run a suite.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <ostream>
@@ -13,11 +14,36 @@
 #include "client/jobs.h"
 #include "client/power.h"
 #include "client/verb.h"
+#include "wire/job_spec.h"
 
 namespace varifocal::client {
 namespace {
 
-// Request id of this call, so that a retry after a lost response does not create a second job.
+// What a task reads may be another file under the same path; empty where this machine does not have it.
+std::string FileVersion(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return "";
+  return absl::StrCat(info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec);
+}
+
+// The same request about the same weights and files is the same job, also after a lost response.
+absl::StatusOr<std::string> RequestIdOfContent(Daemon& daemon, const v1::JobSpec& spec) {
+  std::string content = MessageSha256(spec);
+  for (const v1::Variant& variant : spec.variants()) {
+    v1::GetModelRequest request;
+    request.set_name(variant.model());
+    ASSIGN_OR_RETURN(const v1::Model model, Call(daemon.inference(), &v1::Inference::Stub::GetModel, request));
+    absl::StrAppend(&content, " ", model.weights_sha256(), " ", model.tokenizer_sha256(), " ",
+                    model.chat_template_sha256());
+  }
+  for (const v1::TaskConfig& task : spec.suite().tasks()) {
+    const auto path = task.parameters().find("path");
+    if (path != task.parameters().end()) absl::StrAppend(&content, " ", FileVersion(path->second));
+  }
+  return Sha256Hex(content).substr(0, 32);
+}
+
+// Of this call alone, so that its retry after a lost response does not create a second job.
 std::string NewRequestId() {
   return Sha256Hex(
              absl::StrCat("request ", Clock::Real().WallMicros(), " ", Clock::Real().MonotonicMicros(), " ", getpid()))
@@ -35,17 +61,24 @@ class Submit : public Command {
               "requests); stores nothing");
     power_.AddTo(flags);
     flags.Add("wait", &wait_, "wait for the end of the job; exit 1 unless it succeeds");
-    flags.Add("request-id", &request_id_, "ID", "makes the call idempotent (default: random)");
+    flags.Add("new", &is_new_,
+              "a job of its own, even if the same request about the same weights was submitted before");
+    flags.Add("request-id", &request_id_, "ID", "what makes two calls the same job (default: their content)");
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     v1::SubmitJobRequest request;
     ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJobSpec(suite_, job_, models_));
     request.set_validate_only(dry_run_);
-    request.set_request_id(request_id_.empty() ? NewRequestId() : request_id_);
+    if (is_new_ && !request_id_.empty()) return UsageError("--new and --request-id exclude each other.");
     ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
     if (job_.focal_temperatures.has_value())
       RETURN_IF_ERROR(DropSameAsTrained(*daemon, models_, *request.mutable_spec(), console));
+    request.set_request_id(request_id_);
+    if (is_new_) request.set_request_id(NewRequestId());
+    if (request.request_id().empty() && !dry_run_) {
+      ASSIGN_OR_RETURN(*request.mutable_request_id(), RequestIdOfContent(*daemon, request.spec()));
+    }
     ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                      Call(daemon->evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
     if (dry_run_) {
@@ -53,6 +86,9 @@ class Submit : public Command {
       return ExitCode::kDone;
     }
     const v1::Job& job = response.job();
+    if (response.already_submitted()) {
+      console.err << job.name() << " is this request, submitted before; for another job of it: --new\n";
+    }
     if (wait_) {
       console.err << job.name() << " submitted; interrupting this command does not stop it.\n";
       ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(*daemon, job.name(), console));
@@ -74,7 +110,7 @@ class Submit : public Command {
   JobFlags job_;
   PowerFlags power_;
   std::string models_, request_id_;
-  bool dry_run_ = false, wait_ = false;
+  bool dry_run_ = false, wait_ = false, is_new_ = false;
 };
 
 }  // namespace
@@ -86,7 +122,8 @@ constinit const Verb kSubmitVerb = {
     .summary = "ask the daemon to run a suite on some models",
     .about =
         R"(Validates the suite, submits it as a durable job and returns at once; the daemon runs its jobs in order and
-continues after any interruption. Every model gets the same questions at every length, so that differences can be
+continues after any interruption. The same request again, about the same weights and data files, is the same job: the
+call may be repeated. Every model gets the same questions at every length, so that differences can be
 paired. A misspelt key of a suite file is an error with its line.
 
 A model may be asked at a temperature it was not trained with: focal@t=0.7, or one number a layer,

@@ -117,6 +117,12 @@ class WithDaemon(unittest.TestCase):
         first = self.client.submit("quick", ["baseline"], lengths=[4096], request_id="once")
         second = self.client.submit("quick", ["baseline"], lengths=[4096], request_id="once")
         self.assertEqual(first.name, second.name)
+        by_content = [self.client.submit("quick", ["baseline"], lengths=[2048]).name for _ in range(2)]
+        self.assertEqual(by_content[0], by_content[1])
+        another = self.client.submit("quick", ["baseline"], lengths=[2048], request_id="")
+        self.assertNotEqual(another.name, by_content[0])
+        for name in (by_content[0], another.name):
+            self.client.job(name).cancel()
         first.cancel()
         self.assertEqual([job.state for job in first.watch()][-1], "cancelled")
         with self.assertRaisesRegex(varifocal.JobFailed, "stopped on request"):

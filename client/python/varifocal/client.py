@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -140,17 +141,27 @@ class Client:
 
     def submit(self, suite: str | Path | config_pb2.SuiteConfig, models: Sequence[str | config_pb2.Variant], *,
                lengths: Sequence[int] | None = None, tasks: Sequence[str] | None = None, limit: int | None = None,
-               seed: int | None = None, keep_prompts: bool = False, request_id: str = "") -> Job:
+               seed: int | None = None, keep_prompts: bool = False, request_id: str | None = None) -> Job:
         """Makes a job durable and queues it. models: "baseline", "focal@t=0.7", or messages.
 
-        request_id: a second call with the same id and the same spec gives the first job back.
+        request_id: a second call with the same id and the same spec gives the first job back. None: a hash of the spec
+        and of the models' weights, so that the same call twice is one job. "": always another job.
         """
         spec = self.make_spec(suite, models, lengths=lengths, tasks=tasks, limit=limit, seed=seed,
                               keep_prompts=keep_prompts)
         with translated():
+            if request_id is None:
+                request_id = self._request_id(spec)
             answer = self.evaluation.SubmitJob(
                 evaluation_pb2.SubmitJobRequest(spec=spec, request_id=request_id), timeout=self.timeout)
         return Job(self, answer.job)
+
+    def _request_id(self, spec: config_pb2.JobSpec) -> str:
+        content = hashlib.sha256(spec.SerializeToString(deterministic=True))
+        for variant in spec.variants:
+            model = self.inference.GetModel(inference_pb2.GetModelRequest(name=variant.model), timeout=self.timeout)
+            content.update(f" {model.weights_sha256} {model.tokenizer_sha256} {model.chat_template_sha256}".encode())
+        return f"python {content.hexdigest()[:32]}"
 
     def estimate(self, spec: config_pb2.JobSpec) -> evaluation_pb2.JobEstimate:
         """What a job would cost; nothing is stored. Takes a few seconds: prompts are made and the models measured."""
