@@ -1,6 +1,9 @@
 // The daemon with TLS: certificates and tokens, each method with each credential. Method: a real server on a loopback
 // socket with a fake engine; certificates are made by the openssl program.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -174,6 +177,47 @@ TEST_F(ServerTlsTest, EveryMethodAsksForItsRoleBeforeItReadsTheRequest) {
       }
     }
   }
+}
+
+// One frame with this field aborts a gRPC 1.51 server that has an AuthMetadataProcessor. Method: HTTP/2 by hand, since a
+// client of the library cannot send it.
+TEST_F(ServerTlsTest, AFieldThatAbortsGrpcsOwnHookDoesNotHere) {
+  options_.protection = {.token_file = directory_.File("tokens")};
+  Start();
+  const auto field = [](const std::string& name, const std::string& value) {  // a literal without indexing
+    return absl::StrCat(std::string(1, '\0'), std::string(1, static_cast<char>(name.size())), name,
+                        std::string(1, static_cast<char>(value.size())), value);
+  };
+  const auto frame = [](char type, char flags, char stream, const std::string& payload) {
+    std::string head(9, '\0');
+    head[2] = static_cast<char>(payload.size());
+    head[3] = type;
+    head[4] = flags;
+    head[8] = stream;
+    return head + payload;
+  };
+  constexpr char kSettings = 4, kHeaders = 1, kEndStreamAndHeaders = 5;
+  const std::string fields = field(":method", "POST") + field(":scheme", "http") + field(":path", "/a/b") +
+                             field("te", "trailers") + field("grpclb_client_stats", "x");
+  const std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0, "") +
+                            frame(kHeaders, kEndStreamAndHeaders, 1, fields);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port =
+      htons(static_cast<uint16_t>(std::stoi(server_->address().substr(server_->address().rfind(':') + 1))));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  // The answer to the call: the server has looked at all of it.
+  bool is_answered = false;
+  for (char answer[4096]; !is_answered;) {
+    const ssize_t count = read(fd, answer, sizeof(answer));
+    ASSERT_GT(count, 0);
+    is_answered = std::string(answer, static_cast<size_t>(count)).find("grpc-status") != std::string::npos;
+  }
+  close(fd);
+  EXPECT_TRUE(Call(kListModels, grpc::InsecureChannelCredentials(), "v").ok());
 }
 
 // A method that does not exist is so for everyone, and nothing runs.
