@@ -40,7 +40,7 @@ class LimitsBoundaryTest : public ServerTest {
   }
 };
 
-// The model of this test has no tokenizer, which is said after the message was read.
+// The model of this test has no tokenizer, which is reported after the message was read.
 TEST_F(LimitsBoundaryTest, BytesOfAMessage) {
   v1::TokenizeRequest request;
   request.set_model("models/bare");

@@ -48,7 +48,7 @@ class ServerTlsTest : public ServerTest {
   std::string File(const std::string& name, const char* kind) const {
     return directory_.File(absl::StrCat(name, ".", kind));
   }
-  // A certificate NAME of the authority, valid for 36,500 days unless `validity` says otherwise.
+  // A certificate NAME of the authority, valid for 36,500 days unless `validity` is given.
   void Issue(const std::string& name, const std::string& authority, const std::string& validity) const {
     Run(absl::StrCat("req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=", name, " -keyout ",
                      File(name, "key"), " -out ", File(name, "csr")));

@@ -35,7 +35,7 @@ struct ArmReport {
   // The comparisons of one arm over seeds.
   std::vector<stats::ArmComparison> Of(const std::string& candidate) const;
   std::vector<std::string> Candidates() const;  // with comparisons over seeds
-  // A variant that is a run of an arm that is compared over seeds: alone it says little.
+  // A variant that is a run of an arm that is compared over seeds and is not shown alone.
   bool IsReplicate(const std::string& variant) const;
 };
 

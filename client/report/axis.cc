@@ -91,7 +91,7 @@ std::vector<Group> GroupArms(const stats::ArmTable& table, const Axis& axis) {
   return groups;
 }
 
-// The arm's name, with whatever tells it from other groups of the same name.
+// The arm's name, with whatever distinguishes it from other groups of the same name.
 std::vector<std::string> LabelsOf(const std::vector<Group>& groups) {
   std::vector<std::string> labels;
   for (const Group& group : groups) {
@@ -243,7 +243,7 @@ bool IsLoss(const stats::Endpoint& endpoint) { return absl::StrContains(endpoint
 bool IsMainEndpoint(const stats::Endpoint& endpoint, const stats::ArmTable& table) {
   if (endpoint.IsSuite()) return true;
   if (!IsLoss(endpoint) || absl::EndsWith(endpoint.metric, "_per_token")) return false;
-  // Of several tasks their mean stands for them.
+  // Several tasks are represented by their mean.
   return endpoint.task.empty() ||
          std::none_of(table.endpoints().begin(), table.endpoints().end(), [&](const stats::Endpoint& other) {
            return other.task.empty() && other.metric == endpoint.metric;

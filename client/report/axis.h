@@ -17,7 +17,7 @@
 
 namespace varifocal::report {
 
-// What else tells points apart; a series has equal ones, except for its axis.
+// What else distinguishes points; a series has equal ones, except for its axis.
 enum class Fact { kArm, kTemperature, kTokens, kParameters, kTrainedLength };
 inline constexpr size_t kFactCount = 5;
 
@@ -41,7 +41,7 @@ struct AxisPoint {
 };
 
 struct AxisSeries {
-  std::string arm, label;         // the label tells series of one arm apart
+  std::string arm, label;         // the label distinguishes series of one arm
   std::vector<AxisPoint> points;  // by x
 };
 

@@ -36,7 +36,7 @@ AttendDecodeKernel(const AttendParams p) {
     const int at = first_lane + (index < lane_count ? index : lane_count - 1);
     return LanePlace{item_rows[at / p.group], at % p.group};
   };
-  const auto sharpness = [&](LanePlace at) { return Sharpness(ScaleOf(p, at.row, kv_head * p.group + at.head)); };
+  const auto scale_log2 = [&](LanePlace at) { return ScaleLog2(ScaleOf(p, at.row, kv_head * p.group + at.head)); };
   // The rows of an item share their pages; the union of their key ranges is from the first begin to the last end.
   const int32_t* table = p.step.page_tables + p.pool.table_starts[p.step.row_sequences[item_rows[0]]];
   RowInterval seen = p.mask[item_rows[0]];
@@ -66,7 +66,7 @@ AttendDecodeKernel(const AttendParams p) {
   for (int r = 0; r < 2; ++r) {
     const LanePlace at = place(lane / 4 + 8 * r);
     mine[r] = LoadRow<Mask>(p, at.row);
-    c[r] = sharpness(at);
+    c[r] = scale_log2(at);
   }
   MaskRange range;
   if constexpr (Mask::kReadsGroups) {
@@ -97,12 +97,12 @@ AttendDecodeKernel(const AttendParams p) {
     Scores<kDim, kDecodeLanes>(kQueries, 0, keys, first, scores);
     HideScores<Mask>(
         cover, groups, first, block * kBlockKeys + first, [&](int, int r) { return mine[r]; }, scores);
-    Soften(
+    OnlineSoftmaxStep(
         scores[0], [&](int r) { return c[r]; }, rows[0]);
     RescaleOutputs(rows, outputs);
     uint32_t weights[1][1][4];
     Pack(scores[0], weights[0]);
-    Weigh<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), first, outputs);
+    AccumulateValues<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), first, outputs);
   }
   WaitCopies<0>();
   // The staging memory is reused for the warps' results: [warp][lane][D + 2].
@@ -127,7 +127,7 @@ AttendDecodeKernel(const AttendParams p) {
   for (int index = warp; index < lane_count; index += 4) {
     const auto part = [&](int w) { return results + (w * kDecodeLanes + index) * (kDim + 2); };
     const LanePlace at = place(index);
-    const float sharp = sharpness(at);
+    const float sharp = scale_log2(at);
     float largest = part(0)[kDim];
     for (int w = 1; w < 4; ++w) largest = fmaxf(largest, part(w)[kDim]);
     float factors[4], sum = 0;
@@ -161,7 +161,7 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
   const int head = inside ? wanted : p.query_head_count - 1;
   const RowInterval seen = p.mask[row];
   const BlockRange splits = SplitsOf(seen.begin, seen.end);
-  const float c = Sharpness(ScaleOf(p, row, head));
+  const float c = ScaleLog2(ScaleOf(p, row, head));
   float largest = -INFINITY, sum = 0, values[kNumbers];
   VF_UNROLL
   for (int n = 0; n < kNumbers; ++n) values[n] = 0;

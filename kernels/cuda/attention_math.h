@@ -20,7 +20,7 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 inline constexpr float kSharpScale = 4096.0f;
 
 // The scale in base 2. Clamped above zero: a masked score, minus infinity, must remain so when it is scaled.
-VF_DEVICE float Sharpness(float scale) { return fmaxf(scale * kLog2E, 1.17549435e-38f); }
+VF_DEVICE float ScaleLog2(float scale) { return fmaxf(scale * kLog2E, 1.17549435e-38f); }
 
 VF_DEVICE bool IsSharp(float c) { return c > kSharpScale; }
 

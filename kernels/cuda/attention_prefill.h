@@ -82,7 +82,7 @@ AttendPrefillKernel(const AttendParams p) {
   for (int index = ThreadX(); index < kLanes; index += kAttendThreads) {
     const LanePlace at = place(index);
     mask_rows[index] = LoadRow<Mask>(p, at.row);
-    exponents[index] = Sharpness(ScaleOf(p, at.row, kv_head * p.group + at.head));
+    exponents[index] = ScaleLog2(ScaleOf(p, at.row, kv_head * p.group + at.head));
   }
   SyncThreads();
 
@@ -163,12 +163,12 @@ AttendPrefillKernel(const AttendParams p) {
     uint32_t weights[kTiles][kColumns / 2][4];
     VF_UNROLL
     for (int m = 0; m < kTiles; ++m) {
-      Soften(
+      OnlineSoftmaxStep(
           scores[m], [&](int r) { return exponents[my_lane + m * 16 + 8 * r]; }, rows[m]);
       Pack(scores[m], weights[m]);
     }
     RescaleOutputs(rows, outputs);
-    Weigh<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), 0, outputs);
+    AccumulateValues<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), 0, outputs);
   }
   WaitCopies<0>();
   if (p.segments_apart || merges) store_segment();
@@ -214,7 +214,7 @@ VF_KERNEL(kAttendThreads, 1) MergeSegmentsKernel(const AttendParams p) {
   if (head >= p.query_head_count) return;
   const RowInterval seen = p.mask[row];
   const BlockRange segments = SegmentsOf(seen.begin, seen.end);
-  const float c = Sharpness(ScaleOf(p, row, head));
+  const float c = ScaleLog2(ScaleOf(p, row, head));
   float largest = -INFINITY, sum = 0, values[kNumbers];
   VF_UNROLL
   for (int n = 0; n < kNumbers; ++n) values[n] = 0;

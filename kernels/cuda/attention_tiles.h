@@ -116,7 +116,7 @@ struct RowPair {
 
 // Turns scores into weights in place and rescales the sums to the new maximum. exponent(r) is the row's c.
 template <int kColumns, typename Exponent>
-VF_DEVICE void Soften(float (&scores)[kColumns][4], const Exponent& exponent, RowPair& rows) {
+VF_DEVICE void OnlineSoftmaxStep(float (&scores)[kColumns][4], const Exponent& exponent, RowPair& rows) {
   VF_UNROLL
   for (int r = 0; r < 2; ++r) {
     float largest = rows.largest[r];
@@ -181,8 +181,8 @@ VF_DEVICE void Pack(const float (&weights)[kColumns][4], uint32_t (&packed)[kCol
 
 // outputs += weights (keys [first_key, ..) of a stage) x values.
 template <int kDim, int kTiles, int kSteps, int kOutputs>
-VF_DEVICE void Weigh(const uint32_t (&weights)[kTiles][kSteps][4], int values, int first_key,
-                     float (&outputs)[kTiles][kOutputs][4]) {
+VF_DEVICE void AccumulateValues(const uint32_t (&weights)[kTiles][kSteps][4], int values, int first_key,
+                                float (&outputs)[kTiles][kOutputs][4]) {
   static_assert(kOutputs * 8 == kDim);
   const FragmentIndex as_b = LoadAsBTransposed(LaneIndex());
   VF_UNROLL

@@ -3,8 +3,8 @@
 // A query lane is (row, query head of one KV head's group): lane = row * G + g. Lanes are packed into tiles, so that
 // grouped heads and short suffixes share a pass over their keys. Key blocks of 64 and decode splits of 1,024 start at
 // multiples of their size in absolute positions; so do prefill's segments of 8,192 keys, whose results are merged in order,
-// by one block after the other segment or by another kernel after all blocks. A block that is masked for a lane leaves its sums unchanged, bit for
-// bit, so a lane's result depends neither on its tile nor on the other rows of its decode item.
+// by one block after the other segment or by another kernel after all blocks. A block that is masked for a lane leaves
+// its sums unchanged, bit for bit, so a lane's result depends neither on its tile nor on the other rows of its decode item.
 #pragma once
 
 #include "kernels/cuda/page_layout.h"

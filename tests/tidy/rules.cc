@@ -466,12 +466,13 @@ Complaints CheckDeadNames(const std::vector<SourceFile>& files) {
   std::map<std::string, Place> declared;  // in headers
   std::set<std::string> used;
   for (const SourceFile& file : files) {
-    if (!IsCpp(file.path)) continue;
+    const bool is_cpp = IsCpp(file.path);
+    if (!is_cpp && !EndsWith(file.path, "CMakeLists.txt")) continue;  // which defines macros
     int number = 0;
     for (const std::string& line : Lines(file.text)) {
       ++number;
       const std::vector<Identifier> identifiers = IdentifiersOf(line);
-      const std::string name = DeclaredName(line, identifiers);
+      const std::string name = is_cpp ? DeclaredName(line, identifiers) : "";
       if (!name.empty() && EndsWith(file.path, ".h")) declared.insert({name, {&file, number}});
       bool is_own = !name.empty();  // the first occurrence is the declaration's
       for (const Identifier& identifier : identifiers) {
