@@ -81,6 +81,8 @@ absl::Status CheckFile(const std::string& path, bool may_create) {
     return absl::FailedPreconditionError(absl::StrCat(path, ": the database is empty (0 bytes)"));
   }
   if (std::memcmp(head, kMagic, sizeof(kMagic)) != 0) {
+    // A power loss while the file was created may tear its first page; a writer rolls that back.
+    if (may_create && access((path + "-journal").c_str(), F_OK) == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(path, ": not an SQLite database"));
   }
   return absl::OkStatus();

@@ -184,6 +184,21 @@ TEST(PowerLoss, AcknowledgedSamplesSurvive) {
   }
 }
 
+// Nothing is acknowledged yet, and the next start must succeed.
+TEST(PowerLoss, WhileTheDatabaseIsCreated) {
+  InstallFaultInjectionOnce();
+  TemporaryDirectory directory;
+  const std::string path = directory.File("results.db");
+  const Recorded recorded = Record(path);
+  Random random("creation");
+  for (int64_t cut = 0; cut < 12; ++cut) {
+    for (int image = 0; image < 40; ++image) {
+      const auto there = Recover(ImageAt(recorded.changes, cut, /*ignores_syncs=*/false, random), path);
+      EXPECT_TRUE(there.ok()) << "cut before change " << cut << ": " << there.status();
+    }
+  }
+}
+
 TEST(PowerLoss, ADiskThatIgnoresSyncsIsFound) {
   InstallFaultInjectionOnce();
   TemporaryDirectory directory;
