@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "client/dashboard/dashboard.h"
-#include "client/dashboard/http_server.h"
+#include "base/http_server.h"
 #include "client/report/report_fixture.h"
 #include "db/fakes/fake_results.h"
 #include "tests/support/process.h"
