@@ -25,7 +25,7 @@ namespace varifocal {
 
 constexpr int64_t kTimeUs = 1'795'271'400'000'000;  // 2026-11-21 14:30 UTC
 
-inline constexpr char kFocus[] =
+inline constexpr char kFocusConfig[] =
     R"({"focus_attention":{"bias":"calibrated","group_count":8,"regime":"frozen","top_k":2,)"
     R"("trained_context_length":512,"window":32}})";
 
@@ -105,7 +105,7 @@ class ReportTest : public testing::Test {
         {"baseline", "{}"},
         {"sharp", R"({"focal_attention":{"mode":"constant","temperature":0.4}})"},
         {"soft", R"({"focal_attention":{"mode":"learned","tau_max":8.0,"tau_mean":"causal","tau_min":3.5}})"}};
-    if (made.has_groups) models[1].second = kFocus;
+    if (made.has_groups) models[1].second = kFocusConfig;
     if (made.is_imported) model.architecture = "imported";
     for (const auto& [name, attention] : models) {
       if (std::find(made.variants.begin(), made.variants.end(), name) == made.variants.end()) continue;
