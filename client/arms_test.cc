@@ -63,7 +63,9 @@ TEST_F(ArmsVerbTest, JsonRowsHaveEveryKeyAndTheTextsNumbers) {
   EXPECT_NEAR((*rows)[0]["difference"].get<double>(), 0.25, 1e-12);
   EXPECT_EQ(ratio_count, 9) << "three endpoints at three places";
   const Ran filtered = Compare({"--format=json", "--metric=gold/log_likelihood"});
-  for (const Json& row : *ParseJson(filtered.out)) EXPECT_EQ(row["metric"], "gold/log_likelihood");
+  const auto of_metric = ParseJson(filtered.out);
+  ASSERT_TRUE(of_metric.ok());
+  for (const Json& row : *of_metric) EXPECT_EQ(row["metric"], "gold/log_likelihood");
 }
 
 TEST_F(ArmsVerbTest, TheGateFailsWhenTheCandidateIsWorse) {

@@ -34,6 +34,7 @@ using sqlite::Transaction;
 
 using IdMap = std::unordered_map<int64_t, int64_t>;  // of an input, to the result's
 
+// NOLINTNEXTLINE(bugprone-exception-escape): moving a Json does not throw
 struct Shard {
   std::string path;
   std::unique_ptr<Database> database;

@@ -200,7 +200,7 @@ TEST_F(UntrustedCallersTest, EveryChangeIsWrittenDownWithItsCaller) {
   for (size_t at = log.find(" change call="); at != log.npos; at = log.find(" change call=", at + 1)) {
     absl::StrAppend(&lines, log.substr(at + 1, log.find('\n', at) - at));
   }
-  const std::string peer = "peer=ipv4:127.0.0.1:[0-9]+ token=none ";
+  const std::string peer = "peer=ipv4:127.0.0.1:[0-9]+ token=none certificate=none ";
   EXPECT_THAT(lines, testing::ContainsRegex("change call=LoadModel " + peer +
                                             "resource=models/second=[^ ]*inside status=OK\n"));
   EXPECT_THAT(lines, testing::ContainsRegex("change call=LoadModel " + peer +

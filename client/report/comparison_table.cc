@@ -156,7 +156,7 @@ std::string Flags(const std::vector<std::string>& labels) {
   return out;
 }
 
-// The note of all rows, if they have the same one: it is then said once.
+// The note of all rows, if they have the same one: it is then shown once.
 std::string CommonDesignNote(const CandidateComparison& versus, bool of_primary_metrics) {
   std::set<std::string> notes;
   for (const stats::Comparison& row : versus.report.comparisons) {

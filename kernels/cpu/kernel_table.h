@@ -131,8 +131,8 @@ struct PrefillBlocks {
 inline constexpr int kPrefillLanesMax = 192;
 inline constexpr int ListedLanesMax(int head_dim) {
   constexpr int kLanesMax = 480, kFloatsMax = 1 << 16;
-  return std::clamp(kFloatsMax / (2 * PaddedDim(head_dim)) / kQueryLanesMax * kQueryLanesMax, kPrefillLanesMax,
-                    kLanesMax);
+  const int dim = std::max(PaddedDim(head_dim), kTile);  // a step without attention has head dim 0
+  return std::clamp(kFloatsMax / (2 * dim) / kQueryLanesMax * kQueryLanesMax, kPrefillLanesMax, kLanesMax);
 }
 inline constexpr int kPrefillBlocksMax = ListedLanesMax(1) / kTile;
 

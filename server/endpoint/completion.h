@@ -42,7 +42,7 @@ struct CompletionToken {
 struct Completion {
   std::string text;         // with echo: after the prompt's, as far as it can be separated
   bool is_at_stop = false;  // finish_reason "stop": an EOS or a stop string
-  std::string stop_string;  // where the server says which
+  std::string stop_string;  // where the server reports it
   int64_t prompt_token_count = 0;
   int64_t cached_token_count = 0;
   int64_t new_token_count = 0;

@@ -23,7 +23,7 @@ constexpr int64_t kReplyBytesMax = 64 << 20;       // log-probabilities of 128K 
 constexpr int64_t kFirstPauseUs = 500'000;         // doubled with every attempt ..
 constexpr int64_t kLongestPauseUs = 60'000'000;    // .. up to here
 constexpr int64_t kRetryAfterMaxUs = 600'000'000;  // a server that asks for more is treated as asking for this
-constexpr int64_t kStatementTimeoutMs = 10'000;    // of what a server says about itself
+constexpr int64_t kStatementTimeoutMs = 10'000;    // of requests for the server's description
 constexpr int kStatementAttemptsMax = 2;           // a start with a wrong address should not take minutes
 constexpr auto kSlice = std::chrono::milliseconds(20);
 

@@ -76,7 +76,7 @@ TEST_F(EndpointClientTest, RetriesTransientFailuresWithDoublingPauses) {
   }
 }
 
-// A pause that the server asked for is at least as long as it said, and holds back the next request too.
+// A pause that the server requested is at least as long as requested, and holds back the next request too.
 TEST_F(EndpointClientTest, ObeysRetryAfter) {
   FaultyServer server({});
   const auto client = Connected(server);

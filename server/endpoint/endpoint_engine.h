@@ -8,7 +8,7 @@
 // tokenizer does, and whether the log-probabilities of a prompt are those of its tokens: those of some tokens are
 // compared between generating and echoing them, because servers exist that shift them by one.
 //
-// The server's bits are not promised: they may depend on its batch, its cache and its version.
+// The server's bits are not guaranteed: they may depend on its batch, its cache and its version.
 //
 // Errors:  from Create: those of EndpointClient; FAILED_PRECONDITION (ENDPOINT_WRONG_COUNT) for another tokenizer.
 //          from Start: INVALID_ARGUMENT as Engine; UNIMPLEMENTED (ENDPOINT_WITHOUT_ATTENTION) for run-time attention

@@ -258,7 +258,7 @@ absl::StatusOr<db::DeletedJob> JobManager::Delete(int64_t job_id) {
   std::lock_guard<std::mutex> states(states_mutex_);
   ASSIGN_OR_RETURN(const db::JobRow row, Row(job_id));
   {
-    // Its row says that it has ended a moment before the job thread lets go of it.
+    // Its row has its final state shortly before the job thread releases it.
     std::lock_guard<std::mutex> lock(mutex_);
     if (running_ != nullptr && running_->job_id == job_id && db::IsSettled(row.state)) {
       return absl::UnavailableError(absl::StrCat(JobName(job_id), " is just ending; try again"));

@@ -55,11 +55,22 @@ absl::Status AtLine(int number, absl::string_view what) {
 
 absl::Span<const MethodRole> MethodRoles() { return kMethods; }
 
-Role LeastRole(absl::string_view method) {
+namespace {
+
+const MethodRole* FindMethod(absl::string_view method) {
   for (const MethodRole& row : kMethods) {
-    if (method == row.method) return row.least;
+    if (method == row.method) return &row;
   }
-  return Role::kAdmin;
+  return nullptr;
+}
+
+}  // namespace
+
+bool IsMethod(absl::string_view method) { return FindMethod(method) != nullptr; }
+
+Role LeastRole(absl::string_view method) {
+  const MethodRole* row = FindMethod(method);
+  return row == nullptr ? Role::kAdmin : row->least;
 }
 
 absl::StatusOr<std::shared_ptr<const Tokens>> Tokens::Read(const std::string& path) {

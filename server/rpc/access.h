@@ -36,6 +36,7 @@ struct MethodRole {
   Role least;
 };
 absl::Span<const MethodRole> MethodRoles();
+bool IsMethod(absl::string_view method);   // of the table
 Role LeastRole(absl::string_view method);  // kAdmin for a method that is not in the table
 
 class Tokens {

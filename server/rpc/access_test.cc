@@ -76,7 +76,7 @@ TEST(AccessTest, MethodsTimesRolesTimesCredentials) {
       allowed_count += status.ok();
     }
   }
-  EXPECT_EQ(allowed_count, 2 * 12 + 7 * 3 + 7 * 2 + 5 * 1);
+  EXPECT_EQ(allowed_count, 2 * 12 + 7 * 3 + 7 * 2 + 6 * 1);
 }
 
 TEST(AccessTest, ATokenHasItsName) {

@@ -243,6 +243,7 @@ grpc::ServerUnaryReactor* EvaluationService::ResumeJob(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* EvaluationService::DeleteJob(grpc::CallbackServerContext* context,
                                                        const v1::DeleteJobRequest* request,
                                                        v1::DeleteJobResponse* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/DeleteJob")) return nullptr;
   const auto resource = [request] { return request->name(); };
   return RunUnary(context, lanes_->change, audit_->Record(context, "DeleteJob", resource, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());

@@ -45,7 +45,9 @@ class RefusalFactory final : public grpc::experimental::ServerInterceptorFactory
   explicit RefusalFactory(const TokenSource* tokens) : tokens_(tokens) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
-    return absl::StartsWith(info->method(), "/varifocal.") ? new Refusal(tokens_, info->method()) : nullptr;
+    // A method that does not exist remains UNIMPLEMENTED.
+    const bool is_ours = absl::StartsWith(info->method(), "/varifocal.") && IsMethod(info->method());
+    return is_ours ? new Refusal(tokens_, info->method()) : nullptr;
   }
 
  private:
