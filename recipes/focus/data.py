@@ -84,11 +84,11 @@ class Synthetic:
         from llama import data
 
         self.config, self.seed, self.make, self.words = config, seed, data.batch, data.Words()
-        self.diet = data.Diet(easy=config.easy)
+        self.data_options = data.DataOptions(easy=config.easy)
 
     def batch(self, step: int, rows: int) -> tuple[Tensor, Tensor]:
         ids, marks = self.make(
-            self.words, self.seed, step, rows, self.config.length, self.config.mix or {}, self.diet
+            self.words, self.seed, step, rows, self.config.length, self.config.mix or {}, self.data_options
         )
         weights = torch.from_numpy(marks).float()
         # Every row counts alike, as in recipes/llama/train.py.

@@ -22,7 +22,7 @@ Rng = np.random.Generator
 
 
 @dataclasses.dataclass(frozen=True)
-class Diet:
+class DataOptions:
     """How hard the sequences are, and what is asked in them; `easy` and all below are shares.
 
     `easy`: of contexts cut to a few pairs, documents or sentences. `quiet`: of icl_labels contexts without a noise word. `friend`: of
@@ -103,7 +103,7 @@ def pick(rng: Rng, n: int, k: int) -> Array:
     return rng.choice(n, size=k, replace=False)
 
 
-def copy(rng: Rng, w: Words, length: int, diet: Diet, share: float | None = None) -> tuple[list[int], list[int]]:
+def copy(rng: Rng, w: Words, length: int, data_options: DataOptions, share: float | None = None) -> tuple[list[int], list[int]]:
     """A list of distinct words and the same list rotated by a random amount."""
     out = Out()
     pool = np.concatenate([w.first, w.second_sp, w.second, w.first_sp, w.names_sp, w.places_sp])
@@ -134,14 +134,14 @@ def keys(rng: Rng, w: Words, n: int) -> tuple[Array, Array]:
     return pa[flat // b], pb[flat % b]
 
 
-def recall_kv(rng: Rng, w: Words, length: int, diet: Diet, share: float | None = None) -> tuple[list[int], list[int]]:
+def recall_kv(rng: Rng, w: Words, length: int, data_options: DataOptions, share: float | None = None) -> tuple[list[int], list[int]]:
     e, out = w.enc, Out()
     out.put(e("Find the key in the JSON object and copy its value.\n\n{\""))
     share = share or context_share(rng, length, 0.3)
     n = max(2, int((length * share - 30) / 5))
-    if rng.random() < diet.easy:
+    if rng.random() < data_options.easy:
         n = min(n, int(rng.integers(2, 9)))
-    if diet.easy and n <= min(len(w.first), len(w.second)) and rng.random() < diet.easy:
+    if data_options.easy and n <= min(len(w.first), len(w.second)) and rng.random() < data_options.easy:
         k1, k2 = pick(rng, len(w.first), n), pick(rng, len(w.second), n)
     else:
         k1, k2 = keys(rng, w, n)
@@ -158,19 +158,19 @@ def recall_kv(rng: Rng, w: Words, length: int, diet: Diet, share: float | None =
         i = int(rng.integers(n))
         out.put(e("\n\n") + e('"') + [int(w.first[k1[i]]), int(w.second_sp[k2[i]])] + colon)
         out.one(w.second[value[i]], 1)
-        out.put(e('"'), int(diet.stops))
+        out.put(e('"'), int(data_options.stops))
     return out.done(length)
 
 
-def icl_labels(rng: Rng, w: Words, length: int, diet: Diet, share: float | None = None) -> tuple[list[int], list[int]]:
+def icl_labels(rng: Rng, w: Words, length: int, data_options: DataOptions, share: float | None = None) -> tuple[list[int], list[int]]:
     e, out = w.enc, Out()
     out.put(e("Label the last line like the lines above it.\n"))
-    classes = 8 if share or rng.random() < 0.7 and rng.random() >= diet.easy else int(rng.integers(2, 9))
+    classes = 8 if share or rng.random() < 0.7 and rng.random() >= data_options.easy else int(rng.integers(2, 9))
     pool = np.concatenate([w.first_sp, w.second_sp])
     owned = pool[pick(rng, len(pool), classes * 5)].reshape(classes, 5)
     label = w.digits[rng.permutation(classes)]
     dash, eq, nl, seen = w.one("-"), w.one(" ="), w.one("\n"), 0
-    noise = not diet.quiet or rng.random() >= diet.quiet
+    noise = not data_options.quiet or rng.random() >= data_options.quiet
     out.one(nl)
     while len(out.ids) < length:
         for c in rng.permutation(classes):
@@ -182,18 +182,18 @@ def icl_labels(rng: Rng, w: Words, length: int, diet: Diet, share: float | None 
                 line = owned[c][pick(rng, 5, 3)]
             out.put([dash] + line.tolist() + [eq])
             out.one(label[c], 1 if seen >= 2 else 0)
-            out.one(nl, int(diet.stops and seen >= 2))
+            out.one(nl, int(data_options.stops and seen >= 2))
         seen += 1
     return out.done(length)
 
 
-def rag_facts(rng: Rng, w: Words, length: int, diet: Diet, share: float | None = None) -> tuple[list[int], list[int]]:
+def rag_facts(rng: Rng, w: Words, length: int, data_options: DataOptions, share: float | None = None) -> tuple[list[int], list[int]]:
     e, out = w.enc, Out()
     out.put(e("Answer the question from the documents."))
     share = share or context_share(rng, length, 0.3)
     n = max(2, int((length * share - 20) / 33))
-    if rng.random() < diet.easy:
-        n = min(n, int(rng.integers(*diet.documents)))
+    if rng.random() < data_options.easy:
+        n = min(n, int(rng.integers(*data_options.documents)))
     k1, k2 = keys(rng, w, n)
     attrs, values, friend = [], [], np.full(n, -1)
     the, of, is_, dot = w.one(" The"), w.one(" of"), w.one(" is"), w.one(".")
@@ -207,7 +207,7 @@ def rag_facts(rng: Rng, w: Words, length: int, diet: Diet, share: float | None =
         name = [int(w.first_sp[k1[i]]), int(w.second_sp[k2[i]])]
         out.put(e("\n\nDocument:") + name + e("\n"))
         order = [0, 1, 2]
-        if n > 1 and rng.random() < diet.friend:
+        if n > 1 and rng.random() < data_options.friend:
             friend[i] = (i + 1 + rng.integers(n - 1)) % n
             spot = int(rng.integers(3))
             order[spot] = 3
@@ -227,15 +227,15 @@ def rag_facts(rng: Rng, w: Words, length: int, diet: Diet, share: float | None =
             attrs[i], values[i] = a[keep], v[keep]
     with_friend = np.flatnonzero(friend >= 0)
     while len(out.ids) < length:
-        hop = len(with_friend) > 0 and rng.random() < diet.hop
+        hop = len(with_friend) > 0 and rng.random() < data_options.hop
         i = int(with_friend[rng.integers(len(with_friend))]) if hop else int(rng.integers(n))
-        if hop and diet.bridge and rng.random() < diet.bridge:
+        if hop and data_options.bridge and rng.random() < data_options.bridge:
             phrase = [w.one(" friend"), of, int(w.first_sp[k1[i]]), int(w.second_sp[k2[i]])]
             out.put(e("\n\nQuestion: What is the") + phrase + e("?") + e("\nAnswer: The") + phrase)
             out.one(is_)
             out.one(w.first_sp[k1[friend[i]]], 1)
             out.one(w.second_sp[k2[friend[i]]], 1)
-            out.one(dot, int(diet.stops))
+            out.one(dot, int(data_options.stops))
             continue
         target = int(friend[i]) if hop else i
         j = int(rng.integers(len(attrs[target])))
@@ -246,18 +246,18 @@ def rag_facts(rng: Rng, w: Words, length: int, diet: Diet, share: float | None =
         out.put(phrase + name, 0)
         out.one(is_)
         out.one(w.second_sp[values[target][j]], 1)
-        out.one(dot, int(diet.stops))
+        out.one(dot, int(data_options.stops))
     return out.done(length)
 
 
-def longqa_story(rng: Rng, w: Words, length: int, diet: Diet, share: float | None = None) -> tuple[list[int], list[int]]:
+def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, share: float | None = None) -> tuple[list[int], list[int]]:
     e, out = w.enc, Out()
     out.put(e("Read the story and answer the question.") + e("\n\n"))
     share = share or context_share(rng, length, 0.4)
     sentences = max(4, int((length * share - 12) / 6.05))
-    if rng.random() < diet.easy:
+    if rng.random() < data_options.easy:
         sentences = min(sentences, int(rng.integers(4, 20)))
-    count = int(rng.integers(2, 49)) if rng.random() >= diet.easy else int(rng.integers(2, 7))
+    count = int(rng.integers(2, 49)) if rng.random() >= data_options.easy else int(rng.integers(2, 7))
     names = pick(rng, len(w.names), count)
     retire = rng.random(count) ** rng.choice([0.3, 1.0]) * sentences
     place = np.full(count, -1)
@@ -293,23 +293,23 @@ def longqa_story(rng: Rng, w: Words, length: int, diet: Diet, share: float | Non
         out.one(dot)
     known = np.flatnonzero(place >= 0)
     if len(known) == 0:
-        return longqa_story(rng, w, length, diet, share)
+        return longqa_story(rng, w, length, data_options, share)
     while len(out.ids) < length:
         who = int(known[rng.integers(len(known))])
         out.put(nl + e("Question: Where is") + [int(w.names_sp[names[who]])] + e("?") + e("\nAnswer:"))
         out.one(w.names_sp[names[who]])
         out.put(e(" is in the"))
         out.one(w.places_sp[place[who]], 1)
-        out.one(dot, int(diet.stops))
+        out.one(dot, int(data_options.stops))
     return out.done(length)
 
 
-Family = Callable[[Rng, Words, int, Diet, float | None], tuple[list[int], list[int]]]
+Family = Callable[[Rng, Words, int, DataOptions, float | None], tuple[list[int], list[int]]]
 TASKS: dict[str, Family] = {"recall_kv": recall_kv, "icl_labels": icl_labels, "rag_facts": rag_facts, "longqa_story": longqa_story}
 FAMILIES = TASKS | {"copy": copy}
 
 
-def batch(w: Words, seed: int, step: int, rows: int, length: int, mix: dict[str, float], diet: Diet = Diet()) -> tuple[Array, Array]:
+def batch(w: Words, seed: int, step: int, rows: int, length: int, mix: dict[str, float], data_options: DataOptions = DataOptions()) -> tuple[Array, Array]:
     """(ids, marks) of shape [rows, length]; `mix` gives the share of each family."""
     rng = np.random.default_rng([seed, step])
     names = list(mix)
@@ -321,7 +321,7 @@ def batch(w: Words, seed: int, step: int, rows: int, length: int, mix: dict[str,
     ids, marks = [], []
     for name, k in zip(names, np.diff(edge)):
         for _ in range(k):
-            i, m = FAMILIES[name](rng, w, length, diet, None)
+            i, m = FAMILIES[name](rng, w, length, data_options, None)
             ids.append(i)
             marks.append(m)
     return np.array(ids, dtype=np.int64), np.array(marks, dtype=bool)
@@ -331,6 +331,6 @@ def show() -> None:
     words = Words()
     rng = np.random.default_rng(1)
     for name, family in TASKS.items():
-        ids, marks = family(rng, words, 300, Diet(easy=0.3), None)
+        ids, marks = family(rng, words, 300, DataOptions(easy=0.3), None)
         text = words.tokenizer.decode(ids, skip_special_tokens=False).split("<|end|>")[0]
         print(f"==== {name}: {sum(marks)} marks\n{text}")

@@ -20,7 +20,7 @@ def contexts(words: data.Words, task: str, length: int, samples: int) -> list[It
     rng = np.random.default_rng([SEED, length, list(data.TASKS).index(task)])
     out: list[Item] = []
     while len(out) < samples:
-        ids, marks = data.TASKS[task](rng, words, length, data.Diet(), 1 - 60 / length)
+        ids, marks = data.TASKS[task](rng, words, length, data.DataOptions(), 1 - 60 / length)
         spots = [i for i, m in enumerate(marks) if m]
         if spots:
             # The first question after the context; where every line is one, the last.

@@ -162,7 +162,7 @@ def test_bad_settings_are_refused() -> None:
     for make, words in (
         (lambda: Tau(mean="median"), "not one of causal"), (lambda: Tau(clip="hard"), "not one of"), (lambda: Tau(floor=2.0), "floor <= start"),
         (lambda: Attention(temperature=0.0), "not positive"), (lambda: Attention(temperature=0.4, tau=Tau()), "left out"),
-        (lambda: Attention(log_n=1), "not 0"), (lambda: arms.named("typo"), "no arm 'typo'"), (lambda: data.Diet(easy=2), "not a share"),
+        (lambda: Attention(log_n=1), "not 0"), (lambda: arms.named("typo"), "no arm 'typo'"), (lambda: data.DataOptions(easy=2), "not a share"),
         (lambda: run.Phase(1, 1, 1, {"typo": 1.0}), "unknown families: typo"), (lambda: arms.Arm(q_rate=-1), "not positive"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=words):
@@ -187,7 +187,7 @@ steps = 3
 rows = 5
 length = 64
 mix = {recall_kv = 1, icl_labels = 1, rag_facts = 1, longqa_story = 1, copy = 1}
-diet = {easy = 0.5, bridge = 0.5, friend = 1.0, hop = 1.0, documents = [2, 3]}
+data_options = {easy = 0.5, bridge = 0.5, friend = 1.0, hop = 1.0, documents = [2, 3]}
 [[phases]]
 steps = 3
 rows = 2
@@ -229,7 +229,7 @@ def test_questions_for_the_friend_and_through_two_documents_are_told_apart(tmp_p
     rng, words = np.random.default_rng(8), trainer.words
     for bridge in (0.0, 1.0):
         trainer.tally = {}
-        raw, marks = data.rag_facts(rng, words, 400, data.Diet(friend=1.0, hop=1.0, bridge=bridge), 0.5)
+        raw, marks = data.rag_facts(rng, words, 400, data.DataOptions(friend=1.0, hop=1.0, bridge=bridge), 0.5)
         ids = torch.tensor([raw])
         where = torch.tensor([marks], dtype=torch.bool)
         trainer.count_hits(ids, where, torch.ones(int(where.sum())), torch.zeros(int(where.sum()), dtype=torch.long))
@@ -241,7 +241,7 @@ def test_answers_of_every_family_follow_from_the_text() -> None:
     """Marks of rag_facts and longqa_story, by a few lines that read the wording."""
     words, rng = data.Words(), np.random.default_rng(9)
     for _ in range(20):
-        ids, marks = data.rag_facts(rng, words, 300, data.Diet(easy=0.5, bridge=0.4, friend=0.7, hop=0.6), None)
+        ids, marks = data.rag_facts(rng, words, 300, data.DataOptions(easy=0.5, bridge=0.4, friend=0.7, hop=0.6), None)
         text = words.tokenizer.decode(ids, skip_special_tokens=True)
         documents, *questions = text.split("\n\nQuestion: ")
         facts = dict(s.strip().removeprefix("The ").split(" is ") for d in documents.split("\n")[2:] for s in d.split(".") if " is " in s)
@@ -252,7 +252,7 @@ def test_answers_of_every_family_follow_from_the_text() -> None:
                 asked = f"{attribute} of {facts[f'friend of {name}']}"
             assert facts[asked] == answer, question
     for _ in range(20):
-        ids, _ = data.longqa_story(rng, words, 300, data.Diet(easy=0.5), None)
+        ids, _ = data.longqa_story(rng, words, 300, data.DataOptions(easy=0.5), None)
         story, *questions = words.tokenizer.decode(ids, skip_special_tokens=True).split("\n\nQuestion: Where is ")
         for question in (q for q in questions if q.endswith(".")):
             name, place = question.split("?")[0], question.rstrip(".").split(" ")[-1]

@@ -13,13 +13,13 @@ CONFIGS = pathlib.Path(__file__).parent / "configs"
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """`steps` of `rows` sequences of `length` tokens; `mix` gives the share of each family, `diet` what they are like."""
+    """`steps` of `rows` sequences of `length` tokens; `mix` gives the share of each family, `data_options` what they are like."""
 
     steps: int
     rows: int
     length: int
     mix: dict[str, float]
-    diet: data.Diet = data.Diet()
+    data_options: data.DataOptions = data.DataOptions()
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.mix) - set(data.FAMILIES))
@@ -84,8 +84,8 @@ def read_plan(path: pathlib.Path) -> Plan:
     raw = tomllib.loads(path.read_text())
     phases = []
     for values in raw.pop("phases"):
-        diet = {k: tuple(v) if k == "documents" else v for k, v in values.pop("diet", {}).items()}
-        phases.append(build(Phase, values | {"diet": build(data.Diet, diet)}))
+        data_options = {k: tuple(v) if k == "documents" else v for k, v in values.pop("data_options", {}).items()}
+        phases.append(build(Phase, values | {"data_options": build(data.DataOptions, data_options)}))
     points = tuple((float(a), float(b)) for a, b in raw.pop("points"))
     plan: Plan = build(Plan, raw | {"phases": tuple(phases), "points": points})
     return plan

@@ -44,7 +44,7 @@ class Trainer:
 
     def one_step(self) -> float:
         plan, phase = self.run.plan, self.run.plan.phase_at(self.step)
-        raw_ids, raw_marks = data.batch(self.words, self.run.seed, self.step, phase.rows, phase.length, phase.mix, phase.diet)
+        raw_ids, raw_marks = data.batch(self.words, self.run.seed, self.step, phase.rows, phase.length, phase.mix, phase.data_options)
         ids, marks = torch.from_numpy(raw_ids), torch.from_numpy(raw_marks)
         rate = plan.rate_at(self.step)
         for o in self.optimizers:
