@@ -47,7 +47,7 @@ struct ServerOptions {
   std::vector<NamedModel> models;      // loaded before anything is served
   std::vector<std::string> endpoints;  // models of other servers, as EndpointSpec reads them; connected before serving
   Workers workers;
-  ModelOptions model;                  // device, number format, threads, instruction set
+  ModelOptions model;  // device, number format, threads, instruction set
   EngineOptions engine;
   int in_flight = 8;  // concurrent samples, for jobs without a value
   // "127.0.0.1:50151", port 0 binds a free one, or "unix:PATH" (listen_address.h); empty: in-process channels only.

@@ -262,7 +262,8 @@ TEST_F(ReportTest, LearnedGroupsStandBesideTheNumbers) {
   EXPECT_EQ(other["candidate_pairs_visible"], 0.25);
   EXPECT_EQ(mean["candidate_pairs_visible"], 0.375);
   EXPECT_EQ(mean["candidate_largest_group"], 0.75);
-  EXPECT_EQ(*ParseJson(cell["candidate_focus_attention"].get<std::string>()), (*ParseJson(kFocusConfig))["focus_attention"]);
+  EXPECT_EQ(*ParseJson(cell["candidate_focus_attention"].get<std::string>()),
+            (*ParseJson(kFocusConfig))["focus_attention"]);
   EXPECT_EQ(cell["baseline_focus_attention"], nullptr);
   EXPECT_EQ(cell["baseline_pairs_visible"], nullptr);
   const Json overridden = row("cell", "sharp@focus-top-k=1", "recall_kv");

@@ -38,6 +38,7 @@ constexpr std::pair<const char*, const char*> kRequests[] = {
     {"SubmitJob", kJob},
     {"GetJob", "name: 'jobs/1'"},
     {"CancelJob", "name: 'jobs/1'"},
+    {"DeleteJob", "name: 'jobs/999'"},  // none: other methods need jobs/1
     {"ResumeJob", "name: 'jobs/1'"},
     {"WatchJob", "name: 'jobs/1'"},
     {"GetModel", "name: 'models/a'"},

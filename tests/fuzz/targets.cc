@@ -159,7 +159,7 @@ void RunHelmetRows(absl::string_view bytes) {
 
 const std::vector<FuzzTarget>& FuzzTargets() {
   static const auto* const targets = new std::vector<FuzzTarget>{
-      {"json", RunJson, {"recipes/plan.json", "models/baseline/config.json"}},
+      {"json", RunJson, {"models/baseline/config.json"}},
       {"model_config",
        RunModelConfig,
        {"models/baseline/config.json", "models/focal-learned/config.json",
