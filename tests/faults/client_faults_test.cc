@@ -344,7 +344,7 @@ TEST_F(ClientFaultsTest, DeadlinesEndCallsAndTheirWork) {
 TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
   control_->SetDelayMs(5);
   v1::SubmitJobRequest long_job = SmallJob();
-  long_job.mutable_spec()->mutable_suite()->set_samples(400);
+  long_job.mutable_spec()->mutable_suite()->set_samples(50'000);  // outlasts the test
   v1::SubmitJobResponse submitted;
   ASSERT_TRUE(Submit(long_job, &submitted).ok());
   Trials trials("stalled streams", {.quick = 100, .full = 3000});
