@@ -33,6 +33,7 @@
 #include "server/rpc/lanes.h"
 #include "server/rpc/refusals.h"
 #include "server/server_limits.h"
+#include "server/workers/worker_addresses.h"
 #include "server/workers/worker_model.h"
 
 namespace varifocal {

@@ -14,6 +14,7 @@
 #include "base/reason.h"
 #include "server/server.h"
 #include "server/workers/remote_workers.h"
+#include "server/workers/worker_addresses.h"
 #include "server/workers/worker_request.h"
 #include "tests/fakes/fake_engine.h"
 
@@ -289,8 +290,8 @@ TEST_F(WorkersTest, CancelsQueuedAndRunningRequestsAndStops) {
 }
 
 TEST_F(WorkersTest, NamesWhatIsWrongWithAddresses) {
-  EXPECT_THAT(ParseWorkerAddresses("a:1,b").status().message(), HasSubstr("\"b\" is no worker"));
-  EXPECT_THAT(ParseWorkerAddresses("").status().message(), HasSubstr("\"\" is no worker"));
+  EXPECT_THAT(ParseWorkerAddresses("a:1,b").status().message(), HasSubstr("worker \"b\" must be HOST:PORT"));
+  EXPECT_THAT(ParseWorkerAddresses("").status().message(), HasSubstr("worker \"\" must be HOST:PORT"));
   EXPECT_THAT(ParseWorkerAddresses("a:70000").status().message(), HasSubstr("port from 1 to 65535"));
   RemoteWorkersOptions options;
   options.addresses = {"127.0.0.1:1"};

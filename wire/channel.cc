@@ -3,6 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace varifocal {
@@ -23,18 +25,49 @@ class TokenPlugin final : public grpc::MetadataCredentialsPlugin {
   const std::string value_;
 };
 
+std::shared_ptr<grpc::ChannelCredentials> WithToken(const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+                                                    const std::string& token, grpc_security_level level_min) {
+  if (token.empty()) return credentials;
+  return grpc::CompositeChannelCredentials(
+      credentials, grpc::experimental::MetadataCredentialsFromPlugin(std::make_unique<TokenPlugin>(token), level_min));
+}
+
 }  // namespace
 
-std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const ChannelSecrets& secrets) {
-  if (secrets.root_certificates.empty()) return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions options;
-  options.pem_root_certs = secrets.root_certificates;
-  options.pem_cert_chain = secrets.certificate;
-  options.pem_private_key = secrets.key;
-  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::SslCredentials(options);
-  if (secrets.token.empty()) return credentials;
-  return grpc::CompositeChannelCredentials(
-      credentials, grpc::MetadataCredentialsFromPlugin(std::make_unique<TokenPlugin>(secrets.token)));
+bool IsUnixAddress(const std::string& address) { return absl::StartsWith(address, "unix:"); }
+
+absl::Status CheckAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  const bool is_valid = IsUnixAddress(address)
+                            ? address != "unix:"
+                            : colon != std::string::npos && colon > 0 &&
+                                  absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 && port <= 65535;
+  if (is_valid) return absl::OkStatus();
+  return absl::InvalidArgumentError("must be HOST:PORT with a port from 1 to 65535, or unix:PATH");
+}
+
+bool IsLocalAddress(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  return IsUnixAddress(address) || host == "127.0.0.1" || host == "localhost" || host == "[::1]";
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(const std::string& address,
+                                                                                 const ChannelSecrets& secrets) {
+  if (!secrets.root_certificates.empty()) {
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = secrets.root_certificates;
+    options.pem_cert_chain = secrets.certificate;
+    options.pem_private_key = secrets.key;
+    return WithToken(grpc::SslCredentials(options), secrets.token, GRPC_PRIVACY_AND_INTEGRITY);
+  }
+  if (secrets.token.empty()) return grpc::InsecureChannelCredentials();
+  if (!IsLocalAddress(address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(address, " is not of this machine: a token is sent there over TLS only"));
+  }
+  return WithToken(grpc::experimental::LocalCredentials(IsUnixAddress(address) ? UDS : LOCAL_TCP), secrets.token,
+                   GRPC_SECURITY_NONE);
 }
 
 grpc::ChannelArguments MakeChannelArguments(int message_bytes_max) {

@@ -1,8 +1,5 @@
 #include "server/workers/remote_workers.h"
 
-#include <netdb.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -14,14 +11,14 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/rpc/status.h"
+#include "server/workers/worker_addresses.h"
 #include "server/workers/worker_request.h"
 #include "varifocal/v1/inference.grpc.pb.h"
 #include "wire/resource_names.h"
@@ -39,37 +36,6 @@ constexpr auto kLookTimeout = std::chrono::seconds(5);
 // channels with this policy alone.
 constexpr char kServiceConfig[] = R"({"loadBalancingConfig": [{"round_robin": {}}],
   "healthCheckConfig": {"serviceName": "varifocal.v1.Inference"}})";
-
-absl::Status CheckAddress(const std::string& address) {
-  if (absl::StartsWith(address, "unix:") && address.size() > 5) return absl::OkStatus();
-  const size_t colon = address.rfind(':');
-  int port = 0;
-  if (colon != std::string::npos && colon > 0 && absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 &&
-      port <= 65535) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", address, "\" is no worker: it must be HOST:PORT with a port from 1 to 65535, or unix:PATH"));
-}
-
-// Every numeric address of a HOST:PORT; the address itself when its name cannot be resolved now.
-std::vector<std::string> Resolve(const std::string& address) {
-  if (absl::StartsWith(address, "unix:")) return {address};
-  const size_t colon = address.rfind(':');
-  const std::string host = address.substr(0, colon), port = address.substr(colon + 1);
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  if (getaddrinfo(host.c_str(), port.c_str(), &hints, &list) != 0) return {};
-  std::set<std::string> resolved;
-  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-    char name[NI_MAXHOST] = "";
-    if (getnameinfo(entry->ai_addr, entry->ai_addrlen, name, sizeof(name), nullptr, 0, NI_NUMERICHOST) != 0) continue;
-    resolved.insert(entry->ai_family == AF_INET6 ? absl::StrCat("[", name, "]:", port) : absl::StrCat(name, ":", port));
-  }
-  freeaddrinfo(list);
-  return {resolved.begin(), resolved.end()};
-}
 
 // The first fact in which two daemons' models differ so that answers may differ.
 std::string DifferenceOf(const v1::Model& a, const v1::Model& b) {
@@ -91,12 +57,6 @@ std::string DifferenceOf(const v1::Model& a, const v1::Model& b) {
 std::string KindOf(const v1::Model& model) { return absl::StrCat(model.backend(), "/", model.isa()); }
 
 }  // namespace
-
-absl::StatusOr<std::vector<std::string>> ParseWorkerAddresses(const std::string& text) {
-  std::vector<std::string> addresses = absl::StrSplit(text, ',');
-  for (const std::string& address : addresses) RETURN_IF_ERROR(CheckAddress(address));
-  return addresses;
-}
 
 class RemoteWorkers::Impl {
  public:
@@ -283,7 +243,7 @@ class RemoteWorkers::Impl {
     std::map<std::string, std::string> found;  // address, and the name that it was given as
     std::set<std::string> unresolved;
     for (const std::string& name : options_.addresses) {
-      const std::vector<std::string> addresses = Resolve(name);
+      const std::vector<std::string> addresses = ResolveWorker(name);
       if (addresses.empty()) unresolved.insert(name);
       for (const std::string& address : addresses) found.emplace(address, name);
     }
@@ -300,8 +260,9 @@ class RemoteWorkers::Impl {
       arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
       arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
       if (!absl::StartsWith(name, "unix:")) arguments.SetSslTargetNameOverride(name.substr(0, name.rfind(':')));
-      worker->stub = v1::Inference::NewStub(
-          grpc::CreateCustomChannel(address, MakeChannelCredentials(options_.secrets), arguments));
+      // Never an error: Connect has checked that a token comes with certificates.
+      const std::shared_ptr<grpc::ChannelCredentials> credentials = *MakeChannelCredentials(address, options_.secrets);
+      worker->stub = v1::Inference::NewStub(grpc::CreateCustomChannel(address, credentials, arguments));
       workers_[address] = std::move(worker);
     }
     for (auto it = workers_.begin(); it != workers_.end();) {
@@ -609,7 +570,8 @@ RemoteWorkers::RemoteWorkers(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 RemoteWorkers::~RemoteWorkers() { Stop(); }
 
 absl::StatusOr<std::unique_ptr<RemoteWorkers>> RemoteWorkers::Connect(const RemoteWorkersOptions& options) {
-  for (const std::string& address : options.addresses) RETURN_IF_ERROR(CheckAddress(address));
+  VF_CHECK(options.secrets.token.empty() || !options.secrets.root_certificates.empty(), "a token without TLS");
+  RETURN_IF_ERROR(CheckWorkerAddresses(options.addresses));
   auto impl = std::make_unique<Impl>(options);
   const absl::Status connected = impl->Connect();
   if (!connected.ok()) {

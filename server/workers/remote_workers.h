@@ -35,16 +35,13 @@ namespace varifocal {
 struct RemoteWorkersOptions {
   std::vector<std::string> addresses;    // HOST:PORT or unix:PATH; a HOST may have many addresses
   std::vector<std::string> model_names;  // that every worker must have
-  ChannelSecrets secrets;
-  int in_flight = 8;         // requests of one worker
-  int attempts_max = 8;      // workers that may be lost with one request
-  bool allow_mixed = false;  // accept workers of several backends and instruction sets
+  ChannelSecrets secrets;                // a token needs certificates
+  int in_flight = 8;                     // requests of one worker
+  int attempts_max = 8;                  // workers that may be lost with one request
+  bool allow_mixed = false;              // accept workers of several backends and instruction sets
   std::chrono::milliseconds period = std::chrono::seconds(1);            // between looks at the workers
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(30);  // for the first worker to answer
 };
-
-// "a:1,b:2" without blanks; INVALID_ARGUMENT naming the part that is no address.
-absl::StatusOr<std::vector<std::string>> ParseWorkerAddresses(const std::string& text);
 
 class RemoteWorkers {
  public:
