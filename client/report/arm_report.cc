@@ -19,8 +19,8 @@ std::vector<std::pair<const stats::ArmComparison*, const stats::ArmRow*>> Decidi
   std::vector<std::pair<const stats::ArmComparison*, const stats::ArmRow*>> suite, primary;
   for (const stats::ArmComparison& comparison : comparisons) {
     for (const stats::ArmRow& row : comparison.rows) {
-      if (row.endpoint.IsSuite()) suite.push_back({&comparison, &row});
-      if (!row.endpoint.IsSuite() && row.endpoint.is_primary) primary.push_back({&comparison, &row});
+      if (row.measure.IsSuite()) suite.push_back({&comparison, &row});
+      if (!row.measure.IsSuite() && row.measure.is_primary) primary.push_back({&comparison, &row});
     }
   }
   return suite.empty() ? primary : suite;
@@ -151,13 +151,13 @@ std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms) {
         rows.empty() ? "no score" : absl::StrCat(rows.size(), rows.size() == 1 ? " comparison" : " comparisons"), ": ",
         outcomes.empty() ? "no verdict yet" : absl::StrJoin(outcomes, ", "), ".");
     for (const auto& [comparison, row] : rows) {
-      const bool is_share = row->endpoint.IsSuite();
+      const bool is_share = row->measure.IsSuite();
       const double scale = is_share ? 100 : 1;
       const int decimals = is_share ? 1 : 3;
       const std::string point = PointLabel(*comparison, own);
       std::string sentence =
           absl::StrCat(point.empty() ? "" : absl::StrCat(point, ", "),
-                       is_share ? "" : absl::StrCat(EndpointLabel(row->endpoint), ", "), "at ",
+                       is_share ? "" : absl::StrCat(MeasureLabel(row->measure), ", "), "at ",
                        LengthLabel(row->context_length), ": ", Signed(row->difference * scale, decimals));
       if (row->can_infer) {
         absl::StrAppend(&sentence, is_share ? " points" : "", " (", ConfidenceLabel(arms.confidence), " interval ",
@@ -199,8 +199,8 @@ std::string ArmsNote(const ArmReport& arms) {
   for (const stats::ArmComparison& comparison : arms.comparisons) {
     if (!comparison.IsOverSeeds()) continue;
     for (const stats::ArmRow& row : comparison.rows) {
-      if (row.endpoint.IsSuite()) suite = row.test_count;
-      if (!row.endpoint.IsSuite() && row.endpoint.is_primary) primary = row.test_count;
+      if (row.measure.IsSuite()) suite = row.test_count;
+      if (!row.measure.IsSuite() && row.measure.is_primary) primary = row.test_count;
     }
   }
   std::vector<std::string> families;

@@ -52,7 +52,7 @@ std::string ArmsHtml(const ArmReport& arms);                          // the com
 std::string AxisHtml(const ArmReport& arms, const AxisReport& axis);  // figures, places, equal-loss ratios
 std::string ArmsMarkdown(const ArmReport& arms);                      // both
 std::vector<Json> ArmsJson(const ArmReport& arms);
-std::string AxisCsv(const ArmReport& arms);    // a line for each place and endpoint
+std::string AxisCsv(const ArmReport& arms);    // a line for each place and measure
 std::string AxisLatex(const ArmReport& arms);  // a table for each axis
 // How comparisons over seeds are made.
 std::string ArmsNote(const ArmReport& arms);

@@ -14,10 +14,10 @@ Json OrNull(const std::optional<int64_t>& value) { return value.has_value() ? Js
 Json OrNull(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
 Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-void AddEndpoint(const stats::Endpoint& endpoint, int64_t length, Json& json) {
-  json["task"] = TextOrNull(endpoint.task);
-  json["metric"] = TextOrNull(endpoint.metric);
-  json["is_primary_metric"] = endpoint.is_primary;
+void AddMeasure(const stats::ArmMeasure& measure, int64_t length, Json& json) {
+  json["task"] = TextOrNull(measure.task);
+  json["metric"] = TextOrNull(measure.metric);
+  json["is_primary_metric"] = measure.is_primary;
   json["context_length"] = length;
 }
 
@@ -50,9 +50,9 @@ const std::vector<std::string>& ArmResultKeys() {
 }
 
 Json ArmRowJson(const stats::ArmComparison& comparison, const stats::ArmRow& row, int64_t job_id) {
-  Json json = EmptyArmRow(row.endpoint.task.empty() ? "arm_mean" : "arm_cell");
+  Json json = EmptyArmRow(row.measure.task.empty() ? "arm_mean" : "arm_cell");
   AddInference(row, json);
-  AddEndpoint(row.endpoint, row.context_length, json);
+  AddMeasure(row.measure, row.context_length, json);
   AddPlace(comparison.candidate.first.model, json);
   json["baseline"] = comparison.baseline.name;
   json["candidate"] = comparison.candidate.name;
@@ -74,7 +74,7 @@ Json ArmRowJson(const stats::ArmComparison& comparison, const stats::ArmRow& row
 
 Json EqualLossJson(const EqualLossRow& row, const Axis& axis, int64_t job_id) {
   Json json = EmptyArmRow("equal_loss_ratio");
-  AddEndpoint(row.endpoint, row.context_length, json);
+  AddMeasure(row.measure, row.context_length, json);
   json["baseline"] = row.baseline;
   json["candidate"] = row.candidate;
   json["baseline_job"] = json["candidate_job"] = job_id;
@@ -100,7 +100,7 @@ Json EqualLossJson(const EqualLossRow& row, const Axis& axis, int64_t job_id) {
 
 Json AxisPointJson(const AxisCurves& curves, const AxisSeries& series, const AxisPoint& point, const Axis& axis) {
   Json json = {{"kind", "axis_point"}, {"axis", axis.name}, {"axis_value", point.x}, {"arm", series.label}};
-  AddEndpoint(curves.endpoint, curves.context_length, json);
+  AddMeasure(curves.measure, curves.context_length, json);
   AddPlace(point.arm->first.model, json);
   json["seeds"] = SeedList(SeedsOf(point.arm->runs));
   json["mean"] = point.mean.difference;

@@ -20,18 +20,18 @@ struct Scale {
   int decimals = 3;
 };
 
-Scale ScaleOf(const stats::Endpoint& endpoint) {
-  const db::TaskMetricRecord& metric = endpoint.parts.front();
-  const bool is_share = endpoint.IsSuite() || (metric.worst_value == 0.0 && metric.best_value == 1.0);
+Scale ScaleOf(const stats::ArmMeasure& measure) {
+  const db::TaskMetricRecord& metric = measure.parts.front();
+  const bool is_share = measure.IsSuite() || (metric.worst_value == 0.0 && metric.best_value == 1.0);
   return is_share ? Scale{100, 1} : Scale{};
 }
 
-std::string EndpointWithUnit(const stats::Endpoint& endpoint) {
-  return absl::StrCat(EndpointLabel(endpoint), ScaleOf(endpoint).factor == 100 ? ", %" : "");
+std::string MeasureWithUnit(const stats::ArmMeasure& measure) {
+  return absl::StrCat(MeasureLabel(measure), ScaleOf(measure).factor == 100 ? ", %" : "");
 }
 
 struct ArmLine {
-  std::string point, endpoint, length, seeds, baseline, candidate, labels;
+  std::string point, measure, length, seeds, baseline, candidate, labels;
   InferenceCells inferred;
   bool is_main = false;
 };
@@ -41,12 +41,12 @@ std::vector<ArmLine> LinesOf(const ArmReport& arms, const std::string& candidate
   const std::vector<stats::ArmComparison> own = arms.Of(candidate);
   for (const stats::ArmComparison& comparison : own) {
     for (const stats::ArmRow& row : comparison.rows) {
-      const Scale scale = ScaleOf(row.endpoint);
-      lines.push_back(
-          {PointLabel(comparison, own), EndpointWithUnit(row.endpoint), LengthLabel(row.context_length),
-           SeedsLabel(comparison), Unsigned(row.baseline_mean * scale.factor, scale.decimals),
-           Unsigned(row.candidate_mean * scale.factor, scale.decimals), absl::StrJoin(ArmLabels(comparison, row), ", "),
-           MakeInferenceCells(row, scale.factor, scale.decimals), IsMainEndpoint(row.endpoint, arms.table)});
+      const Scale scale = ScaleOf(row.measure);
+      lines.push_back({PointLabel(comparison, own), MeasureWithUnit(row.measure), LengthLabel(row.context_length),
+                       SeedsLabel(comparison), Unsigned(row.baseline_mean * scale.factor, scale.decimals),
+                       Unsigned(row.candidate_mean * scale.factor, scale.decimals),
+                       absl::StrJoin(ArmLabels(comparison, row), ", "),
+                       MakeInferenceCells(row, scale.factor, scale.decimals), IsMainMeasure(row.measure, arms.table)});
     }
   }
   return lines;
@@ -62,7 +62,7 @@ std::string ArmRowsHtml(const ArmReport& arms, bool of_main) {
       if (line.is_main != of_main) continue;
       const std::string group = line.point;
       absl::StrAppend(
-          &rows, "<tr", group != before ? " class=\"first\"" : "", "><td>", EscapeHtml(line.endpoint),
+          &rows, "<tr", group != before ? " class=\"first\"" : "", "><td>", EscapeHtml(line.measure),
           line.point.empty() ? "" : absl::StrCat("<small>", EscapeHtml(line.point), "</small>"), "</td><td>",
           line.length,
           line.labels.empty() ? "" : absl::StrCat("<small class=\"flag\">", EscapeHtml(line.labels), "</small>"),
@@ -77,7 +77,7 @@ std::string ArmRowsHtml(const ArmReport& arms, bool of_main) {
 
 std::string ArmTable(const ArmReport& arms, const std::string& rows) {
   return absl::StrCat(
-      "<div class=\"wide\"><table class=\"data cells\"><thead><tr><th>Endpoint</th><th>Length</th>"
+      "<div class=\"wide\"><table class=\"data cells\"><thead><tr><th>Measure</th><th>Length</th>"
       "<th class=\"n minor\">Seeds<small>contexts</small></th><th class=\"n minor\">",
       EscapeHtml(arms.baseline), "</th><th class=\"n minor\">Candidate</th>",
       InferenceHeads(arms.confidence, "Difference"), "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
@@ -85,25 +85,25 @@ std::string ArmTable(const ArmReport& arms, const std::string& rows) {
 
 // A place on an axis, as text.
 struct PlaceLine {
-  std::string arm, endpoint, length, x, mean, range, seeds, note;
+  std::string arm, measure, length, x, mean, range, seeds, note;
   bool is_main = false;
 };
 
 std::vector<PlaceLine> PlacesOf(const ArmReport& arms, const AxisReport& axis) {
   std::vector<PlaceLine> lines;
   for (const AxisCurves& curves : axis.curves) {
-    const Scale scale = ScaleOf(curves.endpoint);
+    const Scale scale = ScaleOf(curves.measure);
     for (const AxisSeries& series : curves.series) {
       for (const AxisPoint& point : series.points) {
         const size_t seeds = point.arm->runs.size();
-        lines.push_back({series.label, EndpointWithUnit(curves.endpoint), LengthLabel(curves.context_length),
+        lines.push_back({series.label, MeasureWithUnit(curves.measure), LengthLabel(curves.context_length),
                          QuantityLabel(point.x), Unsigned(point.mean.difference * scale.factor, scale.decimals),
                          point.mean.can_infer
                              ? absl::StrCat(Unsigned(point.mean.low * scale.factor, scale.decimals), " to ",
                                             Unsigned(point.mean.high * scale.factor, scale.decimals))
                              : "",
                          seeds == 1 ? "1 training run" : absl::StrCat(seeds, " seeds"),
-                         point.mean.is_unfinished ? "unfinished" : "", IsMainEndpoint(curves.endpoint, arms.table)});
+                         point.mean.is_unfinished ? "unfinished" : "", IsMainMeasure(curves.measure, arms.table)});
       }
     }
   }
@@ -114,14 +114,14 @@ std::string PlaceTable(const AxisReport& axis, double confidence, const std::vec
   std::string rows, before;
   for (const PlaceLine& line : lines) {
     if (line.is_main != of_main) continue;
-    const std::string group = absl::StrCat(line.endpoint, line.length, line.arm);
+    const std::string group = absl::StrCat(line.measure, line.length, line.arm);
     const bool is_first = group != before;
-    absl::StrAppend(
-        &rows, "<tr", is_first ? " class=\"first\"" : "", "><td>",
-        is_first ? absl::StrCat(EscapeHtml(line.arm), "<small>", EscapeHtml(line.endpoint), "</small>") : "",
-        "</td><td>", is_first ? line.length : "", "</td><td class=\"n\">", line.x, "</td><td class=\"n\">", line.mean,
-        "<small>", line.range, "</small></td><td class=\"n\">", line.seeds,
-        line.note.empty() ? "" : absl::StrCat("<small class=\"flag\">", line.note, "</small>"), "</td></tr>\n");
+    absl::StrAppend(&rows, "<tr", is_first ? " class=\"first\"" : "", "><td>",
+                    is_first ? absl::StrCat(EscapeHtml(line.arm), "<small>", EscapeHtml(line.measure), "</small>") : "",
+                    "</td><td>", is_first ? line.length : "", "</td><td class=\"n\">", line.x, "</td><td class=\"n\">",
+                    line.mean, "<small>", line.range, "</small></td><td class=\"n\">", line.seeds,
+                    line.note.empty() ? "" : absl::StrCat("<small class=\"flag\">", line.note, "</small>"),
+                    "</td></tr>\n");
     before = group;
   }
   if (rows.empty()) return "";
@@ -142,8 +142,8 @@ std::string RatioNote(const AxisReport& axis, const std::string& baseline, doubl
 std::string RatioTable(const ArmReport& arms, const AxisReport& axis, bool of_main) {
   std::string rows;
   for (const EqualLossRow& row : axis.ratios) {
-    if (IsMainEndpoint(row.endpoint, arms.table) != of_main) continue;
-    absl::StrAppend(&rows, "<tr><td>", EscapeHtml(row.candidate), "<small>", EscapeHtml(EndpointLabel(row.endpoint)),
+    if (IsMainMeasure(row.measure, arms.table) != of_main) continue;
+    absl::StrAppend(&rows, "<tr><td>", EscapeHtml(row.candidate), "<small>", EscapeHtml(MeasureLabel(row.measure)),
                     "</small></td><td>", LengthLabel(row.context_length), "</td><td class=\"n\">", QuantityLabel(row.x),
                     "</td><td>", RatioLabel(row.ratio, row.is_paired), "</td><td class=\"n\">",
                     row.ratio.low.has_value() ? EscapeHtml(PValue(row.ratio.p_value)) : kNoValue, "<small>",
@@ -204,31 +204,31 @@ std::string ArmsMarkdown(const ArmReport& arms) {
   std::string out;
   if (arms.IsOverSeeds()) {
     absl::StrAppend(
-        &out, "\n| Candidate | Point | Endpoint | Length | Seeds | ", EscapeMarkdownCell(arms.baseline),
+        &out, "\n| Candidate | Point | Measure | Length | Seeds | ", EscapeMarkdownCell(arms.baseline),
         " | Candidate | Difference | ", ConfidenceLabel(arms.confidence),
         " interval | p | Check | p adjusted | Outcome | Detectable | Notes |\n| --- | --- | --- | ---: | --- "
         "| ---: | ---: | ---: | --- | ---: | ---: | ---: | --- | ---: | --- |\n");
     for (const std::string& candidate : arms.Candidates()) {
       for (const ArmLine& line : LinesOf(arms, candidate)) {
         const InferenceCells& cells = line.inferred;
-        out += MarkdownRow({candidate, line.point, line.endpoint, line.length, line.seeds, line.baseline,
-                            line.candidate, cells.difference, absl::StrCat(cells.low, " to ", cells.high), cells.p,
-                            cells.p_sign_flip, cells.p_adjusted, cells.outcome, cells.detectable, line.labels});
+        out += MarkdownRow({candidate, line.point, line.measure, line.length, line.seeds, line.baseline, line.candidate,
+                            cells.difference, absl::StrCat(cells.low, " to ", cells.high), cells.p, cells.p_sign_flip,
+                            cells.p_adjusted, cells.outcome, cells.detectable, line.labels});
       }
     }
     absl::StrAppend(&out, "\n", ArmsNote(arms), "\n");
   }
   for (const AxisReport& axis : arms.axes) {
-    absl::StrAppend(&out, "\n| Arm | Endpoint | Length | ", axis.axis->title, " | Mean | ",
+    absl::StrAppend(&out, "\n| Arm | Measure | Length | ", axis.axis->title, " | Mean | ",
                     ConfidenceLabel(arms.confidence),
                     " interval | Seeds |\n| --- | --- | ---: | ---: | ---: | --- | --- |\n");
     for (const PlaceLine& line : PlacesOf(arms, axis))
-      out += MarkdownRow({line.arm, line.endpoint, line.length, line.x, line.mean, line.range, line.seeds});
+      out += MarkdownRow({line.arm, line.measure, line.length, line.x, line.mean, line.range, line.seeds});
     if (axis.ratios.empty()) continue;
-    absl::StrAppend(&out, "\n| Candidate | Endpoint | Length | Its ", axis.axis->title,
+    absl::StrAppend(&out, "\n| Candidate | Measure | Length | Its ", axis.axis->title,
                     " | Equal-loss ratio |\n| --- | --- | ---: | ---: | --- |\n");
     for (const EqualLossRow& row : axis.ratios) {
-      out += MarkdownRow({row.candidate, EndpointLabel(row.endpoint), LengthLabel(row.context_length),
+      out += MarkdownRow({row.candidate, MeasureLabel(row.measure), LengthLabel(row.context_length),
                           QuantityLabel(row.x), RatioLabel(row.ratio, row.is_paired)});
     }
     absl::StrAppend(&out, "\n", RatioNote(axis, arms.baseline, arms.confidence), "\n");
@@ -257,12 +257,12 @@ std::string AxisLatex(const ArmReport& arms) {
   for (const AxisReport& axis : arms.axes) {
     absl::StrAppend(&out,
                     "% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\\small\n\\begin{tabular}{llrrrl}\n"
-                    "\\toprule\nArm & Endpoint & Length & ",
+                    "\\toprule\nArm & Measure & Length & ",
                     EscapeLatex(axis.axis->title), " & Mean & Interval \\\\\n\\midrule\n");
     for (const PlaceLine& line : PlacesOf(arms, axis)) {
       if (!line.is_main) continue;
       const auto number = [](const std::string& text) { return absl::StrReplaceAll(text, {{"\u2212", "$-$"}}); };
-      absl::StrAppend(&out, EscapeLatex(line.arm), " & ", EscapeLatex(line.endpoint), " & ", line.length, " & ", line.x,
+      absl::StrAppend(&out, EscapeLatex(line.arm), " & ", EscapeLatex(line.measure), " & ", line.length, " & ", line.x,
                       " & ", number(line.mean), " & ", number(line.range), " \\\\\n");
     }
     absl::StrAppend(&out, "\\bottomrule\n\\end{tabular}\n\\caption{Means by ", EscapeLatex(axis.axis->title),
@@ -270,14 +270,14 @@ std::string AxisLatex(const ArmReport& arms) {
                     "\\,\\% intervals over training seeds and contexts.}\n\\end{table}\n");
     std::string ratios;
     for (const EqualLossRow& row : axis.ratios) {
-      if (!IsMainEndpoint(row.endpoint, arms.table)) continue;
-      absl::StrAppend(&ratios, EscapeLatex(row.candidate), " & ", EscapeLatex(EndpointLabel(row.endpoint)), " & ",
+      if (!IsMainMeasure(row.measure, arms.table)) continue;
+      absl::StrAppend(&ratios, EscapeLatex(row.candidate), " & ", EscapeLatex(MeasureLabel(row.measure)), " & ",
                       LengthLabel(row.context_length), " & ", QuantityLabel(row.x), " & ",
                       absl::StrReplaceAll(RatioLabel(row.ratio, row.is_paired), {{"×", "$\\times$"}}), " \\\\\n");
     }
     if (ratios.empty()) continue;
     absl::StrAppend(&out,
-                    "\\begin{table}\n\\centering\\small\n\\begin{tabular}{llrrl}\n\\toprule\nCandidate & Endpoint & "
+                    "\\begin{table}\n\\centering\\small\n\\begin{tabular}{llrrl}\n\\toprule\nCandidate & Measure & "
                     "Length & Its ",
                     EscapeLatex(axis.axis->title), " & Equal-loss ratio \\\\\n\\midrule\n", ratios,
                     "\\bottomrule\n\\end{tabular}\n\\caption{",

@@ -128,9 +128,9 @@ bool IsComparable(const Group& a, const Group& b, const Axis& axis) {
 }
 
 EqualLossRow RatioAt(const stats::ArmTable& table, const Group& baseline,
-                     const std::pair<double, const stats::Arm*>& candidate, const stats::Endpoint& endpoint,
+                     const std::pair<double, const stats::Arm*>& candidate, const stats::ArmMeasure& measure,
                      int64_t length, double confidence) {
-  EqualLossRow row{"", "", "", endpoint, length, candidate.first, true, {}, {}};
+  EqualLossRow row{"", "", "", measure, length, candidate.first, true, {}, {}};
   for (const stats::ArmRun& run : candidate.second->runs) {
     const bool in_all = std::all_of(baseline.members.begin(), baseline.members.end(), [&](const auto& member) {
       const std::vector<stats::ArmRun>& runs = member.second->runs;
@@ -152,7 +152,7 @@ EqualLossRow RatioAt(const stats::ArmTable& table, const Group& baseline,
   };
   for (const auto& member : baseline.members) add(*member.second);
   add(*candidate.second);
-  const std::vector<double> means = table.RunMeans(runs, endpoint, length);
+  const std::vector<double> means = table.RunMeans(runs, measure, length);
   if (means.empty()) return row;
   const auto average = [&](size_t first, size_t count) {
     double sum = 0;
@@ -169,9 +169,9 @@ EqualLossRow RatioAt(const stats::ArmTable& table, const Group& baseline,
     }
     seeds[s].candidate = row.is_paired ? means[first + s] : average(first, counts.back());
   }
-  const db::TaskMetricRecord& metric = endpoint.parts.front();
+  const db::TaskMetricRecord& metric = measure.parts.front();
   const bool up =
-      endpoint.IsSuite() || !metric.worst_value || !metric.best_value || *metric.best_value > *metric.worst_value;
+      measure.IsSuite() || !metric.worst_value || !metric.best_value || *metric.best_value > *metric.worst_value;
   row.ratio = stats::InferEqualLoss(seeds, candidate.first, up, confidence);
   return row;
 }
@@ -207,13 +207,13 @@ AxisReport MakeAxisReport(const stats::ArmTable& table, const Axis& axis, const 
   AxisReport report{&axis, {}, {}};
   const std::vector<Group> groups = GroupArms(table, axis);
   const std::vector<std::string> labels = LabelsOf(groups);
-  for (const stats::Endpoint& endpoint : table.endpoints()) {
+  for (const stats::ArmMeasure& measure : table.measures()) {
     for (int64_t length : table.lengths()) {
-      AxisCurves curves{endpoint, length, {}};
+      AxisCurves curves{measure, length, {}};
       for (size_t g = 0; g < groups.size(); ++g) {
         AxisSeries series{groups[g].arm, labels[g], {}};
         for (const auto& [x, arm] : groups[g].members) {
-          if (const auto mean = table.MeanOf(*arm, endpoint, length, confidence))
+          if (const auto mean = table.MeanOf(*arm, measure, length, confidence))
             series.points.push_back({x, arm, *mean});
         }
         if (!series.points.empty()) curves.series.push_back(std::move(series));
@@ -225,7 +225,7 @@ AxisReport MakeAxisReport(const stats::ArmTable& table, const Axis& axis, const 
         for (size_t c = 0; c < groups.size(); ++c) {
           if (groups[c].arm == baseline_arm || !IsComparable(groups[b], groups[c], axis)) continue;
           for (const auto& member : groups[c].members) {
-            EqualLossRow row = RatioAt(table, groups[b], member, endpoint, length, confidence);
+            EqualLossRow row = RatioAt(table, groups[b], member, measure, length, confidence);
             row.baseline = labels[b];
             row.candidate = labels[c];
             row.candidate_arm = groups[c].arm;
@@ -238,21 +238,21 @@ AxisReport MakeAxisReport(const stats::ArmTable& table, const Axis& axis, const 
   return report;
 }
 
-bool IsLoss(const stats::Endpoint& endpoint) { return absl::StrContains(endpoint.metric, "log_likelihood"); }
+bool IsLoss(const stats::ArmMeasure& measure) { return absl::StrContains(measure.metric, "log_likelihood"); }
 
-bool IsMainEndpoint(const stats::Endpoint& endpoint, const stats::ArmTable& table) {
-  if (endpoint.IsSuite()) return true;
-  if (!IsLoss(endpoint) || absl::EndsWith(endpoint.metric, "_per_token")) return false;
+bool IsMainMeasure(const stats::ArmMeasure& measure, const stats::ArmTable& table) {
+  if (measure.IsSuite()) return true;
+  if (!IsLoss(measure) || absl::EndsWith(measure.metric, "_per_token")) return false;
   // Several tasks are represented by their mean.
-  return endpoint.task.empty() ||
-         std::none_of(table.endpoints().begin(), table.endpoints().end(), [&](const stats::Endpoint& other) {
-           return other.task.empty() && other.metric == endpoint.metric;
+  return measure.task.empty() ||
+         std::none_of(table.measures().begin(), table.measures().end(), [&](const stats::ArmMeasure& other) {
+           return other.task.empty() && other.metric == measure.metric;
          });
 }
 
-std::string EndpointLabel(const stats::Endpoint& endpoint) {
-  if (endpoint.IsSuite()) return "mean over tasks";
-  return absl::StrCat(endpoint.task.empty() ? "mean over tasks" : endpoint.task, ", ", endpoint.metric);
+std::string MeasureLabel(const stats::ArmMeasure& measure) {
+  if (measure.IsSuite()) return "mean over tasks";
+  return absl::StrCat(measure.task.empty() ? "mean over tasks" : measure.task, ", ", measure.metric);
 }
 
 std::string QuantityLabel(double value) {

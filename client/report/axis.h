@@ -46,14 +46,14 @@ struct AxisSeries {
 };
 
 struct AxisCurves {
-  stats::Endpoint endpoint;
+  stats::ArmMeasure measure;
   int64_t context_length = 0;
   std::vector<AxisSeries> series;
 };
 
 struct EqualLossRow {
   std::string baseline, candidate, candidate_arm;  // labels of the two series, and the arm of the second
-  stats::Endpoint endpoint;
+  stats::ArmMeasure measure;
   int64_t context_length = 0;
   double x = 0;  // the candidate's
   bool is_paired = true;
@@ -63,7 +63,7 @@ struct EqualLossRow {
 
 struct AxisReport {
   const Axis* axis = nullptr;
-  std::vector<AxisCurves> curves;  // by endpoint, then by length
+  std::vector<AxisCurves> curves;  // by measure, then by length
   std::vector<EqualLossRow> ratios;
 };
 
@@ -72,10 +72,10 @@ AxisReport MakeAxisReport(const stats::ArmTable& table, const Axis& axis, const 
                           double confidence);
 
 // Drawn, and in the first table: means over tasks and log-likelihoods.
-bool IsMainEndpoint(const stats::Endpoint& endpoint, const stats::ArmTable& table);
-bool IsLoss(const stats::Endpoint& endpoint);  // a log-likelihood: drawn as its negative
+bool IsMainMeasure(const stats::ArmMeasure& measure, const stats::ArmTable& table);
+bool IsLoss(const stats::ArmMeasure& measure);  // a log-likelihood: drawn as its negative
 
-std::string EndpointLabel(const stats::Endpoint& endpoint);  // "mean over tasks", "recall_kv, gold/log_likelihood"
+std::string MeasureLabel(const stats::ArmMeasure& measure);  // "mean over tasks", "recall_kv, gold/log_likelihood"
 std::string QuantityLabel(double value);                     // "65.5K", "1.05M", "0.4"
 // "×1.43 (1.10 to 1.86)", "more than ×2.0 in 2 of 3 seeds; at least ×1.4 in each"
 std::string RatioLabel(const stats::EqualLossRatio& ratio, bool is_paired);

@@ -12,18 +12,18 @@ std::vector<Figure> AxisFigures(const AxisReport& report, const stats::ArmTable&
   std::vector<Figure> figures;
   std::vector<std::string> names = table.arms().Names();
   for (const AxisCurves& curves : report.curves) {
-    if (!IsMainEndpoint(curves.endpoint, table)) continue;
-    const bool is_loss = IsLoss(curves.endpoint);
-    const double scale = curves.endpoint.IsSuite() ? 100 : is_loss ? -1 : 1;
-    const int decimals = curves.endpoint.IsSuite() ? 1 : 3;
+    if (!IsMainMeasure(curves.measure, table)) continue;
+    const bool is_loss = IsLoss(curves.measure);
+    const double scale = curves.measure.IsSuite() ? 100 : is_loss ? -1 : 1;
+    const int decimals = curves.measure.IsSuite() ? 1 : 3;
     Figure figure;
     figure.kind = Figure::Kind::kLinesWithBars;
-    figure.title = absl::StrCat(curves.endpoint.IsSuite() ? "Score, mean over tasks" : "Loss", " at ",
+    figure.title = absl::StrCat(curves.measure.IsSuite() ? "Score, mean over tasks" : "Loss", " at ",
                                 LengthLabel(curves.context_length));
-    figure.y_label = curves.endpoint.IsSuite()
+    figure.y_label = curves.measure.IsSuite()
                          ? "%"
-                         : absl::StrCat("−", curves.endpoint.metric, ", ",
-                                        curves.endpoint.task.empty() ? "mean over tasks" : curves.endpoint.task);
+                         : absl::StrCat("−", curves.measure.metric, ", ",
+                                        curves.measure.task.empty() ? "mean over tasks" : curves.measure.task);
     figure.x_label = report.axis->title;
     figure.x_is_linear = report.axis->is_linear;
     std::set<double> ticks;
@@ -49,7 +49,7 @@ std::vector<Figure> AxisFigures(const AxisReport& report, const stats::ArmTable&
       figure.x_ticks.push_back(x);
       figure.x_tick_labels.push_back(QuantityLabel(x));
     }
-    if (curves.endpoint.IsSuite()) {
+    if (curves.measure.IsSuite()) {
       FitY(figure, 20, 0, 100);
     } else {
       FitY(figure, 1e-3);

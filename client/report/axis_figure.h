@@ -8,7 +8,7 @@
 
 namespace varifocal::report {
 
-// One for each main endpoint and length; a log-likelihood is drawn as a loss, its negative.
+// One for each main measure and length; a log-likelihood is drawn as a loss, its negative.
 std::vector<Figure> AxisFigures(const AxisReport& report, const stats::ArmTable& table);
 
 }  // namespace varifocal::report

@@ -20,9 +20,9 @@ using ShownRow = std::pair<const stats::ArmComparison*, const stats::ArmRow*>;
 
 std::string PText(double p) { return p < 0.0001 ? "<0.0001" : absl::StrFormat("%.4f", p); }
 
-bool IsWanted(const stats::Endpoint& endpoint, const ArmsRequest& request) {
-  return (request.task.empty() || endpoint.task == request.task) &&
-         (request.metric.empty() || endpoint.metric == request.metric);
+bool IsWanted(const stats::ArmMeasure& measure, const ArmsRequest& request) {
+  return (request.task.empty() || measure.task == request.task) &&
+         (request.metric.empty() || measure.metric == request.metric);
 }
 
 bool IsFiltered(const ArmsRequest& request) { return !request.task.empty() || !request.metric.empty(); }
@@ -31,7 +31,7 @@ std::vector<std::string> TextRow(const ShownRow& shown, const std::vector<stats:
   const auto& [comparison, row] = shown;
   const std::string point = report::PointLabel(*comparison, all);
   return {point,
-          report::EndpointLabel(row->endpoint),
+          report::MeasureLabel(row->measure),
           WithThousands(row->context_length),
           report::SeedsLabel(*comparison),
           absl::StrFormat("%.3f", row->baseline_mean),
@@ -62,12 +62,12 @@ void PrintForPeople(const std::vector<ShownRow>& shown, const std::vector<stats:
   for (const ShownRow& row : shown) {
     cells.push_back(TextRow(row, all));
     is_fragile |= row.second->is_fragile;
-    if (row.second->endpoint.IsSuite()) suite = row.second->test_count;
-    if (!row.second->endpoint.IsSuite() && row.second->endpoint.is_primary) primary = row.second->test_count;
+    if (row.second->measure.IsSuite()) suite = row.second->test_count;
+    if (!row.second->measure.IsSuite() && row.second->measure.is_primary) primary = row.second->test_count;
   }
   const bool has_points =
       std::any_of(cells.begin(), cells.end(), [](const std::vector<std::string>& row) { return !row.front().empty(); });
-  std::vector<std::string> titles = {"point",      "endpoint",   "length",     "seeds",      "baseline",
+  std::vector<std::string> titles = {"point",      "measure",    "length",     "seeds",      "baseline",
                                      "candidate",  "difference", "interval",   "p",          "check",
                                      "p adjusted", "outcome",    "detectable", "n/contexts", ""};
   std::vector<bool> right = {false, false, true, false, true, true, true, true,
@@ -84,11 +84,11 @@ void PrintForPeople(const std::vector<ShownRow>& shown, const std::vector<stats:
            "same value, intervals over paired seeds\n\n";
     std::vector<std::vector<std::string>> lines;
     for (const auto& [axis, row] : ratios) {
-      lines.push_back({axis->name, report::QuantityLabel(row.x), row.candidate, report::EndpointLabel(row.endpoint),
+      lines.push_back({axis->name, report::QuantityLabel(row.x), row.candidate, report::MeasureLabel(row.measure),
                        WithThousands(row.context_length), report::RatioLabel(row.ratio, row.is_paired),
                        row.ratio.low.has_value() ? PText(row.ratio.p_value) : ""});
     }
-    console.out << AlignedTable(console, {"axis", "candidate's", "candidate", "endpoint", "length", "ratio", "p"},
+    console.out << AlignedTable(console, {"axis", "candidate's", "candidate", "measure", "length", "ratio", "p"},
                                 {false, true, false, false, true, false, true}, lines);
   }
   console.out << "\n";
@@ -110,14 +110,14 @@ absl::StatusOr<ExitCode> Gate(const std::vector<ShownRow>& shown, const ArmsRequ
   std::vector<std::string> worse;
   bool has_rows = false;
   for (const auto& [comparison, row] : shown) {
-    if (!row->endpoint.IsSuite() && !IsFiltered(request)) continue;
+    if (!row->measure.IsSuite() && !IsFiltered(request)) continue;
     has_rows |= row->can_infer;
     if (row->is_unfinished) {
-      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", report::EndpointLabel(row->endpoint),
+      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", report::MeasureLabel(row->measure),
                                                         " at ", WithThousands(row->context_length), " is unfinished"));
     }
     if (row->outcome == stats::Outcome::kWorse) {
-      worse.push_back(absl::StrCat(report::EndpointLabel(row->endpoint), " at ", WithThousands(row->context_length)));
+      worse.push_back(absl::StrCat(report::MeasureLabel(row->measure), " at ", WithThousands(row->context_length)));
     }
   }
   if (!has_rows) {
@@ -144,15 +144,15 @@ absl::StatusOr<ExitCode> CompareArms(db::Reader& reader, const ArmsRequest& requ
   ASSIGN_OR_RETURN(const std::vector<stats::ArmComparison> comparisons,
                    table.Compare(request.baseline, request.candidate, request.options));
   const bool is_text = console.format == Format::kText;
-  const auto is_shown = [&](const stats::Endpoint& endpoint) {
-    if (!IsWanted(endpoint, request)) return false;
-    return !is_text || request.all_metrics || !request.metric.empty() || endpoint.is_primary ||
-           report::IsMainEndpoint(endpoint, table);
+  const auto is_shown = [&](const stats::ArmMeasure& measure) {
+    if (!IsWanted(measure, request)) return false;
+    return !is_text || request.all_metrics || !request.metric.empty() || measure.is_primary ||
+           report::IsMainMeasure(measure, table);
   };
   std::vector<ShownRow> shown;
   for (const stats::ArmComparison& comparison : comparisons) {
     for (const stats::ArmRow& row : comparison.rows) {
-      if (is_shown(row.endpoint)) shown.push_back({&comparison, &row});
+      if (is_shown(row.measure)) shown.push_back({&comparison, &row});
     }
   }
   if (shown.empty()) return absl::NotFoundError("the job has no such task or metric to compare");
@@ -161,8 +161,8 @@ absl::StatusOr<ExitCode> CompareArms(db::Reader& reader, const ArmsRequest& requ
     if (!axis.has_ratio) continue;
     for (report::EqualLossRow& row :
          report::MakeAxisReport(table, axis, request.baseline, request.options.confidence).ratios) {
-      const bool is_main = !is_text || IsFiltered(request) || report::IsMainEndpoint(row.endpoint, table);
-      if (row.candidate_arm == request.candidate && is_main && is_shown(row.endpoint))
+      const bool is_main = !is_text || IsFiltered(request) || report::IsMainMeasure(row.measure, table);
+      if (row.candidate_arm == request.candidate && is_main && is_shown(row.measure))
         ratios.push_back({&axis, std::move(row)});
     }
   }

@@ -52,34 +52,34 @@ MetricInfo InfoOf(const db::TaskMetricRecord& metric) {
   return info;
 }
 
-std::vector<Endpoint> EndpointsOf(const std::vector<db::TaskMetricRecord>& metrics) {
-  Endpoint suite{"", "", true, {}};
-  std::vector<Endpoint> single, unbounded;
+std::vector<ArmMeasure> MeasuresOf(const std::vector<db::TaskMetricRecord>& metrics) {
+  ArmMeasure suite{"", "", true, {}};
+  std::vector<ArmMeasure> single, unbounded;
   for (const db::TaskMetricRecord& metric : metrics) {
     const MetricInfo info = InfoOf(metric);
     if (CanBeAveraged(info)) suite.parts.push_back(metric);
     single.push_back({metric.task, metric.metric, info.is_primary, {metric}});
     if (info.worst_value.has_value()) continue;
-    const auto known =
-        std::find_if(unbounded.begin(), unbounded.end(), [&](const Endpoint& e) { return e.metric == metric.metric; });
+    const auto known = std::find_if(unbounded.begin(), unbounded.end(),
+                                    [&](const ArmMeasure& e) { return e.metric == metric.metric; });
     if (known == unbounded.end()) {
       unbounded.push_back({"", metric.metric, false, {metric}});
     } else {
       known->parts.push_back(metric);
     }
   }
-  std::vector<Endpoint> endpoints;
-  if (!suite.parts.empty()) endpoints.push_back(std::move(suite));
-  for (Endpoint& endpoint : unbounded) {
-    if (endpoint.parts.size() > 1) endpoints.push_back(std::move(endpoint));
+  std::vector<ArmMeasure> measures;
+  if (!suite.parts.empty()) measures.push_back(std::move(suite));
+  for (ArmMeasure& measure : unbounded) {
+    if (measure.parts.size() > 1) measures.push_back(std::move(measure));
   }
-  endpoints.insert(endpoints.end(), single.begin(), single.end());
-  return endpoints;
+  measures.insert(measures.end(), single.begin(), single.end());
+  return measures;
 }
 
 // Of a part of a mean as a share of its span, better being positive; other values are as they are.
-double Scaled(double value, const Endpoint& endpoint, const db::TaskMetricRecord& metric) {
-  return endpoint.IsSuite() ? (value - *metric.worst_value) / (*metric.best_value - *metric.worst_value) : value;
+double Scaled(double value, const ArmMeasure& measure, const db::TaskMetricRecord& metric) {
+  return measure.IsSuite() ? (value - *metric.worst_value) / (*metric.best_value - *metric.worst_value) : value;
 }
 
 void Subtract(const std::vector<std::vector<double>>& from, std::vector<std::vector<double>>& values) {
@@ -100,11 +100,11 @@ double MeanOfRuns(const std::vector<std::vector<std::vector<double>>>& runs) {
   return sum / static_cast<double>(runs.size());
 }
 
-// The largest size that a difference, or a value, of the endpoint's task can have; that of the values seen where the metric
+// The largest size that a difference, or a value, of the measure's task can have; that of the values seen where the metric
 // has no bounds.
-double SizeMax(const std::vector<ReplicateGroup>& groups, size_t task, const Endpoint& endpoint, bool of_difference) {
-  if (endpoint.IsSuite()) return 1;
-  const db::TaskMetricRecord& metric = endpoint.parts[task];
+double SizeMax(const std::vector<ReplicateGroup>& groups, size_t task, const ArmMeasure& measure, bool of_difference) {
+  if (measure.IsSuite()) return 1;
+  const db::TaskMetricRecord& metric = measure.parts[task];
   if (metric.worst_value.has_value() && metric.best_value.has_value()) {
     return of_difference ? std::abs(*metric.best_value - *metric.worst_value)
                          : std::max(std::abs(*metric.best_value), std::abs(*metric.worst_value));
@@ -197,7 +197,7 @@ absl::StatusOr<ArmTable> ArmTable::Read(db::Reader& reader, int64_t job_id) {
   table.arms_ = FindArms(variants);
   if (table.arms_.arms.empty()) return table;
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
-  table.endpoints_ = EndpointsOf(metrics);
+  table.measures_ = MeasuresOf(metrics);
   std::map<std::pair<std::string, std::string>, db::TaskMetricRecord> metric_of;
   for (const db::TaskMetricRecord& metric : metrics) metric_of[{metric.task, metric.metric}] = metric;
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
@@ -223,10 +223,10 @@ absl::StatusOr<ArmTable> ArmTable::Read(db::Reader& reader, int64_t job_id) {
   return table;
 }
 
-ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const Endpoint& endpoint, int64_t length) const {
+ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const ArmMeasure& measure, int64_t length) const {
   Selection selection;
   selection.values.resize(runs.size());
-  for (const db::TaskMetricRecord& metric : endpoint.parts) {
+  for (const db::TaskMetricRecord& metric : measure.parts) {
     int64_t planned = 0;
     std::vector<const std::map<Question, Value>*> of_runs;
     static const std::map<Question, Value> kNothing;
@@ -250,7 +250,7 @@ ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const Endp
       for (const auto* answers : of_runs) {
         const auto found = answers->find(question);
         if (found != answers->end() && found->second.value.has_value())
-          row.push_back(Scaled(*found->second.value, endpoint, metric));
+          row.push_back(Scaled(*found->second.value, measure, metric));
       }
       if (row.size() < runs.size()) continue;
       task.clusters.push_back(first.cluster);
@@ -287,9 +287,9 @@ ArmComparison ArmTable::CompareAt(const Arm& baseline, const Arm& candidate, con
   std::vector<ArmRun> all = result.baseline.runs;
   all.insert(all.end(), result.candidate.runs.begin(), result.candidate.runs.end());
   const auto baseline_count = std::ssize(result.baseline.runs);
-  for (const Endpoint& endpoint : endpoints_) {
+  for (const ArmMeasure& measure : measures_) {
     for (int64_t length : lengths_) {
-      Selection selection = Select(all, endpoint, length);
+      Selection selection = Select(all, measure, length);
       if (selection.counts.planned_count == 0) continue;
       ArmRow row;
       if (!selection.tasks.empty()) {
@@ -297,7 +297,7 @@ ArmComparison ArmTable::CompareAt(const Arm& baseline, const Arm& candidate, con
         ReplicateGroup upper{1, {selection.values.begin() + baseline_count, selection.values.end()}};
         const double baseline_mean = MeanOfRuns(lower.values), candidate_mean = MeanOfRuns(upper.values);
         for (size_t t = 0; t < selection.tasks.size(); ++t)
-          selection.tasks[t].difference_max = SizeMax({lower, upper}, t, endpoint, /*of_difference=*/true);
+          selection.tasks[t].difference_max = SizeMax({lower, upper}, t, measure, /*of_difference=*/true);
         std::vector<ReplicateGroup> groups;
         if (result.is_paired) {
           for (size_t s = 0; s < upper.values.size(); ++s) Subtract(lower.values[s], upper.values[s]);
@@ -307,9 +307,9 @@ ArmComparison ArmTable::CompareAt(const Arm& baseline, const Arm& candidate, con
         }
         SetDesignEffects(groups, selection.tasks);
         InferenceOptions inference{options.confidence, std::nullopt, 1, options.with_sign_flip, options.sign_flip};
-        const db::TaskMetricRecord& metric = endpoint.parts.front();
+        const db::TaskMetricRecord& metric = measure.parts.front();
         if (metric.worst_value.has_value() && metric.best_value.has_value()) {
-          const double span = endpoint.IsSuite() ? 1 : *metric.best_value - *metric.worst_value;
+          const double span = measure.IsSuite() ? 1 : *metric.best_value - *metric.worst_value;
           inference.margin = options.margin * std::abs(span);
           inference.direction = span < 0 ? -1 : 1;
         }
@@ -318,7 +318,7 @@ ArmComparison ArmTable::CompareAt(const Arm& baseline, const Arm& candidate, con
         row.baseline_mean = baseline_mean;
         row.candidate_mean = candidate_mean;
       }
-      row.endpoint = endpoint;
+      row.measure = measure;
       row.context_length = length;
       row.counts = selection.counts;
       row.is_unfinished = selection.counts.is_unfinished || selection.tasks.empty();
@@ -393,10 +393,10 @@ absl::StatusOr<std::vector<ArmComparison>> ArmTable::Compare(const std::string& 
       if (!comparison.IsOverSeeds()) continue;  // no tests
       for (ArmRow& row : comparison.rows) {
         if (!row.can_infer && !row.is_unfinished) continue;  // the same value everywhere is no test
-        (row.endpoint.IsSuite()      ? suite
-         : row.endpoint.task.empty() ? other_means
-         : row.endpoint.is_primary   ? primary
-                                     : secondary)
+        (row.measure.IsSuite()      ? suite
+         : row.measure.task.empty() ? other_means
+         : row.measure.is_primary   ? primary
+                                    : secondary)
             .push_back(&row);
       }
     }
@@ -406,13 +406,13 @@ absl::StatusOr<std::vector<ArmComparison>> ArmTable::Compare(const std::string& 
   return wanted;
 }
 
-std::optional<ArmMean> ArmTable::MeanOf(const Arm& arm, const Endpoint& endpoint, int64_t length,
+std::optional<ArmMean> ArmTable::MeanOf(const Arm& arm, const ArmMeasure& measure, int64_t length,
                                         double confidence) const {
-  Selection selection = Select(arm.runs, endpoint, length);
+  Selection selection = Select(arm.runs, measure, length);
   if (selection.tasks.empty()) return std::nullopt;
   const std::vector<ReplicateGroup> groups = {{1, std::move(selection.values)}};
   for (size_t t = 0; t < selection.tasks.size(); ++t)
-    selection.tasks[t].difference_max = SizeMax(groups, t, endpoint, /*of_difference=*/false);
+    selection.tasks[t].difference_max = SizeMax(groups, t, measure, /*of_difference=*/false);
   SetDesignEffects(groups, selection.tasks);
   InferenceOptions options;
   options.confidence = confidence;
@@ -421,20 +421,19 @@ std::optional<ArmMean> ArmTable::MeanOf(const Arm& arm, const Endpoint& endpoint
   static_cast<ReplicatedInference&>(mean) = InferReplicates(selection.tasks, groups, options);
   mean.counts = selection.counts;
   mean.is_unfinished = selection.counts.is_unfinished;
-  const db::TaskMetricRecord& metric = endpoint.parts.front();
+  const db::TaskMetricRecord& metric = measure.parts.front();
   if (metric.worst_value.has_value() && metric.best_value.has_value()) {
-    const double worst = endpoint.IsSuite() ? 0 : *metric.worst_value,
-                 best = endpoint.IsSuite() ? 1 : *metric.best_value;
+    const double worst = measure.IsSuite() ? 0 : *metric.worst_value, best = measure.IsSuite() ? 1 : *metric.best_value;
     mean.low = std::max(mean.low, std::min(worst, best));
     mean.high = std::min(mean.high, std::max(worst, best));
   }
   return mean;
 }
 
-std::vector<double> ArmTable::RunMeans(const std::vector<ArmRun>& runs, const Endpoint& endpoint,
+std::vector<double> ArmTable::RunMeans(const std::vector<ArmRun>& runs, const ArmMeasure& measure,
                                        int64_t length) const {
   std::vector<double> means;
-  const Selection selection = Select(runs, endpoint, length);
+  const Selection selection = Select(runs, measure, length);
   if (selection.tasks.empty()) return means;
   for (const auto& values : selection.values) means.push_back(MeanOfRuns({values}));
   return means;

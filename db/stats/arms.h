@@ -51,7 +51,7 @@ struct Arms {
 Arms FindArms(const std::vector<db::VariantRecord>& variants);
 
 // What is compared: a metric of a task, or a mean over tasks.
-struct Endpoint {
+struct ArmMeasure {
   std::string task;    // "" for the mean over tasks
   std::string metric;  // "" for the primary metrics as shares of their spans
   bool is_primary = false;
@@ -68,7 +68,7 @@ struct ArmCounts {
 };
 
 struct ArmRow : ReplicatedInference {
-  Endpoint endpoint;
+  ArmMeasure measure;
   int64_t context_length = 0;
   double baseline_mean = 0, candidate_mean = 0;
   ArmCounts counts;
@@ -78,7 +78,7 @@ struct ArmComparison {
   Arm baseline, candidate;  // the runs that are compared
   bool is_paired = false;
   std::vector<int64_t> left_out_seeds;  // of either arm, where seeds are paired
-  std::vector<ArmRow> rows;             // by endpoint, then by length
+  std::vector<ArmRow> rows;             // by measure, then by length
 
   bool IsOverSeeds() const { return baseline.runs.size() > 1 && candidate.runs.size() > 1; }
 };
@@ -93,7 +93,7 @@ class ArmTable {
   static absl::StatusOr<ArmTable> Read(db::Reader& reader, int64_t job_id);
 
   const Arms& arms() const { return arms_; }
-  const std::vector<Endpoint>& endpoints() const { return endpoints_; }  // means over tasks first
+  const std::vector<ArmMeasure>& measures() const { return measures_; }  // means over tasks first
   const std::vector<int64_t>& lengths() const { return lengths_; }
 
   // All points in common, adjusted together with those of every other arm against this baseline: means over tasks, means of
@@ -102,9 +102,9 @@ class ArmTable {
                                                      const CompareOptions& options) const;
 
   // None where no question has a value in every run.
-  std::optional<ArmMean> MeanOf(const Arm& arm, const Endpoint& endpoint, int64_t length, double confidence) const;
+  std::optional<ArmMean> MeanOf(const Arm& arm, const ArmMeasure& measure, int64_t length, double confidence) const;
   // Of each run, over the questions that all of them have; empty where there are none.
-  std::vector<double> RunMeans(const std::vector<ArmRun>& runs, const Endpoint& endpoint, int64_t length) const;
+  std::vector<double> RunMeans(const std::vector<ArmRun>& runs, const ArmMeasure& measure, int64_t length) const;
 
  private:
   struct Value {
@@ -122,13 +122,13 @@ class ArmTable {
     ArmCounts counts;
   };
 
-  Selection Select(const std::vector<ArmRun>& runs, const Endpoint& endpoint, int64_t length) const;
+  Selection Select(const std::vector<ArmRun>& runs, const ArmMeasure& measure, int64_t length) const;
   ArmComparison CompareAt(const Arm& baseline, const Arm& candidate, const CompareOptions& options) const;
   absl::StatusOr<std::vector<ArmComparison>> ComparePoints(const std::string& baseline, const std::string& candidate,
                                                            const CompareOptions& options) const;
 
   Arms arms_;
-  std::vector<Endpoint> endpoints_;
+  std::vector<ArmMeasure> measures_;
   std::vector<int64_t> lengths_;
   std::map<std::string, Values> values_;                                      // by variant
   std::map<std::tuple<std::string, std::string, int64_t>, int64_t> planned_;  // by variant, task and length

@@ -64,7 +64,7 @@ class ArmsTest : public ::testing::Test {
 
   const ArmRow& Row(const std::vector<ArmComparison>& comparisons, const std::string& task, const std::string& metric) {
     for (const ArmRow& row : comparisons.front().rows) {
-      if (row.endpoint.task == task && row.endpoint.metric == metric) return row;
+      if (row.measure.task == task && row.measure.metric == metric) return row;
     }
     ADD_FAILURE() << "no row of " << task << " " << metric;
     return comparisons.front().rows.front();
@@ -247,7 +247,7 @@ TEST_F(ArmsTest, MeansHaveIntervalsOverSeedsAndContexts) {
   Make(kThreeSeeds, Right);
   const Arm& plain = table_.arms().arms[0];
   const Arm& focal = table_.arms().arms[1];
-  const Endpoint& suite = table_.endpoints().front();
+  const ArmMeasure& suite = table_.measures().front();
   const auto of_plain = table_.MeanOf(plain, suite, 1024, 0.95), of_focal = table_.MeanOf(focal, suite, 1024, 0.95);
   EXPECT_DOUBLE_EQ(of_plain->difference, 0.5);
   EXPECT_EQ(of_plain->seed_share, 0) << "equal seeds";

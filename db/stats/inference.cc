@@ -68,13 +68,13 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
   result.can_infer = !has_single_cluster && variance > 0;
   if (!result.can_infer) return result;
   // (sum_t v_t)^2 / sum_t (v_t^2 / degrees_t)
-  InferFromError(std::sqrt(variance), variance * variance / degrees_denominator, options, result);
+  InferFromStandardError(std::sqrt(variance), variance * variance / degrees_denominator, options, result);
   result.p_sign_flip_min = std::min(1.0, std::exp2(1 - static_cast<double>(result.cluster_count)));
   if (options.with_sign_flip) SetSignFlip(SignFlipTest(signed_sums, options.sign_flip), options.confidence, result);
   return result;
 }
 
-void InferFromError(double standard_error, double degrees, const InferenceOptions& options, Inference& row) {
+void InferFromStandardError(double standard_error, double degrees, const InferenceOptions& options, Inference& row) {
   row.standard_error = standard_error;
   row.degrees = degrees;
   const double half = StudentTQuantile((1 + options.confidence) / 2, degrees) * standard_error;

@@ -50,7 +50,7 @@ struct Inference {
   SignFlipResult sign_flip;    // the check; p_value 1 when it was left out
   double p_sign_flip_min = 1;  // the smallest p that this many clusters can reach: 2 / 2^clusters
   bool is_fragile = false;     // p_value and sign_flip.p_value fall on different sides of the level
-  // Found four times out of five, at the level of test_count tests; none when it is larger than a difference can be.
+  // Detected with power 0.8 at the level of test_count tests; none when larger than a difference can be.
   std::optional<double> detectable_difference;
   double difference_max = 0;   // the largest possible size of the difference
   bool is_unfinished = false;  // planned samples have neither answer nor failure: the outcome stays undecided
@@ -77,7 +77,7 @@ struct InferenceOptions {
 Inference InferDifference(const std::vector<TaskDifferences>& tasks, const InferenceOptions& options);
 
 // Sets the interval, p and the equivalence test of a difference from its standard error (above 0) and degrees of freedom.
-void InferFromError(double standard_error, double degrees, const InferenceOptions& options, Inference& row);
+void InferFromStandardError(double standard_error, double degrees, const InferenceOptions& options, Inference& row);
 // Sets the check, and whether it disagrees.
 void SetSignFlip(SignFlipResult check, double confidence, Inference& row);
 

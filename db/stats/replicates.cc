@@ -128,8 +128,9 @@ ReplicatedInference InferReplicates(const std::vector<ReplicatedTask>& tasks, co
   const double critical =
       (seed_quantiles + (variance - of_seeds) * StudentTQuantile(probability, result.degrees)) / variance;
   result.seed_share = of_seeds / variance;
-  InferFromError(std::sqrt(variance), DegreesOfCriticalValue(critical, degrees_low, degrees_high, options.confidence),
-                 options, result);
+  InferFromStandardError(std::sqrt(variance),
+                         DegreesOfCriticalValue(critical, degrees_low, degrees_high, options.confidence), options,
+                         result);
   const std::vector<double>& first = seed_means.front();
   result.p_sign_flip_min = groups.size() == 1 ? std::min(1.0, std::exp2(1 - static_cast<double>(first.size())))
                                               : SmallestPermutationP(first.size(), seed_means.back().size());
