@@ -23,8 +23,8 @@ constexpr int64_t kReplyBytesMax = 64 << 20;       // log-probabilities of 128K 
 constexpr int64_t kFirstPauseUs = 500'000;         // doubled with every attempt ..
 constexpr int64_t kLongestPauseUs = 60'000'000;    // .. up to here
 constexpr int64_t kRetryAfterMaxUs = 600'000'000;  // a server that asks for more is treated as asking for this
-constexpr int64_t kStatementTimeoutMs = 10'000;    // of requests for the server's description
-constexpr int kStatementAttemptsMax = 2;           // a start with a wrong address should not take minutes
+constexpr int64_t kMetadataTimeoutMs = 10'000;     // of requests for the server's description
+constexpr int kMetadataAttemptsMax = 2;            // a start with a wrong address should not take minutes
 constexpr auto kSlice = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -119,7 +119,7 @@ absl::StatusOr<HttpReply> EndpointClient::Exchange(const std::string& url, const
   request.body = body;
   request.bearer = spec_.key;
   request.ca_file = spec_.ca_file;
-  request.timeout_ms = body.empty() ? std::min(spec_.timeout_ms, kStatementTimeoutMs) : spec_.timeout_ms;
+  request.timeout_ms = body.empty() ? std::min(spec_.timeout_ms, kMetadataTimeoutMs) : spec_.timeout_ms;
   request.reply_bytes_max = kReplyBytesMax;
   absl::StatusOr<HttpReply> reply = http_->Send(request, is_cancelled);
   *failure = {};
@@ -178,7 +178,7 @@ absl::Status EndpointClient::Connect(const IsCancelled& is_cancelled) {
         server_ = reply.server;
         return parsed;
       },
-      std::min(spec_.attempts_max, kStatementAttemptsMax), is_cancelled, &attempt_count);
+      std::min(spec_.attempts_max, kMetadataAttemptsMax), is_cancelled, &attempt_count);
   RETURN_IF_ERROR(models.status());
   const auto bad = [&](const std::string& problem) {
     return WithReason(absl::FailedPreconditionError(absl::StrCat("endpoint \"", spec_.name, "\": ", problem)),
@@ -211,7 +211,7 @@ absl::Status EndpointClient::Connect(const IsCancelled& is_cancelled) {
   return absl::OkStatus();
 }
 
-bool EndpointClient::Answers(const IsCancelled& is_cancelled) {
+bool EndpointClient::IsServingModel(const IsCancelled& is_cancelled) {
   Failure failure;
   const absl::StatusOr<HttpReply> reply = Exchange(absl::StrCat(spec_.url, "/models"), "", is_cancelled, &failure);
   if (!reply.ok()) return false;

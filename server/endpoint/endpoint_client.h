@@ -54,7 +54,7 @@ class EndpointClient {
   absl::StatusOr<Completion> TryOnce(CompletionRequest request);
 
   // Whether the server lists its models now, and the one that is asked is among them.
-  bool Answers(const IsCancelled& is_cancelled);
+  bool IsServingModel(const IsCancelled& is_cancelled);
 
   const EndpointSpec& spec() const { return spec_; }
 

@@ -32,22 +32,22 @@ constexpr int kProbeNewTokens = 4;
 // Of one token's log-probability, between generating it and reading it as part of a prompt, with 8-bit or 4-bit kernels.
 constexpr double kProbeTolerance = 0.1;
 
-absl::Status WithoutAttention() {
+absl::Status AttentionUnsupportedError() {
   return WithReason(absl::UnimplementedError("a model behind an endpoint takes no run-time attention settings, and its "
                                              "attention cannot be inspected"),
                     ErrorReason::kEndpointWithoutAttention);
 }
 
-class RemoteEngine : public EndpointEngine {
+class HttpEndpointEngine : public EndpointEngine {
  public:
-  RemoteEngine(std::unique_ptr<EndpointClient> client, std::shared_ptr<const Tokenizer> tokenizer, ModelConfig config,
-               EndpointClient::Pause pause)
+  HttpEndpointEngine(std::unique_ptr<EndpointClient> client, std::shared_ptr<const Tokenizer> tokenizer,
+                     ModelConfig config, EndpointClient::Pause pause)
       : client_(std::move(client)),
         tokenizer_(std::move(tokenizer)),
         config_(std::move(config)),
         pause_(std::move(pause)) {}
 
-  ~RemoteEngine() override {
+  ~HttpEndpointEngine() override {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       stopping_ = true;
@@ -125,7 +125,7 @@ class RemoteEngine : public EndpointEngine {
     description.batch_size_max = client_->spec().in_flight;
     description.prefix_cache = true;  // assumed: it only affects estimates
     description.why_no_scores = abilities_.why_no_scores;
-    description.why_no_attention_settings = std::string(WithoutAttention().message());
+    description.why_no_attention_settings = std::string(AttentionUnsupportedError().message());
     description.why_no_inspection = description.why_no_attention_settings;
     description.estimates_time = false;
     return description;
@@ -192,7 +192,7 @@ class RemoteEngine : public EndpointEngine {
     RETURN_IF_ERROR(CheckNotEmpty(request.token_ids));
     RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config_.vocabulary_size));
     if (!request.attention_overrides.empty() || !request.inspected_boundaries.empty() || request.keep_groups) {
-      return WithoutAttention();
+      return AttentionUnsupportedError();
     }
     int64_t later_tokens = 0;
     const auto* generate = std::get_if<GenerateWork>(&request.work);
@@ -378,9 +378,9 @@ class RemoteEngine : public EndpointEngine {
       const auto is_stopping = [this] { return stopping_.load(); };
       lock.unlock();
       pause_(kReconnectUs, is_stopping);
-      const bool answers = !stopping_ && client_->Answers(is_stopping);
+      const bool is_serving = !stopping_ && client_->IsServingModel(is_stopping);
       lock.lock();
-      if (answers) fault_ = absl::OkStatus();
+      if (is_serving) fault_ = absl::OkStatus();
     }
   }
 
@@ -411,8 +411,8 @@ absl::StatusOr<std::unique_ptr<EndpointEngine>> EndpointEngine::Create(std::uniq
                                                                        std::shared_ptr<const Tokenizer> tokenizer,
                                                                        ModelConfig config,
                                                                        EndpointClient::Pause pause) {
-  auto engine =
-      std::make_unique<RemoteEngine>(std::move(client), std::move(tokenizer), std::move(config), std::move(pause));
+  auto engine = std::make_unique<HttpEndpointEngine>(std::move(client), std::move(tokenizer), std::move(config),
+                                                     std::move(pause));
   RETURN_IF_ERROR(engine->FindAbilities());
   engine->StartThreads();
   return engine;

@@ -406,7 +406,7 @@ void EngineThread::RunStep(StepPlan& plan) {
 
 absl::Status EngineThread::RunForward(StepPlan& plan) {
   for (size_t i = 0; i < plan.entries.size(); ++i) {
-    ASSIGN_OR_RETURN(plan.rows[i].rope, ropes_->Get(plan.entries[i].sequence->rope_length));
+    ASSIGN_OR_RETURN(plan.forward_sequences[i].rope, ropes_->Get(plan.entries[i].sequence->rope_length));
   }
   for (const PageCopy& copy : plan.page_copies) {
     RETURN_IF_ERROR(ToStatus(model_->transformer().backend().CopyPage(*pools_[copy.group], copy.from, copy.to)));
@@ -415,7 +415,7 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
   const std::vector<RowInspection> inspections = Inspections(plan);
   const ForwardStep step{.phase = plan.phase,
                          .tokens = plan.tokens,
-                         .sequences = plan.rows,
+                         .sequences = plan.forward_sequences,
                          .attention = &plan.entries.front().sequence->attention,
                          .head_rows = plan.head_rows,
                          .logits = logits_.data(),

@@ -39,7 +39,7 @@ bool PageStore::Admit(const AdmissionRequest& request, HeldPages* pages) {
   none.released_end.assign(groups_.size(), 0);
   none.held.assign(groups_.size(), 0);
   none.held_max.assign(groups_.size(), 0);
-  none.tables = cache_.Acquire(request.names, request.token_ids);
+  none.tables = cache_.Acquire(request.hashes, request.token_ids);
   *pages = std::move(none);
   const int64_t cached = pages->page_count();
   for (size_t group = 0; group < groups_.size(); ++group) {

@@ -49,7 +49,7 @@ class PageStore {
   PageStore(std::vector<PageGroupShape> groups, const std::vector<int64_t>& page_counts);
 
   struct AdmissionRequest {
-    absl::Span<const Sha256Digest> names;  // of the pages that may come from the cache
+    absl::Span<const Sha256Digest> hashes;  // of the pages that may come from the cache
     absl::Span<const int32_t> token_ids;
     SequenceExtent extent;
     int64_t rows_now = 0;     // rows that full layers must have pages for before generation

@@ -15,8 +15,8 @@ constexpr size_t kTokens = kernels::kPageTokens;
 }  // namespace
 
 std::vector<Sha256Digest> HashPages(const Sha256Digest& root, absl::Span<const int32_t> token_ids, int64_t page_count) {
-  VF_CHECK(static_cast<size_t>(page_count) * kTokens <= token_ids.size(), "only whole pages have names");
-  std::vector<Sha256Digest> names;
+  VF_CHECK(static_cast<size_t>(page_count) * kTokens <= token_ids.size(), "only whole pages have hashes");
+  std::vector<Sha256Digest> hashes;
   Sha256Digest before = root;
   for (int64_t page = 0; page < page_count; ++page) {
     Sha256Stream stream;
@@ -24,9 +24,9 @@ std::vector<Sha256Digest> HashPages(const Sha256Digest& root, absl::Span<const i
     const absl::Span<const int32_t> ids = token_ids.subspan(static_cast<size_t>(page) * kTokens, kTokens);
     stream.Update(absl::string_view(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)));
     before = stream.Finish();
-    names.push_back(before);
+    hashes.push_back(before);
   }
-  return names;
+  return hashes;
 }
 
 PrefixCache::PrefixCache(std::vector<PageAllocator>* pages, std::vector<PageGroupShape> groups)
@@ -35,22 +35,22 @@ PrefixCache::PrefixCache(std::vector<PageAllocator>* pages, std::vector<PageGrou
 }
 
 // Whether the group's page of these tokens is cached.
-bool PrefixCache::Holds(const Sha256Digest& name, size_t group, absl::Span<const int32_t> token_ids) const {
-  const auto it = entries_.find(name);
+bool PrefixCache::Holds(const Sha256Digest& hash, size_t group, absl::Span<const int32_t> token_ids) const {
+  const auto it = entries_.find(hash);
   return it != entries_.end() && it->second.pages[group] >= 0 &&
          std::equal(token_ids.begin(), token_ids.end(), it->second.token_ids.begin(), it->second.token_ids.end());
 }
 
-int64_t PrefixCache::ReusablePageCount(absl::Span<const Sha256Digest> names,
+int64_t PrefixCache::ReusablePageCount(absl::Span<const Sha256Digest> hashes,
                                        absl::Span<const int32_t> token_ids) const {
   auto holds = [&](size_t page, size_t group) {
-    return Holds(names[page], group, token_ids.subspan(page * kTokens, kTokens));
+    return Holds(hashes[page], group, token_ids.subspan(page * kTokens, kTokens));
   };
   size_t reusable = 0;
   if (has_full()) {
-    while (reusable < names.size() && holds(reusable, 0)) ++reusable;
+    while (reusable < hashes.size() && holds(reusable, 0)) ++reusable;
   } else {
-    reusable = names.size();
+    reusable = hashes.size();
   }
   // The longest prefix at whose end all window pages are cached.
   for (; reusable > 0; --reusable) {
@@ -78,13 +78,13 @@ void PrefixCache::Touch(Entries::iterator at) {
   }
 }
 
-std::vector<std::vector<int32_t>> PrefixCache::Acquire(absl::Span<const Sha256Digest> names,
+std::vector<std::vector<int32_t>> PrefixCache::Acquire(absl::Span<const Sha256Digest> hashes,
                                                        absl::Span<const int32_t> token_ids) {
-  const size_t reusable = ReusablePageCount(names, token_ids);
+  const size_t reusable = ReusablePageCount(hashes, token_ids);
   std::vector<std::vector<int32_t>> found(groups_.size(), std::vector<int32_t>(reusable, -1));
   ++tick_;
   for (size_t page = 0; page < reusable; ++page) {
-    const auto at = entries_.find(names[page]);
+    const auto at = entries_.find(hashes[page]);
     if (at == entries_.end()) continue;  // before all windows of a model without full layers
     Touch(at);
     for (size_t group = 0; group < groups_.size(); ++group) {
@@ -96,20 +96,20 @@ std::vector<std::vector<int32_t>> PrefixCache::Acquire(absl::Span<const Sha256Di
   return found;
 }
 
-void PrefixCache::Insert(const Sha256Digest& name, int64_t depth, absl::Span<const int32_t> page_token_ids,
+void PrefixCache::Insert(const Sha256Digest& hash, int64_t depth, absl::Span<const int32_t> page_token_ids,
                          size_t group, int32_t page) {
   VF_CHECK(page_token_ids.size() == kTokens, "a cached page is whole");
-  auto at = entries_.find(name);
+  auto at = entries_.find(hash);
   if (at == entries_.end()) {
     if (has_full() && !groups_[group].is_full()) return;
     Entry entry{.pages = std::vector<int32_t>(groups_.size(), -1),
                 .depth = depth,
                 .used = ++tick_,
                 .token_ids = {page_token_ids.begin(), page_token_ids.end()}};
-    at = entries_.emplace(name, std::move(entry)).first;
+    at = entries_.emplace(hash, std::move(entry)).first;
   }
   if (at->second.pages[group] >= 0) return;
-  orders_[group].insert(OrderOf(name, at->second));  // the last allocation
+  orders_[group].insert(OrderOf(hash, at->second));  // the last allocation
   (*pages_)[group].HoldForCache(page);
   at->second.pages[group] = page;
 }

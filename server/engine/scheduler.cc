@@ -30,10 +30,10 @@ int64_t ScoredRowsMax(const Sequence& sequence) {
 // The common prefix of two prompts, in whole pages that `waiting` may take from the cache.
 int64_t CommonPages(const Sequence& waiting, const Sequence& running) {
   const size_t limit = std::min(static_cast<size_t>(waiting.reusable_page_count), running.page_hashes.size());
-  // Names chain: where one differs, all later ones do.
+  // A page hash covers all pages before it: where one differs, all later ones do.
   const auto end = waiting.page_hashes.begin() + limit;
-  const auto differs = std::partition_point(waiting.page_hashes.begin(), end, [&](const Sha256Digest& name) {
-    return name == running.page_hashes[&name - waiting.page_hashes.data()];
+  const auto differs = std::partition_point(waiting.page_hashes.begin(), end, [&](const Sha256Digest& hash) {
+    return hash == running.page_hashes[&hash - waiting.page_hashes.data()];
   });
   return differs - waiting.page_hashes.begin();
 }
@@ -102,8 +102,8 @@ bool Scheduler::MustWaitForPrefix(const Sequence& sequence) {
     }
     const int64_t end = CacheablePageCount(*other, common);
     if (end * kPageTokens <= other->rows_done) continue;
-    const auto names = absl::MakeConstSpan(sequence.page_hashes).subspan(0, end);
-    if (end > store_.cache().ReusablePageCount(names, sequence.request.token_ids)) return true;
+    const auto hashes = absl::MakeConstSpan(sequence.page_hashes).subspan(0, end);
+    if (end > store_.cache().ReusablePageCount(hashes, sequence.request.token_ids)) return true;
   }
   return false;
 }
@@ -113,7 +113,7 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
   const int64_t rows =
       sequence.prompt_length() + std::max(ScoredRowsMax(sequence), std::ssize(sequence.result.new_token_ids));
   const PageStore::AdmissionRequest request{
-      .names = absl::MakeConstSpan(sequence.page_hashes).subspan(0, sequence.reusable_page_count),
+      .hashes = absl::MakeConstSpan(sequence.page_hashes).subspan(0, sequence.reusable_page_count),
       .token_ids = sequence.request.token_ids,
       .extent = sequence.extent,
       .rows_now = rows,
@@ -140,7 +140,7 @@ Scheduler::Admission Scheduler::AdmitFrom(Waiting& waiting) {
     waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
     return Admission::kAdmitted;
   }
-  return Admission::kNothing;
+  return Admission::kNoCandidate;
 }
 
 void Scheduler::Admit() {
@@ -149,7 +149,7 @@ void Scheduler::Admit() {
     size_t first = LaneWithFewerTokens();
     if (is_timed(waiting_[1 - first])) first = 1 - first;
     Admission admission = AdmitFrom(waiting_[first]);
-    if (admission == Admission::kNothing) admission = AdmitFrom(waiting_[1 - first]);
+    if (admission == Admission::kNoCandidate) admission = AdmitFrom(waiting_[1 - first]);
     // None overtakes a request that waits for memory, which would otherwise never be admitted.
     if (admission != Admission::kAdmitted) return;
   }
@@ -211,7 +211,7 @@ StepPlan Scheduler::PlanDecode() {
   for (auto it = running_.begin(); it != running_.end();) {
     Sequence& sequence = **it;
     const bool decodes = sequence.prompt_finished && MayRun(sequence);
-    if (decodes && !Extend(sequence, sequence.rows_done + 1)) break;  // it was the last
+    if (decodes && !Extend(sequence, sequence.rows_done + 1)) break;  // preempted: it was the last of running_
     ++it;
   }
   // One attention setting a step: that of each ready sequence in turn.
@@ -273,7 +273,7 @@ StepPlan Scheduler::PlanPrefill() {
       continue;
     }
     const size_t before = plan.tokens.size();
-    if (!AddPrefillRows(sequence, left, plan)) break;  // it was the last
+    if (!AddPrefillRows(sequence, left, plan)) break;  // preempted: it was the last of running_
     left -= static_cast<int64_t>(plan.tokens.size() - before);
     ++it;
   }

@@ -4,14 +4,13 @@
 // generated tokens one per step. Decode and prefill steps alternate, so that neither starves. A sequence whose next
 // prompt page is being computed by another waits for it instead of computing it again.
 //
-// Jobs and interactive callers have a queue each (EngineLane). A free place, and the rows of a prefill step, go to the
-// lane that has had fewer tokens computed, so that while both have work each gets half of the tokens, however many requests
-// either has; a lane that was idle begins with the other's count, without credit. No request is preempted for it: a lane waits
-// for a place as long as the shortest running request takes.
+// Jobs and interactive callers have a queue each (EngineLane). The next admission, and the rows of a prefill step, go to the
+// lane for which fewer tokens were computed, so that while both have work each gets half of the tokens, however many requests
+// either has. The count of a lane that was idle is raised to the other's when it begins again. No running request is preempted
+// for the other lane.
 //
-// When pages run out during
-// generation the most recently admitted sequence is preempted and restarts later, replaying its generated tokens through the same
-// kernels.
+// When pages run out during generation, the most recently admitted sequence is preempted. It restarts later and replays its
+// generated tokens through the same kernels.
 //
 //   while (!(plan = scheduler.NextStep()).empty()) { run it; scheduler.Apply(plan, output) }
 //
@@ -73,7 +72,7 @@ class Scheduler {
  private:
   using Running = std::list<std::unique_ptr<Sequence>>;
   using Waiting = std::deque<std::unique_ptr<Sequence>>;
-  enum class Admission { kAdmitted, kNothing, kBlocked };
+  enum class Admission { kAdmitted, kNoCandidate, kBlocked };
 
   size_t HeldCount() const { return waiting_[0].size() + waiting_[1].size() + running_.size(); }
   Waiting& WaitingOf(const Sequence& sequence) { return waiting_[LaneOf(sequence)]; }
@@ -105,7 +104,7 @@ class Scheduler {
   void SharePages(Sequence& sequence, int64_t page_begin, int64_t page_end);
   bool KeepsPage(const Sequence& sequence, const PageGroupShape& group, int64_t page) const;
   bool IsFinished(Sequence& sequence) const;
-  // Of a computed prompt; advances to the next continuation to score, if any.
+  // Whether a computed prompt has no continuation left to score; advances to the next one.
   static bool AllScored(Sequence& sequence);
   void Finish(Sequence* sequence, absl::Status status);
   void Complete(Sequence& sequence);

@@ -49,7 +49,7 @@ void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output) {
     }
 
     const auto head = std::span(output.head).subspan(entry.logits_begin, entry.logits_count);
-    absl::Status status = CheckFinite(head, plan.rows[i].first_position);
+    absl::Status status = CheckFinite(head, plan.forward_sequences[i].first_position);
     if (status.ok() && !sequence.prompt_finished) {
       status = ApplyPrefill(entry, head);
     } else if (status.ok()) {

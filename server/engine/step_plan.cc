@@ -17,10 +17,10 @@ void StepPlan::AddRows(Sequence* sequence, std::span<const int32_t> token_ids, i
                        const std::vector<std::vector<int32_t>>& tables) {
   VF_CHECK(!token_ids.empty(), "an entry has rows");
   tokens.insert(tokens.end(), token_ids.begin(), token_ids.end());
-  rows.push_back({.row_count = std::ssize(token_ids),
-                  .first_position = first_position,
-                  .prompt_length = sequence->prompt_length(),
-                  .pages = {tables.begin(), tables.end()}});
+  forward_sequences.push_back({.row_count = std::ssize(token_ids),
+                               .first_position = first_position,
+                               .prompt_length = sequence->prompt_length(),
+                               .pages = {tables.begin(), tables.end()}});
   entries.push_back({.sequence = sequence, .row_count = std::ssize(token_ids), .logits_begin = head_rows.size()});
 }
 

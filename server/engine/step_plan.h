@@ -22,7 +22,7 @@ struct StepPlan {
   kernels::Phase phase = kernels::Phase::kPrefill;
   bool whole_prompt = false;  // one sequence, its whole prompt, which may be longer than a chunk
   std::vector<int32_t> tokens;
-  std::vector<ForwardSequence> rows;
+  std::vector<ForwardSequence> forward_sequences;  // one for each entry
   std::vector<kernels::HeadRow> head_rows;
   int64_t logits_slot_count = 0;      // one for each draw
   std::vector<StepEntry> entries;     // a sequence may occur more than once, with different continuations
@@ -40,8 +40,8 @@ struct StepPlan {
 // The last rows of prompts that this step contains and whose attention was asked for; their results are the sequences'.
 std::vector<RowInspection> Inspections(const StepPlan& plan);
 
-// Into the results of the sequences whose prompts end with this step, which has run: their pages are all there, and may
-// go when its results are applied. Errors as Forward::Run.
+// Into the results of the sequences whose prompts end with this step, which has run: their pages are all there, and may be released
+// when its results are applied. Errors as Forward::Run.
 absl::Status CountPromptGroups(const Transformer& model, KvPools pools, const StepPlan& plan);
 
 }  // namespace varifocal

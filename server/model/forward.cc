@@ -207,16 +207,17 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
   kernels::Workspace& workspace = *workspace_;
   const ModelConfig& config = model_.config();
   const LayerWeights& layer = model_.layers()[index];
-  const LayerConfig& placed = config.layers[index];
-  kernels::KvPool* pool = pools[placed.page_group].get();
-  const int page_group = placed.page_group;
-  const int group_layer = placed.group_layer;
+  const LayerConfig& layer_config = config.layers[index];
+  kernels::KvPool* pool = pools[layer_config.page_group].get();
+  const int page_group = layer_config.page_group;
+  const int group_layer = layer_config.group_layer;
   const int head_count = config.head_count;
   std::span<const kernels::RopeTable* const> ropes;
-  if (placed.rope_index >= 0) ropes = rope_tables_[placed.rope_index];
+  if (layer_config.rope_index >= 0) ropes = rope_tables_[layer_config.rope_index];
 
-  AttentionTerms terms{.scale = placed.attention_scale != 0 ? placed.attention_scale
-                                                            : 1.0 / std::sqrt(static_cast<double>(config.head_width))};
+  AttentionTerms terms{.scale = layer_config.attention_scale != 0
+                                    ? layer_config.attention_scale
+                                    : 1.0 / std::sqrt(static_cast<double>(config.head_width))};
   RETURN_IF_ERROR(step.attention->Prepare({.backend = backend,
                                            .workspace = workspace,
                                            .batch = batch,

@@ -229,7 +229,7 @@ class SimulatedEngine {
     std::vector<uint64_t> states;  // of the step's rows
     size_t token = 0;
     for (size_t i = 0; i < plan.entries.size(); ++i) {
-      const ForwardSequence& rows = plan.rows[i];
+      const ForwardSequence& rows = plan.forward_sequences[i];
       const std::vector<uint64_t>& prompt_states = active_.at(plan.entries[i].sequence->handle).prompt_states;
       for (int64_t row = 0; row < rows.row_count; ++row, ++token) {
         const int64_t position = rows.first_position + row;
