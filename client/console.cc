@@ -50,6 +50,8 @@ std::string NumberText(double value) {
   return absl::StrCat(value);
 }
 
+std::string PText(double p) { return p < 0.0001 ? "<0.0001" : absl::StrFormat("%.4f", p); }
+
 std::string HumanBytes(int64_t bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = bytes;

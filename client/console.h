@@ -36,6 +36,8 @@ std::string Styled(const Console& console, Style style, absl::string_view text);
 std::string WithThousands(int64_t value);
 // 1048576 -> "1048576", 0.5 -> "0.5": limits in messages.
 std::string NumberText(double value);
+// A p value of a table: "0.0421", "<0.0001"; never zero.
+std::string PText(double p);
 // 12 -> "12 B", 1536 -> "1.5 KiB", ...
 std::string HumanBytes(int64_t bytes);
 // 59 -> "59 s", 125 -> "2 min 5 s", 3700 -> "1 h 2 min".

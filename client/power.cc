@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "client/console.h"
 #include "client/rows.h"
 #include "db/stats/inference.h"
 #include "eval_tasks/grid.h"
@@ -25,8 +26,6 @@ bool CanBeAveraged(const TaskSpec& task) {
 }
 
 std::string Percent(double share) { return absl::StrFormat("%.4g %%", 100 * share); }
-
-std::string PText(double p) { return p < 0.0001 ? "<0.0001" : absl::StrFormat("%.4f", p); }
 
 std::string LengthNote(const LengthPower& row) {
   if (!row.power.can_infer) return "a task with 1 context: nothing can be inferred";

@@ -24,7 +24,7 @@ std::string SomeText(size_t size) {
   return text;
 }
 
-TaskSpec Spec(std::map<std::string, std::string> parameters = {}) {
+TaskSpec GainSpec(std::map<std::string, std::string> parameters = {}) {
   SuiteSpec suite;
   suite.name = "s";
   suite.lengths = {1024};
@@ -35,7 +35,7 @@ TaskSpec Spec(std::map<std::string, std::string> parameters = {}) {
 
 absl::StatusOr<std::unique_ptr<Task>> MakeGain(const std::string& text,
                                                std::map<std::string, std::string> parameters = {}) {
-  return MakeContextGain(Spec(std::move(parameters)), "text.txt", text);
+  return MakeContextGain(GainSpec(std::move(parameters)), "text.txt", text);
 }
 
 TEST(ContextGainTest, ScoresTheSameTokensAfterEveryContext) {
@@ -91,7 +91,7 @@ TEST(ContextGainTest, RefusesWhatHasNoWindow) {
   }
   EXPECT_EQ(*(*task)->QuestionCountAt(165), 2);
   EXPECT_EQ(MakeGain(text, {{"sha256", std::string(64, '0')}}).status().code(), absl::StatusCode::kFailedPrecondition);
-  TaskSpec chat = Spec();
+  TaskSpec chat = GainSpec();
   chat.chat = true;
   EXPECT_EQ(MakeContextGain(chat, "text.txt", text).status().code(), absl::StatusCode::kInvalidArgument);
   std::string long_words;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/adjust_flag.h"
+#include "client/console.h"
 #include "client/jobs.h"
 #include "client/report/answer_table.h"
 #include "client/report/group_table.h"
@@ -34,7 +35,6 @@ std::string Relative(const stats::RelativeGain& relative) {
              ? absl::StrFormat("%+.1f %% [%+.1f, %+.1f]", 100 * relative.gain, 100 * relative.low, 100 * relative.high)
              : "";
 }
-std::string PValue(double p) { return p < 0.0001 ? "<0.0001" : absl::StrFormat("%.4f", p); }
 
 // Both variants from the database.
 struct Sides {
@@ -312,7 +312,7 @@ class Compare : public Command {
       is_extrapolated |= std::find(labels.begin(), labels.end(), "extrapolated") != labels.end();
       cells.push_back({name, WithThousands(row.context_length), Mean(row.baseline_mean), Mean(row.candidate_mean),
                        Signed(row.difference), row.can_infer ? Bounds(row.low, row.high) : "", Relative(row.relative),
-                       row.can_infer ? PValue(row.p_value) : "", row.can_infer ? PValue(row.p_adjusted) : "",
+                       row.can_infer ? PText(row.p_value) : "", row.can_infer ? PText(row.p_adjusted) : "",
                        report::OutcomeLabel(row), Detectable(row),
                        absl::StrCat(row.sample_count, "/", row.cluster_count),
                        Marks(labels, row.failed_count, absl::StrJoin(counts, ", "), report::DesignNote(row))});
@@ -322,8 +322,8 @@ class Compare : public Command {
         const report::PerplexityRow perplexity = report::PerplexityOf(row);
         cells.push_back({absl::StrCat(row.task, " perplexity"), WithThousands(row.context_length), perplexity.baseline,
                          perplexity.candidate, perplexity.ratio,
-                         absl::StrCat("[", perplexity.low, ", ", perplexity.high, "]"), "", PValue(row.p_value),
-                         PValue(row.p_adjusted), report::OutcomeLabel(row), "",
+                         absl::StrCat("[", perplexity.low, ", ", perplexity.high, "]"), "", PText(row.p_value),
+                         PText(row.p_adjusted), report::OutcomeLabel(row), "",
                          absl::StrCat(row.sample_count, "/", row.cluster_count),
                          Marks(report::RowLabels(row, context), row.failed_count, "", report::DesignNote(row))});
         if (!all_metrics_ && metric_.empty()) continue;
@@ -347,7 +347,7 @@ class Compare : public Command {
                    : absl::StrCat("From ", WithThousands(contrast.short_length), " to ",
                                   WithThousands(contrast.long_length), " tokens the difference changes by "),
           Signed(contrast.difference), is_slope ? " per doubling " : " ", Bounds(contrast.low, contrast.high), ", p ",
-          PValue(contrast.p_value), " (", PValue(contrast.p_adjusted), " adjusted for ", contrast.test_count,
+          PText(contrast.p_value), " (", PText(contrast.p_adjusted), " adjusted for ", contrast.test_count,
           " tests), on the same questions.\n");
     }
     const bool is_max_t = !report.suite.empty() && report.suite.front().is_max_t;

@@ -1,4 +1,5 @@
 #include "client/verbs/compare_arms.h"
+#include "client/console.h"
 
 #include <algorithm>
 #include <utility>
@@ -17,8 +18,6 @@ namespace varifocal::client {
 namespace {
 
 using ShownRow = std::pair<const stats::ArmComparison*, const stats::ArmRow*>;
-
-std::string PText(double p) { return p < 0.0001 ? "<0.0001" : absl::StrFormat("%.4f", p); }
 
 bool IsWanted(const stats::ArmMeasure& measure, const ArmsRequest& request) {
   return (request.task.empty() || measure.task == request.task) &&
