@@ -2,6 +2,7 @@
 
     python -m response.table collect DB ..     writes response/results/MODEL.csv: one line a variant, length, window and metric
     python -m response.table show              the registered tables from them
+    python -m response.table figures DIR       differences against the temperature, DIR/response-MODEL-METRIC.svg
 
 Variants are NAME, NAME@t=0.8, NAME@full-t=0.8, NAME@log-n=8192. Differences from NAME are paired by window.
 """
@@ -12,6 +13,7 @@ import pathlib
 import sqlite3
 from typing import Iterable
 
+from emergence import chart
 from emergence.analysis import holm, paired
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -106,18 +108,38 @@ def tables(model: str, rows: dict[Key, float]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def figure(model: str, rows: dict[Key, float], metric: str) -> str:
+    """Difference from t = 1 by temperature, a line for each length and for which layers the temperature applies to."""
+    series = []
+    for length in sorted({n for _, n, _, m in rows if m == metric}):
+        for layers, mark in (("all layers", "@t="), ("full layers", "@full-t=")):
+            points = [chart.Point(1.0, 0.0)]
+            for variant in sorted({v for v, n, _, _ in rows if n == length and v.startswith(model + mark)}):
+                if len(d := differences(rows, variant, model, length, metric)) > 1:
+                    t = paired(d)
+                    points.append(chart.Point(float(variant.split("=")[1]), t.mean, t.low, t.high))
+            if len(points) > 1:
+                series.append(chart.Series(f"{length // 1024}K, {layers}", sorted(points, key=lambda p: p.x)))
+    return chart.lines(f"{model}: {metric.replace('_', ' ')}, minus t = 1", "temperature", "nats per token", series)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("collect").add_argument("databases", type=pathlib.Path, nargs="+")
     commands.add_parser("show")
+    commands.add_parser("figures").add_argument("directory", type=pathlib.Path)
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
     options = parser.parse_args()
     if options.command == "collect":
         collect(options.databases, options.results)
         return
     for path in sorted(options.results.glob("*.csv")):
-        print(tables(path.stem, read_csv(path)))
+        if options.command == "show":
+            print(tables(path.stem, read_csv(path)))
+            continue
+        for metric in METRICS:
+            (options.directory / f"response-{path.stem}-{metric}.svg").write_text(figure(path.stem, read_csv(path), metric))
 
 
 if __name__ == "__main__":
