@@ -36,7 +36,13 @@ def test_tests_without_rows_count_in_the_family() -> None:
 
 def test_slopes_are_compared_between_lengths() -> None:
     rows = planted({"": 0, "@t=0.9": 0.0, "@t=1.1": 0.0}, 8192) | planted({"": 0, "@t=0.9": 0.03, "@t=1.1": 0.0})
-    assert "slope at 32,768 minus slope at 8,192: +0.03" in table.tables("m", rows)
+    assert "all layers, slope at 32,768 minus slope at 8,192: +0.03" in table.tables("m", rows)
+
+
+def test_best_temperature_of_a_parabola() -> None:
+    curve = {f"@full-t={t}": -2 * (t - 0.95) ** 2 + 2 * 0.05**2 for t in (0.9, 1.1)}
+    text = table.tables("m", planted({"": 0} | curve))
+    assert "- full layers, slope at 32,768 tokens: +0.04" in text and "best t of a parabola 0.95" in text and "all layers, slope" not in text
 
 
 def test_rows_of_databases_are_added_to_those_there_are(tmp_path: pathlib.Path) -> None:
