@@ -167,13 +167,14 @@ inline int GatherTopKMax(int group_count) { return static_cast<int>(std::sqrt(kG
 // row has the same bits in every prompt, batch and chunk. INT32_MAX: never.
 //
 // A row at position p costs p pairs when every pair is tested, and by groups w + pair_cost p k^2 / K pairs and k + 1 parts,
-// whose queries and results cost part_cost pairs each. Measured; products of bf16 are faster, the rest is not.
+// whose queries and results cost part_cost pairs each. Measured; products of bf16 are faster, the rest is not. Rounded up to
+// whole pages of 128: a few rows at the end of a prompt cost a block of lanes in every group.
 inline int32_t GatherFrom(int group_count, int top_k, int32_t window, DType dtype) {
   if (top_k > GatherTopKMax(group_count)) return INT32_MAX;
   const double part_cost = dtype == DType::kF32 ? 45 : 85, pair_cost = dtype == DType::kF32 ? 1.1 : 1.4;
   const double gain = 1 - pair_cost * top_k * top_k / group_count;
   const double from = gain > 0 ? (window + part_cost * (top_k + 1)) / gain : 1 << 30;
-  return from < 1 << 30 ? static_cast<int32_t>(from) : INT32_MAX;
+  return from < 1 << 30 ? static_cast<int32_t>(std::ceil(from / 128)) * 128 : INT32_MAX;
 }
 
 // Softmax(q.k * base / t). Divided in float64 and rounded once, so that t = 1 gives the bits of the baseline.
