@@ -103,7 +103,8 @@ TEST_F(ResultsTest, DeleteRemovesAJobThatHasEnded) {
   EXPECT_EQ(Varifocal({"delete", "1", "--db=" + path}).code, ExitCode::kFailed);
   EXPECT_EQ(Varifocal({"delete", "x", "--db=" + path}).code, ExitCode::kWrongUsage);
   EXPECT_EQ(Varifocal({"delete", "1", "--db=" + path, "--daemon=127.0.0.1:1"}).code, ExitCode::kWrongUsage);
-  EXPECT_THAT(Varifocal({"delete", "1", "--daemon=127.0.0.1:1"}).err, HasSubstr("No daemon answers at 127.0.0.1:1"));
+  EXPECT_THAT(Varifocal({"delete", "1", "--daemon=127.0.0.1:1", "--connect-timeout=0"}).err,
+              HasSubstr("No daemon answers at 127.0.0.1:1"));
 }
 
 TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
