@@ -149,7 +149,11 @@ TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
   EXPECT_EQ(rows[2]["outcome"], "better");
   EXPECT_EQ(rows[2]["task_count"], 1);
   const Ran report = Varifocal({"report", "--db=" + path, "--out=-", "--format=json"});
-  EXPECT_EQ(ParseJson(report.out).value(), rows) << "one contract";
+  const Json reported = ParseJson(report.out).value();
+  ASSERT_GT(reported.size(), rows.size()) << "what else is on the page";
+  for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(reported[i], rows[i]) << "one contract";
+  for (size_t i = rows.size(); i < reported.size(); ++i)
+    EXPECT_THAT(reported[i]["kind"].get<std::string>(), testing::AnyOf("work", "verdict"));
 }
 
 TEST_F(ResultsTest, AttentionOfAnAnswer) {
@@ -208,7 +212,7 @@ TEST_F(ResultsTest, ReportGoesWhereItIsSent) {
                     link = directory_.File("link.html"), pipe = directory_.File("pipe.csv");
   const Ran unknown = Varifocal({"report", "--db=" + path, "--out=" + directory_.File("x.pdf")});
   EXPECT_EQ(unknown.code, ExitCode::kWrongUsage);
-  EXPECT_THAT(unknown.err, HasSubstr(".html, .csv, .json, .md, .txt and .tex"));
+  EXPECT_THAT(unknown.err, HasSubstr(".html, .csv, .json, .md, .txt or .tex"));
   EXPECT_FALSE(std::filesystem::exists(directory_.File("x.pdf")));
   testing_support::WriteFile(target, "orig");
   std::filesystem::create_symlink(target, link);

@@ -212,7 +212,8 @@ CandidateRows RowsOfCandidate(const ReportData& data, const CandidateComparison&
     absl::StrAppend(&rows.html, "<tr", group != group_before ? " class=\"first\"" : "", "><td>",
                     group == group_before
                         ? ""
-                        : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric), "</small>"),
+                        : absl::StrCat(EscapeHtml(cells.task), "<small>",
+                                       absl::StrReplaceAll(EscapeHtml(cells.metric), {{"_", "_<wbr>"}}), "</small>"),
                     "</td><td>", cells.length, Flags(is_note_shared ? cells.labels : cells.LabelsAndNote()),
                     SideFlags(row.baseline, cells.baseline_note, row.candidate, cells.candidate_note),
                     "</td><td class=\"n minor\">", cells.questions, "<small>", cells.inferred.clusters, "</small></td>",

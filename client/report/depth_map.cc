@@ -131,7 +131,7 @@ std::string DepthMapsSvg(const ReportData& data) {
         const std::optional<double> mean = data.depths.MeanOf(variant, "", data.lengths[i], quarter);
         absl::StrAppend(&out, "<rect class=\"mass\" x=\"", x + 1, "\" y=\"", y + 1, "\" width=\"", kCellWidth - 2,
                         "\" height=\"", kCellHeight - 2, "\" fill-opacity=\"", mean.value_or(0) * kShadeMax, "\"/>\n");
-        text("tick", "middle", x + kCellWidth / 2, y + kCellHeight / 2 + 4,
+        text("value", "middle", x + kCellWidth / 2, y + kCellHeight / 2 + 4,
              mean.has_value() ? Unsigned(*mean * 100, 0) : kNoValue);
       }
     }

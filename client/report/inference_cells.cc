@@ -29,14 +29,14 @@ std::string InferenceHtml(const InferenceCells& cells) {
   };
   return absl::StrCat("<td class=\"n", cells.is_decided ? " strong" : "", "\">", cells.difference, small(cells.range),
                       "</td><td class=\"n minor\">", EscapeHtml(cells.p), small(cells.p_sign_flip),
-                      "</td><td class=\"n\">", EscapeHtml(cells.p_adjusted), "</td><td class=\"n\">", cells.outcome,
-                      small(cells.detectable), "</td>");
+                      "</td><td class=\"n minor\">", EscapeHtml(cells.p_adjusted), "</td><td class=\"n\">",
+                      cells.outcome, small(cells.detectable), "</td>");
 }
 
 std::string InferenceHeads(double confidence, const char* difference) {
   return absl::StrCat("<th class=\"n\">", difference, "<small>", ConfidenceLabel(confidence),
                       " interval</small></th><th class=\"n minor\">p<small>sign flips</small></th>"
-                      "<th class=\"n\">p adjusted</th><th class=\"n\">Outcome<small>detectable</small></th>");
+                      "<th class=\"n minor\">p adjusted</th><th class=\"n\">Outcome<small>detectable</small></th>");
 }
 
 }  // namespace varifocal::report

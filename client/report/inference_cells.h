@@ -18,7 +18,7 @@ struct InferenceCells {
 InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int decimals);
 
 // Difference with interval, p with sign flips, adjusted p, outcome with the detectable difference: the last four columns
-// of every table, and their heads. Narrow screens leave out p.
+// of every table, and their heads. Narrow screens leave out both p.
 std::string InferenceHtml(const InferenceCells& cells);
 std::string InferenceHeads(double confidence, const char* difference);
 

@@ -75,7 +75,7 @@ TEST_F(ReportTest, FailuresAndMissingAnswersAreSaid) {
   Make(made);
   const std::string page = Render();
   EXPECT_THAT(page, HasSubstr("<b>incomplete</b> 358 of 384 answers are there."));
-  EXPECT_THAT(page, HasSubstr("<b>failed</b> 2 of 384 questions failed and count as the worst value"));
+  EXPECT_THAT(page, HasSubstr("<b>failed</b> 2 of 384 samples failed and count as the worst value"));
   EXPECT_THAT(page,
               HasSubstr("<b>RESOURCE_EXHAUSTED</b> 2 failures, the latest: 8192 tokens need 12 pages, 3 are free"));
   EXPECT_THAT(page, HasSubstr("RESOURCE_EXHAUSTED: 8192 tokens need 12 pages, 3 are free"));

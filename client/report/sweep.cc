@@ -413,7 +413,7 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
                       Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
                       " clusters</small></td>",
                       choice.is_baseline
-                          ? "<td class=\"n\" colspan=\"5\">no temperature scored higher: not tested</td>"
+                          ? "<td colspan=\"5\">no temperature scored higher: not tested</td>"
                           : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
                                          CountLabel(row.cluster_count), "</td>"),
                       "</tr>\n");

@@ -318,8 +318,8 @@ std::vector<Label> MakeLabels(const ReportData& data) {
     if (job->failed_count > 0) {
       labels.push_back(
           {"failed", absl::StrCat(of, CountLabel(job->failed_count), " of ", CountLabel(job->planned_count),
-                                  " questions failed and count as the worst value",
-                                  is_imported(*job) ? "." : "; `varifocal resume` asks them again.")});
+                                  " samples failed and count as the worst value",
+                                  is_imported(*job) ? "." : "; varifocal resume asks them again.")});
     }
   }
   for (const db::FailureGroup& group : data.failures) {
