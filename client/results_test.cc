@@ -219,6 +219,14 @@ TEST_F(ResultsTest, ReportGoesWhereItIsSent) {
   ASSERT_EQ(Varifocal({"report", "--db=" + path, "--out=" + link}).code, ExitCode::kDone);
   EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_THAT(testing_support::ReadFile(target), testing::StartsWith("<!doctype html>"));
+  std::filesystem::remove(target);
+  ASSERT_EQ(Varifocal({"report", "--db=" + path, "--out=" + link}).code, ExitCode::kDone) << "a target that is missing";
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_THAT(testing_support::ReadFile(target), testing::StartsWith("<!doctype html>"));
+  const std::string circle = directory_.File("circle.html");
+  std::filesystem::create_symlink(circle, circle);
+  EXPECT_THAT(Varifocal({"report", "--db=" + path, "--out=" + circle}).err,
+              HasSubstr("too many levels of symbolic links"));
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const int reader = open(pipe.c_str(), O_RDWR | O_NONBLOCK);  // so that neither side waits for the other
   ASSERT_GE(reader, 0);

@@ -31,6 +31,8 @@
 namespace varifocal {
 namespace {
 
+constexpr int kLinkCountMax = 40;
+
 absl::Status WriteFailed(const std::string& path) {
   const std::string message = absl::StrCat(path, " cannot be written: ", std::strerror(errno));
   if (errno == ENOENT) return absl::NotFoundError(message);
@@ -57,11 +59,17 @@ absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
   if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
     return WriteInto(path, path, bytes);
   }
-  std::string target = path;
-  if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, error))) {
-    target = std::filesystem::weakly_canonical(path, error).string();
-    if (error) return absl::NotFoundError(absl::StrCat(path, " cannot be written: ", error.message()));
+  // Links are followed by hand: canonical paths end at a link whose target does not exist yet.
+  std::filesystem::path file = path;
+  for (int i = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(file, error)); ++i) {
+    const std::filesystem::path link = std::filesystem::read_symlink(file, error);
+    if (error || i == kLinkCountMax) {
+      return absl::NotFoundError(
+          absl::StrCat(path, " cannot be written: ", error ? error.message() : "too many levels of symbolic links"));
+    }
+    file = file.parent_path() / link;
   }
+  const std::string target = file.string();
   const std::string temporary = absl::StrCat(target, ".", getpid(), ".tmp");
   absl::Status status = WriteInto(temporary, path, bytes);
   if (status.ok() && std::rename(temporary.c_str(), target.c_str()) != 0) status = WriteFailed(path);
