@@ -8,6 +8,8 @@
 namespace varifocal::stats {
 namespace {
 
+constexpr double kRounding = 1e-12;  // means that are equal but for the order of their sums
+
 // The means over tasks by length; none for a candidate without answers yet.
 absl::StatusOr<std::map<int64_t, SuiteComparison>> SuiteOf(db::Reader& reader, const db::JobVariant& baseline,
                                                            const db::JobVariant& candidate,
@@ -33,7 +35,7 @@ absl::StatusOr<std::vector<Choice>> ChooseAndConfirm(db::Reader& reader, const d
     ASSIGN_OR_RETURN(const auto suite, SuiteOf(reader, baseline, candidate, options));
     for (const auto& [length, row] : suite) {
       const auto known = best.find(length);
-      if (known != best.end() && row.difference <= known->second.choice_difference) continue;
+      if (known != best.end() && row.difference <= known->second.choice_difference + kRounding) continue;
       best[length] = {candidate, row.difference, row.cluster_count, {}};
     }
   }
@@ -41,7 +43,7 @@ absl::StatusOr<std::vector<Choice>> ChooseAndConfirm(db::Reader& reader, const d
   options.contexts = Contexts::kConfirmation;
   std::vector<Choice> choices;
   for (auto& [length, choice] : best) {
-    if (keeps_baseline && choice.choice_difference <= 0) {
+    if (keeps_baseline && choice.choice_difference <= kRounding) {
       choice.candidate = baseline;
       choice.is_baseline = true;
       choice.choice_difference = 0;
