@@ -280,15 +280,15 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
     const CandidateRows rows = RowsOfCandidate(data, versus, of_primary_metrics);
     if (rows.html.empty()) continue;
     const std::string title = absl::StrCat(EscapeHtml(versus.candidate), " against ", EscapeHtml(data.baseline));
-    const std::string note = rows.note.empty() ? "" : absl::StrCat("<small>", rows.note, "</small>");
     if (is_folded) {
       absl::StrAppend(&out, "<details><summary>", title, " <span class=\"outcome-word\">", OutcomeCounts(rows.outcomes),
                       "</span></summary>\n",
                       rows.note.empty() ? "" : absl::StrCat("<p class=\"note\">", rows.note, "</p>\n"), head, rows.html,
                       kTail, "</details>\n");
     } else {
-      absl::StrAppend(&out, out.empty() ? head : "", "<tr class=\"group\"><th colspan=\"11\">", title, note,
-                      "</th></tr>\n", rows.html);
+      absl::StrAppend(&out, out.empty() ? head : "", "<tr class=\"group\"><th colspan=\"11\">", title,
+                      rows.note.empty() ? "" : absl::StrCat("<small>", rows.note, "</small>"), "</th></tr>\n",
+                      rows.html);
     }
   }
   return out.empty() || is_folded ? out : out + kTail;

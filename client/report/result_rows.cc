@@ -280,6 +280,7 @@ Json ResultJson(const stats::Choice& choice, const ResultContext& context) {
   json["kind"] = "choice";
   json["choice_difference"] = choice.choice_difference;
   if (choice.is_baseline) {  // nothing was tested
+    json["candidate_job"] = json["baseline_job"];
     for (const char* key : {"difference", "baseline_mean", "candidate_mean", "task_count", "planned_task_count",
                             "sample_count", "failed_count", "test_count", "cluster_count"})
       json[key] = nullptr;
