@@ -139,6 +139,30 @@ TEST_F(BrowserTest, ThePageIsAsWideAsThePhone) {
   }
 }
 
+// Tables of comparisons fit into a desktop's page, and on a phone the outcome is in view without scrolling.
+TEST_F(BrowserTest, OutcomesAreInView) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 16;
+  made.has_failures = true;
+  Make(made);
+  for (const int width : {400, 1280}) {
+    const Json found = Evaluate(Render(), width, R"(
+      out.hidden = [];
+      out.outcome_count = 0;
+      ['suite', 'table', 'growth'].forEach(function (id) {
+        var box = doc.querySelector('#' + id + ' .wide');
+        var right = box.getBoundingClientRect().right;
+        Array.prototype.forEach.call(box.querySelectorAll('tbody td'), function (cell) {
+          if (!/^(better|worse|undecided|equivalent)/.test(cell.textContent)) return;
+          out.outcome_count += 1;
+          if (cell.getBoundingClientRect().right > right + 1) out.hidden.push(id + ': ' + cell.textContent);
+        });
+      });)");
+    EXPECT_GT(found["outcome_count"].get<int>(), 20);
+    EXPECT_EQ(found["hidden"], Json::array()) << width << " pixels";
+  }
+}
+
 // The server records more answers before the second request, which only the page's script makes.
 TEST_F(BrowserTest, TheDashboardRenewsItself) {
   FakeClock clock(kTimeUs);

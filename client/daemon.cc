@@ -14,7 +14,8 @@ namespace {
 constexpr char kServiceConfig[] = R"({"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 4,
   "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]})";
 
-constexpr std::chrono::seconds kConnectTime(5);
+constexpr std::chrono::seconds kAttemptTime(5);
+constexpr int kFirstRetryMs = 100, kLastRetryMs = 500;  // while a daemon starts
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
@@ -61,12 +62,16 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const DaemonTarget& targ
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials, MakeCredentials(target));
   grpc::ChannelArguments arguments = MakeChannelArguments(kMessageBytesMax);
   arguments.SetServiceConfigJSON(kServiceConfig);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstRetryMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastRetryMs);
   std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(address, credentials, arguments);
-  const auto deadline = std::chrono::system_clock::now() + kConnectTime;
+  const bool is_once = target.connect_seconds == 0;
+  const auto deadline =
+      std::chrono::system_clock::now() + (is_once ? kAttemptTime : std::chrono::seconds(target.connect_seconds));
   grpc_connectivity_state state = channel->GetState(/*try_to_connect=*/true);
   while (state != GRPC_CHANNEL_READY) {
-    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN ||
-        !channel->WaitForStateChange(state, deadline)) {
+    const bool is_refused = is_once && state == GRPC_CHANNEL_TRANSIENT_FAILURE;
+    if (is_refused || state == GRPC_CHANNEL_SHUTDOWN || !channel->WaitForStateChange(state, deadline)) {
       if (!IsLocalAddress(address)) {
         return absl::UnavailableError(
             absl::StrCat("No daemon answers at ", address, "; name another with --daemon=ADDRESS."));

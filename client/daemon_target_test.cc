@@ -1,6 +1,7 @@
 // Connecting to a daemon: a Unix socket, TLS with a token, and contradicting flags.
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -32,11 +33,23 @@ class DaemonTargetTest : public testing::Test {
 
 TEST_F(DaemonTargetTest, AUnixSocket) {
   const std::string address = absl::StrCat("unix:", File("v.sock"));
-  EXPECT_THAT(Varifocal({"models", "--daemon=" + address}).err, HasSubstr("--listen=" + address));
+  EXPECT_THAT(Varifocal({"models", "--daemon=" + address, "--connect-timeout=0"}).err,
+              HasSubstr("--listen=" + address));
   BackgroundProcess daemon("varifocald", Arguments(address));
   ASSERT_TRUE(daemon.WaitForFile(File("port"), 60)) << daemon.Errors();
   const Ran models = Varifocal({"models", "--daemon=" + address});
   EXPECT_EQ(models.code, ExitCode::kDone) << models.err;
+  EXPECT_THAT(models.out, HasSubstr("base"));
+}
+
+// The commands of a quick start follow each other without a pause: the client is there first.
+TEST_F(DaemonTargetTest, ADaemonThatIsStarting) {
+  const std::string address = absl::StrCat("unix:", File("v.sock"));
+  Ran models = {};
+  std::thread client([&] { models = Varifocal({"models", "--daemon=" + address, "--connect-timeout=60"}); });
+  BackgroundProcess daemon("varifocald", Arguments(address));
+  client.join();
+  EXPECT_EQ(models.code, ExitCode::kDone) << models.err << daemon.Errors();
   EXPECT_THAT(models.out, HasSubstr("base"));
 }
 

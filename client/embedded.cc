@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(const Embe
   engine.batch_size_max = options.batch_size_max.value_or(engine.batch_size_max);
   engine.prefix_cache = options.prefix_cache.value_or(engine.prefix_cache);
   server_options.in_flight = options.in_flight.value_or(server_options.in_flight);
-  server_options.command_line = "varifocal (server in the client's process)";
+  server_options.command_line = options.command_line;
   ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(std::move(server_options)));
   return std::unique_ptr<EmbeddedServer>(new EmbeddedServer(std::move(server)));
 }

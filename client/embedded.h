@@ -39,6 +39,7 @@ struct EmbeddedOptions {
   std::optional<int64_t> prefill_chunk_tokens, kv_cache_bytes, batch_size_max;
   std::optional<bool> prefix_cache;
   std::optional<int> in_flight;
+  std::string command_line;  // stored with the answers
 };
 
 class EmbeddedServer {

@@ -148,7 +148,8 @@ absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Conso
   return last;
 }
 
-ExitCode PrintOutcome(const v1::Job& job, Console& console) {
+ExitCode PrintOutcome(const v1::Job& job, Console& console, std::string again) {
+  if (again.empty()) again = absl::StrCat("`varifocal resume ", job.name(), "`");
   const v1::JobProgress& progress = job.progress();
   const ExitCode code = job.state() == v1::Job::SUCCEEDED ? ExitCode::kDone : ExitCode::kFailed;
   if (console.format != Format::kText) {
@@ -165,9 +166,10 @@ ExitCode PrintOutcome(const v1::Job& job, Console& console) {
   console.out << line << ".\n";
   if (!job.error_message().empty()) console.err << job.name() << ": " << job.error_message() << "\n";
   if (progress.failed_count() > 0 && job.state() == v1::Job::SUCCEEDED) {
-    console.err << "Failed samples count as wrong until they are answered: varifocal resume " << job.name() << "\n";
+    console.err << "Failed samples count as wrong; the report states why they failed, and " << again
+                << " asks them again.\n";
   }
-  if (code != ExitCode::kDone) console.err << "It can be resumed: varifocal resume " << job.name() << "\n";
+  if (code != ExitCode::kDone) console.err << "To continue it: " << again << ".\n";
   return code;
 }
 

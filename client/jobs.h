@@ -32,6 +32,7 @@ std::vector<Column> JobColumns();
 absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console);
 
 // Prints the summary of a job that has ended; kDone only when it succeeded.
-ExitCode PrintOutcome(const v1::Job& job, Console& console);
+// `again` is the command that asks missing samples again; `varifocal resume` unless given.
+ExitCode PrintOutcome(const v1::Job& job, Console& console, std::string again = "");
 
 }  // namespace varifocal::client

@@ -25,11 +25,16 @@ void AddGlobalFlags(FlagSet& flags, const Verb& verb, GlobalFlags* global, std::
     flags.Add("daemon", &global->daemon.address, "ADDRESS", "use this daemon; without it only local files are read");
   }
   if (verb.daemon != DaemonUse::kNever) {
+    flags
+        .Add("connect-timeout", &global->daemon.connect_seconds, "SECONDS",
+             "wait so long for a daemon that is starting (5 unless given; 0: one attempt)")
+        .AtLeast(0);
     flags.Add("tls-ca", &global->daemon.tls_ca, "FILE", "use TLS, and trust this authority (PEM)");
     flags.Add("tls-cert", &global->daemon.tls_certificate, "FILE",
               "client certificate (PEM), if the daemon requires one");
     flags.Add("tls-key", &global->daemon.tls_key, "FILE", "its private key");
-    flags.Add("token-file", &global->daemon.token_file, "FILE", "file with the token to send, over TLS only");
+    flags.Add("token-file", &global->daemon.token_file, "FILE",
+              "file with the token to send; without TLS to this machine alone");
   }
   flags.Add("format", format, "FORMAT", "how results are printed").Among(absl::StrSplit(verb.formats, ' '));
   flags.Add("help", help, "this page");
@@ -118,6 +123,7 @@ ExitCode RunVerb(const Verb& verb, const std::vector<std::string>& args, Console
   global.format = format;
   global.format_given = flags.Seen("format");
   global.daemon_given = flags.Seen("daemon");
+  global.command_line = absl::StrCat("varifocal ", verb.name, " ", absl::StrJoin(args, " "));
   const absl::StatusOr<ExitCode> result = command->Run(console, global);
   if (!result.ok()) return Complain(console, result.status(), hint);
   console.out.flush();

@@ -152,6 +152,7 @@ TEST(ProgramTest, NoDaemonIsOneSentenceThatSaysHowToStartOne) {
                                              {"tokenize", "--model=a", "--text=b"}}) {
     std::vector<std::string> with_daemon = args;
     with_daemon.push_back("--daemon=127.0.0.1:1");  // a privileged port
+    with_daemon.push_back("--connect-timeout=0");
     const Ran ran = Varifocal(with_daemon);
     EXPECT_EQ(ran.code, ExitCode::kFailed) << args[0];
     EXPECT_THAT(ran.err, AllOf(HasSubstr("No daemon answers at 127.0.0.1:1;"), HasSubstr("varifocald --db=")));

@@ -21,6 +21,7 @@ struct GlobalFlags {
   DaemonTarget daemon;
   std::string format;  // as given; Console::format has the parsed value
   bool format_given = false;
+  std::string command_line;  // of this call, for the record of what made an answer
 };
 
 class Command {

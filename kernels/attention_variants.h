@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/tensor.h"
+
 namespace varifocal::kernels {
 
 // A query row sees keys [begin, end) by absolute position. begin >= end: it sees nothing.
@@ -161,17 +163,18 @@ inline constexpr double kGatherShareMax = 0.75;
 // The most groups per token with which attention by groups is used.
 inline int GatherTopKMax(int group_count) { return static_cast<int>(std::sqrt(kGatherShareMax * group_count)); }
 
-// The position from which rows are computed by groups. It depends on the setting alone, so that a row has the same bits
-// in every prompt, batch and chunk. INT32_MAX: never.
+// The position from which rows are computed by groups. It depends on the setting and the number format alone, so that a
+// row has the same bits in every prompt, batch and chunk. INT32_MAX: never.
 //
-// A row at position p costs about p tested pairs when every pair is tested, and w + p k^2 / K, and the merge of k + 1
-// parts, by groups.
-inline int32_t GatherFrom(int group_count, int top_k, int32_t window) {
+// A row at position p costs p pairs when every pair is tested, and by groups w + pair_cost p k^2 / K pairs and k + 1 parts,
+// whose queries and results cost part_cost pairs each. Measured; products of bf16 are faster, the rest is not. Rounded up to
+// whole pages of 128: a few rows at the end of a prompt cost a block of lanes in every group.
+inline int32_t GatherFrom(int group_count, int top_k, int32_t window, DType dtype) {
   if (top_k > GatherTopKMax(group_count)) return INT32_MAX;
-  constexpr double kPartCost = 110;  // of a part, in pairs: measured in f32
-  const double share = static_cast<double>(top_k) * top_k / group_count;
-  const double from = (window + kPartCost * (top_k + 1)) / (1 - share);
-  return from < 1 << 30 ? static_cast<int32_t>(from) : INT32_MAX;
+  const double part_cost = dtype == DType::kF32 ? 45 : 85, pair_cost = dtype == DType::kF32 ? 1.1 : 1.4;
+  const double gain = 1 - pair_cost * top_k * top_k / group_count;
+  const double from = gain > 0 ? (window + part_cost * (top_k + 1)) / gain : 1 << 30;
+  return from < 1 << 30 ? static_cast<int32_t>(std::ceil(from / 128)) * 128 : INT32_MAX;
 }
 
 // Softmax(q.k * base / t). Divided in float64 and rounded once, so that t = 1 gives the bits of the baseline.

@@ -212,8 +212,8 @@ std::string ArmsMarkdown(const ArmReport& arms) {
       for (const ArmLine& line : LinesOf(arms, candidate)) {
         const InferenceCells& cells = line.inferred;
         out += MarkdownRow({candidate, line.point, line.measure, line.length, line.seeds, line.baseline, line.candidate,
-                            cells.difference, absl::StrCat(cells.low, " to ", cells.high), cells.p, cells.p_sign_flip,
-                            cells.p_adjusted, cells.outcome, cells.detectable, line.labels});
+                            cells.difference, cells.range, cells.p, cells.p_sign_flip, cells.p_adjusted, cells.outcome,
+                            cells.detectable, line.labels});
       }
     }
     absl::StrAppend(&out, "\n", ArmsNote(arms), "\n");

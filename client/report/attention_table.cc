@@ -5,18 +5,10 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/report/figure.h"
-#include "client/report/report_data.h"
-#include "client/report/svg_chart.h"
-#include "client/report/template.h"
-#include "client/report/text_format.h"
 
 namespace varifocal::report {
 namespace {
-
-constexpr size_t kPageHeadsMax = 64;  // of a strip on the page
 
 // A mean over rows, each with a weight; none where no row has the number.
 class WeightedMean {
@@ -31,147 +23,6 @@ class WeightedMean {
  private:
   double sum_ = 0, weight_ = 0;
 };
-
-std::string MassPercent(const std::optional<double>& share) {
-  return share.has_value() ? Unsigned(*share * 100, *share < 0.01 ? 2 : 1) : kNoValue;
-}
-
-std::string Keys(double count) { return Unsigned(count, count < 100 ? 1 : 0); }
-
-std::string HeadLabel(const AttentionHead& head) { return absl::StrCat("L", head.layer, " H", head.head); }
-
-std::optional<AttentionMasses> OfStrongest(const ReportData& data, const std::string& variant, int64_t length) {
-  const std::optional<AttentionHead> head = data.attention.StrongestHead(variant);
-  return head ? data.attention.Of(variant, length, head->layer, head->head) : std::nullopt;
-}
-
-template <typename MassesOf>
-Figure EvidenceFigure(const ReportData& data, const std::string& title, const MassesOf& masses_of) {
-  Figure figure;
-  figure.kind = Figure::Kind::kLinesWithBars;
-  figure.title = title;
-  figure.y_label = "mass on the evidence, %";
-  figure.x_ticks.assign(data.lengths.begin(), data.lengths.end());
-  for (size_t i = 0; i < data.variants.size(); ++i) {
-    const std::string& name = data.variants[i].name;
-    Series series{name, static_cast<int>(i), {}};
-    for (const int64_t length : data.lengths) {
-      const std::optional<AttentionMasses> masses = masses_of(name, length);
-      if (!masses || !masses->evidence) continue;
-      Point point;
-      point.is_marked = true;  // filled: nothing is tested
-      point.x = length;
-      point.y = point.low = point.high = *masses->evidence * 100;
-      point.tip = absl::StrCat(name, " at ", LengthLabel(length), ": ", MassPercent(masses->evidence), " %");
-      series.points.push_back(std::move(point));
-    }
-    if (!series.points.empty()) figure.series.push_back(std::move(series));
-  }
-  FitY(figure, 2, 0.0, 100.0);
-  return figure;
-}
-
-// "baseline: 3.1 % at 1K, 1.2 % at 8K, 0.39 of it."
-std::vector<std::string> Sentences(const ReportData& data) {
-  std::vector<std::string> sentences;
-  for (const db::VariantRecord& variant : data.variants) {
-    const std::vector<int64_t> lengths = data.attention.Lengths(variant.name);
-    if (lengths.size() < 2) continue;
-    const auto first = data.attention.Of(variant.name, lengths.front()),
-               last = data.attention.Of(variant.name, lengths.back());
-    if (!first->evidence.has_value() || !last->evidence.has_value() || *first->evidence <= 0) continue;
-    sentences.push_back(absl::StrCat(
-        variant.name, ": over all heads ", MassPercent(first->evidence), " % of the weight is on the evidence at ",
-        LengthLabel(lengths.front()), " and ", MassPercent(last->evidence), " % at ", LengthLabel(lengths.back()),
-        " (ratio ", Unsigned(*last->evidence / *first->evidence, 2), "); effective keys: ", Keys(first->effective_keys),
-        " and ", Keys(last->effective_keys), "."));
-  }
-  return sentences;
-}
-
-Json TableRows(const ReportData& data) {
-  Json rows = Json::array();
-  for (const db::VariantRecord& variant : data.variants) {
-    bool is_first = true;
-    for (const int64_t length : data.attention.Lengths(variant.name)) {
-      const AttentionMasses masses = *data.attention.Of(variant.name, length);
-      const std::optional<AttentionMasses> strongest = OfStrongest(data, variant.name, length);
-      const std::optional<AttentionHead> head = data.attention.StrongestHead(variant.name);
-      rows.push_back({{"first", is_first},
-                      {"variant", is_first ? variant.name : ""},
-                      {"length", LengthLabel(length)},
-                      {"answers", CountLabel(masses.answer_count)},
-                      {"evidence", MassPercent(masses.evidence)},
-                      {"right", MassPercent(masses.evidence_right)},
-                      {"wrong", MassPercent(masses.evidence_wrong)},
-                      {"distractors", MassPercent(masses.distractors)},
-                      {"question", MassPercent(masses.question)},
-                      {"sink", MassPercent(masses.first)},
-                      {"keys", Keys(masses.effective_keys)},
-                      {"head", head ? HeadLabel(*head) : ""},
-                      {"strongest", strongest ? MassPercent(strongest->evidence) : kNoValue}});
-      is_first = false;
-    }
-  }
-  return rows;
-}
-
-Json LayerTables(const ReportData& data) {
-  Json tables = Json::array();
-  for (const db::VariantRecord& variant : data.variants) {
-    const std::vector<int64_t> lengths = data.attention.Lengths(variant.name);
-    if (lengths.empty()) continue;
-    Json table = {{"name", variant.name}, {"lengths", Json::array()}, {"rows", Json::array()}};
-    for (const int64_t length : lengths) table["lengths"].push_back(LengthLabel(length));
-    for (int64_t layer = 0; layer < data.attention.LayerCount(variant.name); ++layer) {
-      Json row = {{"layer", layer}, {"cells", Json::array()}};
-      for (const int64_t length : lengths) {
-        const std::optional<AttentionMasses> masses = data.attention.Of(variant.name, length, layer);
-        row["cells"].push_back(masses ? MassPercent(masses->evidence) : kNoValue);
-      }
-      // q.k is multiplied with the scale: its inverse is tau where that is learned.
-      const std::optional<AttentionMasses> longest = data.attention.Of(variant.name, lengths.back(), layer);
-      row["tau"] = longest && longest->scale > 0 ? Unsigned(1 / longest->scale, 2) : kNoValue;
-      table["rows"].push_back(std::move(row));
-    }
-    tables.push_back(std::move(table));
-  }
-  return tables;
-}
-
-std::string Strips(const ReportData& data) {
-  std::string strips;
-  for (const InspectedSample& sample : data.inspected_samples) {
-    const bool is_large = sample.rows.size() > kPageHeadsMax;
-    const std::string title = absl::StrCat(
-        sample.variant, ", ", sample.task, " at ", LengthLabel(sample.context_length), ", question ",
-        sample.sample_index, sample.value.has_value() ? absl::StrCat(", score ", Unsigned(*sample.value, 2)) : "",
-        is_large ? "; of each layer the head with the most weight on the evidence" : "");
-    const std::string strip =
-        DrawStrip(title, sample.place, is_large ? StrongestOfEachLayer(sample.rows) : sample.rows, /*is_alone=*/false);
-    if (!strip.empty()) absl::StrAppend(&strips, "<figure>", strip, "</figure>\n");
-  }
-  return strips;
-}
-
-Json MassesJson(const std::string& variant, int64_t length, const AttentionMasses& masses) {
-  const auto number = [](const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); };
-  return {{"kind", "attention"},
-          {"variant", variant},
-          {"context_length", length},
-          {"layer", nullptr},
-          {"head", nullptr},
-          {"answer_count", masses.answer_count},
-          {"evidence_mass", number(masses.evidence)},
-          {"evidence_mass_right", number(masses.evidence_right)},
-          {"evidence_mass_wrong", number(masses.evidence_wrong)},
-          {"distractor_mass", number(masses.distractors)},
-          {"question_mass", number(masses.question)},
-          {"first_mass", masses.first},
-          {"largest_weight", masses.largest_weight},
-          {"effective_keys", masses.effective_keys},
-          {"scale", masses.scale}};
-}
 
 }  // namespace
 
@@ -249,76 +100,6 @@ int64_t AttentionTable::LayerCount(const std::string& variant) const {
   if (found == rows_.end()) return 0;
   for (const db::AttentionMeansRow& row : found->second) count = std::max(count, row.layer + 1);
   return count;
-}
-
-absl::Status ReadInspectedSamples(db::Reader& reader, ReportData& data) {
-  for (size_t i = 0; i < data.variants.size(); ++i) {
-    const std::vector<int64_t> lengths = data.attention.Lengths(data.variants[i].name);
-    if (lengths.empty()) continue;
-    db::SampleQuery query;
-    query.job_id = data.keys[i].job_id;
-    query.variant = data.keys[i].name;
-    query.context_length = lengths.back();
-    query.task = data.tasks.front();
-    query.sample_index = 0;
-    query.limit = 1;
-    ASSIGN_OR_RETURN(const std::vector<db::SampleDetail> details, reader.Samples(query));
-    if (details.empty()) continue;
-    const db::SampleDetail& detail = details.front();
-    ASSIGN_OR_RETURN(const std::vector<db::AttentionHeadRecord> heads, reader.AttentionHeads(detail.generation_id));
-    InspectedSample sample{.variant = data.variants[i].name,
-                           .task = detail.sample.task,
-                           .sample_index = detail.sample.sample_index,
-                           .context_length = detail.sample.context_length,
-                           .value = detail.scores.empty() ? std::nullopt : std::optional(detail.scores.front().value),
-                           .rows = {},
-                           .place = PlaceOf(detail.sample)};
-    for (const db::AttentionHeadRecord& head : heads) {
-      ASSIGN_OR_RETURN(StripRow row, ToStripRow(head));
-      sample.rows.push_back(std::move(row));
-    }
-    if (!sample.rows.empty()) data.inspected_samples.push_back(std::move(sample));
-  }
-  return absl::OkStatus();
-}
-
-std::string AttentionHtml(const ReportData& data) {
-  if (data.attention.IsEmpty()) return "";
-  const Figure all = EvidenceFigure(data, "Over all heads", [&](const std::string& variant, int64_t length) {
-    return data.attention.Of(variant, length);
-  });
-  const Figure strongest =
-      EvidenceFigure(data, "Head with the most on the evidence",
-                     [&](const std::string& variant, int64_t length) { return OfStrongest(data, variant, length); });
-  return FillTemplate("attention.html", {{"sentences", Sentences(data)},
-                                         {"all", DrawChart(all, "attention-all")},
-                                         {"strongest", DrawChart(strongest, "attention-strongest")},
-                                         {"rows", TableRows(data)},
-                                         {"layers", LayerTables(data)},
-                                         {"strips", Strips(data)}});
-}
-
-std::vector<Json> AttentionJson(const ReportData& data) {
-  std::vector<Json> rows;
-  for (const db::VariantRecord& variant : data.variants) {
-    const std::optional<AttentionHead> head = data.attention.StrongestHead(variant.name);
-    for (const int64_t length : data.attention.Lengths(variant.name)) {
-      rows.push_back(MassesJson(variant.name, length, *data.attention.Of(variant.name, length)));
-      for (int64_t layer = 0; layer < data.attention.LayerCount(variant.name); ++layer) {
-        const std::optional<AttentionMasses> masses = data.attention.Of(variant.name, length, layer);
-        if (!masses) continue;
-        rows.push_back(MassesJson(variant.name, length, *masses));
-        rows.back()["layer"] = layer;
-      }
-      if (!head) continue;
-      const std::optional<AttentionMasses> masses = data.attention.Of(variant.name, length, head->layer, head->head);
-      if (!masses) continue;
-      rows.push_back(MassesJson(variant.name, length, *masses));
-      rows.back()["layer"] = head->layer;
-      rows.back()["head"] = head->head;
-    }
-  }
-  return rows;
 }
 
 }  // namespace varifocal::report

@@ -11,13 +11,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/json.h"
 #include "client/report/attention_strip.h"
 #include "db/reader.h"
 
 namespace varifocal::report {
-
-struct ReportData;
 
 struct AttentionMasses {
   int64_t answer_count = 0;
@@ -57,13 +54,5 @@ struct InspectedSample {
   std::vector<StripRow> rows;   // by layer and head
   StripPlace place;
 };
-
-// The first inspected question of the longest length, one for each variant: the same question where it can be.
-absl::Status ReadInspectedSamples(db::Reader& reader, ReportData& data);
-
-// The section of the page; empty where nothing was inspected.
-std::string AttentionHtml(const ReportData& data);
-// Rows of kind "attention": a variant and length over all heads ("layer" and "head" null), by layer, and its strongest head.
-std::vector<Json> AttentionJson(const ReportData& data);
 
 }  // namespace varifocal::report

@@ -1,7 +1,7 @@
 #include "client/report/collect.h"
 
 #include "base/status_macros.h"
-#include "client/report/attention_table.h"
+#include "client/report/attention_section.h"
 #include "client/report/sample_browser.h"
 #include "client/report/sweep.h"
 
@@ -15,7 +15,7 @@ absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOpt
   arms.compare.confidence = data.confidence;
   arms.compare.margin = data.margin;
   ASSIGN_OR_RETURN(data.arms, CollectArms(reader, arms));
-  if (options.format == ReportFormat::kHtml) {
+  if (options.format == ReportFormat::kHtml || options.format == ReportFormat::kJson) {
     RETURN_IF_ERROR(CollectBrowserSamples(reader, options.browser_sample_count_max, data));
     RETURN_IF_ERROR(ReadInspectedSamples(reader, data));
   }

@@ -8,7 +8,8 @@
 
 namespace varifocal::report {
 
-// ReadReportData, the candidates that a sweep shows, and for the page the samples of its browser.
+// ReadReportData, the candidates that a sweep shows, and for the page and JSON what needs every sample: those of its browser,
+// the scores by depth, the work, and the inspected ones.
 absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOptions& options);
 
 }  // namespace varifocal::report

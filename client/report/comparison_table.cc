@@ -126,8 +126,9 @@ std::vector<Json> AllRows(const ReportData& data) {
   for (const std::vector<stats::Choice>& choices : data.choices) {
     for (const stats::Choice& choice : choices) {
       for (const CandidateComparison& versus : data.versus) {
-        if (versus.candidate == choice.confirmation.candidate)
-          rows.push_back(ResultJson(choice, ContextOf(data, versus)));
+        if (!choice.is_baseline && versus.candidate != choice.confirmation.candidate) continue;
+        rows.push_back(ResultJson(choice, ContextOf(data, versus)));
+        break;
       }
     }
   }
@@ -156,11 +157,20 @@ std::string Flags(const std::vector<std::string>& labels) {
   return out;
 }
 
-// The note of all rows, if they have the same one: it is then shown once.
+// The counts of both sides, where a narrow screen hides the columns of the means.
+std::string SideFlags(const std::string& baseline, const std::string& baseline_note, const std::string& candidate,
+                      const std::string& candidate_note) {
+  std::string out;
+  for (const std::string& label : WithSides({}, baseline, baseline_note, candidate, candidate_note))
+    absl::StrAppend(&out, "<small class=\"flag only-narrow\">", EscapeHtml(label), "</small>");
+  return out;
+}
+
+// The note of all finished rows, if they have the same one: it is then shown once.
 std::string CommonDesignNote(const CandidateComparison& versus, bool of_primary_metrics) {
   std::set<std::string> notes;
   for (const stats::Comparison& row : versus.report.comparisons) {
-    if (row.is_primary_metric == of_primary_metrics) notes.insert(DesignNote(row));
+    if (row.is_primary_metric == of_primary_metrics && !row.is_unfinished) notes.insert(DesignNote(row));
   }
   return notes.size() == 1 ? *notes.begin() : "";
 }
@@ -183,17 +193,49 @@ std::string TasksLabel(const stats::SuiteComparison& row) {
                            : absl::StrCat(row.task_count);
 }
 
+struct CandidateRows {
+  std::string html;
+  std::string note;  // of all its rows
+  std::vector<std::string> outcomes;
+};
+
+CandidateRows RowsOfCandidate(const ReportData& data, const CandidateComparison& versus, bool of_primary_metrics) {
+  CandidateRows rows;
+  rows.note = CommonDesignNote(versus, of_primary_metrics);
+  std::string group_before;
+  for (const stats::Comparison& row : versus.report.comparisons) {
+    if (row.is_primary_metric != of_primary_metrics) continue;
+    const Cells cells = MakeCells(data, versus, row);
+    const std::string group = absl::StrCat(row.task, "/", row.metric);
+    const bool is_note_shared = !rows.note.empty() && !row.is_unfinished;
+    rows.outcomes.push_back(cells.inferred.outcome);
+    absl::StrAppend(&rows.html, "<tr", group != group_before ? " class=\"first\"" : "", "><td>",
+                    group == group_before
+                        ? ""
+                        : absl::StrCat(EscapeHtml(cells.task), "<small>",
+                                       absl::StrReplaceAll(EscapeHtml(cells.metric), {{"_", "_<wbr>"}}), "</small>"),
+                    "</td><td>", cells.length, Flags(is_note_shared ? cells.labels : cells.LabelsAndNote()),
+                    SideFlags(row.baseline, cells.baseline_note, row.candidate, cells.candidate_note),
+                    "</td><td class=\"n minor\">", cells.questions, "<small>", cells.inferred.clusters, "</small></td>",
+                    MeanCell(cells.baseline_mean, cells.baseline_range, cells.baseline_note),
+                    MeanCell(cells.candidate_mean, cells.candidate_range, cells.candidate_note),
+                    RelativeHtml(row.relative), InferenceHtml(cells.inferred));
+    absl::StrAppend(&rows.html, "<td class=\"n minor\">", row.gain_count, "<small>", row.loss_count,
+                    "</small></td></tr>\n");
+    group_before = group;
+    if (!IsLogLikelihood(row.metric)) continue;
+    const PerplexityRow perplexity = PerplexityOf(row);  // the row above in other words: no test of its own
+    absl::StrAppend(&rows.html, "<tr><td><small>perplexity, exp(−mean)</small></td><td>", cells.length,
+                    "</td><td class=\"minor\"></td>", MeanCell(perplexity.baseline, perplexity.baseline_range, ""),
+                    MeanCell(perplexity.candidate, perplexity.candidate_range, ""),
+                    "<td class=\"minor\"></td><td class=\"n\">", perplexity.ratio, "<small>", perplexity.low, " to ",
+                    perplexity.high,
+                    "</small></td><td class=\"minor\"></td><td></td><td></td><td class=\"minor\"></td></tr>\n");
+  }
+  return rows;
+}
+
 }  // namespace
-
-std::string InferenceHeadsHtml(const ReportData& data, const char* difference) {
-  return absl::StrCat("<th class=\"n\">", difference, "<small>", ConfidenceLabel(data.confidence),
-                      " interval</small></th><th class=\"n\">p<small>sign flips</small></th>"
-                      "<th class=\"n\">p adjusted</th><th class=\"n\">Outcome<small>detectable</small></th>");
-}
-
-std::string InferenceCellsHtml(const stats::Inference& row, double scale, int decimals) {
-  return InferenceHtml(MakeInferenceCells(row, scale, decimals));
-}
 
 std::string TestingNote(const ReportData& data) {
   int64_t suite = 0, primary = 0, secondary = 0;
@@ -221,63 +263,51 @@ std::string TestingNote(const ReportData& data) {
 }
 
 std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics) {
-  std::string out = absl::StrCat(
-      "<div class=\"wide\"><table class=\"data cells\"><thead><tr><th>Task, metric</th><th>Length</th>"
+  const std::string head = absl::StrCat(
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
       "<th class=\"n minor\">Questions<small>clusters</small></th>"
-      "<th class=\"n\">",
+      "<th class=\"n mean\">",
       EscapeHtml(data.baseline), "<small>", ConfidenceLabel(data.confidence),
       " interval</small></th>"
-      "<th class=\"n\">Candidate<small>",
+      "<th class=\"n mean\">Candidate<small>",
       ConfidenceLabel(data.confidence), " interval</small></th>", RelativeHead(data),
       InferenceHeads(data.confidence, "Difference"),
-      "<th class=\"n\">Gains<small>losses</small></th></tr></thead><tbody>\n");
-  bool has_rows = false;
-  std::string task_before, candidate_before, note_of_all;
-  ForEachRow(data, [&](const CandidateComparison& versus, const stats::Comparison& row) {
-    if (row.is_primary_metric != of_primary_metrics) return;
-    has_rows = true;
-    const Cells cells = MakeCells(data, versus, row);
-    const std::string group = absl::StrCat(row.candidate, "/", row.task, "/", row.metric);
-    if (row.candidate != candidate_before) {
-      note_of_all = CommonDesignNote(versus, of_primary_metrics);
-      absl::StrAppend(&out, "<tr class=\"group\"><th colspan=\"11\">", EscapeHtml(row.candidate), " against ",
-                      EscapeHtml(row.baseline),
-                      note_of_all.empty() ? "" : absl::StrCat("<small>", note_of_all, "</small>"), "</th></tr>\n");
+      "<th class=\"n minor\">Gains<small>losses</small></th></tr></thead><tbody>\n");
+  constexpr char kTail[] = "</tbody></table></div>\n";
+  const bool is_folded = data.versus.size() > kOpenCandidateCountMax;
+  std::string out;
+  for (const CandidateComparison& versus : data.versus) {
+    const CandidateRows rows = RowsOfCandidate(data, versus, of_primary_metrics);
+    if (rows.html.empty()) continue;
+    const std::string title = absl::StrCat(EscapeHtml(versus.candidate), " against ", EscapeHtml(data.baseline));
+    if (is_folded) {
+      absl::StrAppend(&out, "<details><summary>", title, " <span class=\"outcome-word\">", OutcomeCounts(rows.outcomes),
+                      "</span></summary>\n",
+                      rows.note.empty() ? "" : absl::StrCat("<p class=\"note\">", rows.note, "</p>\n"), head, rows.html,
+                      kTail, "</details>\n");
+    } else {
+      absl::StrAppend(&out, out.empty() ? head : "", "<tr class=\"group\"><th colspan=\"11\">", title,
+                      rows.note.empty() ? "" : absl::StrCat("<small>", rows.note, "</small>"), "</th></tr>\n",
+                      rows.html);
     }
-    candidate_before = row.candidate;
-    absl::StrAppend(&out, "<tr", group != task_before ? " class=\"first\"" : "", "><td>",
-                    group == task_before
-                        ? ""
-                        : absl::StrCat(EscapeHtml(cells.task), "<small>", EscapeHtml(cells.metric), "</small>"),
-                    "</td><td>", cells.length, Flags(note_of_all.empty() ? cells.LabelsAndNote() : cells.labels),
-                    "</td><td class=\"n minor\">", cells.questions, "<small>", cells.inferred.clusters, "</small></td>",
-                    MeanCell(cells.baseline_mean, cells.baseline_range, cells.baseline_note),
-                    MeanCell(cells.candidate_mean, cells.candidate_range, cells.candidate_note),
-                    RelativeHtml(row.relative), InferenceHtml(cells.inferred));
-    absl::StrAppend(&out, "<td class=\"n\">", row.gain_count, "<small>", row.loss_count, "</small></td></tr>\n");
-    task_before = group;
-    if (!IsLogLikelihood(row.metric)) return;
-    const PerplexityRow perplexity = PerplexityOf(row);  // the row above in other words: no test of its own
-    absl::StrAppend(&out, "<tr><td><small>perplexity, exp(−mean)</small></td><td>", cells.length,
-                    "</td><td class=\"minor\"></td>", MeanCell(perplexity.baseline, perplexity.baseline_range, ""),
-                    MeanCell(perplexity.candidate, perplexity.candidate_range, ""),
-                    "<td class=\"minor\"></td><td class=\"n\">", perplexity.ratio, "<small>", perplexity.low, " to ",
-                    perplexity.high, "</small></td><td></td><td></td><td></td><td></td></tr>\n");
-  });
-  return has_rows ? out + "</tbody></table></div>\n" : "";
+  }
+  return out.empty() || is_folded ? out : out + kTail;
 }
 
 std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
   std::string out = absl::StrCat(
-      "<div class=\"wide\"><table class=\"data suite\"><thead><tr><th>Candidate</th><th>Length</th>"
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Length</th>"
       "<th class=\"n minor\">Questions<small>tasks, clusters</small></th><th class=\"n mean\">",
       EscapeHtml(data.baseline), ", %</th><th class=\"n mean\">Candidate, %</th>", RelativeHead(data),
       InferenceHeads(data.confidence, "Difference"), "</tr></thead><tbody>\n");
   ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
     if ((data.swept.count(row.candidate) > 0) != of_swept) return;
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", LengthLabel(row.context_length),
-                    Flags(SuiteLabels(data, versus, row)), "</td><td class=\"n minor\">", CountLabel(row.sample_count),
-                    "<small>", TasksLabel(row), ", ", CountLabel(row.cluster_count), "</small></td>",
+                    Flags(SuiteLabels(data, versus, row)),
+                    SideFlags(row.baseline, CountsNote(data.answers.Of(row.baseline, "", row.context_length)),
+                              row.candidate, CountsNote(data.answers.Of(row.candidate, "", row.context_length))),
+                    "</td><td class=\"n minor\">", CountLabel(row.sample_count), "<small>", TasksLabel(row), ", ",
+                    CountLabel(row.cluster_count), "</small></td>",
                     MeanCell(Unsigned(row.baseline_mean * 100, 1), "",
                              CountsNote(data.answers.Of(row.baseline, "", row.context_length))),
                     MeanCell(Unsigned(row.candidate_mean * 100, 1), "",
@@ -285,24 +315,6 @@ std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
                     RelativeHtml(row.relative), InferenceHtml(MakeInferenceCells(row, 100, 1)), "</tr>\n");
   });
   return out + "</tbody></table></div>\n";
-}
-
-std::string ContrastTableHtml(const ReportData& data) {
-  std::string rows;
-  ForEachContrast(data, [&](const stats::LengthContrast& row, double scale, int decimals) {
-    absl::StrAppend(&rows, "<tr><td>", EscapeHtml(row.candidate), "</td><td>",
-                    row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td>", LengthsLabel(row),
-                    "</td><td class=\"n minor\">", CountLabel(row.question_count), "</td><td class=\"n minor\">",
-                    Signed(row.short_difference * scale, decimals), "</td><td class=\"n minor\">",
-                    Signed(row.long_difference * scale, decimals), "</td>",
-                    InferenceHtml(MakeInferenceCells(row, scale, decimals)), "</tr>\n");
-  });
-  if (rows.empty()) return "";
-  return absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Task</th><th>Lengths</th>"
-      "<th class=\"n minor\">Questions</th><th class=\"n minor\">Difference at short</th><th class=\"n minor\">at "
-      "long</th>",
-      InferenceHeads(data.confidence, "Change"), "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
 }
 
 std::string ComparisonTableCsv(const ReportData& data) {
@@ -322,9 +334,9 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                                         " interval | p | p adjusted | Sign flips | Outcome | Detectable | Notes |\n");
   const auto inferred = [](const InferenceCells& cells) {
     const char* bold = cells.is_decided ? "**" : "";
-    return absl::StrCat(bold, cells.difference, bold, " | ", cells.low, " to ", cells.high, " | ",
-                        EscapeMarkdownCell(cells.p), " | ", EscapeMarkdownCell(cells.p_adjusted), " | ",
-                        EscapeMarkdownCell(cells.p_sign_flip), " | ", cells.outcome, " | ", cells.detectable, " | ");
+    return absl::StrCat(bold, cells.difference, bold, " | ", cells.range, " | ", EscapeMarkdownCell(cells.p), " | ",
+                        EscapeMarkdownCell(cells.p_adjusted), " | ", EscapeMarkdownCell(cells.p_sign_flip), " | ",
+                        cells.outcome, " | ", cells.detectable, " | ");
   };
   std::string out =
       absl::StrCat("| Task | Metric | Length | Candidate | n | Clusters | Failed | ", EscapeMarkdownCell(data.baseline),
@@ -393,7 +405,7 @@ std::string ComparisonTableLatex(const ReportData& data) {
     };
     const std::string difference = EscapeLatex(cells.difference);
     return absl::StrCat(cells.is_decided ? absl::StrCat("\\textbf{", difference, "}") : difference, " & ",
-                        EscapeLatex(cells.low), " to ", EscapeLatex(cells.high), " & ", p(cells.p), " & ",
+                        cells.range == kNoValue ? kNoValueLatex : EscapeLatex(cells.range), " & ", p(cells.p), " & ",
                         p(cells.p_adjusted), " & ", cells.outcome, " \\\\\n");
   };
   bool has_suite = false;

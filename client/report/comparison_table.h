@@ -1,5 +1,5 @@
 // The comparison tables: means over tasks, single cells and contrasts over the lengths, in five formats. HTML has a table of
-// each; the others have all of them, CSV and JSON as rows of one list (client/report/result_rows.h).
+// each (that of the contrasts is contrast_table.h); the others have all of them, CSV and JSON as rows of one list (client/report/result_rows.h).
 //
 // HTML, Markdown and LaTeX are rounded; CSV and JSON have every column with doubles that read back exactly.
 #pragma once
@@ -16,14 +16,8 @@ std::vector<Json> ComparisonTableJson(const ReportData& data);
 std::string ComparisonTableMarkdown(const ReportData& data);
 std::string ComparisonTableLatex(const ReportData& data);
 
-// The mean over tasks per length, and whether differences grow with the length.
+// The mean over tasks per length.
 std::string SuiteTableHtml(const ReportData& data, bool of_swept);  // of the sweep's candidates, or of the others
-std::string ContrastTableHtml(const ReportData& data);
-
-// The columns that tables of differences share: difference with interval, p with sign flips, adjusted p, outcome with the
-// detectable difference. Values are multiplied by `scale`.
-std::string InferenceHeadsHtml(const ReportData& data, const char* difference);
-std::string InferenceCellsHtml(const stats::Inference& row, double scale, int decimals);
 
 // How tests were computed and adjusted, for captions.
 std::string TestingNote(const ReportData& data);

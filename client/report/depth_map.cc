@@ -6,13 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
-#include "client/report/report_data.h"
+#include "client/report/depth_table.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::report {
 namespace {
 
+constexpr double kShadeMax = 0.55;  // as in page.css: text stays readable on it
 constexpr const char* kQuarters[] = {"first quarter", "second", "third", "last quarter"};
 
 // A map for every variant, of one task or of all.
@@ -58,53 +59,6 @@ std::string ConfoundedTasks(const ReportData& data) {
 
 }  // namespace
 
-std::optional<double> DepthOf(const db::SampleRecord& sample) {
-  if (!sample.evidence_json.has_value() || sample.prompt_token_count.value_or(0) <= 0) return std::nullopt;
-  const auto spans = ParseJson(*sample.evidence_json);
-  if (!spans.ok() || !spans->is_array() || spans->empty()) return std::nullopt;
-  const Json& first = spans->front();
-  if (!first.is_object() || !first.contains("token_begin") || !first["token_begin"].is_number()) return std::nullopt;
-  return first["token_begin"].get<double>() / *sample.prompt_token_count;
-}
-
-void DepthTable::Add(size_t variant_index, const db::SampleRecord& sample, double value) {
-  const std::optional<double> depth = DepthOf(sample);
-  if (!depth.has_value()) return;
-  const int quarter = std::clamp(static_cast<int>(*depth * kQuarterCount), 0, kQuarterCount - 1);
-  Mean& cell = cells_[{variant_index, sample.context_length, quarter, sample.task}];
-  cell.sum += value;
-  ++cell.count;
-}
-
-std::optional<double> DepthTable::MeanOf(size_t variant_index, const std::string& task, int64_t length,
-                                         int quarter) const {
-  double sum = 0;
-  int64_t task_count = 0;
-  for (auto cell = cells_.lower_bound({variant_index, length, quarter, task}); cell != cells_.end(); ++cell) {
-    const auto& [cell_variant, cell_length, cell_quarter, cell_task] = cell->first;
-    if (cell_variant != variant_index || cell_length != length || cell_quarter != quarter) break;
-    if (!task.empty() && cell_task != task) break;
-    sum += cell->second.sum / cell->second.count;
-    ++task_count;
-  }
-  return task_count > 0 ? std::optional(sum / task_count) : std::nullopt;
-}
-
-int64_t DepthTable::CountOf(size_t variant_index, const std::string& task, int64_t length, int quarter) const {
-  int64_t count = 0;
-  for (auto cell = cells_.lower_bound({variant_index, length, quarter, task}); cell != cells_.end(); ++cell) {
-    const auto& [cell_variant, cell_length, cell_quarter, cell_task] = cell->first;
-    if (cell_variant != variant_index || cell_length != length || cell_quarter != quarter) break;
-    if (!task.empty() && cell_task != task) break;
-    count += cell->second.count;
-  }
-  return count;
-}
-
-bool DepthTable::HasTask(const std::string& task) const {
-  return std::any_of(cells_.begin(), cells_.end(), [&](const auto& cell) { return std::get<3>(cell.first) == task; });
-}
-
 std::string DepthMapsHtml(const ReportData& data) {
   if (data.depths.IsEmpty()) return "";
   Json over_tasks = Json::object();
@@ -122,6 +76,67 @@ std::string DepthMapsHtml(const ReportData& data) {
   }
   values["confounded"] = ConfoundedTasks(data);
   return FillTemplate("depth_maps.html", values);
+}
+
+std::vector<Json> DepthJson(const ReportData& data) {
+  std::vector<std::string> tasks = {""};
+  for (const std::string& task : data.tasks) {
+    if (data.depths.HasTask(task)) tasks.push_back(task);
+  }
+  std::vector<Json> rows;
+  for (size_t variant = 0; variant < data.variants.size(); ++variant) {
+    for (const std::string& task : tasks) {
+      for (const int64_t length : data.lengths) {
+        for (int quarter = 0; quarter < DepthTable::kQuarterCount; ++quarter) {
+          const std::optional<double> mean = data.depths.MeanOf(variant, task, length, quarter);
+          if (!mean.has_value()) continue;
+          rows.push_back({{"kind", "depth"},
+                          {"variant", data.variants[variant].name},
+                          {"task", task.empty() ? Json() : Json(task)},
+                          {"context_length", length},
+                          {"depth_low", static_cast<double>(quarter) / DepthTable::kQuarterCount},
+                          {"depth_high", static_cast<double>(quarter + 1) / DepthTable::kQuarterCount},
+                          {"mean", *mean},
+                          {"sample_count", data.depths.CountOf(variant, task, length, quarter)}});
+        }
+      }
+    }
+  }
+  return rows;
+}
+
+std::string DepthMapsSvg(const ReportData& data) {
+  if (data.depths.IsEmpty()) return "";
+  constexpr int kLabelWidth = 84, kCellWidth = 46, kCellHeight = 26, kTop = 36, kMapsPerRow = 3;
+  const int map_width = kLabelWidth + kCellWidth * static_cast<int>(data.lengths.size()) + 24;
+  const int map_height = kTop + kCellHeight * DepthTable::kQuarterCount + 24;
+  const int map_count = static_cast<int>(data.variants.size());
+  const int width = map_width * std::min(map_count, kMapsPerRow);
+  const int height = map_height * ((map_count + kMapsPerRow - 1) / kMapsPerRow);
+  std::string out = absl::StrCat("<svg class=\"chart strip\" viewBox=\"0 0 ", width, " ", height,
+                                 "\" role=\"img\"><title>Score by depth of the evidence, percent</title>\n");
+  const auto text = [&](const char* css, const char* anchor, int x, int y, const std::string& value) {
+    absl::StrAppend(&out, "<text class=\"", css, "\" text-anchor=\"", anchor, "\" x=\"", x, "\" y=\"", y, "\">",
+                    EscapeHtml(value), "</text>\n");
+  };
+  for (int variant = 0; variant < map_count; ++variant) {
+    const int left = variant % kMapsPerRow * map_width, top = variant / kMapsPerRow * map_height;
+    text("title", "start", left, top + 13, data.variants[variant].name);
+    for (size_t i = 0; i < data.lengths.size(); ++i) {
+      const int x = left + kLabelWidth + kCellWidth * static_cast<int>(i);
+      text("tick", "middle", x + kCellWidth / 2, top + kTop - 6, LengthLabel(data.lengths[i]));
+      for (int quarter = 0; quarter < DepthTable::kQuarterCount; ++quarter) {
+        const int y = top + kTop + kCellHeight * quarter;
+        if (i == 0) text("tick", "start", left, y + kCellHeight / 2 + 4, kQuarters[quarter]);
+        const std::optional<double> mean = data.depths.MeanOf(variant, "", data.lengths[i], quarter);
+        absl::StrAppend(&out, "<rect class=\"mass\" x=\"", x + 1, "\" y=\"", y + 1, "\" width=\"", kCellWidth - 2,
+                        "\" height=\"", kCellHeight - 2, "\" fill-opacity=\"", mean.value_or(0) * kShadeMax, "\"/>\n");
+        text("value", "middle", x + kCellWidth / 2, y + kCellHeight / 2 + 4,
+             mean.has_value() ? Unsigned(*mean * 100, 0) : kNoValue);
+      }
+    }
+  }
+  return out + "</svg>\n";
 }
 
 }  // namespace varifocal::report

@@ -1,47 +1,19 @@
 // Heat maps of the score by depth of the evidence and context length, one per variant, as common for
 // needle-in-a-haystack results.
-//
-// The depth of a question is where its first evidence begins, as a share of the prompt's tokens; questions are put into
-// quarters. A cell over tasks is the mean of the tasks' means. Counted while the samples are read (sample_browser.h).
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
-#include <tuple>
+#include <vector>
 
-#include "db/records.h"
+#include "base/json.h"
+#include "client/report/report_data.h"
 
 namespace varifocal::report {
 
-struct ReportData;
-
-class DepthTable {
- public:
-  static constexpr int kQuarterCount = 4;
-  struct Mean {
-    double sum = 0;
-    int64_t count = 0;
-  };
-
-  // `value` as a share of the metric's span; samples without evidence are ignored.
-  void Add(size_t variant_index, const db::SampleRecord& sample, double value);
-
-  bool IsEmpty() const { return cells_.empty(); }
-  // Over the questions of a task, or over tasks when `task` is empty; none where there are none.
-  std::optional<double> MeanOf(size_t variant_index, const std::string& task, int64_t length, int quarter) const;
-  int64_t CountOf(size_t variant_index, const std::string& task, int64_t length, int quarter) const;
-  bool HasTask(const std::string& task) const;
-
- private:
-  std::map<std::tuple<size_t, int64_t, int, std::string>, Mean> cells_;  // variant, length, quarter, task
-};
-
-// Where the first evidence begins, from 0 to 1.
-std::optional<double> DepthOf(const db::SampleRecord& sample);
-
 std::string DepthMapsHtml(const ReportData& data);
+// Rows of kind "depth": the mean over a task's questions ("task" null: over tasks) whose evidence begins between two depths.
+std::vector<Json> DepthJson(const ReportData& data);
+// The maps over tasks as one drawing, with the classes of the page; empty without any.
+std::string DepthMapsSvg(const ReportData& data);
 
 }  // namespace varifocal::report

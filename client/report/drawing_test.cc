@@ -66,6 +66,31 @@ TEST_F(ReportTest, FiguresAsFiles) {
   EXPECT_EQ(WriteFigures(options, path_).status().code(), absl::StatusCode::kPermissionDenied) << "a file";
 }
 
+// Depths, attention and a sweep too, each with its numbers.
+TEST_F(ReportTest, EveryFigureOfThePageIsAFile) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.has_evidence = made.has_attention = true;
+  made.temperatures = {"0.5", "0.7", "1.2"};
+  Make(made);
+  ReportOptions options;
+  options.database_path = path_;
+  const std::string directory = testing::TempDir() + "/report_test_every_figure";
+  std::filesystem::remove_all(directory);
+  const auto names = WriteFigures(options, directory);
+  ASSERT_TRUE(names.ok()) << names.status();
+  for (const char* name : {"sweep-8192.svg", "sweep-8192.csv", "sweep-recall_kv.svg", "attention-Over-all-heads.svg",
+                           "attention-Over-all-heads.csv", "attention-strip-sharp.svg", "depth.svg", "depth.csv"}) {
+    EXPECT_THAT(*names, testing::Contains(name));
+    const std::string bytes = ReadFile(absl::StrCat(directory, "/", name));
+    EXPECT_GT(bytes.size(), 200u) << name;
+    EXPECT_THAT(bytes, testing::Not(HasSubstr("var("))) << name;
+  }
+  // At 8K the baseline is right about question 4 of 0 to 7, which is among those whose evidence comes first.
+  EXPECT_THAT(ReadFile(directory + "/depth.csv"), HasSubstr("\nbaseline,recall_kv,8192,0.0,0.25,0.5,2\n"));
+  EXPECT_THAT(ReadFile(directory + "/depth.svg"), HasSubstr(">last quarter</text>"));
+}
+
 TEST(TextFormatTest, NumbersAsPeopleReadThem) {
   EXPECT_EQ(report::LengthLabel(1024), "1K");
   EXPECT_EQ(report::LengthLabel(131072), "128K");
@@ -78,6 +103,9 @@ TEST(TextFormatTest, NumbersAsPeopleReadThem) {
   EXPECT_EQ(report::PEquals(0.0123), "p\u00A0=\u00A00.012");
   EXPECT_EQ(report::PValue(1), "1.00");
   EXPECT_EQ(report::JoinWithAnd({"1K", "2K", "4K"}), "1K, 2K and 4K");
+  EXPECT_EQ(report::ShortList({"1K", "2K", "4K"}, 3), "1K, 2K and 4K");
+  EXPECT_EQ(report::ShortList({"1K", "2K", "4K", "8K"}, 3), "1K, 2K and 2 more");
+  EXPECT_EQ(report::ShellWord("a b's"), "'a b'\\''s'");
   EXPECT_EQ(report::Shorten("a\u00E9b", 2), "a\u2026");
   EXPECT_EQ(report::CsvField("a,\"b\""), "\"a,\"\"b\"\"\"");
   EXPECT_EQ(report::EscapeLatex("a_b 5 %"), "a\\_b 5 \\%");

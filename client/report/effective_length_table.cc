@@ -1,9 +1,11 @@
 #include "client/report/effective_length_table.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/report/inference_cells.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::report {
@@ -30,6 +32,7 @@ std::string Note(const ReportData& data) {
 
 struct Line {
   std::string variant, task, score, threshold, length, range;
+  bool is_mean = false, is_unfinished = false;
 };
 
 std::vector<Line> Lines(const ReportData& data) {
@@ -39,21 +42,43 @@ std::vector<Line> Lines(const ReportData& data) {
     lines.push_back({row.variant, row.task.empty() ? "mean over tasks" : row.task,
                      has_scores ? Unsigned(row.shortest_score * 100, 1) : kNoValue,
                      has_scores ? Unsigned(row.threshold * 100, 1) : kNoValue, EffectiveLengthLabel(row),
-                     EffectiveLengthRange(row)});
+                     EffectiveLengthRange(row), row.task.empty(), !has_scores});
   }
   return lines;
+}
+
+// Rows of the finished lines that `is_shown` selects.
+template <typename IsShown>
+std::string Table(const ReportData& data, const std::vector<Line>& lines, const IsShown& is_shown) {
+  std::string rows, before;
+  for (const Line& line : lines) {
+    if (line.is_unfinished || !is_shown(line)) continue;
+    absl::StrAppend(&rows, "<tr", line.variant != before ? " class=\"first\"" : "", "><td>",
+                    line.variant != before ? EscapeHtml(line.variant) : "", "</td><td>", EscapeHtml(line.task),
+                    "</td><td class=\"n minor\">", line.score, "</td><td class=\"n minor\">", line.threshold,
+                    "</td><td class=\"n\">", line.length, "</td><td class=\"n wrap\">", line.range, "</td></tr>\n");
+    before = line.variant;
+  }
+  if (rows.empty()) return "";
+  return absl::StrCat(
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Variant</th><th>Task</th><th class=\"n minor\">At the "
+      "shortest, %</th><th class=\"n minor\">Threshold, %</th><th class=\"n\">Effective length</th><th class=\"n\">",
+      ConfidenceLabel(data.confidence), " interval</th></tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
 }
 
 }  // namespace
 
 std::string EffectiveLengthLabel(const stats::EffectiveLength& row) {
-  return row.problem == stats::EffectiveLengthProblem::kUnfinished ? "unfinished" : End(row, row.length);
+  if (row.problem == stats::EffectiveLengthProblem::kUnfinished) return "unfinished";
+  return row.problem == stats::EffectiveLengthProblem::kNoScore ? kNoValue : End(row, row.length);
 }
 
 std::string EffectiveLengthRange(const stats::EffectiveLength& row) {
   switch (row.problem) {
     case stats::EffectiveLengthProblem::kUnfinished:
       return "";
+    case stats::EffectiveLengthProblem::kNoScore:
+      return "the worst score at the shortest length";
     case stats::EffectiveLengthProblem::kNoInference:
       return "1 context: nothing can be inferred";
     case stats::EffectiveLengthProblem::kNone:
@@ -64,20 +89,22 @@ std::string EffectiveLengthRange(const stats::EffectiveLength& row) {
 }
 
 std::string EffectiveLengthHtml(const ReportData& data) {
-  std::string rows, before;
-  for (const Line& line : Lines(data)) {
-    absl::StrAppend(&rows, "<tr", line.variant != before ? " class=\"first\"" : "", "><td>",
-                    line.variant != before ? EscapeHtml(line.variant) : "", "</td><td>", EscapeHtml(line.task),
-                    "</td><td class=\"n minor\">", line.score, "</td><td class=\"n minor\">", line.threshold,
-                    "</td><td class=\"n\">", line.length, "</td><td class=\"n\">", line.range, "</td></tr>\n");
-    before = line.variant;
+  const std::vector<Line> lines = Lines(data);
+  const bool has_means = std::any_of(lines.begin(), lines.end(), [](const Line& line) { return line.is_mean; });
+  const bool is_folded = has_means && data.versus.size() > kOpenCandidateCountMax;
+  int64_t unfinished_count = 0;
+  for (const Line& line : lines) unfinished_count += line.is_unfinished;
+  std::string out = Table(data, lines, [&](const Line& line) { return line.is_mean || !is_folded; });
+  if (is_folded) {
+    const std::string tasks = Table(data, lines, [&](const Line& line) { return !line.is_mean; });
+    if (!tasks.empty()) absl::StrAppend(&out, "<details><summary>Each task</summary>\n", tasks, "</details>\n");
   }
-  if (rows.empty()) return "";
-  return absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Variant</th><th>Task</th><th class=\"n minor\">At the "
-      "shortest, %</th><th class=\"n minor\">Threshold, %</th><th class=\"n\">Effective length</th><th class=\"n\">",
-      ConfidenceLabel(data.confidence), " interval</th></tr></thead><tbody>\n", rows,
-      "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(Note(data)), "</p>\n");
+  if (out.empty()) return "";
+  if (unfinished_count > 0) {
+    absl::StrAppend(&out, "<p class=\"note\">", unfinished_count, " of ", lines.size(),
+                    " lengths are unfinished: samples have no answer yet.</p>\n");
+  }
+  return absl::StrCat(out, "<p class=\"note\">", EscapeHtml(Note(data)), "</p>\n");
 }
 
 std::string EffectiveLengthMarkdown(const ReportData& data) {

@@ -11,6 +11,8 @@
 namespace varifocal::report {
 namespace {
 
+constexpr size_t kBandSeriesMax = 2;  // more bands than these cover each other: intervals are bars then
+
 int ColorIndex(const ReportData& data, const std::string& variant) {
   for (size_t i = 0; i < data.variants.size(); ++i) {
     if (data.variants[i].name == variant) return i;
@@ -69,8 +71,24 @@ stats::Interval RangeOf(const Figure& figure) {
 
 std::string Tip(const std::string& label, double x, const std::string& value, const std::string& low,
                 const std::string& high, const Point& point) {
-  return absl::StrCat(label, " at ", LengthLabel(static_cast<int64_t>(x)), ": ", value, " (", low, " to ", high, ")",
+  const std::string range = point.has_interval ? absl::StrCat(" (", low, " to ", high, ")") : ", no interval";
+  return absl::StrCat(label, " at ", LengthLabel(static_cast<int64_t>(x)), ": ", value, range,
                       point.is_extrapolated ? ", extrapolated" : "", point.is_incomplete ? ", incomplete" : "");
+}
+
+// A difference and its interval, where it has one.
+Point DifferencePoint(const std::string& label, int64_t length, const stats::Inference& row, double scale,
+                      bool is_extrapolated, bool is_incomplete) {
+  Point point;
+  point.x = static_cast<double>(length);
+  point.y = row.difference * scale;
+  point.has_interval = row.can_infer;
+  point.low = row.can_infer ? row.low * scale : point.y;
+  point.high = row.can_infer ? row.high * scale : point.y;
+  point.is_extrapolated = is_extrapolated;
+  point.is_incomplete = is_incomplete;
+  point.tip = Tip(label, point.x, Signed(point.y, 1), Signed(point.low, 1), Signed(point.high, 1), point);
+  return point;
 }
 
 Figure Empty(const ReportData& data, Figure::Kind kind) {
@@ -125,11 +143,9 @@ Figure SuiteDifferenceFigure(const ReportData& data) {
     if (data.swept.count(versus.candidate) > 0) continue;
     Series series{versus.candidate, ColorIndex(data, versus.candidate), {}};
     for (const stats::SuiteComparison& row : versus.report.suite) {
-      Point point{static_cast<double>(row.context_length), row.difference * 100, row.low * 100, row.high * 100};
-      point.is_extrapolated = data.answers.IsExtrapolated(versus.candidate, "", row.context_length);
-      point.is_incomplete = row.is_incomplete;
-      point.tip = Tip(series.label, point.x, Signed(point.y, 1), Signed(point.low, 1), Signed(point.high, 1), point);
-      series.points.push_back(point);
+      series.points.push_back(DifferencePoint(series.label, row.context_length, row, 100,
+                                              data.answers.IsExtrapolated(versus.candidate, "", row.context_length),
+                                              row.is_incomplete));
     }
     if (!series.points.empty()) figure.series.push_back(std::move(series));
   }
@@ -161,6 +177,7 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
                     estimate.interval->low * scale, estimate.interval->high * scale};
         point.is_extrapolated = data.answers.IsExtrapolated(variant.name, task, estimate.context_length);
         point.is_incomplete = estimate.is_incomplete;
+        point.is_marked = !estimate.is_incomplete;
         point.tip =
             Tip(series.label, point.x, Unsigned(point.y, 1), Unsigned(point.low, 1), Unsigned(point.high, 1), point);
         series.points.push_back(point);
@@ -173,6 +190,7 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
     } else {
       FitY(figure, 1e-3);
     }
+    if (figure.series.size() > kBandSeriesMax) figure.kind = Figure::Kind::kLinesWithBars;
     figures.push_back(std::move(figure));
   }
   return figures;
@@ -193,11 +211,9 @@ std::vector<Figure> DifferenceFigures(const ReportData& data) {
       Series series{versus.candidate, ColorIndex(data, versus.candidate), {}};
       for (const stats::Comparison& row : versus.report.comparisons) {
         if (row.task != task || !row.is_primary_metric) continue;
-        Point point{static_cast<double>(row.context_length), row.difference * scale, row.low * scale, row.high * scale};
-        point.is_extrapolated = data.answers.IsExtrapolated(versus.candidate, task, row.context_length);
-        point.is_incomplete = row.is_incomplete;
-        point.tip = Tip(series.label, point.x, Signed(point.y, 1), Signed(point.low, 1), Signed(point.high, 1), point);
-        series.points.push_back(point);
+        series.points.push_back(DifferencePoint(series.label, row.context_length, row, scale,
+                                                data.answers.IsExtrapolated(versus.candidate, task, row.context_length),
+                                                row.is_incomplete));
       }
       if (!series.points.empty()) figure.series.push_back(std::move(series));
     }

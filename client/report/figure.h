@@ -15,9 +15,10 @@ namespace varifocal::report {
 struct Point {
   double x = 0;  // context length in tokens, or a temperature
   double y = 0, low = 0, high = 0;
+  bool has_interval = true;      // else nothing can be inferred, and low and high are y
   bool is_extrapolated = false;  // beyond the length its model was trained at
   bool is_incomplete = false;    // samples failed or are missing
-  bool is_marked = false;        // of kLinesWithBars: better or worse than the baseline
+  bool is_marked = false;        // of kLinesWithBars: filled, else hollow
   bool is_chosen = false;        // of kLinesWithBars: chosen among the series' points
   std::string tip;               // tooltip
 };

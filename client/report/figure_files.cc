@@ -9,7 +9,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/embedded.h"
+#include "client/report/attention_section.h"
+#include "client/report/axis_figure.h"
 #include "client/report/columns.h"
+#include "client/report/depth_map.h"
 #include "client/report/figure.h"
 #include "client/report/svg_chart.h"
 #include "client/report/sweep.h"
@@ -35,7 +38,8 @@ std::string ChartStyle() {
   }
   std::string style = "svg { background: #ffffff; font-family: \"Source Sans 3\", \"DejaVu Sans\", sans-serif; }\n";
   for (absl::string_view line : absl::StrSplit(css, '\n')) {
-    if (absl::StartsWith(line, ".chart ") && !absl::StartsWith(line, ".chart {")) absl::StrAppend(&style, line, "\n");
+    const bool is_of_charts = absl::StartsWith(line, ".chart ") && !absl::StartsWith(line, ".chart {");
+    if (is_of_charts || absl::StartsWith(line, ".strip ")) absl::StrAppend(&style, line, "\n");
   }
   return absl::StrReplaceAll(style, values);
 }
@@ -48,6 +52,9 @@ std::string StandaloneSvg(const std::string& chart) {
       ChartStyle(), "</style>", chart.substr(end));
 }
 
+// A title such as "recall_kv at 8K" as part of a file's name.
+std::string FileNameOf(const std::string& title) { return absl::StrReplaceAll(title, {{" ", "-"}, {"/", "-"}}); }
+
 struct FigureRow {
   const Series* series;
   const Point* point;
@@ -57,10 +64,20 @@ constexpr Column<FigureRow> kFigureColumns[] = {
     {"series", [](const FigureRow& row) -> Json { return row.series->label; }},
     {"x", [](const FigureRow& row) -> Json { return row.point->x; }},
     {"y", [](const FigureRow& row) -> Json { return row.point->y; }},
-    {"low", [](const FigureRow& row) -> Json { return row.point->low; }},
-    {"high", [](const FigureRow& row) -> Json { return row.point->high; }},
+    {"low", [](const FigureRow& row) -> Json { return row.point->has_interval ? Json(row.point->low) : Json(); }},
+    {"high", [](const FigureRow& row) -> Json { return row.point->has_interval ? Json(row.point->high) : Json(); }},
     {"extrapolated", [](const FigureRow& row) -> Json { return row.point->is_extrapolated; }},
     {"incomplete", [](const FigureRow& row) -> Json { return row.point->is_incomplete; }},
+};
+
+constexpr Column<Json> kDepthColumns[] = {
+    {"variant", [](const Json& row) -> Json { return row["variant"]; }},
+    {"task", [](const Json& row) -> Json { return row["task"]; }},
+    {"context_length", [](const Json& row) -> Json { return row["context_length"]; }},
+    {"depth_low", [](const Json& row) -> Json { return row["depth_low"]; }},
+    {"depth_high", [](const Json& row) -> Json { return row["depth_high"]; }},
+    {"mean", [](const Json& row) -> Json { return row["mean"]; }},
+    {"sample_count", [](const Json& row) -> Json { return row["sample_count"]; }},
 };
 
 std::string FigureCsv(const Figure& figure) {
@@ -75,20 +92,38 @@ std::string FigureCsv(const Figure& figure) {
 
 std::vector<FigureFile> FigureFiles(const ReportData& data) {
   std::vector<FigureFile> files;
-  const auto add = [&](const std::string& name, const Figure& figure, ChartSize size = {}) {
+  const auto add_svg = [&](const std::string& name, const std::string& svg) {
+    if (!svg.empty()) files.push_back({absl::StrCat(name, ".svg"), svg});
+  };
+  const auto add = [&](std::string name, const Figure& figure, ChartSize size = {}) {
+    name = FileNameOf(name);
     const std::string chart = DrawChart(figure, name, size);
     if (chart.empty()) return;
-    files.push_back({absl::StrCat(name, ".svg"), StandaloneSvg(chart)});
+    add_svg(name, StandaloneSvg(chart));
     files.push_back({absl::StrCat(name, ".csv"), FigureCsv(figure)});
   };
+  for (const AxisReport& axis : data.arms.axes) {
+    for (const Figure& figure : AxisFigures(axis, data.arms.table))
+      add(absl::StrCat(axis.axis->name, "-", figure.title), figure);
+  }
   if (data.tasks.size() > 1) add("difference", SuiteDifferenceFigure(data), {.width = 760, .height = 300});
   const std::vector<Sweep> sweeps = FindSweeps(data);
   if (!sweeps.empty()) {
     const std::vector<Figure> figures = SweepFigures(sweeps, data);
     for (size_t i = 0; i < figures.size(); ++i) add(absl::StrCat("sweep-", data.lengths[i]), figures[i]);
+    if (data.tasks.size() > 1) {
+      for (const Figure& figure : SweepTaskFigures(sweeps, data)) add(absl::StrCat("sweep-", figure.title), figure);
+    }
   }
   for (const Figure& figure : ScoreFigures(data)) add(absl::StrCat("score-", figure.title), figure);
   for (const Figure& figure : DifferenceFigures(data)) add(absl::StrCat("difference-", figure.title), figure);
+  for (const Figure& figure : AttentionFigures(data)) add(absl::StrCat("attention-", figure.title), figure);
+  for (const auto& [variant, strip] : AttentionStripFiles(data))
+    add_svg(FileNameOf("attention-strip-" + variant), strip);
+  if (const std::string maps = DepthMapsSvg(data); !maps.empty()) {
+    add_svg("depth", StandaloneSvg(maps));
+    files.push_back({"depth.csv", RowsAsCsv(kDepthColumns, DepthJson(data))});
+  }
   return files;
 }
 

@@ -11,10 +11,9 @@ InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int
   cells.difference = Signed(row.difference * scale, decimals);
   cells.clusters = CountLabel(row.cluster_count);
   cells.outcome = OutcomeLabel(row);
-  cells.low = cells.high = cells.p = cells.p_sign_flip = cells.p_adjusted = cells.detectable = kNoValue;
+  cells.range = cells.p = cells.p_sign_flip = cells.p_adjusted = cells.detectable = kNoValue;
   if (!row.can_infer) return cells;
-  cells.low = Signed(row.low * scale, decimals);
-  cells.high = Signed(row.high * scale, decimals);
+  cells.range = absl::StrCat(Signed(row.low * scale, decimals), " to ", Signed(row.high * scale, decimals));
   cells.p = PValue(row.p_value);
   cells.p_sign_flip = PValue(row.sign_flip.p_value);
   cells.p_adjusted = PValue(row.p_adjusted);
@@ -25,16 +24,19 @@ InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int
 }
 
 std::string InferenceHtml(const InferenceCells& cells) {
-  return absl::StrCat("<td class=\"n", cells.is_decided ? " strong" : "", "\">", cells.difference, "<small>", cells.low,
-                      " to ", cells.high, "</small></td><td class=\"n\">", EscapeHtml(cells.p), "<small>",
-                      EscapeHtml(cells.p_sign_flip), "</small></td><td class=\"n\">", EscapeHtml(cells.p_adjusted),
-                      "</td><td class=\"n\">", cells.outcome, "<small>", cells.detectable, "</small></td>");
+  const auto small = [](const std::string& value) {
+    return value == kNoValue ? "" : absl::StrCat("<small>", EscapeHtml(value), "</small>");
+  };
+  return absl::StrCat("<td class=\"n", cells.is_decided ? " strong" : "", "\">", cells.difference, small(cells.range),
+                      "</td><td class=\"n minor\">", EscapeHtml(cells.p), small(cells.p_sign_flip),
+                      "</td><td class=\"n minor\">", EscapeHtml(cells.p_adjusted), "</td><td class=\"n\">",
+                      cells.outcome, small(cells.detectable), "</td>");
 }
 
 std::string InferenceHeads(double confidence, const char* difference) {
   return absl::StrCat("<th class=\"n\">", difference, "<small>", ConfidenceLabel(confidence),
-                      " interval</small></th><th class=\"n\">p<small>sign flips</small></th>"
-                      "<th class=\"n\">p adjusted</th><th class=\"n\">Outcome<small>detectable</small></th>");
+                      " interval</small></th><th class=\"n minor\">p<small>sign flips</small></th>"
+                      "<th class=\"n minor\">p adjusted</th><th class=\"n\">Outcome<small>detectable</small></th>");
 }
 
 }  // namespace varifocal::report

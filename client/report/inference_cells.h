@@ -1,19 +1,24 @@
 // What every table of differences shows of a row's inference.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "db/stats/inference.h"
 
 namespace varifocal::report {
 
+// With more candidates than these, tables of single tasks are folded.
+inline constexpr size_t kOpenCandidateCountMax = 4;
+
 struct InferenceCells {
-  std::string difference, low, high, p, p_sign_flip, p_adjusted, outcome, detectable, clusters;
+  std::string difference, range, p, p_sign_flip, p_adjusted, outcome, detectable, clusters;
   bool is_decided = false;
 };
 InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int decimals);
 
-// Difference, p, adjusted p, outcome: the last four columns of every table, and their heads.
+// Difference with interval, p with sign flips, adjusted p, outcome with the detectable difference: the last four columns
+// of every table, and their heads. Narrow screens leave out both p.
 std::string InferenceHtml(const InferenceCells& cells);
 std::string InferenceHeads(double confidence, const char* difference);
 

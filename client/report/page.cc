@@ -5,8 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/embedded.h"
-#include "client/report/attention_table.h"
+#include "client/report/attention_section.h"
 #include "client/report/comparison_table.h"
+#include "client/report/contrast_table.h"
 #include "client/report/depth_map.h"
 #include "client/report/effective_length_table.h"
 #include "client/report/group_table.h"
@@ -103,7 +104,7 @@ std::string HowToRead(const ReportData& data) {
   const std::string baseline = EscapeHtml(data.baseline);
   return absl::StrCat(
       "<ul class=\"reading\">\n<li><b>A difference</b> is candidate minus ", baseline,
-      " on the same questions, in points: from 60 % to 72.5 % is +12.5. Better is up.</li>\n"
+      " on the same questions, in points: from 60\u00A0% to 72.5\u00A0% is +12.5. Better is up.</li>\n"
       "<li><b>An interval</b> contains the true values that are compatible with the data. It excludes zero exactly "
       "when the "
       "p beside it is below 0.05. Where fewer than three contexts differ from the rest it is widened by the spread "
@@ -128,6 +129,13 @@ std::string HowToRead(const ReportData& data) {
 
 }  // namespace
 
+std::vector<Json> VerdictJson(const ReportData& data) {
+  std::vector<Json> rows;
+  for (const Json& verdict : Verdicts(data, FindSweeps(data)))
+    rows.push_back({{"kind", "verdict"}, {"headline", verdict["headline"]}, {"details", verdict["details"]}});
+  return rows;
+}
+
 std::string ReportPage(const ReportData& data) {
   const std::vector<Sweep> sweeps = FindSweeps(data);
   std::string overview;
@@ -149,13 +157,22 @@ std::string ReportPage(const ReportData& data) {
                                "the temperature that half of the contexts chose. A checkpoint as it was trained is the "
                                "point at its own temperature."));
     absl::StrAppend(&sweep, ChoiceTableHtml(sweeps, data), "<h3>Every temperature</h3>\n", SweepTableHtml(sweeps, data),
+                    data.tasks.size() < 2
+                        ? ""
+                        : absl::StrCat("<h3>Every task</h3>\n",
+                                       ChartGrid(SweepTaskFigures(sweeps, data), "sweep-task", data.baseline,
+                                                 "Mean score of each task; bars and filled points as above.")),
                     "<details><summary>Their tests</summary>\n", SuiteTableHtml(data, /*of_swept=*/true),
                     "</details>\n<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   }
-  const std::string scores = ChartGrid(ScoreFigures(data), "score", data.baseline,
-                                       "Mean score by context length with interval bands; each drawing has its own "
-                                       "axis. A failed answer counts as the worst value; a hollow point has fewer "
-                                       "samples than planned.");
+  // Of a sweep's variants the baseline alone would be left, which every drawing of the sweep has.
+  const bool is_all_swept = !data.versus.empty() && data.swept.size() == data.versus.size();
+  const std::string scores =
+      is_all_swept ? ""
+                   : ChartGrid(ScoreFigures(data), "score", data.baseline,
+                               "Mean score by context length with its interval; each drawing has its own "
+                               "axis. A failed answer counts as the worst value; a hollow point has fewer "
+                               "samples than planned.");
   const std::string differences =
       ChartGrid(DifferenceFigures(data), "difference", data.baseline,
                 absl::StrCat("Candidate minus ", EscapeHtml(data.baseline),

@@ -15,17 +15,6 @@ std::string Row(absl::string_view name, const std::string& value_html) {
 
 std::string Code(absl::string_view text) { return absl::StrCat("<code>", EscapeHtml(text), "</code>"); }
 
-// A shell word, quoted only if necessary.
-std::string ShellWord(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                          "_-./=:@,+") == std::string::npos;
-  if (plain) return word;
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
 std::string VariantsTable(const ReportData& data) {
   std::string out =
       "<div class=\"wide\"><table "
@@ -134,13 +123,18 @@ std::string SubmitLine(const db::JobRow& job) {
 std::string Commands(const ReportData& data) {
   std::string out;
   std::string last;
+  bool has_daemon = data.executions.empty();
   for (const db::ExecutionRow& row : data.executions) {
-    if (row.execution.command_line.empty() || row.execution.command_line == last) continue;
-    last = row.execution.command_line;
+    const std::string& command = row.execution.command_line;
+    has_daemon |= !absl::StartsWith(command, "varifocal run ");  // which submits the job itself
+    if (command.empty() || command == last) continue;
+    last = command;
     absl::StrAppend(&out, last, "\n");
   }
-  out += SubmitLine(data.job);
-  for (const db::JobRow& job : data.other_jobs) out += SubmitLine(job);
+  if (has_daemon) {
+    out += SubmitLine(data.job);
+    for (const db::JobRow& job : data.other_jobs) out += SubmitLine(job);
+  }
   const std::string database = ShellWord(data.database_path);
   for (size_t i = 1; i < data.variants.size(); ++i) {
     absl::StrAppend(&out, "varifocal compare --db=", database, " --job=", data.job.job_id,
@@ -195,6 +189,21 @@ std::string ProvenanceHtml(const ReportData& data) {
       "built-in one or a file with these tasks.</p>\n",
       Commands(data));
   return out;
+}
+
+std::vector<Json> WorkJson(const ReportData& data) {
+  std::vector<Json> rows;
+  for (size_t i = 0; i < data.work.size(); ++i) {
+    const Work& work = data.work[i];
+    rows.push_back({{"kind", "work"},
+                    {"variant", data.variants[i].name},
+                    {"answer_count", work.answered_count},
+                    {"computed_prompt_token_count", work.computed_prompt_token_count},
+                    {"new_token_count", work.new_token_count},
+                    {"prefill_seconds", work.prefill_us / 1e6},
+                    {"decode_seconds", work.decode_us / 1e6}});
+  }
+  return rows;
 }
 
 }  // namespace varifocal::report

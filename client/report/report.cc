@@ -13,10 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/report/attention_table.h"
+#include "client/report/attention_section.h"
 #include "client/report/collect.h"
 #include "client/report/columns.h"
 #include "client/report/comparison_table.h"
+#include "client/report/depth_map.h"
 #include "client/report/effective_length_table.h"
 #include "client/report/figure_files.h"
 #include "client/report/group_table.h"
@@ -24,10 +25,13 @@
 #include "client/report/paper_table.h"
 #include "client/report/report_data.h"
 #include "client/report/score_table.h"
+#include "client/report/text_format.h"
 #include "db/reader.h"
 
 namespace varifocal {
 namespace {
+
+constexpr int kLinkCountMax = 40;
 
 absl::Status WriteFailed(const std::string& path) {
   const std::string message = absl::StrCat(path, " cannot be written: ", std::strerror(errno));
@@ -55,11 +59,17 @@ absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
   if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
     return WriteInto(path, path, bytes);
   }
-  std::string target = path;
-  if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, error))) {
-    target = std::filesystem::weakly_canonical(path, error).string();
-    if (error) return absl::NotFoundError(absl::StrCat(path, " cannot be written: ", error.message()));
+  // Links are followed by hand: canonical paths end at a link whose target does not exist yet.
+  std::filesystem::path file = path;
+  for (int i = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(file, error)); ++i) {
+    const std::filesystem::path link = std::filesystem::read_symlink(file, error);
+    if (error || i == kLinkCountMax) {
+      return absl::NotFoundError(
+          absl::StrCat(path, " cannot be written: ", error ? error.message() : "too many levels of symbolic links"));
+    }
+    file = file.parent_path() / link;
   }
+  const std::string target = file.string();
   const std::string temporary = absl::StrCat(target, ".", getpid(), ".tmp");
   absl::Status status = WriteInto(temporary, path, bytes);
   if (status.ok() && std::rename(temporary.c_str(), target.c_str()) != 0) status = WriteFailed(path);
@@ -92,6 +102,18 @@ absl::StatusOr<report::ReportData> Collect(const ReportOptions& options) {
   return report::CollectReportData(*reader, options);
 }
 
+// The page's verdicts as paragraphs.
+std::string VerdictText(const report::ReportData& data) {
+  std::string text;
+  for (const Json& verdict : report::VerdictJson(data)) {
+    absl::StrAppend(&text, "**", report::EscapeMarkdownCell(verdict["headline"].get<std::string>()), "**\n");
+    for (const Json& sentence : verdict["details"])
+      absl::StrAppend(&text, report::EscapeMarkdownCell(sentence.get<std::string>()), "\n");
+    text += "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
@@ -105,13 +127,15 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
       return is_alone ? report::ScoreTableCsv(data) : report::ComparisonTableCsv(data);
     case ReportFormat::kJson: {
       std::vector<Json> rows = is_alone ? report::ScoreTableJson(data) : report::ComparisonTableJson(data);
-      for (std::vector<Json>& more : std::array<std::vector<Json>, 3>{
-               report::ArmsJson(data.arms), report::EffectiveLengthJson(data), report::AttentionJson(data)})
+      for (std::vector<Json>& more : std::array<std::vector<Json>, 6>{
+               report::ArmsJson(data.arms), report::EffectiveLengthJson(data), report::AttentionJson(data),
+               report::DepthJson(data), report::WorkJson(data), report::VerdictJson(data)})
         std::move(more.begin(), more.end(), std::back_inserter(rows));
       return report::JsonArray(rows);
     }
     case ReportFormat::kMarkdown:
-      return absl::StrCat(is_alone ? report::ScoreTableMarkdown(data) : report::ComparisonTableMarkdown(data),
+      return absl::StrCat(VerdictText(data),
+                          is_alone ? report::ScoreTableMarkdown(data) : report::ComparisonTableMarkdown(data),
                           report::ArmsMarkdown(data.arms), report::EffectiveLengthMarkdown(data));
     case ReportFormat::kLatex:
       if (!options.axis.empty()) return report::AxisLatex(data.arms);
@@ -124,9 +148,9 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
 }
 
 absl::StatusOr<std::vector<std::string>> WriteFigures(const ReportOptions& options, const std::string& directory) {
-  ReportOptions without_samples = options;
-  without_samples.format = ReportFormat::kCsv;
-  ASSIGN_OR_RETURN(const report::ReportData data, Collect(without_samples));
+  ReportOptions as_page = options;
+  as_page.format = ReportFormat::kHtml;
+  ASSIGN_OR_RETURN(const report::ReportData data, Collect(as_page));
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) {

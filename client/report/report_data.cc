@@ -134,6 +134,13 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
   return absl::OkStatus();
 }
 
+absl::Status ReadFailures(const db::JobRow& job, ReportData& data) {
+  if (job.failed_count == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(db::JobActivity activity, db::ReadActivity(data.database_path, job.job_id));
+  for (db::FailureGroup& group : activity.failures) data.failures.push_back(std::move(group));
+  return absl::OkStatus();
+}
+
 // A comparison without pairs is reported as a problem instead of failing the whole report.
 absl::Status Compare(db::Reader& reader, ReportData& data) {
   stats::CompareOptions options;
@@ -178,6 +185,7 @@ std::string Temperature(const Json& value) {
 // values by layer.
 std::string SettingValue(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return absl::StrCat(value.get<double>());  // six digits
   if (!value.is_array() || value.empty()) return value.dump();
   const auto [low, high] = std::minmax_element(value.begin(), value.end());
   return absl::StrCat(low->dump(), " to ", high->dump(), low->is_number_integer() ? "" : " by layer");
@@ -240,8 +248,11 @@ absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOption
   RETURN_IF_ERROR(ChooseVariants(reader, options, data));
   std::set<int64_t> lengths;
   RETURN_IF_ERROR(ReadJob(reader, data.job.job_id, options.confidence, data, lengths));
-  for (const db::JobRow& job : data.other_jobs)
+  RETURN_IF_ERROR(ReadFailures(data.job, data));
+  for (const db::JobRow& job : data.other_jobs) {
     RETURN_IF_ERROR(ReadJob(reader, job.job_id, options.confidence, data, lengths));
+    RETURN_IF_ERROR(ReadFailures(job, data));
+  }
   data.lengths.assign(lengths.begin(), lengths.end());
   RETURN_IF_ERROR(Compare(reader, data));
   return data;

@@ -13,11 +13,12 @@
 #include "client/report/answer_table.h"
 #include "client/report/arm_report.h"
 #include "client/report/attention_table.h"
-#include "client/report/depth_map.h"
+#include "client/report/depth_table.h"
 #include "client/report/excerpt.h"
 #include "client/report/group_table.h"
 #include "client/report/report_options.h"
 #include "client/report/result_rows.h"
+#include "db/activity.h"
 #include "db/pairing.h"
 #include "db/reader.h"
 #include "db/stats/choice.h"
@@ -75,6 +76,7 @@ struct ReportData {
   std::vector<db::VariantRecord> variants;  // the baseline first, then the candidates
   std::vector<db::TaskMetricRecord> metrics;
   std::vector<db::ExecutionRow> executions;
+  std::vector<db::FailureGroup> failures;         // of all these jobs
   std::vector<db::ScoreImportRow> score_imports;  // of the variants above
   std::vector<stats::Estimate> estimates;         // of the variants above
   stats::EffectiveLengthOptions effective_length_options;

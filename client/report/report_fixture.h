@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -47,13 +48,15 @@ struct Made {
   std::vector<std::string> tasks = {"recall_kv", "rag_facts"};
   std::vector<std::string> variants = {"baseline", "sharp", "soft"};
   bool is_imported = false;
-  std::vector<std::string> temperatures;  // the baseline's model at each of them, too
-  bool has_evidence = false;              // of question i at i % 4 quarters of the prompt
-  bool has_groups = false;                // "sharp" has learned groups; the baseline's model also runs with others
+  std::vector<std::string> temperatures;       // the baseline's model at each of them, too
+  std::vector<std::string> late_temperatures;  // likewise in its late layers alone
+  bool has_evidence = false;                   // of question i at i % 4 quarters of the prompt
+  bool has_groups = false;                     // "sharp" has learned groups; the baseline's model also runs with others
   // Two layers of two heads: half of layer 1's second head is on the evidence at 1K, less as the context grows, and the
   // less for "sharp".
   bool has_attention = false;
   int cut_count = 0;  // of the first answers of each cell: the limit on new tokens ended them
+  std::string command_line = "varifocal run quick --model=models/baseline";
   std::string spec_json = R"({"seed":7,"suite":"quick"})";
   int other_prompt_count = 0;  // of the first questions, which are asked in other words
 };
@@ -121,6 +124,11 @@ class ReportTest : public testing::Test {
       variant.focal_temperature_json = temperature;
       job.variants.push_back(variant);
     }
+    for (const std::string& temperature : made.late_temperatures) {
+      db::VariantRecord variant = job.variants.front();
+      absl::StrAppend(&variant.name, "@late-t=", temperature);
+      job.variants.push_back(variant);
+    }
     if (made.has_groups) {
       db::VariantRecord variant = job.variants[1];
       variant.name = "sharp@focus-top-k=1";
@@ -133,8 +141,8 @@ class ReportTest : public testing::Test {
         for (int64_t length : lengths) job.cells.push_back({variant.name, task, length, made.question_count});
       }
     }
-    const auto execution = (*writer)->AddExecution(
-        {"0.1.0+test", "cpu", "avx2", "A processor", "a-host", 2, "varifocal run quick --model=models/baseline"});
+    const auto execution =
+        (*writer)->AddExecution({"0.1.0+test", "cpu", "avx2", "A processor", "a-host", 2, made.command_line});
     const auto added = (*writer)->AddJob(job);
     ASSERT_TRUE(added.ok()) << added.status();
     const auto cells = (*writer)->Cells(added->job_id);
@@ -223,9 +231,10 @@ class ReportTest : public testing::Test {
   Json ComparisonRows(const std::string& baseline = "", const std::vector<std::string>& candidates = {}) {
     const auto all = ParseJson(Render(ReportFormat::kJson, baseline, candidates));
     EXPECT_TRUE(all.ok()) << all.status();
+    const std::set<std::string> others = {"effective_length", "depth", "work", "verdict"};
     Json rows = Json::array();
     for (const Json& row : *all) {
-      if (row.value("kind", "") != "effective_length") rows.push_back(row);
+      if (others.count(row.value("kind", "")) == 0) rows.push_back(row);
     }
     return rows;
   }

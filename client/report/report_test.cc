@@ -28,7 +28,7 @@ TEST_F(ReportTest, SaysWhoWinsWhereAndHowSure) {
   EXPECT_THAT(page, HasSubstr("trained with focal attention (constant, temperature 0.4)"));
   EXPECT_THAT(
       page,
-      HasSubstr("run with t = 0.7, trained with focal attention (learned, tau_max 8.0, tau_mean causal, tau_min 3.5)"));
+      HasSubstr("run with t = 0.7, trained with focal attention (learned, tau_max 8, tau_mean causal, tau_min 3.5)"));
   EXPECT_THAT(page, HasSubstr("<b>extrapolated</b>"));
   EXPECT_THAT(page, Not(HasSubstr("<b>incomplete</b>")));
   EXPECT_THAT(page,
@@ -74,7 +74,10 @@ TEST_F(ReportTest, FailuresAndMissingAnswersAreSaid) {
   made.answered_of_last_length = 12;
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("<b>incomplete</b> 358 of 384 answers are there, 2 failed;"));
+  EXPECT_THAT(page, HasSubstr("<b>incomplete</b> 358 of 384 answers are there."));
+  EXPECT_THAT(page, HasSubstr("<b>failed</b> 2 of 384 samples failed and count as the worst value"));
+  EXPECT_THAT(page,
+              HasSubstr("<b>RESOURCE_EXHAUSTED</b> 2 failures, the latest: 8192 tokens need 12 pages, 3 are free"));
   EXPECT_THAT(page, HasSubstr("RESOURCE_EXHAUSTED: 8192 tokens need 12 pages, 3 are free"));
   EXPECT_THAT(page, HasSubstr("<small class=\"flag\">incomplete</small>"));
   EXPECT_THAT(page, HasSubstr("<option value=\"failed\">failed</option>"));
@@ -83,6 +86,7 @@ TEST_F(ReportTest, FailuresAndMissingAnswersAreSaid) {
 // Everything that decides the answers is in the line that makes the job again.
 TEST_F(ReportTest, TheSubmitLineHasEverySetting) {
   Made made;
+  made.command_line = "varifocald --db=results.db --model=baseline=models/baseline";
   made.question_count = made.answered_of_last_length = 4;
   made.spec_json =
       R"({"suite":{"lengths":[1024,2048],"tasks":[{"name":"recall_kv","metrics":["exact_match","gold/is_greedy"]}]},)"
@@ -92,6 +96,84 @@ TEST_F(ReportTest, TheSubmitLineHasEverySetting) {
   EXPECT_THAT(Render(), HasSubstr("varifocal submit quick --models=baseline,sharp@t=0.5 --seed=7 --lengths=1024,2048 "
                                   "--tasks=recall_kv --limit=8 --score-gold --inspect --sampling-temperature=0.7 "
                                   "--top-p=0.9\n"));
+}
+
+// `run` asks the questions itself.
+TEST_F(ReportTest, ARunNeedsNoSubmitLine) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 4;
+  made.spec_json = R"({"suite":{"lengths":[1024]},"variants":["baseline"]})";
+  Make(made);
+  const std::string page = Render();
+  EXPECT_THAT(page,
+              HasSubstr("<pre class=\"commands\">varifocal run quick --model=models/baseline\nvarifocal compare "));
+  EXPECT_THAT(page, Not(HasSubstr("varifocal submit")));
+}
+
+// Without inference there is no interval to draw or to print: not one of the whole range.
+TEST_F(ReportTest, OneContextHasNoInterval) {
+  Made made;
+  made.tasks = {"recall_kv"};
+  made.question_count = made.answered_of_last_length = 4;
+  Make(made);
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("sharp at 8K: +50.0, no interval"));
+  EXPECT_THAT(page, Not(HasSubstr("\u2014 to \u2014")));
+  EXPECT_THAT(page, Not(HasSubstr("\u2212100.0 to +100.0")));
+  EXPECT_THAT(Render(ReportFormat::kMarkdown),
+              HasSubstr("| +50.0 | \u2014 | \u2014 | \u2014 | \u2014 | no verdict | \u2014 |"));
+}
+
+// With many candidates the tables of single tasks are folded, each under its outcomes.
+TEST_F(ReportTest, ManyCandidatesAreFolded) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.temperatures = {"0.5", "0.7", "1.2"};
+  Make(made);
+  const std::string page = Render();
+  EXPECT_THAT(page,
+              HasSubstr("<details><summary>baseline@t=0.5 against baseline <span class=\"outcome-word\">8 undecided"));
+  EXPECT_THAT(page, HasSubstr("<details><summary>Change of each task</summary>"));
+  EXPECT_THAT(page, HasSubstr("<details><summary>Each task</summary>"));
+  MakePlain();
+  const std::string few = Render();
+  EXPECT_THAT(few, HasSubstr("<tr class=\"group\"><th colspan=\"11\">sharp against baseline"));
+  EXPECT_THAT(few, Not(HasSubstr("<details><summary>sharp against")));
+  EXPECT_THAT(few, Not(HasSubstr("<details><summary>Change of each task")));
+  EXPECT_THAT(few, HasSubstr("<details><summary>Slope per doubling of the length</summary>"));
+}
+
+// What is on the page is there for programs too.
+TEST_F(ReportTest, VerdictsWorkAndDepthsAreRows) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 16;
+  made.has_evidence = true;
+  Make(made);
+  const auto parsed = ParseJson(Render(ReportFormat::kJson));
+  ASSERT_TRUE(parsed.ok());
+  int verdict_count = 0, work_count = 0, depth_count = 0;
+  double deep = 0;
+  for (const Json& row : *parsed) {
+    if (row["kind"] == "verdict") {
+      ++verdict_count;
+      EXPECT_THAT(Render(), HasSubstr(row["headline"].get<std::string>()));
+      EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr(row["headline"].get<std::string>()));
+    } else if (row["kind"] == "work") {
+      ++work_count;
+      EXPECT_EQ(row["answer_count"], 2 * 4 * 16);
+    } else if (row["kind"] == "depth") {
+      ++depth_count;
+      if (row["variant"] == "baseline" && row["task"] == "recall_kv" && row["context_length"] == 8192 &&
+          row["depth_low"] == 0.0) {
+        deep = row["mean"].get<double>();
+        EXPECT_EQ(row["sample_count"], 4);
+      }
+    }
+  }
+  EXPECT_EQ(verdict_count, 2);
+  EXPECT_EQ(work_count, 3);
+  EXPECT_EQ(depth_count, 3 * 3 * 4 * 4) << "variants, two tasks and their mean, lengths, quarters";
+  EXPECT_EQ(deep, 0.5) << "of questions 0, 4, 8 and 12 the baseline knows 4 and 8";
 }
 
 // The last length of an unfinished job: some tasks have answers, and none is complete.

@@ -1,5 +1,6 @@
 #include "client/report/result_rows.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -278,6 +279,12 @@ Json ResultJson(const stats::Choice& choice, const ResultContext& context) {
   Json json = ResultJson(choice.confirmation, context);
   json["kind"] = "choice";
   json["choice_difference"] = choice.choice_difference;
+  if (choice.is_baseline) {  // nothing was tested
+    json["candidate_job"] = json["baseline_job"];
+    for (const char* key : {"difference", "baseline_mean", "candidate_mean", "task_count", "planned_task_count",
+                            "sample_count", "failed_count", "test_count", "cluster_count"})
+      json[key] = nullptr;
+  }
   // Counted over all contexts, of which this row has half.
   for (const char* side : {"baseline", "candidate"}) {
     for (const char* count : {"failed", "empty", "refused", "cut"})
@@ -301,6 +308,15 @@ std::string DesignNote(const stats::SuiteComparison& row) {
 
 std::string OutcomeLabel(const stats::Inference& row) {
   return row.is_unfinished || !row.can_infer ? "no verdict" : stats::OutcomeName(row.outcome);
+}
+
+std::string OutcomeCounts(const std::vector<std::string>& labels) {
+  std::vector<std::string> counts;
+  for (const char* outcome : {"better", "worse", "equivalent", "undecided", "no verdict"}) {
+    if (const auto count = std::count(labels.begin(), labels.end(), outcome); count > 0)
+      counts.push_back(absl::StrCat(count, " ", outcome));
+  }
+  return absl::StrJoin(counts, ", ");
 }
 
 }  // namespace varifocal::report

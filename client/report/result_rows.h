@@ -45,5 +45,7 @@ std::string DesignNote(const stats::SuiteComparison& row);
 
 // "better", "worse", "equivalent", "undecided" or, without a verdict, "no verdict".
 std::string OutcomeLabel(const stats::Inference& row);
+// "2 better, 1 no verdict" of such labels; empty for none.
+std::string OutcomeCounts(const std::vector<std::string>& labels);
 
 }  // namespace varifocal::report

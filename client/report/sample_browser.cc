@@ -32,7 +32,7 @@ constexpr OutcomeName kOutcomes[] = {
     {"gain", "gain"},   {"loss", "loss"},     {"both-right", "both right"}, {"both-wrong", "both wrong"},
     {"equal", "equal"}, {"failed", "failed"}, {"left-out", "left out"}};
 
-const char* OutcomeLabel(const std::string& key) {
+const char* LabelOf(const std::string& key) {
   for (const OutcomeName& outcome : kOutcomes) {
     if (key == outcome.key) return outcome.label;
   }
@@ -160,6 +160,13 @@ std::string FactsLine(const BrowserSample& sample) {
   return absl::StrJoin(facts, " \u00B7 ");
 }
 
+// Prints the whole prompt.
+std::string PromptCommand(const BrowserSample& sample, const ReportData& data) {
+  return absl::StrCat("varifocal samples ", ShellWord(data.job.suite), " --tokenizer=DIR --seed=", data.job.data_seed,
+                      " --tasks=", ShellWord(sample.task), " --lengths=", sample.context_length,
+                      " --index=", sample.sample_index);
+}
+
 // "stop \u00B7 4 new tokens \u00B7 0.35 s"
 std::string MetaLine(const VariantAnswer& answer) {
   if (answer.finish_reason.empty()) return "";
@@ -179,10 +186,11 @@ std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
                  {"outcomes", Json::array()},
                  {"answers", Json::array()},
                  {"facts", FactsLine(sample)},
+                 {"command", PromptCommand(sample, data)},
                  {"gold", Shorten(absl::StrJoin(sample.gold, " | "), kAnswerBytesMax)}};
   for (size_t i = 0; i < sample.outcomes.size(); ++i) {
     values["outcomes"].push_back({{"key", sample.outcomes[i]},
-                                  {"label", OutcomeLabel(sample.outcomes[i])},
+                                  {"label", LabelOf(sample.outcomes[i])},
                                   {"name", sample.outcomes.size() > 1 ? data.variants[i + 1].name : ""}});
   }
   if (!sample.excerpt.empty()) values["excerpt"] = ExcerptHtml(sample.excerpt, sample.evidence, sample.gold);

@@ -58,7 +58,7 @@ class Plot {
       right_ = 12;
       PlaceLegend();
     }
-    inset_ = figure.kind == Figure::Kind::kPointsWithBars ? 14 + kDodge * figure.series.size() / 2 : 10;
+    inset_ = 10 + Step() * figure.series.size() / 2 + (figure.kind == Figure::Kind::kPointsWithBars ? 4 : 0);
   }
 
   std::string Draw() {
@@ -74,10 +74,7 @@ class Plot {
       if (figure_.kind == Figure::Kind::kLinesWithBands) DrawBand(figure_.series[i]);
     }
     for (int i = 0; i < count; ++i) {
-      const double step = figure_.kind == Figure::Kind::kPointsWithBars  ? kDodge
-                          : figure_.kind == Figure::Kind::kLinesWithBars ? kDodge / 2
-                                                                         : 0;
-      const double shift = step * (i - (count - 1) / 2.0);
+      const double shift = Step() * (i - (count - 1) / 2.0);
       DrawSeries(figure_.series[i], shift);
     }
     if (has_legend_) {
@@ -89,6 +86,18 @@ class Plot {
   }
 
  private:
+  // Pixels between the series at one x.
+  double Step() const {
+    switch (figure_.kind) {
+      case Figure::Kind::kPointsWithBars:
+        return kDodge;
+      case Figure::Kind::kLinesWithBars:
+        return kDodge / 2;
+      case Figure::Kind::kLinesWithBands:
+        break;
+    }
+    return 0;
+  }
   double Right() const { return size_.width - right_; }
   double Bottom() const { return size_.height - kBottom; }
   double X(double x) const {
@@ -117,7 +126,7 @@ class Plot {
     const double x = std::clamp(X(*figure_.trained_x * std::sqrt(2.0)), kLeft + 0.0, Right());
     absl::StrAppend(&out_, "<rect class=\"beyond\" x=\"", Number(x), "\" y=\"", kTop, "\" width=\"",
                     Number(Right() - x), "\" height=\"", Number(Bottom() - kTop),
-                    "\"/>\n<text class=\"beyond-label\" x=\"", Number(Right() - 4), "\" y=\"", kTop + 11,
+                    "\"/>\n<text class=\"beyond-label\" x=\"", Number(Right()), "\" y=\"", kTop - 8,
                     "\" text-anchor=\"end\">beyond training</text>\n");
   }
 
@@ -180,7 +189,7 @@ class Plot {
     for (const Point& point : series.points) {
       const double x = X(point.x) + shift;
       absl::StrAppend(&out_, "<g><title>", EscapeHtml(point.tip), "</title>");
-      if (figure_.kind != Figure::Kind::kLinesWithBands || series.points.size() == 1) {
+      if (point.has_interval && (figure_.kind != Figure::Kind::kLinesWithBands || series.points.size() == 1)) {
         absl::StrAppend(&out_, "<line class=\"bar\" x1=\"", Number(x), "\" x2=\"", Number(x), "\" y1=\"",
                         Number(Y(point.low)), "\" y2=\"", Number(Y(point.high)), "\"/>");
       }
@@ -197,7 +206,7 @@ class Plot {
   // A difference is filled when its interval leaves out zero; a score when it is computed from all its samples.
   bool IsHollow(const Point& point) const {
     if (figure_.kind == Figure::Kind::kLinesWithBars) return !point.is_marked;
-    return figure_.has_zero_line ? point.low <= 0 && point.high >= 0 : point.is_incomplete;
+    return figure_.has_zero_line ? !point.has_interval || (point.low <= 0 && point.high >= 0) : point.is_incomplete;
   }
 
   void DrawMarker(int index, double x, double y, bool is_hollow) {

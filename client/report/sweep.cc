@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -11,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/status_macros.h"
-#include "client/report/comparison_table.h"
+#include "client/report/inference_cells.h"
 #include "client/report/result_rows.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"
@@ -47,6 +46,8 @@ std::optional<double> BaselineMean(const ReportData& data, int64_t length) {
 }
 
 std::string TemperatureLabel(double temperature) { return absl::StrCat(temperature); }
+
+constexpr char kTemperatureAxis[] = "softmax temperature t at run time";
 
 // Run-time settings that a sweep may have, and the layers that they concern.
 constexpr char kFullLayers[] = "full-t";
@@ -86,6 +87,69 @@ const SweepPoint* PointOf(const stats::Choice& choice, const Sweep& sweep, const
     if (key.job_id == choice.candidate.job_id && key.name == choice.candidate.name) return &point;
   }
   return nullptr;
+}
+
+// The candidate's mean, with the interval of its difference around it.
+template <typename Row>
+Point ComparedPoint(const std::string& name, const Row& row, double scale, std::optional<stats::Interval> bounds) {
+  Point point;
+  point.y = point.low = point.high = row.candidate_mean * scale;
+  point.has_interval = row.can_infer;
+  if (row.can_infer) {
+    point.low += (row.low - row.difference) * scale;
+    point.high += (row.high - row.difference) * scale;
+  }
+  if (bounds.has_value()) {
+    point.low = std::max(bounds->low, point.low);
+    point.high = std::min(bounds->high, point.high);
+  }
+  point.is_incomplete = row.is_incomplete;
+  point.is_marked = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
+  const std::string range =
+      row.can_infer ? absl::StrCat(", ", Signed(row.low * scale, 1), " to ", Signed(row.high * scale, 1)) : "";
+  point.tip = absl::StrCat(name, ": ", Unsigned(point.y, 1), " (", Signed(row.difference * scale, 1), range, "), ",
+                           OutcomeLabel(row));
+  return point;
+}
+
+std::vector<double> TemperaturesOf(const std::vector<Sweep>& sweeps) {
+  std::set<double> temperatures;
+  for (const Sweep& sweep : sweeps) {
+    for (const SweepPoint& point : sweep.points) temperatures.insert(point.temperature);
+  }
+  return {temperatures.begin(), temperatures.end()};
+}
+
+// The score on one task at one length by temperature.
+Series TaskSeries(const Sweep& sweep, const ReportData& data, const db::TaskMetricRecord& metric, int64_t length) {
+  const double scale = IsShare(metric) ? 100 : 1;
+  const std::optional<stats::Interval> bounds = IsShare(metric) ? std::optional(stats::Interval{0, 100}) : std::nullopt;
+  const auto row_of = [&](const CandidateComparison& versus) -> const stats::Comparison* {
+    for (const stats::Comparison& row : versus.report.comparisons) {
+      if (row.is_primary_metric && row.task == metric.task && row.context_length == length) return &row;
+    }
+    return nullptr;
+  };
+  Series series;
+  for (const SweepPoint& swept : sweep.points) {
+    const std::string& name = data.variants[swept.variant_index].name;
+    Point point;
+    if (swept.variant_index == 0) {
+      const stats::Comparison* row = nullptr;
+      for (const CandidateComparison& versus : data.versus) row = row == nullptr ? row_of(versus) : row;
+      if (row == nullptr) continue;
+      point.y = point.low = point.high = row->baseline_mean * scale;
+      point.tip = absl::StrCat(name, ", the baseline: ", Unsigned(point.y, 1));
+    } else {
+      const CandidateComparison* versus = VersusOf(data, name);
+      const stats::Comparison* row = versus == nullptr ? nullptr : row_of(*versus);
+      if (row == nullptr) continue;
+      point = ComparedPoint(name, *row, scale, bounds);
+    }
+    point.x = swept.temperature;
+    series.points.push_back(std::move(point));
+  }
+  return series;
 }
 
 }  // namespace
@@ -148,24 +212,21 @@ std::set<std::string> SweptCandidates(const std::vector<Sweep>& sweeps, const Re
 }
 
 std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportData& data) {
-  std::set<double> temperatures;
-  for (const Sweep& sweep : sweeps) {
-    for (const SweepPoint& point : sweep.points) temperatures.insert(point.temperature);
-  }
   std::vector<Figure> figures;
   for (int64_t length : data.lengths) {
     Figure figure;
     figure.kind = Figure::Kind::kLinesWithBars;
     figure.title = absl::StrCat("Score by temperature at ", LengthLabel(length));
     figure.y_label = "mean over tasks, %";
-    figure.x_label = "softmax temperature t at run time";
-    figure.x_ticks.assign(temperatures.begin(), temperatures.end());
+    figure.x_label = kTemperatureAxis;
+    figure.x_ticks = TemperaturesOf(sweeps);
     figure.x_is_length = false;
     if (const std::optional<double> mean = BaselineMean(data, length)) figure.reference_y = *mean * 100;
     // Where the baseline is a point of a sweep, its line needs no second name.
     const bool is_named =
         std::any_of(sweeps.begin(), sweeps.end(), [&](const Sweep& sweep) { return sweep.model == data.baseline; });
     figure.reference_label = is_named ? "" : data.baseline;
+    std::set<int> colors;
     for (size_t s = 0; s < sweeps.size(); ++s) {
       const Sweep& sweep = sweeps[s];
       const stats::Choice* choice = s < data.choices.size() ? ChoiceAt(data.choices[s], length) : nullptr;
@@ -173,6 +234,9 @@ std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportD
       Series series{SweepLabel(sweep), static_cast<int>(sweep.points.front().variant_index), {}};
       for (const SweepPoint& swept : sweep.points)
         series.color_index = std::min(series.color_index, static_cast<int>(swept.variant_index));
+      // Sweeps of other layers of a model share its point as trained, but no colour.
+      while (!colors.insert(series.color_index % kChartColorCount).second && std::ssize(colors) < kChartColorCount)
+        ++series.color_index;
       for (const SweepPoint& swept : sweep.points) {
         const std::string& name = data.variants[swept.variant_index].name;
         Point point;
@@ -184,14 +248,8 @@ std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportD
         } else {
           const stats::SuiteComparison* row = SuiteRow(data, name, length);
           if (row == nullptr) continue;
-          point.y = row->candidate_mean * 100;
-          point.low = std::max(0.0, point.y + (row->low - row->difference) * 100);
-          point.high = std::min(100.0, point.y + (row->high - row->difference) * 100);
-          point.is_incomplete = row->is_incomplete;
-          point.is_marked = row->outcome == stats::Outcome::kBetter || row->outcome == stats::Outcome::kWorse;
-          point.tip =
-              absl::StrCat(name, ": ", Unsigned(point.y, 1), " (", Signed(row->difference * 100, 1), ", ",
-                           Signed(row->low * 100, 1), " to ", Signed(row->high * 100, 1), "), ", OutcomeLabel(*row));
+          point = ComparedPoint(name, *row, 100, stats::Interval{0, 100});
+          point.x = swept.temperature;
         }
         if (&swept == chosen) {
           point.is_chosen = true;
@@ -207,36 +265,64 @@ std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportD
   return figures;
 }
 
+std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const ReportData& data) {
+  std::vector<Figure> figures;
+  if (sweeps.empty() || data.lengths.empty()) return figures;
+  const bool by_length = sweeps.size() == 1;
+  for (const std::string& task : data.tasks) {
+    const db::TaskMetricRecord* metric = data.primary_metric(task);
+    if (metric == nullptr) continue;
+    Figure figure;
+    figure.kind = Figure::Kind::kLinesWithBars;
+    figure.title = by_length ? task : absl::StrCat(task, " at ", LengthLabel(data.lengths.back()));
+    figure.y_label = absl::StrCat(metric->metric, IsShare(*metric) ? ", %" : "");
+    figure.x_label = kTemperatureAxis;
+    figure.x_ticks = TemperaturesOf(sweeps);
+    figure.x_is_length = false;
+    for (size_t i = 0; i < (by_length ? data.lengths.size() : sweeps.size()); ++i) {
+      const int64_t length = by_length ? data.lengths[i] : data.lengths.back();
+      Series series = TaskSeries(sweeps[by_length ? 0 : i], data, *metric, length);
+      series.label = by_length ? LengthLabel(length) : SweepLabel(sweeps[i]);
+      series.color_index = static_cast<int>(i);
+      if (!series.points.empty()) figure.series.push_back(std::move(series));
+    }
+    if (IsShare(*metric)) {
+      FitY(figure, 20, 0, 100);
+    } else {
+      FitY(figure, 1e-3);
+    }
+    figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
 std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
-  std::map<std::string, int> outcomes;
+  std::vector<std::string> outcomes;
   std::set<int64_t> lengths;
   for (const SweepPoint& point : sweep.points) {
     const CandidateComparison* versus = VersusOf(data, data.variants[point.variant_index].name);
     if (versus == nullptr) continue;
     for (const stats::SuiteComparison& row : versus->report.suite) {
-      ++outcomes[OutcomeLabel(row)];
+      outcomes.push_back(OutcomeLabel(row));
       lengths.insert(row.context_length);
     }
-  }
-  std::vector<std::string> counts;
-  for (const char* outcome : {"better", "worse", "equivalent", "undecided", "no verdict"}) {
-    if (outcomes.count(outcome) > 0) counts.push_back(absl::StrCat(outcomes[outcome], " ", outcome));
   }
   return absl::StrCat(SweepLabel(sweep), " at ", sweep.points.size(), " temperatures from ",
                       TemperatureLabel(sweep.points.front().temperature), " to ",
                       TemperatureLabel(sweep.points.back().temperature), ", against ", data.baseline, " at ",
                       lengths.size(), lengths.size() == 1 ? " length: " : " lengths: ",
-                      counts.empty() ? "no answers yet" : absl::StrJoin(counts, ", "), ".");
+                      outcomes.empty() ? "no answers yet" : OutcomeCounts(outcomes), ".");
 }
 
 std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
-  Json values = {{"lengths", Json::array()}, {"rows", Json::array()}};
+  Json values = {{"lengths", Json::array()}, {"rows", Json::array()}, {"has_models", sweeps.size() > 1}};
   for (int64_t length : data.lengths) values["lengths"].push_back(LengthLabel(length));
   for (const Sweep& sweep : sweeps) {
     for (const SweepPoint& point : sweep.points) {
       const std::string& name = data.variants[point.variant_index].name;
       Json row = {{"model", SweepLabel(sweep)},
                   {"first", &point == &sweep.points.front()},
+                  {"has_models", sweeps.size() > 1},
                   {"temperature", TemperatureLabel(point.temperature)},
                   {"note", point.is_as_trained ? "as trained" : ""},
                   {"cells", Json::array()}};
@@ -268,21 +354,32 @@ absl::Status ChooseTemperatures(db::Reader& reader, ReportData& data) {
   options.confidence = data.confidence;
   options.margin = data.margin;
   for (const Sweep& sweep : FindSweeps(data)) {
+    // Of equal scores the temperature nearest to the trained one is chosen, and as trained before any other.
+    std::vector<SweepPoint> points = sweep.points;
+    const double trained =
+        TrainedTemperature(data.variants[points.front().variant_index].model.attention_json).value_or(1);
+    std::stable_sort(points.begin(), points.end(), [&](const SweepPoint& a, const SweepPoint& b) {
+      return std::abs(std::log(a.temperature / trained)) < std::abs(std::log(b.temperature / trained));
+    });
     std::vector<db::JobVariant> candidates;
-    for (const SweepPoint& point : sweep.points) {
+    bool has_baseline = false;
+    for (const SweepPoint& point : points) {
+      has_baseline |= point.variant_index == 0;
       if (point.variant_index > 0) candidates.push_back(data.keys[point.variant_index]);
     }
-    ASSIGN_OR_RETURN(data.choices.emplace_back(), stats::ChooseAndConfirm(reader, data.keys[0], candidates, options));
+    ASSIGN_OR_RETURN(data.choices.emplace_back(),
+                     stats::ChooseAndConfirm(reader, data.keys[0], candidates, has_baseline, options));
   }
   return absl::OkStatus();
 }
 
 std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Sweep& sweep, const ReportData& data) {
-  std::vector<std::string> parts;
+  std::vector<std::string> parts, kept;
   int64_t test_count = 0;
   for (const stats::Choice& choice : choices) {
     const SweepPoint* point = PointOf(choice, sweep, data);
     const stats::SuiteComparison& row = choice.confirmation;
+    if (choice.is_baseline) kept.push_back(LengthLabel(row.context_length));
     if (point == nullptr || row.is_unfinished || !row.can_infer) continue;
     test_count = row.test_count;
     parts.push_back(absl::StrCat(
@@ -290,10 +387,17 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
         LengthLabel(row.context_length), " is ", OutcomeLabel(row), " (", Signed(row.difference * 100, 1), ", ",
         Signed(row.low * 100, 1), " to ", Signed(row.high * 100, 1), ", ", PEquals(row.p_adjusted), ")"));
   }
-  if (parts.empty()) return "";
-  return absl::StrCat("Chosen on one half of the contexts and tested against ", data.baseline,
-                      " on the other half: ", JoinWithAnd(parts),
-                      test_count > 1 ? absl::StrCat("; p adjusted for ", test_count, " lengths") : "", ".");
+  std::string sentence;
+  if (!parts.empty()) {
+    sentence = absl::StrCat("Chosen on one half of the contexts and tested against ", data.baseline,
+                            " on the other half: ", JoinWithAnd(parts),
+                            test_count > 1 ? absl::StrCat("; p adjusted for ", test_count, " lengths") : "", ".");
+  }
+  if (!kept.empty()) {
+    absl::StrAppend(&sentence, sentence.empty() ? "" : " ", "At ", JoinWithAnd(kept),
+                    " no temperature scored higher than ", data.baseline, " on the half that chooses.");
+  }
+  return sentence;
 }
 
 std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
@@ -307,8 +411,12 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
                       LengthLabel(row.context_length), "</td><td class=\"n\">", TemperatureLabel(point->temperature),
                       point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n\">",
                       Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
-                      " clusters</small></td>", InferenceCellsHtml(row, 100, 1), "<td class=\"n minor\">",
-                      CountLabel(row.cluster_count), "</td></tr>\n");
+                      " clusters</small></td>",
+                      choice.is_baseline
+                          ? "<td colspan=\"5\">no temperature scored higher: not tested</td>"
+                          : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
+                                         CountLabel(row.cluster_count), "</td>"),
+                      "</tr>\n");
     }
   }
   if (rows.empty()) return "";
@@ -316,9 +424,9 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
       "<h3>Chosen on one half, tested on the other</h3>\n<div class=\"wide\"><table class=\"data\">"
       "<thead><tr><th>Model</th><th>Length</th><th class=\"n\">t chosen</th><th class=\"n\">"
       "Difference<small>where chosen</small></th>",
-      InferenceHeadsHtml(data, "Tested"), "<th class=\"n minor\">Clusters</th></tr></thead><tbody>\n", rows,
+      InferenceHeads(data.confidence, "Tested"), "<th class=\"n minor\">Clusters</th></tr></thead><tbody>\n", rows,
       "</tbody></table></div>\n<p class=\"note\">Every second context of a task chooses the temperature "
-      "with the highest mean over tasks; the others test it once. p is adjusted over the lengths of a "
+      "with the highest mean over tasks, of equal ones the nearest to the trained one; the others test it once. p is adjusted over the lengths of a "
       "sweep, not over its temperatures, since the test uses other contexts than the choice.</p>\n");
 }
 

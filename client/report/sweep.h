@@ -47,6 +47,8 @@ std::set<std::string> SweptCandidates(const std::vector<Sweep>& sweeps, const Re
 // One for each length: the mean over tasks by temperature, a series a model. An interval is that of the difference to
 // the baseline, drawn around the score; the baseline's own score is a line.
 std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportData& data);
+// One for each task: its score by temperature, a series a length; with several sweeps the longest length, a series a sweep.
+std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const ReportData& data);
 // "focal at 5 temperatures from 0.5 to 1.2, against baseline at 2 lengths: 1 better, 3 worse, 6 undecided."
 std::string SweepHeadline(const Sweep& sweep, const ReportData& data);
 std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data);

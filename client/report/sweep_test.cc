@@ -1,7 +1,7 @@
 // A sweep of run-time temperatures, and depth maps: grouping and order of variants, and the texts of the page.
 #include "client/report/sweep.h"
 
-#include "client/report/depth_map.h"
+#include "client/report/depth_table.h"
 #include "client/report/report_fixture.h"
 #include "client/report/trained_temperature.h"
 
@@ -53,13 +53,16 @@ TEST_F(ReportTest, ASweepIsOneHeadlineOneTableAndAPlotALength) {
   EXPECT_THAT(page, HasSubstr("<a href=\"#sweep\">Temperature sweep</a>"));
   EXPECT_THAT(page, HasSubstr(">Score by temperature at 8K</text>"));
   EXPECT_THAT(page, HasSubstr("<b>run with a setting it was not trained with</b> soft was trained with focal attention "
-                              "(learned, tau_max 8.0, "
+                              "(learned, tau_max 8, "
                               "tau_mean causal, tau_min 3.5); baseline@t=1.2, baseline@t=0.5 and baseline@t=0.7 were "
                               "trained without focal attention."));
   EXPECT_THAT(page, Not(HasSubstr(">baseline@t=0.5</text>"))) << "a chart of lengths shows what is not swept";
-  // All are equal, so the first is chosen; two contexts of each task remain for the test.
-  EXPECT_THAT(page, HasSubstr("<p>Chosen on one half of the contexts and tested against baseline on the other half: "
-                              "t = 0.5 at 1K is undecided (0.0, "));
+  // All are equal, so it stays as it was trained.
+  EXPECT_THAT(
+      page,
+      HasSubstr("<p>At 1K, 2K, 4K and 8K no temperature scored higher than baseline on the half that chooses.</p>"));
+  EXPECT_THAT(page, HasSubstr("<td class=\"n\">1<small>as trained</small></td><td class=\"n\">0.0"));
+  EXPECT_THAT(page, HasSubstr(">no temperature scored higher: not tested</td>"));
   EXPECT_THAT(page, HasSubstr("<h3>Chosen on one half, tested on the other</h3>"));
   int chosen_count = 0;
   for (size_t at = page.find("class=\"chosen\""); at != std::string::npos; at = page.find("class=\"chosen\"", at + 1))
@@ -83,12 +86,47 @@ TEST_F(ReportTest, ChoicesAreRows) {
     EXPECT_EQ(row["choice_difference"].is_null(), row["kind"] != "choice");
     if (row["kind"] != "choice") continue;
     ++choice_count;
-    EXPECT_EQ(row["candidate"], "baseline@t=0.5");
+    EXPECT_EQ(row["candidate"], "baseline") << "the others are its equals";
+    EXPECT_TRUE(row["difference"].is_null());
+    EXPECT_TRUE(row["p_adjusted"].is_null());
+  }
+  EXPECT_EQ(choice_count, 4);
+}
+
+// Against another model the temperatures compete among themselves: of equal ones the nearest to the trained one.
+TEST_F(ReportTest, TheNearestOfEqualTemperaturesIsChosen) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 16;
+  made.temperatures = {"0.3", "1.2", "0.7"};
+  Make(made);
+  int choice_count = 0;
+  const auto parsed =
+      ParseJson(Render(ReportFormat::kJson, "sharp", {"baseline@t=0.3", "baseline@t=1.2", "baseline@t=0.7"}));
+  ASSERT_TRUE(parsed.ok());
+  for (const Json& row : *parsed) {
+    if (row["kind"] != "choice") continue;
+    ++choice_count;
+    EXPECT_EQ(row["candidate"], "baseline@t=1.2") << "ln 1.2 is nearer to 0 than ln 0.7";
     EXPECT_EQ(row["test_count"], 4);
     EXPECT_EQ(row["sample_count"], 16) << "half of two tasks' 16 questions";
     EXPECT_TRUE(row["baseline_failed_count"].is_null());
   }
   EXPECT_EQ(choice_count, 4);
+}
+
+// Two sweeps of one model: each has its own colour and marker, and every task is drawn at the longest length.
+TEST_F(ReportTest, SweepsOfOneModelDifferInColour) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 16;
+  made.temperatures = {"0.5", "0.7"};
+  made.late_temperatures = {"0.5", "0.7"};
+  Make(made);
+  const std::string page = Render();
+  const size_t begin = page.find(">Score by temperature at 8K</text>");
+  const std::string chart = page.substr(begin, page.find("</svg>", begin) - begin);
+  EXPECT_THAT(chart, testing::ContainsRegex("<g class=\"series c0\">.*>baseline</text>"));
+  EXPECT_THAT(chart, testing::ContainsRegex("<g class=\"series c1\">.*>baseline, late layers</text>"));
+  EXPECT_THAT(page, HasSubstr(">recall_kv at 8K</text>"));
 }
 
 TEST_F(ReportTest, NoSweepWithoutTemperatures) {

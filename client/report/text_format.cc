@@ -129,6 +129,25 @@ std::string JoinWithAnd(const std::vector<std::string>& parts) {
   return out;
 }
 
+std::string ShortList(std::vector<std::string> parts, size_t count_max) {
+  if (parts.size() > count_max) {
+    const size_t left = parts.size() - count_max + 1;
+    parts.resize(count_max - 1);
+    parts.push_back(absl::StrCat(left, " more"));
+  }
+  return JoinWithAnd(parts);
+}
+
+std::string ShellWord(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                          "_-./=:@,+") == std::string::npos;
+  if (plain) return word;
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
 std::string Shorten(absl::string_view text, size_t bytes_max) {
   if (text.size() <= bytes_max) return std::string(text);
   size_t end = bytes_max;

@@ -33,6 +33,11 @@ std::string ShortHash(absl::string_view hex);      // the first 12 characters
 
 // "1K", "1K and 2K", "1K, 2K and 4K"
 std::string JoinWithAnd(const std::vector<std::string>& parts);
+// Likewise, but "1K, 2K and 7 more" where there are more than `count_max`.
+std::string ShortList(std::vector<std::string> parts, size_t count_max);
+
+// `word` for a shell, quoted only if necessary.
+std::string ShellWord(const std::string& word);
 
 // `text` truncated to at most `bytes_max` at a character boundary, with an ellipsis if shortened.
 std::string Shorten(absl::string_view text, size_t bytes_max);

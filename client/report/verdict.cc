@@ -269,6 +269,34 @@ std::vector<Label> SourceLabels(const ReportData& data) {
   return labels;
 }
 
+namespace {
+
+constexpr size_t kFailureBytesMax = 200;
+constexpr size_t kNamedVariantCountMax = 4;
+
+// "a gave 7 of 320, b gave 6 of 320 and 3 more": the largest counts, where there are many.
+class CountedVariants {
+ public:
+  void Add(const std::string& name, int64_t count, int64_t answered_count) {
+    if (count > 0)
+      counts_.push_back({count, absl::StrCat(name, " gave ", CountLabel(count), " of ", CountLabel(answered_count))});
+  }
+  bool IsEmpty() const { return counts_.empty(); }
+  std::string Text() const {
+    std::vector<std::pair<int64_t, std::string>> largest = counts_;
+    if (largest.size() > kNamedVariantCountMax)
+      std::stable_sort(largest.begin(), largest.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<std::string> parts;
+    for (const auto& [count, part] : largest) parts.push_back(part);
+    return ShortList(parts, kNamedVariantCountMax);
+  }
+
+ private:
+  std::vector<std::pair<int64_t, std::string>> counts_;
+};
+
+}  // namespace
+
 std::vector<Label> MakeLabels(const ReportData& data) {
   std::vector<Label> labels;
   std::vector<const db::JobRow*> jobs = {&data.job};
@@ -282,13 +310,22 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   };
   for (const db::JobRow* job : jobs) {
     is_mixed |= job->is_mixed;
-    if (job->planned_count == job->answered_count && job->failed_count == 0) continue;
-    labels.push_back(
-        {"incomplete",
-         absl::StrCat(jobs.size() > 1 ? absl::StrCat("Job ", job->job_id, ": ") : "", CountLabel(job->answered_count),
-                      " of ", CountLabel(job->planned_count), " answers are there, ", CountLabel(job->failed_count),
-                      " failed; a failed one counts as the worst value",
-                      is_imported(*job) ? "." : " until it is resumed.")});
+    const std::string of = jobs.size() > 1 ? absl::StrCat("Job ", job->job_id, ": ") : "";
+    if (job->answered_count + job->failed_count < job->planned_count) {
+      labels.push_back({"incomplete", absl::StrCat(of, CountLabel(job->answered_count), " of ",
+                                                   CountLabel(job->planned_count), " answers are there.")});
+    }
+    if (job->failed_count > 0) {
+      labels.push_back(
+          {"failed", absl::StrCat(of, CountLabel(job->failed_count), " of ", CountLabel(job->planned_count),
+                                  " samples failed and count as the worst value",
+                                  is_imported(*job) ? "." : "; varifocal resume asks them again.")});
+    }
+  }
+  for (const db::FailureGroup& group : data.failures) {
+    labels.push_back({group.error_code, absl::StrCat(CountLabel(group.sample_count),
+                                                     group.sample_count == 1 ? " failure: " : " failures, the latest: ",
+                                                     Shorten(group.latest_message, kFailureBytesMax))});
   }
   for (Label& label : SourceLabels(data)) labels.push_back(std::move(label));
   if (!data.arms.table.arms().arms.empty() && !data.arms.IsOverSeeds() && !data.arms.comparisons.empty()) {
@@ -305,9 +342,9 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   }
   if (!beyond.empty()) {
     labels.push_back({"extrapolated", absl::StrCat("Contexts longer than the model was trained with: ",
-                                                   absl::StrJoin(beyond, ", "), ".")});
+                                                   ShortList(beyond, kNamedVariantCountMax), ".")});
   }
-  std::vector<std::string> empty, refused, cut;
+  CountedVariants empty, refused, cut;
   for (const db::VariantRecord& variant : data.variants) {
     db::AnswerCounts sum;
     for (int64_t length : data.lengths) {
@@ -317,27 +354,23 @@ std::vector<Label> MakeLabels(const ReportData& data) {
       sum.cut_count += counts.cut_count;
       sum.answered_count += counts.answered_count;
     }
-    const auto sentence = [&](int64_t count) {
-      return absl::StrCat(variant.name, " gave ", CountLabel(count), " of ", CountLabel(sum.answered_count));
-    };
-    if (sum.empty_count > 0) empty.push_back(sentence(sum.empty_count));
-    if (sum.refused_count > 0) refused.push_back(sentence(sum.refused_count));
-    if (sum.cut_count > 0) cut.push_back(sentence(sum.cut_count));
+    empty.Add(variant.name, sum.empty_count, sum.answered_count);
+    refused.Add(variant.name, sum.refused_count, sum.answered_count);
+    cut.Add(variant.name, sum.cut_count, sum.answered_count);
   }
-  if (!empty.empty()) {
-    labels.push_back({"empty answers", absl::StrCat("Answers of nothing but white space: ", absl::StrJoin(empty, ", "),
+  if (!empty.IsEmpty()) {
+    labels.push_back({"empty answers", absl::StrCat("Answers of nothing but white space: ", empty.Text(),
                                                     ". They are scored as they are; the tables count them per cell.")});
   }
-  if (!refused.empty()) {
+  if (!refused.IsEmpty()) {
     labels.push_back(
         {"refusals",
          absl::StrCat("Wrong answers that begin like a refusal (\u201CI cannot\u201D, \u201Cnot mentioned\u201D, ..): ",
-                      absl::StrJoin(refused, ", "), ". They are scored as they are; the tables count them per cell.")});
+                      refused.Text(), ". They are scored as they are; the tables count them per cell.")});
   }
-  if (!cut.empty()) {
-    labels.push_back(
-        {"cut answers", absl::StrCat("Answers that the limit on new tokens ended: ", absl::StrJoin(cut, ", "),
-                                     ". They are scored as they are; the tables count them per cell.")});
+  if (!cut.IsEmpty()) {
+    labels.push_back({"cut answers", absl::StrCat("Answers that the limit on new tokens ended: ", cut.Text(),
+                                                  ". They are scored as they are; the tables count them per cell.")});
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> run_time;  // by how they were trained
   for (const db::VariantRecord& variant : data.variants) {
@@ -351,7 +384,8 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   if (!run_time.empty()) {
     std::vector<std::string> groups;
     for (const auto& [trained, names] : run_time)
-      groups.push_back(absl::StrCat(JoinWithAnd(names), names.size() > 1 ? " were " : " was ", trained));
+      groups.push_back(
+          absl::StrCat(ShortList(names, kNamedVariantCountMax), names.size() > 1 ? " were " : " was ", trained));
     labels.push_back({"run with a setting it was not trained with", absl::StrCat(absl::StrJoin(groups, "; "), ".")});
   }
   for (const CandidateComparison& versus : data.versus) {

@@ -250,7 +250,7 @@ class Compare : public Command {
     std::string remedy;
     if (!commands.empty()) {
       remedy =
-          absl::StrCat("; ", absl::StrJoin(commands, " and "), commands.size() > 1 ? " answer" : " answers", " them");
+          absl::StrCat("; ", absl::StrJoin(commands, " and "), commands.size() > 1 ? " ask" : " asks", " them again");
     }
     if (!sides.Imported().empty()) remedy += "; a prompt that has no imported answer stays failed";
     return remedy;

@@ -55,7 +55,7 @@ constinit const Verb kQueryVerb = {
 v_scores_by_length, v_samples, v_pairs, v_attention and v_content are an interface (docs/formats.md has their
 columns, docs/queries.md worked queries). Anything but one SELECT is refused.)",
     .examples =
-        "varifocal query --db=results.db 'SELECT variant, task, context_length, mean FROM v_scores_by_length'\n"
+        "varifocal query --db=results.db 'SELECT variant, task, metric, context_length, mean FROM v_scores_by_length'\n"
         "varifocal query --db=results.db \"SELECT * FROM v_samples WHERE finish_reason = 'length'\" --format=csv",
     .formats = "text json jsonl csv",
     .make = &Make<Query>,

@@ -27,7 +27,7 @@ absl::StatusOr<ReportFormat> FormatOfPath(const std::string& path) {
   }
   return UsageError(absl::StrCat("--out=", path,
                                  " has no known extension: use .html, .csv, .json, .md, .txt "
-                                 "and .tex, or give --format."));
+                                 "or .tex, or give --format."));
 }
 
 class WriteTheReport : public Command {

@@ -115,8 +115,9 @@ class RunHere : public Command {
     power_.AddTo(flags);
   }
 
-  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     ASSIGN_OR_RETURN(EmbeddedOptions options, run_.Options());
+    options.command_line = global.command_line;
     options.database_path = db_;
     std::optional<UnkeptDatabase> unkept;  // outlives the server
     if (dry_run_ && !std::filesystem::exists(db_)) options.database_path = unkept.emplace().path();
@@ -141,7 +142,7 @@ class RunHere : public Command {
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));
     ASSIGN_OR_RETURN(const v1::Job job, FollowJob(daemon, name, console));
-    const ExitCode code = PrintOutcome(job, console);
+    const ExitCode code = PrintOutcome(job, console, "the same command");
     if (console.format == Format::kText && job.state() == v1::Job::SUCCEEDED) {
       int64_t job_id = 0;
       (void)absl::SimpleAtoi(absl::StripPrefix(name, "jobs/"), &job_id);

@@ -90,7 +90,7 @@ constinit const Verb kShowVerb = {
     .summary = "one job: state, throughput, and progress of each cell",
     .about =
         R"(A cell is one variant on one task at one context length. Missing samples have no answer yet; failed ones have a
-recorded error and count as wrong until `varifocal resume` answers them.)",
+recorded error and count as wrong; the report states why they failed, `varifocal resume` asks them again.)",
     .examples = "varifocal show 3\nvarifocal show jobs/3 --format=json",
     .formats = "text json jsonl csv",
     .make = &Make<ShowJob>,

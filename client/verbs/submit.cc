@@ -101,7 +101,9 @@ class Submit : public Command {
     console.out << job.name() << " " << StateName(job.state()) << ": " << job.suite() << " for "
                 << absl::StrJoin(job.variants(), ", ") << ", " << WithThousands(job.progress().planned_count())
                 << " samples.\n";
-    console.err << "Follow it: varifocal watch " << job.name() << "\n";
+    console.err << "Follow it: varifocal watch " << job.name();
+    if (global.daemon.address != DaemonTarget().address) console.err << " --daemon=" << global.daemon.address;
+    console.err << "\n";
     return ExitCode::kDone;
   }
 

@@ -23,11 +23,13 @@ struct Choice {
   double choice_difference = 0;  // of the mean over tasks, on the contexts that chose it
   int64_t choice_cluster_count = 0;
   SuiteComparison confirmation;  // on the others; adjusted over all choices
+  bool is_baseline = false;      // no candidate's mean was above the baseline's: it is kept, and nothing is tested
 };
 
-// By length, ascending: the candidate with the largest difference of the mean over tasks; of equal ones the first.
+// By length, ascending: the candidate with the largest difference of the mean over tasks; of equal ones the first. With
+// `keeps_baseline`, the baseline itself where none is above zero.
 absl::StatusOr<std::vector<Choice>> ChooseAndConfirm(db::Reader& reader, const db::JobVariant& baseline,
-                                                     const std::vector<db::JobVariant>& candidates,
+                                                     const std::vector<db::JobVariant>& candidates, bool keeps_baseline,
                                                      CompareOptions options = {});
 
 }  // namespace varifocal::stats

@@ -290,8 +290,9 @@ TEST_F(CompareTest, ChosenOnOneHalfAndTestedOnTheOther) {
     cluster_count += half->suite[0].cluster_count;
   }
   EXPECT_EQ(cluster_count, 24);
-  const auto choices = ChooseAndConfirm(*reader_, {job_id_, "baseline"},
-                                        {{job_id_, "c"}, {job_id_, "b"}, {job_id_, "a"}}, CompareOptions());
+  const auto choices =
+      ChooseAndConfirm(*reader_, {job_id_, "baseline"}, {{job_id_, "c"}, {job_id_, "b"}, {job_id_, "a"}},
+                       /*keeps_baseline=*/true, CompareOptions());
   ASSERT_TRUE(choices.ok()) << choices.status();
   ASSERT_EQ(choices->size(), 1u);
   EXPECT_EQ(choices->front().candidate.name, "a");
@@ -299,6 +300,18 @@ TEST_F(CompareTest, ChosenOnOneHalfAndTestedOnTheOther) {
   EXPECT_EQ(choices->front().confirmation.difference, 0.5);
   EXPECT_EQ(choices->front().confirmation.cluster_count, 12);
   EXPECT_EQ(choices->front().confirmation.test_count, 1) << "three candidates, one test";
+  const auto kept = ChooseAndConfirm(*reader_, {job_id_, "a"}, {{job_id_, "c"}, {job_id_, "b"}},
+                                     /*keeps_baseline=*/true, CompareOptions());
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  ASSERT_EQ(kept->size(), 1u);
+  EXPECT_TRUE(kept->front().is_baseline) << "neither is better than a";
+  EXPECT_EQ(kept->front().candidate.name, "a");
+  EXPECT_FALSE(kept->front().confirmation.can_infer);
+  const auto forced = ChooseAndConfirm(*reader_, {job_id_, "a"}, {{job_id_, "c"}, {job_id_, "b"}},
+                                       /*keeps_baseline=*/false, CompareOptions());
+  ASSERT_TRUE(forced.ok()) << forced.status();
+  EXPECT_FALSE(forced->front().is_baseline);
+  EXPECT_LT(forced->front().choice_difference, 0);
 }
 
 // The best of eight candidates without any true difference: its difference on the half that chose it is positive, on the
@@ -329,7 +342,8 @@ TEST(Choice, IsUnbiasedOnTheOtherHalf) {
     const auto reader = *db::Reader::Open(path);
     std::vector<db::JobVariant> candidates;
     for (int v = 0; v < 8; ++v) candidates.push_back({job_id, absl::StrCat("v", v)});
-    const auto choices = ChooseAndConfirm(*reader, {job_id, "baseline"}, candidates, CompareOptions());
+    const auto choices =
+        ChooseAndConfirm(*reader, {job_id, "baseline"}, candidates, /*keeps_baseline=*/false, CompareOptions());
     ASSERT_TRUE(choices.ok()) << choices.status();
     ASSERT_EQ(choices->size(), 1u);
     chosen += choices->front().choice_difference / kJobs;

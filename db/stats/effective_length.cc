@@ -61,6 +61,8 @@ const char* EffectiveLengthProblemName(EffectiveLengthProblem problem) {
       return "unfinished";
     case EffectiveLengthProblem::kNoInference:
       return "no_inference";
+    case EffectiveLengthProblem::kNoScore:
+      return "no_score";
     case EffectiveLengthProblem::kNone:
       break;
   }
@@ -78,6 +80,10 @@ EffectiveLength FindEffectiveLength(const std::vector<LengthValues>& tasks, cons
   for (const LengthValues& task : tasks)
     result.shortest_score += MeanOf(task.begin()->second) / static_cast<double>(tasks.size());
   result.threshold = options.score.value_or(options.share * result.shortest_score);
+  if (!options.score.has_value() && result.shortest_score <= 0) {
+    result.problem = EffectiveLengthProblem::kNoScore;
+    return result;
+  }
 
   // Pooled over lengths; over all tasks where no value of a task differs.
   std::vector<std::vector<std::vector<Cluster>>> of_task(tasks.size());

@@ -48,8 +48,9 @@ enum class EffectiveLengthProblem {
   kNone,
   kUnfinished,   // planned samples have neither answer nor failure
   kNoInference,  // a task with one context at some length: the length has no interval
+  kNoScore,      // the worst score at the shortest length: a share of it is no threshold
 };
-const char* EffectiveLengthProblemName(EffectiveLengthProblem problem);  // "", "unfinished", "no_inference"
+const char* EffectiveLengthProblemName(EffectiveLengthProblem problem);  // "", "unfinished", "no_inference", "no_score"
 
 // Lengths are tested ones; none where the score does not reach the threshold at the shortest.
 struct EffectiveLength {

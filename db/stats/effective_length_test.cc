@@ -56,6 +56,16 @@ TEST(EffectiveLength, EndsAreCensored) {
   EXPECT_EQ(none.high, std::nullopt);
 }
 
+// A share of nothing would be reached by any score.
+TEST(EffectiveLength, TheWorstScoreAtTheShortestLengthIsNoThreshold) {
+  const auto tasks = {Values([](int length, int) { return length == 0 ? 0.0 : 1.0; })};
+  const EffectiveLength found = FindEffectiveLength(tasks, {});
+  EXPECT_EQ(found.problem, EffectiveLengthProblem::kNoScore);
+  EXPECT_EQ(found.length, std::nullopt);
+  EXPECT_EQ(found.high, std::nullopt);
+  EXPECT_EQ(FindEffectiveLength(tasks, {.score = 0.5}).problem, EffectiveLengthProblem::kNone);
+}
+
 // A score that recovers at a longer length does not count.
 TEST(EffectiveLength, EveryShorterLengthMustReachTheThreshold) {
   const EffectiveLength found =

@@ -133,6 +133,12 @@ inline void AccumulateValues(const float* values, int dim, int from, int to, Pre
   }
 }
 
+// row_max of lanes with a new largest score.
+template <typename S>
+inline typename S::V RowMaxOf(typename S::V top) {
+  return S::Add(S::Round(top), S::Set1(kRowMaxHeadroom));
+}
+
 // Sets row_max of lanes that had no visible key. False, and nothing done, where another lane's score exceeded it: sums
 // then have to be rescaled.
 template <typename S, int kVectors>
@@ -146,7 +152,7 @@ inline bool SetFirstRowMaxima(const typename S::V* tops, PrefillLanes<S>& lanes)
   for (int v = 0; v < kVectors; ++v) {
     float* at = lanes.row_maxima + v * kLanes;
     const typename S::V old = S::Load(at);
-    S::Store(at, S::SelectGreater(tops[v], S::Add(old, slack), S::Round(tops[v]), old));
+    S::Store(at, S::SelectGreater(tops[v], S::Add(old, slack), RowMaxOf<S>(tops[v]), old));
   }
   return true;
 }
@@ -157,7 +163,8 @@ inline void UpdateRowMaxima(const typename S::V* tops, int dim, PrefillLanes<S>&
   constexpr int kWidth = PrefillLanes<S>::kWidth;
   for (int v = 0; v < kVectors; ++v) {
     const typename S::V old = S::Load(lanes.row_maxima + v * kLanes);
-    const typename S::V moved = S::SelectGreater(tops[v], S::Add(old, S::Set1(kRowMaxSlack)), S::Round(tops[v]), old);
+    const typename S::V moved =
+        S::SelectGreater(tops[v], S::Add(old, S::Set1(kRowMaxSlack)), RowMaxOf<S>(tops[v]), old);
     const typename S::V factor = S::Scale2(S::Set1(1.0f), S::Sub(old, moved));
     S::Store(lanes.row_maxima + v * kLanes, moved);
     S::Store(lanes.sums + v * kLanes, S::Mul(S::Load(lanes.sums + v * kLanes), factor));

@@ -205,7 +205,7 @@ class StatisticsVisitor final : public ScoreVisitor {
     heads_[head].Add(
         keys.to - keys.from, [&](int n) { return keys.scores[keys.from + n] / kLog2EDouble; },
         [&](int n) { return keys.positions != nullptr ? keys.positions[keys.from + n] : keys.first + keys.from + n; },
-        [&](int n) { return keys.scores[keys.from + n] > kMaskedScore; });
+        [&](int n) { return keys.scores[keys.from + n] > kEmptyRowMax; });
   }
 
  private:

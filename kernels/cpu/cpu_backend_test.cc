@@ -97,6 +97,37 @@ TEST(CpuBackendTest, StatedMemoryEqualsAllocatedMemory) {
   EXPECT_EQ(pool->bytes(), 3u * 10 * backend->KvBytesPerPageAndLayer(kv));
 }
 
+// Attention by groups: what a workspace needs for it, all else equal, is less than another copy of a layer's keys and
+// values, in steps of 512 rows of contexts from 4,096 on.
+TEST(CpuBackendTest, GroupScratchIsSmallerThanALayer) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    auto backend = std::move(*CreateBackend({.device = "cpu", .dtype = dtype, .thread_count = 2}));
+    for (const int group_count : {8, 16}) {
+      for (const int tokens : {4096, 32768, 1 << 20}) {
+        StepShape shape{.row_count_max = 512,
+                        .sequence_count_max = 1,
+                        .head_row_count_max = 1,
+                        .context_length_max = tokens,
+                        .model_dim = 576,
+                        .query_head_count = 9,
+                        .kv_head_count = 3,
+                        .head_dim = 64,
+                        .ffn_dim = 1536,
+                        .vocab_size = 49152};
+        const size_t plain = backend->WorkspaceBytes(shape);
+        shape.gather_top_k_max = GatherTopKMax(group_count);
+        const size_t scratch = backend->WorkspaceBytes(shape) - plain;
+        const size_t layer = tokens / kPageTokens *
+                             backend->KvBytesPerPageAndLayer({.layer_count = 1, .kv_head_count = 3, .head_dim = 64});
+        EXPECT_GT(scratch, 0u);
+        EXPECT_LT(scratch, layer) << DTypeName(dtype) << ", " << group_count << " groups, " << tokens << " tokens";
+        std::printf("%s, %d groups, %d tokens: %.3f of a layer\n", DTypeName(dtype), group_count, tokens,
+                    static_cast<double>(scratch) / layer);
+      }
+    }
+  }
+}
+
 // Also without bf16 dot products, bf16 is read as bf16 and widened in registers: half the bytes of weights and pages.
 TEST(CpuBackendTest, BF16HalvesBytesRead) {
   for (const std::string& isa : cpu::AvailableIsas(DType::kBF16)) {

@@ -116,10 +116,11 @@ const int kRegistered = [] {
   for (const auto& [isa, dtype] : cpu::MeasuredKernels()) {
     if (isa == "portable") continue;
     for (const Named& setting : settings) {
-      const AttentionGroups groups{.group_count = setting.group_count,
-                                   .top_k = setting.top_k,
-                                   .window = setting.window,
-                                   .gather_from = GatherFrom(setting.group_count, setting.top_k, setting.window)};
+      const AttentionGroups groups{
+          .group_count = setting.group_count,
+          .top_k = setting.top_k,
+          .window = setting.window,
+          .gather_from = GatherFrom(setting.group_count, setting.top_k, setting.window, dtype)};
       const auto name = [&, isa = isa, dtype = dtype](const char* what, int tokens) {
         return std::string(what) + "/" + isa + "-" + DTypeName(dtype) + "/K" + std::to_string(groups.group_count) +
                ",k" + std::to_string(groups.top_k) + ",w" + std::to_string(groups.window) + "/" +

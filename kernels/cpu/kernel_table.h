@@ -53,6 +53,9 @@ inline constexpr float kMaskedScore = -3e38f;
 inline constexpr float kEmptyRowMax = -1e37f;
 // row_max is updated when a score exceeds it by this much; 2^20 x 2^20 keys stays far inside the range of f32.
 inline constexpr float kRowMaxSlack = 20.0f;
+// Prefill sets row_max this much above the score that it is set from: the first key that a row sees is often one of few
+// under a mask, later ones exceed it, and each rescaling costs a third of a tile. Weights below 2^-94 become zero.
+inline constexpr float kRowMaxHeadroom = 32.0f;
 // Scale x log2(e) is clamped so that no element of a scaled query exceeds this; then no score overflows for keys below
 // 2^50, and at such a small temperature one key has all the weight.
 inline constexpr float kScaledQueryMax = 0x1p60f;
@@ -184,7 +187,7 @@ struct MergedParts {
 
 // Keys [from, to) of a block, in the order of their positions.
 struct ScoredKeys {
-  const float* scores = nullptr;  // scaled, times log2(e); kMaskedScore where the row does not see the key
+  const float* scores = nullptr;  // scaled, times log2(e); below kEmptyRowMax where the row does not see the key
   int from = 0, to = 0;
   int32_t first = 0;                   // position of key 0, unless
   const int32_t* positions = nullptr;  // lists them

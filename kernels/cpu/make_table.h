@@ -10,27 +10,25 @@ namespace varifocal::kernels::cpu {
 
 template <typename S>
 KernelTable MakeKernelTable(const char* isa) {
-  return {
-      .isa = isa,
-      .query_lanes = S::kLaneVectors * kLanes,
-      .elements_per_word = S::kPer,
-      .attend_prefill = {AttendPrefill<S, IntervalMask, PoolPages>, AttendPrefill<S, IntervalMask, RowPages>,
-                         AttendPrefill<S, WindowOrGroupMask, PoolPages>, AttendPrefill<S, WindowOrGroupMask, RowPages>,
-                         AttendPrefill<S, DisjointMask, PoolPages>, AttendPrefill<S, DisjointMask, RowPages>,
-                         AttendPrefill<S, DisjointMask, ListedPages>},
-      .attend_decode = {AttendDecode<S, IntervalMask, PageKeys>, AttendDecode<S, IntervalMask, TransposedKeys>,
-                        AttendDecode<S, WindowOrGroupMask, MaskedPages>,
-                        AttendDecode<S, WindowOrGroupMask, ListedKeys>},
-      .visit_scores = {VisitScores<S, IntervalMask, PageKeys>, VisitScores<S, IntervalMask, TransposedKeys>,
-                       VisitScores<S, WindowOrGroupMask, MaskedPages>, VisitScores<S, WindowOrGroupMask, ListedKeys>},
-      .list_keys = ListGroupKeys<S>,
-      .merge_parts = MergeRowParts<S>,
-      .gemm_panel = MultiplyPanel<S>,
-      .norm_row = NormRow<S>,
-      .pack_row = PackRow<S>,
-      .dot = DotRow<S>,
-      .slice_stats = LogitSliceStats<S>,
-      .multiply_add_peak = MultiplyAddPeak<S>};
+  return {.isa = isa,
+          .query_lanes = S::kLaneVectors * kLanes,
+          .elements_per_word = S::kPer,
+          .attend_prefill = {AttendPrefill<S, IntervalMask, PoolPages>, AttendPrefill<S, IntervalMask, RowPages>,
+                             AttendPrefill<S, WindowOrGroupMask, PoolPages>,
+                             AttendPrefill<S, WindowOrGroupMask, RowPages>, AttendPrefill<S, DisjointMask, PoolPages>,
+                             AttendPrefill<S, DisjointMask, RowPages>, AttendPrefill<S, DisjointMask, ListedPages>},
+          .attend_decode = {AttendDecode<S, PageKeys>, AttendDecode<S, TransposedKeys>, AttendDecode<S, MaskedPages>,
+                            AttendDecode<S, ListedKeys>},
+          .visit_scores = {VisitScores<S, PageKeys>, VisitScores<S, TransposedKeys>, VisitScores<S, MaskedPages>,
+                           VisitScores<S, ListedKeys>},
+          .list_keys = ListGroupKeys<S>,
+          .merge_parts = MergeRowParts<S>,
+          .gemm_panel = MultiplyPanel<S>,
+          .norm_row = NormRow<S>,
+          .pack_row = PackRow<S>,
+          .dot = DotRow<S>,
+          .slice_stats = LogitSliceStats<S>,
+          .multiply_add_peak = MultiplyAddPeak<S>};
 }
 
 }  // namespace varifocal::kernels::cpu

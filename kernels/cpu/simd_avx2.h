@@ -75,6 +75,12 @@ struct Avx2 {
   static void CompressIndices(int32_t first, uint32_t mask, int32_t* to) {
     for (; mask != 0; mask &= mask - 1) *to++ = first + std::countr_zero(mask);
   }
+  // The numbers from `from` on, in order, in the lanes at the bits of `mask`; `rest` in the others.
+  static V Expand(const float* from, uint32_t mask, float rest) {
+    float lanes[16];
+    for (int i = 0; i < 16; ++i) lanes[i] = (mask >> i & 1u) != 0 ? *from++ : rest;
+    return Load(lanes);
+  }
   // Lane r: the sum of the lanes of rows[r], four at a time as (0 + 2) + (1 + 3), then these four sums in the same way.
   static V SumEach(const V (&rows)[16]) { return {SumEight(rows), SumEight(rows + 8)}; }
   // tile[r][c] becomes tile[c][r].

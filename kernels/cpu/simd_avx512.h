@@ -65,6 +65,10 @@ struct Avx512 {
                                              _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), indices));
   }
+  // The numbers from `from` on, in order, in the lanes at the bits of `mask`; `rest` in the others.
+  static V Expand(const float* from, uint32_t mask, float rest) {
+    return _mm512_mask_expandloadu_ps(_mm512_set1_ps(rest), static_cast<__mmask16>(mask), from);
+  }
   // Lane r: the sum of the lanes of rows[r], four at a time as (0 + 2) + (1 + 3), then these four sums in the same way.
   static V SumEach(const V (&rows)[16]) {
     V fours[4];

@@ -96,6 +96,12 @@ struct Portable {
     for (int i = 0; i < 16; ++i) any |= static_cast<uint32_t>((groups[i] & bits) != 0) << i;
     return any;
   }
+  // The numbers from `from` on, in order, in the lanes at the bits of `mask`; `rest` in the others.
+  static V Expand(const float* from, uint32_t mask, float rest) {
+    float lanes[16];
+    for (int i = 0; i < 16; ++i) lanes[i] = (mask >> i & 1u) != 0 ? *from++ : rest;
+    return Load(lanes);
+  }
   // Lane r: the sum of the lanes of rows[r], four at a time as (0 + 2) + (1 + 3), then these four sums in the same way.
   static V SumEach(const V (&rows)[16]) {
     return Each([&](int r) {

@@ -4,6 +4,7 @@
     python -m emergence table              the tables of docs/findings.md from emergence/results/runs.jsonl
     python -m emergence mass --out DIR     trains the models of the second extension to the end, asks them at other numbers of pairs
     python -m emergence mass-table         its tables, from emergence/results/mass.jsonl
+    python -m emergence mass-figure        its figure, an SVG on standard output
 """
 
 import argparse
@@ -17,10 +18,10 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m emergence", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, file in (("run", "runs"), ("table", "runs"), ("mass", "mass"), ("mass-table", "mass")):
+    for name, file in (("run", "runs"), ("table", "runs"), ("mass", "mass"), ("mass-table", "mass"), ("mass-figure", "mass")):
         command = commands.add_parser(name)
         command.add_argument("--results", type=pathlib.Path, default=RESULTS / f"{file}.jsonl")
-        if "table" not in name:
+        if "-" not in name and name != "table":
             command.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()
     from emergence import mass, train
@@ -30,6 +31,9 @@ def main() -> None:
         return
     if options.command == "mass-table":
         print(mass.tables(mass.read(options.results)), end="")
+        return
+    if options.command == "mass-figure":
+        print(mass.figure(mass.read(options.results)), end="")
         return
     import torch
 

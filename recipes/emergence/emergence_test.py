@@ -4,12 +4,13 @@ import dataclasses
 import math
 import pathlib
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 
-from emergence import analysis, config, data, mass, train
+from emergence import analysis, chart, config, data, mass, train
 from llama.arms import ARMS, Arm, make
 
 torch.set_num_threads(1)
@@ -178,7 +179,19 @@ def test_the_law_is_recovered_from_masses_that_follow_it() -> None:
                 made.append({"arm": arm, "seed": seed, "pairs": pairs, "accuracy": 1.0, "mass": 1 / (1 + math.exp(-odds)), "log_odds": odds})
     assert mass.slope(made[:6]) == pytest.approx(-1)
     text = mass.tables(made)
-    assert "| baseline | 16 | 3 | 1.000 | 0.577 | 3.02 |" in text and "| focal | -1.00 (-1.00 to -1.00) |" in text
+    assert "| baseline | 16 | 3 | 1.000 | 0.577 | 3.02 |" in text and "| focal | -1.00 (-1.00 to -1.00) | 5.02 | +2.00 (+2.00 to +2.00) |" in text
+    # The law's dashed line passes through masses that follow it.
+    paths = [n.attrib["points"].split() for n in ElementTree.fromstring(mass.figure(made)).iter() if n.tag.endswith("polyline")]
+    assert len(paths) == 4
+    for measured, law in (paths[:2], paths[2:]):
+        assert all(abs(float(a.split(",")[1]) - float(b.split(",")[1])) <= 0.11 for a, b in zip(measured, law))
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert chart.ticks(-0.037, 0.021) == [-0.03, -0.02, -0.01, 0.0, 0.01, 0.02] and chart.ticks(0.0, 1.0) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert "a &lt; b" in chart.lines("a < b", "x", "y", [chart.Series("s", [chart.Point(1, 2)])])
+    with pytest.raises(ValueError, match="needs a point"):
+        chart.lines("", "", "", [])
 
 
 def test_models_are_asked_after_equal_training(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

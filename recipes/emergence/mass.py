@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from emergence import chart
 from emergence.analysis import paired
 from emergence.config import Study
 from emergence.train import Run
@@ -96,17 +97,42 @@ def slope(rows: list[Row]) -> float:
     return float(np.polyfit([math.log(r["pairs"] - 1) for r in mine], [r["log_odds"] for r in mine], 1)[0])
 
 
+def gap(rows: list[Row]) -> float:
+    """gap/t of one run: the mean over the fitted numbers of pairs of the log-odds plus ln n."""
+    return float(np.mean([r["log_odds"] + math.log(r["pairs"] - 1) for r in rows if r["pairs"] in FITTED]))
+
+
+def figure(rows: list[Row]) -> str:
+    """Mean mass against the number of pairs, and dashed the law with the arm's fitted gap/t."""
+    series = []
+    for arm in dict.fromkeys(r["arm"] for r in rows):
+        mine = [r for r in rows if r["arm"] == arm]
+        points = []
+        for pairs in PAIRS:
+            values = [r["mass"] for r in mine if r["pairs"] == pairs]
+            points.append(chart.Point(pairs, float(np.mean(values)), min(values), max(values)))
+        series.append(chart.Series(arm, points))
+        fitted = gap(mine)
+        series.append(chart.Series(f"law, gap/t = {fitted:.2f}", [chart.Point(n, 1 / (1 + (n - 1) * math.exp(-fitted))) for n in PAIRS], dashed=True))
+    return chart.lines("mass on the gold value: mean and range of seeds", "pairs (16 as trained)", "mass", series, log_x=True)
+
+
 def tables(rows: list[Row]) -> str:
     lines = ["| arm | pairs | seeds | accuracy | mass on the gold value | gap/t |", "| --- | --- | --- | --- | --- | --- |"]
     for arm in dict.fromkeys(r["arm"] for r in rows):
         for pairs in PAIRS:
             mine = [r for r in rows if r["arm"] == arm and r["pairs"] == pairs]
-            gap = np.mean([r["log_odds"] for r in mine]) + math.log(pairs - 1)
-            lines.append(f"| {arm} | {pairs} | {len(mine)} | {np.mean([r['accuracy'] for r in mine]):.3f} | {np.mean([r['mass'] for r in mine]):.3f} | {gap:.2f} |")
-    lines += ["", "| arm | slope of the log-odds against ln n, 95 % over seeds |", "| --- | --- |"]
-    for arm in dict.fromkeys(r["arm"] for r in rows):
-        seeds = sorted({r["seed"] for r in rows if r["arm"] == arm})
-        slopes = [slope([r for r in rows if r["arm"] == arm and r["seed"] == s]) for s in seeds]
+            at_n = np.mean([r["log_odds"] for r in mine]) + math.log(pairs - 1)
+            lines.append(f"| {arm} | {pairs} | {len(mine)} | {np.mean([r['accuracy'] for r in mine]):.3f} | {np.mean([r['mass'] for r in mine]):.3f} | {at_n:.2f} |")
+    lines += ["", "| arm | slope of the log-odds against ln n, 95 % over seeds | gap/t, mean over 2 to 16 pairs | minus the first arm's, 95 %, paired by seed | seen from |",
+              "| --- | --- | --- | --- | --- |"]  # fmt: skip
+    runs = {key: [r for r in rows if (r["arm"], r["seed"]) == key] for key in dict.fromkeys((r["arm"], r["seed"]) for r in rows)}
+    first = rows[0]["arm"] if rows else ""
+    for arm in dict.fromkeys(a for a, _ in runs):
+        by_seed = {s: r for (a, s), r in runs.items() if a == arm}
+        slopes = [slope(r) for r in by_seed.values()]
         shown = f"{(t := paired(slopes)).mean:.2f} ({t.low:.2f} to {t.high:.2f})" if len(slopes) > 1 else f"{slopes[0]:.2f}"
-        lines.append(f"| {arm} | {shown} |")
+        line = f"| {arm} | {shown} | {np.mean([gap(r) for r in by_seed.values()]):.2f} |"
+        both = [gap(r) - gap(runs[first, s]) for s, r in by_seed.items() if arm != first and (first, s) in runs]
+        lines.append(line + (f" {(t := paired(both)).mean:+.2f} ({t.low:+.2f} to {t.high:+.2f}) | {t.detectable:.2f} |" if len(both) > 1 else " | |"))
     return "\n".join(lines) + "\n"

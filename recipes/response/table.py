@@ -2,6 +2,7 @@
 
     python -m response.table collect DB ..     writes response/results/MODEL.csv: one line a variant, length, window and metric
     python -m response.table show              the registered tables from them
+    python -m response.table figures DIR       differences against the temperature, DIR/response-MODEL-METRIC.svg
 
 Variants are NAME, NAME@t=0.8, NAME@full-t=0.8, NAME@log-n=8192. Differences from NAME are paired by window.
 """
@@ -12,6 +13,9 @@ import pathlib
 import sqlite3
 from typing import Iterable
 
+import numpy as np
+
+from emergence import chart
 from emergence.analysis import holm, paired
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -20,6 +24,7 @@ METRICS = ("context_gain", "long_context_log_likelihood")
 PRIMARY = ("@t=0.8", "@t=0.9", "@t=1.1")
 PRIMARY_LENGTH = 32768
 MARGIN = 0.01  # nats per token
+LAYERS = {"all layers": "@t=", "full layers": "@full-t="}
 Key = tuple[str, int, str, str]  # variant, length, window, metric
 
 
@@ -59,9 +64,9 @@ def differences(rows: dict[Key, float], variant: str, base: str, length: int, me
     return [rows[variant, length, w, metric] - rows[base, length, w, metric] for w in windows]
 
 
-def slopes(rows: dict[Key, float], model: str, length: int) -> dict[str, float]:
+def slopes(rows: dict[Key, float], model: str, length: int, mark: str = "@t=") -> dict[str, float]:
     """By window: log-likelihood of the long context at t = 0.9 minus that at t = 1.1."""
-    sharp, soft = (f"{model}@t={t}" for t in ("0.9", "1.1"))
+    sharp, soft = (f"{model}{mark}{t}" for t in ("0.9", "1.1"))
     return {w: rows[sharp, n, w, m] - rows[soft, n, w, m] for v, n, w, m in rows
             if (v, n, m) == (sharp, length, METRICS[1]) and (soft, n, w, m) in rows}  # fmt: skip
 
@@ -70,6 +75,24 @@ def outcome(low: float, high: float, adjusted: float | None) -> str:
     """As registered: better or worse by the adjusted p of a primary test; equivalent inside the margin."""
     found = [] if adjusted is None or adjusted >= 0.05 else ["better" if low > 0 else "worse"]
     return ", ".join(found + (["equivalent"] if -MARGIN < low and high < MARGIN else [])) or "undecided"
+
+
+def slope_lines(model: str, rows: dict[Key, float], layers: str, mark: str) -> list[str]:
+    """Of every length, the best t of the parabola through the means at 0.9, 1 and 1.1, and the registered contrast of two lengths."""
+    lines = []
+    by_length = {n: s for n in sorted({n for _, n, _, _ in rows}) if len(s := slopes(rows, model, n, mark)) > 1}
+    for n, s in by_length.items():
+        t = paired(list(s.values()))
+        sharp, soft = (np.mean(differences(rows, f"{model}{mark}{v}", model, n, METRICS[1])) for v in ("0.9", "1.1"))
+        peak = f"; best t of a parabola {1 - 0.05 * (soft - sharp) / (soft + sharp):.3f}" if soft + sharp < 0 else ""
+        lines.append(f"- {layers}, slope at {n:,} tokens: {t.mean:+.4f} ({t.low:+.4f} to {t.high:+.4f}), {len(s)} windows{peak}")
+    if len(by_length) > 1:
+        short, long = min(by_length), max(by_length)
+        both = [by_length[long][w] - by_length[short][w] for w in by_length[long] if w in by_length[short]]
+        if len(both) > 1:
+            t = paired(both)
+            lines.append(f"- {layers}, slope at {long:,} minus slope at {short:,}: {t.mean:+.4f} ({t.low:+.4f} to {t.high:+.4f}), p {t.p:.4f}, seen from {t.detectable:.4f}, {len(both)} windows")
+    return lines
 
 
 def tables(model: str, rows: dict[Key, float]) -> str:
@@ -93,17 +116,24 @@ def tables(model: str, rows: dict[Key, float]) -> str:
                     line += f" {t.mean:+.4f} ({t.low:+.4f} to {t.high:+.4f}) | {t.p:.4f} | {holm_p} | {t.detectable:.4f} | {outcome(t.low, t.high, adjusted.get(v))} |"
                 lines.append(line if v in tests else line + " | | | | |")
         lines.append("")
-    by_length = {n: s for n in sorted({n for _, n, _, _ in rows}) if len(s := slopes(rows, model, n)) > 1}
-    for n, s in by_length.items():
-        t = paired(list(s.values()))
-        lines.append(f"- slope at {n:,} tokens: {t.mean:+.4f} ({t.low:+.4f} to {t.high:+.4f}), {len(s)} windows")
-    if len(by_length) > 1:
-        short, long = min(by_length), max(by_length)
-        both = [by_length[long][w] - by_length[short][w] for w in by_length[long] if w in by_length[short]]
-        if len(both) > 1:
-            t = paired(both)
-            lines.append(f"- slope at {long:,} minus slope at {short:,}: {t.mean:+.4f} ({t.low:+.4f} to {t.high:+.4f}), p {t.p:.4f}, {len(both)} windows")
+    for layers, mark in LAYERS.items():
+        lines += slope_lines(model, rows, layers, mark)
     return "\n".join(lines) + "\n"
+
+
+def figure(model: str, rows: dict[Key, float], metric: str) -> str:
+    """Difference from t = 1 by temperature, a line for each length and for which layers the temperature applies to."""
+    series = []
+    for length in sorted({n for _, n, _, m in rows if m == metric}):
+        for layers, mark in LAYERS.items():
+            points = [chart.Point(1.0, 0.0)]
+            for variant in sorted({v for v, n, _, _ in rows if n == length and v.startswith(model + mark)}):
+                if len(d := differences(rows, variant, model, length, metric)) > 1:
+                    t = paired(d)
+                    points.append(chart.Point(float(variant.split("=")[1]), t.mean, t.low, t.high))
+            if len(points) > 1:
+                series.append(chart.Series(f"{length // 1024}K, {layers}", sorted(points, key=lambda p: p.x)))
+    return chart.lines(f"{model}: {metric.replace('_', ' ')}, minus t = 1", "temperature", "nats per token", series)
 
 
 def main() -> None:
@@ -111,13 +141,18 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("collect").add_argument("databases", type=pathlib.Path, nargs="+")
     commands.add_parser("show")
+    commands.add_parser("figures").add_argument("directory", type=pathlib.Path)
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
     options = parser.parse_args()
     if options.command == "collect":
         collect(options.databases, options.results)
         return
     for path in sorted(options.results.glob("*.csv")):
-        print(tables(path.stem, read_csv(path)))
+        if options.command == "show":
+            print(tables(path.stem, read_csv(path)))
+            continue
+        for metric in METRICS:
+            (options.directory / f"response-{path.stem}-{metric}.svg").write_text(figure(path.stem, read_csv(path), metric))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import math
 import pathlib
 import sqlite3
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -35,7 +36,13 @@ def test_tests_without_rows_count_in_the_family() -> None:
 
 def test_slopes_are_compared_between_lengths() -> None:
     rows = planted({"": 0, "@t=0.9": 0.0, "@t=1.1": 0.0}, 8192) | planted({"": 0, "@t=0.9": 0.03, "@t=1.1": 0.0})
-    assert "slope at 32,768 minus slope at 8,192: +0.03" in table.tables("m", rows)
+    assert "all layers, slope at 32,768 minus slope at 8,192: +0.03" in table.tables("m", rows)
+
+
+def test_best_temperature_of_a_parabola() -> None:
+    curve = {f"@full-t={t}": -2 * (t - 0.95) ** 2 + 2 * 0.05**2 for t in (0.9, 1.1)}
+    text = table.tables("m", planted({"": 0} | curve))
+    assert "- full layers, slope at 32,768 tokens: +0.04" in text and "best t of a parabola 0.95" in text and "all layers, slope" not in text
 
 
 def test_rows_of_databases_are_added_to_those_there_are(tmp_path: pathlib.Path) -> None:
@@ -57,6 +64,17 @@ def test_text_is_what_is_newer_and_written_by_hand(tmp_path: pathlib.Path) -> No
         (tmp_path / name).write_text(text)
     assert sorted(make_text.collect(tmp_path).split("\n\n\n")) == ["# a.py\n\nimport a", "# c/e.py\n\nimport e\n"] or sorted(
         make_text.collect(tmp_path).split("\n\n\n")) == ["# a.py\n\nimport a\n", "# c/e.py\n\nimport e"]  # fmt: skip
+
+
+def test_figure_has_a_line_for_each_length_and_layers() -> None:
+    rows = planted({"": 0, "@t=0.9": -0.2, "@t=1.1": 0.1, "@full-t=0.9": 0.0}, 8192) | planted({"": 0, "@t=0.9": -0.3})
+    root = ElementTree.fromstring(table.figure("m", rows, table.METRICS[1]))
+    names = [node.text for node in root.iter() if node.tag.endswith("text")]
+    assert [n for n in names if n and "K, " in n] == ["8K, all layers", "8K, full layers", "32K, all layers"]
+    lines = [node.attrib["points"].split() for node in root.iter() if node.tag.endswith("polyline")]
+    assert [len(points) for points in lines] == [3, 2, 2]
+    heights = [float(p.split(",")[1]) for p in lines[0]]  # t = 0.9, 1, 1.1; down is less
+    assert heights[0] > heights[1] > heights[2] and heights[0] - heights[1] == pytest.approx(2 * (heights[1] - heights[2]), rel=0.1)
 
 
 def test_outcomes_as_registered() -> None:

@@ -133,7 +133,9 @@ TEST(FocusTest, InvalidKeysAreRejectedByName) {
            {"top_k", "9", "\"focus_attention.top_k\" is 9; it must lie in 1..8"},
            {"top_k", "0", "top_k\" is 0"},
            {"top_k", "2.5", "must be an integer"},
+           {"top_k", "null", "\"focus_attention.top_k\" is missing"},
            {"window", "-1", "\"focus_attention.window\" is -1"},
+           {"window", "[128]", "\"focus_attention.window\""},
            {"window", "2147483648", "2147483648"},
            {"window", "null", "\"focus_attention.window\" is missing"},
            {"bias", "\"global\"", "it must be one of: calibrated, paged, prompt"},
@@ -142,14 +144,19 @@ TEST(FocusTest, InvalidKeysAreRejectedByName) {
            {"routing_dim", "0", "routing_dim"},
            {"routing_dim", "8", "focus.projection.weight has shape [16, 32]; the config implies [8, 32]"},
            {"assignment_temperature", "0", "assignment_temperature"},
+           {"assignment_temperature", "-0.1", "assignment_temperature"},
+           {"assignment_temperature", "\"0.1\"", "assignment_temperature"},
+           {"layers", "0", "\"focus_attention.layers\" is 0"},
            {"layers", "[]", "it must be a list of at least one layer"},
            {"layers", "[1, 0]", "has 0 after 1; layers must be in ascending order without duplicates"},
            {"layers", "[0, 0]", "layers must be in ascending order"},
            {"layers", "[0, 2]", "has 2; layers are 0..1"},
            {"layers", "[\"0\"]", "layers are 0..1"},
            {"layers", "[0]", "not implied by the config: 3 tensors: model.layers.1.self_attn.focus.centroids"},
+           {"regime", "1", "regime"},
            {"regime", "\"lora\"", "it must be one of: frozen, full, scratch"},
            {"trained_context_length", "0", "trained_context_length"},
+           {"trained_context_length", "\"long\"", "trained_context_length"},
            {"mode", "\"learned\"", "mode"},
            {"groups", "8", "groups"}}) {
     const TemporaryCheckpoint checkpoint("focus/llama-calibrated", "bad");
@@ -162,12 +169,37 @@ TEST(FocusTest, InvalidKeysAreRejectedByName) {
   }
 }
 
+// Each tensor of the last layer: not finite, of a transposed shape, or missing (a tensor of another name in its place).
 TEST(FocusTest, InvalidTensorsAreRejectedByName) {
-  const TemporaryCheckpoint not_finite("focus/llama-calibrated", "nan");
-  not_finite.Fill("model.layers.1.self_attn.focus.centroids", NAN);
-  EXPECT_THAT(
-      std::string(LoadModel(not_finite.directory(), {.cache_directory = testing::TempDir()}).status().message()),
-      HasSubstr("model.layers.1.self_attn.focus.centroids has a value that is not finite"));
+  struct Tensor {
+    const char *name, *shape, *bad_shape;
+  };
+  const auto message = [](const TemporaryCheckpoint& checkpoint) {
+    const auto model = LoadModel(checkpoint.directory(), {.cache_directory = testing::TempDir()});
+    return model.ok() ? "loaded" : std::string(model.status().message());
+  };
+  for (const Tensor& tensor :
+       {Tensor{"focus.projection.weight", "[16,32]", "[32,16]"}, Tensor{"focus.centroids", "[8,16]", "[16,8]"},
+        Tensor{"focus.group_bias", "[8]", "[9]"}}) {
+    const std::string name = std::string("model.layers.1.self_attn.") + tensor.name;
+    for (const float value : {NAN, INFINITY}) {
+      const TemporaryCheckpoint not_finite("focus/llama-calibrated", "not_finite");
+      not_finite.Fill(name, value);
+      EXPECT_THAT(message(not_finite), HasSubstr(name + " has a value that is not finite"));
+    }
+    const auto edited = [&](const std::string& from, const std::string& to) {
+      const TemporaryCheckpoint checkpoint("focus/llama-calibrated", "edited");
+      std::string bytes = checkpoint.Read("model.safetensors");
+      const size_t entry = bytes.find(name), at = bytes.find(from, entry);
+      bytes.replace(at, from.size(), to);
+      checkpoint.Write("model.safetensors", bytes);
+      return message(checkpoint);
+    };
+    EXPECT_THAT(edited(tensor.shape, tensor.bad_shape), HasSubstr(name));
+    std::string other = name;
+    other.back() = '_';
+    EXPECT_THAT(edited(name, other), HasSubstr(name));
+  }
   const TemporaryCheckpoint unexplained("focus/llama-calibrated", "unexplained");
   Json config = *ParseJson(unexplained.Read("config.json"));
   config.erase("focus_attention");

@@ -1,4 +1,4 @@
-// Attention through Backend::Attend: prompts, suffixes on a prefix, decode, decode over a shared prefix.
+// Attention through Backend::Attend: prompts, suffixes on a prefix, decode, decode over a shared prefix, learned groups.
 //
 // Keys and values are written by QkvRopeWrite from random rows of width 64; layers alternate where the keys of one
 // would fit the cache.
@@ -15,7 +15,7 @@ namespace {
 // 2.4e-3 as derived in tile_checks.cc, plus a fifth for the few rows that are sampled.
 constexpr double kAttentionErrorMax = 2.9e-3;
 constexpr size_t kRotationBytes = size_t{256} << 20;
-constexpr int kWidth = 64;
+constexpr int kWidth = 64, kRoutingDim = 16;
 
 class AttentionBench final : public Bench {
  public:
@@ -36,9 +36,22 @@ class AttentionBench final : public Bench {
                                                .kv_head_count = cell.kv_heads,
                                                .head_dim = cell.head_dim,
                                                .ffn_dim = 16,
-                                               .vocab_size = 16}));
-    pool_ = Had(backend_.CreateKvPool(
-        {.layer_count = layers_, .kv_head_count = cell.kv_heads, .head_dim = cell.head_dim}, page_count_));
+                                               .vocab_size = 16,
+                                               .gather_top_k_max = cell.top_k}));
+    KvShape kv{.layer_count = layers_, .kv_head_count = cell.kv_heads, .head_dim = cell.head_dim};
+    if (cell.group_count > 0) {
+      kv.annotation_bytes = GroupAnnotationBytes(GroupBias::kStored, cell.group_count);
+      const std::vector<float> zeros(cell.group_count);
+      const auto tensor = [&](const std::vector<float>& values) {
+        auto buffer = Had(backend_.Allocate(values.size() * sizeof(float)));
+        Must(backend_.Write({buffer.get(), 0}, values.data(), values.size() * sizeof(float)));
+        return buffer;
+      };
+      routing_[0] = tensor(RandomOperands(backend_, 21, static_cast<size_t>(kRoutingDim) * kWidth));
+      routing_[1] = tensor(RandomOperands(backend_, 22, static_cast<size_t>(cell.group_count) * kRoutingDim));
+      routing_[2] = tensor(zeros);
+    }
+    pool_ = Had(backend_.CreateKvPool(kv, page_count_));
     const std::vector<float> weights = RandomOperands(backend_, 5, static_cast<size_t>(width) * kWidth);
     const HostMatrix matrix = MatrixOf(weights, width, kWidth);
     weight_ = Had(backend_.CreateWeight({&matrix, 1}, WeightUse::kPlain));
@@ -79,6 +92,8 @@ class AttentionBench final : public Bench {
                       .scale = scales_[0],
                       .out = {out_.get(), 0}};
     if (cell_.scale != ScaleKind::kConstant) attend.row_scales = {scale_buffer_.get(), 0};
+    const GroupTest groups{.group_count = cell_.group_count, .top_k = cell_.top_k, .window = cell_.window};
+    if (cell_.group_count > 0) attend.groups = &groups;
     const auto run = [&] {
       attend.layer = (attend.layer + 1) % layers_;
       Must(backend_.Attend(*workspace_, attend));
@@ -87,6 +102,7 @@ class AttentionBench final : public Bench {
       attend.layer = layers_ - 1;
       error_ = Check(run);
     }
+    // The pairs of the intervals: with groups the speed of dense attention that would take as long.
     double pairs = 0;
     for (const RowInterval& seen : mask_) pairs += seen.end - seen.begin;
     Outcome outcome{.flops = 4 * pairs * cell_.heads * cell_.head_dim,
@@ -99,6 +115,13 @@ class AttentionBench final : public Bench {
       attend.row_scales = {};
       outcome.more.emplace_back("constant_ms", TimeOnDevice(place_, run) * 1e3);
       attend.row_scales = rows;
+    }
+    if (cell_.group_count > 0) {
+      // Alternates with dense attention over the same pages.
+      attend.groups = nullptr;
+      outcome.more.emplace_back("dense_ms", TimeOnDevice(place_, run) * 1e3);
+      attend.groups = &groups;
+      outcome.more.emplace_back("visible", visible_);
     }
     outcome.seconds = TimeOnDevice(place_, run);
     return outcome;
@@ -126,6 +149,18 @@ class AttentionBench final : public Bench {
 
   void Project(uint64_t seed, int rows, int layer) {
     WriteOperands(backend_, {x_.get(), 0}, RandomOperands(backend_, seed, static_cast<size_t>(rows) * kWidth));
+    if (cell_.group_count > 0) {
+      Must(backend_.RouteGroups(*workspace_, {.x = {x_.get(), 0},
+                                              .projection = {routing_[0].get(), 0},
+                                              .centroids = {routing_[1].get(), 0},
+                                              .group_bias = {routing_[2].get(), 0},
+                                              .group_count = cell_.group_count,
+                                              .routing_dim = kRoutingDim,
+                                              .top_k = cell_.top_k,
+                                              .temperature = 0.1f,
+                                              .pool = pool_.get(),
+                                              .layer = layer}));
+    }
     Must(backend_.QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
                                              .weight = weight_.get(),
                                              .query_head_count = cell_.heads,
@@ -151,8 +186,17 @@ class AttentionBench final : public Bench {
       Must(backend_.ReadPage(*pool_, 0, tables_.back()[i], kPageTokens, keys.data() + i * page_numbers,
                              values.data() + i * page_numbers));
     }
+    std::vector<uint32_t> groups(cell_.context + last);
+    if (cell_.group_count > 0) Must(backend_.ReadGroups(*pool_, 0, tables_.back(), 0, groups));
+    double seen_pairs = 0, visible_pairs = 0;
+    const auto visible = [&](int row, int key) {
+      const int position = mask_[row].end - 1;
+      return cell_.group_count == 0 || position - key <= cell_.window || (groups[key] & groups[position]) != 0;
+    };
     std::vector<double> want, got;
     for (const int row : rows) {
+      for (int key = mask_[row].begin; key < mask_[row].end; ++key) visible_pairs += visible(row, key);
+      seen_pairs += mask_[row].end - mask_[row].begin;
       const std::vector<float> out = ReadOperands(backend_, at(row), width);
       std::vector<float> query(width);
       Must(backend_.Read(query.data(), {queries_.get(), row * width * sizeof(float)}, width * sizeof(float)));
@@ -164,7 +208,7 @@ class AttentionBench final : public Bench {
             dot += static_cast<double>(WidenBF16(RoundToBF16(query[head * dim + d]))) *
                    keys[(static_cast<size_t>(key) * cell_.kv_heads + head / group) * dim + d];
           }
-          scores.push_back(dot * scales_[row]);
+          scores.push_back(visible(row, key) ? dot * scales_[row] : -INFINITY);
         }
         const double top = *std::max_element(scores.begin(), scores.end());
         double total = 0;
@@ -181,18 +225,19 @@ class AttentionBench final : public Bench {
         }
       }
     }
+    visible_ = visible_pairs / seen_pairs;
     return RelativeError(want, got);
   }
 
   Backend& backend_;
   const bool decode_;
-  double error_ = -1;
+  double error_ = -1, visible_ = 1;  // share of pairs in the checked rows
   size_t key_bytes_ = 0;
   int layers_ = 1, page_count_ = 0;
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<KvPool> pool_;
   std::unique_ptr<Weight> weight_;
-  std::unique_ptr<Buffer> x_, queries_, out_, scale_buffer_;
+  std::unique_ptr<Buffer> x_, queries_, out_, scale_buffer_, routing_[3];  // projection, centroids, bias
   std::vector<std::vector<int32_t>> tables_;
   std::vector<std::span<const int32_t>> spans_;
   std::vector<SequenceRows> sequences_;

@@ -34,6 +34,7 @@ struct Cell {
   bool ragged = false;         // sequences of rows / 2 .. rows
   bool shared_prefix = false;  // all sequences have the same pages before their own row
   ScaleKind scale = ScaleKind::kConstant;
+  int group_count = 0, top_k = 0, window = 0;  // attention by learned groups
   // A product.
   int inner = 0, outputs = 0;
   // A whole model.

@@ -49,6 +49,18 @@ class Table {
     Attention(s, std::string("tau_") + how,
               {.name = "16384", .kind = "attention", .rows = Length(16384), .scale = scale});
   }
+  // Learned groups (Focus): an eighth to a quarter of far pairs are visible.
+  void Groups(const AttentionShape& s, const char* kind, int group_count, int top_k, int length) {
+    const bool decode = std::string(kind) == "decode";
+    Attention(s, std::string("focus_") + kind,
+              {.name = std::to_string(group_count) + "_" + std::to_string(top_k) + "_" + std::to_string(length),
+               .kind = kind,
+               .rows = decode ? 1 : Length(length),
+               .context = decode ? Context(length) : 0,
+               .group_count = group_count,
+               .top_k = top_k,
+               .window = tiny_ ? 16 : 128});
+  }
   void Suffix(const AttentionShape& s, int rows, int context, int sequences = 1) {
     const std::string many = sequences > 1 ? std::to_string(sequences) + "_ragged_x" : "";
     Attention(s, "suffix",
@@ -117,6 +129,10 @@ std::vector<Cell> Cells(bool tiny) {
   t.Decode(reference, 8, 32768);
   t.Tau(reference, "scalar", ScaleKind::kDeviceScalar);
   t.Tau(reference, "rows", ScaleKind::kPerRow);
+  for (const auto& [group_count, top_k] : {std::pair{8, 1}, {16, 2}}) {
+    t.Groups(reference, "attention", group_count, top_k, 16384);
+    t.Groups(reference, "decode", group_count, top_k, 32768);
+  }
   t.Model("questions_1000x100_on_32768", "continuations", 0,
           {.rows = tiny ? 5 : 100, .context = t.Context(32768), .sequences = 32, .total = tiny ? 3 : 1000});
   t.Model("determinism_2.7b", "determinism", 0, {.rows = tiny ? 300 : 4096});

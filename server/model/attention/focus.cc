@@ -93,13 +93,7 @@ class Focus : public AttentionVariant {
   int GatherTopKMax() const override { return std::max(1, kernels::GatherTopKMax(params_.group_count)); }
   std::optional<kernels::GroupTest> Groups(int64_t layer) const override {
     if (!IsListed(layer)) return std::nullopt;
-    const bool has_window = params_.windows[layer] != 0;
-    return kernels::GroupTest{
-        .group_count = params_.group_count,
-        .top_k = params_.top_k,
-        .window = params_.window,
-        .gather_from =
-            has_window ? INT32_MAX : kernels::GatherFrom(params_.group_count, params_.top_k, params_.window)};
+    return kernels::GroupTest{.group_count = params_.group_count, .top_k = params_.top_k, .window = params_.window};
   }
   std::optional<int64_t> TrainedContextLength() const override { return params_.trained_context_length; }
   std::string WholePromptReason() const override {
@@ -112,6 +106,10 @@ class Focus : public AttentionVariant {
       return absl::OkStatus();
     terms.groups = Groups(step.layer);
     terms.groups->annotation_offset = step.annotation_offset;
+    if (params_.windows[step.layer] == 0) {
+      terms.groups->gather_from =
+          kernels::GatherFrom(params_.group_count, params_.top_k, params_.window, step.backend.info().dtype);
+    }
     return ToStatus(step.backend.RouteGroups(step.workspace, {.x = step.x,
                                                               .projection = {step.tensors[0].buffer.get(), 0},
                                                               .centroids = {step.tensors[1].buffer.get(), 0},

@@ -1,0 +1,64 @@
+#include "client/report/contrast_table.h"
+
+#include "absl/strings/str_cat.h"
+#include "client/report/inference_cells.h"
+#include "client/report/text_format.h"
+
+namespace varifocal::report {
+namespace {
+
+// Rows of changes or of slopes over the lengths, the mean over tasks of a candidate first.
+std::string ContrastRows(const ReportData& data, stats::LengthContrast::Kind kind, bool of_means, bool of_tasks) {
+  std::string rows;
+  for (const CandidateComparison& versus : data.versus) {
+    bool is_first = true;
+    const auto add = [&](const stats::LengthContrast& row) {
+      const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
+      const double scale = is_share ? 100 : 1;
+      const int decimals = is_share ? 1 : 3;
+      absl::StrAppend(
+          &rows, "<tr", is_first ? " class=\"first\"" : "", "><td>", is_first ? EscapeHtml(row.candidate) : "",
+          "</td><td>", row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td class=\"minor\">",
+          LengthLabel(row.short_length), " \u2192 ", LengthLabel(row.long_length), "</td><td class=\"n minor\">",
+          CountLabel(row.question_count), "</td><td class=\"n minor\">", Signed(row.short_difference * scale, decimals),
+          "</td><td class=\"n minor\">", Signed(row.long_difference * scale, decimals), "</td>",
+          InferenceHtml(MakeInferenceCells(row, scale, decimals)), "</tr>\n");
+      is_first = false;
+    };
+    for (const bool is_mean : {true, false}) {
+      for (const stats::LengthContrast& row : versus.report.contrasts) {
+        if (row.kind == kind && row.task.empty() == is_mean && (is_mean ? of_means : of_tasks)) add(row);
+      }
+    }
+  }
+  return rows;
+}
+
+std::string ContrastTable(const ReportData& data, const char* change, const std::string& rows) {
+  if (rows.empty()) return "";
+  return absl::StrCat(
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Task</th><th class=\"minor\">Lengths</th>"
+      "<th class=\"n minor\">Questions</th><th class=\"n minor\">Difference at short</th><th class=\"n minor\">at "
+      "long</th>",
+      InferenceHeads(data.confidence, change), "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
+}
+
+std::string Folded(const char* summary, const std::string& body) {
+  return body.empty() ? "" : absl::StrCat("<details><summary>", summary, "</summary>\n", body, "</details>\n");
+}
+
+}  // namespace
+
+std::string ContrastTableHtml(const ReportData& data) {
+  using Kind = stats::LengthContrast::Kind;
+  const bool has_means = !ContrastRows(data, Kind::kChange, /*of_means=*/true, /*of_tasks=*/false).empty();
+  const bool is_folded = has_means && data.versus.size() > kOpenCandidateCountMax;
+  std::string out = ContrastTable(data, "Change", ContrastRows(data, Kind::kChange, true, !is_folded));
+  if (is_folded) {
+    out += Folded("Change of each task", ContrastTable(data, "Change", ContrastRows(data, Kind::kChange, false, true)));
+  }
+  return out + Folded("Slope per doubling of the length",
+                      ContrastTable(data, "Slope", ContrastRows(data, Kind::kSlope, true, true)));
+}
+
+}  // namespace varifocal::report
