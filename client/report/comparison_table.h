@@ -1,5 +1,6 @@
 // The comparison tables: means over tasks, single cells and contrasts over the lengths, in five formats. HTML has a table of
-// each (that of the contrasts is contrast_table.h); the others have all of them, CSV and JSON as rows of one list (client/report/result_rows.h).
+// each (that of the contrasts is contrast_table.h); the others have all of them, CSV and JSON as rows of one list
+// (client/report/result_rows.h).
 //
 // HTML, Markdown and LaTeX are rounded; CSV and JSON have every column with doubles that read back exactly.
 #pragma once

@@ -106,16 +106,13 @@ std::string HowToRead(const ReportData& data) {
       "<ul class=\"reading\">\n<li><b>A difference</b> is candidate minus ", baseline,
       " on the same questions, in points: from 60\u00A0% to 72.5\u00A0% is +12.5. Better is up.</li>\n"
       "<li><b>An interval</b> contains the true values that are compatible with the data. It excludes zero exactly "
-      "when the "
-      "p beside it is below 0.05. Where fewer than three contexts differ from the rest it is widened by the spread "
-      "seen at other "
-      "lengths.</li>\n"
+      "when the p beside it is below 0.05. Where fewer than three contexts differ from the rest it is widened by the "
+      "spread seen at other lengths.</li>\n"
       "<li><b>A cluster</b> is a set of questions that share one context. Their answers are not independent, so "
       "clusters, not questions, are the unit of analysis.</li>\n"
       "<li><b>p</b> is the probability of a difference at least this large when there is none (t test over clusters). "
       "<b>Sign flips</b> is the same by random signs of the clusters: a check with weaker assumptions. Where one is "
-      "below "
-      "0.05 and the other is not, the row is <b>fragile</b>. <b>p adjusted</b> corrects for the number of "
+      "below 0.05 and the other is not, the row is <b>fragile</b>. <b>p adjusted</b> corrects for the number of "
       "differences tested (",
       EscapeHtml(AdjustmentLabel(data)),
       "); the outcome is decided by it.</li>\n"
@@ -123,8 +120,7 @@ std::string HowToRead(const ReportData& data) {
       "or undecided. Undecided does not mean equal. <b>Detectable</b> is the smallest true difference that is found "
       "with 80 % power with this many clusters, at the adjusted level.</li>\n"
       "<li><b>A failed answer</b> counts as the worst value, never as missing, so that failures cannot improve a "
-      "score. "
-      "<b>Extrapolated</b> lengths exceed those of training.</li>\n</ul>\n");
+      "score. <b>Extrapolated</b> lengths exceed those of training.</li>\n</ul>\n");
 }
 
 }  // namespace
@@ -187,8 +183,7 @@ std::string ReportPage(const ReportData& data) {
   if (!growth.empty()) {
     growth +=
         "<p class=\"note\">The same questions at the shortest and at the longest length; per doubling, the slope over "
-        "all "
-        "lengths by least squares, which is equivalent to zero when the change over all lengths that it implies is "
+        "all lengths by least squares, which is equivalent to zero when the change over all lengths that it implies is "
         "within the margin. These tests are exploratory; p is adjusted over the means over tasks and over the single "
         "tasks, for changes and slopes apart.</p>\n";
   }

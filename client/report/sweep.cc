@@ -425,9 +425,9 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
       "<thead><tr><th>Model</th><th>Length</th><th class=\"n\">t chosen</th><th class=\"n\">"
       "Difference<small>where chosen</small></th>",
       InferenceHeads(data.confidence, "Tested"), "<th class=\"n minor\">Clusters</th></tr></thead><tbody>\n", rows,
-      "</tbody></table></div>\n<p class=\"note\">Every second context of a task chooses the temperature "
-      "with the highest mean over tasks, of equal ones the nearest to the trained one; the others test it once. p is adjusted over the lengths of a "
-      "sweep, not over its temperatures, since the test uses other contexts than the choice.</p>\n");
+      "</tbody></table></div>\n<p class=\"note\">Every second context of a task chooses the temperature with the highest "
+      "mean over tasks, of equal ones the nearest to the trained one; the others test it once. p is adjusted over the "
+      "lengths of a sweep, not over its temperatures, since the test uses other contexts than the choice.</p>\n");
 }
 
 }  // namespace varifocal::report
