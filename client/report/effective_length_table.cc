@@ -56,7 +56,8 @@ std::string Table(const ReportData& data, const std::vector<Line>& lines, const 
     absl::StrAppend(&rows, "<tr", line.variant != before ? " class=\"first\"" : "", "><td>",
                     line.variant != before ? EscapeHtml(line.variant) : "", "</td><td>", EscapeHtml(line.task),
                     "</td><td class=\"n minor\">", line.score, "</td><td class=\"n minor\">", line.threshold,
-                    "</td><td class=\"n\">", line.length, "</td><td class=\"n wrap\">", line.range, "</td></tr>\n");
+                    "</td><td class=\"n wrap\">", line.length, "</td><td class=\"n wrap\">", line.range,
+                    "</td></tr>\n");
     before = line.variant;
   }
   if (rows.empty()) return "";

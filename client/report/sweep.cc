@@ -409,7 +409,7 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
       const stats::SuiteComparison& row = choice.confirmation;
       absl::StrAppend(&rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>",
                       LengthLabel(row.context_length), "</td><td class=\"n\">", TemperatureLabel(point->temperature),
-                      point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n\">",
+                      point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n minor\">",
                       Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
                       " clusters</small></td>",
                       choice.is_baseline
@@ -422,7 +422,7 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
   if (rows.empty()) return "";
   return absl::StrCat(
       "<h3>Chosen on one half, tested on the other</h3>\n<div class=\"wide\"><table class=\"data\">"
-      "<thead><tr><th>Model</th><th>Length</th><th class=\"n\">t chosen</th><th class=\"n\">"
+      "<thead><tr><th>Model</th><th>Length</th><th class=\"n\">t chosen</th><th class=\"n minor\">"
       "Difference<small>where chosen</small></th>",
       InferenceHeads(data.confidence, "Tested"), "<th class=\"n minor\">Clusters</th></tr></thead><tbody>\n", rows,
       "</tbody></table></div>\n<p class=\"note\">Every second context of a task chooses the temperature with the highest "

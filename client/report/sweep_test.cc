@@ -61,7 +61,7 @@ TEST_F(ReportTest, ASweepIsOneHeadlineOneTableAndAPlotALength) {
   EXPECT_THAT(
       page,
       HasSubstr("<p>At 1K, 2K, 4K and 8K no temperature scored higher than baseline on the half that chooses.</p>"));
-  EXPECT_THAT(page, HasSubstr("<td class=\"n\">1<small>as trained</small></td><td class=\"n\">0.0"));
+  EXPECT_THAT(page, HasSubstr("<td class=\"n\">1<small>as trained</small></td><td class=\"n minor\">0.0"));
   EXPECT_THAT(page, HasSubstr(">no temperature scored higher: not tested</td>"));
   EXPECT_THAT(page, HasSubstr("<h3>Chosen on one half, tested on the other</h3>"));
   int chosen_count = 0;
