@@ -412,7 +412,8 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
     RETURN_IF_ERROR(ToStatus(model_->transformer().backend().CopyPage(*pools_[copy.group], copy.from, copy.to)));
   }
   logits_.resize(plan.logits_slot_count * model_->config().vocabulary_size);
-  const std::vector<RowInspection> inspections = Inspections(plan);
+  std::vector<InspectedAttention> inspected;
+  const std::vector<RowInspection> inspections = Inspections(plan, &inspected);
   const ForwardStep step{.phase = plan.phase,
                          .tokens = plan.tokens,
                          .sequences = plan.forward_sequences,
@@ -422,7 +423,11 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
                          .inspections = inspections,
                          .cancelled = &step_cancelled_};
   const int64_t row_count = plan.tokens.size();
-  if (row_count <= limits_.step_rows_max) return forward_->Run(pools_, step, &output_);
+  if (row_count <= limits_.step_rows_max) {
+    RETURN_IF_ERROR(forward_->Run(pools_, step, &output_));
+    KeepInspections(plan, std::move(inspected));
+    return absl::OkStatus();
+  }
   VF_CHECK(plan.whole_prompt, "only a whole prompt exceeds a step");
   // Its memory was counted at admission and is released immediately: such prompts are rare.
   ASSIGN_OR_RETURN(const std::unique_ptr<Forward> large,
@@ -430,7 +435,9 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
                                                            .sequence_count_max = 1,
                                                            .head_row_count_max = kHeadRowsMax,
                                                            .context_length_max = row_count}));
-  return large->Run(pools_, step, &output_);
+  RETURN_IF_ERROR(large->Run(pools_, step, &output_));
+  KeepInspections(plan, std::move(inspected));
+  return absl::OkStatus();
 }
 
 void EngineThread::Deliver() {
