@@ -373,9 +373,9 @@ class Compare : public Command {
                       "Fragile: the sign-flip test does not agree at 0.05 with the interval and p, which are by t.\n");
     }
     if (do_few_differ) {
-      absl::StrAppend(&notes, "Few differ: the answers of fewer than ", stats::kSpreadClusterCountMin,
-                      " contexts differ, too few to estimate a variance. The outcome is rarely better or worse there, "
-                      "whatever the true difference is.\n");
+      absl::StrAppend(&notes, "Few differ: fewer than ", stats::kSpreadClusterCountMin,
+                      " contexts have another difference than the rest, too few to estimate a variance. Where the rest "
+                      "has none, the outcome cannot be better or worse.\n");
     }
     if (report.is_incomplete) {
       absl::StrAppend(&notes, "Incomplete: samples are missing or failed (failed ones count as the worst value)",
