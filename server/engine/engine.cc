@@ -32,6 +32,8 @@ namespace {
 using kernels::kPageTokens;
 
 // Default capacity of the cache in full contexts: one running, one starting, two cached.
+// Rates are measured again after this time: the load of a machine changes.
+constexpr int64_t kRatesAgeUsMax = 10 * 60 * int64_t{1000000};
 constexpr int64_t kContextsInCache = 4;
 // Rows whose logits are computed in one call of the head: enough to use the CPU, small compared to the weights.
 constexpr int64_t kHeadRowsMax = 64;
@@ -152,6 +154,7 @@ class EngineThread final : public Engine {
   std::atomic<bool> step_cancelled_{false};
   std::mutex estimate_mutex_;
   std::optional<CostRates> rates_;  // guarded by estimate_mutex_
+  int64_t rates_us_ = 0;            // likewise; when they were measured
   std::thread thread_;
 };
 
@@ -292,7 +295,9 @@ absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count
                                                       int64_t cached_token_count) {
   RETURN_IF_ERROR(CheckLength(model_->config(), prompt_token_count, new_token_count));
   std::lock_guard<std::mutex> lock(estimate_mutex_);
-  if (!rates_.has_value()) {
+  const int64_t now_us = Clock::Real().MonotonicMicros();
+  if (!rates_.has_value() || now_us - rates_us_ > kRatesAgeUsMax) {
+    rates_us_ = now_us;
     ASSIGN_OR_RETURN(rates_,
                      MeasureCostRates(model_->config(), model_->provenance().parameter_count, context_tokens_max_,
                                       [&](EngineRequest request) { return TimeShortRequest(std::move(request)); }));
