@@ -373,7 +373,7 @@ class Compare : public Command {
                       "Fragile: the sign-flip test does not agree at 0.05 with the interval and p, which are by t.\n");
     }
     if (do_few_differ) {
-      absl::StrAppend(&notes, "Few differ: fewer than ", stats::kSpreadClusterCountMin,
+      absl::StrAppend(&notes, "few_differ: fewer than ", stats::kSpreadClusterCountMin,
                       " contexts have another difference than the rest, too few to estimate a variance. Where the rest "
                       "has none, the outcome cannot be better or worse.\n");
     }
