@@ -1,5 +1,6 @@
 // What answers attended to, beside their scores: masses of the last prompt row, which gives the first token of the
-// answer, or means over other rows, by context length, layer and head, for variants whose job inspected them (docs/attention.md).
+// answer, or means over other rows, by context length, layer and head, for variants whose job inspected them
+// (docs/attention.md).
 //
 // A number of a variant and length is the mean over heads and answers; tasks count by their answers.
 #pragma once
