@@ -52,6 +52,7 @@ namespace varifocal {
   X(kImpossibleLength, "IMPOSSIBLE_LENGTH") \
   X(kJobCancelling, "JOB_CANCELLING") \
   X(kJobFinished, "JOB_FINISHED") \
+  X(kJobNotEnded, "JOB_NOT_ENDED") \
   X(kJobNotFound, "JOB_NOT_FOUND") \
   X(kKvCacheTooSmall, "KV_CACHE_TOO_SMALL") \
   X(kLaneFull, "LANE_FULL") \

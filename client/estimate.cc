@@ -29,6 +29,7 @@ absl::Status PrintEstimate(const v1::JobEstimate& estimate, const absl::StatusOr
                    {"new_token_count", estimate.new_token_count()},
                    {"kv_cache_bytes", estimate.kv_cache_bytes()},
                    {"weights_bytes", estimate.weights_bytes()},
+                   {"memory_bytes_max", estimate.memory_bytes_max()},
                    {"duration_seconds", estimate.duration_seconds() < 0 ? Json() : Json(estimate.duration_seconds())},
                    {"checked_sample_count", estimate.checked_sample_count()},
                    {"notes", Json::array()}};
@@ -48,6 +49,8 @@ absl::Status PrintEstimate(const v1::JobEstimate& estimate, const absl::StatusOr
   row("new tokens", absl::StrCat("at most ", WithThousands(estimate.new_token_count())));
   row("memory for weights", HumanBytes(estimate.weights_bytes()));
   row("memory for the cache", absl::StrCat(HumanBytes(estimate.kv_cache_bytes()), " for the longest sample"));
+  row("memory at most", absl::StrCat(HumanBytes(estimate.memory_bytes_max()),
+                                     " for weights and caches, which keep contexts for further questions"));
   row("time", estimate.duration_seconds() < 0 ? std::string("unknown") : RoughDuration(estimate.duration_seconds()));
   row("prompts checked", WithThousands(estimate.checked_sample_count()));
   for (const std::string& note : estimate.notes()) console.out << "Note: " << note << "\n";

@@ -15,6 +15,7 @@
 #include "client/report/trained_temperature.h"
 #include "client/suite_file.h"
 #include "client/usage.h"
+#include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/metrics/gold_metrics.h"
 #include "wire/job_spec.h"
 
@@ -128,6 +129,8 @@ void JobFlags::AddTo(FlagSet& flags) {
             "also the log-likelihood of the gold answer after each prompt, for tasks with written answers");
   flags.Add("inspect", &inspect,
             "also store what the last row of each prompt attends to, per layer and head; does not affect answers");
+  flags.Add("inspected-rows", &inspected_rows, "last|question|N",
+            "of --inspect: the mean over all rows of the question, or over the last N, at most 64");
   flags.Add("in-flight", &in_flight, "N", "concurrent samples; does not affect answers")
       .AtLeast(1)
       .AtMost(kInFlightMax);
@@ -156,6 +159,12 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
   spec.limit = std::min<int64_t>(suite.limit, kSampleCountMax);
   spec.keep_prompts = job.keep_prompts;
   spec.inspect = job.inspect;
+  if (job.inspected_rows.has_value()) {
+    if (!job.inspect) return UsageError("--inspected-rows needs --inspect.");
+    absl::StatusOr<std::string> rows = ValidateInspectedRows(*job.inspected_rows);
+    if (!rows.ok()) return AsUsageError(rows.status());
+    spec.inspected_rows = *std::move(rows);
+  }
   spec.in_flight = job.in_flight.value_or(0);  // 0: the daemon's setting
   if (job.top_p.has_value() && *job.top_p <= 0) return UsageError("--top-p=0: must be above 0.");
   spec.decode = {.sampling_temperature = job.sampling_temperature, .top_p = job.top_p};

@@ -74,7 +74,12 @@ Json JobJson(const v1::Job& job) {
               {"end_time", TimeJson(job.has_end_time(), job.end_time())},
               {"mixed", job.mixed()},
               {"spec_sha256", job.spec_sha256()},
-              {"error", job.error_message()}};
+              {"error", job.error_message()},
+              {"failures", Json::array()}};
+  for (const v1::JobFailure& failure : job.failures()) {
+    row["failures"].push_back(
+        {{"reason", failure.reason()}, {"count", failure.count()}, {"message", failure.message()}});
+  }
   for (const std::string& variant : job.variants()) row["variants"].push_back(variant);
   return row;
 }
@@ -166,8 +171,9 @@ ExitCode PrintOutcome(const v1::Job& job, Console& console, std::string again) {
   console.out << line << ".\n";
   if (!job.error_message().empty()) console.err << job.name() << ": " << job.error_message() << "\n";
   if (progress.failed_count() > 0 && job.state() == v1::Job::SUCCEEDED) {
-    console.err << "Failed samples count as wrong; the report states why they failed, and " << again
-                << " asks them again.\n";
+    for (const v1::JobFailure& failure : job.failures())
+      console.err << failure.count() << " failed, " << failure.reason() << ": " << failure.message() << "\n";
+    console.err << "Failed samples count as wrong; where the cause is gone, " << again << " asks them again.\n";
   }
   if (code != ExitCode::kDone) console.err << "To continue it: " << again << ".\n";
   return code;

@@ -310,6 +310,28 @@ TEST(ProgramTest, TasksAndSuitesNeedNoDaemon) {
   EXPECT_THAT(Varifocal({"suites", directory.File("mine.yaml")}).out, HasSubstr("is a valid suite"));
 }
 
+// A suite file is checked with the data that it names, as a job would.
+TEST(ProgramTest, ASuiteFileIsCheckedWithItsRows) {
+  testing_support::TemporaryDirectory directory;
+  WriteFile(directory.File("rows.jsonl"), R"({"book": "b", "question": "q", "answer": "a"})");
+  const auto check = [&](const std::string& path, const std::string& prompt, const std::string& gold) {
+    WriteFile(directory.File("own.yaml"),
+              absl::StrCat(
+                  "name: own\nlengths: [1024]\ntasks:\n  - kind: jsonl\n    name: mine\n    parameters: {path: ", path,
+                  ", context: book, prompt: \"", prompt, "\", gold: ", gold, "}\n"));
+    return Varifocal({"suites", directory.File("own.yaml")});
+  };
+  const Ran good = check("rows.jsonl", "{book} {question}", "answer");
+  EXPECT_EQ(good.code, ExitCode::kDone) << good.err;
+  for (const Ran& bad :
+       {check("absent.jsonl", "{book} {question}", "answer"), check("rows.jsonl", "{bok} {question}", "answer"),
+        check("rows.jsonl", "{book {question}", "answer"), check("rows.jsonl", "{book} {question}", "anwser")}) {
+    EXPECT_NE(bad.code, ExitCode::kDone) << bad.out;
+    EXPECT_THAT(bad.err, HasSubstr("mine"));
+    EXPECT_EQ(bad.out, "");
+  }
+}
+
 TEST(ProgramTest, VersionWithCommit) {
   EXPECT_EQ(Varifocal({"--version"}).out, absl::StrCat("varifocal ", CodeVersion(), "\n"));
 }

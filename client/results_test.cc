@@ -78,7 +78,7 @@ TEST_F(ResultsTest, CompareNamesWhatThereIs) {
   };
   EXPECT_EQ(error("--task=recal"), "varifocal: the job compares no task \"recal\"; did you mean \"recall\"?\n");
   EXPECT_EQ(error("--metric=f1"), "varifocal: the job has no metric \"f1\"; known are exact_match, token_f1.\n");
-  EXPECT_EQ(error("--job=99"), absl::StrCat("varifocal: ", path, ": no job 99.\n"));
+  EXPECT_EQ(error("--job=99"), absl::StrCat("varifocal: ", path, ": no job 99; its jobs are 1.\n"));
 }
 
 TEST_F(ResultsTest, CompareAdjustsByMaxTWhenAsked) {

@@ -29,13 +29,6 @@ constexpr char kSelectRemaining[] =
     "  WHERE generations.cell_id = cells.cell_id)) * 1.0 * cells.context_length), 0)"
     " FROM cells JOIN variants ON variants.variant_id = cells.variant_id WHERE variants.job_id = ?";
 // SQLite takes the bare column from the row that has the maximum.
-constexpr char kSelectFailures[] =
-    "SELECT generations.error_code, count(*), max(generations.record_us), generations.error_message"
-    " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
-    " JOIN variants ON variants.variant_id = cells.variant_id"
-    " WHERE variants.job_id = ? AND generations.error_code IS NOT NULL"
-    " GROUP BY generations.error_code ORDER BY count(*) DESC, generations.error_code";
-
 }  // namespace
 
 absl::StatusOr<JobActivity> ReadActivity(const std::string& path, int64_t job_id) {
@@ -57,13 +50,7 @@ absl::StatusOr<JobActivity> ReadActivity(const std::string& path, int64_t job_id
   ASSIGN_OR_RETURN(Statement remaining, database->Prepare(kSelectRemaining));
   ASSIGN_OR_RETURN(const bool has_sum, remaining.Bind(job_id).Step());
   if (has_sum) activity.remaining_weight = remaining.Real(0);
-  ASSIGN_OR_RETURN(Statement failures, database->Prepare(kSelectFailures));
-  failures.Bind(job_id);
-  while (true) {
-    ASSIGN_OR_RETURN(const bool is_there, failures.Step());
-    if (!is_there) break;
-    activity.failures.push_back({failures.Text(0), failures.Int(1), failures.Int(2), failures.Text(3)});
-  }
+  ASSIGN_OR_RETURN(activity.failures, ReadFailures(*database, job_id));
   return activity;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "db/failures.h"
 
 namespace varifocal::db {
 
@@ -18,13 +19,6 @@ struct RecentAnswer {
   int64_t record_us = 0;
   int64_t context_length = 0;
   int64_t computed_token_count = 0;  // prompt tokens that were not reused, and new ones
-};
-
-struct FailureGroup {
-  std::string error_code;
-  int64_t sample_count = 0;
-  int64_t latest_us = 0;
-  std::string latest_message;
 };
 
 struct JobActivity {

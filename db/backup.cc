@@ -6,12 +6,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
 #include "base/status_macros.h"
-#include "db/schema.h"
 
 namespace varifocal::db {
 namespace {
@@ -33,7 +31,8 @@ absl::Status MakeEmpty(const std::string& path) {
   return absl::OkStatus();
 }
 
-// The snapshot as the file `path`.
+}  // namespace
+
 absl::Status WriteSnapshot(sqlite::Database& database, const std::string& path) {
   const std::string part = path + ".part";
   std::remove(part.c_str());  // of a process that was killed
@@ -49,8 +48,6 @@ absl::Status WriteSnapshot(sqlite::Database& database, const std::string& path) 
   return status;
 }
 
-}  // namespace
-
 absl::StatusOr<std::string> BackUp(sqlite::Database& database, int64_t version) {
   const std::string stem = absl::StrCat(database.path(), ".version-", version);
   std::string path = absl::StrCat(stem, ".backup");
@@ -58,21 +55,6 @@ absl::StatusOr<std::string> BackUp(sqlite::Database& database, int64_t version) 
   const absl::Status written = WriteSnapshot(database, path);  // the writer's lock keeps others away
   if (written.ok()) return path;
   return Annotate(written, absl::StrCat("no copy could be made before the migration (", path, ")"));
-}
-
-absl::Status CopyDatabase(const std::string& path, const std::string& copy) {
-  RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
-  if (access(copy.c_str(), F_OK) == 0) {
-    return absl::AlreadyExistsError(absl::StrCat(copy, " exists, and a backup replaces no file"));
-  }
-  {
-    ASSIGN_OR_RETURN(const std::unique_ptr<sqlite::Database> database,
-                     sqlite::Database::Open(path, {.keep_as_it_is = true}));
-    RETURN_IF_ERROR(CheckSchema(*database));
-    RETURN_IF_ERROR(WriteSnapshot(*database, copy));
-  }
-  ASSIGN_OR_RETURN(const std::unique_ptr<sqlite::Database> written, sqlite::Database::Open(copy, {.read_only = true}));
-  return written->QuickCheck();
 }
 
 }  // namespace varifocal::db

@@ -1,4 +1,4 @@
-// Copies of a database: beside it before a migration changes it, and anywhere while a daemon writes it.
+// Snapshots of a database, such as the copy beside it before a migration changes it.
 //
 // A copy is one snapshot, written to PATH.part, synced, and renamed: PATH is complete or not there.
 //
@@ -19,8 +19,7 @@ namespace varifocal::db {
 // Writes PATH.version-N.backup (PATH.version-N.2.backup, .. if that exists), mode 0600, and returns its path.
 absl::StatusOr<std::string> BackUp(sqlite::Database& database, int64_t version);
 
-// Copies the database `path` to the new file `copy`, mode 0600, and checks the copy. Another process may write the database
-// meanwhile; its write-ahead log is not emptied as long as this takes. ALREADY_EXISTS when `copy` exists.
-absl::Status CopyDatabase(const std::string& path, const std::string& copy);
+// The database as the new file `path`.
+absl::Status WriteSnapshot(sqlite::Database& database, const std::string& path);
 
 }  // namespace varifocal::db

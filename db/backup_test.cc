@@ -1,6 +1,6 @@
 // A copy of a database that is being written: one state of it, complete. Method: a thread records samples without a pause
 // while copies are made; every copy is checked and must hold what was acknowledged before it began.
-#include "db/backup.h"
+#include "db/copy_database.h"
 
 #include <sys/stat.h>
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "db/rows.h"
 #include "db/schema.h"
@@ -70,8 +71,10 @@ absl::StatusOr<DeletedJob> Writer::DeleteJob(int64_t job_id) {
     deleted.suite = find.Text(0);
     ASSIGN_OR_RETURN(const JobState state, ParseJobState(find.Text(1)));
     if (!IsSettled(state)) {
-      return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " is ", JobStateName(state),
-                                                        "; only one that has ended or was cancelled can be deleted"));
+      return WithReason(
+          absl::FailedPreconditionError(absl::StrCat("job ", job_id, " is ", JobStateName(state),
+                                                     "; only one that has ended or was cancelled can be deleted")),
+          ErrorReason::kJobNotEnded, {{"job", absl::StrCat("jobs/", job_id)}, {"state", JobStateName(state)}});
     }
   }
   for (const TableOfJobs& table : kTables) {

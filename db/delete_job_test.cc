@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
 #include "db/fakes/fake_results.h"
 #include "db/reader.h"
 #include "db/sqlite/database.h"
@@ -96,6 +97,7 @@ TEST_F(DeleteJobTest, WhatHasNotEndedIsKept) {
   for (const int64_t job_id : {queued, running}) {
     const absl::Status status = DeleteJob(path_, job_id).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_TRUE(HasReason(status, ErrorReason::kJobNotEnded)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("only one that has ended"));
   }
   EXPECT_EQ((*Reader::Open(path_))->Jobs()->size(), 2);

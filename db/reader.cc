@@ -222,10 +222,25 @@ absl::StatusOr<Statement> SelectJobs(Database& database, const char* condition) 
   return database.Prepare(absl::StrReplaceAll(absl::StrCat(kSelectJobs, condition), {{"$counts", counts}}));
 }
 
+// Names the jobs that exist, the newest ones where they are many.
+absl::Status NoSuchJob(Database& database, int64_t job_id) {
+  constexpr size_t kNamedMax = 10;
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT job_id FROM jobs ORDER BY job_id DESC"));
+  ASSIGN_OR_RETURN(std::vector<int64_t> ids, ReadAll<int64_t>(row, [](const Statement& job) { return job.Int(0); }));
+  const size_t count = ids.size();
+  ids.resize(std::min(count, kNamedMax));
+  std::reverse(ids.begin(), ids.end());
+  return absl::NotFoundError(absl::StrCat(
+      database.path(), ": no job ", job_id,
+      count == 0          ? "; the database holds no jobs"
+      : count > kNamedMax ? absl::StrCat("; the newest of its ", count, " jobs are ", absl::StrJoin(ids, ", "))
+                          : absl::StrCat("; its jobs are ", absl::StrJoin(ids, ", "))));
+}
+
 absl::StatusOr<JobRow> ReadJob(Database& database, int64_t job_id) {
   ASSIGN_OR_RETURN(Statement row, SelectJobs(database, kJobById));
   ASSIGN_OR_RETURN(bool is_there, row.BindAll(job_id).Step());
-  if (!is_there) return absl::NotFoundError(absl::StrCat(database.path(), ": no job ", job_id));
+  if (!is_there) return NoSuchJob(database, job_id);
   return ToJob(row);
 }
 
@@ -316,6 +331,11 @@ absl::StatusOr<std::vector<TaskMetricRecord>> Reader::Metrics(int64_t job_id) {
 absl::StatusOr<std::vector<CellRow>> Reader::Cells(int64_t job_id) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   return ReadCells(*state_->database, job_id);
+}
+
+absl::StatusOr<std::vector<FailureGroup>> Reader::Failures(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  return ReadFailures(*state_->database, job_id);
 }
 
 absl::StatusOr<std::vector<ScoreImportRow>> Reader::ScoreImports(int64_t job_id) {

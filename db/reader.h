@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "db/failures.h"
 #include "db/records.h"
 
 namespace varifocal::db {
@@ -141,6 +142,7 @@ class Reader {
   // Newest first; before_id is the last job_id of the previous page, 0 for the first page.
   absl::StatusOr<std::vector<JobRow>> Jobs(int64_t before_id = 0, int64_t limit = 100);
   absl::StatusOr<JobRow> Job(int64_t job_id);
+  absl::StatusOr<std::vector<FailureGroup>> Failures(int64_t job_id);
   absl::StatusOr<std::vector<JobStateCount>> CountJobs();  // states without a job are left out
   // The newest job that has all these variants (any job when empty). NOT_FOUND lists the existing variants.
   absl::StatusOr<JobRow> LatestJob(const std::vector<std::string>& variants = {});

@@ -222,6 +222,15 @@ TEST_F(ReaderTest, ViewsHoldWhatWasWritten) {
   EXPECT_EQ(samples[0].gold, "[\"amber\"]");
   EXPECT_EQ(samples[0].prompt_token_count, 1014);
 
+  const auto found = reader->Failures(job_id_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  const std::vector<FailureGroup>& failures = *found;
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].error_code, "RESOURCE_EXHAUSTED");
+  EXPECT_EQ(failures[0].sample_count, 1);
+  EXPECT_FALSE(failures[0].latest_message.empty());
+  EXPECT_TRUE(reader->Failures(job_id_ + 1)->empty());
+
   std::vector<PairRow> pairs = *reader->Pairs(job_id_, "baseline", "focal");
   ASSERT_EQ(pairs.size(), 6u) << "three pairs, two metrics";
   EXPECT_EQ(pairs[0].question_id, "recall-q0");

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/check.h"
 
 namespace varifocal {
 namespace {
 
+constexpr absl::string_view kQuestionRows = "question";
 constexpr double kLevelsPerOctave = 16;
 constexpr int kLevelMax = 255;
 
@@ -28,6 +31,29 @@ double MassBetween(absl::Span<const int32_t> boundaries, absl::Span<const double
 int HexDigit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
 }  // namespace
+
+absl::StatusOr<std::string> ValidateInspectedRows(absl::string_view rows) {
+  int64_t count = 0;
+  if (rows.empty() || rows == "last" || rows == "1") return "";
+  if (rows == kQuestionRows) return std::string(rows);
+  if (absl::SimpleAtoi(rows, &count) && count >= 1 && count <= kInspectedRowsMax) return absl::StrCat(count);
+  return absl::InvalidArgumentError(absl::StrCat("inspected_rows is \"", rows, "\"; it must be last, ", kQuestionRows,
+                                                 " or a number from 1 to ", kInspectedRowsMax));
+}
+
+int64_t InspectedRowCount(const Sample& sample, absl::string_view rows) {
+  const int64_t length = sample.prompt_token_count();
+  int64_t count = 1;
+  if (rows == kQuestionRows) {
+    if (sample.question.empty()) return 0;
+    int64_t begin = length;
+    for (const PromptSpan& span : sample.question) begin = std::min<int64_t>(begin, span.token_begin);
+    count = std::max<int64_t>(length - begin, 1);
+  } else if (!rows.empty()) {
+    VF_CHECK(absl::SimpleAtoi(rows, &count), "the rows are valid");
+  }
+  return std::min({count, kInspectedRowsMax, length});
+}
 
 std::vector<int32_t> InspectionBoundaries(const Sample& sample) {
   std::vector<int32_t> boundaries = {0, 1};

@@ -1,4 +1,5 @@
-// What a prompt's last row, which gives the first token of the answer, attends to: per layer and head.
+// What the last rows of a prompt attend to: per layer and head, the mean over these rows. The last row gives the first token
+// of the answer.
 //
 // A backend returns the masses of segments between boundaries (kernels/attention_statistics.h); boundaries here are those
 // of the sample's spans and of the bins of a strip, so that both are sums of segments.
@@ -31,6 +32,14 @@ struct HeadInspection {
 };
 
 inline constexpr int kStripBins = 256;  // of shorter prompts: a bin a token
+
+// The rows that a job inspects, by JobSpec::inspected_rows: "" is the last one, a number that many of the last ones, and
+// "question" all from the first token of the question on.
+inline constexpr int64_t kInspectedRowsMax = 64;  // of more, the last so many
+// The same in canonical form. INVALID_ARGUMENT, which names the values, unless it is one of them.
+absl::StatusOr<std::string> ValidateInspectedRows(absl::string_view rows);
+// Of a valid `rows`: at least 1, at most the prompt's length; 0 where the question's position is not known.
+int64_t InspectedRowCount(const Sample& sample, absl::string_view rows);
 
 // Rising positions from 0 to the prompt's length.
 std::vector<int32_t> InspectionBoundaries(const Sample& sample);

@@ -59,4 +59,19 @@ TEST(AttentionInspectionTest, StripsKeepPowersOfTwoAndRejectOtherTexts) {
 }
 
 }  // namespace
+TEST(AttentionInspectionTest, RowsAreTheLastOnesOrTheQuestions) {
+  Sample sample;
+  sample.token_ids.assign(100, 7);
+  sample.question = {{.token_begin = 90, .token_end = 96}};
+  EXPECT_EQ(InspectedRowCount(sample, ""), 1);
+  EXPECT_EQ(InspectedRowCount(sample, "8"), 8);
+  EXPECT_EQ(InspectedRowCount(sample, "question"), 10) << "and what the prompt has after it";
+  sample.question[0].token_begin = 20;
+  EXPECT_EQ(InspectedRowCount(sample, "question"), kInspectedRowsMax);
+  sample.question.clear();
+  EXPECT_EQ(InspectedRowCount(sample, "question"), 0) << "nothing is inspected";
+  sample.token_ids.resize(3);
+  EXPECT_EQ(InspectedRowCount(sample, "8"), 3);
+}
+
 }  // namespace varifocal

@@ -42,6 +42,7 @@ struct GenerationRequest {
   std::string variant;  // for logs
   std::map<std::string, double> attention_overrides = {};  // further run-time settings, by name
   bool inspect = false;                                    // Generation::attention; changes no answer
+  std::string inspected_rows = {};                         // JobSpec::inspected_rows
 };
 
 struct Generation {

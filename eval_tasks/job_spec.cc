@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/suggest.h"
@@ -276,6 +277,11 @@ absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
   }
   RETURN_IF_ERROR(CheckRange("limit", spec.limit, 0, kSampleCountMax));
   RETURN_IF_ERROR(CheckRange("in_flight", spec.in_flight, 1, kInFlightMax));
+  ASSIGN_OR_RETURN(spec.inspected_rows, ValidateInspectedRows(spec.inspected_rows));
+  if (!spec.inspected_rows.empty() && !spec.inspect) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("inspected_rows is \"", spec.inspected_rows, "\", but inspect is not set"));
+  }
   if (!(spec.shard == Shard{})) RETURN_IF_ERROR(CheckShard(spec.shard));
   const double temperature = spec.decode.sampling_temperature.value_or(0);
   if (!std::isfinite(temperature) || temperature < 0) {

@@ -86,12 +86,13 @@ absl::StatusOr<Shard> ParseShard(absl::string_view text);  // "2/8"
 struct JobSpec {
   SuiteSpec suite;
   std::vector<Variant> variants;
-  int limit = 0;              // at most this many questions per task and length; 0: no limit
-  int in_flight = 8;          // concurrent requests
-  bool keep_prompts = false;  // store whole prompts
-  bool inspect = false;       // store what each prompt's last row attends to; changes no answer
-  DecodeSettings decode;      // greedy unless set
-  Shard shard;                // the whole job unless set
+  int limit = 0;               // at most this many questions per task and length; 0: no limit
+  int in_flight = 8;           // concurrent requests
+  bool keep_prompts = false;   // store whole prompts
+  bool inspect = false;        // store what the last rows of each prompt attend to; changes no answer
+  std::string inspected_rows;  // which (eval_tasks/attention_inspection.h); "": the last one. Needs `inspect`
+  DecodeSettings decode;       // greedy unless set
+  Shard shard;                 // the whole job unless set
   // By model: ChatFormat::Identity() of its chat format.
   // Filled in when the job is accepted, empty without chat tasks.
   std::map<std::string, std::string> chat_templates;

@@ -47,6 +47,7 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.Field("decode", spec.decode);
     archive.LaterField("chat_templates", spec.chat_templates);
     archive.LaterField("inspect", spec.inspect);
+    archive.LaterField("inspected_rows", spec.inspected_rows);
     archive.LaterField("shard", spec.shard);
   }
 }

@@ -117,6 +117,18 @@ TEST(JobSpecTest, CanonicalJsonIsAFixedPointAndUnique) {
   const std::string inspected_json = ToCanonicalJson(ValidateJobSpec(inspected).value());
   EXPECT_THAT(inspected_json, HasSubstr("\"inspect\":true"));
   EXPECT_TRUE(FromCanonicalJson(inspected_json).value().inspect);
+  inspected.inspected_rows = "last";
+  EXPECT_EQ(ToCanonicalJson(ValidateJobSpec(inspected).value()), inspected_json) << "the default by name";
+  inspected.inspected_rows = "question";
+  EXPECT_EQ(FromCanonicalJson(ToCanonicalJson(ValidateJobSpec(inspected).value()))->inspected_rows, "question");
+  for (const char* rows : {"first", "0", "65", "-1", "question "}) {
+    inspected.inspected_rows = rows;
+    EXPECT_THAT(ValidateJobSpec(inspected).status().message(),
+                HasSubstr("it must be last, question or a number from 1 to 64"));
+  }
+  inspected.inspected_rows = "8";
+  inspected.inspect = false;
+  EXPECT_THAT(ValidateJobSpec(inspected).status().message(), HasSubstr("but inspect is not set"));
   JobSpec sampled = SmallJob();
   sampled.decode.sampling_temperature = 0;
   EXPECT_NE(ToCanonicalJson(ValidateJobSpec(sampled).value()), json) << "unset is not zero";

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "eval_tasks/fakes.h"
 #include "eval_tasks/grid.h"
@@ -95,6 +96,7 @@ TEST(JsonlTest, ARowThatDoesNotFitFailsAloneWithBothCounts) {
   const auto group = task->MakeGroup({1, 60, 0}, Bytes());
   EXPECT_TRUE(group[0].ok());
   EXPECT_EQ(group[1].status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_TRUE(HasReason(group[1].status(), ErrorReason::kPromptTooLong));
   EXPECT_EQ(group[1].status().message(),
             "row 2 of task \"mine\" takes 64 tokens and 8 for its answer; the limit is 60");
 }

@@ -280,6 +280,7 @@ class Runner::Impl {
     request.attention_overrides = spec_.variants[variant_index].attention_overrides;
     request.decode = spec_.decode;
     request.inspect = spec_.inspect;
+    request.inspected_rows = spec_.inspected_rows;
     request.chat = spec_.suite.tasks[grid_.cells[item.cell_index].task_index].chat;
     request.variant = grid_.cells[item.cell_index].key.variant;
     ++item.attempt_count;

@@ -82,6 +82,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& proto) {
   spec.in_flight = proto.in_flight();
   spec.keep_prompts = proto.keep_prompts();
   spec.inspect = proto.inspect();
+  spec.inspected_rows = proto.inspected_rows();
   if (proto.has_sampling_temperature()) spec.decode.sampling_temperature = proto.sampling_temperature();
   if (proto.has_top_p()) spec.decode.top_p = proto.top_p();
   if (proto.has_shard()) spec.shard = {proto.shard().index(), proto.shard().count()};
@@ -96,6 +97,7 @@ v1::JobSpec ToProto(const JobSpec& spec) {
   if (spec.in_flight != 0) proto.set_in_flight(spec.in_flight);
   proto.set_keep_prompts(spec.keep_prompts);
   proto.set_inspect(spec.inspect);
+  proto.set_inspected_rows(spec.inspected_rows);
   if (spec.decode.sampling_temperature) proto.set_sampling_temperature(*spec.decode.sampling_temperature);
   if (spec.decode.top_p) proto.set_top_p(*spec.decode.top_p);
   if (!spec.shard.is_whole()) {

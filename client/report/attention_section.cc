@@ -1,8 +1,11 @@
 #include "client/report/attention_section.h"
 
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/report/svg_chart.h"
 #include "client/report/template.h"
@@ -138,11 +141,25 @@ std::string Strips(const ReportData& data) {
   return strips;
 }
 
-Json MassesJson(const std::string& variant, int64_t length, const AttentionMasses& masses) {
+// "the last row of each prompt, which ..,", "the last 8 rows of each prompt, as a mean,"
+std::string InspectedRowsText(const ReportData& data) {
+  std::set<std::string> texts;
+  for (const db::VariantRecord& variant : data.variants) {
+    const std::string rows = data.attention.InspectedRows(variant.name);
+    if (rows == "last") texts.insert("the last row of each prompt, which gives the first token of the answer,");
+    if (rows == "question") texts.insert("the rows of each question, as a mean,");
+    if (!rows.empty() && rows != "last" && rows != "question")
+      texts.insert(absl::StrCat("the last ", rows, " rows of each prompt, as a mean,"));
+  }
+  return absl::StrJoin(texts, " or ");
+}
+
+Json MassesJson(const ReportData& data, const std::string& variant, int64_t length, const AttentionMasses& masses) {
   const auto number = [](const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); };
   return {{"kind", "attention"},
           {"variant", variant},
           {"context_length", length},
+          {"inspected_rows", data.attention.InspectedRows(variant)},
           {"layer", nullptr},
           {"head", nullptr},
           {"answer_count", masses.answer_count},
@@ -211,7 +228,8 @@ std::vector<std::pair<std::string, std::string>> AttentionStripFiles(const Repor
 std::string AttentionHtml(const ReportData& data) {
   if (data.attention.IsEmpty()) return "";
   const std::vector<Figure> figures = AttentionFigures(data);
-  return FillTemplate("attention.html", {{"sentences", Sentences(data)},
+  return FillTemplate("attention.html", {{"inspected", InspectedRowsText(data)},
+                                         {"sentences", Sentences(data)},
                                          {"all", DrawChart(figures[0], "attention-all")},
                                          {"strongest", DrawChart(figures[1], "attention-strongest")},
                                          {"rows", TableRows(data)},
@@ -224,17 +242,17 @@ std::vector<Json> AttentionJson(const ReportData& data) {
   for (const db::VariantRecord& variant : data.variants) {
     const std::optional<AttentionHead> head = data.attention.StrongestHead(variant.name);
     for (const int64_t length : data.attention.Lengths(variant.name)) {
-      rows.push_back(MassesJson(variant.name, length, *data.attention.Of(variant.name, length)));
+      rows.push_back(MassesJson(data, variant.name, length, *data.attention.Of(variant.name, length)));
       for (int64_t layer = 0; layer < data.attention.LayerCount(variant.name); ++layer) {
         const std::optional<AttentionMasses> masses = data.attention.Of(variant.name, length, layer);
         if (!masses) continue;
-        rows.push_back(MassesJson(variant.name, length, *masses));
+        rows.push_back(MassesJson(data, variant.name, length, *masses));
         rows.back()["layer"] = layer;
       }
       if (!head) continue;
       const std::optional<AttentionMasses> masses = data.attention.Of(variant.name, length, head->layer, head->head);
       if (!masses) continue;
-      rows.push_back(MassesJson(variant.name, length, *masses));
+      rows.push_back(MassesJson(data, variant.name, length, *masses));
       rows.back()["layer"] = head->layer;
       rows.back()["head"] = head->head;
     }

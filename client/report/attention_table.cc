@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/json.h"
 #include "base/status_macros.h"
 
 namespace varifocal::report {
@@ -29,9 +30,15 @@ class WeightedMean {
 absl::Status AttentionTable::Read(db::Reader& reader, int64_t job_id,
                                   const std::map<std::string, std::string>& labels) {
   ASSIGN_OR_RETURN(std::vector<db::AttentionMeansRow> rows, reader.AttentionMeans(job_id));
+  if (rows.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const db::JobRow job, reader.Job(job_id));
+  const auto spec = ParseJson(job.spec_json);
+  const Json inspected = spec.ok() && spec->is_object() ? spec->value("inspected_rows", Json()) : Json();
   for (db::AttentionMeansRow& row : rows) {
     const auto label = labels.find(row.variant);
-    if (label != labels.end()) rows_[label->second].push_back(std::move(row));
+    if (label == labels.end()) continue;
+    inspected_rows_[label->second] = inspected.is_string() ? inspected.get<std::string>() : "last";
+    rows_[label->second].push_back(std::move(row));
   }
   return absl::OkStatus();
 }
@@ -100,6 +107,11 @@ int64_t AttentionTable::LayerCount(const std::string& variant) const {
   if (found == rows_.end()) return 0;
   for (const db::AttentionMeansRow& row : found->second) count = std::max(count, row.layer + 1);
   return count;
+}
+
+std::string AttentionTable::InspectedRows(const std::string& variant) const {
+  const auto found = inspected_rows_.find(variant);
+  return found == inspected_rows_.end() ? "" : found->second;
 }
 
 }  // namespace varifocal::report

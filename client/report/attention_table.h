@@ -1,5 +1,6 @@
-// What answers attended to, beside their scores: masses of the last prompt row, which gives the first token of the answer,
-// by context length, layer and head, for variants whose job inspected them (docs/attention.md).
+// What answers attended to, beside their scores: masses of the last prompt row, which gives the first token of the
+// answer, or means over other rows, by context length, layer and head, for variants whose job inspected them
+// (docs/attention.md).
 //
 // A number of a variant and length is the mean over heads and answers; tasks count by their answers.
 #pragma once
@@ -41,9 +42,12 @@ class AttentionTable {
   // The head with the largest mass on the evidence at the variant's shortest length: chosen there, followed to the others.
   std::optional<AttentionHead> StrongestHead(const std::string& variant) const;
   int64_t LayerCount(const std::string& variant) const;
+  // Which rows of the prompts: "last", "question", or the number of last ones.
+  std::string InspectedRows(const std::string& variant) const;
 
  private:
   std::map<std::string, std::vector<db::AttentionMeansRow>> rows_;  // by variant
+  std::map<std::string, std::string> inspected_rows_;               // likewise
 };
 
 // A sample with its heads, for a strip.

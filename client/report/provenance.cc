@@ -111,6 +111,8 @@ std::string SubmitLine(const db::JobRow& job) {
     absl::StrAppend(&line, " --limit=", limit.dump());
   if (has_gold) line += " --score-gold";
   if (spec->value("inspect", Json()) == true) line += " --inspect";
+  if (const Json rows = spec->value("inspected_rows", Json()); rows.is_string())
+    absl::StrAppend(&line, " --inspected-rows=", ShellWord(rows.get<std::string>()));
   if (spec->value("keep_prompts", Json()) == true) line += " --keep-prompts";
   const Json decode = spec->value("decode", Json::object());
   for (const auto& [key, flag] :

@@ -73,6 +73,7 @@ void AddGroups(const std::string& task, int64_t length, const std::string& basel
 void AddCommonLabels(const stats::Inference& row, bool is_extrapolated, const ResultContext& context,
                      std::vector<std::string>& labels) {
   if (row.is_fragile) labels.push_back("fragile");
+  if (row.can_infer && row.is_variance_borrowed) labels.push_back("few_differ");
   if (is_extrapolated) labels.push_back("extrapolated");
   if (context.baseline_is_imported || context.candidate_is_imported) labels.push_back("imported");
 }

@@ -25,7 +25,7 @@ struct ResultContext {
 
 const std::vector<std::string>& ResultKeys();  // in the order of CSV columns
 
-// The flags of a row: "secondary", "incomplete", "fragile", "extrapolated", "imported".
+// The flags of a row: "secondary", "incomplete", "fragile", "few_differ", "extrapolated", "imported".
 std::vector<std::string> RowLabels(const stats::Comparison& row, const ResultContext& context);
 std::vector<std::string> RowLabels(const stats::SuiteComparison& row, const ResultContext& context);
 std::vector<std::string> RowLabels(const stats::LengthContrast& row, const ResultContext& context);

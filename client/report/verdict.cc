@@ -120,6 +120,8 @@ std::string UndecidedList(const std::vector<const stats::SuiteComparison*>& rows
         LengthLabel(row->context_length), " (", Points(row->difference), ", ", Points(row->low), " to ",
         Points(row->high), "; detectable ",
         row->detectable_difference.has_value() ? Unsigned(*row->detectable_difference * 100, 1) : std::string("none"),
+        row->is_variance_borrowed ? absl::StrCat("; fewer than ", stats::kSpreadClusterCountMin, " contexts differ")
+                                  : "",
         ")"));
   }
   return JoinWithAnd(parts);

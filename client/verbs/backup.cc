@@ -5,7 +5,7 @@
 #include "base/status_macros.h"
 #include "client/rows.h"
 #include "client/verb.h"
-#include "db/backup.h"
+#include "db/copy_database.h"
 
 namespace varifocal::client {
 namespace {

@@ -296,7 +296,8 @@ class Compare : public Command {
                           absl::StrCat(rows.front().candidate, " against ", rows.front().baseline))
                 << " (" << sides.Jobs() << "); differences are candidate minus baseline, intervals 95 %\n\n";
     std::vector<std::vector<std::string>> cells;
-    bool has_several_metrics = false, is_fragile = false, is_extrapolated = false, is_near_zero = false;
+    bool has_several_metrics = false, is_fragile = false, do_few_differ = false, is_extrapolated = false,
+         is_near_zero = false;
     for (const stats::Comparison& row : rows)
       has_several_metrics |= !row.is_primary_metric && (all_metrics_ || !report::IsLogLikelihood(row.metric));
     const auto add = [&](const std::string& name, const auto& row, const std::string& task) {
@@ -308,6 +309,7 @@ class Compare : public Command {
       }
       const std::vector<std::string> labels = report::RowLabels(row, context);
       is_fragile |= row.is_fragile;
+      do_few_differ |= row.can_infer && row.is_variance_borrowed;
       is_near_zero |= row.relative.problem == stats::RelativeGainProblem::kBaselineNearZero;
       is_extrapolated |= std::find(labels.begin(), labels.end(), "extrapolated") != labels.end();
       cells.push_back({name, WithThousands(row.context_length), Mean(row.baseline_mean), Mean(row.candidate_mean),
@@ -369,6 +371,11 @@ class Compare : public Command {
     if (is_fragile) {
       absl::StrAppend(&notes,
                       "Fragile: the sign-flip test does not agree at 0.05 with the interval and p, which are by t.\n");
+    }
+    if (do_few_differ) {
+      absl::StrAppend(&notes, "few_differ: fewer than ", stats::kSpreadClusterCountMin,
+                      " contexts have another difference than the rest, too few to estimate a variance. Where the rest "
+                      "has none, the outcome cannot be better or worse.\n");
     }
     if (report.is_incomplete) {
       absl::StrAppend(&notes, "Incomplete: samples are missing or failed (failed ones count as the worst value)",

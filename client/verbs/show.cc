@@ -74,6 +74,8 @@ class ShowJob : public Command {
     if (job.mixed()) {
       console.out << "mixed     answers come from more than one backend, instruction set or code version\n";
     }
+    for (const v1::JobFailure& failure : job.failures())
+      console.out << "failed    " << failure.count() << " " << failure.reason() << ": " << failure.message() << "\n";
     if (!job.error_message().empty()) console.out << "error     " << job.error_message() << "\n";
     console.out << "\n";
   }

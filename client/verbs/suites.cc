@@ -10,6 +10,7 @@
 #include "client/verb.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/suites.h"
+#include "eval_tasks/task.h"
 
 namespace varifocal::client {
 namespace {
@@ -30,11 +31,13 @@ class ShowSuites : public Command {
     if (suite_ == "import-helmet") return import_.Run(console);
     RETURN_IF_ERROR(import_.CheckUnused());
     if (!suite_.empty() && console.format == Format::kText && !global.daemon_given) {
-      RETURN_IF_ERROR(ReadSuite(suite_).status());
+      ASSIGN_OR_RETURN(const v1::SuiteConfig config, ReadSuite(suite_));
       const auto text = BuiltInSuiteText(suite_);
       if (text.has_value()) {
         console.out << std::string(*text);
       } else {
+        ASSIGN_OR_RETURN(const SuiteSpec spec, ToSuiteSpec(config));
+        RETURN_IF_ERROR(CheckTasks(spec));
         console.out << suite_ << " is a valid suite.\n";
       }
       return ExitCode::kDone;
@@ -82,6 +85,15 @@ class ShowSuites : public Command {
   }
 
  private:
+  // Reads the files of the tasks.
+  static absl::Status CheckTasks(const SuiteSpec& spec) {
+    for (const TaskSpec& task : spec.tasks) {
+      const absl::Status status = MakeTask(task).status();
+      if (!status.ok()) return Annotate(status, absl::StrCat("task \"", task.name, "\""));
+    }
+    return absl::OkStatus();
+  }
+
   static std::function<std::string(const Json&)> Joined(const char* key) {
     return [key](const Json& row) {
       std::vector<std::string> items;
@@ -103,7 +115,7 @@ constinit const Verb kSuitesVerb = {
     .summary = "list built-in suites, print one as YAML, check a suite file",
     .about =
         R"(Without SUITE: one line per built-in suite. With the name of one: its YAML, as a template for your own. With the
-path of a file: whether it is a valid suite, and if not, the line and the reason.
+path of a file: whether it is a valid suite whose data files can be read, and if not, the line and the reason.
 With import-helmet: writes suites, rows and a manifest from a checkout of HELMET and its data (docs/helmet.md). What
 cannot be imported is reported on standard error, everything else is written, and the exit code is 1.)",
     .examples =

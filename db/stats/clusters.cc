@@ -99,6 +99,10 @@ bool HasSpread(const std::vector<Cluster>& clusters) {
   return stray >= kSpreadClusterCountMin || (count > 1 && stray == count - 1);
 }
 
+bool AreMostEqual(const std::vector<Cluster>& clusters) {
+  return 2 * StrayClusterCount(clusters) < std::ssize(clusters);
+}
+
 std::optional<double> PooledDesignEffect(const std::vector<std::vector<Cluster>>& samples) {
   double clustered = 0, independent = 0;
   for (const std::vector<Cluster>& clusters : samples) {
@@ -122,6 +126,12 @@ double DesignEffectMax(const std::vector<Cluster>& clusters) {
     n += static_cast<double>(cluster.count);
   }
   return n > 0 ? squares / n : 1;
+}
+
+double BorrowedDesignEffect(const std::vector<Cluster>& clusters, std::optional<double> own,
+                            std::optional<double> others) {
+  const double most = std::max(1.0, DesignEffectMax(clusters));
+  return std::clamp(own.value_or(others.value_or(most)), 1.0, most);
 }
 
 }  // namespace varifocal::stats

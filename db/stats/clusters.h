@@ -47,7 +47,8 @@ double CovarianceOfMeans(const std::vector<Cluster>& x, const std::vector<Cluste
 // clusters is not known from this data alone.
 int64_t StrayClusterCount(const std::vector<Cluster>& clusters);
 inline constexpr int64_t kSpreadClusterCountMin = 3;
-bool HasSpread(const std::vector<Cluster>& clusters);  // enough of them differ, or no two clusters are equal
+bool HasSpread(const std::vector<Cluster>& clusters);     // enough of them differ, or no two clusters are equal
+bool AreMostEqual(const std::vector<Cluster>& clusters);  // more than half of them have the most frequent mean
 
 // The design effect: the clustered variance over the variance of as many independent values, pooled over `samples` (for
 // example one per context length) and at least 1. None when all values are equal.
@@ -55,5 +56,10 @@ std::optional<double> PooledDesignEffect(const std::vector<std::vector<Cluster>>
 
 // The design effect of values that are equal within each cluster: sum of squared sizes / number of values.
 double DesignEffectMax(const std::vector<Cluster>& clusters);
+
+// Of clusters without spread: `own`, of the same task elsewhere; without it that of `others`; without either the largest.
+// Between 1 and the largest.
+double BorrowedDesignEffect(const std::vector<Cluster>& clusters, std::optional<double> own,
+                            std::optional<double> others);
 
 }  // namespace varifocal::stats

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "db/stats/family.h"
+#include "db/stats/adjust_together.h"
 #include "db/stats/grouped_pairs.h"
 
 namespace varifocal::stats {
@@ -147,9 +147,7 @@ class DesignEffects {
   double Of(const Lengths& lengths, const std::vector<PairRow>& pairs) const {
     std::vector<std::vector<Cluster>> samples;
     for (const auto& [length, others] : lengths) samples.push_back(ClustersOf(others, member_));
-    const double most = DesignEffectMax(ClustersOf(pairs, member_));
-    const std::optional<double> own = PooledDesignEffect(samples);
-    return std::clamp(own.value_or(over_tasks_.value_or(most)), 1.0, std::max(1.0, most));
+    return BorrowedDesignEffect(ClustersOf(pairs, member_), PooledDesignEffect(samples), over_tasks_);
   }
 
  private:
@@ -337,12 +335,6 @@ absl::StatusOr<ComparisonReport> CompareGrouped(const GroupedPairs& grouped, con
   return report;
 }
 
-double DesignEffectOf(const std::vector<Cluster>& clusters, std::optional<double> known) {
-  const double most = std::max(1.0, DesignEffectMax(clusters));
-  if (!known.has_value()) known = PooledDesignEffect({clusters});
-  return std::clamp(known.value_or(most), 1.0, most);
-}
-
 }  // namespace
 
 absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const MetricInfo& info,
@@ -383,7 +375,8 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
       ScoreInterval(candidate_clusters, {info.is_binary, range, options.confidence, info.candidate_design_effect});
   const std::vector<Cluster> clusters = GroupByCluster(differences);
   const bool has_span = info.worst_value.has_value() && info.best_value.has_value();
-  Assign(InferDifference({{clusters, Width(range), DesignEffectOf(clusters, info.design_effect)}},
+  const double design_effect = BorrowedDesignEffect(clusters, info.design_effect, PooledDesignEffect({clusters}));
+  Assign(InferDifference({{clusters, Width(range), design_effect}},
                          OptionsFor(options, has_span ? std::optional(options.margin * Width(range)) : std::nullopt,
                                     Direction(info))),
          row);

@@ -443,10 +443,10 @@ TEST(Compare, EquivalenceIsTwoOneSidedTests) {
   options.margin = 0.02;
   const Comparison row = Compared(clusters, options);
   EXPECT_EQ(row.difference, 0);
-  // Ten clusters at +1/4 and ten at -1/4 of a hundred: se = sqrt(20 * (1/16) / 99 / 100) = 0.0112367; the margin is
-  // 1.779881 of them, P(T99 > 1.779881) = 0.0391.
+  // Ten clusters at +1/4 and ten at -1/4 of a hundred: se = sqrt(20 * (1/16) / 99 / 100) = 0.0112367. With one pair gained
+  // and one lost more, design effect 400 se^2 / (20 / 399) = 1.00758: sqrt(400^2 se^2 + 2.01515) / 402 = 0.0117251.
   EXPECT_NEAR(row.standard_error, 0.0112367, 1e-7);
-  EXPECT_NEAR(row.p_equivalence, 1 - StudentTCdf(1.779881, 99), 1e-6);
+  EXPECT_NEAR(row.p_equivalence, 1 - StudentTCdf(0.02 / 0.01172515, 99), 1e-6);
   EXPECT_EQ(row.outcome, Outcome::kEquivalent);
   options.margin = 0.015;
   EXPECT_EQ(Compared(clusters, options).outcome, Outcome::kUndecided);

@@ -30,7 +30,4 @@ absl::StatusOr<std::vector<CandidateReport>> CompareFamily(db::Reader& reader, c
                                                            const std::vector<db::JobVariant>& candidates,
                                                            const CompareOptions& options = {});
 
-// Calls AdjustForMultipleTests for each family over `reports`. `more` counts tests beyond those that the reports declare.
-void AdjustTogether(const std::vector<ComparisonReport*>& reports, const DeclaredTests& more, double confidence);
-
 }  // namespace varifocal::stats

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "db/pairing.h"
 #include "db/reader.h"
-#include "db/stats/compare.h"
+#include "db/stats/comparison.h"
 
 namespace varifocal::stats {
 

@@ -18,6 +18,22 @@ double SparseVariance(const TaskDifferences& task, const ClusteredMean& mean) {
   return (seen + 2 * task.design_effect * task.difference_max * task.difference_max) / ((n + 2) * (n + 2));
 }
 
+// Of two one-sided tests.
+double EquivalenceP(double difference, double margin, double standard_error, double degrees) {
+  return StudentTCdf((std::abs(difference) - margin) / standard_error, degrees);
+}
+
+// Over all tasks, enough clusters differ from their task's others: a task without spread then has its own variance, 0.
+bool HaveSpread(const std::vector<TaskDifferences>& tasks) {
+  int64_t stray = 0;
+  bool all = true;
+  for (const TaskDifferences& task : tasks) {
+    stray += StrayClusterCount(task.clusters);
+    all &= HasSpread(task.clusters);
+  }
+  return all || stray >= kSpreadClusterCountMin;
+}
+
 }  // namespace
 
 const char* OutcomeName(Outcome outcome) {
@@ -41,8 +57,10 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
   result.direction = options.direction;
   const double task_count = tasks.size();
   double variance = 0, degrees_denominator = 0, difference_max = 0;
+  double margin_variance = 0;  // of a true difference that is the margin: some pairs differ then
   std::vector<double> signed_sums;
   bool has_single_cluster = false;
+  result.is_variance_borrowed = !HaveSpread(tasks);
   for (const TaskDifferences& task : tasks) {
     const ClusteredMean mean = MeanOfClusters(task.clusters);
     result.difference += mean.mean / task_count;
@@ -51,11 +69,11 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
     difference_max += task.difference_max / task_count;
     has_single_cluster |= mean.cluster_count < 2;
     double part = mean.standard_error * mean.standard_error;
-    if (!HasSpread(task.clusters)) {
-      part = std::max(part, SparseVariance(task, mean));
-      result.is_variance_borrowed = true;
-    }
+    const double sparse_part = std::max(part, SparseVariance(task, mean));
+    const double margin_part = AreMostEqual(task.clusters) ? sparse_part : part;
+    if (result.is_variance_borrowed && !HasSpread(task.clusters)) part = sparse_part;
     part /= task_count * task_count;
+    margin_variance += margin_part / (task_count * task_count);
     variance += part;
     if (mean.degrees > 0) degrees_denominator += part * part / mean.degrees;
     for (const Cluster& cluster : task.clusters) {
@@ -69,6 +87,9 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
   if (!result.can_infer) return result;
   // (sum_t v_t)^2 / sum_t (v_t^2 / degrees_t)
   InferFromStandardError(std::sqrt(variance), variance * variance / degrees_denominator, options, result);
+  if (options.margin.has_value()) {
+    result.p_equivalence = EquivalenceP(result.difference, *options.margin, std::sqrt(margin_variance), result.degrees);
+  }
   result.p_sign_flip_min = std::min(1.0, std::exp2(1 - static_cast<double>(result.cluster_count)));
   if (options.with_sign_flip) SetSignFlip(SignFlipTest(signed_sums, options.sign_flip), options.confidence, result);
   return result;
@@ -80,10 +101,9 @@ void InferFromStandardError(double standard_error, double degrees, const Inferen
   const double half = StudentTQuantile((1 + options.confidence) / 2, degrees) * standard_error;
   row.low = std::max(-row.difference_max, row.difference - half);
   row.high = std::min(row.difference_max, row.difference + half);
-  const auto tail = [&](double distance) { return StudentTCdf(-distance / standard_error, degrees); };
-  row.p_value = std::min(1.0, 2 * tail(std::abs(row.difference)));
+  row.p_value = std::min(1.0, 2 * StudentTCdf(-std::abs(row.difference) / standard_error, degrees));
   if (options.margin.has_value())
-    row.p_equivalence = std::max(tail(*options.margin + row.difference), tail(*options.margin - row.difference));
+    row.p_equivalence = EquivalenceP(row.difference, *options.margin, standard_error, degrees);
 }
 
 void SetSignFlip(SignFlipResult check, double confidence, Inference& row) {

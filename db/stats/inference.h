@@ -4,11 +4,12 @@
 // standard error of db/stats/clusters.h and Satterthwaite's degrees of freedom, combined over tasks by Welch's rule. The
 // p of the sign-flip test is a check; where the two fall on different sides of 0.05 the difference is marked fragile.
 //
-// Where fewer than three clusters differ from the rest, the spread between clusters cannot be estimated from the data,
-// and zero spread would mean certainty. One pair of +difference_max and one of -difference_max are then added to the
-// data, as in a Bonett and Price interval, each weighted with a design effect borrowed from the same task and metric at
-// the other lengths: variance = (n^2 variance + 2 design effect difference_max^2) / (n + 2)^2 for n pairs. The same applies
-// inside a mean over tasks.
+// Where fewer than three clusters differ from the rest of their task, over all tasks of the mean, the spread between
+// clusters cannot be estimated from the data, and zero spread would mean certainty. One pair of +difference_max and one of
+// -difference_max are then added to each task that has fewer than three, as in a Bonett and Price interval, each weighted
+// with a design effect borrowed from the same task and metric at the other lengths: variance = (n^2 variance + 2 design
+// effect difference_max^2) / (n + 2)^2 for n pairs. The test of equivalence has at least that variance in every task
+// most of whose clusters do not differ: its null hypothesis is a difference, and few pairs show it.
 //
 // Units:   those of the values given; `margin` and `difference_max` too.
 // Source:  Satterthwaite 1946, Biometrics Bulletin 2, 110-114; Bonett and Price 2012, JEBS 37, 479-488; Schuirmann 1987
@@ -39,7 +40,7 @@ struct Inference {
   double standard_error = 0, degrees = 0;
   int64_t value_count = 0, cluster_count = 0;
   bool can_infer = false;  // false where a task has a single cluster: p values are 1 and the outcome is undecided
-  bool is_variance_borrowed = false;  // fewer than three clusters of a task differ from the rest
+  bool is_variance_borrowed = false;  // fewer than three clusters differ from the rest of their task
   double p_value = 1;                 // below 1 - confidence exactly when the interval leaves out zero
   double p_adjusted = 1;              // over test_count tests, unless is_max_t by Holm; decides better and worse
   int64_t test_count = 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,14 +36,49 @@ std::vector<double> Latents(const FamilyDesign& design, Random& random) {
   return values;
 }
 
+// A candidate's differences to a baseline with these latent values, task by task.
+std::vector<TaskDifferences> Differences(const FamilyDesign& design, const std::vector<std::vector<double>>& baseline,
+                                         Random& random) {
+  const double same = design.likeness, other = std::sqrt(1 - same * same);
+  const double baseline_threshold = -NormalQuantile(design.base_rate);
+  const double candidate_threshold = -NormalQuantile(design.base_rate + design.gain);
+  std::vector<TaskDifferences> tasks;
+  std::vector<std::vector<Cluster>> all;
+  for (const std::vector<double>& latents : baseline) {
+    const std::vector<double> innovation = Latents(design, random);
+    TaskDifferences& task = tasks.emplace_back();
+    task.clusters.resize(design.cluster_count);
+    for (size_t i = 0; i < latents.size(); ++i) {
+      const bool is_right = same * latents[i] + other * innovation[i] > candidate_threshold;
+      const double difference = static_cast<double>(is_right) - static_cast<double>(latents[i] > baseline_threshold);
+      Cluster& cluster = task.clusters[i / static_cast<size_t>(design.cluster_size)];
+      cluster.sum += difference;
+      cluster.square_sum += difference * difference;
+      ++cluster.count;
+    }
+    all.push_back(task.clusters);
+  }
+  const std::optional<double> over_tasks = PooledDesignEffect(all);
+  for (TaskDifferences& task : tasks)
+    task.design_effect = BorrowedDesignEffect(task.clusters, PooledDesignEffect({task.clusters}), over_tasks);
+  return tasks;
+}
+
+bool IsAnyDecided(const std::vector<Inference>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const Inference& row) {
+    return row.outcome == Outcome::kBetter || row.outcome == Outcome::kWorse;
+  });
+}
+
 }  // namespace
 
 FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count, uint64_t seed, int64_t max_t_draws) {
   Random random(absl::StrCat("family ", seed));
-  const double same = design.likeness, other = std::sqrt(1 - same * same);
   InferenceOptions options;
   options.with_sign_flip = false;
+  options.margin = kDefaultMargin;
   FamilyRates rates;
+  double row_count = 0, spread_count = 0;
   for (int64_t experiment = 0; experiment < experiment_count; ++experiment) {
     std::vector<Inference> rows;
     std::vector<ClusterContributions> contributions;
@@ -50,22 +86,9 @@ FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count,
       std::vector<std::vector<double>> baseline;
       for (int task = 0; task < design.task_count; ++task) baseline.push_back(Latents(design, random));
       for (int candidate = 0; candidate < design.candidate_count; ++candidate) {
-        std::vector<TaskDifferences> tasks;
-        for (const std::vector<double>& latents : baseline) {
-          const std::vector<double> innovation = Latents(design, random);
-          TaskDifferences task;
-          task.clusters.resize(design.cluster_count);
-          for (size_t i = 0; i < latents.size(); ++i) {
-            const bool is_right = same * latents[i] + other * innovation[i] > 0;
-            const double difference = static_cast<double>(is_right) - static_cast<double>(latents[i] > 0);
-            Cluster& cluster = task.clusters[i / static_cast<size_t>(design.cluster_size)];
-            cluster.sum += difference;
-            cluster.square_sum += difference * difference;
-            ++cluster.count;
-          }
-          tasks.push_back(std::move(task));
-        }
+        const std::vector<TaskDifferences> tasks = Differences(design, baseline, random);
         rows.push_back(InferDifference(tasks, options));
+        if (max_t_draws <= 0) continue;
         ClusterContributions& sums = contributions.emplace_back();
         for (size_t task = 0; task < tasks.size(); ++task) {
           for (size_t c = 0; c < tasks[task].clusters.size(); ++c) {
@@ -77,23 +100,28 @@ FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count,
     std::vector<Inference*> family;
     for (Inference& row : rows) family.push_back(&row);
     AdjustForMultipleTests(family, family.size(), 0.95);
-    bool is_low = false, is_decided = false;
+    bool is_low = false;
     for (const Inference& row : rows) {
       is_low |= row.p_value < 0.05;
-      is_decided |= row.outcome == Outcome::kBetter || row.outcome == Outcome::kWorse;
-    }
-    if (max_t_draws > 0) {
-      AdjustForMultipleTests(family, 0, 0.95, MaxTAdjust(contributions, {.draws = max_t_draws}));
-      rates.any_max_t += std::any_of(rows.begin(), rows.end(), [](const Inference& row) {
-        return row.outcome == Outcome::kBetter || row.outcome == Outcome::kWorse;
-      });
+      rates.coverage += row.low <= design.gain && design.gain <= row.high;
+      rates.equivalent += row.outcome == Outcome::kEquivalent;
+      rates.few_differ += row.is_variance_borrowed;
+      rates.contradictions += (row.p_value < 0.05) != (row.low > 0 || row.high < 0);
+      spread_count += !row.is_variance_borrowed;
+      rates.found += !row.is_variance_borrowed && row.p_value < 0.05;
+      row_count += 1;
     }
     rates.any_unadjusted += is_low;
-    rates.any_outcome += is_decided;
+    rates.any_outcome += IsAnyDecided(rows);
+    if (max_t_draws > 0) {
+      AdjustForMultipleTests(family, 0, 0.95, MaxTAdjust(contributions, {.draws = max_t_draws}));
+      rates.any_max_t += IsAnyDecided(rows);
+    }
   }
-  rates.any_unadjusted /= static_cast<double>(experiment_count);
-  rates.any_outcome /= static_cast<double>(experiment_count);
-  rates.any_max_t /= static_cast<double>(experiment_count);
+  for (double* share : {&rates.any_unadjusted, &rates.any_outcome, &rates.any_max_t})
+    *share /= static_cast<double>(experiment_count);
+  for (double* share : {&rates.coverage, &rates.equivalent, &rates.few_differ}) *share /= row_count;
+  if (spread_count > 0) rates.found /= spread_count;
   return rates;
 }
 

@@ -37,7 +37,7 @@ struct NullRates {
 
 NullRates SimulateNull(const NullDesign& design, int64_t experiment_count, int64_t draws, uint64_t seed);
 
-// A whole job without any difference: candidates and lengths, all compared with one baseline, adjusted together.
+// A whole job: candidates and lengths, all compared with one baseline, adjusted together. Answers are right or wrong.
 struct FamilyDesign {
   int candidate_count = 17;
   int length_count = 4;
@@ -46,12 +46,20 @@ struct FamilyDesign {
   int cluster_size = 4;
   double likeness = 0.7;     // correlation of a candidate's latent value with the baseline's on the same question
   double correlation = 0.3;  // of either one within a cluster
+  double base_rate = 0.5;    // the share of the baseline's answers that are right
+  double gain = 0;           // the true difference of every candidate
 };
 
 struct FamilyRates {
   double any_unadjusted = 0;  // share of jobs with a p below 0.05 in some mean over tasks
   double any_outcome = 0;     // share of jobs that call some candidate better or worse at some length
   double any_max_t = 0;  // likewise, adjusted by max-t instead of Holm's method; not computed when max_t_draws is 0
+  // Of the means over tasks, one for each candidate and length:
+  double coverage = 0;         // share whose 95 % interval contains the true difference
+  double equivalent = 0;       // share with the outcome equivalent, margin 3 points
+  double few_differ = 0;       // share where too few contexts differ to estimate the variance
+  double found = 0;            // share of the others with p below 0.05
+  int64_t contradictions = 0;  // p < 0.05 and the interval disagree
 };
 
 FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count, uint64_t seed,

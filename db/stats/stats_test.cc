@@ -186,6 +186,43 @@ TEST(Inference, SparseClustersAddOnePairEitherWay) {
   }
 }
 
+// A mean over tasks has spread when three clusters of any of its tasks differ; a task without has its own variance then.
+TEST(Inference, SpreadIsCountedOverTheTasksOfAMean) {
+  const auto task = [](int stray) {
+    TaskDifferences task{std::vector<Cluster>(12, Cluster{0, 4, 0}), 1, 1};
+    for (int i = 0; i < stray; ++i) task.clusters[i] = {i % 2 ? -1.0 : 1.0, 4, 1};
+    return task;
+  };
+  const Inference sparse = InferDifference({task(1), task(1), task(0)}, {.with_sign_flip = false});
+  EXPECT_TRUE(sparse.is_variance_borrowed);
+  const Inference joint = InferDifference({task(1), task(1), task(1), task(0)}, {.with_sign_flip = false});
+  EXPECT_FALSE(joint.is_variance_borrowed);
+  // Of a task with one pair of 48: (1/4)^2 * (1 - 1/12) / 11 / 12; the mean of four has three of them.
+  EXPECT_NEAR(joint.standard_error, std::sqrt(3 * (1 / 16.0) * (11 / 12.0) / 11 / 12) / 4, 1e-12);
+  EXPECT_NEAR(joint.degrees, 33, 1e-9);
+  const Inference one = InferDifference({task(3), task(0)}, {.with_sign_flip = false});
+  EXPECT_FALSE(one.is_variance_borrowed);
+  EXPECT_NEAR(one.degrees, 11, 1e-9) << "of the task that has a variance";
+  const Inference none = InferDifference({task(0), task(0)}, {.with_sign_flip = false});
+  EXPECT_TRUE(none.is_variance_borrowed);
+  EXPECT_GT(none.standard_error, 0) << "equal answers are not certain";
+}
+
+// Two contexts with all of their questions gained, and no difference elsewhere: docs/measuring.md states p > 0.15.
+TEST(Inference, TwoContextsThatDifferCannotDecide) {
+  for (int count = 4; count <= 200; ++count) {
+    for (int64_t size = 1; size <= 6; ++size) {
+      std::vector<Cluster> clusters(count, Cluster{0, size, 0});
+      for (int i = 0; i < 2; ++i) clusters[i].sum = clusters[i].square_sum = static_cast<double>(size);
+      for (const double design_effect : {1.0, static_cast<double>(size)}) {
+        const Inference row = InferDifference({{clusters, 1, design_effect}}, {.with_sign_flip = false});
+        ASSERT_TRUE(row.is_variance_borrowed) << count;
+        ASSERT_GT(row.p_value, 0.15) << count << " contexts of " << size;
+      }
+    }
+  }
+}
+
 TEST(Inference, HolmCountsTestsThatHaveNoAnswersYet) {
   std::vector<Cluster> clusters;
   for (int i = 0; i < 8; ++i) clusters.push_back({1.0 + i % 3, 4, 4});

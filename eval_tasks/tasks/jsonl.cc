@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/files.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "eval_tasks/parameters.h"
@@ -150,9 +151,11 @@ class JsonlTask : public Task {
   }
 
   absl::Status DoesNotFit(const Sample& sample, absl::string_view why) const {
-    return absl::OutOfRangeError(absl::StrCat(
-        "row ", rows_[sample.index].line_number, " of task \"", spec_.name, "\" takes ", sample.prompt_token_count(),
-        " tokens and ", sample.max_new_tokens, " for its answer; the limit is ", sample.context_length, why));
+    return WithReason(absl::OutOfRangeError(absl::StrCat("row ", rows_[sample.index].line_number, " of task \"",
+                                                         spec_.name, "\" takes ", sample.prompt_token_count(),
+                                                         " tokens and ", sample.max_new_tokens,
+                                                         " for its answer; the limit is ", sample.context_length, why)),
+                      ErrorReason::kPromptTooLong);
   }
 
   // Truncates the context of all rows of the group to a part with which the longest of them fits, at most eight tokens

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/json_strings.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "eval_tasks/parameters.h"
@@ -362,9 +363,11 @@ class ShortTask : public SingleQuestionTask {
     }
     sample.shortfall_tokens = sample.context_length - sample.prompt_token_count() - sample.max_new_tokens;
     if (sample.shortfall_tokens >= 0) return sample;
-    return absl::OutOfRangeError(absl::StrCat("row ", sample.row_id, " of task \"", spec_.name, "\" takes ",
-                                              sample.prompt_token_count(), " tokens and ", sample.max_new_tokens,
-                                              " for its answer; the limit is ", sample.context_length));
+    return WithReason(
+        absl::OutOfRangeError(absl::StrCat("row ", sample.row_id, " of task \"", spec_.name, "\" takes ",
+                                           sample.prompt_token_count(), " tokens and ", sample.max_new_tokens,
+                                           " for its answer; the limit is ", sample.context_length)),
+        ErrorReason::kPromptTooLong);
   }
 
   const TaskSpec spec_;

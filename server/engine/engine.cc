@@ -32,6 +32,8 @@ namespace {
 using kernels::kPageTokens;
 
 // Default capacity of the cache in full contexts: one running, one starting, two cached.
+// Rates are measured again after this time: the load of a machine changes.
+constexpr int64_t kRatesAgeUsMax = 10 * 60 * int64_t{1000000};
 constexpr int64_t kContextsInCache = 4;
 // Rows whose logits are computed in one call of the head: enough to use the CPU, small compared to the weights.
 constexpr int64_t kHeadRowsMax = 64;
@@ -152,6 +154,7 @@ class EngineThread final : public Engine {
   std::atomic<bool> step_cancelled_{false};
   std::mutex estimate_mutex_;
   std::optional<CostRates> rates_;  // guarded by estimate_mutex_
+  int64_t rates_us_ = 0;            // likewise; when they were measured
   std::thread thread_;
 };
 
@@ -292,7 +295,9 @@ absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count
                                                       int64_t cached_token_count) {
   RETURN_IF_ERROR(CheckLength(model_->config(), prompt_token_count, new_token_count));
   std::lock_guard<std::mutex> lock(estimate_mutex_);
-  if (!rates_.has_value()) {
+  const int64_t now_us = Clock::Real().MonotonicMicros();
+  if (!rates_.has_value() || now_us - rates_us_ > kRatesAgeUsMax) {
+    rates_us_ = now_us;
     ASSIGN_OR_RETURN(rates_,
                      MeasureCostRates(model_->config(), model_->provenance().parameter_count, context_tokens_max_,
                                       [&](EngineRequest request) { return TimeShortRequest(std::move(request)); }));
@@ -412,7 +417,8 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
     RETURN_IF_ERROR(ToStatus(model_->transformer().backend().CopyPage(*pools_[copy.group], copy.from, copy.to)));
   }
   logits_.resize(plan.logits_slot_count * model_->config().vocabulary_size);
-  const std::vector<RowInspection> inspections = Inspections(plan);
+  std::vector<InspectedAttention> inspected;
+  const std::vector<RowInspection> inspections = Inspections(plan, &inspected);
   const ForwardStep step{.phase = plan.phase,
                          .tokens = plan.tokens,
                          .sequences = plan.forward_sequences,
@@ -422,7 +428,11 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
                          .inspections = inspections,
                          .cancelled = &step_cancelled_};
   const int64_t row_count = plan.tokens.size();
-  if (row_count <= limits_.step_rows_max) return forward_->Run(pools_, step, &output_);
+  if (row_count <= limits_.step_rows_max) {
+    RETURN_IF_ERROR(forward_->Run(pools_, step, &output_));
+    KeepInspections(plan, std::move(inspected));
+    return absl::OkStatus();
+  }
   VF_CHECK(plan.whole_prompt, "only a whole prompt exceeds a step");
   // Its memory was counted at admission and is released immediately: such prompts are rare.
   ASSIGN_OR_RETURN(const std::unique_ptr<Forward> large,
@@ -430,7 +440,9 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
                                                            .sequence_count_max = 1,
                                                            .head_row_count_max = kHeadRowsMax,
                                                            .context_length_max = row_count}));
-  return large->Run(pools_, step, &output_);
+  RETURN_IF_ERROR(large->Run(pools_, step, &output_));
+  KeepInspections(plan, std::move(inspected));
+  return absl::OkStatus();
 }
 
 void EngineThread::Deliver() {

@@ -15,6 +15,9 @@ constexpr int64_t kNewTokens = 9;  // the first comes from the prompt's last row
 // The median of several runs is used: another program's burst on the machine slows one of them several times.
 constexpr int kTimedRuns = 7;
 constexpr int64_t kTimedUsMax = 1000000;  // no further run is started after this time
+constexpr int64_t kLongPromptTokens[] = {8192, 4096, 2048};
+constexpr int kLongRuns = 3;
+constexpr double kLongSecondsMax = 1.2;  // of one run, expected
 
 // Over all layers, the keys that rows 0 .. row_count - 1 see.
 double VisibleKeys(const CostRates& rates, int64_t row_count) {
@@ -27,26 +30,73 @@ double VisibleKeys(const CostRates& rates, int64_t row_count) {
   return keys;
 }
 
-// Rows [begin, end).
-double Operations(const CostRates& rates, int64_t begin, int64_t end) {
-  if (end <= begin) return 0;
-  return static_cast<double>(end - begin) * rates.weight_operations +
-         (VisibleKeys(rates, end) - VisibleKeys(rates, begin)) * rates.key_operations;
-}
+// Of rows [begin, end).
+struct Operations {
+  double weights = 0, keys = 0;
+};
 
-double PrefillOperations(const CostRates& rates, int64_t cached_count, int64_t token_count) {
-  return Operations(rates, cached_count, token_count);
+Operations OperationsOf(const CostRates& rates, int64_t begin, int64_t end) {
+  if (end <= begin) return {};
+  return {static_cast<double>(end - begin) * rates.weight_operations,
+          (VisibleKeys(rates, end) - VisibleKeys(rates, begin)) * rates.key_operations};
 }
 
 // The first new token comes from the prompt's last row.
 double DecodeOperations(const CostRates& rates, int64_t prompt_token_count, int64_t new_token_count) {
-  return Operations(rates, prompt_token_count, prompt_token_count + std::max<int64_t>(new_token_count - 1, 0));
+  const Operations operations =
+      OperationsOf(rates, prompt_token_count, prompt_token_count + std::max<int64_t>(new_token_count - 1, 0));
+  return operations.weights + operations.keys;
+}
+
+double PrefillSeconds(const CostRates& rates, int64_t cached_count, int64_t token_count) {
+  const Operations operations = OperationsOf(rates, cached_count, token_count);
+  return operations.weights / rates.prefill_weight_operations_per_s +
+         operations.keys / rates.prefill_key_operations_per_s;
 }
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+struct Timing {
+  double prefill_seconds = 0, decode_seconds = 0;  // medians
+};
+
+absl::StatusOr<Timing> TimeRuns(const EngineRequest& request, int run_count, int64_t us_max,
+                                absl::FunctionRef<absl::StatusOr<EngineResult>(EngineRequest)> run) {
+  std::vector<double> prefill, decode;
+  for (int64_t spent_us = 0; std::ssize(prefill) < run_count && spent_us < us_max;) {
+    ASSIGN_OR_RETURN(const EngineResult result, run(request));
+    const int64_t prefill_us = std::max<int64_t>(result.prefill_us, 1);
+    const int64_t decode_us = std::max<int64_t>(result.decode_us, 1);
+    prefill.push_back(1e-6 * static_cast<double>(prefill_us));
+    decode.push_back(1e-6 * static_cast<double>(decode_us));
+    spent_us += prefill_us + decode_us;
+  }
+  return Timing{Median(std::move(prefill)), Median(std::move(decode))};
+}
+
+EngineRequest TimingRequest(int64_t prompt, int64_t fresh) {
+  EngineRequest request;
+  request.id = "timing";
+  request.token_ids.assign(prompt, 0);
+  request.work = GenerateWork{.max_new_tokens = fresh, .ignore_eos = true};
+  return request;
+}
+
+// The rates at which `brief` takes brief_seconds and `longer` longer_seconds; one rate for both kinds of operations, that of
+// `longer`, where no two rates do.
+void SolvePrefillRates(const Operations& brief, double brief_seconds, const Operations& longer, double longer_seconds,
+                       CostRates* rates) {
+  const double determinant = brief.weights * longer.keys - longer.weights * brief.keys;
+  double weight_seconds = (brief_seconds * longer.keys - longer_seconds * brief.keys) / determinant;
+  double key_seconds = (brief.weights * longer_seconds - longer.weights * brief_seconds) / determinant;
+  if (!(weight_seconds > 0) || !(key_seconds > 0))
+    weight_seconds = key_seconds = longer_seconds / (longer.weights + longer.keys);
+  rates->prefill_weight_operations_per_s = 1 / weight_seconds;
+  rates->prefill_key_operations_per_s = 1 / key_seconds;
 }
 
 }  // namespace
@@ -61,30 +111,25 @@ absl::StatusOr<CostRates> MeasureCostRates(const ModelConfig& config, int64_t pa
   const int64_t room = std::min(config.max_position, cache_tokens);
   const int64_t prompt = std::clamp<int64_t>(room - kNewTokens, 1, kPromptTokens);
   const int64_t fresh = std::clamp<int64_t>(room - prompt, 1, kNewTokens);
-  EngineRequest request;
-  request.id = "timing";
-  request.token_ids.assign(prompt, 0);
-  request.work = GenerateWork{.max_new_tokens = fresh, .ignore_eos = true};
+  const EngineRequest request = TimingRequest(prompt, fresh);
   RETURN_IF_ERROR(run(request).status());  // the first run warms caches and threads
-  const double prefill_operations = PrefillOperations(rates, 0, prompt);
-  const double decode_operations = DecodeOperations(rates, prompt, std::max<int64_t>(fresh, 2));
-  std::vector<double> prefill_rates, decode_rates;
-  for (int64_t spent_us = 0; std::ssize(prefill_rates) < kTimedRuns && spent_us < kTimedUsMax;) {
-    ASSIGN_OR_RETURN(const EngineResult result, run(request));
-    const int64_t prefill_us = std::max<int64_t>(result.prefill_us, 1);
-    const int64_t decode_us = std::max<int64_t>(result.decode_us, 1);
-    prefill_rates.push_back(1e6 * prefill_operations / static_cast<double>(prefill_us));
-    decode_rates.push_back(1e6 * decode_operations / static_cast<double>(decode_us));
-    spent_us += prefill_us + decode_us;
+  ASSIGN_OR_RETURN(const Timing timing, TimeRuns(request, kTimedRuns, kTimedUsMax, run));
+  rates.decode_operations_per_s = DecodeOperations(rates, prompt, std::max<int64_t>(fresh, 2)) / timing.decode_seconds;
+  const Operations brief = OperationsOf(rates, 0, prompt);
+  rates.prefill_weight_operations_per_s = rates.prefill_key_operations_per_s =
+      (brief.weights + brief.keys) / timing.prefill_seconds;
+  for (const int64_t length : kLongPromptTokens) {
+    if (length >= room || PrefillSeconds(rates, 0, length) > kLongSecondsMax) continue;
+    ASSIGN_OR_RETURN(const Timing longer, TimeRuns(TimingRequest(length, 1), kLongRuns, 2 * kTimedUsMax, run));
+    SolvePrefillRates(brief, timing.prefill_seconds, OperationsOf(rates, 0, length), longer.prefill_seconds, &rates);
+    break;
   }
-  rates.prefill_operations_per_s = Median(std::move(prefill_rates));
-  rates.decode_operations_per_s = Median(std::move(decode_rates));
   return rates;
 }
 
 double EstimateSeconds(const CostRates& rates, int64_t prompt_token_count, int64_t new_token_count,
                        int64_t cached_token_count) {
-  return PrefillOperations(rates, cached_token_count, prompt_token_count) / rates.prefill_operations_per_s +
+  return PrefillSeconds(rates, cached_token_count, prompt_token_count) +
          DecodeOperations(rates, prompt_token_count, new_token_count) / rates.decode_operations_per_s;
 }
 

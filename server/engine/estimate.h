@@ -1,7 +1,7 @@
-// Estimates the time of a request on this machine from its operation count and the median rate of a few short requests.
+// Estimates the time of a request on this machine from its operation count and the median rates of a few timed requests.
 //
-// Cost of a row = 2 operations per weight + 4 per key position, head and width; the rate is measured. Accurate to a
-// factor of about two: attention and matrix products do not run at the same rate.
+// Cost of a row = 2 operations per weight + 4 per key position, head and width. Matrix products and attention do not run at
+// the same rate: two prompts are timed, a short and a longer one, and both rates follow. Accuracy: docs/measuring.md.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,13 @@ struct CostRates {
   double weight_operations = 0;   // per row
   double key_operations = 0;      // per row, visible key and layer
   std::vector<PageGroup> groups;  // windows of the layers
-  double prefill_operations_per_s = 0;
+  double prefill_weight_operations_per_s = 0;
+  double prefill_key_operations_per_s = 0;
   double decode_operations_per_s = 0;
 };
 
-// `run` executes a request alone: once to warm up, then up to seven times or until a second has been timed.
+// `run` executes a request alone: a short one once to warm up, then up to seven times or until a second has been timed;
+// then a longer one, which takes about a second at most, up to three times.
 // `cache_tokens` is the capacity of the KV cache.
 absl::StatusOr<CostRates> MeasureCostRates(const ModelConfig& config, int64_t parameter_count, int64_t cache_tokens,
                                            absl::FunctionRef<absl::StatusOr<EngineResult>(EngineRequest)> run);

@@ -100,6 +100,47 @@ TEST(InspectionTest, ChangesNoBitOfAnAnswer) {
   }
 }
 
+// Several rows: the mean of what each of them is alone, as the last row of a shorter prompt.
+TEST(InspectionTest, SeveralRowsAreTheMeanOfEach) {
+  constexpr int64_t kRows = 5;
+  for (const char* golden : {"untied-d32-bf16", "focal-per-layer", "focal-learned-causal", "focus/llama-paged"}) {
+    auto engine = StartEngine(LoadForTest(GoldenDirectory(golden)));
+    EngineRequest request = Generating(RandomIds("rows", 500));
+    request.inspected_boundaries = {0, 1, 7, 128, 250, 400};
+    request.inspected_row_count = kRows;
+    const InspectedAttention mean = InspectedOf(*engine, request);
+    std::vector<double> entropies(mean.heads.size()), masses(mean.masses.size());
+    for (int64_t row = 0; row < kRows; ++row) {
+      EngineRequest alone = Generating({request.token_ids.begin(), request.token_ids.end() - row});
+      alone.inspected_boundaries = request.inspected_boundaries;
+      const InspectedAttention one = InspectedOf(*engine, alone);
+      ASSERT_EQ(one.heads.size(), entropies.size()) << golden;
+      for (size_t h = 0; h < entropies.size(); ++h) entropies[h] += one.heads[h].entropy / kRows;
+      for (size_t i = 0; i < masses.size(); ++i) masses[i] += one.masses[i] / kRows;
+    }
+    for (size_t h = 0; h < entropies.size(); ++h) EXPECT_NEAR(mean.heads[h].entropy, entropies[h], 1e-12) << golden;
+    for (size_t i = 0; i < masses.size(); ++i) EXPECT_NEAR(mean.masses[i], masses[i], 1e-12) << golden;
+    request.inspected_row_count = kRows - 1;  // the control
+    EXPECT_NE(Bits(InspectedOf(*engine, request)), Bits(mean)) << golden;
+  }
+}
+
+TEST(InspectionTest, SeveralRowsHaveTheSameBitsForChunksAndPrefixReuse) {
+  for (const char* golden : kGoldens) {
+    auto model = LoadForTest(GoldenDirectory(golden));
+    const EngineRequest plain = Generating(RandomIds("bits", 700));
+    EngineRequest request = Inspecting(plain);
+    request.inspected_row_count = 64;  // over a chunk's end, and over a page's
+    const std::string alone = Bits(InspectedOf(*StartEngine(model), request));
+    ASSERT_FALSE(alone.empty());
+    auto chunked = StartEngine(model, {.prefill_chunk_tokens = 48});
+    const std::string answer = AnswerBits(chunked->Run(plain));
+    EXPECT_EQ(Bits(InspectedOf(*chunked, request)), alone) << golden;
+    EXPECT_EQ(Bits(InspectedOf(*chunked, request)), alone) << golden << ", on its own prefix";
+    EXPECT_EQ(AnswerBits(chunked->Run(request)), answer) << golden;
+  }
+}
+
 TEST(InspectionTest, SharesAddUpAndScalesAreTheLayers) {
   for (const char* golden : kGoldens) {
     auto model = LoadForTest(GoldenDirectory(golden));

@@ -267,29 +267,54 @@ TEST(EstimateTest, SlowRunsDoNotDecideTheRate) {
   config.width = 8;
   config.head_count = 2;
   config.head_width = 4;
-  config.max_position = 4096;
+  config.max_position = 16384;
   config.page_groups = {{.window = 0, .layer_count = 1}};
   int runs = 0;
+  // Microseconds: 4 a row and 1 for 100 visible keys.
+  const auto prefill_us = [](double n) { return 4 * n + n * (n + 1) / 2 / 100; };
   const auto rates_with = [&](auto is_slow) {
     runs = 0;
-    return MeasureCostRates(config, 1000, 4096, [&](const EngineRequest&) -> absl::StatusOr<EngineResult> {
-      const bool slow = is_slow(runs++);
+    return MeasureCostRates(config, 1000, 16384, [&](const EngineRequest& request) -> absl::StatusOr<EngineResult> {
+      const int64_t factor = is_slow(runs++) ? 5 : 1;
       EngineResult result;
-      result.prefill_us = slow ? 5000 : 1000;
-      result.decode_us = slow ? 500 : 100;
+      result.prefill_us = factor * std::llround(prefill_us(static_cast<double>(request.token_ids.size())));
+      result.decode_us = factor * 100;
       return result;
     });
   };
   const absl::StatusOr<CostRates> idle = rates_with([](int) { return false; });
   ASSERT_TRUE(idle.ok()) << idle.status();
-  EXPECT_EQ(runs, 8);
+  EXPECT_EQ(runs, 8 + 3) << "short and long requests";
+  // Rows and keys have rates of their own, so a length that was not timed is right.
+  for (const int64_t length : {2048, 16000})
+    EXPECT_NEAR(EstimateSeconds(*idle, length, 1, 0), 1e-6 * prefill_us(static_cast<double>(length)), 1e-5) << length;
   const absl::StatusOr<CostRates> busy = rates_with([](int run) { return run % 3 == 1; });
   ASSERT_TRUE(busy.ok()) << busy.status();
   EXPECT_DOUBLE_EQ(EstimateSeconds(*busy, 2000, 50, 0), EstimateSeconds(*idle, 2000, 50, 0));
   // Always slow: a slow machine.
   const absl::StatusOr<CostRates> slow = rates_with([](int) { return true; });
   ASSERT_TRUE(slow.ok()) << slow.status();
-  EXPECT_DOUBLE_EQ(slow->prefill_operations_per_s, idle->prefill_operations_per_s / 5);
+  EXPECT_NEAR(EstimateSeconds(*slow, 2000, 50, 0), 5 * EstimateSeconds(*idle, 2000, 50, 0), 1e-5);
+}
+
+// Two times that no pair of positive rates explains: one rate, that of the longer prompt.
+TEST(EstimateTest, OneRateWhereTwoAreNotSeen) {
+  ModelConfig config;
+  config.vocabulary_size = 10;
+  config.width = 8;
+  config.head_count = 2;
+  config.head_width = 4;
+  config.max_position = 16384;
+  config.page_groups = {{.window = 0, .layer_count = 1}};
+  const auto rates = MeasureCostRates(config, 1000, 16384, [&](const EngineRequest& request) {
+    EngineResult result;
+    result.prefill_us = request.token_ids.size() < 1000 ? 2000 : 4000;
+    result.decode_us = 100;
+    return absl::StatusOr<EngineResult>(result);
+  });
+  ASSERT_TRUE(rates.ok()) << rates.status();
+  EXPECT_DOUBLE_EQ(rates->prefill_weight_operations_per_s, rates->prefill_key_operations_per_s);
+  EXPECT_NEAR(EstimateSeconds(*rates, 8192, 1, 0), 0.004, 1e-9);
 }
 
 TEST(SamplerTest, DrawsDependOnSeedAndPosition) {

@@ -51,10 +51,11 @@ struct EngineRequest {
   std::vector<int32_t> token_ids;          // special tokens included; at least one
   int64_t invalid_utf8_count = 0;          // of the source text; copied to the result
   AttentionOverrides attention_overrides;  // empty: the checkpoint's setting
-  // Not empty: attention of the prompt's last row, which gives the first new token, goes into the result, with its mass
-  // between each two of these positions, which rise from 0 or above to at most the prompt's length.
+  // Not empty: attention of the prompt's last rows, the mean over them, goes into the result, with its mass between each two
+  // of these positions, which rise from 0 or above to at most the prompt's length. The last row gives the first new token.
   std::vector<int32_t> inspected_boundaries;
-  bool keep_groups = false;  // the learned groups of the prompt's tokens go into the result
+  int64_t inspected_row_count = 1;  // 1 to the prompt's length; these rows are computed, not reused
+  bool keep_groups = false;         // the learned groups of the prompt's tokens go into the result
   std::variant<GenerateWork, ScoreContinuationsWork, ScoreTextWork> work;
 };
 

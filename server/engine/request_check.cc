@@ -151,6 +151,8 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   const std::vector<int32_t>& boundaries = request.inspected_boundaries;
   VF_CHECK(boundaries.size() != 1 && std::is_sorted(boundaries.begin(), boundaries.end()),
            "boundaries are of segments");
+  VF_CHECK(request.inspected_row_count >= 1 && request.inspected_row_count <= std::ssize(request.token_ids),
+           "inspected rows are of the prompt");
   int64_t new_tokens = 0;
   if (const auto* generate = std::get_if<GenerateWork>(&request.work)) {
     RETURN_IF_ERROR(CheckGenerateWork(*generate));
@@ -196,8 +198,10 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
     const int64_t length = sequence->prompt_length();
     sequence->page_hashes = HashPages(PrefixRoot(model, sequence->attention, sequence->rope_length),
                                       sequence->request.token_ids, length / kernels::kPageTokens);
-    // At least one row is computed, for its logits.
-    if (!sequence->scores_text()) sequence->reusable_page_count = (length - 1) / kernels::kPageTokens;
+    // At least one row is computed, for its logits, and those that are inspected.
+    if (!sequence->scores_text()) {
+      sequence->reusable_page_count = (length - sequence->request.inspected_row_count) / kernels::kPageTokens;
+    }
   }
   return sequence;
 }

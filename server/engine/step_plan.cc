@@ -1,5 +1,6 @@
 #include "server/engine/step_plan.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -44,18 +45,33 @@ bool EndsPrompt(const StepEntry& entry) {
 
 }  // namespace
 
-std::vector<RowInspection> Inspections(const StepPlan& plan) {
+std::vector<RowInspection> Inspections(const StepPlan& plan, std::vector<InspectedAttention>* sums) {
+  sums->assign(plan.entries.size(), {});
   std::vector<RowInspection> inspections;
-  int64_t row_end = 0;
-  for (const StepEntry& entry : plan.entries) {
-    row_end += entry.row_count;
-    Sequence& sequence = *entry.sequence;
-    if (sequence.request.inspected_boundaries.empty() || !EndsPrompt(entry)) continue;
-    inspections.push_back({.row = row_end - 1,
-                           .boundaries = sequence.request.inspected_boundaries,
-                           .result = &sequence.result.inspected});
+  int64_t row_begin = 0;
+  for (size_t i = 0; i < plan.entries.size(); row_begin += plan.entries[i++].row_count) {
+    const Sequence& sequence = *plan.entries[i].sequence;
+    const EngineRequest& request = sequence.request;
+    const int64_t length = sequence.prompt_length();
+    if (request.inspected_boundaries.empty() || sequence.rows_done >= length) continue;
+    const int64_t first = length - request.inspected_row_count;  // by position
+    const int64_t begin = std::max(first, sequence.rows_done);
+    const int64_t end = std::min(length, sequence.rows_done + plan.entries[i].row_count);
+    if (begin > first) (*sums)[i] = sequence.result.inspected;
+    for (int64_t position = begin; position < end; ++position) {
+      inspections.push_back({.row = row_begin + position - sequence.rows_done,
+                             .boundaries = request.inspected_boundaries,
+                             .share = 1.0 / static_cast<double>(request.inspected_row_count),
+                             .result = &(*sums)[i]});
+    }
   }
   return inspections;
+}
+
+void KeepInspections(const StepPlan& plan, std::vector<InspectedAttention> sums) {
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (!sums[i].heads.empty()) plan.entries[i].sequence->result.inspected = std::move(sums[i]);
+  }
 }
 
 absl::Status CountPromptGroups(const Transformer& model, KvPools pools, const StepPlan& plan) {

@@ -37,8 +37,11 @@ struct StepPlan {
   void RequestLogits(int64_t row, int32_t target, const kernels::TokenDraw& draw = {});
 };
 
-// The last rows of prompts that this step contains and whose attention was asked for; their results are the sequences'.
-std::vector<RowInspection> Inspections(const StepPlan& plan);
+// The last rows of prompts whose attention was asked for, as far as this step contains them. `sums`, one of each entry,
+// begin with the rows of earlier steps; the step adds its own.
+std::vector<RowInspection> Inspections(const StepPlan& plan, std::vector<InspectedAttention>* sums);
+// Into the results of the sequences, after the step has run: one that fails is repeated.
+void KeepInspections(const StepPlan& plan, std::vector<InspectedAttention> sums);
 
 // Into the results of the sequences whose prompts end with this step, which has run: their pages are all there, and may be released
 // when its results are applied. Errors as Forward::Run.

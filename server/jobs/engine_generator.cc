@@ -254,9 +254,10 @@ Generator::Id EngineGenerator::Start(const GenerationRequest& request, Done done
   if (parts->size() > 1) return StartFanout(*std::move(parts), std::move(done));
   // The engine takes its callback by value and drops it when Start fails, so `done` is kept here as well.
   EngineCallbacks callbacks;
-  const std::vector<int32_t> boundaries =
-      request.inspect ? InspectionBoundaries(*request.sample) : std::vector<int32_t>();
+  const int64_t rows = request.inspect ? InspectedRowCount(*request.sample, request.inspected_rows) : 0;
+  const std::vector<int32_t> boundaries = rows > 0 ? InspectionBoundaries(*request.sample) : std::vector<int32_t>();
   (*parts)[0].request.inspected_boundaries = boundaries;
+  (*parts)[0].request.inspected_row_count = std::max<int64_t>(rows, 1);
   callbacks.on_done = [done, boundaries, sample = request.sample,
                        heads = model_->config.head_count](absl::StatusOr<EngineResult> result) {
     absl::StatusOr<Generation> generation = ToGeneration(result, /*is_generated=*/sample->continuations.empty());

@@ -59,7 +59,9 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
   std::set<const HostedModel*> distinct;
   std::set<std::string> notes;
   for (const auto& model : models) {
-    if (distinct.insert(model.get()).second) estimate.weights_bytes += model->provenance.weight_bytes;
+    if (!distinct.insert(model.get()).second) continue;
+    estimate.weights_bytes += model->provenance.weight_bytes;
+    estimate.memory_bytes_max += model->provenance.weight_bytes + model->engine->Describe().kv_cache_bytes;
   }
 
   std::map<std::tuple<int, int, std::string>, GroupCost> costs;  // by task, length and tokenizer

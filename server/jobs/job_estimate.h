@@ -24,6 +24,7 @@ struct JobEstimate {
   int64_t new_token_count = 0;              // at most
   int64_t kv_cache_bytes = 0;               // of the longest sample
   int64_t weights_bytes = 0;                // of all models in use
+  int64_t memory_bytes_max = 0;             // of their weights and caches, which keep contexts for reuse
   double duration_seconds = 0;
   int checked_sample_count = 0;
   std::vector<std::string> notes;  // one sentence each

@@ -74,8 +74,9 @@ struct SubmitOptions {
 struct JobView {
   db::JobRow row;
   std::vector<std::string> variants;
-  std::vector<db::CellRow> cells;  // empty unless requested
-  double tokens_per_second = 0;    // these four are 0 (remaining: -1) unless it runs
+  std::vector<db::CellRow> cells;          // empty unless requested
+  std::vector<db::FailureGroup> failures;  // likewise
+  double tokens_per_second = 0;            // these four are 0 (remaining: -1) unless it runs
   double remaining_seconds = -1;
   double elapsed_seconds = 0;
   int64_t token_count = 0;

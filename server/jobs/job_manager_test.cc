@@ -341,6 +341,7 @@ TEST_F(JobManagerTest, EstimateCountsWithoutStoring) {
   EXPECT_GT(estimate->prompt_token_count, 16 * 200 + 16 * 450);
   EXPECT_LT(estimate->computed_prompt_token_count, estimate->prompt_token_count);
   EXPECT_EQ(estimate->weights_bytes, 1000) << "both variants share one model";
+  EXPECT_GT(estimate->memory_bytes_max, estimate->weights_bytes) << "and the cache of one model";
   EXPECT_GT(estimate->duration_seconds, 0);
   EXPECT_TRUE(manager_->List(0, 10)->empty());
 }

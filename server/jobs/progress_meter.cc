@@ -19,7 +19,7 @@ void ProgressMeter::Update(const RunProgress& progress, int64_t now_us) {
     start_us_ = now_us;
     weight_at_start_ = done_weight_;
   }
-  window_.push_back({now_us, progress.prompt_token_count + progress.new_token_count});
+  window_.push_back({now_us, progress.prompt_token_count - progress.cached_token_count + progress.new_token_count});
   // One point older than the window stays, so that the window is covered.
   while (window_.size() > 2 && window_[1].time_us <= now_us - kWindowUs) window_.pop_front();
 }

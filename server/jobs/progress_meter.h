@@ -1,6 +1,6 @@
 // Throughput and remaining time of a job, from the runner's counts.
 //
-// Throughput is tokens (prompt and new, reused ones included) over the last half minute. The remaining time is
+// Throughput is tokens that were computed (prompt and new, without reused ones) over the last half minute. The remaining time is
 // estimated from the remaining tokens, counted as samples x context length, at the average throughput of the run for
 // such tokens: a window would jump whenever the grid reaches another length.
 //

@@ -34,6 +34,16 @@ TEST(ProgressMeterTest, RemainingTimeWeighsSamplesByLength) {
   EXPECT_DOUBLE_EQ(meter.TokensPerSecond(10 * kSecondUs), 900);
 }
 
+TEST(ProgressMeterTest, ReusedTokensAreNotSpeed) {
+  ProgressMeter meter;
+  meter.Update(Report(0, 0, 0), 0);
+  RunProgress progress = Report(4, 0, 4000);
+  progress.cached_token_count = 2700;
+  progress.new_token_count = 100;
+  meter.Update(progress, 10 * kSecondUs);
+  EXPECT_DOUBLE_EQ(meter.TokensPerSecond(10 * kSecondUs), 140);
+}
+
 TEST(ProgressMeterTest, WhatWasThereBeforeCostsNothing) {
   ProgressMeter meter;
   meter.Update(Report(10, 0, 0), 0);  // resumed: the short ones exist

@@ -262,17 +262,28 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
 absl::Status Forward::Inspect(int64_t index, const kernels::AttendArgs& attend,
                               std::span<const RowInspection> inspections) {
   const size_t layer = index, heads = attend.query_head_count, layers = model_.config().layer_count;
+  InspectedAttention row;  // of this layer
   for (const RowInspection& inspection : inspections) {
     const size_t masses = heads * (inspection.boundaries.size() - 1);
+    row.heads.resize(heads);
+    row.masses.resize(masses);
+    RETURN_IF_ERROR(ToStatus(model_.backend().InspectAttention(*workspace_, {.attend = attend,
+                                                                             .row = static_cast<int>(inspection.row),
+                                                                             .boundaries = inspection.boundaries,
+                                                                             .heads = row.heads,
+                                                                             .masses = row.masses})));
     InspectedAttention& result = *inspection.result;
     result.heads.resize(layers * heads);
     result.masses.resize(layers * masses);
-    RETURN_IF_ERROR(ToStatus(model_.backend().InspectAttention(
-        *workspace_, {.attend = attend,
-                      .row = static_cast<int>(inspection.row),
-                      .boundaries = inspection.boundaries,
-                      .heads = std::span(result.heads).subspan(layer * heads, heads),
-                      .masses = std::span(result.masses).subspan(layer * masses, masses)})));
+    for (size_t i = 0; i < heads; ++i) {
+      kernels::HeadAttention& sum = result.heads[layer * heads + i];
+      sum.visible_count = row.heads[i].visible_count;
+      sum.scale += static_cast<float>(inspection.share) * row.heads[i].scale;
+      sum.log_sum_exp += inspection.share * row.heads[i].log_sum_exp;
+      sum.entropy += inspection.share * row.heads[i].entropy;
+      sum.largest_weight += inspection.share * row.heads[i].largest_weight;
+    }
+    for (size_t i = 0; i < masses; ++i) result.masses[layer * masses + i] += inspection.share * row.masses[i];
   }
   return absl::OkStatus();
 }

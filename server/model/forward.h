@@ -51,6 +51,7 @@ struct ForwardSequence {
 struct RowInspection {
   int64_t row = 0;  // of the step
   std::span<const int32_t> boundaries;
+  double share = 1;  // of the row in the result, to which it is added
   InspectedAttention* result = nullptr;
 };
 

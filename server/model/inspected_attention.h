@@ -1,4 +1,4 @@
-// The attention of one query row in every layer.
+// The attention of a query row, or the mean over some rows, in every layer.
 #pragma once
 
 #include <vector>

@@ -94,6 +94,12 @@ absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto) {
   if (row.start_us) SetTime(*row.start_us, proto->mutable_start_time());
   if (row.end_us && db::IsSettled(row.state)) SetTime(*row.end_us, proto->mutable_end_time());
   proto->set_mixed(row.is_mixed);
+  for (const db::FailureGroup& group : view.failures) {
+    v1::JobFailure* failure = proto->add_failures();
+    failure->set_reason(group.error_code);
+    failure->set_count(group.sample_count);
+    failure->set_message(group.latest_message);
+  }
   v1::JobProgress* progress = proto->mutable_progress();
   progress->set_planned_count(row.planned_count);
   progress->set_done_count(row.answered_count);
@@ -120,6 +126,7 @@ void ToProto(const JobEstimate& estimate, v1::JobEstimate* proto) {
   proto->set_prompt_token_count(estimate.prompt_token_count);
   proto->set_computed_prompt_token_count(estimate.computed_prompt_token_count);
   proto->set_new_token_count(estimate.new_token_count);
+  proto->set_memory_bytes_max(estimate.memory_bytes_max);
   proto->set_kv_cache_bytes(estimate.kv_cache_bytes);
   proto->set_weights_bytes(estimate.weights_bytes);
   proto->set_duration_seconds(estimate.duration_seconds);
