@@ -37,6 +37,8 @@ GOALS = [
     ("attention", lambda c: c["context"] == 0 and c["scale"] == 0, "cudnn", 0.50),
     ("attention", lambda c: c["scale"] != 0, "constant scale", 0.99),
     ("attention", lambda c: c["context"] > 0, "masked", 3.0),
+    ("attention", lambda c: c["groups"] > 0, "dense", 1.0),
+    ("decode", lambda c: c["groups"] > 0, "dense", 1.0),
     ("decode", lambda c: not c["shared"], "flash", 1.5),
     ("decode", lambda c: c["key_bytes"] >= 150e6 and not c["shared"], "copy", 0.85),
     ("decode", lambda c: c["shared"], "unshared", 5.0),
@@ -186,7 +188,7 @@ def compare(report, cells):
                 others["floor"] = max(row.get("flops", 0) / product["tflops"] * 1e-9, at_copy)
                 if cell["kind"] == "decode":
                     others["copy"] = at_copy
-            for key, name in (("constant_ms", "constant scale"), ("cold_ms", "cold"), ("chunked_ms", "chunked")):
+            for key, name in (("constant_ms", "constant scale"), ("cold_ms", "cold"), ("chunked_ms", "chunked"), ("dense_ms", "dense")):
                 if row.get(key):
                     others[name] = row[key]
             if cell["shared"]:
@@ -197,7 +199,8 @@ def compare(report, cells):
         for name, ms in others.items():
             if row.get("ms") and (name not in ("floor", "cold") or cell["kind"].startswith("model") or name == "cold"):
                 goal = next((g for kind, fits, against, g in GOALS
-                             if kind == cell["kind"] and against == name and fits(cell)), None)
+                             if kind == cell["kind"] and against == name and fits(cell)
+                             and (name == "dense" or not cell["groups"])), None)
                 ratio = ms / row["ms"]
                 row["against"][name] = {"ms": ms, "ratio": ratio, "goal": goal,
                                         "met": None if goal is None else ratio >= goal}

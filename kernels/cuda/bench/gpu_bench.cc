@@ -47,11 +47,11 @@ void PrintCells(const BackendInfo& info, const BenchPlace& place, const std::vec
     const Cell& c = cells[i];
     std::printf("%s{\"cell\": \"%s\", \"kind\": \"%s\"", i == 0 ? "" : ", ", c.name.c_str(), c.kind.c_str());
     const std::pair<const char*, int> numbers[] = {
-        {"heads", c.heads},      {"kv_heads", c.kv_heads},    {"head_dim", c.head_dim},
-        {"rows", c.rows},        {"context", c.context},      {"sequences", c.sequences},
-        {"ragged", c.ragged},    {"shared", c.shared_prefix}, {"scale", static_cast<int>(c.scale)},
-        {"inner", c.inner},      {"outputs", c.outputs},      {"total", c.total},
-        {"vocab", c.model.vocab}};
+        {"heads", c.heads},        {"kv_heads", c.kv_heads},    {"head_dim", c.head_dim},
+        {"rows", c.rows},          {"context", c.context},      {"sequences", c.sequences},
+        {"ragged", c.ragged},      {"shared", c.shared_prefix}, {"scale", static_cast<int>(c.scale)},
+        {"groups", c.group_count}, {"inner", c.inner},          {"outputs", c.outputs},
+        {"total", c.total},        {"vocab", c.model.vocab}};
     for (const auto& [name, number] : numbers) std::printf(", \"%s\": %d", name, number);
     std::printf(", \"model\": \"%s\"}", c.model.name == nullptr ? "" : c.model.name);
   }
