@@ -62,8 +62,10 @@ def lines(title: str, x_name: str, y_name: str, series: Sequence[Series], log_x:
                    f'<text x="{LEFT - 6}" y="{down(y) + 4:.1f}" text-anchor="end">{y:g}</text>')  # fmt: skip
     for x in xs:
         out.append(f'<text x="{across(x):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{x:g}</text>')
+    drawn = 0  # a dashed line has the color of the one before it
     for i, s in enumerate(series):
-        color, shift = COLORS[i % len(COLORS)], 3 * (i - (len(series) - 1) / 2)  # bars of one x beside each other
+        drawn += not s.dashed
+        color, shift = COLORS[(drawn - 1) % len(COLORS)], 3 * (i - (len(series) - 1) / 2)  # bars of one x beside each other
         path = " ".join(f"{across(p.x) + shift:.1f},{down(p.y):.1f}" for p in s.points)
         dash = ' stroke-dasharray="5 3"' if s.dashed else ""
         out.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"{dash}/>')
