@@ -158,6 +158,40 @@ TEST_F(MigrationTest, AnEarlierCopyIsKept) {
   EXPECT_EQ(Version(directory_.File("r.db.version-1.2.backup")), 1);
 }
 
+// The file of version one brought to each later version by the files of the migrations up to it.
+TEST_F(MigrationTest, AFileOfEachVersionKeepsItsRowsAndACopy) {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator("db/migrations")) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  ASSERT_EQ(std::ssize(files), kSchemaVersion);
+  const std::string before = Rows(path_);
+  for (int version = 2; version < kSchemaVersion; ++version) {
+    SCOPED_TRACE(version);
+    const std::string path = directory_.File(absl::StrCat("v", version, ".db"));
+    std::filesystem::copy_file(path_, path);
+    {
+      auto database = *sqlite::Database::Open(path, {});
+      for (int i = 1; i < version; ++i) {
+        const absl::Status applied = database->Execute(testing_support::ReadFile(files[i]));
+        ASSERT_TRUE(applied.ok()) << files[i] << ": " << applied;
+      }
+    }
+    ASSERT_EQ(Version(path), version);
+    auto writer = Writer::Open(path);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    EXPECT_EQ(Version(path), kSchemaVersion);
+    EXPECT_EQ(Rows(path), before);
+    const auto reader = *Reader::Open(path);
+    EXPECT_EQ(reader->Job(1)->answered_count, 1);
+    EXPECT_EQ(reader->Job(1)->failed_count, 1);
+    EXPECT_EQ(reader->Cells(1)->at(0).answered_count, 1);
+    EXPECT_EQ(Version(absl::StrCat(path, ".version-", version, ".backup")), version);
+    auto database = *sqlite::Database::Open(path, {.read_only = true});
+    EXPECT_TRUE(database->QuickCheck().ok());
+    EXPECT_EQ(database->QueryInt("SELECT count(*) FROM pragma_foreign_key_check")->value_or(-1), 0);
+  }
+}
+
 TEST_F(MigrationTest, WithoutACopyNothingIsChanged) {
   std::filesystem::create_directory(directory_.File("r.db.version-1.backup.part"));  // the directory of the copy
   testing_support::WriteFile(directory_.File("r.db.version-1.backup.part/x"), "x");

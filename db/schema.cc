@@ -68,6 +68,13 @@ absl::Status CheckFile(const std::string& path, bool may_create) {
     return ErrnoStatus(path, errno);
   }
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a file"));
+  if (may_create && info.st_nlink > 1) {
+    // SQLite names the write-ahead log after the database: under another name it is missed, and two writers do not see
+    // each other's.
+    return absl::FailedPreconditionError(absl::StrCat(path, ": the file has ", info.st_nlink,
+                                                      " hard links, and a database that is written must have one name; "
+                                                      "remove the other names, or copy the file"));
+  }
   if (HeldFile::IsHeld(info.st_dev, info.st_ino)) return absl::OkStatus();  // a writer checked it
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return ErrnoStatus(path, errno);

@@ -18,8 +18,8 @@ inline constexpr int kSchemaVersion = 10;
 inline constexpr int64_t kApplicationId = 0x56464f43;  // "VFOC", in the SQLite header
 
 // Checks the file without SQLite: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (a directory, not an SQLite file),
-// FAILED_PRECONDITION (empty). With may_create a missing or empty file is accepted. A file that a writer of this
-// process has open is not opened again (see HeldFile).
+// FAILED_PRECONDITION (empty). With may_create, for a writer, a missing or empty file is accepted, and one with several
+// hard links is FAILED_PRECONDITION. A file that a writer of this process has open is not opened again (see HeldFile).
 absl::Status CheckFile(const std::string& path, bool may_create);
 
 absl::Status CheckSchema(sqlite::Database& database);    // for readers

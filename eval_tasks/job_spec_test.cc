@@ -349,6 +349,60 @@ TEST(JobSpecTest, ShardsAreReadAndChecked) {
   EXPECT_FALSE(ValidateJobSpec(spec).ok());
 }
 
+TEST(JobSpecTest, NumbersAtTheirLimits) {
+  struct Limit {
+    const char* name;
+    int64_t value;
+    void (*set)(JobSpec&, int64_t);
+  };
+  const Limit limits[] = {
+      {"samples", kSampleCountMax, [](JobSpec& s, int64_t value) { s.suite.samples = value; }},
+      {"samples of a task", kSampleCountMax, [](JobSpec& s, int64_t value) { s.suite.tasks[0].samples = value; }},
+      {"limit", kSampleCountMax, [](JobSpec& s, int64_t value) { s.limit = value; }},
+      {"in_flight", kInFlightMax, [](JobSpec& s, int64_t value) { s.in_flight = value; }},
+  };
+  for (const Limit& limit : limits) {
+    for (const int64_t value : {limit.value - 1, limit.value, limit.value + 1}) {
+      SCOPED_TRACE(absl::StrCat(limit.name, " ", value));
+      JobSpec spec = SmallJob();
+      limit.set(spec, value);
+      const absl::Status status = ValidateJobSpec(spec).status();
+      EXPECT_EQ(status.ok(), value <= limit.value) << status;
+      if (value > limit.value) {
+        EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(" is ", value, "; it must be from ")));
+      }
+    }
+  }
+}
+
+// 17 lengths x 117,647 samples, 20 x 100,000 and 3 x 666,667 are the limit and its neighbours. The neighbours of 16,384
+// cells have no factors up to 64.
+TEST(GridTest, SamplesOfAJobAtTheLimit) {
+  const struct {
+    int length_count;
+    int64_t samples_per_length;
+  } cases[] = {{17, 117'647}, {20, 100'000}, {3, 666'667}};
+  for (const auto& c : cases) {
+    JobSpec spec = SmallJob();
+    spec.variants.pop_back();
+    spec.suite.lengths.clear();
+    for (int i = 0; i < c.length_count; ++i) spec.suite.lengths.push_back(1024 + i);
+    spec.suite.tasks.clear();
+    for (int64_t left = c.samples_per_length; left > 0; left -= kSampleCountMax) {
+      spec.suite.tasks.push_back({.name = absl::StrCat("t", left),
+                                  .kind = "recall_kv",
+                                  .samples = static_cast<int>(std::min<int64_t>(left, kSampleCountMax))});
+    }
+    const int64_t total = c.length_count * c.samples_per_length;
+    ASSERT_LE(std::abs(total - kJobSampleCountMax), 1);
+    const auto grid = MakeGrid(ValidateJobSpec(spec).value());
+    EXPECT_EQ(grid.ok(), total <= kJobSampleCountMax) << grid.status();
+    if (grid.ok()) {
+      EXPECT_EQ(grid->SampleCount(), total);
+    }
+  }
+}
+
 TEST(GridTest, CellsAndSamplesOfAJobAreLimited) {
   JobSpec spec;
   spec.suite.name = "large";

@@ -1,6 +1,8 @@
 // Limits of calls at limit - 1, limit and limit + 1, on a running server with fake engines. Limits of jobs are in
-// eval_tasks/job_spec_test.cc, of files in base/files_test.cc, of the gate and of admission with small numbers in
-// server/rpc/admission_test.cc, of streams in server/metrics_test.cc.
+// eval_tasks/job_spec_test.cc, of queued jobs in server/jobs/job_manager_test.cc, of starts in db/writer_test.cc, of files
+// in base/files_test.cc, of pages in server/rpc/page_token_test.cc, of streams in server/metrics_test.cc; with small
+// numbers: of lanes, the gate and admission in server/rpc/admission_test.cc, of an engine's queue in
+// server/engine/engine_test.cc, of log lines in base/log_queue_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +13,6 @@
 #include "server/engine/request_check.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/limits.h"
-#include "server/rpc/page_token.h"
 #include "server/server_limits.h"
 #include "tests/fakes/server_fixture.h"
 
@@ -151,17 +152,6 @@ TEST_F(LimitsBoundaryTest, Continuations) {
     grpc::ClientContext context;
     return inference_->ComputeLogLikelihoods(&context, request, &response);
   });
-}
-
-// Entries above the limit are on the next page.
-TEST_F(LimitsBoundaryTest, EntriesOfAPage) {
-  for (const int32_t size : {kPageSizeMax - 1, kPageSizeMax, kPageSizeMax + 1, INT32_MAX}) {
-    v1::ListJobsRequest request;
-    request.set_page_size(size);
-    v1::ListJobsResponse response;
-    grpc::ClientContext context;
-    EXPECT_TRUE(evaluation_->ListJobs(&context, request, &response).ok()) << size;
-  }
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "server/server_limits.h"
 #include "server/stop_signal.h"
 #include "server/supervisor.h"
+#include "wire/protobuf_log.h"
 
 namespace varifocal {
 namespace {
@@ -115,6 +116,7 @@ int Serve(ServerOptions options, const LogTarget& log, const std::string& port_f
   signal(SIGXFSZ, SIG_IGN);
   auto* const stop = new StopSignal(grace + kLastDeadline, kStuck);  // its thread outlives this function
   if (const absl::Status logs = LogThroughQueue(log); !logs.ok()) return Complain(kFailed, logs.message());
+  LogProtobufMessages();
   // Disables gRPC's own log messages.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
 

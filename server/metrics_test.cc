@@ -91,6 +91,8 @@ TEST_F(MetricsTest, CountsWhatCallsAndJobsDid) {
   EXPECT_TRUE(Generate(SmallGenerate()).ok());
 
   std::map<std::string, double> values = ScrapeWhenIdle();
+  // The count is of the process, where connections of an earlier test may be about to close.
+  while (values["varifocal_connections"] > 1) values = Scrape();
   const auto samples = [&](const char* model, const char* outcome) {
     return values[absl::StrCat("varifocal_samples_total{model=\"", model, "\",outcome=\"", outcome, "\"}")];
   };

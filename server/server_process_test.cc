@@ -22,6 +22,7 @@
 #include "tests/support/process.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 #include "varifocal/v1/inference.grpc.pb.h"
+#include "wire/protobuf_log.h"
 
 namespace varifocal {
 namespace {
@@ -129,6 +130,7 @@ TEST_F(DaemonTest, KilledDaemonLosesNothing) { InterruptAndFinish(SIGKILL, 128 +
 
 // Standard error is a pipe without a reading process, small enough to fill immediately; or one whose reader has exited.
 TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
+  DiscardProtobufMessages();
   for (const bool reader_leaves : {false, true}) {
     SCOPED_TRACE(reader_leaves);
     int ends[2];
@@ -159,6 +161,16 @@ TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
     }
     ASSERT_NE(port, "");
     const std::string address = absl::StrCat("127.0.0.1:", absl::StripSuffix(port, "\n"));
+    // Every such request is a line of more than 100 bytes, which the protobuf library writes.
+    const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    v1::GetJobRequest not_utf8;
+    not_utf8.set_name("\xff");
+    for (int i = 0; i < 60; ++i) {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+      v1::Job job;
+      ASSERT_EQ(stub->GetJob(&context, not_utf8, &job).error_code(), grpc::StatusCode::INVALID_ARGUMENT) << i;
+    }
     // Every sample is a line of about 200 bytes.
     EXPECT_EQ(WaitFor(address, Submit(address), kSampleCount).progress().done_count(), kSampleCount);
     EXPECT_EQ(WaitFor(address, Submit(address), kSampleCount).progress().done_count(), kSampleCount);

@@ -18,6 +18,7 @@
 #include "base/reason.h"
 #include "base/sha256.h"
 #include "server/listener_watchdog.h"
+#include "server/rpc/limits.h"
 #include "tests/fakes/server_fixture.h"
 
 namespace varifocal {
@@ -247,6 +248,50 @@ TEST_F(ServerTlsTest, TokensWithoutTlsOnThisMachine) {
               grpc::PERMISSION_DENIED);
     server_ = nullptr;
   }
+}
+
+// Behind a proxy all callers have one address; those with tokens are distinguished by them.
+TEST_F(ServerTlsTest, CallsOfOneTokenLeaveRoomForAnother) {
+  options_.protection = {.token_file = directory_.File("tokens")};
+  Start();
+  control_->Hold();
+  struct Call {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader;
+  };
+  std::vector<std::unique_ptr<v1::Inference::Stub>> stubs;  // a connection each for 500: one has 1,000 streams
+  std::vector<std::unique_ptr<Call>> calls;
+  const auto generate = [&] {
+    if (calls.size() % 500 == 0) {
+      grpc::ChannelArguments arguments;
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      stubs.push_back(v1::Inference::NewStub(
+          grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments)));
+    }
+    Call& call = *calls.emplace_back(std::make_unique<Call>());
+    call.context.AddMetadata("authorization", "Bearer s");
+    call.reader = stubs.back()->Generate(&call.context, SmallGenerate());
+  };
+  const auto stub = v1::Inference::NewStub(grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
+  const auto tokenize = [&](const char* token) {
+    v1::TokenizeRequest request;
+    request.set_model("models/a");
+    request.set_text("x");
+    v1::TokenizeResponse response;
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
+    return stub->Tokenize(&context, request, &response);
+  };
+  while (calls.size() < kAdmittedCallsOfPeerMax - 1) generate();
+  grpc::Status refused;
+  while ((refused = tokenize("s")).ok()) generate();
+  EXPECT_EQ(refused.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonIn(refused), "TOO_MANY_CALLS");
+  EXPECT_THAT(refused.error_message(), testing::HasSubstr("2049 calls of token sam active in this daemon"));
+  const grpc::Status other = tokenize("a");
+  EXPECT_TRUE(other.ok()) << other.error_message();
+  for (const auto& call : calls) call->context.TryCancel();
+  control_->Release();
 }
 
 // ---- Files that change while the server runs ----

@@ -165,6 +165,7 @@ absl::StatusOr<JobView> JobManager::ToView(db::JobRow row, bool with_cells) {
     view.paused_reason = running_->paused_reason;
     if (!running_->lost_reason.empty()) {
       view.row.state = db::JobState::kFailed;
+      view.remaining_seconds = -1;
       view.row.error = running_->lost_reason;
     }
   }

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/sha256.h"
+#include "db/sqlite/database.h"
 #include "eval_tasks/helmet/rows.h"
 #include "tests/fakes/fake_engine.h"
 #include "tests/fakes/wait_for_job.h"
@@ -180,6 +181,30 @@ TEST_F(JobManagerTest, QueuedJobsWaitTheirTurnAndCanBeCancelled) {
   WaitForState(third, db::JobState::kSucceeded);
   EXPECT_EQ(manager_->Get(first, false)->row.state, db::JobState::kSucceeded);
   EXPECT_EQ(manager_->Get(second, false)->row.answered_count, 0);
+}
+
+TEST_F(JobManagerTest, QueuedJobsAreLimited) {
+  control_->Hold();
+  const int64_t running = Submit(SmallSpec());
+  WaitForState(running, db::JobState::kRunning);
+  const int64_t queued = Submit(SmallSpec());
+  // Copies of the queued one, up to one below the limit.
+  auto database = sqlite::Database::Open(directory_.File("results.db"), {});
+  ASSERT_TRUE(database.ok()) << database.status();
+  const absl::Status copied = (*database)->Execute(
+      absl::StrCat("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ", kQueuedJobsMax - 1,
+                   ") INSERT INTO jobs (suite, spec_json, spec_sha256, data_seed, state, create_us) SELECT suite, "
+                   "spec_json, spec_sha256, data_seed, state, create_us FROM jobs, n WHERE job_id = ",
+                   queued));
+  ASSERT_TRUE(copied.ok()) << copied;
+  const int64_t last = Submit(SmallSpec());
+  const absl::Status refused = manager_->Submit(SmallSpec(), {}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(refused).name, "QUEUE_FULL");
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("10000 jobs are queued, the limit is 10000"));
+  ASSERT_TRUE(manager_->Cancel(last).ok());
+  Submit(SmallSpec());
+  manager_->Stop();  // before it takes up a copy, which has no cells
 }
 
 TEST_F(JobManagerTest, FailedSamplesAreRowsAndResumeRetriesThem) {

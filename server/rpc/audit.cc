@@ -6,6 +6,7 @@
 #include <grpc/grpc_security_constants.h>
 #include "base/exceptions.h"
 #include "base/log.h"
+#include "server/rpc/admission.h"
 
 namespace varifocal {
 
@@ -13,13 +14,19 @@ bool Audit::Allows(const grpc::CallbackServerContext& context, absl::string_view
   return AuthorizeCall(tokens_->Get().get(), method, context.client_metadata()).ok();
 }
 
-std::string Audit::NameOf(const grpc::CallbackServerContext& context) const {
+std::optional<std::string> Audit::TokenOf(const grpc::CallbackServerContext& context) const {
   const std::shared_ptr<const Tokens> tokens = tokens_->Get();
-  if (tokens == nullptr) return "none";
+  if (tokens == nullptr) return std::nullopt;
   const auto field = context.client_metadata().find("authorization");
-  if (field == context.client_metadata().end()) return "none";
+  if (field == context.client_metadata().end()) return std::nullopt;
   const Tokens::Holder* holder = tokens->Find(absl::string_view(field->second.data(), field->second.size()));
-  return holder == nullptr ? "none" : holder->name;
+  if (holder == nullptr) return std::nullopt;
+  return holder->name;
+}
+
+std::string Audit::CallerOf(const grpc::CallbackServerContext& context) const {
+  const std::optional<std::string> token = TokenOf(context);
+  return token.has_value() ? absl::StrCat("token ", *token) : PeerAddress(context.peer());
 }
 
 namespace {
@@ -40,7 +47,7 @@ std::function<absl::Status()> Audit::Record(const grpc::CallbackServerContext* c
     Log(LogLevel::kInfo, "change",
         {{"call", call},
          {"peer", context->peer()},
-         {"token", NameOf(*context)},
+         {"token", TokenOf(*context).value_or("none")},
          {"certificate", CertificateOf(*context)},
          {"resource", resource().substr(0, kResourceBytesMax)},
          {"status", absl::StatusCodeToString(status.code())}});

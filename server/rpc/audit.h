@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -29,12 +30,15 @@ class Audit {
   // server/rpc/refusals.h answers.
   bool Allows(const grpc::CallbackServerContext& context, absl::string_view method) const;
 
+  // Whose calls count together against the limits and take turns: "token NAME", or without a token the address.
+  std::string CallerOf(const grpc::CallbackServerContext& context) const;
+
   // Wraps `body` to write the line after it. `resource` is called after the body, when a new job has its name.
   std::function<absl::Status()> Record(const grpc::CallbackServerContext* context, const char* call,
                                        std::function<std::string()> resource, std::function<absl::Status()> body) const;
 
  private:
-  std::string NameOf(const grpc::CallbackServerContext& context) const;
+  std::optional<std::string> TokenOf(const grpc::CallbackServerContext& context) const;  // its name in the file
 
   const TokenSource* const tokens_;
 };

@@ -180,7 +180,7 @@ grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerConte
   };
   std::function<absl::Status()> body = estimate;
   if (!request->validate_only()) body = audit_->Record(context, "SubmitJob", resource, submit);
-  return RunAdmitted(context, lanes_->submit, *admission_, *request, std::move(body));
+  return RunAdmitted(context, audit_->CallerOf(*context), lanes_->submit, *admission_, *request, std::move(body));
 }
 
 grpc::ServerUnaryReactor* EvaluationService::GetJob(grpc::CallbackServerContext* context,

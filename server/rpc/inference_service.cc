@@ -339,55 +339,57 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext
                                                      const v1::TokenizeRequest* request,
                                                      v1::TokenizeResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Inference/Tokenize")) return nullptr;
-  return RunAdmitted(context, lanes_->text, *admission_, *request, [=, this]() -> absl::Status {
-    ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
-    RETURN_IF_ERROR(CheckHasTokenizer(*model));
-    if (request->text().size() > kTokenizeBytesMax) {
-      return WithReason(
-          absl::InvalidArgumentError(absl::StrCat("text has ", request->text().size(),
-                                                  " bytes; the limit of Tokenize is ", kTokenizeBytesMax)),
-          ErrorReason::kPromptTooLong, {{"field", "text"}});
-    }
-    int64_t invalid_utf8_count = 0;
-    EncodeOptions options;
-    options.add_special_tokens = !request->no_special_tokens();
-    options.special_tokens_as_text = request->special_tokens_as_text();
-    options.invalid_utf8_count = &invalid_utf8_count;
-    ASSIGN_OR_RETURN(const std::vector<int32_t> ids, model->tokenizer->Encode(request->text(), options));
-    response->mutable_token_ids()->Add(ids.begin(), ids.end());
-    response->set_invalid_utf8_count(invalid_utf8_count);
-    return absl::OkStatus();
-  });
+  return RunAdmitted(
+      context, audit_->CallerOf(*context), lanes_->text, *admission_, *request, [=, this]() -> absl::Status {
+        ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
+        RETURN_IF_ERROR(CheckHasTokenizer(*model));
+        if (request->text().size() > kTokenizeBytesMax) {
+          return WithReason(
+              absl::InvalidArgumentError(absl::StrCat("text has ", request->text().size(),
+                                                      " bytes; the limit of Tokenize is ", kTokenizeBytesMax)),
+              ErrorReason::kPromptTooLong, {{"field", "text"}});
+        }
+        int64_t invalid_utf8_count = 0;
+        EncodeOptions options;
+        options.add_special_tokens = !request->no_special_tokens();
+        options.special_tokens_as_text = request->special_tokens_as_text();
+        options.invalid_utf8_count = &invalid_utf8_count;
+        ASSIGN_OR_RETURN(const std::vector<int32_t> ids, model->tokenizer->Encode(request->text(), options));
+        response->mutable_token_ids()->Add(ids.begin(), ids.end());
+        response->set_invalid_utf8_count(invalid_utf8_count);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* context,
                                                        const v1::DetokenizeRequest* request,
                                                        v1::DetokenizeResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Inference/Detokenize")) return nullptr;
-  return RunAdmitted(context, lanes_->text, *admission_, *request, [=, this]() -> absl::Status {
-    ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
-    RETURN_IF_ERROR(CheckHasTokenizer(*model));
-    const std::vector<int32_t> ids(request->token_ids().begin(), request->token_ids().end());
-    DecodeOptions options;
-    options.keep_special_tokens = request->keep_special_tokens();
-    ASSIGN_OR_RETURN(*response->mutable_text(), model->tokenizer->Decode(ids, options));
-    return absl::OkStatus();
-  });
+  return RunAdmitted(context, audit_->CallerOf(*context), lanes_->text, *admission_, *request,
+                     [=, this]() -> absl::Status {
+                       ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
+                       RETURN_IF_ERROR(CheckHasTokenizer(*model));
+                       const std::vector<int32_t> ids(request->token_ids().begin(), request->token_ids().end());
+                       DecodeOptions options;
+                       options.keep_special_tokens = request->keep_special_tokens();
+                       ASSIGN_OR_RETURN(*response->mutable_text(), model->tokenizer->Decode(ids, options));
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(grpc::CallbackServerContext* context,
                                                                            const v1::GenerateRequest* request) {
   if (!audit_->Allows(*context, "/varifocal.v1.Inference/Generate")) return nullptr;
-  const std::string peer = PeerAddress(context->peer());
-  return Launch(new GenerateCall(request, peer), peer, request->ByteSizeLong());
+  const std::string caller = audit_->CallerOf(*context);
+  return Launch(new GenerateCall(request, caller), caller, request->ByteSizeLong());
 }
 
 grpc::ServerUnaryReactor* InferenceService::ComputeLogLikelihoods(grpc::CallbackServerContext* context,
                                                                   const v1::ComputeLogLikelihoodsRequest* request,
                                                                   v1::ComputeLogLikelihoodsResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Inference/ComputeLogLikelihoods")) return nullptr;
-  const std::string peer = PeerAddress(context->peer());
-  return Launch(new ScoreCall(request, response, peer), peer, request->ByteSizeLong());
+  const std::string caller = audit_->CallerOf(*context);
+  return Launch(new ScoreCall(request, response, caller), caller, request->ByteSizeLong());
 }
 
 }  // namespace varifocal

@@ -17,7 +17,7 @@ inline constexpr int kTextThreads = 4;
 inline constexpr size_t kLaneQueueMax = 4096;
 
 // Active calls (except those of the control lane) from arrival to response, and the bytes of their requests; one peer
-// is one address with all its connections.
+// is one name of tokens, or without tokens one address, with all its connections.
 inline constexpr int64_t kAdmittedCallsMax = 4096;
 inline constexpr int64_t kAdmittedBytesMax = int64_t{256} << 20;
 inline constexpr int64_t kAdmittedCallsOfPeerMax = 2048;

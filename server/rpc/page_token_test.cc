@@ -37,7 +37,10 @@ TEST(PageTokenTest, RefusesWhatWasNotGivenOut) {
 TEST(PageTokenTest, PageSizes) {
   EXPECT_EQ(*CheckPageSize(0), kDefaultPageSize);
   EXPECT_EQ(*CheckPageSize(7), 7);
-  EXPECT_EQ(*CheckPageSize(2'000'000'000), kPageSizeMax);
+  EXPECT_EQ(*CheckPageSize(kPageSizeMax - 1), kPageSizeMax - 1);
+  EXPECT_EQ(*CheckPageSize(kPageSizeMax), kPageSizeMax);
+  EXPECT_EQ(*CheckPageSize(kPageSizeMax + 1), kPageSizeMax);
+  EXPECT_EQ(*CheckPageSize(INT32_MAX), kPageSizeMax);
   EXPECT_EQ(ReasonOf(CheckPageSize(-1).status()).name, "BAD_PAGE_SIZE");
 }
 

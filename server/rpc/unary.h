@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -28,12 +29,12 @@ inline grpc::ServerUnaryReactor* RunUnary(grpc::CallbackServerContext* context, 
   return reactor;
 }
 
-// The same for a call that counts against the admission limits, with the bytes of its request.
+// The same for a call that counts against the admission limits of `caller`, with the bytes of its request.
 template <typename Request>
-grpc::ServerUnaryReactor* RunAdmitted(grpc::CallbackServerContext* context, WorkerPool& lane, Admission& admission,
-                                      const Request& request, std::function<absl::Status()> body) {
-  absl::StatusOr<Admission::Ticket> ticket =
-      admission.Admit(PeerAddress(context->peer()), static_cast<int64_t>(request.ByteSizeLong()));
+grpc::ServerUnaryReactor* RunAdmitted(grpc::CallbackServerContext* context, const std::string& caller, WorkerPool& lane,
+                                      Admission& admission, const Request& request,
+                                      std::function<absl::Status()> body) {
+  absl::StatusOr<Admission::Ticket> ticket = admission.Admit(caller, static_cast<int64_t>(request.ByteSizeLong()));
   if (!ticket.ok()) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(ToGrpcStatus(ticket.status()));

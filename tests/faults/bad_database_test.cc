@@ -89,6 +89,12 @@ std::vector<Case> Cases() {
              absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 1, ", compatible_version = 1"));
        },
        Code::kOk, Code::kOk, ""},
+      {"two names",
+       [](const std::string& path) {
+         MakeDatabase(path);
+         ASSERT_EQ(link(path.c_str(), (path + ".other").c_str()), 0);
+       },
+       Code::kOk, Code::kFailedPrecondition, "2 hard links"},
       {"without version",
        [](const std::string& path) {
          MakeDatabase(path);

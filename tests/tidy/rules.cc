@@ -50,7 +50,7 @@ const std::vector<Room>& Rooms() {
       {"server/rpc", {"base", "eval_tasks", "protos", "wire", "server/engine", "server/hosting", "server/jobs"}},
       {"server/workers", {"base", "protos", "wire", "server/model", "server/engine", "server/hosting", "server/rpc"}},
       {"server",
-       {"base", "tokenizer", "db", "eval_tasks", "protos", "server/model", "server/engine", "server/hosting",
+       {"base", "tokenizer", "db", "eval_tasks", "protos", "wire", "server/model", "server/engine", "server/hosting",
         "server/endpoint", "server/jobs", "server/rpc", "server/workers"}},
       {"base", {}},
       {"protos", {}},
