@@ -26,7 +26,8 @@ struct SuiteFlags {
   absl::StatusOr<SuiteSpec> Read() const;
 };
 
-// --focal-temperatures, --focal-layers, --keep-prompts, --score-gold, --inspect, --inspected-rows, --in-flight, --sampling-temperature, --top-p.
+// --focal-temperatures, --focal-layers, --keep-prompts, --score-gold, --inspect, --inspected-rows, --in-flight,
+// --sampling-temperature, --top-p.
 struct JobFlags {
   std::optional<std::string> focal_temperatures, focal_layers;
   bool keep_prompts = false, score_gold = false, inspect = false;

@@ -44,7 +44,7 @@ struct Layer {
   }
 };
 
-std::string Quoted(const std::string& token) {
+std::string QuotedToken(const std::string& token) {
   return Json(token).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -216,7 +216,7 @@ class Groups : public Command {
         const TokenGroup& group = layer.described.groups[g];
         std::vector<std::string> common;
         for (size_t i = 0; i < std::min(kTokensShown, group.common.size()); ++i)
-          common.push_back(Quoted(group.common[i].first));
+          common.push_back(QuotedToken(group.common[i].first));
         rows.push_back({absl::StrCat(g), absl::StrFormat("%.1f %%", 100 * layer.ShareOf(group)),
                         group.token_count == 0 ? "" : WordClassName(group.top_class()),
                         absl::StrFormat("%.3f", group.purity), absl::StrFormat("%.3f", group.shuffled_purity),

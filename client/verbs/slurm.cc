@@ -23,7 +23,7 @@ namespace varifocal::client {
 namespace {
 
 // In single quotes, inside of which a shell reads everything as it is.
-std::string Quoted(absl::string_view word) {
+std::string ShellQuoted(absl::string_view word) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
@@ -59,18 +59,18 @@ class Slurm : public Command {
       if (!absl::StartsWith(option, "--")) {
         return UsageError(absl::StrCat("--sbatch=", option, ": must be an option such as --time=4:00:00."));
       }
-      shard_options.push_back(Quoted(option));
+      shard_options.push_back(ShellQuoted(option));
       // The merge needs the tasks' queue and account, but none of their devices.
       for (const char* name : {"--account=", "--partition=", "--qos="}) {
-        if (absl::StartsWith(option, name)) join_options.push_back(Quoted(option));
+        if (absl::StartsWith(option, name)) join_options.push_back(ShellQuoted(option));
       }
     }
     const EmbeddedFiles files = Embedded_SlurmScript();
     console.out << absl::StrReplaceAll(absl::string_view(files.files[0].data, files.files[0].size),
                                        {{"@SHARDS@", absl::StrCat(shards_)},
-                                        {"@DIRECTORY@", Quoted(std::filesystem::absolute(directory_, error).string())},
-                                        {"@PROGRAM@", Quoted(program)},
-                                        {"@WORKING_DIRECTORY@", Quoted(std::filesystem::current_path(error).string())},
+                                        {"@DIRECTORY@", ShellQuoted(std::filesystem::absolute(directory_, error).string())},
+                                        {"@PROGRAM@", ShellQuoted(program)},
+                                        {"@WORKING_DIRECTORY@", ShellQuoted(std::filesystem::current_path(error).string())},
                                         {"@RUN_ARGUMENTS@", absl::StrJoin(RunArguments(), " ")},
                                         {"@SHARD_OPTIONS@", absl::StrJoin(shard_options, " ")},
                                         {"@JOIN_OPTIONS@", absl::StrJoin(join_options, " ")}});
@@ -85,7 +85,7 @@ class Slurm : public Command {
       const bool is_own = std::any_of(own_.begin(), own_.end(), [&](const std::string& name) {
         return absl::StartsWith(argument, absl::StrCat("--", name, "="));
       });
-      if (!is_own) arguments.push_back(Quoted(argument));
+      if (!is_own) arguments.push_back(ShellQuoted(argument));
     }
     return arguments;
   }
