@@ -66,14 +66,15 @@ class Slurm : public Command {
       }
     }
     const EmbeddedFiles files = Embedded_SlurmScript();
-    console.out << absl::StrReplaceAll(absl::string_view(files.files[0].data, files.files[0].size),
-                                       {{"@SHARDS@", absl::StrCat(shards_)},
-                                        {"@DIRECTORY@", ShellQuoted(std::filesystem::absolute(directory_, error).string())},
-                                        {"@PROGRAM@", ShellQuoted(program)},
-                                        {"@WORKING_DIRECTORY@", ShellQuoted(std::filesystem::current_path(error).string())},
-                                        {"@RUN_ARGUMENTS@", absl::StrJoin(RunArguments(), " ")},
-                                        {"@SHARD_OPTIONS@", absl::StrJoin(shard_options, " ")},
-                                        {"@JOIN_OPTIONS@", absl::StrJoin(join_options, " ")}});
+    console.out << absl::StrReplaceAll(
+        absl::string_view(files.files[0].data, files.files[0].size),
+        {{"@SHARDS@", absl::StrCat(shards_)},
+         {"@DIRECTORY@", ShellQuoted(std::filesystem::absolute(directory_, error).string())},
+         {"@PROGRAM@", ShellQuoted(program)},
+         {"@WORKING_DIRECTORY@", ShellQuoted(std::filesystem::current_path(error).string())},
+         {"@RUN_ARGUMENTS@", absl::StrJoin(RunArguments(), " ")},
+         {"@SHARD_OPTIONS@", absl::StrJoin(shard_options, " ")},
+         {"@JOIN_OPTIONS@", absl::StrJoin(join_options, " ")}});
     return ExitCode::kDone;
   }
 
