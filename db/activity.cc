@@ -28,7 +28,7 @@ constexpr char kSelectRemaining[] =
     "SELECT coalesce(sum((cells.planned_count - (SELECT count(*) FROM generations"
     "  WHERE generations.cell_id = cells.cell_id)) * 1.0 * cells.context_length), 0)"
     " FROM cells JOIN variants ON variants.variant_id = cells.variant_id WHERE variants.job_id = ?";
-// SQLite takes the bare column from the row that has the maximum.
+
 }  // namespace
 
 absl::StatusOr<JobActivity> ReadActivity(const std::string& path, int64_t job_id) {

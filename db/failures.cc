@@ -6,6 +6,7 @@
 namespace varifocal::db {
 namespace {
 
+// SQLite takes the bare column from the row that has the maximum.
 constexpr char kSelectFailures[] =
     "SELECT generations.error_code, count(*), max(generations.record_us), generations.error_message"
     " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"

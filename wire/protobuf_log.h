@@ -1,5 +1,5 @@
-// Messages that the protobuf library prints by itself, for example about a string that is not UTF-8. By default they go to
-// standard error, where a reader that stops reading blocks the thread that parses.
+// Messages of the protobuf library, for example about a string that is not UTF-8. By default it writes them to standard
+// error, which blocks the parsing thread when standard error is a full pipe.
 //
 // Threads: call once, before other threads parse.
 #pragma once

@@ -19,8 +19,8 @@ struct DecodeBlock {
   const float* keys = nullptr;
   const float* values = nullptr;
   int from = 0, to = 0;                // listed: slots of keys, those of the words of values
-  int32_t first = 0;                   // position of key 0, unless
-  const int32_t* positions = nullptr;  // lists those of the slots
+  int32_t first = 0;                   // position of key 0; not used with `positions`
+  const int32_t* positions = nullptr;  // listed: of the slots
 
   // A page under a mask: where sums of scores begin, and the first keys of the words with a visible key where the others
   // are not read.

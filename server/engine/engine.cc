@@ -32,9 +32,9 @@ namespace {
 using kernels::kPageTokens;
 
 // Default capacity of the cache in full contexts: one running, one starting, two cached.
+constexpr int64_t kContextsInCache = 4;
 // Rates are measured again after this time: the load of a machine changes.
 constexpr int64_t kRatesAgeUsMax = 10 * 60 * int64_t{1000000};
-constexpr int64_t kContextsInCache = 4;
 // Rows whose logits are computed in one call of the head: enough to use the CPU, small compared to the weights.
 constexpr int64_t kHeadRowsMax = 64;
 

@@ -147,9 +147,10 @@ absl::StatusOr<JobView> JobManager::ToView(db::JobRow row, bool with_cells) {
   for (const db::VariantRecord& variant : variants) view.variants.push_back(variant.name);
   if (with_cells) {
     ASSIGN_OR_RETURN(view.cells, reader_->Cells(job_id));
-    if (view.row.failed_count > 0) {
-      ASSIGN_OR_RETURN(view.failures, reader_->Failures(job_id));
-    }
+  }
+  // It reads every answer, and a running job is watched several times a second.
+  if (with_cells && view.row.failed_count > 0 && db::IsSettled(view.row.state)) {
+    ASSIGN_OR_RETURN(view.failures, reader_->Failures(job_id));
   }
   std::lock_guard<std::mutex> lock(mutex_);
   if (running_ != nullptr && running_->job_id == job_id) {

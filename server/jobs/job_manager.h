@@ -75,7 +75,7 @@ struct JobView {
   db::JobRow row;
   std::vector<std::string> variants;
   std::vector<db::CellRow> cells;          // empty unless requested
-  std::vector<db::FailureGroup> failures;  // likewise
+  std::vector<db::FailureGroup> failures;  // likewise, and until the job has ended
   double tokens_per_second = 0;            // these four are 0 (remaining: -1) unless it runs
   double remaining_seconds = -1;
   double elapsed_seconds = 0;
