@@ -1,6 +1,7 @@
 #include "kernels/group_routing.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -10,11 +11,20 @@
 namespace varifocal::kernels {
 namespace {
 
+constexpr int kRowsPerItem = 128;
+
 double LogSumExp(const double* x, int count) {
   const double top = *std::max_element(x, x + count);
   double sum = 0;
   for (int i = 0; i < count; ++i) sum += std::exp(x[i] - top);
   return top + std::log(sum);
+}
+
+// Whole numbers in the order of x, equal for both zeros: they are compared without branches, which random scores would
+// mispredict.
+int64_t RankOf(double x) {
+  const auto bits = std::bit_cast<int64_t>(x + 0.0);
+  return bits ^ (bits >> 63 & INT64_MAX);
 }
 
 // The b of a page: of the complete pages before it.
@@ -27,15 +37,19 @@ struct PageBias {
 
 uint32_t TopGroups(std::span<const float> scores, float temperature, std::span<const float> bias, int top_k) {
   const int count = scores.size();
-  double ranked[kGroupCountMax];
-  for (int g = 0; g < count; ++g) ranked[g] = static_cast<double>(scores[g]) / temperature + bias[g];
+  int64_t ranks[kGroupCountMax];
+  for (int g = 0; g < count; ++g) ranks[g] = RankOf(static_cast<double>(scores[g]) / temperature + bias[g]);
   uint32_t groups = 0;
   for (int n = 0; n < top_k; ++n) {
-    int best = -1;
-    for (int g = 0; g < count; ++g) {
-      if ((groups >> g & 1u) == 0 && (best < 0 || ranked[g] > ranked[best])) best = g;
+    int best = std::countr_one(groups);
+    int64_t most = ranks[best];
+    for (int g = best + 1; g < count; ++g) {
+      const bool above = ranks[g] > most;
+      best = above ? g : best;
+      most = above ? ranks[g] : most;
     }
     groups |= 1u << best;
+    ranks[best] = INT64_MIN;
   }
   return groups;
 }
@@ -148,17 +162,21 @@ Error AssignGroups(const FlatBatch& flat, const RouteGroupsArgs& args, const flo
     }
   });
   if (!finished || IsCancelled(flat.batch)) return CancelledError();
-  for (int row = 0; row < flat.row_count(); ++row) {
-    const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[row]];
-    const int32_t position = flat.row_positions[row];
-    const float* bias = args.bias == GroupBias::kStored   ? group_bias
-                        : args.bias == GroupBias::kPrompt ? annotation(sequence, 0).bias
-                                                          : annotation(sequence, position).bias;
-    annotation(sequence, position).groups[position % kPageTokens] =
-        TopGroups({scores + static_cast<size_t>(row) * count, static_cast<size_t>(count)}, args.temperature,
-                  {bias, static_cast<size_t>(count)}, args.top_k);
-  }
-  return {};
+  const int rows = flat.row_count();
+  const bool assigned = each((rows + kRowsPerItem - 1) / kRowsPerItem, [&](int item) {
+    for (int row = item * kRowsPerItem; row < std::min(rows, (item + 1) * kRowsPerItem); ++row) {
+      const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[row]];
+      const int32_t position = flat.row_positions[row];
+      const GroupAnnotation to = annotation(sequence, position);
+      const float* bias = args.bias == GroupBias::kStored   ? group_bias
+                          : args.bias == GroupBias::kPrompt ? annotation(sequence, 0).bias
+                                                            : to.bias;
+      to.groups[position % kPageTokens] =
+          TopGroups({scores + static_cast<size_t>(row) * count, static_cast<size_t>(count)}, args.temperature,
+                    {bias, static_cast<size_t>(count)}, args.top_k);
+    }
+  });
+  return assigned ? Error{} : CancelledError();
 }
 
 }  // namespace varifocal::kernels

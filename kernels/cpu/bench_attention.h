@@ -21,7 +21,7 @@ class AttentionBench {
   // With `groups` tokens are assigned to groups by their inputs: equally many per token, all equally often.
   AttentionBench(const std::string& isa, DType dtype, int thread_count, const AttentionShape& shape,
                  const AttentionGroups& groups = {})
-      : shape_(shape), groups_(groups) {
+      : shape_(shape), groups_(groups), model_dim_(shape.query_heads * shape.head_dim) {
     backend_ =
         std::move(*CreateBackend({.device = "cpu", .dtype = dtype, .thread_count = thread_count, .cpu_isa = isa}));
     const int width = (shape.query_heads + 2 * shape.kv_heads) * shape.head_dim;
@@ -29,7 +29,7 @@ class AttentionBench {
                                                        .sequence_count_max = 1,
                                                        .head_row_count_max = 1,
                                                        .context_length_max = shape.tokens,
-                                                       .model_dim = kInputs,
+                                                       .model_dim = model_dim_,
                                                        .query_head_count = shape.query_heads,
                                                        .kv_head_count = shape.kv_heads,
                                                        .head_dim = shape.head_dim,
@@ -45,17 +45,18 @@ class AttentionBench {
     pool_ = std::move(*backend_->CreateKvPool(kv, pages));
     std::vector<float> identity(static_cast<size_t>(kInputs) * kInputs);
     for (int i = 0; i < kInputs; ++i) identity[static_cast<size_t>(i) * (kInputs + 1)] = 1;
-    identity_ = Upload(*backend_, identity);
+    centroids_ = Upload(*backend_, identity);
+    projection_ = Upload(*backend_, Widened(identity));
     zeros_ = Upload(*backend_, std::vector<float>(kInputs));
     for (int p = 0; p < pages; ++p) pages_.push_back(p);
     tables_.push_back(pages_);
-    const std::vector<float> weights = UniformVector(1, static_cast<size_t>(width) * kInputs);
-    const HostMatrix matrix = MatrixOf(weights, width, kInputs);
+    const std::vector<float> weights = Widened(UniformVector(1, static_cast<size_t>(width) * kInputs));
+    const HostMatrix matrix = MatrixOf(weights, width, model_dim_);
     auto weight = std::move(*backend_->CreateWeight({&matrix, 1}, WeightUse::kPlain));
     queries_ = Empty(*backend_, static_cast<size_t>(kChunk) * shape.query_heads * shape.head_dim);
     out_ = Empty(*backend_, static_cast<size_t>(kChunk) * shape.query_heads * shape.head_dim);
     for (int first = 0; first < shape.tokens; first += chunk()) {
-      x_ = Upload(*backend_, Inputs(first));
+      x_ = Upload(*backend_, Widened(Inputs(first)));
       Begin(Phase::kPrefill, first, chunk());
       if (groups.group_count > 0) Route();
       VF_CHECK(backend_
@@ -86,8 +87,8 @@ class AttentionBench {
   void Route() {
     VF_CHECK(backend_
                  ->RouteGroups(*workspace_, {.x = {x_.get(), 0},
-                                             .projection = {identity_.get(), 0},
-                                             .centroids = {identity_.get(), 0},
+                                             .projection = {projection_.get(), 0},
+                                             .centroids = {centroids_.get(), 0},
                                              .group_bias = {zeros_.get(), 0},
                                              .group_count = groups_.group_count,
                                              .routing_dim = kInputs,
@@ -167,20 +168,30 @@ class AttentionBench {
   }
 
  private:
-  static constexpr int kInputs = 16;
+  static constexpr int kInputs = 16;  // of a token that are not zero
 
   static std::vector<float> Inputs(int first) {
     return UniformVector(2 + static_cast<uint64_t>(first), static_cast<size_t>(kChunk) * kInputs);
   }
 
+  // Rows [n][kInputs] as rows [n][model_dim_]: the heads' width, so that routing costs what it costs in a model.
+  std::vector<float> Widened(const std::vector<float>& rows) const {
+    std::vector<float> wide(rows.size() / kInputs * model_dim_);
+    for (size_t row = 0; row < rows.size() / kInputs; ++row) {
+      std::copy_n(rows.data() + row * kInputs, kInputs, wide.data() + row * model_dim_);
+    }
+    return wide;
+  }
+
   AttentionShape shape_;
   AttentionGroups groups_;
+  int model_dim_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<KvPool> pool_;
   std::vector<int32_t> pages_;
   std::vector<std::span<const int32_t>> tables_;
-  std::unique_ptr<Buffer> x_, identity_, zeros_, queries_, out_;
+  std::unique_ptr<Buffer> x_, projection_, centroids_, zeros_, queries_, out_;
   std::vector<RowInterval> mask_;
   std::span<const RowInterval> span_;
   SequenceRows sequence_;

@@ -204,14 +204,21 @@ class CpuBackend final : public HostBackend {
   }
 
  private:
+  // item(first row, row count, thread) for all rows of the step, up to kRowsPerItem at a time.
+  template <typename Item>
+  Error EachItem(const FlatBatch& flat, const Item& item) {
+    const int rows = flat.row_count(), items = (rows + kRowsPerItem - 1) / kRowsPerItem;
+    return OkUnlessCancelled(pool_.Run(items, flat.batch.cancelled, [&](int index, int thread) {
+      const int first = index * kRowsPerItem;
+      item(first, std::min(rows - first, kRowsPerItem), thread);
+    }));
+  }
   // item(row, thread) for every row of the step.
   template <typename Item>
   Error EachRow(const FlatBatch& flat, const Item& item) {
-    const int rows = flat.row_count(), items = (rows + kRowsPerItem - 1) / kRowsPerItem;
-    return OkUnlessCancelled(pool_.Run(items, flat.batch.cancelled, [&](int index, int thread) {
-      const int last = std::min(rows, (index + 1) * kRowsPerItem);
-      for (int row = index * kRowsPerItem; row < last; ++row) item(row, thread);
-    }));
+    return EachItem(flat, [&](int first, int rows, int thread) {
+      for (int row = first; row < first + rows; ++row) item(row, thread);
+    });
   }
 
   Error Multiply(Workspace& workspace, const MatmulArgs& args) {
@@ -296,15 +303,24 @@ Error CpuBackend::RouteGroups(Workspace& workspace, const RouteGroupsArgs& args)
   const float* centroids = HostData<float>(args.centroids, static_cast<size_t>(count) * routing_dim);
   const float* bias = OptionalHostData<float>(args.group_bias, count);
   float* scores = Cast(workspace).row_values.get();
-  if (Error error = EachRow(flat,
-                            [&](int row, int thread) {
-                              float* routed = Cast(workspace).scratch(thread);
-                              for (int r = 0; r < routing_dim; ++r)
-                                routed[r] = kernels_.dot(x + row * width, projection + r * width, width);
-                              for (int g = 0; g < count; ++g)
-                                scores[row * count + g] =
-                                    kernels_.dot(routed, centroids + g * routing_dim, routing_dim);
-                            });
+  VF_CHECK(static_cast<size_t>(kRowsPerItem) * routing_dim <= PrefillScratchFloats(pool.shape().head_dim),
+           "scratch has room for an item's routed rows");
+  if (Error error = EachItem(flat,
+                             [&](int row, int rows, int thread) {
+                               float* routed = Cast(workspace).scratch(thread);
+                               kernels_.row_products({.a = x + row * width,
+                                                      .a_rows = rows,
+                                                      .b = projection,
+                                                      .b_rows = routing_dim,
+                                                      .count = width,
+                                                      .out = routed});
+                               kernels_.row_products({.a = routed,
+                                                      .a_rows = rows,
+                                                      .b = centroids,
+                                                      .b_rows = count,
+                                                      .count = routing_dim,
+                                                      .out = scores + row * count});
+                             });
       !error.ok()) {
     return error;
   }

@@ -76,6 +76,41 @@ TEST(CpuBackendTest, Avx2AndAvx512GiveTheSameBits) {
   EXPECT_EQ(CountDifferentBits(RunAttentionCase(*narrow, c, {}), RunAttentionCase(*wide, c, {})), 0u);
 }
 
+// Against float64, whole rows of an odd width, columns and rows that fill no tile; bits do not depend on the rows beside
+// it or on the instruction set.
+TEST(RowProductsTest, ArePreciseAndDependOnTheirRowsAlone) {
+  constexpr int kRows = 7;
+  for (const auto& [columns, count] : {std::pair{1, 1}, {8, 16}, {19, 77}, {16, 576}}) {
+    const std::vector<float> a = UniformVector(1, static_cast<size_t>(kRows) * count);
+    const std::vector<float> b = UniformVector(2, static_cast<size_t>(columns) * count);
+    std::vector<float> avx2_products;
+    for (const std::string& isa : cpu::AvailableIsas(DType::kF32)) {
+      const cpu::KernelTable& kernels = **cpu::ChooseKernels(isa, DType::kF32);
+      std::vector<float> all(static_cast<size_t>(kRows) * columns), alone(columns);
+      kernels.row_products(
+          {.a = a.data(), .a_rows = kRows, .b = b.data(), .b_rows = columns, .count = count, .out = all.data()});
+      for (int row = 0; row < kRows; ++row) {
+        kernels.row_products({.a = a.data() + static_cast<size_t>(row) * count,
+                              .a_rows = 1,
+                              .b = b.data(),
+                              .b_rows = columns,
+                              .count = count,
+                              .out = alone.data()});
+        for (int n = 0; n < columns; ++n) {
+          double sum = 0;
+          for (int i = 0; i < count; ++i) sum += static_cast<double>(a[row * count + i]) * b[n * count + i];
+          EXPECT_NEAR(all[row * columns + n], sum, 1e-6 * count) << isa << ", row " << row << ", column " << n;
+          EXPECT_EQ(all[row * columns + n], alone[n]) << isa << ", row " << row << ", column " << n;
+        }
+      }
+      if (isa == "avx2") avx2_products = all;
+      if (isa == "avx512") {
+        EXPECT_EQ(all, avx2_products);
+      }
+    }
+  }
+}
+
 TEST(CpuBackendTest, StatedMemoryEqualsAllocatedMemory) {
   const StepShape shape{.row_count_max = 100,
                         .sequence_count_max = 4,

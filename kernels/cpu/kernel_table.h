@@ -218,6 +218,16 @@ struct GemmPanel {
   int columns = kPanel;  // outputs that exist: less than 64 (kGated: 32) in the last panel
 };
 
+// out[r][n] = a[r] . b[n]; bits depend on the two rows alone.
+struct RowProducts {
+  const float* a = nullptr;  // [a_rows, count]
+  int a_rows = 0;
+  const float* b = nullptr;  // [b_rows, count]
+  int b_rows = 0;
+  int64_t count = 0;
+  float* out = nullptr;  // [a_rows, b_rows]
+};
+
 // Logits of one row over one slice of the vocabulary.
 struct SliceStats {
   float top = 0;
@@ -256,6 +266,7 @@ struct KernelTable {
   // [count] f32 as ceil(count / per) words.
   void (*pack_row)(const float* x, int64_t count, float* words);
   float (*dot)(const float* a, const float* b, int64_t count);
+  void (*row_products)(const RowProducts& args);
   SliceStats (*slice_stats)(const float* logits, int count);
   // Multiply-adds over registers only, for measuring the machine's peak; returns the number of flops.
   double (*multiply_add_peak)(int64_t steps, float* sink);

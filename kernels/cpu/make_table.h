@@ -27,6 +27,7 @@ KernelTable MakeKernelTable(const char* isa) {
           .norm_row = NormRow<S>,
           .pack_row = PackRow<S>,
           .dot = DotRow<S>,
+          .row_products = MultiplyRows<S>,
           .slice_stats = LogitSliceStats<S>,
           .multiply_add_peak = MultiplyAddPeak<S>};
 }

@@ -18,6 +18,79 @@ float DotRow(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
+// sums[4 r + n] = products of a[r] and b[n], lane by lane: every sixteenth one.
+template <typename S, int kRows>
+[[gnu::always_inline]] inline void ProductLanes(const float* const* a, const float* const* b, int64_t count,
+                                                typename S::V* sums) {
+  typename S::V sum[kRows][4];
+  const auto add = [&](const auto& load, int64_t at) {
+    typename S::V x[kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) x[r] = load(a[r] + at);
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; ++n) {
+      const typename S::V y = load(b[n] + at);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) sum[r][n] = S::Fma(x[r], y, sum[r][n]);
+    }
+  };
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; ++n) sum[r][n] = S::Zero();
+  }
+  const int64_t whole = count / kLanes * kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes) add(S::Load, i);
+  if (whole < count) {
+    const auto load_rest = [&](const float* from) {
+      float lanes[kLanes] = {};
+      std::copy(from, from + count - whole, lanes);
+      return S::Load(lanes);
+    };
+    add(load_rest, whole);
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; ++n) sums[4 * r + n] = sum[r][n];
+  }
+}
+
+// See RowProducts: sixteen products at a time, so that their lanes are summed by one tree.
+template <typename S>
+void MultiplyRows(const RowProducts& args) {
+  constexpr int kRows = S::kProductRows;
+  static_assert(4 % kRows == 0);
+  const auto b_row = [&](int n) { return args.b + std::min(n, args.b_rows - 1) * args.count; };
+  float products[kLanes];
+  typename S::V sums[kLanes];
+  int row = 0;
+  for (; row + 4 <= args.a_rows; row += 4) {
+    const float* a[4];
+    for (int r = 0; r < 4; ++r) a[r] = args.a + (row + r) * args.count;
+    for (int first = 0; first < args.b_rows; first += 4) {
+      const float* b[4];
+      for (int n = 0; n < 4; ++n) b[n] = b_row(first + n);
+      for (int r = 0; r < 4; r += kRows) ProductLanes<S, kRows>(a + r, b, args.count, sums + 4 * r);
+      S::Store(products, S::SumEach(sums));
+      const int columns = std::min(4, args.b_rows - first);
+      for (int r = 0; r < 4; ++r) std::copy_n(products + 4 * r, columns, args.out + (row + r) * args.b_rows + first);
+    }
+  }
+  for (; row < args.a_rows; ++row) {
+    const float* a = args.a + row * args.count;
+    for (int first = 0; first < args.b_rows; first += kLanes) {
+      for (int part = 0; part < kLanes; part += 4) {
+        const float* b[4];
+        for (int n = 0; n < 4; ++n) b[n] = b_row(first + part + n);
+        ProductLanes<S, 1>(&a, b, args.count, sums + part);
+      }
+      S::Store(products, S::SumEach(sums));
+      std::copy_n(products, std::min(kLanes, args.b_rows - first), args.out + row * args.b_rows + first);
+    }
+  }
+}
+
 // In the order of DotRow.
 template <typename S>
 float SumRow(const float* x, int64_t count) {

@@ -18,6 +18,7 @@ struct Avx2 {
   static constexpr int kLaneVectors = 1;
   static constexpr int kScoreKeys = 4;
   static constexpr int kValueDims = 4;
+  static constexpr int kProductRows = 1;  // of row_products, times four columns
   static constexpr int kGemmRows = 6;
   static constexpr int kGemmVectors = 1;
   static constexpr int kPer = 1;  // products per word

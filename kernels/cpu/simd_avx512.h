@@ -12,6 +12,7 @@ struct Avx512 {
   static constexpr int kLaneVectors = 3;  // query lanes of an attention tile, in vectors
   static constexpr int kScoreKeys = 8;    // keys of an attention tile
   static constexpr int kValueDims = 8;    // head dims of a P V tile
+  static constexpr int kProductRows = 4;  // of row_products, times four columns
   static constexpr int kGemmRows = 6;
   static constexpr int kGemmVectors = 4;
   static constexpr int kPer = 1;  // products per word

@@ -17,6 +17,7 @@ struct Portable {
   static constexpr int kLaneVectors = 1;
   static constexpr int kScoreKeys = 2;
   static constexpr int kValueDims = 2;
+  static constexpr int kProductRows = 1;  // of row_products, times four columns
   static constexpr int kGemmRows = 2;
   static constexpr int kGemmVectors = 1;
   static constexpr int kPer = 1;  // products per word
