@@ -13,6 +13,7 @@ inline constexpr int kChunk = 512;
 
 struct AttentionShape {
   int head_dim, query_heads, kv_heads, tokens;
+  int step_rows = kChunk;
 };
 
 // One sequence whose keys and values are in pages.
@@ -25,7 +26,7 @@ class AttentionBench {
     backend_ =
         std::move(*CreateBackend({.device = "cpu", .dtype = dtype, .thread_count = thread_count, .cpu_isa = isa}));
     const int width = (shape.query_heads + 2 * shape.kv_heads) * shape.head_dim;
-    workspace_ = std::move(*backend_->CreateWorkspace({.row_count_max = kChunk,
+    workspace_ = std::move(*backend_->CreateWorkspace({.row_count_max = shape.step_rows,
                                                        .sequence_count_max = 1,
                                                        .head_row_count_max = 1,
                                                        .context_length_max = shape.tokens,
@@ -53,8 +54,8 @@ class AttentionBench {
     const std::vector<float> weights = Widened(UniformVector(1, static_cast<size_t>(width) * kInputs));
     const HostMatrix matrix = MatrixOf(weights, width, model_dim_);
     auto weight = std::move(*backend_->CreateWeight({&matrix, 1}, WeightUse::kPlain));
-    queries_ = Empty(*backend_, static_cast<size_t>(kChunk) * shape.query_heads * shape.head_dim);
-    out_ = Empty(*backend_, static_cast<size_t>(kChunk) * shape.query_heads * shape.head_dim);
+    queries_ = Empty(*backend_, static_cast<size_t>(shape.step_rows) * shape.query_heads * shape.head_dim);
+    out_ = Empty(*backend_, static_cast<size_t>(shape.step_rows) * shape.query_heads * shape.head_dim);
     for (int first = 0; first < shape.tokens; first += chunk()) {
       x_ = Upload(*backend_, Widened(Inputs(first)));
       Begin(Phase::kPrefill, first, chunk());
@@ -71,7 +72,7 @@ class AttentionBench {
   }
 
   // Rows of a step of prefill; divides the tokens.
-  int chunk() const { return std::min(kChunk, shape_.tokens); }
+  int chunk() const { return std::min(shape_.step_rows, shape_.tokens); }
 
   void Begin(Phase phase, int first, int rows) {
     mask_.clear();
@@ -126,7 +127,7 @@ class AttentionBench {
   // The worst difference from float64 over the last row's heads.
   double ErrorOfRow(int row, int position) {
     const int dim = shape_.head_dim, group = shape_.query_heads / shape_.kv_heads;
-    const size_t floats = static_cast<size_t>(kChunk) * shape_.query_heads * dim;
+    const size_t floats = static_cast<size_t>(shape_.step_rows) * shape_.query_heads * dim;
     const std::vector<float> queries = Download(*backend_, *queries_, floats),
                              outs = Download(*backend_, *out_, floats);
     std::vector<std::vector<float>> keys, values;
@@ -137,9 +138,9 @@ class AttentionBench {
                "valid");
     }
     std::vector<uint32_t> key_groups;
-    for (int first = 0; first <= position; first += kChunk) {
+    for (int first = 0; first <= position; first += shape_.step_rows) {
       const std::vector<float> inputs = Inputs(first);
-      for (int i = 0; i < kChunk && groups_.group_count > 0; ++i) {
+      for (int i = 0; i < shape_.step_rows && groups_.group_count > 0; ++i) {
         key_groups.push_back(
             TopGroups({inputs.data() + static_cast<size_t>(i) * kInputs, static_cast<size_t>(groups_.group_count)}, 1,
                       std::vector<float>(groups_.group_count), groups_.top_k));
@@ -170,8 +171,8 @@ class AttentionBench {
  private:
   static constexpr int kInputs = 16;  // of a token that are not zero
 
-  static std::vector<float> Inputs(int first) {
-    return UniformVector(2 + static_cast<uint64_t>(first), static_cast<size_t>(kChunk) * kInputs);
+  std::vector<float> Inputs(int first) const {
+    return UniformVector(2 + static_cast<uint64_t>(first), static_cast<size_t>(shape_.step_rows) * kInputs);
   }
 
   // Rows [n][kInputs] as rows [n][model_dim_]: the heads' width, so that routing costs what it costs in a model.

@@ -1,13 +1,13 @@
 // Speedup of attention by learned groups (Focus) over dense attention on one thread, by length.
 //
-// Both are compared with float64 on one row before they are timed, in the same run. Prefill is measured in chunks of
-// 512 rows evenly spread over the prompt and scaled to all of them; decode is one row after the prompt. Dense and grouped
-// steps alternate; times are medians. Counters:
+// Both are compared with float64 on one row before they are timed, in the same run. Prefill is measured in steps of 512
+// rows, or of as many as named, evenly spread over the prompt and scaled to all of them; decode is one row after the
+// prompt. Dense and grouped steps alternate; times are medians. Counters:
 //   times         CPU time of dense attention / by groups, both without routing
 //   with_routing  the same with the routing of the rows counted
 //   visible       share of visible pairs
 //   GF/s          4 D flops per visible pair
-// Names for --benchmark_filter: prefill or decode / instruction set / K,k,w / tokens.
+// Names for --benchmark_filter: prefill or decode / instruction set / K,k,w / tokens [/ rows of a step: 512].
 #include <benchmark/benchmark.h>
 
 #include "kernels/cpu/bench_attention.h"
@@ -17,6 +17,7 @@ namespace varifocal::kernels {
 namespace {
 
 constexpr int kChunksMeasured = 12;
+constexpr int kLongTokens = 32768;  // from here on also in steps of twice as many rows
 
 double Seconds(const std::function<void()>& work) {
   const double start = cpu::ThreadSeconds();
@@ -128,13 +129,17 @@ const int kRegistered = [] {
       };
       for (const int tokens : setting.prefill_tokens) {
         // One KV head of a layer with three query heads on it, as SmolLM2 has.
-        const AttentionShape shape{64, 3, 1, tokens};
-        benchmark::RegisterBenchmark(name("prefill", tokens).c_str(), Prefill, isa, dtype, shape, groups)
-            ->Unit(benchmark::kMillisecond)
-            ->Iterations(tokens > 65536  ? 1
-                         : tokens > 4096 ? 3
-                         : tokens > 1024 ? 20
-                                         : 100);
+        for (const int rows : {kChunk, 2 * kChunk}) {
+          if (rows > kChunk && tokens < kLongTokens) continue;
+          const AttentionShape shape{64, 3, 1, tokens, rows};
+          const std::string suffix = rows > kChunk ? "/rows:" + std::to_string(rows) : "";
+          benchmark::RegisterBenchmark((name("prefill", tokens) + suffix).c_str(), Prefill, isa, dtype, shape, groups)
+              ->Unit(benchmark::kMillisecond)
+              ->Iterations(tokens > 65536  ? 1
+                           : tokens > 4096 ? 3
+                           : tokens > 1024 ? 20
+                                           : 100);
+        }
       }
       for (const int tokens : {512, 4096, 32768, 131072}) {
         benchmark::RegisterBenchmark(name("decode", tokens).c_str(), Decode, isa, dtype,
