@@ -101,7 +101,7 @@ std::string DrawStackedBars(const StackedFigure& figure) {
   const double width = 2 * kMargin + kPanelWidth * kPanelColumns;
   const size_t in_a_row = static_cast<size_t>((width - 2 * kMargin) / kLegendWidth);
   const double legend_top = kPanelsTop + kPanelHeight * rows + 12;
-  const double legend_rows = std::ceil(static_cast<double>(figure.classes.size()) / static_cast<double>(in_a_row));
+  const double legend_rows = std::ceil(static_cast<double>(figure.classes.size()) / in_a_row);
   const double height = legend_top + kLegendRow * legend_rows + kCaption;
   std::string out = absl::StrCat(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Coordinate(width), " ", Coordinate(height),

@@ -225,7 +225,7 @@ absl::StatusOr<EngineEstimate> FakeEngine::Estimate(int64_t prompt_token_count, 
   estimate.cache_bytes = (prompt_token_count + new_token_count) * 1024;
   estimate.cache_bytes_limit = int64_t{1} << 30;
   estimate.fits = estimate.cache_bytes <= estimate.cache_bytes_limit;
-  estimate.seconds = static_cast<double>(prompt_token_count - cached_token_count + new_token_count) * 1e-4;
+  estimate.seconds = (prompt_token_count - cached_token_count + new_token_count) * 1e-4;
   return estimate;
 }
 
