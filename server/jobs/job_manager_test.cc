@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "db/sqlite/database.h"
-#include "server/jobs/job_manager_fixture.h"
+#include "tests/fakes/job_manager_fixture.h"
 
 namespace varifocal {
 namespace {

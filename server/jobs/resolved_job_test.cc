@@ -12,7 +12,7 @@
 #include "base/sha256.h"
 #include "eval_tasks/helmet/rows.h"
 #include "eval_tasks/job_spec.h"
-#include "server/jobs/job_manager_fixture.h"
+#include "tests/fakes/job_manager_fixture.h"
 
 namespace varifocal {
 namespace {
