@@ -38,4 +38,10 @@ absl::StatusOr<std::optional<int64_t>> FindInt(const Json& object, absl::string_
 absl::StatusOr<std::optional<double>> FindDouble(const Json& object, absl::string_view key);
 absl::StatusOr<std::optional<bool>> FindBool(const Json& object, absl::string_view key);
 
+// The value, null where there is none.
+template <typename T>
+Json OrNull(const std::optional<T>& value) {
+  return value.has_value() ? Json(*value) : Json();
+}
+
 }  // namespace varifocal

@@ -47,8 +47,8 @@ double PeakOfThreads(const kernels::cpu::KernelTable& table, int threads) {
 double ProductFlops(const LoadedModel& model, int64_t tokens) {
   const ModelConfig& config = model.config();
   const int64_t embeddings = config.vocabulary_size * config.width * (config.tied_embeddings ? 1 : 2);
-  return 2.0 * static_cast<double>(model.provenance().parameter_count - embeddings) * tokens +
-         2.0 * static_cast<double>(config.vocabulary_size * config.width);
+  return 2.0 * (model.provenance().parameter_count - embeddings) * tokens +
+         2.0 * (config.vocabulary_size * config.width);
 }
 
 // 4 D per visible pair.
@@ -56,10 +56,9 @@ double AttentionFlops(const ModelConfig& config, int64_t tokens) {
   double pairs = 0;
   for (const LayerConfig& layer : config.layers) {
     const int64_t window = layer.window == 0 ? tokens : std::min(layer.window, tokens);
-    pairs += 0.5 * window * static_cast<double>(window + 1) +
-             static_cast<double>(tokens - window) * static_cast<double>(window);
+    pairs += 0.5 * window * static_cast<double>(window + 1) + static_cast<double>(tokens - window) * window;
   }
-  return 4.0 * static_cast<double>(config.head_width * config.head_count) * pairs;
+  return 4.0 * (config.head_width * config.head_count) * pairs;
 }
 
 bool ProfileModel(const std::string& directory, DType dtype, int threads, int64_t longest) {
@@ -93,7 +92,7 @@ bool ProfileModel(const std::string& directory, DType dtype, int threads, int64_
     kernels::cpu::ThreadPool::Measure(&profile);
     const int64_t begin_us = Clock::Real().MonotonicMicros();
     VF_CHECK((*engine)->Run(request).ok(), "a prompt that fits");
-    const double wall = 1e-6 * static_cast<double>(Clock::Real().MonotonicMicros() - begin_us);
+    const double wall = 1e-6 * (Clock::Real().MonotonicMicros() - begin_us);
     kernels::cpu::ThreadPool::Measure(nullptr);
 
     const auto busy = [&](PoolWork work) { return 1e-9 * profile.busy_ns[static_cast<int>(work)]; };

@@ -161,7 +161,7 @@ int Measure(const std::string& directory, int64_t token_count, const std::string
   std::printf("  weights %.1f MiB, KV pages %.1f MiB, buffers of a step %.1f MiB, rotation tables %.1f MiB\n",
               Mebibytes(weights), Mebibytes(pages), Mebibytes(description.buffer_bytes), Mebibytes(ropes));
   std::printf("  planned %.1f MiB, peak %.1f MiB: %+.1f %%\n", Mebibytes(planned), Mebibytes(peak),
-              100.0 * static_cast<double>(peak - planned) / planned);
+              100.0 * (peak - planned) / planned);
   std::printf("  after loading %.1f MiB, while loading %.1f MiB at most\n", Mebibytes(loaded), Mebibytes(loading));
   return 0;
 }

@@ -66,7 +66,7 @@ inline BenchAnswers RunAll(Engine& engine, const std::vector<EngineRequest>& req
   }
   std::unique_lock<std::mutex> lock(mutex);
   done.wait(lock, [&] { return left == 0; });
-  answers.seconds = 1e-6 * static_cast<double>(Clock::Real().MonotonicMicros() - begin_us);
+  answers.seconds = 1e-6 * (Clock::Real().MonotonicMicros() - begin_us);
   return answers;
 }
 

@@ -6,8 +6,6 @@
 // Threads: any.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,6 +15,9 @@
 #include "absl/status/statusor.h"
 #include "eval_tasks/answer_import.h"
 
+namespace grpc {
+class Channel;
+}
 namespace varifocal {
 class Server;
 }

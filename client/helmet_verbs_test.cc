@@ -19,7 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-constexpr const char* kTokenizer = "models/baseline";
+constexpr const char* kHelmetTokenizer = "models/baseline";
 
 void Write(const std::string& path, const std::string& bytes) {
   fs::create_directories(fs::path(path).parent_path());
@@ -72,14 +72,14 @@ class HelmetVerbsTest : public testing::Test {
   }
 
   Json Samples() {
-    const Ran ran = Varifocal({"samples", suite_, absl::StrCat("--tokenizer=", kTokenizer), "--format=json"});
+    const Ran ran = Varifocal({"samples", suite_, absl::StrCat("--tokenizer=", kHelmetTokenizer), "--format=json"});
     EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
     return ParseJson(ran.out).value();
   }
   Ran Import(const std::string& lines, const std::string& name = "other") {
     Write(directory_.File("answers.jsonl"), lines);
     return Varifocal({"import", suite_, "--predictions=" + directory_.File("answers.jsonl"), "--name=" + name,
-                      absl::StrCat("--tokenizer=", kTokenizer), "--db=" + directory_.File("r.db")});
+                      absl::StrCat("--tokenizer=", kHelmetTokenizer), "--db=" + directory_.File("r.db")});
   }
   static std::string Line(const Json& sample, const std::string& prediction) {
     return Json{{"token_ids_sha256", sample["token_ids_sha256"]}, {"prediction", prediction}}.dump() + "\n";
@@ -128,7 +128,7 @@ TEST_F(HelmetVerbsTest, InputTextIsMadeAgainOrRefused) {
   EXPECT_FALSE(ReadJson(file)["data"][0].contains("input_text"));
 
   std::vector<std::string> with = flags;
-  with.push_back(absl::StrCat("--tokenizer=", kTokenizer));
+  with.push_back(absl::StrCat("--tokenizer=", kHelmetTokenizer));
   ASSERT_EQ(Varifocal(with).code, ExitCode::kDone);
   const std::string text = ReadJson(file)["data"][1]["input_text"];
   EXPECT_THAT(text, HasSubstr(" <skip> "));
@@ -150,7 +150,7 @@ TEST_F(HelmetVerbsTest, ASystemMessageIsToldAndExported) {
   text << suite.rdbuf();
   Write(suite_, text.str() + "    chat: true\n");
   fs::create_directories(model);
-  fs::copy(absl::StrCat(kTokenizer, "/tokenizer.json"), model + "/tokenizer.json");
+  fs::copy(absl::StrCat(kHelmetTokenizer, "/tokenizer.json"), model + "/tokenizer.json");
   Write(model + "/chat_format.json",
         Json{{"template_sha256", std::string(64, 'c')},
              {"without_system", {{"prefix", "<|begin|>"}, {"suffix", "<|end|>"}, {"trim_user", "both"}}},

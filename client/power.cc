@@ -96,7 +96,7 @@ Json PowerJson(const JobPower& power) {
                        {"task_count", row.task_count},
                        {"sample_count", row.power.question_count},
                        {"cluster_count", row.power.context_count},
-                       {"detectable_difference", detectable.has_value() ? Json(*detectable) : Json()},
+                       {"detectable_difference", OrNull(detectable)},
                        {"p_sign_flip_min", row.power.p_sign_flip_min},
                        {"p_sign_flip_min_adjusted", row.power.p_sign_flip_min_adjusted},
                        {"note", LengthNote(row)}});

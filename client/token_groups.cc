@@ -20,9 +20,7 @@ std::vector<ClassCounts> CountClasses(const std::vector<uint32_t>& groups, size_
   return counts;
 }
 
-double Share(int64_t part, int64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
+double Share(int64_t part, int64_t whole) { return whole == 0 ? 0 : static_cast<double>(part) / whole; }
 
 }  // namespace
 

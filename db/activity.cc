@@ -56,7 +56,7 @@ absl::StatusOr<JobActivity> ReadActivity(const std::string& path, int64_t job_id
 
 std::optional<Pace> PaceOf(const JobActivity& activity, int64_t now_us) {
   if (activity.recent.size() < 2) return std::nullopt;
-  const double seconds = static_cast<double>(now_us - activity.recent.back().record_us) / 1e6;
+  const double seconds = (now_us - activity.recent.back().record_us) / 1e6;
   if (seconds <= 0) return std::nullopt;
   // The oldest answer marks the start of the span and was computed before it.
   double tokens = 0, weight = 0;

@@ -29,7 +29,7 @@ struct Asked {
   std::map<std::string, double> scores;
 };
 
-struct Side {
+struct PairSide {
   JobVariant key;
   JobRow job;
   VariantRecord variant;
@@ -41,8 +41,8 @@ struct Side {
 
 std::string FullName(const JobVariant& variant) { return JobVariantLabel(variant, 0); }
 
-absl::StatusOr<Side> ReadSide(Reader& reader, const JobVariant& key) {
-  Side side;
+absl::StatusOr<PairSide> ReadSide(Reader& reader, const JobVariant& key) {
+  PairSide side;
   side.key = key;
   ASSIGN_OR_RETURN(side.job, reader.Job(key.job_id));
   ASSIGN_OR_RETURN(const std::vector<VariantRecord> variants, reader.Variants(key.job_id));
@@ -102,7 +102,7 @@ Json TaskSettings(const JobRow& job, const std::string& task) {
   return nullptr;
 }
 
-bool HasSameSettings(const Side& baseline, const Side& candidate, const std::string& task) {
+bool HasSameSettings(const PairSide& baseline, const PairSide& candidate, const std::string& task) {
   const Json settings = TaskSettings(baseline.job, task);
   return !settings.is_null() && settings == TaskSettings(candidate.job, task) &&
          baseline.job.data_seed == candidate.job.data_seed;
@@ -138,8 +138,8 @@ std::vector<std::pair<size_t, size_t>> Match(const std::vector<Asked>& baseline,
   return matched;
 }
 
-PairRow MakePair(const Side& baseline, const Side& candidate, const CellKey& cell, const TaskMetricRecord& metric,
-                 const Asked& b, const Asked& c) {
+PairRow MakePair(const PairSide& baseline, const PairSide& candidate, const CellKey& cell,
+                 const TaskMetricRecord& metric, const Asked& b, const Asked& c) {
   const auto value_of = [&](const Asked& asked) -> std::optional<double> {
     if (asked.error.has_value()) return metric.worst_value;
     const auto found = asked.scores.find(metric.metric);
@@ -162,7 +162,7 @@ PairRow MakePair(const Side& baseline, const Side& candidate, const CellKey& cel
   return row;
 }
 
-absl::Status NothingInCommon(const Side& baseline, const Side& candidate, bool by_prompt) {
+absl::Status NothingInCommon(const PairSide& baseline, const PairSide& candidate, bool by_prompt) {
   return absl::NotFoundError(absl::StrCat(
       FullName(baseline.key), " and ", FullName(candidate.key), " were asked ", baseline.asked_count, " and ",
       candidate.asked_count, " questions, and none is the same ",
@@ -283,8 +283,8 @@ bool IsImported(const VariantRecord& variant) { return variant.model.architectur
 bool IsEndpoint(const VariantRecord& variant) { return variant.model.architecture == "endpoint"; }
 
 absl::StatusOr<CrossPairs> PairAcrossJobs(Reader& reader, const JobVariant& baseline, const JobVariant& candidate) {
-  ASSIGN_OR_RETURN(const Side b, ReadSide(reader, baseline));
-  ASSIGN_OR_RETURN(const Side c, ReadSide(reader, candidate));
+  ASSIGN_OR_RETURN(const PairSide b, ReadSide(reader, baseline));
+  ASSIGN_OR_RETURN(const PairSide c, ReadSide(reader, candidate));
   CrossPairs result;
   result.tokenizers_differ = b.variant.model.tokenizer_sha256 != c.variant.model.tokenizer_sha256;
   for (const TaskMetricRecord& metric : b.metrics) {
@@ -295,10 +295,10 @@ absl::StatusOr<CrossPairs> PairAcrossJobs(Reader& reader, const JobVariant& base
     if (is_alike) result.metrics.push_back(metric);
   }
   std::map<CellKey, PairedCell> cells;
-  for (const Side* side : {&b, &c}) {
+  for (const PairSide* side : {&b, &c}) {
     for (const auto& [key, planned] : side->planned) cells[key] = {key.first, key.second};
   }
-  const auto asked_of = [](const Side& side, const CellKey& key) {
+  const auto asked_of = [](const PairSide& side, const CellKey& key) {
     const auto found = side.asked.find(key);
     return found == side.asked.end() ? std::vector<Asked>() : found->second;
   };

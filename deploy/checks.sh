@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Checks beyond the tests: formatting, clang-tidy, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
+# Checks beyond the tests: formatting, clang-tidy, the benchmarks' build, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
 #
-#   deploy/checks.sh [format] [tidy] [package] [asan] [tsan] [cuda]    all six unless some are named
+#   deploy/checks.sh [format] [tidy] [benches] [package] [asan] [tsan] [cuda]    all seven unless some are named
 #   deploy/checks.sh fuzz                                      libFuzzer, a minute a target or FUZZ_SECONDS (clang and its runtime library)
 #
-# tidy and package need the build of deploy/test.sh.
+# tidy, benches and package need the build of deploy/test.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deploy/install.sh
-[ $# -gt 0 ] || set -- format tidy package asan tsan cuda
+[ $# -gt 0 ] || set -- format tidy benches package asan tsan cuda
 
 # Rooms without gRPC: ThreadSanitizer is not reliable in the others (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test hosting_test jobs_test"
@@ -32,6 +32,10 @@ for check in "$@"; do
     tidy)
       # Files that have not passed yet as they are now.
       deploy/tidy.py ;;
+    benches)
+      # They are not part of `all`, since no test needs them.
+      ninja -C build/release benches
+      echo "-- benches: built" ;;
     package)
       # Packs the build of deploy/test.sh as a Debian package and unpacks it again: both programs must start from there.
       package=build/release/package
@@ -77,6 +81,6 @@ for check in "$@"; do
           { tail -n 60 build/fuzz/log; exit 1; }
         echo "-- fuzz: $target, $(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/log) executions"
       done ;;
-    *) echo "error: unknown check '$check'; the checks are format, tidy, package, asan, tsan, cuda, fuzz" >&2; exit 2 ;;
+    *) echo "error: unknown check '$check'; the checks are format, tidy, benches, package, asan, tsan, cuda, fuzz" >&2; exit 2 ;;
   esac
 done

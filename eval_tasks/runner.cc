@@ -26,15 +26,6 @@ namespace {
 
 constexpr int64_t kWaitPeriodUs = 1'000'000;  // between calls of on_wait
 
-// One sample of one cell in progress.
-struct WorkItem {
-  int cell_index = 0;
-  std::shared_ptr<const Sample> sample;
-  absl::Status make_error;  // why the sample could not be made
-  int attempt_count = 0;
-  int retry_count = 0;  // bounded by the options
-};
-
 MetricInput JudgedInput(const Sample& sample, const Generation& generation, std::string& answer) {
   MetricInput input;
   input.gold = sample.gold;
@@ -116,6 +107,15 @@ class Runner::Impl {
   }
 
  private:
+  // One sample of one cell in progress.
+  struct WorkItem {
+    int cell_index = 0;
+    std::shared_ptr<const Sample> sample;
+    absl::Status make_error;  // why the sample could not be made
+    int attempt_count = 0;
+    int retry_count = 0;  // bounded by the options
+  };
+
   struct Arrival {
     uint64_t ticket = 0;
     absl::StatusOr<Generation> result;

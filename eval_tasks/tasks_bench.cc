@@ -33,7 +33,7 @@ void MakeOneGroup(benchmark::State& state, const std::string& kind,
   }
   state.SetItemsProcessed(index);
   state.counters["tokens/s"] = benchmark::Counter(token_count, benchmark::Counter::kIsRate);
-  state.counters["times_encoded"] = static_cast<double>(counting.byte_count()) / static_cast<double>(byte_count);
+  state.counters["times_encoded"] = static_cast<double>(counting.byte_count()) / byte_count;
 }
 
 BENCHMARK_CAPTURE(MakeOneGroup, recall_kv, "recall_kv")->Arg(8192)->Arg(32768)->Unit(benchmark::kMillisecond);

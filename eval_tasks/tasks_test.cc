@@ -244,7 +244,7 @@ TEST_P(TaskTest, EvidenceIsAtTheRequestedDepth) {
   // The facts of a world are adjacent at a given depth, 32 sentences of up to 30 tokens.
   const double tolerance = GetParam().kind == "icl_labels" ? 0.05 : GetParam().spread;
   auto relative = [](const Sample& sample) {
-    return static_cast<double>(sample.evidence[0].byte_begin) / static_cast<double>(sample.shared_prefix_bytes);
+    return static_cast<double>(sample.evidence[0].byte_begin) / sample.shared_prefix_bytes;
   };
   const std::vector<Sample> group = Group(*task_, 16384, Shipped(), 8);
   for (size_t j = 0; j < group.size(); ++j) {
@@ -275,7 +275,7 @@ TEST_P(TaskTest, EncodingPassesAreIndependentOfTheLength) {
     const CountingTokenizer counting(Shipped());
     const std::vector<Sample> group = Group(*task_, length, counting, 8);
     // In chunks, whole, whole again where chunks are inaccurate, to locate evidence; plus probes of other sizes.
-    EXPECT_LT(static_cast<double>(counting.byte_count()), 6.5 * static_cast<double>(group[0].prompt.size())) << length;
+    EXPECT_LT(static_cast<double>(counting.byte_count()), 6.5 * group[0].prompt.size()) << length;
   }
 }
 

@@ -18,11 +18,14 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/file_roots.h"
-#include "grpcpp/grpcpp.h"
 #include "server/engine/engine.h"
 #include "server/hosting/model_host.h"
 #include "server/model/model.h"
 #include "server/server_credentials.h"
+
+namespace grpc {
+class Channel;
+}
 
 namespace varifocal {
 

@@ -11,8 +11,11 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "grpcpp/security/server_credentials.h"
 #include "server/current_credentials.h"
+
+namespace grpc {
+class ServerCredentials;
+}
 
 namespace varifocal {
 

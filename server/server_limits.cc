@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "grpcpp/resource_quota.h"
+#include "grpcpp/server_builder.h"
 
 namespace varifocal {
 

@@ -3,8 +3,14 @@
 // Threads: call once, while the server is built.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "absl/status/statusor.h"
-#include "grpcpp/server_builder.h"
+
+namespace grpc {
+class ServerBuilder;
+}
 
 namespace varifocal {
 

@@ -54,7 +54,7 @@ TEST_F(ServerTest, ShutdownCancelsCallsWhenTheGraceIsOver) {
   control_->Hold();
   grpc::ClientContext context;
   const auto reader = inference_->Generate(&context, SmallGenerate());
-  while (control_->started_count() == 0) std::this_thread::sleep_for(milliseconds(1));
+  control_->WaitUntilStarted();
   server_->Shutdown(milliseconds(100));
   v1::GenerateResponse message;
   while (reader->Read(&message)) {

@@ -17,7 +17,7 @@ namespace varifocal {
 namespace {
 
 // All tokens become one text. A token with a character outside the alphabet decodes to its own bytes.
-class ByteLevel : public Decoder {
+class ByteLevelDecoder : public Decoder {
  public:
   absl::Status Apply(std::vector<std::string>& tokens) const override {
     std::string bytes, text;
@@ -28,7 +28,7 @@ class ByteLevel : public Decoder {
   }
 };
 
-class Fuse : public Decoder {
+class FuseDecoder : public Decoder {
  public:
   absl::Status Apply(std::vector<std::string>& tokens) const override {
     tokens.assign(1, absl::StrJoin(tokens, ""));
@@ -36,9 +36,9 @@ class Fuse : public Decoder {
   }
 };
 
-class Replace : public Decoder {
+class ReplaceDecoder : public Decoder {
  public:
-  Replace(std::shared_ptr<const Regex> pattern, std::string content)
+  ReplaceDecoder(std::shared_ptr<const Regex> pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
   absl::Status Apply(std::vector<std::string>& tokens) const override {
     for (std::string& token : tokens) {
@@ -56,7 +56,7 @@ class Replace : public Decoder {
 };
 
 // Runs of <0xNN> become the text they encode, or one U+FFFD per byte when it is not valid UTF-8.
-class ByteFallback : public Decoder {
+class ByteFallbackDecoder : public Decoder {
  public:
   absl::Status Apply(std::vector<std::string>& tokens) const override {
     std::vector<std::string> out;
@@ -87,9 +87,10 @@ class ByteFallback : public Decoder {
 };
 
 // Removes at most `start` and `stop` copies of a character from the ends of each token.
-class Strip : public Decoder {
+class StripDecoder : public Decoder {
  public:
-  Strip(std::string content, int64_t start, int64_t stop) : content_(std::move(content)), start_(start), stop_(stop) {}
+  StripDecoder(std::string content, int64_t start, int64_t stop)
+      : content_(std::move(content)), start_(start), stop_(stop) {}
   absl::Status Apply(std::vector<std::string>& tokens) const override {
     for (std::string& token : tokens) {
       absl::string_view rest = token;
@@ -133,9 +134,9 @@ void CleanUpEnglish(std::string& text) {
 }
 
 // A token that begins with the prefix continues a word; every other one but the first begins with a space.
-class WordPiece : public Decoder {
+class WordPieceDecoder : public Decoder {
  public:
-  WordPiece(std::string prefix, bool cleans_up) : prefix_(std::move(prefix)), cleans_up_(cleans_up) {}
+  WordPieceDecoder(std::string prefix, bool cleans_up) : prefix_(std::move(prefix)), cleans_up_(cleans_up) {}
   absl::Status Apply(std::vector<std::string>& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (i > 0 && absl::StartsWith(tokens[i], prefix_)) {
@@ -154,9 +155,9 @@ class WordPiece : public Decoder {
 };
 
 // The suffix of a token that ends a word becomes a space, in the last token nothing.
-class WordEnd : public Decoder {
+class WordEndDecoder : public Decoder {
  public:
-  explicit WordEnd(std::string suffix) : suffix_(std::move(suffix)) {}
+  explicit WordEndDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
   absl::Status Apply(std::vector<std::string>& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i) ReplaceAll(suffix_, i + 1 < tokens.size() ? " " : "", tokens[i]);
     return absl::OkStatus();
@@ -166,50 +167,50 @@ class WordEnd : public Decoder {
   const std::string suffix_;
 };
 
-MadeDecoder MakeByteLevel(const Json& json) {
+MadeDecoder MakeByteLevelDecoder(const Json& json) {
   RETURN_IF_ERROR(CheckKeys(json, "ByteLevel", {"add_prefix_space", "trim_offsets", "use_regex"}));
-  return std::make_unique<ByteLevel>();
+  return std::make_unique<ByteLevelDecoder>();
 }
 
-MadeDecoder MakeFuse(const Json& json) {
+MadeDecoder MakeFuseDecoder(const Json& json) {
   RETURN_IF_ERROR(CheckKeys(json, "Fuse", {}));
-  return std::make_unique<Fuse>();
+  return std::make_unique<FuseDecoder>();
 }
 
-MadeDecoder MakeReplace(const Json& json) {
+MadeDecoder MakeReplaceDecoder(const Json& json) {
   RETURN_IF_ERROR(CheckKeys(json, "Replace", {"pattern", "content"}));
   ASSIGN_OR_RETURN(TextPattern pattern, GetPattern(json, "pattern"));
   ASSIGN_OR_RETURN(std::shared_ptr<const Regex> regex, CompilePattern(pattern));
   ASSIGN_OR_RETURN(std::string content, GetString(json, "content"));
-  return std::make_unique<Replace>(std::move(regex), std::move(content));
+  return std::make_unique<ReplaceDecoder>(std::move(regex), std::move(content));
 }
 
-MadeDecoder MakeByteFallback(const Json& json) {
+MadeDecoder MakeByteFallbackDecoder(const Json& json) {
   RETURN_IF_ERROR(CheckKeys(json, "ByteFallback", {}));
-  return std::make_unique<ByteFallback>();
+  return std::make_unique<ByteFallbackDecoder>();
 }
 
-MadeDecoder MakeStrip(const Json& json) {
+MadeDecoder MakeStripDecoder(const Json& json) {
   RETURN_IF_ERROR(CheckKeys(json, "Strip", {"content", "start", "stop"}));
   ASSIGN_OR_RETURN(std::string content, GetString(json, "content"));
   ASSIGN_OR_RETURN(int64_t start, GetInt(json, "start"));
   ASSIGN_OR_RETURN(int64_t stop, GetInt(json, "stop"));
   if (content.empty()) return absl::InvalidArgumentError("\"content\" is empty");
-  return std::make_unique<Strip>(std::move(content), start, stop);
+  return std::make_unique<StripDecoder>(std::move(content), start, stop);
 }
 
-MadeDecoder MakeWordPiece(const Json& json) {
+MadeDecoder MakeWordPieceDecoder(const Json& json) {
   RETURN_IF_ERROR(CheckKeys(json, "WordPiece", {"prefix", "cleanup"}));
   ASSIGN_OR_RETURN(std::string prefix, GetString(json, "prefix"));
   ASSIGN_OR_RETURN(bool cleans_up, GetBool(json, "cleanup"));
-  return std::make_unique<WordPiece>(std::move(prefix), cleans_up);
+  return std::make_unique<WordPieceDecoder>(std::move(prefix), cleans_up);
 }
 
 MadeDecoder MakeBpeDecoder(const Json& json) {
   RETURN_IF_ERROR(CheckKeys(json, "BPEDecoder", {"suffix"}));
   ASSIGN_OR_RETURN(std::string suffix, GetString(json, "suffix"));
   if (suffix.empty()) return absl::InvalidArgumentError("\"suffix\" is empty");
-  return std::make_unique<WordEnd>(std::move(suffix));
+  return std::make_unique<WordEndDecoder>(std::move(suffix));
 }
 
 struct DecoderRow {
@@ -218,10 +219,10 @@ struct DecoderRow {
 };
 
 constexpr DecoderRow kDecoders[] = {
-    {"ByteLevel", MakeByteLevel}, {"ByteFallback", MakeByteFallback},
-    {"Fuse", MakeFuse},           {"Replace", MakeReplace},
-    {"Strip", MakeStrip},         {"Metaspace", MakeMetaspaceDecoder},
-    {"WordPiece", MakeWordPiece}, {"BPEDecoder", MakeBpeDecoder},
+    {"ByteLevel", MakeByteLevelDecoder}, {"ByteFallback", MakeByteFallbackDecoder},
+    {"Fuse", MakeFuseDecoder},           {"Replace", MakeReplaceDecoder},
+    {"Strip", MakeStripDecoder},         {"Metaspace", MakeMetaspaceDecoder},
+    {"WordPiece", MakeWordPieceDecoder}, {"BPEDecoder", MakeBpeDecoder},
 };
 
 absl::Status Add(const Json& json, Decoders& out) {

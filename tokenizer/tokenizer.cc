@@ -26,26 +26,6 @@
 namespace varifocal {
 namespace {
 
-// Word caches that are not in use. Each call takes one, so that lookups need no lock.
-class WordCachePool {
- public:
-  std::unique_ptr<WordCache> Borrow() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (caches_.empty()) return std::make_unique<WordCache>();
-    auto cache = std::move(caches_.back());
-    caches_.pop_back();
-    return cache;
-  }
-  void Return(std::unique_ptr<WordCache> cache) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    caches_.push_back(std::move(cache));
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<WordCache>> caches_;
-};
-
 // The text, or its repaired copy.
 absl::string_view Repair(absl::string_view text, const EncodeOptions& options, std::string& repaired,
                          std::vector<TextRange>& plain_parts) {
@@ -89,6 +69,26 @@ struct Tokenizer::Trace {
 };
 
 struct Tokenizer::Parts {
+  // Word caches that are not in use. Each call takes one, so that lookups need no lock.
+  class WordCachePool {
+   public:
+    std::unique_ptr<WordCache> Borrow() {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (caches_.empty()) return std::make_unique<WordCache>();
+      auto cache = std::move(caches_.back());
+      caches_.pop_back();
+      return cache;
+    }
+    void Return(std::unique_ptr<WordCache> cache) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      caches_.push_back(std::move(cache));
+    }
+
+   private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<WordCache>> caches_;
+  };
+
   std::unique_ptr<const SubwordModel> model;
   Normalizers normalizers;
   PreTokenizers pre_tokenizers;

@@ -120,7 +120,7 @@ std::vector<std::string> VariantNames(const std::vector<db::VariantRecord>& vari
 
 std::string Times(const db::JobRow& job, const Speed& speed, int64_t now_us) {
   if (job.end_us.has_value()) {
-    const double seconds = static_cast<double>(*job.end_us - job.start_us.value_or(job.create_us)) / 1e6;
+    const double seconds = (*job.end_us - job.start_us.value_or(job.create_us)) / 1e6;
     return absl::StrCat("ended ", TimeAndAgo(*job.end_us, now_us), ", ", RoughDuration(seconds), " after its start");
   }
   if (!job.start_us.has_value()) return absl::StrCat("submitted ", TimeAndAgo(job.create_us, now_us));

@@ -10,8 +10,6 @@
 namespace varifocal::report {
 namespace {
 
-Json OrNull(const std::optional<int64_t>& value) { return value.has_value() ? Json(*value) : Json(); }
-Json OrNull(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
 Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 void AddMeasure(const stats::ArmMeasure& measure, int64_t length, Json& json) {

@@ -155,7 +155,6 @@ std::string InspectedRowsText(const ReportData& data) {
 }
 
 Json MassesJson(const ReportData& data, const std::string& variant, int64_t length, const AttentionMasses& masses) {
-  const auto number = [](const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); };
   return {{"kind", "attention"},
           {"variant", variant},
           {"context_length", length},
@@ -163,11 +162,11 @@ Json MassesJson(const ReportData& data, const std::string& variant, int64_t leng
           {"layer", nullptr},
           {"head", nullptr},
           {"answer_count", masses.answer_count},
-          {"evidence_mass", number(masses.evidence)},
-          {"evidence_mass_right", number(masses.evidence_right)},
-          {"evidence_mass_wrong", number(masses.evidence_wrong)},
-          {"distractor_mass", number(masses.distractors)},
-          {"question_mass", number(masses.question)},
+          {"evidence_mass", OrNull(masses.evidence)},
+          {"evidence_mass_right", OrNull(masses.evidence_right)},
+          {"evidence_mass_wrong", OrNull(masses.evidence_wrong)},
+          {"distractor_mass", OrNull(masses.distractors)},
+          {"question_mass", OrNull(masses.question)},
           {"first_mass", masses.first},
           {"largest_weight", masses.largest_weight},
           {"effective_keys", masses.effective_keys},

@@ -121,7 +121,6 @@ std::string EffectiveLengthMarkdown(const ReportData& data) {
 }
 
 std::vector<Json> EffectiveLengthJson(const ReportData& data) {
-  const auto number = [](const auto& value) { return value.has_value() ? Json(*value) : Json(); };
   std::vector<Json> rows;
   for (const stats::EffectiveLength& row : data.effective_lengths) {
     const bool has_scores = row.problem != stats::EffectiveLengthProblem::kUnfinished;
@@ -130,9 +129,9 @@ std::vector<Json> EffectiveLengthJson(const ReportData& data) {
                     {"variant", row.variant},
                     {"task", row.task.empty() ? Json() : Json(row.task)},
                     {"tested_lengths", row.tested},
-                    {"context_length", number(row.length)},
-                    {"low", number(row.low)},
-                    {"high", number(row.high)},
+                    {"context_length", OrNull(row.length)},
+                    {"low", OrNull(row.low)},
+                    {"high", OrNull(row.high)},
                     {"label", EffectiveLengthLabel(row)},
                     {"interval", EffectiveLengthRange(row)},
                     {"threshold_share", options.score.has_value() ? Json() : Json(options.share)},

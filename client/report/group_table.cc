@@ -29,23 +29,23 @@ Json AsItRan(Json setting, const std::string& variant) {
   return setting;
 }
 
-std::string Number(const Json& setting, const char* key) {
+std::string NumberOf(const Json& setting, const char* key) {
   const auto found = setting.find(key);
   return found != setting.end() && found->is_number() ? found->dump() : kNoValue;
 }
 
-std::string Text(const Json& setting, const char* key) {
+std::string TextOf(const Json& setting, const char* key) {
   const auto found = setting.find(key);
   return found != setting.end() && found->is_string() ? found->get<std::string>() : kNoValue;
 }
 
 // "3 of 8", with what the groups were trained with where it ran with another number.
 std::string RunAndTrained(const Json& run, const Json& trained, const char* key, const std::string& of) {
-  const std::string value = Number(run, key), before = Number(trained, key);
+  const std::string value = NumberOf(run, key), before = NumberOf(trained, key);
   return absl::StrCat(value, of, value == before ? "" : absl::StrCat(" (trained: ", before, ")"));
 }
 
-std::string Percent(const std::optional<double>& share) {
+std::string PercentOrNone(const std::optional<double>& share) {
   return share.has_value() ? absl::StrCat(Unsigned(*share * 100, 1), " %") : kNoValue;
 }
 
@@ -119,10 +119,10 @@ std::vector<std::vector<std::string>> GroupTable::Rows(const std::vector<std::st
     const Json length = run.value("trained_context_length", Json());
     const std::vector<std::string> setting = {
         name,
-        RunAndTrained(run, trained, "top_k", absl::StrCat(" of ", Number(run, "group_count"))),
+        RunAndTrained(run, trained, "top_k", absl::StrCat(" of ", NumberOf(run, "group_count"))),
         RunAndTrained(run, trained, "window", ""),
-        Text(run, "bias"),
-        Text(run, "regime"),
+        TextOf(run, "bias"),
+        TextOf(run, "regime"),
         length.is_number_integer() ? LengthLabel(length.get<int64_t>()) : kNoValue};
     std::set<int64_t> lengths;
     for (const db::GroupSharesRow& cell : cells) lengths.insert(cell.context_length);
@@ -131,8 +131,8 @@ std::vector<std::vector<std::string>> GroupTable::Rows(const std::vector<std::st
       const std::optional<GroupShares> shares = Of(name, "", context_length);
       std::vector<std::string> row = setting;
       row.push_back(shares ? LengthLabel(context_length) : kNoValue);
-      row.push_back(shares ? Percent(shares->pairs_visible) : kNoValue);
-      row.push_back(shares ? Percent(shares->largest_group) : kNoValue);
+      row.push_back(shares ? PercentOrNone(shares->pairs_visible) : kNoValue);
+      row.push_back(shares ? PercentOrNone(shares->largest_group) : kNoValue);
       rows.push_back(std::move(row));
     }
   }

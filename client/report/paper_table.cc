@@ -12,7 +12,7 @@
 namespace varifocal::report {
 namespace {
 
-struct Row {
+struct PaperRow {
   std::string label;
   std::map<int64_t, std::string> values, ranges;  // by length; LaTeX
 };
@@ -50,10 +50,10 @@ std::string MarksOf(const stats::SuiteComparison& row, std::set<size_t>& used) {
   return text.empty() ? "" : absl::StrCat("$^{", text, "}$");
 }
 
-std::vector<Row> SuiteRows(const ReportData& data, std::set<size_t>& used, bool& baselines_differ) {
-  std::vector<Row> rows = {{data.baseline, {}, {}}};
+std::vector<PaperRow> SuiteRows(const ReportData& data, std::set<size_t>& used, bool& baselines_differ) {
+  std::vector<PaperRow> rows = {{data.baseline, {}, {}}};
   for (const CandidateComparison& versus : data.versus) {
-    Row row{versus.candidate, {}, {}};
+    PaperRow row{versus.candidate, {}, {}};
     for (const stats::SuiteComparison& cell : versus.report.suite) {
       const std::string baseline = EscapeLatex(Unsigned(cell.baseline_mean * 100, 1));
       const auto [known, is_new] = rows.front().values.emplace(cell.context_length, baseline);
@@ -70,15 +70,15 @@ std::vector<Row> SuiteRows(const ReportData& data, std::set<size_t>& used, bool&
 }
 
 // One row a task and variant, of the primary metrics.
-std::vector<Row> TaskRows(const ReportData& data) {
-  std::vector<Row> rows;
+std::vector<PaperRow> TaskRows(const ReportData& data) {
+  std::vector<PaperRow> rows;
   for (const std::string& task : data.tasks) {
     const db::TaskMetricRecord* metric = data.primary_metric(task);
     if (metric == nullptr) continue;
     const double scale = IsShare(*metric) ? 100 : 1;
     const int decimals = IsShare(*metric) ? 1 : 3;
     for (const db::VariantRecord& variant : data.variants) {
-      Row row{data.variants.size() > 1 ? absl::StrCat(task, ", ", variant.name) : task, {}, {}};
+      PaperRow row{data.variants.size() > 1 ? absl::StrCat(task, ", ", variant.name) : task, {}, {}};
       for (const stats::Estimate& estimate : data.estimates) {
         if (estimate.variant != variant.name || estimate.task != task || estimate.metric != metric->metric) continue;
         if (!estimate.mean.has_value()) continue;
@@ -93,8 +93,8 @@ std::vector<Row> TaskRows(const ReportData& data) {
   return rows;
 }
 
-std::string Line(const std::string& label, const std::map<int64_t, std::string>& cells, const ReportData& data,
-                 const char* before, const char* after, const char* missing) {
+std::string LatexLine(const std::string& label, const std::map<int64_t, std::string>& cells, const ReportData& data,
+                      const char* before, const char* after, const char* missing) {
   std::string line = label;
   for (int64_t length : data.lengths) {
     const auto cell = cells.find(length);
@@ -116,15 +116,15 @@ std::string PaperTableLatex(const ReportData& data) {
       is_max_t |= row.is_max_t;
     }
   }
-  const std::vector<Row> rows = has_suite ? SuiteRows(data, used, baselines_differ) : TaskRows(data);
+  const std::vector<PaperRow> rows = has_suite ? SuiteRows(data, used, baselines_differ) : TaskRows(data);
   std::vector<std::string> heads;
   for (int64_t length : data.lengths) heads.push_back(absl::StrCat(" & ", LengthLabel(length)));
   std::string out = absl::StrCat("% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\n\\begin{tabular}{l",
                                  std::string(data.lengths.size(), 'r'), "}\n\\toprule\n", has_suite ? "Model" : "Task",
                                  absl::StrJoin(heads, ""), " \\\\\n\\midrule\n");
-  for (const Row& row : rows) {
-    out += Line(EscapeLatex(row.label), row.values, data, "", "", kNoValueLatex);
-    if (!row.ranges.empty()) out += Line("", row.ranges, data, "{\\footnotesize ", "}", "");
+  for (const PaperRow& row : rows) {
+    out += LatexLine(EscapeLatex(row.label), row.values, data, "", "", kNoValueLatex);
+    if (!row.ranges.empty()) out += LatexLine("", row.ranges, data, "{\\footnotesize ", "}", "");
   }
   const std::string confidence = absl::StrCat(std::lround(data.confidence * 100), "\\,\\%");
   std::string caption;

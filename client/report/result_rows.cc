@@ -11,8 +11,6 @@
 namespace varifocal::report {
 namespace {
 
-Json OrNull(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
-
 Json EmptyRow(const char* kind) {
   Json row = Json::object();
   for (const std::string& key : ResultKeys()) row[key] = nullptr;

@@ -17,7 +17,7 @@ struct ScoreRow {
   const stats::Estimate* estimate;
 };
 
-std::vector<ScoreRow> Rows(const ReportData& data) {
+std::vector<ScoreRow> ScoreRows(const ReportData& data) {
   std::vector<ScoreRow> rows;
   for (const stats::Estimate& estimate : data.estimates) rows.push_back({&data, &estimate});
   return rows;
@@ -43,13 +43,11 @@ db::AnswerCounts Answers(const ScoreRow& row) {
   return row.data->answers.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
 }
 
-Json Number(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
-
 std::optional<GroupShares> Groups(const ScoreRow& row) {
   return row.data->groups.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
 }
 
-constexpr Column<ScoreRow> kColumns[] = {
+constexpr Column<ScoreRow> kScoreColumns[] = {
     {"job_id", [](const ScoreRow& row) -> Json { return row.data->job.job_id; }},
     {"task", [](const ScoreRow& row) -> Json { return row.estimate->task; }},
     {"metric", [](const ScoreRow& row) -> Json { return row.estimate->metric; }},
@@ -63,7 +61,7 @@ constexpr Column<ScoreRow> kColumns[] = {
     {"refused_count", [](const ScoreRow& row) -> Json { return Answers(row).refused_count; }},
     {"cut_count", [](const ScoreRow& row) -> Json { return Answers(row).cut_count; }},
     {"cluster_count", [](const ScoreRow& row) -> Json { return row.estimate->cluster_count; }},
-    {"mean", [](const ScoreRow& row) -> Json { return Number(row.estimate->mean); }},
+    {"mean", [](const ScoreRow& row) -> Json { return OrNull(row.estimate->mean); }},
     {"low",
      [](const ScoreRow& row) -> Json {
        return row.estimate->interval.has_value() ? Json(row.estimate->interval->low) : Json();
@@ -72,7 +70,7 @@ constexpr Column<ScoreRow> kColumns[] = {
      [](const ScoreRow& row) -> Json {
        return row.estimate->interval.has_value() ? Json(row.estimate->interval->high) : Json();
      }},
-    {"mean_answered", [](const ScoreRow& row) -> Json { return Number(row.estimate->mean_answered); }},
+    {"mean_answered", [](const ScoreRow& row) -> Json { return OrNull(row.estimate->mean_answered); }},
     {"labels", [](const ScoreRow& row) -> Json { return absl::StrJoin(Labels(row), " "); }},
     {"focus_attention",
      [](const ScoreRow& row) -> Json {
@@ -87,22 +85,22 @@ constexpr Column<ScoreRow> kColumns[] = {
     {"largest_group",
      [](const ScoreRow& row) -> Json {
        const std::optional<GroupShares> shares = Groups(row);
-       return shares ? Number(shares->largest_group) : Json();
+       return shares ? OrNull(shares->largest_group) : Json();
      }},
 };
 
 // The formatted fields of a row.
-struct Cells {
+struct ScoreCells {
   std::string metric, length, counted, answered, clusters, failed, empty, refused, cut, mean = kNoValue, low = kNoValue,
                                                                                         high = kNoValue, labels;
 };
 
-Cells MakeCells(const ScoreRow& row) {
+ScoreCells MakeScoreCells(const ScoreRow& row) {
   const stats::Estimate& estimate = *row.estimate;
   const bool is_share = IsShare(row.data->metric(estimate.task, estimate.metric));
   const double scale = is_share ? 100 : 1;
   const int decimals = is_share ? 1 : 3;
-  Cells cells;
+  ScoreCells cells;
   cells.metric = absl::StrCat(estimate.metric, is_share ? ", %" : "");
   cells.length = LengthLabel(estimate.context_length);
   cells.counted = CountLabel(estimate.answered_count + estimate.failed_count);
@@ -122,11 +120,11 @@ Cells MakeCells(const ScoreRow& row) {
 }
 
 // The row below one of log-likelihoods, with the equivalent perplexity.
-std::optional<Cells> PerplexityCells(const ScoreRow& row) {
+std::optional<ScoreCells> PerplexityCells(const ScoreRow& row) {
   const stats::Estimate& estimate = *row.estimate;
   if (!IsLogLikelihood(estimate.metric) || !estimate.mean.has_value() || !estimate.interval.has_value())
     return std::nullopt;
-  Cells cells;
+  ScoreCells cells;
   cells.metric = "perplexity";
   cells.length = LengthLabel(estimate.context_length);
   const stats::Interval interval = PerplexityInterval(*estimate.interval);
@@ -139,14 +137,14 @@ std::optional<Cells> PerplexityCells(const ScoreRow& row) {
 
 // Every row, and the perplexity below those that have one.
 template <typename Use>
-void ForEachRow(const ReportData& data, Use use) {
-  for (const ScoreRow& row : Rows(data)) {
-    use(row, MakeCells(row));
-    if (const std::optional<Cells> perplexity = PerplexityCells(row)) use(row, *perplexity);
+void ForEachScoreRow(const ReportData& data, Use use) {
+  for (const ScoreRow& row : ScoreRows(data)) {
+    use(row, MakeScoreCells(row));
+    if (const std::optional<ScoreCells> perplexity = PerplexityCells(row)) use(row, *perplexity);
   }
 }
 
-std::string Note(const ReportData& data) {
+std::string ScoreNote(const ReportData& data) {
   std::string note =
       "Intervals are over clusters of questions that share a context; a failed answer counts as the worst value.";
   for (const Label& label : SourceLabels(data)) absl::StrAppend(&note, " ", label.explanation);
@@ -155,8 +153,8 @@ std::string Note(const ReportData& data) {
 
 }  // namespace
 
-std::string ScoreTableCsv(const ReportData& data) { return RowsAsCsv(kColumns, Rows(data)); }
-std::vector<Json> ScoreTableJson(const ReportData& data) { return RowsAsJson(kColumns, Rows(data)); }
+std::string ScoreTableCsv(const ReportData& data) { return RowsAsCsv(kScoreColumns, ScoreRows(data)); }
+std::vector<Json> ScoreTableJson(const ReportData& data) { return RowsAsJson(kScoreColumns, ScoreRows(data)); }
 
 std::string ScoreTableHtml(const ReportData& data) {
   std::string out = absl::StrCat(
@@ -164,14 +162,14 @@ std::string ScoreTableHtml(const ReportData& data) {
       "<th class=\"n\">Answered<small>failed, empty, refused, cut</small></th><th class=\"n\">Clusters</th><th "
       "class=\"n\">Mean<small>",
       ConfidenceLabel(data.confidence), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");
-  ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
+  ForEachScoreRow(data, [&](const ScoreRow& row, const ScoreCells& cells) {
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.estimate->task), "<small>", EscapeHtml(cells.metric),
                     "</small></td><td>", cells.length, "</td><td class=\"n\">", cells.answered, "<small>", cells.failed,
                     ", ", cells.empty, ", ", cells.refused, ", ", cells.cut, "</small></td><td class=\"n\">",
                     cells.clusters, "</td><td class=\"n\">", cells.mean, "<small>", cells.low, " to ", cells.high,
                     "</small></td><td>", cells.labels, "</td></tr>\n");
   });
-  return absl::StrCat(out, "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(Note(data)), "</p>\n");
+  return absl::StrCat(out, "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(ScoreNote(data)), "</p>\n");
 }
 
 std::string ScoreTableMarkdown(const ReportData& data) {
@@ -180,27 +178,27 @@ std::string ScoreTableMarkdown(const ReportData& data) {
                    ConfidenceLabel(data.confidence),
                    " interval | Notes |\n"
                    "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n");
-  ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
+  ForEachScoreRow(data, [&](const ScoreRow& row, const ScoreCells& cells) {
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(row.estimate->task), " | ", EscapeMarkdownCell(cells.metric), " | ",
                     cells.length, " | ", EscapeMarkdownCell(row.estimate->variant), " | ", cells.counted, " | ",
                     cells.clusters, " | ", cells.failed, " | ", cells.empty, " | ", cells.refused, " | ", cells.cut,
                     " | ", cells.mean, " | ", cells.low, " to ", cells.high, " | ", cells.labels, " |\n");
   });
-  return absl::StrCat(out, "\n", Note(data), "\n", GroupTableMarkdown(data.groups, data.VariantNames()));
+  return absl::StrCat(out, "\n", ScoreNote(data), "\n", GroupTableMarkdown(data.groups, data.VariantNames()));
 }
 
 std::string ScoreTableLatex(const ReportData& data) {
   std::string out =
       "% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\\small\n\\begin{tabular}{lrrrrl}\n\\toprule\n"
       "Task & Length & $n$ & failed & mean & interval \\\\\n\\midrule\n";
-  ForEachRow(data, [&](const ScoreRow& row, const Cells& cells) {
+  ForEachScoreRow(data, [&](const ScoreRow& row, const ScoreCells& cells) {
     if (!IsPrimary(row)) return;
     absl::StrAppend(&out, EscapeLatex(row.estimate->task), " & ", cells.length, " & ", cells.counted, " & ",
                     cells.failed, " & ", EscapeLatex(cells.mean), " & ", EscapeLatex(cells.low), " to ",
                     EscapeLatex(cells.high), " \\\\\n");
   });
   return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Scores of ", EscapeLatex(data.baseline), ", with ",
-                      EscapeLatex(ConfidenceLabel(data.confidence)), " intervals. ", EscapeLatex(Note(data)),
+                      EscapeLatex(ConfidenceLabel(data.confidence)), " intervals. ", EscapeLatex(ScoreNote(data)),
                       "}\n\\end{table}\n");
 }
 

@@ -12,13 +12,13 @@
 namespace varifocal::report {
 namespace {
 
-constexpr int kColumns = 2;
-constexpr double kPanelWidth = 430, kPanelHeight = 250, kMargin = 16, kTop = 54;
-constexpr double kLeft = 44, kPanelTop = 42, kPanelBottom = 24;  // inside a panel
+constexpr int kPanelColumns = 2;
+constexpr double kPanelWidth = 430, kPanelHeight = 250, kMargin = 16, kPanelsTop = 54;
+constexpr double kPanelLeft = 44, kPanelTop = 42, kPanelBottom = 24;  // inside a panel
 constexpr double kLegendWidth = 170, kLegendRow = 18, kCaption = 26;
 constexpr double kBarShare = 0.78;  // of a bar's place
 
-constexpr char kStyle[] =
+constexpr char kBarStyle[] =
     "svg{--paper:#fff;--ink:#1b1f24;--soft:#5b6470;--faint:#d9dde2;background:var(--paper);"
     "font-family:\"Source Sans 3\",\"Segoe UI\",system-ui,\"DejaVu Sans\",sans-serif}"
     "@media (prefers-color-scheme:dark){svg{--paper:#14171b;--ink:#e7eaee;--soft:#9aa4b0;--faint:#343a42}}"
@@ -29,16 +29,16 @@ constexpr char kStyle[] =
     ".c6{fill:#c8649c}.c7{fill:#4d545c}.c8{fill:#8fb3a3}.c9{fill:#b8bfc7}"
     "@media (prefers-color-scheme:dark){.c7{fill:#8a929c}.c9{fill:#4b535d}}";
 
-std::string Number(double value) { return absl::StrFormat("%.1f", value); }
-std::string Percent(double share) { return absl::StrCat(Unsigned(share * 100, 1), " %"); }
+std::string Coordinate(double value) { return absl::StrFormat("%.1f", value); }
+std::string PercentOfBar(double share) { return absl::StrCat(Unsigned(share * 100, 1), " %"); }
 
 double HeightOf(const StackedBar& bar) { return std::accumulate(bar.shares.begin(), bar.shares.end(), 0.0); }
 
 // The end of the axis: the highest bar, rounded up to a step.
-struct Axis {
+struct ShareAxis {
   double step = 0.1, high = 0.1;
 
-  explicit Axis(const StackedFigure& figure) {
+  explicit ShareAxis(const StackedFigure& figure) {
     double highest = 0;
     for (const StackedPanel& panel : figure.panels) {
       for (const StackedBar& bar : panel.bars) highest = std::max(highest, HeightOf(bar));
@@ -48,9 +48,9 @@ struct Axis {
   }
 };
 
-std::string Text(const char* style, double x, double y, const char* anchor, const std::string& text) {
-  return absl::StrCat("<text class=\"", style, "\" x=\"", Number(x), "\" y=\"", Number(y), "\" text-anchor=\"", anchor,
-                      "\">", EscapeHtml(text), "</text>\n");
+std::string BarText(const char* style, double x, double y, const char* anchor, const std::string& text) {
+  return absl::StrCat("<text class=\"", style, "\" x=\"", Coordinate(x), "\" y=\"", Coordinate(y), "\" text-anchor=\"",
+                      anchor, "\">", EscapeHtml(text), "</text>\n");
 }
 
 std::string DrawBar(const StackedFigure& figure, const StackedBar& bar, double x, double width, double bottom,
@@ -61,31 +61,31 @@ std::string DrawBar(const StackedFigure& figure, const StackedBar& bar, double x
     const double height = bar.shares[i] * scale;
     y -= height;
     if (height <= 0) continue;
-    absl::StrAppend(&out, "<rect class=\"part c", i, "\" x=\"", Number(x), "\" y=\"", Number(y), "\" width=\"",
-                    Number(width), "\" height=\"", Number(height), "\"><title>", EscapeHtml(bar.label), ", ",
-                    EscapeHtml(figure.classes[i]), ": ", Percent(bar.shares[i] / HeightOf(bar)),
+    absl::StrAppend(&out, "<rect class=\"part c", i, "\" x=\"", Coordinate(x), "\" y=\"", Coordinate(y), "\" width=\"",
+                    Coordinate(width), "\" height=\"", Coordinate(height), "\"><title>", EscapeHtml(bar.label), ", ",
+                    EscapeHtml(figure.classes[i]), ": ", PercentOfBar(bar.shares[i] / HeightOf(bar)),
                     " of the bar</title></rect>\n");
   }
   return out;
 }
 
-std::string DrawPanel(const StackedFigure& figure, const StackedPanel& panel, const Axis& axis, double left,
+std::string DrawPanel(const StackedFigure& figure, const StackedPanel& panel, const ShareAxis& axis, double left,
                       double top) {
-  const double x0 = left + kLeft, x1 = left + kPanelWidth - kMargin;
+  const double x0 = left + kPanelLeft, x1 = left + kPanelWidth - kMargin;
   const double y0 = top + kPanelTop, y1 = top + kPanelHeight - kPanelBottom;
   const double scale = (y1 - y0) / axis.high;
   std::string out =
-      Text("head", left, top + 13, "start", panel.title) + Text("", left, top + 29, "start", panel.subtitle);
+      BarText("head", left, top + 13, "start", panel.title) + BarText("", left, top + 29, "start", panel.subtitle);
   for (double y = 0; y <= axis.high + 1e-9; y += axis.step) {
-    absl::StrAppend(&out, "<line class=\"grid\" x1=\"", Number(x0), "\" x2=\"", Number(x1), "\" y1=\"",
-                    Number(y1 - y * scale), "\" y2=\"", Number(y1 - y * scale), "\"/>\n",
-                    Text("", x0 - 6, y1 - y * scale + 4, "end", absl::StrCat(Unsigned(y * 100, 0), " %")));
+    absl::StrAppend(&out, "<line class=\"grid\" x1=\"", Coordinate(x0), "\" x2=\"", Coordinate(x1), "\" y1=\"",
+                    Coordinate(y1 - y * scale), "\" y2=\"", Coordinate(y1 - y * scale), "\"/>\n",
+                    BarText("", x0 - 6, y1 - y * scale + 4, "end", absl::StrCat(Unsigned(y * 100, 0), " %")));
   }
   const double place = (x1 - x0) / std::max<size_t>(1, panel.bars.size());
   for (size_t i = 0; i < panel.bars.size(); ++i) {
     const double x = x0 + place * i;
     out += DrawBar(figure, panel.bars[i], x + place * (1 - kBarShare) / 2, place * kBarShare, y1, scale);
-    out += Text("", x + place / 2, y1 + 16, "middle", panel.bars[i].label);
+    out += BarText("", x + place / 2, y1 + 16, "middle", panel.bars[i].label);
   }
   return out;
 }
@@ -95,31 +95,32 @@ std::string DrawPanel(const StackedFigure& figure, const StackedPanel& panel, co
 std::string DrawStackedBars(const StackedFigure& figure) {
   if (figure.panels.empty()) return "";
   VF_CHECK(figure.classes.size() <= kStackedClassesMax, "a class has a colour");
-  const Axis axis(figure);
-  const size_t columns = std::min<size_t>(kColumns, figure.panels.size());
+  const ShareAxis axis(figure);
+  const size_t columns = std::min<size_t>(kPanelColumns, figure.panels.size());
   const size_t rows = (figure.panels.size() + columns - 1) / columns;
-  const double width = 2 * kMargin + kPanelWidth * kColumns;
+  const double width = 2 * kMargin + kPanelWidth * kPanelColumns;
   const size_t in_a_row = static_cast<size_t>((width - 2 * kMargin) / kLegendWidth);
-  const double legend_top = kTop + kPanelHeight * rows + 12;
-  const double legend_rows = std::ceil(static_cast<double>(figure.classes.size()) / static_cast<double>(in_a_row));
+  const double legend_top = kPanelsTop + kPanelHeight * rows + 12;
+  const double legend_rows = std::ceil(static_cast<double>(figure.classes.size()) / in_a_row);
   const double height = legend_top + kLegendRow * legend_rows + kCaption;
   std::string out = absl::StrCat(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Number(width), " ", Number(height), "\" width=\"",
-      Number(width), "\" height=\"", Number(height), "\" role=\"img\">\n<title>", EscapeHtml(figure.title),
-      "</title>\n<style>", kStyle, "</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n",
-      Text("title", kMargin, 24, "start", figure.title), Text("", kMargin, 42, "start", figure.y_label));
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Coordinate(width), " ", Coordinate(height),
+      "\" width=\"", Coordinate(width), "\" height=\"", Coordinate(height), "\" role=\"img\">\n<title>",
+      EscapeHtml(figure.title), "</title>\n<style>", kBarStyle,
+      "</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n",
+      BarText("title", kMargin, 24, "start", figure.title), BarText("", kMargin, 42, "start", figure.y_label));
   for (size_t i = 0; i < figure.panels.size(); ++i) {
     const size_t column = i % columns, row = i / columns;
-    out += DrawPanel(figure, figure.panels[i], axis, kMargin + kPanelWidth * column, kTop + kPanelHeight * row);
+    out += DrawPanel(figure, figure.panels[i], axis, kMargin + kPanelWidth * column, kPanelsTop + kPanelHeight * row);
   }
   for (size_t i = 0; i < figure.classes.size(); ++i) {
     const double x = kMargin + kLegendWidth * static_cast<double>(i % in_a_row);
     const size_t row = i / in_a_row;
     const double y = legend_top + kLegendRow * row;
-    absl::StrAppend(&out, "<rect class=\"c", i, "\" x=\"", Number(x), "\" y=\"", Number(y),
-                    "\" width=\"11\" height=\"11\"/>\n", Text("", x + 16, y + 10, "start", figure.classes[i]));
+    absl::StrAppend(&out, "<rect class=\"c", i, "\" x=\"", Coordinate(x), "\" y=\"", Coordinate(y),
+                    "\" width=\"11\" height=\"11\"/>\n", BarText("", x + 16, y + 10, "start", figure.classes[i]));
   }
-  return absl::StrCat(out, Text("", kMargin, height - 10, "start", figure.caption), "</svg>\n");
+  return absl::StrCat(out, BarText("", kMargin, height - 10, "start", figure.caption), "</svg>\n");
 }
 
 }  // namespace varifocal::report

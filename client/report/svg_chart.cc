@@ -12,7 +12,7 @@
 namespace varifocal::report {
 namespace {
 
-constexpr int kLeft = 46, kTop = 46, kBottom = 40;
+constexpr int kPlotLeft = 46, kPlotTop = 46, kPlotBottom = 40;
 constexpr int kLabelWidthMin = 24;
 constexpr double kLabelHeight = 13;
 constexpr double kDodge = 9;             // pixels between candidates at one length
@@ -53,7 +53,7 @@ class Plot {
     if (figure.reference_y.has_value()) widest = std::max(widest, TextWidth(figure.reference_label));
     const double count = figure.series.size() + figure.reference_y.has_value();
     right_ = kLabelWidthMin + std::ceil(widest);
-    if (right_ > size.width * kLabelShareMax || count * kLabelHeight > size.height - kTop - kBottom) {
+    if (right_ > size.width * kLabelShareMax || count * kLabelHeight > size.height - kPlotTop - kPlotBottom) {
       has_legend_ = true;
       right_ = 12;
       PlaceLegend();
@@ -99,16 +99,16 @@ class Plot {
     return 0;
   }
   double Right() const { return size_.width - right_; }
-  double Bottom() const { return size_.height - kBottom; }
+  double Bottom() const { return size_.height - kPlotBottom; }
   double X(double x) const {
     const auto place = [&](double value) { return figure_.x_is_linear ? value : std::log2(value); };
     const double first = place(figure_.x_ticks.front()), last = place(figure_.x_ticks.back());
-    const double left = kLeft + inset_, right = Right() - inset_;
+    const double left = kPlotLeft + inset_, right = Right() - inset_;
     return last > first ? left + (right - left) * (place(x) - first) / (last - first) : (left + right) / 2;
   }
   double Y(double y) const {
     const double share = (y - figure_.y_low) / (figure_.y_high - figure_.y_low);
-    return Bottom() - (Bottom() - kTop) * std::clamp(share, 0.0, 1.0);
+    return Bottom() - (Bottom() - kPlotTop) * std::clamp(share, 0.0, 1.0);
   }
   static std::string ColorClass(const Series& series) {
     return absl::StrCat("c", series.color_index % kChartColorCount);
@@ -123,10 +123,10 @@ class Plot {
   void DrawTrainedRegion() {
     if (!figure_.trained_x.has_value()) return;
     // Half a step right of the trained length, so that the points at it lie inside and those beyond outside.
-    const double x = std::clamp(X(*figure_.trained_x * std::sqrt(2.0)), kLeft + 0.0, Right());
-    absl::StrAppend(&out_, "<rect class=\"beyond\" x=\"", Number(x), "\" y=\"", kTop, "\" width=\"",
-                    Number(Right() - x), "\" height=\"", Number(Bottom() - kTop),
-                    "\"/>\n<text class=\"beyond-label\" x=\"", Number(Right()), "\" y=\"", kTop - 8,
+    const double x = std::clamp(X(*figure_.trained_x * std::sqrt(2.0)), kPlotLeft + 0.0, Right());
+    absl::StrAppend(&out_, "<rect class=\"beyond\" x=\"", Number(x), "\" y=\"", kPlotTop, "\" width=\"",
+                    Number(Right() - x), "\" height=\"", Number(Bottom() - kPlotTop),
+                    "\"/>\n<text class=\"beyond-label\" x=\"", Number(Right()), "\" y=\"", kPlotTop - 8,
                     "\" text-anchor=\"end\">beyond training</text>\n");
   }
 
@@ -134,9 +134,9 @@ class Plot {
     const int decimals = figure_.y_step >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(figure_.y_step) - 1e-9));
     for (double y = figure_.y_low; y <= figure_.y_high + figure_.y_step * 1e-6; y += figure_.y_step) {
       const bool is_zero = figure_.has_zero_line && std::abs(y) < figure_.y_step * 1e-6;
-      absl::StrAppend(&out_, "<line class=\"", is_zero ? "zero" : "grid", "\" x1=\"", kLeft, "\" x2=\"",
+      absl::StrAppend(&out_, "<line class=\"", is_zero ? "zero" : "grid", "\" x1=\"", kPlotLeft, "\" x2=\"",
                       Number(Right()), "\" y1=\"", Number(Y(y)), "\" y2=\"", Number(Y(y)),
-                      "\"/><text class=\"tick\" x=\"", kLeft - 6, "\" y=\"", Number(Y(y) + 4),
+                      "\"/><text class=\"tick\" x=\"", kPlotLeft - 6, "\" y=\"", Number(Y(y) + 4),
                       "\" text-anchor=\"end\">", figure_.has_zero_line ? Signed(y, decimals) : Unsigned(y, decimals),
                       "</text>\n");
     }
@@ -152,16 +152,16 @@ class Plot {
       absl::StrAppend(&out_, "<text class=\"tick\" x=\"", Number(X(x)), "\" y=\"", Number(Bottom() + 17),
                       "\" text-anchor=\"middle\">", label, "</text>\n");
     }
-    absl::StrAppend(&out_, "<text class=\"unit\" x=\"", Number((kLeft + Right()) / 2), "\" y=\"", Number(Bottom() + 33),
-                    "\" text-anchor=\"middle\">", EscapeHtml(figure_.x_label), "</text>\n");
+    absl::StrAppend(&out_, "<text class=\"unit\" x=\"", Number((kPlotLeft + Right()) / 2), "\" y=\"",
+                    Number(Bottom() + 33), "\" text-anchor=\"middle\">", EscapeHtml(figure_.x_label), "</text>\n");
   }
 
   // The reference line.
   void DrawReference() {
     if (!figure_.reference_y.has_value()) return;
     const double y = Y(*figure_.reference_y);
-    absl::StrAppend(&out_, "<line class=\"reference\" x1=\"", kLeft, "\" x2=\"", Number(Right()), "\" y1=\"", Number(y),
-                    "\" y2=\"", Number(y), "\"><title>", EscapeHtml(figure_.reference_label), ": ",
+    absl::StrAppend(&out_, "<line class=\"reference\" x1=\"", kPlotLeft, "\" x2=\"", Number(Right()), "\" y1=\"",
+                    Number(y), "\" y2=\"", Number(y), "\"><title>", EscapeHtml(figure_.reference_label), ": ",
                     Unsigned(*figure_.reference_y, 1), "</title></line>\n");
   }
 

@@ -22,8 +22,6 @@
 namespace varifocal::client {
 namespace {
 
-Json OrNull(const std::optional<double>& value) { return value.has_value() ? Json(*value) : Json(); }
-
 Column Number(const char* key, const char* title, double factor, int decimals) {
   return {.key = key, .title = title, .right_aligned = true, .text = [=](const Json& row) -> std::string {
             return row[key].is_null() ? "" : report::Unsigned(row[key].get<double>() * factor, decimals);

@@ -281,7 +281,7 @@ class ExportResults : public Command {
                        {"temperature", 0.0},
                        {"top_p", 1.0},
                        {"stop_newline", !index.stop_strings.empty()},
-                       {"system_message", index.system_message.has_value() ? Json(*index.system_message) : Json()},
+                       {"system_message", OrNull(index.system_message)},
                        {"seed", index.settings["seed"]},
                        {"no_cuda", true},
                        {"no_bf16", true},

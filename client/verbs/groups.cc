@@ -33,10 +33,8 @@ struct Layer {
   std::vector<uint32_t> groups;
   LayerOfGroups described;
 
-  double pairs_visible() const { return static_cast<double>(visible_pair_count) / static_cast<double>(pair_count); }
-  double ShareOf(const TokenGroup& group) const {
-    return static_cast<double>(group.token_count) / static_cast<double>(token_count);
-  }
+  double pairs_visible() const { return static_cast<double>(visible_pair_count) / pair_count; }
+  double ShareOf(const TokenGroup& group) const { return static_cast<double>(group.token_count) / token_count; }
   double largest_group() const {
     double largest = 0;
     for (const TokenGroup& group : described.groups) largest = std::max(largest, ShareOf(group));

@@ -12,7 +12,7 @@ namespace {
 
 double DivisionCount(size_t a_count, size_t b_count) {
   double count = 1;
-  for (size_t i = 1; i <= a_count; ++i) count *= static_cast<double>(b_count + i) / static_cast<double>(i);
+  for (size_t i = 1; i <= a_count; ++i) count *= static_cast<double>(b_count + i) / i;
   return std::round(count);
 }
 
@@ -64,7 +64,7 @@ SignFlipResult PermutationTest(const std::vector<double>& a, const std::vector<d
     for (size_t i : random.Sample(all.size(), a.size())) first += all[i];
     extreme_count += distance(first) >= threshold;
   }
-  result.p_value = static_cast<double>(extreme_count + 1) / static_cast<double>(options.draws + 1);
+  result.p_value = static_cast<double>(extreme_count + 1) / (options.draws + 1);
   return result;
 }
 

@@ -61,7 +61,7 @@ SignFlipResult SignFlipTest(const std::vector<double>& cluster_sums, const SignF
       for (size_t t = 0; t < tables.size(); ++t) flipped += tables[t][signs >> (t * kTableBits) & 0xff];
       extreme_count += std::abs(flipped) >= threshold;
     }
-    result.p_value = static_cast<double>(extreme_count) / static_cast<double>(result.draws);
+    result.p_value = static_cast<double>(extreme_count) / result.draws;
     return result;
   }
   result.test = "sign_flip_sampled";
@@ -78,7 +78,7 @@ SignFlipResult SignFlipTest(const std::vector<double>& cluster_sums, const SignF
     }
     extreme_count += std::abs(flipped) >= threshold;
   }
-  result.p_value = static_cast<double>(extreme_count + 1) / static_cast<double>(options.draws + 1);
+  result.p_value = static_cast<double>(extreme_count + 1) / (options.draws + 1);
   return result;
 }
 

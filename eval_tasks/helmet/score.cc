@@ -314,8 +314,7 @@ absl::StatusOr<Json> ScoreQampari(absl::string_view output, const Json& gold, co
     return std::find(answers.begin(), answers.end(), prediction) != answers.end();
   });
   const int group_count = groups.size();
-  const double precision =
-      predictions.empty() ? 0 : static_cast<double>(right_count) / static_cast<double>(predictions.size());
+  const double precision = predictions.empty() ? 0 : static_cast<double>(right_count) / predictions.size();
   const double recall = hit_count / static_cast<double>(group_count);
   const double recall_top5 = std::min(kTop, hit_count) / static_cast<double>(std::min(kTop, group_count));
   return Json{{"num_preds", predictions.size()},

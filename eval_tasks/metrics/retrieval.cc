@@ -62,7 +62,7 @@ double PrecisionAt(const std::vector<std::string>& ranking, const DocumentLabels
 
 double ReciprocalRank(const std::vector<std::string>& ranking, const DocumentLabels& labels) {
   for (size_t i = 0; i < ranking.size(); ++i) {
-    if (IsRelevant(ranking[i], labels)) return 1.0 / static_cast<double>(i + 1);
+    if (IsRelevant(ranking[i], labels)) return 1.0 / (i + 1);
   }
   return 0;
 }

@@ -36,8 +36,8 @@ double TokenF1(const std::vector<std::string>& prediction, const std::vector<std
     }
   }
   if (common == 0) return 0;
-  const double precision = static_cast<double>(common) / static_cast<double>(prediction.size());
-  const double recall = static_cast<double>(common) / static_cast<double>(gold.size());
+  const double precision = static_cast<double>(common) / prediction.size();
+  const double recall = static_cast<double>(common) / gold.size();
   return 2 * precision * recall / (precision + recall);
 }
 
@@ -77,7 +77,7 @@ absl::StatusOr<double> ScoreTokenF1(const MetricInput& input) {
 
 absl::StatusOr<double> ScoreStringMatchAll(const MetricInput& input) {
   RETURN_IF_ERROR(NeedGold(input));
-  return static_cast<double>(CountGoldsInside(input)) / static_cast<double>(input.gold.size());
+  return static_cast<double>(CountGoldsInside(input)) / input.gold.size();
 }
 
 absl::StatusOr<double> ScoreStringMatchPart(const MetricInput& input) {

@@ -245,7 +245,7 @@ class JsonlTask : public Task {
     std::sort(sample.evidence.begin(), sample.evidence.end(),
               [](const PromptSpan& a, const PromptSpan& b) { return a.byte_begin < b.byte_begin; });
     if (!sample.evidence.empty()) {
-      sample.depth = static_cast<double>(sample.evidence[0].byte_begin) / static_cast<double>(sample.prompt.size());
+      sample.depth = static_cast<double>(sample.evidence[0].byte_begin) / sample.prompt.size();
     }
     return LocateTokens(sample.prompt, sample.token_ids, tokenizer, sample.evidence);
   }

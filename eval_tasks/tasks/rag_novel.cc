@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kDocumentWords = 100;  // as in HELMET
 
-constexpr absl::string_view kHeader =
+constexpr absl::string_view kDocumentsHeader =
     "Answer each question from the documents above it with a few words of theirs.\n\n"
     "Document: The Mill\nOld Mrs. Finch kept three goats behind the mill, and every Friday she sold their cheese at "
     "the market of Harwell.\n\n"
@@ -51,7 +51,7 @@ class RagNovelPlan : public HaystackPlan {
  public:
   RagNovelPlan(const TaskSpec& spec, const GroupSeeds& seeds, const std::shared_ptr<const Novels>& novels,
                absl::Span<const NovelQuestion> rows) {
-    header_ = std::string(kHeader);
+    header_ = std::string(kDocumentsHeader);
     std::vector<std::pair<size_t, size_t>> gold;  // words that no other document may have
     for (size_t i = 0; i < rows.size(); ++i) {
       Random item(seeds.items[i]);

@@ -19,7 +19,7 @@
 namespace varifocal {
 namespace {
 
-constexpr int kMaxNewTokens = 30;  // upstream's
+constexpr int kBoxesMaxNewTokens = 30;  // upstream's
 constexpr int kNameLength = 5;
 
 std::string DrawName(Random& random) {
@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeVariableTracking(const TaskSpec& spec)
   NativeFamily family;
   family.stop_strings = {"\n"};
   // Upstream's, plus space for more boxes than its five.
-  family.max_new_tokens = std::max(kMaxNewTokens, 6 * (GetInteger(spec.parameters, "hops") + 1));
+  family.max_new_tokens = std::max(kBoxesMaxNewTokens, 6 * (GetInteger(spec.parameters, "hops") + 1));
   family.questions_per_context = 1;
   family.make_plan = [haystack = std::move(haystack)](const TaskSpec& task,
                                                       const GroupSeeds& seeds) -> std::unique_ptr<ContextPlan> {

@@ -34,6 +34,11 @@ inline std::unique_ptr<Weight> MakeWeight(Backend& backend, const std::vector<fl
 // A sum of `terms` products of numbers below `product`: every term and every addition rounds once.
 inline double SumTolerance(int terms, double product) { return (terms + 2) * kUnit * terms * product; }
 
+// The complaint about bits that must be equal, empty when none differs.
+inline std::string SameBitsVerdict(size_t different, const std::string& what) {
+  return different == 0 ? "" : what + " changed " + std::to_string(different) + " numbers, where 0 may change";
+}
+
 // Runs the same function on both backends and compares what it returns.
 template <typename Run>
 std::string Both(Backend& tested, Backend& oracle, double tolerance, const std::string& what, const Run& run) {

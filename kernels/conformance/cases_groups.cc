@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/conformance/case_tools.h"
 #include "kernels/conformance/cases.h"
 
 namespace varifocal::kernels {
@@ -91,10 +92,6 @@ std::vector<AttentionCase> GroupTable() {
   return table;
 }
 
-std::string Verdict(size_t different, const std::string& what) {
-  return different == 0 ? "" : what + " changed " + std::to_string(different) + " numbers, where 0 may change";
-}
-
 // Which rows are computed by groups, and whether keys are rows or columns.
 struct Path {
   int gather_from;
@@ -116,20 +113,21 @@ AttentionCase BitsCase(const Path& path, GroupBias bias) {
           .row_keys = path.row_keys};
 }
 
-std::string CheckWalks(const Path& path, GroupBias bias, Backend& tested) {
+std::string CheckGroupWalks(const Path& path, GroupBias bias, Backend& tested) {
   const AttentionCase c = BitsCase(path, bias);
   const AttentionRun base = RunAttentionCase(tested, c, {});
   if (bias != GroupBias::kPrompt) {
     for (const int chunk : {1, 48, 129}) {
       const size_t different = CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = chunk}));
-      if (different != 0) return Verdict(different, "chunks of " + std::to_string(chunk));
+      if (different != 0) return SameBitsVerdict(different, "chunks of " + std::to_string(chunk));
     }
   }
   const AttentionWalk alone{.one_sequence_at_a_time = true, .page_order_seed = 9, .poison_pages = true};
-  return Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, on poisoned pages");
+  return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)),
+                         "being alone, on poisoned pages");
 }
 
-std::string CheckThreads(Backend& tested, const Path& path) {
+std::string CheckGroupThreads(Backend& tested, const Path& path) {
   const AttentionCase c = BitsCase(path, GroupBias::kPaged);
   const AttentionRun base = RunAttentionCase(tested, c, {});
   for (const int threads : {1, 2, 3}) {
@@ -138,13 +136,13 @@ std::string CheckThreads(Backend& tested, const Path& path) {
     if (!other.ok()) return other.error().message;
     if ((*other)->info().name != tested.info().name) return "";
     const size_t different = CountDifferentBits(base, RunAttentionCase(**other, c, {.chunk_rows = 64}));
-    if (different != 0) return Verdict(different, std::to_string(threads) + " threads");
+    if (different != 0) return SameBitsVerdict(different, std::to_string(threads) + " threads");
   }
   return "";
 }
 
 // A first page taken from another sequence, with its annotations.
-std::string CheckSharedPage(const Path& path, GroupBias bias, Backend& tested) {
+std::string CheckGroupsOfSharedPage(const Path& path, GroupBias bias, Backend& tested) {
   AttentionCase c = BitsCase(path, bias);
   c.sequences = {{400, 2}, {300, 2}, {129, 3}};
   c.same_first_page = true;
@@ -156,7 +154,7 @@ std::string CheckSharedPage(const Path& path, GroupBias bias, Backend& tested) {
   for (const int chunk : {1 << 20, 50}) {
     const AttentionWalk walk{.chunk_rows = chunk, .one_sequence_at_a_time = chunk == 50, .share_first_page = true};
     const size_t different = CountDifferentBits(full, RunAttentionCase(tested, c, walk));
-    if (different != 0) return Verdict(different, "a shared first page, chunks of " + std::to_string(chunk));
+    if (different != 0) return SameBitsVerdict(different, "a shared first page, chunks of " + std::to_string(chunk));
   }
   return "";
 }
@@ -171,7 +169,8 @@ std::string CheckLayout(bool windowed, Backend& tested) {
                   .amplitude = 6.0f};
   const AttentionRun base = RunAttentionCase(tested, c, {});
   c.row_keys = true;
-  return Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = 200})), "the layout of keys");
+  return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = 200})),
+                         "the layout of keys");
 }
 
 // Nor of prefill with groups; decode lists keys that are rows, and adds in another order.
@@ -180,7 +179,8 @@ std::string CheckGatheredLayout(Backend& tested) {
   for (AttentionCase::Sequence& sequence : c.sequences) sequence.decode = 0;
   const AttentionRun base = RunAttentionCase(tested, c, {});
   c.row_keys = false;
-  return Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = 200})), "the layout of keys");
+  return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = 200})),
+                         "the layout of keys");
 }
 
 // With a window longer than the prompt every pair is visible: tested pair by pair, the bits equal dense attention. Where
@@ -195,13 +195,13 @@ std::string CheckAllNear(Backend& tested) {
     c.row_keys = false;
     c.groups = {};
     const size_t different = CountDifferentBits(RunAttentionCase(tested, c, {}), by_groups);
-    if (different != 0) return Verdict(different, "a window over everything");
+    if (different != 0) return SameBitsVerdict(different, "a window over everything");
   }
   return "";
 }
 
 // The control: gathering another set of rows must change bits, or the comparisons above are vacuous.
-std::string CheckControl(Backend& tested) {
+std::string CheckGatheringControl(Backend& tested) {
   const AttentionRun tested_pairs = RunAttentionCase(tested, BitsCase({INT32_MAX}, GroupBias::kStored), {}),
                      gathered = RunAttentionCase(tested, BitsCase({0}, GroupBias::kStored), {});
   return CountDifferentBits(tested_pairs, gathered) > 0 ? "" : "testing and gathering gave the same bits";
@@ -226,13 +226,13 @@ std::vector<ConformanceCase> GroupCases() {
     for (const auto& [name, bias] :
          {std::pair{"stored", GroupBias::kStored}, {"paged", GroupBias::kPaged}, {"prompt", GroupBias::kPrompt}}) {
       add(std::string("groups_bits_walks_") + name + "_" + path.Name(), gathers,
-          [path, bias = bias](Backend& tested, Backend&) { return CheckWalks(path, bias, tested); });
+          [path, bias = bias](Backend& tested, Backend&) { return CheckGroupWalks(path, bias, tested); });
       if (bias == GroupBias::kPrompt) continue;
       add(std::string("groups_bits_shared_page_") + name + "_" + path.Name(), gathers,
-          [path, bias = bias](Backend& tested, Backend&) { return CheckSharedPage(path, bias, tested); });
+          [path, bias = bias](Backend& tested, Backend&) { return CheckGroupsOfSharedPage(path, bias, tested); });
     }
     add("groups_bits_threads_" + path.Name(), gathers,
-        [path](Backend& tested, Backend&) { return CheckThreads(tested, path); });
+        [path](Backend& tested, Backend&) { return CheckGroupThreads(tested, path); });
   }
   for (const bool windowed : {false, true}) {
     add(windowed ? "groups_bits_layout_window" : "groups_bits_layout", true,
@@ -240,7 +240,7 @@ std::vector<ConformanceCase> GroupCases() {
   }
   add("groups_bits_layout_gathered", true, [](Backend& tested, Backend&) { return CheckGatheredLayout(tested); });
   add("groups_bits_all_near", false, [](Backend& tested, Backend&) { return CheckAllNear(tested); });
-  add("groups_bits_control", true, [](Backend& tested, Backend&) { return CheckControl(tested); });
+  add("groups_bits_control", true, [](Backend& tested, Backend&) { return CheckGatheringControl(tested); });
   return cases;
 }
 

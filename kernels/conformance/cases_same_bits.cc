@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/conformance/case_tools.h"
 #include "kernels/conformance/cases.h"
 
 namespace varifocal::kernels {
@@ -22,23 +23,20 @@ AttentionCase MixedCase(bool windowed) {
           .amplitude = 6.0f};  // row maxima change often
 }
 
-std::string Verdict(size_t different, const std::string& what) {
-  return different == 0 ? "" : what + " changed " + std::to_string(different) + " numbers, where 0 may change";
-}
-
 std::string CheckWalks(bool windowed, Backend& tested) {
   const AttentionCase c = MixedCase(windowed);
   const AttentionRun base = RunAttentionCase(tested, c, {});
   for (const int chunk : {1, 2, 7, 16, 47, 48, 49, 100, 128, 129}) {
     const size_t different = CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = chunk}));
-    if (different != 0) return Verdict(different, "chunks of " + std::to_string(chunk));
+    if (different != 0) return SameBitsVerdict(different, "chunks of " + std::to_string(chunk));
   }
   AttentionWalk alone{.one_sequence_at_a_time = true, .page_order_seed = 9};
-  if (auto error = Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, on other pages");
+  if (auto error =
+          SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, on other pages");
       !error.empty())
     return error;
   alone.chunk_rows = 33;
-  return Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, in chunks of 33");
+  return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, in chunks of 33");
 }
 
 std::string CheckThreads(Backend& tested, const BackendOptions& base_options) {
@@ -50,7 +48,7 @@ std::string CheckThreads(Backend& tested, const BackendOptions& base_options) {
     auto other = CreateBackend(options);
     if (!other.ok()) return other.error().message;
     const size_t different = CountDifferentBits(base, RunAttentionCase(**other, c, {.chunk_rows = 64}));
-    if (different != 0) return Verdict(different, std::to_string(threads) + " threads");
+    if (different != 0) return SameBitsVerdict(different, std::to_string(threads) + " threads");
   }
   return "";
 }
@@ -68,7 +66,7 @@ std::string CheckSharedPage(Backend& tested) {
   for (const int chunk : {1 << 20, 50, 1}) {
     const AttentionWalk walk{.chunk_rows = chunk, .one_sequence_at_a_time = chunk == 50, .share_first_page = true};
     const size_t different = CountDifferentBits(full, RunAttentionCase(tested, c, walk));
-    if (different != 0) return Verdict(different, "a shared first page, chunks of " + std::to_string(chunk));
+    if (different != 0) return SameBitsVerdict(different, "a shared first page, chunks of " + std::to_string(chunk));
   }
   return "";
 }
@@ -89,7 +87,7 @@ std::string CheckCascade(bool windowed, Backend& tested) {
   for (const int chunk : {1 << 20, 3, 1}) {
     const AttentionWalk together{.chunk_rows = chunk, .share_first_page = true, .poison_pages = true};
     const size_t different = CountDifferentBits(base, RunAttentionCase(tested, c, together));
-    if (different != 0) return Verdict(different, "batching with sequences of the same prefix");
+    if (different != 0) return SameBitsVerdict(different, "batching with sequences of the same prefix");
   }
   return "";
 }
@@ -105,7 +103,7 @@ std::string CheckDecodeBatches(Backend& tested) {
     const AttentionRun part{{alone.outs.begin(), alone.outs.begin() + size},
                             {alone.log_sum_exps.begin(), alone.log_sum_exps.begin() + size}};
     const size_t different = CountDifferentBits(part, RunAttentionCase(tested, batch, {}));
-    if (different != 0) return Verdict(different, "a batch of " + std::to_string(size));
+    if (different != 0) return SameBitsVerdict(different, "a batch of " + std::to_string(size));
   }
   return "";
 }
@@ -117,7 +115,7 @@ std::string CheckLeftOvers(bool windowed, Backend& tested) {
     const AttentionWalk clean{.chunk_rows = chunk}, poisoned{.chunk_rows = chunk, .poison_pages = true};
     const size_t different =
         CountDifferentBits(RunAttentionCase(tested, c, clean), RunAttentionCase(tested, c, poisoned));
-    if (different != 0) return Verdict(different, "data of another sequence in the pages");
+    if (different != 0) return SameBitsVerdict(different, "data of another sequence in the pages");
   }
   return "";
 }
@@ -128,8 +126,8 @@ std::string CheckFreedPages(Backend& tested) {
   const AttentionRun base = RunAttentionCase(tested, c, {});
   for (const int chunk : {1, 64, 128, 200}) {
     const AttentionWalk walk{.chunk_rows = chunk, .poison_pages = true, .free_window_pages = true};
-    if (auto error = Verdict(CountDifferentBits(base, RunAttentionCase(tested, c, walk)),
-                             "freed pages, chunks of " + std::to_string(chunk));
+    if (auto error = SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, walk)),
+                                     "freed pages, chunks of " + std::to_string(chunk));
         !error.empty())
       return error;
   }
@@ -150,7 +148,7 @@ std::string CheckTemperatureOne(Backend& tested) {
   baseline.scale = 0.17677669529663687;
   focal.scale = FocalScale(0.17677669529663687, 1.0);
   const AttentionRun base = RunAttentionCase(tested, baseline, {});
-  if (auto error = Verdict(CountDifferentBits(base, RunAttentionCase(tested, focal, {})), "temperature 1");
+  if (auto error = SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, focal, {})), "temperature 1");
       !error.empty())
     return error;
   focal.scale = 0.17677669529663687 / 0.9999;

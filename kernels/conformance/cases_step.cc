@@ -10,7 +10,7 @@
 namespace varifocal::kernels {
 namespace {
 
-constexpr int kDim = 32, kKvHeads = 2, kHeads = 4, kWidth = 24, kLayers = 3, kPages = 4;
+constexpr int kDim = 32, kKvHeads = 2, kStepHeads = 4, kWidth = 24, kLayers = 3, kPages = 4;
 
 // A pool with learned tau, and a sequence that uses arbitrary pages of it.
 class PageWalk {
@@ -21,21 +21,21 @@ class PageWalk {
                                                .head_row_count_max = 1,
                                                .context_length_max = kPageTokens,
                                                .model_dim = kWidth,
-                                               .query_head_count = kHeads,
+                                               .query_head_count = kStepHeads,
                                                .kv_head_count = kKvHeads,
                                                .head_dim = kDim,
                                                .ffn_dim = 16,
                                                .vocab_size = 16}));
     pool_ = Take(backend.CreateKvPool(
         {.layer_count = kLayers, .kv_head_count = kKvHeads, .head_dim = kDim, .annotation_bytes = 8}, kPages));
-    const int rows = (kHeads + 2 * kKvHeads) * kDim;
+    const int rows = (kStepHeads + 2 * kKvHeads) * kDim;
     for (int layer = 0; layer < kLayers; ++layer) {
       weights_.push_back(
           MakeWeight(backend, UniformVector(500 + layer, rows * kWidth), rows, kWidth, WeightUse::kPlain));
     }
     tau_weight_ = Upload(backend, UniformVector(510, kWidth));
     x_ = EmptyOperands(backend, kPageTokens * kWidth);
-    queries_ = Empty(backend, kPageTokens * kHeads * kDim);
+    queries_ = Empty(backend, kPageTokens * kStepHeads * kDim);
     scales_ = Empty(backend, kPageTokens);
   }
 
@@ -62,7 +62,7 @@ class PageWalk {
       VF_CHECK(backend_
                    .QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
                                                .weight = weights_[layer].get(),
-                                               .query_head_count = kHeads,
+                                               .query_head_count = kStepHeads,
                                                .pool = pool_.get(),
                                                .layer = layer,
                                                .queries = {queries_.get(), 0}})

@@ -76,7 +76,7 @@ void Normalize(NormKind kind, const T* x, const float* weight, const float* bias
   }
   double mean = 0, squares = 0;
   if (kind == NormKind::kLayer) {
-    for (int64_t i = 0; i < count; ++i) mean += static_cast<double>(x[i]) / static_cast<double>(count);
+    for (int64_t i = 0; i < count; ++i) mean += static_cast<double>(x[i]) / count;
   }
   for (int64_t i = 0; i < count; ++i) squares += (x[i] - mean) * (x[i] - mean);
   const double inverse = 1.0 / std::sqrt(squares / count + epsilon);

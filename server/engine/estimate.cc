@@ -71,8 +71,8 @@ absl::StatusOr<Timing> TimeRuns(const EngineRequest& request, int run_count, int
     ASSIGN_OR_RETURN(const EngineResult result, run(request));
     const int64_t prefill_us = std::max<int64_t>(result.prefill_us, 1);
     const int64_t decode_us = std::max<int64_t>(result.decode_us, 1);
-    prefill.push_back(1e-6 * static_cast<double>(prefill_us));
-    decode.push_back(1e-6 * static_cast<double>(decode_us));
+    prefill.push_back(1e-6 * prefill_us);
+    decode.push_back(1e-6 * decode_us);
     spent_us += prefill_us + decode_us;
   }
   return Timing{Median(std::move(prefill)), Median(std::move(decode))};
@@ -106,7 +106,7 @@ absl::StatusOr<CostRates> MeasureCostRates(const ModelConfig& config, int64_t pa
   CostRates rates;
   const int64_t embedding = config.vocabulary_size * config.width * (config.tied_embeddings ? 1 : 2);
   rates.weight_operations = 2.0 * std::max<int64_t>(parameter_count - embedding, 1);
-  rates.key_operations = 4.0 * static_cast<double>(config.head_count * config.head_width);
+  rates.key_operations = 4.0 * (config.head_count * config.head_width);
   rates.groups = config.page_groups;
   const int64_t room = std::min(config.max_position, cache_tokens);
   const int64_t prompt = std::clamp<int64_t>(room - kNewTokens, 1, kPromptTokens);

@@ -121,8 +121,8 @@ absl::StatusOr<std::optional<GroupShares>> ReadGroupShares(const Transformer& mo
     shares.layers.push_back(std::move(layer));
   }
   if (layer_count == 0) return std::nullopt;
-  shares.pairs_visible = static_cast<double>(visible) / static_cast<double>(layer_count * pairs);
-  if (largest > 0) shares.largest_group = static_cast<double>(largest) / static_cast<double>(tokens);
+  shares.pairs_visible = static_cast<double>(visible) / (layer_count * pairs);
+  if (largest > 0) shares.largest_group = static_cast<double>(largest) / tokens;
   return shares;
 }
 

@@ -104,7 +104,7 @@ std::vector<std::string> AnswerTogether(Engine& engine, const std::vector<Engine
   return answers;
 }
 
-struct Setting {
+struct BitsSetting {
   const char* name;
   EngineOptions options;
   int threads = 0;
@@ -116,7 +116,7 @@ struct Setting {
 
 int64_t CacheBytes(const LoadedModel& model, int64_t pages) { return model.provenance().page_bytes * pages; }
 
-std::vector<Setting> Settings(const LoadedModel& model, int64_t few_pages) {
+std::vector<BitsSetting> BitsSettings(const LoadedModel& model, int64_t few_pages) {
   return {
       {.name = "restart", .options = {}, .one_by_one = true},
       {.name = "batch of 16, cache on", .options = {.batch_size_max = 16}},
@@ -185,7 +185,7 @@ TEST_P(SameBitsTest, ForAllSettings) {
   const std::vector<EngineRequest> requests = MakeRequests(prompt_count, !learned(), has_groups());
   const std::vector<std::string> alone = Alone(requests);
   size_t compared = 0, differences = 0;
-  for (const Setting& setting : Settings(*Load(), has_groups() ? 12 : 6)) {
+  for (const BitsSetting& setting : BitsSettings(*Load(), has_groups() ? 12 : 6)) {
     // A whole prompt in one step needs more memory than a few pages.
     if (whole_prompt() && std::string(setting.name) == "few pages") continue;
     auto engine = StartEngine(Load(setting.threads), setting.options);

@@ -215,10 +215,8 @@ void Scheduler::Complete(Sequence& sequence) {
   }
   result.notes = sequence.attention.WholePromptReason();
   if (sequence.tau_row_count > 0 && sequence.attention.CountsBounds()) {
-    result.tau_at_min_share =
-        static_cast<double>(sequence.tau_at_min_count) / static_cast<double>(sequence.tau_row_count);
-    result.tau_at_max_share =
-        static_cast<double>(sequence.tau_at_max_count) / static_cast<double>(sequence.tau_row_count);
+    result.tau_at_min_share = static_cast<double>(sequence.tau_at_min_count) / sequence.tau_row_count;
+    result.tau_at_max_share = static_cast<double>(sequence.tau_at_max_count) / sequence.tau_row_count;
   }
   const int64_t started_us = sequence.first_step_us < 0 ? now_us : sequence.first_step_us;
   const int64_t prompt_us =

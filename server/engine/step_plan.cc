@@ -61,7 +61,7 @@ std::vector<RowInspection> Inspections(const StepPlan& plan, std::vector<Inspect
     for (int64_t position = begin; position < end; ++position) {
       inspections.push_back({.row = row_begin + position - sequence.rows_done,
                              .boundaries = request.inspected_boundaries,
-                             .share = 1.0 / static_cast<double>(request.inspected_row_count),
+                             .share = 1.0 / request.inspected_row_count,
                              .result = &(*sums)[i]});
     }
   }

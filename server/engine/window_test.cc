@@ -20,7 +20,7 @@ using testing::HasSubstr;
 constexpr char kWindows[] = "architectures/mistral-window";  // every layer
 constexpr char kMixed[] = "architectures/gemma3-newer";      // every other layer
 
-GenerateWork Tokens(int64_t count) { return {.max_new_tokens = count, .ignore_eos = true}; }
+GenerateWork WindowTokens(int64_t count) { return {.max_new_tokens = count, .ignore_eos = true}; }
 
 // Window pages of a long prompt: one before, and five spanned by 512 rows, which also equals the last four pages, the
 // one before them and the partial one.
@@ -34,7 +34,7 @@ TEST(WindowTest, ALongPromptNeedsFewPages) {
   const int64_t page = model->provenance().page_bytes;
   for (const int64_t chunk : {64, 512}) {
     auto engine = StartEngine(model, {.prefill_chunk_tokens = chunk, .kv_cache_bytes = 100 * page});
-    const EngineRequest request{.token_ids = RandomIds("long", 32768 + 10), .work = Tokens(300)};
+    const EngineRequest request{.token_ids = RandomIds("long", 32768 + 10), .work = WindowTokens(300)};
     const auto cold = engine->Run(request);
     ASSERT_TRUE(cold.ok()) << cold.status();
     const EngineStatus status = engine->Status();
@@ -57,7 +57,7 @@ TEST(WindowTest, FullLayersKeepEveryPage) {
   auto model = LoadForTest(checkpoint.directory());
   const int64_t full = model->transformer().PageBytes(0), window = model->transformer().PageBytes(1);
   auto engine = StartEngine(model, {.kv_cache_bytes = 200 * (full + window)});
-  ASSERT_TRUE(engine->Run({.token_ids = RandomIds("mixed", 4096), .work = Tokens(200)}).ok());
+  ASSERT_TRUE(engine->Run({.token_ids = RandomIds("mixed", 4096), .work = WindowTokens(200)}).ok());
   EXPECT_LE(engine->Status().cache_bytes_peak, 34 * full + (kPagesAtOnce + 1) * window);
   EXPECT_EQ(engine->Status().pages_cached, 32 + kPagesKept);
   EXPECT_EQ(engine->Estimate(4096, 200)->cache_bytes, 34 * full + kPagesAtOnce * window);
@@ -71,10 +71,10 @@ TEST(WindowTest, AdmissionCountsHeldPages) {
   const int64_t page = model->provenance().page_bytes;
   auto six = StartEngine(model, {.kv_cache_bytes = 6 * page});
   EXPECT_EQ(six->Describe().context_tokens_max, 16384);
-  EXPECT_TRUE(six->Run({.token_ids = RandomIds("a", 10000), .work = Tokens(20)}).ok());
+  EXPECT_TRUE(six->Run({.token_ids = RandomIds("a", 10000), .work = WindowTokens(20)}).ok());
   auto five = StartEngine(model, {.kv_cache_bytes = 5 * page});
   EXPECT_EQ(five->Describe().context_tokens_max, 640);
-  const auto refused = five->Run({.token_ids = RandomIds("a", 10000), .work = Tokens(20)});
+  const auto refused = five->Run({.token_ids = RandomIds("a", 10000), .work = WindowTokens(20)});
   EXPECT_EQ(ReasonOf(refused.status()).name, "KV_CACHE_TOO_SMALL");
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat(6 * page, " bytes")));
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat("the cache has ", 5 * page)));
@@ -116,7 +116,7 @@ TEST(WindowTest, QuestionsOnOneContextShareIt) {
         if (row.together && i == 0) {
           callbacks.on_progress = [arrived = all_are_there.get_future().share()](const auto&) { arrived.wait(); };
         }
-        ASSERT_TRUE(engine->Start({.token_ids = ids, .work = Tokens(4)}, std::move(callbacks)).ok());
+        ASSERT_TRUE(engine->Start({.token_ids = ids, .work = WindowTokens(4)}, std::move(callbacks)).ok());
         if (!row.together) results.back().wait();
       }
       all_are_there.set_value();

@@ -82,7 +82,7 @@ class JobFaultsTest : public testing::Test {
   int64_t SubmitHeld() {
     control_->Hold();
     const int64_t job_id = Submit();
-    while (control_->started_count() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    control_->WaitUntilStarted();
     return job_id;
   }
 

@@ -10,74 +10,20 @@
 
 #include <chrono>
 #include <filesystem>
-#include <functional>
+#include <mutex>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
 #include "base/reason.h"
-#include "base/sha256.h"
 #include "db/sqlite/database.h"
-#include "eval_tasks/helmet/rows.h"
-#include "tests/fakes/fake_engine.h"
-#include "tests/fakes/wait_for_job.h"
-#include "tests/support/process.h"
+#include "tests/fakes/job_manager_fixture.h"
 
 namespace varifocal {
 namespace {
 
 using testing::HasSubstr;
-
-class JobManagerTest : public testing::Test {
- protected:
-  void SetUp() override {
-    SetLogLevel(LogLevel::kError);
-    ASSERT_TRUE(host_.Load("a", "fake").ok());
-    ASSERT_TRUE(host_.Load("learned", "fake-learned").ok());
-    ASSERT_TRUE(host_.Load("bare", "fake-bare").ok());
-    Open();
-  }
-
-  void Open() {
-    options_.database_path = directory_.File("results.db");
-    options_.in_flight = 4;
-    auto manager = JobManager::Create(&host_, options_);
-    ASSERT_TRUE(manager.ok()) << manager.status();
-    manager_ = *std::move(manager);
-    manager_->LoadCalledModels();
-    manager_->Start();
-  }
-
-  // 2 variants x 1 task x 2 lengths x 8 samples = 32 samples.
-  static JobSpec SmallSpec() {
-    JobSpec spec;
-    spec.suite.name = "small";
-    spec.suite.lengths = {256, 512};
-    spec.suite.samples = 8;
-    spec.suite.tasks = {{.kind = "recall_kv"}};
-    spec.variants = {{"a", {}}, {"a", {0.5}}};
-    spec.in_flight = 0;
-    return spec;
-  }
-
-  JobView WaitUntil(int64_t job_id, const std::function<bool(const JobView&)>& condition) {
-    return WaitForJob(*manager_, job_id, condition);
-  }
-  JobView WaitForState(int64_t job_id, db::JobState state) {
-    return WaitUntil(job_id, [&](const JobView& view) { return view.row.state == state; });
-  }
-  int64_t Submit(const JobSpec& spec) {
-    auto view = manager_->Submit(spec, {});
-    EXPECT_TRUE(view.ok()) << view.status();
-    return view.ok() ? view->row.job_id : 0;
-  }
-
-  testing_support::TemporaryDirectory directory_;
-  std::shared_ptr<FakeEngineControl> control_ = std::make_shared<FakeEngineControl>();
-  ModelHost host_{MakeFakeModelFactory(control_)};
-  JobManagerOptions options_;
-  std::unique_ptr<JobManager> manager_;
-};
 
 TEST_F(JobManagerTest, RunsAJobToItsEnd) {
   const int64_t job_id = Submit(SmallSpec());
@@ -94,7 +40,7 @@ TEST_F(JobManagerTest, RunsAJobToItsEnd) {
 }
 
 TEST_F(JobManagerTest, StopAndStartAskExactlyTheMissingSamples) {
-  control_->SetDelayMs(10);
+  control_->HoldAfter(5);
   const int64_t job_id = Submit(SmallSpec());
   WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 5; });
   manager_->Stop();
@@ -102,10 +48,11 @@ TEST_F(JobManagerTest, StopAndStartAskExactlyTheMissingSamples) {
   ASSERT_TRUE(stopped.ok());
   EXPECT_EQ(stopped->row.state, db::JobState::kQueued);
   const int64_t answered = stopped->row.answered_count;
-  ASSERT_LT(answered, 32);
+  EXPECT_EQ(answered, 5);
 
   manager_.reset();
   const int started_before = control_->started_count();
+  control_->Release();
   Open();
   const JobView view = WaitForState(job_id, db::JobState::kSucceeded);
   EXPECT_EQ(view.row.answered_count, 32);
@@ -116,12 +63,13 @@ TEST_F(JobManagerTest, StopAndStartAskExactlyTheMissingSamples) {
 // run. Jobs of other models continue.
 TEST_F(JobManagerTest, ALostDeviceLeavesItsSamplesToBeAskedAgain) {
   ASSERT_TRUE(host_.Load("b", "fake-b").ok());
-  control_->SetDelayMs(10);
+  control_->HoldAfter(5);
   const int64_t job_id = Submit(SmallSpec());
   WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 5; });
   control_->SetFault("a", absl::UnavailableError("the device failed while adding: CUDA error 700"));
+  control_->Release();
   const JobView lost = WaitForState(job_id, db::JobState::kFailed);
-  EXPECT_LT(lost.row.answered_count, 32);
+  EXPECT_EQ(lost.row.answered_count, 5);
   EXPECT_EQ(lost.row.failed_count, 0) << "a sample on a lost device is missing, not failed";
   EXPECT_EQ(
       lost.row.error,
@@ -144,15 +92,16 @@ TEST_F(JobManagerTest, ALostDeviceLeavesItsSamplesToBeAskedAgain) {
 }
 
 TEST_F(JobManagerTest, CancelStopsARunningJobAndResumeFinishesIt) {
-  control_->SetDelayMs(10);
+  control_->HoldAfter(3);
   const int64_t job_id = Submit(SmallSpec());
   WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 3; });
   ASSERT_TRUE(manager_->Cancel(job_id).ok());
   const JobView cancelled = WaitForState(job_id, db::JobState::kCancelled);
-  EXPECT_LT(cancelled.row.answered_count, 32);
+  EXPECT_EQ(cancelled.row.answered_count, 3);
   EXPECT_EQ(cancelled.row.failed_count, 0) << "an abandoned sample is missing, not failed";
   EXPECT_TRUE(manager_->Cancel(job_id).ok()) << "repeating is harmless";
 
+  control_->Release();
   ASSERT_TRUE(manager_->Resume(job_id, false).ok());
   EXPECT_EQ(WaitForState(job_id, db::JobState::kSucceeded).row.answered_count, 32);
   EXPECT_EQ(ReasonOf(manager_->Cancel(job_id).status()).name, "JOB_FINISHED");
@@ -162,7 +111,7 @@ TEST_F(JobManagerTest, CancelWhileTheEngineHangs) {
   control_->Hold();
   const int64_t job_id = Submit(SmallSpec());
   WaitForState(job_id, db::JobState::kRunning);
-  while (control_->started_count() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  control_->WaitUntilStarted();
   ASSERT_TRUE(manager_->Cancel(job_id).ok());
   WaitForState(job_id, db::JobState::kCancelled);  // while the engine is still held
 }
@@ -272,7 +221,7 @@ TEST_F(JobManagerTest, ConcurrentSubmitsWithOneIdMakeOneJob) {
 }
 
 TEST_F(JobManagerTest, AJobWhoseModelIsGoneFailsAndSaysSo) {
-  control_->SetDelayMs(10);
+  control_->HoldAfter(1);
   const int64_t job_id = Submit(SmallSpec());
   WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 1; });
   manager_.reset();
@@ -281,12 +230,13 @@ TEST_F(JobManagerTest, AJobWhoseModelIsGoneFailsAndSaysSo) {
   JobView view = WaitForState(job_id, db::JobState::kFailed);
   EXPECT_THAT(view.row.error, HasSubstr("no model \"a\""));
   ASSERT_TRUE(host_.Load("a", "fake").ok());
+  control_->Release();
   ASSERT_TRUE(manager_->Resume(job_id, false).ok());
   EXPECT_EQ(WaitForState(job_id, db::JobState::kSucceeded).row.answered_count, 32);
 }
 
 TEST_F(JobManagerTest, OtherWeightsUnderTheSameNameAreRefusedEvenMixed) {
-  control_->SetDelayMs(10);
+  control_->HoldAfter(1);
   const int64_t job_id = Submit(SmallSpec());
   WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 1; });
   ASSERT_TRUE(manager_->Cancel(job_id).ok());
@@ -298,7 +248,7 @@ TEST_F(JobManagerTest, OtherWeightsUnderTheSameNameAreRefusedEvenMixed) {
 }
 
 TEST_F(JobManagerTest, AnotherInstructionSetIsMixedOnlyWhenAllowed) {
-  control_->SetDelayMs(10);
+  control_->HoldAfter(1);
   const int64_t job_id = Submit(SmallSpec());
   WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 1; });
   manager_.reset();
@@ -310,10 +260,12 @@ TEST_F(JobManagerTest, AnotherInstructionSetIsMixedOnlyWhenAllowed) {
   EXPECT_THAT(failed.row.error, HasSubstr("other"));
   EXPECT_FALSE(failed.row.is_mixed);
   EXPECT_EQ(ReasonOf(manager_->Resume(job_id, false).status()).name, "MIXED_EXECUTION");
+  control_->HoldAfter(1);
   ASSERT_TRUE(manager_->Resume(job_id, true).ok());
   const int64_t answered = failed.row.answered_count;
   WaitUntil(job_id, [&](const JobView& view) { return view.row.answered_count > answered; });
   manager_.reset();
+  control_->Release();
   Open();  // the permission holds for the next daemon too
   const JobView mixed = WaitForState(job_id, db::JobState::kSucceeded);
   EXPECT_EQ(mixed.row.answered_count, 32);
@@ -357,73 +309,6 @@ TEST_F(JobManagerTest, ModelsInUseAreKnown) {
   EXPECT_TRUE(manager_->CheckUnused("a").ok());
 }
 
-TEST_F(JobManagerTest, EstimateCountsWithoutStoring) {
-  const auto estimate = manager_->Estimate(SmallSpec());
-  ASSERT_TRUE(estimate.ok()) << estimate.status();
-  EXPECT_EQ(estimate->cell_count, 4);
-  EXPECT_EQ(estimate->sample_count, 32);
-  EXPECT_LE(estimate->prompt_token_count, 16 * 256 + 16 * 512);
-  EXPECT_GT(estimate->prompt_token_count, 16 * 200 + 16 * 450);
-  EXPECT_LT(estimate->computed_prompt_token_count, estimate->prompt_token_count);
-  EXPECT_EQ(estimate->weights_bytes, 1000) << "both variants share one model";
-  EXPECT_GT(estimate->memory_bytes_max, estimate->weights_bytes) << "and the cache of one model";
-  EXPECT_GT(estimate->duration_seconds, 0);
-  EXPECT_TRUE(manager_->List(0, 10)->empty());
-}
-
-TEST_F(JobManagerTest, RefusesBadSpecsAndStoresNothing) {
-  struct Case {
-    const char* name;
-    std::function<void(JobSpec&)> spoil;
-    const char* reason;
-  };
-  const Case cases[] = {
-      {"unknown model",
-       [](JobSpec& s) {
-         s.variants = {{"nobody", {}}};
-       },
-       "MODEL_NOT_FOUND"},
-      {"model without tokenizer",
-       [](JobSpec& s) {
-         s.variants = {{"bare", {}}};
-       },
-       "MODEL_WITHOUT_TOKENIZER"},
-      {"temperature on learned",
-       [](JobSpec& s) {
-         s.variants = {{"learned", {0.5}}};
-       },
-       "BAD_FOCAL_TEMPERATURE"},
-      {"three temperatures for two layers",
-       [](JobSpec& s) {
-         s.variants = {{"a", {0.5, 0.6, 0.7}}};
-       },
-       "BAD_FOCAL_TEMPERATURE"},
-      {"unknown task", [](JobSpec& s) { s.suite.tasks[0].kind = "recal_kv"; }, "BAD_JOB_SPEC"},
-      {"longer than the model", [](JobSpec& s) { s.suite.lengths = {8192}; }, "CONTEXT_TOO_LONG"},
-      {"no variant", [](JobSpec& s) { s.variants.clear(); }, "BAD_JOB_SPEC"},
-      {"negative limit", [](JobSpec& s) { s.limit = -1; }, "BAD_JOB_SPEC"},
-  };
-  for (const Case& c : cases) {
-    JobSpec spec = SmallSpec();
-    c.spoil(spec);
-    const auto view = manager_->Submit(spec, {});
-    ASSERT_FALSE(view.ok()) << c.name;
-    EXPECT_EQ(ReasonOf(view.status()).name, c.reason) << c.name << ": " << view.status();
-    EXPECT_EQ(ReasonOf(manager_->Estimate(spec).status()).name, c.reason) << c.name;
-  }
-  EXPECT_TRUE(manager_->List(0, 10)->empty());
-  EXPECT_EQ(ReasonOf(manager_->Get(77, false).status()).name, "JOB_NOT_FOUND");
-}
-
-TEST_F(JobManagerTest, ALengthThatCanNeverFitTheCacheIsRefused) {
-  control_->SetPageCount(3);  // 384 tokens
-  const auto view = manager_->Submit(SmallSpec(), {});
-  EXPECT_EQ(ReasonOf(view.status()).name, "KV_CACHE_TOO_SMALL");
-  EXPECT_TRUE(absl::IsResourceExhausted(view.status()));
-  control_->SetPageCount(4);  // exactly 512
-  EXPECT_TRUE(manager_->Submit(SmallSpec(), {}).ok());
-}
-
 TEST_F(JobManagerTest, ASecondManagerIsRefused) {
   JobManagerOptions options;
   options.database_path = directory_.File("results.db");
@@ -431,63 +316,6 @@ TEST_F(JobManagerTest, ASecondManagerIsRefused) {
   ASSERT_FALSE(second.ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(second.status()));
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(absl::StrCat(getpid())));
-}
-
-TEST_F(JobManagerTest, ChatTasksNeedAFormatAndRecordItsTemplate) {
-  JobSpec spec = SmallSpec();
-  spec.suite.tasks.push_back({.name = "plain", .kind = "recall_kv"});
-  spec.suite.tasks[0].chat = true;
-  EXPECT_EQ(ReasonOf(manager_->Submit(spec, {}).status()).name, "MODEL_WITHOUT_CHAT_FORMAT");
-  ASSERT_TRUE(host_.Load("chat", "fake-chat").ok());
-  ASSERT_TRUE(host_.Load("twin", "more/fake-chat").ok());
-  ASSERT_TRUE(host_.Load("other", "fake-other-chat").ok());
-  spec.variants = {{"chat", {}}, {"other", {}}};
-  const auto differ = manager_->Submit(spec, {});
-  EXPECT_EQ(ReasonOf(differ.status()).name, "CHAT_FORMATS_DIFFER") << "they would share samples";
-  spec.variants = {{"chat", {}}, {"twin", {}}};
-  const int64_t job_id = Submit(spec);
-  const JobView view = WaitForState(job_id, db::JobState::kSucceeded);
-  EXPECT_EQ(view.row.failed_count, 0);
-  const auto stored = FromCanonicalJson(view.row.spec_json);
-  ASSERT_TRUE(stored.ok()) << stored.status();
-  EXPECT_TRUE(stored->suite.tasks[0].chat);
-  EXPECT_FALSE(stored->suite.tasks[1].chat);
-  EXPECT_EQ(stored->chat_templates.at("chat"), Sha256Hex("fake-chat"));
-  EXPECT_EQ(stored->chat_templates.at("twin"), Sha256Hex("more/fake-chat"));
-  // The wrapped prompt is counted: the same question has other ids than in the plain task.
-  EXPECT_EQ(view.row.spec_json.find("\"chat\":false"), std::string::npos) << "written only when true";
-}
-
-TEST_F(JobManagerTest, ASystemMessageNeedsOneFormatWithItForATokenizer) {
-  helmet::ImportedRow row;
-  row.id = row.question = row.cluster = row.context = "0";
-  row.gold = {"0"};
-  row.reference = row.gold;
-  const std::string rows = helmet::ToJson(row).dump() + "\n";
-  testing_support::WriteFile(directory_.File("rows"), rows);
-  helmet::TaskIndex index;
-  index.kind = "default";
-  index.user_template = "{context}";
-  index.settings = {{"seed", 42}};
-  index.lengths[256] = {"rows", Sha256Hex(rows), 1, 8, "d", "t", "d", ""};
-  testing_support::WriteFile(directory_.File("plain"), helmet::DumpTaskIndex(index));
-  index.system_message = "Be brief.";
-  testing_support::WriteFile(directory_.File("with_system"), helmet::DumpTaskIndex(index));
-  JobSpec spec = SmallSpec();
-  spec.suite.lengths = {256};
-  spec.suite.samples = 1;
-  spec.variants = {{"chat", {}}, {"other", {}}};
-  ASSERT_TRUE(host_.Load("chat", "fake-chat").ok());
-  ASSERT_TRUE(host_.Load("other", "fake-other-system-chat").ok());
-  const auto ask = [&](const std::string& file, bool chat) {
-    spec.suite.tasks = {{.name = "t", .kind = "helmet", .parameters = {{"path", directory_.File(file)}}, .chat = chat}};
-    return manager_->Submit(spec, {});
-  };
-  EXPECT_EQ(ReasonOf(ask("with_system", true).status()).name, "CHAT_FORMATS_DIFFER") << "they would share samples";
-  for (const auto& [file, chat] : {std::pair{"plain", true}, std::pair{"with_system", false}}) {
-    const auto job = ask(file, chat);
-    ASSERT_TRUE(job.ok()) << file << ": " << job.status();
-  }
 }
 
 TEST_F(JobManagerTest, ConcurrentCancelAndFinishLeaveOneSettledState) {

@@ -27,7 +27,7 @@ void ProgressMeter::Update(const RunProgress& progress, int64_t now_us) {
 double ProgressMeter::TokensPerSecond(int64_t now_us) const {
   if (window_.empty() || now_us <= window_.front().time_us) return 0;
   const int64_t tokens = window_.back().token_count - window_.front().token_count;
-  return tokens * 1e6 / static_cast<double>(now_us - window_.front().time_us);
+  return tokens * 1e6 / (now_us - window_.front().time_us);
 }
 
 double ProgressMeter::RemainingSeconds(int64_t now_us) const {
@@ -38,8 +38,6 @@ double ProgressMeter::RemainingSeconds(int64_t now_us) const {
   return std::max(0.0, (planned_weight_ - done_weight_) / done * ElapsedSeconds(now_us));
 }
 
-double ProgressMeter::ElapsedSeconds(int64_t now_us) const {
-  return start_us_ < 0 ? 0 : static_cast<double>(now_us - start_us_) / 1e6;
-}
+double ProgressMeter::ElapsedSeconds(int64_t now_us) const { return start_us_ < 0 ? 0 : (now_us - start_us_) / 1e6; }
 
 }  // namespace varifocal

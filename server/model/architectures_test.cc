@@ -329,7 +329,7 @@ TEST(ArchitecturesTest, KeysAreInterpretedAsInTransformers) {
 TEST(ArchitecturesTest, Gpt2ScalesByLayer) {
   const auto config = ParseModelConfig(Edited("gpt2", R"({"scale_attn_by_inverse_layer_idx":true})").dump());
   ASSERT_TRUE(config.ok()) << config.status();
-  for (size_t i = 0; i < 3; ++i) EXPECT_DOUBLE_EQ(config->layers[i].attention_scale, 0.25 / static_cast<double>(i + 1));
+  for (size_t i = 0; i < 3; ++i) EXPECT_DOUBLE_EQ(config->layers[i].attention_scale, 0.25 / (i + 1));
 }
 
 constexpr Meaning kRefusals[] = {

@@ -28,7 +28,7 @@ double Llama3Frequency(const RopeConfig& rope, double frequency) {
 double DynamicTheta(const RopeConfig& rope, int64_t span, int64_t rope_length) {
   const double length = std::max(static_cast<double>(rope_length), rope.original_max_position);
   const double stretch = rope.factor * length / rope.original_max_position - (rope.factor - 1);
-  return rope.theta * std::pow(stretch, static_cast<double>(span) / static_cast<double>(span - 2));
+  return rope.theta * std::pow(stretch, static_cast<double>(span) / (span - 2));
 }
 
 // Frequencies with more than beta_fast rotations over the original length are kept, those below beta_slow divided by the

@@ -9,7 +9,7 @@
 namespace varifocal {
 namespace {
 
-constexpr char kKey[] = "training";
+constexpr char kTrainingKey[] = "training";
 constexpr int64_t kContextLengthMax = int64_t{1} << 30;
 
 // An arm is part of a variant's label and of flags: one word without the separators of those.
@@ -29,14 +29,14 @@ absl::StatusOr<std::optional<int64_t>> OptionalInt(ConfigReader& reader, const c
 
 absl::StatusOr<Training> ReadTraining(ConfigReader& config) {
   Training training;
-  const Json* json = config.Take(kKey);
+  const Json* json = config.Take(kTrainingKey);
   if (json == nullptr) return training;
   if (!json->is_object()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(config.Name(kKey), " is ", ShownValue(*json), "; it must be an object"));
+        absl::StrCat(config.Name(kTrainingKey), " is ", ShownValue(*json), "; it must be an object"));
   }
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  ConfigReader reader(*json, kKey);
+  ConfigReader reader(*json, kTrainingKey);
   if (reader.Has("arm")) {
     ASSIGN_OR_RETURN(training.arm, reader.String("arm"));
     if (!IsArmName(training.arm)) {

@@ -10,7 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
@@ -19,48 +18,23 @@
 #include "base/status_macros.h"
 #include "server/rpc/status.h"
 #include "server/workers/worker_addresses.h"
+#include "server/workers/worker_models.h"
 #include "server/workers/worker_request.h"
 #include "varifocal/v1/inference.grpc.pb.h"
-#include "wire/resource_names.h"
 
 namespace varifocal {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kMessageBytesMax = 16 << 20;
 constexpr int kLooksPerResolve = 5;
 constexpr int kFailuresMax = 3;  // in a row, until a worker's requests are ended
-constexpr auto kLookTimeout = std::chrono::seconds(5);
-// gRPC watches the health service of the worker and fails calls at once while it does not serve. It does so for
-// channels with this policy alone.
-constexpr char kServiceConfig[] = R"({"loadBalancingConfig": [{"round_robin": {}}],
-  "healthCheckConfig": {"serviceName": "varifocal.v1.Inference"}})";
-
-// The first fact in which two daemons' models differ so that answers may differ.
-std::string DifferenceOf(const v1::Model& a, const v1::Model& b) {
-  const std::pair<const char*, std::pair<std::string, std::string>> facts[] = {
-      {"weights", {a.weights_sha256(), b.weights_sha256()}},
-      {"tokenizer", {a.tokenizer_sha256(), b.tokenizer_sha256()}},
-      {"number format", {a.dtype(), b.dtype()}},
-      {"attention", {a.attention_json(), b.attention_json()}},
-      {"context length", {absl::StrCat(a.context_length_max()), absl::StrCat(b.context_length_max())}},
-      {"code version", {a.code_version(), b.code_version()}},
-  };
-  for (const auto& [name, values] : facts) {
-    if (values.first != values.second)
-      return absl::StrCat("another ", name, ": ", values.second, ", and ", values.first);
-  }
-  return "";
-}
-
-std::string KindOf(const v1::Model& model) { return absl::StrCat(model.backend(), "/", model.isa()); }
 
 }  // namespace
 
 class RemoteWorkers::Impl {
  public:
-  explicit Impl(const RemoteWorkersOptions& options) : options_(options) {}
+  explicit Impl(const RemoteWorkersOptions& options) : options_(options), models_(options.allow_mixed) {}
 
   absl::Status Connect() {
     const auto deadline = std::chrono::steady_clock::now() + options_.connect_timeout;
@@ -76,7 +50,10 @@ class RemoteWorkers::Impl {
           }
           if (!worker->problem.empty()) last_problem = absl::StrCat(address, ": ", worker->problem);
         }
-        if (UsableCount() > 0) break;
+        if (UsableCount() > 0) {
+          models_.FixKinds();
+          break;
+        }
       }
       if (std::chrono::steady_clock::now() >= deadline) {
         return absl::UnavailableError(absl::StrCat("no worker of ", absl::StrJoin(options_.addresses, ","),
@@ -91,12 +68,12 @@ class RemoteWorkers::Impl {
 
   const v1::Model& model(const std::string& name) const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return models_.at(name);  // is never changed once set
+    return models_.model(name);
   }
 
   std::string KindsInWords() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return absl::StrJoin(kinds_, "+");
+    return models_.KindsInWords();
   }
 
   std::vector<std::string> Addresses() const {
@@ -254,15 +231,7 @@ class RemoteWorkers::Impl {
       if (workers_.count(address) > 0) continue;
       auto worker = std::make_shared<Worker>();
       worker->address = address;
-      grpc::ChannelArguments arguments = MakeChannelArguments(kMessageBytesMax);
-      arguments.SetServiceConfigJSON(kServiceConfig);
-      // Channels to one address would share a connection with those of another Impl in this process.
-      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-      arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-      if (!absl::StartsWith(name, "unix:")) arguments.SetSslTargetNameOverride(name.substr(0, name.rfind(':')));
-      // Never an error: Connect has checked that a token comes with certificates.
-      const std::shared_ptr<grpc::ChannelCredentials> credentials = *MakeChannelCredentials(address, options_.secrets);
-      worker->stub = v1::Inference::NewStub(grpc::CreateCustomChannel(address, credentials, arguments));
+      worker->stub = v1::Inference::NewStub(MakeWorkerChannel(address, name, options_.secrets));
       workers_[address] = std::move(worker);
     }
     for (auto it = workers_.begin(); it != workers_.end();) {
@@ -271,69 +240,30 @@ class RemoteWorkers::Impl {
     }
   }
 
-  // One look at one worker.
-  struct Asked {
-    std::shared_ptr<Worker> worker;
-    std::string model;
-    grpc::ClientContext context;
-    v1::GetModelRequest request;
-    v1::Model reply;
-    grpc::Status status;
-  };
-
+  // Asks every worker for its models and updates its state.
   void Look() {
-    std::vector<std::unique_ptr<Asked>> all;
+    std::vector<std::shared_ptr<Worker>> asked;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      for (const auto& [address, worker] : workers_) {
-        for (const std::string& model : options_.model_names) {
-          auto asked = std::make_unique<Asked>();
-          asked->worker = worker;
-          asked->model = model;
-          asked->request.set_name(ModelResource(model));
-          asked->context.set_deadline(std::chrono::system_clock::now() + kLookTimeout);
-          all.push_back(std::move(asked));
-        }
-      }
+      for (const auto& [address, worker] : workers_) asked.push_back(worker);
     }
-    std::mutex mutex;
-    std::condition_variable changed;
-    size_t left = all.size();
-    for (const auto& asked : all) {
-      Asked* const one = asked.get();
-      one->worker->stub->async()->GetModel(&one->context, &one->request, &one->reply, [&, one](grpc::Status status) {
-        const std::lock_guard<std::mutex> lock(mutex);
-        one->status = std::move(status);
-        if (--left == 0) changed.notify_all();
-      });
-    }
-    {
-      std::unique_lock<std::mutex> lock(mutex);
-      changed.wait(lock, [&] { return left == 0; });
-    }
+    std::vector<v1::Inference::Stub*> stubs;
+    for (const auto& worker : asked) stubs.push_back(worker->stub.get());
+    const std::vector<std::vector<ModelReply>> replies = AskForModels(stubs, options_.model_names);
     std::vector<std::shared_ptr<Call>> abandoned;
     std::unique_lock<std::mutex> lock(mutex_);
-    std::map<Worker*, std::vector<const Asked*>> by_worker;
-    for (const auto& asked : all) by_worker[asked->worker.get()].push_back(asked.get());
-    for (const auto& [address, worker] : workers_) {
-      if (by_worker.count(worker.get()) > 0) Judge(*worker, by_worker[worker.get()], &abandoned);
+    for (size_t i = 0; i < asked.size(); ++i) {
+      if (!replies[i].empty()) Judge(*asked[i], replies[i], &abandoned);
     }
     Dispatch(lock);
     lock.unlock();
     for (const auto& call : abandoned) call->context.TryCancel();
   }
 
-  void Judge(Worker& worker, const std::vector<const Asked*>& asked, std::vector<std::shared_ptr<Call>>* abandoned) {
+  void Judge(Worker& worker, const std::vector<ModelReply>& replies, std::vector<std::shared_ptr<Call>>* abandoned) {
     worker.is_full = false;
-    std::string problem, difference;
-    for (const Asked* one : asked) {
-      if (!one->status.ok()) {
-        problem = one->status.error_message();
-      } else if (one->reply.state() != v1::Model::READY) {
-        problem = absl::StrCat("model \"", one->model, "\" is not ready: ", one->reply.fault());
-      }
-    }
-    if (problem.empty()) difference = Compare(worker, asked);
+    const std::string problem = ProblemOf(replies);
+    const std::string difference = problem.empty() ? models_.Compare(worker.address, replies) : "";
     const bool was_usable = worker.is_usable;
     worker.problem = problem;
     worker.failure_count = problem.empty() ? 0 : worker.failure_count + 1;
@@ -353,35 +283,6 @@ class RemoteWorkers::Impl {
   void LogLost(const Worker& worker, const std::string& cause) const {
     Log(LogLevel::kWarning, "worker_lost",
         {{"worker", worker.address}, {"cause", cause}, {"running", worker.running.size()}});
-  }
-
-  // Against the first worker that was used; sets the reference when there is none yet.
-  std::string Compare(const Worker& worker, const std::vector<const Asked*>& asked) {
-    if (models_.empty()) {
-      for (const Asked* one : asked) models_[one->model] = one->reply;
-      for (const Asked* one : asked) kinds_.insert(KindOf(one->reply));
-      reference_ = worker.address;
-      return "";
-    }
-    for (const Asked* one : asked) {
-      const std::string difference = DifferenceOf(models_.at(one->model), one->reply);
-      if (!difference.empty()) {
-        return absl::StrCat("worker ", worker.address, " has model \"", one->model, "\" with ", difference, " on ",
-                            reference_);
-      }
-      const std::string kind = KindOf(one->reply);
-      if (kinds_.count(kind) > 0) continue;
-      // The kinds are part of the record of the answers, so they are fixed once a job may have begun.
-      if (options_.allow_mixed && !thread_.joinable()) {
-        kinds_.insert(kind);
-        continue;
-      }
-      return absl::StrCat("worker ", worker.address, " runs model \"", one->model, "\" on ", kind, ", and ", reference_,
-                          " on ", absl::StrJoin(kinds_, "+"),
-                          options_.allow_mixed ? ": a kind that was not there at the start"
-                                               : ": bits may differ; --allow-mixed accepts it");
-    }
-    return "";
   }
 
   void WatchLoop() {
@@ -554,9 +455,7 @@ class RemoteWorkers::Impl {
   std::condition_variable changed_;
   bool stopping_ = false;
   std::map<std::string, std::shared_ptr<Worker>> workers_;
-  std::map<std::string, v1::Model> models_;  // by name, as the first worker describes them
-  std::set<std::string> kinds_;
-  std::string reference_;  // the first worker's address
+  WorkerModels models_;
   std::deque<std::shared_ptr<Task>> queue_;
   std::map<EngineHandle, std::shared_ptr<Task>> tasks_;  // queued or running
   EngineHandle next_handle_ = 0;

@@ -8,9 +8,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
-#include "wire/channel.h"
 
 namespace varifocal {
+namespace {
+
+constexpr int kMessageBytesMax = 16 << 20;
+// gRPC watches the health service of the worker and fails calls at once while it does not serve. It does so for
+// channels with this policy alone.
+constexpr char kServiceConfig[] = R"({"loadBalancingConfig": [{"round_robin": {}}],
+  "healthCheckConfig": {"serviceName": "varifocal.v1.Inference"}})";
+
+}  // namespace
 
 absl::Status CheckWorkerAddresses(const std::vector<std::string>& addresses) {
   for (const std::string& address : addresses) {
@@ -43,6 +51,18 @@ std::vector<std::string> ResolveWorker(const std::string& address) {
   }
   freeaddrinfo(list);
   return {resolved.begin(), resolved.end()};
+}
+
+std::shared_ptr<grpc::Channel> MakeWorkerChannel(const std::string& address, const std::string& name,
+                                                 const ChannelSecrets& secrets) {
+  grpc::ChannelArguments arguments = MakeChannelArguments(kMessageBytesMax);
+  arguments.SetServiceConfigJSON(kServiceConfig);
+  // Channels to one address would share a connection with those of another coordinator in this process.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  if (!IsUnixAddress(name)) arguments.SetSslTargetNameOverride(name.substr(0, name.rfind(':')));
+  const std::shared_ptr<grpc::ChannelCredentials> credentials = *MakeChannelCredentials(address, secrets);
+  return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
 }  // namespace varifocal

@@ -71,6 +71,7 @@ void FakeEngineControl::Hold() {
 void FakeEngineControl::Release() {
   std::lock_guard<std::mutex> lock(mutex_);
   held_ = false;
+  until_hold_ = 0;
   changed_.notify_all();
 }
 
@@ -100,6 +101,16 @@ std::string FakeEngineControl::instruction_set() const {
   return isa_;
 }
 
+void FakeEngineControl::HoldAfter(int count) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  held_ = false;
+  until_hold_ = count;
+  changed_.notify_all();
+}
+void FakeEngineControl::WaitUntilStarted() const {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return started_count_ > 0; });
+}
 int FakeEngineControl::started_count() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return started_count_;
@@ -162,6 +173,7 @@ void FakeEngine::Loop() {
                                   [&] { return stopping_ || pending->cancelled; });
       if (control_->held_ && !stopping_ && !pending->cancelled) continue;
     }
+    if (!pending->cancelled && !stopping_ && control_->until_hold_ > 0) control_->held_ = --control_->until_hold_ == 0;
     absl::StatusOr<EngineResult> result = FakeAnswer(pending->request);
     if (stopping_) {
       result = absl::UnavailableError("the engine is shutting down");
@@ -213,7 +225,7 @@ absl::StatusOr<EngineEstimate> FakeEngine::Estimate(int64_t prompt_token_count, 
   estimate.cache_bytes = (prompt_token_count + new_token_count) * 1024;
   estimate.cache_bytes_limit = int64_t{1} << 30;
   estimate.fits = estimate.cache_bytes <= estimate.cache_bytes_limit;
-  estimate.seconds = static_cast<double>(prompt_token_count - cached_token_count + new_token_count) * 1e-4;
+  estimate.seconds = (prompt_token_count - cached_token_count + new_token_count) * 1e-4;
   return estimate;
 }
 

@@ -25,8 +25,9 @@ namespace varifocal {
 class FakeEngineControl {
  public:
   void SetDelayMs(int delay_ms);
-  void Hold();     // blocks all answers ..
-  void Release();  // .. until Release
+  void Hold();                // blocks all answers ..
+  void Release();             // .. until Release
+  void HoldAfter(int count);  // the same after `count` more answers
   // The status of the next `count` answered requests.
   void FailNext(int count, absl::Status status);
   // A persistent fault of the named model: the status of its engine and of all its requests; OK clears it.
@@ -36,14 +37,16 @@ class FakeEngineControl {
   void SetInstructionSet(std::string isa);  // of models created later
   std::string instruction_set() const;
   int started_count() const;
+  void WaitUntilStarted() const;  // until any request has been
   int cancelled_count() const;
 
  private:
   friend class FakeEngine;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
   int delay_ms_ = 0;
   bool held_ = false;
+  int until_hold_ = 0;  // answers; 0: no end
   int failures_ = 0;
   int64_t page_count_ = 32;
   std::string isa_ = "none";

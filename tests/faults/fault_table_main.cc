@@ -129,7 +129,7 @@ std::string BoundText(const Tally& tally) {
   if (tally.violation_count > 0 || tally.trials.empty()) return "-";
   const auto fewest = std::min_element(tally.trials.begin(), tally.trials.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
-  return fewest->second == 0 ? "-" : absl::StrFormat("%.3g %%", 300.0 / static_cast<double>(fewest->second));
+  return fewest->second == 0 ? "-" : absl::StrFormat("%.3g %%", 300.0 / fewest->second);
 }
 
 int RunRows(const Options& options) {

@@ -31,7 +31,7 @@ using testing_support::TemporaryDirectory;
 using testing_support::Trials;
 
 constexpr int64_t kSectorBytes = 512;
-constexpr int kSampleCount = 40;
+constexpr int kLossSampleCount = 40;
 
 struct Recorded {
   std::vector<FileChange> changes;
@@ -39,18 +39,18 @@ struct Recorded {
 };
 
 // Two openings: the second finds and continues the job of the first.
-Recorded Record(const std::string& path) {
+Recorded RecordWrites(const std::string& path) {
   Recorded recorded;
   sqlite::StartTrace();
   for (int opening = 0; opening < 2; ++opening) {
     auto writer = *db::Writer::Open(path);
-    db::NewJob job = db::FakeJob({.planned_count = kSampleCount});
+    db::NewJob job = db::FakeJob({.planned_count = kLossSampleCount});
     job.request_id = "the one job";
     job.body_sha256 = "its body";
     const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
     const db::CellRow cell = writer->Cells(writer->AddJob(job)->job_id)->front();
-    for (int64_t i = 0; i < kSampleCount / 2; ++i) {
-      const int64_t index = opening * kSampleCount / 2 + i;
+    for (int64_t i = 0; i < kLossSampleCount / 2; ++i) {
+      const int64_t index = opening * kLossSampleCount / 2 + i;
       EXPECT_TRUE(writer->RecordSample(db::FakeOutcome(cell, job, execution_id, index)).ok());
       recorded.acknowledged.push_back({sqlite::TraceLength(), index});
       if (i % 8 == 7) {
@@ -172,8 +172,8 @@ TEST(PowerLoss, AcknowledgedSamplesSurvive) {
   InstallFaultInjectionOnce();
   TemporaryDirectory directory;
   const std::string path = directory.File("results.db");
-  const Recorded recorded = Record(path);
-  ASSERT_EQ(std::ssize(recorded.acknowledged), kSampleCount);
+  const Recorded recorded = RecordWrites(path);
+  ASSERT_EQ(std::ssize(recorded.acknowledged), kLossSampleCount);
   for (Trials trials("cut points", {.quick = 300, .full = 5000}); trials.Next();) {
     Random random = trials.MakeRandom();
     const int64_t cut = static_cast<int64_t>(random.Below(recorded.changes.size() + 1));
@@ -189,7 +189,7 @@ TEST(PowerLoss, WhileTheDatabaseIsCreated) {
   InstallFaultInjectionOnce();
   TemporaryDirectory directory;
   const std::string path = directory.File("results.db");
-  const Recorded recorded = Record(path);
+  const Recorded recorded = RecordWrites(path);
   Random random("creation");
   for (int64_t cut = 0; cut < 12; ++cut) {
     for (int image = 0; image < 40; ++image) {
@@ -203,7 +203,7 @@ TEST(PowerLoss, ADiskThatIgnoresSyncsIsFound) {
   InstallFaultInjectionOnce();
   TemporaryDirectory directory;
   const std::string path = directory.File("results.db");
-  const Recorded recorded = Record(path);
+  const Recorded recorded = RecordWrites(path);
   Random random("a disk that ignores syncs");
   int found_count = 0;
   for (int i = 0; i < 40; ++i) {

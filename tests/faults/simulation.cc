@@ -129,7 +129,7 @@ class Simulation::World {
  private:
   void Violated(const std::string& what) {
     if (result_.violation.empty())
-      result_.violation = absl::StrCat(what, " (at ", static_cast<double>(clock_.MonotonicMicros()) / 1e6, " s)");
+      result_.violation = absl::StrCat(what, " (at ", clock_.MonotonicMicros() / 1e6, " s)");
   }
 
   void End(int64_t handle, absl::StatusOr<EngineResult> answer) {

@@ -229,8 +229,7 @@ TEST_F(SoakTest, MixedCallsOfManyClients) {
   testing_support::PrintMeasured(
       absl::StrFormat("%d calls, %d jobs; after the first tenth: memory %d to %d MiB (%+.1f %%), descriptors %d to %d",
                       call_count.load(), job_count_.load(), first.resident_bytes >> 20, last.resident_bytes >> 20,
-                      100.0 * static_cast<double>(last.resident_bytes - first.resident_bytes) /
-                          static_cast<double>(first.resident_bytes),
+                      100.0 * (last.resident_bytes - first.resident_bytes) / first.resident_bytes,
                       first.descriptor_count, last.descriptor_count));
   for (const auto& [call, milliseconds] : milliseconds_) testing_support::PrintQuantiles(call, "ms", milliseconds);
   EXPECT_LE(last.descriptor_count, first.descriptor_count + 16);

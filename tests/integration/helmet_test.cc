@@ -25,7 +25,9 @@ using testing_support::TemporaryDirectory;
 using testing_support::WriteFile;
 namespace fs = std::filesystem;
 
-std::string Flag(const std::string& name, const std::string& value) { return absl::StrCat("--", name, "=", value); }
+std::string HelmetFlag(const std::string& name, const std::string& value) {
+  return absl::StrCat("--", name, "=", value);
+}
 
 // Exported files of one variant by "config dataset length", as golden.json calls them.
 std::map<std::string, fs::path> Exported(const fs::path& folder, const std::string& config) {
@@ -50,20 +52,20 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
                  {"without_system", {{"prefix", "<|user|>\n"}, {"suffix", "\n<|assistant|>"}}},
                  {"with_system", nullptr}}
                 .dump());
-  const ProcessResult imported =
-      RunProcess("varifocal", {"suites", "import-helmet", Flag("checkout", release), Flag("data", release + "/data"),
-                               Flag("out", suites), "--configs=rag,longqa",
-                               Flag("length-tokenizer", absl::StrCat(helmet::kReleaseFolder, "/length_tokenizer"))});
+  const ProcessResult imported = RunProcess(
+      "varifocal", {"suites", "import-helmet", HelmetFlag("checkout", release), HelmetFlag("data", release + "/data"),
+                    HelmetFlag("out", suites), "--configs=rag,longqa",
+                    HelmetFlag("length-tokenizer", absl::StrCat(helmet::kReleaseFolder, "/length_tokenizer"))});
   ASSERT_EQ(imported.exit_code, 0) << imported.err;
 
-  DaemonProcess daemon({Flag("db", database), "--model=plain=models/baseline", Flag("model", "chatty=" + chat_model),
-                        Flag("model", "twin=" + chat_model)});
+  DaemonProcess daemon({HelmetFlag("db", database), "--model=plain=models/baseline",
+                        HelmetFlag("model", "chatty=" + chat_model), HelmetFlag("model", "twin=" + chat_model)});
   const std::string address = daemon.Address();
   ASSERT_NE(address, "") << daemon.Errors();
   const auto submit = [&](const std::string& suite, const std::string& models) {
     return RunProcess("varifocal",
-                      {"submit", absl::StrCat(suites, "/", suite, ".yaml"), Flag("daemon", address),
-                       Flag("models", models), "--limit=3", "--wait"},
+                      {"submit", absl::StrCat(suites, "/", suite, ".yaml"), HelmetFlag("daemon", address),
+                       HelmetFlag("models", models), "--limit=3", "--wait"},
                       {.seconds_max = 280});
   };
   const ProcessResult rag = submit("helmet_rag", "plain");
@@ -81,8 +83,8 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
   for (const auto& [job, variant, config] : {std::tuple{"1", "plain", "rag"}, std::tuple{"2", "chatty", "longqa"}}) {
     const std::string output = directory.File(absl::StrCat("output", job));
     const ProcessResult exported =
-        RunProcess("varifocal", {"export", "--format=helmet", Flag("db", database), Flag("job", job),
-                                 Flag("out", output), "--tag=v1", Flag("tokenizer", chat_model)});
+        RunProcess("varifocal", {"export", "--format=helmet", HelmetFlag("db", database), HelmetFlag("job", job),
+                                 HelmetFlag("out", output), "--tag=v1", HelmetFlag("tokenizer", chat_model)});
     ASSERT_EQ(exported.exit_code, 0) << exported.err;
     const auto files = Exported(output + "/" + variant, config);
     EXPECT_EQ(files.size(), 6u) << "three datasets at two lengths";
@@ -113,11 +115,11 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
   }
   WriteFile(directory.File("answers.jsonl"), answers);
   const ProcessResult elsewhere = RunProcess(
-      "varifocal", {"import", suites + "/helmet_rag.yaml", Flag("predictions", directory.File("answers.jsonl")),
-                    "--name=elsewhere", "--tokenizer=models/baseline", "--limit=3", Flag("db", database)});
+      "varifocal", {"import", suites + "/helmet_rag.yaml", HelmetFlag("predictions", directory.File("answers.jsonl")),
+                    "--name=elsewhere", "--tokenizer=models/baseline", "--limit=3", HelmetFlag("db", database)});
   ASSERT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
-  const ProcessResult compared = RunProcess(
-      "varifocal", {"compare", Flag("db", database), "--baseline=plain", "--candidate=elsewhere", "--format=json"});
+  const ProcessResult compared = RunProcess("varifocal", {"compare", HelmetFlag("db", database), "--baseline=plain",
+                                                          "--candidate=elsewhere", "--format=json"});
   ASSERT_EQ(compared.exit_code, 0) << compared.err;
   const Json rows = ParseJson(compared.out).value();
   int64_t pair_count = 0;
@@ -137,11 +139,12 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
   for (size_t i = 0; i < 3; ++i) result["data"][i]["gpt-4-scores"] = {{"fluency", 1}, {"correctness", i + 1}};
   const std::string judgments = directory.File("judged-gpt4eval_o.json");
   WriteFile(judgments, result.dump());
-  const ProcessResult scored = RunProcess("varifocal", {"import", Flag("db", database), Flag("judgments", judgments)});
+  const ProcessResult scored =
+      RunProcess("varifocal", {"import", HelmetFlag("db", database), HelmetFlag("judgments", judgments)});
   ASSERT_EQ(scored.exit_code, 0) << scored.err;
   EXPECT_NE(scored.out.find("jobs/2: 3 scores of imported/gpt-4-score"), std::string::npos) << scored.out;
-  const ProcessResult report =
-      RunProcess("varifocal", {"report", Flag("db", database), "--job=2", Flag("out", directory.File("r.html"))});
+  const ProcessResult report = RunProcess(
+      "varifocal", {"report", HelmetFlag("db", database), "--job=2", HelmetFlag("out", directory.File("r.html"))});
   ASSERT_EQ(report.exit_code, 0) << report.err;
   const std::string page = ReadFile(directory.File("r.html"));
   EXPECT_NE(page.find("judged-gpt4eval_o.json"), std::string::npos);

@@ -19,7 +19,7 @@ using testing_support::ProcessResult;
 using testing_support::RunProcess;
 using testing_support::TemporaryDirectory;
 
-constexpr char kSuite[] = "tests/integration/tiny.yaml";
+constexpr char kWorkersSuite[] = "tests/integration/tiny.yaml";
 
 std::vector<std::string> Models() {
   return {"--model=baseline=models/baseline", "--model=focal=models/focal-constant"};
@@ -37,7 +37,7 @@ std::unique_ptr<BackgroundProcess> StartWorker(const TemporaryDirectory& directo
 class CoordinatorTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    std::vector<std::string> arguments = {"run", kSuite, "--db=" + Directory().File("alone.db")};
+    std::vector<std::string> arguments = {"run", kWorkersSuite, "--db=" + Directory().File("alone.db")};
     for (const std::string& model : Models()) arguments.push_back(model);
     const ProcessResult alone = RunProcess("varifocal", arguments, {.seconds_max = 280});
     ASSERT_EQ(alone.exit_code, 0) << alone.err;
@@ -62,7 +62,7 @@ class CoordinatorTest : public testing::Test {
     const std::string address = coordinator.Address();
     ASSERT_NE(address, "") << coordinator.Errors();
     BackgroundProcess submit("varifocal",
-                             {"submit", kSuite, "--daemon=" + address, "--models=baseline,focal", "--wait"});
+                             {"submit", kWorkersSuite, "--daemon=" + address, "--models=baseline,focal", "--wait"});
     Random random("kills of workers");
     int killed = 0;
     for (; killed < kill_count && submit.IsRunning(); ++killed) {

@@ -225,7 +225,7 @@ class Importer {
     if (entry.stop_newline || (options_.stop_at_newline && entry.stop_new_line)) settings.stop_strings = {"\n"};
     settings.settings = {
         {"shots", entry.shots}, {"seed", entry.seed}, {"profile", options_.stop_at_newline ? "newline" : "published"}};
-    settings.settings["max_test_samples"] = entry.max_test_samples.has_value() ? Json(*entry.max_test_samples) : Json();
+    settings.settings["max_test_samples"] = OrNull(entry.max_test_samples);
     const std::string name = TaskFor(entry, TaskName(*family, entry.dataset), settings);
     AddToSuite(entry, name, *prompting);
     TaskIndex& index = indices_.emplace(name, std::move(settings)).first->second;

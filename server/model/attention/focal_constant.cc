@@ -32,7 +32,7 @@ class FocalConstant : public AttentionVariant {
   const std::vector<double> temperatures_;
 };
 
-absl::StatusOr<AttentionVariantPtr> Read(ConfigReader& reader, const AttentionModel& model) {
+absl::StatusOr<AttentionVariantPtr> ReadFocalConstant(ConfigReader& reader, const AttentionModel& model) {
   const Json* value = reader.Take("temperature");
   if (value == nullptr) return absl::InvalidArgumentError(absl::StrCat(reader.Name("temperature"), " is missing"));
   ASSIGN_OR_RETURN(std::vector<double> temperatures,
@@ -40,7 +40,7 @@ absl::StatusOr<AttentionVariantPtr> Read(ConfigReader& reader, const AttentionMo
   return std::make_shared<FocalConstant>(std::move(temperatures));
 }
 
-absl::StatusOr<Json> Override(const Json&, const Json& value, const AttentionModel& model) {
+absl::StatusOr<Json> OverrideTemperature(const Json&, const Json& value, const AttentionModel& model) {
   ASSIGN_OR_RETURN(const std::vector<double> temperatures,
                    ReadTemperatures(value, model.layer_count, "focal_temperature"));
   return Json{{"mode", kFocalConstant.mode}, {"temperature", TemperaturesToJson(temperatures)}};
@@ -48,8 +48,8 @@ absl::StatusOr<Json> Override(const Json&, const Json& value, const AttentionMod
 
 }  // namespace
 
-const AttentionVariantRow kFocalConstant = {"focal_attention", "constant", Read};
+const AttentionVariantRow kFocalConstant = {"focal_attention", "constant", ReadFocalConstant};
 const AttentionOverrideRow kTemperatureOverride = {
-    "t", "focal_attention", ErrorReason::kBadFocalTemperature, "focal_temperatures", false, Override};
+    "t", "focal_attention", ErrorReason::kBadFocalTemperature, "focal_temperatures", false, OverrideTemperature};
 
 }  // namespace varifocal

@@ -40,21 +40,21 @@ absl::Status CheckHasFullLayer(const AttentionModel& model) {
                                                  " layers of the model have a window"));
 }
 
-absl::StatusOr<AttentionVariantPtr> Read(ConfigReader& reader, const AttentionModel& model) {
+absl::StatusOr<AttentionVariantPtr> ReadFullLayers(ConfigReader& reader, const AttentionModel& model) {
   ASSIGN_OR_RETURN(const double temperature, reader.Positive("temperature"));
   RETURN_IF_ERROR(CheckHasFullLayer(model));
   return std::make_shared<FocalFullLayers>(temperature, model.windows);
 }
 
-absl::StatusOr<Json> Override(const Json&, const Json& value, const AttentionModel&) {
+absl::StatusOr<Json> OverrideFullLayers(const Json&, const Json& value, const AttentionModel&) {
   ASSIGN_OR_RETURN(const std::vector<double> temperature, ReadTemperatures(value, 1, "the temperature of full layers"));
   return Json{{"mode", kFocalFullLayers.mode}, {"temperature", temperature[0]}};
 }
 
 }  // namespace
 
-const AttentionVariantRow kFocalFullLayers = {"focal_attention", "full_layers_only", Read};
+const AttentionVariantRow kFocalFullLayers = {"focal_attention", "full_layers_only", ReadFullLayers};
 const AttentionOverrideRow kFullLayersTemperatureOverride = {
-    "full-t", "focal_attention", ErrorReason::kBadAttentionOverride, "attention_overrides", false, Override};
+    "full-t", "focal_attention", ErrorReason::kBadAttentionOverride, "attention_overrides", false, OverrideFullLayers};
 
 }  // namespace varifocal

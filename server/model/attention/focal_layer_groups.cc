@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<double>> CurrentTemperatures(const Json& current, con
 }
 
 template <LayerGroup kGroup>
-absl::StatusOr<Json> Override(const Json& current, const Json& value, const AttentionModel& model) {
+absl::StatusOr<Json> OverrideLayerGroup(const Json& current, const Json& value, const AttentionModel& model) {
   ASSIGN_OR_RETURN(const std::vector<double> temperature, ReadTemperatures(value, 1, "the temperature of some layers"));
   ASSIGN_OR_RETURN(std::vector<double> temperatures, CurrentTemperatures(current, model));
   const auto [begin, end] = LayersOf(kGroup, model.layer_count);
@@ -65,17 +65,23 @@ absl::StatusOr<Json> Override(const Json& current, const Json& value, const Atte
 
 }  // namespace
 
-const AttentionOverrideRow kEarlyLayersTemperatureOverride = {
-    "early-t",      "focal_attention",           ErrorReason::kBadAttentionOverride, "attention_overrides",
-    /*edits=*/true, Override<LayerGroup::kEarly>};
+const AttentionOverrideRow kEarlyLayersTemperatureOverride = {"early-t",
+                                                              "focal_attention",
+                                                              ErrorReason::kBadAttentionOverride,
+                                                              "attention_overrides",
+                                                              /*edits=*/true,
+                                                              OverrideLayerGroup<LayerGroup::kEarly>};
 const AttentionOverrideRow kMiddleLayersTemperatureOverride = {"middle-t",
                                                                "focal_attention",
                                                                ErrorReason::kBadAttentionOverride,
                                                                "attention_overrides",
                                                                /*edits=*/true,
-                                                               Override<LayerGroup::kMiddle>};
-const AttentionOverrideRow kLateLayersTemperatureOverride = {
-    "late-t",       "focal_attention",          ErrorReason::kBadAttentionOverride, "attention_overrides",
-    /*edits=*/true, Override<LayerGroup::kLate>};
+                                                               OverrideLayerGroup<LayerGroup::kMiddle>};
+const AttentionOverrideRow kLateLayersTemperatureOverride = {"late-t",
+                                                             "focal_attention",
+                                                             ErrorReason::kBadAttentionOverride,
+                                                             "attention_overrides",
+                                                             /*edits=*/true,
+                                                             OverrideLayerGroup<LayerGroup::kLate>};
 
 }  // namespace varifocal

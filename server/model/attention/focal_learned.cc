@@ -73,7 +73,7 @@ class FocalLearned : public AttentionVariant {
   const NamedMean& mean_;
 };
 
-absl::StatusOr<AttentionVariantPtr> Read(ConfigReader& reader, const AttentionModel&) {
+absl::StatusOr<AttentionVariantPtr> ReadFocalLearned(ConfigReader& reader, const AttentionModel&) {
   ASSIGN_OR_RETURN(const double tau_min, reader.Positive("tau_min"));
   ASSIGN_OR_RETURN(const double tau_max, reader.Positive("tau_max"));
   if (tau_min > tau_max) {
@@ -91,6 +91,6 @@ absl::StatusOr<AttentionVariantPtr> Read(ConfigReader& reader, const AttentionMo
 
 }  // namespace
 
-const AttentionVariantRow kFocalLearned = {"focal_attention", "learned", Read};
+const AttentionVariantRow kFocalLearned = {"focal_attention", "learned", ReadFocalLearned};
 
 }  // namespace varifocal

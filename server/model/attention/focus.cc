@@ -27,7 +27,7 @@ namespace {
 
 using kernels::GroupBias;
 
-constexpr char kKey[] = "focus_attention";
+constexpr char kFocusKey[] = "focus_attention";
 constexpr IntRange kGroupCounts = {1, kernels::kGroupCountMax};
 constexpr IntRange kWindows = {0, INT32_MAX};
 constexpr IntRange kRoutingDims = {1, 1024};
@@ -174,7 +174,7 @@ absl::StatusOr<size_t> ReadName(const std::string& key, const std::string& value
                    absl::StrJoin(table, ", ", [&](std::string* out, const auto& row) { out->append(name_of(row)); })));
 }
 
-absl::StatusOr<AttentionVariantPtr> Read(ConfigReader& reader, const AttentionModel& model) {
+absl::StatusOr<AttentionVariantPtr> ReadFocus(ConfigReader& reader, const AttentionModel& model) {
   FocusParams params{.windows = model.windows};
   ASSIGN_OR_RETURN(params.group_count, reader.Int("group_count", kGroupCounts));
   ASSIGN_OR_RETURN(params.top_k, reader.Int("top_k", {1, params.group_count}));
@@ -201,7 +201,7 @@ absl::StatusOr<AttentionVariantPtr> Read(ConfigReader& reader, const AttentionMo
 absl::StatusOr<Json> Edited(const char* name, const Json& current, const char* key, const Json& value, IntRange range) {
   if (current.is_null()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", name, "\" is set, but the model has no \"", kKey, "\": it has no learned groups"));
+        absl::StrCat("\"", name, "\" is set, but the model has no \"", kFocusKey, "\": it has no learned groups"));
   }
   Json edited = current;
   ASSIGN_OR_RETURN(edited[key], WholeNumber(name, value, range));
@@ -219,10 +219,10 @@ absl::StatusOr<Json> OverrideWindow(const Json& current, const Json& value, cons
 
 }  // namespace
 
-const AttentionVariantRow kFocus = {kKey, nullptr, Read};
-const AttentionOverrideRow kFocusTopKOverride = {"focus-top-k",         kKey, ErrorReason::kBadAttentionOverride,
-                                                 "attention_overrides", true, OverrideTopK};
-const AttentionOverrideRow kFocusWindowOverride = {"focus-window",        kKey, ErrorReason::kBadAttentionOverride,
-                                                   "attention_overrides", true, OverrideWindow};
+const AttentionVariantRow kFocus = {kFocusKey, nullptr, ReadFocus};
+const AttentionOverrideRow kFocusTopKOverride = {"focus-top-k",         kFocusKey, ErrorReason::kBadAttentionOverride,
+                                                 "attention_overrides", true,      OverrideTopK};
+const AttentionOverrideRow kFocusWindowOverride = {"focus-window",        kFocusKey, ErrorReason::kBadAttentionOverride,
+                                                   "attention_overrides", true,      OverrideWindow};
 
 }  // namespace varifocal

@@ -21,7 +21,7 @@
 namespace varifocal {
 namespace {
 
-constexpr char kKey[] = "log_n_attention";
+constexpr char kLogNKey[] = "log_n_attention";
 constexpr IntRange kTrainedLengths = {2, int64_t{1} << 30};  // ln 1 = 0 cannot divide
 
 // row_scales = scale / temperature * ln n * factor
@@ -77,16 +77,16 @@ absl::StatusOr<AttentionVariantPtr> ReadLearned(ConfigReader&, const AttentionMo
   return std::make_shared<LogNLearned>();
 }
 
-absl::StatusOr<Json> Override(const Json&, const Json& value, const AttentionModel&) {
+absl::StatusOr<Json> OverrideLogN(const Json&, const Json& value, const AttentionModel&) {
   ASSIGN_OR_RETURN(const int64_t length, WholeNumber("log-n", value, kTrainedLengths));
   return Json{{"mode", kLogNConstant.mode}, {"trained_length", length}};
 }
 
 }  // namespace
 
-const AttentionVariantRow kLogNConstant = {kKey, "constant", ReadConstant};
-const AttentionVariantRow kLogNLearned = {kKey, "learned", ReadLearned};
-const AttentionOverrideRow kLogNOverride = {"log-n", kKey,    ErrorReason::kBadAttentionOverride, "attention_overrides",
-                                            false,   Override};
+const AttentionVariantRow kLogNConstant = {kLogNKey, "constant", ReadConstant};
+const AttentionVariantRow kLogNLearned = {kLogNKey, "learned", ReadLearned};
+const AttentionOverrideRow kLogNOverride = {
+    "log-n", kLogNKey, ErrorReason::kBadAttentionOverride, "attention_overrides", false, OverrideLogN};
 
 }  // namespace varifocal
