@@ -70,6 +70,27 @@ TEST_F(DaemonVerbsTest, ADryRunLeavesNoDatabase) {
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
+// A row that is too long fails for itself, also where it is not the first: the dry run names it and is not refused.
+TEST_F(DaemonVerbsTest, ADryRunNamesRowsThatAreTooLong) {
+  std::string rows;
+  for (int row = 0; row < 6; ++row) {
+    std::string text;
+    for (int i = 0; i < (row == 0 || row == 4 ? 400 : 4); ++i) text += "some words. ";
+    rows += absl::StrCat(R"({"text": ")", text, R"(", "answer": "words"})", "\n");
+  }
+  testing_support::WriteFile(directory_.File("rows.jsonl"), rows);
+  const std::string suite = directory_.File("suite.yaml");
+  testing_support::WriteFile(suite,
+                             "name: mine\nlengths: [256]\ntasks:\n  - name: mine\n    kind: jsonl\n"
+                             "    parameters: {path: rows.jsonl, prompt: \"{text}\", gold: answer}\n");
+  const Ran ran =
+      Varifocal({"run", suite, "--model=baseline=models/baseline", "--db=" + directory_.File("dry.db"), "--dry-run"});
+  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  EXPECT_THAT(ran.out,
+              AllOf(HasSubstr("samples               6"),
+                    HasSubstr("2 of 6 questions of \"mine\" at 256 tokens will fail: row 1 of task \"mine\"")));
+}
+
 // `baseline` was trained at 1, `focal` at 0.4. What --models names is asked even so.
 TEST_F(DaemonVerbsTest, ATemperatureOfTrainingIsNotAskedAgain) {
   const Ran submitted =

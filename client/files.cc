@@ -49,7 +49,8 @@ absl::Status ForEachJsonLine(const std::string& path, const std::function<absl::
 }
 
 absl::Status ForEachJsonLine(const std::string& path,
-                             const std::function<absl::Status(int64_t line_number, const Json&)>& visit) {
+                             const std::function<absl::Status(int64_t line_number, const Json&)>& visit,
+                             const std::function<void(const absl::Status&)>& on_error) {
   const File file = Open(path);
   if (file == nullptr) return PathError(path, errno);
   struct Buffer {
@@ -67,12 +68,18 @@ absl::Status ForEachJsonLine(const std::string& path,
     const absl::string_view line = absl::StripAsciiWhitespace(absl::string_view(buffer.text, size));
     if (line.empty()) continue;
     const std::string place = absl::StrCat(path, ":", line_number);
-    const absl::StatusOr<Json> object = ParseJson(line);
-    if (!object.ok()) return Annotate(object.status(), place);
-    if (!object->is_object()) {
-      return absl::InvalidArgumentError(absl::StrCat(place, ": must be a JSON object, not ", object->type_name(), "."));
+    absl::Status status;
+    if (const absl::StatusOr<Json> object = ParseJson(line); !object.ok()) {
+      status = Annotate(object.status(), place);
+    } else if (!object->is_object()) {
+      status =
+          absl::InvalidArgumentError(absl::StrCat(place, ": must be a JSON object, not ", object->type_name(), "."));
+    } else {
+      status = Annotate(visit(line_number, *object), place);
     }
-    if (const absl::Status status = visit(line_number, *object); !status.ok()) return Annotate(status, place);
+    if (status.ok()) continue;
+    if (!on_error) return status;
+    on_error(status);
   }
 }
 

@@ -18,10 +18,12 @@ namespace varifocal::client {
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 // Calls `visit` with the object of each line as it is read; blank lines are skipped. Stops at the first error, which
-// names the line. Keeps one line in memory at a time.
+// names the line, unless `on_error` is given: it gets the error of each line that is refused, and reading goes on.
+// Keeps one line in memory at a time.
 absl::Status ForEachJsonLine(const std::string& path, const std::function<absl::Status(const Json&)>& visit);
 absl::Status ForEachJsonLine(const std::string& path,
-                             const std::function<absl::Status(int64_t line_number, const Json&)>& visit);
+                             const std::function<absl::Status(int64_t line_number, const Json&)>& visit,
+                             const std::function<void(const absl::Status&)>& on_error = nullptr);
 
 // A JSON array of whole numbers, at least 0 and below 2^31.
 absl::StatusOr<std::vector<int32_t>> TokenIdsOfJson(const Json& value);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/code_version.h"
 #include "base/json.h"
 #include "base/sha256.h"
@@ -227,6 +228,20 @@ TEST(ProgramTest, MetricsJudgeRows) {
   ASSERT_TRUE(std::getline(lines, line));
   EXPECT_EQ(ParseJson(line)->at("exact_match"), 0.0);
   EXPECT_EQ(ParseJson(line)->at("token_f1"), 0.5);  // one of two words on either side
+
+  WriteFile(directory.File("rows"),
+            "{\"metric\": \"exact_match\", \"prediction\": \"a\", \"gold\": \"a\"}\n[1\n"
+            "{\"metric\": \"no_such\", \"prediction\": \"a\", \"gold\": \"a\"}\n"
+            "{\"metric\": \"exact_match\", \"prediction\": \"a\", \"gold\": \"b\"}\n");
+  const Ran refused = Varifocal({"metric", "--jsonl=" + directory.File("rows"), "--format=jsonl"});
+  EXPECT_EQ(refused.code, ExitCode::kFailed);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("rows:2"), HasSubstr("rows:3"), HasSubstr("unknown metric \"no_such\"")));
+  const std::vector<std::string> scored = absl::StrSplit(refused.out, '\n', absl::SkipEmpty());
+  ASSERT_EQ(scored.size(), 4u) << refused.out;
+  EXPECT_EQ(*ParseJson(scored[0]), Json({{"exact_match", 1.0}}));
+  EXPECT_TRUE(ParseJson(scored[1])->contains("error"));
+  EXPECT_TRUE(ParseJson(scored[2])->contains("error"));
+  EXPECT_EQ(*ParseJson(scored[3]), Json({{"exact_match", 0.0}}));
 
   WriteFile(directory.File("rows"),
             "{\"metric\": \"helmet/default\", \"prediction\": \"x\\nAnswer: Rome\", \"gold\": [\"rome\"]}\n"

@@ -166,6 +166,7 @@ TEST_F(ResultsTest, AttentionOfAnAnswer) {
   EXPECT_NEAR(row["effective_keys"].get<double>(), 8, 1e-9);
   EXPECT_EQ(row["evidence_mass"], 0.125);
   EXPECT_TRUE(row["distractor_mass"].is_null());
+  EXPECT_TRUE(row["strip"].is_array() && !row["strip"].empty() && row["strip"][0].is_number()) << row["strip"];
   EXPECT_THAT(Varifocal({"attention", "recall/1024/1/focal", db}).out, HasSubstr("12.50"));
   const std::string out = directory_.File("strip.svg");
   EXPECT_EQ(Varifocal({"attention", "recall/1024/1/focal", db, "--out=" + out}).code, ExitCode::kDone);

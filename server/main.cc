@@ -180,7 +180,7 @@ int Main(int argc, char** argv) {
   CLI::App app(kDescription, "varifocald");
   app.footer(kFooter);
   app.get_formatter()->column_width(34);
-  app.set_help_flag("--help", "Print this and exit");
+  app.set_help_flag("-h,--help", "Print this and exit");
   app.set_version_flag("--version", std::string("varifocald ") + CodeVersion(), "Print the version and exit");
   app.add_option("--db", options.database_path, "Results database; created if missing, one daemon per file")
       ->required()

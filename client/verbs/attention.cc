@@ -52,12 +52,12 @@ class Attention : public Command {
       return absl::NotFoundError(
           absl::StrCat("jobs/", query.job_id, " has no attention of ", sample_, ": submit with --inspect stores it"));
     }
+    std::vector<report::StripRow> strip;
+    for (const db::AttentionHeadRecord& head : heads) {
+      ASSIGN_OR_RETURN(report::StripRow row, report::ToStripRow(head));
+      strip.push_back(std::move(row));
+    }
     if (!out_.empty()) {
-      std::vector<report::StripRow> strip;
-      for (const db::AttentionHeadRecord& head : heads) {
-        ASSIGN_OR_RETURN(report::StripRow row, report::ToStripRow(head));
-        strip.push_back(std::move(row));
-      }
       const std::string svg =
           report::DrawStrip(sample_, report::PlaceOf(details.front().sample), strip, /*is_alone=*/true);
       if (out_ == "-") {
@@ -66,12 +66,18 @@ class Attention : public Command {
       }
       RETURN_IF_ERROR(WriteWhole(out_, svg));
     }
-    Rows rows(console,
-              {Number("layer", "LAYER", 1, 0), Number("head", "HEAD", 1, 0), Number("scale", "SCALE", 1, 4),
-               Number("effective_keys", "KEYS", 1, 1), Number("largest_weight", "LARGEST %", 100, 1),
-               Number("evidence_mass", "EVIDENCE %", 100, 2), Number("distractor_mass", "DISTRACTORS %", 100, 2),
-               Number("question_mass", "QUESTION %", 100, 2), Number("first_mass", "FIRST %", 100, 2)});
-    for (const db::AttentionHeadRecord& head : heads) {
+    Rows rows(console, {Number("layer", "LAYER", 1, 0),
+                        Number("head", "HEAD", 1, 0),
+                        Number("scale", "SCALE", 1, 4),
+                        Number("effective_keys", "KEYS", 1, 1),
+                        Number("largest_weight", "LARGEST %", 100, 1),
+                        Number("evidence_mass", "EVIDENCE %", 100, 2),
+                        Number("distractor_mass", "DISTRACTORS %", 100, 2),
+                        Number("question_mass", "QUESTION %", 100, 2),
+                        Number("first_mass", "FIRST %", 100, 2),
+                        {.key = "strip", .title = ""}});
+    for (size_t i = 0; i < heads.size(); ++i) {
+      const db::AttentionHeadRecord& head = heads[i];
       RETURN_IF_ERROR(rows.Add({{"layer", head.layer},
                                 {"head", head.head},
                                 {"scale", head.scale},
@@ -80,7 +86,8 @@ class Attention : public Command {
                                 {"evidence_mass", OrNull(head.evidence_mass)},
                                 {"distractor_mass", OrNull(head.distractor_mass)},
                                 {"question_mass", OrNull(head.question_mass)},
-                                {"first_mass", head.first_mass}}));
+                                {"first_mass", head.first_mass},
+                                {"strip", strip[i].masses}}));
     }
     RETURN_IF_ERROR(rows.Finish());
     return ExitCode::kDone;
@@ -120,7 +127,7 @@ constinit const Verb kAttentionVerb = {
         "row of the prompt, which gives the first token of the answer. KEYS is the effective number of keys (the\n"
         "exponential of the entropy), EVIDENCE, DISTRACTORS and QUESTION are the shares on those parts of the prompt,\n"
         "FIRST on its first token. --out draws a strip of each layer and head over the prompt; - is standard output,\n"
-        "without the table.",
+        "without the table. JSON and CSV have the strip's numbers: shares on equal parts of the prompt, from its start.",
     .examples =
         "varifocal attention recall_kv/2048/0/baseline --db=results.db --out=strip.svg\n"
         "varifocal attention recall_kv/2048/0/baseline --db=results.db --format=csv",

@@ -92,7 +92,8 @@ class JudgeAnswers : public Command {
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
-    RETURN_IF_ERROR(ForEachJsonLine(jsonl_, [&](const Json& line) -> absl::Status {
+    bool has_error = false;
+    const auto judge = [&](int64_t, const Json& line) -> absl::Status {
       ASSIGN_OR_RETURN(const std::vector<std::string> names, Strings(line, "metric", /*required=*/true));
       // HELMET's kinds read their own gold answers.
       const bool is_helmet = std::all_of(names.begin(), names.end(), IsHelmet);
@@ -102,22 +103,31 @@ class JudgeAnswers : public Command {
       for (const std::string& name : names) {
         ASSIGN_OR_RETURN(values[name], ScoreOne(name, line, input));
       }
-      if (console.format != Format::kText) {
-        RETURN_IF_ERROR(PrintJson(console, values));
-      } else {
-        std::string text;
-        for (const auto& [name, value] : values.items()) {
-          absl::StrAppend(&text, text.empty() ? "" : "  ", name, " ", value.dump());
-        }
-        console.out << text << "\n";
-      }
-      if (jsonl_ == "-") console.out.flush();  // flush: the writer of the lines may wait for the results
-      return absl::OkStatus();
+      return Print(console, values);
+    };
+    RETURN_IF_ERROR(ForEachJsonLine(jsonl_, judge, [&](const absl::Status& error) {
+      has_error = true;
+      console.err << "varifocal: " << error.message() << "\n";
+      Print(console, {{"error", std::string(error.message())}}).IgnoreError();  // a line for every line
     }));
-    return ExitCode::kDone;
+    return has_error ? ExitCode::kFailed : ExitCode::kDone;
   }
 
  private:
+  absl::Status Print(Console& console, const Json& values) const {
+    if (console.format != Format::kText) {
+      RETURN_IF_ERROR(PrintJson(console, values));
+    } else {
+      std::string text;
+      for (const auto& [name, value] : values.items()) {
+        absl::StrAppend(&text, text.empty() ? "" : "  ", name, " ", value.dump());
+      }
+      console.out << text << "\n";
+    }
+    if (jsonl_ == "-") console.out.flush();  // the writer of the lines may wait for the results
+    return absl::OkStatus();
+  }
+
   std::string jsonl_;
 };
 
@@ -133,7 +143,8 @@ constinit const Verb kMetricVerb = {
 a name or a list of names, "gold" a string or a list of accepted strings. A metric of log-likelihoods
 takes "continuation_scores" [{"log_likelihood", "token_count", "is_greedy"}] and
 "gold_continuation_index" (from 0) instead of a prediction. "helmet/KIND" returns an object: the prediction after
-HELMET's post-processing of that kind (docs/helmet.md). Other keys are ignored, so that rows may have ids.)",
+HELMET's post-processing of that kind (docs/helmet.md). Other keys are ignored, so that rows may have ids. A line that
+is refused gives {"error": sentence}, also on standard error; the others are scored, and the exit code is 1.)",
     .examples =
         "echo '{\"metric\": \"token_f1\", \"prediction\": \"the red door\", \"gold\": [\"a red door\"]}' > "
         "answers.jsonl\n"

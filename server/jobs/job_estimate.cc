@@ -13,7 +13,8 @@
 namespace varifocal {
 namespace {
 
-constexpr int64_t kPageTokens = 128;  // prefixes are reused in whole pages
+constexpr int64_t kPageTokens = 128;           // prefixes are reused in whole pages
+constexpr int64_t kCheckedRowCountMax = 1000;  // of a user's data, for each task and length
 
 // Cost of the questions of one context, from the first context of its task and length.
 struct GroupCost {
@@ -26,9 +27,12 @@ absl::StatusOr<GroupCost> MeasureGroup(const Task& task, const SampleRequest& re
                                        int* made_count) {
   const std::vector<absl::StatusOr<Sample>> samples = task.MakeGroup(request, tokenizer);
   GroupCost cost;
+  const Sample* first = nullptr;
   for (const absl::StatusOr<Sample>& made : samples) {
+    if (absl::IsOutOfRange(made.status())) continue;  // fails for itself: CheckRows counts it
     if (!made.ok()) return made.status();
     const Sample& sample = *made;
+    if (first == nullptr) first = &sample;
     ++*made_count;
     cost.prompt_tokens = std::max<int64_t>(cost.prompt_tokens, sample.prompt_token_count());
     if (sample.continuations.empty()) {
@@ -40,12 +44,56 @@ absl::StatusOr<GroupCost> MeasureGroup(const Task& task, const SampleRequest& re
       cost.new_tokens = std::max<int64_t>(cost.new_tokens, std::ssize(ids));
     }
   }
-  if (!samples.empty() && !samples[0]->prompt.empty()) {
-    const double share =
-        static_cast<double>(samples[0]->shared_prefix_bytes) / static_cast<double>(samples[0]->prompt.size());
+  if (first != nullptr && !first->prompt.empty()) {
+    const double share = static_cast<double>(first->shared_prefix_bytes) / static_cast<double>(first->prompt.size());
     cost.shared_tokens = static_cast<int64_t>(share * cost.prompt_tokens) / kPageTokens * kPageTokens;
   }
   return cost;
+}
+
+// Rows of users' data that cannot be asked, such as one too long for its length: they fail without ending the job.
+struct RowCheck {
+  std::set<const GridGroup*> failed_groups;  // no question of these can be asked
+  std::vector<std::string> notes;
+};
+
+absl::StatusOr<RowCheck> CheckRows(const JobSpec& spec, const Grid& grid, const HostedModel& model,
+                                   const std::function<bool()>& is_abandoned) {
+  struct Count {
+    int64_t checked = 0, failed = 0;
+    bool is_whole = true;
+    std::string first_failure;
+  };
+  RowCheck check;
+  std::map<std::pair<int, int>, Count> counts;  // by task and length
+  for (const GridGroup& group : grid.groups) {
+    const Task& task = *grid.tasks[group.task_index];
+    if (task.data_sha256().empty()) continue;
+    Count& count = counts[{group.task_index, group.context_length}];
+    count.is_whole = count.checked < kCheckedRowCountMax;
+    if (!count.is_whole) continue;
+    if (is_abandoned && is_abandoned()) return absl::CancelledError("the call was abandoned");
+    const bool chat = spec.suite.tasks[group.task_index].chat;
+    const auto tokenizer = MakeTokenCounter(model.tokenizer, chat ? model.chat_format : nullptr);
+    int failed = 0;
+    std::vector<absl::StatusOr<Sample>> samples =
+        task.MakeGroup({spec.suite.seed, group.context_length, group.first_index}, *tokenizer);
+    samples.resize(std::min<size_t>(samples.size(), group.count));
+    for (const absl::StatusOr<Sample>& sample : samples) {
+      ++count.checked;
+      if (!absl::IsOutOfRange(sample.status())) continue;
+      if (count.failed++ == 0) count.first_failure = std::string(sample.status().message());
+      ++failed;
+    }
+    if (failed == group.count) check.failed_groups.insert(&group);
+  }
+  for (const auto& [key, count] : counts) {
+    if (count.failed == 0) continue;
+    check.notes.push_back(absl::StrCat(model.name, ": ", count.failed, " of ", count.is_whole ? "" : "the first ",
+                                       count.checked, " questions of \"", grid.tasks[key.first]->name(), "\" at ",
+                                       key.second, " tokens will fail: ", count.first_failure));
+  }
+  return check;
 }
 
 }  // namespace
@@ -64,10 +112,17 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
     estimate.memory_bytes_max += model->provenance.weight_bytes + model->engine->Describe().kv_cache_bytes;
   }
 
+  RowCheck rows;
+  if (!models.empty()) {
+    ASSIGN_OR_RETURN(rows, CheckRows(spec, grid, *models.front(), is_abandoned));
+    notes.insert(rows.notes.begin(), rows.notes.end());
+  }
+
   std::map<std::tuple<int, int, std::string>, GroupCost> costs;  // by task, length and tokenizer
   // Groups of one task, length and size cost the same; a job has a few kinds and up to half a million groups.
   std::map<std::tuple<int, int, int>, std::pair<GridGroup, int64_t>> kinds;  // the first group of a kind, and how many
   for (const GridGroup& group : grid.groups) {
+    if (rows.failed_groups.count(&group) > 0) continue;
     ++kinds.try_emplace({group.task_index, group.context_length, group.count}, group, 0).first->second.second;
   }
   for (const auto& [kind, groups] : kinds) {

@@ -1,4 +1,5 @@
-// Estimates the cost of a job from one context of every task and length and a timed short prefill.
+// Estimates the cost of a job from one context of every task and length and a timed short prefill. Of users' data the
+// first thousand rows of a task and length are built with the first model's tokenizer, and those that will fail are noted.
 //
 // Errors: those of sample construction and of Engine::Estimate.
 #pragma once
