@@ -12,14 +12,23 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/models.h"
-#include "client/report/trained_temperature.h"
 #include "client/suite_file.h"
 #include "client/usage.h"
+#include "db/trained_temperature.h"
 #include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/metrics/gold_metrics.h"
 #include "wire/job_spec.h"
 
 namespace varifocal::client {
+
+absl::StatusOr<int> ParseContextLength(absl::string_view text) {
+  absl::string_view digits = text;
+  const int unit = absl::ConsumeSuffix(&digits, "K") || absl::ConsumeSuffix(&digits, "k") ? 1024 : 1;
+  int count = 0;
+  if (absl::SimpleAtoi(digits, &count) && count >= 1 && count <= kContextLengthMax / unit) return count * unit;
+  return UsageError(absl::StrCat("\"", text, "\" is not a context length; it must be a whole number from 1 to ",
+                                 kContextLengthMax, ", or one with K for 1,024 tokens."));
+}
 
 void SuiteFlags::AddTo(FlagSet& flags, bool is_required) {
   flags.AddPositional("SUITE", &suite, "a built-in suite (`varifocal suites`) or the path of a YAML file").required =
@@ -35,15 +44,9 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
   ASSIGN_OR_RETURN(SuiteSpec spec, ToSuiteSpec(config));
   std::vector<int> chosen_lengths;
   for (const std::string& text : SplitList(lengths.value_or(""))) {
-    absl::string_view digits = text;
-    const int unit = absl::ConsumeSuffix(&digits, "K") || absl::ConsumeSuffix(&digits, "k") ? 1024 : 1;
-    int count = 0;
-    if (!absl::SimpleAtoi(digits, &count) || count < 1 || count > kContextLengthMax / unit) {
-      return UsageError(absl::StrCat("--lengths: \"", text,
-                                     "\" is not a context length; it must be a whole number from 1 to ",
-                                     kContextLengthMax, ", or one with K for 1,024 tokens."));
-    }
-    chosen_lengths.push_back(count * unit);
+    const absl::StatusOr<int> length = ParseContextLength(text);
+    if (!length.ok()) return UsageError(absl::StrCat("--lengths: ", length.status().message()));
+    chosen_lengths.push_back(*length);
   }
   if (lengths.has_value() && chosen_lengths.empty()) {
     return UsageError("--lengths is empty; leave it out for the suite's own.");
@@ -176,8 +179,7 @@ absl::Status DropSameAsTrained(Daemon& daemon, absl::string_view models, v1::Job
   ASSIGN_OR_RETURN(const v1::ListModelsResponse served,
                    Call(daemon.inference(), &v1::Inference::Stub::ListModels, v1::ListModelsRequest()));
   std::map<std::string, std::optional<double>> trained;
-  for (const v1::Model& model : served.models())
-    trained[model.name()] = report::TrainedTemperature(model.attention_json());
+  for (const v1::Model& model : served.models()) trained[model.name()] = db::TrainedTemperature(model.attention_json());
   ASSIGN_OR_RETURN(const JobSpec domain, FromProto(spec));  // for the names
   google::protobuf::RepeatedPtrField<v1::Variant> kept;
   std::vector<std::string> dropped;

@@ -124,5 +124,25 @@ TEST_F(QueryVerbTest, EveryBlockOfThePageRuns) {
   EXPECT_EQ(python_count, 1);
 }
 
+// A database has many jobs: a query without one would mix them.
+TEST_F(QueryVerbTest, EveryDocumentedQueryOfAViewNamesAJob) {
+  int count = 0;
+  for (const char* path : {"README.md", "client/python/README.md", "docs/queries.md", "docs/formats.md"}) {
+    for (const Block& block : BlocksOf(path)) {
+      for (absl::string_view part : absl::StrSplit(block.text, absl::ByAnyChar(";\"'"))) {
+        if (!absl::StrContains(part, "FROM v_")) continue;
+        ++count;
+        EXPECT_TRUE(absl::StrContains(part, "job_id = ")) << path << ": " << part;
+      }
+    }
+  }
+  EXPECT_GE(count, 17);
+  const std::string readme = testing_support::ReadFile("README.md");
+  const size_t begin = readme.find("'SELECT ") + 1;
+  const Ran ran = Query(readme.substr(begin, readme.find('\'', begin) - begin));
+  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  EXPECT_EQ(ParseJson(ran.out)->size(), 2u * 2 * 2 * 2) << "variants, tasks, metrics, lengths";
+}
+
 }  // namespace
 }  // namespace varifocal::client

@@ -173,7 +173,10 @@ TEST_F(ResultsTest, AttentionOfAnAnswer) {
   EXPECT_THAT(testing_support::ReadFile(out), AllOf(HasSubstr("<svg"), HasSubstr("L2 H3"), HasSubstr("12.5 %")));
   EXPECT_EQ(Varifocal({"attention", "recall/1024/1/focal", db, "--out=-"}).out, testing_support::ReadFile(out));
 
+  EXPECT_EQ(Varifocal({"attention", "recall/1K/1/focal", db}).out,
+            Varifocal({"attention", "recall/1024/1/focal", db}).out);
   EXPECT_EQ(Varifocal({"attention", "recall/1024/focal", db}).code, ExitCode::kWrongUsage);
+  EXPECT_EQ(Varifocal({"attention", "recall/1X/1/focal", db}).code, ExitCode::kWrongUsage);
   const Ran other = Varifocal({"attention", "recall/1024/2/focal", db});
   EXPECT_EQ(other.code, ExitCode::kFailed);
   EXPECT_THAT(other.err, HasSubstr("has no attention of recall/1024/2/focal: submit with --inspect stores it"));
@@ -206,6 +209,43 @@ TEST_F(ResultsTest, TheGateFailsOnWhatIsWorse) {
   EXPECT_EQ(worse.code, ExitCode::kFailed);
   EXPECT_THAT(worse.err, HasSubstr("Gate: worse in all tasks at 1,024."));
   EXPECT_THAT(gate("focal", "baseline", {"--task=recall"}).err, HasSubstr("Gate: worse in recall at 1,024"));
+}
+
+TEST_F(ResultsTest, TheGateIsNotPassedByFailures) {
+  const std::string db = "--db=" + WriteDatabase("failed.db", kSampleCount);  // every answer of focal
+  for (const std::vector<std::string>& sides : {std::vector<std::string>{"--baseline=baseline", "--candidate=focal"},
+                                                {"--baseline=focal", "--candidate=baseline"}}) {
+    const Ran ran = Varifocal({"compare", db, sides[0], sides[1], "--gate"});
+    EXPECT_EQ(ran.code, ExitCode::kFailed);
+    EXPECT_THAT(ran.err, HasSubstr("--gate cannot decide: failures decide all tasks at 1,024"));
+    EXPECT_THAT(ran.out, AllOf(HasSubstr("failures decide"), HasSubstr("48 failed"), Not(HasSubstr(" better ")),
+                               HasSubstr("Failures decide: without the questions that failed")));
+  }
+}
+
+TEST_F(ResultsTest, VariantsAreFoundByWhatTheyRunAs) {
+  const std::string path = directory_.File("sweep.db");
+  {
+    const auto writer = *db::Writer::Open(path);
+    ASSERT_TRUE(writer->AddJob(db::FakeJob({.variants = {"baseline", "baseline@t=0.7"}})).ok());
+  }
+  const auto compare = [&](const std::string& candidate, std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {"compare", "--db=" + path, "--baseline=baseline", "--candidate=" + candidate};
+    args.insert(args.end(), more.begin(), more.end());
+    return Varifocal(args).err;
+  };
+  EXPECT_THAT(compare("baseline@t=0.70"), HasSubstr("; \"baseline@t=0.70\" is stored as baseline@t=0.7"));
+  EXPECT_THAT(compare("baseline@t=1", {"--job=1"}),
+              HasSubstr("; \"baseline@t=1\" is stored as baseline; a variant of"));
+  EXPECT_THAT(compare("baseline@t=0.5"), Not(HasSubstr("is stored as")));
+  EXPECT_THAT(Varifocal({"report", "--db=" + path, "--job=1", "--out=-", "--baseline=baseline@t=1.0"}).err,
+              HasSubstr("\"baseline@t=1.0\" is stored as baseline"));
+}
+
+TEST_F(ResultsTest, ASuiteFileIsNotAskedOfADaemon) {
+  const Ran ran = Varifocal({"suites", "./mine.yaml", "--daemon=127.0.0.1:1"});
+  EXPECT_EQ(ran.code, ExitCode::kWrongUsage);
+  EXPECT_THAT(ran.err, HasSubstr("./mine.yaml is a file, which is checked on this machine: leave out --daemon."));
 }
 
 TEST_F(ResultsTest, ReportGoesWhereItIsSent) {

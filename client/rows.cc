@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "client/report/columns.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::client {
@@ -22,8 +23,7 @@ std::string PlainText(const Json& value) {
 
 // A CSV field with all digits of a double.
 absl::StatusOr<std::string> CsvText(const Json& value) {
-  if (value.is_null()) return std::string();
-  if (value.is_string()) return report::CsvField(value.get_ref<const std::string&>());
+  if (!value.is_structured()) return report::CsvValue(value);
   ASSIGN_OR_RETURN(std::string text, DumpJson(value));
   return report::CsvField(text);
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "db/variant_names.h"
 
 namespace varifocal::db {
 namespace {
@@ -50,9 +51,7 @@ absl::StatusOr<PairSide> ReadSide(Reader& reader, const JobVariant& key) {
     if (variant.name == key.name) side.variant = variant;
   }
   if (side.variant.name.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat("job ", key.job_id, " has no variant \"", key.name, "\", only ",
-                     absl::StrJoin(variants, ", ", [](std::string* out, const auto& v) { out->append(v.name); })));
+    return absl::NotFoundError(NoSuchVariant(key.job_id, key.name, variants));
   }
   ASSIGN_OR_RETURN(side.metrics, reader.Metrics(key.job_id));
   ASSIGN_OR_RETURN(const std::vector<CellRow> cells, reader.Cells(key.job_id));
@@ -258,9 +257,15 @@ absl::StatusOr<std::vector<JobVariant>> FindJobVariants(Reader& reader, std::opt
     jobs_of[variant.name] = JobsOf(jobs, variant.name);
     if (is_named(variant) || !jobs_of[variant.name].empty()) continue;
     std::set<std::string> seen;
-    for (const JobWithVariants& job : jobs) seen.insert(job.names.begin(), job.names.end());
+    std::string stored;
+    for (const JobWithVariants& job : jobs) {
+      seen.insert(job.names.begin(), job.names.end());
+      if (!stored.empty()) continue;
+      ASSIGN_OR_RETURN(const std::vector<VariantRecord> of_job, reader.Variants(job.job_id));
+      stored = StoredAs(variant.name, of_job);
+    }
     return absl::NotFoundError(absl::StrCat("no job has the variant ", variant.name, "; the database's variants are ",
-                                            absl::StrJoin(seen, ", ")));
+                                            absl::StrJoin(seen, ", "), stored));
   }
   const auto rarest = std::min_element(variants.begin(), variants.end(), [&](const auto& a, const auto& b) {
     return jobs_of[a.name].size() < jobs_of[b.name].size();

@@ -85,8 +85,10 @@ constexpr char kCountAnswers[] =
     " sum(generations.error_code IS NULL AND generations.log_likelihoods_json IS NULL"
     " AND $0 AND coalesce(scores.value <> task_metrics.best_value, TRUE)),"
     " sum(generations.finish_reason IS 'length'),"
-    " sum(generations.error_code IS NULL AND generations.is_extrapolated)"
-    " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
+    " sum(generations.error_code IS NULL AND generations.is_extrapolated),"
+    " sum(generations.error_code IS NULL AND samples.truncation_json IS NOT NULL)"
+    " FROM generations JOIN samples ON samples.sample_id = generations.sample_id"
+    " JOIN cells ON cells.cell_id = generations.cell_id"
     " JOIN variants ON variants.variant_id = cells.variant_id"
     " LEFT JOIN task_metrics ON task_metrics.job_id = variants.job_id AND task_metrics.task = cells.task"
     " AND task_metrics.metric_index = 0"
@@ -442,7 +444,7 @@ absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
   statement.BindAll(job_id);
   return ReadAll<AnswerCounts>(statement, [](const Statement& row) {
     return AnswerCounts{row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Int(4),
-                        row.Int(5),  row.Int(6),  row.Int(7), row.Int(8)};
+                        row.Int(5),  row.Int(6),  row.Int(7), row.Int(8), row.Int(9)};
   });
 }
 

@@ -88,6 +88,7 @@ struct AnswerCounts {
   int64_t refused_count = 0;       // generated answers that begin like a refusal (db/refusal.h)
   int64_t cut_count = 0;           // ended by the limit on new tokens
   int64_t extrapolated_count = 0;  // prompt and answer longer than the model was trained with
+  int64_t truncated_count = 0;     // the task truncated the prompt to the context length
 };
 
 // Means over the answers of one variant in one cell that have them (v_samples has the shares).

@@ -81,6 +81,22 @@ TEST_F(ReaderTest, CountsRefusals) {
   EXPECT_EQ(counts->front().empty_count, 2);
 }
 
+TEST_F(ReaderTest, CountsTruncatedPrompts) {
+  Open("truncated.db", FakeJob({.variants = {"baseline"}, .planned_count = 4}));
+  for (int64_t i = 0; i < 3; ++i) {
+    Outcome outcome = FakeOutcome(cells_[0], job_, execution_id_, i);
+    if (i < 2) outcome.sample.truncation_json = R"({"cut_token_count":2251,"gold_survived":true})";
+    ASSERT_TRUE(writer_->RecordSample(outcome).ok());
+  }
+  const auto counts = (*Reader::Open(path_))->CountAnswers(job_id_);
+  ASSERT_TRUE(counts.ok()) << counts.status();
+  EXPECT_EQ(counts->front().answered_count, 3);
+  EXPECT_EQ(counts->front().truncated_count, 2);
+  EXPECT_EQ(counts->front().cut_count, 0) << "a truncated prompt is not a cut answer";
+  const auto database = *sqlite::Database::Open(path_, {.read_only = true});
+  EXPECT_EQ(*database->QueryInt("SELECT sum(is_truncated) FROM v_samples WHERE is_primary"), 2);
+}
+
 TEST_F(ReaderTest, SharesOfLearnedGroupsAreMeansByCell) {
   Open("groups.db", FakeJob({.planned_count = 4}));
   const auto record = [&](size_t cell, int64_t index, std::optional<double> pairs, std::optional<double> largest) {
@@ -205,6 +221,9 @@ TEST_F(ReaderTest, ViewsHoldWhatWasWritten) {
   EXPECT_EQ(means[0].answered_count, 3);
   EXPECT_EQ(means[0].failed_count, 0);
   EXPECT_DOUBLE_EQ(*means[0].mean, 2.0 / 3);
+  EXPECT_EQ(means[1].metric, "token_f1");
+  EXPECT_EQ(means[1].mean, means[1].mean_answered) << "without failures no worst value is needed";
+  EXPECT_TRUE(means[1].mean.has_value());
   EXPECT_EQ(means[2].variant, "focal");
   EXPECT_EQ(means[2].answered_count, 3);
   EXPECT_EQ(means[2].failed_count, 1);

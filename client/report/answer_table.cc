@@ -35,6 +35,7 @@ db::AnswerCounts AnswerTable::Of(const std::string& variant, const std::string& 
     sum.refused_count += cell->second.refused_count;
     sum.cut_count += cell->second.cut_count;
     sum.extrapolated_count += cell->second.extrapolated_count;
+    sum.truncated_count += cell->second.truncated_count;
   }
   return sum;
 }
@@ -45,6 +46,7 @@ std::string CountsNote(const db::AnswerCounts& counts, bool with_failed) {
   if (counts.empty_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.empty_count), " empty"));
   if (counts.refused_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.refused_count), " refused"));
   if (counts.cut_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.cut_count), " cut"));
+  if (counts.truncated_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.truncated_count), " truncated"));
   return absl::StrJoin(parts, ", ");
 }
 

@@ -1,4 +1,4 @@
-// Counts of failed, empty, refused, cut and extrapolated answers by variant, task and length, under the displayed names.
+// Counts of failed, empty, refused, cut, extrapolated and truncated answers by variant, task and length, under the displayed names.
 //
 // A cell is extrapolated when one of its samples exceeds the model's trained length, independent of the cell's length:
 // rows of a file may be shorter than it.
@@ -20,7 +20,7 @@ class AnswerTable {
   absl::Status Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels);
 
   // Failed, empty (nothing but white space), refused (they begin like a refusal: db/refusal.h), cut (ended by the limit
-  // on new tokens) and extrapolated answers.
+  // on new tokens) and extrapolated answers, and answers to truncated prompts.
   // Zeros for a cell without answers. An empty task means all tasks of that length.
   db::AnswerCounts Of(const std::string& variant, const std::string& task, int64_t context_length) const;
   bool IsExtrapolated(const std::string& variant, const std::string& task, int64_t context_length) const;
@@ -30,7 +30,7 @@ class AnswerTable {
   std::map<std::tuple<std::string, int64_t, std::string>, db::AnswerCounts> cells_;  // by variant, length, task
 };
 
-// "2 failed, 3 empty, 4 refused, 1 cut"; empty when there are none.
+// "2 failed, 3 empty, 4 refused, 1 cut, 13 truncated"; empty when there are none.
 std::string CountsNote(const db::AnswerCounts& counts, bool with_failed = true);
 
 }  // namespace varifocal::report

@@ -190,14 +190,13 @@ std::string AxisHtml(const ArmReport& arms, const AxisReport& axis) {
     ratios = absl::StrCat("<h3>Equal-loss ratio</h3>\n", ratios, "<p class=\"note\">",
                           EscapeHtml(RatioNote(axis, arms.baseline, arms.confidence)), "</p>\n");
   }
-  return absl::StrCat(
-      "<figure><div class=\"grid\">\n", charts, "</div>\n<figcaption>Means by ", EscapeHtml(axis.axis->title),
-      ", with ", ConfidenceLabel(arms.confidence),
-      " intervals over training seeds and contexts. A hollow point is one training run, and its interval is over "
-      "contexts alone. Loss is the negative log-likelihood, in nats.</figcaption></figure>\n",
-      PlaceTable(axis, arms.confidence, places, true), ratios,
-      Details("The same for tasks and metrics",
-              PlaceTable(axis, arms.confidence, places, false) + RatioTable(arms, axis, false)));
+  return absl::StrCat("<figure><div class=\"grid\">\n", charts, "</div>\n<figcaption>Means by ",
+                      EscapeHtml(axis.axis->title), ", with ", ConfidenceLabel(arms.confidence),
+                      " intervals over training seeds and contexts. The interval of one training run is over "
+                      "contexts alone. Loss is the negative log-likelihood, in nats.</figcaption></figure>\n",
+                      PlaceTable(axis, arms.confidence, places, true), ratios,
+                      Details("The same for tasks and metrics",
+                              PlaceTable(axis, arms.confidence, places, false) + RatioTable(arms, axis, false)));
 }
 
 std::string ArmsMarkdown(const ArmReport& arms) {

@@ -1,5 +1,6 @@
 #include "client/report/attention_section.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,6 +30,17 @@ std::optional<AttentionMasses> OfStrongest(const ReportData& data, const std::st
   return head ? data.attention.Of(variant, length, head->layer, head->head) : std::nullopt;
 }
 
+// Whether means at this length have other answers than those at the others.
+bool IsIncomplete(const ReportData& data, const std::string& variant, int64_t length) {
+  const std::set<std::string> tasks = data.attention.Tasks(variant);
+  return std::any_of(tasks.begin(), tasks.end(),
+                     [&](const std::string& task) { return data.IsIncomplete(variant, task, length); });
+}
+
+std::string IncompleteMark(const ReportData& data, const std::string& variant, int64_t length) {
+  return IsIncomplete(data, variant, length) ? "incomplete" : "";
+}
+
 template <typename MassesOf>
 Figure EvidenceFigure(const ReportData& data, const std::string& title, const MassesOf& masses_of) {
   Figure figure;
@@ -43,10 +55,12 @@ Figure EvidenceFigure(const ReportData& data, const std::string& title, const Ma
       const std::optional<AttentionMasses> masses = masses_of(name, length);
       if (!masses || !masses->evidence) continue;
       Point point;
-      point.is_marked = true;  // filled: nothing is tested
+      point.is_incomplete = point.is_hollow = IsIncomplete(data, name, length);
+      point.has_interval = false;  // these means are not tested
       point.x = length;
       point.y = point.low = point.high = *masses->evidence * 100;
-      point.tip = absl::StrCat(name, " at ", LengthLabel(length), ": ", MassPercent(masses->evidence), " %");
+      point.tip = absl::StrCat(name, " at ", LengthLabel(length), ": ", MassPercent(masses->evidence), " %",
+                               point.is_incomplete ? ", incomplete" : "");
       series.points.push_back(std::move(point));
     }
     if (!series.points.empty()) figure.series.push_back(std::move(series));
@@ -55,11 +69,23 @@ Figure EvidenceFigure(const ReportData& data, const std::string& title, const Ma
   return figure;
 }
 
-// "baseline: 3.1 % at 1K, 1.2 % at 8K, 0.39 of it."
+// "baseline: 3.1 % at 1K, 1.2 % at 8K, 0.39 of it." Of complete lengths alone: others are means over other questions.
 std::vector<std::string> Sentences(const ReportData& data) {
   std::vector<std::string> sentences;
   for (const db::VariantRecord& variant : data.variants) {
-    const std::vector<int64_t> lengths = data.attention.Lengths(variant.name);
+    std::vector<int64_t> lengths;
+    std::vector<std::string> incomplete;
+    for (const int64_t length : data.attention.Lengths(variant.name)) {
+      if (IsIncomplete(data, variant.name, length)) {
+        incomplete.push_back(LengthLabel(length));
+      } else {
+        lengths.push_back(length);
+      }
+    }
+    if (!incomplete.empty())
+      sentences.push_back(absl::StrCat(variant.name, ": answers are missing at ", JoinWithAnd(incomplete),
+                                       incomplete.size() > 1 ? ", which are" : ", which is",
+                                       " not compared with other lengths."));
     if (lengths.size() < 2) continue;
     const auto first = data.attention.Of(variant.name, lengths.front()),
                last = data.attention.Of(variant.name, lengths.back());
@@ -84,6 +110,7 @@ Json TableRows(const ReportData& data) {
       rows.push_back({{"first", is_first},
                       {"variant", is_first ? variant.name : ""},
                       {"length", LengthLabel(length)},
+                      {"incomplete", IncompleteMark(data, variant.name, length)},
                       {"answers", CountLabel(masses.answer_count)},
                       {"evidence", MassPercent(masses.evidence)},
                       {"right", MassPercent(masses.evidence_right)},
@@ -106,7 +133,9 @@ Json LayerTables(const ReportData& data) {
     const std::vector<int64_t> lengths = data.attention.Lengths(variant.name);
     if (lengths.empty()) continue;
     Json table = {{"name", variant.name}, {"lengths", Json::array()}, {"rows", Json::array()}};
-    for (const int64_t length : lengths) table["lengths"].push_back(LengthLabel(length));
+    for (const int64_t length : lengths)
+      table["lengths"].push_back(
+          {{"label", LengthLabel(length)}, {"incomplete", IncompleteMark(data, variant.name, length)}});
     for (int64_t layer = 0; layer < data.attention.LayerCount(variant.name); ++layer) {
       Json row = {{"layer", layer}, {"cells", Json::array()}};
       for (const int64_t length : lengths) {
@@ -159,6 +188,7 @@ Json MassesJson(const ReportData& data, const std::string& variant, int64_t leng
           {"variant", variant},
           {"context_length", length},
           {"inspected_rows", data.attention.InspectedRows(variant)},
+          {"incomplete", IsIncomplete(data, variant, length)},
           {"layer", nullptr},
           {"head", nullptr},
           {"answer_count", masses.answer_count},

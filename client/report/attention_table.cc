@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "base/json.h"
@@ -49,6 +48,14 @@ std::vector<int64_t> AttentionTable::Lengths(const std::string& variant) const {
   if (found == rows_.end()) return {};
   for (const db::AttentionMeansRow& row : found->second) lengths.insert(row.context_length);
   return {lengths.begin(), lengths.end()};
+}
+
+std::set<std::string> AttentionTable::Tasks(const std::string& variant) const {
+  std::set<std::string> tasks;
+  const auto found = rows_.find(variant);
+  if (found == rows_.end()) return tasks;
+  for (const db::AttentionMeansRow& row : found->second) tasks.insert(row.task);
+  return tasks;
 }
 
 std::optional<AttentionMasses> AttentionTable::Of(const std::string& variant, int64_t length,

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ class AttentionTable {
 
   bool IsEmpty() const { return rows_.empty(); }
   std::vector<int64_t> Lengths(const std::string& variant) const;  // rising
+  std::set<std::string> Tasks(const std::string& variant) const;   // at any length
   // Over all heads, those of a layer, or one; none where nothing was inspected.
   std::optional<AttentionMasses> Of(const std::string& variant, int64_t length,
                                     std::optional<int64_t> layer = std::nullopt,

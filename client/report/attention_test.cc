@@ -1,4 +1,6 @@
 // Attention beside the scores: the section of the page, its rows in JSON, and strips.
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "client/report/attention_strip.h"
 #include "client/report/report_fixture.h"
@@ -39,6 +41,60 @@ TEST_F(ReportTest, AttentionIsJoinedWithTheScore) {
     EXPECT_EQ(row["answer_count"], 96);
   }
   EXPECT_EQ(count, 3 * 4 * (1 + 2 + 1)) << "three variants, four lengths: all heads, two layers, the strongest head";
+}
+
+// Means over other questions are not compared: neither in a sentence nor, unmarked, in a chart.
+TEST_F(ReportTest, AttentionOverUnequalTasksIsIncomplete) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.has_evidence = made.has_attention = true;
+  made.variants = {"baseline", "sharp"};
+  made.unanswered = {{"rag_facts", 2048}, {"rag_facts", 4096}, {"rag_facts", 8192}};
+  Make(made);
+  std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("baseline: answers are missing at 2K, 4K and 8K, which are not compared with other"));
+  EXPECT_THAT(page, Not(HasSubstr("of the weight is on the evidence at")));
+  EXPECT_THAT(page, HasSubstr("<td class=\"open\" style=\"--v:0\""));
+  EXPECT_THAT(page, HasSubstr("Dashed cells are incomplete"));
+  const std::string directory = testing::TempDir() + "/report_test_unequal";
+  ReportOptions options;
+  options.database_path = path_;
+  ASSERT_TRUE(WriteFigures(options, directory).ok());
+  for (const char* name : {"attention-Over-all-heads", "attention-Head-with-the-most-on-the-evidence"}) {
+    const std::string csv = ReadFile(absl::StrCat(directory, "/", name, ".csv"));
+    EXPECT_THAT(csv, HasSubstr("baseline,1024.0,")) << name;
+    for (absl::string_view line : absl::StrSplit(csv, '\n', absl::SkipEmpty())) {
+      if (absl::StrContains(line, ",1024.0,")) {
+        EXPECT_TRUE(absl::EndsWith(line, ",,,0,0")) << line << ": no interval, complete";
+      } else if (absl::StrContains(line, ".0,")) {
+        EXPECT_TRUE(absl::EndsWith(line, ",,,0,1")) << line << ": incomplete";
+      }
+    }
+  }
+  const std::string svg = ReadFile(directory + "/attention-Over-all-heads.svg");
+  EXPECT_THAT(svg, HasSubstr("<polyline class=\"open\""));
+  EXPECT_THAT(svg, Not(HasSubstr("<polyline points"))) << "no two points have the same tasks";
+  const auto json = ParseJson(Render(ReportFormat::kJson));
+  int incomplete = 0;
+  for (const Json& row : *json) {
+    if (row["kind"] != "attention" && row["kind"] != "depth") continue;
+    if (row["kind"] == "depth" && row["task"] == "recall_kv") {
+      EXPECT_EQ(row["incomplete"], false) << "this task is complete by itself";
+    } else {
+      EXPECT_EQ(row["incomplete"], row["context_length"] != 1024) << row;
+      incomplete += row["incomplete"] == true ? 1 : 0;
+    }
+  }
+  EXPECT_GT(incomplete, 0);
+
+  // Of three complete lengths the sentence has the first and the last.
+  for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
+  made.unanswered = {{"rag_facts", 8192}};
+  Make(made);
+  page = Render();
+  EXPECT_THAT(page, HasSubstr("baseline: answers are missing at 8K, which is not compared with other lengths."));
+  EXPECT_THAT(page, testing::ContainsRegex("baseline: over all heads [0-9.]+ % of the weight is on the evidence at 1K "
+                                           "and [0-9.]+ % at 4K"));
 }
 
 TEST_F(ReportTest, WithoutInspectionThereIsNoAttention) {

@@ -35,8 +35,8 @@ std::vector<Figure> AxisFigures(const AxisReport& report, const stats::ArmTable&
       for (const AxisPoint& point : series.points) {
         const double a = point.mean.low * scale, b = point.mean.high * scale;
         Point drawn{point.x, point.mean.difference * scale, std::min(a, b), std::max(a, b)};
-        drawn.is_marked = point.mean.is_over_seeds;
         drawn.is_incomplete = point.mean.is_unfinished;
+        drawn.is_hollow = drawn.is_incomplete || !point.mean.is_over_seeds;
         drawn.tip = absl::StrCat(series.label, " at ", QuantityLabel(point.x), ": ", Unsigned(drawn.y, decimals), " (",
                                  Unsigned(drawn.low, decimals), " to ", Unsigned(drawn.high, decimals), "), ",
                                  point.arm->runs.size(), point.mean.is_over_seeds ? " seeds" : " training run");

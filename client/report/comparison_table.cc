@@ -188,9 +188,15 @@ std::vector<std::string> SuiteLabels(const ReportData& data, const CandidateComp
   return labels;
 }
 
+// "5", "2 of 5": of tasks.
 std::string TasksLabel(const stats::SuiteComparison& row) {
   return row.is_unfinished ? absl::StrCat(row.finished_task_count, " of ", row.planned_task_count)
                            : absl::StrCat(row.task_count);
+}
+
+// "1 task", "5 tasks", "2 of 5 tasks".
+std::string TasksWords(const stats::SuiteComparison& row) {
+  return absl::StrCat(TasksLabel(row), !row.is_unfinished && row.task_count == 1 ? " task" : " tasks");
 }
 
 struct CandidateRows {
@@ -345,7 +351,7 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                    "---: | ---: | --- | ---: | --- |\n");
   ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
     const InferenceCells cells = MakeInferenceCells(row, 100, 1);
-    absl::StrAppend(&out, "| mean over ", TasksLabel(row), " tasks | points | ", LengthLabel(row.context_length), " | ",
+    absl::StrAppend(&out, "| mean over ", TasksWords(row), " | points | ", LengthLabel(row.context_length), " | ",
                     EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.sample_count), " | ", cells.clusters,
                     " | ", CountLabel(row.failed_count), " | ", Unsigned(row.baseline_mean * 100, 1), " | ",
                     Unsigned(row.candidate_mean * 100, 1), " | ", RelativeMarkdown(row.relative), " | ",
@@ -411,11 +417,10 @@ std::string ComparisonTableLatex(const ReportData& data) {
   bool has_suite = false;
   ForEachSuiteRow(data, [&](const CandidateComparison&, const stats::SuiteComparison& row) {
     has_suite = true;
-    absl::StrAppend(&out, "mean over ", TasksLabel(row), " tasks & ", EscapeLatex(row.candidate), " & ",
-                    LengthLabel(row.context_length), " & ", CountLabel(row.sample_count), " & ",
-                    EscapeLatex(Unsigned(row.baseline_mean * 100, 1)), " & ",
-                    EscapeLatex(Unsigned(row.candidate_mean * 100, 1)), " & ",
-                    inferred(MakeInferenceCells(row, 100, 1)));
+    absl::StrAppend(
+        &out, "mean over ", TasksWords(row), " & ", EscapeLatex(row.candidate), " & ", LengthLabel(row.context_length),
+        " & ", CountLabel(row.sample_count), " & ", EscapeLatex(Unsigned(row.baseline_mean * 100, 1)), " & ",
+        EscapeLatex(Unsigned(row.candidate_mean * 100, 1)), " & ", inferred(MakeInferenceCells(row, 100, 1)));
   });
   if (has_suite) out += "\\midrule\n";
   ForEachRow(data, [&](const CandidateComparison& versus, const stats::Comparison& row) {

@@ -16,6 +16,15 @@ namespace {
 constexpr double kShadeMax = 0.55;  // as in page.css: text stays readable on it
 constexpr const char* kQuarters[] = {"first quarter", "second", "third", "last quarter"};
 
+// Whether a cell, of one task or of all, has fewer questions or tasks than others of its map.
+bool IsIncomplete(const ReportData& data, size_t variant, const std::string& task, int64_t length, int quarter) {
+  const std::set<std::string> here = data.depths.TasksOf(variant, length, quarter);
+  return std::any_of(data.tasks.begin(), data.tasks.end(), [&](const std::string& other) {
+    if (!data.depths.HasTask(other) || (!task.empty() && other != task)) return false;
+    return here.count(other) == 0 || data.IsIncomplete(data.variants[variant].name, other, length);
+  });
+}
+
 // A map for every variant, of one task or of all.
 Json Maps(const ReportData& data, const std::string& task) {
   Json maps = Json::array();
@@ -28,7 +37,9 @@ Json Maps(const ReportData& data, const std::string& task) {
         const std::optional<double> mean = data.depths.MeanOf(variant, task, length, quarter);
         Json cell = {{"text", mean.has_value() ? Unsigned(*mean * 100, 0) : "\u2014"}};
         if (mean.has_value()) {
-          cell["shade"] = std::lround(*mean * 100);
+          const bool is_incomplete = IsIncomplete(data, variant, task, length, quarter);
+          if (is_incomplete) cell["incomplete"] = map["incomplete"] = true;
+          cell["shade"] = is_incomplete ? 0 : std::lround(*mean * 100);
           cell["count"] = CountLabel(data.depths.CountOf(variant, task, length, quarter));
         }
         row["cells"].push_back(std::move(cell));
@@ -63,6 +74,8 @@ std::string DepthMapsHtml(const ReportData& data) {
   if (data.depths.IsEmpty()) return "";
   Json over_tasks = Json::object();
   over_tasks["maps"] = Maps(data, "");
+  const bool has_incomplete = std::any_of(over_tasks["maps"].begin(), over_tasks["maps"].end(),
+                                          [](const Json& map) { return map.contains("incomplete"); });
   Json values = {{"views", Json::array()}};
   values["views"].push_back(std::move(over_tasks));
   std::vector<std::string> tasks;
@@ -75,6 +88,7 @@ std::string DepthMapsHtml(const ReportData& data) {
     for (const std::string& task : tasks) values["views"].push_back({{"task", task}, {"maps", Maps(data, task)}});
   }
   values["confounded"] = ConfoundedTasks(data);
+  values["has_incomplete"] = has_incomplete;
   return FillTemplate("depth_maps.html", values);
 }
 
@@ -97,6 +111,7 @@ std::vector<Json> DepthJson(const ReportData& data) {
                           {"depth_low", static_cast<double>(quarter) / DepthTable::kQuarterCount},
                           {"depth_high", static_cast<double>(quarter + 1) / DepthTable::kQuarterCount},
                           {"mean", *mean},
+                          {"incomplete", IsIncomplete(data, variant, task, length, quarter)},
                           {"sample_count", data.depths.CountOf(variant, task, length, quarter)}});
         }
       }
@@ -129,8 +144,11 @@ std::string DepthMapsSvg(const ReportData& data) {
         const int y = top + kTop + kCellHeight * quarter;
         if (i == 0) text("tick", "start", left, y + kCellHeight / 2 + 4, kQuarters[quarter]);
         const std::optional<double> mean = data.depths.MeanOf(variant, "", data.lengths[i], quarter);
-        absl::StrAppend(&out, "<rect class=\"mass\" x=\"", x + 1, "\" y=\"", y + 1, "\" width=\"", kCellWidth - 2,
-                        "\" height=\"", kCellHeight - 2, "\" fill-opacity=\"", mean.value_or(0) * kShadeMax, "\"/>\n");
+        const bool is_open = mean.has_value() && IsIncomplete(data, variant, "", data.lengths[i], quarter);
+        absl::StrAppend(&out, "<rect class=\"", is_open ? "open" : "mass", "\" x=\"", x + 1, "\" y=\"", y + 1,
+                        "\" width=\"", kCellWidth - 2, "\" height=\"", kCellHeight - 2,
+                        is_open ? "\"" : absl::StrCat("\" fill-opacity=\"", mean.value_or(0) * kShadeMax, "\""),
+                        "/>\n");
         text("value", "middle", x + kCellWidth / 2, y + kCellHeight / 2 + 4,
              mean.has_value() ? Unsigned(*mean * 100, 0) : kNoValue);
       }

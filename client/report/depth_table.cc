@@ -50,6 +50,15 @@ int64_t DepthTable::CountOf(size_t variant_index, const std::string& task, int64
   return count;
 }
 
+std::set<std::string> DepthTable::TasksOf(size_t variant_index, int64_t length, int quarter) const {
+  std::set<std::string> tasks;
+  for (const auto& [cell, mean] : cells_) {
+    const auto& [cell_variant, cell_length, cell_quarter, cell_task] = cell;
+    if (cell_variant == variant_index && cell_length == length && cell_quarter == quarter) tasks.insert(cell_task);
+  }
+  return tasks;
+}
+
 bool DepthTable::HasTask(const std::string& task) const {
   return std::any_of(cells_.begin(), cells_.end(), [&](const auto& cell) { return std::get<3>(cell.first) == task; });
 }

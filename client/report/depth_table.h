@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -29,6 +30,8 @@ class DepthTable {
   // Over the questions of a task, or over tasks when `task` is empty; none where there are none.
   std::optional<double> MeanOf(size_t variant_index, const std::string& task, int64_t length, int quarter) const;
   int64_t CountOf(size_t variant_index, const std::string& task, int64_t length, int quarter) const;
+  // The tasks with a question there.
+  std::set<std::string> TasksOf(size_t variant_index, int64_t length, int quarter) const;
   bool HasTask(const std::string& task) const;
 
  private:

@@ -39,6 +39,64 @@ TEST(SmallMultiplesTest, ReplaceAFigureWithTooManySeries) {
   EXPECT_EQ(report::SmallMultiples(figure, "another").size(), 13u) << "differences have no line of the baseline";
 }
 
+// x of the attribute after `before`, from `at` on.
+double NumberAfter(const std::string& svg, const std::string& before, size_t at = 0) {
+  const size_t found = svg.find(before, at);
+  EXPECT_NE(found, std::string::npos) << before;
+  return found == std::string::npos ? 0 : std::stod(svg.substr(found + before.size()));
+}
+
+TEST(ChartTest, BeyondTrainingBeginsRightOfTheTrainedLength) {
+  Figure figure;
+  figure.x_ticks = {1024, 2048, 4096};
+  figure.trained_x = 2048;
+  figure.y_high = 100;
+  figure.series = {{"baseline", 0, {{1024, 50, 40, 60}, {2048, 50, 40, 60}, {4096, 50, 40, 60}}}};
+  const std::string svg = report::DrawChart(figure, "x");
+  const size_t second = svg.find("<circle", svg.find("<circle") + 1);
+  const double trained = NumberAfter(svg, "cx=\"", second),
+               next = NumberAfter(svg, "cx=\"", svg.find("<circle", second + 1));
+  const double begin = NumberAfter(svg, "<rect class=\"beyond\" x=\"");
+  EXPECT_GT(begin, trained);
+  EXPECT_LT(begin, trained + (next - trained) / 10) << "just after it, not half a step";
+}
+
+TEST(ChartTest, TwoEqualLinesAreBothVisible) {
+  Figure figure;
+  figure.x_ticks = {1024, 2048};
+  figure.y_high = 100;
+  figure.series = {{"baseline", 0, {{1024, 50, 40, 60}, {2048, 50, 40, 60}}},
+                   {"focal", 1, {{1024, 50, 40, 60}, {2048, 50, 40, 60}}}};
+  const std::string svg = report::DrawChart(figure, "x");
+  const std::string line = "<polyline points=\"";
+  EXPECT_GT(NumberAfter(svg, line, svg.find(line) + 1), NumberAfter(svg, line) + 2);
+}
+
+TEST(TextFormatTest, AMeanIsRoundedOnceHoweverItWasSummed) {
+  EXPECT_EQ(report::Unsigned(83.75, 1), "83.8");
+  EXPECT_EQ(report::Unsigned(100 * (0.75 / 4 + 0.85 / 4 + 0.9 / 4 + 0.85 / 4), 1), "83.8");
+  EXPECT_EQ(report::Unsigned(83.749999999999986, 1), "83.8");
+  EXPECT_EQ(report::Unsigned(83.7499, 1), "83.7");
+}
+
+// One context has no interval: a hollow point without a bar, and a sentence.
+TEST_F(ReportTest, ADifferenceWithoutIntervalIsHollow) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 4;
+  Make(made);
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("A point without a bar has no interval: its row has one context or equal values."));
+  EXPECT_THAT(page, HasSubstr("no interval"));
+  EXPECT_THAT(page, HasSubstr("<b>A hollow point</b> is incomplete, or has too few contexts"));
+  const std::string directory = testing::TempDir() + "/report_test_no_interval";
+  ReportOptions options;
+  options.database_path = path_;
+  ASSERT_TRUE(WriteFigures(options, directory).ok());
+  const std::string svg = ReadFile(directory + "/difference.svg");
+  EXPECT_THAT(svg, testing::Not(HasSubstr("class=\"bar\"")));
+  EXPECT_THAT(svg, HasSubstr("class=\"mark hollow\""));
+}
+
 TEST_F(ReportTest, FiguresAsFiles) {
   MakePlain();
   ReportOptions options;

@@ -87,6 +87,7 @@ Point DifferencePoint(const std::string& label, int64_t length, const stats::Inf
   point.high = row.can_infer ? row.high * scale : point.y;
   point.is_extrapolated = is_extrapolated;
   point.is_incomplete = is_incomplete;
+  point.is_hollow = is_incomplete || !row.can_infer;
   point.tip = Tip(label, point.x, Signed(point.y, 1), Signed(point.low, 1), Signed(point.high, 1), point);
   return point;
 }
@@ -134,6 +135,18 @@ std::vector<Figure> SmallMultiples(Figure figure, const std::string& baseline) {
   return figures;
 }
 
+std::string NoIntervalNote(const std::vector<Figure>& figures) {
+  for (const Figure& figure : figures) {
+    for (const Series& series : figure.series) {
+      for (const Point& point : series.points) {
+        if (!point.has_interval)
+          return " A point without a bar has no interval: its row has one context or equal values.";
+      }
+    }
+  }
+  return "";
+}
+
 Figure SuiteDifferenceFigure(const ReportData& data) {
   Figure figure = Empty(data, Figure::Kind::kPointsWithBars);
   figure.has_zero_line = true;
@@ -150,9 +163,9 @@ Figure SuiteDifferenceFigure(const ReportData& data) {
     if (!series.points.empty()) figure.series.push_back(std::move(series));
   }
   FitY(figure, 10);
-  figure.caption = absl::StrCat(
-      "Each task counts equally, by its primary metric. Bars are ", ConfidenceLabel(data.confidence),
-      " intervals over clusters of questions that share a context; a filled point's interval excludes zero.");
+  figure.caption =
+      absl::StrCat("Each task counts equally, by its primary metric. Bars are ", ConfidenceLabel(data.confidence),
+                   " intervals over clusters of questions that share a context.", NoIntervalNote({figure}));
   return figure;
 }
 
@@ -176,8 +189,7 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
         Point point{static_cast<double>(estimate.context_length), *estimate.mean * scale,
                     estimate.interval->low * scale, estimate.interval->high * scale};
         point.is_extrapolated = data.answers.IsExtrapolated(variant.name, task, estimate.context_length);
-        point.is_incomplete = estimate.is_incomplete;
-        point.is_marked = !estimate.is_incomplete;
+        point.is_incomplete = point.is_hollow = data.IsIncomplete(variant.name, task, estimate.context_length);
         point.tip =
             Tip(series.label, point.x, Unsigned(point.y, 1), Unsigned(point.low, 1), Unsigned(point.high, 1), point);
         series.points.push_back(point);

@@ -18,9 +18,9 @@ struct Point {
   bool has_interval = true;      // else nothing can be inferred, and low and high are y
   bool is_extrapolated = false;  // beyond the length its model was trained at
   bool is_incomplete = false;    // samples failed or are missing
-  bool is_marked = false;        // of kLinesWithBars: filled, else hollow
-  bool is_chosen = false;        // of kLinesWithBars: chosen among the series' points
-  std::string tip;               // tooltip
+  bool is_hollow = false;  // incomplete, or there are too few contexts or training seeds for its interval; else filled
+  bool is_chosen = false;  // of kLinesWithBars: chosen among the series' points
+  std::string tip;         // tooltip
 };
 
 struct Series {
@@ -55,6 +55,9 @@ std::vector<Figure> SmallMultiples(Figure figure, const std::string& baseline);
 
 // Sets the y axis so that it holds every interval and is at least `least_span` long, within `floor` and `ceiling`.
 void FitY(Figure& figure, double least_span, std::optional<double> floor = {}, std::optional<double> ceiling = {});
+
+// A sentence on points without interval, "" where there are none.
+std::string NoIntervalNote(const std::vector<Figure>& figures);
 
 // The mean over tasks of candidate minus baseline: the primary result.
 Figure SuiteDifferenceFigure(const ReportData& data);

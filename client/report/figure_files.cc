@@ -78,6 +78,7 @@ constexpr Column<Json> kDepthColumns[] = {
     {"depth_high", [](const Json& row) -> Json { return row["depth_high"]; }},
     {"mean", [](const Json& row) -> Json { return row["mean"]; }},
     {"sample_count", [](const Json& row) -> Json { return row["sample_count"]; }},
+    {"incomplete", [](const Json& row) -> Json { return row["incomplete"]; }},
 };
 
 std::string FigureCsv(const Figure& figure) {

@@ -118,9 +118,18 @@ std::string HowToRead(const ReportData& data) {
       "); the outcome is decided by it.</li>\n"
       "<li><b>Outcome</b> is better, worse, equivalent (the difference is within the margin, by two one-sided tests) "
       "or undecided. Undecided does not mean equal. <b>Detectable</b> is the smallest true difference that is found "
-      "with 80 % power with this many clusters, at the adjusted level.</li>\n"
+      "with 80 % power with this many clusters, at the adjusted level; <b>none</b>: not even the largest possible "
+      "one. <b>few_differ</b>: fewer than three contexts differ from the rest, too few to estimate a variance "
+      "from.</li>\n"
       "<li><b>A failed answer</b> counts as the worst value, never as missing, so that failures cannot improve a "
-      "score. <b>Extrapolated</b> lengths exceed those of training.</li>\n</ul>\n");
+      "score. Where the outcome would be another one, or none, without the questions that failed on a side, "
+      "<b>failures decide</b> and there is no outcome. <b>Incomplete</b>: answers failed or are missing. "
+      "<b>Extrapolated</b> lengths exceed those of training.</li>\n"
+      "<li><b>Counts</b>: <b>empty</b> answers are nothing but white space, <b>refused</b> ones are wrong and begin like "
+      "a refusal, <b>cut</b> ones were ended by the limit on new tokens; <b>truncated</b> are prompts that the task "
+      "cut to the context length.</li>\n"
+      "<li><b>A hollow point</b> is incomplete, or has too few contexts or training seeds for its interval; all others "
+      "are filled. Lines to incomplete points are dashed. A difference whose bar crosses the zero line is not distinguished from zero.</li>\n</ul>\n");
 }
 
 }  // namespace
@@ -149,31 +158,31 @@ std::string ReportPage(const ReportData& data) {
                   absl::StrCat("Mean score over tasks by the softmax temperature at run time. Bars are the interval of "
                                "the difference to ",
                                EscapeHtml(data.baseline),
-                               " around each score; a filled point is better or worse after adjusting, a ring marks "
-                               "the temperature that half of the contexts chose. A checkpoint as it was trained is the "
+                               " around each score; a ring marks the "
+                               "temperature that half of the contexts chose. A checkpoint as it was trained is the "
                                "point at its own temperature."));
     absl::StrAppend(&sweep, ChoiceTableHtml(sweeps, data), "<h3>Every temperature</h3>\n", SweepTableHtml(sweeps, data),
                     data.tasks.size() < 2
                         ? ""
                         : absl::StrCat("<h3>Every task</h3>\n",
                                        ChartGrid(SweepTaskFigures(sweeps, data), "sweep-task", data.baseline,
-                                                 "Mean score of each task; bars and filled points as above.")),
+                                                 "Mean score of each task; bars as above.")),
                     "<details><summary>Their tests</summary>\n", SuiteTableHtml(data, /*of_swept=*/true),
                     "</details>\n<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   }
   // Of a sweep's variants the baseline alone would be left, which every drawing of the sweep has.
   const bool is_all_swept = !data.versus.empty() && data.swept.size() == data.versus.size();
-  const std::string scores =
-      is_all_swept ? ""
-                   : ChartGrid(ScoreFigures(data), "score", data.baseline,
-                               "Mean score by context length with its interval; each drawing has its own "
-                               "axis. A failed answer counts as the worst value; a hollow point has fewer "
-                               "samples than planned.");
+  const std::string scores = is_all_swept
+                                 ? ""
+                                 : ChartGrid(ScoreFigures(data), "score", data.baseline,
+                                             "Mean score by context length with its interval; each drawing has its own "
+                                             "axis. A failed answer counts as the worst value.");
+  const std::vector<Figure> difference_figures = DifferenceFigures(data);
   const std::string differences =
-      ChartGrid(DifferenceFigures(data), "difference", data.baseline,
+      ChartGrid(difference_figures, "difference", data.baseline,
                 absl::StrCat("Candidate minus ", EscapeHtml(data.baseline),
-                             " on the same questions, with intervals; each drawing has its own axis. A filled point's "
-                             "interval excludes zero."));
+                             " on the same questions, with intervals; each drawing has its own axis.",
+                             NoIntervalNote(difference_figures)));
   std::string table = ComparisonTableHtml(data, true);
   if (!table.empty()) absl::StrAppend(&table, "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   if (const std::string others = ComparisonTableHtml(data, false); !others.empty()) {

@@ -1,5 +1,6 @@
 #include "client/report/paper_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -35,7 +36,8 @@ constexpr Mark kMarks[] = {{"\\uparrow", "better"},
                            {"\\downarrow", "worse"},
                            {"=", "equivalent"},
                            {"\\dagger", "fragile (the sign-flip check disagrees)"},
-                           {"\\circ", "unfinished, no verdict"}};
+                           {"\\circ", "unfinished, no verdict"},
+                           {"\\times", "undecided: failed answers decide"}};
 
 std::string MarksOf(const stats::SuiteComparison& row, std::set<size_t>& used) {
   std::vector<size_t> marks;
@@ -44,6 +46,7 @@ std::string MarksOf(const stats::SuiteComparison& row, std::set<size_t>& used) {
   if (row.outcome == stats::Outcome::kEquivalent) marks.push_back(2);
   if (row.is_fragile) marks.push_back(3);
   if (row.is_unfinished || !row.can_infer) marks.push_back(4);
+  if (row.do_failures_decide) marks.push_back(5);
   std::string text;
   for (size_t mark : marks) text += kMarks[mark].latex;
   used.insert(marks.begin(), marks.end());
@@ -103,6 +106,20 @@ std::string LatexLine(const std::string& label, const std::map<int64_t, std::str
   return absl::StrCat(line, " \\\\\n");
 }
 
+// "2 of 5 tasks at 1K, 1 of 5 tasks at 2K": of the unfinished cells.
+std::string FinishedTasks(const ReportData& data) {
+  std::vector<std::string> parts;
+  for (const CandidateComparison& versus : data.versus) {
+    for (const stats::SuiteComparison& row : versus.report.suite) {
+      if (!row.is_unfinished) continue;
+      std::string part = absl::StrCat(row.finished_task_count, " of ", row.planned_task_count, " tasks at ",
+                                      LengthLabel(row.context_length));
+      if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(std::move(part));
+    }
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
 }  // namespace
 
 std::string PaperTableLatex(const ReportData& data) {
@@ -129,6 +146,7 @@ std::string PaperTableLatex(const ReportData& data) {
   const std::string confidence = absl::StrCat(std::lround(data.confidence * 100), "\\,\\%");
   std::string caption;
   if (has_suite) {
+    const std::string finished = FinishedTasks(data);
     std::vector<std::string> meanings;
     for (size_t mark : used) meanings.push_back(absl::StrCat("$", kMarks[mark].latex, "$ ", kMarks[mark].meaning));
     caption = absl::StrCat(
@@ -137,7 +155,8 @@ std::string PaperTableLatex(const ReportData& data) {
         " in percent by context length; below it the difference to ", EscapeLatex(data.baseline),
         " in points with its ", confidence, " interval over contexts. ",
         meanings.empty() ? "A" : absl::StrCat(absl::StrJoin(meanings, ", "), "; a"),
-        " cell without an arrow or $=$ is undecided, which is not equal. Outcomes by $p$ adjusted (",
+        " cell without an arrow or $=$ is undecided, which is not equal. ",
+        finished.empty() ? "" : absl::StrCat("Finished are ", finished, ". "), "Outcomes by $p$ adjusted (",
         is_max_t ? "max-t" : "Holm", ") for ", test_count, test_count == 1 ? " test" : " tests",
         "; equivalent: within ", EscapeLatex(Json(std::round(data.margin * 1e6) / 1e4).dump()), " points.",
         baselines_differ ? absl::StrCat(" Not every candidate was asked the same questions: the row of ",

@@ -86,7 +86,7 @@ std::string ImportsTable(const ReportData& data) {
 }
 
 // The command that reproduces the job; the suite is a built-in one's name or the user's file.
-std::string SubmitLine(const db::JobRow& job) {
+std::string SubmitLine(const db::JobRow& job, const std::string& daemon) {
   const auto spec = ParseJson(job.spec_json);
   if (!spec.ok() || !spec->is_object() || !spec->contains("suite") || !(*spec)["suite"].is_object()) return "";
   const Json& suite = (*spec)["suite"];
@@ -109,6 +109,7 @@ std::string SubmitLine(const db::JobRow& job) {
   if (!tasks.empty()) absl::StrAppend(&line, " --tasks=", ShellWord(absl::StrJoin(tasks, ",")));
   if (const Json limit = spec->value("limit", Json(0)); limit.is_number_integer() && limit.get<int64_t>() > 0)
     absl::StrAppend(&line, " --limit=", limit.dump());
+  if (!daemon.empty()) absl::StrAppend(&line, " --daemon=", ShellWord(daemon));
   if (has_gold) line += " --score-gold";
   if (spec->value("inspect", Json()) == true) line += " --inspect";
   if (const Json rows = spec->value("inspected_rows", Json()); rows.is_string())
@@ -122,20 +123,35 @@ std::string SubmitLine(const db::JobRow& job) {
   return line + "\n";
 }
 
+// The value of --listen in a daemon's command line; "" for the default.
+std::string ListenAddress(const std::string& command) {
+  std::string address;
+  const std::vector<std::string> words = absl::StrSplit(command, ' ', absl::SkipEmpty());
+  for (size_t i = 0; i < words.size(); ++i) {
+    absl::string_view word = words[i];
+    if (absl::ConsumePrefix(&word, "--listen=")) address = std::string(word);
+    if (word == "--listen" && i + 1 < words.size()) address = words[i + 1];
+  }
+  // A daemon that listens on all addresses is reached at this one.
+  if (absl::StartsWith(address, "0.0.0.0:")) address.replace(0, 7, "127.0.0.1");
+  return address;
+}
+
 std::string Commands(const ReportData& data) {
-  std::string out;
-  std::string last;
+  std::string out, last, daemon;
   bool has_daemon = data.executions.empty();
   for (const db::ExecutionRow& row : data.executions) {
     const std::string& command = row.execution.command_line;
     has_daemon |= !absl::StartsWith(command, "varifocal run ");  // which submits the job itself
     if (command.empty() || command == last) continue;
     last = command;
-    absl::StrAppend(&out, last, "\n");
+    const bool is_daemon = absl::EndsWith(command.substr(0, command.find(' ')), "varifocald");
+    if (is_daemon) daemon = ListenAddress(command);
+    absl::StrAppend(&out, last, is_daemon ? " &\n" : "\n");
   }
   if (has_daemon) {
-    out += SubmitLine(data.job);
-    for (const db::JobRow& job : data.other_jobs) out += SubmitLine(job);
+    out += SubmitLine(data.job, daemon);
+    for (const db::JobRow& job : data.other_jobs) out += SubmitLine(job, daemon);
   }
   const std::string database = ShellWord(data.database_path);
   for (size_t i = 1; i < data.variants.size(); ++i) {

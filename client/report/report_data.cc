@@ -15,13 +15,10 @@
 #include "base/status_macros.h"
 #include "client/report/text_format.h"
 #include "db/stats/family.h"
+#include "db/variant_names.h"
 
 namespace varifocal::report {
 namespace {
-
-std::string NamesOf(const std::vector<db::VariantRecord>& variants) {
-  return absl::StrJoin(variants, ", ", [](std::string* out, const db::VariantRecord& v) { out->append(v.name); });
-}
 
 // The job of the report: that of the baseline if named, the requested one, or the newest.
 absl::Status ChooseJob(db::Reader& reader, const ReportOptions& options, std::vector<db::JobVariant>& named,
@@ -57,9 +54,8 @@ absl::Status ChooseVariants(db::Reader& reader, const ReportOptions& options, Re
     ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> all, reader.Variants(key.job_id));
     const auto found = std::find_if(all.begin(), all.end(), [&](const auto& v) { return v.name == key.name; });
     if (found == all.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("job ", key.job_id, " has no variant \"", key.name, "\", only ",
-                                                     NamesOf(all), "; one of another job is named with it, such as 3/",
-                                                     key.name));
+      return absl::InvalidArgumentError(absl::StrCat(db::NoSuchVariant(key.job_id, key.name, all),
+                                                     "; one of another job is named with it, such as 3/", key.name));
     }
     db::VariantRecord variant = *found;
     variant.name = db::JobVariantLabel(key, data.job.job_id);
@@ -236,6 +232,15 @@ const db::TaskMetricRecord* ReportData::primary_metric(const std::string& task) 
     if (metric.task == task && metric.metric_index == 0) return &metric;
   }
   return nullptr;
+}
+
+bool ReportData::IsIncomplete(const std::string& variant, const std::string& task, int64_t length) const {
+  const db::TaskMetricRecord* metric = primary_metric(task);
+  const auto cell = std::find_if(estimates.begin(), estimates.end(), [&](const stats::Estimate& estimate) {
+    return estimate.variant == variant && estimate.task == task && estimate.context_length == length &&
+           metric != nullptr && estimate.metric == metric->metric;
+  });
+  return cell == estimates.end() || cell->is_incomplete;
 }
 
 absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOptions& options) {

@@ -54,6 +54,8 @@ struct BrowserSample {
   std::string task, question_id;
   int64_t context_length = 0, sample_index = 0;
   std::optional<int64_t> prompt_token_count;
+  int64_t cut_token_count = 0;  // of the prompt, by the task
+  bool has_lost_gold = false;   // the gold answer was in what was cut
   std::optional<double> depth;
   std::string excerpt;  // prompt shortened around the evidence
   std::vector<ByteSpan> evidence;
@@ -104,6 +106,9 @@ struct ReportData {
   const db::VariantRecord& variant(const std::string& name) const;
   const db::TaskMetricRecord& metric(const std::string& task, const std::string& name) const;
   const db::TaskMetricRecord* primary_metric(const std::string& task) const;
+  // Whether a planned sample of this cell has no answer, or the task is not asked at this length. A mean over tasks is
+  // comparable with those at other lengths only where it holds for none of them.
+  bool IsIncomplete(const std::string& variant, const std::string& task, int64_t length) const;
 };
 
 // All but what the format needs in addition (collect.h).

@@ -240,6 +240,89 @@ TEST_F(ReportTest, AnswersAreCountedByWhatWentWrong) {
   EXPECT_THAT(page, HasSubstr("<b>cut answers</b> Answers that the limit on new tokens ended: baseline gave 8 of 32"));
 }
 
+// Failed answers are wrong answers in every mean, and decide nothing by themselves.
+TEST_F(ReportTest, FailuresAloneAreNoVerdict) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 24;
+  made.variants = {"baseline", "sharp"};
+  made.failing_variant = "sharp";
+  Make(made);
+  for (const bool is_baseline : {false, true}) {
+    const std::string baseline = is_baseline ? "sharp" : "baseline", candidate = is_baseline ? "baseline" : "sharp";
+    int count = 0;
+    for (const Json& row : ComparisonRows(baseline, {candidate})) {
+      if (row["kind"] != "suite_mean" || row["context_length"] != 1024) continue;
+      ++count;
+      EXPECT_EQ(row["difference"], is_baseline ? 1.0 : -1.0);
+      EXPECT_LT(row["p_adjusted"], 0.001);
+      EXPECT_EQ(row["outcome"], "undecided");
+      EXPECT_EQ(row["outcome_without_failures"], nullptr) << "no question is left";
+      EXPECT_EQ(row["labels"], "incomplete failures few_differ");
+    }
+    EXPECT_EQ(count, 1);
+    const std::string markdown = Render(ReportFormat::kMarkdown, baseline, {candidate});
+    EXPECT_THAT(markdown,
+                HasSubstr(absl::StrCat("**Undecided whether ", candidate, " differs from ", baseline, " at 1K")));
+    EXPECT_THAT(markdown, HasSubstr("failed answers decide, 48 of 48 answers of sharp failed at 1K.**"));
+    EXPECT_THAT(markdown, HasSubstr(" | failures decide | "));
+    EXPECT_THAT(markdown, Not(HasSubstr(" | better | ")));
+    EXPECT_THAT(markdown, Not(HasSubstr(" | worse | ")));
+    EXPECT_THAT(Render(ReportFormat::kLatex, baseline, {candidate}), HasSubstr("$^{\\times}$"));
+    EXPECT_THAT(Render(ReportFormat::kLatex, baseline, {candidate}), HasSubstr("undecided: failed answers decide"));
+  }
+}
+
+// A prompt that was cut is not an answer that was cut.
+TEST_F(ReportTest, TruncatedPromptsAreCounted) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.tasks = {"recall_kv"};
+  made.truncated_count = 3;
+  made.cut_count = 2;
+  Make(made);
+  const Json rows = ComparisonRows();
+  EXPECT_EQ(rows[0]["baseline_truncated_count"], 3);
+  EXPECT_EQ(rows[0]["baseline_cut_count"], 2);
+  EXPECT_THAT(rows[0]["labels"].get<std::string>(), HasSubstr("truncated"));
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("<small class=\"flag\">2 cut, 3 truncated</small>"));
+  EXPECT_THAT(page,
+              HasSubstr("<b>truncated prompts</b> Prompts that the task truncated to the context length: baseline "
+                        "answered 12 of 32"));
+  EXPECT_THAT(page, HasSubstr("prompt cut from 3,259 to 1,008 tokens"));
+  EXPECT_THAT(page, HasSubstr("<option value=\"truncated\">a truncated prompt</option>"));
+  EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("baseline 2 cut, 3 truncated"));
+  EXPECT_THAT(Render(ReportFormat::kCsv), HasSubstr("baseline_truncated_count"));
+  EXPECT_THAT(Render(ReportFormat::kMarkdown, "1/sharp", {}), HasSubstr(" | Truncated | "));
+}
+
+// One task's mean is a mean over 1 task; an unfinished paper table has the numbers of tasks.
+TEST_F(ReportTest, TasksAreCountedInWords) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.tasks = {"recall_kv"};
+  Make(made);
+  EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("| mean over 1 task | "));
+  for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
+  made.tasks = {"recall_kv", "rag_facts"};
+  made.unanswered = {{"rag_facts", 2048}};
+  Make(made);
+  EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("| mean over 1 of 2 tasks | "));
+  EXPECT_THAT(Render(ReportFormat::kLatex),
+              HasSubstr("unfinished, no verdict; a cell without an arrow or $=$ is "
+                        "undecided, which is not equal. Finished are 1 of 2 tasks at 2K."));
+}
+
+TEST(DesignNoteTest, EqualValuesAreNoSingleContext) {
+  stats::Comparison row;
+  row.cluster_count = 4;
+  row.sample_count = row.planned_count = 16;
+  EXPECT_EQ(report::DesignNote(row), "all values are equal: nothing can be inferred");
+  row.has_single_cluster = true;
+  row.cluster_count = 1;
+  EXPECT_EQ(report::DesignNote(row), "1 context: nothing can be inferred");
+}
+
 // Shares alternate by question around 1/2 in one task and 1/4 in the other.
 TEST_F(ReportTest, LearnedGroupsStandBesideTheNumbers) {
   Made made;
@@ -306,15 +389,16 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   Make(made);
   const std::vector<std::string> csv = absl::StrSplit(Render(ReportFormat::kCsv), '\n', absl::SkipEmpty());
   ASSERT_EQ(csv.size(), 1u + 4);
-  EXPECT_EQ(csv[0],
-            "job_id,task,metric,is_primary_metric,context_length,variant,planned_count,answered_count,failed_count,"
-            "empty_count,refused_count,cut_count,cluster_count,mean,low,high,mean_answered,labels,focus_attention,"
-            "pairs_visible,"
-            "largest_group");
+  EXPECT_EQ(
+      csv[0],
+      "job_id,task,metric,is_primary_metric,context_length,variant,planned_count,answered_count,failed_count,"
+      "empty_count,refused_count,cut_count,truncated_count,cluster_count,mean,low,high,mean_answered,labels,focus_attention,"
+      "pairs_visible,"
+      "largest_group");
   // At 1K every answer is right; at 2K those are wrong whose (7 index + index / 4) mod 10 is 0 or 1: 0, 3 and 7.
-  EXPECT_THAT(csv[1], testing::StartsWith("1,recall_kv,exact_match,1,1024,sharp,8,8,0,0,0,0,2,1.0,"));
-  EXPECT_THAT(csv[2], testing::StartsWith("1,recall_kv,exact_match,1,2048,sharp,8,8,0,0,0,0,2,0.625,"));
-  EXPECT_THAT(csv[4], HasSubstr(",8,7,1,0,0,0,2,"));
+  EXPECT_THAT(csv[1], testing::StartsWith("1,recall_kv,exact_match,1,1024,sharp,8,8,0,0,0,0,0,2,1.0,"));
+  EXPECT_THAT(csv[2], testing::StartsWith("1,recall_kv,exact_match,1,2048,sharp,8,8,0,0,0,0,0,2,0.625,"));
+  EXPECT_THAT(csv[4], HasSubstr(",8,7,1,0,0,0,0,2,"));
   EXPECT_THAT(csv[4], testing::EndsWith(",incomplete extrapolated imported,,,"));
   const Json json = ComparisonRows();
   ASSERT_EQ(json.size(), 4u);
@@ -322,7 +406,7 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   EXPECT_LT(json[1]["low"], 0.625);
   EXPECT_GT(json[1]["high"], 0.625);
   const std::string markdown = Render(ReportFormat::kMarkdown);
-  EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 2K | sharp | 8 | 2 | 0 | 0 | 0 | 0 | 62.5 |"));
+  EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 2K | sharp | 8 | 2 | 0 | 0 | 0 | 0 | 0 | 62.5 |"));
   EXPECT_THAT(markdown,
               HasSubstr("The answers of sharp came from another engine, in a file with SHA-256 ssssssssssss"));
   EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("recall\\_kv & 100.0 & 62.5 & "));

@@ -98,6 +98,17 @@ TEST_F(ReportTest, TheSubmitLineHasEverySetting) {
                                   "--top-p=0.9\n"));
 }
 
+// The line reaches the daemon above it, which runs in the background.
+TEST_F(ReportTest, TheSubmitLineNamesItsDaemon) {
+  Made made;
+  made.command_line = "build/release/bin/varifocald --db=results.db --listen=127.0.0.1:50251";
+  made.question_count = made.answered_of_last_length = 4;
+  made.spec_json = R"({"suite":{"lengths":[1024]},"variants":["baseline"]})";
+  Make(made);
+  EXPECT_THAT(Render(), HasSubstr("--listen=127.0.0.1:50251 &amp;\nvarifocal submit quick --models=baseline --seed=7 "
+                                  "--lengths=1024 --daemon=127.0.0.1:50251\n"));
+}
+
 // `run` asks the questions itself.
 TEST_F(ReportTest, ARunNeedsNoSubmitLine) {
   Made made;

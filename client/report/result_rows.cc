@@ -53,6 +53,7 @@ void AddAnswerCounts(const std::string& task, int64_t length, const std::string&
     json[absl::StrCat(side, "_empty_count")] = counts.empty_count;
     json[absl::StrCat(side, "_refused_count")] = counts.refused_count;
     json[absl::StrCat(side, "_cut_count")] = counts.cut_count;
+    json[absl::StrCat(side, "_truncated_count")] = counts.truncated_count;
   };
   add("baseline", context.answers->Of(baseline, task, length));
   add("candidate", context.answers->Of(candidate, task, length));
@@ -68,18 +69,26 @@ void AddGroups(const std::string& task, int64_t length, const std::string& basel
   }
 }
 
-void AddCommonLabels(const stats::Inference& row, bool is_extrapolated, const ResultContext& context,
+// `task` "" for all of them; `length` the longer one of a contrast.
+template <typename Row>
+void AddCommonLabels(const Row& row, const std::string& task, int64_t length, const ResultContext& context,
                      std::vector<std::string>& labels) {
+  const db::AnswerCounts sides[] = {context.answers->Of(row.baseline, task, length),
+                                    context.answers->Of(row.candidate, task, length)};
+  const auto has = [&](int64_t db::AnswerCounts::*count) { return sides[0].*count > 0 || sides[1].*count > 0; };
+  if (row.do_failures_decide) labels.push_back("failures");
   if (row.is_fragile) labels.push_back("fragile");
   if (row.can_infer && row.is_variance_borrowed) labels.push_back("few_differ");
-  if (is_extrapolated) labels.push_back("extrapolated");
+  if (has(&db::AnswerCounts::extrapolated_count)) labels.push_back("extrapolated");
+  if (has(&db::AnswerCounts::truncated_count)) labels.push_back("truncated");
   if (context.baseline_is_imported || context.candidate_is_imported) labels.push_back("imported");
 }
 
 std::string ClusterNote(const stats::Inference& row) {
   if (!row.can_infer) {
-    return row.cluster_count == 1 ? "1 context: nothing can be inferred"
-                                  : "a task with 1 context: nothing can be inferred";
+    return !row.has_single_cluster  ? "all values are equal: nothing can be inferred"
+           : row.cluster_count == 1 ? "1 context: nothing can be inferred"
+                                    : "a task with 1 context: nothing can be inferred";
   }
   if (row.cluster_count >= stats::kSignFlipClusterCountMin) return "";
   return absl::StrCat(row.cluster_count, " contexts: the sign-flip check cannot reach p below ",
@@ -95,6 +104,8 @@ void AddInference(const stats::Inference& inferred, Json& row) {
   row["adjustment"] = inferred.is_max_t ? "max_t" : "holm";
   row["fragile"] = inferred.is_fragile;
   row["outcome"] = stats::OutcomeName(inferred.outcome);
+  if (inferred.answered && inferred.answered->can_infer && !inferred.is_unfinished)
+    row["outcome_without_failures"] = stats::OutcomeName(inferred.answered->outcome);
   row["margin"] = OrNull(inferred.margin);
   if (!inferred.can_infer) return;
   row["low"] = inferred.low;
@@ -137,6 +148,8 @@ const std::vector<std::string>& ResultKeys() {
                                    "candidate_refused_count",
                                    "baseline_cut_count",
                                    "candidate_cut_count",
+                                   "baseline_truncated_count",
+                                   "candidate_truncated_count",
                                    "baseline_mean",
                                    "baseline_low",
                                    "baseline_high",
@@ -164,6 +177,7 @@ const std::vector<std::string>& ResultKeys() {
                                    "sign_flip_seed",
                                    "fragile",
                                    "outcome",
+                                   "outcome_without_failures",
                                    "margin",
                                    "p_equivalence_adjusted",
                                    "detectable_difference",
@@ -187,30 +201,21 @@ std::vector<std::string> RowLabels(const stats::Comparison& row, const ResultCon
   std::vector<std::string> labels;
   if (!row.is_primary_metric) labels.push_back("secondary");
   if (row.is_incomplete) labels.push_back("incomplete");
-  AddCommonLabels(row,
-                  context.answers->IsExtrapolated(row.baseline, row.task, row.context_length) ||
-                      context.answers->IsExtrapolated(row.candidate, row.task, row.context_length),
-                  context, labels);
+  AddCommonLabels(row, row.task, row.context_length, context, labels);
   return labels;
 }
 
 std::vector<std::string> RowLabels(const stats::SuiteComparison& row, const ResultContext& context) {
   std::vector<std::string> labels;
   if (row.is_incomplete) labels.push_back("incomplete");
-  AddCommonLabels(row,
-                  context.answers->IsExtrapolated(row.baseline, "", row.context_length) ||
-                      context.answers->IsExtrapolated(row.candidate, "", row.context_length),
-                  context, labels);
+  AddCommonLabels(row, "", row.context_length, context, labels);
   return labels;
 }
 
 std::vector<std::string> RowLabels(const stats::LengthContrast& row, const ResultContext& context) {
   std::vector<std::string> labels;
   if (row.is_unfinished) labels.push_back("incomplete");
-  AddCommonLabels(row,
-                  context.answers->IsExtrapolated(row.baseline, row.task, row.long_length) ||
-                      context.answers->IsExtrapolated(row.candidate, row.task, row.long_length),
-                  context, labels);
+  AddCommonLabels(row, row.task, row.long_length, context, labels);
   return labels;
 }
 
@@ -286,7 +291,7 @@ Json ResultJson(const stats::Choice& choice, const ResultContext& context) {
   }
   // Counted over all contexts, of which this row has half.
   for (const char* side : {"baseline", "candidate"}) {
-    for (const char* count : {"failed", "empty", "refused", "cut"})
+    for (const char* count : {"failed", "empty", "refused", "cut", "truncated"})
       json[absl::StrCat(side, "_", count, "_count")] = nullptr;
     for (const char* share : {"pairs_visible", "largest_group"}) json[absl::StrCat(side, "_", share)] = nullptr;
   }
@@ -306,12 +311,13 @@ std::string DesignNote(const stats::SuiteComparison& row) {
 }
 
 std::string OutcomeLabel(const stats::Inference& row) {
-  return row.is_unfinished || !row.can_infer ? "no verdict" : stats::OutcomeName(row.outcome);
+  if (row.is_unfinished || !row.can_infer) return "no verdict";
+  return row.do_failures_decide ? "failures decide" : stats::OutcomeName(row.outcome);
 }
 
 std::string OutcomeCounts(const std::vector<std::string>& labels) {
   std::vector<std::string> counts;
-  for (const char* outcome : {"better", "worse", "equivalent", "undecided", "no verdict"}) {
+  for (const char* outcome : {"better", "worse", "equivalent", "undecided", "failures decide", "no verdict"}) {
     if (const auto count = std::count(labels.begin(), labels.end(), outcome); count > 0)
       counts.push_back(absl::StrCat(count, " ", outcome));
   }

@@ -25,7 +25,8 @@ struct ResultContext {
 
 const std::vector<std::string>& ResultKeys();  // in the order of CSV columns
 
-// The flags of a row: "secondary", "incomplete", "fragile", "few_differ", "extrapolated", "imported".
+// The flags of a row: "secondary", "incomplete", "failures", "fragile", "few_differ", "extrapolated", "truncated",
+// "imported".
 std::vector<std::string> RowLabels(const stats::Comparison& row, const ResultContext& context);
 std::vector<std::string> RowLabels(const stats::SuiteComparison& row, const ResultContext& context);
 std::vector<std::string> RowLabels(const stats::LengthContrast& row, const ResultContext& context);
@@ -43,7 +44,7 @@ void AddInference(const stats::Inference& inferred, Json& row);
 std::string DesignNote(const stats::Comparison& row);
 std::string DesignNote(const stats::SuiteComparison& row);
 
-// "better", "worse", "equivalent", "undecided" or, without a verdict, "no verdict".
+// "better", "worse", "equivalent", "undecided", "failures decide" or, without a verdict, "no verdict".
 std::string OutcomeLabel(const stats::Inference& row);
 // "2 better, 1 no verdict" of such labels; empty for none.
 std::string OutcomeCounts(const std::vector<std::string>& labels);

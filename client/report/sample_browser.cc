@@ -47,6 +47,15 @@ std::vector<std::string> GoldStrings(const std::string& gold_json) {
   return gold;
 }
 
+void ReadTruncation(const std::optional<std::string>& truncation_json, BrowserSample& sample) {
+  if (!truncation_json.has_value()) return;
+  const auto parsed = ParseJson(*truncation_json);
+  if (!parsed.ok() || !parsed->is_object()) return;
+  const Json count = parsed->value("cut_token_count", Json());
+  if (count.is_number_integer()) sample.cut_token_count = count.get<int64_t>();
+  sample.has_lost_gold = parsed->value("gold_survived", Json()) == false;
+}
+
 std::string Outcome(const VariantAnswer& baseline, const VariantAnswer& candidate, const db::TaskMetricRecord* metric) {
   if (candidate.is_left_out) return "left-out";
   if (!baseline.value.has_value() || !candidate.value.has_value()) return "failed";
@@ -102,6 +111,7 @@ absl::Status ReadAnswers(db::Reader& reader, ReportData& data, std::map<SampleKe
           sample.gold = GoldStrings(detail.sample.gold_json);
           sample.prompt_token_count = detail.sample.prompt_token_count;
           sample.depth = DepthOf(detail.sample);
+          ReadTruncation(detail.sample.truncation_json, sample);
           for (const db::VariantRecord& variant : data.variants) sample.answers.push_back({.variant = variant.name});
         }
         VariantAnswer& answer = sample.answers[i];
@@ -150,11 +160,16 @@ Json Options(const std::vector<std::pair<std::string, std::string>>& values) {
   return options;
 }
 
-// "1,008 prompt tokens · evidence at 37 % · question 5e0f.."
+// "1,008 prompt tokens · evidence at 37 % · question 5e0f..", "prompt cut from 3,242 to 991 tokens · .."
 std::string FactsLine(const BrowserSample& sample) {
   std::vector<std::string> facts;
-  if (sample.prompt_token_count.has_value())
+  if (sample.prompt_token_count.has_value() && sample.cut_token_count > 0) {
+    facts.push_back(absl::StrCat("prompt cut from ", CountLabel(*sample.prompt_token_count + sample.cut_token_count),
+                                 " to ", CountLabel(*sample.prompt_token_count), " tokens",
+                                 sample.has_lost_gold ? ", the gold answer is not in the rest" : ""));
+  } else if (sample.prompt_token_count.has_value()) {
     facts.push_back(absl::StrCat(CountLabel(*sample.prompt_token_count), " prompt tokens"));
+  }
   if (sample.depth.has_value()) facts.push_back(absl::StrCat("evidence at ", Unsigned(*sample.depth * 100, 0), " %"));
   facts.push_back(absl::StrCat("question ", sample.question_id));
   return absl::StrJoin(facts, " \u00B7 ");
@@ -215,6 +230,7 @@ std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
     column["is_best"] = IsBest(answer, data.primary_metric(sample.task));
     values["answers"].push_back(std::move(column));
   }
+  if (sample.cut_token_count > 0) flags.insert("truncated");
   values["flags"] = absl::StrJoin(flags, " ");
   flags.erase("failed");  // an outcome already
   values["marks"] = flags;
@@ -256,9 +272,10 @@ std::string SampleBrowserHtml(const ReportData& data) {
   for (const std::string& task : data.tasks) tasks.emplace_back(task, task);
   for (int64_t length : data.lengths) lengths.emplace_back(absl::StrCat(length), LengthLabel(length));
   std::set<std::string> seen;
-  bool has_failed = false, has_empty = false, has_refused = false, has_cut = false;
+  bool has_failed = false, has_empty = false, has_refused = false, has_cut = false, has_truncated = false;
   for (const BrowserSample& sample : data.samples) {
     seen.insert(sample.outcomes.begin(), sample.outcomes.end());
+    has_truncated |= sample.cut_token_count > 0;
     for (const VariantAnswer& answer : sample.answers) {
       has_failed |= !answer.error.empty();
       has_empty |= answer.IsEmpty();
@@ -274,6 +291,7 @@ std::string SampleBrowserHtml(const ReportData& data) {
   if (has_empty) flags.emplace_back("empty", "an empty answer");
   if (has_refused) flags.emplace_back("refused", "a refusal");
   if (has_cut) flags.emplace_back("cut", "a cut answer");
+  if (has_truncated) flags.emplace_back("truncated", "a truncated prompt");
   for (size_t i = 1; i < data.variants.size(); ++i) candidates.emplace_back(absl::StrCat(i - 1), data.variants[i].name);
   Json values = {{"selects", Json::array()},
                  {"sample_count", CountLabel(data.samples.size())},

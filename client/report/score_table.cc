@@ -27,6 +27,10 @@ bool IsPrimary(const ScoreRow& row) {
   return row.data->metric(row.estimate->task, row.estimate->metric).metric_index == 0;
 }
 
+db::AnswerCounts Answers(const ScoreRow& row) {
+  return row.data->answers.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
+}
+
 std::vector<std::string> Labels(const ScoreRow& row) {
   const db::VariantRecord& variant = row.data->variant(row.estimate->variant);
   std::vector<std::string> labels;
@@ -34,14 +38,12 @@ std::vector<std::string> Labels(const ScoreRow& row) {
   if (row.estimate->is_incomplete) labels.push_back("incomplete");
   if (row.data->answers.IsExtrapolated(variant.name, row.estimate->task, row.estimate->context_length))
     labels.push_back("extrapolated");
+  if (Answers(row).truncated_count > 0) labels.push_back("truncated");
   if (db::IsImported(variant)) labels.push_back("imported");
   if (db::IsEndpoint(variant)) labels.push_back("endpoint");
   return labels;
 }
 
-db::AnswerCounts Answers(const ScoreRow& row) {
-  return row.data->answers.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
-}
 
 std::optional<GroupShares> Groups(const ScoreRow& row) {
   return row.data->groups.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
@@ -60,6 +62,7 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
     {"empty_count", [](const ScoreRow& row) -> Json { return Answers(row).empty_count; }},
     {"refused_count", [](const ScoreRow& row) -> Json { return Answers(row).refused_count; }},
     {"cut_count", [](const ScoreRow& row) -> Json { return Answers(row).cut_count; }},
+    {"truncated_count", [](const ScoreRow& row) -> Json { return Answers(row).truncated_count; }},
     {"cluster_count", [](const ScoreRow& row) -> Json { return row.estimate->cluster_count; }},
     {"mean", [](const ScoreRow& row) -> Json { return OrNull(row.estimate->mean); }},
     {"low",
@@ -91,8 +94,8 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
 
 // The formatted fields of a row.
 struct ScoreCells {
-  std::string metric, length, counted, answered, clusters, failed, empty, refused, cut, mean = kNoValue, low = kNoValue,
-                                                                                        high = kNoValue, labels;
+  std::string metric, length, counted, answered, clusters, failed, empty, refused, cut, truncated;
+  std::string mean = kNoValue, low = kNoValue, high = kNoValue, labels;
 };
 
 ScoreCells MakeScoreCells(const ScoreRow& row) {
@@ -110,6 +113,7 @@ ScoreCells MakeScoreCells(const ScoreRow& row) {
   cells.empty = CountLabel(Answers(row).empty_count);
   cells.refused = CountLabel(Answers(row).refused_count);
   cells.cut = CountLabel(Answers(row).cut_count);
+  cells.truncated = CountLabel(Answers(row).truncated_count);
   if (estimate.mean.has_value()) cells.mean = Unsigned(*estimate.mean * scale, decimals);
   if (estimate.interval.has_value()) {
     cells.low = Unsigned(estimate.interval->low * scale, decimals);
@@ -159,30 +163,31 @@ std::vector<Json> ScoreTableJson(const ReportData& data) { return RowsAsJson(kSc
 std::string ScoreTableHtml(const ReportData& data) {
   std::string out = absl::StrCat(
       "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
-      "<th class=\"n\">Answered<small>failed, empty, refused, cut</small></th><th class=\"n\">Clusters</th><th "
+      "<th class=\"n\">Answered<small>failed, empty, refused, cut, truncated</small></th><th class=\"n\">Clusters</th><th "
       "class=\"n\">Mean<small>",
       ConfidenceLabel(data.confidence), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");
   ForEachScoreRow(data, [&](const ScoreRow& row, const ScoreCells& cells) {
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.estimate->task), "<small>", EscapeHtml(cells.metric),
                     "</small></td><td>", cells.length, "</td><td class=\"n\">", cells.answered, "<small>", cells.failed,
-                    ", ", cells.empty, ", ", cells.refused, ", ", cells.cut, "</small></td><td class=\"n\">",
-                    cells.clusters, "</td><td class=\"n\">", cells.mean, "<small>", cells.low, " to ", cells.high,
-                    "</small></td><td>", cells.labels, "</td></tr>\n");
+                    ", ", cells.empty, ", ", cells.refused, ", ", cells.cut, ", ", cells.truncated,
+                    "</small></td><td class=\"n\">", cells.clusters, "</td><td class=\"n\">", cells.mean, "<small>",
+                    cells.low, " to ", cells.high, "</small></td><td>", cells.labels, "</td></tr>\n");
   });
   return absl::StrCat(out, "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(ScoreNote(data)), "</p>\n");
 }
 
 std::string ScoreTableMarkdown(const ReportData& data) {
-  std::string out =
-      absl::StrCat("| Task | Metric | Length | Variant | n | Clusters | Failed | Empty | Refused | Cut | Mean | ",
-                   ConfidenceLabel(data.confidence),
-                   " interval | Notes |\n"
-                   "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n");
+  std::string out = absl::StrCat(
+      "| Task | Metric | Length | Variant | n | Clusters | Failed | Empty | Refused | Cut | Truncated | Mean | ",
+      ConfidenceLabel(data.confidence),
+      " interval | Notes |\n"
+      "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n");
   ForEachScoreRow(data, [&](const ScoreRow& row, const ScoreCells& cells) {
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(row.estimate->task), " | ", EscapeMarkdownCell(cells.metric), " | ",
                     cells.length, " | ", EscapeMarkdownCell(row.estimate->variant), " | ", cells.counted, " | ",
                     cells.clusters, " | ", cells.failed, " | ", cells.empty, " | ", cells.refused, " | ", cells.cut,
-                    " | ", cells.mean, " | ", cells.low, " to ", cells.high, " | ", cells.labels, " |\n");
+                    " | ", cells.truncated, " | ", cells.mean, " | ", cells.low, " to ", cells.high, " | ",
+                    cells.labels, " |\n");
   });
   return absl::StrCat(out, "\n", ScoreNote(data), "\n", GroupTableMarkdown(data.groups, data.VariantNames()));
 }

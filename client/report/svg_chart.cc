@@ -17,6 +17,7 @@ constexpr int kLabelWidthMin = 24;
 constexpr double kLabelHeight = 13;
 constexpr double kDodge = 9;             // pixels between candidates at one length
 constexpr double kLabelShareMax = 0.36;  // of the width; wider labels, or too many, go below the drawing
+constexpr double kMarkerRadius = 5;
 constexpr double kLegendRowHeight = 17;
 constexpr double kTickGap = 6;
 constexpr double kLabelFontSize = 11.5;
@@ -71,12 +72,9 @@ class Plot {
     DrawReference();
     const int count = figure_.series.size();
     for (int i = 0; i < count; ++i) {
-      if (figure_.kind == Figure::Kind::kLinesWithBands) DrawBand(figure_.series[i]);
+      if (figure_.kind == Figure::Kind::kLinesWithBands) DrawBand(figure_.series[i], ShiftOf(i));
     }
-    for (int i = 0; i < count; ++i) {
-      const double shift = Step() * (i - (count - 1) / 2.0);
-      DrawSeries(figure_.series[i], shift);
-    }
+    for (int i = 0; i < count; ++i) DrawSeries(figure_.series[i], ShiftOf(i));
     if (has_legend_) {
       DrawLegend();
     } else {
@@ -92,12 +90,12 @@ class Plot {
       case Figure::Kind::kPointsWithBars:
         return kDodge;
       case Figure::Kind::kLinesWithBars:
-        return kDodge / 2;
       case Figure::Kind::kLinesWithBands:
         break;
     }
-    return 0;
+    return kDodge / 2;  // equal lines remain visible
   }
+  double ShiftOf(int series) const { return Step() * (series - (static_cast<double>(figure_.series.size()) - 1) / 2); }
   double Right() const { return size_.width - right_; }
   double Bottom() const { return size_.height - kPlotBottom; }
   double X(double x) const {
@@ -122,8 +120,9 @@ class Plot {
   // The part of the axis beyond the trained lengths of all models.
   void DrawTrainedRegion() {
     if (!figure_.trained_x.has_value()) return;
-    // Half a step right of the trained length, so that the points at it lie inside and those beyond outside.
-    const double x = std::clamp(X(*figure_.trained_x * std::sqrt(2.0)), kPlotLeft + 0.0, Right());
+    // Right of the markers at the trained length.
+    const double shift_max = Step() * (static_cast<double>(figure_.series.size()) - 1) / 2;
+    const double x = std::clamp(X(*figure_.trained_x) + shift_max + kMarkerRadius + 1, kPlotLeft + 0.0, Right());
     absl::StrAppend(&out_, "<rect class=\"beyond\" x=\"", Number(x), "\" y=\"", kPlotTop, "\" width=\"",
                     Number(Right() - x), "\" height=\"", Number(Bottom() - kPlotTop),
                     "\"/>\n<text class=\"beyond-label\" x=\"", Number(Right()), "\" y=\"", kPlotTop - 8,
@@ -165,27 +164,35 @@ class Plot {
                     Unsigned(*figure_.reference_y, 1), "</title></line>\n");
   }
 
-  void DrawBand(const Series& series) {
+  void DrawBand(const Series& series, double shift) {
     if (series.points.size() < 2) return;
     absl::StrAppend(&out_, "<polygon class=\"band ", ColorClass(series), "\" points=\"");
     for (const Point& point : series.points)
-      absl::StrAppend(&out_, Number(X(point.x)), ",", Number(Y(point.high)), " ");
+      absl::StrAppend(&out_, Number(X(point.x) + shift), ",", Number(Y(point.high)), " ");
     for (auto point = series.points.rbegin(); point != series.points.rend(); ++point) {
-      absl::StrAppend(&out_, Number(X(point->x)), ",", Number(Y(point->low)), " ");
+      absl::StrAppend(&out_, Number(X(point->x) + shift), ",", Number(Y(point->low)), " ");
     }
     out_.back() = '"';
     out_ += "/>\n";
   }
 
-  void DrawSeries(const Series& series, double shift) {
-    absl::StrAppend(&out_, "<g class=\"series ", ColorClass(series), "\">");
-    if (figure_.kind != Figure::Kind::kPointsWithBars && series.points.size() > 1) {
-      out_ += "<polyline points=\"";
-      for (const Point& point : series.points)
-        absl::StrAppend(&out_, Number(X(point.x) + shift), ",", Number(Y(point.y)), " ");
+  // Dashed to and from incomplete points: the change between the two is not one of the same questions.
+  void DrawLine(const std::vector<Point>& points, double shift) {
+    for (size_t first = 0, last = 1; last < points.size(); first = last++) {
+      const auto is_open = [&](size_t end) { return points[end - 1].is_incomplete || points[end].is_incomplete; };
+      const bool is_dashed = is_open(last);
+      while (last + 1 < points.size() && is_open(last + 1) == is_dashed) ++last;
+      absl::StrAppend(&out_, "<polyline", is_dashed ? " class=\"open\"" : "", " points=\"");
+      for (size_t i = first; i <= last; ++i)
+        absl::StrAppend(&out_, Number(X(points[i].x) + shift), ",", Number(Y(points[i].y)), " ");
       out_.back() = '"';
       out_ += "/>";
     }
+  }
+
+  void DrawSeries(const Series& series, double shift) {
+    absl::StrAppend(&out_, "<g class=\"series ", ColorClass(series), "\">");
+    if (figure_.kind != Figure::Kind::kPointsWithBars) DrawLine(series.points, shift);
     for (const Point& point : series.points) {
       const double x = X(point.x) + shift;
       absl::StrAppend(&out_, "<g><title>", EscapeHtml(point.tip), "</title>");
@@ -197,16 +204,10 @@ class Plot {
         absl::StrAppend(&out_, "<circle class=\"chosen\" cx=\"", Number(x), "\" cy=\"", Number(Y(point.y)),
                         "\" r=\"8.5\"/>");
       }
-      DrawMarker(series.color_index, x, Y(point.y), IsHollow(point));
+      DrawMarker(series.color_index, x, Y(point.y), point.is_hollow);
       out_ += "</g>";
     }
     out_ += "</g>\n";
-  }
-
-  // A difference is filled when its interval leaves out zero; a score when it is computed from all its samples.
-  bool IsHollow(const Point& point) const {
-    if (figure_.kind == Figure::Kind::kLinesWithBars) return !point.is_marked;
-    return figure_.has_zero_line ? !point.has_interval || (point.low <= 0 && point.high >= 0) : point.is_incomplete;
   }
 
   void DrawMarker(int index, double x, double y, bool is_hollow) {

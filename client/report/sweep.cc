@@ -14,7 +14,7 @@
 #include "client/report/result_rows.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"
-#include "client/report/trained_temperature.h"
+#include "db/trained_temperature.h"
 
 namespace varifocal::report {
 namespace {
@@ -104,7 +104,7 @@ Point ComparedPoint(const std::string& name, const Row& row, double scale, std::
     point.high = std::min(bounds->high, point.high);
   }
   point.is_incomplete = row.is_incomplete;
-  point.is_marked = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
+  point.is_hollow = row.is_incomplete || !row.can_infer;
   const std::string range =
       row.can_infer ? absl::StrCat(", ", Signed(row.low * scale, 1), " to ", Signed(row.high * scale, 1)) : "";
   point.tip = absl::StrCat(name, ": ", Unsigned(point.y, 1), " (", Signed(row.difference * scale, 1), range, "), ",
@@ -186,7 +186,7 @@ std::vector<Sweep> FindSweeps(const ReportData& data) {
   }
   for (size_t i = 0; i < data.variants.size(); ++i) {
     if (IsRunTime(data.variants[i])) continue;
-    const std::optional<double> trained = TrainedTemperature(data.variants[i].model.attention_json);
+    const std::optional<double> trained = db::TrainedTemperature(data.variants[i].model.attention_json);
     for (Sweep& sweep : sweeps) {
       // A setting of full layers alone replaces the trained temperature of the others too, by 1.
       const bool is_point = trained.has_value() && (sweep.layers != LayersOf(kFullLayers) || trained == 1.0);
@@ -357,7 +357,7 @@ absl::Status ChooseTemperatures(db::Reader& reader, ReportData& data) {
     // Of equal scores the temperature nearest to the trained one is chosen, and as trained before any other.
     std::vector<SweepPoint> points = sweep.points;
     const double trained =
-        TrainedTemperature(data.variants[points.front().variant_index].model.attention_json).value_or(1);
+        db::TrainedTemperature(data.variants[points.front().variant_index].model.attention_json).value_or(1);
     std::stable_sort(points.begin(), points.end(), [&](const SweepPoint& a, const SweepPoint& b) {
       return std::abs(std::log(a.temperature / trained)) < std::abs(std::log(b.temperature / trained));
     });

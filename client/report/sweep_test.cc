@@ -3,7 +3,7 @@
 
 #include "client/report/depth_table.h"
 #include "client/report/report_fixture.h"
-#include "client/report/trained_temperature.h"
+#include "db/trained_temperature.h"
 
 namespace varifocal {
 namespace {
@@ -32,12 +32,12 @@ TEST(SweepTest, TheTemperatureOfAVariant) {
 }
 
 TEST(SweepTest, TheTemperatureOfACheckpoint) {
-  EXPECT_EQ(TrainedTemperature("{}"), 1.0);
-  EXPECT_EQ(TrainedTemperature(R"({"focal_attention":{"mode":"constant","temperature":0.4}})"), 0.4);
-  EXPECT_EQ(TrainedTemperature(R"({"focal_attention":{"mode":"constant","temperature":[1,2]}})"), std::nullopt);
-  EXPECT_EQ(TrainedTemperature(R"({"focal_attention":{"mode":"full_layers_only","temperature":1}})"), std::nullopt);
-  EXPECT_EQ(TrainedTemperature(R"({"focal_attention":{"mode":"learned","tau_min":3.5}})"), std::nullopt);
-  EXPECT_EQ(TrainedTemperature("damaged"), std::nullopt);
+  EXPECT_EQ(db::TrainedTemperature("{}"), 1.0);
+  EXPECT_EQ(db::TrainedTemperature(R"({"focal_attention":{"mode":"constant","temperature":0.4}})"), 0.4);
+  EXPECT_EQ(db::TrainedTemperature(R"({"focal_attention":{"mode":"constant","temperature":[1,2]}})"), std::nullopt);
+  EXPECT_EQ(db::TrainedTemperature(R"({"focal_attention":{"mode":"full_layers_only","temperature":1}})"), std::nullopt);
+  EXPECT_EQ(db::TrainedTemperature(R"({"focal_attention":{"mode":"learned","tau_min":3.5}})"), std::nullopt);
+  EXPECT_EQ(db::TrainedTemperature("damaged"), std::nullopt);
 }
 
 TEST_F(ReportTest, ASweepIsOneHeadlineOneTableAndAPlotALength) {

@@ -15,7 +15,7 @@ constexpr char kMinus[] = "\u2212";
 
 // Digits of |value|, and whether it rounds to zero (no "-0.0").
 std::string Magnitude(double value, int decimals, bool* is_zero) {
-  std::string digits = absl::StrFormat("%.*f", decimals, std::abs(value));
+  std::string digits = absl::StrFormat("%.*f", decimals, ForRounding(std::abs(value)));
   *is_zero = digits.find_first_not_of("0.") == std::string::npos;
   return digits;
 }
@@ -76,6 +76,11 @@ std::string EscapeMarkdownCell(absl::string_view text) {
 std::string CsvField(absl::string_view text) {
   if (text.find_first_of(",\"\r\n") == absl::string_view::npos) return std::string(text);
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+double ForRounding(double value) {
+  constexpr double kSumError = 1e-11;  // relative; of sums of up to some thousand terms
+  return value * (1 + kSumError);
 }
 
 std::string LengthLabel(int64_t tokens) {

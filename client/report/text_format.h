@@ -21,6 +21,9 @@ std::string CsvField(absl::string_view text);            // quoted when it must 
 inline constexpr char kNoValue[] = "\u2014";
 inline constexpr char kNoValueLatex[] = "---";
 
+// To be rounded for people: 83.75 gives 83.8 however the sum that gave it was ordered.
+double ForRounding(double value);
+
 std::string LengthLabel(int64_t tokens);           // "8K", "1,000"
 std::string CountLabel(int64_t count);             // "12,345"
 std::string ConfidenceLabel(double confidence);    // "95 %"

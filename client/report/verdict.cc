@@ -53,11 +53,35 @@ std::string Detectable(const char* what, const stats::Inference& row, const char
                       " points would have been found", where, " four times out of five");
 }
 
+// "72 of 72 answers of ep failed", "1 of 48 answers of a and 2 of 48 of b failed"; "" where none did.
+std::string FailedText(const stats::SuiteComparison& row, const ReportData& data) {
+  std::vector<std::string> parts;
+  for (const std::string& variant : {row.baseline, row.candidate}) {
+    const db::AnswerCounts counts = data.answers.Of(variant, "", row.context_length);
+    if (counts.failed_count == 0) continue;
+    parts.push_back(absl::StrCat(CountLabel(counts.failed_count), " of ",
+                                 CountLabel(counts.failed_count + counts.answered_count),
+                                 parts.empty() ? " answers" : "", " of ", variant));
+  }
+  return parts.empty() ? "" : absl::StrCat(JoinWithAnd(parts), " failed");
+}
+
+// "1K (72 of 72 answers of ep failed; -29.2 points with failures as the worst score) and 2K (..)"
+std::string FailuresList(const std::vector<const stats::SuiteComparison*>& rows, const ReportData& data) {
+  std::vector<std::string> parts;
+  for (const auto* row : rows) {
+    parts.push_back(absl::StrCat(LengthLabel(row->context_length), " (", FailedText(*row, data), "; ",
+                                 Points(row->difference), " points with failures as the worst score)"));
+  }
+  return JoinWithAnd(parts);
+}
+
 // " (+12.5 points at 4K, 95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests)"
 std::string Evidence(const stats::SuiteComparison& row, size_t row_count, const ReportData& data) {
   return absl::StrCat(" (", Points(row.difference), " points",
                       row_count > 1 ? absl::StrCat(" at ", LengthLabel(row.context_length)) : "", ", ",
-                      IntervalText(row, data), ", ", AdjustedP(row), row.is_fragile ? ", fragile" : "", ")");
+                      IntervalText(row, data), ", ", AdjustedP(row), row.is_fragile ? ", fragile" : "",
+                      row.failed_count > 0 ? absl::StrCat("; ", FailedText(row, data)) : "", ")");
 }
 
 // The tasks that the two were compared on: of a variant of another job perhaps not all.
@@ -106,8 +130,8 @@ std::string GrowthSentence(const CandidateComparison& versus, const ReportData& 
       case stats::Outcome::kUndecided:
         break;
     }
-    return absl::StrCat("Undecided whether the difference changes", span, numbers, ": ", Detectable("change", row, ""),
-                        ".");
+    return absl::StrCat("Undecided whether the difference changes", span, numbers, ": ",
+                        row.do_failures_decide ? "failed answers decide" : Detectable("change", row, ""), ".");
   }
   return "";
 }
@@ -142,7 +166,7 @@ std::string DesignSentence(const CandidateComparison& versus) {
 }
 
 struct Rows {
-  std::vector<const stats::SuiteComparison*> better, worse, equivalent, undecided, open;
+  std::vector<const stats::SuiteComparison*> better, worse, equivalent, undecided, failures, open;
 };
 
 Rows SortByOutcome(const std::vector<stats::SuiteComparison>& suite) {
@@ -155,6 +179,7 @@ Rows SortByOutcome(const std::vector<stats::SuiteComparison>& suite) {
     auto& list = row.outcome == stats::Outcome::kBetter       ? rows.better
                  : row.outcome == stats::Outcome::kWorse      ? rows.worse
                  : row.outcome == stats::Outcome::kEquivalent ? rows.equivalent
+                 : row.do_failures_decide                     ? rows.failures
                                                               : rows.undecided;
     list.push_back(&row);
   }
@@ -204,6 +229,12 @@ Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
   } else if (!rows.worse.empty()) {
     verdict.tone = "worse";
     verdict.headline = absl::StrCat(versus.candidate, clause(" is worse than ", rows.worse));
+  } else if (!rows.failures.empty()) {
+    verdict.tone = "undecided";
+    verdict.headline = absl::StrCat(
+        "Undecided whether ", versus.candidate, " differs from ", data.baseline, where, " at ", Lengths(rows.failures),
+        over, ": failed answers decide, ", FailedText(*Largest(rows.failures), data),
+        rows.failures.size() > 1 ? absl::StrCat(" at ", LengthLabel(Largest(rows.failures)->context_length)) : "");
   } else if (rows.undecided.empty()) {
     verdict.tone = "equivalent";
     verdict.headline = absl::StrCat(versus.candidate, " is equivalent to ", data.baseline, where, " within ",
@@ -216,7 +247,11 @@ Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
                                     Numbers(*largest, data), "; ", Detectable("difference", *largest, " there"));
   }
   verdict.headline += ".";
-  const bool is_settled = verdict.tone != "equivalent" && verdict.tone != "undecided";
+  if (!rows.failures.empty()) {
+    verdict.details.push_back(absl::StrCat("Failed answers decide at ", FailuresList(rows.failures, data),
+                                           ": without the questions that failed, the outcome is another one or none."));
+  }
+  const bool is_settled = !rows.failures.empty() || (verdict.tone != "equivalent" && verdict.tone != "undecided");
   if (!rows.undecided.empty() && (is_settled || rows.undecided.size() > 1))
     verdict.details.push_back(absl::StrCat("Undecided at ", UndecidedList(rows.undecided), "."));
   if (!rows.equivalent.empty() && verdict.tone != "equivalent") {
@@ -279,9 +314,10 @@ constexpr size_t kNamedVariantCountMax = 4;
 // "a gave 7 of 320, b gave 6 of 320 and 3 more": the largest counts, where there are many.
 class CountedVariants {
  public:
-  void Add(const std::string& name, int64_t count, int64_t answered_count) {
+  void Add(const std::string& name, int64_t count, int64_t answered_count, const char* verb = "gave") {
     if (count > 0)
-      counts_.push_back({count, absl::StrCat(name, " gave ", CountLabel(count), " of ", CountLabel(answered_count))});
+      counts_.push_back(
+          {count, absl::StrCat(name, " ", verb, " ", CountLabel(count), " of ", CountLabel(answered_count))});
   }
   bool IsEmpty() const { return counts_.empty(); }
   std::string Text() const {
@@ -346,7 +382,7 @@ std::vector<Label> MakeLabels(const ReportData& data) {
     labels.push_back({"extrapolated", absl::StrCat("Contexts longer than the model was trained with: ",
                                                    ShortList(beyond, kNamedVariantCountMax), ".")});
   }
-  CountedVariants empty, refused, cut;
+  CountedVariants empty, refused, cut, truncated;
   for (const db::VariantRecord& variant : data.variants) {
     db::AnswerCounts sum;
     for (int64_t length : data.lengths) {
@@ -354,11 +390,13 @@ std::vector<Label> MakeLabels(const ReportData& data) {
       sum.empty_count += counts.empty_count;
       sum.refused_count += counts.refused_count;
       sum.cut_count += counts.cut_count;
+      sum.truncated_count += counts.truncated_count;
       sum.answered_count += counts.answered_count;
     }
     empty.Add(variant.name, sum.empty_count, sum.answered_count);
     refused.Add(variant.name, sum.refused_count, sum.answered_count);
     cut.Add(variant.name, sum.cut_count, sum.answered_count);
+    truncated.Add(variant.name, sum.truncated_count, sum.answered_count, "answered");
   }
   if (!empty.IsEmpty()) {
     labels.push_back({"empty answers", absl::StrCat("Answers of nothing but white space: ", empty.Text(),
@@ -373,6 +411,13 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   if (!cut.IsEmpty()) {
     labels.push_back({"cut answers", absl::StrCat("Answers that the limit on new tokens ended: ", cut.Text(),
                                                   ". They are scored as they are; the tables count them per cell.")});
+  }
+  if (!truncated.IsEmpty()) {
+    labels.push_back(
+        {"truncated prompts",
+         absl::StrCat("Prompts that the task truncated to the context length: ", truncated.Text(),
+                      ". What was cut may have been needed; the tables count them per cell, each sample has the "
+                      "numbers of tokens.")});
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> run_time;  // by how they were trained
   for (const db::VariantRecord& variant : data.variants) {

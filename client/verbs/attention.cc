@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "client/job_flags.h"
 #include "client/jobs.h"
 #include "client/report/attention_strip.h"
 #include "client/report/report.h"
@@ -31,7 +32,7 @@ Column Number(const char* key, const char* title, double factor, int decimals) {
 class Attention : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
-    flags.AddPositional("SAMPLE", &sample_, "TASK/LENGTH/INDEX/VARIANT, such as recall_kv/2048/0/baseline").Required();
+    flags.AddPositional("SAMPLE", &sample_, "TASK/LENGTH/INDEX/VARIANT, such as recall_kv/2K/0/baseline").Required();
     flags.Add("db", &db_, "PATH", "the results database; a daemon may be writing to it").Required();
     flags.Add("job", &job_, "JOB", "this job instead of the newest one");
     flags.Add("out", &out_, "PATH", "also draw the strip of every layer and head, as SVG");
@@ -97,12 +98,12 @@ class Attention : public Command {
   absl::StatusOr<db::SampleQuery> ReadSample() const {
     const std::vector<std::string> parts = absl::StrSplit(sample_, absl::MaxSplits('/', 3));
     db::SampleQuery query;
-    int64_t length = 0, index = 0;
-    if (parts.size() != 4 || !absl::SimpleAtoi(parts[1], &length) || !absl::SimpleAtoi(parts[2], &index)) {
+    int64_t index = 0;
+    if (parts.size() != 4 || !absl::SimpleAtoi(parts[2], &index)) {
       return UsageError(absl::StrCat("\"", sample_, "\" is not a sample; it must be TASK/LENGTH/INDEX/VARIANT."));
     }
     query.task = parts[0];
-    query.context_length = length;
+    ASSIGN_OR_RETURN(query.context_length, ParseContextLength(parts[1]));
     query.sample_index = index;
     query.variant = parts[3];
     query.limit = 1;
@@ -129,8 +130,8 @@ constinit const Verb kAttentionVerb = {
         "FIRST on its first token. --out draws a strip of each layer and head over the prompt; - is standard output,\n"
         "without the table. JSON and CSV have the strip's numbers: shares on equal parts of the prompt, from its start.",
     .examples =
-        "varifocal attention recall_kv/2048/0/baseline --db=results.db --out=strip.svg\n"
-        "varifocal attention recall_kv/2048/0/baseline --db=results.db --format=csv",
+        "varifocal attention recall_kv/2K/0/baseline --db=results.db --out=strip.svg\n"
+        "varifocal attention recall_kv/2K/0/baseline --db=results.db --format=csv",
     .formats = "text json jsonl csv",
     .make = &Make<Attention>,
 };

@@ -1,6 +1,8 @@
 // varifocal compare: baseline against candidate, per task and context length, from a results database.
 #include <algorithm>
 #include <ostream>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -15,6 +17,7 @@
 #include "client/report/group_table.h"
 #include "client/report/perplexity.h"
 #include "client/report/result_rows.h"
+#include "client/report/text_format.h"
 #include "client/rows.h"
 #include "client/verb.h"
 #include "client/verbs/compare_arms.h"
@@ -26,13 +29,14 @@
 namespace varifocal::client {
 namespace {
 
-std::string Mean(double value) { return absl::StrFormat("%.3f", value); }
-std::string Signed(double value) { return absl::StrFormat("%+.3f", value); }
-std::string Bounds(double low, double high) { return absl::StrFormat("[%+.3f, %+.3f]", low, high); }
+std::string Mean(double value) { return absl::StrFormat("%.3f", report::ForRounding(value)); }
+std::string Signed(double value) { return absl::StrFormat("%+.3f", report::ForRounding(value)); }
+std::string Bounds(double low, double high) { return absl::StrCat("[", Signed(low), ", ", Signed(high), "]"); }
 // "+12.3 % [+1.0, +25.1]"
 std::string Relative(const stats::RelativeGain& relative) {
+  const auto percent = [](double share) { return absl::StrFormat("%+.1f", report::ForRounding(100 * share)); };
   return relative.has_value()
-             ? absl::StrFormat("%+.1f %% [%+.1f, %+.1f]", 100 * relative.gain, 100 * relative.low, 100 * relative.high)
+             ? absl::StrCat(percent(relative.gain), " % [", percent(relative.low), ", ", percent(relative.high), "]")
              : "";
 }
 
@@ -71,6 +75,7 @@ absl::StatusOr<Sides> ReadSides(db::Reader& reader, const std::vector<db::JobVar
 std::string Marks(std::vector<std::string> labels, int64_t failed_count, const std::string& counts,
                   const std::string& note) {
   std::erase(labels, "secondary");
+  std::erase(labels, "truncated");  // counted below
   if (failed_count > 0) labels.push_back(absl::StrCat(failed_count, " failed"));
   if (!counts.empty()) labels.push_back(counts);
   if (!note.empty()) labels.push_back(note);
@@ -79,7 +84,7 @@ std::string Marks(std::vector<std::string> labels, int64_t failed_count, const s
 
 std::string Detectable(const stats::Inference& row) {
   if (!row.can_infer) return "";
-  return row.detectable_difference.has_value() ? absl::StrFormat("%.3f", *row.detectable_difference) : "none";
+  return row.detectable_difference.has_value() ? Mean(*row.detectable_difference) : "none";
 }
 
 class Compare : public Command {
@@ -93,7 +98,8 @@ class Compare : public Command {
     flags.Add("candidate-arm", &candidate_arm_, "B", "the arm to compare with it, over seeds and contexts");
     flags.Add("job", &job_, "JOB", "the job of names without one, instead of the newest that fits");
     flags.Add("task", &task_, "NAME", "only this task");
-    flags.Add("metric", &metric_, "NAME", "only this metric; as text, each task's primary one is shown unless given");
+    flags.Add("metric", &metric_, "NAME",
+              "only this metric; unless given, text shows each task's primary one and log-likelihoods");
     flags.Add("all-metrics", &all_metrics_, "all metrics as text, too");
     flags.Add("draws", &draws_, "N", "random sign assignments where there are too many for an exact test")
         .AtLeast(1000)
@@ -106,7 +112,7 @@ class Compare : public Command {
     flags.Add(
         "gate", &is_gate_,
         "exit with 1 when the candidate is worse: in a mean over tasks, or with --task or --metric in a row shown; "
-        "an unfinished job fails too");
+        "an unfinished job, and failures that decide, fail too");
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
@@ -232,9 +238,10 @@ class Compare : public Command {
       return ExitCode::kFailed;
     }
     for (const auto& [row, name] : rows) {
-      if (row->is_unfinished) {
+      if (row->is_unfinished)
         return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", name, " is unfinished"));
-      }
+      if (row->do_failures_decide)
+        return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: failures decide ", name));
     }
     return ExitCode::kDone;
   }
@@ -296,22 +303,25 @@ class Compare : public Command {
                           absl::StrCat(rows.front().candidate, " against ", rows.front().baseline))
                 << " (" << sides.Jobs() << "); differences are candidate minus baseline, intervals 95 %\n\n";
     std::vector<std::vector<std::string>> cells;
-    bool has_several_metrics = false, is_fragile = false, do_few_differ = false, is_extrapolated = false,
-         is_near_zero = false;
+    bool has_several_metrics = false, is_near_zero = false, has_no_detectable = false;
+    std::set<std::string> labels_seen;
+    db::AnswerCounts seen;
     for (const stats::Comparison& row : rows)
       has_several_metrics |= !row.is_primary_metric && (all_metrics_ || !report::IsLogLikelihood(row.metric));
     const auto add = [&](const std::string& name, const auto& row, const std::string& task) {
       std::vector<std::string> counts;
       for (const std::string& variant : {row.baseline, row.candidate}) {
-        const std::string note =
-            report::CountsNote(context.answers->Of(variant, task, row.context_length), /*with_failed=*/false);
+        const db::AnswerCounts answers = context.answers->Of(variant, task, row.context_length);
+        seen.empty_count += answers.empty_count;
+        seen.refused_count += answers.refused_count;
+        seen.cut_count += answers.cut_count;
+        const std::string note = report::CountsNote(answers, /*with_failed=*/false);
         if (!note.empty()) counts.push_back(absl::StrCat(variant, " ", note));
       }
       const std::vector<std::string> labels = report::RowLabels(row, context);
-      is_fragile |= row.is_fragile;
-      do_few_differ |= row.can_infer && row.is_variance_borrowed;
+      labels_seen.insert(labels.begin(), labels.end());
+      has_no_detectable |= row.can_infer && !row.detectable_difference.has_value();
       is_near_zero |= row.relative.problem == stats::RelativeGainProblem::kBaselineNearZero;
-      is_extrapolated |= std::find(labels.begin(), labels.end(), "extrapolated") != labels.end();
       cells.push_back({name, WithThousands(row.context_length), Mean(row.baseline_mean), Mean(row.candidate_mean),
                        Signed(row.difference), row.can_infer ? Bounds(row.low, row.high) : "", Relative(row.relative),
                        row.can_infer ? PText(row.p_value) : "", row.can_infer ? PText(row.p_adjusted) : "",
@@ -355,10 +365,16 @@ class Compare : public Command {
     const bool is_max_t = !report.suite.empty() && report.suite.front().is_max_t;
     absl::StrAppend(&notes, is_max_t ? "p adjusted (max-t for means over tasks, Holm for cells)" : "p adjusted (Holm)",
                     " counts all candidates and lengths of the job, shown or not: ");
-    if (!report.suite.empty()) absl::StrAppend(&notes, report.suite.front().test_count, " means over tasks, ");
+    const auto counted = [](int64_t count, const std::string& one, const std::string& several) {
+      return absl::StrCat(count, " ", count == 1 ? one : several);
+    };
+    if (!report.suite.empty())
+      absl::StrAppend(&notes, counted(report.suite.front().test_count, "mean", "means"), " over tasks, ");
     absl::StrAppend(
-        &notes, rows.front().test_count, rows.front().is_primary_metric ? "" : " other", " cells.",
-        report.suite.empty() ? "" : " Only the rows \"all tasks\" are primary; read the others as exploratory.",
+        &notes,
+        counted(rows.front().test_count, rows.front().is_primary_metric ? "cell" : "other cell",
+                rows.front().is_primary_metric ? "cells" : "other cells"),
+        ".", report.suite.empty() ? "" : " Only the rows \"all tasks\" are primary; read the others as exploratory.",
         "\nThe outcome is by p adjusted; equivalent is within ", NumberText(margin_),
         " points. Undecided does not mean equal: detectable is the difference that would have been found "
         "four times out of five.\n");
@@ -368,11 +384,17 @@ class Compare : public Command {
     if (is_near_zero) {
       absl::StrAppend(&notes, "No relative gain where the baseline's mean is not distinguished from zero.\n");
     }
-    if (is_fragile) {
+    if (labels_seen.contains("failures")) {
+      absl::StrAppend(
+          &notes,
+          "Failures decide: without the questions that failed on a side the outcome is another one, or none; "
+          "it stays undecided.\n");
+    }
+    if (labels_seen.contains("fragile")) {
       absl::StrAppend(&notes,
                       "Fragile: the sign-flip test does not agree at 0.05 with the interval and p, which are by t.\n");
     }
-    if (do_few_differ) {
+    if (labels_seen.contains("few_differ")) {
       absl::StrAppend(&notes, "few_differ: fewer than ", stats::kSpreadClusterCountMin,
                       " contexts have another difference than the rest, too few to estimate a variance. Where the rest "
                       "has none, the outcome cannot be better or worse.\n");
@@ -386,9 +408,16 @@ class Compare : public Command {
           &notes,
           "The two models have different tokenizers: they were asked the same questions, not the same prompts.\n");
     }
-    if (is_extrapolated) {
+    if (labels_seen.contains("extrapolated")) {
       absl::StrAppend(&notes, "Extrapolated: some samples are longer than the texts of training.\n");
     }
+    if (has_no_detectable)
+      absl::StrAppend(&notes, "Detectable none: no difference, however large, would have been found that often.\n");
+    if (seen.empty_count > 0) absl::StrAppend(&notes, "N empty: answers of nothing but white space.\n");
+    if (seen.refused_count > 0) absl::StrAppend(&notes, "N refused: wrong answers that begin like a refusal.\n");
+    if (seen.cut_count > 0) absl::StrAppend(&notes, "N cut: answers that the limit on new tokens ended.\n");
+    if (labels_seen.contains("truncated"))
+      absl::StrAppend(&notes, "N truncated: prompts that the task truncated to the context length.\n");
     console.out << "\n" << notes;
   }
 
@@ -412,7 +441,8 @@ constinit const Verb kCompareVerb = {
 differences are paired; questions on one context are one cluster, and interval and p are by t over clusters, with
 sign flips as a check. The relative gain is candidate / baseline - 1. The outcome is better, worse, equivalent or
 undecided, by p adjusted over all candidates and lengths of the job. A failed sample counts as the worst value and makes
-the row incomplete. See docs/measuring.md.
+the row incomplete; where the outcome would be another one without the failed questions it is undecided. See
+docs/measuring.md.
 Variants of two jobs (imported answers are a job of their own) are compared on the questions that both were asked
 with the same prompt; the others are left out and counted. JOB/NAME, such as 7/other, selects the job.
 Runs that differ in their training seed alone ("training" in config.json) form an arm. --baseline-arm and --candidate-arm

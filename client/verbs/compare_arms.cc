@@ -115,6 +115,11 @@ absl::StatusOr<ExitCode> Gate(const std::vector<ShownRow>& shown, const ArmsRequ
       return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", report::MeasureLabel(row->measure),
                                                         " at ", WithThousands(row->context_length), " is unfinished"));
     }
+    if (row->do_failures_decide) {
+      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: failures decide ",
+                                                        report::MeasureLabel(row->measure), " at ",
+                                                        WithThousands(row->context_length)));
+    }
     if (row->outcome == stats::Outcome::kWorse) {
       worse.push_back(absl::StrCat(report::MeasureLabel(row->measure), " at ", WithThousands(row->context_length)));
     }

@@ -1,6 +1,7 @@
 // varifocal suites: the built-in suites.
 #include <ostream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/daemon.h"
@@ -44,6 +45,12 @@ class ShowSuites : public Command {
     }
     std::vector<NamedText> suites;
     if (global.daemon_given) {
+      if (absl::StrContains(suite_, '/') || absl::EndsWith(suite_, ".yaml") || absl::EndsWith(suite_, ".yml")) {
+        return UsageError(
+            absl::StrCat(suite_,
+                         " is a file, which is checked on this machine: leave out --daemon. With it, SUITE is "
+                         "the name of a suite that the daemon has."));
+      }
       ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
       ASSIGN_OR_RETURN(const v1::ListSuitesResponse response,
                        Call(daemon->evaluation(), &v1::Evaluation::Stub::ListSuites, v1::ListSuitesRequest()));

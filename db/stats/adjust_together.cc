@@ -5,16 +5,21 @@ namespace {
 
 // Empty unless every declared mean over tasks is there, finished, and has its contributions: a test that is still to come
 // has no place in a joint distribution.
-std::vector<double> MaxTOfSuite(const std::vector<ComparisonReport*>& reports, int64_t declared_count) {
-  std::vector<ClusterContributions> tests;
+MaxTValues MaxTOfSuite(const std::vector<ComparisonReport*>& reports, int64_t declared_count) {
+  std::vector<ClusterContributions> all, answered;
+  bool has_failures = false;
   for (const ComparisonReport* report : reports) {
     for (const SuiteComparison& row : report->suite) {
       if (row.is_unfinished || !row.can_infer || row.contributions.empty()) return {};
-      tests.push_back(row.contributions);
+      all.push_back(row.contributions);
+      answered.push_back(row.answered ? row.answered_contributions : row.contributions);
+      has_failures |= row.answered.has_value();
     }
   }
-  if (std::ssize(tests) < declared_count) return {};
-  return MaxTAdjust(tests);
+  if (std::ssize(all) < declared_count) return {};
+  MaxTValues values{MaxTAdjust(all), {}};
+  values.answered = has_failures ? MaxTAdjust(answered) : values.all;
+  return values;
 }
 
 }  // namespace

@@ -223,7 +223,8 @@ absl::StatusOr<ArmTable> ArmTable::Read(db::Reader& reader, int64_t job_id) {
   return table;
 }
 
-ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const ArmMeasure& measure, int64_t length) const {
+ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const ArmMeasure& measure, int64_t length,
+                                     bool answered_only) const {
   Selection selection;
   selection.values.resize(runs.size());
   for (const db::TaskMetricRecord& metric : measure.parts) {
@@ -249,8 +250,9 @@ ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const ArmM
       std::vector<double> row;
       for (const auto* answers : of_runs) {
         const auto found = answers->find(question);
-        if (found != answers->end() && found->second.value.has_value())
-          row.push_back(Scaled(*found->second.value, measure, metric));
+        const bool is_there =
+            found != answers->end() && found->second.value.has_value() && !(answered_only && found->second.is_failed);
+        if (is_there) row.push_back(Scaled(*found->second.value, measure, metric));
       }
       if (row.size() < runs.size()) continue;
       task.clusters.push_back(first.cluster);
@@ -261,6 +263,36 @@ ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const ArmM
     for (size_t r = 0; r < runs.size(); ++r) selection.values[r].push_back(std::move(columns[r]));
   }
   return selection;
+}
+
+ArmRow ArmTable::InferAt(Selection selection, const ArmMeasure& measure, int64_t baseline_count, bool is_paired,
+                         const CompareOptions& options) {
+  ArmRow row;
+  ReplicateGroup lower{-1, {selection.values.begin(), selection.values.begin() + baseline_count}};
+  ReplicateGroup upper{1, {selection.values.begin() + baseline_count, selection.values.end()}};
+  const double baseline_mean = MeanOfRuns(lower.values), candidate_mean = MeanOfRuns(upper.values);
+  for (size_t t = 0; t < selection.tasks.size(); ++t)
+    selection.tasks[t].difference_max = SizeMax({lower, upper}, t, measure, /*of_difference=*/true);
+  std::vector<ReplicateGroup> groups;
+  if (is_paired) {
+    for (size_t s = 0; s < upper.values.size(); ++s) Subtract(lower.values[s], upper.values[s]);
+    groups = {std::move(upper)};
+  } else {
+    groups = {std::move(upper), std::move(lower)};
+  }
+  SetDesignEffects(groups, selection.tasks);
+  InferenceOptions inference{options.confidence, std::nullopt, 1, options.with_sign_flip, options.sign_flip};
+  const db::TaskMetricRecord& metric = measure.parts.front();
+  if (metric.worst_value.has_value() && metric.best_value.has_value()) {
+    const double span = measure.IsSuite() ? 1 : *metric.best_value - *metric.worst_value;
+    inference.margin = options.margin * std::abs(span);
+    inference.direction = span < 0 ? -1 : 1;
+  }
+  static_cast<ReplicatedInference&>(row) = InferReplicates(selection.tasks, groups, inference);
+  row.can_infer &= row.is_over_seeds;  // one run an arm has nothing to say about other seeds
+  row.baseline_mean = baseline_mean;
+  row.candidate_mean = candidate_mean;
+  return row;
 }
 
 ArmComparison ArmTable::CompareAt(const Arm& baseline, const Arm& candidate, const CompareOptions& options) const {
@@ -291,37 +323,24 @@ ArmComparison ArmTable::CompareAt(const Arm& baseline, const Arm& candidate, con
     for (int64_t length : lengths_) {
       Selection selection = Select(all, measure, length);
       if (selection.counts.planned_count == 0) continue;
+      const ArmCounts counts = selection.counts;
+      const bool has_values = !selection.tasks.empty();
       ArmRow row;
-      if (!selection.tasks.empty()) {
-        ReplicateGroup lower{-1, {selection.values.begin(), selection.values.begin() + baseline_count}};
-        ReplicateGroup upper{1, {selection.values.begin() + baseline_count, selection.values.end()}};
-        const double baseline_mean = MeanOfRuns(lower.values), candidate_mean = MeanOfRuns(upper.values);
-        for (size_t t = 0; t < selection.tasks.size(); ++t)
-          selection.tasks[t].difference_max = SizeMax({lower, upper}, t, measure, /*of_difference=*/true);
-        std::vector<ReplicateGroup> groups;
-        if (result.is_paired) {
-          for (size_t s = 0; s < upper.values.size(); ++s) Subtract(lower.values[s], upper.values[s]);
-          groups = {std::move(upper)};
-        } else {
-          groups = {std::move(upper), std::move(lower)};
+      if (has_values) row = InferAt(std::move(selection), measure, baseline_count, result.is_paired, options);
+      if (has_values && counts.failed_count > 0) {
+        row.answered.emplace();
+        Selection answered = Select(all, measure, length, /*answered_only=*/true);
+        CompareOptions unchecked = options;
+        unchecked.with_sign_flip = false;
+        if (!answered.tasks.empty()) {
+          const ArmRow other = InferAt(std::move(answered), measure, baseline_count, result.is_paired, unchecked);
+          row.answered = {other.difference, other.p_value, other.p_equivalence, other.can_infer};
         }
-        SetDesignEffects(groups, selection.tasks);
-        InferenceOptions inference{options.confidence, std::nullopt, 1, options.with_sign_flip, options.sign_flip};
-        const db::TaskMetricRecord& metric = measure.parts.front();
-        if (metric.worst_value.has_value() && metric.best_value.has_value()) {
-          const double span = measure.IsSuite() ? 1 : *metric.best_value - *metric.worst_value;
-          inference.margin = options.margin * std::abs(span);
-          inference.direction = span < 0 ? -1 : 1;
-        }
-        static_cast<ReplicatedInference&>(row) = InferReplicates(selection.tasks, groups, inference);
-        row.can_infer &= row.is_over_seeds;  // one run an arm has nothing to say about other seeds
-        row.baseline_mean = baseline_mean;
-        row.candidate_mean = candidate_mean;
       }
       row.measure = measure;
       row.context_length = length;
-      row.counts = selection.counts;
-      row.is_unfinished = selection.counts.is_unfinished || selection.tasks.empty();
+      row.counts = counts;
+      row.is_unfinished = counts.is_unfinished || !has_values;
       result.rows.push_back(std::move(row));
     }
   }

@@ -122,7 +122,12 @@ class ArmTable {
     ArmCounts counts;
   };
 
-  Selection Select(const std::vector<ArmRun>& runs, const ArmMeasure& measure, int64_t length) const;
+  // `answered_only`: without the questions on which a run failed.
+  Selection Select(const std::vector<ArmRun>& runs, const ArmMeasure& measure, int64_t length,
+                   bool answered_only = false) const;
+  // Of the first `baseline_count` runs and the others.
+  static ArmRow InferAt(Selection selection, const ArmMeasure& measure, int64_t baseline_count, bool is_paired,
+                        const CompareOptions& options);
   ArmComparison CompareAt(const Arm& baseline, const Arm& candidate, const CompareOptions& options) const;
   absl::StatusOr<std::vector<ArmComparison>> ComparePoints(const std::string& baseline, const std::string& candidate,
                                                            const CompareOptions& options) const;

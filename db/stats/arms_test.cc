@@ -76,6 +76,29 @@ class ArmsTest : public ::testing::Test {
   ArmTable table_;
 };
 
+TEST_F(ArmsTest, FailuresAloneDecideNothing) {
+  const std::vector<Trained> runs = {{"p1", "plain", 1}, {"p2", "plain", 2}, {"p3", "plain", 3}, {"p4", "plain", 4},
+                                     {"f1", "focal", 1}, {"f2", "focal", 2}, {"f3", "focal", 3}, {"f4", "focal", 4}};
+  // Equal answers, and the candidate's runs fail on two of each four questions.
+  Make(runs, [](size_t v, int64_t q) -> std::optional<double> {
+    if (v >= 4 && q % 4 < 2) return std::nullopt;
+    return q % 4 < 2 || (q + static_cast<int64_t>(v)) % 3 != 0 ? 1.0 : 0.0;
+  });
+  const ArmRow row = Row(*table_.Compare("plain", "focal", {}), "", "");
+  EXPECT_NEAR(row.difference, -0.5, 0.1);
+  EXPECT_LT(row.p_adjusted, 0.05);
+  EXPECT_TRUE(row.do_failures_decide);
+  EXPECT_EQ(row.outcome, Outcome::kUndecided);
+  // Where the answers differ as well, some failures change nothing.
+  Make(runs, [](size_t v, int64_t q) -> std::optional<double> {
+    if (v == 5 && q == 7) return std::nullopt;
+    return v < 4 || (q + static_cast<int64_t>(v)) % 12 == 0 ? 1.0 : 0.0;
+  });
+  const ArmRow worse = Row(*table_.Compare("plain", "focal", {}), "", "");
+  EXPECT_FALSE(worse.do_failures_decide);
+  EXPECT_EQ(worse.outcome, Outcome::kWorse);
+}
+
 std::vector<std::string> Labels(const Arms& arms) {
   std::vector<std::string> labels;
   for (const Arm& arm : arms.arms) labels.push_back(arm.Label());

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "db/stats/adjust_together.h"
+#include "db/stats/design_effects.h"
 #include "db/stats/grouped_pairs.h"
 
 namespace varifocal::stats {
@@ -39,6 +42,19 @@ double Direction(const MetricInfo& info) {
 }
 
 bool HasFailure(const PairRow& pair) { return pair.baseline_error.has_value() || pair.candidate_error.has_value(); }
+
+// Those that both sides answered.
+std::vector<PairRow> Answered(const std::vector<PairRow>& pairs) {
+  std::vector<PairRow> answered;
+  std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(answered), [](const auto& p) { return !HasFailure(p); });
+  return answered;
+}
+
+// Whether failures are among the differences: not where the metric has no worst value.
+bool DoFailuresCount(const std::vector<PairRow>& pairs) {
+  return std::any_of(pairs.begin(), pairs.end(),
+                     [](const PairRow& pair) { return HasFailure(pair) && pair.difference.has_value(); });
+}
 
 using Member = std::optional<double> PairRow::*;
 using Lengths = std::map<int64_t, std::vector<PairRow>>;
@@ -95,12 +111,14 @@ std::map<int64_t, double> WeightsOf(LengthContrast::Kind kind, const Lengths& le
 }
 
 // The weighted sum of a question's differences, of those with a difference at every length; in the metric's own unit.
-// The values are the differences at the shortest and at the longest length.
+// The values are the differences at the shortest and at the longest length; a failure at any length is one here.
 std::vector<PairRow> ContrastPairs(const Lengths& lengths, const std::map<int64_t, double>& weights) {
   std::map<std::string, std::map<int64_t, double>> differences;  // by question and length
+  std::set<std::string> failed;                                  // at any of these lengths
   for (const auto& [length, weight] : weights) {
     for (const PairRow& pair : lengths.at(length)) {
       if (pair.difference.has_value()) differences[pair.question_id].emplace(length, *pair.difference);
+      if (HasFailure(pair)) failed.insert(pair.question_id);
     }
   }
   std::vector<PairRow> result;
@@ -111,6 +129,7 @@ std::vector<PairRow> ContrastPairs(const Lengths& lengths, const std::map<int64_
     contrast.baseline_value = found->second.begin()->second;
     contrast.candidate_value = found->second.rbegin()->second;
     contrast.difference = 0;
+    if (failed.contains(pair.question_id) && !HasFailure(contrast)) contrast.candidate_error = "at another length";
     for (const auto& [length, difference] : found->second) *contrast.difference += weights.at(length) * difference;
     result.push_back(std::move(contrast));
   }
@@ -123,37 +142,16 @@ double MeanOf(const std::vector<PairRow>& pairs, Member member) {
   return MeanOfClusters(GroupByCluster(values)).mean;
 }
 
-// Pooled over all lengths of a task's metric; if no value differs at any, over all tasks (values as a share of their
-// metric's span); if none differs there either, that of clusters as single values.
-class DesignEffects {
- public:
-  DesignEffects(const GroupedPairs& grouped, Member member) : member_(member) {
-    std::vector<std::vector<Cluster>> samples;
-    for (const auto& [key, lengths] : grouped.pairs) {
-      const MetricInfo& info = grouped.metrics.at({std::get<0>(key), std::get<2>(key)});
-      if (!CanBeAveraged(info)) continue;
-      const double span = *info.best_value - *info.worst_value;
-      for (const auto& [length, pairs] : lengths) {
-        samples.push_back(ClustersOf(pairs, member));
-        for (Cluster& cluster : samples.back()) {
-          cluster.sum /= span;
-          cluster.square_sum /= span * span;
-        }
-      }
-    }
-    over_tasks_ = PooledDesignEffect(samples);
+DesignEffects EffectsOf(const GroupedPairs& grouped, Member member) {
+  DesignEffects effects;
+  for (const auto& [key, lengths] : grouped.pairs) {
+    const MetricInfo& info = grouped.metrics.at({std::get<0>(key), std::get<2>(key)});
+    const std::optional<double> span =
+        CanBeAveraged(info) ? std::optional(*info.best_value - *info.worst_value) : std::nullopt;
+    for (const auto& [length, pairs] : lengths) effects.Add(key, length, ClustersOf(pairs, member), span);
   }
-
-  double Of(const Lengths& lengths, const std::vector<PairRow>& pairs) const {
-    std::vector<std::vector<Cluster>> samples;
-    for (const auto& [length, others] : lengths) samples.push_back(ClustersOf(others, member_));
-    return BorrowedDesignEffect(ClustersOf(pairs, member_), PooledDesignEffect(samples), over_tasks_);
-  }
-
- private:
-  const Member member_;
-  std::optional<double> over_tasks_;
-};
+  return effects;
+}
 
 // Every planned pair exists, answered or failed.
 bool IsFinished(const GroupedPairs& grouped, const std::string& task, int64_t length,
@@ -181,8 +179,9 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
   row.context_length = length;
   row.baseline = baseline;
   row.candidate = candidate;
-  std::vector<TaskDifferences> tasks;
+  std::vector<TaskDifferences> tasks, answered_tasks;
   std::vector<TaskRatio> ratios;
+  bool do_failures_count = false;
   for (const auto& [key, info] : grouped.metrics) {
     if (CanBeAveraged(info)) row.planned_task_count += grouped.planned.contains({key.first, length});
   }
@@ -193,9 +192,15 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
     if (!CanBeAveraged(info) || found == lengths.end()) continue;
     std::vector<ClusteredValue> values = ScaledDifferences(found->second, info);
     if (values.empty()) continue;
-    tasks.push_back({GroupByCluster(values), 1, design_effects.Of(lengths, found->second)});
+    tasks.push_back({GroupByCluster(values), 1, design_effects.Of(key, length)});
     ratios.push_back({tasks.back().clusters, ScaledBaseline(found->second, info)});
-    if (options.with_max_t) AddContributions(task, values, row.contributions);
+    const std::vector<ClusteredValue> answered = ScaledDifferences(Answered(found->second), info);
+    answered_tasks.push_back({GroupByCluster(answered), 1, tasks.back().design_effect});
+    do_failures_count |= DoFailuresCount(found->second);
+    if (options.with_max_t) {
+      AddContributions(task, values, row.contributions);
+      AddContributions(task, answered, row.answered_contributions);
+    }
     const double worst = *info.worst_value;
     const double span = *info.best_value - worst;
     std::vector<PairRow> whole;
@@ -214,6 +219,7 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
   row.baseline_mean /= static_cast<double>(tasks.size());
   row.candidate_mean /= static_cast<double>(tasks.size());
   Assign(InferDifference(tasks, OptionsFor(options, options.margin, 1)), row);
+  if (do_failures_count) SetAnswered(answered_tasks, OptionsFor(options, options.margin, 1), row);
   row.relative = InferRelativeGain(ratios, row, options.confidence);
   row.sample_count = row.value_count;
   return row;
@@ -223,7 +229,8 @@ std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const Gro
                                             const DesignEffects& design_effects, const std::string& baseline,
                                             const std::string& candidate, const CompareOptions& options) {
   std::vector<LengthContrast> contrasts;
-  std::vector<TaskDifferences> all_tasks;
+  std::vector<TaskDifferences> all_tasks, all_answered;
+  bool do_failures_count = false;
   std::map<int64_t, double> all_weights;
   LengthContrast all;
   for (const auto& [key, lengths] : grouped.pairs) {
@@ -252,12 +259,13 @@ std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const Gro
     const double unit =
         kind == LengthContrast::Kind::kSlope ? std::log2(row.long_length) - std::log2(row.short_length) : 1;
     const double width = Width(MetricRange(info, lengths.begin()->second));
-    const double design_effect = design_effects.Of(lengths, lengths.rbegin()->second);
+    const double design_effect = design_effects.Of(key, row.long_length);
     const bool has_span = CanBeAveraged(info);
-    Assign(InferDifference({{ClustersOf(pairs), weight_sum * width, design_effect}},
-                           OptionsFor(options, has_span ? std::optional(options.margin * width / unit) : std::nullopt,
-                                      Direction(info))),
-           row);
+    const InferenceOptions own =
+        OptionsFor(options, has_span ? std::optional(options.margin * width / unit) : std::nullopt, Direction(info));
+    Assign(InferDifference({{ClustersOf(pairs), weight_sum * width, design_effect}}, own), row);
+    const std::vector<PairRow> answered = Answered(pairs);
+    if (DoFailuresCount(pairs)) SetAnswered({{ClustersOf(answered), weight_sum * width, design_effect}}, own, row);
     row.question_count = row.value_count;
     contrasts.push_back(row);
 
@@ -275,9 +283,12 @@ std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const Gro
     all.long_difference += row.long_difference * scale;
     all.is_unfinished |= row.is_unfinished;
     all_tasks.push_back({GroupByCluster(ScaledDifferences(pairs, info)), weight_sum, design_effect});
+    all_answered.push_back({GroupByCluster(ScaledDifferences(answered, info)), weight_sum, design_effect});
+    do_failures_count |= DoFailuresCount(pairs);
   }
   if (all_tasks.size() < 2) return contrasts;
   Assign(InferDifference(all_tasks, OptionsFor(options, all.margin, 1)), all);
+  if (do_failures_count) SetAnswered(all_answered, OptionsFor(options, all.margin, 1), all);
   all.task = all.metric = "";
   all.short_difference /= static_cast<double>(all_tasks.size());
   all.long_difference /= static_cast<double>(all_tasks.size());
@@ -290,9 +301,9 @@ std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const Gro
 absl::StatusOr<ComparisonReport> CompareGrouped(const GroupedPairs& grouped, const std::string& where,
                                                 const std::string& baseline, const std::string& candidate,
                                                 const CompareOptions& options, ComparisonReport report) {
-  const DesignEffects difference_effects(grouped, &PairRow::difference);
-  const DesignEffects baseline_effects(grouped, &PairRow::baseline_value);
-  const DesignEffects candidate_effects(grouped, &PairRow::candidate_value);
+  const DesignEffects difference_effects = EffectsOf(grouped, &PairRow::difference);
+  const DesignEffects baseline_effects = EffectsOf(grouped, &PairRow::baseline_value);
+  const DesignEffects candidate_effects = EffectsOf(grouped, &PairRow::candidate_value);
   std::map<int64_t, bool> lengths_seen;
   int64_t group_count = 0;
   for (const auto& [key, lengths] : grouped.pairs) {
@@ -300,9 +311,9 @@ absl::StatusOr<ComparisonReport> CompareGrouped(const GroupedPairs& grouped, con
       const auto& [task, metric_index, metric] = key;
       MetricInfo info = grouped.metrics.at({task, metric});
       info.planned_count = grouped.planned.at({task, length});
-      info.design_effect = difference_effects.Of(lengths, pairs);
-      info.baseline_design_effect = baseline_effects.Of(lengths, pairs);
-      info.candidate_design_effect = candidate_effects.Of(lengths, pairs);
+      info.design_effect = difference_effects.Of(key, length);
+      info.baseline_design_effect = baseline_effects.Of(key, length);
+      info.candidate_design_effect = candidate_effects.Of(key, length);
       absl::StatusOr<Comparison> row = ComparePairs(pairs, info, options);
       // All failed and the metric has no worst value: nothing to compare, and incomplete.
       if (absl::IsFailedPrecondition(row.status())) continue;
@@ -369,17 +380,19 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
   const std::vector<Cluster> candidate_clusters = GroupByCluster(candidate);
   row.baseline_mean = MeanOfClusters(baseline_clusters).mean;
   row.candidate_mean = MeanOfClusters(candidate_clusters).mean;
-  row.baseline_interval =
-      ScoreInterval(baseline_clusters, {info.is_binary, range, options.confidence, info.baseline_design_effect});
-  row.candidate_interval =
-      ScoreInterval(candidate_clusters, {info.is_binary, range, options.confidence, info.candidate_design_effect});
+  const auto interval_of = [&](const std::vector<ClusteredValue>& side, std::optional<double> effect) {
+    return ScoreInterval(GroupByCluster(side), {info.is_binary, RangeOfValues(info.worst_value, info.best_value, side),
+                                                options.confidence, effect});
+  };
+  row.baseline_interval = interval_of(baseline, info.baseline_design_effect);
+  row.candidate_interval = interval_of(candidate, info.candidate_design_effect);
   const std::vector<Cluster> clusters = GroupByCluster(differences);
   const bool has_span = info.worst_value.has_value() && info.best_value.has_value();
   const double design_effect = BorrowedDesignEffect(clusters, info.design_effect, PooledDesignEffect({clusters}));
-  Assign(InferDifference({{clusters, Width(range), design_effect}},
-                         OptionsFor(options, has_span ? std::optional(options.margin * Width(range)) : std::nullopt,
-                                    Direction(info))),
-         row);
+  const InferenceOptions inference =
+      OptionsFor(options, has_span ? std::optional(options.margin * Width(range)) : std::nullopt, Direction(info));
+  Assign(InferDifference({{clusters, Width(range), design_effect}}, inference), row);
+  if (DoFailuresCount(pairs)) SetAnswered({{ClustersOf(Answered(pairs)), Width(range), design_effect}}, inference, row);
   if (HasZero(info)) row.relative = InferRelativeGain({{clusters, baseline_clusters}}, row, options.confidence);
   AdjustForMultipleTests({&row}, 1, options.confidence);
   return row;

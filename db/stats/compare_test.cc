@@ -167,6 +167,102 @@ TEST_F(CompareTest, FailuresCountAsWorstAndSayIncomplete) {
   EXPECT_EQ(focal.cluster_count, 6);
 }
 
+TEST_F(CompareTest, FailuresAloneDecideNothing) {
+  // The baseline answers a quarter of the questions rightly; the candidate fails on every one.
+  Write(db::FakeJob({.planned_count = 48}), [](const db::CellRecord& cell, int64_t i) -> std::optional<double> {
+    if (cell.variant == "focal") return std::nullopt;
+    return (i / 4 + i) % 4 == 0 ? 1.0 : 0.0;
+  });
+  for (const bool is_reversed : {false, true}) {  // as baseline, it would make the other better
+    const auto report =
+        CompareVariants(*reader_, job_id_, is_reversed ? "focal" : "baseline", is_reversed ? "baseline" : "focal");
+    ASSERT_TRUE(report.ok()) << report.status();
+    const Comparison& cell = report->comparisons[0];
+    const SuiteComparison& mean = report->suite[0];
+    EXPECT_NEAR(cell.difference, is_reversed ? 0.25 : -0.25, 1e-12) << "a failed sample is wrong";
+    for (const Inference* row : {static_cast<const Inference*>(&cell), static_cast<const Inference*>(&mean)}) {
+      EXPECT_LT(row->p_adjusted, 0.001);
+      EXPECT_EQ(row->outcome, Outcome::kUndecided);
+      EXPECT_TRUE(row->do_failures_decide);
+      ASSERT_TRUE(row->answered.has_value());
+      EXPECT_FALSE(row->answered->can_infer) << "no pair is left";
+    }
+  }
+}
+
+TEST_F(CompareTest, ADifferenceThatTheAnswersShowIsDecidedDespiteFailures) {
+  // Without failures the candidate is right where the baseline is not; one failure changes nothing. With twelve failures
+  // of one cluster out of four a difference of zero looks like a loss.
+  const auto is_better = [](const db::CellRecord& cell, int64_t i) -> std::optional<double> {
+    if (cell.variant == "focal" && i == 5) return std::nullopt;
+    return cell.variant == "focal" || i % 4 == i / 4 % 4 ? 1.0 : 0.0;
+  };
+  const auto is_equal_but_fails = [](const db::CellRecord& cell, int64_t i) -> std::optional<double> {
+    if (cell.variant == "focal" && i % 4 == 1) return std::nullopt;
+    return i % 8 < 4 || i % 4 == 1 ? 1.0 : 0.0;
+  };
+  Write(db::FakeJob({.planned_count = 48}), is_better);
+  auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->suite[0].failed_count, 1);
+  EXPECT_EQ(report->suite[0].outcome, Outcome::kBetter);
+  EXPECT_FALSE(report->suite[0].do_failures_decide);
+  EXPECT_EQ(report->suite[0].answered->outcome, Outcome::kBetter);
+  Write(db::FakeJob({.planned_count = 48}), is_equal_but_fails);
+  CompareOptions options;
+  options.with_max_t = true;
+  for (const CompareOptions& how : {CompareOptions(), options}) {
+    report = CompareVariants(*reader_, job_id_, "baseline", "focal", how);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_LT(report->suite[0].p_adjusted, 0.01);
+    EXPECT_TRUE(report->suite[0].do_failures_decide) << "worse only by its failures";
+    EXPECT_EQ(report->suite[0].outcome, Outcome::kUndecided);
+    EXPECT_NEAR(report->suite[0].answered->difference, 0, 1e-12);
+  }
+}
+
+TEST_F(CompareTest, AFailureAtOneLengthIsOneOfTheContrast) {
+  // Equal answers; at 4K the candidate fails on a question of each context.
+  Write(db::FakeJob({.lengths = {1024, 4096}, .planned_count = 48}),
+        [](const db::CellRecord& cell, int64_t i) -> std::optional<double> {
+          if (cell.variant == "focal" && cell.context_length == 4096 && i % 4 == 1) return std::nullopt;
+          return i % 8 < 4 || i % 4 == 1 ? 1.0 : 0.0;
+        });
+  const auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_FALSE(report->contrasts.empty());
+  EXPECT_NEAR(report->contrasts[0].difference, -0.25, 1e-12);
+  EXPECT_LT(report->contrasts[0].p_adjusted, 0.01);
+  EXPECT_TRUE(report->contrasts[0].do_failures_decide);
+  EXPECT_EQ(report->contrasts[0].outcome, Outcome::kUndecided);
+}
+
+TEST_F(CompareTest, OneScoreHasOneInterval) {
+  // Tasks with perfect scores borrow their design effect from other tasks, whose metrics of second rank do not count.
+  Write(db::FakeJob({.tasks = {"recall", "label"}, .lengths = {1024, 4096}, .planned_count = 48}),
+        [](const db::CellRecord& cell, int64_t i) -> std::optional<double> {
+          if (cell.task == "recall") return 1.0;
+          return (i / 4 + cell.context_length / 1024) % 3 == 0 || i % 5 == 0 ? 1.0 : 0.0;
+        });
+  const auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
+  const auto estimates = EstimateScores(*reader_, job_id_);
+  ASSERT_TRUE(report.ok() && estimates.ok());
+  int count = 0;
+  for (const Comparison& row : report->comparisons) {
+    for (const Estimate& estimate : *estimates) {
+      if (estimate.task != row.task || estimate.metric != row.metric || estimate.context_length != row.context_length)
+        continue;
+      const bool is_baseline = estimate.variant == row.baseline;
+      ++count;
+      EXPECT_EQ(*estimate.mean, is_baseline ? row.baseline_mean : row.candidate_mean) << row.task << row.metric;
+      const Interval& interval = is_baseline ? row.baseline_interval : row.candidate_interval;
+      EXPECT_EQ(estimate.interval->low, interval.low) << row.task << " " << row.metric << " " << row.context_length;
+      EXPECT_EQ(estimate.interval->high, interval.high) << row.task << " " << row.metric << " " << row.context_length;
+    }
+  }
+  EXPECT_EQ(count, 2 * 2 * 2 * 2) << "tasks, metrics, lengths, sides";
+}
+
 TEST_F(CompareTest, MissingSamplesSayIncomplete) {
   Write(
       db::FakeJob({.planned_count = 24}), [](const db::CellRecord&, int64_t) { return 1.0; }, 20);

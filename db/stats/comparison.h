@@ -2,7 +2,7 @@
 // depends on the length. db/stats/compare.h makes them.
 //
 // Differences are candidate minus baseline. A failed sample counts as the metric's worst value, and makes the row
-// incomplete.
+// incomplete; a row whose outcome would be another one without failed pairs is undecided (Inference::do_failures_decide).
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ struct SuiteComparison : Inference {
   bool is_incomplete = false;
   double baseline_mean = 0, candidate_mean = 0;
   RelativeGain relative;
-  ClusterContributions contributions;  // with_max_t alone
+  ClusterContributions contributions, answered_contributions;  // with_max_t alone
 };
 
 // How the difference depends on the length, question by question. task is "" for the mean over tasks.

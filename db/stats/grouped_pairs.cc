@@ -5,9 +5,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "db/stats/check_value.h"
+#include "db/variant_names.h"
 
 namespace varifocal::stats {
 namespace {
@@ -23,10 +23,8 @@ absl::Status CheckVariants(db::Reader& reader, int64_t job_id, const std::string
   for (const std::string& name : {baseline, candidate}) {
     bool known = std::any_of(variants.begin(), variants.end(), [&](const auto& v) { return v.name == name; });
     if (known) continue;
-    return absl::NotFoundError(
-        absl::StrCat("job ", job_id, " has no variant \"", name, "\", only ",
-                     absl::StrJoin(variants, ", ", [](std::string* out, const auto& v) { out->append(v.name); }),
-                     "; a variant of another job is named with it, such as 3/", name));
+    return absl::NotFoundError(absl::StrCat(NoSuchVariant(job_id, name, variants),
+                                            "; a variant of another job is named with it, such as 3/", name));
   }
   return absl::OkStatus();
 }

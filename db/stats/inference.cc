@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -34,6 +35,26 @@ bool HaveSpread(const std::vector<TaskDifferences>& tasks) {
   return all || stray >= kSpreadClusterCountMin;
 }
 
+// p values of a family adjusted together.
+struct AdjustedValues {
+  std::vector<double> differs, equals;
+};
+
+// Of rows or of their `answered`: `value_of` gives an object with p_value and p_equivalence.
+template <typename ValueOf>
+AdjustedValues Adjust(size_t family_size, size_t test_count, const std::vector<double>& max_t, ValueOf value_of) {
+  std::vector<double> differs(test_count, 1), equals(test_count, 1);
+  for (size_t i = 0; i < family_size; ++i) std::tie(differs[i], equals[i]) = value_of(i);
+  AdjustedValues adjusted{HolmAdjust(differs), HolmAdjust(equals)};
+  for (size_t i = 0; i < max_t.size(); ++i) adjusted.differs[i] = std::max(max_t[i], differs[i]);
+  return adjusted;
+}
+
+Outcome Decide(double difference, double direction, double p_adjusted, double p_equivalence_adjusted, double level) {
+  if (p_adjusted < level) return difference * direction > 0 ? Outcome::kBetter : Outcome::kWorse;
+  return p_equivalence_adjusted < level ? Outcome::kEquivalent : Outcome::kUndecided;
+}
+
 }  // namespace
 
 const char* OutcomeName(Outcome outcome) {
@@ -59,7 +80,6 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
   double variance = 0, degrees_denominator = 0, difference_max = 0;
   double margin_variance = 0;  // of a true difference that is the margin: some pairs differ then
   std::vector<double> signed_sums;
-  bool has_single_cluster = false;
   result.is_variance_borrowed = !HaveSpread(tasks);
   for (const TaskDifferences& task : tasks) {
     const ClusteredMean mean = MeanOfClusters(task.clusters);
@@ -67,7 +87,7 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
     result.value_count += mean.value_count;
     result.cluster_count += mean.cluster_count;
     difference_max += task.difference_max / task_count;
-    has_single_cluster |= mean.cluster_count < 2;
+    result.has_single_cluster |= mean.cluster_count < 2;
     double part = mean.standard_error * mean.standard_error;
     const double sparse_part = std::max(part, SparseVariance(task, mean));
     const double margin_part = AreMostEqual(task.clusters) ? sparse_part : part;
@@ -83,7 +103,7 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
   result.difference_max = difference_max;
   result.low = -difference_max;
   result.high = difference_max;
-  result.can_infer = !has_single_cluster && variance > 0;
+  result.can_infer = !result.has_single_cluster && variance > 0;
   if (!result.can_infer) return result;
   // (sum_t v_t)^2 / sum_t (v_t^2 / degrees_t)
   InferFromStandardError(std::sqrt(variance), variance * variance / degrees_denominator, options, result);
@@ -112,34 +132,45 @@ void SetSignFlip(SignFlipResult check, double confidence, Inference& row) {
   row.is_fragile = (row.p_value < level) != (row.sign_flip.p_value < level);
 }
 
+void SetAnswered(const std::vector<TaskDifferences>& tasks, InferenceOptions options, Inference& row) {
+  row.answered.emplace();
+  std::vector<TaskDifferences> answered = tasks;
+  std::erase_if(answered, [](const TaskDifferences& task) { return task.clusters.empty(); });
+  if (answered.empty()) return;
+  options.with_sign_flip = false;
+  const Inference inferred = InferDifference(answered, options);
+  row.answered = {inferred.difference, inferred.p_value, inferred.p_equivalence, inferred.can_infer};
+}
+
 void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
-                            const std::vector<double>& max_t) {
+                            const MaxTValues& max_t) {
   const double level = 1 - confidence;
   const size_t count = std::max(family.size(), static_cast<size_t>(std::max<int64_t>(declared_count, 1)));
-  std::vector<double> differs(count, 1), equals(count, 1);
-  for (size_t i = 0; i < family.size(); ++i) {
-    differs[i] = family[i]->p_value;
-    equals[i] = family[i]->p_equivalence;
-  }
-  differs = HolmAdjust(differs);
-  equals = HolmAdjust(equals);
-  for (size_t i = 0; i < max_t.size(); ++i) differs[i] = std::max(max_t[i], family[i]->p_value);
+  const AdjustedValues all = Adjust(family.size(), count, max_t.all,
+                                    [&](size_t i) { return std::pair(family[i]->p_value, family[i]->p_equivalence); });
+  const AdjustedValues answered = Adjust(family.size(), count, max_t.answered, [&](size_t i) {
+    const Inference& row = *family[i];
+    return row.answered ? std::pair(row.answered->p_value, row.answered->p_equivalence)
+                        : std::pair(row.p_value, row.p_equivalence);
+  });
   for (size_t i = 0; i < family.size(); ++i) {
     Inference& row = *family[i];
     row.test_count = count;
-    row.p_adjusted = differs[i];
-    row.is_max_t = !max_t.empty();
-    row.p_equivalence_adjusted = equals[i];
+    row.p_adjusted = all.differs[i];
+    row.is_max_t = !max_t.all.empty();
+    row.p_equivalence_adjusted = all.equals[i];
     row.outcome = Outcome::kUndecided;
+    row.do_failures_decide = false;
     if (!row.can_infer) continue;
     const double detectable = DetectableDifference(row.standard_error, row.degrees, level / count);
     row.detectable_difference = detectable <= row.difference_max ? std::optional(detectable) : std::nullopt;
     if (row.is_unfinished) continue;
-    if (row.p_adjusted < level) {
-      row.outcome = row.difference * row.direction > 0 ? Outcome::kBetter : Outcome::kWorse;
-    } else if (row.p_equivalence_adjusted < level) {
-      row.outcome = Outcome::kEquivalent;
-    }
+    row.outcome = Decide(row.difference, row.direction, row.p_adjusted, row.p_equivalence_adjusted, level);
+    if (!row.answered) continue;
+    AnsweredInference& without = *row.answered;
+    without.outcome = Decide(without.difference, row.direction, answered.differs[i], answered.equals[i], level);
+    row.do_failures_decide = !without.can_infer || without.outcome != row.outcome;
+    if (row.do_failures_decide) row.outcome = Outcome::kUndecided;
   }
 }
 

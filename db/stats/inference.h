@@ -34,12 +34,22 @@ enum class Outcome { kUndecided, kBetter, kWorse, kEquivalent };
 
 const char* OutcomeName(Outcome outcome);  // "undecided", "better", "worse", "equivalent"
 
+// The same difference over the pairs that both sides answered.
+struct AnsweredInference {
+  double difference = 0;
+  double p_value = 1, p_equivalence = 1;
+  bool can_infer = false;  // false also where no such pair is left
+  Outcome outcome = Outcome::kUndecided;
+};
+
 struct Inference {
   double difference = 0;
   double low = 0, high = 0;  // confidence interval, clamped to +-difference_max; all of that range unless can_infer
   double standard_error = 0, degrees = 0;
   int64_t value_count = 0, cluster_count = 0;
-  bool can_infer = false;  // false where a task has a single cluster: p values are 1 and the outcome is undecided
+  // False where a task has a single cluster, or where no value can differ: p values are 1 and the outcome is undecided.
+  bool can_infer = false;
+  bool has_single_cluster = false;    // of some task
   bool is_variance_borrowed = false;  // fewer than three clusters differ from the rest of their task
   double p_value = 1;                 // below 1 - confidence exactly when the interval leaves out zero
   double p_adjusted = 1;              // over test_count tests, unless is_max_t by Holm; decides better and worse
@@ -56,7 +66,9 @@ struct Inference {
   double difference_max = 0;   // the largest possible size of the difference
   bool is_unfinished = false;  // planned samples have neither answer nor failure: the outcome stays undecided
   Outcome outcome = Outcome::kUndecided;
-  double direction = 1;  // -1 where a negative difference is the better one
+  std::optional<AnsweredInference> answered;  // where failures count as values; its outcome is adjusted likewise
+  bool do_failures_decide = false;            // it has another outcome, or none can be inferred: `outcome` is undecided
+  double direction = 1;                       // -1 where a negative difference is the better one
 };
 
 // The contribution of one task to a mean over tasks.
@@ -82,11 +94,20 @@ void InferFromStandardError(double standard_error, double degrees, const Inferen
 // Sets the check, and whether it disagrees.
 void SetSignFlip(SignFlipResult check, double confidence, Inference& row);
 
+// Sets row.answered from the pairs that both sides answered, in the order of InferDifference; tasks without any are left
+// out of the mean.
+void SetAnswered(const std::vector<TaskDifferences>& tasks, InferenceOptions options, Inference& row);
+
+// p values adjusted by max-t, in the order of a family; of its rows, and of their `answered`. Empty for Holm's method.
+struct MaxTValues {
+  std::vector<double> all, answered;
+};
+
 // Adjusts the tests of `family` together as `declared_count` tests (at least the family's size), of which missing ones
-// count with p = 1; sets p_adjusted, test_count, detectable_difference and outcome of each. `max_t`, unless empty, has the
-// p adjusted by max-t of each; one below p_value is raised to it, so that no difference is decided whose interval
-// contains zero.
+// count with p = 1; sets p_adjusted, test_count, detectable_difference and outcome of each. A p of `max_t` below p_value is
+// raised to it, so that no difference is decided whose interval contains zero. A row has an outcome only where it is the
+// same without the failures.
 void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
-                            const std::vector<double>& max_t = {});
+                            const MaxTValues& max_t = {});
 
 }  // namespace varifocal::stats

@@ -8,6 +8,14 @@
 
 namespace varifocal::stats {
 
+Range RangeOfValues(std::optional<double> worst, std::optional<double> best,
+                    const std::vector<ClusteredValue>& values) {
+  if (worst.has_value() && best.has_value()) return {*worst, *best};
+  double most = 0;
+  for (const ClusteredValue& value : values) most = std::max(most, std::abs(value.value));
+  return {-most, most};
+}
+
 Interval WilsonInterval(double mean, double effective_count, double confidence) {
   VF_CHECK(mean >= 0 && mean <= 1 && effective_count > 0);
   // (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)

@@ -26,6 +26,9 @@ struct Range {  // of a single value: worst and best of a metric, in either orde
   double high = 1;
 };
 
+// From worst to best; where a metric lacks one of them, as far from zero as its values in either direction.
+Range RangeOfValues(std::optional<double> worst, std::optional<double> best, const std::vector<ClusteredValue>& values);
+
 // Wilson's interval for a share `mean` of `effective_count` independent values (which need not be whole).
 Interval WilsonInterval(double mean, double effective_count, double confidence = 0.95);
 

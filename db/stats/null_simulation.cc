@@ -114,7 +114,7 @@ FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count,
     rates.any_unadjusted += is_low;
     rates.any_outcome += IsAnyDecided(rows);
     if (max_t_draws > 0) {
-      AdjustForMultipleTests(family, 0, 0.95, MaxTAdjust(contributions, {.draws = max_t_draws}));
+      AdjustForMultipleTests(family, 0, 0.95, {MaxTAdjust(contributions, {.draws = max_t_draws}), {}});
       rates.any_max_t += IsAnyDecided(rows);
     }
   }

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-namespace varifocal::report {
+namespace varifocal::db {
 
 std::optional<double> TrainedTemperature(const std::string& attention_json);
 
-}  // namespace varifocal::report
+}  // namespace varifocal::db

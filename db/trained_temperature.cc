@@ -1,8 +1,8 @@
-#include "client/report/trained_temperature.h"
+#include "db/trained_temperature.h"
 
 #include "base/json.h"
 
-namespace varifocal::report {
+namespace varifocal::db {
 
 std::optional<double> TrainedTemperature(const std::string& attention_json) {
   const auto trained = ParseJson(attention_json);
@@ -14,4 +14,4 @@ std::optional<double> TrainedTemperature(const std::string& attention_json) {
   return focal.value("mode", Json()) == "constant" ? std::optional(focal["temperature"].get<double>()) : std::nullopt;
 }
 
-}  // namespace varifocal::report
+}  // namespace varifocal::db
