@@ -145,7 +145,7 @@ TEST_F(ReportTest, EveryFigureOfThePageIsAFile) {
     EXPECT_THAT(bytes, testing::Not(HasSubstr("var("))) << name;
   }
   // At 8K the baseline is right about question 4 of 0 to 7, which is among those whose evidence comes first.
-  EXPECT_THAT(ReadFile(directory + "/depth.csv"), HasSubstr("\nbaseline,recall_kv,8192,0.0,0.25,0.5,2\n"));
+  EXPECT_THAT(ReadFile(directory + "/depth.csv"), HasSubstr("\nbaseline,recall_kv,8192,0.0,0.25,0.5,2,0\n"));
   EXPECT_THAT(ReadFile(directory + "/depth.svg"), HasSubstr(">last quarter</text>"));
 }
 

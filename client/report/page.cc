@@ -102,6 +102,7 @@ std::string WideChart(const Figure& figure, const std::string& id, const std::st
 
 std::string HowToRead(const ReportData& data) {
   const std::string baseline = EscapeHtml(data.baseline);
+  const bool has_arms = !data.arms.table.arms().arms.empty();
   return absl::StrCat(
       "<ul class=\"reading\">\n<li><b>A difference</b> is candidate minus ", baseline,
       " on the same questions, in points: from 60\u00A0% to 72.5\u00A0% is +12.5. Better is up.</li>\n"
@@ -125,11 +126,14 @@ std::string HowToRead(const ReportData& data) {
       "score. Where the outcome would be another one, or none, without the questions that failed on a side, "
       "<b>failures decide</b> and there is no outcome. <b>Incomplete</b>: answers failed or are missing. "
       "<b>Extrapolated</b> lengths exceed those of training.</li>\n"
-      "<li><b>Counts</b>: <b>empty</b> answers are nothing but white space, <b>refused</b> ones are wrong and begin like "
-      "a refusal, <b>cut</b> ones were ended by the limit on new tokens; <b>truncated</b> are prompts that the task "
+      "<li><b>Counts</b>: <b>empty</b> answers are nothing but white space, <b>refused</b> ones are wrong and begin "
+      "like a refusal, <b>cut</b> ones were ended by the limit on new tokens; <b>truncated</b> are prompts that the task "
       "cut to the context length.</li>\n"
-      "<li><b>A hollow point</b> is incomplete, or has too few contexts or training seeds for its interval; all others "
-      "are filled. Lines to incomplete points are dashed. A difference whose bar crosses the zero line is not distinguished from zero.</li>\n</ul>\n");
+      "<li><b>A hollow point</b> is incomplete, or has too few contexts",
+      has_arms ? " or training seeds" : "",
+      " for its interval; all others "
+      "are filled. Lines to incomplete points are dashed. A difference whose bar crosses the zero line is not "
+      "distinguished from zero.</li>\n</ul>\n");
 }
 
 }  // namespace

@@ -44,7 +44,6 @@ std::vector<std::string> Labels(const ScoreRow& row) {
   return labels;
 }
 
-
 std::optional<GroupShares> Groups(const ScoreRow& row) {
   return row.data->groups.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
 }

@@ -59,7 +59,8 @@ class Plot {
       right_ = 12;
       PlaceLegend();
     }
-    inset_ = 10 + Step() * figure.series.size() / 2 + (figure.kind == Figure::Kind::kPointsWithBars ? 4 : 0);
+    inset_ = 10 + ShiftOf(static_cast<int>(figure.series.size()) - 1) +
+             (figure.kind == Figure::Kind::kPointsWithBars ? 4 : 0);
   }
 
   std::string Draw() {
@@ -121,7 +122,7 @@ class Plot {
   void DrawTrainedRegion() {
     if (!figure_.trained_x.has_value()) return;
     // Right of the markers at the trained length.
-    const double shift_max = Step() * (static_cast<double>(figure_.series.size()) - 1) / 2;
+    const double shift_max = ShiftOf(static_cast<int>(figure_.series.size()) - 1);
     const double x = std::clamp(X(*figure_.trained_x) + shift_max + kMarkerRadius + 1, kPlotLeft + 0.0, Right());
     absl::StrAppend(&out_, "<rect class=\"beyond\" x=\"", Number(x), "\" y=\"", kPlotTop, "\" width=\"",
                     Number(Right() - x), "\" height=\"", Number(Bottom() - kPlotTop),

@@ -382,10 +382,12 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
     if (choice.is_baseline) kept.push_back(LengthLabel(row.context_length));
     if (point == nullptr || row.is_unfinished || !row.can_infer) continue;
     test_count = row.test_count;
-    parts.push_back(absl::StrCat(
-        "t = ", TemperatureLabel(point->temperature), point->is_as_trained ? " (as trained)" : "", " at ",
-        LengthLabel(row.context_length), " is ", OutcomeLabel(row), " (", Signed(row.difference * 100, 1), ", ",
-        Signed(row.low * 100, 1), " to ", Signed(row.high * 100, 1), ", ", PEquals(row.p_adjusted), ")"));
+    parts.push_back(absl::StrCat("t = ", TemperatureLabel(point->temperature),
+                                 point->is_as_trained ? " (as trained)" : "", " at ", LengthLabel(row.context_length),
+                                 " is ",
+                                 row.do_failures_decide ? "undecided, since failures decide" : OutcomeLabel(row), " (",
+                                 Signed(row.difference * 100, 1), ", ", Signed(row.low * 100, 1), " to ",
+                                 Signed(row.high * 100, 1), ", ", PEquals(row.p_adjusted), ")"));
   }
   std::string sentence;
   if (!parts.empty()) {

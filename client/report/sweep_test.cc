@@ -8,7 +8,6 @@
 namespace varifocal {
 namespace {
 
-using report::TrainedTemperature;
 using testing::HasSubstr;
 using testing::Not;
 
