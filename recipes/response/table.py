@@ -95,6 +95,21 @@ def slope_lines(model: str, rows: dict[Key, float], layers: str, mark: str) -> l
     return lines
 
 
+def halves(model: str, rows: dict[Key, float]) -> list[str]:
+    """The first look at the primary endpoint, four windows, and the windows after it; the slope's contrast likewise."""
+    lines = []
+    first = {f"{seed}-{i}" for seed in {w.split("-")[0] for _, _, w, _ in rows} for i in range(4)}
+    for part, name in ((first, "windows 1 to 4"), ({w for _, _, w, _ in rows} - first, "the others")):
+        some = {k: v for k, v in rows.items() if k[2] in part}
+        for t in PRIMARY:
+            if len(d := differences(some, model + t, model, PRIMARY_LENGTH, METRICS[0])) > 1:
+                test = paired(d)
+                lines.append(f"- {METRICS[0]} at {PRIMARY_LENGTH:,}, {t}, {name}: {test.mean:+.4f} ({test.low:+.4f} to {test.high:+.4f}), p {test.p:.4f}")
+        for layers, mark in LAYERS.items():
+            lines += [f"{line}; {name}" for line in slope_lines(model, some, layers, mark) if " minus slope" in line]
+    return lines
+
+
 def tables(model: str, rows: dict[Key, float]) -> str:
     lines = []
     for metric in METRICS:
@@ -118,7 +133,7 @@ def tables(model: str, rows: dict[Key, float]) -> str:
         lines.append("")
     for layers, mark in LAYERS.items():
         lines += slope_lines(model, rows, layers, mark)
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + halves(model, rows)) + "\n"
 
 
 def figure(model: str, rows: dict[Key, float], metric: str) -> str:
