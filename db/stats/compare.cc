@@ -127,31 +127,40 @@ double MeanOf(const std::vector<PairRow>& pairs, Member member) {
 // metric's span); if none differs there either, that of clusters as single values.
 class DesignEffects {
  public:
-  DesignEffects(const GroupedPairs& grouped, Member member) : member_(member) {
+  DesignEffects(const GroupedPairs& grouped, Member member) {
     std::vector<std::vector<Cluster>> samples;
     for (const auto& [key, lengths] : grouped.pairs) {
       const MetricInfo& info = grouped.metrics.at({std::get<0>(key), std::get<2>(key)});
+      std::vector<std::vector<Cluster>> of_task;
+      for (const auto& [length, pairs] : lengths) of_task.push_back(ClustersOf(pairs, member));
+      const std::optional<double> pooled = PooledDesignEffect(of_task);
+      size_t i = 0;
+      for (const auto& [length, pairs] : lengths) cells_[&pairs] = {of_task[i++], pooled};
       if (!CanBeAveraged(info)) continue;
       const double span = *info.best_value - *info.worst_value;
-      for (const auto& [length, pairs] : lengths) {
-        samples.push_back(ClustersOf(pairs, member));
-        for (Cluster& cluster : samples.back()) {
+      for (std::vector<Cluster>& clusters : of_task) {
+        for (Cluster& cluster : clusters) {
           cluster.sum /= span;
           cluster.square_sum /= span * span;
         }
+        samples.push_back(std::move(clusters));
       }
     }
     over_tasks_ = PooledDesignEffect(samples);
   }
 
-  double Of(const Lengths& lengths, const std::vector<PairRow>& pairs) const {
-    std::vector<std::vector<Cluster>> samples;
-    for (const auto& [length, others] : lengths) samples.push_back(ClustersOf(others, member_));
-    return BorrowedDesignEffect(ClustersOf(pairs, member_), PooledDesignEffect(samples), over_tasks_);
+  // `pairs` are those of one length in the grouped pairs.
+  double Of(const std::vector<PairRow>& pairs) const {
+    const Cell& cell = cells_.at(&pairs);
+    return BorrowedDesignEffect(cell.clusters, cell.over_lengths, over_tasks_);
   }
 
  private:
-  const Member member_;
+  struct Cell {
+    std::vector<Cluster> clusters;
+    std::optional<double> over_lengths;
+  };
+  std::map<const std::vector<PairRow>*, Cell> cells_;
   std::optional<double> over_tasks_;
 };
 
@@ -193,7 +202,7 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
     if (!CanBeAveraged(info) || found == lengths.end()) continue;
     std::vector<ClusteredValue> values = ScaledDifferences(found->second, info);
     if (values.empty()) continue;
-    tasks.push_back({GroupByCluster(values), 1, design_effects.Of(lengths, found->second)});
+    tasks.push_back({GroupByCluster(values), 1, design_effects.Of(found->second)});
     ratios.push_back({tasks.back().clusters, ScaledBaseline(found->second, info)});
     if (options.with_max_t) AddContributions(task, values, row.contributions);
     const double worst = *info.worst_value;
@@ -252,7 +261,7 @@ std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const Gro
     const double unit =
         kind == LengthContrast::Kind::kSlope ? std::log2(row.long_length) - std::log2(row.short_length) : 1;
     const double width = Width(MetricRange(info, lengths.begin()->second));
-    const double design_effect = design_effects.Of(lengths, lengths.rbegin()->second);
+    const double design_effect = design_effects.Of(lengths.rbegin()->second);
     const bool has_span = CanBeAveraged(info);
     Assign(InferDifference({{ClustersOf(pairs), weight_sum * width, design_effect}},
                            OptionsFor(options, has_span ? std::optional(options.margin * width / unit) : std::nullopt,
@@ -300,9 +309,9 @@ absl::StatusOr<ComparisonReport> CompareGrouped(const GroupedPairs& grouped, con
       const auto& [task, metric_index, metric] = key;
       MetricInfo info = grouped.metrics.at({task, metric});
       info.planned_count = grouped.planned.at({task, length});
-      info.design_effect = difference_effects.Of(lengths, pairs);
-      info.baseline_design_effect = baseline_effects.Of(lengths, pairs);
-      info.candidate_design_effect = candidate_effects.Of(lengths, pairs);
+      info.design_effect = difference_effects.Of(pairs);
+      info.baseline_design_effect = baseline_effects.Of(pairs);
+      info.candidate_design_effect = candidate_effects.Of(pairs);
       absl::StatusOr<Comparison> row = ComparePairs(pairs, info, options);
       // All failed and the metric has no worst value: nothing to compare, and incomplete.
       if (absl::IsFailedPrecondition(row.status())) continue;
