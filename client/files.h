@@ -18,7 +18,7 @@ namespace varifocal::client {
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 // Calls `visit` with the object of each line as it is read; blank lines are skipped. Stops at the first error, which
-// names the line, unless `on_error` is given: it gets the error of each line that is refused, and reading goes on.
+// names the line, unless `on_error` is given: it gets the error of each line that is refused, and reading continues.
 // Keeps one line in memory at a time.
 absl::Status ForEachJsonLine(const std::string& path, const std::function<absl::Status(const Json&)>& visit);
 absl::Status ForEachJsonLine(const std::string& path,
