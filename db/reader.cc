@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/substitute.h"
 #include "base/status_macros.h"
 #include "db/refusal.h"
 #include "db/rows.h"

@@ -1,6 +1,8 @@
 // A user's rows: templates, grouping and truncation by literals over a byte tokenizer; every malformed row by name.
 #include "eval_tasks/tasks/jsonl.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -154,7 +156,7 @@ TEST(JsonlTest, EvidenceIsFoundInThePromptAndMissedWhenCut) {
 }
 
 TEST(JsonlTest, AJobRecordsTheDigestOfItsData) {
-  const std::string path = absl::StrCat(::testing::TempDir(), "/varifocal_pinned_test.jsonl");
+  const std::string path = absl::StrCat(::testing::TempDir(), "/varifocal_pinned_test_", getpid(), ".jsonl");
   std::ofstream(path) << R"({"q":"w","a":"x"})";
   JobSpec spec;
   spec.suite.name = "s";
@@ -234,7 +236,7 @@ TEST(JsonlTest, MalformedTemplatesAndFilesAreRejected) {
 }
 
 TEST(JsonlTest, ReadsAFile) {
-  const std::string path = absl::StrCat(::testing::TempDir(), "/varifocal_jsonl_test.jsonl");
+  const std::string path = absl::StrCat(::testing::TempDir(), "/varifocal_jsonl_test_", getpid(), ".jsonl");
   std::ofstream(path) << R"({"q":"w","a":"x"})"
                       << "\r\n"
                       << R"({"q":"v","a":"y"})";

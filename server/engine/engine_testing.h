@@ -1,6 +1,8 @@
 // Test helpers: tiny checkpoints, random prompts, and results as comparable bits.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -42,7 +44,7 @@ inline std::unique_ptr<Engine> StartEngine(std::shared_ptr<const LoadedModel> mo
 class TemporaryCheckpoint {
  public:
   TemporaryCheckpoint(const std::string& golden, const std::string& name)
-      : directory_(absl::StrCat(testing::TempDir(), "/checkpoint_", name)) {
+      : directory_(absl::StrCat(testing::TempDir(), "/checkpoint_", getpid(), "_", name)) {
     std::filesystem::remove_all(directory_);
     std::filesystem::copy(GoldenDirectory(golden), directory_, std::filesystem::copy_options::recursive);
     SetWritable(true);
