@@ -176,7 +176,7 @@ struct ScoreImport {
   std::vector<Value> values;
 };
 
-// One unit of durable work: written in one transaction.
+// One unit of durable work: written as a whole or not at all.
 struct Outcome {
   int64_t cell_id = 0;
   int64_t execution_id = 0;

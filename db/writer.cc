@@ -214,6 +214,48 @@ absl::StatusOr<int64_t> SampleId(Database& database, int64_t job_id, const Sampl
   return sample_id;
 }
 
+// Within the caller's transaction.
+absl::StatusOr<RecordResult> InsertOutcome(Database& database, const Outcome& outcome, int64_t now_us) {
+  ASSIGN_OR_RETURN(CellPlace cell, FindCell(database, outcome.cell_id));
+  RETURN_IF_ERROR(CheckOutcome(database, cell, outcome));
+  ASSIGN_OR_RETURN(int64_t sample_id, SampleId(database, cell.job_id, outcome.sample));
+
+  RecordResult result = RecordResult::kRecorded;
+  int64_t attempt_count = std::max<int64_t>(1, outcome.attempt_count);
+  {
+    ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindGeneration));
+    ASSIGN_OR_RETURN(bool is_known, find.BindAll(outcome.cell_id, sample_id).Step());
+    if (is_known) {
+      if (find.IsNull(1)) return RecordResult::kAlreadyAnswered;
+      result = RecordResult::kReplacedFailure;
+      attempt_count += find.Int(2);
+      // A failed row has no scores that could refer to it.
+      RETURN_IF_ERROR(database.Run(kDeleteGeneration, find.Int(0)));
+    }
+  }
+  const GenerationRecord& generation = outcome.generation;
+  const bool failed = !generation.error_code.empty();
+  RETURN_IF_ERROR(database.Run(
+      kInsertGeneration, outcome.cell_id, sample_id, outcome.execution_id, attempt_count, now_us,
+      failed ? std::nullopt : std::optional(generation.finish_reason), failed ? std::nullopt : generation.answer_raw,
+      failed ? std::nullopt : generation.answer, generation.log_likelihoods_json, generation.new_token_count,
+      generation.cached_token_count, generation.queue_us, generation.prefill_us, generation.decode_us,
+      generation.tau_low_share, generation.tau_high_share, generation.pairs_visible_share,
+      generation.largest_group_share, generation.is_extrapolated, NullIfEmpty(generation.error_code),
+      failed ? std::optional(generation.error_message) : std::nullopt));
+  const int64_t generation_id = database.LastInsertId();
+  for (const ScoreRecord& score : outcome.scores) {
+    RETURN_IF_ERROR(database.Run(kInsertScore, generation_id, score.metric, score.value));
+  }
+  for (const AttentionHeadRecord& head : outcome.attention) {
+    RETURN_IF_ERROR(database.Run(kInsertAttentionHead, generation_id, head.layer, head.head, head.scale, head.entropy,
+                                 head.largest_weight, head.first_mass, head.evidence_mass, head.distractor_mass,
+                                 head.question_mass, head.strip));
+  }
+  RETURN_IF_ERROR(database.Run(kForgetStarts, cell.job_id));
+  return result;
+}
+
 // A new database is readable by its owner only: it contains prompts and answers. SQLite creates the files beside it
 // with the same mode. Failures are reported when SQLite opens the file.
 void MakePrivateFile(const std::string& path) {
@@ -325,48 +367,20 @@ absl::StatusOr<std::vector<int64_t>> Writer::SamplesToAsk(int64_t cell_id) {
 }
 
 absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
-  Database& database = *state_->database;
-  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
-  ASSIGN_OR_RETURN(CellPlace cell, FindCell(database, outcome.cell_id));
-  RETURN_IF_ERROR(CheckOutcome(database, cell, outcome));
-  ASSIGN_OR_RETURN(int64_t sample_id, SampleId(database, cell.job_id, outcome.sample));
+  ASSIGN_OR_RETURN(const std::vector<RecordResult> results, RecordSamples(absl::MakeConstSpan(&outcome, 1)));
+  return results[0];
+}
 
-  RecordResult result = RecordResult::kRecorded;
-  int64_t attempt_count = std::max<int64_t>(1, outcome.attempt_count);
-  {
-    ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindGeneration));
-    ASSIGN_OR_RETURN(bool is_known, find.BindAll(outcome.cell_id, sample_id).Step());
-    if (is_known) {
-      if (find.IsNull(1)) return RecordResult::kAlreadyAnswered;
-      result = RecordResult::kReplacedFailure;
-      attempt_count += find.Int(2);
-      // A failed row has no scores that could refer to it.
-      RETURN_IF_ERROR(database.Run(kDeleteGeneration, find.Int(0)));
-    }
+absl::StatusOr<std::vector<RecordResult>> Writer::RecordSamples(absl::Span<const Outcome> outcomes) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
+  std::vector<RecordResult> results;
+  for (const Outcome& outcome : outcomes) {
+    ASSIGN_OR_RETURN(const RecordResult result, InsertOutcome(*state_->database, outcome, state_->clock.WallMicros()));
+    results.push_back(result);
   }
-  const GenerationRecord& generation = outcome.generation;
-  const bool failed = !generation.error_code.empty();
-  RETURN_IF_ERROR(database.Run(
-      kInsertGeneration, outcome.cell_id, sample_id, outcome.execution_id, attempt_count, state_->clock.WallMicros(),
-      failed ? std::nullopt : std::optional(generation.finish_reason), failed ? std::nullopt : generation.answer_raw,
-      failed ? std::nullopt : generation.answer, generation.log_likelihoods_json, generation.new_token_count,
-      generation.cached_token_count, generation.queue_us, generation.prefill_us, generation.decode_us,
-      generation.tau_low_share, generation.tau_high_share, generation.pairs_visible_share,
-      generation.largest_group_share, generation.is_extrapolated, NullIfEmpty(generation.error_code),
-      failed ? std::optional(generation.error_message) : std::nullopt));
-  const int64_t generation_id = database.LastInsertId();
-  for (const ScoreRecord& score : outcome.scores) {
-    RETURN_IF_ERROR(database.Run(kInsertScore, generation_id, score.metric, score.value));
-  }
-  for (const AttentionHeadRecord& head : outcome.attention) {
-    RETURN_IF_ERROR(database.Run(kInsertAttentionHead, generation_id, head.layer, head.head, head.scale, head.entropy,
-                                 head.largest_weight, head.first_mass, head.evidence_mass, head.distractor_mass,
-                                 head.question_mass, head.strip));
-  }
-  RETURN_IF_ERROR(database.Run(kForgetStarts, cell.job_id));
   RETURN_IF_ERROR(state_->Commit(transaction));
-  return result;
+  return results;
 }
 
 absl::Status Writer::ImportScores(int64_t job_id, const std::vector<ScoreImport>& imports) {

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/clock.h"
 #include "db/records.h"
 
@@ -106,6 +107,8 @@ class Writer {
   // FAILED_PRECONDITION when the sample exists with another prompt (the task or the tokenizer changed since);
   // INVALID_ARGUMENT when scores and metrics of the task do not match.
   absl::StatusOr<RecordResult> RecordSample(const Outcome& outcome);
+  // All of them in one transaction, with one fsync, or none; errors as above, of the first outcome that has one.
+  absl::StatusOr<std::vector<RecordResult>> RecordSamples(absl::Span<const Outcome> outcomes);
 
   // All or nothing. Replaces an earlier imported value of the same metric and answer. INVALID_ARGUMENT when a value is
   // not from 0 to 1, the metric's name lacks the prefix, or an answer is not the variant's.

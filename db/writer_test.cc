@@ -493,6 +493,28 @@ TEST_F(WriterTest, OutcomesThatDoNotFitAreRefusedWhole) {
   EXPECT_EQ(writer_->RecordSample(moved).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(WriterTest, SamplesAreRecordedTogetherOrNotAtAll) {
+  const NewJob job = FakeJob({.planned_count = 4});
+  const std::vector<CellRow> cells = *writer_->Cells(Add(job));
+  std::vector<Outcome> batch;
+  for (int64_t i = 0; i < 3; ++i) {
+    for (const CellRow& cell : cells) batch.push_back(FakeOutcome(cell, job, execution_id_, i));
+  }
+  std::vector<Outcome> bad = batch;
+  bad.back().scores.pop_back();
+  EXPECT_EQ(writer_->RecordSamples(bad).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Read()->Job(cells[0].job_id)->answered_count, 0);
+  EXPECT_THAT(*writer_->SamplesToAsk(cells[0].cell_id), ElementsAre(0, 1, 2, 3));
+
+  EXPECT_EQ(*writer_->RecordSample(batch[2]), RecordResult::kRecorded);
+  EXPECT_EQ(*writer_->RecordSamples(batch),
+            (std::vector<RecordResult>{RecordResult::kRecorded, RecordResult::kRecorded, RecordResult::kAlreadyAnswered,
+                                       RecordResult::kRecorded, RecordResult::kRecorded, RecordResult::kRecorded}));
+  EXPECT_EQ(Read()->Job(cells[0].job_id)->answered_count, 6);
+  EXPECT_THAT(*writer_->SamplesToAsk(cells[1].cell_id), ElementsAre(3));
+  EXPECT_TRUE(writer_->RecordSamples({})->empty());
+}
+
 TEST_F(WriterTest, AnAnswerMayLackTheScoresOfItsGoldAnswer) {
   NewJob job = FakeJob({.planned_count = 2});
   job.metrics.push_back({"recall", "gold/log_likelihood", 2, false, {}, {}});

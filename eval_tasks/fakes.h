@@ -142,19 +142,23 @@ class FakeSink : public SampleSink {
     const auto it = records.find({cell, index});
     return it == records.end() || !it->second.error.ok();
   }
-  absl::Status Record(const SampleResult& record) override {
-    const bool fails = std::ssize(order) >= fail_after;
-    if (fails && out_of_memory) throw std::bad_alloc();
-    if (fails && !failure.ok()) return failure;
-    records[{record.cell, record.sample->index}] = record;
-    order.push_back({record.cell, record.sample->index});
+  absl::Status Record(absl::Span<const SampleResult> added) override {
+    batch_sizes.push_back(added.size());
+    for (const SampleResult& record : added) {
+      const bool fails = std::ssize(order) >= fail_after;
+      if (fails && out_of_memory) throw std::bad_alloc();
+      if (fails && !failure.ok()) return failure;
+      records[{record.cell, record.sample->index}] = record;
+      order.push_back({record.cell, record.sample->index});
+    }
     return absl::OkStatus();
   }
 
   std::map<Key, SampleResult> records;
   std::vector<Key> order;
-  absl::Status failure;        // of Record, after this many records
-  bool out_of_memory = false;  // as std::bad_alloc
+  std::vector<size_t> batch_sizes;  // of the calls of Record
+  absl::Status failure;             // of Record, after this many records
+  bool out_of_memory = false;       // as std::bad_alloc
   int fail_after = 0;
 };
 

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,7 @@ struct Generation {
   std::vector<HeadInspection> attention;      // by layer, then by head; where the request asks for it
   bool extrapolated = false;                  // longer than trained_context_length
   int attempt_count = 1;                      // of the generator, for one request to it
+  std::set<std::string> workers = {};         // addresses of the daemons that computed it, if this process did not
 };
 
 class Generator {

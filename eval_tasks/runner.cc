@@ -129,6 +129,12 @@ class Runner::Impl {
     bool cancelled = false;
   };
 
+  // What is recorded of one sample.
+  struct Finished {
+    int cell_index = 0;
+    SampleResult record;
+  };
+
   struct InFlight {
     WorkItem item;
     Generator* generator = nullptr;
@@ -199,16 +205,22 @@ class Runner::Impl {
         RequeueRetries();
       }
       if (std::ssize(in_flight_) + std::ssize(retry_queue_) >= spec_.in_flight) return absl::OkStatus();
-      if (ready_.empty()) RETURN_IF_ERROR(MakeNextGroup());
-      if (ready_.empty()) return absl::OkStatus();
+      if (ready_.empty()) {
+        RETURN_IF_ERROR(MakeNextGroup());
+        // Prompts take time to build, in which requests end. Their answers are recorded now, and not after each start:
+        // a commit per start would bound the rate of starts.
+        RETURN_IF_ERROR(TakeArrivals(/*wait=*/false).status());
+        if (ready_.empty()) return absl::OkStatus();
+      }
       WorkItem item = std::move(ready_.front());
       ready_.pop_front();
       if (item.make_error.ok()) {
         Start(std::move(item));
       } else {
-        RETURN_IF_ERROR(Finish(item, item.make_error));
+        std::vector<Finished> failed;
+        failed.push_back(Finish(item, item.make_error));
+        RETURN_IF_ERROR(Record(std::move(failed)));
       }
-      RETURN_IF_ERROR(TakeArrivals(/*wait=*/false).status());
     }
     return absl::OkStatus();
   }
@@ -307,18 +319,21 @@ class Runner::Impl {
       arrivals.swap(mailbox_->arrivals);
     }
     absl::Status status;
+    std::vector<Finished> finished;
     for (Arrival& arrival : arrivals) {
       if (status.ok()) {
-        status = Handle(std::move(arrival));
+        status = Handle(std::move(arrival), finished);
       } else {
         Complete(arrival);  // the run is over, but this arrival must not be awaited again
       }
     }
+    RETURN_IF_ERROR(Record(std::move(finished)));
     RETURN_IF_ERROR(status);
     return !arrivals.empty();
   }
 
-  absl::Status Handle(Arrival arrival) {
+  // Adds to `finished` what is to be recorded.
+  absl::Status Handle(Arrival arrival, std::vector<Finished>& finished) {
     const Generator& generator = *in_flight_.at(arrival.ticket).generator;
     WorkItem item = Complete(arrival);
     if (!arrival.result.ok() && IsTransient(arrival.result.status())) {
@@ -329,7 +344,7 @@ class Runner::Impl {
         return absl::OkStatus();
       }
     }
-    RETURN_IF_ERROR(Finish(item, std::move(arrival.result)));
+    finished.push_back(Finish(item, std::move(arrival.result)));
     RequeueRetries();  // an answer freed capacity
     return absl::OkStatus();
   }
@@ -358,8 +373,9 @@ class Runner::Impl {
     return ++item.retry_count < options_.attempts_max;
   }
 
-  absl::Status Finish(const WorkItem& item, absl::StatusOr<Generation> result) {
-    SampleResult record;
+  Finished Finish(const WorkItem& item, absl::StatusOr<Generation> result) {
+    Finished finished{item.cell_index, {}};
+    SampleResult& record = finished.record;
     record.cell = grid_.cells[item.cell_index].key;
     record.sample = item.sample;
     record.attempt_count = item.attempt_count + AttemptCount(result) - 1;
@@ -378,15 +394,25 @@ class Runner::Impl {
       record.scores.clear();
       record.answer.clear();
     }
-    RETURN_IF_ERROR(sink_->Record(record));
-    CellProgress& cell = progress_.cells[item.cell_index];
-    ++cell.done_count;
-    ++progress_.done_count;
-    if (!record.error.ok()) {
-      ++cell.failed_count;
-      ++progress_.failed_count;
+    return finished;
+  }
+
+  // Together, so that those that ended during a commit share the next one.
+  absl::Status Record(std::vector<Finished> finished) {
+    if (finished.empty()) return absl::OkStatus();
+    std::vector<SampleResult> records;
+    for (Finished& one : finished) records.push_back(std::move(one.record));
+    RETURN_IF_ERROR(sink_->Record(records));
+    for (size_t i = 0; i < finished.size(); ++i) {
+      CellProgress& cell = progress_.cells[finished[i].cell_index];
+      ++cell.done_count;
+      ++progress_.done_count;
+      if (!records[i].error.ok()) {
+        ++cell.failed_count;
+        ++progress_.failed_count;
+      }
+      Report();
     }
-    Report();
     return absl::OkStatus();
   }
 
@@ -416,11 +442,13 @@ class Runner::Impl {
         options_.clock->WaitUntil(mailbox_->changed, lock, [&] { return !mailbox_->arrivals.empty(); });
         arrivals.swap(mailbox_->arrivals);
       }
+      std::vector<Finished> finished;
       for (Arrival& arrival : arrivals) {
         const WorkItem item = Complete(arrival);
         const bool is_result = arrival.result.ok() || !IsTransient(arrival.result.status());
-        if (record && status.ok() && is_result) status = Finish(item, std::move(arrival.result));
+        if (record && status.ok() && is_result) finished.push_back(Finish(item, std::move(arrival.result)));
       }
+      status.Update(Record(std::move(finished)));
     }
     return status;
   }

@@ -111,6 +111,20 @@ TEST(RunnerTest, StartsTheQuestionsOfAContextTogetherWithinTheBound) {
                                              "focal@t=0.5 1", "focal@t=0.5 2", "focal@t=0.5 3", "baseline 0"}));
 }
 
+TEST(RunnerTest, AnswersThatArriveTogetherAreRecordedTogether) {
+  FakeGenerator generator;
+  generator.on_start = [](FakeGenerator& g) {
+    if (g.held().size() < 5 && g.started_count() < kCells * 5) return;
+    while (!g.held().empty()) g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
+  };
+  FakeSink sink;
+  Runner runner(Spec(5, 5), Both(&generator), &sink);
+  ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
+  EXPECT_EQ(sink.batch_sizes, std::vector<size_t>(kCells, 5));
+  EXPECT_EQ(sink.order.size(), sink.records.size());
+  EXPECT_EQ(std::ssize(sink.records), kCells * 5);
+}
+
 TEST(RunnerTest, VariantsShareTheSampleAndGetTheirTemperatures) {
   FakeGenerator generator;
   std::map<std::string, std::set<const Sample*>> samples;

@@ -1,7 +1,8 @@
 // A sample sink: stores results. Implemented over the database writer (server/jobs) and by fakes in tests.
 //
-// A record is one sample of one cell; a sink stores it in one transaction, or not at all. A failed sample is a record
-// with an error and no score: never dropped, never a silent zero.
+// A record is one sample of one cell; a sink stores it as a whole, or not at all. Records that are given together are made
+// durable together, which costs one fsync. A failed sample is a record with an error and no score: never dropped, never a
+// silent zero.
 //
 // Threads: the runner calls from one thread.
 #pragma once
@@ -13,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "eval_tasks/generator.h"
 #include "eval_tasks/task.h"
 
@@ -48,8 +50,9 @@ class SampleSink {
   virtual ~SampleSink() = default;
   // Whether the run must run this sample. Called more than once per sample, so it must be cheap.
   virtual absl::StatusOr<bool> IsToAsk(const CellKey& cell, int index) = 0;
-  // Replaces an earlier failed record of the same sample. An error stops the run.
-  virtual absl::Status Record(const SampleResult& record) = 0;
+  // Replaces earlier failed records of the same samples. An error stops the run; records before the one that has it may
+  // have been stored.
+  virtual absl::Status Record(absl::Span<const SampleResult> records) = 0;
 };
 
 }  // namespace varifocal

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <future>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "absl/strings/str_join.h"
@@ -73,6 +74,7 @@ class WorkersTest : public testing::Test {
           const std::lock_guard<std::mutex> lock(mutex_);
           ends_[index].push_back(result.ok() ? result->text
                                              : std::string(absl::StatusCodeToString(result.status().code())));
+          if (result.ok()) workers_seen_.insert(result->worker);
           changed_.notify_all();
         });
   }
@@ -103,6 +105,7 @@ class WorkersTest : public testing::Test {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<int, std::vector<std::string>> ends_;  // by the request's last id
+  std::set<std::string> workers_seen_;            // EngineResult::worker
 };
 
 TEST_F(WorkersTest, AnswersDoNotDependOnTheNumberOfWorkers) {
@@ -117,9 +120,11 @@ TEST_F(WorkersTest, AnswersDoNotDependOnTheNumberOfWorkers) {
     ASSERT_TRUE(workers.ok()) << workers.status();
     while (std::ssize((*workers)->Addresses()) < worker_count) std::this_thread::yield();
     ends_.clear();
+    workers_seen_.clear();
     for (int i = 0; i < 40; ++i) Start(**workers, Request(i, absl::StrCat("context ", i / 4)));
     WaitFor(40);
     ExpectEveryAnswerOnce(40);
+    EXPECT_EQ(workers_seen_, std::set<std::string>(addresses.begin(), addresses.end()));
     int started = 0;
     for (const auto& daemon : daemons) {
       EXPECT_GT(daemon->control->started_count(), 0);

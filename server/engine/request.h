@@ -99,6 +99,7 @@ struct EngineResult {
   int64_t invalid_utf8_count = 0;  // from the request
   bool extrapolated = false;       // some position is beyond trained_context_length
   int attempt_count = 1;           // of a remote engine
+  std::string worker;              // address of the daemon that gave the result; "" for the engine in this process
   std::string notes;               // one line for the report, e.g. why prefix reuse was refused; usually empty
 
   int64_t queue_us = 0;    // from Start to the first step

@@ -138,20 +138,46 @@ absl::StatusOr<bool> DatabaseSink::IsToAsk(const CellKey& cell, int index) {
   return index >= 0 && static_cast<size_t>(index) < is_to_ask.size() && is_to_ask[index];
 }
 
-absl::Status DatabaseSink::Record(const SampleResult& record) {
+absl::StatusOr<db::Outcome> DatabaseSink::OutcomeOf(const SampleResult& record) const {
   const auto found = cells_.find(record.cell);
   VF_CHECK(found != cells_.end(), "IsToAsk comes first");
   const auto execution = options_.execution_ids.find(record.cell.variant);
   VF_CHECK(execution != options_.execution_ids.end(), "every variant has an execution");
-  const db::Outcome outcome = ToOutcome(record, found->second.cell_id, execution->second, options_.keep_prompts);
-  for (int attempt_count = 1;; ++attempt_count) {
-    const absl::Status recorded = writer_->RecordSample(outcome).status();
-    if (recorded.ok()) break;
-    const bool again =
-        db::IsBlocked(recorded) && options_.wait_to_retry && options_.wait_to_retry(recorded, attempt_count);
-    if (!again) return recorded;
+  int64_t execution_id = execution->second;
+  if (record.generation.has_value() && !record.generation->workers.empty()) {
+    VF_CHECK(options_.execution_of_workers != nullptr, "a generation names workers");
+    ASSIGN_OR_RETURN(execution_id, options_.execution_of_workers(record.cell.variant, record.generation->workers));
   }
-  found->second.is_to_ask[record.sample->index] = false;
+  return ToOutcome(record, found->second.cell_id, execution_id, options_.keep_prompts);
+}
+
+absl::Status DatabaseSink::Write(absl::Span<const db::Outcome> outcomes) {
+  for (int attempt_count = 1;; ++attempt_count) {
+    const absl::Status written = writer_->RecordSamples(outcomes).status();
+    const bool again = !written.ok() && db::IsBlocked(written) && options_.wait_to_retry &&
+                       options_.wait_to_retry(written, attempt_count);
+    if (!again) return written;
+  }
+}
+
+absl::Status DatabaseSink::Record(absl::Span<const SampleResult> records) {
+  std::vector<db::Outcome> outcomes;
+  for (const SampleResult& record : records) {
+    ASSIGN_OR_RETURN(db::Outcome outcome, OutcomeOf(record));
+    outcomes.push_back(std::move(outcome));
+  }
+  const absl::Status written = Write(outcomes);
+  if (!written.ok() && (db::IsBlocked(written) || records.size() == 1)) return written;
+  for (size_t i = 0; i < records.size(); ++i) {
+    // One of them cannot be stored; those before it are.
+    if (!written.ok()) RETURN_IF_ERROR(Write(absl::MakeConstSpan(&outcomes[i], 1)));
+    Recorded(records[i], outcomes[i]);
+  }
+  return absl::OkStatus();
+}
+
+void DatabaseSink::Recorded(const SampleResult& record, const db::Outcome& outcome) {
+  cells_.at(record.cell).is_to_ask[record.sample->index] = false;
   if (options_.on_recorded) options_.on_recorded(record);
   const db::GenerationRecord& generation = outcome.generation;
   if (!record.error.ok()) {
@@ -177,7 +203,6 @@ absl::Status DatabaseSink::Record(const SampleResult& record) {
          {"decode_us", generation.decode_us},
          {"score", record.scores.empty() ? 0.0 : record.scores[0].value}});
   }
-  return absl::OkStatus();
 }
 
 }  // namespace varifocal

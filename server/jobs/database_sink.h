@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ class DatabaseSink : public SampleSink {
     int64_t job_id = 0;
     bool keep_prompts = false;
     std::map<std::string, int64_t> execution_ids;  // by variant: the execution that computes its answers
+    // The execution of an answer that other daemons computed; needed where generations name workers.
+    std::function<absl::StatusOr<int64_t>(const std::string& variant, const std::set<std::string>& workers)>
+        execution_of_workers;
     // Called when a sample could not be written because the database is blocked, with the number of attempts so far;
     // may block. True: retry. Unset: the error ends the run.
     std::function<bool(const absl::Status& error, int attempt_count)> wait_to_retry;
@@ -36,7 +40,7 @@ class DatabaseSink : public SampleSink {
   static absl::StatusOr<std::unique_ptr<DatabaseSink>> Create(db::Writer* writer, Options options);
 
   absl::StatusOr<bool> IsToAsk(const CellKey& cell, int index) override;
-  absl::Status Record(const SampleResult& record) override;
+  absl::Status Record(absl::Span<const SampleResult> records) override;
 
  private:
   struct Cell {
@@ -44,6 +48,9 @@ class DatabaseSink : public SampleSink {
     std::vector<bool> is_to_ask;  // by sample index; one bit each, as a job may have two million samples
   };
   DatabaseSink(db::Writer* writer, Options options) : writer_(writer), options_(std::move(options)) {}
+  absl::StatusOr<db::Outcome> OutcomeOf(const SampleResult& record) const;
+  absl::Status Write(absl::Span<const db::Outcome> outcomes);
+  void Recorded(const SampleResult& record, const db::Outcome& outcome);
 
   db::Writer* const writer_;
   const Options options_;

@@ -85,6 +85,7 @@ absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result, boo
   generation.extrapolated = result->extrapolated;
   generation.new_token_count = static_cast<int>(result->new_token_count);
   generation.attempt_count = result->attempt_count;
+  if (!result->worker.empty()) generation.workers = {result->worker};
   return generation;
 }
 
@@ -138,6 +139,7 @@ struct EngineGenerator::Fanout {
       whole.largest_group_share = std::max(whole.largest_group_share, part.largest_group_share);
       whole.extrapolated = whole.extrapolated || part.extrapolated;
       whole.attempt_count = std::max(whole.attempt_count, part.attempt_count);
+      whole.workers.insert(part.workers.begin(), part.workers.end());
     }
     return whole;
   }

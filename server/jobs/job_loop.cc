@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/exceptions.h"
 #include "base/log.h"
 #include "base/reason.h"
@@ -199,6 +201,13 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
     ASSIGN_OR_RETURN(sink_options.execution_ids[job.variants[i].name],
                      WhileBlocked([&] { return ExecutionFor(model->provenance); }));
   }
+  sink_options.execution_of_workers = [this, &job](const std::string& variant, const std::set<std::string>& workers) {
+    size_t i = 0;
+    while (job.variants[i].name != variant) ++i;
+    ModelProvenance provenance = job.models[i]->provenance;
+    provenance.device = absl::StrCat(workers.size() > 1 ? "workers " : "worker ", absl::StrJoin(workers, ", "));
+    return WhileBlocked([&] { return ExecutionFor(provenance); });
+  };
   sink_options.wait_to_retry = [this](const absl::Status& error, int attempt_count) {
     return Pause(error, attempt_count, /*also_cancelled=*/false);
   };

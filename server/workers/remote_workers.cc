@@ -403,7 +403,7 @@ class RemoteWorkers::Impl {
       task->is_generated = false;
       queue_.push_front(task);
     } else {
-      Finish(lock, *task, std::move(status), is_lost);
+      Finish(lock, *task, worker.address, std::move(status), is_lost);
     }
     Dispatch(lock);
     --call_count_;
@@ -427,7 +427,8 @@ class RemoteWorkers::Impl {
     }
   }
 
-  void Finish(std::unique_lock<std::mutex>& lock, Task& task, absl::Status status, bool is_lost) {
+  void Finish(std::unique_lock<std::mutex>& lock, Task& task, const std::string& worker, absl::Status status,
+              bool is_lost) {
     tasks_.erase(task.handle);
     if (stopping_) {
       status = absl::UnavailableError("the daemon is shutting down");
@@ -439,6 +440,7 @@ class RemoteWorkers::Impl {
                                            options_.attempts_max, "; the last: ", status.message()));
     }
     task.result.attempt_count = task.attempt_count;
+    task.result.worker = worker;
     lock.unlock();
     if (status.ok()) {
       task.done(std::move(task.result));

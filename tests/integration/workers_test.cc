@@ -20,6 +20,7 @@ using testing_support::RunProcess;
 using testing_support::TemporaryDirectory;
 
 constexpr char kWorkersSuite[] = "tests/integration/tiny.yaml";
+constexpr int kAnswers = 2 * 5 * 2 * 8;  // variants, tasks, lengths, samples
 
 std::vector<std::string> Models() {
   return {"--model=baseline=models/baseline", "--model=focal=models/focal-constant"};
@@ -76,6 +77,17 @@ class CoordinatorTest : public testing::Test {
     RecordProperty("killed", killed);
     const ProcessResult diff = RunProcess("varifocal", {"diff", Directory().File("alone.db"), database});
     EXPECT_EQ(diff.exit_code, 0) << diff.out;
+    // Every row names the worker that computed it.
+    const std::string executions =
+        "SELECT device, count(*) FROM executions JOIN generations USING (execution_id) GROUP BY device ORDER BY device";
+    const ProcessResult rows = RunProcess("varifocal", {"query", "--db=" + database, "--format=csv", executions});
+    int named = 0;
+    for (int i = 0; i < worker_count; ++i) {
+      const size_t at = rows.out.find("worker unix:" + directory.File("w" + std::to_string(i)) + ",");
+      EXPECT_TRUE(at != std::string::npos || kill_count > 0) << "a worker has no answer: " << rows.out << rows.err;
+      if (at != std::string::npos) named += std::stoi(rows.out.substr(rows.out.find(',', at) + 1));
+    }
+    EXPECT_EQ(named, kAnswers) << rows.out;
   }
 };
 
