@@ -1,7 +1,9 @@
 #include "db/reader.h"
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -67,14 +69,26 @@ constexpr char kSelectScoresByLength[] =
     "SELECT job_id, variant, task, metric, context_length, planned_count, answered_count, failed_count, mean,"
     " mean_answered FROM v_scores_by_length WHERE job_id = ? ORDER BY variant, task, metric, context_length";
 constexpr char kSelectSampleRows[] =
-    "SELECT job_id, variant, task, context_length, sample_index, question_id, cluster, prompt_token_count, gold, "
-    "answer, metric, value, error_code FROM v_samples WHERE job_id = ? AND variant = ?"
+    "SELECT task, metric, context_length, sample_index, question_id, cluster, value, error_code FROM v_samples"
+    " WHERE job_id = ? AND variant = ?"
     " ORDER BY task, metric, context_length, sample_index";
 constexpr char kSelectPairs[] =
     "SELECT job_id, task, metric, context_length, question_id, cluster, baseline_variant, candidate_variant,"
     " baseline_value, candidate_value, difference, baseline_error, candidate_error FROM v_pairs"
     " WHERE job_id = ? AND baseline_variant = ? AND candidate_variant = ?"
     " ORDER BY task, metric, context_length, question_id";
+
+constexpr char kSelectAnswers[] =
+    "SELECT generations.generation_id, samples.task, samples.context_length, samples.sample_index,"
+    " samples.prompt_token_count, samples.evidence_json, generations.cached_token_count, generations.new_token_count,"
+    " generations.prefill_us, generations.decode_us, generations.error_code, scores.value"
+    " FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
+    " JOIN generations ON generations.cell_id = cells.cell_id"
+    " JOIN samples ON samples.sample_id = generations.sample_id"
+    " LEFT JOIN task_metrics ON task_metrics.job_id = variants.job_id AND task_metrics.task = cells.task"
+    " AND task_metrics.metric_index = 0"
+    " LEFT JOIN scores ON scores.generation_id = generations.generation_id AND scores.metric = task_metrics.metric"
+    " WHERE variants.job_id = ? AND variants.name = ? ORDER BY cells.cell_id, generations.sample_id";
 
 // $0: whether the answer is a refusal.
 constexpr char kCountAnswers[] =
@@ -145,6 +159,15 @@ constexpr char kSelectScores[] =
     " JOIN task_metrics ON task_metrics.job_id = samples.job_id AND task_metrics.task = samples.task"
     " AND task_metrics.metric = scores.metric"
     " WHERE scores.generation_id = ? ORDER BY task_metrics.metric_index";
+
+// Calls `use` at each row of a bound statement.
+absl::Status ForEach(Statement& statement, const std::function<absl::Status()>& use) {
+  while (true) {
+    ASSIGN_OR_RETURN(const bool is_there, statement.Step());
+    if (!is_there) return absl::OkStatus();
+    RETURN_IF_ERROR(use());
+  }
+}
 
 absl::StatusOr<JobRow> ToJob(const Statement& row) {
   JobRow job;
@@ -413,27 +436,49 @@ absl::StatusOr<std::vector<ScoresByLengthRow>> Reader::ScoresByLength(int64_t jo
   });
 }
 
-absl::StatusOr<std::vector<SampleRow>> Reader::SampleRows(int64_t job_id, const std::string& variant) {
+absl::Status Reader::EachSampleRow(int64_t job_id, const std::string& variant,
+                                   const std::function<absl::Status(SampleRow)>& use) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectSampleRows));
-  statement.BindAll(job_id, variant);
-  return ReadAll<SampleRow>(statement, [](const Statement& row) {
-    return SampleRow{row.Int(0),   row.Text(1),          row.Text(2),         row.Int(3),  row.Int(4),
-                     row.Text(5),  row.Text(6),          row.OptionalInt(7),  row.Text(8), row.OptionalText(9),
-                     row.Text(10), row.OptionalReal(11), row.OptionalText(12)};
+  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectSampleRows));
+  row.BindAll(job_id, variant);
+  return ForEach(row, [&] {
+    return use({row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Text(4), row.Text(5), row.OptionalReal(6),
+                row.OptionalText(7)});
   });
 }
 
-absl::StatusOr<std::vector<PairRow>> Reader::Pairs(int64_t job_id, const std::string& baseline,
-                                                   const std::string& candidate) {
+absl::Status Reader::EachPair(int64_t job_id, const std::string& baseline, const std::string& candidate,
+                              const std::function<absl::Status(PairRow)>& use) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectPairs));
-  statement.BindAll(job_id, baseline, candidate);
-  return ReadAll<PairRow>(statement, [](const Statement& row) {
-    return PairRow{row.Int(0),          row.Text(1),         row.Text(2),          row.Int(3),
-                   row.Text(4),         row.Text(5),         row.Text(6),          row.Text(7),
-                   row.OptionalReal(8), row.OptionalReal(9), row.OptionalReal(10), row.OptionalText(11),
-                   row.OptionalText(12)};
+  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectPairs));
+  row.BindAll(job_id, baseline, candidate);
+  return ForEach(row, [&] {
+    return use({row.Int(0), row.Text(1), row.Text(2), row.Int(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7),
+                row.OptionalReal(8), row.OptionalReal(9), row.OptionalReal(10), row.OptionalText(11),
+                row.OptionalText(12)});
+  });
+}
+
+absl::Status Reader::EachAnswer(int64_t job_id, const std::string& variant,
+                                const std::function<absl::Status(AnswerRow)>& use) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectAnswers));
+  row.BindAll(job_id, variant);
+  return ForEach(row, [&] {
+    AnswerRow answer;
+    answer.generation_id = row.Int(0);
+    answer.sample.task = row.Text(1);
+    answer.sample.context_length = row.Int(2);
+    answer.sample.sample_index = row.Int(3);
+    answer.sample.prompt_token_count = row.OptionalInt(4);
+    answer.sample.evidence_json = row.OptionalText(5);
+    answer.generation.cached_token_count = row.Int(6);
+    answer.generation.new_token_count = row.Int(7);
+    answer.generation.prefill_us = row.Int(8);
+    answer.generation.decode_us = row.Int(9);
+    answer.generation.error_code = row.Text(10);
+    answer.value = row.OptionalReal(11);
+    return use(std::move(answer));
   });
 }
 

@@ -8,6 +8,7 @@
 // Threads: any; calls are serialised by a mutex. Open one reader per thread to read in parallel.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,15 +57,10 @@ struct ScoresByLengthRow {  // v_scores_by_length
   std::optional<double> mean, mean_answered;
 };
 
-struct SampleRow {  // v_samples
-  int64_t job_id = 0;
-  std::string variant, task;
+struct SampleRow {  // of v_samples, what estimates need
+  std::string task, metric;
   int64_t context_length = 0, sample_index = 0;
   std::string question_id, cluster;
-  std::optional<int64_t> prompt_token_count;
-  std::string gold;  // JSON array
-  std::optional<std::string> answer;
-  std::string metric;
   std::optional<double> value;
   std::optional<std::string> error_code;
 };
@@ -125,6 +121,15 @@ struct SampleDetail {
   std::vector<ScoreRecord> scores;  // by metric_index
 };
 
+// An answer without its texts. Of the sample: identity, prompt_token_count and evidence; of the generation: counts, times and
+// error_code.
+struct AnswerRow {
+  int64_t generation_id = 0;
+  SampleRecord sample;
+  GenerationRecord generation;
+  std::optional<double> value;  // of the primary metric
+};
+
 struct SampleQuery {
   int64_t job_id = 0;
   std::optional<std::string> variant, task;
@@ -162,8 +167,14 @@ class Reader {
   // In running order, by layer and head; none in a file from before version 8.
   absl::StatusOr<std::vector<AttentionMeansRow>> AttentionMeans(int64_t job_id);
   absl::StatusOr<std::vector<AttentionHeadRecord>> AttentionHeads(int64_t generation_id);  // likewise
-  absl::StatusOr<std::vector<SampleRow>> SampleRows(int64_t job_id, const std::string& variant);
-  absl::StatusOr<std::vector<PairRow>> Pairs(int64_t job_id, const std::string& baseline, const std::string& candidate);
+  // These call `use` with one row after the other, as a job may have millions; it must not call this reader. Its first error
+  // ends the read and is returned.
+  absl::Status EachSampleRow(int64_t job_id, const std::string& variant,  // by task, metric, length, index
+                             const std::function<absl::Status(SampleRow)>& use);
+  absl::Status EachPair(int64_t job_id, const std::string& baseline, const std::string& candidate,
+                        const std::function<absl::Status(PairRow)>& use);  // by task, metric, length, question
+  absl::Status EachAnswer(int64_t job_id, const std::string& variant,      // by cell and question
+                          const std::function<absl::Status(AnswerRow)>& use);
   absl::StatusOr<std::vector<SampleDetail>> Samples(const SampleQuery& query);
 
   // Two variants of a job use different tokenizers: their pairs share the question, not the prompt.

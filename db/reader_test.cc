@@ -19,6 +19,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
+std::vector<PairRow> PairsOf(Reader& reader, int64_t job_id, const std::string& baseline,
+                             const std::string& candidate) {
+  std::vector<PairRow> pairs;
+  const absl::Status read = reader.EachPair(job_id, baseline, candidate, [&](PairRow row) {
+    pairs.push_back(std::move(row));
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  return pairs;
+}
+
 class ReaderTest : public ::testing::Test {
  protected:
   void Open(const std::string& name, const NewJob& job) {
@@ -233,13 +244,45 @@ TEST_F(ReaderTest, ViewsHoldWhatWasWritten) {
   EXPECT_EQ(means[3].mean, std::nullopt) << "no worst value, no mean over failures";
   EXPECT_DOUBLE_EQ(*means[3].mean_answered, 1.0 / 3);
 
-  std::vector<SampleRow> samples = *reader->SampleRows(job_id_, "focal");
+  std::vector<SampleRow> samples;
+  ASSERT_TRUE(reader
+                  ->EachSampleRow(job_id_, "focal",
+                                  [&](SampleRow row) {
+                                    samples.push_back(std::move(row));
+                                    return absl::OkStatus();
+                                  })
+                  .ok());
   ASSERT_EQ(samples.size(), 8u);
   EXPECT_EQ(samples[1].sample_index, 1);
   EXPECT_EQ(samples[1].error_code, "RESOURCE_EXHAUSTED");
   EXPECT_EQ(samples[1].value, std::nullopt) << "never a silent zero";
-  EXPECT_EQ(samples[0].gold, "[\"amber\"]");
-  EXPECT_EQ(samples[0].prompt_token_count, 1014);
+
+  std::vector<AnswerRow> answers;
+  ASSERT_TRUE(reader
+                  ->EachAnswer(job_id_, "focal",
+                               [&](AnswerRow row) {
+                                 answers.push_back(std::move(row));
+                                 return absl::OkStatus();
+                               })
+                  .ok());
+  ASSERT_EQ(answers.size(), 4u);
+  EXPECT_EQ(answers[0].sample.prompt_token_count, 1014);
+  EXPECT_EQ(answers[0].value, samples[0].value);
+  EXPECT_EQ(answers[1].generation.error_code, "RESOURCE_EXHAUSTED");
+  EXPECT_EQ(answers[1].value, std::nullopt);
+  EXPECT_EQ((*reader->Samples({.job_id = job_id_, .after_id = answers[2].generation_id - 1, .limit = 1}))[0]
+                .sample.sample_index,
+            answers[2].sample.sample_index);
+  int used = 0;
+  EXPECT_EQ(reader
+                ->EachAnswer(job_id_, "focal",
+                             [&](const AnswerRow&) {
+                               ++used;
+                               return absl::CancelledError("enough");
+                             })
+                .message(),
+            "enough");
+  EXPECT_EQ(used, 1) << "the first error ends the read";
 
   const auto found = reader->Failures(job_id_);
   ASSERT_TRUE(found.ok()) << found.status();
@@ -250,7 +293,7 @@ TEST_F(ReaderTest, ViewsHoldWhatWasWritten) {
   EXPECT_FALSE(failures[0].latest_message.empty());
   EXPECT_TRUE(reader->Failures(job_id_ + 1)->empty());
 
-  std::vector<PairRow> pairs = *reader->Pairs(job_id_, "baseline", "focal");
+  std::vector<PairRow> pairs = PairsOf(*reader, job_id_, "baseline", "focal");
   ASSERT_EQ(pairs.size(), 6u) << "three pairs, two metrics";
   EXPECT_EQ(pairs[0].question_id, "recall-q0");
   EXPECT_EQ(pairs[0].cluster, "recall-c0");
@@ -259,7 +302,7 @@ TEST_F(ReaderTest, ViewsHoldWhatWasWritten) {
   EXPECT_EQ(pairs[1].candidate_error, "RESOURCE_EXHAUSTED");
   EXPECT_EQ(*pairs[1].difference, -1);
   EXPECT_EQ(pairs[4].difference, std::nullopt) << "failed, and the metric has no worst value";
-  EXPECT_EQ((*reader->Pairs(job_id_, "focal", "baseline"))[0].difference, -1);
+  EXPECT_EQ(PairsOf(*reader, job_id_, "focal", "baseline")[0].difference, -1);
 
   JobRow row = *reader->Job(job_id_);
   EXPECT_EQ(row.planned_count, 8);
@@ -301,7 +344,7 @@ TEST_F(ReaderTest, VariantsWithOtherTokenizersPairByQuestion) {
   }
   auto reader = *Reader::Open(path_);
   EXPECT_TRUE(*reader->TokenizersDiffer(job_id_, "baseline", "focal"));
-  EXPECT_EQ(reader->Pairs(job_id_, "baseline", "focal")->size(), 4u);
+  EXPECT_EQ(PairsOf(*reader, job_id_, "baseline", "focal").size(), 4u);
 }
 
 // Write order, ids, times and executions are ignored; one bit of one score is not.

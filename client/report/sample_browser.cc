@@ -20,7 +20,6 @@ namespace varifocal::report {
 namespace {
 
 constexpr size_t kAnswerBytesMax = 300;
-constexpr int64_t kPageSize = 500;
 
 using SampleKey = std::tuple<std::string, int64_t, int64_t>;  // task, context length, sample index
 
@@ -56,7 +55,15 @@ void ReadTruncation(const std::optional<std::string>& truncation_json, BrowserSa
   sample.has_lost_gold = parsed->value("gold_survived", Json()) == false;
 }
 
-std::string Outcome(const VariantAnswer& baseline, const VariantAnswer& candidate, const db::TaskMetricRecord* metric) {
+// What is kept of one answer while all are read: where its texts are, and what its outcome needs.
+struct Mark {
+  int64_t generation_id = 0;  // 0: not there yet
+  std::optional<double> value;
+  bool is_left_out = false;
+};
+using Marks = std::map<SampleKey, std::vector<Mark>>;  // by variant
+
+std::string Outcome(const Mark& baseline, const Mark& candidate, const db::TaskMetricRecord* metric) {
   if (candidate.is_left_out) return "left-out";
   if (!baseline.value.has_value() || !candidate.value.has_value()) return "failed";
   const bool lower_is_better = metric != nullptr && metric->worst_value.has_value() && metric->best_value.has_value() &&
@@ -78,80 +85,95 @@ bool IsRefused(const VariantAnswer& answer, const db::TaskMetricRecord* metric) 
   return answer.error.empty() && !answer.is_scored && !IsBest(answer, metric) && db::IsRefusal(answer.answer);
 }
 
-absl::Status ReadAnswers(db::Reader& reader, ReportData& data, std::map<SampleKey, BrowserSample>& samples) {
+// Reads every answer without its texts, which a job of a million samples has too many of.
+absl::StatusOr<Marks> ReadMarks(db::Reader& reader, ReportData& data) {
+  Marks marks;
   for (size_t i = 0; i < data.variants.size(); ++i) {
     const bool is_of_other_job = data.keys[i].job_id != data.job.job_id;
     db::CrossPairs pairs;
     if (is_of_other_job) {
       ASSIGN_OR_RETURN(pairs, db::PairAcrossJobs(reader, data.keys[0], data.keys[i]));
-      for (auto& [key, sample] : samples) sample.answers[i].is_left_out = true;
+      for (auto& [key, of_variants] : marks) of_variants[i].is_left_out = true;
     }
-    db::SampleQuery query;
-    query.job_id = data.keys[i].job_id;
-    query.variant = data.keys[i].name;
-    query.limit = kPageSize;
-    while (true) {
-      ASSIGN_OR_RETURN(std::vector<db::SampleDetail> page, reader.Samples(query));
-      for (const db::SampleDetail& detail : page) {
-        query.after_id = detail.generation_id;
-        SampleKey key = {detail.sample.task, detail.sample.context_length, detail.sample.sample_index};
-        if (is_of_other_job) {
-          const auto paired = pairs.baseline_index.find(key);
-          if (paired == pairs.baseline_index.end()) continue;
-          std::get<2>(key) = paired->second;
-        }
-        BrowserSample& sample = samples[key];
-        if (sample.answers.empty()) {
-          sample.task = detail.sample.task;
-          sample.question_id = detail.sample.question_id;
-          sample.context_length = detail.sample.context_length;
-          sample.sample_index = detail.sample.sample_index;
-          sample.excerpt = detail.sample.excerpt.value_or(detail.sample.prompt.value_or(""));
-          sample.evidence = EvidenceSpans(detail.sample.evidence_json.value_or("[]"));
-          sample.gold = GoldStrings(detail.sample.gold_json);
-          sample.prompt_token_count = detail.sample.prompt_token_count;
-          sample.depth = DepthOf(detail.sample);
-          ReadTruncation(detail.sample.truncation_json, sample);
-          for (const db::VariantRecord& variant : data.variants) sample.answers.push_back({.variant = variant.name});
-        }
-        VariantAnswer& answer = sample.answers[i];
-        answer.is_left_out = false;
-        const db::GenerationRecord& generation = detail.generation;
-        answer.answer = generation.answer.value_or("");
-        answer.finish_reason = generation.finish_reason;
-        answer.new_token_count = generation.new_token_count;
-        answer.prefill_us = generation.prefill_us;
-        answer.decode_us = generation.decode_us;
-        answer.is_scored = generation.log_likelihoods_json.has_value();
-        Work& work = data.work[i];
-        if (generation.error_code.empty()) {
-          ++work.answered_count;
-          work.computed_prompt_token_count +=
-              std::max<int64_t>(0, detail.sample.prompt_token_count.value_or(0) - generation.cached_token_count);
-          work.new_token_count += generation.new_token_count;
-          work.prefill_us += generation.prefill_us;
-          work.decode_us += generation.decode_us;
-        }
-        if (!detail.generation.error_code.empty()) {
-          answer.error = absl::StrCat(detail.generation.error_code, ": ", detail.generation.error_message);
-        }
-        if (const db::TaskMetricRecord* metric = data.primary_metric(sample.task)) {
-          for (const db::ScoreRecord& score : detail.scores) {
-            if (score.metric == metric->metric) answer.value = score.value;
-          }
-          // A failed answer counts as the worst value.
-          const std::optional<double> counted = answer.error.empty() ? answer.value : metric->worst_value;
-          if (counted.has_value() && metric->worst_value.has_value() && metric->best_value.has_value() &&
-              metric->worst_value != metric->best_value) {
-            data.depths.Add(i, detail.sample,
-                            (*counted - *metric->worst_value) / (*metric->best_value - *metric->worst_value));
-          }
-        }
+    const auto add = [&](const db::AnswerRow& row) -> absl::Status {
+      SampleKey key = {row.sample.task, row.sample.context_length, row.sample.sample_index};
+      if (is_of_other_job) {
+        const auto paired = pairs.baseline_index.find(key);
+        if (paired == pairs.baseline_index.end()) return absl::OkStatus();
+        std::get<2>(key) = paired->second;
       }
-      if (std::ssize(page) < kPageSize) break;
-    }
+      const bool is_answered = row.generation.error_code.empty();
+      std::vector<Mark>& of_variants = marks[key];
+      of_variants.resize(data.variants.size());
+      of_variants[i] = {row.generation_id, row.value, false};
+      if (is_answered) {
+        Work& work = data.work[i];
+        ++work.answered_count;
+        work.computed_prompt_token_count +=
+            std::max<int64_t>(0, row.sample.prompt_token_count.value_or(0) - row.generation.cached_token_count);
+        work.new_token_count += row.generation.new_token_count;
+        work.prefill_us += row.generation.prefill_us;
+        work.decode_us += row.generation.decode_us;
+      }
+      const db::TaskMetricRecord* metric = data.primary_metric(row.sample.task);
+      if (metric == nullptr || !metric->worst_value.has_value() || !metric->best_value.has_value() ||
+          metric->worst_value == metric->best_value) {
+        return absl::OkStatus();
+      }
+      // A failed answer counts as the worst value.
+      const std::optional<double> counted = is_answered ? row.value : metric->worst_value;
+      if (counted.has_value()) {
+        data.depths.Add(i, row.sample,
+                        (*counted - *metric->worst_value) / (*metric->best_value - *metric->worst_value));
+      }
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(reader.EachAnswer(data.keys[i].job_id, data.keys[i].name, add));
   }
-  return absl::OkStatus();
+  return marks;
+}
+
+// With the texts of all its answers; those of the first variant that has it are the question's.
+absl::StatusOr<BrowserSample> ReadSample(db::Reader& reader, const ReportData& data, const SampleKey& key,
+                                         const std::vector<Mark>& marks) {
+  BrowserSample sample;
+  std::tie(sample.task, sample.context_length, sample.sample_index) = key;
+  bool has_question = false;
+  for (size_t i = 0; i < marks.size(); ++i) {
+    VariantAnswer& answer = sample.answers.emplace_back();
+    answer.variant = data.variants[i].name;
+    answer.is_left_out = marks[i].is_left_out;
+    answer.value = marks[i].value;
+    if (marks[i].generation_id == 0) continue;
+    ASSIGN_OR_RETURN(const std::vector<db::SampleDetail> details,
+                     reader.Samples({.job_id = data.keys[i].job_id,
+                                     .variant = data.keys[i].name,
+                                     .after_id = marks[i].generation_id - 1,
+                                     .limit = 1}));
+    // Between two reads of a running job a failed answer may have been replaced.
+    if (details.empty() || details[0].generation_id != marks[i].generation_id) continue;
+    const db::SampleDetail& detail = details[0];
+    if (!has_question) {
+      has_question = true;
+      sample.question_id = detail.sample.question_id;
+      sample.excerpt = detail.sample.excerpt.value_or(detail.sample.prompt.value_or(""));
+      sample.evidence = EvidenceSpans(detail.sample.evidence_json.value_or("[]"));
+      sample.gold = GoldStrings(detail.sample.gold_json);
+      sample.prompt_token_count = detail.sample.prompt_token_count;
+      sample.depth = DepthOf(detail.sample);
+      ReadTruncation(detail.sample.truncation_json, sample);
+    }
+    const db::GenerationRecord& generation = detail.generation;
+    answer.answer = generation.answer.value_or("");
+    answer.finish_reason = generation.finish_reason;
+    answer.new_token_count = generation.new_token_count;
+    answer.prefill_us = generation.prefill_us;
+    answer.decode_us = generation.decode_us;
+    answer.is_scored = generation.log_likelihoods_json.has_value();
+    if (!generation.error_code.empty())
+      answer.error = absl::StrCat(generation.error_code, ": ", generation.error_message);
+  }
+  return sample;
 }
 
 Json Options(const std::vector<std::pair<std::string, std::string>>& values) {
@@ -245,16 +267,20 @@ bool VariantAnswer::IsEmpty() const {
 }
 
 absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max, ReportData& data) {
-  std::map<SampleKey, BrowserSample> samples;
   data.work.assign(data.variants.size(), {});
-  RETURN_IF_ERROR(ReadAnswers(reader, data, samples));
-  data.sample_total = samples.size();
-  std::map<std::tuple<std::string, int64_t, std::vector<std::string>>, std::vector<SampleKey>> groups;
-  for (auto& [key, sample] : samples) {
-    for (size_t i = 1; i < sample.answers.size(); ++i) {
-      sample.outcomes.push_back(Outcome(sample.answers[0], sample.answers[i], data.primary_metric(sample.task)));
+  ASSIGN_OR_RETURN(const Marks marks, ReadMarks(reader, data));
+  data.sample_total = marks.size();
+  const auto outcomes_of = [&](const SampleKey& key, const std::vector<Mark>& of_variants) {
+    std::vector<std::string> outcomes;
+    for (size_t i = 1; i < of_variants.size(); ++i) {
+      outcomes.push_back(Outcome(of_variants[0], of_variants[i], data.primary_metric(std::get<0>(key))));
     }
-    groups[{sample.task, sample.context_length, sample.outcomes}].push_back(key);
+    return outcomes;
+  };
+  std::map<std::tuple<std::string, int64_t, std::vector<std::string>>, std::vector<SampleKey>> groups;
+  for (const auto& [key, of_variants] : marks) {
+    std::vector<SampleKey>& keys = groups[{std::get<0>(key), std::get<1>(key), outcomes_of(key, of_variants)}];
+    if (std::ssize(keys) < sample_count_max) keys.push_back(key);
   }
   std::set<SampleKey> chosen;
   for (size_t turn = 0; std::ssize(chosen) < std::min(sample_count_max, data.sample_total); ++turn) {
@@ -262,7 +288,11 @@ absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max,
       if (turn < keys.size() && std::ssize(chosen) < sample_count_max) chosen.insert(keys[turn]);
     }
   }
-  for (const SampleKey& key : chosen) data.samples.push_back(std::move(samples.at(key)));
+  for (const SampleKey& key : chosen) {
+    ASSIGN_OR_RETURN(BrowserSample sample, ReadSample(reader, data, key, marks.at(key)));
+    sample.outcomes = outcomes_of(key, marks.at(key));
+    data.samples.push_back(std::move(sample));
+  }
   return absl::OkStatus();
 }
 

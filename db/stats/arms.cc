@@ -209,15 +209,15 @@ absl::StatusOr<ArmTable> ArmTable::Read(db::Reader& reader, int64_t job_id) {
   table.lengths_.assign(lengths.begin(), lengths.end());
   for (const Arm& arm : table.arms_.arms) {
     for (const ArmRun& run : arm.runs) {
-      ASSIGN_OR_RETURN(const std::vector<db::SampleRow> samples, reader.SampleRows(job_id, run.variant));
       Values& values = table.values_[run.variant];
-      for (const db::SampleRow& sample : samples) {
+      RETURN_IF_ERROR(reader.EachSampleRow(job_id, run.variant, [&](const db::SampleRow& sample) -> absl::Status {
         const db::TaskMetricRecord& metric = metric_of[{sample.task, sample.metric}];
         RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
         const bool is_failed = sample.error_code.has_value();
         values[{sample.task, sample.metric, sample.context_length}][{sample.sample_index, sample.question_id}] = {
             sample.cluster, is_failed ? metric.worst_value : sample.value, is_failed};
-      }
+        return absl::OkStatus();
+      }));
     }
   }
   return table;

@@ -2,20 +2,28 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "base/check.h"
 
 namespace varifocal::stats {
 
 std::vector<Cluster> GroupByCluster(const std::vector<ClusteredValue>& values) {
-  // Values are sorted within their cluster as well: addition of doubles depends on the order, results must not.
-  std::map<std::string, std::multiset<double>> groups;
-  for (const ClusteredValue& value : values) groups[value.cluster].insert(value.value);
+  std::unordered_map<std::string_view, size_t> places;
+  std::vector<std::pair<std::string_view, std::vector<double>>> groups;
+  for (const ClusteredValue& value : values) {
+    const auto [place, is_new] = places.try_emplace(value.cluster, groups.size());
+    if (is_new) groups.push_back({value.cluster, {}});
+    groups[place->second].second.push_back(value.value);
+  }
+  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Cluster> clusters;
   clusters.reserve(groups.size());
-  for (const auto& [name, members] : groups) {
+  for (auto& [name, members] : groups) {
+    // Values are sorted within their cluster as well: addition of doubles depends on the order, results must not.
+    std::sort(members.begin(), members.end());
     Cluster cluster;
     for (double value : members) {
       cluster.sum += value;

@@ -132,39 +132,49 @@ absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader
   ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(job_id));
   std::vector<EffectiveLength> results;
   for (const db::VariantRecord& variant : variants) {
-    ASSIGN_OR_RETURN(const std::vector<db::SampleRow> samples, reader.SampleRows(job_id, variant.name));
-    std::vector<std::string> names;
-    std::vector<LengthValues> tasks;
-    std::vector<std::set<int64_t>> unfinished;  // by task: lengths with fewer samples than planned
+    struct TaskValues {
+      const db::TaskMetricRecord* metric;
+      LengthValues values;
+      std::map<int64_t, int64_t> missing;  // by length: planned less counted
+    };
+    std::vector<TaskValues> all;
     for (const db::TaskMetricRecord& metric : metrics) {
       if (metric.metric_index != 0 || !metric.worst_value.has_value() || !metric.best_value.has_value() ||
           *metric.worst_value == *metric.best_value) {
         continue;
       }
-      LengthValues values;
-      std::map<int64_t, int64_t> missing;
+      TaskValues& task = all.emplace_back(TaskValues{&metric, {}, {}});
       for (const db::CellRow& cell : cells) {
         if (cell.cell.variant != variant.name || cell.cell.task != metric.task) continue;
-        missing[cell.cell.context_length] = cell.cell.planned_count;
-        values[cell.cell.context_length];
+        task.missing[cell.cell.context_length] = cell.cell.planned_count;
+        task.values[cell.cell.context_length];
       }
-      for (const db::SampleRow& sample : samples) {
+    }
+    RETURN_IF_ERROR(reader.EachSampleRow(job_id, variant.name, [&](const db::SampleRow& sample) -> absl::Status {
+      for (TaskValues& task : all) {
+        const db::TaskMetricRecord& metric = *task.metric;
         if (sample.task != metric.task || sample.metric != metric.metric) continue;
         RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
         const std::optional<double> value = sample.error_code.has_value() ? metric.worst_value : sample.value;
         if (!value.has_value()) continue;
-        --missing[sample.context_length];
-        values[sample.context_length].push_back(
+        --task.missing[sample.context_length];
+        task.values[sample.context_length].push_back(
             {sample.question_id, sample.cluster,
              (*value - *metric.worst_value) / (*metric.best_value - *metric.worst_value)});
       }
-      if (values.size() < 2) continue;
+      return absl::OkStatus();
+    }));
+    std::vector<std::string> names;
+    std::vector<LengthValues> tasks;
+    std::vector<std::set<int64_t>> unfinished;  // by task: lengths with fewer samples than planned
+    for (TaskValues& task : all) {
+      if (task.values.size() < 2) continue;
       std::set<int64_t>& lengths = unfinished.emplace_back();
-      for (const auto& [length, at_length] : values) {
-        if (missing[length] > 0 || at_length.empty()) lengths.insert(length);
+      for (const auto& [length, at_length] : task.values) {
+        if (task.missing[length] > 0 || at_length.empty()) lengths.insert(length);
       }
-      names.push_back(metric.task);
-      tasks.push_back(std::move(values));
+      names.push_back(task.metric->task);
+      tasks.push_back(std::move(task.values));
     }
     const auto add = [&](const std::string& name, const std::vector<LengthValues>& of, bool is_unfinished) {
       EffectiveLength row;

@@ -1,6 +1,9 @@
 #include "db/stats/estimates.h"
 
 #include <map>
+#include <optional>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -10,61 +13,85 @@
 
 namespace varifocal::stats {
 
+namespace {
+
+// The values of one cell and metric, in the order of its samples.
+struct Values {
+  std::vector<ClusteredValue> counted, answered;
+  int64_t failed_count = 0;
+};
+
+}  // namespace
+
 absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t job_id, double confidence) {
   ASSIGN_OR_RETURN(std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
   ASSIGN_OR_RETURN(std::vector<db::CellRow> cells, reader.Cells(job_id));
-  std::map<std::string, std::map<std::tuple<std::string, std::string, int64_t>, std::vector<db::SampleRow>>> rows;
   std::vector<Estimate> estimates;
-  // Inputs of the intervals, parallel to the estimates.
-  std::vector<std::vector<Cluster>> clusters;
-  std::vector<ScoreOptions> options;
-  std::vector<MetricKey> keys;
-  std::map<std::string, DesignEffects> effects;  // by variant
+  std::vector<const db::TaskMetricRecord*>
+      metric_of;  // parallel to the estimates, as are the inputs of their intervals
+  std::map<std::tuple<std::string, std::string, std::string, int64_t>, size_t> place_of;
+  std::set<std::string> variants;
   for (const db::CellRow& cell : cells) {
-    const auto [place, is_new] = rows.try_emplace(cell.cell.variant);
-    if (is_new) {
-      ASSIGN_OR_RETURN(std::vector<db::SampleRow> samples, reader.SampleRows(job_id, cell.cell.variant));
-      for (db::SampleRow& sample : samples) {
-        std::tuple key{sample.task, sample.metric, sample.context_length};
-        place->second[key].push_back(std::move(sample));
-      }
-    }
+    variants.insert(cell.cell.variant);
     for (const db::TaskMetricRecord& metric : metrics) {
       if (metric.task != cell.cell.task) continue;
-      Estimate estimate{cell.cell.variant, metric.task, metric.metric, cell.cell.context_length,
-                        cell.cell.planned_count};
-      std::vector<ClusteredValue> values, answered;
-      for (const db::SampleRow& sample : place->second[{metric.task, metric.metric, cell.cell.context_length}]) {
-        RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
-        estimate.failed_count += sample.error_code.has_value();
-        if (sample.value.has_value()) answered.push_back({sample.cluster, *sample.value});
-        const std::optional<double> value = sample.error_code.has_value() ? metric.worst_value : sample.value;
-        if (value.has_value()) values.push_back({sample.cluster, *value});
-      }
-      estimate.answered_count = answered.size();
-      estimate.is_incomplete = estimate.answered_count < estimate.planned_count;
-      if (!answered.empty()) estimate.mean_answered = MeanOfClusters(GroupByCluster(answered)).mean;
-      const bool has_worst = metric.worst_value.has_value();
-      if (!has_worst && estimate.failed_count > 0) values.clear();
-      clusters.push_back(GroupByCluster(values));
-      options.push_back({metric.is_binary, RangeOfValues(metric.worst_value, metric.best_value, values), confidence});
-      keys.emplace_back(metric.task, metric.metric_index, metric.metric);
-      if (!values.empty()) {
-        const bool has_span = has_worst && metric.best_value.has_value() && *metric.best_value != *metric.worst_value;
-        effects[estimate.variant].Add(keys.back(), estimate.context_length, clusters.back(),
-                                      metric.metric_index == 0 && has_span
-                                          ? std::optional(*metric.best_value - *metric.worst_value)
-                                          : std::nullopt);
-        estimate.mean = MeanOfClusters(clusters.back()).mean;
-        estimate.cluster_count = clusters.back().size();
-      }
-      estimates.push_back(std::move(estimate));
+      place_of[{cell.cell.variant, metric.task, metric.metric, cell.cell.context_length}] = estimates.size();
+      estimates.push_back(
+          {cell.cell.variant, metric.task, metric.metric, cell.cell.context_length, cell.cell.planned_count});
+      metric_of.push_back(&metric);
     }
+  }
+  std::vector<std::vector<Cluster>> clusters(estimates.size());
+  std::vector<ScoreOptions> options(estimates.size());
+  const auto key_of = [&](size_t i) {
+    return MetricKey{metric_of[i]->task, metric_of[i]->metric_index, metric_of[i]->metric};
+  };
+  std::map<std::string, DesignEffects> effects;  // by variant
+  const auto finish = [&](size_t i, Values values) {
+    Estimate& estimate = estimates[i];
+    const db::TaskMetricRecord& metric = *metric_of[i];
+    estimate.failed_count = values.failed_count;
+    estimate.answered_count = values.answered.size();
+    estimate.is_incomplete = estimate.answered_count < estimate.planned_count;
+    if (!values.answered.empty()) estimate.mean_answered = MeanOfClusters(GroupByCluster(values.answered)).mean;
+    const bool has_worst = metric.worst_value.has_value();
+    if (!has_worst && estimate.failed_count > 0) values.counted.clear();
+    clusters[i] = GroupByCluster(values.counted);
+    options[i] = {metric.is_binary, RangeOfValues(metric.worst_value, metric.best_value, values.counted), confidence};
+    if (values.counted.empty()) return;
+    const bool has_span = has_worst && metric.best_value.has_value() && *metric.best_value != *metric.worst_value;
+    effects[estimate.variant].Add(
+        key_of(i), estimate.context_length, clusters[i],
+        metric.metric_index == 0 && has_span ? std::optional(*metric.best_value - *metric.worst_value) : std::nullopt);
+    estimate.mean = MeanOfClusters(clusters[i]).mean;
+    estimate.cluster_count = clusters[i].size();
+  };
+  for (size_t i = 0; i < estimates.size(); ++i) finish(i, {});  // those without any row
+  for (const std::string& variant : variants) {
+    std::optional<size_t> place;
+    Values values;
+    RETURN_IF_ERROR(reader.EachSampleRow(job_id, variant, [&](const db::SampleRow& sample) -> absl::Status {
+      const auto found = place_of.find({variant, sample.task, sample.metric, sample.context_length});
+      if (found == place_of.end()) return absl::OkStatus();
+      if (place != found->second) {  // rows of a cell and metric follow each other
+        if (place.has_value()) finish(*place, std::move(values));
+        place = found->second;
+        values = {};
+      }
+      const db::TaskMetricRecord& metric = *metric_of[*place];
+      RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
+      values.failed_count += sample.error_code.has_value();
+      if (sample.value.has_value()) values.answered.push_back({sample.cluster, *sample.value});
+      const std::optional<double> value = sample.error_code.has_value() ? metric.worst_value : sample.value;
+      if (value.has_value()) values.counted.push_back({sample.cluster, *value});
+      return absl::OkStatus();
+    }));
+    if (place.has_value()) finish(*place, std::move(values));
   }
   for (size_t i = 0; i < estimates.size(); ++i) {
     Estimate& estimate = estimates[i];
     if (!estimate.mean.has_value()) continue;
-    options[i].borrowed_design_effect = effects[estimate.variant].Of(keys[i], estimate.context_length);
+    options[i].borrowed_design_effect = effects[estimate.variant].Of(key_of(i), estimate.context_length);
     estimate.interval = ScoreInterval(clusters[i], options[i]);
   }
   return estimates;

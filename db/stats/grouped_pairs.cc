@@ -29,33 +29,42 @@ absl::Status CheckVariants(db::Reader& reader, int64_t job_id, const std::string
   return absl::OkStatus();
 }
 
-absl::StatusOr<GroupedPairs> GroupPairs(int64_t job_id, const std::vector<db::TaskMetricRecord>& metrics,
-                                        std::map<std::pair<std::string, int64_t>, int64_t> planned,
-                                        std::vector<PairRow> pairs) {
-  GroupedPairs grouped;
-  grouped.planned = std::move(planned);
-  std::map<std::pair<std::string, std::string>, int64_t> metric_index;
-  for (const db::TaskMetricRecord& metric : metrics) {
-    grouped.metrics[{metric.task, metric.metric}] = {.is_binary = metric.is_binary,
-                                                     .is_primary = metric.metric_index == 0,
-                                                     .worst_value = metric.worst_value,
-                                                     .best_value = metric.best_value};
-    metric_index[{metric.task, metric.metric}] = metric.metric_index;
+// Sorts pairs into the groups of the metrics and cells that are known.
+class PairGrouper {
+ public:
+  PairGrouper(int64_t job_id, const std::vector<db::TaskMetricRecord>& metrics,
+              std::map<std::pair<std::string, int64_t>, int64_t> planned)
+      : job_id_(job_id) {
+    grouped_.planned = std::move(planned);
+    for (const db::TaskMetricRecord& metric : metrics) {
+      grouped_.metrics[{metric.task, metric.metric}] = {.is_binary = metric.is_binary,
+                                                        .is_primary = metric.metric_index == 0,
+                                                        .worst_value = metric.worst_value,
+                                                        .best_value = metric.best_value};
+      metric_index_[{metric.task, metric.metric}] = metric.metric_index;
+    }
   }
-  for (PairRow& pair : pairs) {
-    const auto metric = grouped.metrics.find({pair.task, pair.metric});
-    if (metric == grouped.metrics.end() || !grouped.planned.contains({pair.task, pair.context_length})) {
-      return absl::DataLossError(absl::StrCat("the database is damaged: job ", job_id, " has answers to task ",
+
+  absl::Status Add(PairRow pair) {
+    const auto metric = grouped_.metrics.find({pair.task, pair.metric});
+    if (metric == grouped_.metrics.end() || !grouped_.planned.contains({pair.task, pair.context_length})) {
+      return absl::DataLossError(absl::StrCat("the database is damaged: job ", job_id_, " has answers to task ",
                                               pair.task, " at ", pair.context_length, " tokens and no such cell"));
     }
-    const int64_t index = metric_index[{pair.task, pair.metric}];
+    const int64_t index = metric_index_[{pair.task, pair.metric}];
     for (const std::optional<double>& value : {pair.baseline_value, pair.candidate_value}) {
       RETURN_IF_ERROR(CheckValue(pair.task, pair.metric, value, metric->second.worst_value, metric->second.best_value));
     }
-    grouped.pairs[{pair.task, index, pair.metric}][pair.context_length].push_back(std::move(pair));
+    grouped_.pairs[{pair.task, index, pair.metric}][pair.context_length].push_back(std::move(pair));
+    return absl::OkStatus();
   }
-  return grouped;
-}
+  GroupedPairs Take() { return std::move(grouped_); }
+
+ private:
+  const int64_t job_id_;
+  GroupedPairs grouped_;
+  std::map<std::pair<std::string, std::string>, int64_t> metric_index_;
+};
 
 }  // namespace
 
@@ -124,8 +133,10 @@ absl::StatusOr<GroupedPairs> ReadPairs(db::Reader& reader, int64_t job_id, const
     int64_t& count = planned[{cell.cell.task, cell.cell.context_length}];
     count = std::max(count, cell.cell.planned_count);
   }
-  ASSIGN_OR_RETURN(std::vector<PairRow> pairs, reader.Pairs(job_id, baseline, candidate));
-  return GroupPairs(job_id, metrics, std::move(planned), std::move(pairs));
+  PairGrouper grouper(job_id, metrics, std::move(planned));
+  RETURN_IF_ERROR(
+      reader.EachPair(job_id, baseline, candidate, [&](PairRow pair) { return grouper.Add(std::move(pair)); }));
+  return grouper.Take();
 }
 
 absl::StatusOr<GroupedPairs> ReadPairsAcrossJobs(db::Reader& reader, const db::JobVariant& baseline,
@@ -141,8 +152,9 @@ absl::StatusOr<GroupedPairs> ReadPairsAcrossJobs(db::Reader& reader, const db::J
     report.candidate_left_out_count += cell.candidate_left_out_count;
     if (cell.planned_count > 0) planned[{cell.task, cell.context_length}] = cell.planned_count;
   }
-  ASSIGN_OR_RETURN(GroupedPairs grouped,
-                   GroupPairs(baseline.job_id, cross.metrics, std::move(planned), std::move(cross.pairs)));
+  PairGrouper grouper(baseline.job_id, cross.metrics, std::move(planned));
+  for (PairRow& pair : cross.pairs) RETURN_IF_ERROR(grouper.Add(std::move(pair)));
+  GroupedPairs grouped = grouper.Take();
   for (db::PairedCell& cell : cross.cells) grouped.cells[{cell.task, cell.context_length}] = std::move(cell);
   return grouped;
 }
