@@ -128,7 +128,7 @@ Run RunJob(int worker_count, int kill_count, const std::string& seed, const std:
   const std::string address = coordinator.Address();
   Run run;
   if (address.empty()) {
-    run.error = coordinator.Errors();
+    run.error = absl::StrCat("the coordinator did not start: ", coordinator.Errors());
     return run;
   }
   const double cpu_before = CpuSeconds(coordinator.pid());
@@ -142,8 +142,8 @@ Run RunJob(int worker_count, int kill_count, const std::string& seed, const std:
     if (!submit.IsRunning()) break;
     workers.KillAndStart(random.Below(worker_count));
   }
-  if (submit.Wait(kSecondsMax) != 0) {
-    run.error = absl::StrCat(submit.Errors(), coordinator.Errors());
+  if (const int code = submit.Wait(kSecondsMax); code != 0) {
+    run.error = absl::StrCat("submit ended with ", code, ": ", submit.Errors(), coordinator.Errors());
     return run;
   }
   run.cost = {watch.Read().seconds, CpuSeconds(coordinator.pid()) - cpu_before};

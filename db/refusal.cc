@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
 namespace varifocal::db {
@@ -15,7 +12,7 @@ namespace {
 
 constexpr char kApostrophe[] = "\u2019";
 
-// In lower case, without % and _, which are wildcards in SQL.
+// In lower case, of at most 40 characters.
 constexpr const char* kBeginnings[] = {"as an ai",
                                        "i am not able",
                                        "i am sorry",
@@ -57,15 +54,6 @@ bool IsRefusal(absl::string_view answer) {
       absl::AsciiStrToLower(absl::StrReplaceAll(absl::StripLeadingAsciiWhitespace(answer), {{kApostrophe, "'"}}));
   return std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
                      [&](const char* beginning) { return absl::StartsWith(text, beginning); });
-}
-
-std::string RefusalSql(absl::string_view column) {
-  const std::string text =
-      absl::StrCat("lower(replace(ltrim(", column, ", char(9, 10, 11, 12, 13, 32)), '", kApostrophe, "', ''''))");
-  std::vector<std::string> tests;
-  for (const char* beginning : kBeginnings)
-    tests.push_back(absl::StrCat(text, " LIKE '", absl::StrReplaceAll(beginning, {{"'", "''"}}), "%'"));
-  return absl::StrCat("(", absl::StrJoin(tests, " OR "), ")");
 }
 
 }  // namespace varifocal::db

@@ -12,7 +12,4 @@ namespace varifocal::db {
 
 bool IsRefusal(absl::string_view answer);
 
-// The same test as an SQL expression, `column` being the answer.
-std::string RefusalSql(absl::string_view column);
-
 }  // namespace varifocal::db

@@ -1,5 +1,6 @@
 // varifocal compare: baseline against candidate, per task and context length, from a results database.
 #include <algorithm>
+#include <map>
 #include <ostream>
 #include <set>
 #include <string>
@@ -143,10 +144,13 @@ class Compare : public Command {
     report::AnswerTable answers;
     const std::string candidate_label = db::JobVariantLabel(keys[1], keys[0].job_id);
     report::GroupTable groups;
-    RETURN_IF_ERROR(answers.Read(*reader, keys[0].job_id, {{keys[0].name, keys[0].name}}));
-    RETURN_IF_ERROR(answers.Read(*reader, keys[1].job_id, {{keys[1].name, candidate_label}}));
-    RETURN_IF_ERROR(groups.Read(*reader, keys[0].job_id, {{keys[0].name, keys[0].name}}));
-    RETURN_IF_ERROR(groups.Read(*reader, keys[1].job_id, {{keys[1].name, candidate_label}}));
+    std::map<int64_t, std::map<std::string, std::string>> labels;  // by job
+    labels[keys[0].job_id][keys[0].name] = keys[0].name;
+    labels[keys[1].job_id][keys[1].name] = candidate_label;
+    for (const auto& [job_id, of_job] : labels) {
+      RETURN_IF_ERROR(answers.Read(*reader, job_id, of_job));
+      RETURN_IF_ERROR(groups.Read(*reader, job_id, of_job));
+    }
     const report::ResultContext context{
         keys[0].job_id, keys[1].job_id, db::IsImported(sides.variants[0]), db::IsImported(sides.variants[1]),
         &answers,       &groups};
