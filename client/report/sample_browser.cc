@@ -56,14 +56,14 @@ void ReadTruncation(const std::optional<std::string>& truncation_json, BrowserSa
 }
 
 // What is kept of one answer while all are read: where its texts are, and what its outcome needs.
-struct Mark {
+struct AnswerMark {
   int64_t generation_id = 0;  // 0: not there yet
   std::optional<double> value;
   bool is_left_out = false;
 };
-using Marks = std::map<SampleKey, std::vector<Mark>>;  // by variant
+using AnswerMarks = std::map<SampleKey, std::vector<AnswerMark>>;  // by variant
 
-std::string Outcome(const Mark& baseline, const Mark& candidate, const db::TaskMetricRecord* metric) {
+std::string Outcome(const AnswerMark& baseline, const AnswerMark& candidate, const db::TaskMetricRecord* metric) {
   if (candidate.is_left_out) return "left-out";
   if (!baseline.value.has_value() || !candidate.value.has_value()) return "failed";
   const bool lower_is_better = metric != nullptr && metric->worst_value.has_value() && metric->best_value.has_value() &&
@@ -86,8 +86,8 @@ bool IsRefused(const VariantAnswer& answer, const db::TaskMetricRecord* metric) 
 }
 
 // Reads every answer without its texts, which a job of a million samples has too many of.
-absl::StatusOr<Marks> ReadMarks(db::Reader& reader, ReportData& data) {
-  Marks marks;
+absl::StatusOr<AnswerMarks> ReadMarks(db::Reader& reader, ReportData& data) {
+  AnswerMarks marks;
   for (size_t i = 0; i < data.variants.size(); ++i) {
     const bool is_of_other_job = data.keys[i].job_id != data.job.job_id;
     db::CrossPairs pairs;
@@ -103,7 +103,7 @@ absl::StatusOr<Marks> ReadMarks(db::Reader& reader, ReportData& data) {
         std::get<2>(key) = paired->second;
       }
       const bool is_answered = row.generation.error_code.empty();
-      std::vector<Mark>& of_variants = marks[key];
+      std::vector<AnswerMark>& of_variants = marks[key];
       of_variants.resize(data.variants.size());
       of_variants[i] = {row.generation_id, row.value, false};
       if (is_answered) {
@@ -135,7 +135,7 @@ absl::StatusOr<Marks> ReadMarks(db::Reader& reader, ReportData& data) {
 
 // With the texts of all its answers; those of the first variant that has it are the question's.
 absl::StatusOr<BrowserSample> ReadSample(db::Reader& reader, const ReportData& data, const SampleKey& key,
-                                         const std::vector<Mark>& marks) {
+                                         const std::vector<AnswerMark>& marks) {
   BrowserSample sample;
   std::tie(sample.task, sample.context_length, sample.sample_index) = key;
   bool has_question = false;
@@ -268,9 +268,9 @@ bool VariantAnswer::IsEmpty() const {
 
 absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max, ReportData& data) {
   data.work.assign(data.variants.size(), {});
-  ASSIGN_OR_RETURN(const Marks marks, ReadMarks(reader, data));
+  ASSIGN_OR_RETURN(const AnswerMarks marks, ReadMarks(reader, data));
   data.sample_total = marks.size();
-  const auto outcomes_of = [&](const SampleKey& key, const std::vector<Mark>& of_variants) {
+  const auto outcomes_of = [&](const SampleKey& key, const std::vector<AnswerMark>& of_variants) {
     std::vector<std::string> outcomes;
     for (size_t i = 1; i < of_variants.size(); ++i) {
       outcomes.push_back(Outcome(of_variants[0], of_variants[i], data.primary_metric(std::get<0>(key))));
