@@ -1,138 +1,232 @@
 #!/usr/bin/env bash
-# Checks the CUDA backend on a GPU machine in at most ten minutes: build, conformance on the device, same bits,
-# compute-sanitizer if installed, the daemon if its binaries were copied, then timings compared with PyTorch and Hugging
-# Face if available in Python. Needs nvcc, CMake and a C++ compiler; no network, no package.
+# Checks the CUDA backend on a GPU machine: build, conformance on the device, same bits, compute-sanitizer if installed,
+# the daemon if its binaries were carried along, then timings compared with PyTorch and Hugging Face if Python has them.
+# Needs nvcc, CMake and a C++ compiler, or carried programs (--bin); no network, no package.
 #
-#   deploy/gpu_check.sh [--only=STEP,..] [--seconds=590] [--suite=quick] [--emulate]
+#   deploy/gpu_check.sh [--only=STEP,..] [--seconds=590] [--out=DIR] [--bin=DIR] [--cells=REGEX] [--suite=quick] [--emulate]
+#   deploy/gpu_check.sh --pack=DIR
 #
-#   --only     of: conformance, bits, sanitizers, daemon, times (the build always happens)
+#   --only     of: conformance, bits, sanitizers, daemon, times
+#   --out      results (build/gpu-check/results/DATE-TIME); a directory of an earlier run: what passed there is not repeated
+#   --bin      cuda_selfcheck, gpu_bench, varifocald and varifocal from there; nothing is built
+#   --pack     builds these four to be carried (static but for the C library), strips them into DIR and prints their size
+#   --cells    only timings whose name matches
 #   --suite    the suite for the daemon's three shipped models (standard takes longer)
 #   --emulate  the whole script on the emulator with tiny shapes, the peers on the CPU: tests the script
+#   --inject=STEP/NAME:hang|crash|wrong    makes a conformance case or a cell (times/NAME) do so, to rehearse what is left then
 #
-# The daemon is taken from build/cuda-portable/bin, build/cuda/bin or VARIFOCAL_BIN. Prints the table last and saves
-# docs/gpu/DEVICE-DATE.json. Exit 0: success; 1: failure; 2: invalid usage; 3: built, but no device.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-only=conformance,bits,sanitizers,daemon,times seconds=590 suite=quick emulate=0
+# Each case is a process of its own with a limit; its name is printed before it starts, its log and its line in
+# DIR/results.jsonl are written when it ends, and the run continues whatever happened. The table comes last. Exit 0: success;
+# 1: failure; 2: invalid usage; 3: built, but no device.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 2
+steps=conformance,bits,sanitizers,daemon,times
+only=$steps seconds=590 suite=quick emulate=0 out='' bin='' cells='' pack=''
+declare -A inject=()
+usage() { echo "error: $1" >&2; exit 2; }
 for flag in "$@"; do
   case $flag in
     --only=*) only=${flag#*=} ;;
     --seconds=*) seconds=${flag#*=} ;;
+    --out=*) out=${flag#*=} ;;
+    --bin=*) bin=${flag#*=} ;;
+    --pack=*) pack=${flag#*=} ;;
+    --cells=*) cells=${flag#*=} ;;
     --suite=*) suite=${flag#*=} ;;
     --emulate) emulate=1 ;;
-    *) echo "error: unknown flag $flag; the flags are --only= --seconds= --suite= --emulate" >&2; exit 2 ;;
+    --inject=*:*) injected=${flag#*=}; inject[${injected%%:*}]=${injected#*:} ;;
+    *) usage "unknown flag $flag; the flags are --only= --seconds= --out= --bin= --pack= --cells= --suite= --emulate --inject=" ;;
   esac
 done
 for step in ${only//,/ }; do
-  case $step in conformance | bits | sanitizers | daemon | times) ;; *)
-    echo "error: unknown step $step; the steps are conformance, bits, sanitizers, daemon, times" >&2; exit 2 ;;
-  esac
+  [[ ,$steps, == *,$step,* ]] || usage "unknown step $step; the steps are ${steps//,/, }"
 done
 wanted() { [[ ,$only, == *,$1,* ]]; }
 left() { echo $((seconds - SECONDS)); }
-notes=() failed=0
-# note WORDS..: prints a line and adds it to the report.
-note() { echo "-- $*"; notes+=("--note=$*"); }
-# step NAME LIMIT COMMAND..: runs it for at most LIMIT seconds; its last line goes into the report.
-step() {
-  local name=$1 limit=$2 status=0 log=$build/$1.log
-  shift 2
-  timeout -k 5 "$limit" "$@" >"$log" 2>&1 || status=$?
-  tail -n 6 "$log"
-  if [ $status -eq 0 ]; then note "$name: $(tail -n 1 "$log")"
-  elif [ $status -ge 124 ]; then note "$name: NOT FINISHED in $limit s: $(tail -n 1 "$log")"; failed=1
-  else note "$name: FAILED with $status: $(tail -n 1 "$log")"; failed=1; fi
-}
 
 build=build/gpu-check
-generator=$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')
-mkdir -p $build
-cmake -G "$generator" -DVARIFOCAL_KERNELS_ONLY=ON -DVARIFOCAL_CUDA=ON -DCMAKE_BUILD_TYPE=Release -B $build >$build/configure.log 2>&1 ||
-  { tail -n 20 $build/configure.log; exit 1; }
-cmake --build $build -j "$(nproc)" --target cuda_selfcheck gpu_bench >$build/build.log 2>&1 || { tail -n 40 $build/build.log; exit 1; }
-note "built in $SECONDS s"
-step gates 30 $build/bin/cuda_selfcheck gate
+programs=(cuda_selfcheck gpu_bench varifocald varifocal)
+if [ -n "$pack" ]; then
+  cmake --preset cuda-portable >/dev/null && cmake --build --preset cuda-portable --target "${programs[@]}" || exit 1
+  mkdir -p "$pack"
+  for program in "${programs[@]}"; do strip -o "$pack/$program" "build/cuda-portable/bin/$program" || exit 1; done
+  bytes=$(cat "${programs[@]/#/$pack/}" | wc -c)
+  echo "$pack: ${#programs[@]} programs, $((bytes >> 20)) MiB of 64; $(ldd "$pack/gpu_bench" | awk '{print $1}' | tr '\n' ' ')"
+  [ "$bytes" -le $((64 << 20)) ] || { echo "error: $bytes bytes exceed 64 MiB" >&2; exit 1; }
+  exit 0
+fi
 
-device=cuda:0 table=device out=docs/gpu tiny=()
-if [ $emulate -eq 1 ]; then
-  device=cpu table=emulated out=$build tiny=(--tiny)
+[ -n "$out" ] || out=$build/results/$(date -u +%Y%m%d-%H%M%S)
+mkdir -p "$out" || exit 2
+results=$out/results.jsonl
+touch "$results"
+failed=0
+
+# record STEP NAME STATUS EXIT SECONDS MESSAGE: a line of results.jsonl and of the terminal.
+record() {
+  local message
+  message=$(printf '%s' "$6" | tr '\n\t' '  ' | tr -d '\000-\037' | sed 's/[\\"]/\\&/g' | cut -c1-400)
+  printf '{"step": "%s", "case": "%s", "status": "%s", "exit": %d, "seconds": %d, "message": "%s"}\n' \
+    "$1" "$2" "$3" "$4" "$5" "$message" >>"$results"
+  echo "$3 ($5 s)${6:+: $6}"
+  case $3 in ok | skipped) ;; *) failed=1 ;; esac
+}
+# run_case STEP NAME LIMIT COMMAND..: one process; a name that passed in this directory before is not repeated.
+run_case() {
+  local step=$1 name=$2 limit=$3 log=$out/$1/$2.log status=0 started=$SECONDS kind message
+  shift 3
+  ! grep -qF "{\"step\": \"$step\", \"case\": \"$name\", \"status\": \"ok\"" "$results" || return 0
+  printf '%s/%s .. ' "$step" "$name"
+  [ "$limit" -le "$(left)" ] || limit=$(left)
+  if [ "$limit" -lt 5 ]; then record "$step" "$name" left-out 0 0 "no time left; --out=$out continues from here"; return; fi
+  mkdir -p "$out/$step"
+  { timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null || status=$?; } 2>/dev/null  # without the shell's own line about a signal
+  message=$(grep -aiE 'error|fail|skipped' "$log" | tail -n 1)
+  [ -n "$message" ] || message=$(grep -av '^$' "$log" | tail -n 1)
+  case $status in
+    0) kind=ok; [[ $message != skipped* ]] || kind=skipped; [ $kind = skipped ] || message='' ;;
+    124 | 137) kind=hang; message="not finished in $limit s; last line: $message" ;;
+    13[0-9] | 14[0-9] | 15[0-9]) kind=crash; message="signal $((status - 128)); last line: $message" ;;
+    *) kind=failed ;;
+  esac
+  record "$step" "$name" $kind $status $((SECONDS - started)) "$message"
+}
+# run_set STEP LIST LIMIT COMMAND..: every conformance case of a list, its --case and --device last.
+run_set() {
+  local step=$1 list=$2 limit=$3 name extra
+  shift 3
+  for name in $("$selfcheck" --list="$list"); do
+    extra=() case_limit=$limit
+    if [ -n "${inject[$step/$name]:-}" ]; then extra=(--inject="${inject[$step/$name]}") case_limit=6; fi
+    run_case "$step" "$name" "$case_limit" "$@" "$selfcheck" --case="$name" --device=$device "${extra[@]}"
+  done
+}
+
+if [ -n "$bin" ]; then
+  for program in cuda_selfcheck gpu_bench; do [ -x "$bin/$program" ] || usage "$bin has no program $program"; done
+  selfcheck=$bin/cuda_selfcheck bench=$bin/gpu_bench
 else
-  # No cell has this name: gpu_bench exits with 3 and prints the reason when there is no device.
-  reason=$($build/bin/gpu_bench --cell=none 2>&1 >/dev/null) || { echo "no device, so nothing was run on one: ${reason#error: }"; exit 3; }
+  generator=$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')
+  build_programs() {  # other compilers than the tested one may warn of other things
+    cmake -G "$generator" -DVARIFOCAL_KERNELS_ONLY=ON -DVARIFOCAL_CUDA=ON -DVARIFOCAL_WERROR=OFF -DCMAKE_BUILD_TYPE=Release -B $build &&
+      cmake --build $build -j "$(nproc)" --target cuda_selfcheck gpu_bench
+  }
+  build_programs >"$out/build.log" 2>&1 || { tail -n 40 "$out/build.log"; echo "error: the build failed, see $out/build.log" >&2; exit 1; }
+  selfcheck=$build/bin/cuda_selfcheck bench=$build/bin/gpu_bench
+  echo "built in $SECONDS s"
+  run_case build gates 30 "$selfcheck" gate
+fi
+
+python=$(command -v "${PYTHON:-python3}" || true)
+device=cuda:0 cuda_device=cuda:0
+if [ $emulate -eq 1 ]; then
+  device=emulated cuda_device=cpu
+else
+  # The library that multiplies: where the loader finds it, in the toolkit, or in a Python package nvidia-cublas.
+  if [ -z "${VARIFOCAL_CUBLASLT:-}" ]; then
+    for file in $(ldconfig -p 2>/dev/null | awk '/libcublasLt.so.13 /{print $NF}') /usr/local/cuda*/lib64/libcublasLt.so.13 \
+      $([ -z "$python" ] || "$python" -c 'import glob, site, sys; print(*(f for p in sys.path + site.getsitepackages() for f in glob.glob(p + "/nvidia/*/lib/libcublasLt.so.13")))' 2>/dev/null); do
+      if [ -e "$file" ]; then export VARIFOCAL_CUBLASLT=$file; break; fi
+    done
+  fi
+  # No cell has this name: gpu_bench prints the device, or the reason why there is none.
+  run_case device open 60 "$bench" --cell=none
+  if ! grep -q '"case": "open", "status": "ok"' "$results"; then echo "no device, so nothing was run on one"; exit 3; fi
+  if grep -q cublasLt "$out/device/open.log" || grep -qF '{"step": "device", "case": "cublaslt", "status": "ok"' "$results"; then
+    record device cublaslt ok 0 0 "" >/dev/null
+  else
+    record device cublaslt failed 1 0 "libcublasLt.so.13 was not found; VARIFOCAL_CUBLASLT=FILE names it" | sed 's|^|device/cublaslt .. |'
+    failed=1
+  fi
   if command -v nvidia-smi >/dev/null; then
-    nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.draw,memory.free --format=csv,noheader
+    nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.draw,memory.free --format=csv,noheader | tee "$out/nvidia-smi.txt"
   fi
 fi
 
-if wanted conformance; then step conformance 120 $build/bin/cuda_selfcheck ${table/device/device_conformance}; fi
+limit=60
+[ $emulate -eq 0 ] || limit=900
+if wanted conformance; then run_set conformance conformance $limit env; fi
 # With the backend's own products instead of the library's, which the cases before covered.
-if wanted bits && [ $emulate -eq 0 ]; then step same-bits-own-products 60 env VARIFOCAL_CUBLASLT=off $build/bin/cuda_selfcheck device_same_bits; fi
+if wanted bits && [ $emulate -eq 0 ]; then run_set bits same-bits $limit env VARIFOCAL_CUBLASLT=off; fi
 
 if wanted sanitizers; then
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
   if [ -n "$sanitizer" ] && [ $emulate -eq 0 ]; then
-    # Small shapes that cover every kernel, with the backend's own products only.
     for tool in memcheck racecheck synccheck; do
-      step "$tool" 40 env VARIFOCAL_CUBLASLT=off "$sanitizer" --tool $tool --error-exitcode 1 --print-limit 5 $build/bin/cuda_selfcheck device_small
+      run_set $tool sanitizers 60 env VARIFOCAL_CUBLASLT=off "$sanitizer" --tool $tool --error-exitcode 1 --print-limit 5
     done
   else
-    note "compute-sanitizer: not here, not run"
+    printf 'sanitizers/tool .. '; record sanitizers tool skipped 0 0 "compute-sanitizer is not installed, or there is no device"
   fi
 fi
 
-if wanted daemon; then
-  bin=${VARIFOCAL_BIN:-}
-  for folder in build/cuda-portable/bin build/cuda/bin; do
-    if [ -z "$bin" ] && [ -x $folder/varifocald ]; then bin=$folder; fi
+# serve: the daemon with the three shipped models answers a suite. It always stops its daemon.
+serve() {
+  local models=() status=0 address
+  rm -f "$out"/daemon/daemon.{db*,port}
+  for name in baseline focal-constant focal-learned; do models+=("--model=$name=models/$name"); done
+  "$1/varifocald" --db="$out/daemon/daemon.db" "${models[@]}" --device=$cuda_device --listen=127.0.0.1:0 --port-file="$out/daemon/daemon.port" 2>"$out/daemon/varifocald.log" &
+  local daemon=$!
+  trap 'kill $daemon 2>/dev/null' EXIT TERM
+  for _ in $(seq 300); do
+    [ -s "$out/daemon/daemon.port" ] && break
+    kill -0 $daemon 2>/dev/null || { tail -n 1 "$out/daemon/varifocald.log"; return 1; }
+    sleep 0.1
   done
-  if [ -z "$bin" ]; then
-    note "daemon: not carried along (build/cuda-portable/bin), not run"
+  address=127.0.0.1:$(cat "$out/daemon/daemon.port")
+  "$1/varifocal" models --daemon="$address" || status=$?
+  "$1/varifocal" submit "$suite" --daemon="$address" --models=baseline,focal-constant,focal-learned ${SUITE_FLAGS:-} --wait || status=$?
+  kill $daemon; wait $daemon || true
+  trap - EXIT TERM
+  return $status
+}
+if wanted daemon; then
+  served=''
+  for folder in "$bin" build/cuda-portable/bin build/cuda/bin; do
+    if [ -z "$served" ] && [ -n "$folder" ] && [ -x "$folder/varifocald" ]; then served=$folder; fi
+  done
+  if [ -z "$served" ]; then
+    printf 'daemon/suite .. '; record daemon suite skipped 0 0 "varifocald was not carried along (--bin, build/cuda-portable/bin)"
   else
-    serve() {
-      rm -f $build/daemon.db* $build/daemon.port
-      local models=()
-      for name in baseline focal-constant focal-learned; do models+=("--model=$name=models/$name"); done
-      "$bin/varifocald" --db=$build/daemon.db "${models[@]}" --device=$device --listen=127.0.0.1:0 --port-file=$build/daemon.port 2>$build/varifocald.log &
-      local daemon=$! status=0
-      for _ in $(seq 300); do
-        [ -s $build/daemon.port ] && break
-        kill -0 $daemon 2>/dev/null || { tail -n 1 $build/varifocald.log; return 1; }
-        sleep 0.1
-      done
-      local address; address=127.0.0.1:$(cat $build/daemon.port)
-      "$bin/varifocal" models --daemon="$address" || status=$?
-      "$bin/varifocal" submit "$suite" --daemon="$address" --models=baseline,focal-constant,focal-learned ${SUITE_FLAGS:-} --wait || status=$?
-      kill $daemon; wait $daemon || true
-      return $status
-    }
-    limit=$(wanted times && echo 60 || left)
-    # serve() always stops its daemon.
-    started=$SECONDS status=0
-    (set -m; serve >$build/daemon.log 2>&1 & echo $! >$build/daemon.pid; wait $!) & waiting=$!
-    while kill -0 $waiting 2>/dev/null && [ $((SECONDS - started)) -lt "$limit" ]; do sleep 0.2; done
-    if kill -0 $waiting 2>/dev/null; then kill -- -"$(cat $build/daemon.pid)" || true; fi
-    wait $waiting || status=$?
-    tail -n 6 $build/daemon.log
-    if [ $status -eq 0 ]; then note "daemon: $suite on $device in $((SECONDS - started)) s: $(tail -n 1 $build/daemon.log)"
-    else note "daemon: FAILED or not finished in $limit s: $(tail -n 1 $build/daemon.log)"; failed=1; fi
+    export -f serve
+    export out suite cuda_device
+    run_case daemon "$suite" "$(wanted times && echo 90 || left)" bash -c 'serve "$0"' "$served"
   fi
 fi
 
-if wanted times && [ "$(left)" -lt 60 ]; then
-  note "times: no time left for them; deploy/gpu_check.sh --only=times takes them alone"
-  failed=1
-elif wanted times; then
-  mkdir -p "$out"
-  python=$(command -v "${PYTHON:-python3}" || true)
-  if [ -n "$python" ]; then
-    timeout -k 20 "$(left)" "$python" recipes/gpu_peers.py --bench=$build/bin/gpu_bench --out="$out" --seconds=$(($(left) - 20)) "${notes[@]}" "${tiny[@]}" || failed=1
+if wanted times; then
+  mkdir -p "$out/times"
+  tiny=() injected=()
+  [ $emulate -eq 0 ] || tiny=(--tiny)
+  for name in "${!inject[@]}"; do
+    [[ $name != times/* ]] || injected+=(--inject="${name#times/}:${inject[$name]}" --limit=20)
+  done
+  if [ "$(left)" -lt 30 ]; then
+    printf 'times/cells .. '; record times cells left-out 0 0 "no time left; --only=times --out=$out takes them"
+  elif [ -n "$python" ]; then
+    started=$SECONDS status=0
+    timeout -k 20 "$(left)" "$python" recipes/gpu_peers.py --bench="$bench" --out="$out/times" --seconds=$(($(left) - 20)) --cells="$cells" \
+      "${tiny[@]}" "${injected[@]}" 2>&1 | tee "$out/times/table.txt" || status=$?
+    printf 'times/cells .. '
+    record times cells "$([ $status -eq 0 ] && echo ok || echo failed)" $status $((SECONDS - started)) "$(grep -a '^goals met' "$out/times/table.txt")"
   else
-    file=$out/alone-$(date -u +%Y%m%d-%H%M).jsonl
-    [ $emulate -eq 1 ] && tiny+=(--device=emulated)
-    $build/bin/gpu_bench --rounds=5 --seconds=$(($(left) - 30)) "${tiny[@]}" | tee "$file" || failed=1
-    echo "Python was not found, so there is no table and no peer; saved $file"
+    [ $emulate -eq 0 ] || tiny+=(--device=emulated)
+    run_case times cells "$(left)" "$bench" --rounds=5 --seconds=$(($(left) - 30)) --cell="$cells" "${tiny[@]}"
+    echo "Python was not found, so there is no table and no peer; the rounds are in $out/times/cells.log"
   fi
 fi
-printf '%s\n' "${notes[@]#--note=}"
-echo "deploy/gpu_check.sh: $SECONDS s, $([ $failed -eq 0 ] && echo 'all right' || echo 'SOMETHING IS WRONG')"
+
+# Of a case that ran twice the last result counts.
+last() { tac "$results" | awk -F'"' '!seen[$4, $8]++' | tac; }
+echo
+for step in $(last | awk -F'"' '!seen[$4]++ {print $4}'); do
+  printf '%-12s' "$step"
+  for kind in ok failed crash hang left-out skipped; do
+    count=$(last | awk -F'"' -v step="$step" -v kind=$kind '$4 == step && $12 == kind' | wc -l)
+    [ "$count" -eq 0 ] || printf ' %s %s' "$count" "$kind"
+  done
+  echo
+done
+last | grep -vE '"status": "(ok|skipped|left-out)"' | sed 's/^/  /'
+echo "deploy/gpu_check.sh: $SECONDS s, results in $out, $([ $failed -eq 0 ] && echo 'no failure' || echo 'NOT all passed')"
 exit $failed

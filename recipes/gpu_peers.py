@@ -6,6 +6,9 @@ product, a large copy) come first and last, and the run is marked unsteady when 
 every answer before it times it; the peers' answers are checked here, and whole models must agree with each other on the same
 weights. Cells that do not fit into the time are skipped by name. Without PyTorch the table has only our times.
 
+Nothing is lost to a cell that ends gpu_bench or does not answer: it is reported with the signal and the last line of
+standard error, gpu_bench is started again, and the run continues. Each row is appended to cells.jsonl as it is measured.
+
     python3 recipes/gpu_peers.py --bench=build/gpu-check/bin/gpu_bench --out=docs/gpu [--seconds=400] [--rounds=5]
     python3 recipes/gpu_peers.py --bench=... --out=/tmp --tiny       on the emulator and the CPU: tests this file
 """
@@ -15,6 +18,7 @@ import datetime
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import statistics
@@ -49,9 +53,12 @@ GOALS = [
     ("model_decode", lambda c: c["context"] < 32768, "floor", 0.60),
     ("model_decode", lambda c: True, "transformers", 4.0),
     ("model_decode", lambda c: True, "transformers compiled", 1.5),
+    ("model_prefill", lambda c: c["tau"], "dense", 0.97),
+    ("model_decode", lambda c: c["draws"], "greedy", 0.9),
+    ("two_models", lambda c: True, "alone", 0.1),
     ("continuations", lambda c: c["total"] >= 1000, "cold", 50.0),
-    ("continuations", lambda c: c["total"] < 1000, "transformers again", 30.0),
-    ("continuations", lambda c: c["total"] < 1000, "transformers cached", 2.0),
+    ("continuations", lambda c: 1 < c["total"] < 1000, "transformers again", 30.0),
+    ("continuations", lambda c: 1 < c["total"] < 1000, "transformers cached", 2.0),
     ("determinism", lambda c: True, "chunked", 0.97),
     ("load", lambda c: True, "transformers", 2.0),
 ]
@@ -61,23 +68,62 @@ class TimeUp(Exception):
     pass
 
 
-class Bench:
-    """gpu_bench as a server: a cell's name in, one round out."""
+class BenchEnded(Exception):
+    """gpu_bench ended or did not answer: why, with its last words."""
 
-    def __init__(self, path, tiny, scratch):
-        flags = ["--serve", "--scratch=" + scratch] + (["--device=emulated", "--tiny"] if tiny else [])
-        self.process = subprocess.Popen([path, *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.info = self.read("its cells")
+
+class Bench:
+    """gpu_bench as a server: a cell's name in, one round out. Started again after it has ended."""
+
+    def __init__(self, path, tiny, scratch, out, seconds_max, injected):
+        self.command = [path, "--serve", "--scratch=" + scratch] + (["--device=emulated", "--tiny"] if tiny else [])
+        self.seconds_max, self.injected = seconds_max, injected
+        self.errors = open(os.path.join(out, "gpu_bench.log"), "ab+")
+        self.process = None
+        self.info = self.start()
+
+    def start(self):
+        self.mark = self.errors.seek(0, os.SEEK_END)
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
+        self.pending = b""
+        return self.read("its cells")
 
     def read(self, what):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("gpu_bench ended at " + what)
-        return json.loads(line)
+        deadline = time.monotonic() + self.seconds_max
+        while b"\n" not in self.pending:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                self.process.kill()
+                self.process.wait()
+                raise BenchEnded(f"no answer in {self.seconds_max:g} s at {what}{self.last_words()}")
+            piece = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not piece:
+                code = self.process.wait()
+                how = f"signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"exit code {code}"
+                raise BenchEnded(f"gpu_bench ended with {how} at {what}{self.last_words()}")
+            self.pending += piece
+        line, self.pending = self.pending.split(b"\n", 1)
+        try:
+            return json.loads(line)
+        except ValueError:
+            self.process.kill()
+            self.process.wait()
+            raise BenchEnded(f"no JSON at {what}: {line[:200].decode(errors='replace')}") from None
+
+    def last_words(self):
+        self.errors.seek(self.mark)
+        lines = self.errors.read().decode(errors="replace").strip().splitlines()
+        return ": " + lines[-1][:200] if lines else ""
 
     def round(self, name):
-        self.process.stdin.write(name + "\n")
-        self.process.stdin.flush()
+        if self.process.poll() is not None:
+            self.start()
+        how = self.injected.get(name)
+        try:
+            self.process.stdin.write((name + (" " + how if how else "") + "\n").encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # read() says how it ended
         return self.read("cell " + name)
 
     def close(self):
@@ -86,6 +132,7 @@ class Bench:
             self.process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             self.process.kill()
+        self.errors.close()
 
 
 class Sampler:
@@ -188,7 +235,8 @@ def compare(report, cells):
                 others["floor"] = max(row.get("flops", 0) / product["tflops"] * 1e-9, at_copy)
                 if cell["kind"] == "decode":
                     others["copy"] = at_copy
-            for key, name in (("constant_ms", "constant scale"), ("cold_ms", "cold"), ("chunked_ms", "chunked"), ("dense_ms", "dense")):
+            for key, name in (("constant_ms", "constant scale"), ("cold_ms", "cold"), ("chunked_ms", "chunked"), ("dense_ms", "dense"),
+                              ("greedy_ms", "greedy"), ("alone_ms", "alone")):
                 if row.get(key):
                     others[name] = row[key]
             if cell["shared"]:
@@ -257,8 +305,13 @@ def table(report):
 
 
 def ceilings(bench):
-    product, copy = (bench.round(name) for name in ("ceiling_product", "ceiling_copy"))
-    return {"product_tflops": product.get("tflops", 0), "copy_gbps": copy.get("gbps", 0)}
+    def rate(cell, key):
+        try:
+            return bench.round(cell).get(key, 0)
+        except BenchEnded:
+            return 0  # its own row names the reason
+
+    return {"product_tflops": rate("ceiling_product", "tflops"), "copy_gbps": rate("ceiling_copy", "gbps")}
 
 
 def main():
@@ -269,6 +322,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cells", default="", help="regular expression over names")
     parser.add_argument("--note", action="append", default=[], help="a line for the report: what was checked before")
+    parser.add_argument("--limit", type=float, default=90, help="seconds for one round of a cell, its set-up included")
+    parser.add_argument("--inject", action="append", default=[], metavar="CELL:hang|crash|wrong", help="rehearse a failure")
     parser.add_argument("--tiny", action="store_true", help="the emulator and the CPU, tiny shapes")
     args = parser.parse_args()
     started = time.monotonic()
@@ -280,7 +335,8 @@ def main():
     signal.signal(signal.SIGTERM, stop)
     scratch = tempfile.mkdtemp(prefix="gpu_peers_")
     sampler = Sampler(args.tiny)
-    bench = Bench(args.bench, args.tiny, scratch)
+    os.makedirs(args.out, exist_ok=True)
+    bench = Bench(args.bench, args.tiny, scratch, args.out, args.limit, dict(i.split(":") for i in args.inject))
     peers = Peers(bench.info, args.tiny, deadline)
     report = {"device": bench.info["device"], "backend": bench.info["backend"], "notes": args.note + bench.info["notes"],
               "versions": versions(bench.info, args.tiny),
@@ -288,7 +344,7 @@ def main():
     cells = {cell["cell"]: cell for cell in bench.info["cells"]}
     wanted = [name for name in cells if re.search(args.cells, name)]
     name = re.sub(r"[^A-Za-z0-9]+", "-", report["device"]).strip("-").lower()
-    path = os.path.join(args.out, f"{name}-{report['date'][:10]}.json")
+    path = os.path.join(args.out, f"{name}-{report['date'][:19].replace(':', '')}.json")
 
     def save():
         compare(report, cells)
@@ -300,24 +356,30 @@ def main():
     try:
         warm = time.monotonic()
         while time.monotonic() - warm < (0 if args.tiny else 2):
-            bench.round("ceiling_product")
+            ceilings(bench)
         report["ceilings_first"] = ceilings(bench)
         for number, cell_name in enumerate(wanted):
             if time.monotonic() > deadline - (0 if args.tiny else 15):
                 report["left_out"] = wanted[number:]
                 break
-            row = run_cell(cells[cell_name], bench, peers, args.rounds, sampler)
+            try:
+                row = run_cell(cells[cell_name], bench, peers, args.rounds, sampler)
+            except BenchEnded as problem:
+                row = {"cell": cell_name, "kind": cells[cell_name]["kind"], "peers": {}, "wrong": str(problem)}
             report["cells"].append(row)
+            with open(os.path.join(args.out, "cells.jsonl"), "a") as file:
+                file.write(json.dumps(row) + "\n")
             peers.free()
             save()
-            print(f"{time.monotonic() - started:6.1f} s  {cell_name}: {row.get('ms', 0):.4f} ms", flush=True)
+            result = row.get("wrong") or row.get("refused") or f"{row['ms']:.4f} ms"
+            print(f"{time.monotonic() - started:6.1f} s  {cell_name}: {result}", flush=True)
         report["ceilings_last"] = ceilings(bench)
         first, last = report["ceilings_first"], report["ceilings_last"]
         report["steady"] = all(first[key] > 0 and abs(last[key] / first[key] - 1) <= STEADY for key in first)
     except TimeUp:
         done = {row["cell"] for row in report["cells"]}
         report["left_out"] = [name for name in wanted if name not in done]
-    except RuntimeError as problem:
+    except (RuntimeError, BenchEnded) as problem:
         report["notes"].append("THE RUN BROKE OFF: " + first_line(problem))
         done = {row["cell"] for row in report["cells"]}
         report["left_out"] = [name for name in wanted if name not in done]

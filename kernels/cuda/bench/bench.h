@@ -40,6 +40,10 @@ struct Cell {
   // A whole model.
   LlamaShape model = {};
   int total = 0;  // continuations altogether
+  bool learned_tau =
+      false;              // every layer has a temperature per row, whose weight is zero: the answers of no temperature
+  bool draws = false;     // tokens are drawn at temperature 1 and top_p 0.9 instead of the best taken
+  LlamaShape other = {};  // a second model that decodes while `model` computes a prompt
 };
 
 struct Outcome {
@@ -80,6 +84,7 @@ std::unique_ptr<Bench> MakeModelPrefill(const BenchPlace& place, const Cell& cel
 std::unique_ptr<Bench> MakeModelDecode(const BenchPlace& place, const Cell& cell);
 std::unique_ptr<Bench> MakeContinuations(const BenchPlace& place, const Cell& cell);
 std::unique_ptr<Bench> MakeDeterminism(const BenchPlace& place, const Cell& cell);
+std::unique_ptr<Bench> MakeTwoModels(const BenchPlace& place, const Cell& cell);
 std::unique_ptr<Bench> MakeLoad(const BenchPlace& place, const Cell& cell);
 
 // A cell that cannot run here; its message is reported and the others run.

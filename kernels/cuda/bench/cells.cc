@@ -100,9 +100,15 @@ class Table {
     Model(std::string("model_prefill_") + kModels[model].name + "_" + std::to_string(length), "model_prefill", model,
           {.rows = Length(length) * (tiny_ ? 4 : 1)});
   }
-  void ModelDecode(int batch, int length) {
-    Model("model_decode_2.7b_" + std::to_string(batch) + "x" + std::to_string(length), "model_decode", 0,
-          {.rows = 1, .context = Context(length), .sequences = batch});
+  void ModelDecode(int batch, int length, bool draws = false) {
+    Model(std::string(draws ? "sampled_decode" : "model_decode") + "_2.7b_" + std::to_string(batch) + "x" +
+              std::to_string(length),
+          "model_decode", 0, {.rows = 1, .context = Context(length), .sequences = batch, .draws = draws});
+  }
+  void TwoModels(int rows, int context) {
+    Cell cell{.rows = Length(rows) * (tiny_ ? 4 : 1), .context = Context(context)};
+    cell.other = tiny_ ? kTinyModels[2] : kModels[2];
+    Model("two_models_2.7b_" + std::to_string(rows) + "_0.1b_1x" + std::to_string(context), "two_models", 0, cell);
   }
   void Add(Cell cell) { cells.push_back(std::move(cell)); }
 
@@ -148,12 +154,17 @@ std::vector<Cell> Cells(bool tiny) {
   t.Suffix(reference, 128, 32768);
   t.Suffix(reference, 128, 16384, 16);
   for (const int batch : {1, 8}) t.ModelDecode(batch, 1024);
+  t.ModelDecode(8, 1024, /*draws=*/true);
+  t.Model("tau_model_2.7b_8192", "model_prefill", 0, {.rows = t.Length(8192) * (tiny ? 4 : 1), .learned_tau = true});
+  t.Model("lone_suffix_128_on_32768", "continuations", 0,
+          {.rows = tiny ? 5 : 128, .context = t.Context(32768), .total = 1});
+  t.TwoModels(8192, 1024);
   t.Model("load_2.7b", "load", 0, {});
   for (const AttentionShape& s : {kShapes[1], kShapes[2]}) {
     for (const int batch : {1, 8}) t.Decode(s, batch, 32768);
   }
   for (const int model : {1, 2}) t.ModelPrefill(model, 16384);
-  for (const int m : {2048, 32768, 8, 32, 128}) {
+  for (const int m : {2048, 32768, 8, 32, 128, 64, 256, 512}) {
     for (const auto& nk : kLayerProducts) t.Product(m, nk);
   }
   for (const AttentionShape& s : {kShapes[1], kShapes[2]}) {

@@ -4,13 +4,15 @@
 //
 // Prints one JSON object per line: first {"cells": [...]}, then one per cell and round. With --serve it prints the
 // cells and then, for each cell name read from standard input, runs one round of it, so that a driver can alternate
-// with other programs. Cells that do not start within --seconds are listed as left out. Exit 0: success; 1: a wrong
+// with other programs; "NAME hang|crash|wrong" does that instead, to rehearse what a driver then reports. Cells that do not start within --seconds are listed as left out. Exit 0: success; 1: a wrong
 // result; 2: invalid usage; 3: no device.
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -51,7 +53,8 @@ void PrintCells(const BackendInfo& info, const BenchPlace& place, const std::vec
         {"rows", c.rows},          {"context", c.context},      {"sequences", c.sequences},
         {"ragged", c.ragged},      {"shared", c.shared_prefix}, {"scale", static_cast<int>(c.scale)},
         {"groups", c.group_count}, {"inner", c.inner},          {"outputs", c.outputs},
-        {"total", c.total},        {"vocab", c.model.vocab}};
+        {"total", c.total},        {"vocab", c.model.vocab},    {"tau", c.learned_tau},
+        {"draws", c.draws}};
     for (const auto& [name, number] : numbers) std::printf(", \"%s\": %d", name, number);
     std::printf(", \"model\": \"%s\"}", c.model.name == nullptr ? "" : c.model.name);
   }
@@ -64,6 +67,7 @@ bool Print(const Cell& cell, Outcome outcome) {
     outcome.wrong = "errs by " + std::to_string(outcome.error) + ", above " + std::to_string(outcome.error_max);
   }
   const bool right = outcome.wrong.empty();
+  if (!std::isfinite(outcome.error)) outcome.error = 1e300;  // JSON has no other numbers
   const auto rate = [&](double amount, double unit) { return right ? amount / outcome.seconds * unit : 0.0; };
   std::printf(
       "{\"cell\": \"%s\", \"right\": %s, \"error\": %.3g, \"ms\": %.6g, \"tflops\": %.5g, \"gbps\": %.5g, "
@@ -91,8 +95,10 @@ void PrintRefused(const Cell& cell, const std::string& why) {
 class Turns {
  public:
   explicit Turns(const BenchPlace& place) : place_(place) {}
-  bool Round(const Cell& cell) {
+  bool Round(const Cell& cell, const std::string& injected = "") {
     bool right = true;
+    if (injected == "hang") pause();
+    if (injected == "crash") std::raise(SIGSEGV);
     try {
       if (cell.name != prepared_) {
         bench_.reset();
@@ -100,7 +106,9 @@ class Turns {
         bench_ = MakeBench(place_, cell);
         prepared_ = cell.name;
       }
-      right = Print(cell, bench_->Round());
+      Outcome outcome = bench_->Round();
+      if (injected == "wrong") outcome.error = INFINITY;
+      right = Print(cell, std::move(outcome));
     } catch (const CellRefused& refused) {
       bench_.reset();
       prepared_.clear();
@@ -118,13 +126,15 @@ class Turns {
 
 bool Serve(const std::vector<Cell>& cells, Turns& turns) {
   bool right = true;
-  for (std::string name; std::getline(std::cin, name);) {
+  for (std::string line; std::getline(std::cin, line);) {
+    const size_t space = line.find(' ');
+    const std::string name = line.substr(0, space), injected = space == line.npos ? "" : line.substr(space + 1);
     const auto cell = std::find_if(cells.begin(), cells.end(), [&](const Cell& c) { return c.name == name; });
     if (cell == cells.end()) {
       PrintRefused({.name = "?"}, "there is no cell " + name);
       std::fflush(stdout);
     } else {
-      right = turns.Round(*cell) && right;
+      right = turns.Round(*cell, injected) && right;
     }
   }
   return right;

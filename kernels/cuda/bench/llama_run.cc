@@ -174,7 +174,7 @@ void Checkpoint::Forget() const {
 // ---- the walk ----
 
 LlamaRun::LlamaRun(const BenchPlace& place, const LlamaShape& shape, int rows_max, int sequences_max, int head_rows_max,
-                   int context_max, int page_count)
+                   int context_max, int page_count, bool learned_tau)
     : backend_(place.backend), shape_(shape) {
   const Checkpoint file(shape, place.scratch);
   const auto weight = [&](std::initializer_list<std::string> names, WeightUse use) {
@@ -209,8 +209,11 @@ LlamaRun::LlamaRun(const BenchPlace& place, const LlamaShape& shape, int rows_ma
     }
   }
   rope_ = Had(backend_.CreateRopeTable({cosines, sines, context_max, shape.head_dim}));
-  pool_ = Had(backend_.CreateKvPool(
-      {.layer_count = shape.layers, .kv_head_count = shape.kv_heads, .head_dim = shape.head_dim}, page_count));
+  pool_ = Had(backend_.CreateKvPool({.layer_count = shape.layers,
+                                     .kv_head_count = shape.kv_heads,
+                                     .head_dim = shape.head_dim,
+                                     .annotation_bytes = learned_tau ? kTauAnnotationBytes : 0},
+                                    page_count));
   workspace_ = Had(backend_.CreateWorkspace({.row_count_max = rows_max,
                                              .sequence_count_max = sequences_max,
                                              .head_row_count_max = head_rows_max,
@@ -222,6 +225,11 @@ LlamaRun::LlamaRun(const BenchPlace& place, const LlamaShape& shape, int rows_ma
                                              .ffn_dim = shape.ffn,
                                              .vocab_size = shape.vocab}));
   const size_t rows = rows_max, attended = static_cast<size_t>(shape.heads) * shape.head_dim;
+  if (learned_tau) {
+    const std::vector<uint16_t> zeros(shape.width, 0);
+    tau_weight_ = Had(backend_.CreateVector({DType::kBF16, zeros.data(), 1, shape.width}));
+    row_scales_ = Had(backend_.Allocate(rows * sizeof(float)));
+  }
   residual_ = Had(backend_.Allocate(rows * shape.width * sizeof(float)));
   normed_ = Had(backend_.Allocate(rows * shape.width * sizeof(uint16_t)));
   queries_ = Had(backend_.Allocate(rows * attended * sizeof(float)));
@@ -263,6 +271,19 @@ std::vector<HeadResult> LlamaRun::Step(Phase phase, const std::vector<RunRows>& 
   for (int i = 0; i < shape_.layers; ++i) {
     const Layer& layer = layers_[i];
     norm(layer.before_attention);
+    const float root = std::sqrt(static_cast<float>(shape_.head_dim));
+    Slice row_scales;
+    if (tau_weight_ != nullptr) {
+      row_scales = {row_scales_.get(), 0};
+      Must(backend_.FocalTau(w, {.x = normed,
+                                 .weight = {tau_weight_.get(), 0},
+                                 .bias = root,
+                                 .tau_min = 0.44f * root,
+                                 .tau_max = 2 * root,
+                                 .pool = pool_.get(),
+                                 .layer = i,
+                                 .row_scales = row_scales}));
+    }
     Must(backend_.QkvRopeWrite(w, {.x = normed,
                                    .weight = layer.qkv.get(),
                                    .query_head_count = shape_.heads,
@@ -274,7 +295,8 @@ std::vector<HeadResult> LlamaRun::Step(Phase phase, const std::vector<RunRows>& 
                              .query_head_count = shape_.heads,
                              .pool = pool_.get(),
                              .layer = i,
-                             .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)),
+                             .scale = 1.0f / root,
+                             .row_scales = row_scales,
                              .out = heads_out}));
     Must(backend_.LinearResidual(w, {.x = heads_out, .weight = layer.attended.get(), .residual = residual}));
     norm(layer.before_ffn);

@@ -57,7 +57,7 @@ struct RunRows {
 class LlamaRun {
  public:
   LlamaRun(const BenchPlace& place, const LlamaShape& shape, int rows_max, int sequences_max, int head_rows_max,
-           int context_max, int page_count);
+           int context_max, int page_count, bool learned_tau = false);
 
   const LlamaShape& shape() const { return shape_; }
   // Pages for so many tokens, new ones after the first `shared` of another sequence.
@@ -80,6 +80,7 @@ class LlamaRun {
   std::unique_ptr<Weight> embedding_, head_;
   std::unique_ptr<Buffer> last_norm_;
   std::vector<Layer> layers_;
+  std::unique_ptr<Buffer> tau_weight_, row_scales_;  // where tau is learned
   std::unique_ptr<RopeTable> rope_;
   std::unique_ptr<KvPool> pool_;
   std::unique_ptr<Workspace> workspace_;

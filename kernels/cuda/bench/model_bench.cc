@@ -1,14 +1,18 @@
-// Whole models: prompts, decode, many continuations of one prefix, one request computed in every way, and loading.
+// Whole models: prompts, decode, many continuations of one prefix, one request computed in every way, two models at once,
+// and loading.
 //
 // Each result is also computed a second way (repeated, alone, without cache) and must have the same bits or, between
 // the prefill and the decode kernels, be close.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "kernels/cuda/bench/llama_run.h"
+#include "kernels/token_draw.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
@@ -31,9 +35,12 @@ class ModelPrefill final : public Bench {
  public:
   ModelPrefill(const BenchPlace& place, const Cell& cell)
       : Bench(place, cell),
-        run_(place, cell.model, cell.rows, 1, 1, cell.rows, (cell.rows + kPageTokens - 1) / kPageTokens),
+        run_(place, cell.model, cell.rows, 1, 1, cell.rows, (cell.rows + kPageTokens - 1) / kPageTokens,
+             cell.learned_tau),
         tokens_(TextOf(cell.model, 0, cell.rows)),
-        pages_(run_.Pages(cell.rows)) {}
+        pages_(run_.Pages(cell.rows)) {
+    if (cell.learned_tau) MeasurePlain();
+  }
 
   Outcome Round() override {
     Outcome outcome{.flops = PrefillFlops(cell_.model, 0, cell_.rows), .bytes = 2 * WeightCount(cell_.model)};
@@ -41,15 +48,28 @@ class ModelPrefill final : public Bench {
     std::vector<float> again;
     outcome.seconds = TimeOnHost(place_, [&] { again = run_.Prompt(tokens_, pages_, cell_.rows); });
     if (!SameBits(again, logits_)) outcome.wrong = "the same prompt gave other bits";
+    if (cell_.learned_tau) {
+      outcome.error = RelativeError(plain_, logits_);
+      outcome.error_max = kLogitErrorMax;
+      outcome.more.emplace_back("dense_ms", plain_seconds_ * 1e3);
+    }
     outcome.more.emplace_back("tokens_per_second", cell_.rows / outcome.seconds);
     outcome.logits = logits_;
     return outcome;
   }
 
  private:
+  // The same prompt without temperatures; that run's memory is freed again.
+  void MeasurePlain() {
+    LlamaRun plain(place_, cell_.model, cell_.rows, 1, 1, cell_.rows, (cell_.rows + kPageTokens - 1) / kPageTokens);
+    const std::vector<int32_t> pages = plain.Pages(cell_.rows);
+    plain_seconds_ = TimeOnHost(place_, [&] { plain_ = plain.Prompt(tokens_, pages, cell_.rows); });
+  }
+
   LlamaRun run_;
   const std::vector<int32_t> tokens_, pages_;
-  std::vector<float> logits_;
+  std::vector<float> logits_, plain_;
+  double plain_seconds_ = 0;
 };
 
 // Repeats the step after a prompt: its one row is written to the same place each time.
@@ -66,6 +86,8 @@ class ModelDecode final : public Bench {
       if (s == 0) by_prefill_ = logits;
       step_.push_back({{TokenAt(cell.model, s, cell.context)}, cell.context, &pages_[s]});
       heads_.push_back({.row = s, .logits_slot = -1});
+      drawing_.push_back(
+          {.row = s, .logits_slot = s, .draw = {.temperature = 1, .top_p = 0.9, .uniform = (s + 0.5) / 64}});
     }
   }
 
@@ -80,6 +102,16 @@ class ModelDecode final : public Bench {
     run_.Step(Phase::kDecode, step_, asking, logits.data());
     outcome.error = RelativeError(by_prefill_, logits);
     outcome.seconds = TimeOnHost(place_, [&] { run_.Step(Phase::kDecode, step_, heads_); });
+    if (cell_.draws) {
+      outcome.more.emplace_back("greedy_ms", outcome.seconds * 1e3);
+      std::vector<HeadResult> drawn;
+      outcome.seconds = TimeOnHost(place_, [&] { drawn = run_.Step(Phase::kDecode, step_, drawing_); });
+      const int32_t want = DrawToken(logits, drawing_[0].draw).token;
+      if (drawn[0].drawn.token != want) {
+        outcome.wrong =
+            "token " + std::to_string(drawn[0].drawn.token) + " was drawn, on the host " + std::to_string(want);
+      }
+    }
     outcome.more.emplace_back("tokens_per_second", cell_.sequences / outcome.seconds);
     return outcome;
   }
@@ -88,8 +120,66 @@ class ModelDecode final : public Bench {
   LlamaRun run_;
   std::vector<std::vector<int32_t>> pages_;
   std::vector<RunRows> step_;
-  std::vector<HeadRow> heads_;
+  std::vector<HeadRow> heads_, drawing_;
   std::vector<float> by_prefill_;
+};
+
+// Decode steps of one model while another computes a prompt, as a daemon with two models does: how long a step then
+// takes, the longest and the mean, and that neither changes a bit of the other.
+class TwoModels final : public Bench {
+ public:
+  TwoModels(const BenchPlace& place, const Cell& cell)
+      : Bench(place, cell),
+        prompt_(place, cell.model, cell.rows, 1, 1, cell.rows, (cell.rows + kPageTokens - 1) / kPageTokens),
+        decode_(place, cell.other, cell.context, 1, 1, cell.context + 1, cell.context / kPageTokens + 1),
+        tokens_(TextOf(cell.model, 0, cell.rows)),
+        prompt_pages_(prompt_.Pages(cell.rows)),
+        decode_pages_(decode_.Pages(cell.context + 1)) {
+    decode_.Prompt(TextOf(cell.other, 1, cell.context), decode_pages_, cell.context);
+    step_ = {{{TokenAt(cell.other, 1, cell.context)}, cell.context, &decode_pages_}};
+    want_prompt_ = prompt_.Prompt(tokens_, prompt_pages_, cell.rows);
+    want_step_ = Decode();
+  }
+
+  Outcome Round() override {
+    Outcome outcome;
+    const double alone = TimeOnHost(place_, [&] { Decode(); });
+    std::atomic<bool> is_done{false};
+    std::vector<float> logits;
+    double prompt_seconds = 0;
+    std::thread other([&] {
+      prompt_seconds = HostSeconds([&] { logits = prompt_.Prompt(tokens_, prompt_pages_, cell_.rows); });
+      is_done = true;
+    });
+    double longest = 0, sum = 0;
+    int steps = 0;
+    for (; steps == 0 || !is_done; ++steps) {
+      const double seconds = HostSeconds([&] {
+        if (!SameBits(Decode(), want_step_)) outcome.wrong = "a decode step has other bits beside another model";
+      });
+      longest = std::max(longest, seconds);
+      sum += seconds;
+    }
+    other.join();
+    if (!SameBits(logits, want_prompt_)) outcome.wrong = "a prompt has other bits beside another model";
+    outcome.seconds = sum / steps;
+    outcome.more.emplace_back("alone_ms", alone * 1e3);
+    outcome.more.emplace_back("longest_ms", longest * 1e3);
+    outcome.more.emplace_back("prompt_ms", prompt_seconds * 1e3);
+    return outcome;
+  }
+
+ private:
+  std::vector<float> Decode() {
+    std::vector<float> logits(cell_.other.vocab);
+    decode_.Step(Phase::kDecode, step_, {{.row = 0, .logits_slot = 0}}, logits.data());
+    return logits;
+  }
+
+  LlamaRun prompt_, decode_;
+  const std::vector<int32_t> tokens_, prompt_pages_, decode_pages_;
+  std::vector<RunRows> step_;
+  std::vector<float> want_prompt_, want_step_;
 };
 
 // `total` continuations of one prefix, `sequences` in a step, every row scored; against one cold run times `total`.
@@ -247,6 +337,9 @@ std::unique_ptr<Bench> MakeContinuations(const BenchPlace& place, const Cell& ce
 }
 std::unique_ptr<Bench> MakeDeterminism(const BenchPlace& place, const Cell& cell) {
   return std::make_unique<Determinism>(place, cell);
+}
+std::unique_ptr<Bench> MakeTwoModels(const BenchPlace& place, const Cell& cell) {
+  return std::make_unique<TwoModels>(place, cell);
 }
 std::unique_ptr<Bench> MakeLoad(const BenchPlace& place, const Cell& cell) {
   return std::make_unique<Load>(place, cell);

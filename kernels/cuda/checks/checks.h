@@ -20,7 +20,16 @@ std::vector<NamedCheck> TileChecks();      // the emulator itself, and attention
 std::vector<NamedCheck> EmulatedChecks();  // the conformance table on the emulated device
 std::vector<NamedCheck> FaultChecks();     // refusals, exhausted memory, failing devices
 std::vector<NamedCheck> GateChecks();      // the ptxas report of every kernel
-std::vector<NamedCheck> DeviceChecks();    // the conformance table on a real device
+std::vector<NamedCheck> DeviceChecks();    // the conformance table on a real device, as one check
 std::vector<NamedCheck> AllChecks();
+
+// The conformance table, a check for each case, on "cuda:0" or "emulated": for deploy/gpu_check.sh, which runs each in a
+// process of its own.
+enum class CaseSet {
+  kAll,
+  kSameBits,
+  kSanitizers,  // small ones that pass through every kernel and head dim: compute-sanitizer is slow
+};
+std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device);
 
 }  // namespace varifocal::kernels::cuda

@@ -1,59 +1,80 @@
-// The conformance table on a real device, skipped with the reason where there is none.
-//
-// Three checks that can run separately: everything, same bits only, and the smallest cases that cover every kernel (for
-// compute-sanitizer, which is slow).
+// The conformance table on a real device, skipped with the reason where there is none, or case by case on a device that
+// is named.
 
-#include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "kernels/conformance/cases.h"
 #include "kernels/cuda/checks/checks.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/emulator/emulated_runtime.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
 
-std::string CheckOnDevice(const std::function<bool(const std::string&)>& wanted) {
-  const BackendOptions options{.device = "cuda:0", .dtype = DType::kBF16};
-  auto tested = CreateBackend(options);
+Result<std::unique_ptr<Backend>> OpenDevice(const std::string& device) {
+  if (device == "emulated") {
+    return CreateBackendOn(MakeEmulatedRuntime(std::make_shared<EmulatedMachine>()), 0, {.dtype = DType::kBF16});
+  }
+  return CreateBackend({.device = device, .dtype = DType::kBF16});
+}
+
+std::string CheckAllOnDevice() {
+  auto tested = OpenDevice("cuda:0");
   if (!tested.ok()) return kSkipped + tested.error().message;
   auto oracle = MakeOracle(DType::kBF16);
   std::string failed;
-  int run = 0;
   for (const ConformanceCase& c : AllCases()) {
-    if (!wanted(c.name) || !IsSupportedBy(c, **tested)) continue;
-    ++run;
+    if (!IsSupportedBy(c, **tested)) continue;
     const std::string verdict = c.check(**tested, *oracle);
     if (!verdict.empty()) failed += c.name + ": " + verdict + "\n";
   }
-  return run > 0 ? failed : "no case has such a name";
+  return failed;
 }
 
-bool IsSmall(const std::string& name) {
-  static const char* const names[] = {"linear",
-                                      "gated",
-                                      "rms_norm",
-                                      "embed",
-                                      "qkv_rope_write",
-                                      "tau_causal",
-                                      "lm_head_ties",
-                                      "attention_length_129",
-                                      "attention_head_dim_64",
-                                      "attention_head_dim_128",
-                                      "attention_head_dim_256",
-                                      "groups_2_of_8_near_3_d32_h4k2_dense_layout_tested"};
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+// Products, rows, the LM head and drawing are small; attention is compiled for each head dim, and each mask of groups
+// for each of those.
+std::vector<ConformanceCase> SanitizerCases() {
+  std::vector<ConformanceCase> cases = ProductCases();
+  for (const auto& more : {ModelCases(), StepCases()}) cases.insert(cases.end(), more.begin(), more.end());
+  for (const ConformanceCase& c : AttentionCases()) {
+    if (c.head_dim != 0) cases.push_back(c);
+  }
+  std::set<int> seen;
+  for (const ConformanceCase& c : GroupCases()) {
+    if (!c.gathers && seen.insert(c.head_dim).second) cases.push_back(c);
+  }
+  return cases;
+}
+
+std::vector<ConformanceCase> CasesOf(CaseSet set) {
+  if (set == CaseSet::kSanitizers) return SanitizerCases();
+  std::vector<ConformanceCase> cases;
+  for (const ConformanceCase& c : AllCases()) {
+    // A device has no number of threads to vary, and gathers no keys.
+    if (c.gathers || c.name.find("_bits_threads") != c.name.npos) continue;
+    const bool is_bits = c.name.rfind("same_bits", 0) == 0 || c.name.rfind("groups_bits", 0) == 0;
+    if (set == CaseSet::kAll || is_bits) cases.push_back(c);
+  }
+  return cases;
 }
 
 }  // namespace
 
-std::vector<NamedCheck> DeviceChecks() {
-  return {{"device_conformance", [] { return CheckOnDevice([](const std::string&) { return true; }); }},
-          {"device_same_bits",
-           [] {
-             return CheckOnDevice([](const std::string& name) {
-               return name.rfind("same_bits", 0) == 0 || name.rfind("groups_bits", 0) == 0;
-             });
-           }},
-          {"device_small", [] { return CheckOnDevice(IsSmall); }}};
+std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device) {
+  std::vector<NamedCheck> checks;
+  for (const ConformanceCase& c : CasesOf(set)) {
+    checks.push_back({c.name, [c, device]() -> std::string {
+                        auto tested = OpenDevice(device);
+                        if (!tested.ok()) return tested.error().message;
+                        if (!IsSupportedBy(c, **tested)) return std::string(kSkipped) + "not supported by this device";
+                        auto oracle = MakeOracle(DType::kBF16);
+                        return c.check(**tested, *oracle);
+                      }});
+  }
+  return checks;
 }
+
+std::vector<NamedCheck> DeviceChecks() { return {{"device_conformance", CheckAllOnDevice}}; }
 
 }  // namespace varifocal::kernels::cuda

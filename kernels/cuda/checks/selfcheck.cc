@@ -2,18 +2,57 @@
 //
 //   cmake -DVARIFOCAL_KERNELS_ONLY=ON -B build && cmake --build build && build/bin/cuda_selfcheck [NAME PART]
 //
-// Prints one line per check that fails or is skipped, and exits 1 when one fails.
+// Prints one line per check that fails or is skipped, and exits 1 when one fails. For deploy/gpu_check.sh:
+//
+//   cuda_selfcheck --list=conformance|same-bits|sanitizers      the names of the conformance cases, a line each
+//   cuda_selfcheck --case=NAME [--device=cuda:0|emulated]       one case: its name at once, then its result
+//
+// --inject=hang|crash|wrong makes a case do so instead, to rehearse what the script then leaves.
 
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
+#include <string>
 
 #include "kernels/cuda/checks/checks.h"
 
-int main(int argc, char** argv) {
-  using namespace varifocal::kernels::cuda;
-  const std::string filter = argc > 1 ? argv[1] : "";
+namespace varifocal::kernels::cuda {
+namespace {
+
+constexpr std::pair<const char*, CaseSet> kSets[] = {
+    {"conformance", CaseSet::kAll}, {"same-bits", CaseSet::kSameBits}, {"sanitizers", CaseSet::kSanitizers}};
+
+int List(const std::string& name) {
+  for (const auto& [known, set] : kSets) {
+    if (name != known) continue;
+    for (const NamedCheck& check : ConformanceChecks(set, "")) std::printf("%s\n", check.name.c_str());
+    return 0;
+  }
+  std::fprintf(stderr, "error: no list \"%s\"; the lists are conformance, same-bits, sanitizers\n", name.c_str());
+  return 2;
+}
+
+int RunCase(const std::string& name, const std::string& device, const std::string& injected) {
+  for (const NamedCheck& check : ConformanceChecks(CaseSet::kAll, device)) {
+    if (check.name != name) continue;
+    std::printf("%s on %s\n", name.c_str(), device.c_str());
+    std::fflush(stdout);
+    if (injected == "hang") pause();
+    if (injected == "crash") std::raise(SIGSEGV);
+    const std::string verdict = injected == "wrong" ? "an injected wrong result" : check.run();
+    const bool skip = verdict.rfind(kSkipped, 0) == 0;
+    std::printf("%s\n", verdict.empty() ? "ok" : skip ? verdict.c_str() : ("FAILED: " + verdict).c_str());
+    return verdict.empty() || skip ? 0 : 1;
+  }
+  std::fprintf(stderr, "error: no case \"%s\"; --list=conformance prints them\n", name.c_str());
+  return 2;
+}
+
+int RunAll(const std::string& part) {
   int run = 0, failed = 0, skipped = 0;
   for (const NamedCheck& check : AllChecks()) {
-    if (check.name.find(filter) == std::string::npos) continue;
+    if (check.name.find(part) == std::string::npos) continue;
     ++run;
     const std::string verdict = check.run();
     if (verdict.empty()) continue;
@@ -23,4 +62,29 @@ int main(int argc, char** argv) {
   }
   std::printf("cuda: %d checks, %d failed, %d skipped\n", run, failed, skipped);
   return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace varifocal::kernels::cuda
+
+int main(int argc, char** argv) {
+  using namespace varifocal::kernels::cuda;
+  std::string part, name, device = "cuda:0", injected;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    const auto value = [&](const std::string& prefix, std::string& to) {
+      if (flag.rfind(prefix, 0) != 0) return false;
+      to = flag.substr(prefix.size());
+      return true;
+    };
+    std::string list;
+    if (value("--list=", list)) return List(list);
+    if (value("--case=", name) || value("--device=", device) || value("--inject=", injected)) continue;
+    if (flag.rfind("--", 0) == 0) {
+      std::fprintf(stderr, "error: unknown flag %s; the flags are --list= --case= --device= --inject=\n", argv[i]);
+      return 2;
+    }
+    part = flag;
+  }
+  return name.empty() ? RunAll(part) : RunCase(name, device, injected);
 }
