@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 
 namespace varifocal::stats {
 
 std::vector<Cluster> GroupByCluster(const std::vector<ClusteredValue>& values) {
-  std::unordered_map<std::string_view, size_t> places;
-  std::vector<std::pair<std::string_view, std::vector<double>>> groups;
+  absl::flat_hash_map<absl::string_view, size_t> places;
+  std::vector<std::pair<absl::string_view, std::vector<double>>> groups;
   for (const ClusteredValue& value : values) {
     const auto [place, is_new] = places.try_emplace(value.cluster, groups.size());
     if (is_new) groups.push_back({value.cluster, {}});

@@ -4,8 +4,8 @@
 //
 // Prints one JSON object per line: first {"cells": [...]}, then one per cell and round. With --serve it prints the
 // cells and then, for each cell name read from standard input, runs one round of it, so that a driver can alternate
-// with other programs; "NAME hang|crash|wrong" does that instead, to rehearse what a driver then reports. Cells that do not start within --seconds are listed as left out. Exit 0: success; 1: a wrong
-// result; 2: invalid usage; 3: no device.
+// with other programs; "NAME hang|crash|wrong" does that instead, to rehearse what a driver then reports. Cells that do
+// not start within --seconds are listed as left out. Exit 0: success; 1: a wrong result; 2: invalid usage; 3: no device.
 
 #include <unistd.h>
 
