@@ -210,6 +210,7 @@ class Runner::Impl {
         // Prompts take time to build, in which requests end. Their answers are recorded now, and not after each start:
         // a commit per start would bound the rate of starts.
         RETURN_IF_ERROR(TakeArrivals(/*wait=*/false).status());
+        if (in_flight_.empty() && !retry_queue_.empty()) continue;  // what arrived is to be asked again
         if (ready_.empty()) return absl::OkStatus();
       }
       WorkItem item = std::move(ready_.front());

@@ -284,6 +284,24 @@ TEST(RunnerTest, UnavailableIsRetriedWithinTheBound) {
   }
 }
 
+// Below the bound of requests: the last answers arrive while no further group can be made.
+TEST(RunnerTest, TheLastRequestsAreRetriedToo) {
+  FakeGenerator generator;
+  std::set<std::pair<const Sample*, std::string>> refused;
+  generator.on_start = [&](FakeGenerator& g) {
+    const GenerationRequest request = g.held()[0].request;
+    if (refused.insert({request.sample.get(), request.variant}).second) {
+      g.Release(g.held()[0].id, absl::UnavailableError("the daemon restarts"));
+    } else {
+      g.Release(g.held()[0].id, FakeGenerator::Answer(request));
+    }
+  };
+  FakeSink sink;
+  Runner runner(Spec(1, 64), Both(&generator), &sink, {}, {.attempts_max = 4});
+  ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
+  EXPECT_EQ(std::ssize(sink.records), kCells);
+}
+
 TEST(RunnerTest, AFullGeneratorIsRetriedAfterAnAnswer) {
   // Capacity of two: further requests are rejected while two are held, then one of the two is answered.
   FakeGenerator generator;
