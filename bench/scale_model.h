@@ -30,10 +30,9 @@ PrefillFlops FlopsOf(const ModelShape& shape, double cached_tokens, double new_t
 
 // Measured on the machine of the document.
 struct ScaleInputs {
-  double runner_seconds = 0;            // CPU time of the coordinator's job thread: of an answer
+  double runner_seconds = 0;            // CPU time of the coordinator of an answer, its rows included
   double runner_seconds_per_token = 0;  // and of a token of its prompt
   double commit_seconds = 0;            // a durable transaction, without its rows
-  double row_seconds = 0;               // of the database, a row in a transaction; part of runner_seconds
   double round_trip_seconds = 0;        // between coordinator and worker
 };
 

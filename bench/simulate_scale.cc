@@ -107,7 +107,6 @@ int Main(const std::string& seed) {
   inputs.runner_seconds = Of(measured, "runner_seconds");
   inputs.runner_seconds_per_token = Of(measured, "runner_seconds_per_token");
   inputs.commit_seconds = Of(measured, "commit_seconds");
-  inputs.row_seconds = Of(measured, "row_seconds");
   inputs.round_trip_seconds = Of(measured, "round_trip_seconds");
   PrintSimulations(inputs, seed);
   return 0;
