@@ -4,8 +4,9 @@
 //
 // A sample is an answer of one variant, as a job counts them: 2 variants x 5 tasks x 5 lengths. Texts have the sizes of the `quick`
 // suite's rows, where an excerpt has 3.4 KB. Samples are committed as by a running job, those that ended together in one
-// transaction. The database stays in DIRECTORY (a temporary one, removed, unless given) and is used again when it is there. Programs are those beside this one; their wall time,
-// CPU time and peak memory are the operating system's. The interval of `compare` is checked against the differences that were written.
+// transaction. The database stays in DIRECTORY (a temporary one, removed, unless given) and is used again when it is there.
+// Programs are those beside this one; their wall time, CPU time and peak memory are the operating system's. The interval of
+// `compare` is checked against the differences that were written.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
