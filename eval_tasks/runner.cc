@@ -188,6 +188,7 @@ class Runner::Impl {
   absl::Status Loop() {
     while (!Cancelled()) {
       RETURN_IF_ERROR(Fill());
+      RETURN_IF_ERROR(RecordFinished());
       if (in_flight_.empty()) return absl::OkStatus();
       ASSIGN_OR_RETURN(const bool arrived, TakeArrivals(/*wait=*/true));
       if (!arrived) return absl::OkStatus();  // cancelled
@@ -207,9 +208,9 @@ class Runner::Impl {
       if (std::ssize(in_flight_) + std::ssize(retry_queue_) >= spec_.in_flight) return absl::OkStatus();
       if (ready_.empty()) {
         RETURN_IF_ERROR(MakeNextGroup());
-        // Prompts take time to build, in which requests end. Their answers are recorded now, and not after each start:
-        // a commit per start would bound the rate of starts.
+        // Prompts take time to build, in which requests end.
         RETURN_IF_ERROR(TakeArrivals(/*wait=*/false).status());
+        RETURN_IF_ERROR(RecordFinished());
         if (in_flight_.empty() && !retry_queue_.empty()) continue;  // what arrived is to be asked again
         if (ready_.empty()) return absl::OkStatus();
       }
@@ -218,10 +219,12 @@ class Runner::Impl {
       if (item.make_error.ok()) {
         Start(std::move(item));
       } else {
-        std::vector<Finished> failed;
-        failed.push_back(Finish(item, item.make_error));
-        RETURN_IF_ERROR(Record(std::move(failed)));
+        finished_.push_back(Finish(item, item.make_error));
       }
+      // Handled now, since a refusal decides what is started next, and recorded together: a commit for each would bound
+      // the rate of starts.
+      RETURN_IF_ERROR(TakeArrivals(/*wait=*/false).status());
+      if (std::ssize(finished_) >= spec_.in_flight) RETURN_IF_ERROR(RecordFinished());
     }
     return absl::OkStatus();
   }
@@ -320,21 +323,21 @@ class Runner::Impl {
       arrivals.swap(mailbox_->arrivals);
     }
     absl::Status status;
-    std::vector<Finished> finished;
     for (Arrival& arrival : arrivals) {
       if (status.ok()) {
-        status = Handle(std::move(arrival), finished);
+        status = Handle(std::move(arrival));
       } else {
         Complete(arrival);  // the run is over, but this arrival must not be awaited again
       }
     }
-    RETURN_IF_ERROR(Record(std::move(finished)));
-    RETURN_IF_ERROR(status);
+    if (!status.ok()) {
+      RETURN_IF_ERROR(RecordFinished());
+      return status;
+    }
     return !arrivals.empty();
   }
 
-  // Adds to `finished` what is to be recorded.
-  absl::Status Handle(Arrival arrival, std::vector<Finished>& finished) {
+  absl::Status Handle(Arrival arrival) {
     const Generator& generator = *in_flight_.at(arrival.ticket).generator;
     WorkItem item = Complete(arrival);
     if (!arrival.result.ok() && IsTransient(arrival.result.status())) {
@@ -345,7 +348,7 @@ class Runner::Impl {
         return absl::OkStatus();
       }
     }
-    finished.push_back(Finish(item, std::move(arrival.result)));
+    finished_.push_back(Finish(item, std::move(arrival.result)));
     RequeueRetries();  // an answer freed capacity
     return absl::OkStatus();
   }
@@ -399,8 +402,9 @@ class Runner::Impl {
   }
 
   // Together, so that those that ended during a commit share the next one.
-  absl::Status Record(std::vector<Finished> finished) {
-    if (finished.empty()) return absl::OkStatus();
+  absl::Status RecordFinished() {
+    if (finished_.empty()) return absl::OkStatus();
+    std::vector<Finished> finished = std::exchange(finished_, {});
     std::vector<SampleResult> records;
     for (Finished& one : finished) records.push_back(std::move(one.record));
     RETURN_IF_ERROR(sink_->Record(records));
@@ -435,7 +439,7 @@ class Runner::Impl {
 
   // Waits for every active request; with `record`, records those that still got a result.
   absl::Status Drain(bool record) {
-    absl::Status status;
+    absl::Status status = record ? RecordFinished() : absl::OkStatus();
     while (!in_flight_.empty()) {
       std::deque<Arrival> arrivals;
       {
@@ -443,13 +447,12 @@ class Runner::Impl {
         options_.clock->WaitUntil(mailbox_->changed, lock, [&] { return !mailbox_->arrivals.empty(); });
         arrivals.swap(mailbox_->arrivals);
       }
-      std::vector<Finished> finished;
       for (Arrival& arrival : arrivals) {
         const WorkItem item = Complete(arrival);
         const bool is_result = arrival.result.ok() || !IsTransient(arrival.result.status());
-        if (record && status.ok() && is_result) finished.push_back(Finish(item, std::move(arrival.result)));
+        if (record && status.ok() && is_result) finished_.push_back(Finish(item, std::move(arrival.result)));
       }
-      status.Update(Record(std::move(finished)));
+      if (record) status.Update(RecordFinished());
     }
     return status;
   }
@@ -470,6 +473,7 @@ class Runner::Impl {
   size_t next_group_ = 0;             // of grid_.groups
   std::deque<WorkItem> ready_;        // to be started, in order
   std::deque<WorkItem> retry_queue_;  // awaiting retry
+  std::vector<Finished> finished_;    // to be recorded together
   std::map<uint64_t, InFlight> in_flight_;
   uint64_t next_ticket_ = 1;
   std::shared_ptr<Mailbox> mailbox_;
