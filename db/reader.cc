@@ -77,17 +77,20 @@ constexpr char kSelectPairs[] =
     " WHERE job_id = ? AND baseline_variant = ? AND candidate_variant = ?"
     " ORDER BY task, metric, context_length, question_id";
 
-constexpr char kSelectAnswers[] =
-    "SELECT generations.generation_id, samples.task, samples.context_length, samples.sample_index,"
-    " samples.prompt_token_count, samples.evidence_json, generations.cached_token_count, generations.new_token_count,"
-    " generations.prefill_us, generations.decode_us, generations.error_code, scores.value"
+// The answers of a job with the value of their primary metric.
+constexpr char kFromAnswers[] =
     " FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
     " JOIN generations ON generations.cell_id = cells.cell_id"
     " JOIN samples ON samples.sample_id = generations.sample_id"
     " LEFT JOIN task_metrics ON task_metrics.job_id = variants.job_id AND task_metrics.task = cells.task"
     " AND task_metrics.metric_index = 0"
     " LEFT JOIN scores ON scores.generation_id = generations.generation_id AND scores.metric = task_metrics.metric"
-    " WHERE variants.job_id = ? AND variants.name = ? ORDER BY cells.cell_id, generations.sample_id";
+    " WHERE variants.job_id = ?";
+
+constexpr char kSelectAnswers[] =
+    "SELECT generations.generation_id, samples.task, samples.context_length, samples.sample_index,"
+    " samples.prompt_token_count, samples.evidence_json, generations.cached_token_count, generations.new_token_count,"
+    " generations.prefill_us, generations.decode_us, generations.error_code, scores.value";
 
 // The beginning of a generated answer that has not the best value of the primary metric, for IsRefusal: tested here, with an
 // expression for each beginning, it is most of the time of a report.
@@ -99,14 +102,7 @@ constexpr char kSelectForCounts[] =
     " AND coalesce(scores.value <> task_metrics.best_value, TRUE)"
     " THEN substr(ltrim(generations.answer, char(9, 10, 11, 12, 13, 32)), 1, 40) END,"
     " generations.finish_reason IS 'length', generations.error_code IS NULL AND generations.is_extrapolated,"
-    " generations.error_code IS NULL AND samples.truncation_json IS NOT NULL, cells.cell_id"
-    " FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
-    " JOIN generations ON generations.cell_id = cells.cell_id"
-    " JOIN samples ON samples.sample_id = generations.sample_id"
-    " LEFT JOIN task_metrics ON task_metrics.job_id = variants.job_id AND task_metrics.task = cells.task"
-    " AND task_metrics.metric_index = 0"
-    " LEFT JOIN scores ON scores.generation_id = generations.generation_id AND scores.metric = task_metrics.metric"
-    " WHERE variants.job_id = ? ORDER BY cells.cell_id";
+    " generations.error_code IS NULL AND samples.truncation_json IS NOT NULL, cells.cell_id";
 
 constexpr char kSelectGroupShares[] =
     "SELECT variants.name, cells.task, cells.context_length, count(*), avg(generations.pairs_visible_share),"
@@ -462,7 +458,9 @@ absl::Status Reader::EachPair(int64_t job_id, const std::string& baseline, const
 absl::Status Reader::EachAnswer(int64_t job_id, const std::string& variant,
                                 const std::function<absl::Status(AnswerRow)>& use) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectAnswers));
+  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(absl::StrCat(
+                                      kSelectAnswers, kFromAnswers,
+                                      " AND variants.name = ? ORDER BY cells.cell_id, generations.sample_id")));
   row.BindAll(job_id, variant);
   return ForEach(row, [&] {
     AnswerRow answer;
@@ -484,7 +482,8 @@ absl::Status Reader::EachAnswer(int64_t job_id, const std::string& variant,
 
 absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectForCounts));
+  ASSIGN_OR_RETURN(Statement row,
+                   state_->database->Prepare(absl::StrCat(kSelectForCounts, kFromAnswers, " ORDER BY cells.cell_id")));
   row.BindAll(job_id);
   std::vector<AnswerCounts> counts;
   int64_t cell_id = 0;

@@ -207,8 +207,9 @@ class Runner::Impl {
       }
       if (std::ssize(in_flight_) + std::ssize(retry_queue_) >= spec_.in_flight) return absl::OkStatus();
       if (ready_.empty()) {
+        // Prompts take time to build: what has ended is not left unrecorded meanwhile, and requests end in that time.
+        RETURN_IF_ERROR(RecordFinished());
         RETURN_IF_ERROR(MakeNextGroup());
-        // Prompts take time to build, in which requests end.
         RETURN_IF_ERROR(TakeArrivals(/*wait=*/false).status());
         RETURN_IF_ERROR(RecordFinished());
         if (in_flight_.empty() && !retry_queue_.empty()) continue;  // what arrived is to be asked again

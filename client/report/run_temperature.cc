@@ -1,6 +1,7 @@
 #include "client/report/run_temperature.h"
 
 #include "base/json.h"
+#include "db/trained_temperature.h"
 
 namespace varifocal::report {
 
@@ -13,13 +14,7 @@ std::optional<double> RunTemperature(const db::VariantRecord& variant) {
                                                                            : std::nullopt;
   }
   if (variant.name.find('@') != std::string::npos) return std::nullopt;
-  const auto trained = ParseJson(variant.model.attention_json);
-  if (!trained.ok() || !trained->is_object()) return std::nullopt;
-  if (trained->empty()) return 1.0;
-  if (trained->size() != 1 || !trained->contains("focal_attention")) return std::nullopt;
-  const Json& focal = trained->at("focal_attention");
-  if (!focal.is_object() || !focal.contains("temperature") || !focal["temperature"].is_number()) return std::nullopt;
-  return focal.value("mode", Json()) == "constant" ? std::optional(focal["temperature"].get<double>()) : std::nullopt;
+  return db::TrainedTemperature(variant.model.attention_json);
 }
 
 }  // namespace varifocal::report
