@@ -1,7 +1,7 @@
 // A coordinator over 1, 2 and 4 real worker daemons with the shipped checkpoints: throughput, rows, kills, and the CPU time of the
 // coordinator.
 //
-//   workers_bench [SEED=1] [SAMPLES=48]
+//   workers_bench [SEED=1] [SAMPLES=144]
 //
 // First the suite (2 variants x 5 tasks x 2 lengths x SAMPLES) runs in one process, then over the workers, undisturbed and with 20
 // kills (SIGKILL) of workers at random instants, which start again at once. Exit 1 when a run's rows differ from those of one process
@@ -205,7 +205,7 @@ int CoordinatorCost(const std::string& seed) {
 
 int main(int argc, char** argv) {
   const std::string seed = argc > 1 ? argv[1] : "1";
-  const int samples = argc > 2 ? std::atoi(argv[2]) : 48;
+  const int samples = argc > 2 ? std::atoi(argv[2]) : 144;
   if (samples < 1) {
     std::fprintf(stderr, "usage: workers_bench [SEED] [SAMPLES], in the repository's root\n");
     return 2;
