@@ -163,6 +163,31 @@ TEST_F(BrowserTest, OutcomesAreInView) {
   }
 }
 
+// Likewise the scores of a job on the dashboard, with the long names and the lengths of a sweep.
+TEST_F(BrowserTest, ScoresOfTheDashboardAreInView) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 16;
+  made.temperatures = {"0.85", "1.25"};
+  Make(made);
+  FakeClock clock(kTimeUs);
+  Dashboard dashboard(path_, clock);
+  const std::string style = absl::StrCat("<style>", dashboard.Answer({"/style.css", {}}).body, "</style>");
+  const std::string page = absl::StrReplaceAll(dashboard.Answer({"/jobs/1", {}}).body,
+                                               {{"<link rel=\"stylesheet\" href=\"/style.css\">", style}});
+  for (const int width : {400, 1280}) {
+    const Json found = Evaluate(page, width, R"(
+      out.hidden = [];
+      out.cell_count = 0;
+      Array.prototype.forEach.call(doc.querySelectorAll('.scores td, .scores th'), function (cell) {
+        out.cell_count += 1;
+        if (cell.getBoundingClientRect().right > cell.closest('.wide').getBoundingClientRect().right + 1)
+          out.hidden.push(cell.textContent);
+      });)");
+    EXPECT_EQ(found["cell_count"], 60) << "two tasks: a line of names and five variants, five columns";
+    EXPECT_EQ(found["hidden"], Json::array()) << width << " pixels";
+  }
+}
+
 // The server records more answers before the second request, which only the page's script makes.
 TEST_F(BrowserTest, TheDashboardRenewsItself) {
   FakeClock clock(kTimeUs);

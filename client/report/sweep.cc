@@ -299,19 +299,24 @@ std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const Rep
 std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
   std::vector<std::string> outcomes;
   std::set<int64_t> lengths;
+  bool is_any_finished = false;
   for (const SweepPoint& point : sweep.points) {
     const CandidateComparison* versus = VersusOf(data, data.variants[point.variant_index].name);
     if (versus == nullptr) continue;
     for (const stats::SuiteComparison& row : versus->report.suite) {
       outcomes.push_back(OutcomeLabel(row));
       lengths.insert(row.context_length);
+      is_any_finished |= !row.is_unfinished;
     }
   }
   return absl::StrCat(SweepLabel(sweep), " at ", sweep.points.size(), " temperatures from ",
                       TemperatureLabel(sweep.points.front().temperature), " to ",
                       TemperatureLabel(sweep.points.back().temperature), ", against ", data.baseline, " at ",
                       lengths.size(), lengths.size() == 1 ? " length: " : " lengths: ",
-                      outcomes.empty() ? "no answers yet" : OutcomeCounts(outcomes), ".");
+                      outcomes.empty()   ? "no answers yet"
+                      : !is_any_finished ? "no verdict yet"
+                                         : OutcomeCounts(outcomes),
+                      ".");
 }
 
 std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
@@ -413,7 +418,7 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
                       LengthLabel(row.context_length), "</td><td class=\"n\">", TemperatureLabel(point->temperature),
                       point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n minor\">",
                       Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
-                      " clusters</small></td>",
+                      choice.choice_cluster_count == 1 ? " cluster" : " clusters", "</small></td>",
                       choice.is_baseline
                           ? "<td colspan=\"5\">no temperature scored higher: not tested</td>"
                           : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",

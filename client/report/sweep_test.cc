@@ -39,6 +39,15 @@ TEST(SweepTest, TheTemperatureOfACheckpoint) {
   EXPECT_EQ(db::TrainedTemperature("damaged"), std::nullopt);
 }
 
+TEST_F(ReportTest, ASweepWithoutAFinishedMeanHasNoVerdictYet) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.temperatures = {"1.2", "0.5"};
+  for (const int64_t length : {1024, 2048, 4096, 8192}) made.unanswered.insert({"rag_facts", length});
+  Make(made);
+  EXPECT_THAT(Render(), HasSubstr("3 temperatures from 0.5 to 1.2, against baseline at 4 lengths: no verdict yet.<"));
+}
+
 TEST_F(ReportTest, ASweepIsOneHeadlineOneTableAndAPlotALength) {
   Made made;
   made.question_count = made.answered_of_last_length = 16;
