@@ -102,7 +102,8 @@ void RunSql(absl::string_view bytes) {
 }
 
 // The bytes as what a browser sends to the dashboard; "PORT" is the server's. The answer is HTTP or a closed
-// connection, and the next request is answered.
+// connection, and the next request is answered. The server does not read from a connection that its client has shut down
+// for writing.
 std::string Exchange(int port, absl::string_view bytes) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
@@ -115,7 +116,9 @@ std::string Exchange(int port, absl::string_view bytes) {
     if (count <= 0) break;  // refused before all was read
     at += count;
   }
-  shutdown(fd, SHUT_WR);
+  // Half of a header, or a line that ends with the input: the server waits for more of it for seconds.
+  const timeval wait = {.tv_sec = 0, .tv_usec = 300'000};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
   std::string answer;
   char buffer[4096];
   for (ssize_t count; (count = recv(fd, buffer, sizeof(buffer), 0)) > 0;) answer.append(buffer, count);
@@ -129,7 +132,8 @@ void RunDashboard(absl::string_view bytes) {
       new auto(HttpServer::Start(0, [](const HttpRequest& request) { return dashboard->Answer(request); }));
   VF_CHECK(server->ok());
   const int port = (**server)->port();
-  const std::string answer = Exchange(port, absl::StrReplaceAll(bytes, {{"PORT", absl::StrCat(port)}}));
+  const std::string answer =
+      Exchange(port, absl::StrCat(absl::StrReplaceAll(bytes, {{"PORT", absl::StrCat(port)}}), "\r\n\r\n"));
   VF_CHECK(answer.empty() || absl::StartsWith(answer, "HTTP/1."));
   const std::string known = absl::StrCat("GET /style.css HTTP/1.1\r\nHost: localhost:", port, "\r\n\r\n");
   VF_CHECK(absl::StartsWith(Exchange(port, known), "HTTP/1.1 200"));
