@@ -11,10 +11,13 @@
 #include "eval_tasks/helmet/import/importer.h"
 #include "eval_tasks/helmet/import/testing_release.h"
 #include "eval_tasks/helmet/import/upstream.h"
+#include "eval_tasks/helmet/rows.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/json_scan.h"
+#include "eval_tasks/tasks/jsonl.h"
 #include "server/model/config.h"
 #include "server/model/safetensors.h"
+#include "server/model/weight_source.h"
 #include "tests/support/process.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
@@ -58,6 +61,24 @@ void RunSafetensors(absl::string_view bytes) {
     VF_CHECK(tensor.element_count() * static_cast<int64_t>(kernels::DTypeBytes(tensor.type)) ==
              std::ssize(tensor.bytes));
   }
+}
+
+// The bytes as the index of a checkpoint of three shards: tensors of an accepted one are in the shards.
+void RunWeightIndex(absl::string_view bytes) {
+  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const bool is_written = [] {
+    for (const char* shard :
+         {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors"}) {
+      testing_support::WriteFile(directory->File(shard), testing_support::ReadFile(absl::StrCat(
+                                                             "tests/testdata/goldens/llama/sharded-d16-bf16/", shard)));
+    }
+    return true;
+  }();
+  VF_CHECK(is_written);
+  testing_support::WriteFile(directory->File("model.safetensors.index.json"), std::string(bytes));
+  const auto weights = OpenWeights(directory->path());
+  if (!weights.ok()) return ExpectRefusal(weights.status());
+  for (const auto& [name, tensor] : (*weights)->tensors()) VF_CHECK((*weights)->Load(tensor).ok());
 }
 
 // A tokenizer that was accepted encodes and decodes.
@@ -125,6 +146,39 @@ void RunJsonRows(absl::string_view bytes) {
   }
 }
 
+// The bytes as a user's rows: every question of an accepted file has a prompt and an answer.
+void RunJsonlTask(absl::string_view bytes) {
+  TaskSpec spec;
+  spec.name = "rows";
+  spec.kind = "jsonl";
+  spec.parameters = {{"path", "rows.jsonl"}, {"prompt", "{context} {question}"},
+                     {"context", "context"}, {"gold", "answer"},
+                     {"id", "id"},           {"cluster", "cluster"},
+                     {"choices", "choices"}, {"evidence", "evidence"},
+                     {"truncate", "middle"}};
+  const auto task = MakeJsonlTask(spec, "rows.jsonl", bytes);
+  if (!task.ok()) return ExpectRefusal(task.status());
+  VF_CHECK((*task)->question_count() > 0);
+}
+
+// Index and rows of an imported task: an accepted index is written as it is read.
+void RunHelmetIndex(absl::string_view bytes) {
+  const auto index = helmet::ParseTaskIndex(bytes);
+  if (!index.ok()) return ExpectRefusal(index.status());
+  const std::string text = helmet::DumpTaskIndex(*index);
+  const auto again = helmet::ParseTaskIndex(text);
+  VF_CHECK(again.ok() && helmet::DumpTaskIndex(*again) == text);
+}
+
+void RunHelmetRow(absl::string_view bytes) {
+  const auto object = ParseJson(bytes);
+  if (!object.ok()) return ExpectRefusal(object.status());
+  const auto row = helmet::RowFromJson(*object);
+  if (!row.ok()) return ExpectRefusal(row.status());
+  const auto again = helmet::RowFromJson(helmet::ToJson(*row));
+  VF_CHECK(again.ok() && helmet::ToJson(*again) == helmet::ToJson(*row));
+}
+
 void RunHelmetConfig(absl::string_view bytes) {
   const auto entries = helmet::ParseConfig(bytes, "recall");
   if (!entries.ok()) return ExpectRefusal(entries.status());
@@ -176,11 +230,15 @@ const std::vector<FuzzTarget>& FuzzTargets() {
       {"safetensors",
        RunSafetensors,
        {"tests/testdata/goldens/llama/tied-d16-f32/model.safetensors", "tests/fuzz/seeds/tiny.safetensors"}},
+      {"weight_index", RunWeightIndex, {"tests/testdata/goldens/llama/sharded-d16-bf16/model.safetensors.index.json"}},
       {"tokenizer_json", RunTokenizerJson, {"models/baseline/tokenizer.json"}},
       {"tokenizer_text", RunTokenizerText, {"README.md", "models/baseline/tokenizer.json"}},
       {"job_spec", RunJobSpec, {"tests/fuzz/seeds/job_spec.json"}},
       {"chat_format", RunChatFormat, {"tests/fuzz/seeds/chat_format.json"}},
       {"json_rows", RunJsonRows, {"tests/fuzz/seeds/rows.jsonl", "tests/fuzz/seeds/rows.json"}},
+      {"jsonl_task", RunJsonlTask, {"tests/fuzz/seeds/task_rows.jsonl"}},
+      {"helmet_index", RunHelmetIndex, {"tests/fuzz/seeds/helmet_index.json"}},
+      {"helmet_row", RunHelmetRow, {"tests/fuzz/seeds/helmet_row.json"}},
       {"helmet_config", RunHelmetConfig, {"tests/fuzz/seeds/helmet_config.yaml"}},
       {"helmet_texts", RunHelmetTexts, {"recipes/chat_format.py"}},
       {"helmet_rows", RunHelmetRows, {"tests/fuzz/seeds/json_kv.jsonl"}},
