@@ -161,17 +161,27 @@ class HttpEndpointEngine : public EndpointEngine {
     return Annotate(status, absl::StrCat("endpoint \"", client_->spec().name, "\""));
   }
 
+  // A greedy continuation of `request` that is the same tokens when its text is read back. A model may generate tokens
+  // that no text is tokenized to (two newlines, one token each); a shorter continuation ends before them.
+  absl::StatusOr<Completion> ReadableContinuation(CompletionRequest request, std::string* whole,
+                                                  std::vector<int32_t>* whole_ids) const {
+    for (request.max_new_tokens = kProbeNewTokens; request.max_new_tokens > 0; --request.max_new_tokens) {
+      ASSIGN_OR_RETURN(Completion generated, client_->TryOnce(request));
+      *whole = absl::StrCat(kProbe, generated.text);
+      ASSIGN_OR_RETURN(*whole_ids, tokenizer_->Encode(*whole));
+      const bool is_same = std::ssize(*whole_ids) == std::ssize(request.token_ids) + generated.new_token_count &&
+                           std::equal(request.token_ids.begin(), request.token_ids.end(), whole_ids->begin());
+      if (is_same && generated.new_token_count > 0) return generated;
+    }
+    return absl::FailedPreconditionError("its own continuation of a test prompt is tokenized otherwise when read back");
+  }
+
   // The log-probabilities of new tokens when generated, and when they are the end of a prompt.
   absl::Status CheckScores(CompletionRequest request) const {
     request.logprobs = true;
-    ASSIGN_OR_RETURN(const Completion generated, client_->TryOnce(request));
-    const std::string whole = absl::StrCat(kProbe, generated.text);
+    std::string whole;
     CompletionRequest echoed = request;
-    ASSIGN_OR_RETURN(echoed.token_ids, tokenizer_->Encode(whole));
-    if (std::ssize(echoed.token_ids) != std::ssize(request.token_ids) + generated.new_token_count) {
-      return absl::FailedPreconditionError(
-          "its own continuation of a test prompt is tokenized otherwise when read back");
-    }
+    ASSIGN_OR_RETURN(const Completion generated, ReadableContinuation(request, &whole, &echoed.token_ids));
     if (request.text.has_value()) echoed.text = whole;
     echoed.max_new_tokens = 1;
     echoed.echo = true;

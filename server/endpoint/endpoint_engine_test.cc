@@ -119,6 +119,29 @@ TEST_F(EndpointEngineTest, ScoresContinuationsTextsAndGoldAnswers) {
   }
 }
 
+// A model may generate tokens that its own text is not tokenized to; the test of scores ends before them.
+TEST_F(EndpointEngineTest, FindsScoresBesideAContinuationThatIsNotReadBack) {
+  tokenizer_ = *Tokenizer::Load("models/baseline");
+  std::vector<int32_t> readable = Piece(" the city");
+  readable.resize(1);
+  std::vector<int32_t> letters;
+  for (const char c : std::string("Rome")) letters.push_back(Piece(std::string(1, c))[0]);
+  std::vector<int32_t> partly = readable;
+  partly.insert(partly.end(), letters.begin(), letters.end());
+  const FaultyServer server({.continuation = partly});
+  const auto engine = Make(server);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ((*engine)->Describe().why_no_scores, "");
+  // The first request for log-probabilities has four new tokens, and the one that is read back fewer.
+  std::vector<int64_t> wanted;
+  for (const Json& body : server.bodies()) {
+    if (body.contains("logprobs") && !body.contains("echo")) wanted.push_back(body["max_tokens"].get<int64_t>());
+  }
+  ASSERT_GT(wanted.size(), 1u);
+  EXPECT_EQ(wanted.front(), 4);
+  EXPECT_LT(wanted.back(), 4);
+}
+
 TEST_F(EndpointEngineTest, RefusesScoresOfAServerWithoutThem) {
   const FaultyServer without({.logprobs = Logprobs::kRefused});
   const FaultyServer shifted({.logprobs = Logprobs::kShifted});

@@ -53,6 +53,7 @@ class FaultyServer {
     Logprobs logprobs = Logprobs::kRight;
     std::string key = {};  // required
     std::vector<std::string> models = {"served"};
+    std::vector<int32_t> continuation = {};  // in the place of kContinuation's
   };
 
   static constexpr char kContinuation[] = " the city of Rome, which has been the capital since then.";
@@ -180,7 +181,8 @@ class FaultyServer {
     const bool logprobs = body.contains("logprobs");
     if (logprobs && behaviour_.logprobs == Logprobs::kRefused)
       return Refuse(400, "logprobs are not supported", response);
-    std::vector<int32_t> added = *tokenizer_->Encode(kContinuation, {.add_special_tokens = false});
+    std::vector<int32_t> added = behaviour_.continuation;
+    if (added.empty()) added = *tokenizer_->Encode(kContinuation, {.add_special_tokens = false});
     const size_t wanted = body["max_tokens"].get<size_t>();
     const bool is_at_stop = added.size() < wanted;
     if (!is_at_stop) added.resize(wanted);
