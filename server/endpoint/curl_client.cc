@@ -15,6 +15,9 @@ namespace {
 
 constexpr int64_t kConnectTimeoutMs = 10'000;
 constexpr int kPollMs = 100;
+constexpr char kPlainHint[] = "if the server speaks plain HTTP on this port, its address begins with http://";
+
+int64_t ConnectTimeoutMs(const HttpRequest& request) { return std::min(kConnectTimeoutMs, request.timeout_ms); }
 
 struct Exchange {
   HttpReply reply;
@@ -45,19 +48,36 @@ size_t OnHeader(char* bytes, size_t, size_t count, void* target) {
   return count;
 }
 
-absl::Status ToStatus(CURLcode code, const char* detail, const HttpRequest& request, const Exchange& exchange) {
+// Of a request that ran out of time: in which phase. libcurl counts the TLS handshake as part of the connection.
+absl::Status LateStatus(CURL* easy, const HttpRequest& request) {
+  curl_off_t connected_us = 0, secured_us = 0;
+  curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &connected_us);
+  curl_easy_getinfo(easy, CURLINFO_APPCONNECT_TIME_T, &secured_us);
+  const double connect_s = static_cast<double>(ConnectTimeoutMs(request)) / 1000;
+  if (absl::StartsWithIgnoreCase(request.url, "https:") && secured_us == 0) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(request.url, ": no TLS connection within ", connect_s, " s; ", kPlainHint));
+  }
+  if (connected_us == 0)
+    return absl::DeadlineExceededError(absl::StrCat(request.url, ": no connection within ", connect_s, " s"));
+  return absl::DeadlineExceededError(
+      absl::StrCat(request.url, ": no complete reply within ", static_cast<double>(request.timeout_ms) / 1000, " s"));
+}
+
+absl::Status ToStatus(CURLcode code, CURL* easy, const char* detail, const HttpRequest& request,
+                      const Exchange& exchange) {
   const std::string reason = detail[0] != '\0' ? std::string(detail) : std::string(curl_easy_strerror(code));
   const std::string message = absl::StrCat(request.url, ": ", absl::StripTrailingAsciiWhitespace(reason));
   switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
-      return absl::DeadlineExceededError(
-          absl::StrCat(request.url, ": no complete reply within ", request.timeout_ms / 1000.0, " s"));
+      return LateStatus(easy, request);
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_SSL_CACERT_BADFILE:
       return absl::InvalidArgumentError(message);
-    case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CONNECT_ERROR:
+      return absl::FailedPreconditionError(absl::StrCat("TLS: ", message, "; ", kPlainHint));
+    case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_ISSUER_ERROR:
       return absl::FailedPreconditionError(absl::StrCat("TLS: ", message));
@@ -93,8 +113,7 @@ class CurlClient : public HttpClient {
     curl_easy_setopt(easy.get(), CURLOPT_HTTPHEADER, headers.get());
     curl_easy_setopt(easy.get(), CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy.get(), CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(easy.get(), CURLOPT_CONNECTTIMEOUT_MS,
-                     static_cast<long>(std::min(kConnectTimeoutMs, request.timeout_ms)));
+    curl_easy_setopt(easy.get(), CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(ConnectTimeoutMs(request)));
     curl_easy_setopt(easy.get(), CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout_ms));
     curl_easy_setopt(easy.get(), CURLOPT_ERRORBUFFER, detail);
     curl_easy_setopt(easy.get(), CURLOPT_WRITEFUNCTION, &OnBody);
@@ -129,7 +148,7 @@ class CurlClient : public HttpClient {
       return absl::OutOfRangeError(absl::StrCat(request.url, ": the reply has more than ", request.reply_bytes_max,
                                                 " bytes, the limit of a reply"));
     }
-    if (code != CURLE_OK) return ToStatus(code, detail, request, exchange);
+    if (code != CURLE_OK) return ToStatus(code, easy.get(), detail, request, exchange);
     long status = 0;
     curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
     exchange.reply.status = static_cast<int>(status);

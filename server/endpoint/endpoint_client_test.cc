@@ -2,6 +2,10 @@
 // and in which sentence the others end. The clock is a fake one that each pause advances.
 #include "server/endpoint/endpoint_client.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 
@@ -165,13 +169,33 @@ TEST_F(EndpointClientTest, NamesWhatIsWrongWithAnAddress) {
       {"http://127.0.0.1:1/v1", "Failed to connect to 127.0.0.1 port 1"},
       {"http://no-such-host.invalid/v1", "Could not resolve host"},
       {root + "/v2", "answered 404"},
-      {"https" + root.substr(4) + "/v1", "TLS"},
+      {"https" + root.substr(4) + "/v1",
+       "if the server speaks plain HTTP on this port, its address begins with http://"},
   };
   for (const auto& c : cases) {
     const absl::Status status = Client({.url = c.url, .attempts_max = 2})->Connect();
     EXPECT_TRUE(HasReason(status, ErrorReason::kEndpointFaulted)) << status;
     EXPECT_THAT(status.message(), HasSubstr(c.expected)) << c.url;
   }
+}
+
+// A server of plain HTTP may wait for the end of a header after the first bytes of a TLS handshake.
+TEST_F(EndpointClientTest, NamesTlsWhereNoHandshakeIsAnswered) {
+  const int silent = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(bind(silent, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(silent, 8), 0);  // the kernel accepts the connection, nobody reads
+  ASSERT_EQ(getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string root = absl::StrCat("://127.0.0.1:", ntohs(address.sin_port), "/v1");
+  const absl::Status tls = Client({.url = "https" + root, .attempts_max = 1, .timeout_ms = 200})->Connect();
+  EXPECT_EQ(tls.code(), absl::StatusCode::kDeadlineExceeded) << tls;
+  EXPECT_THAT(tls.message(), HasSubstr("no TLS connection within 0.2 s; if the server speaks plain HTTP"));
+  const absl::Status plain = Client({.url = "http" + root, .attempts_max = 1, .timeout_ms = 200})->Connect();
+  EXPECT_THAT(plain.message(), HasSubstr("no complete reply within 0.2 s"));
+  close(silent);
 }
 
 TEST_F(EndpointClientTest, ChecksTheCertificate) {
