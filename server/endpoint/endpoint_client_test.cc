@@ -187,7 +187,7 @@ TEST_F(EndpointClientTest, NamesTlsWhereNoHandshakeIsAnswered) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   ASSERT_EQ(bind(silent, reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(listen(silent, 8), 0);  // the kernel accepts the connection, nobody reads
+  ASSERT_EQ(listen(silent, 8), 0);  // the kernel accepts the connection and no thread reads from it
   ASSERT_EQ(getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size), 0);
   const std::string root = absl::StrCat("://127.0.0.1:", ntohs(address.sin_port), "/v1");
   const absl::Status tls = Client({.url = "https" + root, .attempts_max = 1, .timeout_ms = 200})->Connect();
