@@ -230,7 +230,7 @@ const std::vector<FuzzTarget>& ClientFuzzTargets() {
   static const auto* const targets = new std::vector<FuzzTarget>{
       {"suite_file", RunSuiteFile, {"eval_tasks/suites/quick.yaml", "tests/integration/tiny.yaml"}},
       {"judgments", RunJudgments, {"tests/fuzz/seeds/judgments.jsonl"}},
-      {"sql", RunSql, {"tests/fuzz/seeds/query.sql"}},
+      {"sql", RunSql, {"tests/fuzz/seeds/query.txt"}},
       {"dashboard", RunDashboard, {"tests/fuzz/seeds/http_page.txt", "tests/fuzz/seeds/http_report.txt"}},
       {"completion", RunCompletion, {"tests/fuzz/seeds/completion.json", "tests/fuzz/seeds/models.json"}},
       {"generation_config",
