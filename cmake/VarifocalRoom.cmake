@@ -34,10 +34,10 @@ function(varifocal_o1 target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# A gtest program's own sources: compiled with -O1, which takes a third less time; the code under test is not affected.
+# A gtest program's own sources: compiled with -Og, which takes half the time of -O2; the code under test is not affected.
 function(varifocal_test_options target)
   varifocal_options(${target})
-  target_compile_options(${target} PRIVATE -O1)
+  target_compile_options(${target} PRIVATE -Og)
 endfunction()
 
 function(varifocal_room)
