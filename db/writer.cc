@@ -360,10 +360,10 @@ absl::StatusOr<std::vector<CellRow>> Writer::Cells(int64_t job_id) {
   return ReadCells(*state_->database, job_id);
 }
 
-absl::StatusOr<std::vector<int64_t>> Writer::SamplesToAsk(int64_t cell_id) {
+absl::StatusOr<std::vector<int64_t>> Writer::ReadPendingSamples(int64_t cell_id) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   ASSIGN_OR_RETURN(CellPlace cell, FindCell(*state_->database, cell_id));
-  return ReadPendingSamples(*state_->database, cell_id, cell.planned_count);
+  return db::ReadPendingSamples(*state_->database, cell_id, cell.planned_count);
 }
 
 absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {

@@ -102,7 +102,7 @@ class Writer {
   absl::StatusOr<std::vector<CellRow>> Cells(int64_t job_id);
 
   // Sample indices of a cell without an answer (db/resume.h), ascending.
-  absl::StatusOr<std::vector<int64_t>> SamplesToAsk(int64_t cell_id);
+  absl::StatusOr<std::vector<int64_t>> ReadPendingSamples(int64_t cell_id);
 
   // FAILED_PRECONDITION when the sample exists with another prompt (the task or the tokenizer changed since);
   // INVALID_ARGUMENT when scores and metrics of the task do not match.

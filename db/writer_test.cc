@@ -1,5 +1,5 @@
 // The writer: acknowledged data is stored exactly once; answers replace failures, never the reverse; jobs change state
-// only by permitted transitions. Method: a real database per test, checked through SamplesToAsk, the reader and the
+// only by permitted transitions. Method: a real database per test, checked through ReadPendingSamples, the reader and the
 // error messages.
 #include "db/writer.h"
 
@@ -383,11 +383,11 @@ TEST_F(WriterTest, CountsAreThoseOfTheRows) {
 TEST_F(WriterTest, FailuresGiveWayToAnswersAndAnswersStay) {
   const NewJob job = FakeJob({.planned_count = 3});
   const CellRow cell = (*writer_->Cells(Add(job)))[0];
-  EXPECT_THAT(*writer_->SamplesToAsk(cell.cell_id), ElementsAre(0, 1, 2));
+  EXPECT_THAT(*writer_->ReadPendingSamples(cell.cell_id), ElementsAre(0, 1, 2));
 
   EXPECT_EQ(*writer_->RecordSample(FakeFailure(cell, job, execution_id_, 1)), RecordResult::kRecorded);
   EXPECT_EQ(*writer_->RecordSample(FakeOutcome(cell, job, execution_id_, 2)), RecordResult::kRecorded);
-  EXPECT_THAT(*writer_->SamplesToAsk(cell.cell_id), ElementsAre(0, 1));
+  EXPECT_THAT(*writer_->ReadPendingSamples(cell.cell_id), ElementsAre(0, 1));
 
   EXPECT_EQ(*writer_->RecordSample(FakeFailure(cell, job, execution_id_, 1)), RecordResult::kReplacedFailure);
   Outcome third_try = FakeOutcome(cell, job, execution_id_, 1);
@@ -504,14 +504,14 @@ TEST_F(WriterTest, SamplesAreRecordedTogetherOrNotAtAll) {
   bad.back().scores.pop_back();
   EXPECT_EQ(writer_->RecordSamples(bad).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Read()->Job(cells[0].job_id)->answered_count, 0);
-  EXPECT_THAT(*writer_->SamplesToAsk(cells[0].cell_id), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(*writer_->ReadPendingSamples(cells[0].cell_id), ElementsAre(0, 1, 2, 3));
 
   EXPECT_EQ(*writer_->RecordSample(batch[2]), RecordResult::kRecorded);
   EXPECT_EQ(*writer_->RecordSamples(batch),
             (std::vector<RecordResult>{RecordResult::kRecorded, RecordResult::kRecorded, RecordResult::kAlreadyAnswered,
                                        RecordResult::kRecorded, RecordResult::kRecorded, RecordResult::kRecorded}));
   EXPECT_EQ(Read()->Job(cells[0].job_id)->answered_count, 6);
-  EXPECT_THAT(*writer_->SamplesToAsk(cells[1].cell_id), ElementsAre(3));
+  EXPECT_THAT(*writer_->ReadPendingSamples(cells[1].cell_id), ElementsAre(3));
   EXPECT_TRUE(writer_->RecordSamples({})->empty());
 }
 

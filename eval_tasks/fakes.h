@@ -138,7 +138,7 @@ class FakeGenerator : public Generator {
 class FakeSink : public SampleSink {
  public:
   using Key = std::pair<CellKey, int>;
-  absl::StatusOr<bool> IsToAsk(const CellKey& cell, int index) override {
+  absl::StatusOr<bool> IsPending(const CellKey& cell, int index) override {
     const auto it = records.find({cell, index});
     return it == records.end() || !it->second.error.ok();
   }

@@ -161,9 +161,9 @@ class Runner::Impl {
       progress_.planned_count += cell.asked_count;
     }
     for (const GridGroup& group : grid_.groups) {
-      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> to_ask, ToAsk(group));
+      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> pending, ToAsk(group));
       for (size_t v = 0; v < variants_.size(); ++v) {
-        const int done_count = group.count - static_cast<int>(to_ask[v].size());
+        const int done_count = group.count - static_cast<int>(pending[v].size());
         progress_.cells[CellIndex(group, v)].done_count += done_count;
         progress_.done_count += done_count;
         progress_.skipped_count += done_count;
@@ -174,15 +174,15 @@ class Runner::Impl {
 
   // The indices of a group that the sink still needs, for each variant.
   absl::StatusOr<std::vector<std::vector<int>>> ToAsk(const GridGroup& group) const {
-    std::vector<std::vector<int>> to_ask(variants_.size());
+    std::vector<std::vector<int>> pending(variants_.size());
     for (size_t v = 0; v < variants_.size(); ++v) {
       const CellKey& key = grid_.cells[CellIndex(group, v)].key;
       for (int index = group.first_index; index < group.first_index + group.count; ++index) {
-        ASSIGN_OR_RETURN(const bool is_to_ask, sink_->IsToAsk(key, index));
-        if (is_to_ask) to_ask[v].push_back(index);
+        ASSIGN_OR_RETURN(const bool is_pending, sink_->IsPending(key, index));
+        if (is_pending) pending[v].push_back(index);
       }
     }
-    return to_ask;
+    return pending;
   }
 
   absl::Status Loop() {
@@ -241,24 +241,24 @@ class Runner::Impl {
   absl::Status MakeNextGroup() {
     while (ready_.empty() && next_group_ < grid_.groups.size()) {
       const GridGroup& group = grid_.groups[next_group_++];
-      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> to_ask, ToAsk(group));
-      MakeGroup(group, to_ask);
+      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> pending, ToAsk(group));
+      MakeGroup(group, pending);
     }
     return absl::OkStatus();
   }
 
-  void MakeGroup(const GridGroup& group, const std::vector<std::vector<int>>& to_ask) {
+  void MakeGroup(const GridGroup& group, const std::vector<std::vector<int>>& pending) {
     const Task& task = *grid_.tasks[group.task_index];
     const TaskSpec& task_spec = spec_.suite.tasks[group.task_index];
     const SampleRequest request = {spec_.suite.seed, group.context_length, group.first_index, spec_.inspect};
     const int group_first = task.GroupOf(group.first_index).first_index;
     std::map<std::string, std::vector<WorkItem>> made;  // by tokenizer
     for (size_t v = 0; v < variants_.size(); ++v) {
-      if (to_ask[v].empty()) continue;
+      if (pending[v].empty()) continue;
       const TokenCounter& tokenizer = task_spec.chat ? *variants_[v].chat_tokenizer : *variants_[v].tokenizer;
       const auto [it, is_new] = made.try_emplace(tokenizer.sha256());
       if (is_new) it->second = MakeItems(task, task_spec, request, group_first, tokenizer);
-      for (int index : to_ask[v]) {
+      for (int index : pending[v]) {
         WorkItem item = it->second[index - group_first];
         item.cell_index = CellIndex(group, v);
         ready_.push_back(std::move(item));

@@ -49,7 +49,7 @@ class SampleSink {
  public:
   virtual ~SampleSink() = default;
   // Whether the run must run this sample. Called more than once per sample, so it must be cheap.
-  virtual absl::StatusOr<bool> IsToAsk(const CellKey& cell, int index) = 0;
+  virtual absl::StatusOr<bool> IsPending(const CellKey& cell, int index) = 0;
   // Replaces earlier failed records of the same samples. An error stops the run; records before the one that has it may
   // have been stored.
   virtual absl::Status Record(absl::Span<const SampleResult> records) = 0;

@@ -10,7 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "db/stats/compare.h"
-#include "db/stats/intervals.h"
+#include "db/stats/score_intervals.h"
 
 namespace varifocal::report {
 

@@ -86,7 +86,7 @@ double CovarianceOfMeans(const std::vector<Cluster>& x, const std::vector<Cluste
   return products / (n * n);
 }
 
-int64_t StrayClusterCount(const std::vector<Cluster>& clusters) {
+int64_t DifferingClusterCount(const std::vector<Cluster>& clusters) {
   std::vector<double> means;
   double magnitude = 0;
   for (const Cluster& cluster : clusters) {
@@ -103,12 +103,12 @@ int64_t StrayClusterCount(const std::vector<Cluster>& clusters) {
 }
 
 bool HasSpread(const std::vector<Cluster>& clusters) {
-  const int64_t count = clusters.size(), stray = StrayClusterCount(clusters);
-  return stray >= kSpreadClusterCountMin || (count > 1 && stray == count - 1);
+  const int64_t count = clusters.size(), differing = DifferingClusterCount(clusters);
+  return differing >= kSpreadClusterCountMin || (count > 1 && differing == count - 1);
 }
 
 bool AreMostEqual(const std::vector<Cluster>& clusters) {
-  return 2 * StrayClusterCount(clusters) < std::ssize(clusters);
+  return 2 * DifferingClusterCount(clusters) < std::ssize(clusters);
 }
 
 std::optional<double> PooledDesignEffect(const std::vector<std::vector<Cluster>>& samples) {

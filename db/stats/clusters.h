@@ -45,7 +45,7 @@ double CovarianceOfMeans(const std::vector<Cluster>& x, const std::vector<Cluste
 
 // The number of clusters whose mean is not the most frequent one. Below kSpreadClusterCountMin the variance between
 // clusters is not known from this data alone.
-int64_t StrayClusterCount(const std::vector<Cluster>& clusters);
+int64_t DifferingClusterCount(const std::vector<Cluster>& clusters);
 inline constexpr int64_t kSpreadClusterCountMin = 3;
 bool HasSpread(const std::vector<Cluster>& clusters);     // enough of them differ, or no two clusters are equal
 bool AreMostEqual(const std::vector<Cluster>& clusters);  // more than half of them have the most frequent mean

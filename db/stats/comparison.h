@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "db/stats/inference.h"
-#include "db/stats/intervals.h"
 #include "db/stats/max_t.h"
 #include "db/stats/relative_gain.h"
+#include "db/stats/score_intervals.h"
 #include "db/stats/sign_flip.h"
 
 namespace varifocal::stats {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "db/reader.h"
-#include "db/stats/intervals.h"
+#include "db/stats/score_intervals.h"
 
 namespace varifocal::stats {
 

@@ -26,13 +26,13 @@ double EquivalenceP(double difference, double margin, double standard_error, dou
 
 // Over all tasks, enough clusters differ from their task's others: a task without spread then has its own variance, 0.
 bool HaveSpread(const std::vector<TaskDifferences>& tasks) {
-  int64_t stray = 0;
+  int64_t differing = 0;
   bool all = true;
   for (const TaskDifferences& task : tasks) {
-    stray += StrayClusterCount(task.clusters);
+    differing += DifferingClusterCount(task.clusters);
     all &= HasSpread(task.clusters);
   }
-  return all || stray >= kSpreadClusterCountMin;
+  return all || differing >= kSpreadClusterCountMin;
 }
 
 // p values of a family adjusted together.

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "db/stats/clusters.h"
-#include "db/stats/intervals.h"
+#include "db/stats/score_intervals.h"
 #include "db/stats/sign_flip.h"
 
 namespace varifocal::stats {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "db/stats/intervals.h"
+#include "db/stats/score_intervals.h"
 
 namespace varifocal::stats {
 

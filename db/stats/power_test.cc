@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "db/stats/intervals.h"
 #include "db/stats/null_simulation.h"
+#include "db/stats/score_intervals.h"
 #include "gtest/gtest.h"
 
 namespace varifocal::stats {

@@ -10,9 +10,9 @@
 #include "db/stats/clusters.h"
 #include "db/stats/holm.h"
 #include "db/stats/inference.h"
-#include "db/stats/intervals.h"
 #include "db/stats/max_t.h"
 #include "db/stats/relative_gain.h"
+#include "db/stats/score_intervals.h"
 #include "db/stats/sign_flip.h"
 #include "db/stats/special.h"
 #include "gmock/gmock.h"
@@ -244,8 +244,8 @@ TEST(Inference, HolmCountsTestsThatHaveNoAnswersYet) {
 }
 
 TEST(Clusters, StrayClustersAreCountedAgainstTheMostFrequentMean) {
-  EXPECT_EQ(StrayClusterCount({{0, 4}, {0, 4}, {1, 4}, {0, 2}}), 1);
-  EXPECT_EQ(StrayClusterCount({{1, 4}, {2, 4}, {3, 4}}), 2);
+  EXPECT_EQ(DifferingClusterCount({{0, 4}, {0, 4}, {1, 4}, {0, 2}}), 1);
+  EXPECT_EQ(DifferingClusterCount({{1, 4}, {2, 4}, {3, 4}}), 2);
   EXPECT_TRUE(HasSpread({{1, 4}, {2, 4}, {3, 4}})) << "no two alike: a graded metric";
   EXPECT_FALSE(HasSpread({{0, 4}, {0, 4}, {0, 4}, {1, 4}, {2, 4}}));
   EXPECT_TRUE(HasSpread({{0, 4}, {0, 4}, {3, 4}, {1, 4}, {2, 4}}));

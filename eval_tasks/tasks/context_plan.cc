@@ -9,7 +9,7 @@ namespace varifocal {
 
 std::string ContextPlan::MoreText(int, Random&) const { return ""; }
 
-absl::StatusOr<Truncation> ContextPlan::WhatWasCut(int, const TokenCounter&) const { return Truncation(); }
+absl::StatusOr<Truncation> ContextPlan::MeasureTruncation(int, const TokenCounter&) const { return Truncation(); }
 
 std::vector<int> PlaceAtDepths(const std::vector<double>& depths, int count) {
   const int planted_count = depths.size();

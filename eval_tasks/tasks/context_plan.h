@@ -66,7 +66,7 @@ class ContextPlan {
   }
 
   // Truncation of the source text in a context of `count` units; nullopt for generated contexts.
-  virtual absl::StatusOr<Truncation> WhatWasCut(int count, const TokenCounter& tokenizer) const;
+  virtual absl::StatusOr<Truncation> MeasureTruncation(int count, const TokenCounter& tokenizer) const;
 
   const std::vector<PlannedQuestion>& questions() const { return questions_; }
 

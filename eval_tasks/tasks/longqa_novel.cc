@@ -103,7 +103,7 @@ class LongqaNovelPlan : public ContextPlan {
   }
 
   // Of the chapter of the passage; the passage itself is never truncated.
-  absl::StatusOr<Truncation> WhatWasCut(int count, const TokenCounter& tokenizer) const override {
+  absl::StatusOr<Truncation> MeasureTruncation(int count, const TokenCounter& tokenizer) const override {
     const Novel& novel = *chapter_.novel;
     const size_t passage = novels_.words()[begin_].text.data() - novel.text.data();
     const size_t first_word = novels_.WordAt(novel, chapter_.begin);

@@ -146,7 +146,8 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
   fit.filler_seed = FillerSeed(seeds.group, request.context_length);
   ASSIGN_OR_RETURN(FittedContext fitted, FitContext(*plan, fit, tokenizer));
 
-  ASSIGN_OR_RETURN(const Truncation truncation, plan->WhatWasCut(static_cast<int>(fitted.units.size()), tokenizer));
+  ASSIGN_OR_RETURN(const Truncation truncation,
+                   plan->MeasureTruncation(static_cast<int>(fitted.units.size()), tokenizer));
 
   std::vector<Sample> samples;
   for (int i = 0; i < range.count; ++i) {

@@ -118,29 +118,29 @@ absl::StatusOr<std::unique_ptr<DatabaseSink>> DatabaseSink::Create(db::Writer* w
   auto sink = std::unique_ptr<DatabaseSink>(new DatabaseSink(writer, std::move(options)));
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> rows, writer->Cells(sink->options_.job_id));
   for (const db::CellRow& row : rows) {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> to_ask, writer->SamplesToAsk(row.cell_id));
+    ASSIGN_OR_RETURN(const std::vector<int64_t> pending, writer->ReadPendingSamples(row.cell_id));
     const CellKey key = {row.cell.variant, row.cell.task, static_cast<int>(row.cell.context_length)};
     Cell& cell = sink->cells_[key];
     cell.cell_id = row.cell_id;
-    cell.is_to_ask.resize(row.cell.planned_count);
-    for (const int64_t index : to_ask) cell.is_to_ask[index] = true;
+    cell.is_pending.resize(row.cell.planned_count);
+    for (const int64_t index : pending) cell.is_pending[index] = true;
   }
   return sink;
 }
 
-absl::StatusOr<bool> DatabaseSink::IsToAsk(const CellKey& cell, int index) {
+absl::StatusOr<bool> DatabaseSink::IsPending(const CellKey& cell, int index) {
   const auto found = cells_.find(cell);
   if (found == cells_.end()) {
     return absl::FailedPreconditionError(absl::StrCat("the job has no cell ", cell.variant, " x ", cell.task, " x ",
                                                       cell.context_length, " in the database: its grid has changed"));
   }
-  const std::vector<bool>& is_to_ask = found->second.is_to_ask;
-  return index >= 0 && static_cast<size_t>(index) < is_to_ask.size() && is_to_ask[index];
+  const std::vector<bool>& is_pending = found->second.is_pending;
+  return index >= 0 && static_cast<size_t>(index) < is_pending.size() && is_pending[index];
 }
 
 absl::StatusOr<db::Outcome> DatabaseSink::OutcomeOf(const SampleResult& record) const {
   const auto found = cells_.find(record.cell);
-  VF_CHECK(found != cells_.end(), "IsToAsk comes first");
+  VF_CHECK(found != cells_.end(), "IsPending comes first");
   const auto execution = options_.execution_ids.find(record.cell.variant);
   VF_CHECK(execution != options_.execution_ids.end(), "every variant has an execution");
   int64_t execution_id = execution->second;
@@ -177,7 +177,7 @@ absl::Status DatabaseSink::Record(absl::Span<const SampleResult> records) {
 }
 
 void DatabaseSink::Recorded(const SampleResult& record, const db::Outcome& outcome) {
-  cells_.at(record.cell).is_to_ask[record.sample->index] = false;
+  cells_.at(record.cell).is_pending[record.sample->index] = false;
   if (options_.on_recorded) options_.on_recorded(record);
   const db::GenerationRecord& generation = outcome.generation;
   if (!record.error.ok()) {

@@ -39,13 +39,13 @@ class DatabaseSink : public SampleSink {
   // Reads which samples have no answer (db/resume.h).
   static absl::StatusOr<std::unique_ptr<DatabaseSink>> Create(db::Writer* writer, Options options);
 
-  absl::StatusOr<bool> IsToAsk(const CellKey& cell, int index) override;
+  absl::StatusOr<bool> IsPending(const CellKey& cell, int index) override;
   absl::Status Record(absl::Span<const SampleResult> records) override;
 
  private:
   struct Cell {
     int64_t cell_id = 0;
-    std::vector<bool> is_to_ask;  // by sample index; one bit each, as a job may have two million samples
+    std::vector<bool> is_pending;  // by sample index; one bit each, as a job may have two million samples
   };
   DatabaseSink(db::Writer* writer, Options options) : writer_(writer), options_(std::move(options)) {}
   absl::StatusOr<db::Outcome> OutcomeOf(const SampleResult& record) const;

@@ -70,8 +70,8 @@ TEST_F(DatabaseSinkTest, StoresWhatComesBeforeARecordThatIsRefused) {
   EXPECT_EQ(sink->Record(batch).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(recorded_, ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(Read()->Job(1)->answered_count, 4);
-  EXPECT_FALSE(*sink->IsToAsk(batch[1].cell, 3));
-  EXPECT_TRUE(*sink->IsToAsk(batch[3].cell, 4));
+  EXPECT_FALSE(*sink->IsPending(batch[1].cell, 3));
+  EXPECT_TRUE(*sink->IsPending(batch[3].cell, 4));
 }
 
 TEST_F(DatabaseSinkTest, AnAnswerOfWorkersHasTheirExecution) {

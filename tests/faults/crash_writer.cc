@@ -40,7 +40,7 @@ int Run(const char* path) {
   absl::StatusOr<std::vector<CellRow>> cells = (*writer)->Cells(added->job_id);
   if (!cells.ok()) return Fail("cells", cells.status());
   for (const CellRow& cell : *cells) {
-    absl::StatusOr<std::vector<int64_t>> missing = (*writer)->SamplesToAsk(cell.cell_id);
+    absl::StatusOr<std::vector<int64_t>> missing = (*writer)->ReadPendingSamples(cell.cell_id);
     if (!missing.ok()) return Fail("missing", missing.status());
     for (int64_t index : *missing) {
       // Every ninth sample fails on its first attempt, so that answers replace failures across kills too.

@@ -70,7 +70,7 @@ absl::Status Resume(const std::string& path, std::set<int64_t>& acknowledged) {
   RETURN_IF_ERROR(writer->SetJobState(*job_id, db::JobState::kRunning));
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, writer->Cells(*job_id));
   for (const db::CellRow& cell : cells) {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> missing, writer->SamplesToAsk(cell.cell_id));
+    ASSIGN_OR_RETURN(const std::vector<int64_t> missing, writer->ReadPendingSamples(cell.cell_id));
     for (const int64_t i : missing) {
       RETURN_IF_ERROR(writer->RecordSample(db::FakeOutcome(cell, job, execution_id, i)).status());
       if (cell.cell_id == cells[0].cell_id) acknowledged.insert(i);

@@ -1,5 +1,5 @@
-// The table of attention variants and the table of run-time overrides. Adding a variant is a file, its row in variants.cc
-// and the row's declaration here.
+// The table of attention variants and the table of run-time overrides; variant.h defines a row. Adding a variant is a
+// file, its row in variants.cc and the row's declaration here.
 #pragma once
 
 #include "absl/types/span.h"

@@ -1,4 +1,4 @@
-#include "db/stats/intervals.h"
+#include "db/stats/score_intervals.h"
 
 #include <algorithm>
 #include <cmath>
