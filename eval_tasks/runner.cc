@@ -161,7 +161,7 @@ class Runner::Impl {
       progress_.planned_count += cell.asked_count;
     }
     for (const GridGroup& group : grid_.groups) {
-      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> pending, ToAsk(group));
+      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> pending, FindPending(group));
       for (size_t v = 0; v < variants_.size(); ++v) {
         const int done_count = group.count - static_cast<int>(pending[v].size());
         progress_.cells[CellIndex(group, v)].done_count += done_count;
@@ -173,7 +173,7 @@ class Runner::Impl {
   }
 
   // The indices of a group that the sink still needs, for each variant.
-  absl::StatusOr<std::vector<std::vector<int>>> ToAsk(const GridGroup& group) const {
+  absl::StatusOr<std::vector<std::vector<int>>> FindPending(const GridGroup& group) const {
     std::vector<std::vector<int>> pending(variants_.size());
     for (size_t v = 0; v < variants_.size(); ++v) {
       const CellKey& key = grid_.cells[CellIndex(group, v)].key;
@@ -241,7 +241,7 @@ class Runner::Impl {
   absl::Status MakeNextGroup() {
     while (ready_.empty() && next_group_ < grid_.groups.size()) {
       const GridGroup& group = grid_.groups[next_group_++];
-      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> pending, ToAsk(group));
+      ASSIGN_OR_RETURN(const std::vector<std::vector<int>> pending, FindPending(group));
       MakeGroup(group, pending);
     }
     return absl::OkStatus();
