@@ -82,6 +82,7 @@ struct ModelTotals {
     status.new_tokens += more.new_tokens;
     status.preemption_count += more.preemption_count;
     status.step_count += more.step_count;
+    status.step_us += more.step_us;
     status.queue_latency.Add(more.queue_latency);
     status.prefill_latency.Add(more.prefill_latency);
     status.decode_latency.Add(more.decode_latency);
@@ -120,6 +121,7 @@ void AddModel(const std::string& label, const ModelTotals& model, Families& out)
   out.Counter("varifocal_prompt_tokens_total", kPrompt, with("source", "cached"), status.cached_tokens);
   out.Counter("varifocal_generated_tokens_total", "Tokens generated.", only, status.new_tokens);
   out.Counter("varifocal_engine_steps_total", "Steps of the engine.", only, status.step_count);
+  out.Counter("varifocal_engine_step_seconds_total", "Time in these steps.", only, Seconds(status.step_us));
   out.Counter("varifocal_preemptions_total", "Requests that gave up their pages and started again.", only,
               status.preemption_count);
 

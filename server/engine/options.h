@@ -63,6 +63,7 @@ struct EngineStatus {
   int64_t new_tokens = 0;
   int64_t preemption_count = 0;
   int64_t step_count = 0;  // without those that timed an estimate
+  int64_t step_us = 0;     // from their plans to the end of their results: the rest of the time the engine waits
   // Of requests that succeeded.
   LatencyCounts queue_latency;    // from arrival to the first step
   LatencyCounts prefill_latency;  // from there to the end of the prompt and of scoring

@@ -201,6 +201,7 @@ StepPlan Scheduler::NextStep() {
   prefill_next_ = plan.phase == kernels::Phase::kDecode;
   CountTokens(plan);
   if (options_.test_only_alter_plan != nullptr && !plan.empty()) options_.test_only_alter_plan(plan);
+  step_begin_us_ = clock_.MonotonicMicros();
   return plan;
 }
 

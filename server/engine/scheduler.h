@@ -120,6 +120,7 @@ class Scheduler {
   std::vector<Finished> finished_;
   bool prefill_next_ = true;
   bool is_timing_ = false;
+  int64_t step_begin_us_ = 0;  // of the last plan
   size_t decode_turn_ = 0;
   EngineStatus totals_;
 };

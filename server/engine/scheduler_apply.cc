@@ -33,7 +33,6 @@ absl::Status CheckFinite(std::span<const HeadResult> head, int64_t position) {
 }  // namespace
 
 void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output) {
-  totals_.step_count += !is_timing_;
   const Sequence* ended = nullptr;  // entries of one sequence are adjacent
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     const StepEntry& entry = plan.entries[i];
@@ -62,6 +61,9 @@ void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output) {
       store_.ReleaseOutsideWindow(sequence.rows_done, sequence.pages);
     }
   }
+  if (is_timing_) return;
+  ++totals_.step_count;
+  totals_.step_us += clock_.MonotonicMicros() - step_begin_us_;
 }
 
 absl::Status Scheduler::ApplyPrefill(const StepEntry& entry, std::span<const HeadResult> head) {
