@@ -145,7 +145,7 @@ class CpuBench : public BenchRunner {
         BenchRow row =
             Row(section, dtype,
                 absl::StrFormat("%d row%s, K %d, N %d", shape.rows, one_row ? "" : "s", shape.inner, shape.outputs),
-                one_row ? "GB/s" : "GF/s", one_row ? bytes : shape.flops(), 0);
+                one_row ? "GB/s" : "GF/s", one_row ? bytes : shape.flops(), shape.rows);
         row.limit = one_row ? read_bytes_ : peak_[dtype == DType::kBF16];
         row.right = bench.IsRight();
         Time(row,

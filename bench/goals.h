@@ -29,7 +29,9 @@ struct BenchGoal {
 inline constexpr BenchGoal kBenchGoals[] = {
     {"prefill attention, bf16", "attention", "bf16", false, 8192, "PyTorch", 2.2, 0.8},
     {"prefill attention, f32", "attention", "f32", false, 8192, "PyTorch", 1.2, 0.75},
-    {"prefill attention, f32, AVX2 alone", "attention", "f32", true, 8192, "PyTorch", 1.0, 0},
+    {"prefill attention, f32, AVX2 alone", "attention", "f32", true, 8192, "PyTorch", 1.2, 0.7},
+    {"products of 512 rows, f32, AVX2 alone", "products", "f32", true, 512, "PyTorch", 1.2, 0.8},
+    {"whole prefill, 30M LLaMA, f32, AVX2 alone", "prefill", "f32", true, 8192, "transformers", 1.4, 0},
     {"whole prefill, 30M LLaMA, bf16", "prefill", "bf16", false, 8192, "transformers", 2, 0},
     {"whole prefill, 30M LLaMA, f32", "prefill", "f32", false, 8192, "transformers", 1.4, 0},
     {"whole prefill, 30M LLaMA", "prefill", "", false, 8192, "llama.cpp", 2, 0},

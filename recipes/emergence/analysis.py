@@ -92,10 +92,10 @@ def tables(study: Study, rows: list[dict[str, Any]]) -> str:
     for block in study.blocks:
         arms = ("baseline",) + block.arms if block.extension else block.arms
         mine = {(r["arm"], r["seed"]): r for r in rows
-                if r["learning_rate"] == block.learning_rate and r["arm"] in arms and r["seed"] <= block.seeds}  # fmt: skip
+                if r["learning_rate"] == block.learning_rate and r["arm"] in arms and r["seed"] in block.seed_numbers()}  # fmt: skip
         if not any(arm in block.arms for arm, _ in mine):
             continue
-        out.append(f"### Learning rate {block.learning_rate:g}{', extension' if block.extension else ''}\n")
+        out.append(f"### Learning rate {block.learning_rate:g}{', extension' if block.extension else ''}, seeds {block.first_seed} to {block.seed_numbers()[-1]}\n")
         contrasts = {f"{arm} / baseline": {arm: 1.0, "baseline": -1.0} for arm in block.arms} if block.extension else CONTRASTS
         out += arms_table(arms, mine) + [""] + contrasts_table(mine, contrasts) + [""]
     return "\n".join(out)

@@ -12,13 +12,17 @@ STUDY = pathlib.Path(__file__).parent / "study.toml"
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """Runs of `arms` at one learning rate; `seeds` is how many, counted from 1. A block that adds arms to one of the same rate
-    is an extension: its arms are compared with that one's baseline."""
+    """Runs of `arms` at one learning rate; `seeds` is how many, counted from `first_seed`. A block that adds arms to one of the
+    same rate is an extension: its arms are compared with that one's baseline."""
 
     learning_rate: float
     seeds: int
     arms: tuple[str, ...]
     extension: bool = False
+    first_seed: int = 1
+
+    def seed_numbers(self) -> range:
+        return range(self.first_seed, self.first_seed + self.seeds)
 
     def __post_init__(self) -> None:
         for arm in self.arms:

@@ -114,7 +114,7 @@ def run_all(study: Study, out: pathlib.Path, results: pathlib.Path) -> None:
     results.parent.mkdir(parents=True, exist_ok=True)
     done = {(r["arm"], r["learning_rate"], r["seed"]) for r in read_results(results)}
     for block in study.blocks:
-        for seed in range(1, block.seeds + 1):
+        for seed in block.seed_numbers():
             for arm in block.arms:
                 if (arm, block.learning_rate, seed) in done:
                     continue
