@@ -21,9 +21,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/random.h"
-#include "base/sha256.h"
+#include "bench/rows.h"
 #include "bench/usage.h"
-#include "db/query.h"
 
 namespace varifocal {
 namespace {
@@ -54,35 +53,6 @@ std::string WriteSuite(const TemporaryDirectory& directory, int sample_count) {
                          "\ntasks:\n- kind: recall_kv\n- kind: icl_labels\n- kind: rag_facts\n- kind: longqa_story\n"
                          "- kind: longqa_story\n  name: longqa_choice\n  parameters: {format: multiple_choice}\n"));
   return path;
-}
-
-// The first value of the first row.
-int64_t QueryCount(const std::string& database, const std::string& sql) {
-  int64_t count = 0;
-  const absl::Status status = db::RunQuery(database, sql,
-                                           {.start = [](const auto&) { return absl::OkStatus(); },
-                                            .add =
-                                                [&](const std::vector<Json>& row) {
-                                                  count = row[0].get<int64_t>();
-                                                  return absl::OkStatus();
-                                                }});
-  VF_CHECK(status.ok());
-  return count;
-}
-
-// A digest of every answer and score, without ids, times and executions.
-std::string RowsHash(const std::string& database) {
-  std::string rows;
-  const absl::Status status =
-      db::RunQuery(database, "SELECT * FROM v_content ORDER BY variant, task, context_length, sample_index, metric",
-                   {.start = [](const auto&) { return absl::OkStatus(); },
-                    .add =
-                        [&](const std::vector<Json>& row) {
-                          absl::StrAppend(&rows, Json(row).dump(), "\n");
-                          return absl::OkStatus();
-                        }});
-  VF_CHECK(status.ok());
-  return Sha256Hex(rows);
 }
 
 class Workers {

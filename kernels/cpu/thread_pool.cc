@@ -1,5 +1,7 @@
 #include "kernels/cpu/thread_pool.h"
 
+#include <pthread.h>
+
 #include <chrono>
 
 #if defined(__SSE2__)
@@ -42,7 +44,10 @@ ScopedFlushDenormals::~ScopedFlushDenormals() {
 }
 
 ThreadPool::ThreadPool(int thread_count) {
-  for (int i = 1; i < thread_count; ++i) workers_.emplace_back([this, i] { Work(i); });
+  for (int i = 1; i < thread_count; ++i) {
+    workers_.emplace_back([this, i] { Work(i); });
+    pthread_setname_np(workers_.back().native_handle(), "vf-kernels");
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -1,6 +1,8 @@
 // The engine's thread: accepts requests, runs the steps planned by the scheduler, delivers results.
 #include "server/engine/engine.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -166,6 +168,7 @@ absl::StatusOr<std::unique_ptr<Engine>> EngineThread::Create(std::shared_ptr<con
   auto engine = std::unique_ptr<EngineThread>(new EngineThread(std::move(model), options, page_counts));
   RETURN_IF_ERROR(engine->Allocate());
   engine->thread_ = std::thread([raw = engine.get()] { raw->Loop(); });
+  pthread_setname_np(engine->thread_.native_handle(), "vf-engine");
   return std::unique_ptr<Engine>(std::move(engine));
 }
 

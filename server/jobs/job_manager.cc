@@ -1,5 +1,7 @@
 #include "server/jobs/job_manager.h"
 
+#include <pthread.h>
+
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -35,6 +37,7 @@ absl::StatusOr<std::unique_ptr<JobManager>> JobManager::Create(ModelHost* host, 
 
 void JobManager::Start() {
   thread_ = std::thread([this] { RunJobs(); });
+  pthread_setname_np(thread_.native_handle(), "vf-job");
 }
 
 JobManager::~JobManager() { Stop(); }

@@ -147,6 +147,8 @@ class SimulatedEngine {
     counts_.step_count += status.step_count;
     if (!violation_.empty()) return violation_;
     if (!active_.empty()) Violated(absl::StrCat(active_.size(), " requests never ended"));
+    if (status.step_us != step_us_)
+      Violated(absl::StrCat("steps took ", step_us_, " us, and ", status.step_us, " are counted"));
     if (status.pages_used != 0) Violated(absl::StrCat(status.pages_used, " pages are held by no request"));
     return violation_;
   }
@@ -208,9 +210,13 @@ class SimulatedEngine {
       if (!scheduler_->idle()) Violated("requests wait, and there is no next step");
       return;
     }
+    const int64_t us = random_.Below(1000);
+    clock_.Advance(us);
     if (random_.Below(100) == 0) return scheduler_->Fail(plan, absl::InternalError("a simulated step failed"));
     if (random_.Below(100) == 0) return;  // a step that was cancelled is discarded
     scheduler_->Apply(plan, Compute(plan));
+    clock_.Advance(7);  // between steps
+    step_us_ += us;
   }
 
   // The state of a position in a page group, or nullopt where the plan has no page for it.
@@ -294,6 +300,7 @@ class SimulatedEngine {
   const PlantedBug planted_;
   Counts& counts_;
   FakeClock clock_;
+  int64_t step_us_ = 0;
   EngineOptions options_;
   RequestLimits limits_;
   std::optional<Scheduler> scheduler_;
