@@ -97,7 +97,7 @@ TEST_F(MergeTest, OfADatabaseThatIsWrittenHasTheFirstAnswers) {
   ASSERT_TRUE(writer->SetJobState(job_id, JobState::kSucceeded).ok());
 
   std::atomic<bool> is_over{false};
-  std::thread answers([&] {
+  std::jthread answers([&] {
     for (int i = 0; i < kCount; ++i) {
       EXPECT_TRUE(writer->RecordSample(FakeOutcome(cell, job, execution_id, i)).ok());
     }
