@@ -148,5 +148,17 @@ TEST(LogTest, EscapesNewlines) {
 
 TEST(ClockTest, FormatsUtc) { EXPECT_EQ(FormatUtc(1'000'000'000'123'456), "2001-09-09T01:46:40.123Z"); }
 
+TEST(ClockTest, ParsesUtc) {
+  EXPECT_EQ(ParseUtc("2001-09-09T01:46:40Z"), 1'000'000'000'000'000);
+  EXPECT_EQ(ParseUtc("2028-02-29T00:00:00Z"), 1'835'395'200'000'000);
+  EXPECT_EQ(ParseUtc("9999-12-31T23:59:59Z"), 253'402'300'799'000'000);
+  for (const char* other :
+       {"", "2001-09-09", "2001-09-09T01:46:40", "2001-09-09 01:46:40Z", "2001-09-09T01:46:40.123Z",
+        "2001-9-9T01:46:40Z", " 2001-09-09T01:46:40Z", "2001-09-09T01:46:40Z ", "2001-02-29T00:00:00Z",
+        "2001-09-09T24:00:00Z", "2001-09-09T01:46:40+01:00", "99999-01-01T00:00:00Z"}) {
+    EXPECT_EQ(ParseUtc(other), std::nullopt) << other;
+  }
+}
+
 }  // namespace
 }  // namespace varifocal

@@ -60,4 +60,15 @@ std::string FormatUtc(int64_t wall_us) {
   return text;
 }
 
+std::optional<int64_t> ParseUtc(const std::string& text) {
+  std::tm utc{};
+  const char* const end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &utc);
+  if (end == nullptr) return std::nullopt;
+  const int64_t wall_us = int64_t{timegm(&utc)} * 1'000'000;
+  // strptime takes blanks, short numbers and the 31st of every month.
+  std::string whole_seconds = FormatUtc(wall_us);
+  whole_seconds.replace(whole_seconds.size() - 5, 5, "Z");  // ".000Z"
+  return whole_seconds == text ? std::optional(wall_us) : std::nullopt;
+}
+
 }  // namespace varifocal

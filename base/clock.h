@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 
 namespace varifocal {
@@ -49,5 +50,7 @@ class FakeClock : public Clock {
 
 // "2026-11-21T14:30:00.123Z"
 std::string FormatUtc(int64_t wall_us);
+// Of "2026-11-21T14:30:00Z"; none for any other form, and for a date that does not exist.
+std::optional<int64_t> ParseUtc(const std::string& text);
 
 }  // namespace varifocal

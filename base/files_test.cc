@@ -2,6 +2,7 @@
 #include "base/files.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,6 +66,25 @@ TEST_F(FilesTest, SizeLimits) {
   ExpectRefusal("/proc/cpuinfo", absl::StatusCode::kInvalidArgument, "has more than 8 bytes");
   const std::string large(3'000'001, 'y');
   EXPECT_EQ(*ReadFile(Write("large", large), {"a large file", 3'000'001}), large);
+}
+
+// An error of the process, not of the request: the same call may succeed later.
+TEST_F(FilesTest, WithoutADescriptorItIsResourceExhausted) {
+  const std::string path = Write("file", "12345678");
+  const int lowest_free = dup(0);
+  ASSERT_GE(lowest_free, 0);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {static_cast<rlim_t>(lowest_free), before.rlim_max};
+  close(lowest_free);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status status = ReadFile(path, kTiny).status();
+  const bool exists = FileExists(path, kTiny.use);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Too many open files"));
+  EXPECT_TRUE(exists) << "not certain that nothing is there";
+  EXPECT_TRUE(ReadFile(path, kTiny).ok());
 }
 
 TEST_F(FilesTest, TruncationIsDataLoss) {

@@ -74,6 +74,7 @@ namespace varifocal {
   X(kRemoteListenAddress, "REMOTE_LISTEN_ADDRESS") \
   X(kRequestIdReused, "REQUEST_ID_REUSED") \
   X(kShuttingDown, "SHUTTING_DOWN") \
+  X(kTokenExpired, "TOKEN_EXPIRED") \
   X(kTooManyCalls, "TOO_MANY_CALLS") \
   X(kWorkersDiffer, "WORKERS_DIFFER")
 // clang-format on

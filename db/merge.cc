@@ -38,6 +38,7 @@ using IdMap = std::unordered_map<int64_t, int64_t>;  // of an input, to the resu
 struct Shard {
   std::string path;
   std::unique_ptr<Database> database;
+  std::unique_ptr<Transaction> snapshot;  // a program may write it meanwhile
   int64_t job_id = 0;
   Json spec;  // without the shard
   int64_t index = 0, count = 0;
@@ -63,6 +64,8 @@ absl::StatusOr<Shard> OpenShard(const std::string& path) {
   shard.path = path;
   RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
   ASSIGN_OR_RETURN(shard.database, Database::Open(path, {.read_only = true}));
+  ASSIGN_OR_RETURN(Transaction snapshot, Transaction::Begin(*shard.database, Transaction::Kind::kRead));
+  shard.snapshot = std::make_unique<Transaction>(std::move(snapshot));
   RETURN_IF_ERROR(CheckSchema(*shard.database));
   ASSIGN_OR_RETURN(const std::optional<int64_t> version,
                    shard.database->QueryInt("SELECT version FROM schema_version"));

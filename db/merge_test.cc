@@ -2,8 +2,10 @@
 // do not belong together is refused, with nothing written.
 #include "db/merge.h"
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "db/diff.h"
@@ -76,6 +78,51 @@ class MergeTest : public ::testing::Test {
 
   testing_support::TemporaryDirectory directory_;
 };
+
+// A shard whose failed samples are answered meanwhile. Method: a thread answers them in order; whatever a merge reads is one
+// state of the file, so the answers in its result are the first ones.
+TEST_F(MergeTest, OfADatabaseThatIsWrittenHasTheFirstAnswers) {
+  constexpr int kCount = 150;
+  const std::string path = directory_.File("a.db");
+  auto writer = *Writer::Open(path);
+  const int64_t execution_id = *writer->AddExecution(FakeExecution());
+  NewJob job = FakeJob({.variants = {"baseline"}, .planned_count = kCount});
+  job.spec_json = R"({"shard":{"count":1,"index":1}})";
+  const int64_t job_id = writer->AddJob(job)->job_id;
+  const CellRow cell = writer->Cells(job_id)->at(0);
+  ASSERT_TRUE(writer->SetJobState(job_id, JobState::kRunning).ok());
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(writer->RecordSample(FakeFailure(cell, job, execution_id, i)).ok());
+  }
+  ASSERT_TRUE(writer->SetJobState(job_id, JobState::kSucceeded).ok());
+
+  std::atomic<bool> is_over{false};
+  std::jthread answers([&] {
+    for (int i = 0; i < kCount; ++i) {
+      EXPECT_TRUE(writer->RecordSample(FakeOutcome(cell, job, execution_id, i)).ok());
+    }
+    is_over = true;
+  });
+  int64_t last = 0;
+  for (bool is_last = false; !is_last;) {
+    is_last = is_over;
+    const auto merged = MergeShards({path}, Out());
+    ASSERT_TRUE(merged.ok()) << merged.status();
+    EXPECT_EQ(merged->generation_count, kCount);
+    auto database = *sqlite::Database::Open(Out(), {.read_only = true});
+    const int64_t answered = **database->QueryInt("SELECT count(*) FROM generations WHERE error_code IS NULL");
+    EXPECT_GE(answered, last);
+    last = answered;
+    EXPECT_EQ(**database->QueryInt("SELECT count(*) FROM generations JOIN samples USING (sample_id)"
+                                   " WHERE error_code IS NULL AND sample_index < ?",
+                                   answered),
+              answered);
+    EXPECT_EQ(**database->QueryInt("SELECT count(*) FROM scores"), 2 * answered);
+    std::filesystem::remove(Out());
+  }
+  answers.join();
+  EXPECT_EQ(last, kCount);
+}
 
 TEST_F(MergeTest, EqualsTheSingleRun) {
   const std::string whole = Write("whole.db", {});

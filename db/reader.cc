@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +23,15 @@ using sqlite::Transaction;
 
 struct Reader::State {
   std::unique_ptr<Database> database;
+  std::optional<Transaction> held;  // of HoldSnapshot
   std::mutex mutex;
+
+  // For the duration of a call; that of HoldSnapshot where there is one.
+  absl::StatusOr<std::optional<Transaction>> Snapshot() {
+    if (held.has_value()) return std::nullopt;
+    ASSIGN_OR_RETURN(Transaction begun, Transaction::Begin(*database, Transaction::Kind::kRead));
+    return std::optional<Transaction>(std::move(begun));
+  }
 };
 
 namespace {
@@ -47,7 +56,16 @@ constexpr char kSelectJobs[] =
 constexpr char kJobsBefore[] = " WHERE job_id < ? ORDER BY job_id DESC LIMIT ?";
 constexpr char kJobById[] = " WHERE job_id = ?";
 
-constexpr char kCountJobs[] = "SELECT state, count(*), min(create_us) FROM jobs GROUP BY state";
+// From the index jobs_by_state: the rows hold whole specs. The lowest id is the oldest job.
+constexpr char kCountJobs[] =
+    "SELECT counts.state, counts.job_count, jobs.create_us FROM"
+    " (SELECT state, count(*) AS job_count, min(job_id) AS first_id FROM jobs GROUP BY state) AS counts"
+    " JOIN jobs ON jobs.job_id = counts.first_id";
+constexpr char kCountQueued[] = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 'queued' LIMIT ?)";
+constexpr char kUnfinishedJobOf[] =
+    "SELECT job_id, state FROM jobs WHERE state IN ('queued', 'running', 'cancelling') AND EXISTS"
+    " (SELECT 1 FROM variants JOIN models ON models.model_id = variants.model_id"
+    "  WHERE variants.job_id = jobs.job_id AND models.name = ?) LIMIT 1";
 
 constexpr char kSelectMetrics[] =
     "SELECT task, metric, metric_index, is_binary, worst_value, best_value FROM task_metrics WHERE job_id = ?"
@@ -246,16 +264,15 @@ absl::StatusOr<Statement> SelectJobs(Database& database, const char* condition) 
 // Names the jobs that exist, the newest ones where they are many.
 absl::Status NoSuchJob(Database& database, int64_t job_id) {
   constexpr size_t kNamedMax = 10;
-  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT job_id FROM jobs ORDER BY job_id DESC"));
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT job_id FROM jobs ORDER BY job_id DESC LIMIT ?"));
+  row.BindAll(static_cast<int64_t>(kNamedMax) + 1);
   ASSIGN_OR_RETURN(std::vector<int64_t> ids, ReadAll<int64_t>(row, [](const Statement& job) { return job.Int(0); }));
-  const size_t count = ids.size();
-  ids.resize(std::min(count, kNamedMax));
+  const char* const lead = ids.empty()              ? "; the database holds no jobs"
+                           : ids.size() > kNamedMax ? "; its newest jobs are "
+                                                    : "; its jobs are ";
+  ids.resize(std::min(ids.size(), kNamedMax));
   std::reverse(ids.begin(), ids.end());
-  return absl::NotFoundError(absl::StrCat(
-      database.path(), ": no job ", job_id,
-      count == 0          ? "; the database holds no jobs"
-      : count > kNamedMax ? absl::StrCat("; the newest of its ", count, " jobs are ", absl::StrJoin(ids, ", "))
-                          : absl::StrCat("; its jobs are ", absl::StrJoin(ids, ", "))));
+  return absl::NotFoundError(absl::StrCat(database.path(), ": no job ", job_id, lead, absl::StrJoin(ids, ", ")));
 }
 
 absl::StatusOr<JobRow> ReadJob(Database& database, int64_t job_id) {
@@ -276,6 +293,15 @@ absl::StatusOr<std::unique_ptr<Reader>> Reader::Open(const std::string& path) {
   ASSIGN_OR_RETURN(state->database, Database::Open(path, {.read_only = true}));
   RETURN_IF_ERROR(CheckSchema(*state->database));
   return std::unique_ptr<Reader>(new Reader(std::move(state)));
+}
+
+absl::Status Reader::HoldSnapshot() {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(std::optional<Transaction> begun, state_->Snapshot());
+  if (!begun.has_value()) return absl::OkStatus();
+  state_->held.emplace(*std::move(begun));
+  // SQLite takes the snapshot at the first read.
+  return state_->database->QueryInt("SELECT count(*) FROM schema_version").status();
 }
 
 absl::StatusOr<std::vector<JobRow>> Reader::Jobs(int64_t before_id, int64_t limit) {
@@ -308,10 +334,25 @@ absl::StatusOr<std::vector<JobStateCount>> Reader::CountJobs() {
   }
 }
 
+absl::StatusOr<int64_t> Reader::CountQueued(int64_t at_most) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> count, state_->database->QueryInt(kCountQueued, at_most));
+  return count.value_or(0);
+}
+
+absl::StatusOr<std::optional<UnfinishedJob>> Reader::UnfinishedJobOf(const std::string& model) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kUnfinishedJobOf));
+  ASSIGN_OR_RETURN(const bool is_there, row.BindAll(model).Step());
+  if (!is_there) return std::nullopt;
+  ASSIGN_OR_RETURN(const JobState state, ParseJobState(row.Text(1)));
+  return UnfinishedJob{row.Int(0), state};
+}
+
 absl::StatusOr<JobRow> Reader::LatestJob(const std::vector<std::string>& variants) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   Database& database = *state_->database;
-  ASSIGN_OR_RETURN(Transaction snapshot, Transaction::Begin(database, Transaction::Kind::kRead));
+  ASSIGN_OR_RETURN(const std::optional<Transaction> snapshot, state_->Snapshot());
   ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT job_id FROM jobs ORDER BY job_id DESC"));
   std::vector<std::string> seen;
   while (true) {
@@ -507,7 +548,7 @@ absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
 absl::StatusOr<std::vector<SampleDetail>> Reader::Samples(const SampleQuery& query) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   Database& database = *state_->database;
-  ASSIGN_OR_RETURN(Transaction snapshot, Transaction::Begin(database, Transaction::Kind::kRead));
+  ASSIGN_OR_RETURN(const std::optional<Transaction> snapshot, state_->Snapshot());
   ASSIGN_OR_RETURN(Statement statement, database.Prepare(kSelectDetails));
   statement.BindAll(query.after_id, query.job_id, query.variant, query.task, query.context_length, query.sample_index,
                     query.only_failed, query.limit);

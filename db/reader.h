@@ -38,6 +38,11 @@ struct JobRow {
   bool is_mixed = false;  // answers of more than one (code version, backend, instruction set), endpoints aside
 };
 
+struct UnfinishedJob {
+  int64_t job_id = 0;
+  JobState state = JobState::kQueued;
+};
+
 struct ExecutionRow {
   int64_t execution_id = 0;
   ExecutionRecord execution;
@@ -145,11 +150,17 @@ class Reader {
   static absl::StatusOr<std::unique_ptr<Reader>> Open(const std::string& path);
   ~Reader();
 
+  // From now on every call sees the database as it is now. The write-ahead log grows until the reader is destroyed.
+  absl::Status HoldSnapshot();
+
   // Newest first; before_id is the last job_id of the previous page, 0 for the first page.
   absl::StatusOr<std::vector<JobRow>> Jobs(int64_t before_id = 0, int64_t limit = 100);
   absl::StatusOr<JobRow> Job(int64_t job_id);
   absl::StatusOr<std::vector<FailureGroup>> Failures(int64_t job_id);
   absl::StatusOr<std::vector<JobStateCount>> CountJobs();  // states without a job are left out
+  absl::StatusOr<int64_t> CountQueued(int64_t at_most);    // counts no further than at_most
+  // A queued, running or cancelling job with a variant of this model.
+  absl::StatusOr<std::optional<UnfinishedJob>> UnfinishedJobOf(const std::string& model);
   // The newest job that has all these variants (any job when empty). NOT_FOUND lists the existing variants.
   absl::StatusOr<JobRow> LatestJob(const std::vector<std::string>& variants = {});
 

@@ -375,8 +375,7 @@ TEST(JobSpecTest, NumbersAtTheirLimits) {
   }
 }
 
-// 17 lengths x 117,647 samples, 20 x 100,000 and 3 x 666,667 are the limit and its neighbours. The neighbours of 16,384
-// cells have no factors up to 64.
+// 17 lengths x 117,647 samples, 20 x 100,000 and 3 x 666,667 are the limit and its neighbours.
 TEST(GridTest, SamplesOfAJobAtTheLimit) {
   const struct {
     int length_count;
@@ -427,6 +426,23 @@ TEST(GridTest, CellsAndSamplesOfAJobAreLimited) {
   EXPECT_EQ(static_cast<int64_t>(MakeGrid(ValidateJobSpec(spec).value())->cells.size()), kJobCellCountMax);
   spec.variants.push_back({"e", {}});
   EXPECT_THAT(message(spec), HasSubstr("20480 cells (5 variants x 64 tasks x 64 lengths); the limit is 16384"));
+}
+
+// Of three factors of at most 64, the nearest products around the limit.
+TEST(GridTest, CellsAroundTheLimit) {
+  const auto cells = [](int variant_count, int task_count, int length_count) {
+    JobSpec spec;
+    spec.suite.name = "large";
+    spec.suite.samples = 1;
+    for (int i = 0; i < variant_count; ++i) spec.variants.push_back({absl::StrCat("v", i), {}});
+    for (int i = 0; i < task_count; ++i)
+      spec.suite.tasks.push_back({.name = absl::StrCat("t", i), .kind = "recall_kv"});
+    for (int i = 0; i < length_count; ++i) spec.suite.lengths.push_back(1024 + i);
+    return MakeGrid(ValidateJobSpec(spec).value());
+  };
+  EXPECT_EQ(cells(5, 52, 63)->cells.size(), 16'380u);
+  EXPECT_EQ(static_cast<int64_t>(cells(16, 16, 64)->cells.size()), kJobCellCountMax);
+  EXPECT_THAT(std::string(cells(23, 23, 31).status().message()), HasSubstr("16399 cells"));
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ class CurrentCredentials : public TokenSource {
 
   std::shared_ptr<const TlsMaterial> tls() const;      // null without TLS
   std::shared_ptr<const Tokens> Get() const override;  // null without a token file
+  int64_t WallMicros() const override { return clock_.WallMicros(); }
   // Reads the files again. The first error, which was logged if it is new.
   absl::Status Poll();
 

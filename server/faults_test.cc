@@ -184,10 +184,12 @@ TEST_F(ServerFaultsTest, HealthFollowsTheFilesOfTheDatabase) {
 TEST(HealthTest, AStalledLaneIsTheHealthOfItsServices) {
   struct Case {
     WorkerPool Lanes::*lane;
+    int64_t limit_us;
     bool inference, evaluation;
   };
-  const Case cases[] = {{&Lanes::control, false, false}, {&Lanes::start, false, true}, {&Lanes::text, false, true},
-                        {&Lanes::submit, true, false},   {&Lanes::load, true, true},   {&Lanes::change, true, true}};
+  const Case cases[] = {{&Lanes::control, kControlStallUs, false, false}, {&Lanes::start, kControlStallUs, false, true},
+                        {&Lanes::text, kWorkStallUs, false, true},        {&Lanes::submit, kWorkStallUs, true, false},
+                        {&Lanes::load, kWorkStallUs, true, true},         {&Lanes::change, kWorkStallUs, true, true}};
   for (const Case& c : cases) {
     Gate gate;
     FakeClock clock;
@@ -196,9 +198,12 @@ TEST(HealthTest, AStalledLaneIsTheHealthOfItsServices) {
     SCOPED_TRACE(lane.name());
     for (int i = 0; i < 16; ++i) ASSERT_TRUE(lane.Post([&gate] { gate.Wait(); }).ok());
     gate.WaitForOne();
-    EXPECT_TRUE(LookAtHealth(lanes, nullptr).inference.ok());
-    EXPECT_TRUE(LookAtHealth(lanes, nullptr).evaluation.ok());
-    clock.Advance(std::max(kControlStallUs, kWorkStallUs) + 1'000'000);
+    for (const int64_t us : {c.limit_us - 1, int64_t{1}}) {  // one below the limit, and at it
+      clock.Advance(us);
+      EXPECT_TRUE(LookAtHealth(lanes, nullptr).inference.ok());
+      EXPECT_TRUE(LookAtHealth(lanes, nullptr).evaluation.ok());
+    }
+    clock.Advance(1);
     const ServiceHealth health = LookAtHealth(lanes, nullptr);
     EXPECT_EQ(health.inference.ok(), c.inference);
     EXPECT_EQ(health.evaluation.ok(), c.evaluation);

@@ -1,8 +1,5 @@
-// Limits of calls at limit - 1, limit and limit + 1, on a running server with fake engines. Limits of jobs are in
-// eval_tasks/job_spec_test.cc, of queued jobs in server/jobs/job_manager_test.cc, of starts in db/writer_test.cc, of files
-// in base/files_test.cc, of pages in server/rpc/page_token_test.cc, of streams in server/metrics_test.cc; with small
-// numbers: of lanes, the gate and admission in server/rpc/admission_test.cc, of an engine's queue in
-// server/engine/engine_test.cc, of log lines in base/log_queue_test.cc.
+// Limits of calls at limit - 1, limit and limit + 1, on a running server with fake engines; server/limits_test.cc names the
+// tests of other limits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

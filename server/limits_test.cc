@@ -1,12 +1,16 @@
-// docs/limits.md and the code have the same numbers. Method: table rows are found by the prefix of their first column,
-// and the number is compared with the constant.
+// docs/limits.md and the code have the same numbers, and every limit of its tables has a test. Method: table rows are found
+// by the prefix of their first column, and the number is compared with the constant.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -35,45 +39,147 @@ int64_t InDocument(const std::string& document, const std::string& name) {
   return -1;
 }
 
-TEST(LimitsTest, TheDocumentHasTheNumbersOfTheCode) {
+// A row of a table, and the test that tries the limit at one below, at it and one above: of itself, or of a smaller number in
+// its place.
+struct Row {
+  const char* name;
+  int64_t value;
+  const char* source;
+  const char* test;
+};
+
+std::vector<Row> LimitsOfJobsAndCalls() {
+  constexpr const char *kJobSpec = "eval_tasks/job_spec_test.cc", *kAdmission = "server/rpc/admission_test.cc",
+                       *kBoundary = "server/limits_boundary_test.cc";
+  constexpr const char *kAdmit = "AdmissionTest, CallsAndBytesOfAPeerAndOfAllAreBounded",
+                       *kGate = "EngineGateTest, PeersTakeTurnsWithinTheLimit";
+  return {
+      {"Samples of a job, over", kJobSampleCountMax, kJobSpec, "GridTest, SamplesOfAJobAtTheLimit"},
+      {"Cells of a job", kJobCellCountMax, kJobSpec, "GridTest, CellsAroundTheLimit"},
+      {"Questions per task", kSampleCountMax, kJobSpec, "JobSpecTest, NumbersAtTheirLimits"},
+      {"Concurrent samples of a job", kInFlightMax, kJobSpec, "JobSpecTest, NumbersAtTheirLimits"},
+      {"Jobs that are queued", kQueuedJobsMax, "server/jobs/job_manager_test.cc",
+       "JobManagerTest, QueuedJobsAreLimited"},
+      {"Starts in a row", db::kUnendedStartsMax, "db/writer_test.cc",
+       "WriterTest, AJobThatOnlyStopsItsProcessFailsAfterThreeStarts"},
+      {"Bytes of a message", kMessageBytesMax, kBoundary, "LimitsBoundaryTest, BytesOfAMessage"},
+      {"Active calls (see below), of all", kAdmittedCallsMax, kAdmission, kAdmit},
+      {"Bytes of their requests, of all", kAdmittedBytesMax, kAdmission, kAdmit},
+      {"Active calls (see below), of one", kAdmittedCallsOfPeerMax, kAdmission, kAdmit},
+      {"Bytes of their requests, of one", kAdmittedBytesOfPeerMax, kAdmission, kAdmit},
+      {"Calls that wait for a thread", static_cast<int64_t>(kLaneQueueMax), kAdmission,
+       "WorkerPoolTest, AFullLaneRefusesAndAStalledOneShowsIt"},
+      {"Calls of one model in its engine while no job", kEngineCallsMax, kAdmission, kGate},
+      {"Calls of one model in its engine beside", kEngineCallsBesideJobMax, kAdmission, kGate},
+      {"Streams of `WatchJob`", static_cast<int64_t>(kWatchesMax), kBoundary, "LimitsBoundaryTest, Watches"},
+      {"Requests that wait in one engine", EngineOptions().queue_length_max, "server/engine/engine_test.cc",
+       "LifeTest, QueueIsBounded"},
+      {"Bytes of a `request_id`", static_cast<int64_t>(kRequestIdBytesMax), kBoundary,
+       "LimitsBoundaryTest, BytesOfARequestId"},
+      {"Bytes of a text of `Tokenize`", static_cast<int64_t>(kTokenizeBytesMax), kBoundary,
+       "LimitsBoundaryTest, BytesOfATextToTokenize"},
+      {"Token ids of an answer of `Tokenize`", static_cast<int64_t>(kTokenizeIdsMax), "tokenizer/tokenizer_test.cc",
+       "EncodeTest, NumberOfIdsIsLimitedWhileTheyAreMade"},
+      {"Stop strings", static_cast<int64_t>(kStopsMax), kBoundary, "LimitsBoundaryTest, StopStrings"},
+      {"Continuations of a", static_cast<int64_t>(kContinuationsMax), kBoundary, "LimitsBoundaryTest, Continuations"},
+      {"Entries of a page", kPageSizeMax, "server/rpc/page_token_test.cc", "PageTokenTest, PageSizes"},
+      {"Streams of one connection", kStreamsPerConnectionMax, "server/metrics_test.cc",
+       "MetricsTest, StreamsOfAConnection"},
+      {"Bytes of the header fields", kHeaderBytesMax, kBoundary, "LimitsBoundaryTest, BytesOfAHeader"},
+      {"Log lines that wait", 8192, "base/log_queue_test.cc",
+       "LogQueueTest, ABlockedReaderDropsLinesAndBlocksNoWriter"},
+  };
+}
+
+std::vector<Row> LimitsOfHealth() {
+  constexpr const char *kFaults = "server/faults_test.cc", *kLane = "HealthTest, AStalledLaneIsTheHealthOfItsServices";
+  return {
+      {"a call waits for a control", kControlStallUs / 1'000'000, kFaults, kLane},
+      {"a call waits for a text", kWorkStallUs / 1'000'000, kFaults, kLane},
+      {"a call waits for a submit", kWorkStallUs / 1'000'000, kFaults, kLane},
+      {"the thread of the jobs", kJobStallUs / 1'000'000, kFaults, kLane},
+      {"the files of the database", 0, kFaults, "ServerFaultsTest, HealthFollowsTheFilesOfTheDatabase"},
+      {"an engine with work", kEngineStallUs / 1'000'000, "server/health_monitor_test.cc",
+       "EngineStallTest, WorkWithoutAStep"},
+  };
+}
+
+// The first columns of the tables of a section.
+std::vector<std::string> RowsOf(const std::string& document, const std::string& section) {
+  std::vector<std::string> rows;
+  bool is_inside = false;
+  for (absl::string_view line : absl::StrSplit(document, '\n')) {
+    if (absl::StartsWith(line, "## ")) is_inside = line == absl::StrCat("## ", section);
+    const std::vector<std::string> columns = absl::StrSplit(line, '|');
+    if (!is_inside || columns.size() < 4 || absl::StartsWith(columns[2], " ---")) continue;
+    rows.emplace_back(absl::StripAsciiWhitespace(columns[1]));
+  }
+  return std::vector<std::string>(rows.begin() + (rows.empty() ? 0 : 1), rows.end());  // without the head
+}
+
+TEST(LimitsTest, EveryRowHasTheNumberOfTheCodeAndATest) {
   const std::string document = testing_support::ReadFile("docs/limits.md");
   ASSERT_NE(document, "");
-  const std::pair<const char*, int64_t> limits[] = {
-      {"Samples of a job, over", kJobSampleCountMax},
-      {"Cells of a job", kJobCellCountMax},
-      {"Questions per task", kSampleCountMax},
-      {"Concurrent samples of a job", kInFlightMax},
-      {"Jobs that are queued", kQueuedJobsMax},
-      {"Starts in a row", db::kUnendedStartsMax},
-      {"Bytes of a message", kMessageBytesMax},
-      {"Active calls (see below), of all", kAdmittedCallsMax},
-      {"Bytes of their requests, of all", kAdmittedBytesMax},
-      {"Active calls (see below), of one", kAdmittedCallsOfPeerMax},
-      {"Bytes of their requests, of one", kAdmittedBytesOfPeerMax},
-      {"Calls that wait for a thread", static_cast<int64_t>(kLaneQueueMax)},
-      {"Calls of one model in its engine while no job", kEngineCallsMax},
-      {"Calls of one model in its engine beside", kEngineCallsBesideJobMax},
-      {"Streams of `WatchJob`", static_cast<int64_t>(kWatchesMax)},
-      {"Requests that wait in one engine", EngineOptions().queue_length_max},
-      {"Bytes of a `request_id`", static_cast<int64_t>(kRequestIdBytesMax)},
-      {"Bytes of a text of `Tokenize`", static_cast<int64_t>(kTokenizeBytesMax)},
-      {"Stop strings", static_cast<int64_t>(kStopsMax)},
-      {"Continuations of a", static_cast<int64_t>(kContinuationsMax)},
-      {"Entries of a page", kPageSizeMax},
-      {"Streams of one connection", kStreamsPerConnectionMax},
-      {"Bytes of the header fields", kHeaderBytesMax},
-      {"control", kControlThreads},
-      {"submit", kSubmitThreads},
-      {"change", kChangeThreads},
-      {"load", kLoadThreads},
-      {"text", kTextThreads},
-      {"a call waits for a control", kControlStallUs / 1'000'000},
-      {"a call waits for a text", kWorkStallUs / 1'000'000},
-      {"a call waits for a submit", kWorkStallUs / 1'000'000},
-      {"the thread of the jobs", kJobStallUs / 1'000'000},
-      {"an engine with work", kEngineStallUs / 1'000'000},
+  std::vector<std::string> rows = RowsOf(document, "Jobs");
+  for (const std::string& row : RowsOf(document, "Calls")) rows.push_back(row);
+  for (const std::string& row : RowsOf(document, "Health")) rows.push_back(row);
+  std::vector<Row> limits = LimitsOfJobsAndCalls();
+  for (const Row& row : LimitsOfHealth()) limits.push_back(row);
+  EXPECT_EQ(rows.size(), limits.size());
+  for (const std::string& row : rows) {
+    const bool is_listed =
+        std::any_of(limits.begin(), limits.end(), [&](const Row& limit) { return absl::StartsWith(row, limit.name); });
+    EXPECT_TRUE(is_listed) << row;
+  }
+  for (const Row& limit : limits) {
+    EXPECT_EQ(InDocument(document, limit.name), limit.value) << limit.name;
+    EXPECT_THAT(testing_support::ReadFile(limit.source), testing::HasSubstr(absl::StrCat("(", limit.test, ")")))
+        << limit.name;
+  }
+}
+
+// The quota of gRPC's own buffers has no test: what counts against it is gRPC's decision.
+TEST(LimitsTest, EveryLimitOfAConnectionHasATest) {
+  const std::string document = testing_support::ReadFile("docs/network.md");
+  constexpr char kBoundary[] = "server/limits_boundary_test.cc", kTimeouts[] = "server/connection_timeouts_test.cc";
+  const ConnectionTimeouts timeouts;
+  const struct {
+    std::string name, value;
+    const char *source, *test;
+  } limits[] = {
+      {"Message, either", absl::StrCat(kMessageBytesMax >> 20, " MiB"), kBoundary,
+       "LimitsBoundaryTest, BytesOfAMessage"},
+      {"Streams of one", "1,000", "server/metrics_test.cc", "MetricsTest, StreamsOfAConnection"},
+      {"Header fields", absl::StrCat(kHeaderBytesMax >> 10, " KiB"), kBoundary, "LimitsBoundaryTest, BytesOfAHeader"},
+      {"From the connection", absl::StrCat(timeouts.handshake_ms / 1000, " s"), kTimeouts,
+       "ConnectionTimeoutsTest, FromTheConnectionToTheSettings"},
+      {"Connection without", absl::StrCat(timeouts.idle_ms / 60'000, " min"), kTimeouts,
+       "ConnectionTimeoutsTest, WithoutACall"},
+      {absl::StrCat("Answer to a keepalive ping, sent after ", timeouts.keepalive_ms / 1000, " s"),
+       absl::StrCat(timeouts.keepalive_answer_ms / 1000, " s"), kTimeouts,
+       "ConnectionTimeoutsTest, UntilAPingAndItsAnswer"},
+      {"Memory of gRPC's own", absl::StrCat(kTransportBytesMax >> 20, " MiB"), nullptr, nullptr},
+      {"Text of `Tokenize`", absl::StrCat(kTokenizeBytesMax >> 20, " MiB"), kBoundary,
+       "LimitsBoundaryTest, BytesOfATextToTokenize"},
+      {"Open descriptors", "the hard limit", "server/listener_watchdog_test.cc",
+       "DescriptorLimitTest, BecomesTheHardOne"},
   };
-  for (const auto& [name, value] : limits) EXPECT_EQ(InDocument(document, name), value) << name;
+  EXPECT_EQ(RowsOf(document, "Limits of one connection").size(), std::size(limits));
+  for (const auto& limit : limits) {
+    EXPECT_THAT(document, testing::ContainsRegex(absl::StrCat("\n\\| ", limit.name, "[^|]*\\| ", limit.value)));
+    if (limit.source == nullptr) continue;
+    EXPECT_THAT(testing_support::ReadFile(limit.source), testing::HasSubstr(absl::StrCat("(", limit.test, ")")));
+  }
+}
+
+TEST(LimitsTest, ThreadsOfTheLanes) {
+  const std::string document = testing_support::ReadFile("docs/limits.md");
+  const std::pair<const char*, int64_t> lanes[] = {{"control", kControlThreads},
+                                                   {"submit", kSubmitThreads},
+                                                   {"change", kChangeThreads},
+                                                   {"load", kLoadThreads},
+                                                   {"text", kTextThreads}};
+  for (const auto& [name, value] : lanes) EXPECT_EQ(InDocument(document, name), value) << name;
 }
 
 }  // namespace

@@ -236,7 +236,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   int port = -1;
   if (!options.listen_address.empty()) {
-    SetTransportLimits(builder);
+    SetTransportLimits(builder, options.timeouts);
     parts.listener_credentials = MakeServerCredentials(parts.credentials.get());
     builder.AddListeningPort(options.listen_address, parts.listener_credentials, &port);
   }

@@ -22,6 +22,7 @@
 #include "server/hosting/model_host.h"
 #include "server/model/model.h"
 #include "server/server_credentials.h"
+#include "server/server_limits.h"
 
 namespace grpc {
 class Channel;
@@ -56,6 +57,7 @@ struct ServerOptions {
   // "127.0.0.1:50151", port 0 binds a free one, or "unix:PATH" (listen_address.h); empty: in-process channels only.
   std::string listen_address;
   ServerProtection protection;  // TLS and tokens; an address other than loopback needs them, and roots
+  ConnectionTimeouts timeouts;
   FileRoots roots;  // where files of requests must be (file_roots.h); of the whole process, `models` are allowed
   bool reflection = false;      // serve descriptors of services and messages
   std::string command_line;     // for provenance

@@ -15,14 +15,18 @@ class ServerBuilder;
 namespace varifocal {
 
 inline constexpr int kStreamsPerConnectionMax = 1000;
-inline constexpr int kHeaderBytesMax = 16 << 10;  // all header fields of a call
-inline constexpr int kHandshakeSeconds = 20;      // from the connection to the client's settings
-inline constexpr int kIdleSeconds = 15 * 60;      // a connection without a call is closed
-inline constexpr int kKeepaliveSeconds = 60;      // a connection that does not answer a ping for 20 more is closed
-inline constexpr int kKeepaliveTimeoutSeconds = 20;
+inline constexpr int kHeaderBytesMax = 16 << 10;                 // all header fields of a call
 inline constexpr size_t kTransportBytesMax = size_t{512} << 20;  // of gRPC's own buffers, all connections together
 
-void SetTransportLimits(grpc::ServerBuilder& builder);
+// After which a connection is closed, in milliseconds. Tests use smaller ones.
+struct ConnectionTimeouts {
+  int handshake_ms = 20'000;         // from the connection to the client's settings
+  int idle_ms = 15 * 60'000;         // without a call
+  int keepalive_ms = 60'000;         // without traffic, until a ping is sent ..
+  int keepalive_answer_ms = 20'000;  // .. and from that to its answer
+};
+
+void SetTransportLimits(grpc::ServerBuilder& builder, const ConnectionTimeouts& timeouts);
 
 // Raises the soft limit of open descriptors to the hard one and returns it. gRPC 1.51 permanently stops accepting after
 // running out of descriptors once (CVE-2023-4785).

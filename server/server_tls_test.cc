@@ -36,9 +36,10 @@ class ServerTlsTest : public ServerTest {
     testing_support::WriteFile(directory_.File("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\n");
     for (const char* name : {"server", "client"}) Issue(name, "ca", "");
     Issue("stranger", "other", "");
-    testing_support::WriteFile(directory_.File("tokens"),
-                               absl::StrCat("viewer ", Sha256Hex("v"), " vera\nsubmitter ", Sha256Hex("s"),
-                                            " sam\nadmin ", Sha256Hex("a"), " anna\n"));
+    testing_support::WriteFile(
+        directory_.File("tokens"),
+        absl::StrCat("viewer ", Sha256Hex("v"), " vera\nsubmitter ", Sha256Hex("s"), " sam\nadmin ", Sha256Hex("a"),
+                     " anna\nadmin ", Sha256Hex("expired"), " eve 2020-01-01T00:00:00Z\n"));
     options_.database_path = directory_.File("results.db");
     options_.models = {{"a", "fake"}};
     options_.listen_address = "127.0.0.1:0";
@@ -157,11 +158,9 @@ std::vector<std::string> MethodsServed() {
 TEST_F(ServerTlsTest, EveryMethodAsksForItsRoleBeforeItReadsTheRequest) {
   options_.protection.token_file = directory_.File("tokens");
   Start();
-  const std::map<std::string, Role> tokens = {{"", Role::kAnyone},
-                                              {"wrong", Role::kAnyone},
-                                              {"v", Role::kViewer},
-                                              {"s", Role::kSubmitter},
-                                              {"a", Role::kAdmin}};
+  const std::map<std::string, Role> tokens = {{"", Role::kAnyone},        {"wrong", Role::kAnyone},
+                                              {"expired", Role::kAnyone}, {"v", Role::kViewer},
+                                              {"s", Role::kSubmitter},    {"a", Role::kAdmin}};
   const std::vector<std::string> methods = MethodsServed();
   EXPECT_GE(methods.size(), 1u + 16u);
   for (const std::string& method : methods) {
@@ -174,6 +173,7 @@ TEST_F(ServerTlsTest, EveryMethodAsksForItsRoleBeforeItReadsTheRequest) {
         EXPECT_EQ(is_refused, role < least) << method << " as \"" << token << "\": " << status.error_message();
         if (is_refused) {
           EXPECT_EQ(status.error_code(), role == Role::kAnyone ? grpc::UNAUTHENTICATED : grpc::PERMISSION_DENIED);
+          EXPECT_EQ(ReasonIn(status) == "TOKEN_EXPIRED", token == "expired") << status.error_message();
         }
       }
     }

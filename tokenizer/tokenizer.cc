@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <mutex>
 
@@ -40,6 +41,11 @@ absl::string_view Repair(absl::string_view text, const EncodeOptions& options, s
   const int64_t count = AppendRepairedUtf8(text, repaired);
   if (options.invalid_utf8_count != nullptr) *options.invalid_utf8_count += count;
   return repaired;
+}
+
+absl::Status TooManyIds(size_t ids_max) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the text has more than ", ids_max, " tokens, the limit of this call"));
 }
 
 // Where special tokens are text.
@@ -100,8 +106,8 @@ struct Tokenizer::Parts {
   WordCachePool caches;
 
   // Ids of a text without added tokens that are matched before normalization. `is_start`: no text precedes it.
-  absl::Status EncodeStretch(absl::string_view text, bool is_start, const PlainText& plain, WordCache& cache,
-                             std::vector<int32_t>& ids, Trace* trace) const {
+  absl::Status EncodeStretch(absl::string_view text, bool is_start, const PlainText& plain, size_t ids_max,
+                             WordCache& cache, std::vector<int32_t>& ids, Trace* trace) const {
     NormalizedText normalized{{}, is_start};
     const bool looks_for_plain = added.has_normalized() && !plain.everywhere && !plain.parts.empty();
     if (trace != nullptr || looks_for_plain) normalized.alignment = AlignToItself(text, plain.PlaceOf(text));
@@ -109,9 +115,10 @@ struct Tokenizer::Parts {
       normalized.text = std::string(text);
       RETURN_IF_ERROR(Normalize(normalizers, normalized));
       text = normalized.text;
+      if (text.size() / kBytesPerIdMax > ids_max) return TooManyIds(ids_max);
     }
     const TextRange* alignment = trace == nullptr ? nullptr : normalized.alignment->data();
-    if (!added.has_normalized()) return EncodeWords(text, normalized.is_start, cache, ids, alignment, trace);
+    if (!added.has_normalized()) return EncodeWords(text, normalized.is_start, ids_max, cache, ids, alignment, trace);
     std::vector<AddedTokenCut> cuts;
     const auto is_plain = [&](size_t begin, size_t end) {
       if (!looks_for_plain) return plain.everywhere;
@@ -128,15 +135,15 @@ struct Tokenizer::Parts {
         ids.push_back(*cut.id);
       } else {
         const bool is_first = cut.text.data() == text.data();
-        RETURN_IF_ERROR(EncodeWords(cut.text, is_first && normalized.is_start, cache, ids, of_cut, trace));
+        RETURN_IF_ERROR(EncodeWords(cut.text, is_first && normalized.is_start, ids_max, cache, ids, of_cut, trace));
       }
     }
     return absl::OkStatus();
   }
 
   // With a trace, `alignment` is that of the text's bytes.
-  absl::Status EncodeWords(absl::string_view text, bool is_start, WordCache& cache, std::vector<int32_t>& ids,
-                           const TextRange* alignment, Trace* trace) const {
+  absl::Status EncodeWords(absl::string_view text, bool is_start, size_t ids_max, WordCache& cache,
+                           std::vector<int32_t>& ids, const TextRange* alignment, Trace* trace) const {
     if (text.empty()) return absl::OkStatus();
     Words words;
     words.words.push_back(text);
@@ -146,6 +153,7 @@ struct Tokenizer::Parts {
     for (absl::string_view word : words.words) {
       const size_t begin = ids.size();
       RETURN_IF_ERROR(model->Encode(word, cache, ids));
+      if (ids.size() > ids_max) return TooManyIds(ids_max);
       if (trace != nullptr) TraceWord(word, words.AlignmentOf(word), absl::MakeConstSpan(ids).subspan(begin), *trace);
     }
     return absl::OkStatus();
@@ -268,6 +276,7 @@ absl::Status Tokenizer::EncodeInto(absl::string_view text, const EncodeOptions& 
   const PlainText plain{options.special_tokens_as_text, text, options.plain_parts};
   parts_->added.Cut(
       text, /*after_normalization=*/false, [&](size_t begin, size_t end) { return plain.Touches(begin, end); }, cuts);
+  const size_t ids_max = options.ids_max == 0 ? SIZE_MAX : options.ids_max;
   auto cache = parts_->caches.Borrow();
   absl::Status status;
   for (const AddedTokenCut& cut : cuts) {
@@ -279,9 +288,10 @@ absl::Status Tokenizer::EncodeInto(absl::string_view text, const EncodeOptions& 
       ids.push_back(*cut.id);
     } else {
       const bool is_start = cut.text.data() == text.data();
-      status = parts_->EncodeStretch(cut.text, is_start, plain, *cache, ids, trace);
-      if (!status.ok()) break;
+      status = parts_->EncodeStretch(cut.text, is_start, plain, ids_max, *cache, ids, trace);
     }
+    if (status.ok() && ids.size() > ids_max) status = TooManyIds(ids_max);
+    if (!status.ok()) break;
   }
   parts_->caches.Return(std::move(cache));
   return status;

@@ -4,7 +4,8 @@
 // any other step. Each type is looked up in a table (normalizers.h, pre_tokenizers.h, subword_models.h,
 // post_processors.h, decoders.h); a type in no table is rejected by name, never skipped.
 //
-// Errors:  INVALID_ARGUMENT names the file, the key and the value; NOT_FOUND when there is no tokenizer.json.
+// Errors:  INVALID_ARGUMENT names the file, the key and the value; NOT_FOUND when there is no tokenizer.json;
+//          RESOURCE_EXHAUSTED for a text of more ids than asked for.
 //          Text that is not UTF-8 is not an error: every ill-formed sequence becomes one U+FFFD (the maximal-subpart
 //          rule of the Unicode standard, which Python and Rust follow) and is counted. NUL bytes are ordinary characters.
 // Threads: any number may use one Tokenizer; a word cache is used by one call at a time.
@@ -25,11 +26,16 @@
 
 namespace varifocal {
 
+inline constexpr size_t kBytesPerIdMax = 4;
+
 struct EncodeOptions {
   bool add_special_tokens = true;       // of the post-processor, e.g. the BOS token
   bool special_tokens_as_text = false;  // "<|end|>" inside a text is seven characters, not one token
   // The same for these ranges of the text, sorted and disjoint: a special token that overlaps one is text.
   absl::Span<const TextRange> plain_parts = {};
+  // RESOURCE_EXHAUSTED as soon as there are more ids, or the normalized text has more than kBytesPerIdMax bytes for each of
+  // them: the rest is not encoded. 0: no limit. Ids that the post-processor appends are not counted.
+  size_t ids_max = 0;
   int64_t* invalid_utf8_count = nullptr;  // when set, the number of ill-formed sequences replaced is added to it
 };
 

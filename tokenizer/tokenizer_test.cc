@@ -145,6 +145,37 @@ TEST(EncodeTest, NormalizedGrowthIsLimited) {
             "limit");
 }
 
+// The end of each long text is an error of its own, which is reported only where the whole text is encoded.
+TEST(EncodeTest, NumberOfIdsIsLimitedWhileTheyAreMade) {
+  const auto by_words = *Tokenizer::FromJson(R"({"model": {"type": "Unigram", "vocab": [["a", -1]]},
+      "pre_tokenizer": {"type": "Split", "pattern": {"String": "a"}, "behavior": "Isolated", "invert": false}})");
+  const auto by_added_tokens = *Tokenizer::FromJson(R"({"model": {"type": "Unigram", "vocab": [["a", -1]]},
+      "added_tokens": [{"id": 1, "content": "<x>", "single_word": false, "lstrip": false, "rstrip": false,
+                        "normalized": false, "special": false}]})");
+  const std::tuple<const Tokenizer*, std::string, std::string> cases[] = {{by_words.get(), "a", "\u00e9"},
+                                                                          {by_added_tokens.get(), "<x>", "\u00e9"}};
+  constexpr int kLimit = 10;
+  for (const auto& [tokenizer, piece, bad_end] : cases) {
+    for (const int count : {kLimit - 1, kLimit, kLimit + 1}) {
+      std::string text;
+      for (int i = 0; i < count; ++i) text += piece;
+      const auto ids = tokenizer->Encode(text, {.ids_max = kLimit});
+      EXPECT_EQ(ids.status().code(), count > kLimit ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kOk);
+      EXPECT_EQ(tokenizer->Encode(text + bad_end, {.ids_max = kLimit}).status().code(),
+                count > kLimit ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInvalidArgument);
+      EXPECT_EQ(std::ssize(*tokenizer->Encode(text)), count) << "0 is no limit";
+    }
+  }
+}
+
+TEST(EncodeTest, NormalizedBytesOfALimitedNumberOfIds) {
+  const auto tokenizer = *Tokenizer::FromJson(R"({"model": {"type": "Unigram", "vocab": [["a", -1]]},
+      "normalizer": {"type": "Replace", "pattern": {"String": "b"}, "content": "\u00e9\u00e9"}})");
+  const auto code = [&](const std::string& text) { return tokenizer->Encode(text, {.ids_max = 2}).status().code(); };
+  EXPECT_EQ(code("bb"), absl::StatusCode::kInvalidArgument) << "8 bytes: encoded, and there is no token for them";
+  EXPECT_EQ(code("bbb"), absl::StatusCode::kResourceExhausted) << "12 bytes";
+}
+
 TEST(DecodeTest, IdsWithoutATokenAreAnError) {
   const int32_t beyond = Shipped()->vocab_size();
   EXPECT_EQ(Shipped()->IdToToken(beyond), std::nullopt);

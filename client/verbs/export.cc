@@ -129,6 +129,7 @@ class ExportResults : public Command {
       return UsageError(absl::StrCat("--tag=", tag_, ": part of a file's name: letters, digits, -, _ and \".\"."));
     }
     ASSIGN_OR_RETURN(reader_, db::Reader::Open(db_));
+    RETURN_IF_ERROR(reader_->HoldSnapshot());  // all files are of one state of a job that runs
     db::JobRow job;
     if (job_.empty()) {
       ASSIGN_OR_RETURN(job, reader_->LatestJob());

@@ -121,14 +121,11 @@ absl::Status JobManager::CheckModelsAreSame(const ResolvedJob& job) const {
 }
 
 absl::Status JobManager::CheckQueueHasRoom() {
-  ASSIGN_OR_RETURN(const std::vector<db::JobStateCount> counts, list_reader_->CountJobs());
-  for (const db::JobStateCount& count : counts) {
-    if (count.state != db::JobState::kQueued || count.job_count < kQueuedJobsMax) continue;
-    return WithReason(
-        absl::ResourceExhaustedError(absl::StrCat(count.job_count, " jobs are queued, the limit is ", kQueuedJobsMax)),
-        ErrorReason::kQueueFull, {{"limit", absl::StrCat(kQueuedJobsMax)}});
-  }
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t queued_count, reader_->CountQueued(kQueuedJobsMax));
+  if (queued_count < kQueuedJobsMax) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(queued_count, " jobs are queued, the limit is ", kQueuedJobsMax)),
+      ErrorReason::kQueueFull, {{"limit", absl::StrCat(kQueuedJobsMax)}});
 }
 
 absl::StatusOr<JobEstimate> JobManager::Estimate(JobSpec spec, const std::function<bool()>& is_abandoned) {
@@ -335,23 +332,12 @@ void JobManager::LoadCalledModels() {
 }
 
 absl::Status JobManager::CheckUnused(const std::string& model) {
-  // Unfinished jobs are usually recent, but a job resumed long after its submission may have any id: check all.
-  for (int64_t before_id = 0;;) {
-    ASSIGN_OR_RETURN(const std::vector<db::JobRow> rows, reader_->Jobs(before_id, 100));
-    if (rows.empty()) return absl::OkStatus();
-    for (const db::JobRow& row : rows) {
-      before_id = row.job_id;
-      if (db::IsSettled(row.state)) continue;
-      ASSIGN_OR_RETURN(const JobSpec spec, FromCanonicalJson(row.spec_json));
-      for (const Variant& variant : spec.variants) {
-        if (variant.model != model) continue;
-        return WithReason(
-            absl::FailedPreconditionError(absl::StrCat("model \"", model, "\" is needed by ", JobName(row.job_id),
-                                                       ", which is ", db::JobStateName(row.state))),
-            ErrorReason::kModelInUse, {{"model", model}, {"job", JobName(row.job_id)}});
-      }
-    }
-  }
+  ASSIGN_OR_RETURN(const std::optional<db::UnfinishedJob> job, reader_->UnfinishedJobOf(model));
+  if (!job.has_value()) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat("model \"", model, "\" is needed by ", JobName(job->job_id),
+                                                 ", which is ", db::JobStateName(job->state))),
+      ErrorReason::kModelInUse, {{"model", model}, {"job", JobName(job->job_id)}});
 }
 
 absl::Status JobManager::UnloadModel(const std::string& model) {

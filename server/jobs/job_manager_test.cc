@@ -10,14 +10,17 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "db/sqlite/database.h"
+#include "db/sqlite/instruction_count.h"
 #include "tests/fakes/job_manager_fixture.h"
 
 namespace varifocal {
@@ -307,6 +310,39 @@ TEST_F(JobManagerTest, ModelsInUseAreKnown) {
   control_->Release();
   WaitForState(job_id, db::JobState::kSucceeded);
   EXPECT_TRUE(manager_->CheckUnused("a").ok());
+}
+
+// In the database of a daemon that has run for months nearly all jobs have ended. Cost: instructions of SQLite.
+TEST_F(JobManagerTest, CallsDoNotReadTheJobsThatHaveEnded) {
+  manager_.reset();
+  sqlite::StartInstructionCounts();
+  Open();
+  control_->Hold();
+  const int64_t running = Submit(SmallSpec());  // the thread of the jobs leaves the queue alone meanwhile
+  WaitForState(running, db::JobState::kRunning);
+  const auto cost_of = [](const std::function<void()>& call) {
+    const int64_t before = sqlite::InstructionCount();
+    call();
+    return sqlite::InstructionCount() - before;
+  };
+  const std::vector<std::pair<const char*, std::function<void()>>> calls = {
+      {"Submit", [&] { ASSERT_TRUE(manager_->Cancel(Submit(SmallSpec())).ok()); }},
+      {"List", [&] { EXPECT_TRUE(manager_->List(0, 2).ok()); }},
+      {"no such job", [&] { EXPECT_TRUE(absl::IsNotFound(manager_->Cancel(1'000'000).status())); }},
+      {"CheckUnused", [&] { EXPECT_TRUE(manager_->CheckUnused("bare").ok()); }},
+      {"CheckUnused of a model in use", [&] { EXPECT_FALSE(manager_->CheckUnused("a").ok()); }},
+  };
+  const auto end_jobs = [&](int count) {
+    for (int i = 0; i < count; ++i) ASSERT_TRUE(manager_->Cancel(Submit(SmallSpec())).ok());
+  };
+  end_jobs(20);
+  std::vector<int64_t> costs;
+  for (const auto& [name, call] : calls) costs.push_back(cost_of(call));
+  end_jobs(100);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    EXPECT_GT(costs[i], 0) << calls[i].first;
+    EXPECT_LE(cost_of(calls[i].second), costs[i] + 20) << calls[i].first;
+  }
 }
 
 TEST_F(JobManagerTest, ASecondManagerIsRefused) {

@@ -1,4 +1,5 @@
 // A checkpoint that changes: during loading it is rejected, and between two loads it is read and hashed again.
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +72,34 @@ class ChangedFileTest : public testing::Test {
   std::string directory_, bytes_;
   ModelOptions options_;
 };
+
+// Errors of the process, not of the checkpoint: the same call may succeed later.
+TEST_F(ChangedFileTest, WithoutMemoryOrDescriptorsItIsResourceExhausted) {
+  // Addresses for a sparse file of a terabyte.
+  ASSERT_EQ(truncate(Weights().c_str(), off_t{1} << 40), 0);
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit low = {pages * sysconf(_SC_PAGESIZE) + (size_t{256} << 20), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &low), 0);
+  absl::Status status = Load().status();
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Cannot allocate memory"));
+
+  Overwrite(bytes_);
+  const int lowest_free = dup(0);
+  ASSERT_GE(lowest_free, 0);
+  close(lowest_free);
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {static_cast<rlim_t>(lowest_free), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  status = Load().status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_TRUE(Load().ok());
+}
 
 TEST_F(ChangedFileTest, TruncationIsAnErrorNotASignal) {
   for (const int64_t size : {int64_t{0}, int64_t{1000}, std::ssize(bytes_) - 1}) {

@@ -1,6 +1,7 @@
 #include "server/rpc/access.h"
 
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/reason.h"
 #include "base/sha256.h"
@@ -89,12 +91,20 @@ absl::StatusOr<std::shared_ptr<const Tokens>> Tokens::Parse(absl::string_view te
     line = line.substr(0, line.find('#'));
     const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
     if (words.empty()) continue;
-    if (words.size() != 3) return AtLine(number, absl::StrCat("has ", words.size(), " words, not ROLE SHA256 NAME"));
+    if (words.size() != 3 && words.size() != 4) {
+      return AtLine(number, absl::StrCat("has ", words.size(), " words, not ROLE SHA256 NAME [EXPIRY]"));
+    }
     const absl::StatusOr<Role> role = ParseRole(words[0]);
     if (!role.ok()) return AtLine(number, role.status().message());
     // The message does not quote the word: it may be the token itself.
     if (!IsSha256Hex(words[1])) return AtLine(number, "the second word is not a SHA-256 of 64 hexadecimal digits");
-    if (!tokens->holders_.emplace(words[1], Holder{*role, words[2]}).second) {
+    Holder holder = {*role, words[2]};
+    if (words.size() == 4) {
+      const std::optional<int64_t> expiry_us = ParseUtc(words[3]);
+      if (!expiry_us) return AtLine(number, "the fourth word is not a time such as 2027-01-31T12:00:00Z");
+      holder.expiry_us = *expiry_us;
+    }
+    if (!tokens->holders_.emplace(words[1], std::move(holder)).second) {
       return AtLine(number, "duplicate SHA-256");
     }
   }
@@ -109,21 +119,27 @@ const Tokens::Holder* Tokens::Find(absl::string_view authorization) const {
   return holder == holders_.end() ? nullptr : &holder->second;
 }
 
-absl::Status AuthorizeCall(const Tokens* tokens, absl::string_view method,
+absl::Status AuthorizeCall(const TokenSource& source, absl::string_view method,
                            const std::multimap<grpc::string_ref, grpc::string_ref>& metadata) {
+  const std::shared_ptr<const Tokens> tokens = source.Get();
   if (tokens == nullptr) return absl::OkStatus();
   const auto [first, last] = metadata.equal_range("authorization");
   const bool is_one = first != last && std::next(first) == last;
-  return tokens->Authorize(
-      method, is_one ? absl::string_view(first->second.data(), first->second.size()) : absl::string_view());
+  return tokens->Authorize(method,
+                           is_one ? absl::string_view(first->second.data(), first->second.size()) : absl::string_view(),
+                           source.WallMicros());
 }
 
-absl::Status Tokens::Authorize(absl::string_view method, absl::string_view authorization) const {
+absl::Status Tokens::Authorize(absl::string_view method, absl::string_view authorization, int64_t wall_us) const {
   const Role least = LeastRole(method);
   if (least == Role::kAnyone) return absl::OkStatus();
   const Holder* const holder = Find(authorization);
   if (holder == nullptr) {
     return absl::UnauthenticatedError("the call has no valid token; name its file with --token-file");
+  }
+  if (wall_us >= holder->expiry_us) {
+    return WithReason(absl::UnauthenticatedError(absl::StrCat("the token expired at ", FormatUtc(holder->expiry_us))),
+                      ErrorReason::kTokenExpired);
   }
   if (holder->role >= least) return absl::OkStatus();
   return absl::PermissionDeniedError("the token's role does not allow this call");

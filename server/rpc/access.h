@@ -1,7 +1,8 @@
 // Access control: a role for each token, a minimum role for each method.
 //
-// A token file has one line per token: the role, the SHA-256 of the token in hexadecimal, and a name for the log,
-// separated by blanks; # starts a comment. It does not contain the tokens.
+// A token file has one line per token: the role, the SHA-256 of the token in hexadecimal, a name for the log, and
+// optionally the time from which on the token is refused, separated by blanks; # starts a comment. It does not contain the
+// tokens.
 //
 //   viewer     reads models and jobs
 //   submitter  also submits, cancels and resumes jobs, and runs inference
@@ -12,11 +13,12 @@
 // gRPC's own hook for this, an AuthMetadataProcessor, is not used: in 1.51 a server with one aborts when a call has a header
 // field grpclb_client_stats, which any client can send.
 //
-// Errors:  UNAUTHENTICATED without a known token, PERMISSION_DENIED with one of a lower role: neither depends on the
-//          request. Of files: INVALID_ARGUMENT (BAD_CREDENTIALS) with the line.
+// Errors:  UNAUTHENTICATED without a known token, or with one that has expired (TOKEN_EXPIRED), PERMISSION_DENIED with
+//          one of a lower role: none depends on the request. Of files: INVALID_ARGUMENT (BAD_CREDENTIALS) with the line.
 // Threads: Tokens is immutable.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -44,6 +46,7 @@ class Tokens {
   struct Holder {
     Role role = Role::kAnyone;
     std::string name;
+    int64_t expiry_us = INT64_MAX;  // the first wall time at which it is refused
     bool operator==(const Holder&) const = default;
   };
 
@@ -54,7 +57,7 @@ class Tokens {
 
   // The holder of the token in the value of an authorization field; null when there is none.
   const Holder* Find(absl::string_view authorization) const;
-  absl::Status Authorize(absl::string_view method, absl::string_view authorization) const;
+  absl::Status Authorize(absl::string_view method, absl::string_view authorization, int64_t wall_us) const;
 
  private:
   std::map<std::string, Holder, std::less<>> holders_;  // by the token's SHA-256
@@ -65,10 +68,11 @@ class TokenSource {
  public:
   virtual ~TokenSource() = default;
   virtual std::shared_ptr<const Tokens> Get() const = 0;  // null: callers need none
+  virtual int64_t WallMicros() const = 0;
 };
 
 // OK without tokens. A duplicate authorization field is none.
-absl::Status AuthorizeCall(const Tokens* tokens, absl::string_view method,
+absl::Status AuthorizeCall(const TokenSource& source, absl::string_view method,
                            const std::multimap<grpc::string_ref, grpc::string_ref>& metadata);
 
 }  // namespace varifocal

@@ -11,7 +11,7 @@
 namespace varifocal {
 
 bool Audit::Allows(const grpc::CallbackServerContext& context, absl::string_view method) const {
-  return AuthorizeCall(tokens_->Get().get(), method, context.client_metadata()).ok();
+  return AuthorizeCall(*tokens_, method, context.client_metadata()).ok();
 }
 
 std::optional<std::string> Audit::TokenOf(const grpc::CallbackServerContext& context) const {

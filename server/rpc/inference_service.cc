@@ -353,6 +353,7 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext
         EncodeOptions options;
         options.add_special_tokens = !request->no_special_tokens();
         options.special_tokens_as_text = request->special_tokens_as_text();
+        options.ids_max = kTokenizeIdsMax;
         options.invalid_utf8_count = &invalid_utf8_count;
         ASSIGN_OR_RETURN(const std::vector<int32_t> ids, model->tokenizer->Encode(request->text(), options));
         response->mutable_token_ids()->Add(ids.begin(), ids.end());

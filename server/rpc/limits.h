@@ -26,9 +26,10 @@ inline constexpr int64_t kAdmittedBytesOfPeerMax = int64_t{128} << 20;
 // Streams of WatchJob; one thread serves them all.
 inline constexpr size_t kWatchesMax = 1024;
 
-// Bytes of the text of Tokenize: one token per byte, three bytes per id, so that the response stays below the message size
-// limit.
+// Bytes of the text of Tokenize, and ids of its answer, which is smaller than a message may be with three bytes per id. A
+// text has fewer ids than bytes, unless its normalizer makes it longer.
 inline constexpr size_t kTokenizeBytesMax = 4 << 20;
+inline constexpr size_t kTokenizeIdsMax = 5'000'000;
 
 // Concurrent Generate and ComputeLogLikelihoods calls of one model in its engine; the others wait, round-robin over
 // peers. Beside a running job the limit equals the default number of concurrent samples of a job: more would wait in the

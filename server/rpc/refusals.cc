@@ -19,7 +19,7 @@ class Refusal final : public grpc::experimental::Interceptor {
 
   void Intercept(InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
-      authorized_ = AuthorizeCall(tokens_->Get().get(), method_, *methods->GetRecvInitialMetadata());
+      authorized_ = AuthorizeCall(*tokens_, method_, *methods->GetRecvInitialMetadata());
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
       const grpc::Status status = methods->GetSendStatus();

@@ -5,7 +5,7 @@
 //             the work, and its memory is free again
 //   Deadline  DEADLINE_EXCEEDED or an answer, and no work is left
 //   Stall     streams that are never read need bounded memory, and others are served
-//   Flood     a long queue of jobs is accepted and runs in order
+//   Flood     a long queue of jobs is accepted and runs in order; a database of many jobs that have ended delays no submit
 //
 // Method: the server over a loopback socket, with the fake engine, or with a shipped checkpoint where memory and work of
 // a real engine matter.
@@ -18,8 +18,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "db/sqlite/database.h"
 #include "tests/fakes/server_fixture.h"
 #include "tests/faults/loopback.h"
 #include "tests/support/trials.h"
@@ -411,6 +413,72 @@ TEST_F(ClientFaultsTest, AFloodOfJobsRunsInOrder) {
     EXPECT_GE(start_us, last_us) << name << " started before an earlier one";
     last_us = start_us;
   }
+}
+
+// Submits while a model is loaded and unloaded, first with few jobs in the database, then with very many that have ended.
+TEST_F(ClientFaultsTest, AFloodOfSubmitsToALargeDatabase) {
+  const int64_t ended_count = testing_support::IsFullSize() ? 40'000 : 5'000;
+  control_->Hold();
+  v1::SubmitJobRequest request = SmallJob();
+  request.mutable_spec()->mutable_suite()->set_samples(1);
+  v1::SubmitJobResponse running, ended;
+  ASSERT_TRUE(Submit(request, &running).ok());
+  for (int i = 0; i < kPolls && GetJob(running.job().name()).state() != v1::Job::RUNNING; ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  ASSERT_TRUE(Submit(request, &ended).ok());
+  const std::string ended_id = ended.job().name().substr(std::string("jobs/").size());
+  v1::CancelJobRequest cancel;
+  cancel.set_name(ended.job().name());
+  v1::Job cancelled;
+  grpc::ClientContext cancel_context;
+  ASSERT_TRUE(evaluation_->CancelJob(&cancel_context, cancel, &cancelled).ok());
+
+  const auto flood = [&](const std::string& where) {
+    std::atomic<bool> is_over{false};
+    const std::jthread loads([&] {
+      while (!is_over) {
+        v1::LoadModelRequest load;
+        load.set_model_id("extra");
+        load.set_directory("fake-c");
+        v1::Model model;
+        grpc::ClientContext load_context, unload_context;
+        EXPECT_TRUE(inference_->LoadModel(&load_context, load, &model).ok());
+        v1::UnloadModelRequest unload;
+        unload.set_name("models/extra");
+        v1::UnloadModelResponse unloaded;
+        EXPECT_TRUE(inference_->UnloadModel(&unload_context, unload, &unloaded).ok());
+      }
+    });
+    std::vector<double> submit_ms;
+    for (Trials trials(absl::StrCat("submits ", where), {.quick = 100, .full = 200}); trials.Next();) {
+      const int64_t start_us = Clock::Real().MonotonicMicros();
+      v1::SubmitJobResponse response;
+      const grpc::Status status = Submit(request, &response);
+      submit_ms.push_back(MillisSince(start_us));
+      EXPECT_TRUE(status.ok()) << status.error_message();
+    }
+    is_over = true;
+    testing_support::PrintQuantiles(absl::StrCat("submit ", where), "ms", submit_ms);
+  };
+  flood("to an empty database");
+  {
+    auto database = *sqlite::Database::Open(options_.database_path, {.busy_timeout_ms = 60'000});
+    const absl::Status copied = database->Execute(absl::StrReplaceAll(
+        "BEGIN IMMEDIATE;"
+        "CREATE TEMP TABLE copies AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $count)"
+        " SELECT (SELECT max(job_id) FROM jobs) + i AS new_id FROM n;"
+        "INSERT INTO jobs SELECT new_id, suite, spec_json, spec_sha256, data_seed, NULL, NULL, state, error, create_us,"
+        " start_us, end_us FROM jobs, copies WHERE job_id = $id;"
+        "INSERT INTO variants (job_id, variant_index, name, model_id, focal_temperature_json) SELECT new_id,"
+        " variant_index, name, model_id, focal_temperature_json FROM variants, copies WHERE job_id = $id;"
+        "INSERT INTO cells (variant_id, task, context_length, planned_count) SELECT copy.variant_id, task,"
+        " context_length, planned_count FROM cells JOIN variants USING (variant_id) JOIN variants AS copy ON"
+        " copy.name = variants.name AND copy.job_id IN (SELECT new_id FROM copies) WHERE variants.job_id = $id;"
+        "COMMIT",
+        {{"$count", absl::StrCat(ended_count)}, {"$id", ended_id}}));
+    ASSERT_TRUE(copied.ok()) << copied;
+  }
+  flood(absl::StrCat("beside ", ended_count, " ended jobs"));
 }
 
 }  // namespace

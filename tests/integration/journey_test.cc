@@ -2,6 +2,13 @@
 // the same suite with other engine settings and without a daemon, whose databases must have the same bits.
 #include <signal.h>
 
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
 #include "base/json.h"
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
@@ -97,6 +104,66 @@ TEST(JourneyTest, FromSubmitToReportAndTheSameBitsUnderOtherSettings) {
   run.push_back("--limit=1");
   ASSERT_EQ(RunProcess("varifocal", run, {.seconds_max = 280}).exit_code, 0);
   EXPECT_EQ(RunProcess("varifocal", {"diff", first, directory.File("fourth.db")}).exit_code, 1);
+}
+
+// The time zone of a process changes nothing that is stored or shown: times are counted in UTC. Method: each process of a
+// job that is stopped and resumed has another zone, and the same page is made in two zones.
+TEST(JourneyTest, TimeZonesChangeNothing) {
+  TemporaryDirectory directory;
+  const std::string database = directory.File("r.db");
+  const auto in_zone = [](const char* zone) {
+    setenv("TZ", zone, 1);
+    tzset();
+  };
+  const int64_t before_us = Clock::Real().WallMicros();
+  const auto start = [&] {
+    return std::make_unique<DaemonProcess>(
+        std::vector<std::string>{Flag("db", database), "--model=baseline=models/baseline", "--in-flight=1"});
+  };
+  in_zone("Pacific/Kiritimati");  // 14 hours ahead of UTC
+  auto daemon = start();
+  std::string address = daemon->Address();
+  ASSERT_NE(address, "") << daemon->Errors();
+  in_zone("Etc/GMT+12");  // 12 hours behind
+  const ProcessResult submit =
+      RunProcess("varifocal", {"submit", kSuite, Flag("daemon", address), "--models=baseline,baseline@t=0.7"});
+  ASSERT_EQ(submit.exit_code, 0) << submit.err;
+  daemon->Signal(SIGTERM);
+  EXPECT_EQ(daemon->Wait(30), 0) << daemon->Errors();
+  daemon = start();
+  address = daemon->Address();
+  ASSERT_NE(address, "") << daemon->Errors();
+  in_zone("America/St_Johns");
+  const ProcessResult watch = RunProcess("varifocal", {"watch", "1", Flag("daemon", address)}, {.seconds_max = 280});
+  EXPECT_EQ(watch.exit_code, 0) << watch.err;
+  daemon->Signal(SIGTERM);
+  EXPECT_EQ(daemon->Wait(30), 0) << daemon->Errors();
+  const int64_t after_us = Clock::Real().WallMicros();
+
+  const std::vector<std::string> times = {
+      "query", Flag("db", database), "--format=json",
+      "SELECT create_us, start_us, end_us, (SELECT min(record_us) FROM generations)"
+      " AS first_us, (SELECT max(record_us) FROM generations) AS last_us FROM jobs"};
+  std::string pages[2], rows[2];
+  for (const int i : {0, 1}) {
+    in_zone(i == 0 ? "Asia/Kathmandu" : "UTC");
+    rows[i] = RunProcess("varifocal", times).out;
+    const ProcessResult report =
+        RunProcess("varifocal", {"report", Flag("db", database), Flag("out", directory.File("r.html"))});
+    ASSERT_EQ(report.exit_code, 0) << report.err;
+    pages[i] = ReadFile(directory.File("r.html"));
+  }
+  unsetenv("TZ");
+  tzset();
+  EXPECT_EQ(pages[0], pages[1]);
+  EXPECT_EQ(rows[0], rows[1]);
+  const Json row = ParseJson(rows[0])->at(0);
+  int64_t last_us = before_us;
+  for (const char* name : {"create_us", "start_us", "first_us", "last_us", "end_us"}) {
+    EXPECT_GE(row.at(name).get<int64_t>(), last_us) << name << ": " << rows[0];
+    last_us = row.at(name).get<int64_t>();
+  }
+  EXPECT_LE(last_us, after_us);
 }
 
 }  // namespace

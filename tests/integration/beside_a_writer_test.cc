@@ -1,0 +1,152 @@
+// `export` and `merge` while another program writes the database that they read. Method: both run again and again until the
+// job has ended. What `export` wrote must be the first answers that were stored, of all files together, and `merge` must
+// refuse an unfinished shard without a file; then the job has every answer once.
+#include <signal.h>
+
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "db/reader.h"
+#include "db/sqlite/database.h"
+#include "eval_tasks/helmet/import/testing_release.h"
+#include "gtest/gtest.h"
+#include "tests/support/process.h"
+
+namespace varifocal {
+namespace {
+
+using testing_support::BackgroundProcess;
+using testing_support::DaemonProcess;
+using testing_support::ProcessResult;
+using testing_support::ReadFile;
+using testing_support::RunProcess;
+using testing_support::TemporaryDirectory;
+namespace fs = std::filesystem;
+
+using Answer =
+    std::tuple<std::string, std::string, int64_t, std::string>;  // variant, task, length, digest of the prompt
+
+void ExpectWhole(const std::string& path, int64_t answer_count) {
+  const auto database = sqlite::Database::Open(path, {.read_only = true});
+  ASSERT_TRUE(database.ok()) << database.status();
+  EXPECT_TRUE((*database)->FullCheck().ok());
+  EXPECT_EQ(**(*database)->QueryInt("SELECT count(*) FROM generations WHERE error_code IS NULL"), answer_count);
+  EXPECT_EQ(**(*database)->QueryInt("SELECT sum(planned_count) FROM cells"), answer_count);
+}
+
+// In the order in which they were stored.
+std::vector<Answer> StoredAnswers(const std::string& path) {
+  const auto reader = *db::Reader::Open(path);
+  const std::vector<db::SampleDetail> details = *reader->Samples({.job_id = 1, .limit = 10'000});
+  std::vector<Answer> answers;
+  for (const db::SampleDetail& detail : details) {
+    answers.emplace_back(detail.variant, detail.sample.task, detail.sample.context_length,
+                         detail.sample.token_ids_sha256.value_or(""));
+  }
+  return answers;
+}
+
+std::set<Answer> ExportedAnswers(const std::string& folder) {
+  std::set<Answer> answers;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".json") continue;
+    const auto result = ParseJson(ReadFile(entry.path().string()));
+    EXPECT_TRUE(result.ok()) << entry.path() << ": " << result.status();
+    const Json& of = result->at("varifocal");
+    for (const Json& item : result->at("data")) {
+      answers.emplace(of["variant"], of["task"], of["context_length"].get<int64_t>(), item["token_ids_sha256"]);
+    }
+  }
+  return answers;
+}
+
+TEST(BesideAWriterTest, AnExportIsOneStateOfTheJob) {
+  TemporaryDirectory directory;
+  const std::string release = directory.File("release"), suites = directory.File("suites"),
+                    path = directory.File("results.db");
+  helmet::WriteRelease(release);
+  const ProcessResult imported = RunProcess(
+      "varifocal", {"suites", "import-helmet", absl::StrCat("--checkout=", release),
+                    absl::StrCat("--data=", release, "/data"), absl::StrCat("--out=", suites), "--configs=rag",
+                    absl::StrCat("--length-tokenizer=", helmet::kReleaseFolder, "/length_tokenizer")});
+  ASSERT_EQ(imported.exit_code, 0) << imported.err;
+  DaemonProcess daemon({absl::StrCat("--db=", path), "--model=baseline=models/baseline",
+                        "--model=focal=models/focal-constant", "--in-flight=2"});
+  const std::string address = daemon.Address();
+  ASSERT_NE(address, "") << daemon.Errors();
+  const ProcessResult submitted =
+      RunProcess("varifocal", {"submit", absl::StrCat(suites, "/helmet_rag.yaml"), absl::StrCat("--daemon=", address),
+                               "--models=baseline,focal,baseline@t=0.7,focal@t=0.7", "--limit=3"});
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+
+  std::vector<std::set<Answer>> exports;
+  for (bool is_last = false; !is_last;) {
+    is_last = db::IsSettled((*db::Reader::Open(path))->Job(1)->state);
+    const std::string out = directory.File(absl::StrCat("export-", exports.size()));
+    const ProcessResult exported = RunProcess(
+        "varifocal", {"export", "--format=helmet", absl::StrCat("--db=", path), absl::StrCat("--out=", out)});
+    if (exported.exit_code != 0) {
+      EXPECT_TRUE(absl::StrContains(exported.err, "The job has no answers")) << exported.err;
+      EXPECT_FALSE(fs::exists(out));
+      continue;
+    }
+    exports.push_back(ExportedAnswers(out));
+  }
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(60), 0) << daemon.Errors();
+
+  const std::vector<Answer> stored = StoredAnswers(path);
+  ExpectWhole(path, std::ssize(stored));
+  ASSERT_FALSE(exports.empty());
+  EXPECT_LT(exports[0].size(), stored.size()) << "none ran beside the job";
+  for (const std::set<Answer>& answers : exports) {
+    const std::set<Answer> first(stored.begin(), stored.begin() + static_cast<int64_t>(answers.size()));
+    EXPECT_TRUE(answers == first) << answers.size() << " answers are not the first ones";
+  }
+  EXPECT_EQ(exports.back().size(), stored.size());
+}
+
+TEST(BesideAWriterTest, AMergeWaitsForTheLastShard) {
+  TemporaryDirectory directory;
+  const std::string whole = directory.File("whole.db"), first = directory.File("first.db"),
+                    second = directory.File("second.db"), out = directory.File("out.db");
+  const auto run = [](const std::string& path, const std::string& shard) {
+    std::vector<std::string> arguments = {"run", "tests/integration/tiny.yaml", "--models=baseline,baseline@t=0.7",
+                                          "--model=baseline=models/baseline", absl::StrCat("--db=", path)};
+    if (!shard.empty()) arguments.push_back(absl::StrCat("--shard=", shard));
+    return arguments;
+  };
+  for (const auto& [path, shard] : {std::pair{whole, ""}, {first, "1/2"}}) {
+    const ProcessResult ran = RunProcess("varifocal", run(path, shard), {.seconds_max = 280});
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  }
+  BackgroundProcess writer("varifocal", run(second, "2/2"));
+  ASSERT_TRUE(writer.WaitForFile(second, 60)) << writer.Errors();
+  int refusal_count = 0;
+  for (bool is_last = false, is_merged = false; !is_last && !is_merged;) {
+    is_last = !writer.IsRunning();
+    const ProcessResult merged = RunProcess("varifocal", {"merge", absl::StrCat("--out=", out), first, second});
+    is_merged = merged.exit_code == 0;
+    if (is_merged) continue;
+    refusal_count += absl::StrContains(merged.err, "its job is running");
+    for (const auto& entry : fs::directory_iterator(directory.path())) {
+      EXPECT_FALSE(absl::StartsWith(entry.path().filename().string(), "out.db")) << entry.path();
+    }
+  }
+  EXPECT_GT(refusal_count, 0) << "none ran beside the job";
+  EXPECT_EQ(writer.Wait(60), 0) << writer.Errors();
+  ASSERT_TRUE(fs::exists(out));
+  const int64_t answer_count = std::ssize(StoredAnswers(whole));
+  ExpectWhole(whole, answer_count);
+  ExpectWhole(out, answer_count);
+  EXPECT_EQ(RunProcess("varifocal", {"diff", whole, out}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace varifocal
