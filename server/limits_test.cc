@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "db/writer.h"
+#include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/job_spec.h"
 #include "server/engine/request_check.h"
 #include "server/jobs/job_manager.h"
@@ -59,6 +60,8 @@ TEST(LimitsTest, TheDocumentHasTheNumbersOfTheCode) {
       {"Bytes of a text of `Tokenize`", static_cast<int64_t>(kTokenizeBytesMax)},
       {"Stop strings", static_cast<int64_t>(kStopsMax)},
       {"Continuations of a", static_cast<int64_t>(kContinuationsMax)},
+      {"Shares of an inspection", kInspectedMassesMax},
+      {"Rows of an inspection", kInspectedRowsMax},
       {"Entries of a page", kPageSizeMax},
       {"Streams of one connection", kStreamsPerConnectionMax},
       {"Bytes of the header fields", kHeaderBytesMax},
