@@ -23,6 +23,7 @@ namespace varifocal {
   X(kBadEndpoint, "BAD_ENDPOINT") \
   X(kBadFileRoot, "BAD_FILE_ROOT") \
   X(kBadFocalTemperature, "BAD_FOCAL_TEMPERATURE") \
+  X(kBadInspection, "BAD_INSPECTION") \
   X(kBadJobSpec, "BAD_JOB_SPEC") \
   X(kBadListenAddress, "BAD_LISTEN_ADDRESS") \
   X(kBadMaxNewTokens, "BAD_MAX_NEW_TOKENS") \

@@ -1,9 +1,12 @@
 #include "db/activity.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "db/rows.h"
 #include "db/schema.h"
 #include "db/sqlite/database.h"
 
@@ -17,16 +20,19 @@ using sqlite::Transaction;
 constexpr int64_t kWindowUs = 600'000'000;
 constexpr size_t kRecentMin = 32;
 
+// In this order of loops (CROSS JOIN), so that it ends after the newest rows instead of reading and sorting the whole job.
 constexpr char kSelectRecent[] =
     "SELECT generations.record_us, cells.context_length,"
     " coalesce(samples.prompt_token_count, 0) - generations.cached_token_count + generations.new_token_count"
-    " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
-    " JOIN variants ON variants.variant_id = cells.variant_id"
-    " JOIN samples ON samples.sample_id = generations.sample_id"
-    " WHERE variants.job_id = ? ORDER BY generations.record_us DESC, generations.generation_id DESC LIMIT 4096";
+    " FROM generations CROSS JOIN cells ON cells.cell_id = generations.cell_id"
+    " CROSS JOIN variants ON variants.variant_id = cells.variant_id"
+    " CROSS JOIN samples ON samples.sample_id = generations.sample_id"
+    " WHERE variants.job_id = ? ORDER BY generations.generation_id DESC LIMIT 4096";
+// $counts: see CellCounts.
 constexpr char kSelectRemaining[] =
-    "SELECT coalesce(sum((cells.planned_count - (SELECT count(*) FROM generations"
-    "  WHERE generations.cell_id = cells.cell_id)) * 1.0 * cells.context_length), 0)"
+    "SELECT coalesce(sum((cells.planned_count"
+    "  - (SELECT coalesce(sum(counts.answered_count + counts.failed_count), 0) FROM $counts AS counts"
+    "     WHERE counts.cell_id = cells.cell_id)) * 1.0 * cells.context_length), 0)"
     " FROM cells JOIN variants ON variants.variant_id = cells.variant_id WHERE variants.job_id = ?";
 
 }  // namespace
@@ -47,10 +53,14 @@ absl::StatusOr<JobActivity> ReadActivity(const std::string& path, int64_t job_id
     if (is_old && activity.recent.size() >= kRecentMin) break;
     activity.recent.push_back(answer);
   }
-  ASSIGN_OR_RETURN(Statement remaining, database->Prepare(kSelectRemaining));
+  // Where the clock was set meanwhile.
+  std::stable_sort(activity.recent.begin(), activity.recent.end(),
+                   [](const RecentAnswer& a, const RecentAnswer& b) { return a.record_us > b.record_us; });
+  ASSIGN_OR_RETURN(const std::string counts, CellCounts(*database));
+  ASSIGN_OR_RETURN(Statement remaining,
+                   database->Prepare(absl::StrReplaceAll(kSelectRemaining, {{"$counts", counts}})));
   ASSIGN_OR_RETURN(const bool has_sum, remaining.Bind(job_id).Step());
   if (has_sum) activity.remaining_weight = remaining.Real(0);
-  ASSIGN_OR_RETURN(activity.failures, ReadFailures(*database, job_id));
   return activity;
 }
 

@@ -1,5 +1,5 @@
-// What a job is doing, from its rows: its newest answers, the work that is left, its failures by reason. For views of a
-// database that a daemon may be writing.
+// What a running job is doing, from its rows: its newest answers and the work that is left. For views of a database that a daemon
+// may be writing. The newest rows of the database are read until those of the job suffice.
 //
 // Errors:  those of opening a reader (db/reader.h). A job without answers, or without a row, has an empty activity.
 // Threads: any; each call has its own connection and sees one snapshot.
@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "db/failures.h"
 
 namespace varifocal::db {
 
@@ -24,8 +23,7 @@ struct RecentAnswer {
 struct JobActivity {
   // Answers and failures, the newest first: those of the ten minutes before the newest, but at least 32 and at most 4096.
   std::vector<RecentAnswer> recent;
-  double remaining_weight = 0;         // samples x context length without an answer or a failure
-  std::vector<FailureGroup> failures;  // the most frequent first
+  double remaining_weight = 0;  // samples x context length without an answer or a failure
 };
 
 absl::StatusOr<JobActivity> ReadActivity(const std::string& path, int64_t job_id);

@@ -1,4 +1,4 @@
-// Newest answers, work that is left and failures of a job whose times are known; speeds by hand.
+// Newest answers and work that is left of a job whose times are known; speeds by hand.
 #include "db/activity.h"
 
 #include "base/clock.h"
@@ -89,17 +89,19 @@ TEST_F(ActivityTest, NothingIsLeftWhenEverySampleIsRecorded) {
   EXPECT_FALSE(PaceOf(activity, clock_.WallMicros())->remaining_seconds.has_value());
 }
 
-TEST_F(ActivityTest, FailuresAreCountedByReason) {
+TEST_F(ActivityTest, AnswersOfOtherJobsDoNotCountAndTheNewestIsFirst) {
   Record(0, 0);
-  Record(0, 1, true);
-  clock_.Advance(kSecondUs);
+  clock_.JumpWall(-3 * kSecondUs);
   Record(1, 1, true);
+  const NewJob other = FakeJob({.variants = {"baseline"}, .lengths = {512}, .planned_count = 3});
+  const int64_t other_id = writer_->AddJob(other)->job_id;
+  const CellRow cell = writer_->Cells(other_id)->front();
+  ASSERT_TRUE(writer_->RecordSample(FakeOutcome(cell, other, execution_id_, 0)).ok());
   const JobActivity activity = Read();
-  ASSERT_EQ(activity.failures.size(), 1);
-  EXPECT_EQ(activity.failures[0].error_code, "RESOURCE_EXHAUSTED");
-  EXPECT_EQ(activity.failures[0].sample_count, 2);
-  EXPECT_EQ(activity.failures[0].latest_us, clock_.WallMicros());
-  EXPECT_THAT(activity.failures[0].latest_message, ::testing::HasSubstr("needs 9 pages"));
+  ASSERT_EQ(activity.recent.size(), 2);
+  EXPECT_EQ(activity.recent[0].record_us, clock_.WallMicros() + 3 * kSecondUs);
+  EXPECT_EQ(activity.recent[1].record_us, clock_.WallMicros());
+  EXPECT_EQ(activity.remaining_weight, 39 * (1024 + 4096));
 }
 
 TEST_F(ActivityTest, AFileThatIsMissingIsNotFound) {

@@ -20,7 +20,7 @@ struct FailureGroup {
   std::string latest_message;
 };
 
-// The most frequent first. Reads every answer of the job.
+// The most frequent first. Reads every answer of cells with failures.
 absl::StatusOr<std::vector<FailureGroup>> ReadFailures(sqlite::Database& database, int64_t job_id);
 
 }  // namespace varifocal::db

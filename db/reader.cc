@@ -73,9 +73,9 @@ constexpr char kSelectMetrics[] =
 constexpr char kSelectExecutions[] =
     "SELECT executions.execution_id, executions.code_version, executions.backend, executions.instruction_set,"
     " executions.device, executions.host, executions.thread_count, executions.command_line, executions.start_us, "
-    "count(*) FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
-    " JOIN variants ON variants.variant_id = cells.variant_id"
-    " JOIN executions ON executions.execution_id = generations.execution_id"
+    "sum(counts.answered_count + counts.failed_count) FROM $counts AS counts"
+    " JOIN cells ON cells.cell_id = counts.cell_id JOIN variants ON variants.variant_id = cells.variant_id"
+    " JOIN executions ON executions.execution_id = counts.execution_id"
     " WHERE variants.job_id = ? GROUP BY executions.execution_id ORDER BY executions.execution_id";
 
 constexpr char kSelectScoreImports[] =
@@ -453,7 +453,9 @@ absl::StatusOr<std::vector<AttentionHeadRecord>> Reader::AttentionHeads(int64_t 
 
 absl::StatusOr<std::vector<ExecutionRow>> Reader::Executions(int64_t job_id) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectExecutions));
+  ASSIGN_OR_RETURN(const std::string counts, CellCounts(*state_->database));
+  ASSIGN_OR_RETURN(Statement statement,
+                   state_->database->Prepare(absl::StrReplaceAll(kSelectExecutions, {{"$counts", counts}})));
   statement.BindAll(job_id);
   return ReadAll<ExecutionRow>(statement, [](const Statement& row) {
     return ExecutionRow{row.Int(0),

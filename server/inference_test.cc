@@ -22,6 +22,11 @@ using testing::HasSubstr;
 
 class InferenceTest : public ServerTest {};
 
+template <typename Request>
+void Inspect(Request& request, const std::vector<int32_t>& boundaries) {
+  request.mutable_attention_inspection()->mutable_boundaries()->Add(boundaries.begin(), boundaries.end());
+}
+
 TEST_F(InferenceTest, ListsModelsInPages) {
   v1::ListModelsRequest request;
   request.set_page_size(3);
@@ -141,6 +146,44 @@ TEST_F(InferenceTest, GenerateRefusesByReason) {
          for (int i = 0; i < 17; ++i) r.mutable_decode_settings()->add_stop("x");
        },
        grpc::INVALID_ARGUMENT, "BAD_STOP", "17"},
+      {"no boundaries", [](R& r) { r.mutable_attention_inspection(); }, grpc::INVALID_ARGUMENT, "BAD_INSPECTION",
+       "attention_inspection.boundaries has 0 positions; it must have at least 2"},
+      {"one boundary", [](R& r) { r.mutable_attention_inspection()->add_boundaries(0); }, grpc::INVALID_ARGUMENT,
+       "BAD_INSPECTION", "has 1 positions"},
+      {"boundary below 0",
+       [](R& r) {
+         Inspect(r, {-1, 2});
+       },
+       grpc::INVALID_ARGUMENT, "BAD_INSPECTION",
+       "attention_inspection.boundaries[0] is -1; positions must rise, from 0"},
+      {"boundaries that fall",
+       [](R& r) {
+         Inspect(r, {0, 2, 1});
+       },
+       grpc::INVALID_ARGUMENT, "BAD_INSPECTION", "attention_inspection.boundaries[2] is 1;"},
+      {"equal boundaries",
+       [](R& r) {
+         Inspect(r, {0, 0});
+       },
+       grpc::INVALID_ARGUMENT, "BAD_INSPECTION", "attention_inspection.boundaries[1] is 0;"},
+      {"boundary beyond the prompt",
+       [](R& r) {
+         Inspect(r, {0, std::numeric_limits<int32_t>::max()});
+       },
+       grpc::INVALID_ARGUMENT, "BAD_INSPECTION", "attention_inspection.boundaries[1] is 2147483647;"},
+      {"no rows",
+       [](R& r) {
+         Inspect(r, {0, 1});
+         r.mutable_attention_inspection()->set_row_count(0);
+       },
+       grpc::INVALID_ARGUMENT, "BAD_INSPECTION", "attention_inspection.row_count is 0; it must be from 1 to "},
+      {"more rows than tokens",
+       [](R& r) {
+         r.mutable_prompt_token_ids()->mutable_ids()->Add(7);
+         Inspect(r, {0, 1});
+         r.mutable_attention_inspection()->set_row_count(2);
+       },
+       grpc::INVALID_ARGUMENT, "BAD_INSPECTION", "attention_inspection.row_count is 2; it must be from 1 to 1"},
       {"chat without format",
        [](R& r) {
          r.set_prompt_text("Hi.");
@@ -284,6 +327,52 @@ TEST_F(InferenceTest, LogLikelihoodsOfContinuationsAndOfText) {
   request.add_continuations()->mutable_token_ids()->add_ids(1);
   grpc::ClientContext context3;
   EXPECT_EQ(ReasonIn(inference_->ComputeLogLikelihoods(&context3, request, &response)), "BAD_CONTINUATION");
+}
+
+TEST_F(InferenceTest, InspectedAttentionIsSentBitForBit) {
+  EngineRequest asked;
+  asked.token_ids = {5, 6, 7};
+  asked.inspected_boundaries = {0, 2, 3};
+  asked.inspected_row_count = 2;
+  const InspectedAttention expected = FakeAnswer(asked).inspected;
+  const auto expect_same = [&](const v1::InspectedAttention& sent) {
+    ASSERT_EQ(sent.heads_size(), kFakeHeadCount);
+    for (int i = 0; i < sent.heads_size(); ++i) {
+      EXPECT_EQ(sent.heads(i).visible_count(), 3);
+      EXPECT_EQ(sent.heads(i).scale(), expected.heads[i].scale);
+      EXPECT_EQ(sent.heads(i).log_sum_exp(), expected.heads[i].log_sum_exp);
+      EXPECT_EQ(sent.heads(i).entropy(), expected.heads[i].entropy);
+      EXPECT_EQ(sent.heads(i).largest_weight(), 0.25);
+    }
+    EXPECT_TRUE(std::equal(sent.masses().begin(), sent.masses().end(), expected.masses.begin(), expected.masses.end()));
+  };
+  v1::GenerateRequest generate;
+  generate.set_model("models/a");
+  generate.mutable_prompt_token_ids()->mutable_ids()->Add(asked.token_ids.begin(), asked.token_ids.end());
+  generate.set_max_new_tokens(1);
+  std::vector<v1::GenerateResponse> messages;
+  ASSERT_TRUE(Generate(generate, &messages).ok());
+  EXPECT_FALSE(messages.back().result().has_inspected_attention()) << "not asked for";
+  Inspect(generate, asked.inspected_boundaries);
+  generate.mutable_attention_inspection()->set_row_count(2);
+  ASSERT_TRUE(Generate(generate, &messages).ok());
+  expect_same(messages.back().result().inspected_attention());
+
+  v1::ComputeLogLikelihoodsRequest score;
+  score.set_model("models/a");
+  *score.mutable_prompt_token_ids() = generate.prompt_token_ids();
+  *score.mutable_attention_inspection() = generate.attention_inspection();
+  for (const bool has_continuation : {false, true}) {
+    if (has_continuation) score.add_continuations()->mutable_token_ids()->add_ids(9);
+    v1::ComputeLogLikelihoodsResponse response;
+    grpc::ClientContext context;
+    ASSERT_TRUE(inference_->ComputeLogLikelihoods(&context, score, &response).ok());
+    expect_same(response.inspected_attention());
+  }
+  score.mutable_attention_inspection()->set_row_count(4);
+  v1::ComputeLogLikelihoodsResponse response;
+  grpc::ClientContext context;
+  EXPECT_EQ(ReasonIn(inference_->ComputeLogLikelihoods(&context, score, &response)), "BAD_INSPECTION");
 }
 
 TEST_F(InferenceTest, TokenizesAndBack) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "eval_tasks/attention_inspection.h"
 #include "server/engine/request_check.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/limits.h"
@@ -156,6 +157,33 @@ TEST_F(LimitsBoundaryTest, Continuations) {
     v1::ComputeLogLikelihoodsResponse response;
     grpc::ClientContext context;
     return inference_->ComputeLogLikelihoods(&context, request, &response);
+  });
+}
+
+// The largest reply passes the limit of a message.
+TEST_F(LimitsBoundaryTest, SharesOfAnInspection) {
+  v1::GenerateRequest request;
+  request.set_model("models/a");
+  request.set_max_new_tokens(1);
+  for (int i = 0; i < 4000; ++i) request.mutable_prompt_token_ids()->add_ids(2047);
+  ASSERT_EQ(kInspectedMassesMax % kFakeHeadCount, 0);
+  ExpectLimit(kInspectedMassesMax / kFakeHeadCount, grpc::INVALID_ARGUMENT, [&](int64_t segments) {
+    request.clear_attention_inspection();
+    for (int64_t i = 0; i <= segments; ++i) request.mutable_attention_inspection()->add_boundaries(i);
+    return Generate(request);
+  });
+}
+
+TEST_F(LimitsBoundaryTest, RowsOfAnInspection) {
+  v1::GenerateRequest request;
+  request.set_model("models/a");
+  request.set_max_new_tokens(1);
+  for (int i = 0; i < 100; ++i) request.mutable_prompt_token_ids()->add_ids(5);
+  request.mutable_attention_inspection()->add_boundaries(0);
+  request.mutable_attention_inspection()->add_boundaries(100);
+  ExpectLimit(kInspectedRowsMax, grpc::INVALID_ARGUMENT, [&](int64_t rows) {
+    request.mutable_attention_inspection()->set_row_count(rows);
+    return Generate(request);
   });
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "db/writer.h"
+#include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/job_spec.h"
 #include "server/engine/request_check.h"
 #include "server/jobs/job_manager.h"
@@ -82,6 +83,8 @@ std::vector<Row> LimitsOfJobsAndCalls() {
        "EncodeTest, NumberOfIdsIsLimitedWhileTheyAreMade"},
       {"Stop strings", static_cast<int64_t>(kStopsMax), kBoundary, "LimitsBoundaryTest, StopStrings"},
       {"Continuations of a", static_cast<int64_t>(kContinuationsMax), kBoundary, "LimitsBoundaryTest, Continuations"},
+      {"Shares of an inspection", kInspectedMassesMax, kBoundary, "LimitsBoundaryTest, SharesOfAnInspection"},
+      {"Rows of an inspection", kInspectedRowsMax, kBoundary, "LimitsBoundaryTest, RowsOfAnInspection"},
       {"Entries of a page", kPageSizeMax, "server/rpc/page_token_test.cc", "PageTokenTest, PageSizes"},
       {"Streams of one connection", kStreamsPerConnectionMax, "server/metrics_test.cc",
        "MetricsTest, StreamsOfAConnection"},

@@ -5,19 +5,23 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <future>
 #include <map>
 #include <set>
 #include <thread>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "server/server.h"
 #include "server/workers/remote_workers.h"
 #include "server/workers/worker_addresses.h"
+#include "server/workers/worker_model.h"
 #include "server/workers/worker_request.h"
 #include "tests/fakes/fake_engine.h"
+#include "tests/support/process.h"
 
 namespace varifocal {
 namespace {
@@ -271,6 +275,54 @@ TEST_F(WorkersTest, ScoresBesideAGenerationAndOnTheirOwn) {
   ASSERT_EQ(text.token_log_probs.size(), 3u);
   EXPECT_FALSE(text.token_log_probs[0].has_value());
   EXPECT_EQ(text.token_log_probs[2], -0.5);
+}
+
+TEST_F(WorkersTest, PassesInspectionsBitForBit) {
+  const WorkerDaemon daemon;
+  const auto workers = Connect({daemon.server->address()});
+  ASSERT_TRUE(workers.ok()) << workers.status();
+  EngineRequest request = Request(0);
+  request.inspected_boundaries = {0, 1, 3};
+  request.inspected_row_count = 2;
+  for (const decltype(request.work)& work :
+       {decltype(request.work)(GenerateWork{.max_new_tokens = 8, .scored = {{3, 4}}}),
+        decltype(request.work)(ScoreContinuationsWork{{{3}, {4, 5, 6}}}), decltype(request.work)(ScoreTextWork{})}) {
+    request.work = work;
+    const InspectedAttention expected = FakeAnswer(request).inspected;
+    std::promise<InspectedAttention> ended;
+    (*workers)->Start("a", request, false,
+                      [&](absl::StatusOr<EngineResult> result) { ended.set_value(result->inspected); });
+    const InspectedAttention inspected = ended.get_future().get();
+    EXPECT_EQ(inspected.masses, expected.masses);
+    ASSERT_EQ(inspected.heads.size(), expected.heads.size());
+    for (size_t i = 0; i < inspected.heads.size(); ++i) {
+      EXPECT_EQ(std::memcmp(&inspected.heads[i], &expected.heads[i], sizeof(expected.heads[i])), 0) << i;
+    }
+  }
+}
+
+// The worker's checkpoint has 1,024 heads, the coordinator's directory 16.
+TEST_F(WorkersTest, AnInspectionOfOtherHeadsIsAnError) {
+  const WorkerDaemon daemon;
+  const std::shared_ptr<RemoteWorkers> workers = *Connect({daemon.server->address()});
+  testing_support::TemporaryDirectory directory;
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) {
+    testing_support::WriteFile(directory.File(file), testing_support::ReadFile(absl::StrCat("models/baseline/", file)));
+  }
+  const std::string config = testing_support::ReadFile("models/baseline/config.json");
+  testing_support::WriteFile(directory.File("config.json"), absl::StrReplaceAll(config, {{"65536", "4096"}}));
+  const auto model = MakeWorkerModel(workers, "a", directory.path());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->engine->Describe().why_no_inspection, "");
+  EngineRequest request = Request(0);
+  request.inspected_boundaries = {0, 3};
+  std::promise<absl::Status> ended;
+  EngineCallbacks callbacks;
+  callbacks.on_done = [&](absl::StatusOr<EngineResult> result) { ended.set_value(result.status()); };
+  ASSERT_TRUE((*model)->engine->Start(request, std::move(callbacks)).ok());
+  const absl::Status status = ended.get_future().get();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("sent the attention of 1024 heads with 1024 shares; the model has 16"));
 }
 
 TEST_F(WorkersTest, CancelsQueuedAndRunningRequestsAndStops) {

@@ -89,7 +89,7 @@ absl::StatusOr<HttpAnswer> Dashboard::Route(const HttpRequest& request) {
   int64_t job_id = 0;
   if (parts.size() >= 3 && parts[0].empty() && parts[1] == "jobs" && ParseId(parts[2], &job_id)) {
     if (parts.size() == 3) {
-      ASSIGN_OR_RETURN(std::string html, JobPage(database_path_, job_id, clock_.WallMicros()));
+      ASSIGN_OR_RETURN(std::string html, JobPage(database_path_, job_id, clock_.WallMicros(), cache_));
       return Page(std::move(html));
     }
     if (parts.size() == 4) return Report(job_id, parts[3]);
@@ -104,9 +104,11 @@ absl::StatusOr<HttpAnswer> Dashboard::Report(int64_t job_id, absl::string_view e
     options.database_path = database_path_;
     options.format = known.format;
     options.job_id = job_id;
-    const std::lock_guard<std::mutex> hold(report_mutex_);
-    ASSIGN_OR_RETURN(std::string bytes, RenderReport(options));
-    return HttpAnswer{200, known.content_type, std::move(bytes), kReportPolicy};
+    ASSIGN_OR_RETURN(const std::string key, RowsOfJob(database_path_, job_id));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const PageCache::Page> page,
+                     cache_.Get(absl::StrCat("jobs/", job_id, "/", ending), key, /*may_be_old=*/false,
+                                [&] { return RenderReport(options); }));
+    return HttpAnswer{200, known.content_type, page->bytes, kReportPolicy};
   }
   return absl::NotFoundError("A report is at report, report.csv, report.json, report.md or report.tex.");
 }

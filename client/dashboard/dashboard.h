@@ -5,28 +5,31 @@
 //   /jobs/N/report       the page of `varifocal report`; report.csv, .json, .md and .tex are its other formats
 //   /style.css, /script.js
 //
-// Everything is read at the moment of the request. Pages of jobs that have not ended renew themselves.
+// States and progress are read at the moment of the request; what needs all rows of a job is computed again when they have
+// changed, and less often while it runs (page_cache.h). Pages of jobs that have not ended renew themselves.
 //
 // Errors:  answers with status 404 for what is not there, 400 or 409 for what cannot be shown, 500 for a database that
 //          cannot be read, each with the sentence that the command line prints.
-// Threads: any. Reports are rendered one at a time.
+// Threads: any. Scores and reports are computed one at a time.
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/http_server.h"
+#include "client/dashboard/page_cache.h"
 
 namespace varifocal::client {
 
 class Dashboard {
  public:
   explicit Dashboard(std::string database_path, const Clock& clock = Clock::Real())
-      : database_path_(std::move(database_path)), clock_(clock) {}
+      : database_path_(std::move(database_path)), clock_(clock), cache_(clock) {}
 
   HttpAnswer Answer(const HttpRequest& request);
+  const PageCache& cache() const { return cache_; }
 
  private:
   absl::StatusOr<HttpAnswer> Route(const HttpRequest& request);
@@ -34,7 +37,7 @@ class Dashboard {
 
   const std::string database_path_;
   const Clock& clock_;
-  std::mutex report_mutex_;
+  PageCache cache_;
 };
 
 }  // namespace varifocal::client

@@ -12,6 +12,7 @@
 #include "base/http_server.h"
 #include "client/report/report.h"
 #include "db/fakes/fake_results.h"
+#include "db/reader.h"
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -114,6 +115,73 @@ TEST_F(DashboardTest, AJobThatGrowsIsShownAsItIsNow) {
                     Not(HasSubstr("data-live")), HasSubstr("version 0.1.0+test: 16 samples")));
   AddJob({});
   EXPECT_THAT(Body("/"), HasSubstr("Job 2: fake"));
+}
+
+TEST_F(DashboardTest, AFinishedJobIsComputedOnceUntilItsRowsChange) {
+  const int64_t job_id = AddJob({.planned_count = 8});
+  Move(job_id, db::JobState::kRunning);
+  Record(0, 8);
+  Move(job_id, db::JobState::kSucceeded);
+  Serve();
+  const std::string page = Body("/jobs/1");
+  EXPECT_THAT(page, AllOf(HasSubstr("class=\"verdict"), Not(HasSubstr("note\">Computed"))));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Body("/jobs/1"), page);
+    EXPECT_EQ(Body("/jobs/1/report.csv"), Body("/jobs/1/report.csv"));
+    Body("/");
+  }
+  EXPECT_EQ(dashboard_.cache().computed_count(), 2) << "the page and its report";
+  // Another job's rows change nothing here, imported scores do.
+  const int64_t other = AddJob({.planned_count = 8});
+  Move(other, db::JobState::kRunning);
+  Record(0, 4);
+  EXPECT_EQ(Body("/jobs/1"), Body("/jobs/1"));
+  EXPECT_EQ(dashboard_.cache().computed_count(), 2);
+  const int64_t generation_id = (*db::Reader::Open(path_))->Samples({.job_id = job_id})->front().generation_id;
+  ASSERT_TRUE(writer_
+                  ->ImportScores(job_id, {{.variant = "baseline",
+                                           .metric = "imported/judge",
+                                           .source = "judged.jsonl",
+                                           .source_sha256 = std::string(64, 'a'),
+                                           .values = {{.generation_id = generation_id, .value = 1}}}})
+                  .ok());
+  Body("/jobs/1/report.csv");
+  Body("/jobs/1");
+  EXPECT_EQ(dashboard_.cache().computed_count(), 4);
+}
+
+// A clock on which every computation takes two seconds: each look at it is one.
+class SlowClock : public Clock {
+ public:
+  int64_t WallMicros() const override { return clock_.WallMicros(); }
+  int64_t MonotonicMicros() const override {
+    clock_.Advance(2 * kSecondUs);
+    return clock_.MonotonicMicros();
+  }
+  bool Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int64_t us,
+            const std::function<bool()>& is_done) const override {
+    return clock_.Wait(changed, lock, us, is_done);
+  }
+
+ private:
+  mutable FakeClock clock_{1'795'271'400'000'000};
+};
+
+TEST_F(DashboardTest, ScoresOfARunningJobHaveTheirAge) {
+  const int64_t job_id = AddJob({.planned_count = 8});
+  Move(job_id, db::JobState::kRunning);
+  Record(0, 2);
+  const SlowClock clock;
+  Dashboard dashboard(path_, clock);
+  const auto body = [&] { return dashboard.Answer({.path = "/jobs/1", .parameters = {}}).body; };
+  EXPECT_THAT(body(), AllOf(HasSubstr("4 of 16 answered"), Not(HasSubstr("note\">Computed"))));
+  Record(2, 4);
+  EXPECT_THAT(body(), AllOf(HasSubstr("8 of 16 answered"), HasSubstr("2 of 8"), HasSubstr("note\">Computed "),
+                            HasSubstr(" ago, over 4 answers.")));
+  EXPECT_EQ(dashboard.cache().computed_count(), 1);
+  while (dashboard.cache().computed_count() == 1) body();
+  EXPECT_THAT(body(), AllOf(HasSubstr("4 of 8"), Not(HasSubstr("note\">Computed"))));
+  EXPECT_EQ(dashboard.cache().computed_count(), 2);
 }
 
 TEST_F(DashboardTest, OnlyUnfinishedCellsAreMarked) {

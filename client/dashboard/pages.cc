@@ -1,5 +1,7 @@
 #include "client/dashboard/pages.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -84,8 +86,11 @@ struct Speed {
   std::string left, speed, last_answer;
 };
 
-Speed SpeedOf(const db::JobRow& job, const db::JobActivity& activity, int64_t now_us) {
+// Nothing of a job that has ended.
+absl::StatusOr<Speed> ReadSpeed(const std::string& database_path, const db::JobRow& job, int64_t now_us) {
   Speed texts;
+  if (db::IsSettled(job.state)) return texts;
+  ASSIGN_OR_RETURN(const db::JobActivity activity, db::ReadActivity(database_path, job.job_id));
   if (!activity.recent.empty()) texts.last_answer = Ago(activity.recent.front().record_us, now_us);
   const std::optional<db::Pace> pace = db::PaceOf(activity, now_us);
   if (job.state != db::JobState::kRunning || !pace.has_value()) return texts;
@@ -199,14 +204,8 @@ Json TaskTables(const std::vector<db::CellRow>& cells, const std::vector<db::Tas
   return tables;
 }
 
-// The sentences that the report begins with. They need every answer, so there are none before a job has succeeded.
-absl::Status AddVerdicts(db::Reader& reader, const std::string& database_path, int64_t job_id, Json* values) {
-  ReportOptions options;
-  options.database_path = database_path;
-  options.job_id = job_id;
-  options.format = ReportFormat::kJson;  // without the answers of the sample browser
-  options.confidence = kConfidence;
-  ASSIGN_OR_RETURN(const report::ReportData data, report::CollectReportData(reader, options));
+// The sentences that the report begins with.
+void AddVerdicts(const report::ReportData& data, Json* values) {
   Json verdicts = Json::array();
   for (const report::Verdict& verdict : report::MakeVerdicts(data)) {
     if (data.swept.count(verdict.candidate) > 0) continue;
@@ -218,7 +217,46 @@ absl::Status AddVerdicts(db::Reader& reader, const std::string& database_path, i
   }
   (*values)["has_verdicts"] = !verdicts.empty() || !data.swept.empty();
   (*values)["verdicts"] = std::move(verdicts);
-  return absl::OkStatus();
+}
+
+// Changes with the rows of a job that pages show.
+absl::StatusOr<std::string> KeyOf(const std::string& database_path, db::Reader& reader, const db::JobRow& job) {
+  struct stat file = {};
+  stat(database_path.c_str(), &file);  // another file of the same name has other rows; a missing one was not opened
+  Json key = {file.st_dev,           file.st_ino,      db::JobStateName(job.state),
+              job.create_us,         job.spec_sha256,  job.planned_count,
+              job.answered_count,    job.failed_count, job.start_us.value_or(0),
+              job.end_us.value_or(0)};
+  ASSIGN_OR_RETURN(const std::vector<db::ScoreImportRow> imports, reader.ScoreImports(job.job_id));
+  for (const db::ScoreImportRow& row : imports)
+    key.push_back({row.variant, row.metric, row.source_sha256, row.value_count, row.import_us});
+  return key.dump();
+}
+
+// What a page shows of all rows of a job.
+absl::StatusOr<Json> ComputeResults(const std::string& database_path, int64_t job_id) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(database_path));
+  ASSIGN_OR_RETURN(const db::JobRow job, reader->Job(job_id));
+  ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader->Variants(job_id));
+  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader->Cells(job_id));
+  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader->Metrics(job_id));
+  Json results = {{"recorded_count", job.answered_count + job.failed_count}};
+  std::vector<stats::Estimate> estimates;
+  // Outcomes need every answer, so there are none before a job has succeeded.
+  if (job.state == db::JobState::kSucceeded && variants.size() > 1) {
+    ReportOptions options;
+    options.database_path = database_path;
+    options.job_id = job_id;
+    options.format = ReportFormat::kMarkdown;  // without the answers of the sample browser
+    options.confidence = kConfidence;
+    ASSIGN_OR_RETURN(report::ReportData data, report::CollectReportData(*reader, options));
+    AddVerdicts(data, &results);
+    estimates = std::move(data.estimates);
+  } else {
+    ASSIGN_OR_RETURN(estimates, stats::EstimateScores(*reader, job_id, kConfidence));
+  }
+  results["tasks"] = TaskTables(cells, metrics, VariantNames(variants), estimates);
+  return results;
 }
 
 Json Facts(const db::JobRow& job, const std::vector<std::string>& variants, const Speed& speed,
@@ -257,11 +295,7 @@ absl::StatusOr<std::string> OverviewPage(const std::string& database_path, int64
     Json values = JobValues(job);
     ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader->Variants(job.job_id));
     values["variants"] = absl::StrJoin(VariantNames(variants), ", ");
-    Speed speed;
-    if (!db::IsSettled(job.state)) {
-      ASSIGN_OR_RETURN(const db::JobActivity activity, db::ReadActivity(database_path, job.job_id));
-      speed = SpeedOf(job, activity, now_us);
-    }
+    ASSIGN_OR_RETURN(const Speed speed, ReadSpeed(database_path, job, now_us));
     values["left"] = speed.left;
     values["speed"] = speed.speed;
     values["times"] = Times(job, speed, now_us);
@@ -276,16 +310,27 @@ absl::StatusOr<std::string> OverviewPage(const std::string& database_path, int64
   return FillPage("overview.html", absl::StrCat(headline, " · Varifocal"), before_id == 0, values);
 }
 
-absl::StatusOr<std::string> JobPage(const std::string& database_path, int64_t job_id, int64_t now_us) {
+absl::StatusOr<std::string> RowsOfJob(const std::string& database_path, int64_t job_id) {
   ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(database_path));
   ASSIGN_OR_RETURN(const db::JobRow job, reader->Job(job_id));
+  return KeyOf(database_path, *reader, job);
+}
+
+absl::StatusOr<std::string> JobPage(const std::string& database_path, int64_t job_id, int64_t now_us,
+                                    PageCache& cache) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(database_path));
+  ASSIGN_OR_RETURN(const db::JobRow job, reader->Job(job_id));
+  ASSIGN_OR_RETURN(const std::string key, KeyOf(database_path, *reader, job));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const PageCache::Page> page,
+                   cache.Get(absl::StrCat("jobs/", job_id), key, /*may_be_old=*/!db::IsSettled(job.state),
+                             [&]() -> absl::StatusOr<std::string> {
+                               ASSIGN_OR_RETURN(const Json results, ComputeResults(database_path, job_id));
+                               return results.dump();
+                             }));
+  ASSIGN_OR_RETURN(const Json results, ParseJson(page->bytes));
   ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader->Variants(job_id));
-  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader->Cells(job_id));
-  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader->Metrics(job_id));
   ASSIGN_OR_RETURN(const std::vector<db::ExecutionRow> executions, reader->Executions(job_id));
-  ASSIGN_OR_RETURN(const std::vector<stats::Estimate> estimates, stats::EstimateScores(*reader, job_id, kConfidence));
-  ASSIGN_OR_RETURN(const db::JobActivity activity, db::ReadActivity(database_path, job_id));
-  const Speed speed = SpeedOf(job, activity, now_us);
+  ASSIGN_OR_RETURN(const Speed speed, ReadSpeed(database_path, job, now_us));
   const std::vector<std::string> names = VariantNames(variants);
 
   Json values = JobValues(job);
@@ -296,17 +341,22 @@ absl::StatusOr<std::string> JobPage(const std::string& database_path, int64_t jo
   values["confidence"] = std::lround(100 * kConfidence);
   values["is_partial"] = job.answered_count + job.failed_count < job.planned_count;
   values["score_title"] = values["is_partial"] ? "Scores so far" : "Scores";
-  values["tasks"] = TaskTables(cells, metrics, names, estimates);
-  values["has_failures"] = !activity.failures.empty();
+  values.update(results);
+  const int64_t recorded = results.at("recorded_count").get<int64_t>();
+  if (recorded < job.answered_count + job.failed_count) {
+    values["scores_of"] = absl::StrCat(Ago(page->wall_us, now_us), ", over ", CountLabel(recorded), " answers");
+  }
+  std::vector<db::FailureGroup> failures;
+  if (job.failed_count > 0) {
+    ASSIGN_OR_RETURN(failures, reader->Failures(job_id));
+  }
+  values["has_failures"] = !failures.empty();
   values["failures"] = Json::array();
-  for (const db::FailureGroup& group : activity.failures) {
+  for (const db::FailureGroup& group : failures) {
     values["failures"].push_back({{"code", group.error_code},
                                   {"count", CountLabel(group.sample_count)},
                                   {"message", group.latest_message},
                                   {"time", Ago(group.latest_us, now_us)}});
-  }
-  if (job.state == db::JobState::kSucceeded && variants.size() > 1) {
-    RETURN_IF_ERROR(AddVerdicts(*reader, database_path, job_id, &values));
   }
   const std::string percent = db::IsSettled(job.state) ? "" : absl::StrCat(Percent(job), " % · ");
   return FillPage("job.html", absl::StrCat(percent, "Job ", job_id, ": ", job.suite, " · Varifocal"),

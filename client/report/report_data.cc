@@ -130,10 +130,10 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
   return absl::OkStatus();
 }
 
-absl::Status ReadFailures(const db::JobRow& job, ReportData& data) {
+absl::Status ReadFailures(db::Reader& reader, const db::JobRow& job, ReportData& data) {
   if (job.failed_count == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(db::JobActivity activity, db::ReadActivity(data.database_path, job.job_id));
-  for (db::FailureGroup& group : activity.failures) data.failures.push_back(std::move(group));
+  ASSIGN_OR_RETURN(std::vector<db::FailureGroup> failures, reader.Failures(job.job_id));
+  for (db::FailureGroup& group : failures) data.failures.push_back(std::move(group));
   return absl::OkStatus();
 }
 
@@ -253,10 +253,10 @@ absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOption
   RETURN_IF_ERROR(ChooseVariants(reader, options, data));
   std::set<int64_t> lengths;
   RETURN_IF_ERROR(ReadJob(reader, data.job.job_id, options.confidence, data, lengths));
-  RETURN_IF_ERROR(ReadFailures(data.job, data));
+  RETURN_IF_ERROR(ReadFailures(reader, data.job, data));
   for (const db::JobRow& job : data.other_jobs) {
     RETURN_IF_ERROR(ReadJob(reader, job.job_id, options.confidence, data, lengths));
-    RETURN_IF_ERROR(ReadFailures(job, data));
+    RETURN_IF_ERROR(ReadFailures(reader, job, data));
   }
   data.lengths.assign(lengths.begin(), lengths.end());
   RETURN_IF_ERROR(Compare(reader, data));

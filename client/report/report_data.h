@@ -18,7 +18,7 @@
 #include "client/report/group_table.h"
 #include "client/report/report_options.h"
 #include "client/report/result_rows.h"
-#include "db/activity.h"
+#include "db/failures.h"
 #include "db/pairing.h"
 #include "db/reader.h"
 #include "db/stats/choice.h"

@@ -23,21 +23,29 @@ std::string PeerAddress(absl::string_view peer) {
 }
 
 absl::StatusOr<Admission::Ticket> Admission::Admit(const std::string& peer, int64_t byte_count) {
+  return Take(peer, {.calls = 1, .bytes = byte_count});
+}
+
+absl::StatusOr<Admission::Ticket> Admission::AdmitMore(const std::string& peer, int64_t byte_count) {
+  return Take(peer, {.calls = 0, .bytes = byte_count});
+}
+
+absl::StatusOr<Admission::Ticket> Admission::Take(const std::string& peer, const Use& more) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto known = peers_.find(peer);
     const Use of_peer = known == peers_.end() ? Use() : known->second;
-    RETURN_IF_ERROR(CheckLimit(of_peer.calls + 1, limits_.calls_of_peer, absl::StrCat("calls of ", peer)));
-    RETURN_IF_ERROR(CheckLimit(of_peer.bytes + byte_count, limits_.bytes_of_peer, absl::StrCat("bytes of ", peer)));
-    RETURN_IF_ERROR(CheckLimit(all_.calls + 1, limits_.calls, "calls"));
-    RETURN_IF_ERROR(CheckLimit(all_.bytes + byte_count, limits_.bytes, "bytes of requests"));
+    RETURN_IF_ERROR(CheckLimit(of_peer.calls + more.calls, limits_.calls_of_peer, absl::StrCat("calls of ", peer)));
+    RETURN_IF_ERROR(CheckLimit(of_peer.bytes + more.bytes, limits_.bytes_of_peer, absl::StrCat("bytes of ", peer)));
+    RETURN_IF_ERROR(CheckLimit(all_.calls + more.calls, limits_.calls, "calls"));
+    RETURN_IF_ERROR(CheckLimit(all_.bytes + more.bytes, limits_.bytes, "bytes of requests"));
     Use& use = peers_[peer];
-    ++use.calls;
-    use.bytes += byte_count;
-    ++all_.calls;
-    all_.bytes += byte_count;
+    use.calls += more.calls;
+    use.bytes += more.bytes;
+    all_.calls += more.calls;
+    all_.bytes += more.bytes;
   }
-  return Ticket(nullptr, [this, peer, byte_count](void*) { Release(peer, byte_count); });
+  return Ticket(nullptr, [this, peer, more](void*) { Release(peer, more); });
 }
 
 Admission::Use Admission::Active() const {
@@ -45,14 +53,14 @@ Admission::Use Admission::Active() const {
   return all_;
 }
 
-void Admission::Release(const std::string& peer, int64_t byte_count) {
+void Admission::Release(const std::string& peer, const Use& less) {
   std::lock_guard<std::mutex> lock(mutex_);
-  --all_.calls;
-  all_.bytes -= byte_count;
+  all_.calls -= less.calls;
+  all_.bytes -= less.bytes;
   const auto use = peers_.find(peer);
-  --use->second.calls;
-  use->second.bytes -= byte_count;
-  if (use->second.calls == 0) peers_.erase(use);
+  use->second.calls -= less.calls;
+  use->second.bytes -= less.bytes;
+  if (use->second.calls == 0 && use->second.bytes == 0) peers_.erase(use);
 }
 
 }  // namespace varifocal

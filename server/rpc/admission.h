@@ -35,6 +35,8 @@ class Admission {
   explicit Admission(const Limits& limits) : limits_(limits) {}
 
   absl::StatusOr<Ticket> Admit(const std::string& peer, int64_t byte_count);
+  // More bytes for a call that has a ticket: those of a response whose size the caller chooses.
+  absl::StatusOr<Ticket> AdmitMore(const std::string& peer, int64_t byte_count);
 
   struct Use {
     int64_t calls = 0;
@@ -43,7 +45,8 @@ class Admission {
   Use Active() const;  // of all peers
 
  private:
-  void Release(const std::string& peer, int64_t byte_count);
+  absl::StatusOr<Ticket> Take(const std::string& peer, const Use& more);
+  void Release(const std::string& peer, const Use& use);
 
   const Limits limits_;
   mutable std::mutex mutex_;

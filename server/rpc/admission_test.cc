@@ -48,6 +48,22 @@ TEST(AdmissionTest, CallsAndBytesOfAPeerAndOfAllAreBounded) {
   EXPECT_EQ(refusal("a", 60), "") << "a call that ended releases its share";
 }
 
+TEST(AdmissionTest, MoreBytesOfACallAreNoFurtherCall) {
+  Admission admission({.calls = 1, .bytes = 100, .calls_of_peer = 1, .bytes_of_peer = 60});
+  auto call = admission.Admit("a", 10);
+  ASSERT_TRUE(call.ok());
+  EXPECT_TRUE(HasReason(admission.AdmitMore("a", 51).status(), ErrorReason::kTooManyCalls));
+  auto more = admission.AdmitMore("a", 50);  // at its limit
+  ASSERT_TRUE(more.ok()) << more.status();
+  EXPECT_EQ(admission.Active().calls, 1);
+  EXPECT_EQ(admission.Active().bytes, 60);
+  call->reset();
+  EXPECT_EQ(admission.Active().bytes, 50);
+  EXPECT_FALSE(admission.Admit("a", 11).ok()) << "the bytes of a peer without calls are kept";
+  more->reset();
+  EXPECT_TRUE(admission.Admit("a", 60).ok());
+}
+
 // Runs posted work when the test calls it.
 class HeldLane {
  public:

@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "eval_tasks/attention_inspection.h"
 #include "server/engine/request_check.h"
 #include "server/hosting/continuations.h"
+#include "server/rpc/limits.h"
 
 namespace varifocal {
 namespace {
@@ -78,6 +80,44 @@ absl::Status CheckContinuations(const v1::ComputeLogLikelihoodsRequest& request)
   return absl::OkStatus();
 }
 
+static_assert(kInspectedHeadsMax == kInspectedMassesMax / (kStripBins + 1),
+              "segments of the bins and of the first token");
+
+// After the prompt, which bounds it.
+template <typename Request>
+absl::Status SetInspection(const Request& request, const HostedModel& model, EngineRequest* to) {
+  if (!request.has_attention_inspection()) return absl::OkStatus();
+  const auto bad = [](const std::string& field, const std::string& problem) {
+    return Bad(absl::StrCat("attention_inspection.", field, " ", problem), ErrorReason::kBadInspection,
+               absl::StrCat("attention_inspection.", field));
+  };
+  const int64_t length = std::ssize(to->token_ids);
+  const auto& boundaries = request.attention_inspection().boundaries();
+  if (boundaries.size() < 2) {
+    return bad("boundaries", absl::StrCat("has ", boundaries.size(), " positions; it must have at least 2"));
+  }
+  for (int i = 0; i < boundaries.size(); ++i) {
+    const int32_t least = i == 0 ? 0 : boundaries[i - 1] + 1;
+    if (boundaries[i] >= least && boundaries[i] <= length) continue;
+    return bad(absl::StrCat("boundaries[", i, "]"),
+               absl::StrCat("is ", boundaries[i], "; positions must rise, from 0 to at most ", length,
+                            ", the number of the prompt's tokens"));
+  }
+  const int64_t rows = request.attention_inspection().has_row_count() ? request.attention_inspection().row_count() : 1;
+  if (rows < 1 || rows > std::min(length, kInspectedRowsMax)) {
+    return bad("row_count", absl::StrCat("is ", rows, "; it must be from 1 to ", std::min(length, kInspectedRowsMax)));
+  }
+  const int64_t heads = model.config.layer_count * model.config.head_count;
+  const int64_t masses = heads * (boundaries.size() - 1);
+  if (masses > kInspectedMassesMax) {
+    return bad("boundaries", absl::StrCat("has ", boundaries.size() - 1, " segments for each of ", heads, " heads, ",
+                                          masses, " shares; the limit is ", kInspectedMassesMax));
+  }
+  to->inspected_boundaries.assign(boundaries.begin(), boundaries.end());
+  to->inspected_row_count = rows;
+  return absl::OkStatus();
+}
+
 template <typename Request>
 absl::StatusOr<AttentionOverrides> OverridesOf(const Request& request, const HostedModel& model) {
   return ToAttentionOverrides(model.config, request.focal_temperatures(),
@@ -112,6 +152,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   ASSIGN_OR_RETURN(engine_request.attention_overrides, OverridesOf(request, model));
   RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
   RETURN_IF_ERROR(CheckLength(model.config, std::ssize(engine_request.token_ids), work.max_new_tokens));
+  RETURN_IF_ERROR(SetInspection(request, model, &engine_request));
   engine_request.work = std::move(work);
   return engine_request;
 }
@@ -125,6 +166,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsReq
   if (request.continuations().empty()) {
     RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
     RETURN_IF_ERROR(CheckLength(model.config, std::ssize(engine_request.token_ids), 0));
+    RETURN_IF_ERROR(SetInspection(request, model, &engine_request));
     engine_request.work = ScoreTextWork{};
     return engine_request;
   }
@@ -149,6 +191,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsReq
   size_t longest = 0;
   for (const auto& continuation : work.continuations) longest = std::max(longest, continuation.size());
   RETURN_IF_ERROR(CheckLength(model.config, std::ssize(engine_request.token_ids), static_cast<int64_t>(longest)));
+  RETURN_IF_ERROR(SetInspection(request, model, &engine_request));
   engine_request.work = std::move(work);
   return engine_request;
 }

@@ -51,6 +51,21 @@ void SetGroupShares(const EngineResult& result, Proto* proto) {
   if (result.largest_group_share) proto->set_largest_group_share(*result.largest_group_share);
 }
 
+template <typename Proto>
+void SetInspected(const InspectedAttention& inspected, Proto* proto) {
+  if (inspected.heads.empty()) return;
+  v1::InspectedAttention* out = proto->mutable_inspected_attention();
+  for (const kernels::HeadAttention& head : inspected.heads) {
+    v1::InspectedHead* to = out->add_heads();
+    to->set_visible_count(head.visible_count);
+    to->set_scale(head.scale);
+    to->set_log_sum_exp(head.log_sum_exp);
+    to->set_entropy(head.entropy);
+    to->set_largest_weight(head.largest_weight);
+  }
+  out->mutable_masses()->Add(inspected.masses.begin(), inspected.masses.end());
+}
+
 void ToProto(const EngineResult& result, v1::GenerationResult* proto) {
   proto->set_prompt_token_count(result.prompt_token_count);
   proto->set_cached_token_count(result.cached_token_count);
@@ -67,6 +82,7 @@ void ToProto(const EngineResult& result, v1::GenerationResult* proto) {
   proto->set_notes(result.notes);
   proto->set_invalid_utf8_count(result.invalid_utf8_count);
   SetGroupShares(result, proto);
+  SetInspected(result.inspected, proto);
 }
 
 void ToProto(const EngineRequest& request, const EngineResult& result, bool per_token,
@@ -77,6 +93,7 @@ void ToProto(const EngineRequest& request, const EngineResult& result, bool per_
   proto->set_notes(result.notes);
   proto->set_invalid_utf8_count(result.invalid_utf8_count);
   SetGroupShares(result, proto);
+  SetInspected(result.inspected, proto);
   proto->set_queue_us(result.queue_us);
   proto->set_prefill_us(result.prefill_us);
   if (result.tau_at_min_share) proto->set_tau_min_share(*result.tau_at_min_share);
@@ -108,13 +125,28 @@ void ToProto(const EngineRequest& request, const EngineResult& result, bool per_
   }
 }
 
-// The model and the engine request.
+// What a call holds until it ends.
+struct Held {
+  Admission::Ticket call;
+  Admission::Ticket inspection;
+  std::shared_ptr<HostedModel> model;
+};
+
+// The engine request; its model, and the room for what it inspects, are held.
 template <typename Request>
-absl::StatusOr<EngineRequest> MakeRequest(const ModelHost& host, const Request& request,
-                                          std::shared_ptr<HostedModel>* model) {
+absl::StatusOr<EngineRequest> MakeRequest(const ModelHost& host, Admission& admission, const std::string& peer,
+                                          const Request& request, Held* held) {
   return CatchExceptions("reading the request", [&]() -> absl::StatusOr<EngineRequest> {
-    ASSIGN_OR_RETURN(*model, FindModel(host, request.model(), "model"));
-    return ToEngineRequest(request, **model);
+    ASSIGN_OR_RETURN(held->model, FindModel(host, request.model(), "model"));
+    ASSIGN_OR_RETURN(EngineRequest engine_request, ToEngineRequest(request, *held->model));
+    if (!engine_request.inspected_boundaries.empty()) {
+      const ModelConfig& config = held->model->config;
+      const int64_t segments = std::ssize(engine_request.inspected_boundaries) - 1;
+      const int64_t bytes_of_head = static_cast<int64_t>(sizeof(kernels::HeadAttention) + segments * sizeof(double));
+      ASSIGN_OR_RETURN(held->inspection,
+                       admission.AdmitMore(peer, config.layer_count * config.head_count * bytes_of_head));
+    }
+    return engine_request;
   });
 }
 
@@ -125,12 +157,12 @@ class ScoreCall final : public grpc::ServerUnaryReactor {
             std::string peer)
       : request_(request), response_(response), peer_(std::move(peer)), call_(std::make_shared<EngineCall>()) {}
 
-  void Keep(Admission::Ticket ticket) { ticket_ = std::move(ticket); }
+  void Keep(Admission::Ticket ticket) { held_.call = std::move(ticket); }
 
   // On the text lane. The reactor may be destroyed when this returns, so everything needed is kept on the stack.
-  void Begin(const ModelHost& host, EngineGate* gate) {
+  void Begin(const ModelHost& host, Admission& admission, EngineGate* gate) {
     if (is_cancelled_) return Finish(ToGrpcStatus(absl::CancelledError("the call was cancelled")));
-    absl::StatusOr<EngineRequest> engine_request = MakeRequest(host, *request_, &model_);
+    absl::StatusOr<EngineRequest> engine_request = MakeRequest(host, admission, peer_, *request_, &held_);
     const absl::Status kept = CatchExceptions("keeping the request", [&] {
       if (engine_request.ok()) sent_ = *engine_request;
       return engine_request.status();
@@ -145,7 +177,7 @@ class ScoreCall final : public grpc::ServerUnaryReactor {
       Finish(ToGrpcStatus(status));
     };
     const std::shared_ptr<EngineCall> call = call_;
-    const std::shared_ptr<HostedModel> model = model_;
+    const std::shared_ptr<HostedModel> model = held_.model;
     call->Start(gate, peer_, model, *std::move(engine_request), std::move(callbacks));
   }
 
@@ -159,10 +191,9 @@ class ScoreCall final : public grpc::ServerUnaryReactor {
   const v1::ComputeLogLikelihoodsRequest* const request_;
   v1::ComputeLogLikelihoodsResponse* const response_;
   const std::string peer_;
-  Admission::Ticket ticket_;
+  Held held_;
   std::atomic<bool> is_cancelled_{false};
   const std::shared_ptr<EngineCall> call_;
-  std::shared_ptr<HostedModel> model_;
   EngineRequest sent_;
 };
 
@@ -172,17 +203,17 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   GenerateCall(const v1::GenerateRequest* request, std::string peer)
       : request_(request), peer_(std::move(peer)), call_(std::make_shared<EngineCall>()) {}
 
-  void Keep(Admission::Ticket ticket) { ticket_ = std::move(ticket); }
+  void Keep(Admission::Ticket ticket) { held_.call = std::move(ticket); }
 
-  void Begin(const ModelHost& host, EngineGate* gate) {  // as ScoreCall::Begin
+  void Begin(const ModelHost& host, Admission& admission, EngineGate* gate) {  // as ScoreCall::Begin
     if (is_cancelled_) return Finish(ToGrpcStatus(absl::CancelledError("the call was cancelled")));
-    absl::StatusOr<EngineRequest> engine_request = MakeRequest(host, *request_, &model_);
+    absl::StatusOr<EngineRequest> engine_request = MakeRequest(host, admission, peer_, *request_, &held_);
     if (!engine_request.ok()) return Finish(ToGrpcStatus(engine_request.status()));
     EngineCallbacks callbacks;
     callbacks.on_token = [this](int32_t token_id, double) { Add(token_id); };
     callbacks.on_done = [this](absl::StatusOr<EngineResult> result) { End(std::move(result)); };
     const std::shared_ptr<EngineCall> call = call_;
-    const std::shared_ptr<HostedModel> model = model_;
+    const std::shared_ptr<HostedModel> model = held_.model;
     call->Start(gate, peer_, model, *std::move(engine_request), std::move(callbacks));
   }
 
@@ -236,10 +267,9 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
 
   const v1::GenerateRequest* const request_;
   const std::string peer_;
-  Admission::Ticket ticket_;
+  Held held_;
   std::atomic<bool> is_cancelled_{false};
   const std::shared_ptr<EngineCall> call_;
-  std::shared_ptr<HostedModel> model_;
 
   std::mutex mutex_;
   std::vector<int32_t> pending_;
@@ -259,7 +289,7 @@ EngineRpc* InferenceService::Launch(EngineRpc* call, const std::string& peer, si
   absl::Status status = ticket.status();
   if (status.ok()) {
     call->Keep(*std::move(ticket));
-    status = lanes_->text.Post([this, call] { call->Begin(*host_, gate_); });
+    status = lanes_->text.Post([this, call] { call->Begin(*host_, *admission_, gate_); });
   }
   if (!status.ok()) call->Finish(ToGrpcStatus(status));
   return call;

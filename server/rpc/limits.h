@@ -31,6 +31,11 @@ inline constexpr size_t kWatchesMax = 1024;
 inline constexpr size_t kTokenizeBytesMax = 4 << 20;
 inline constexpr size_t kTokenizeIdsMax = 5'000'000;
 
+// Shares of an inspection, 8 bytes each, layers x heads x segments: so that the response stays below the message size limit.
+inline constexpr int64_t kInspectedMassesMax = int64_t{3} << 19;
+// Heads of a model whose jobs are inspected on workers: those that fit with the 257 segments of a strip.
+inline constexpr int64_t kInspectedHeadsMax = kInspectedMassesMax / 257;
+
 // Concurrent Generate and ComputeLogLikelihoods calls of one model in its engine; the others wait, round-robin over
 // peers. Beside a running job the limit equals the default number of concurrent samples of a job: more would wait in the
 // engine, where they are no longer in turn.

@@ -12,9 +12,20 @@
 #include "server/engine/engine.h"
 #include "server/engine/request_check.h"
 #include "server/model/config.h"
+#include "server/rpc/limits.h"
 
 namespace varifocal {
 namespace {
+
+// A generation that was cancelled before its prompt's end has none.
+absl::Status CheckInspected(const EngineResult& result, size_t heads, size_t segments) {
+  const InspectedAttention& inspected = result.inspected;
+  if (result.finish_reason == EngineFinishReason::kCancelled) return absl::OkStatus();
+  if (inspected.heads.size() == heads && inspected.masses.size() == heads * segments) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("worker ", result.worker, " sent the attention of ", inspected.heads.size(),
+                                          " heads with ", inspected.masses.size(), " shares; the model has ", heads,
+                                          " heads with ", segments, " segments each"));
+}
 
 class WorkerEngine : public Engine {
  public:
@@ -24,10 +35,19 @@ class WorkerEngine : public Engine {
   absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override {
     RETURN_IF_ERROR(CheckNotEmpty(request.token_ids));
     RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config_.vocabulary_size));
-    if (!request.inspected_boundaries.empty() || request.keep_groups)
-      return absl::UnimplementedError(WhyNoInspection());
+    if (request.keep_groups)
+      return absl::UnimplementedError("the groups of tokens are not sent by the workers of a coordinator");
     ASSIGN_OR_RETURN(const AttentionSetting attention,
                      config_.attention.With(request.attention_overrides, AttentionModelOf(config_)));
+    if (!request.inspected_boundaries.empty()) {
+      callbacks.on_done = [heads = HeadCount(), segments = request.inspected_boundaries.size() - 1,
+                           on_done = std::move(callbacks.on_done)](absl::StatusOr<EngineResult> result) {
+        if (result.ok()) {
+          if (absl::Status status = CheckInspected(*result, heads, segments); !status.ok()) result = std::move(status);
+        }
+        on_done(std::move(result));
+      };
+    }
     return workers_->Start(name_, std::move(request), attention.CountsBounds(), std::move(callbacks.on_done));
   }
   void Cancel(Handle handle) override { workers_->Cancel(handle); }
@@ -45,7 +65,11 @@ class WorkerEngine : public Engine {
     }
     description.kv_cache_bytes = model.kv_cache_bytes();
     description.prefix_cache = true;
-    description.why_no_inspection = WhyNoInspection();
+    if (HeadCount() > kInspectedHeadsMax) {
+      description.why_no_inspection =
+          absl::StrCat("attention of ", HeadCount(),
+                       " heads is not inspected on the workers of a coordinator; the limit is ", kInspectedHeadsMax);
+    }
     description.estimates_time = false;
     return description;
   }
@@ -63,7 +87,7 @@ class WorkerEngine : public Engine {
   absl::Status Fault() const override { return absl::OkStatus(); }  // workers come back; requests wait
 
  private:
-  static std::string WhyNoInspection() { return "attention is not inspected on the workers of a coordinator"; }
+  int64_t HeadCount() const { return config_.layer_count * config_.head_count; }
 
   const std::shared_ptr<RemoteWorkers> workers_;
   const std::string name_;

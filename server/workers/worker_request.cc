@@ -19,6 +19,25 @@ void SetCommon(const std::string& model, const EngineRequest& request, Proto* pr
   }
 }
 
+template <typename Proto>
+void SetInspection(const EngineRequest& request, Proto* proto) {
+  if (request.inspected_boundaries.empty()) return;
+  v1::AttentionInspection* inspection = proto->mutable_attention_inspection();
+  inspection->mutable_boundaries()->Add(request.inspected_boundaries.begin(), request.inspected_boundaries.end());
+  inspection->set_row_count(static_cast<int32_t>(request.inspected_row_count));
+}
+
+void SetInspected(const v1::InspectedAttention& proto, InspectedAttention* inspected) {
+  for (const v1::InspectedHead& head : proto.heads()) {
+    inspected->heads.push_back({.visible_count = head.visible_count(),
+                                .scale = head.scale(),
+                                .log_sum_exp = head.log_sum_exp(),
+                                .entropy = head.entropy(),
+                                .largest_weight = head.largest_weight()});
+  }
+  inspected->masses.assign(proto.masses().begin(), proto.masses().end());
+}
+
 EngineFinishReason FromProto(v1::GenerationResult::FinishReason reason) {
   switch (reason) {
     case v1::GenerationResult::EOS:
@@ -46,6 +65,7 @@ v1::GenerateRequest ToGenerateProto(const std::string& model, const EngineReques
   const auto& work = std::get<GenerateWork>(request.work);
   v1::GenerateRequest proto;
   SetCommon(model, request, &proto);
+  SetInspection(request, &proto);
   proto.set_max_new_tokens(static_cast<int32_t>(work.max_new_tokens));
   v1::DecodeSettings* settings = proto.mutable_decode_settings();
   settings->set_sampling_temperature(work.sampling_temperature);
@@ -60,6 +80,8 @@ v1::ComputeLogLikelihoodsRequest ToScoreProto(const std::string& model, const En
   v1::ComputeLogLikelihoodsRequest proto;
   SetCommon(model, request, &proto);
   proto.set_per_token(true);
+  // Beside a generation, whose result has the inspection, the prompt is not inspected again.
+  if (!std::holds_alternative<GenerateWork>(request.work)) SetInspection(request, &proto);
   const std::vector<std::vector<int32_t>>* continuations = nullptr;
   if (const auto* score = std::get_if<ScoreContinuationsWork>(&request.work)) continuations = &score->continuations;
   if (const auto* generate = std::get_if<GenerateWork>(&request.work)) continuations = &generate->scored;
@@ -87,6 +109,7 @@ void FromProto(const v1::GenerationResult& proto, bool has_bounds, EngineResult*
     result->tau_at_max_share = proto.tau_max_share();
   }
   SetGroupShares(proto, result);
+  SetInspected(proto.inspected_attention(), &result->inspected);
 }
 
 void FromProto(const v1::ComputeLogLikelihoodsResponse& proto, const EngineRequest& request, EngineResult* result) {
@@ -115,6 +138,7 @@ void FromProto(const v1::ComputeLogLikelihoodsResponse& proto, const EngineReque
   if (proto.has_tau_min_share()) result->tau_at_min_share = proto.tau_min_share();
   if (proto.has_tau_max_share()) result->tau_at_max_share = proto.tau_max_share();
   SetGroupShares(proto, result);
+  SetInspected(proto.inspected_attention(), &result->inspected);
 }
 
 }  // namespace varifocal

@@ -35,6 +35,18 @@ EngineResult FakeAnswer(const EngineRequest& request) {
   result.invalid_utf8_count = request.invalid_utf8_count;
   result.prefill_us = 1000;
   result.decode_us = 500;
+  if (!request.inspected_boundaries.empty()) {
+    const size_t segments = request.inspected_boundaries.size() - 1;
+    for (int head = 0; head < kFakeHeadCount; ++head) {
+      result.inspected.heads.push_back({.visible_count = static_cast<int32_t>(request.token_ids.size()),
+                                        .scale = 0.1f * static_cast<float>(head),
+                                        .log_sum_exp = -1.0 / (head + 3),
+                                        .entropy = 1.0 / (head + 7),
+                                        .largest_weight = 1.0 / static_cast<double>(request.inspected_row_count + 2)});
+    }
+    for (size_t i = 0; i < kFakeHeadCount * segments; ++i)
+      result.inspected.masses.push_back(1 / (static_cast<double>(i) + 3));
+  }
   if (const auto* work = std::get_if<GenerateWork>(&request.work)) {
     const int64_t count = std::min<int64_t>(work->max_new_tokens, 3);
     for (int64_t i = 0; i < count; ++i) result.new_token_ids.push_back(10 + i);
@@ -242,6 +254,7 @@ ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control, Ma
     auto model = std::make_unique<HostedModel>();
     model->config.model_type = "llama";
     model->config.layer_count = 2;
+    model->config.head_count = kFakeHeadCount / 2;
     model->config.vocabulary_size = 2048;
     model->config.max_position = 4096;
     model->config.trained_context_length = 1024;

@@ -56,6 +56,8 @@ class FakeEngineControl {
   int cancelled_count_ = 0;
 };
 
+inline constexpr int kFakeHeadCount = 1024;  // over the two layers
+
 // The result of a request, a function of it alone.
 EngineResult FakeAnswer(const EngineRequest& request);
 

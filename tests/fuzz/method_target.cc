@@ -31,7 +31,7 @@ constexpr char kJob[] =
     " variants { model: 'models/a' } variants { model: 'models/b' focal_temperatures: 0.7 } }";
 constexpr char kGenerate[] =
     "model: 'models/a' prompt_text: 'Find the key' max_new_tokens: 8 decode_settings { sampling_temperature: 0.5 seed: "
-    "3 }";
+    "3 } attention_inspection { boundaries: [0, 1, 2] row_count: 2 }";
 
 // In text format; of a method without a row, the empty request is accepted.
 constexpr std::pair<const char*, const char*> kRequests[] = {
@@ -49,7 +49,7 @@ constexpr std::pair<const char*, const char*> kRequests[] = {
     {"Generate", kGenerate},
     {"ComputeLogLikelihoods",
      "model: 'models/a' prompt_text: 'Find' continuations { text: ' it' } continuations { text: ' them' } per_token: "
-     "true"},
+     "true attention_inspection { boundaries: [0, 1] }"},
 };
 
 // The server, with the calls that keep its state bounded.

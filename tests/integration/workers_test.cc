@@ -1,7 +1,8 @@
 // A coordinator over real daemons with the shipped checkpoints: the same suite on 1, 2 and 4 workers has the rows of one process,
-// while workers are killed at random instants and started again.
+// while workers are killed at random instants and started again. Attention that is inspected on workers has the bits of one process.
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -20,6 +21,7 @@ using testing_support::RunProcess;
 using testing_support::TemporaryDirectory;
 
 constexpr char kWorkersSuite[] = "tests/integration/tiny.yaml";
+constexpr char kInspectedRows[] = "--inspected-rows=question";
 constexpr int kAnswers = 2 * 5 * 2 * 8;  // variants, tasks, lengths, samples
 
 std::vector<std::string> Models() {
@@ -38,7 +40,9 @@ std::unique_ptr<BackgroundProcess> StartWorker(const TemporaryDirectory& directo
 class CoordinatorTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    std::vector<std::string> arguments = {"run", kWorkersSuite, "--db=" + Directory().File("alone.db")};
+    // Inspection changes no answer, so this run is compared with those that inspect and those that do not.
+    std::vector<std::string> arguments = {"run", kWorkersSuite, "--db=" + Directory().File("alone.db"), "--inspect",
+                                          kInspectedRows};
     for (const std::string& model : Models()) arguments.push_back(model);
     const ProcessResult alone = RunProcess("varifocal", arguments, {.seconds_max = 280});
     ASSERT_EQ(alone.exit_code, 0) << alone.err;
@@ -48,7 +52,29 @@ class CoordinatorTest : public testing::Test {
     return directory;
   }
 
-  void Run(int worker_count, int kill_count) {
+  // Doubles as text that names every bit.
+  static std::string Rows(const std::string& database, const std::string& sql) {
+    const ProcessResult rows = RunProcess("varifocal", {"query", "--db=" + database, "--format=csv", sql});
+    EXPECT_EQ(rows.exit_code, 0) << rows.err;
+    return rows.out;
+  }
+  static void ExpectSameAttention(const std::string& database) {
+    const std::string heads =
+        "SELECT variants.name, samples.task, samples.context_length, sample_index, layer, head, quote(scale), quote(entropy), "
+        "quote(largest_weight), quote(first_mass), quote(evidence_mass), quote(distractor_mass), quote(question_mass), "
+        "strip FROM attention_heads JOIN generations USING (generation_id) JOIN samples USING (sample_id) "
+        "JOIN cells USING (cell_id) JOIN variants USING (variant_id) ORDER BY 1, 2, 3, 4, 5, 6";
+    const std::string samples =
+        "SELECT variant, task, context_length, sample_index, question_id, cluster, prompt_token_count, gold, answer, "
+        "metric, quote(value), error_code, is_primary, quote(depth), finish_reason, new_token_count, trained_temperature, "
+        "run_temperature, is_extrapolated, is_truncated FROM v_samples ORDER BY 1, 2, 3, 4, 10";
+    const std::string alone = Directory().File("alone.db"), expected = Rows(alone, heads);
+    EXPECT_GT(std::count(expected.begin(), expected.end(), '\n'), kAnswers * 16 / 2) << "4 layers of 4 heads";
+    EXPECT_TRUE(Rows(database, heads) == expected) << "attention differs";
+    EXPECT_EQ(Rows(database, samples), Rows(alone, samples));
+  }
+
+  void Run(int worker_count, int kill_count, bool inspects) {
     TemporaryDirectory directory;
     std::vector<std::unique_ptr<BackgroundProcess>> workers;
     std::string addresses;
@@ -62,8 +88,10 @@ class CoordinatorTest : public testing::Test {
     DaemonProcess coordinator(arguments);
     const std::string address = coordinator.Address();
     ASSERT_NE(address, "") << coordinator.Errors();
-    BackgroundProcess submit("varifocal",
-                             {"submit", kWorkersSuite, "--daemon=" + address, "--models=baseline,focal", "--wait"});
+    std::vector<std::string> submitted = {"submit", kWorkersSuite, "--daemon=" + address, "--models=baseline,focal",
+                                          "--wait"};
+    if (inspects) submitted.insert(submitted.end(), {"--inspect", kInspectedRows});
+    BackgroundProcess submit("varifocal", submitted);
     Random random("kills of workers");
     int killed = 0;
     for (; killed < kill_count && submit.IsRunning(); ++killed) {
@@ -77,6 +105,7 @@ class CoordinatorTest : public testing::Test {
     RecordProperty("killed", killed);
     const ProcessResult diff = RunProcess("varifocal", {"diff", Directory().File("alone.db"), database});
     EXPECT_EQ(diff.exit_code, 0) << diff.out;
+    if (inspects) ExpectSameAttention(database);
     // Every row names the worker that computed it.
     const std::string executions =
         "SELECT device, count(*) FROM executions JOIN generations USING (execution_id) GROUP BY device ORDER BY device";
@@ -91,9 +120,10 @@ class CoordinatorTest : public testing::Test {
   }
 };
 
-TEST_F(CoordinatorTest, OneWorker) { Run(1, 0); }
-TEST_F(CoordinatorTest, FourWorkers) { Run(4, 0); }
-TEST_F(CoordinatorTest, TwoWorkersAndTwentyKills) { Run(2, 20); }
+TEST_F(CoordinatorTest, OneWorker) { Run(1, 0, false); }
+TEST_F(CoordinatorTest, FourWorkers) { Run(4, 0, false); }
+TEST_F(CoordinatorTest, TwoWorkersInspect) { Run(2, 0, true); }
+TEST_F(CoordinatorTest, TwoWorkersAndTwentyKills) { Run(2, 20, true); }
 
 }  // namespace
 }  // namespace varifocal
