@@ -11,6 +11,7 @@ from llama.model import Llama
 from llama.start import started
 
 T = 0.4  # the papers' best constant temperature
+SOFT_T = 1.3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +42,10 @@ ARMS: dict[str, Arm] = {
     # The other cells of {W_q's start, W_q's rate}, at t = 1.
     "init-only": Arm(q_start=1 / T),
     "rate-only": Arm(q_rate=1 / T),
+    # Softer than the baseline by the mean of log-n's factor over the rows of 64 tokens, ln(64!) / (64 ln 64) = 0.77: by a constant
+    # temperature, and at the start alone.
+    "soft": Arm(Attention(temperature=SOFT_T)),
+    "soft-init": Arm(q_start=1 / SOFT_T),
     # Learned tau; from sqrt(head width), except where a start is given.
     "tau-causal": tau(),
     "tau-token": tau(mean="token"),
