@@ -239,6 +239,7 @@ std::string Get(int port, const std::string& path) {
 
 void MeasureDashboard(const std::string& database, const std::string& directory) {
   const std::string output = directory + "/dashboard";
+  std::filesystem::remove(output);  // of an earlier run
   const pid_t pid = Start({"dashboard", "--db=" + database, "--port=0"}, output);
   std::string url;
   while ((url = ReadFile(output)).find('\n') == std::string::npos) usleep(10'000);
