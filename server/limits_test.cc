@@ -80,6 +80,7 @@ std::vector<Row> LimitsOfJobsAndCalls() {
        "LimitsBoundaryTest, BytesOfATextToTokenize"},
       {"Token ids of an answer of `Tokenize`", static_cast<int64_t>(kTokenizeIdsMax), "tokenizer/tokenizer_test.cc",
        "EncodeTest, NumberOfIdsIsLimitedWhileTheyAreMade"},
+      {"Token ids of a `Detokenize`", kDetokenizeIdsMax, kBoundary, "LimitsBoundaryTest, IdsToDetokenize"},
       {"Stop strings", static_cast<int64_t>(kStopsMax), kBoundary, "LimitsBoundaryTest, StopStrings"},
       {"Continuations of a", static_cast<int64_t>(kContinuationsMax), kBoundary, "LimitsBoundaryTest, Continuations"},
       {"Entries of a page", kPageSizeMax, "server/rpc/page_token_test.cc", "PageTokenTest, PageSizes"},

@@ -30,6 +30,8 @@ inline constexpr size_t kWatchesMax = 1024;
 // text has fewer ids than bytes, unless its normalizer makes it longer.
 inline constexpr size_t kTokenizeBytesMax = 4 << 20;
 inline constexpr size_t kTokenizeIdsMax = 5'000'000;
+// Ids of Detokenize, which needs some fifty bytes of memory for each; a request has room for 16 million.
+inline constexpr int kDetokenizeIdsMax = 5'000'000;
 
 // Concurrent Generate and ComputeLogLikelihoods calls of one model in its engine; the others wait, round-robin over
 // peers. Beside a running job the limit equals the default number of concurrent samples of a job: more would wait in the
