@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "db/fakes/fake_results.h"
 #include "db/reader.h"
+#include "db/sqlite/database.h"
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

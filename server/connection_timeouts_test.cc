@@ -35,7 +35,7 @@ std::string Frame(char type, char flags, const std::string& payload) {
   return head + payload;
 }
 
-// A client that sends what it is told, and answers nothing.
+// A client that sends what the test passes to it, and answers nothing by itself.
 class RawClient {
  public:
   explicit RawClient(const std::string& address) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

@@ -29,13 +29,16 @@ absl::Status CheckInference(const Lanes& lanes) {
 absl::Status CheckJobs(const Lanes& lanes, const JobManager* jobs) {
   RETURN_IF_ERROR(CheckLane(lanes.control, kControlStallUs));
   RETURN_IF_ERROR(CheckLane(lanes.submit, kWorkStallUs));
-  const int64_t silent_us = jobs == nullptr ? 0 : jobs->SilentMicros();
+  return CheckJobThread(jobs == nullptr ? 0 : jobs->SilentMicros());
+}
+
+}  // namespace
+
+absl::Status CheckJobThread(int64_t silent_us) {
   if (silent_us <= kJobStallUs) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("the job thread has not responded for ", silent_us / 1'000'000,
                                              " s, the limit is ", kJobStallUs / 1'000'000, " s"));
 }
-
-}  // namespace
 
 ServiceHealth LookAtHealth(const Lanes& lanes, const JobManager* jobs) {
   ServiceHealth health;

@@ -40,6 +40,9 @@ struct ServiceHealth {
 // As described above; `jobs` is null in a server without a database.
 ServiceHealth LookAtHealth(const Lanes& lanes, const JobManager* jobs);
 
+// OK, or UNAVAILABLE when the job thread has been without a heartbeat for longer than kJobStallUs.
+absl::Status CheckJobThread(int64_t silent_us);
+
 // The health service's name of a model.
 std::string HealthName(const std::string& model);
 

@@ -1,4 +1,5 @@
-// An engine that has work and finishes no step is not serving. Method: by hand, with times.
+// A job thread without a heartbeat is stalled, and an engine that has work and finishes no step is not serving. Method: by
+// hand, with times.
 #include "server/health_monitor.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +12,14 @@ EngineStatus WithWork(int64_t step_count, int64_t running_count) {
   status.step_count = step_count;
   status.running_count = running_count;
   return status;
+}
+
+TEST(JobThreadTest, WithoutAHeartbeat) {
+  EXPECT_TRUE(CheckJobThread(kJobStallUs - 1).ok());
+  EXPECT_TRUE(CheckJobThread(kJobStallUs).ok());
+  const absl::Status stalled = CheckJobThread(kJobStallUs + 1);
+  EXPECT_EQ(stalled.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(stalled.message(), "the job thread has not responded for 120 s, the limit is 120 s");
 }
 
 TEST(EngineStallTest, WorkWithoutAStep) {

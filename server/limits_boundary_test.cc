@@ -62,6 +62,20 @@ TEST_F(LimitsBoundaryTest, BytesOfATextToTokenize) {
   ExpectLimit(limit, grpc::INVALID_ARGUMENT, [&](int64_t bytes) { return Tokenize(std::string(bytes, ' ')); });
 }
 
+// Id 0 is special in the tokenizer of the fake models, and left out of the text.
+TEST_F(LimitsBoundaryTest, IdsToDetokenize) {
+  ExpectLimit(kDetokenizeIdsMax, grpc::INVALID_ARGUMENT, [&](int64_t count) {
+    v1::DetokenizeRequest request;
+    request.set_model("models/a");
+    request.mutable_token_ids()->Resize(static_cast<int>(count), 0);
+    v1::DetokenizeResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status = inference_->Detokenize(&context, request, &response);
+    EXPECT_EQ(response.text(), "") << count;
+    return status;
+  });
+}
+
 // What gRPC counts for a field is its name, its value and 32 bytes (RFC 7541, 4.1), and a call has a few fields of its
 // own. So the largest field that passes is searched for, and must be a little smaller than the limit.
 TEST_F(LimitsBoundaryTest, BytesOfAHeader) {

@@ -396,16 +396,22 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerConte
                                                        const v1::DetokenizeRequest* request,
                                                        v1::DetokenizeResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Inference/Detokenize")) return nullptr;
-  return RunAdmitted(context, audit_->CallerOf(*context), lanes_->text, *admission_, *request,
-                     [=, this]() -> absl::Status {
-                       ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
-                       RETURN_IF_ERROR(CheckHasTokenizer(*model));
-                       const std::vector<int32_t> ids(request->token_ids().begin(), request->token_ids().end());
-                       DecodeOptions options;
-                       options.keep_special_tokens = request->keep_special_tokens();
-                       ASSIGN_OR_RETURN(*response->mutable_text(), model->tokenizer->Decode(ids, options));
-                       return absl::OkStatus();
-                     });
+  return RunAdmitted(
+      context, audit_->CallerOf(*context), lanes_->text, *admission_, *request, [=, this]() -> absl::Status {
+        ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
+        RETURN_IF_ERROR(CheckHasTokenizer(*model));
+        if (request->token_ids().size() > kDetokenizeIdsMax) {
+          return WithReason(
+              absl::InvalidArgumentError(absl::StrCat("token_ids has ", request->token_ids().size(),
+                                                      " ids; the limit of Detokenize is ", kDetokenizeIdsMax)),
+              ErrorReason::kPromptTooLong, {{"field", "token_ids"}});
+        }
+        const std::vector<int32_t> ids(request->token_ids().begin(), request->token_ids().end());
+        DecodeOptions options;
+        options.keep_special_tokens = request->keep_special_tokens();
+        ASSIGN_OR_RETURN(*response->mutable_text(), model->tokenizer->Decode(ids, options));
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(grpc::CallbackServerContext* context,

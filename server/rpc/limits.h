@@ -30,6 +30,8 @@ inline constexpr size_t kWatchesMax = 1024;
 // text has fewer ids than bytes, unless its normalizer makes it longer.
 inline constexpr size_t kTokenizeBytesMax = 4 << 20;
 inline constexpr size_t kTokenizeIdsMax = 5'000'000;
+// Ids of Detokenize, which needs some fifty bytes of memory for each; a request has room for 16 million.
+inline constexpr int kDetokenizeIdsMax = 5'000'000;
 
 // Shares of an inspection, 8 bytes each, layers x heads x segments: so that the response stays below the message size limit.
 inline constexpr int64_t kInspectedMassesMax = int64_t{3} << 19;
