@@ -28,8 +28,8 @@ absl::StatusOr<std::shared_ptr<const PageCache::Page>> PageCache::Get(const std:
   page->wall_us = clock_.WallMicros();
   page->monotonic_us = clock_.MonotonicMicros();
   ASSIGN_OR_RETURN(page->bytes, compute());
-  malloc_trim(
-      0);  // the freed rows of a large job would stay with the thread of this request, one set of them for each thread
+  // The freed rows of a large job would stay with the thread of this request, one set of them for each thread.
+  malloc_trim(0);
   page->cost_us = clock_.MonotonicMicros() - page->monotonic_us;
   Keep(name, page);
   return page;
