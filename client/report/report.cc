@@ -99,6 +99,7 @@ absl::StatusOr<report::ReportData> Collect(const ReportOptions& options) {
         absl::StrCat("the margin is ", 100 * options.margin, " points, not between 0 and 100"));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<db::Reader> reader, db::Reader::Open(options.database_path));
+  RETURN_IF_ERROR(reader->HoldSnapshot());  // every figure is of one state of a job that runs
   return report::CollectReportData(*reader, options);
 }
 

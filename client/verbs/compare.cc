@@ -124,6 +124,7 @@ class Compare : public Command {
       return UsageError(absl::StrCat("--baseline and --candidate are both ", baseline_, "."));
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
+    RETURN_IF_ERROR(reader->HoldSnapshot());
     std::optional<int64_t> job_id;
     if (!job_.empty()) {
       ASSIGN_OR_RETURN(job_id, JobNumber(job_));
@@ -189,6 +190,7 @@ class Compare : public Command {
       return UsageError("--baseline-arm and --candidate-arm are given instead of --baseline and --candidate.");
     if (adjust_.is_max_t()) return UsageError("--adjust=max-t is for variants; arms are adjusted by holm.");
     ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
+    RETURN_IF_ERROR(reader->HoldSnapshot());
     ArmsRequest request{{}, baseline_arm_, candidate_arm_, task_, metric_, all_metrics_, is_gate_, {}};
     if (!job_.empty()) {
       ASSIGN_OR_RETURN(request.job_id, JobNumber(job_));
