@@ -5,7 +5,7 @@
 namespace varifocal::kernels::cpu {
 namespace {
 
-// Rows of one item: as many as possible, because each item reads its panels anew (512 rows are 1.1 to 1.2 times as fast as 96
+// Rows of one item: as many as possible, because each item reads its panels again (512 rows are 1.1 to 1.2 times as fast as 96
 // where the weight exceeds L2), but few enough for kItemsPerThread items a thread. Blocks are whole register tiles.
 constexpr int kTileRows = 6, kBlockRowsMin = 96, kBlockRowsMax = 516;
 constexpr int kItemsPerThread = 8;
