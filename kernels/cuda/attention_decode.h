@@ -7,6 +7,7 @@
 // Source:  split decode after Dao et al., "Flash-Decoding", 2023.
 #pragma once
 
+#include "base/wide_product.h"
 #include "kernels/cuda/attention_tiles.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
@@ -16,7 +17,7 @@ inline constexpr int kMergeHeads = kAttendThreads / 32;
 
 // Offset of a split's result for one query head: D sums, the largest score, the sum of weights.
 VF_DEVICE float* PartialOf(const AttendParams& p, int dim, int row, int head, int split) {
-  return p.partials + ((static_cast<size_t>(row) * p.query_head_count + head) * p.split_count_max + split) * (dim + 2);
+  return p.partials + ((WideProduct(row, p.query_head_count) + head) * p.split_count_max + split) * (dim + 2);
 }
 
 template <int kDim, typename Mask, int kStages>
@@ -191,7 +192,7 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
   }
   if (!inside) return;
   const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
-  const size_t at = static_cast<size_t>(row) * p.query_head_count + head;
+  const size_t at = WideProduct(row, p.query_head_count) + head;
   VF_UNROLL
   for (int n = 0; n < kNumbers; ++n) {
     if (lane + 32 * n < dim) p.out[at * dim + lane + 32 * n] = RoundBf16(values[n] * inverse);

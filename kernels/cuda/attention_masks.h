@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "base/wide_product.h"
 #include "kernels/cuda/attention_math.h"
 #include "kernels/cuda/launch.h"
 
@@ -18,7 +19,7 @@ VF_DEVICE MaskRow RowOf(const MaskRow& row) { return row; }
 
 // The groups of a page's 128 tokens.
 VF_DEVICE const uint32_t* PageGroups(const AttendParams& p, int32_t page) {
-  return p.groups.words + static_cast<size_t>(page) * p.groups.page_stride;
+  return p.groups.words + WideProduct(page, p.groups.page_stride);
 }
 
 template <typename Mask>

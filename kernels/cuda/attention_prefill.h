@@ -6,6 +6,7 @@
 // segment has blocks of its own and MergeSegmentsKernel merges: the same operations, so the same bits.
 #pragma once
 
+#include "base/wide_product.h"
 #include "kernels/cuda/attention_tiles.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
@@ -13,7 +14,7 @@ namespace {
 
 // Results of one query head over the segments so far, or over segment `segment` alone.
 VF_DEVICE float* SegmentResult(const AttendParams& p, int dim, int row, int head, int segment) {
-  const size_t at = static_cast<size_t>(row) * p.query_head_count + head;
+  const size_t at = WideProduct(row, p.query_head_count) + head;
   return p.partials + (p.segments_apart ? at * p.segment_count + segment : at) * (dim + 2);
 }
 
@@ -190,7 +191,7 @@ AttendPrefillKernel(const AttendParams p) {
         sum = total[kDim + 1];
       }
       const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
-      const size_t row = static_cast<size_t>(at.row) * p.query_head_count + query_head;
+      const size_t row = WideProduct(at.row, p.query_head_count) + query_head;
       const int mine = (lane % 4) * 2;
       VF_UNROLL
       for (int n = 0; n < kOutputs; ++n) {
@@ -232,7 +233,7 @@ VF_KERNEL(kAttendThreads, 1) MergeSegmentsKernel(const AttendParams p) {
     }
   }
   const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
-  const size_t at = static_cast<size_t>(row) * p.query_head_count + head;
+  const size_t at = WideProduct(row, p.query_head_count) + head;
   VF_UNROLL
   for (int n = 0; n < kNumbers; ++n) {
     if (lane + 32 * n < dim) p.out[at * dim + lane + 32 * n] = RoundBf16(values[n] * inverse);

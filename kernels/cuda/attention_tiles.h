@@ -9,6 +9,7 @@
 //          softmax).
 #pragma once
 
+#include "base/wide_product.h"
 #include "kernels/cuda/attention_masks.h"
 #include "kernels/cuda/fragments.h"
 
@@ -38,9 +39,8 @@ VF_DEVICE void StageQueries(int to, const AttendParams& p, int kv_head, const Pl
   for (int i = ThreadX(); i < kLanes * kChunks; i += kAttendThreads) {
     const int lane = i / kChunks, chunk = i % kChunks;
     const LanePlace at = place(lane);
-    const float* query = p.queries +
-                         (static_cast<size_t>(at.row) * p.query_head_count + kv_head * p.group + at.head) * kDim +
-                         chunk * kChunkDims;
+    const float* query =
+        p.queries + (WideProduct(at.row, p.query_head_count) + kv_head * p.group + at.head) * kDim + chunk * kChunkDims;
     uint32_t words[4];
     VF_UNROLL
     for (int w = 0; w < 4; ++w) words[w] = PackBf16(query[2 * w], query[2 * w + 1]);
@@ -54,7 +54,7 @@ VF_DEVICE void StageBlock(int to, const AttendParams& p, const int32_t* table, i
   const int32_t page = table[block * kBlockKeys / kPageTokenCount];
   const int mine = ThreadX() * kChunkBytes, half = block & 1, visible = end - block * kBlockKeys;
   const unsigned char* from =
-      p.pool.tiles + (static_cast<size_t>(page) * p.pool.kv_head_count + kv_head) * HeadPageBytes(kDim) + mine;
+      p.pool.tiles + (WideProduct(page, p.pool.kv_head_count) + kv_head) * HeadPageBytes(kDim) + mine;
   constexpr int kSteps = kBlockKeys * kDim / kChunkDims / kCopyThreads;
   VF_UNROLL
   for (int i = 0; i < kSteps; ++i) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/wide_product.h"
 #include "kernels/cuda/cuda_products.h"
 #include "kernels/cuda/cuda_storage.h"
 #include "kernels/group_routing.h"
@@ -60,8 +61,8 @@ class CudaBackend final : public CudaStorage {
     p.row_positions = own.step().row_positions;
     p.multiplier = args.multiplier;
     p.row_count = rows;
-    p.width = static_cast<int>(table.columns());
-    p.out = DeviceData<float>(args.out, static_cast<size_t>(rows) * p.width);
+    p.width = table.columns();
+    p.out = DeviceData<float>(args.out, WideProduct(rows, p.width));
     return Launched(device_.kernels().embed(p, device_.stream()), "starting the embedding");
   }
 
@@ -69,7 +70,7 @@ class CudaBackend final : public CudaStorage {
     CudaWorkspace& own = Own(workspace);
     if (Error error = Ready(own); !error.ok()) return error;
     const int rows = own.flat.row_count(), width = own.shape.model_dim;
-    const size_t count = static_cast<size_t>(rows) * width;
+    const size_t count = WideProduct(rows, width);
     NormParams p;
     p.x = DeviceData<float>(args.x, count);
     if (args.kind != NormKind::kNone) p.weight = DeviceData<float>(args.weight, width);
@@ -167,7 +168,7 @@ class CudaBackend final : public CudaStorage {
                  ProductType type, ProductView* product) {
     if (Error error = Ready(workspace); !error.ok()) return error;
     const int rows = workspace.flat.row_count();
-    const auto* data = DeviceData<uint16_t>(x, static_cast<size_t>(rows) * weight.columns());
+    const auto* data = DeviceData<uint16_t>(x, WideProduct(rows, weight.columns()));
     if (Error error =
             products_.ToScratch(workspace, data, rows, weight, 0, weight.rows(), weight.rows(), type, product);
         !error.ok())
@@ -236,15 +237,15 @@ Error CudaBackend::RouteGroups(Workspace& workspace, const RouteGroupsArgs& args
   p.group_count = args.group_count;
   p.top_k = args.top_k;
   p.x = DeviceData<uint16_t>(args.x, rows * p.width);
-  p.projection = DeviceData<float>(args.projection, static_cast<size_t>(p.routing_dim) * p.width);
-  p.centroids = DeviceData<float>(args.centroids, static_cast<size_t>(p.group_count) * p.routing_dim);
+  p.projection = DeviceData<float>(args.projection, WideProduct(p.routing_dim, p.width));
+  p.centroids = DeviceData<float>(args.centroids, WideProduct(p.group_count, p.routing_dim));
   if (args.bias == GroupBias::kStored) p.group_bias = DeviceData<float>(args.group_bias, p.group_count);
   p.temperature = args.temperature;
   p.bias = args.bias;
   const GroupAnnotationOffsets offsets = GroupAnnotationOffsetsOf(args.annotation_offset);
-  p.groups_offset = static_cast<int>(offsets.groups);
-  p.bias_offset = static_cast<int>(offsets.bias);
-  p.scores_offset = static_cast<int>(offsets.scores);
+  p.groups_offset = offsets.groups;
+  p.bias_offset = offsets.bias;
+  p.scores_offset = offsets.scores;
   // One for the prompt, or one for each page that a sequence starts.
   p.bias_count = args.bias == GroupBias::kPrompt ? 1 : 0;
   for (const SequenceRows& sequence : own.flat.batch.sequences) {
@@ -286,7 +287,7 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
                "a position beyond the rope table");
     }
   }
-  p.queries = DeviceData<float>(args.queries, static_cast<size_t>(rows) * heads * dim);
+  p.queries = DeviceData<float>(args.queries, WideProduct(rows, heads, dim));
   return Launched(device_.kernels().qkv(p, device_.stream()), "writing keys and values");
 }
 
@@ -316,7 +317,7 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   p.group = args.query_head_count / p.pool.kv_head_count;
   p.out = DeviceData<uint16_t>(args.out, rows * heads * p.pool.head_dim);
   p.log_sum_exp = OptionalDeviceData<float>(args.log_sum_exp, rows * heads);
-  p.shared_bytes_max = static_cast<int>(device_.properties().shared_bytes_max);
+  p.shared_bytes_max = device_.properties().shared_bytes_max;
   p.multiprocessor_count = device_.properties().multiprocessor_count;
   if (own.flat.batch.phase == Phase::kPrefill) {
     p.tiles = own.tiles();
@@ -324,7 +325,7 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
     p.partials = own.partials.as<float>();
     p.segment_count = own.segment_count(args.mask_index);
     // Few tiles over many keys: the segments fill the device, if their results fit the scratch of whole steps.
-    const int64_t blocks = static_cast<int64_t>(p.item_count) * p.pool.kv_head_count;
+    const int64_t blocks = WideProduct(p.item_count, p.pool.kv_head_count);
     p.segments_apart = p.segment_count > 1 && blocks < p.multiprocessor_count &&
                        static_cast<int64_t>(rows) * p.segment_count <= own.shape.row_count_max;
     return Launched(device_.kernels().attend_prefill(p, device_.stream()), "starting attention");
@@ -340,7 +341,7 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
 Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   CudaWorkspace& own = Own(workspace);
   if (Error error = Ready(own); !error.ok()) return error;
-  const int rows = static_cast<int>(args.rows.size());
+  const int rows = args.rows.size();
   if (rows > own.shape.head_row_count_max) {
     return {ErrorCode::kInvalidArgument, "an LM head call of " + std::to_string(rows) + " rows exceeds the planned " +
                                              std::to_string(own.shape.head_row_count_max)};
@@ -364,21 +365,21 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   if (!draws.empty()) {
     const size_t indices = asked.size();
     asked.resize(indices + rows, -1);
-    for (size_t d = 0; d < draws.size(); ++d) asked[indices + draws[d].head_row] = static_cast<int32_t>(d);
+    for (size_t d = 0; d < draws.size(); ++d) asked[indices + draws[d].head_row] = d;
     if (Error error = device_.Upload(own.draws.as(), draws.data(), draws.size() * sizeof(DrawItem)); !error.ok())
       return error;
   }
   if (Error error = device_.Upload(own.tokens.as(), asked.data(), asked.size() * sizeof(int32_t)); !error.ok())
     return error;
   NormParams norm;
-  norm.x = DeviceData<float>(args.residual, static_cast<size_t>(own.flat.row_count()) * width);
+  norm.x = DeviceData<float>(args.residual, WideProduct(own.flat.row_count(), width));
   norm.rows = own.tokens.as<int32_t>();
   if (args.norm_kind != NormKind::kNone) norm.weight = DeviceData<float>(args.norm_weight, width);
   norm.bias = OptionalDeviceData<float>(args.norm_bias, width);
   norm.layer = args.norm_kind == NormKind::kLayer;
   norm.epsilon = args.norm_epsilon;
   norm.row_count = rows;
-  norm.width = static_cast<int>(width);
+  norm.width = width;
   norm.out = own.head_rows.as<uint16_t>();
   if (Error error = Launched(device_.kernels().norm(norm, device_.stream()), "starting the LM head"); !error.ok())
     return error;
@@ -402,8 +403,8 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
                                           std::min<int64_t>(kHeadSlice, vocab), ProductType::kF32, &stats.product);
         !error.ok())
       return error;
-    stats.first = static_cast<int>(first);
-    stats.count = static_cast<int>(count);
+    stats.first = first;
+    stats.count = count;
     // The logits overwrite the first partial product.
     stats.logits = wants_logits ? static_cast<float*>(const_cast<void*>(stats.product.data)) : nullptr;
     if (Error error = Launched(device_.kernels().head_stats(stats, device_.stream()), "starting the LM head");
@@ -412,7 +413,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
     for (int r = 0; wants_logits && r < rows; ++r) {
       if (!leaves(args.rows[r])) continue;
       if (Error error = device_.Download(args.logits + args.rows[r].logits_slot * vocab + first,
-                                         stats.logits + static_cast<size_t>(r) * count, count * sizeof(float));
+                                         stats.logits + WideProduct(r, count), count * sizeof(float));
           !error.ok())
         return error;
     }
@@ -433,7 +434,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   for (int r = 0; r < rows; ++r) {
     const HeadState& state = states[r];
     // In float64, so that a log-probability rounds once.
-    const double log_sum_exp = static_cast<double>(state.largest) + std::log(static_cast<double>(state.sum));
+    const double log_sum_exp = state.largest + std::log(state.sum);
     args.results[r] = {
         .log_sum_exp = static_cast<float>(log_sum_exp),
         .target_log_probability = args.rows[r].target < 0 ? 0.0f : static_cast<float>(state.target_logit - log_sum_exp),
@@ -485,8 +486,7 @@ Error CudaBackend::InspectAttention(Workspace& workspace, const InspectAttention
       ScoresParams p;
       p.step = own.step();
       p.pool = ViewOf(own, *attend.pool, attend.layer, attend.page_group);
-      p.queries =
-          DeviceData<float>(attend.queries, static_cast<size_t>(own.flat.row_count()) * heads * p.pool.head_dim);
+      p.queries = DeviceData<float>(attend.queries, WideProduct(own.flat.row_count(), heads, p.pool.head_dim));
       p.query_head_count = heads;
       p.row = row;
       p.head = head;

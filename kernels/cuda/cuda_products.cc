@@ -1,4 +1,5 @@
 #include "kernels/cuda/cuda_products.h"
+#include "base/wide_product.h"
 
 namespace varifocal::kernels::cuda {
 
@@ -12,7 +13,7 @@ Error CudaProducts::ToScratch(CudaWorkspace& workspace, const uint16_t* x, int r
   const bool decode = workspace.flat.batch.phase == Phase::kDecode;
   if (decode) type = ProductType::kF32;
   const int splits = decode ? DecodeSplitK(shape_outputs, weight.columns()) : 1;
-  const size_t elements = static_cast<size_t>(rows) * count;
+  const size_t elements = WideProduct(rows, count);
   auto scratch = workspace.Products(elements * splits * (type == ProductType::kF32 ? 4 : 2));
   if (!scratch.ok()) return scratch.error();
   *product = {.data = *scratch,

@@ -71,7 +71,7 @@ Error CudaStorage::Zero(Slice slice, size_t bytes) {
 
 Result<std::unique_ptr<Buffer>> CudaStorage::CreateVector(const HostMatrix& vector) {
   const int64_t count = vector.rows * vector.columns;
-  std::vector<float> values(static_cast<size_t>(count));
+  std::vector<float> values(count);
   WidenRow({vector.dtype, vector.data, 1, count}, 0, values.data());
   auto buffer = Allocate(values.size() * sizeof(float));
   if (!buffer.ok()) return buffer;
@@ -138,12 +138,12 @@ Error CudaStorage::ReadPage(const KvPool& pool, int layer, int page, int row_cou
 Error CudaStorage::ReadGroups(const KvPool& pool, int layer, std::span<const int32_t> pages, int annotation_offset,
                               std::span<uint32_t> groups) {
   const PoolView view = static_cast<const CudaPool&>(pool).view(layer);
-  std::vector<char> annotations(static_cast<size_t>(view.annotation_stride));
+  std::vector<char> annotations(view.annotation_stride);
   Error error;
   CopyGroups(
       pages, annotation_offset,
       [&](int32_t page) {
-        const auto* from = view.annotations + static_cast<size_t>(page) * annotations.size();
+        const auto* from = view.annotations + page * annotations.size();
         if (error.ok()) error = device_.Download(annotations.data(), from, annotations.size());
         return annotations.data();
       },

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/wide_product.h"
 #include "kernels/host_memory.h"
 
 namespace varifocal::kernels::cuda {
@@ -37,14 +38,14 @@ Result<std::unique_ptr<Weight>> CudaWeight::Create(Device& device, cpu::ThreadPo
   weight->columns_ = parts[0].columns;
   weight->stride_ = (weight->columns_ + kChunkDims - 1) / kChunkDims * kChunkDims;
   weight->gated_ = use == WeightUse::kGateUp;
-  const size_t row_bytes = static_cast<size_t>(weight->stride_) * 2;
+  const size_t row_bytes = WideProduct(weight->stride_, 2);
   auto memory = device.Allocate(row_bytes * weight->rows_, "loading a weight", false);
   if (!memory.ok()) return memory.error();
   weight->memory_ = std::move(*memory);
   const int64_t half = weight->rows_ / 2;
   const Error error = device.UploadWeight(
       weight->memory_.as(), weight->memory_.bytes(), row_bytes, [&](char* stage, size_t offset, size_t count) {
-        const int64_t first = static_cast<int64_t>(offset / row_bytes), piece = static_cast<int64_t>(count / row_bytes);
+        const int64_t first = offset / row_bytes, piece = count / row_bytes;
         constexpr int64_t kRowsPerItem = 16;
         threads.Run(static_cast<int>((piece + kRowsPerItem - 1) / kRowsPerItem), nullptr, [&](int item, int) {
           for (int64_t i = item * kRowsPerItem; i < std::min(piece, (item + 1) * kRowsPerItem); ++i) {
@@ -91,12 +92,12 @@ Result<std::unique_ptr<RopeTable>> CudaRopeTable::Create(Device& device, const R
 
 RopeView CudaRopeTable::view() const {
   const float* cosines = memory_.as<float>();
-  return {cosines, cosines + static_cast<size_t>(position_count_) * (rotary_dim_ / 2), rotary_dim_};
+  return {cosines, cosines + WideProduct(position_count_, rotary_dim_ / 2), rotary_dim_};
 }
 
 size_t CudaPool::AnnotationStride(const KvShape& shape) {
   if (shape.annotation_bytes == 0) return 0;
-  return static_cast<size_t>(shape.annotation_bytes) * kPageTokens + kAnnotationTailBytes;
+  return WideProduct(shape.annotation_bytes, kPageTokens) + kAnnotationTailBytes;
 }
 
 size_t CudaPool::BytesPerPageAndLayer(const KvShape& shape) {
@@ -107,7 +108,7 @@ Result<std::unique_ptr<KvPool>> CudaPool::Create(Device& device, const KvShape& 
   auto pool = std::make_unique<CudaPool>();
   pool->shape_ = shape;
   pool->page_count_ = page_count;
-  const size_t pages = static_cast<size_t>(shape.layer_count) * page_count;
+  const size_t pages = WideProduct(shape.layer_count, page_count);
   // Zeroed, so that new pages are the same in every run.
   auto tiles = device.Allocate(pages * shape.kv_head_count * HeadPageBytes(shape.head_dim), "making KV pages", true);
   if (!tiles.ok()) return tiles.error();
@@ -135,9 +136,9 @@ Error CudaPool::CopyPage(Device& device, int from, int to) {
 PoolView CudaPool::view(int layer) const {
   VF_CHECK(layer >= 0 && layer < shape_.layer_count, "no such layer");
   PoolView view;
-  const size_t first_page = static_cast<size_t>(layer) * page_count_;
+  const size_t first_page = WideProduct(layer, page_count_);
   view.tiles = tiles_.as() + first_page * shape_.kv_head_count * HeadPageBytes(shape_.head_dim);
-  view.annotation_stride = static_cast<int>(AnnotationStride(shape_));
+  view.annotation_stride = AnnotationStride(shape_);
   if (view.annotation_stride > 0) view.annotations = annotations_.as() + first_page * AnnotationStride(shape_);
   view.kv_head_count = shape_.kv_head_count;
   view.head_dim = shape_.head_dim;

@@ -1,4 +1,5 @@
 #include "kernels/cuda/cuda_workspace.h"
+#include "base/wide_product.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -12,9 +13,10 @@ int GroupOf(const StepShape& shape) {
 
 // The scratch a product's result takes in a step of this many rows, in a prefill and in a decode step.
 size_t ProductBytes(const StepShape& shape, int64_t outputs, int64_t inner) {
-  const size_t prefill = static_cast<size_t>(shape.row_count_max) * outputs * sizeof(float);
-  const size_t decode = static_cast<size_t>(std::min(shape.row_count_max, shape.sequence_count_max)) * outputs *
-                        DecodeSplitK(outputs, inner) * sizeof(float);
+  const size_t prefill = WideProduct(shape.row_count_max, outputs) * sizeof(float);
+  const size_t decode =
+      WideProduct(std::min(shape.row_count_max, shape.sequence_count_max), outputs, DecodeSplitK(outputs, inner)) *
+      sizeof(float);
   return std::max(prefill, decode);
 }
 
@@ -41,8 +43,8 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
   const size_t head_rows = shape.head_row_count_max, group = GroupOf(shape);
   const size_t pages = (static_cast<size_t>(shape.context_length_max) + kPageTokens - 1) / kPageTokens;
   const size_t splits = (static_cast<size_t>(shape.context_length_max) + kSplitKeys - 1) / kSplitKeys;
-  const int64_t width = shape.model_dim, attended = static_cast<int64_t>(shape.query_head_count) * shape.head_dim;
-  const int64_t projected = attended + 2 * static_cast<int64_t>(shape.kv_head_count) * shape.head_dim;
+  const int64_t width = shape.model_dim, attended = WideProduct(shape.query_head_count, shape.head_dim);
+  const int64_t projected = attended + WideProduct(2, shape.kv_head_count, shape.head_dim);
   WorkspaceSizes sizes{};
   const size_t tiles = rows * group / 64 + sequences, items = std::min(rows, sequences) * splits;
   sizes.metadata_words = rows * (2 + 2 * kMasksMax) + sequences * (6 + kPageGroupsMax * (pages + 1)) +
@@ -50,9 +52,9 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
   sizes.product_bytes = std::max({ProductBytes(shape, projected, width), ProductBytes(shape, width, attended),
                                   ProductBytes(shape, width, shape.ffn_dim), ProductBytes(shape, shape.ffn_dim, width),
                                   // Gate and up together: bf16 in prefill, f32 in decode.
-                                  ProductBytes(shape, 2 * static_cast<int64_t>(shape.ffn_dim), width) / 2,
-                                  std::min(rows, sequences) * 2 * static_cast<size_t>(shape.ffn_dim) *
-                                      DecodeSplitK(2 * static_cast<int64_t>(shape.ffn_dim), width) * sizeof(float),
+                                  ProductBytes(shape, WideProduct(2, shape.ffn_dim), width) / 2,
+                                  std::min(rows, sequences) * 2 * shape.ffn_dim *
+                                      DecodeSplitK(WideProduct(2, shape.ffn_dim), width) * sizeof(float),
                                   head_rows * std::min(kHeadSlice, shape.vocab_size) * sizeof(float),
                                   std::min(head_rows, 2 * sequences) * std::min(kHeadSlice, shape.vocab_size) *
                                       DecodeSplitK(kHeadSlice, width) * sizeof(float)});
@@ -123,7 +125,7 @@ DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, 
         const auto known = open_by_page.find(page);
         if (known != open_by_page.end() && open[known->second].size() < rows_max &&
             alike(open[known->second][0], row, split)) {
-          open[known->second].push_back(static_cast<int32_t>(row));
+          open[known->second].push_back(row);
           continue;
         }
         open_by_page[page] = open.size();
@@ -203,7 +205,7 @@ Error CudaWorkspace::Begin(const Batch& batch) {
   std::vector<int32_t> entries, starts;
   for (size_t g = 0; g < group_count; ++g) {
     for (const SequenceRows& sequence : batch.sequences) {
-      starts.push_back(static_cast<int32_t>(entries.size()));
+      starts.push_back(entries.size());
       if (g >= sequence.page_tables.size()) continue;
       const int64_t used =
           (static_cast<int64_t>(sequence.first_position) + sequence.row_count + kPageTokens - 1) / kPageTokens;
@@ -219,7 +221,7 @@ Error CudaWorkspace::Begin(const Batch& batch) {
   tile_count_ = 0;
   if (batch.phase == Phase::kPrefill) {
     const std::vector<QueryTile> tiles = PlanTiles(flat, GroupOf(shape), PrefillLanes(shape.head_dim));
-    tile_count_ = static_cast<int>(tiles.size());
+    tile_count_ = tiles.size();
     tile_words = Append(words_, tiles);
     for (const auto& mask : batch.masks) {
       int end = 0;
@@ -267,7 +269,7 @@ const DecodeItem* CudaWorkspace::items(int mask_index) const {
 const int32_t* CudaWorkspace::item_rows(int mask_index) const {
   return metadata_.as<int32_t>() + item_rows_[mask_index];
 }
-int CudaWorkspace::item_count(int mask_index) const { return static_cast<int>(item_counts_[mask_index]); }
+int CudaWorkspace::item_count(int mask_index) const { return item_counts_[mask_index]; }
 int CudaWorkspace::split_count_max() const { return CeilDivide(shape.context_length_max, kSplitKeys); }
 
 Result<void*> CudaWorkspace::Products(size_t bytes) {

@@ -23,7 +23,7 @@ int LaunchOnDevice(const void* kernel, const LaunchShape& shape, LaunchStream st
   cudaLaunchConfig_t config{};
   config.gridDim = {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
   config.blockDim = {static_cast<unsigned>(shape.thread_count), 1, 1};
-  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = static_cast<cudaStream_t>(stream);
   void* arguments[] = {const_cast<void*>(params)};
   return Cleared(cudaLaunchKernelExC(&config, kernel, arguments));

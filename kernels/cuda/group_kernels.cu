@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "base/wide_product.h"
 #include "kernels/cuda/launch.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
@@ -19,7 +20,7 @@ static_assert(kGroupCountMax == 32, "one lane per group");
 template <typename T>
 VF_DEVICE T* Annotation(const RouteParams& p, int sequence, int position, int offset) {
   const int32_t page = p.step.page_tables[p.pool.table_starts[sequence] + position / kPageTokenCount];
-  return reinterpret_cast<T*>(p.pool.annotations + static_cast<size_t>(page) * p.pool.annotation_stride + offset);
+  return reinterpret_cast<T*>(p.pool.annotations + WideProduct(page, p.pool.annotation_stride) + offset);
 }
 
 VF_DEVICE float* KeptScores(const RouteParams& p, int sequence, int position) {
@@ -32,7 +33,7 @@ VF_KERNEL(kThreads, 1) RouteScoresKernel(const RouteParams p) {
   const int first_row = BlockX() * kScoreRows, left = p.step.row_count - first_row;
   const int rows = left < kScoreRows ? left : kScoreRows;
   for (int r = WarpIndex(); r < p.routing_dim; r += kWarps) {
-    const float* weight = p.projection + static_cast<size_t>(r) * p.width;
+    const float* weight = p.projection + WideProduct(r, p.width);
     double sums[kScoreRows];
     VF_UNROLL
     for (int row = 0; row < kScoreRows; ++row) sums[row] = 0;
@@ -41,7 +42,7 @@ VF_KERNEL(kThreads, 1) RouteScoresKernel(const RouteParams p) {
       VF_UNROLL
       for (int row = 0; row < kScoreRows; ++row) {
         const size_t at = first_row + (row < rows ? row : 0);
-        sums[row] += w * static_cast<double>(WidenLow(p.x[at * p.width + i]));
+        sums[row] += w * WidenLow(p.x[at * p.width + i]);
       }
     }
     VF_UNROLL
@@ -55,10 +56,10 @@ VF_KERNEL(kThreads, 1) RouteScoresKernel(const RouteParams p) {
   if (row >= rows || group >= p.group_count) return;
   double sum = 0;
   for (int r = 0; r < p.routing_dim; ++r) {
-    sum += routed[row * p.routing_dim + r] * static_cast<double>(p.centroids[group * p.routing_dim + r]);
+    sum += routed[row * p.routing_dim + r] * p.centroids[group * p.routing_dim + r];
   }
-  const float score = static_cast<float>(sum);
-  p.scores[static_cast<size_t>(first_row + row) * p.group_count + group] = score;
+  const float score = sum;
+  p.scores[WideProduct(first_row + row, p.group_count) + group] = score;
   if (p.bias == GroupBias::kPaged) {
     const int sequence = p.step.row_sequences[first_row + row];
     KeptScores(p, sequence, p.step.row_positions[first_row + row])[group] = score;
@@ -84,8 +85,8 @@ VF_KERNEL(kThreads, 1) SinkhornKernel(const RouteParams p) {
     double top = -INFINITY, sum = 0;
     for (int row = warp; row < count; row += kWarps) {
       const float* scores =
-          paged ? KeptScores(p, sequence, row) : p.scores + static_cast<size_t>(first_row + row) * p.group_count;
-      double q = inside ? static_cast<double>(scores[group]) / static_cast<double>(p.temperature) + b : -INFINITY;
+          paged ? KeptScores(p, sequence, row) : p.scores + WideProduct(first_row + row, p.group_count);
+      double q = inside ? static_cast<double>(scores[group]) / p.temperature + b : -INFINITY;
       if (round > 0) {
         const double largest = WarpMax(q);
         q -= largest + log(WarpSum(inside ? exp(q - largest) : 0.0));
@@ -108,7 +109,7 @@ VF_KERNEL(kThreads, 1) SinkhornKernel(const RouteParams p) {
   }
   const double mean = WarpSum(inside ? b : 0.0) / p.group_count;
   if (warp == 0 && inside) {
-    Annotation<float>(p, sequence, page * kPageTokenCount, p.bias_offset)[group] = static_cast<float>(b - mean);
+    Annotation<float>(p, sequence, page * kPageTokenCount, p.bias_offset)[group] = b - mean;
   }
 }
 
@@ -117,7 +118,7 @@ VF_KERNEL(kThreads, 1) AssignGroupsKernel(const RouteParams p) {
   const int row = BlockX() * kThreads + ThreadX();
   if (row >= p.step.row_count) return;
   const int sequence = p.step.row_sequences[row], position = p.step.row_positions[row];
-  const float* scores = p.scores + static_cast<size_t>(row) * p.group_count;
+  const float* scores = p.scores + WideProduct(row, p.group_count);
   const float* bias = p.bias == GroupBias::kStored
                           ? p.group_bias
                           : Annotation<float>(p, sequence, p.bias == GroupBias::kPrompt ? 0 : position, p.bias_offset);
@@ -126,7 +127,7 @@ VF_KERNEL(kThreads, 1) AssignGroupsKernel(const RouteParams p) {
     int best = -1;
     double most = 0;
     for (int g = 0; g < p.group_count; ++g) {
-      const double rank = static_cast<double>(scores[g]) / static_cast<double>(p.temperature) + bias[g];
+      const double rank = static_cast<double>(scores[g]) / p.temperature + bias[g];
       if ((groups >> g & 1u) != 0 || (best >= 0 && !(rank > most))) continue;
       best = g;
       most = rank;

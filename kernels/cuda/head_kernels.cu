@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "base/wide_product.h"
 #include "kernels/cuda/launch.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
@@ -32,7 +33,7 @@ VF_KERNEL(kThreads, 1) HeadStatsKernel(const HeadStatsParams p) {
   VF_SHARED float warp_sums[kWarps];
   VF_SHARED int warp_odd[kWarps];
   const int row = BlockX(), warp = WarpIndex(), lane = LaneIndex();
-  const float* product = static_cast<const float*>(p.product.data) + static_cast<size_t>(row) * p.product.columns;
+  const float* product = static_cast<const float*>(p.product.data) + WideProduct(row, p.product.columns);
   const int target = p.targets[row] - p.first;
   const auto logit_at = [&](int i) {
     float value = product[i];
@@ -42,7 +43,7 @@ VF_KERNEL(kThreads, 1) HeadStatsKernel(const HeadStatsParams p) {
   };
   // Finished logits may replace the product they come from; they are read back where they were written.
   const auto finished_at = [&](int i) {
-    return p.logits != nullptr ? p.logits[static_cast<size_t>(row) * p.count + i] : logit_at(i);
+    return p.logits != nullptr ? p.logits[WideProduct(row, p.count) + i] : logit_at(i);
   };
   const int draw = p.draw_indices == nullptr ? -1 : p.draw_indices[row];
   Best best{-INFINITY, -INFINITY, 0x7FFFFFFF};
@@ -51,7 +52,7 @@ VF_KERNEL(kThreads, 1) HeadStatsKernel(const HeadStatsParams p) {
     const float logit = logit_at(i);
     odd |= !(fabsf(logit) <= 3.402823466e38f);
     best = Merge(best, {logit, -INFINITY, p.first + i});
-    if (p.logits != nullptr) p.logits[static_cast<size_t>(row) * p.count + i] = logit;
+    if (p.logits != nullptr) p.logits[WideProduct(row, p.count) + i] = logit;
     if (draw >= 0) p.draw_logits[draw * p.vocab + p.first + i] = logit;
   }
   for (int mask = 16; mask > 0; mask >>= 1) {
@@ -130,7 +131,7 @@ VF_KERNEL(kThreads, 1) DrawKernel(const DrawParams p) {
   static_assert(kThreads == 256);
   const DrawItem item = p.items[BlockX()];
   HeadState* state = p.states + item.head_row;
-  const float* logits = p.logits + static_cast<size_t>(BlockX()) * p.vocab;
+  const float* logits = p.logits + WideProduct(BlockX(), p.vocab);
   if (state->finite == 0) {
     if (ThreadX() == 0) {
       state->drawn = 0;

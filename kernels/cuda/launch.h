@@ -22,6 +22,7 @@ int StartKernel(Place, Kernel kernel, const LaunchShape& shape, LaunchStream str
   StartKernel([] {}, kernel, LaunchShape{{(x), (y), (z)}, (threads), (shared)}, stream, params)
 
 #else
+#include "kernels/cuda/emulator/fibers.h"
 
 #define VF_TABLE_NAMESPACE emulated
 // The emulated stream is the limits of the device.

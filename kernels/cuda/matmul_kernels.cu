@@ -6,6 +6,7 @@
 //
 // Shapes:  operands are staged 64 columns of K at a time, rows of 128 bytes swizzled as in page_layout.h.
 
+#include "base/wide_product.h"
 #include "kernels/cuda/fragments.h"
 #include "kernels/cuda/launch.h"
 
@@ -127,7 +128,7 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p) {
     }
   }
   WaitCopies<0>();
-  Out* out = static_cast<Out*>(p.out) + static_cast<size_t>(BlockZ()) * p.rows * p.outputs;
+  Out* out = static_cast<Out*>(p.out) + WideProduct(BlockZ(), p.rows, p.outputs);
   VF_UNROLL
   for (int m = 0; m < kTilesM; ++m) {
     VF_UNROLL
@@ -138,7 +139,7 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p) {
         const int row = first_row + (warp_m * kTilesM + m) * 16 + at.row;
         const int column = first_column + warp_n * kTilesN * 16 + n * 8 + at.column;
         if (row < p.rows && column < p.outputs) {
-          StoreProduct<Out>(out + static_cast<size_t>(row) * p.outputs + column, sums[m][n][i]);
+          StoreProduct<Out>(out + WideProduct(row, p.outputs) + column, sums[m][n][i]);
         }
       }
     }

@@ -8,6 +8,7 @@
 // Shapes:  a page of one KV head is a K tile [128, D], then a V tile [128, D], bf16; D a multiple of 16.
 #pragma once
 
+#include "base/wide_product.h"
 #include "kernels/cuda/simt.h"
 
 namespace varifocal::kernels::cuda {
@@ -50,7 +51,7 @@ VF_HD constexpr int ElementOffset(int dim, int token, int column) {
 VF_HD constexpr int NeighbourOffset(int offset, int half) { return offset ^ (half * kChunkBytes); }
 
 VF_HD constexpr int TileBytes(int dim, int rows) { return dim * rows * 2; }
-VF_HD constexpr size_t HeadPageBytes(int dim) { return static_cast<size_t>(2) * TileBytes(dim, kPageTokenCount); }
+VF_HD constexpr size_t HeadPageBytes(int dim) { return WideProduct(2, TileBytes(dim, kPageTokenCount)); }
 
 // The i-th chunk of a staged block of 64 keys: where it comes from in the page's tile, and which row of the block it
 // belongs to. A block's own offset of chunk i is 16 i: the halves of a page keep their order and their swizzle.

@@ -43,7 +43,7 @@ constexpr const RecordedPlan* FindPlan(std::span<const RecordedPlan> rows, int c
 inline std::string PlansTag(std::span<const RecordedPlan> rows, int capability, size_t library_version) {
   uint64_t digest = 14695981039346656037u;
   bool any = false;
-  const auto add = [&digest](int64_t number) { digest = (digest ^ static_cast<uint64_t>(number)) * 1099511628211u; };
+  const auto add = [&digest](int64_t number) { digest = (digest ^ number) * 1099511628211u; };
   for (const RecordedPlan& row : rows) {
     if (row.capability != capability || row.library_version != library_version) continue;
     any = true;

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "base/wide_product.h"
 #include "kernels/cuda/launch.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
@@ -27,7 +28,7 @@ VF_DEVICE float BlockSum(float value) {
 }
 
 VF_DEVICE float ProductAt(const ProductView& product, int row, int column) {
-  const size_t at = static_cast<size_t>(row) * product.columns + column;
+  const size_t at = WideProduct(row, product.columns) + column;
   if (product.is_bf16) return WidenLow(static_cast<const uint16_t*>(product.data)[at]);
   const float* data = static_cast<const float*>(product.data);
   float sum = data[at];
@@ -37,7 +38,7 @@ VF_DEVICE float ProductAt(const ProductView& product, int row, int column) {
 
 // Four neighbouring numbers; the column and the product's width are multiples of 4.
 VF_DEVICE FourFloats FourProductsAt(const ProductView& product, int row, int column) {
-  const size_t at = static_cast<size_t>(row) * product.columns + column;
+  const size_t at = WideProduct(row, product.columns) + column;
   if (product.is_bf16) {
     const TwoWords words = LoadAligned<TwoWords>(static_cast<const uint16_t*>(product.data) + at);
     return {{WidenLow(words.at[0]), WidenHigh(words.at[0]), WidenLow(words.at[1]), WidenHigh(words.at[1])}};
@@ -97,7 +98,7 @@ VF_KERNEL(kThreads, 1) EmbedKernel(const EmbedParams p) {
   for (int i = ThreadX(); i < p.width; i += kThreads) {
     float value = WidenLow(token[i]) * p.multiplier;
     if (position != nullptr) value += WidenLow(position[i]);
-    p.out[static_cast<size_t>(row) * p.width + i] = value;
+    p.out[WideProduct(row, p.width) + i] = value;
   }
 }
 
@@ -128,7 +129,7 @@ VF_DEVICE Moments RowMoments(int width, bool layer, float epsilon, const At& at)
   Moments moments;
   if (layer) moments.mean = SumOverRow<kWide>(width, at, 0, false) / static_cast<float>(width);
   const float squares = SumOverRow<kWide>(width, at, moments.mean, true);
-  moments.inverse = 1.0f / sqrtf(squares / static_cast<float>(width) + epsilon);
+  moments.inverse = 1.0f / sqrtf(squares / width + epsilon);
   return moments;
 }
 
@@ -148,8 +149,8 @@ template <bool kWide>
 VF_KERNEL(kThreads, 1)
 NormKernel(const NormParams p) {
   const int row = BlockX();
-  const float* VF_RESTRICT x = p.x + static_cast<size_t>(p.rows == nullptr ? row : p.rows[row]) * p.width;
-  uint16_t* VF_RESTRICT out = p.out + static_cast<size_t>(row) * p.width;
+  const float* VF_RESTRICT x = p.x + WideProduct(p.rows == nullptr ? row : p.rows[row], p.width);
+  uint16_t* VF_RESTRICT out = p.out + WideProduct(row, p.width);
   const bool scaled = p.weight != nullptr;
   const Moments moments = scaled ? RowMoments<kWide>(p.width, p.layer, p.epsilon, AtPointer{x}) : Moments{};
   const auto value = [&](float x, float weight) { return (x - moments.mean) * moments.inverse * weight; };
@@ -183,7 +184,7 @@ NormResidualKernel(const NormResidualParams p) {
   const int row = BlockX(), width = p.product.columns;
   const AtProduct at{&p.product, row};
   const Moments moments = RowMoments<kWide>(width, false, p.epsilon, at);
-  float* VF_RESTRICT residual = p.residual + static_cast<size_t>(row) * width;
+  float* VF_RESTRICT residual = p.residual + WideProduct(row, width);
   if constexpr (kWide) {
     for (int i = ThreadX() * 4; i < width; i += kThreads * 4) {
       const FourFloats four = at.Four(i), weight = LoadAligned<FourFloats>(p.weight + i);
@@ -231,7 +232,7 @@ FinishKernel(const FinishParams p) {
   if (column >= columns) return;
   if (p.mode == FinishMode::kGated) {
     const int f = column / 2, width = columns / 2;
-    uint16_t* out = static_cast<uint16_t*>(p.out) + static_cast<size_t>(row) * width + f;
+    uint16_t* out = static_cast<uint16_t*>(p.out) + WideProduct(row, width) + f;
     if constexpr (kWide) {
       const TwoWords low = PackFour(GatedAt(p, row, column)), high = PackFour(GatedAt(p, row, column + 8));
       StoreAligned(out, FourWords{{low.at[0], low.at[1], high.at[0], high.at[1]}});
@@ -245,7 +246,7 @@ FinishKernel(const FinishParams p) {
     }
     return;
   }
-  const size_t at = static_cast<size_t>(row) * columns + column;
+  const size_t at = WideProduct(row, columns) + column;
   if constexpr (kWide) {
     if (p.mode == FinishMode::kResidual) {
       float* out = static_cast<float*>(p.out) + at;
@@ -285,7 +286,7 @@ FinishKernel(const FinishParams p) {
 VF_KERNEL(kThreads, 1) TauDotKernel(const TauParams p) {
   const int row = BlockX() * kWarps + WarpIndex(), lane = LaneIndex();
   const bool inside = row < p.step.row_count;
-  const uint16_t* x = p.x + static_cast<size_t>(inside ? row : 0) * p.width;
+  const uint16_t* x = p.x + WideProduct(inside ? row : 0, p.width);
   float sum = 0;
   for (int i = lane; i < p.width; i += 32) sum = FusedMultiplyAdd(WidenLow(x[i]), p.weight[i], sum);
   sum = WarpSum(sum);
@@ -299,7 +300,7 @@ struct TauPage {
 };
 VF_DEVICE TauPage TauPageOf(const TauParams& p, int sequence, int page_index) {
   const int32_t page = p.step.page_tables[p.pool.table_starts[sequence] + page_index];
-  unsigned char* at = p.pool.annotations + static_cast<size_t>(page) * p.pool.annotation_stride;
+  unsigned char* at = p.pool.annotations + WideProduct(page, p.pool.annotation_stride);
   return {reinterpret_cast<double*>(at + p.annotation_offset * kPageTokenCount),
           reinterpret_cast<double*>(at + p.pool.annotation_stride - kAnnotationTailBytes)};
 }
@@ -322,7 +323,7 @@ VF_KERNEL(kThreads, 1) TauSumKernel(const TauParams p) {
     const int page_end = (index + 1) * kPageTokenCount, end = page_end < last + 1 ? page_end : last + 1;
     double sum = begin % kPageTokenCount == 0 ? 0.0 : page[begin % kPageTokenCount - 1];
     for (int position = begin; position < end; ++position) {
-      sum += static_cast<double>(p.raw[first_row + position - first]);
+      sum += p.raw[first_row + position - first];
       page[position % kPageTokenCount] = sum;
     }
   }
@@ -344,10 +345,10 @@ VF_KERNEL(kThreads, 1) TauSumKernel(const TauParams p) {
       const int end = p.mean == 2 && position < prompt ? prompt - 1 : position;
       mean = TauSum(p, sequence, end) / (end + 1);
     }
-    const float rounded = static_cast<float>(mean);
+    const float rounded = mean;
     const float raised = rounded > p.tau_min ? rounded : p.tau_min;
     const float tau = raised < p.tau_max ? raised : p.tau_max;
-    p.scales[first_row + i] = static_cast<float>(1.0 / static_cast<double>(tau));
+    p.scales[first_row + i] = 1.0 / tau;
     low += rounded <= p.tau_min;
     high += rounded >= p.tau_max;
   }
@@ -360,7 +361,7 @@ VF_KERNEL(kThreads, 1) TauSumKernel(const TauParams p) {
 // ---- q, k, v: norms, rotation, and writing ----
 
 VF_DEVICE float* QueryRow(const QkvParams& p, int row) {
-  return p.queries + static_cast<size_t>(row) * p.query_head_count * p.pool.head_dim;
+  return p.queries + WideProduct(row, p.query_head_count, p.pool.head_dim);
 }
 
 // Lanes that process one head, kPairs pairs each at a time; a warp processes several small heads.
@@ -393,7 +394,7 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
   const int head = inside ? wanted : heads + 2 * kv_heads - 1;
   const int sequence = p.step.row_sequences[row], position = p.step.row_positions[row];
   const int32_t page = p.step.page_tables[p.pool.table_starts[sequence] + position / kPageTokenCount];
-  unsigned char* page_tiles = p.pool.tiles + static_cast<size_t>(page) * kv_heads * HeadPageBytes(dim);
+  unsigned char* page_tiles = p.pool.tiles + WideProduct(page, kv_heads, HeadPageBytes(dim));
   const RopeView* rope = p.sequence_ropes == nullptr ? nullptr : p.ropes + p.sequence_ropes[sequence];
   const bool is_query = head < heads, is_key = !is_query && head < heads + kv_heads;
   const int inner = is_query ? head : is_key ? head - heads : head - heads - kv_heads;
@@ -408,7 +409,7 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
         const float value = BiasedAt(p.product, row, begin + i);
         squares += value * value;
       }
-      const float wide = 1.0f / sqrtf(BlockSum(squares) / static_cast<float>(width) + p.norm_epsilon);
+      const float wide = 1.0f / sqrtf(BlockSum(squares) / width + p.norm_epsilon);
       if (which == 0 ? is_query : is_key) inverse = wide;
     }
     if (norm != nullptr) norm += inner * dim;
@@ -420,7 +421,7 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
       for (int n = 0; n < kPairs; ++n) squares += values.at[n] * values.at[n];
     }
     for (int mask = lanes / 2; mask > 0; mask >>= 1) squares += ShuffleXor(squares, mask);
-    inverse = 1.0f / sqrtf(squares / static_cast<float>(dim) + p.norm_epsilon);
+    inverse = 1.0f / sqrtf(squares / dim + p.norm_epsilon);
   }
   if (!inside) return;
   const int rotary = (is_query || is_key) && rope != nullptr ? rope->rotary_dim : 0, half = rotary / 2;
@@ -439,7 +440,7 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
         y.at[n] = y.at[n] * inverse * norm[b + n];
       }
       if (turns) {
-        const size_t at = static_cast<size_t>(position) * half + pair + n;
+        const size_t at = WideProduct(position, half) + pair + n;
         const float c = rope->cosines[at], s = rope->sines[at];
         const float rotated = x.at[n] * c - y.at[n] * s;
         y.at[n] = y.at[n] * c + x.at[n] * s;
@@ -474,8 +475,8 @@ VF_KERNEL(kThreads, 1) ScoresKernel(const ScoresParams p) {
   const int dim = p.pool.head_dim, group = p.query_head_count / p.pool.kv_head_count;
   const int32_t page = p.step.page_tables[p.pool.table_starts[p.step.row_sequences[p.row]] + key / kPageTokenCount];
   const unsigned char* tile =
-      p.pool.tiles + (static_cast<size_t>(page) * p.pool.kv_head_count + p.head / group) * HeadPageBytes(dim);
-  const float* query = p.queries + (static_cast<size_t>(p.row) * p.query_head_count + p.head) * dim;
+      p.pool.tiles + (WideProduct(page, p.pool.kv_head_count) + p.head / group) * HeadPageBytes(dim);
+  const float* query = p.queries + (WideProduct(p.row, p.query_head_count) + p.head) * dim;
   float sum = 0;
   for (int i = 0; i < dim; ++i) {
     const uint16_t bits = *reinterpret_cast<const uint16_t*>(tile + ElementOffset(dim, key % kPageTokenCount, i));

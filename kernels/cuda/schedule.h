@@ -85,15 +85,15 @@ VF_HD constexpr BlockRange SegmentsOf(int begin, int end) {
 inline constexpr int kProductStepK = 64;
 inline constexpr int kDecodeColumns = 64;
 VF_HD constexpr int DecodeSplitK(int64_t outputs, int64_t inner) {
-  const int tiles = outputs < 1 ? 1 : CeilDivide(static_cast<int>(outputs), kDecodeColumns);
-  const int steps = inner < 1 ? 1 : CeilDivide(static_cast<int>(inner), kProductStepK);
+  const int tiles = outputs < 1 ? 1 : CeilDivide(outputs, kDecodeColumns);
+  const int steps = inner < 1 ? 1 : CeilDivide(inner, kProductStepK);
   const int wanted = CeilDivide(264, tiles), most = steps / 4 < 1 ? 1 : steps / 4;
   const int splits = wanted < most ? wanted : most;
   return CeilDivide(steps, CeilDivide(steps, splits));
 }
 // Steps of 64 per split; the last one may have fewer.
 VF_HD constexpr int SplitSteps(int64_t inner, int splits) {
-  return CeilDivide(CeilDivide(static_cast<int>(inner), kProductStepK), splits);
+  return CeilDivide(CeilDivide(inner, kProductStepK), splits);
 }
 
 // One tile of prefill work.

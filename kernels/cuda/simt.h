@@ -33,7 +33,7 @@
 #endif
 
 #if !defined(__CUDACC__) && defined(VF_EMULATE)
-#include "kernels/cuda/emulator/fibers.h"
+#include "kernels/cuda/emulator/primitives.h"
 #endif
 
 #if defined(__CUDACC__) || defined(VF_EMULATE)
@@ -220,7 +220,7 @@ VF_DEVICE void StoreAligned(void* to, const T& value) {
 }
 VF_HD inline bool IsAligned(const void* at, size_t bytes) { return reinterpret_cast<uintptr_t>(at) % bytes == 0; }
 
-VF_DEVICE uint16_t RoundBf16(float value) { return static_cast<uint16_t>(PackBf16(value, 0.0f) & 0xFFFFu); }
+VF_DEVICE uint16_t RoundBf16(float value) { return PackBf16(value, 0.0f) & 0xFFFFu; }
 
 VF_DEVICE int LaneIndex() { return ThreadX() & 31; }
 VF_DEVICE int WarpIndex() { return ThreadX() >> 5; }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/wide_product.h"
 #include "kernels/cuda/bench/bench.h"
 
 namespace varifocal::kernels::cuda {
@@ -24,7 +25,7 @@ class AttentionBench final : public Bench {
     PlanSequences();
     const int width = (cell.heads + 2 * cell.kv_heads) * cell.head_dim;
     const int longest = cell.context + cell.rows, chunk = std::min(longest, 4096);
-    const int rows = static_cast<int>(mask_.size()), rows_max = std::max(chunk, rows);
+    const int rows = mask_.size(), rows_max = std::max(chunk, rows);
     key_bytes_ = size_t{4} * page_count_ * kPageTokens * cell.kv_heads * cell.head_dim;
     layers_ = decode_ && !place.tiny ? static_cast<int>(kRotationBytes / key_bytes_) + 1 : 1;
     workspace_ = Had(backend_.CreateWorkspace({.row_count_max = rows_max,
@@ -47,18 +48,18 @@ class AttentionBench final : public Bench {
         Must(backend_.Write({buffer.get(), 0}, values.data(), values.size() * sizeof(float)));
         return buffer;
       };
-      routing_[0] = tensor(RandomOperands(backend_, 21, static_cast<size_t>(kRoutingDim) * kWidth));
-      routing_[1] = tensor(RandomOperands(backend_, 22, static_cast<size_t>(cell.group_count) * kRoutingDim));
+      routing_[0] = tensor(RandomOperands(backend_, 21, WideProduct(kRoutingDim, kWidth)));
+      routing_[1] = tensor(RandomOperands(backend_, 22, WideProduct(cell.group_count, kRoutingDim)));
       routing_[2] = tensor(zeros);
     }
     pool_ = Had(backend_.CreateKvPool(kv, page_count_));
-    const std::vector<float> weights = RandomOperands(backend_, 5, static_cast<size_t>(width) * kWidth);
+    const std::vector<float> weights = RandomOperands(backend_, 5, WideProduct(width, kWidth));
     const HostMatrix matrix = MatrixOf(weights, width, kWidth);
     weight_ = Had(backend_.CreateWeight({&matrix, 1}, WeightUse::kPlain));
-    const size_t numbers = static_cast<size_t>(rows_max) * cell.heads * cell.head_dim;
+    const size_t numbers = WideProduct(rows_max, cell.heads, cell.head_dim);
     queries_ = Had(backend_.Allocate(numbers * sizeof(float)));
     out_ = Had(backend_.Allocate(numbers * sizeof(uint16_t)));
-    x_ = Had(backend_.Allocate(static_cast<size_t>(rows_max) * kWidth * sizeof(uint16_t)));
+    x_ = Had(backend_.Allocate(WideProduct(rows_max, kWidth) * sizeof(uint16_t)));
     for (int layer = 0; layer < layers_; ++layer) {
       for (int s = 0; s < (cell.shared_prefix ? 1 : cell.sequences); ++s) {
         const int total = cell.context + sequences_[s].row_count;
@@ -85,7 +86,7 @@ class AttentionBench final : public Bench {
         *workspace_,
         {.phase = decode_ ? Phase::kDecode : Phase::kPrefill, .sequences = sequences_, .masks = {&mask, 1}}));
     // The timed rows write their keys again, for all sequences together.
-    for (int layer = 0; layer < layers_; ++layer) Project(77, static_cast<int>(mask_.size()), layer);
+    for (int layer = 0; layer < layers_; ++layer) Project(77, mask_.size(), layer);
     AttendArgs attend{.queries = {queries_.get(), 0},
                       .query_head_count = cell_.heads,
                       .pool = pool_.get(),
@@ -131,7 +132,7 @@ class AttentionBench final : public Bench {
   void PlanSequences() {
     std::vector<int> rows(cell_.sequences, cell_.rows);
     for (int s = 0; cell_.ragged && s < cell_.sequences; ++s) {
-      rows[s] -= static_cast<int>(Mix(8, s) % (cell_.rows / 2 + 1));
+      rows[s] -= Mix(8, s) % (cell_.rows / 2 + 1);
     }
     const int shared = cell_.shared_prefix ? cell_.context / kPageTokens : 0;
     page_count_ = shared;
@@ -148,7 +149,7 @@ class AttentionBench final : public Bench {
   }
 
   void Project(uint64_t seed, int rows, int layer) {
-    WriteOperands(backend_, {x_.get(), 0}, RandomOperands(backend_, seed, static_cast<size_t>(rows) * kWidth));
+    WriteOperands(backend_, {x_.get(), 0}, RandomOperands(backend_, seed, WideProduct(rows, kWidth)));
     if (cell_.group_count > 0) {
       Must(backend_.RouteGroups(*workspace_, {.x = {x_.get(), 0},
                                               .projection = {routing_[0].get(), 0},
@@ -173,13 +174,13 @@ class AttentionBench final : public Bench {
   double Check(const std::function<void()>& run) {
     const int dim = cell_.head_dim, group = cell_.heads / cell_.kv_heads, last = sequences_.back().row_count;
     const int first = static_cast<int>(mask_.size()) - last;
-    const size_t width = static_cast<size_t>(cell_.heads) * dim;
+    const size_t width = WideProduct(cell_.heads, dim);
     const int rows[] = {first, first + last - 1, first + static_cast<int>(Mix(6, 1) % last)};
     const auto at = [&](int row) { return Slice{out_.get(), row * width * sizeof(uint16_t)}; };
     for (const int row : rows) WriteOperands(backend_, at(row), std::vector<float>(width, NAN));
     run();
     std::vector<float> keys, values;
-    const size_t page_numbers = static_cast<size_t>(kPageTokens) * cell_.kv_heads * dim;
+    const size_t page_numbers = WideProduct(kPageTokens, cell_.kv_heads, dim);
     keys.resize(page_numbers * tables_.back().size());
     values.resize(keys.size());
     for (size_t i = 0; i < tables_.back().size(); ++i) {
@@ -206,7 +207,7 @@ class AttentionBench final : public Bench {
           double dot = 0;
           for (int d = 0; d < dim; ++d) {
             dot += static_cast<double>(WidenBF16(RoundToBF16(query[head * dim + d]))) *
-                   keys[(static_cast<size_t>(key) * cell_.kv_heads + head / group) * dim + d];
+                   keys[(WideProduct(key, cell_.kv_heads) + head / group) * dim + d];
           }
           scores.push_back(visible(row, key) ? dot * scales_[row] : -INFINITY);
         }

@@ -1,4 +1,5 @@
 #include "kernels/cuda/bench/llama_run.h"
+#include "base/wide_product.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -21,11 +22,11 @@ constexpr double kWeightDeviation = 0.02;
 
 // Numbers of a weight: uniform with the deviation above, four from one hash.
 void FillRandom(uint64_t seed, uint16_t* out, size_t count) {
-  constexpr float kUnitOf16 = static_cast<float>(kWeightDeviation * 1.7320508075688772 / 32768);
+  constexpr float kUnitOf16 = kWeightDeviation * 1.7320508075688772 / 32768;
   for (size_t i = 0; i < count; i += 4) {
     const uint64_t bits = Mix(seed, i);
     for (size_t k = 0; k < 4 && i + k < count; ++k) {
-      out[i + k] = RoundToBF16(static_cast<float>(static_cast<int16_t>(bits >> (16 * k))) * kUnitOf16);
+      out[i + k] = RoundToBF16(static_cast<int16_t>(bits >> (16 * k)) * kUnitOf16);
     }
   }
 }
@@ -72,7 +73,7 @@ void Checkpoint::Lay(const LlamaShape& s) {
   size_t offset = 0;
   std::string header = "{";
   const auto add = [&](const std::string& name, int64_t rows, int64_t columns) {
-    const size_t bytes = static_cast<size_t>(rows) * columns * 2;
+    const size_t bytes = WideProduct(rows, columns) * 2;
     header += (tensors_.empty() ? "\"" : ", \"") + name + "\": {\"dtype\": \"BF16\", \"shape\": [" +
               (rows == 1 ? "" : std::to_string(rows) + ", ") + std::to_string(columns) + "], \"data_offsets\": [" +
               std::to_string(offset) + ", " + std::to_string(offset + bytes) + "]}";
@@ -104,7 +105,7 @@ void Checkpoint::Lay(const LlamaShape& s) {
 
 void Checkpoint::Write(const LlamaShape& shape, const std::string& path) const {
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0644);
-  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes_)) != 0) throw CellRefused{"cannot write " + path};
+  if (file < 0 || ftruncate(file, bytes_) != 0) throw CellRefused{"cannot write " + path};
   void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (mapped == MAP_FAILED) throw CellRefused{"cannot map " + path};
   auto* data = static_cast<unsigned char*>(mapped);
@@ -116,12 +117,12 @@ void Checkpoint::Write(const LlamaShape& shape, const std::string& path) const {
       for (size_t i = 0; i < tensors_.size(); ++i) {
         const Tensor& tensor = tensors_[i];
         // Rows are interleaved over threads; a row's values depend on nothing else.
-        for (int64_t row = static_cast<int64_t>(t); row < tensor.rows; row += static_cast<int64_t>(count)) {
+        for (int64_t row = t; row < tensor.rows; row += count) {
           auto* out = reinterpret_cast<uint16_t*>(data + header_.size() + tensor.offset) + row * tensor.columns;
           if (tensor.rows == 1) {
             std::fill_n(out, tensor.columns, RoundToBF16(1.0f));
           } else {
-            FillRandom(Mix(i, static_cast<uint64_t>(row)), out, static_cast<size_t>(tensor.columns));
+            FillRandom(Mix(i, row), out, tensor.columns);
           }
         }
       }
@@ -204,8 +205,8 @@ LlamaRun::LlamaRun(const BenchPlace& place, const LlamaShape& shape, int rows_ma
   for (int position = 0; position < context_max; ++position) {
     for (int i = 0; i < half; ++i) {
       const double angle = position * std::pow(kRopeTheta, -static_cast<double>(i) / half);
-      cosines.push_back(static_cast<float>(std::cos(angle)));
-      sines.push_back(static_cast<float>(std::sin(angle)));
+      cosines.push_back(std::cos(angle));
+      sines.push_back(std::sin(angle));
     }
   }
   rope_ = Had(backend_.CreateRopeTable({cosines, sines, context_max, shape.head_dim}));
@@ -224,7 +225,7 @@ LlamaRun::LlamaRun(const BenchPlace& place, const LlamaShape& shape, int rows_ma
                                              .head_dim = shape.head_dim,
                                              .ffn_dim = shape.ffn,
                                              .vocab_size = shape.vocab}));
-  const size_t rows = rows_max, attended = static_cast<size_t>(shape.heads) * shape.head_dim;
+  const size_t rows = rows_max, attended = WideProduct(shape.heads, shape.head_dim);
   if (learned_tau) {
     const std::vector<uint16_t> zeros(shape.width, 0);
     tau_weight_ = Had(backend_.CreateVector({DType::kBF16, zeros.data(), 1, shape.width}));
@@ -253,7 +254,7 @@ std::vector<HeadResult> LlamaRun::Step(Phase phase, const std::vector<RunRows>& 
   for (const RunRows& sequence : sequences) tables.push_back({sequence.pages->data(), sequence.pages->size()});
   for (size_t s = 0; s < sequences.size(); ++s) {
     const RunRows& sequence = sequences[s];
-    const int count = static_cast<int>(sequence.tokens.size());
+    const int count = sequence.tokens.size();
     rows.push_back({.row_count = count, .first_position = sequence.first_position, .page_tables = {&tables[s], 1}});
     for (int r = 0; r < count; ++r) intervals.push_back(CausalInterval(sequence.first_position + r));
     tokens.insert(tokens.end(), sequence.tokens.begin(), sequence.tokens.end());
@@ -319,7 +320,7 @@ std::vector<HeadResult> LlamaRun::Step(Phase phase, const std::vector<RunRows>& 
 
 std::vector<float> LlamaRun::Prompt(const std::vector<int32_t>& tokens, const std::vector<int32_t>& pages, int chunk,
                                     int first) {
-  const int count = static_cast<int>(tokens.size());
+  const int count = tokens.size();
   std::vector<float> logits;
   for (int at = first; at < count; at += chunk) {
     const int rows = std::min(chunk, count - at);

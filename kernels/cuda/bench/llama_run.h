@@ -10,9 +10,7 @@
 namespace varifocal::kernels::cuda {
 
 // Token `index` of text `text`; same rule as in recipes/gpu_peer_calls.py.
-inline int32_t TokenAt(const LlamaShape& shape, int text, int index) {
-  return static_cast<int32_t>(Mix(1000 + text, index) % shape.vocab);
-}
+inline int32_t TokenAt(const LlamaShape& shape, int text, int index) { return Mix(1000 + text, index) % shape.vocab; }
 
 double WeightCount(const LlamaShape& shape);  // without the embedding, which is a lookup
 // Operations of one prompt's rows [first, first + rows), without the LM head.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/wide_product.h"
 #include "kernels/cuda/bench/bench.h"
 
 namespace varifocal::kernels::cuda {
@@ -18,7 +19,7 @@ class ProductBench final : public Bench {
  public:
   ProductBench(const BenchPlace& place, const Cell& cell)
       : Bench(place, cell), backend_(place.backend), decode_(cell.kind == "decode_product") {
-    const size_t numbers = static_cast<size_t>(cell.outputs) * cell.inner;
+    const size_t numbers = WideProduct(cell.outputs, cell.inner);
     weights_host_ = RandomOperands(backend_, 1, numbers);
     const HostMatrix matrix = MatrixOf(weights_host_, cell.outputs, cell.inner);
     const size_t copies = decode_ && !place.tiny ? std::max<size_t>(1, kRotationBytes / (2 * numbers)) : 1;
@@ -26,14 +27,14 @@ class ProductBench final : public Bench {
       weights_.push_back(Had(backend_.CreateWeight({&matrix, 1}, WeightUse::kPlain)));
     }
     const size_t row_bytes = cell.inner * sizeof(uint16_t);
-    x_host_ = RandomOperands(backend_, 2, static_cast<size_t>(std::min(cell.rows, kRandomRows)) * cell.inner);
+    x_host_ = RandomOperands(backend_, 2, WideProduct(std::min(cell.rows, kRandomRows), cell.inner));
     x_ = Had(backend_.Allocate(cell.rows * row_bytes));
     for (int first = 0; first < cell.rows; first += kRandomRows) {
       const int rows = std::min(kRandomRows, cell.rows - first);
       WriteOperands(backend_, {x_.get(), first * row_bytes},
-                    {x_host_.begin(), x_host_.begin() + static_cast<size_t>(rows) * cell.inner});
+                    {x_host_.begin(), x_host_.begin() + WideProduct(rows, cell.inner)});
     }
-    out_ = Had(backend_.Allocate(static_cast<size_t>(cell.rows) * cell.outputs * sizeof(uint16_t)));
+    out_ = Had(backend_.Allocate(WideProduct(cell.rows, cell.outputs) * sizeof(uint16_t)));
     workspace_ = Had(backend_.CreateWorkspace({.row_count_max = cell.rows,
                                                .sequence_count_max = decode_ ? cell.rows : 1,
                                                .context_length_max = cell.rows,
@@ -79,7 +80,7 @@ class ProductBench final : public Bench {
         const size_t column = i == 0 ? cell_.outputs - 1 : Mix(4, i) % cell_.outputs;
         double sum = 0;
         for (int k = 0; k < cell_.inner; ++k) {
-          sum += static_cast<double>(x_host_[static_cast<size_t>(row % kRandomRows) * cell_.inner + k]) *
+          sum += static_cast<double>(x_host_[WideProduct(row % kRandomRows, cell_.inner) + k]) *
                  weights_host_[column * cell_.inner + k];
         }
         want.push_back(sum);

@@ -32,12 +32,12 @@ std::string CheckBlocksOf() {
 template <typename Mask>
 std::string CheckMaskTile(uint64_t seed) {
   constexpr int kRows = 5, kCount = 8;
-  const int window = static_cast<int>(Mix(seed, 1) % 12), span = static_cast<int>(Mix(seed, 2) % 40) + 1;
-  int position = static_cast<int>(Mix(seed, 3) % 40);
+  const int window = Mix(seed, 1) % 12, span = static_cast<int>(Mix(seed, 2) % 40) + 1;
+  int position = Mix(seed, 3) % 40;
   std::vector<MaskRow> rows;
   MaskRange added;
   uint32_t row_groups = 0;
-  for (int i = 0; i < kRows; ++i, position += static_cast<int>(Mix(seed, 10 + i) % 3)) {
+  for (int i = 0; i < kRows; ++i, position += Mix(seed, 10 + i) % 3) {
     // A few rows at the start may have no visible key.
     const RowInterval seen =
         i < static_cast<int>(Mix(seed, 4) % 12) - 9 ? RowInterval{} : WindowInterval(position, span);
@@ -47,7 +47,7 @@ std::string CheckMaskTile(uint64_t seed) {
   }
   uint32_t keys[kCount], key_groups = 0;
   for (int i = 0; i < kCount; ++i) key_groups |= keys[i] = 1u << Mix(seed, 30 + i) % 3;
-  const int first = static_cast<int>(Mix(seed, 5) % 48);
+  const int first = Mix(seed, 5) % 48;
   int visible = 0;
   bool by_groups = true, all_far = true;
   for (const MaskRow& row : rows) {
@@ -88,20 +88,20 @@ std::string CheckSplits() {
   constexpr int kPages = 48, kSplitPages = kSplitKeys / kPageTokens;
   std::vector<RowInterval> mask;
   for (int i = 0; i < 400; ++i) {
-    const int begin = static_cast<int>(Mix(1, i) % 5000), end = static_cast<int>(Mix(2, i) % 5000);
+    const int begin = Mix(1, i) % 5000, end = Mix(2, i) % 5000;
     mask.push_back({i % 3 == 0 ? begin : 0, end});
   }
   mask.push_back({0, 0});
   mask.push_back({1024, 1025});
   mask.push_back({1023, 1024});
-  const int rows = static_cast<int>(mask.size());
+  const int rows = mask.size();
   // Four families of prompts, each row with its own pages from somewhere on; a second page group breaks a few apart.
   std::vector<std::vector<int32_t>> tables(2 * rows, std::vector<int32_t>(kPages));
   std::vector<std::vector<std::span<const int32_t>>> spans(rows);
   std::vector<SequenceRows> sequences(rows);
   FlatBatch flat;
   for (int row = 0; row < rows; ++row) {
-    const int family = static_cast<int>(Mix(3, row) % 4), shared = static_cast<int>(Mix(4, row) % kPages);
+    const int family = Mix(3, row) % 4, shared = Mix(4, row) % kPages;
     for (int i = 0; i < kPages; ++i) {
       tables[2 * row][i] = i < shared ? family * kPages + i : 1000 + row * kPages + i;
       tables[2 * row + 1][i] = row % 7 == 0 ? 100000 + row * kPages + i : tables[2 * row][i];

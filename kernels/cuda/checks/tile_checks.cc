@@ -21,8 +21,8 @@ namespace {
 std::string CheckProduct() {
   float a[16][16], b[16][16], got[16][16];
   for (int i = 0; i < 256; ++i) {
-    a[i / 16][i % 16] = static_cast<float>(static_cast<int>(Mix(1, i) % 17) - 8);
-    b[i / 16][i % 16] = static_cast<float>(static_cast<int>(Mix(2, i) % 17) - 8);
+    a[i / 16][i % 16] = static_cast<int>(Mix(1, i) % 17) - 8;
+    b[i / 16][i % 16] = static_cast<int>(Mix(2, i) % 17) - 8;
   }
   for (const bool transposed : {false, true}) {
     emulator::Run({{1, 1, 1}, 32, 1024}, [&] {
@@ -72,10 +72,10 @@ std::string CheckBarrierIsNeeded() {
     emulator::SetScheduleSeed(seed);
     emulator::Run({{1, 1, 1}, 128, 512}, [&] {
       float* numbers = reinterpret_cast<float*>(SharedMemory());
-      numbers[ThreadX()] = static_cast<float>(ThreadX());
+      numbers[ThreadX()] = ThreadX();
       if (barrier) SyncThreads();
       const int from = (ThreadX() + 32) % 128;
-      count += numbers[from] != static_cast<float>(from);
+      count += numbers[from] != from;
     });
     emulator::SetScheduleSeed(0);
     return count;

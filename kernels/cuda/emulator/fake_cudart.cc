@@ -116,7 +116,7 @@ cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStream_t) 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
   const bool fits = static_cast<size_t>(value) <= Machine().shared_bytes_max;
   const cudaError_t code = Answer("cudaFuncSetAttribute", fits ? 0 : cudaErrorInvalidValue);
-  if (code == cudaSuccess) Machine().shared_allowed[kernel] = static_cast<size_t>(value);
+  if (code == cudaSuccess) Machine().shared_allowed[kernel] = value;
   return code;
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {

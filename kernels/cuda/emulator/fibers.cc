@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "kernels/cuda/emulator/context_switch.h"
+#include "kernels/cuda/emulator/primitives.h"
 #include "kernels/cuda/fragments.h"
 #include "kernels/tensor.h"
 
@@ -113,9 +114,7 @@ T Shuffle(T value, int mask) {
   return result;
 }
 
-float Widen(uint32_t word, int half) {
-  return WidenBF16(static_cast<uint16_t>(half == 0 ? word & 0xFFFFu : word >> 16));
-}
+float Widen(uint32_t word, int half) { return WidenBF16(half == 0 ? word & 0xFFFFu : word >> 16); }
 
 void RunBlock() {
   block.at_barrier = block.finished = 0;

@@ -47,28 +47,4 @@ struct Counters {
 };
 const Counters& GetCounters();
 
-// ---- Primitives of simt.h, inside a running kernel ----
-
-struct Place {
-  int thread = 0;
-  int block[3] = {0, 0, 0};
-};
-const Place& Current();
-
-void SyncThreads();
-unsigned char* SharedMemory();
-float ShuffleXor(float value, int mask);
-int ShuffleXor(int value, int mask);
-double ShuffleXor(double value, int mask);
-uint32_t WarpOr(uint32_t value);
-void LoadMatrices(const unsigned char* row, uint32_t (&words)[4], bool transposed);
-void MultiplyAccumulate(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
-void CopyAsync(unsigned char* to, const void* from, bool valid);
-void CommitCopies();
-void WaitCopies(int pending);
-
-float FusedMultiplyAdd(float a, float b, float c);
-float Exp2(float x);
-uint32_t PackBf16(float low, float high);
-
 }  // namespace varifocal::kernels::cuda::emulator
